@@ -1,0 +1,162 @@
+package schemas
+
+import (
+	"math/bits"
+	"slices"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+// The enumerations of the wire, under names that read well in Go.
+type (
+	State      = pb.State
+	Cause      = pb.Cause
+	DeviceKind = pb.DeviceKind
+	Visibility = pb.Visibility
+)
+
+const (
+	Offline = pb.State_STATE_OFFLINE
+	Away    = pb.State_STATE_AWAY
+	Online  = pb.State_STATE_ONLINE
+
+	FirstBeat        = pb.Cause_CAUSE_FIRST_BEAT
+	ActiveAgain      = pb.Cause_CAUSE_ACTIVE_AGAIN
+	Idle             = pb.Cause_CAUSE_IDLE
+	Silent           = pb.Cause_CAUSE_SILENT
+	Bye              = pb.Cause_CAUSE_BYE
+	GatewayLost      = pb.Cause_CAUSE_GATEWAY_LOST
+	DevicesChanged   = pb.Cause_CAUSE_DEVICES
+	VisibilityChange = pb.Cause_CAUSE_VISIBILITY
+
+	Mobile  = pb.DeviceKind_DEVICE_KIND_MOBILE
+	Desktop = pb.DeviceKind_DEVICE_KIND_DESKTOP
+	Web     = pb.DeviceKind_DEVICE_KIND_WEB
+	Bot     = pb.DeviceKind_DEVICE_KIND_BOT
+	Other   = pb.DeviceKind_DEVICE_KIND_OTHER
+
+	Everyone = pb.Visibility_VISIBILITY_EVERYONE
+	Nobody   = pb.Visibility_VISIBILITY_NOBODY
+)
+
+// word pairs a value of an enumeration with the word that JSON, SQL and people
+// use for it.
+type word[T comparable] struct {
+	value T
+	text  string
+}
+
+var (
+	stateWords = []word[State]{{Offline, "offline"}, {Away, "away"}, {Online, "online"}}
+	causeWords = []word[Cause]{
+		{FirstBeat, "first_beat"}, {ActiveAgain, "active_again"}, {Idle, "idle"}, {Silent, "silent"},
+		{Bye, "bye"}, {GatewayLost, "gateway_lost"}, {DevicesChanged, "devices"}, {VisibilityChange, "visibility"},
+	}
+	kindWords = []word[DeviceKind]{
+		{Mobile, "mobile"}, {Desktop, "desktop"}, {Web, "web"}, {Bot, "bot"}, {Other, "other"},
+	}
+	visibilityWords = []word[Visibility]{{Everyone, "everyone"}, {Nobody, "nobody"}}
+)
+
+// StateWord is "online", "away" or "offline".
+func StateWord(s State) string { return wordOf(stateWords, s) }
+
+// CauseWord is the cause in snake_case, e.g. "first_beat".
+func CauseWord(c Cause) string { return wordOf(causeWords, c) }
+
+// KindWord is the device kind in lower case, e.g. "mobile".
+func KindWord(k DeviceKind) string { return wordOf(kindWords, KnownKind(k)) }
+
+// VisibilityWord is "everyone" or "nobody".
+func VisibilityWord(v Visibility) string { return wordOf(visibilityWords, KnownVisibility(v)) }
+
+// ParseState reads what StateWord writes; field names it in the error.
+func ParseState(field, text string) (State, error) { return parseWord(stateWords, field, text) }
+
+// ParseCause reads what CauseWord writes; field names it in the error.
+func ParseCause(field, text string) (Cause, error) { return parseWord(causeWords, field, text) }
+
+// ParseKind reads what KindWord writes; field names it in the error.
+func ParseKind(field, text string) (DeviceKind, error) { return parseWord(kindWords, field, text) }
+
+// ParseVisibility reads what VisibilityWord writes; field names it in the error.
+func ParseVisibility(field, text string) (Visibility, error) {
+	return parseWord(visibilityWords, field, text)
+}
+
+// KnownKind is k, or Other where this program does not know k.
+func KnownKind(k DeviceKind) DeviceKind {
+	if k < Mobile || k > Other {
+		return Other
+	}
+	return k
+}
+
+// KnownVisibility is v, or Everyone where nothing was said.
+func KnownVisibility(v Visibility) Visibility {
+	if v != Nobody {
+		return Everyone
+	}
+	return Nobody
+}
+
+// KindSet is a set of device kinds, one bit each.
+type KindSet uint8
+
+// SetOfKinds collects kinds.
+func SetOfKinds(kinds ...DeviceKind) KindSet {
+	var set KindSet
+	for _, k := range kinds {
+		set = set.With(k)
+	}
+	return set
+}
+
+// With is the set and k.
+func (s KindSet) With(k DeviceKind) KindSet { return s | 1<<KnownKind(k) }
+
+// Len counts the kinds in the set.
+func (s KindSet) Len() int { return bits.OnesCount8(uint8(s)) }
+
+// Append appends the kinds of the set to dst, ascending.
+func (s KindSet) Append(dst []DeviceKind) []DeviceKind {
+	for k := Mobile; k <= Other; k++ {
+		if s&(1<<k) != 0 {
+			dst = append(dst, k)
+		}
+	}
+	return dst
+}
+
+// Words names the kinds of the set, ascending; never nil.
+func (s KindSet) Words() []string {
+	words := make([]string, 0, s.Len())
+	for k := Mobile; k <= Other; k++ {
+		if s&(1<<k) != 0 {
+			words = append(words, KindWord(k))
+		}
+	}
+	return words
+}
+
+func wordOf[T comparable](words []word[T], value T) string {
+	for _, w := range words {
+		if w.value == value {
+			return w.text
+		}
+	}
+	return "unspecified"
+}
+
+func parseWord[T comparable](words []word[T], field, text string) (T, error) {
+	i := slices.IndexFunc(words, func(w word[T]) bool { return w.text == text })
+	if i < 0 {
+		reason := "must be one of"
+		for _, w := range words {
+			reason += " " + w.text
+		}
+		var none T
+		return none, Invalid(field, reason)
+	}
+	return words[i].value, nil
+}

@@ -1,0 +1,386 @@
+package schemas
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+// FrameVersion is the version of the frames this program writes, and the only
+// one it reads.
+const FrameVersion = 1
+
+// Numbers of the fields of Frame in proto/stillhere/v1/frame.proto.
+const (
+	fieldVersion protowire.Number = iota + 1
+	fieldGatewayID
+	fieldGatewayEpoch
+	fieldSequence
+	fieldUserID
+	fieldDeviceID
+	fieldDeviceKind
+	fieldBeatKind
+	fieldAge
+	fieldIdle
+	fieldDraining
+	fieldTick
+	fieldVisibility
+	fieldForwarded
+)
+
+// Beat is one row of a frame.
+type Beat struct {
+	User   UserID
+	Device DeviceID
+	Kind   DeviceKind
+	Bye    bool
+	Age    Millis // how long before the frame was sealed it came in
+	Idle   Millis // how long ago the person last touched the device
+}
+
+// Frame is a decoded record of the heartbeats topic. Its columns alias the bytes
+// that it was decoded from: it is valid only as long as those are. One goroutine
+// at a time may use it.
+type Frame struct {
+	Gateway      []byte // empty: no gateway
+	GatewayEpoch Millis
+	Sequence     uint64
+	Draining     bool
+	Tick         bool
+	Forwarded    bool
+	// Visibility is set for VisibilityUser when that is not 0.
+	VisibilityUser UserID
+	Visibility     Visibility
+
+	rows                                      int
+	users, devices, kinds, beats, ages, idles []byte
+}
+
+// Rows is the number of beats in the frame.
+func (f *Frame) Rows() int { return f.rows }
+
+// Control tells whether the frame is a control message rather than beats.
+func (f *Frame) Control() bool { return f.Tick || f.Draining || f.VisibilityUser != 0 }
+
+// Decode reads value into f, whose previous content is lost. It allocates
+// nothing for what a Protobuf writer normally produces. On any error, which is
+// always a *FieldError, f must not be used.
+//
+// It accepts what the generated decoder accepts, within the rules that
+// frame.proto states; a fuzz test holds the two equal.
+func (f *Frame) Decode(value []byte) error {
+	usual, err := f.scan(value)
+	if err != nil {
+		return err
+	}
+	if !usual {
+		if value, err = canonical(value); err != nil {
+			return err
+		}
+		if usual, err = f.scan(value); err != nil {
+			return err
+		} else if !usual {
+			return Invalid("frame", "cannot be put in canonical form")
+		}
+	}
+	return f.check()
+}
+
+// canonical re-encodes a frame that uses a permitted but unusual encoding: a
+// column in pieces or unpacked, a kind from the future, over-long varints.
+func canonical(value []byte) ([]byte, error) {
+	var message pb.Frame
+	if err := proto.Unmarshal(value, &message); err != nil {
+		return nil, notProtobuf()
+	}
+	for i, kind := range message.DeviceKind {
+		message.DeviceKind[i] = KnownKind(kind)
+	}
+	for i, kind := range message.BeatKind {
+		if kind != pb.BeatKind_BEAT_KIND_BEAT && kind != pb.BeatKind_BEAT_KIND_BYE {
+			return nil, Invalid(rowField("beat_kind", i), "unknown kind "+strconv.Itoa(int(kind)))
+		}
+	}
+	message.ProtoReflect().SetUnknown(nil)
+	out, err := proto.Marshal(&message)
+	if err != nil {
+		return nil, Invalid("frame", err.Error())
+	}
+	return out, nil
+}
+
+// scan finds the fields. It reports false when the encoding is unusual.
+func (f *Frame) scan(value []byte) (usual bool, err error) {
+	*f = Frame{}
+	var version uint32
+	for len(value) > 0 {
+		number, kind, n := protowire.ConsumeTag(value)
+		if n < 0 {
+			return false, notProtobuf()
+		}
+		value = value[n:]
+		switch kind {
+		case protowire.VarintType:
+			v, n := protowire.ConsumeVarint(value)
+			if n < 0 {
+				return false, notProtobuf()
+			}
+			value = value[n:]
+			switch number {
+			case fieldVersion:
+				version = uint32(v)
+			case fieldGatewayEpoch:
+				f.GatewayEpoch = Millis(v)
+			case fieldSequence:
+				f.Sequence = v
+			case fieldDraining:
+				f.Draining = v != 0
+			case fieldTick:
+				f.Tick = v != 0
+			case fieldForwarded:
+				f.Forwarded = v != 0
+			case fieldDeviceKind, fieldBeatKind, fieldAge, fieldIdle:
+				return false, nil
+			}
+		case protowire.BytesType:
+			v, n := protowire.ConsumeBytes(value)
+			if n < 0 {
+				return false, notProtobuf()
+			}
+			value = value[n:]
+			if usual := f.take(number, v); !usual {
+				return false, nil
+			}
+		default:
+			if number == fieldUserID || number == fieldDeviceID {
+				return false, nil
+			}
+			n := protowire.ConsumeFieldValue(number, kind, value)
+			if n < 0 {
+				return false, notProtobuf()
+			}
+			value = value[n:]
+		}
+	}
+	if version != FrameVersion {
+		return false, &FieldError{Code: "unsupported_version", Field: "version",
+			Reason: "is " + strconv.FormatUint(uint64(version), 10) + ", this program reads version 1"}
+	}
+	return true, nil
+}
+
+// take stores a length-delimited field; false when its form is unusual.
+func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
+	column := func(to *[]byte, plain bool) bool {
+		if *to != nil || !plain {
+			return false
+		}
+		*to = v
+		return true
+	}
+	switch number {
+	case fieldGatewayID:
+		if !utf8.Valid(v) {
+			return false // canonical reports it
+		}
+		f.Gateway = v
+	case fieldUserID:
+		return column(&f.users, len(v)%8 == 0)
+	case fieldDeviceID:
+		return column(&f.devices, len(v)%4 == 0)
+	case fieldDeviceKind:
+		return column(&f.kinds, allBelow(v, byte(Other)+1))
+	case fieldBeatKind:
+		return column(&f.beats, allBelow(v, 2))
+	case fieldAge:
+		return column(&f.ages, shortVarints(v))
+	case fieldIdle:
+		return column(&f.idles, shortVarints(v))
+	case fieldVisibility:
+		return f.VisibilityUser == 0 && f.takeVisibility(v)
+	}
+	return true
+}
+
+func (f *Frame) takeVisibility(v []byte) (usual bool) {
+	// 0x09: field 1, fixed64; 0x10: field 2, varint.
+	if len(v) != 11 || v[0] != 0x09 || v[9] != 0x10 || v[10] >= 0x80 {
+		var message pb.VisibilityChange
+		if proto.Unmarshal(v, &message) != nil {
+			return false // canonical reports it
+		}
+		f.VisibilityUser, f.Visibility = UserID(message.UserId), message.Visibility
+	} else {
+		f.VisibilityUser, f.Visibility = UserID(binary.LittleEndian.Uint64(v[1:])), Visibility(v[10])
+	}
+	if f.VisibilityUser == 0 {
+		f.VisibilityUser = -1 // there was a change, of an impossible user
+	}
+	return true
+}
+
+// check holds the frame to the rules of frame.proto.
+func (f *Frame) check() error {
+	f.rows = len(f.users) / 8
+	switch {
+	case f.rows > MaxFrameRows:
+		return Invalid("user_id", "has "+strconv.Itoa(f.rows)+" rows, at most 4000 are allowed")
+	case len(f.Gateway) > MaxGatewayID:
+		return Invalid("gateway_id", "must have at most 128 bytes")
+	case len(f.Gateway) > 0 && f.GatewayEpoch <= 0:
+		return Invalid("gateway_epoch_ms", "must be positive when gateway_id is set")
+	case len(f.Gateway) == 0 && f.Draining:
+		return Invalid("gateway_id", "must be set in a draining frame")
+	case f.rows > 0 && (f.Tick || f.VisibilityUser != 0):
+		return Invalid("user_id", "a tick or a change of visibility carries no beats")
+	case f.VisibilityUser < 0:
+		return &FieldError{Code: "invalid_user_id", Field: "visibility.user_id", Reason: userIDRange}
+	case f.VisibilityUser != 0 && f.Visibility != Everyone && f.Visibility != Nobody:
+		return Invalid("visibility.visibility", "must be EVERYONE or NOBODY")
+	case len(f.devices)/4 != f.rows:
+		return f.unequal("device_id", len(f.devices)/4)
+	case len(f.kinds) != f.rows && len(f.kinds) != 0:
+		return f.unequal("device_kind", len(f.kinds))
+	case len(f.beats) != f.rows && len(f.beats) != 0:
+		return f.unequal("beat_kind", len(f.beats))
+	}
+	if n := countVarints(f.ages); n != f.rows && n != 0 {
+		return f.unequal("age_ms", n)
+	}
+	if n := countVarints(f.idles); n != f.rows && n != 0 {
+		return f.unequal("idle_ms", n)
+	}
+	for i := range f.rows {
+		if int64(binary.LittleEndian.Uint64(f.users[8*i:])) <= 0 {
+			return &FieldError{Code: "invalid_user_id", Field: rowField("user_id", i), Reason: userIDRange}
+		}
+		if binary.LittleEndian.Uint32(f.devices[4*i:]) == 0 {
+			return &FieldError{Code: "invalid_device_id", Field: rowField("device_id", i), Reason: devIDRange}
+		}
+	}
+	if i := firstAbove(f.ages, uint64(MaxAge)); i >= 0 {
+		return Invalid(rowField("age_ms", i), "must be at most 86400000 (24 hours)")
+	}
+	if i := firstAbove(f.idles, uint64(MaxIdle)); i >= 0 {
+		return Invalid(rowField("idle_ms", i), "must be at most 2592000000 (30 days)")
+	}
+	return nil
+}
+
+func (f *Frame) unequal(column string, n int) error {
+	return &FieldError{Code: "unequal_columns", Field: column,
+		Reason: "has " + strconv.Itoa(n) + " rows where user_id has " + strconv.Itoa(f.rows)}
+}
+
+// Cursor walks the beats of a frame. It is a value: copy it to remember a place.
+type Cursor struct {
+	frame     *Frame
+	row       int
+	age, idle int // where the next varints begin
+}
+
+// Beats is a cursor before the first beat.
+func (f *Frame) Beats() Cursor { return Cursor{frame: f} }
+
+// User is the user of row i.
+func (f *Frame) User(i int) UserID {
+	return UserID(binary.LittleEndian.Uint64(f.users[8*i:]))
+}
+
+// Next reads the next beat; false when there is none.
+func (c *Cursor) Next(beat *Beat) bool {
+	f, i := c.frame, c.row
+	if i >= f.rows {
+		return false
+	}
+	c.row++
+	beat.User = UserID(binary.LittleEndian.Uint64(f.users[8*i:]))
+	beat.Device = DeviceID(binary.LittleEndian.Uint32(f.devices[4*i:]))
+	beat.Kind, beat.Bye, beat.Age, beat.Idle = Other, false, 0, 0
+	if len(f.kinds) > 0 && f.kinds[i] != 0 {
+		beat.Kind = DeviceKind(f.kinds[i])
+	}
+	if len(f.beats) > 0 {
+		beat.Bye = f.beats[i] == byte(pb.BeatKind_BEAT_KIND_BYE)
+	}
+	if len(f.ages) > 0 {
+		beat.Age, c.age = varintAt(f.ages, c.age)
+	}
+	if len(f.idles) > 0 {
+		beat.Idle, c.idle = varintAt(f.idles, c.idle)
+	}
+	return true
+}
+
+// varintAt reads a varint that shortVarints has accepted.
+func varintAt(b []byte, at int) (Millis, int) {
+	if b[at] < 0x80 {
+		return Millis(b[at]), at + 1
+	}
+	v := uint64(b[at] & 0x7f)
+	for shift := 7; ; shift += 7 {
+		at++
+		v |= uint64(b[at]&0x7f) << shift
+		if b[at] < 0x80 {
+			return Millis(v), at + 1
+		}
+	}
+}
+
+func allBelow(b []byte, limit byte) bool {
+	for _, v := range b {
+		if v >= limit {
+			return false
+		}
+	}
+	return true
+}
+
+// shortVarints tells whether b is a run of whole varints that fit in 32 bits.
+func shortVarints(b []byte) bool {
+	length := 0
+	for _, v := range b {
+		length++
+		if v < 0x80 {
+			if length == 5 && v > math.MaxUint32>>28 {
+				return false
+			}
+			length = 0
+		} else if length == 5 {
+			return false
+		}
+	}
+	return length == 0
+}
+
+func countVarints(b []byte) int {
+	n := 0
+	for _, v := range b {
+		n += int(^v >> 7)
+	}
+	return n
+}
+
+// firstAbove is the index of the first varint of b above limit, -1 if none.
+func firstAbove(b []byte, limit uint64) int {
+	for i, at := 0, 0; at < len(b); i++ {
+		var v Millis
+		v, at = varintAt(b, at)
+		if uint64(v) > limit {
+			return i
+		}
+	}
+	return -1
+}
+
+func rowField(column string, row int) string { return column + "[" + strconv.Itoa(row) + "]" }
+
+func notProtobuf() error {
+	return &FieldError{Code: "malformed", Field: "frame", Reason: "is not a stillhere.v1.Frame in Protobuf"}
+}

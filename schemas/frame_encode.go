@@ -1,0 +1,117 @@
+package schemas
+
+import (
+	"encoding/binary"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// FrameHead is what a frame says besides its beats.
+type FrameHead struct {
+	Gateway      GatewayID
+	GatewayEpoch Millis // when Gateway is not empty: when its process started
+	Sequence     uint64
+	Draining     bool
+	Forwarded    bool
+}
+
+// AppendFrame appends the encoding of a frame to dst. The caller answers for the
+// values being in range: what Decode refuses, it would write. No beats make the
+// frame by which a gateway says that it is alive.
+//
+// With capacity in dst it allocates nothing.
+func AppendFrame(dst []byte, head FrameHead, beats []Beat) []byte {
+	dst = appendVarint(dst, fieldVersion, FrameVersion)
+	if head.Gateway != "" {
+		dst = protowire.AppendTag(dst, fieldGatewayID, protowire.BytesType)
+		dst = protowire.AppendString(dst, string(head.Gateway))
+		dst = appendVarint(dst, fieldGatewayEpoch, uint64(head.GatewayEpoch))
+	}
+	if head.Sequence != 0 {
+		dst = appendVarint(dst, fieldSequence, head.Sequence)
+	}
+	if len(beats) > 0 {
+		dst = appendColumns(dst, beats)
+	}
+	if head.Draining {
+		dst = appendVarint(dst, fieldDraining, 1)
+	}
+	if head.Forwarded {
+		dst = appendVarint(dst, fieldForwarded, 1)
+	}
+	return dst
+}
+
+// appendColumns writes the columns, leaving out those that are all default.
+func appendColumns(dst []byte, beats []Beat) []byte {
+	var byes bool
+	var ages, idles, ageBytes, idleBytes int
+	for i := range beats {
+		b := &beats[i]
+		byes = byes || b.Bye
+		ages |= int(b.Age)
+		idles |= int(b.Idle)
+		ageBytes += protowire.SizeVarint(uint64(b.Age))
+		idleBytes += protowire.SizeVarint(uint64(b.Idle))
+	}
+	n := uint64(len(beats))
+	dst = appendColumn(dst, fieldUserID, 8*n)
+	for i := range beats {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(beats[i].User))
+	}
+	dst = appendColumn(dst, fieldDeviceID, 4*n)
+	for i := range beats {
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(beats[i].Device))
+	}
+	dst = appendColumn(dst, fieldDeviceKind, n)
+	for i := range beats {
+		dst = append(dst, byte(KnownKind(beats[i].Kind)))
+	}
+	if byes {
+		dst = appendColumn(dst, fieldBeatKind, n)
+		for i := range beats {
+			if beats[i].Bye {
+				dst = append(dst, 1)
+			} else {
+				dst = append(dst, 0)
+			}
+		}
+	}
+	if ages != 0 {
+		dst = appendColumn(dst, fieldAge, uint64(ageBytes))
+		for i := range beats {
+			dst = protowire.AppendVarint(dst, uint64(beats[i].Age))
+		}
+	}
+	if idles != 0 {
+		dst = appendColumn(dst, fieldIdle, uint64(idleBytes))
+		for i := range beats {
+			dst = protowire.AppendVarint(dst, uint64(beats[i].Idle))
+		}
+	}
+	return dst
+}
+
+// AppendTick appends the frame by which the owner of a partition sees its own
+// log move.
+func AppendTick(dst []byte) []byte {
+	dst = appendVarint(dst, fieldVersion, FrameVersion)
+	return appendVarint(dst, fieldTick, 1)
+}
+
+// AppendVisibility appends the frame that sets who may see user from here on.
+func AppendVisibility(dst []byte, user UserID, visibility Visibility) []byte {
+	dst = appendVarint(dst, fieldVersion, FrameVersion)
+	dst = appendColumn(dst, fieldVisibility, 11)
+	dst = protowire.AppendTag(dst, 1, protowire.Fixed64Type)
+	dst = protowire.AppendFixed64(dst, uint64(user))
+	return appendVarint(dst, 2, uint64(visibility))
+}
+
+func appendVarint(dst []byte, field protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.VarintType), v)
+}
+
+func appendColumn(dst []byte, field protowire.Number, bytes uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.BytesType), bytes)
+}
