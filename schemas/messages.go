@@ -77,18 +77,17 @@ func DecodeLoggedTransition(r *Record) (Logged[*Transition], error) {
 // Status is what the detector must know of a user after a restart; see
 // transition.proto.
 type Status struct {
-	User           UserID
-	State          State
-	Since          Millis
-	LastSeen       Millis
-	LastActive     Millis
-	Kinds          KindSet
-	Visibility     Visibility
-	Version        Version
-	DepartedActive Millis
-	Held           Millis
-	Device         DeviceID
-	Silent         bool
+	User       UserID
+	State      State
+	Since      Millis
+	LastSeen   Millis
+	LastActive Millis
+	Kinds      KindSet
+	Visibility Visibility
+	Version    Version
+	SilentFrom Millis
+	Held       Millis
+	Device     DeviceID
 }
 
 // Encode is the value of the status record. Its key is User.Key().
@@ -96,8 +95,8 @@ func (s *Status) Encode() []byte {
 	return encode(&pb.Status{
 		Schema: messageVersion, UserId: int64(s.User), State: s.State, SinceMs: int64(s.Since),
 		LastSeenAtMs: int64(s.LastSeen), LastActiveAtMs: int64(s.LastActive), DeviceKinds: s.Kinds.Append(nil),
-		Visibility: KnownVisibility(s.Visibility), Version: int64(s.Version), DepartedActiveAtMs: int64(s.DepartedActive),
-		HeldMs: int64(s.Held), DeviceId: uint32(s.Device), Silent: s.Silent,
+		Visibility: KnownVisibility(s.Visibility), Version: int64(s.Version), SilentFromMs: int64(s.SilentFrom),
+		HeldMs: int64(s.Held), DeviceId: uint32(s.Device),
 	})
 }
 
@@ -127,8 +126,8 @@ func DecodeStatus(value []byte) (*Status, error) {
 	return &Status{
 		User: UserID(m.UserId), State: m.State, Since: Millis(m.SinceMs), LastSeen: Millis(m.LastSeenAtMs),
 		LastActive: Millis(m.LastActiveAtMs), Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility),
-		Version: Version(m.Version), DepartedActive: Millis(m.DepartedActiveAtMs), Held: Millis(m.HeldMs),
-		Device: DeviceID(m.DeviceId), Silent: m.Silent,
+		Version: Version(m.Version), SilentFrom: Millis(m.SilentFromMs), Held: Millis(m.HeldMs),
+		Device: DeviceID(m.DeviceId),
 	}, nil
 }
 

@@ -319,16 +319,14 @@ type Status struct {
 	DeviceKinds    []DeviceKind `protobuf:"varint,7,rep,packed,name=device_kinds,json=deviceKinds,proto3,enum=stillhere.v1.DeviceKind" json:"device_kinds,omitempty"`
 	Visibility     Visibility   `protobuf:"varint,8,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
 	Version        int64        `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"` // of the user's newest transition
-	// A device that has left was touched later than those that are still here:
-	// then this is when, else 0.
-	DepartedActiveAtMs int64 `protobuf:"varint,10,opt,name=departed_active_at_ms,json=departedActiveAtMs,proto3" json:"departed_active_at_ms,omitempty"`
-	// No device is here any more: how much longer than by the settings the user
-	// stays away, because a gateway was lost.
+	// No device is here any more and the last one fell silent: when that one was
+	// last heard, else 0; Unix milliseconds UTC.
+	SilentFromMs int64 `protobuf:"varint,10,opt,name=silent_from_ms,json=silentFromMs,proto3" json:"silent_from_ms,omitempty"`
+	// How much longer than by the settings a silent user stays away, because a
+	// gateway was lost.
 	HeldMs int64 `protobuf:"varint,11,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`
 	// The device that was heard last.
-	DeviceId uint32 `protobuf:"varint,12,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// No device is here any more.
-	Silent        bool `protobuf:"varint,13,opt,name=silent,proto3" json:"silent,omitempty"`
+	DeviceId      uint32 `protobuf:"varint,12,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -426,9 +424,9 @@ func (x *Status) GetVersion() int64 {
 	return 0
 }
 
-func (x *Status) GetDepartedActiveAtMs() int64 {
+func (x *Status) GetSilentFromMs() int64 {
 	if x != nil {
-		return x.DepartedActiveAtMs
+		return x.SilentFromMs
 	}
 	return 0
 }
@@ -445,13 +443,6 @@ func (x *Status) GetDeviceId() uint32 {
 		return x.DeviceId
 	}
 	return 0
-}
-
-func (x *Status) GetSilent() bool {
-	if x != nil {
-		return x.Silent
-	}
-	return false
 }
 
 // Checkpoint rides, in base64, in the metadata of the detector's committed
@@ -582,7 +573,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"visibility\x18\f \x01(\x0e2\x18.stillhere.v1.VisibilityR\n" +
 	"visibility\x12\x18\n" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12\x1b\n" +
-	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\"\xe3\x03\n" +
+	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\"\xbe\x03\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -594,12 +585,11 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\n" +
 	"visibility\x18\b \x01(\x0e2\x18.stillhere.v1.VisibilityR\n" +
 	"visibility\x12\x18\n" +
-	"\aversion\x18\t \x01(\x03R\aversion\x121\n" +
-	"\x15departed_active_at_ms\x18\n" +
-	" \x01(\x03R\x12departedActiveAtMs\x12\x17\n" +
+	"\aversion\x18\t \x01(\x03R\aversion\x12$\n" +
+	"\x0esilent_from_ms\x18\n" +
+	" \x01(\x03R\fsilentFromMs\x12\x17\n" +
 	"\aheld_ms\x18\v \x01(\x03R\x06heldMs\x12\x1b\n" +
-	"\tdevice_id\x18\f \x01(\rR\bdeviceId\x12\x16\n" +
-	"\x06silent\x18\r \x01(\bR\x06silent\"\xe6\x01\n" +
+	"\tdevice_id\x18\f \x01(\rR\bdeviceId\"\xe6\x01\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
