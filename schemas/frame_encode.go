@@ -108,6 +108,12 @@ func AppendVisibility(dst []byte, user UserID, visibility Visibility) []byte {
 	return appendVarint(dst, 2, uint64(visibility))
 }
 
+// AppendForwardedVisibility is AppendVisibility for a change that had been
+// written to another partition than the user's.
+func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility) []byte {
+	return appendVarint(AppendVisibility(dst, user, visibility), fieldForwarded, 1)
+}
+
 func appendVarint(dst []byte, field protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.VarintType), v)
 }

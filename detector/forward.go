@@ -1,0 +1,77 @@
+package detector
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// warnEvery is how often one partition warns about misrouted beats.
+const warnEvery = time.Minute
+
+// router sends beats to the partition they belong to. Its frames carry no
+// gateway: their sequence and silence belong to the partition they came from.
+type router struct {
+	partition, partitions int32
+	warned                time.Time
+	rows                  []schemas.Beat
+}
+
+// errMisroutedTwice is why a beat that was forwarded and is wrong again is set
+// aside: the partition counts of the two writers differ.
+var errMisroutedTwice = &schemas.FieldError{Code: "misrouted", Field: "user_id",
+	Reason: "belongs to another partition although it was forwarded before; do all parts agree on the number of partitions?"}
+
+// forward moves what landed here by mistake, once.
+func (p *Partition) forward(r *schemas.Record, out *schemas.Outbox) {
+	if p.frame.Forwarded {
+		p.reject(r, errMisroutedTwice, out)
+		return
+	}
+	p.config.Metrics.Misrouted.Add(float64(max(1, len(p.out.Misrouted))))
+	now := p.config.Now()
+	if now.Sub(p.router.warned) >= warnEvery {
+		p.router.warned = now
+		p.log.Warn("beats landed in a wrong partition and are forwarded; librdkafka producers need partitioner=murmur2_random",
+			"offset", r.Offset, "beats", len(p.out.Misrouted), "producer", producerOf(r, &p.frame))
+	}
+	underWay := max(0, schemas.MillisOf(now)-r.Time)
+	out.Forwards = p.router.frames(out.Forwards, p.out.Misrouted, underWay)
+	if user := p.out.MisroutedVisibility; user != 0 {
+		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
+			Key: user.Key(), Value: schemas.AppendForwardedVisibility(nil, user, p.frame.Visibility)})
+	}
+}
+
+// frames appends one frame per partition to dst.
+func (r *router) frames(dst []schemas.Outgoing, beats []schemas.Beat, underWay schemas.Millis) []schemas.Outgoing {
+	slices.SortStableFunc(beats, func(a, b schemas.Beat) int {
+		return int(schemas.PartitionOf(a.User, r.partitions)) - int(schemas.PartitionOf(b.User, r.partitions))
+	})
+	for len(beats) > 0 {
+		to := schemas.PartitionOf(beats[0].User, r.partitions)
+		n := slices.IndexFunc(beats, func(b schemas.Beat) bool { return schemas.PartitionOf(b.User, r.partitions) != to })
+		if n < 0 {
+			n = len(beats)
+		}
+		r.rows = append(r.rows[:0], beats[:n]...)
+		for i := range r.rows {
+			r.rows[i].Age = min(r.rows[i].Age+underWay, schemas.MaxAge)
+		}
+		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: to, Value: schemas.AppendFrame(nil, schemas.FrameHead{Forwarded: true}, r.rows)})
+		beats = beats[n:]
+	}
+	return dst
+}
+
+// producerOf names who wrote the record, as well as the record can tell.
+func producerOf(r *schemas.Record, f *schemas.Frame) string {
+	if id := r.Header("client.id"); id != nil {
+		return string(id)
+	}
+	if len(f.Gateway) > 0 {
+		return string(f.Gateway)
+	}
+	return "unknown: neither a client.id header nor a gateway id"
+}

@@ -1,0 +1,207 @@
+package liveness
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// evaluate publishes everything that is due at limits up to x, in order.
+func (m *Machine) evaluate(x presence) {
+	m.wheel.advance(x, m.isArmed)
+	first := len(m.out.Transitions)
+	for {
+		at, isRelease := m.queue.next(), true
+		if soon := m.wheel.soon; len(soon) > 0 && (soon[0].at < at || len(m.joining) > 0 && soon[0].at <= m.joining[0].due) {
+			at, isRelease = soon[0].at, false
+		}
+		if len(m.joining) > 0 && (isRelease || at > m.joining[0].due) {
+			// All that are due at this instant have been found.
+			m.join()
+			continue
+		}
+		if at > x {
+			break
+		}
+		if isRelease {
+			m.release()
+		} else {
+			m.fire(m.wheel.soon.pop())
+		}
+	}
+	sortTransitions(m.out.Transitions[first:])
+}
+
+// fire looks at the user of a timer.
+func (m *Machine) fire(d due) {
+	if at, counts := m.armedAt(d.e); !counts || at != d.at {
+		return
+	}
+	u := &m.scratch
+	m.load(d.e, u)
+	if limit := m.next(u); limit <= d.at {
+		m.step(u, limit)
+	}
+	m.save(d.e, u, false)
+}
+
+// arm sets the timer of entry e for the next limit of u. When waiting tells that
+// the present timer still waits and it is not later than that limit, it may stay:
+// it will look again.
+func (m *Machine) arm(e uint32, u *user, waiting bool) {
+	limit := min(m.next(u), m.wheel.horizon())
+	if waiting {
+		if at, counts := m.armedAt(e); counts && at <= limit {
+			return
+		}
+	}
+	// 0 stands for no timer. Too early by a millisecond only means to look twice.
+	if stamp(limit) == 0 {
+		limit--
+	}
+	m.store.cold(e).armed = stamp(limit)
+	m.wheel.add(limit, e)
+}
+
+// armedAt is the instant of the timer that counts for entry e.
+func (m *Machine) armedAt(e uint32) (presence, bool) {
+	if e >= m.store.end() || m.store.hot(e).user == 0 {
+		return 0, false
+	}
+	armed := m.store.cold(e).armed
+	if armed == 0 {
+		return 0, false
+	}
+	base := m.wheel.cursor
+	return base + presence(int32(armed-stamp(base))), true
+}
+
+// armedNow is armedAt for a timer of the bucket at the wheel's cursor: one that
+// does not belong there is left over from before.
+func (m *Machine) armedNow(e uint32) (presence, bool) {
+	at, counts := m.armedAt(e)
+	return at, counts && at/wheelStep == m.wheel.cursor/wheelStep
+}
+
+// place is a device's place in the queue of those that are let go.
+type place struct {
+	due     presence
+	release presence
+	user    schemas.UserID
+	device  schemas.DeviceID
+}
+
+// queue paces the devices of lost gateways, first in, first out.
+type queue struct {
+	places []place
+	first  int
+	last   int64 // presence time of the newest release given, microseconds
+	step   int64
+}
+
+// next is when the first in the queue is let go.
+func (q *queue) next() presence {
+	if q.first == len(q.places) {
+		return never
+	}
+	return q.places[q.first].release
+}
+
+// busy tells whether what was let go before x may still delay who comes next.
+func (q *queue) busy(x presence) bool {
+	return q.first < len(q.places) || q.last+q.step > int64(x)*1000
+}
+
+// join gives those who have become due their places.
+func (m *Machine) join() {
+	slices.SortFunc(m.joining, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device))
+	})
+	q := &m.queue
+	if q.first > len(q.places)/2 {
+		q.places = slices.Delete(q.places, 0, q.first)
+		q.first = 0
+	}
+	for _, p := range m.joining {
+		q.step = m.cohortStep
+		q.last = max(int64(p.due)*1000, q.last+q.step)
+		p.release = presence((q.last + 999) / 1000)
+		q.places = append(q.places, p)
+	}
+	m.joining = m.joining[:0]
+}
+
+// release lets the first in the queue go, if it has not come back.
+func (m *Machine) release() {
+	q := &m.queue
+	p := q.places[q.first]
+	q.first++
+	if q.first == len(q.places) {
+		q.places, q.first = q.places[:0], 0
+	}
+	e := m.index.find(&m.store, hash(p.user), p.user)
+	if e == none {
+		return
+	}
+	u := &m.scratch
+	m.load(e, u)
+	m.letGo(u, p.device, p.release)
+	m.save(e, u, true)
+}
+
+// movesPerTick bounds how many entries a tick moves to give memory back.
+const movesPerTick = 4096
+
+// upkeep is done at ticks: it forgets what is over and gives memory back.
+func (m *Machine) upkeep() {
+	m.gateways.sweep(&m.clock)
+	if !m.replaying {
+		m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
+	}
+	m.gateways.ends = m.gateways.ends[:0]
+	if cap(m.wheel.soon) > 4096 && len(m.wheel.soon) < cap(m.wheel.soon)/8 {
+		m.wheel.soon = slices.Clone(m.wheel.soon)
+	}
+	if len(m.clock.frozen) > 0 {
+		m.clock.forget(m.clock.presence() - m.away - m.memory - 15*60*1000)
+	}
+	for i := 0; i < movesPerTick && m.store.sparse(); i++ {
+		m.compact()
+	}
+}
+
+// compact moves one entry from the last chunk into a hole before it.
+func (m *Machine) compact() {
+	c := len(m.store.chunks) - 1
+	for i := range m.store.chunks[c].hot {
+		from := uint32(c*chunkEntries + i)
+		if m.store.hot(from).user == 0 {
+			continue
+		}
+		to, ok := m.store.hole()
+		if !ok {
+			return
+		}
+		m.moveEntry(from, to)
+		return
+	}
+}
+
+// moveEntry moves a user to the free entry to. Its old timer finds a free entry
+// when it fires.
+func (m *Machine) moveEntry(from, to uint32) {
+	h := *m.store.hot(from)
+	m.index.move(hash(h.user), from, to)
+	*m.store.hot(to), *m.store.cold(to) = h, *m.store.cold(from)
+	m.store.chunks[to/chunkEntries].used++
+	m.store.live++
+	if h.flags&flagMany != 0 {
+		m.many[to] = m.many[from]
+		delete(m.many, from)
+	}
+	m.store.remove(from)
+	if at, counts := m.armedAt(to); counts {
+		m.wheel.add(at, to)
+	}
+}

@@ -1,0 +1,231 @@
+package liveness
+
+import (
+	"math/bits"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// index finds the entry of a user: extendible hashing. A directory, addressed by
+// the top bits of the hash, points to segments of 1,024 slots with linear
+// probing. A segment that gets full is split alone, one that gets empty joins
+// its buddy, so that no beat ever waits for more than one segment's worth of
+// work, whatever the number of users.
+//
+// A slot is 0 or an entry number plus one in its low 26 bits, with 6 bits of the
+// hash above them so that most foreign slots are passed over without a look at
+// their entries. That bounds the users of one partition at 67 million.
+type index struct {
+	directory []*segment
+	depth     uint // the directory has 1<<depth places
+	segments  int
+}
+
+type segment struct {
+	depth uint // how many top bits of the hash its users share
+	used  int
+	slots [segmentSlots]uint32
+}
+
+const (
+	segmentSlots = 1024
+	segmentFull  = segmentSlots * 85 / 100
+	segmentLow   = segmentSlots * 35 / 100 // two buddies join at this sum
+
+	entryBits = 26
+	entryMask = 1<<entryBits - 1
+	maxUsers  = entryMask - 1
+)
+
+// none is no entry.
+const none = ^uint32(0)
+
+func newIndex() index {
+	return index{directory: []*segment{{}}, segments: 1}
+}
+
+// hash mixes a user id well enough that its top bits choose a segment and lower
+// ones a slot (the finalizer of SplitMix64, Steele et al. 2014).
+func hash(id schemas.UserID) uint64 {
+	h := uint64(id)
+	h ^= h >> 30
+	h *= 0xbf58476d1ce4e5b9
+	h ^= h >> 27
+	h *= 0x94d049bb133111eb
+	h ^= h >> 31
+	return h
+}
+
+func (x *index) segmentOf(h uint64) *segment { return x.directory[h>>1>>(63-x.depth)] }
+
+// home is the first slot of the hash, tag what a slot keeps of it.
+func home(h uint64) uint32 { return uint32(h) & (segmentSlots - 1) }
+func tag(h uint64) uint32  { return uint32(h>>10) << entryBits }
+
+// find returns the entry of id, or none.
+func (x *index) find(s *store, h uint64, id schemas.UserID) uint32 {
+	seg, t := x.segmentOf(h), tag(h)
+	for i := home(h); ; i = (i + 1) & (segmentSlots - 1) {
+		slot := seg.slots[i]
+		if slot == 0 {
+			return none
+		}
+		if slot&^entryMask == t {
+			if e := slot&entryMask - 1; s.hot(e).user == id {
+				return e
+			}
+		}
+	}
+}
+
+// touch begins to bring the slot of h into the cache; the sum keeps the compiler
+// from leaving the load out.
+func (x *index) touch(h uint64) uint32 { return x.segmentOf(h).slots[home(h)] }
+
+// insert adds entry e under h. The user must not be in the index.
+func (x *index) insert(s *store, h uint64, e uint32) {
+	seg := x.segmentOf(h)
+	for seg.used >= segmentFull {
+		x.split(s, seg, h)
+		seg = x.segmentOf(h)
+	}
+	seg.put(h, e)
+}
+
+func (seg *segment) put(h uint64, e uint32) {
+	i := home(h)
+	for seg.slots[i] != 0 {
+		i = (i + 1) & (segmentSlots - 1)
+	}
+	seg.slots[i] = tag(h) | (e + 1)
+	seg.used++
+}
+
+// slotOf returns the slot that holds entry e under h.
+func (seg *segment) slotOf(h uint64, e uint32) uint32 {
+	want := tag(h) | (e + 1)
+	for i := home(h); ; i = (i + 1) & (segmentSlots - 1) {
+		if seg.slots[i] == want {
+			return i
+		}
+	}
+}
+
+// move makes the slot of entry from point to entry to: the user has moved.
+func (x *index) move(h uint64, from, to uint32) {
+	seg := x.segmentOf(h)
+	seg.slots[seg.slotOf(h, from)] = tag(h) | (to + 1)
+}
+
+// remove takes entry e out and closes the gap, so that no probe needs a marker
+// for what is gone.
+func (x *index) remove(s *store, h uint64, e uint32) {
+	seg := x.segmentOf(h)
+	gap := seg.slotOf(h, e)
+	for i := (gap + 1) & (segmentSlots - 1); seg.slots[i] != 0; i = (i + 1) & (segmentSlots - 1) {
+		first := home(hash(s.hot(seg.slots[i]&entryMask - 1).user))
+		if (i-first)&(segmentSlots-1) >= (i-gap)&(segmentSlots-1) {
+			seg.slots[gap] = seg.slots[i]
+			gap = i
+		}
+	}
+	seg.slots[gap] = 0
+	seg.used--
+	if seg.used < segmentLow/2 && seg.depth > 0 {
+		x.join(s, seg, h)
+	}
+}
+
+// split replaces seg, to which h belongs, by two segments of one more bit.
+func (x *index) split(s *store, seg *segment, h uint64) {
+	if seg.depth == x.depth {
+		x.double()
+	}
+	lower, upper := &segment{depth: seg.depth + 1}, &segment{depth: seg.depth + 1}
+	x.redistribute(s, seg, lower, upper)
+	first, places := x.places(seg, h)
+	for i := range places {
+		if i < places/2 {
+			x.directory[first+i] = lower
+		} else {
+			x.directory[first+i] = upper
+		}
+	}
+	x.segments++
+}
+
+// redistribute puts what is in seg into lower or upper, by the bit of the hash
+// below those that all of seg share.
+func (x *index) redistribute(s *store, seg, lower, upper *segment) {
+	for _, slot := range seg.slots {
+		if slot == 0 {
+			continue
+		}
+		e := slot&entryMask - 1
+		h := hash(s.hot(e).user)
+		if h<<seg.depth>>63 == 0 {
+			lower.put(h, e)
+		} else {
+			upper.put(h, e)
+		}
+	}
+}
+
+// places is the run of the directory that points to seg.
+func (x *index) places(seg *segment, h uint64) (first, n uint64) {
+	n = 1 << (x.depth - seg.depth)
+	return (h >> 1 >> (63 - x.depth)) &^ (n - 1), n
+}
+
+func (x *index) double() {
+	wider := make([]*segment, 2*len(x.directory))
+	for i, seg := range x.directory {
+		wider[2*i], wider[2*i+1] = seg, seg
+	}
+	x.directory = wider
+	x.depth++
+}
+
+// join merges seg with its buddy when both together are low, and halves the
+// directory when no segment needs its last bit.
+func (x *index) join(s *store, seg *segment, h uint64) {
+	first, n := x.places(seg, h)
+	buddyFirst := first ^ n
+	buddy := x.directory[buddyFirst]
+	if buddy.depth != seg.depth || buddy.used+seg.used > segmentLow {
+		return
+	}
+	both := &segment{depth: seg.depth - 1}
+	x.redistribute(s, seg, both, both)
+	x.redistribute(s, buddy, both, both)
+	for i := range 2 * n {
+		x.directory[min(first, buddyFirst)+i] = both
+	}
+	x.segments--
+	x.halve()
+}
+
+// halve shrinks the directory by one bit when that loses nothing. The scan is
+// worth it only when there are far fewer segments than places.
+func (x *index) halve() {
+	if x.depth == 0 || x.segments > len(x.directory)/4 {
+		return
+	}
+	for _, seg := range x.directory {
+		if seg.depth == x.depth {
+			return
+		}
+	}
+	narrower := make([]*segment, len(x.directory)/2)
+	for i := range narrower {
+		narrower[i] = x.directory[2*i]
+	}
+	x.directory = narrower
+	x.depth--
+}
+
+// bytes is the memory the index takes.
+func (x *index) bytes() int {
+	const word = bits.UintSize / 8
+	return len(x.directory)*word + x.segments*(segmentSlots*4+2*word)
+}

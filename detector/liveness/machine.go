@@ -1,0 +1,264 @@
+package liveness
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Output is what a record leads to. Apply appends to it; the caller empties it.
+type Output struct {
+	// Transitions in the order in which they are to be published.
+	Transitions []schemas.Transition
+	// Statuses to be written, newest last. That of an offline user whom everyone
+	// may see stands for a tombstone.
+	Statuses []schemas.Status
+	// Misrouted are beats of users who belong to another partition.
+	Misrouted []schemas.Beat
+	// MisroutedVisibility is a user of another partition whose visibility the
+	// record was to change; 0 if there is none.
+	MisroutedVisibility schemas.UserID
+	// Gateways that were lost and whose devices are all accounted for.
+	Gateways []GatewayEnd
+}
+
+// Reset empties o and keeps its memory.
+func (o *Output) Reset() {
+	o.Transitions, o.Statuses = o.Transitions[:0], o.Statuses[:0]
+	o.Misrouted, o.Gateways, o.MisroutedVisibility = o.Misrouted[:0], o.Gateways[:0], 0
+}
+
+// Machine is the state of one partition. One goroutine may use it.
+type Machine struct {
+	policy                string
+	partition, partitions int32
+	logEpoch              uint32
+
+	// The settings, in presence time.
+	present     presence // online_ttl + offline_debounce
+	away        presence // max(away_ttl, present)
+	idleAfter   presence
+	byeDebounce presence
+	byeMemory   presence
+	lateness    presence
+	silence     presence
+	window      presence
+	memory      presence // how far back a report can still matter
+	cohortStep  int64    // microseconds between two releases
+	announce    bool
+
+	clock    clock
+	index    index
+	store    store
+	wheel    wheel
+	many     map[uint32]*user // users who do not fit in an entry
+	hidden   map[schemas.UserID]hiddenUser
+	gateways gateways
+	queue    queue
+	joining  []place
+	history  history
+
+	offset    int64 // of the record being applied
+	ordinals  map[schemas.UserID]int
+	out       *Output
+	replaying bool
+	scratch   user
+	entries   []uint32 // of the rows of the frame being applied
+	isArmed   func(e uint32) (presence, bool)
+	counts    Counts
+}
+
+// Counts are totals since the machine was made.
+type Counts struct {
+	Beats           uint64
+	LostFrames      uint64 // missing in the sequences of gateways
+	DuplicateFrames uint64
+}
+
+// New makes the machine of a partition of which nothing is known yet. The
+// settings must be valid. logEpoch counts the lives of the partition's log, from
+// 1; partitions is how many the heartbeats topic has.
+func New(s Settings, partition, partitions int32, logEpoch uint32) *Machine {
+	m := &Machine{
+		policy: s.PolicyID(), partition: partition, partitions: partitions, logEpoch: logEpoch,
+		present:   presence((s.OnlineTTL + s.OfflineDebounce).Milliseconds()),
+		idleAfter: presence(s.IdleAfter.Milliseconds()), byeDebounce: presence(s.ByeDebounce.Milliseconds()),
+		lateness: presence(s.AllowedLateness.Milliseconds()), silence: presence(s.GatewaySilence.Milliseconds()),
+		window: presence(s.ReconnectWindow.Milliseconds()), cohortStep: 1_000_000 / int64(s.CohortRate), announce: s.AnnounceDevices,
+		index: newIndex(), many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{},
+		ordinals: map[schemas.UserID]int{},
+	}
+	m.away = max(presence(s.AwayTTL.Milliseconds()), m.present)
+	m.byeMemory = max(m.present, m.byeDebounce)
+	m.memory = max(m.present+m.window, m.byeMemory)
+	m.gateways = newGateways(m.present + m.window + m.lateness)
+	m.isArmed = m.armedNow
+	return m
+}
+
+// Apply takes the next record: its offset, its append time, and its frame. What
+// it leads to is appended to out. It allocates nothing for a repeated beat.
+func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame, out *Output) {
+	m.offset, m.out = offset, out
+	m.history.before(offset, m.clock.now)
+	m.clock.advance(appended)
+	x := m.clock.presence() - m.lateness
+	m.evaluate(x)
+	if f.Tick {
+		m.upkeep()
+	} else {
+		m.apply(f, x)
+	}
+	m.history.after(m.clock.presence(), x-m.memory, m.queue.busy(x))
+	if len(m.ordinals) > 0 {
+		clear(m.ordinals)
+	}
+	m.out = nil
+}
+
+// apply takes what the frame says.
+func (m *Machine) apply(f *schemas.Frame, x presence) {
+	row, lostFrames, fresh := m.gateways.hear(&m.clock, f, m.silence, x)
+	m.counts.LostFrames += lostFrames
+	if !fresh {
+		m.counts.DuplicateFrames++
+		return
+	}
+	if f.VisibilityUser != 0 {
+		m.applyVisibility(f)
+	}
+	if f.Rows() > 0 {
+		m.applyBeats(f, row)
+	}
+}
+
+// applyBeats goes over the rows twice: first the index is asked for all users, so
+// that the loads of one row need not wait for those of another; then the beats
+// are applied.
+func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
+	n := f.Rows()
+	m.counts.Beats += uint64(n)
+	m.entries = slices.Grow(m.entries[:0], n)[:n]
+	for i := range n {
+		id := f.User(i)
+		m.entries[i] = m.index.find(&m.store, hash(id), id)
+	}
+	now := stamp(m.clock.now)
+	rows := f.Beats()
+	var beat schemas.Beat
+	for i := 0; rows.Next(&beat); i++ {
+		if e := m.entries[i]; e != none && m.repeats(m.store.hot(e), &beat, now, row) {
+			continue
+		}
+		m.applyBeat(&beat, row)
+	}
+}
+
+// repeats applies a beat that can change nothing but times, and reports whether
+// it was one: of the user's only device, present, through the same gateway, in
+// time, with the same answer to whether the person is active.
+func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, row uint16) bool {
+	const plain = flagMany | flagPresent | flagBye | flagKind
+	want := flagPresent | flags(beat.Kind)<<shiftKind
+	if h.user != beat.User || h.flags&plain != want || h.device != beat.Device || h.gateway != row || beat.Bye {
+		return false
+	}
+	// Log time since the newest report; presence time is never more.
+	since := presence(now-h.seen) - presence(beat.Age)
+	if since < 0 || since >= m.present {
+		return false
+	}
+	idle := presence(beat.Idle)
+	switch {
+	case m.idleAfter == 0:
+	case h.flags.state() == schemas.Away:
+		if idle < m.idleAfter {
+			return false
+		}
+	case idle+m.present > m.idleAfter || presence(now-h.active)-presence(beat.Age) >= m.idleAfter:
+		// Close to the limit of idleness: the timer may have to come forward.
+		return false
+	}
+	b := now - stamp(beat.Age)
+	h.seen, h.active = b, b-stamp(beat.Idle)
+	return true
+}
+
+// applyBeat takes a beat or bye by the rules.
+func (m *Machine) applyBeat(beat *schemas.Beat, row uint16) {
+	e := m.index.find(&m.store, hash(beat.User), beat.User)
+	u := &m.scratch
+	switch {
+	case e != none:
+		m.load(e, u)
+	case m.foreign(beat.User):
+		m.out.Misrouted = append(m.out.Misrouted, *beat)
+		return
+	case beat.Bye:
+		return
+	default:
+		e = m.enter(beat.User, u)
+	}
+	m.report(u, beat, m.clock.now-beat.Age, row)
+	m.save(e, u, true)
+}
+
+func (m *Machine) applyVisibility(f *schemas.Frame) {
+	id := f.VisibilityUser
+	e := m.index.find(&m.store, hash(id), id)
+	u := &m.scratch
+	switch {
+	case e != none:
+		m.load(e, u)
+	case m.foreign(id):
+		m.out.MisroutedVisibility = id
+		return
+	default:
+		e = m.enter(id, u)
+	}
+	m.setVisibility(u, f.Visibility)
+	m.save(e, u, true)
+}
+
+// foreign tells whether the user belongs to another partition. Known users were
+// asked when they came.
+func (m *Machine) foreign(id schemas.UserID) bool {
+	return schemas.PartitionOf(id, m.partitions) != m.partition
+}
+
+// emit publishes t, whose version is made here.
+func (m *Machine) emit(t *schemas.Transition) {
+	if m.replaying {
+		return
+	}
+	n := m.ordinals[t.User]
+	m.ordinals[t.User] = n + 1
+	t.Version = schemas.NewVersion(m.logEpoch, m.offset, n)
+	m.out.Transitions = append(m.out.Transitions, *t)
+}
+
+// emitStatus writes what must be known of u after a restart. Its version is that
+// of u's newest transition, or, when another record than this brought that about,
+// the last before this record: between that transition and the next.
+func (m *Machine) emitStatus(u *user) {
+	if m.replaying {
+		return
+	}
+	m.out.Statuses = append(m.out.Statuses, schemas.Status{
+		User: u.id, State: u.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive, Kinds: u.kinds,
+		Visibility: u.visibility(), Version: schemas.NewVersion(m.logEpoch, m.offset, m.ordinals[u.id]) - 1,
+		SilentFrom: u.silentFrom, Held: u.held, Device: u.last,
+	})
+}
+
+// sortTransitions orders those from i on by instant and user, so that the output
+// does not depend on the order of timers.
+func sortTransitions(transitions []schemas.Transition) {
+	order := func(a, b schemas.Transition) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.User, b.User), cmp.Compare(a.Version, b.Version))
+	}
+	if !slices.IsSortedFunc(transitions, order) {
+		slices.SortFunc(transitions, order)
+	}
+}

@@ -1,0 +1,113 @@
+package liveness
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// world feeds a machine frames of one gateway-less producer.
+type world struct {
+	t      *testing.T
+	m      *Machine
+	out    Output
+	frame  schemas.Frame
+	now    schemas.Millis
+	offset int64
+}
+
+const start = schemas.Millis(1_763_700_000_000)
+
+func newWorld(t *testing.T, s Settings) *world {
+	return &world{t: t, m: New(s, 0, 1, 1), now: start}
+}
+
+func (w *world) record(value []byte) {
+	w.t.Helper()
+	if err := w.frame.Decode(value); err != nil {
+		w.t.Fatal(err)
+	}
+	w.m.Apply(w.offset, w.now, &w.frame, &w.out)
+	w.offset++
+}
+
+func (w *world) beats(beats ...schemas.Beat) {
+	w.record(schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
+}
+
+// until ticks every 250 ms up to the instant.
+func (w *world) until(at schemas.Millis) {
+	for w.now < at {
+		w.now = min(at, w.now+250)
+		w.record(schemas.AppendTick(nil))
+	}
+}
+
+func TestSilenceTurnsOnlineToAwayToOfflineAtTheExactInstants(t *testing.T) {
+	w := newWorld(t, Defaults())
+	w.beats(schemas.Beat{User: 1, Device: 7, Kind: schemas.Mobile})
+	w.until(start + 400_000)
+	want := []struct {
+		to    schemas.State
+		at    schemas.Millis
+		cause schemas.Cause
+	}{{schemas.Online, start, schemas.FirstBeat}, {schemas.Away, start + 45_000, schemas.Silent}, {schemas.Offline, start + 300_000, schemas.Silent}}
+	if len(w.out.Transitions) != len(want) {
+		t.Fatalf("got %v", w.out.Transitions)
+	}
+	for i, tr := range w.out.Transitions {
+		if tr.To != want[i].to || tr.At != want[i].at || tr.Cause != want[i].cause || tr.LastSeen != start {
+			t.Errorf("transition %d: got %+v, want %+v", i, tr, want[i])
+		}
+	}
+	if w.m.Users() != 0 {
+		t.Errorf("%d users are still kept", w.m.Users())
+	}
+}
+
+func BenchmarkBeats(b *testing.B) {
+	for _, users := range []int{1_000_000, 10_000_000} {
+		b.Run(time.Duration(users).String()[:len(time.Duration(users).String())-2], func(b *testing.B) { benchmarkBeats(b, users) })
+	}
+}
+
+func benchmarkBeats(b *testing.B, users int) {
+	const rows = 1000
+	m := New(Defaults(), 0, 1, 1)
+	var out Output
+	var frame schemas.Frame
+	var values [][]byte
+	beats := make([]schemas.Beat, rows)
+	for first := 0; first < users; first += rows {
+		for i := range beats {
+			id := schemas.UserID(uint64(first+i)*2654435761%uint64(users) + 1)
+			beats[i] = schemas.Beat{User: id, Device: 7, Kind: schemas.Mobile, Age: schemas.Millis(i % 100)}
+		}
+		values = append(values, schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
+	}
+	now, offset := start, int64(0)
+	apply := func(value []byte) {
+		if err := frame.Decode(value); err != nil {
+			b.Fatal(err)
+		}
+		m.Apply(offset, now, &frame, &out)
+		out.Reset()
+		offset++
+	}
+	for _, v := range values {
+		apply(v)
+	}
+	step := max(1, schemas.Millis(15_000/len(values)))
+	b.ReportAllocs()
+	b.ResetTimer()
+	n := 0
+	for b.Loop() {
+		apply(values[n%len(values)])
+		if n++; n%max(1, len(values)/15000) == 0 {
+			now += step
+		}
+	}
+	b.ReportMetric(float64(n)*rows/b.Elapsed().Seconds()/1e6, "Mbeats/s")
+	b.ReportMetric(float64(m.Bytes())/float64(m.Users()), "B/user")
+}

@@ -1,0 +1,342 @@
+package liveness
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// The rules of ../DESIGN.md, on one decoded user.
+
+// never is later than any limit.
+const never = presence(1<<63 - 1)
+
+// presentUntil is when a device that is not heard again falls silent.
+func (m *Machine) presentUntil(d *device) presence { return m.clock.at(d.seen) + m.present }
+
+// activeUntil is when a device that is here stops being active, silence aside.
+func (m *Machine) activeUntil(d *device) presence {
+	if m.idleAfter == 0 {
+		return never
+	}
+	return m.clock.at(d.active) + m.idleAfter
+}
+
+// idleFrom is when the last active device of u stops being so.
+func (m *Machine) idleFrom(u *user) presence {
+	var from presence
+	for i := range u.devices {
+		if d := &u.devices[i]; d.here() {
+			from = max(from, m.activeUntil(d))
+		}
+	}
+	return from
+}
+
+// tail is when a user without a device becomes offline.
+func (m *Machine) tail(u *user) presence {
+	if u.silentFrom != 0 {
+		return m.clock.at(u.silentFrom) + m.away + presence(u.held)
+	}
+	return m.clock.at(u.lastBye()) + m.byeDebounce
+}
+
+// lastBye is the greatest time of the byes that are remembered, 0 if none is.
+func (u *user) lastBye() schemas.Millis {
+	var last schemas.Millis
+	for i := range u.devices {
+		if d := &u.devices[i]; d.phase == gone {
+			last = max(last, d.seen)
+		}
+	}
+	return last
+}
+
+// next is the earliest limit at which something about u may change by itself,
+// releases from the queue aside.
+func (m *Machine) next(u *user) presence {
+	limit, here := never, false
+	for i := range u.devices {
+		d := &u.devices[i]
+		here = here || d.here()
+		switch d.phase {
+		case present:
+			limit = min(limit, m.presentUntil(d))
+		case held:
+			limit = min(limit, m.presentUntil(d)+m.window)
+		case gone:
+			limit = min(limit, m.clock.at(d.seen)+m.byeMemory)
+		}
+	}
+	switch {
+	case here && u.state == schemas.Online:
+		limit = min(limit, m.idleFrom(u))
+	case !here && u.state != schemas.Offline:
+		limit = min(limit, m.tail(u))
+	}
+	return limit
+}
+
+// settle publishes what is due for u at limits up to and including upTo.
+func (m *Machine) settle(u *user, upTo presence) {
+	for limit := m.next(u); limit <= upTo; limit = m.next(u) {
+		m.step(u, limit)
+	}
+}
+
+// step does what is due for u at the instant limit, which is that of next.
+func (m *Machine) step(u *user, limit presence) {
+	idle := u.state == schemas.Online && m.idleFrom(u) <= limit
+	byDevice := m.idleDevice(u, limit, idle)
+	tailDevice := u.tailDevice() // before the bye that began the tail is forgotten
+	var went departures
+	for i := len(u.devices) - 1; i >= 0; i-- {
+		d := &u.devices[i]
+		switch {
+		case d.phase == present && m.presentUntil(d) <= limit:
+			if m.gateways.lost(&m.clock, d.gateway, m.presentUntil(d), m.silence) {
+				d.phase = held
+			} else {
+				went.add(d)
+				m.leave(u, d)
+				u.drop(i)
+			}
+		case d.phase == held && m.presentUntil(d)+m.window <= limit:
+			d.phase = queued
+			m.gateways.queued(d.gateway)
+			m.joining = append(m.joining, place{due: m.presentUntil(d) + m.window, user: u.id, device: d.id})
+		case d.phase == gone && m.clock.at(d.seen)+m.byeMemory <= limit && m.mayForgetBye(u, limit):
+			u.drop(i)
+			if u.state == schemas.Offline && !u.hidden {
+				u.refresh(&m.clock, m.byeDebounce)
+			}
+		}
+	}
+	went.apply(u, 0)
+	if went.n > 0 && (byDevice == 0 || went.device < byDevice) {
+		byDevice = went.device
+	}
+	if byDevice == 0 {
+		byDevice = tailDevice
+	}
+	m.judge(u, limit, m.clock.wall(limit), event{device: byDevice})
+}
+
+// mayForgetBye keeps the last bye of a user who is not yet offline by it.
+func (m *Machine) mayForgetBye(u *user, limit presence) bool {
+	return u.state == schemas.Offline || u.silentFrom != 0 || u.anyHere() || m.tail(u) <= limit
+}
+
+// idleDevice is the device whose person's idleness is the reason for a step.
+func (m *Machine) idleDevice(u *user, limit presence, idle bool) schemas.DeviceID {
+	var id schemas.DeviceID
+	if !idle {
+		return id
+	}
+	for i := range u.devices {
+		d := &u.devices[i]
+		if d.here() && m.activeUntil(d) == limit && (id == 0 || d.id < id) {
+			id = d.id
+		}
+	}
+	return id
+}
+
+// departures collects the devices that fall silent at one instant.
+type departures struct {
+	n      int
+	seen   schemas.Millis
+	device schemas.DeviceID
+}
+
+func (w *departures) add(d *device) {
+	if w.n == 0 || d.id < w.device {
+		w.device = d.id
+	}
+	w.seen = max(w.seen, d.seen)
+	w.n++
+}
+
+// apply makes u silent if these were its last devices. held is how much later
+// than by the settings they went.
+func (w *departures) apply(u *user, held schemas.Millis) {
+	if w.n == 0 || u.anyHere() {
+		return
+	}
+	u.silentFrom, u.held, u.last = w.seen, held, w.device
+	u.dirty = true
+}
+
+// leave keeps what a device that leaves knew and others do not.
+func (m *Machine) leave(u *user, d *device) {
+	if d.active > u.lastActive {
+		u.lastActive = d.active
+		u.dirty = true
+	}
+}
+
+// letGo takes a device out that has waited in the queue until release.
+func (m *Machine) letGo(u *user, id schemas.DeviceID, release presence) {
+	m.settle(u, release)
+	d := u.find(id)
+	if d == nil || d.phase != queued {
+		return
+	}
+	m.gateways.released(d.gateway)
+	var went departures
+	went.add(d)
+	kept := schemas.Millis(release - m.presentUntil(d))
+	m.leave(u, d)
+	u.drop(slices.IndexFunc(u.devices, func(d device) bool { return d.id == id }))
+	went.apply(u, kept)
+	m.judge(u, release, m.clock.wall(release), event{device: id, letGo: true})
+}
+
+// report applies a beat or bye that came in at b through gateway.
+func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, gateway uint16) {
+	at := m.clock.at(b)
+	m.settle(u, at)
+	d := u.find(beat.Device)
+	switch {
+	case d != nil && b < d.seen:
+		return
+	case beat.Bye && (d == nil || !d.here()):
+		return
+	case d == nil:
+		u.devices = append(u.devices, device{id: beat.Device, phase: gone})
+		d = &u.devices[len(u.devices)-1]
+	}
+	if d.here() {
+		m.gateways.returned(&m.clock, d, gateway, m.silence)
+	}
+	if beat.Bye {
+		m.leave(u, d)
+		d.phase, d.seen = gone, b
+	} else {
+		*d = device{id: beat.Device, kind: beat.Kind, phase: present, gateway: gateway, seen: b, active: b - beat.Idle}
+		u.silentFrom, u.held = 0, 0
+	}
+	u.lastSeen = max(u.lastSeen, b)
+	m.judge(u, at, b, event{device: beat.Device})
+}
+
+// setVisibility applies a change of visibility at the record's log time.
+func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
+	m.settle(u, m.clock.presence())
+	if hidden := visibility == schemas.Nobody; hidden != u.hidden {
+		u.hidden = hidden
+		m.publish(u, u.state, m.clock.now, schemas.VisibilityChange, 0)
+	}
+}
+
+// event is what made the rules look at a user.
+type event struct {
+	device schemas.DeviceID
+	letGo  bool // a device of a lost gateway was let go
+}
+
+// judge compares what is with what was published, and publishes the difference.
+// at is the log time of the instant p.
+func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
+	here := u.anyHere()
+	state := schemas.Offline
+	switch {
+	case here && m.idleFrom(u) > p:
+		state = schemas.Online
+	case here:
+		state = schemas.Away
+	case u.state == schemas.Offline || m.tail(u) <= p:
+	case u.silentFrom != 0:
+		state = schemas.Away
+	default: // a bye is being debounced: nothing changes yet
+		m.written(u)
+		return
+	}
+	kinds := u.presentKinds()
+	if state == u.state && (kinds == u.kinds || state == schemas.Offline || !m.announce) {
+		m.written(u)
+		return
+	}
+	cause := m.cause(u, state, here, why)
+	u.kinds = kinds
+	m.publish(u, state, at, cause, why.device)
+}
+
+// cause names the rule by which u goes from its state to the next.
+func (m *Machine) cause(u *user, next schemas.State, here bool, why event) schemas.Cause {
+	switch {
+	case next == u.state:
+		return schemas.DevicesChanged
+	case next == schemas.Online && u.state == schemas.Away:
+		return schemas.ActiveAgain
+	case u.state == schemas.Offline:
+		return schemas.FirstBeat
+	case here:
+		return schemas.Idle
+	case why.letGo || u.held > 0:
+		return schemas.GatewayLost
+	case u.silentFrom == 0:
+		return schemas.Bye
+	}
+	return schemas.Silent
+}
+
+// tailDevice is the device that was the last to be here.
+func (u *user) tailDevice() schemas.DeviceID {
+	if u.silentFrom != 0 {
+		return u.last
+	}
+	var last *device
+	for i := range u.devices {
+		d := &u.devices[i]
+		if last == nil || cmp.Or(cmp.Compare(d.seen, last.seen), cmp.Compare(last.id, d.id)) > 0 {
+			last = d
+		}
+	}
+	if last == nil {
+		return 0
+	}
+	return last.id
+}
+
+// publish emits a transition of u to state, and its status.
+func (m *Machine) publish(u *user, state schemas.State, at schemas.Millis, cause schemas.Cause, device schemas.DeviceID) {
+	at = max(at, u.since)
+	u.lastActive = u.touched()
+	t := schemas.Transition{
+		User: u.id, From: u.state, To: state, At: at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: cause,
+		Device: device, Kinds: u.kinds, Visibility: u.visibility(), Policy: m.policy,
+	}
+	if state != u.state {
+		u.since = at
+	}
+	u.state = state
+	m.emit(&t)
+	u.dirty = true
+	m.written(u)
+}
+
+// written writes the status of a user who has become dirty, and lets an offline
+// user be forgotten.
+func (m *Machine) written(u *user) {
+	if u.state == schemas.Offline && !u.hidden {
+		u.refresh(&m.clock, m.byeDebounce)
+	}
+	if u.state == schemas.Offline {
+		u.silentFrom, u.held, u.kinds = 0, 0, 0
+	}
+	if u.dirty {
+		u.dirty = false
+		m.emitStatus(u)
+	}
+}
+
+// refresh leaves of an offline, visible user only what the remembered byes tell.
+func (u *user) refresh(c *clock, byeDebounce presence) {
+	u.lastActive, u.lastSeen = 0, u.lastBye()
+	u.since = 0
+	if u.lastSeen != 0 {
+		u.since = c.wall(c.at(u.lastSeen) + byeDebounce)
+	}
+}

@@ -1,0 +1,169 @@
+package liveness
+
+import "github.com/stillhere/stillhere/schemas"
+
+// Times in entries are the low 32 bits of log time, read as the past of now;
+// that holds for 49 days, and the settings and limits of the wire rule out more.
+type stamp = uint32
+
+// stampOf encodes t. 0 stands for never, so the one millisecond in 49 days that
+// would read so is kept as its neighbour.
+func stampOf(t schemas.Millis) stamp {
+	if s := stamp(t); s != 0 || t == 0 {
+		return s
+	}
+	return 1
+}
+
+// hot is the part of an entry that a repeated beat reads and writes.
+type hot struct {
+	user    schemas.UserID // 0: the entry is free
+	seen    stamp          // the device's newest report; without a device, when the last one was heard
+	active  stamp          // the device's last touch
+	device  schemas.DeviceID
+	gateway uint16 // row of the gateway the newest report came through, 0 = none
+	flags   flags
+}
+
+// cold is the rest of an entry.
+type cold struct {
+	armed      stamp // presence time of the user's timer
+	lastActive stamp // what the newest published transition said, or a device that left
+	since      stamp // at of the last change of state
+}
+
+// flags pack what an entry knows in bits.
+type flags uint16
+
+const (
+	flagState   flags = 3       // schemas.State
+	flagKinds   flags = 31 << 2 // schemas.KindSet >> 1
+	flagHidden  flags = 1 << 7
+	flagKind    flags = 7 << 8  // schemas.DeviceKind of the device
+	flagPresent flags = 1 << 11 // the device is here
+	flagBye     flags = 1 << 12 // the device said bye, which is remembered
+	flagMany    flags = 1 << 13 // the user does not fit: see Machine.many
+
+	shiftKinds = 2
+	shiftKind  = 8
+)
+
+func (f flags) state() schemas.State     { return schemas.State(f & flagState) }
+func (f flags) kinds() schemas.KindSet   { return schemas.KindSet(f&flagKinds>>shiftKinds) << 1 }
+func (f flags) kind() schemas.DeviceKind { return schemas.DeviceKind(f & flagKind >> shiftKind) }
+
+const chunkEntries = 1024
+
+// store keeps entries in chunks, so that growth moves nothing. Holes are filled
+// from the end, a few at a time, so that memory is given back when users leave.
+type store struct {
+	chunks []*chunk
+	live   int
+	free   []uint32 // holes; those beyond the end are stale
+}
+
+type chunk struct {
+	hot  [chunkEntries]hot
+	cold [chunkEntries]cold
+	used int
+}
+
+func (s *store) hot(e uint32) *hot   { return &s.chunks[e/chunkEntries].hot[e%chunkEntries] }
+func (s *store) cold(e uint32) *cold { return &s.chunks[e/chunkEntries].cold[e%chunkEntries] }
+
+// end is one more than the greatest possible entry number.
+func (s *store) end() uint32 { return uint32(len(s.chunks) * chunkEntries) }
+
+// add returns a free entry, and makes it live.
+func (s *store) add(id schemas.UserID) uint32 {
+	for {
+		if len(s.free) == 0 && s.live < int(s.end()) {
+			s.refill(s.end())
+		}
+		if len(s.free) == 0 {
+			s.grow()
+		}
+		e := s.free[len(s.free)-1]
+		s.free = s.free[:len(s.free)-1]
+		if e < s.end() && s.hot(e).user == 0 {
+			*s.hot(e), *s.cold(e) = hot{user: id}, cold{}
+			s.chunks[e/chunkEntries].used++
+			s.live++
+			return e
+		}
+	}
+}
+
+func (s *store) grow() {
+	first := s.end()
+	s.chunks = append(s.chunks, new(chunk))
+	for e := first + chunkEntries; e > first; e-- {
+		s.free = append(s.free, e-1)
+	}
+}
+
+// remove frees an entry and gives back chunks at the end that are empty.
+func (s *store) remove(e uint32) {
+	s.hot(e).user = 0
+	s.chunks[e/chunkEntries].used--
+	s.live--
+	s.free = append(s.free, e)
+	for n := len(s.chunks); n > 0 && s.chunks[n-1].used == 0; n-- {
+		s.chunks[n-1] = nil
+		s.chunks = s.chunks[:n-1]
+	}
+	if len(s.free) > chunkEntries && len(s.free) > int(s.end()) {
+		s.free = nil // most of it is stale: found again when needed
+	}
+}
+
+// sparse tells whether so many entries are free that moving some is worth it.
+func (s *store) sparse() bool {
+	return len(s.chunks) > 1 && s.live < len(s.chunks)*chunkEntries*3/4
+}
+
+// hole returns a free entry before the last chunk; false when there is none.
+func (s *store) hole() (uint32, bool) {
+	limit := s.end() - chunkEntries
+	for len(s.free) > 0 {
+		e := s.free[len(s.free)-1]
+		s.free = s.free[:len(s.free)-1]
+		if e < limit && s.hot(e).user == 0 {
+			return e, true
+		}
+	}
+	s.refill(limit)
+	if len(s.free) == 0 {
+		return 0, false
+	}
+	e := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	return e, true
+}
+
+// refill finds the holes again, when hole has thrown away those near the end.
+func (s *store) refill(limit uint32) {
+	s.free = s.free[:0]
+	for c, chunk := range s.chunks {
+		if uint32(c)*chunkEntries >= limit {
+			return
+		}
+		if chunk.used == chunkEntries {
+			continue
+		}
+		for i := range chunk.hot {
+			if chunk.hot[i].user == 0 {
+				s.free = append(s.free, uint32(c*chunkEntries+i))
+			}
+		}
+		if len(s.free) > chunkEntries {
+			return
+		}
+	}
+}
+
+// bytes is the memory the store takes.
+func (s *store) bytes() int {
+	const entry = 24 + 12
+	return len(s.chunks)*(chunkEntries*entry+8+8) + 4*cap(s.free)
+}

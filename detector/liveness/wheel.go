@@ -1,0 +1,141 @@
+package liveness
+
+// wheel is a lazy timer wheel: it says which entries to look at, no more. A timer
+// is never moved or taken out; the entry knows the one that counts (cold.armed)
+// and others are dropped when they fire.
+type wheel struct {
+	buckets [wheelBuckets]*timers
+	spare   *timers // blocks to use again
+	spares  int
+	blocks  int
+	cursor  presence // start of the first bucket that is still to come
+	soon    heap     // what is due before cursor
+}
+
+// timers is a block of one bucket's timers.
+type timers struct {
+	next    *timers
+	n       int32
+	entries [timersPerBlock]uint32
+}
+
+const (
+	wheelStep      = 64 // milliseconds a bucket spans
+	wheelBuckets   = 4096
+	wheelHorizon   = wheelStep * (wheelBuckets - 2)
+	timersPerBlock = 61 // makes a block 256 bytes
+)
+
+// horizon is the latest instant a timer can be set for. Whoever waits longer
+// looks then and arms again.
+func (w *wheel) horizon() presence { return w.cursor + wheelHorizon }
+
+// add sets a timer for entry e. at is not after horizon.
+func (w *wheel) add(at presence, e uint32) {
+	if at < w.cursor {
+		w.soon.push(due{at, e})
+		return
+	}
+	b := &w.buckets[at/wheelStep%wheelBuckets]
+	if *b == nil || (*b).n == timersPerBlock {
+		block := w.spare
+		if block == nil {
+			block = new(timers)
+			w.blocks++
+		} else {
+			w.spare = block.next
+			w.spares--
+		}
+		block.next, block.n = *b, 0
+		*b = block
+	}
+	(*b).entries[(*b).n] = e
+	(*b).n++
+}
+
+// advance moves the timers of all buckets that begin before or at now to soon,
+// after asking armed for the exact instant of each; armed reports false for a
+// timer that does not count.
+func (w *wheel) advance(now presence, armed func(e uint32) (presence, bool)) {
+	if w.cursor == 0 || now-w.cursor > wheelHorizon+wheelStep {
+		// Before the first record all buckets are empty; later, presence time
+		// advances by at most maxStep between two calls.
+		w.cursor = now / wheelStep * wheelStep
+	}
+	for ; w.cursor <= now; w.cursor += wheelStep {
+		b := &w.buckets[w.cursor/wheelStep%wheelBuckets]
+		for *b != nil {
+			block := *b
+			for _, e := range block.entries[:block.n] {
+				if at, counts := armed(e); counts {
+					w.soon.push(due{at, e})
+				}
+			}
+			*b = block.next
+			w.recycle(block)
+		}
+	}
+}
+
+// recycle keeps a block for use again, unless there are plenty.
+func (w *wheel) recycle(block *timers) {
+	if w.spares > 64 && w.spares > w.blocks/2 {
+		w.blocks--
+		return
+	}
+	block.next, w.spare = w.spare, block
+	w.spares++
+}
+
+// bytes is the memory the wheel takes.
+func (w *wheel) bytes() int {
+	const block = 256
+	return wheelBuckets*8 + w.blocks*block + cap(w.soon)*16
+}
+
+// due is an entry to look at.
+type due struct {
+	at presence
+	e  uint32
+}
+
+// heap is a binary heap, earliest first. (container/heap would allocate for
+// every timer.)
+type heap []due
+
+func (h *heap) push(d due) {
+	*h = append(*h, d)
+	s, i := *h, len(*h)-1
+	for i > 0 && s[(i-1)/2].at > d.at {
+		s[i] = s[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	s[i] = d
+}
+
+// pop removes the earliest; the heap must not be empty.
+func (h *heap) pop() due {
+	s := *h
+	top, last := s[0], s[len(s)-1]
+	s = s[:len(s)-1]
+	*h = s
+	i := 0
+	for {
+		child := 2*i + 1
+		if child >= len(s) {
+			break
+		}
+		if child+1 < len(s) && s[child+1].at < s[child].at {
+			child++
+		}
+		if s[child].at >= last.at {
+			break
+		}
+		s[i] = s[child]
+		i = child
+	}
+	if len(s) > 0 {
+		s[i] = last
+	}
+	return top
+}

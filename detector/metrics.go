@@ -1,0 +1,47 @@
+package detector
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Metrics are the detector's, shared by the partitions of a process.
+type Metrics struct {
+	Beats           prometheus.Counter
+	Transitions     *prometheus.CounterVec // by cause and state
+	Rejected        prometheus.Counter
+	Misrouted       prometheus.Counter
+	LostFrames      prometheus.Counter
+	DuplicateFrames prometheus.Counter
+	GatewaysLost    prometheus.Counter
+	CohortReturned  prometheus.Counter
+	CohortReleased  prometheus.Counter
+	Unknown         prometheus.Counter
+}
+
+// NewMetrics registers the detector's metrics with r.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	f := promauto.With(r)
+	counter := func(name, help string) prometheus.Counter {
+		return f.NewCounter(prometheus.CounterOpts{Name: "stillhere_detector_" + name + "_total", Help: help})
+	}
+	return &Metrics{
+		Beats: counter("beats", "Beats and byes read from the heartbeats topic."),
+		Transitions: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_detector_transitions_total",
+			Help: "Transitions handed to be published, by cause and new state."}, []string{"cause", "to"}),
+		Rejected:        counter("rejected_records", "Records that could not be understood and were set aside."),
+		Misrouted:       counter("misrouted_beats", "Beats that had been written to a wrong partition and were forwarded. Set partitioner=murmur2_random in librdkafka clients."),
+		LostFrames:      counter("lost_frames", "Frames missing in the sequences of gateways."),
+		DuplicateFrames: counter("duplicate_frames", "Frames that had been seen before and did not count."),
+		GatewaysLost:    counter("gateways_lost", "Gateways lost, per partition in which they had users."),
+		CohortReturned:  counter("cohort_returned", "Devices of lost gateways that were heard again in time."),
+		CohortReleased:  counter("cohort_released", "Devices of lost gateways that were let go."),
+		Unknown:         counter("restored_unknown", "Users restored without any of their heartbeats, because retention had overtaken the detector."),
+	}
+}
+
+func (m *Metrics) transition(t *schemas.Transition) {
+	m.Transitions.WithLabelValues(schemas.CauseWord(t.Cause), schemas.StateWord(t.To)).Inc()
+}
