@@ -9,7 +9,7 @@ import (
 
 // evaluate publishes everything that is due at limits up to x, in order.
 func (m *Machine) evaluate(x presence) {
-	m.wheel.advance(x, m.isArmed)
+	m.wheel.advance(x, m.look)
 	first := len(m.out.Transitions)
 	for {
 		at, isRelease := m.queue.next(), true
@@ -56,12 +56,16 @@ func (m *Machine) arm(e uint32, u *user, waiting bool) {
 			return
 		}
 	}
-	// 0 stands for no timer. Too early by a millisecond only means to look twice.
-	if stamp(limit) == 0 {
-		limit--
+	m.setTimer(e, limit)
+}
+
+// setTimer sets the one timer that counts for entry e.
+func (m *Machine) setTimer(e uint32, at presence) {
+	if stamp(at) == 0 {
+		at-- // 0 stands for no timer; a millisecond early only means to look twice
 	}
-	m.store.cold(e).armed = stamp(limit)
-	m.wheel.add(limit, e)
+	m.store.cold(e).armed = stamp(at)
+	m.wheel.add(at, e)
 }
 
 // armedAt is the instant of the timer that counts for entry e.
@@ -77,11 +81,27 @@ func (m *Machine) armedAt(e uint32) (presence, bool) {
 	return base + presence(int32(armed-stamp(base))), true
 }
 
-// armedNow is armedAt for a timer of the bucket at the wheel's cursor: one that
-// does not belong there is left over from before.
-func (m *Machine) armedNow(e uint32) (presence, bool) {
+// lookAhead tells the wheel, about to move the bucket at its cursor, whether the
+// timer of entry e in it counts and when it is due. Most users have been heard
+// since: their timer goes to where it belongs now.
+func (m *Machine) lookAhead(e uint32) (presence, bool) {
 	at, counts := m.armedAt(e)
-	return at, counts && at/wheelStep == m.wheel.cursor/wheelStep
+	if !counts || at/wheelStep != m.wheel.cursor/wheelStep {
+		return 0, false // left over from before
+	}
+	h := m.store.hot(e)
+	if h.flags&(flagMany|flagPresent) != flagPresent {
+		return at, true
+	}
+	limit := m.clock.at(m.past(h.seen)) + m.present
+	if h.flags.state() == schemas.Online && m.idleAfter != 0 {
+		limit = min(limit, m.clock.at(m.past(h.active))+m.idleAfter)
+	}
+	if limit < m.wheel.cursor+wheelStep {
+		return at, true
+	}
+	m.setTimer(e, min(limit, m.wheel.horizon()))
+	return 0, false
 }
 
 // place is a device's place in the queue of those that are let go.

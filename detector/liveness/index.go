@@ -7,8 +7,8 @@ import (
 )
 
 // index finds the entry of a user: extendible hashing. A directory, addressed by
-// the top bits of the hash, points to segments of 1,024 slots with linear
-// probing. A segment that gets full is split alone, one that gets empty joins
+// the top bits of the hash, points to segments of 1,022 slots (a page, with
+// their header) with linear probing. A segment that gets full is split alone, one that gets empty joins
 // its buddy, so that no beat ever waits for more than one segment's worth of
 // work, whatever the number of users.
 //
@@ -22,13 +22,13 @@ type index struct {
 }
 
 type segment struct {
-	depth uint // how many top bits of the hash its users share
-	used  int
+	depth uint32 // how many top bits of the hash its users share
+	used  uint32
 	slots [segmentSlots]uint32
 }
 
 const (
-	segmentSlots = 1024
+	segmentSlots = 1022
 	segmentFull  = segmentSlots * 85 / 100
 	segmentLow   = segmentSlots * 35 / 100 // two buddies join at this sum
 
@@ -59,13 +59,29 @@ func hash(id schemas.UserID) uint64 {
 func (x *index) segmentOf(h uint64) *segment { return x.directory[h>>1>>(63-x.depth)] }
 
 // home is the first slot of the hash, tag what a slot keeps of it.
-func home(h uint64) uint32 { return uint32(h) & (segmentSlots - 1) }
-func tag(h uint64) uint32  { return uint32(h>>10) << entryBits }
+func home(h uint64) uint32 { return uint32(uint64(uint32(h)) * segmentSlots >> 32) }
+func tag(h uint64) uint32  { return uint32(h) << entryBits }
+
+// after is the slot that is probed after i.
+func after(i uint32) uint32 {
+	if i++; i == segmentSlots {
+		return 0
+	}
+	return i
+}
+
+// probes is how many slots on from is to.
+func probes(from, to uint32) uint32 {
+	if to < from {
+		to += segmentSlots
+	}
+	return to - from
+}
 
 // find returns the entry of id, or none.
 func (x *index) find(s *store, h uint64, id schemas.UserID) uint32 {
 	seg, t := x.segmentOf(h), tag(h)
-	for i := home(h); ; i = (i + 1) & (segmentSlots - 1) {
+	for i := home(h); ; i = after(i) {
 		slot := seg.slots[i]
 		if slot == 0 {
 			return none
@@ -78,9 +94,25 @@ func (x *index) find(s *store, h uint64, id schemas.UserID) uint32 {
 	}
 }
 
-// touch begins to bring the slot of h into the cache; the sum keeps the compiler
-// from leaving the load out.
+// touch loads the slot where a search for h begins. Searches for many users are
+// faster when all first slots have been asked for: the loads overlap. The caller
+// must use the result, or the compiler leaves the load out.
 func (x *index) touch(h uint64) uint32 { return x.segmentOf(h).slots[home(h)] }
+
+// guess returns the entry whose slot has the tag of h, or none: the entry of the
+// user most often, and none only when the user has no entry.
+func (x *index) guess(h uint64) uint32 {
+	seg, t := x.segmentOf(h), tag(h)
+	for i := home(h); ; i = after(i) {
+		slot := seg.slots[i]
+		if slot == 0 {
+			return none
+		}
+		if slot&^entryMask == t {
+			return slot&entryMask - 1
+		}
+	}
+}
 
 // insert adds entry e under h. The user must not be in the index.
 func (x *index) insert(s *store, h uint64, e uint32) {
@@ -95,7 +127,7 @@ func (x *index) insert(s *store, h uint64, e uint32) {
 func (seg *segment) put(h uint64, e uint32) {
 	i := home(h)
 	for seg.slots[i] != 0 {
-		i = (i + 1) & (segmentSlots - 1)
+		i = after(i)
 	}
 	seg.slots[i] = tag(h) | (e + 1)
 	seg.used++
@@ -104,7 +136,7 @@ func (seg *segment) put(h uint64, e uint32) {
 // slotOf returns the slot that holds entry e under h.
 func (seg *segment) slotOf(h uint64, e uint32) uint32 {
 	want := tag(h) | (e + 1)
-	for i := home(h); ; i = (i + 1) & (segmentSlots - 1) {
+	for i := home(h); ; i = after(i) {
 		if seg.slots[i] == want {
 			return i
 		}
@@ -122,9 +154,9 @@ func (x *index) move(h uint64, from, to uint32) {
 func (x *index) remove(s *store, h uint64, e uint32) {
 	seg := x.segmentOf(h)
 	gap := seg.slotOf(h, e)
-	for i := (gap + 1) & (segmentSlots - 1); seg.slots[i] != 0; i = (i + 1) & (segmentSlots - 1) {
+	for i := after(gap); seg.slots[i] != 0; i = after(i) {
 		first := home(hash(s.hot(seg.slots[i]&entryMask - 1).user))
-		if (i-first)&(segmentSlots-1) >= (i-gap)&(segmentSlots-1) {
+		if probes(first, i) >= probes(gap, i) {
 			seg.slots[gap] = seg.slots[i]
 			gap = i
 		}
@@ -138,7 +170,7 @@ func (x *index) remove(s *store, h uint64, e uint32) {
 
 // split replaces seg, to which h belongs, by two segments of one more bit.
 func (x *index) split(s *store, seg *segment, h uint64) {
-	if seg.depth == x.depth {
+	if uint(seg.depth) == x.depth {
 		x.double()
 	}
 	lower, upper := &segment{depth: seg.depth + 1}, &segment{depth: seg.depth + 1}
@@ -173,7 +205,7 @@ func (x *index) redistribute(s *store, seg, lower, upper *segment) {
 
 // places is the run of the directory that points to seg.
 func (x *index) places(seg *segment, h uint64) (first, n uint64) {
-	n = 1 << (x.depth - seg.depth)
+	n = 1 << (x.depth - uint(seg.depth))
 	return (h >> 1 >> (63 - x.depth)) &^ (n - 1), n
 }
 
@@ -212,7 +244,7 @@ func (x *index) halve() {
 		return
 	}
 	for _, seg := range x.directory {
-		if seg.depth == x.depth {
+		if uint(seg.depth) == x.depth {
 			return
 		}
 	}
@@ -227,5 +259,5 @@ func (x *index) halve() {
 // bytes is the memory the index takes.
 func (x *index) bytes() int {
 	const word = bits.UintSize / 8
-	return len(x.directory)*word + x.segments*(segmentSlots*4+2*word)
+	return len(x.directory)*word + x.segments*(segmentSlots*4+8)
 }

@@ -64,8 +64,8 @@ type Machine struct {
 	out       *Output
 	replaying bool
 	scratch   user
-	entries   []uint32 // of the rows of the frame being applied
-	isArmed   func(e uint32) (presence, bool)
+	block     block
+	look      func(e uint32) (presence, bool)
 	counts    Counts
 }
 
@@ -93,7 +93,7 @@ func New(s Settings, partition, partitions int32, logEpoch uint32) *Machine {
 	m.byeMemory = max(m.present, m.byeDebounce)
 	m.memory = max(m.present+m.window, m.byeMemory)
 	m.gateways = newGateways(m.present + m.window + m.lateness)
-	m.isArmed = m.armedNow
+	m.look = m.lookAhead
 	return m
 }
 
@@ -133,26 +133,55 @@ func (m *Machine) apply(f *schemas.Frame, x presence) {
 	}
 }
 
-// applyBeats goes over the rows twice: first the index is asked for all users, so
-// that the loads of one row need not wait for those of another; then the beats
-// are applied.
+// blockRows is how many rows are looked up together: enough loads to keep the
+// memory busy, few enough to stay in the first cache.
+const blockRows = 64
+
+// block is the scratch of applyBeats.
+type block struct {
+	hashes  [blockRows]uint64
+	entries [blockRows]uint32
+	touched uint64
+}
+
+// applyBeats takes the rows in blocks and goes over each block three times: the
+// first slots of all users are asked for, then their entries, then the beats are
+// applied. So the loads of one row need not wait for those of the row before.
 func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
-	n := f.Rows()
-	m.counts.Beats += uint64(n)
-	m.entries = slices.Grow(m.entries[:0], n)[:n]
-	for i := range n {
-		id := f.User(i)
-		m.entries[i] = m.index.find(&m.store, hash(id), id)
-	}
+	m.counts.Beats += uint64(f.Rows())
 	now := stamp(m.clock.now)
 	rows := f.Beats()
 	var beat schemas.Beat
-	for i := 0; rows.Next(&beat); i++ {
-		if e := m.entries[i]; e != none && m.repeats(m.store.hot(e), &beat, now, row) {
-			continue
+	for first := 0; first < f.Rows(); first += blockRows {
+		n := min(blockRows, f.Rows()-first)
+		m.lookUp(f, first, n)
+		for i := range n {
+			rows.Next(&beat)
+			if e := m.block.entries[i]; e != none && m.repeats(m.store.hot(e), &beat, now, row) {
+				continue
+			}
+			m.applyBeat(&beat, row)
 		}
-		m.applyBeat(&beat, row)
 	}
+}
+
+// lookUp guesses the entries of n rows from first on, and loads them.
+func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
+	b := &m.block
+	var touched uint64
+	for i := range n {
+		h := hash(f.User(first + i))
+		b.hashes[i] = h
+		touched += uint64(m.index.touch(h))
+	}
+	for i := range n {
+		e := m.index.guess(b.hashes[i])
+		b.entries[i] = e
+		if e != none {
+			touched += uint64(m.store.hot(e).user)
+		}
+	}
+	b.touched = touched
 }
 
 // repeats applies a beat that can change nothing but times, and reports whether

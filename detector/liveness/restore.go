@@ -147,5 +147,5 @@ func (m *Machine) Counts() Counts { return m.counts }
 // gateways.
 func (m *Machine) Bytes() int {
 	const perMany, perHidden = 256, 48
-	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + len(m.many)*perMany + len(m.hidden)*perHidden + cap(m.entries)*4
+	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + len(m.many)*perMany + len(m.hidden)*perHidden
 }

@@ -54,9 +54,9 @@ func (w *wheel) add(at presence, e uint32) {
 }
 
 // advance moves the timers of all buckets that begin before or at now to soon,
-// after asking armed for the exact instant of each; armed reports false for a
-// timer that does not count.
-func (w *wheel) advance(now presence, armed func(e uint32) (presence, bool)) {
+// after asking look for the exact instant of each; look reports false for a timer
+// that does not count, and may set others.
+func (w *wheel) advance(now presence, look func(e uint32) (presence, bool)) {
 	if w.cursor == 0 || now-w.cursor > wheelHorizon+wheelStep {
 		// Before the first record all buckets are empty; later, presence time
 		// advances by at most maxStep between two calls.
@@ -67,7 +67,7 @@ func (w *wheel) advance(now presence, armed func(e uint32) (presence, bool)) {
 		for *b != nil {
 			block := *b
 			for _, e := range block.entries[:block.n] {
-				if at, counts := armed(e); counts {
+				if at, counts := look(e); counts {
 					w.soon.push(due{at, e})
 				}
 			}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// beatCommand sends heartbeats over HTTP.
+type beatCommand struct {
+	URL    string        `help:"Where the service listens." default:"http://127.0.0.1:8080"`
+	User   int64         `help:"The user who is here." required:""`
+	Device uint32        `help:"The user's device." default:"1"`
+	Kind   string        `help:"What the device is: ${enum}." enum:"mobile,desktop,web,bot,other" default:"desktop"`
+	Idle   time.Duration `help:"How long ago the person last touched the device." default:"0s"`
+	Every  time.Duration `help:"Go on at this interval until interrupted; 0 sends once." default:"0s"`
+	Bye    bool          `help:"Say goodbye: at once, or with --every when interrupted."`
+}
+
+// Run sends until ctx ends.
+func (c *beatCommand) Run(ctx context.Context) error {
+	if c.Every <= 0 {
+		return c.send(ctx, c.Bye)
+	}
+	ticker := time.NewTicker(c.Every)
+	defer ticker.Stop()
+	for {
+		if err := c.send(ctx, false); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			if !c.Bye {
+				return nil
+			}
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			return c.send(last, true)
+		}
+	}
+}
+
+func (c *beatCommand) send(ctx context.Context, bye bool) error {
+	body, err := json.Marshal(map[string]any{"beats": []map[string]any{{
+		"user_id": fmt.Sprint(c.User), "device_id": c.Device, "device_kind": c.Kind, "idle_ms": c.Idle.Milliseconds(), "bye": bye,
+	}}})
+	if err != nil {
+		return fmt.Errorf("writing the beat: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/presence/heartbeats", bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("--url: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("sending a beat of user %d: %w", c.User, err)
+	}
+	defer response.Body.Close()
+	answer, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if response.StatusCode != http.StatusAccepted {
+		return fmt.Errorf("sending a beat of user %d: %s: %s", c.User, response.Status, bytes.TrimSpace(answer))
+	}
+	what := "beat"
+	if bye {
+		what = "bye"
+	}
+	fmt.Printf("%s  user %d device %d  %s\n", time.Now().Format("15:04:05.000"), c.User, c.Device, what)
+	return nil
+}

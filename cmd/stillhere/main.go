@@ -1,0 +1,99 @@
+// Command stillhere runs the parts of a Stillhere presence pipeline, and the
+// tools around it. `stillhere --help` explains them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// version is stamped by the build: -ldflags "-X main.version=…".
+var version = "dev"
+
+const description = `Stillhere says who is here: it takes heartbeats, decides who is online, away or offline, tells who is looking, and keeps a log of every change.
+
+Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
+
+Every flag can be given in the environment: --kafka-brokers is STILLHERE_KAFKA_BROKERS.`
+
+// commands is the command line.
+type commands struct {
+	Dev      devCommand  `cmd:"" group:"Roles:" help:"Run everything in this process, with nothing installed: Kafka, Redis and SQLite inside."`
+	All      roleCommand `cmd:"" group:"Roles:" help:"Run every role in one process, on real servers."`
+	Ingest   roleCommand `cmd:"" group:"Roles:" help:"Take heartbeats over HTTP and WebSocket and write them to Kafka."`
+	Detector roleCommand `cmd:"" group:"Roles:" help:"Decide who is online, away or offline and publish every change."`
+	Lastseen roleCommand `cmd:"" group:"Roles:" help:"Keep last seen and the log of changes in Postgres, and the current status in Redis."`
+	Fanout   roleCommand `cmd:"" group:"Roles:" help:"Publish changes to those who are looking."`
+	API      roleCommand `cmd:"" group:"Roles:" name:"api" help:"Answer reads and serve the live stream."`
+
+	Topics  topicsCommand  `cmd:"" group:"Set up:" help:"Create or check the Kafka topics."`
+	Migrate migrateCommand `cmd:"" group:"Set up:" help:"Bring the Postgres schema up to date."`
+
+	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
+	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the dots of some users change."`
+
+	Version kong.VersionFlag `help:"Print the version and exit." short:"V"`
+}
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run returns the exit code: 0 done, 1 failed, 2 used wrongly.
+func run(args []string) int {
+	var cli commands
+	parser, err := kong.New(&cli,
+		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version},
+		kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(func(code int) { panic(exit(code)) }))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "stillhere:", err)
+		return 1
+	}
+	code, parsed := 0, (*kong.Context)(nil)
+	func() {
+		defer func() {
+			switch r := recover().(type) {
+			case nil:
+			case exit: // --help and --version have printed what was asked for
+				code = int(r)
+			default:
+				panic(r)
+			}
+		}()
+		parsed, err = parser.Parse(args)
+	}()
+	switch {
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "stillhere: %v\nTry \"stillhere --help\".\n", err)
+		return 2
+	case parsed == nil:
+		return code
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() { // the second signal ends the process at once
+		<-ctx.Done()
+		stop()
+	}()
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
+		// One line a fault, so that it can be read where logs are cut at lines.
+		for line := range strings.Lines(err.Error()) {
+			fmt.Fprintf(os.Stderr, "stillhere: %s\n", strings.TrimRight(line, "\n"))
+		}
+		return 1
+	}
+	return 0
+}
+
+// exit is the code with which kong wants to leave.
+type exit int
+
+// role is the name of the command that was given.
+type role string

@@ -1,0 +1,113 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// shutdownTimeout bounds how long open requests may take to end.
+const shutdownTimeout = 15 * time.Second
+
+// listen takes an address, so that a port in use is found before anything else
+// starts.
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("cannot listen on %s: the port is in use; stop what holds it or choose another address", address)
+	case err != nil:
+		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
+	}
+	return l, nil
+}
+
+// checkOpen refuses to open doors without authentication to other machines.
+func checkOpen(address string, allowed bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("listen: %q must be host:port, e.g. 127.0.0.1:8080", address)
+	}
+	ip := net.ParseIP(host)
+	if host == "localhost" || ip != nil && ip.IsLoopback() || allowed {
+		return nil
+	}
+	return fmt.Errorf("listen: %s can be reached from other machines, and there is no authentication yet; "+
+		"put a proxy that authenticates in front and say --allow-unauthenticated, or listen on 127.0.0.1", address)
+}
+
+// serve runs an HTTP server on l until ctx ends.
+func serve(l net.Listener, handler http.Handler, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		server := &http.Server{
+			Handler:           handler,
+			ReadHeaderTimeout: 5 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			MaxHeaderBytes:    32 << 10,
+			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- server.Serve(l) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-ctx.Done():
+		}
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		err := server.Shutdown(grace)
+		<-ended
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("some requests did not end within %s", shutdownTimeout)
+		}
+		return err
+	}
+}
+
+// check tells why a part is not ready; nil when it is.
+type check struct {
+	name  string
+	ready func(context.Context) error
+}
+
+// adminRoutes are what operators look at. /healthz must not depend on Kafka: an
+// outage of the broker must not restart the fleet.
+func adminRoutes(registry *prometheus.Registry, checks []check) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+		defer cancel()
+		if err := allReady(ctx, checks); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	return mux
+}
+
+// allReady joins what is not ready.
+func allReady(ctx context.Context, checks []check) error {
+	var faults []error
+	for _, c := range checks {
+		if err := c.ready(ctx); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
