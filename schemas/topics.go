@@ -72,3 +72,6 @@ func Topics() []TopicSpec {
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// RedisPrefix is what the names of keys and channels in Redis begin with.
+const RedisPrefix = "presence:"

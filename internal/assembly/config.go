@@ -1,0 +1,152 @@
+package assembly
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Config is everything that a process of any role can be told. Start from
+// Defaults.
+type Config struct {
+	// Instance is the stable name of this process: the same after a restart, and
+	// of no other process of its role.
+	Instance string
+	// Listen is where the doors are, host:port; Admin where operators look: health,
+	// metrics, profiles. Empty Admin: nowhere.
+	Listen, Admin string
+	// AllowUnauthenticated opens the doors to other machines.
+	AllowUnauthenticated bool
+
+	Kafka stream.Config
+	Redis Redis
+	Store Store
+
+	Policy   liveness.Settings
+	Ingest   ingest.Config
+	Lastseen lastseen.Config
+	Fanout   fanout.Config
+}
+
+// Redis says where Redis is.
+type Redis struct {
+	Addr     string
+	Username string
+	Password string
+	DB       int
+	TLS      *tls.Config
+	Prefix   string
+	// Dialer replaces the network, e.g. in virtual time.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Store says where last seen and the log of changes are kept: one of the two.
+type Store struct {
+	Postgres string // URL
+	SQLite   string // file
+}
+
+// Defaults are the settings of the design for a process named after its machine.
+func Defaults() Config {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "stillhere"
+	}
+	return Config{
+		Instance: host,
+		Listen:   "127.0.0.1:8080",
+		Admin:    "127.0.0.1:9090",
+		Kafka:    stream.Config{Prefix: schemas.DefaultPrefix},
+		Redis:    Redis{Prefix: schemas.RedisPrefix},
+		Policy:   liveness.Defaults(),
+		Ingest:   ingest.Defaults(),
+		Lastseen: lastseen.Defaults(),
+		Fanout:   fanout.DefaultConfig(),
+	}
+}
+
+// DeriveInterval is the heartbeat interval for those who name only the time to
+// live: half of it, at most the default.
+func DeriveInterval(onlineTTL time.Duration) time.Duration {
+	return min(liveness.Defaults().HeartbeatInterval, (onlineTTL / 2).Truncate(time.Millisecond))
+}
+
+// settle carries what several rooms must agree on into their settings.
+func (c *Config) settle(partitions int32) {
+	c.Kafka.InstanceName = c.Instance
+	c.Ingest.Partitions = partitions
+	c.Ingest.GatewayID = schemas.GatewayID("ingest-" + c.Instance)
+	c.Ingest.HeartbeatInterval = c.Policy.HeartbeatInterval
+	c.Ingest.ForgetAfter = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
+	c.Ingest.Sockets.IdleTimeout = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
+	c.Fanout.HeartbeatInterval = c.Policy.HeartbeatInterval
+	c.Ingest.Sockets.MaxSubscriptions = c.Fanout.MaxSubscriptions
+}
+
+// instanceName is what Kafka takes as a group instance id and transactional id.
+var instanceName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+// validate reports everything that is wrong with the settings a role needs.
+func (c Config) validate(r Role) error {
+	var faults []error
+	add := func(err error) {
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if !instanceName.MatchString(c.Instance) {
+		add(fmt.Errorf("instance: %q must be 1 to 100 letters, digits, dots, dashes or underscores", c.Instance))
+	}
+	add(c.Policy.Validate())
+	if r.doors {
+		add(checkOpen(c.Listen, c.AllowUnauthenticated))
+	}
+	if r.redis && c.Redis.Addr == "" && c.Redis.Dialer == nil {
+		add(errors.New("redis: an address is needed, e.g. 127.0.0.1:6379"))
+	}
+	if r.store {
+		add(c.Store.validate())
+	}
+	return errors.Join(faults...)
+}
+
+func (s Store) validate() error {
+	switch {
+	case s.Postgres == "" && s.SQLite == "":
+		return errors.New("postgres: a URL is needed, e.g. postgres://user@localhost:5432/stillhere")
+	case s.Postgres != "" && s.SQLite != "":
+		return errors.New("postgres, sqlite: only one of the two can keep the log of changes")
+	case s.Postgres != "":
+		if _, err := url.Parse(s.Postgres); err != nil {
+			return errors.New("postgres: is not a URL") // the error would show the password
+		}
+	}
+	return nil
+}
+
+// dataDir makes the folder that the embedded servers keep their data in, and
+// makes sure that it can be written.
+func dataDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	probe, err := os.CreateTemp(dir, ".writable-*")
+	if err != nil {
+		return fmt.Errorf("data directory %s cannot be written: %w", filepath.Clean(dir), err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
