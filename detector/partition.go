@@ -203,7 +203,7 @@ func (p *Partition) summarize(end liveness.GatewayEnd) {
 	p.config.Metrics.GatewaysLost.Inc()
 	p.config.Metrics.CohortReturned.Add(float64(end.Returned))
 	p.config.Metrics.CohortReleased.Add(float64(end.Released))
-	p.log.Warn("gateway lost", "gateway", end.Gateway, "epoch", end.Epoch, "lost_at", end.LostAt,
+	p.log.Warn("gateway lost", "gateway", end.Gateway, "epoch", end.Epoch, "last_heard_at", end.HeardAt,
 		"devices", end.Returned+end.Released, "came_back", end.Returned, "released", end.Released)
 }
 

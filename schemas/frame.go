@@ -99,6 +99,10 @@ func canonical(value []byte) ([]byte, error) {
 	if err := proto.Unmarshal(value, &message); err != nil {
 		return nil, notProtobuf()
 	}
+	if message.Version != FrameVersion {
+		// Before anything else: what another version says follows other rules.
+		return nil, unsupportedVersion(message.Version)
+	}
 	for i, kind := range message.DeviceKind {
 		message.DeviceKind[i] = KnownKind(kind)
 	}
@@ -169,8 +173,7 @@ func (f *Frame) scan(value []byte) (usual bool, err error) {
 		}
 	}
 	if version != FrameVersion {
-		return false, &FieldError{Code: "unsupported_version", Field: "version",
-			Reason: "is " + strconv.FormatUint(uint64(version), 10) + ", this program reads version 1"}
+		return false, unsupportedVersion(version)
 	}
 	return true, nil
 }
@@ -380,6 +383,11 @@ func firstAbove(b []byte, limit uint64) int {
 }
 
 func rowField(column string, row int) string { return column + "[" + strconv.Itoa(row) + "]" }
+
+func unsupportedVersion(version uint32) error {
+	return &FieldError{Code: "unsupported_version", Field: "version",
+		Reason: "is " + strconv.FormatUint(uint64(version), 10) + ", this program reads version 1"}
+}
 
 func notProtobuf() error {
 	return &FieldError{Code: "malformed", Field: "frame", Reason: "is not a stillhere.v1.Frame in Protobuf"}

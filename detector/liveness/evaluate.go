@@ -81,10 +81,10 @@ func (m *Machine) armedAt(e uint32) (presence, bool) {
 	return base + presence(int32(armed-stamp(base))), true
 }
 
-// lookAhead tells the wheel, about to move the bucket at its cursor, whether the
+// lookAtTimer tells the wheel, about to move the bucket at its cursor, whether the
 // timer of entry e in it counts and when it is due. Most users have been heard
 // since: their timer goes to where it belongs now.
-func (m *Machine) lookAhead(e uint32) (presence, bool) {
+func (m *Machine) lookAtTimer(e uint32) (presence, bool) {
 	at, counts := m.armedAt(e)
 	if !counts || at/wheelStep != m.wheel.cursor/wheelStep {
 		return 0, false // left over from before
@@ -95,7 +95,7 @@ func (m *Machine) lookAhead(e uint32) (presence, bool) {
 	}
 	limit := m.clock.at(m.past(h.seen)) + m.present
 	if h.flags.state() == schemas.Online && m.idleAfter != 0 {
-		limit = min(limit, m.clock.at(m.past(h.active))+m.idleAfter)
+		limit = min(limit, limit-m.present-presence(h.seen-h.active)+m.idleAfter)
 	}
 	if limit < m.wheel.cursor+wheelStep {
 		return at, true
@@ -166,7 +166,7 @@ func (m *Machine) release() {
 	}
 	u := &m.scratch
 	m.load(e, u)
-	m.letGo(u, p.device, p.release)
+	m.letGo(u, p)
 	m.save(e, u, true)
 }
 
@@ -175,7 +175,7 @@ const movesPerTick = 4096
 
 // upkeep is done at ticks: it forgets what is over and gives memory back.
 func (m *Machine) upkeep() {
-	m.gateways.sweep(&m.clock)
+	m.gateways.sweep(&m.clock, m.evaluated)
 	if !m.replaying {
 		m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
 	}
@@ -186,8 +186,10 @@ func (m *Machine) upkeep() {
 	if len(m.clock.frozen) > 0 {
 		m.clock.forget(m.clock.presence() - m.away - m.memory - 15*60*1000)
 	}
+	m.store.trim()
 	for i := 0; i < movesPerTick && m.store.sparse(); i++ {
 		m.compact()
+		m.store.trim()
 	}
 }
 

@@ -1,220 +1,196 @@
 package liveness
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"slices"
 
-// maxGateways bounds the table of gateways of a partition: their numbers have 16
-// bits. Beats through one that finds no place count as coming through none.
-const maxGateways = 1<<16 - 1
+	"github.com/stillhere/stillhere/schemas"
+)
 
-// gateway is one life (epoch) of a gateway, as seen in this partition.
+// gateways is what a partition knows of gateways: those heard of late, and the
+// lives through which devices were heard.
+type gateways struct {
+	known map[string][]gateway // by id: the epochs that are remembered
+	lives []life               // 0 stands for no gateway, bornLost for one that is lost as it speaks
+	free  []uint16
+	ends  []GatewayEnd // to be told
+
+	silence presence // how long a gateway may be silent
+	memory  presence // how long after its last frame a life can still matter
+}
+
+// gateway is one epoch of a gateway, as its last frame left it.
 type gateway struct {
+	epoch    schemas.Millis
+	heard    schemas.Millis // log time
+	sequence uint64
+	life     uint16 // that goes on; 0 when it has ended
+}
+
+// life is a stretch in which a gateway was not lost. Devices remember the number
+// of the one they were last heard through.
+type life struct {
 	id       string
 	epoch    schemas.Millis
-	heard    schemas.Millis // log time of its newest frame
-	sequence uint64         // of its newest frame
-	older    uint16         // the life before, 0 = none known
+	heard    schemas.Millis // log time of its last frame
+	lostAt   presence       // never while it goes on, or is merely silent
 	used     bool
-	linked   bool // can be found by its id
-	waiting  int  // devices in the queue
-	// Lost in [lostAt, backAt), or for good when backAt is never.
-	lostAt, backAt presence
-	ended          bool // lost for good: it said draining, or a newer life began
-	back, let      int  // devices of the cohort that came back, that were let go
+	waiting  int // devices in the queue
+	returned int // devices of its cohort that were heard again
+	released int // devices of its cohort that were let go
 }
 
-// gateways is the table of a partition. Row 0 stands for no gateway.
-type gateways struct {
-	rows   []gateway
-	newest map[string]uint16
-	free   []uint16
-	memory presence     // how long a silent gateway is remembered
-	ends   []GatewayEnd // to be told
-}
-
-func newGateways(memory presence) gateways {
-	return gateways{rows: make([]gateway, 1), newest: map[string]uint16{}, memory: memory}
-}
+const (
+	bornLost = 1
+	// maxLives bounds the table: its numbers have 16 bits. Beats through a gateway
+	// that finds no place count as coming through none.
+	maxLives = 1 << 16
+)
 
 // GatewayEnd sums up what became of the devices of a lost gateway.
 type GatewayEnd struct {
 	Gateway  schemas.GatewayID
 	Epoch    schemas.Millis // when that gateway process had started
-	LostAt   schemas.Millis
-	Returned int // devices that were heard again in time
-	Released int // devices that were let go
+	HeardAt  schemas.Millis // its last frame
+	Returned int            // devices that were heard again in time
+	Released int            // devices that were let go
 }
 
-// hear notes a frame. It returns the gateway's row, and false when the frame is a
-// duplicate. x is the evaluation clock. lostFrames is how many frames of the
-// gateway are missing before this one.
-func (g *gateways) hear(c *clock, f *schemas.Frame, silence, x presence) (row uint16, lostFrames uint64, fresh bool) {
-	row = g.row(c, f)
-	if row == 0 {
+func newGateways(silence, memory presence) gateways {
+	return gateways{known: map[string][]gateway{}, lives: make([]life, bornLost+1), silence: silence, memory: memory}
+}
+
+// hear notes a frame at the evaluation clock x. It returns the life its beats
+// come through; fresh is false for a duplicate frame, which does not count.
+// missing is how many frames the sequence lacks before this one.
+func (g *gateways) hear(c *clock, f *schemas.Frame, x presence) (number uint16, missing uint64, fresh bool) {
+	if len(f.Gateway) == 0 {
 		return 0, 0, true
 	}
-	w := &g.rows[row]
-	if f.Sequence != 0 {
-		if f.Sequence <= w.sequence {
-			return row, 0, false
+	epochs := g.remembered(c, g.known[string(f.Gateway)], x)
+	i, outlived := -1, false
+	for j := range epochs {
+		switch {
+		case epochs[j].epoch == f.GatewayEpoch:
+			i = j
+		case epochs[j].epoch > f.GatewayEpoch:
+			outlived = true
 		}
-		if w.sequence != 0 {
-			lostFrames = f.Sequence - w.sequence - 1
+	}
+	if i < 0 {
+		i = len(epochs)
+		epochs = append(epochs, gateway{epoch: f.GatewayEpoch})
+		g.known[string(f.Gateway)] = epochs
+	} else if f.Sequence != 0 && epochs[i].sequence != 0 {
+		if f.Sequence <= epochs[i].sequence {
+			return 0, 0, false
 		}
-		w.sequence = f.Sequence
+		missing = f.Sequence - epochs[i].sequence - 1
 	}
-	if limit := c.at(w.heard) + silence; !w.ended && limit <= x {
-		w.lostAt, w.backAt = limit, c.presence()
+	for j := range epochs {
+		if epochs[j].epoch < f.GatewayEpoch {
+			g.lose(c, &epochs[j])
+		}
 	}
-	w.heard = c.now
-	if f.Draining && !w.ended {
-		w.end(c.presence())
+	own := &epochs[i]
+	own.heard, own.sequence = c.now, f.Sequence
+	if own.life != 0 {
+		g.lives[own.life].heard = c.now
 	}
-	return row, lostFrames, true
+	if f.Draining {
+		g.lose(c, own)
+	}
+	if f.Draining || outlived {
+		return bornLost, missing, true
+	}
+	if own.life == 0 {
+		own.life = g.begin(string(f.Gateway), f.GatewayEpoch, c.now)
+	}
+	return own.life, missing, true
 }
 
-// end makes the gateway lost for good.
-func (w *gateway) end(at presence) {
-	w.lostAt, w.backAt, w.ended = at, never, true
+// remembered drops the epochs whose silence has been noticed at x.
+func (g *gateways) remembered(c *clock, epochs []gateway, x presence) []gateway {
+	return slices.DeleteFunc(epochs, func(e gateway) bool { return c.at(e.heard)+g.silence <= x })
 }
 
-// row finds or makes the row of the frame's gateway and epoch.
-func (g *gateways) row(c *clock, f *schemas.Frame) uint16 {
-	if len(f.Gateway) == 0 {
+// begin starts a life; 0 when there is no place for it.
+func (g *gateways) begin(id string, epoch, now schemas.Millis) uint16 {
+	var number uint16
+	switch n := len(g.free); {
+	case n > 0:
+		number, g.free = g.free[n-1], g.free[:n-1]
+	case len(g.lives) < maxLives:
+		number = uint16(len(g.lives))
+		g.lives = append(g.lives, life{})
+	default:
 		return 0
 	}
-	for i := g.newest[string(f.Gateway)]; i != 0; {
-		w := &g.rows[i]
-		switch older := w.older; {
-		case g.forgotten(c, w):
-			g.unlink(i)
-			i = older
-		case w.epoch == f.GatewayEpoch:
-			return i
-		default:
-			i = older
-		}
-	}
-	newest := g.newest[string(f.Gateway)]
-	i := g.place()
-	if i == 0 {
-		return 0
-	}
-	id := string(f.Gateway)
-	g.rows[i] = gateway{id: id, epoch: f.GatewayEpoch, heard: c.now, used: true, linked: true, backAt: never, lostAt: never, older: newest}
-	if newest == 0 {
-		g.newest[id] = i
-		return i
-	}
-	if previous := &g.rows[newest]; f.GatewayEpoch > previous.epoch {
-		g.newest[id] = i
-		if !previous.ended {
-			previous.end(c.presence())
-		}
-		return i
-	}
-	// A frame of a life that is already over: it goes behind the newest one.
-	g.rows[i].older, g.rows[newest].older = g.rows[newest].older, i
-	g.rows[i].end(c.presence())
-	return i
+	g.lives[number] = life{id: id, epoch: epoch, heard: now, lostAt: never, used: true}
+	return number
 }
 
-func (g *gateways) place() uint16 {
-	if n := len(g.free); n > 0 {
-		i := g.free[n-1]
-		g.free = g.free[:n-1]
-		return i
+// lose ends the life of e now, or when its silence had become too long before.
+func (g *gateways) lose(c *clock, e *gateway) {
+	if e.life != 0 {
+		l := &g.lives[e.life]
+		l.lostAt = min(c.presence(), c.at(l.heard)+g.silence)
+		e.life = 0
 	}
-	if len(g.rows) > maxGateways {
-		return 0
-	}
-	g.rows = append(g.rows, gateway{})
-	return uint16(len(g.rows) - 1)
 }
 
-// lost tells whether the gateway was lost at the presence instant p, which has
-// been reached.
-func (g *gateways) lost(c *clock, row uint16, p, silence presence) bool {
-	w := &g.rows[row]
-	if !w.used {
+// lost tells whether the life was over at the presence instant p, which has been
+// reached.
+func (g *gateways) lost(c *clock, number uint16, p presence) bool {
+	switch number {
+	case 0:
 		return false
+	case bornLost:
+		return true
 	}
-	return w.lostAt <= p && p < w.backAt || !w.ended && c.at(w.heard)+silence <= p
+	l := &g.lives[number]
+	return min(l.lostAt, c.at(l.heard)+g.silence) <= p
 }
 
-// returned counts a device that is heard again, through the row now, when it
-// belongs to the cohort of a lost gateway.
-func (g *gateways) returned(c *clock, d *device, now uint16, silence presence) {
-	w := &g.rows[d.gateway]
+// returned counts a device that is heard again, now through another life, when it
+// belongs to the cohort of a lost one.
+func (g *gateways) returned(c *clock, d *device, now uint16) {
+	l := &g.lives[d.gateway]
 	if d.phase == queued {
-		w.waiting--
+		l.waiting--
 	}
-	if d.gateway != 0 && (d.phase != present || d.gateway != now && g.lost(c, d.gateway, c.presence(), silence)) {
-		w.back++
+	if d.phase != present || d.gateway != now && g.lost(c, d.gateway, c.presence()) {
+		l.returned++
 	}
 }
 
-// queued counts a device of the row's cohort that waits to be let go.
-func (g *gateways) queued(row uint16) { g.rows[row].waiting++ }
+// queued counts a device of the life's cohort that waits to be let go.
+func (g *gateways) queued(number uint16) { g.lives[number].waiting++ }
 
-// released counts a device of the row's cohort that was let go.
-func (g *gateways) released(row uint16) {
-	g.rows[row].waiting--
-	g.rows[row].let++
+// released counts a device of the life's cohort that was let go.
+func (g *gateways) released(number uint16) {
+	g.lives[number].waiting--
+	g.lives[number].released++
 }
 
-// forgotten tells whether the gateway has sent nothing for so long that it counts
-// as never heard.
-func (g *gateways) forgotten(c *clock, w *gateway) bool {
-	return c.presence()-c.at(w.heard) > g.memory
-}
-
-// sweep frees the rows of gateways that are forgotten and whose devices are all
-// accounted for.
-func (g *gateways) sweep(c *clock) {
-	for i := 1; i < len(g.rows); i++ {
-		w := &g.rows[i]
-		if !w.used || !g.forgotten(c, w) {
+// sweep forgets gateways, and frees the lives that no device can belong to.
+func (g *gateways) sweep(c *clock, x presence) {
+	for id, epochs := range g.known {
+		if epochs = g.remembered(c, epochs, x); len(epochs) == 0 {
+			delete(g.known, id)
+		} else {
+			g.known[id] = epochs
+		}
+	}
+	for i := bornLost + 1; i < len(g.lives); i++ {
+		l := &g.lives[i]
+		if !l.used || l.waiting > 0 || c.presence()-c.at(l.heard) <= g.memory {
 			continue
 		}
-		if w.linked {
-			g.unlink(uint16(i))
+		if l.returned+l.released > 0 {
+			g.ends = append(g.ends, GatewayEnd{Gateway: schemas.GatewayID(l.id), Epoch: l.epoch, HeardAt: l.heard,
+				Returned: l.returned, Released: l.released})
 		}
-		if w.waiting == 0 {
-			g.finish(c, w)
-			*w = gateway{}
-			g.free = append(g.free, uint16(i))
-		}
-	}
-}
-
-// finish notes the end of a gateway that was lost.
-func (g *gateways) finish(c *clock, w *gateway) {
-	if w.back+w.let == 0 && !w.ended {
-		return
-	}
-	lostAt := w.lostAt
-	if lostAt == never {
-		lostAt = c.at(w.heard)
-	}
-	g.ends = append(g.ends, GatewayEnd{Gateway: schemas.GatewayID(w.id), Epoch: w.epoch, LostAt: c.wall(lostAt), Returned: w.back, Released: w.let})
-}
-
-// unlink takes row i out of the chain of its gateway's lives.
-func (g *gateways) unlink(i uint16) {
-	w := &g.rows[i]
-	w.linked = false
-	if g.newest[w.id] == i {
-		if w.older == 0 {
-			delete(g.newest, w.id)
-		} else {
-			g.newest[w.id] = w.older
-		}
-		return
-	}
-	for j := g.newest[w.id]; j != 0; j = g.rows[j].older {
-		if g.rows[j].older == i {
-			g.rows[j].older = w.older
-			return
-		}
+		*l = life{}
+		g.free = append(g.free, uint16(i))
 	}
 }

@@ -7,10 +7,11 @@ import (
 )
 
 // index finds the entry of a user: extendible hashing. A directory, addressed by
-// the top bits of the hash, points to segments of 1,022 slots (a page, with
-// their header) with linear probing. A segment that gets full is split alone, one that gets empty joins
-// its buddy, so that no beat ever waits for more than one segment's worth of
-// work, whatever the number of users.
+// the top bits of the hash, points to segments with linear probing. A segment
+// that gets full grows by half, and when it is full again is split in two; one
+// that gets empty joins its buddy. Each does so alone, so no beat ever waits for
+// more than one segment's worth of work, whatever the number of users, and at
+// least 57 % of the slots are in use while users only come.
 //
 // A slot is 0 or an entry number plus one in its low 26 bits, with 6 bits of the
 // hash above them so that most foreign slots are passed over without a look at
@@ -22,15 +23,15 @@ type index struct {
 }
 
 type segment struct {
-	depth uint32 // how many top bits of the hash its users share
-	used  uint32
-	slots [segmentSlots]uint32
+	depth uint32   // how many top bits of the hash its users share
+	used  uint32   // slots that are not 0
+	slots []uint32 // smallSegment or largeSegment of them
 }
 
 const (
-	segmentSlots = 1022
-	segmentFull  = segmentSlots * 85 / 100
-	segmentLow   = segmentSlots * 35 / 100 // two buddies join at this sum
+	smallSegment = 1024 // slots
+	largeSegment = smallSegment * 3 / 2
+	segmentLow   = smallSegment * 35 / 100 // two buddies join at this sum
 
 	entryBits = 26
 	entryMask = 1<<entryBits - 1
@@ -41,8 +42,15 @@ const (
 const none = ^uint32(0)
 
 func newIndex() index {
-	return index{directory: []*segment{{}}, segments: 1}
+	return index{directory: []*segment{newSegment(0)}, segments: 1}
 }
+
+func newSegment(depth uint32) *segment {
+	return &segment{depth: depth, slots: make([]uint32, smallSegment)}
+}
+
+// full tells whether one more user would make probes long.
+func (seg *segment) full() bool { return int(seg.used) >= len(seg.slots)*85/100 }
 
 // hash mixes a user id well enough that its top bits choose a segment and lower
 // ones a slot (the finalizer of SplitMix64, Steele et al. 2014).
@@ -59,21 +67,24 @@ func hash(id schemas.UserID) uint64 {
 func (x *index) segmentOf(h uint64) *segment { return x.directory[h>>1>>(63-x.depth)] }
 
 // home is the first slot of the hash, tag what a slot keeps of it.
-func home(h uint64) uint32 { return uint32(uint64(uint32(h)) * segmentSlots >> 32) }
-func tag(h uint64) uint32  { return uint32(h) << entryBits }
+func (seg *segment) home(h uint64) uint32 {
+	return uint32(uint64(uint32(h)) * uint64(len(seg.slots)) >> 32)
+}
+
+func tag(h uint64) uint32 { return uint32(h) << entryBits }
 
 // after is the slot that is probed after i.
-func after(i uint32) uint32 {
-	if i++; i == segmentSlots {
+func (seg *segment) after(i uint32) uint32 {
+	if i++; i == uint32(len(seg.slots)) {
 		return 0
 	}
 	return i
 }
 
 // probes is how many slots on from is to.
-func probes(from, to uint32) uint32 {
+func (seg *segment) probes(from, to uint32) uint32 {
 	if to < from {
-		to += segmentSlots
+		to += uint32(len(seg.slots))
 	}
 	return to - from
 }
@@ -81,7 +92,7 @@ func probes(from, to uint32) uint32 {
 // find returns the entry of id, or none.
 func (x *index) find(s *store, h uint64, id schemas.UserID) uint32 {
 	seg, t := x.segmentOf(h), tag(h)
-	for i := home(h); ; i = after(i) {
+	for i := seg.home(h); ; i = seg.after(i) {
 		slot := seg.slots[i]
 		if slot == 0 {
 			return none
@@ -97,13 +108,16 @@ func (x *index) find(s *store, h uint64, id schemas.UserID) uint32 {
 // touch loads the slot where a search for h begins. Searches for many users are
 // faster when all first slots have been asked for: the loads overlap. The caller
 // must use the result, or the compiler leaves the load out.
-func (x *index) touch(h uint64) uint32 { return x.segmentOf(h).slots[home(h)] }
+func (x *index) touch(h uint64) uint32 {
+	seg := x.segmentOf(h)
+	return seg.slots[seg.home(h)]
+}
 
 // guess returns the entry whose slot has the tag of h, or none: the entry of the
 // user most often, and none only when the user has no entry.
 func (x *index) guess(h uint64) uint32 {
 	seg, t := x.segmentOf(h), tag(h)
-	for i := home(h); ; i = after(i) {
+	for i := seg.home(h); ; i = seg.after(i) {
 		slot := seg.slots[i]
 		if slot == 0 {
 			return none
@@ -117,26 +131,42 @@ func (x *index) guess(h uint64) uint32 {
 // insert adds entry e under h. The user must not be in the index.
 func (x *index) insert(s *store, h uint64, e uint32) {
 	seg := x.segmentOf(h)
-	for seg.used >= segmentFull {
-		x.split(s, seg, h)
-		seg = x.segmentOf(h)
+	for seg.full() {
+		if len(seg.slots) == smallSegment {
+			seg.resize(s, largeSegment)
+		} else {
+			x.split(s, seg, h)
+			seg = x.segmentOf(h)
+		}
 	}
 	seg.put(h, e)
 }
 
 func (seg *segment) put(h uint64, e uint32) {
-	i := home(h)
+	i := seg.home(h)
 	for seg.slots[i] != 0 {
-		i = after(i)
+		i = seg.after(i)
 	}
 	seg.slots[i] = tag(h) | (e + 1)
 	seg.used++
 }
 
+// resize gives seg another number of slots.
+func (seg *segment) resize(s *store, slots int) {
+	old := seg.slots
+	seg.slots, seg.used = make([]uint32, slots), 0
+	for _, slot := range old {
+		if slot != 0 {
+			e := slot&entryMask - 1
+			seg.put(hash(s.hot(e).user), e)
+		}
+	}
+}
+
 // slotOf returns the slot that holds entry e under h.
 func (seg *segment) slotOf(h uint64, e uint32) uint32 {
 	want := tag(h) | (e + 1)
-	for i := home(h); ; i = after(i) {
+	for i := seg.home(h); ; i = seg.after(i) {
 		if seg.slots[i] == want {
 			return i
 		}
@@ -154,16 +184,19 @@ func (x *index) move(h uint64, from, to uint32) {
 func (x *index) remove(s *store, h uint64, e uint32) {
 	seg := x.segmentOf(h)
 	gap := seg.slotOf(h, e)
-	for i := after(gap); seg.slots[i] != 0; i = after(i) {
-		first := home(hash(s.hot(seg.slots[i]&entryMask - 1).user))
-		if probes(first, i) >= probes(gap, i) {
+	for i := seg.after(gap); seg.slots[i] != 0; i = seg.after(i) {
+		first := seg.home(hash(s.hot(seg.slots[i]&entryMask - 1).user))
+		if seg.probes(first, i) >= seg.probes(gap, i) {
 			seg.slots[gap] = seg.slots[i]
 			gap = i
 		}
 	}
 	seg.slots[gap] = 0
 	seg.used--
-	if seg.used < segmentLow/2 && seg.depth > 0 {
+	switch {
+	case len(seg.slots) == largeSegment && seg.used < smallSegment/2:
+		seg.resize(s, smallSegment)
+	case seg.used < segmentLow/2 && seg.depth > 0:
 		x.join(s, seg, h)
 	}
 }
@@ -173,7 +206,7 @@ func (x *index) split(s *store, seg *segment, h uint64) {
 	if uint(seg.depth) == x.depth {
 		x.double()
 	}
-	lower, upper := &segment{depth: seg.depth + 1}, &segment{depth: seg.depth + 1}
+	lower, upper := newSegment(seg.depth+1), newSegment(seg.depth+1)
 	x.redistribute(s, seg, lower, upper)
 	first, places := x.places(seg, h)
 	for i := range places {
@@ -227,7 +260,7 @@ func (x *index) join(s *store, seg *segment, h uint64) {
 	if buddy.depth != seg.depth || buddy.used+seg.used > segmentLow {
 		return
 	}
-	both := &segment{depth: seg.depth - 1}
+	both := newSegment(seg.depth - 1)
 	x.redistribute(s, seg, both, both)
 	x.redistribute(s, buddy, both, both)
 	for i := range 2 * n {
@@ -258,6 +291,12 @@ func (x *index) halve() {
 
 // bytes is the memory the index takes.
 func (x *index) bytes() int {
-	const word = bits.UintSize / 8
-	return len(x.directory)*word + x.segments*(segmentSlots*4+8)
+	const word, header = bits.UintSize / 8, 32
+	sum := len(x.directory) * word
+	for i, seg := range x.directory {
+		if i == 0 || x.directory[i-1] != seg {
+			sum += header + 4*len(seg.slots)
+		}
+	}
+	return sum
 }

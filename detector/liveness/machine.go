@@ -42,7 +42,6 @@ type Machine struct {
 	byeDebounce presence
 	byeMemory   presence
 	lateness    presence
-	silence     presence
 	window      presence
 	memory      presence // how far back a report can still matter
 	cohortStep  int64    // microseconds between two releases
@@ -59,7 +58,9 @@ type Machine struct {
 	joining  []place
 	history  history
 
-	offset    int64 // of the record being applied
+	offset    int64    // of the record being applied
+	evaluated presence // the evaluation clock at it
+	ahead     bool     // limits are looked at that are beyond the evaluation clock
 	ordinals  map[schemas.UserID]int
 	out       *Output
 	replaying bool
@@ -84,16 +85,17 @@ func New(s Settings, partition, partitions int32, logEpoch uint32) *Machine {
 		policy: s.PolicyID(), partition: partition, partitions: partitions, logEpoch: logEpoch,
 		present:   presence((s.OnlineTTL + s.OfflineDebounce).Milliseconds()),
 		idleAfter: presence(s.IdleAfter.Milliseconds()), byeDebounce: presence(s.ByeDebounce.Milliseconds()),
-		lateness: presence(s.AllowedLateness.Milliseconds()), silence: presence(s.GatewaySilence.Milliseconds()),
-		window: presence(s.ReconnectWindow.Milliseconds()), cohortStep: 1_000_000 / int64(s.CohortRate), announce: s.AnnounceDevices,
+		lateness: presence(s.AllowedLateness.Milliseconds()),
+		window:   presence(s.ReconnectWindow.Milliseconds()), cohortStep: (1_000_000 + int64(s.CohortRate) - 1) / int64(s.CohortRate), announce: s.AnnounceDevices,
 		index: newIndex(), many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{},
 		ordinals: map[schemas.UserID]int{},
 	}
 	m.away = max(presence(s.AwayTTL.Milliseconds()), m.present)
 	m.byeMemory = max(m.present, m.byeDebounce)
-	m.memory = max(m.present+m.window, m.byeMemory)
-	m.gateways = newGateways(m.present + m.window + m.lateness)
-	m.look = m.lookAhead
+	m.gateways = newGateways(presence(s.GatewaySilence.Milliseconds()), m.present+m.window+m.lateness)
+	// What a gateway was when a device was heard is known from its frame before.
+	m.memory = max(m.present+m.window, m.byeMemory) + m.gateways.silence
+	m.look = m.lookAtTimer
 	return m
 }
 
@@ -104,6 +106,7 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	m.history.before(offset, m.clock.now)
 	m.clock.advance(appended)
 	x := m.clock.presence() - m.lateness
+	m.evaluated = x
 	m.evaluate(x)
 	if f.Tick {
 		m.upkeep()
@@ -119,7 +122,7 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 
 // apply takes what the frame says.
 func (m *Machine) apply(f *schemas.Frame, x presence) {
-	row, lostFrames, fresh := m.gateways.hear(&m.clock, f, m.silence, x)
+	row, lostFrames, fresh := m.gateways.hear(&m.clock, f, x)
 	m.counts.LostFrames += lostFrames
 	if !fresh {
 		m.counts.DuplicateFrames++

@@ -48,10 +48,7 @@ func (m *Machine) BeginAdopt() {
 func (m *Machine) demote(u *user) {
 	u.state, u.kinds, u.hidden = schemas.Offline, 0, false
 	u.silentFrom, u.held, u.dirty = 0, 0, false
-	u.refresh(&m.clock, m.byeDebounce)
-	for i := range u.devices {
-		u.lastSeen = max(u.lastSeen, u.devices[i].seen)
-	}
+	u.lastActive, u.since = 0, 0
 }
 
 // Adopt takes what was committed of a user; s is nil for a tombstone.
@@ -99,6 +96,11 @@ func (m *Machine) EndReplay(c *schemas.Checkpoint) (unknown int) {
 	u := &m.scratch
 	for e := range m.entriesLive() {
 		m.load(e, u)
+		if u.state == schemas.Offline && !u.hidden {
+			u.refresh()
+			m.save(e, u, true)
+			continue
+		}
 		if u.state == schemas.Offline || u.silentFrom != 0 || len(u.devices) > 0 {
 			continue
 		}

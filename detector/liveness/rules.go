@@ -20,7 +20,7 @@ func (m *Machine) activeUntil(d *device) presence {
 	if m.idleAfter == 0 {
 		return never
 	}
-	return m.clock.at(d.active) + m.idleAfter
+	return m.clock.at(d.seen) - presence(d.seen-d.active) + m.idleAfter
 }
 
 // idleFrom is when the last active device of u stops being so.
@@ -64,7 +64,9 @@ func (m *Machine) next(u *user) presence {
 		case present:
 			limit = min(limit, m.presentUntil(d))
 		case held:
-			limit = min(limit, m.presentUntil(d)+m.window)
+			if !m.ahead {
+				limit = min(limit, m.presentUntil(d)+m.window)
+			}
 		case gone:
 			limit = min(limit, m.clock.at(d.seen)+m.byeMemory)
 		}
@@ -76,6 +78,15 @@ func (m *Machine) next(u *user) presence {
 		limit = min(limit, m.tail(u))
 	}
 	return limit
+}
+
+// lookAhead publishes what is due for u at limits up to and including upTo, which
+// may be beyond the evaluation clock. Places in the queue are not given ahead of
+// it: that is done for all users in order.
+func (m *Machine) lookAhead(u *user, upTo presence) {
+	m.ahead = true
+	m.settle(u, upTo)
+	m.ahead = false
 }
 
 // settle publishes what is due for u at limits up to and including upTo.
@@ -95,22 +106,19 @@ func (m *Machine) step(u *user, limit presence) {
 		d := &u.devices[i]
 		switch {
 		case d.phase == present && m.presentUntil(d) <= limit:
-			if m.gateways.lost(&m.clock, d.gateway, m.presentUntil(d), m.silence) {
+			if m.gateways.lost(&m.clock, d.gateway, m.presentUntil(d)) {
 				d.phase = held
 			} else {
 				went.add(d)
 				m.leave(u, d)
 				u.drop(i)
 			}
-		case d.phase == held && m.presentUntil(d)+m.window <= limit:
+		case d.phase == held && !m.ahead && m.presentUntil(d)+m.window <= limit:
 			d.phase = queued
 			m.gateways.queued(d.gateway)
 			m.joining = append(m.joining, place{due: m.presentUntil(d) + m.window, user: u.id, device: d.id})
-		case d.phase == gone && m.clock.at(d.seen)+m.byeMemory <= limit && m.mayForgetBye(u, limit):
+		case d.phase == gone && m.clock.at(d.seen)+m.byeMemory <= limit:
 			u.drop(i)
-			if u.state == schemas.Offline && !u.hidden {
-				u.refresh(&m.clock, m.byeDebounce)
-			}
 		}
 	}
 	went.apply(u, 0)
@@ -121,11 +129,6 @@ func (m *Machine) step(u *user, limit presence) {
 		byDevice = tailDevice
 	}
 	m.judge(u, limit, m.clock.wall(limit), event{device: byDevice})
-}
-
-// mayForgetBye keeps the last bye of a user who is not yet offline by it.
-func (m *Machine) mayForgetBye(u *user, limit presence) bool {
-	return u.state == schemas.Offline || u.silentFrom != 0 || u.anyHere() || m.tail(u) <= limit
 }
 
 // idleDevice is the device whose person's idleness is the reason for a step.
@@ -176,11 +179,13 @@ func (m *Machine) leave(u *user, d *device) {
 	}
 }
 
-// letGo takes a device out that has waited in the queue until release.
-func (m *Machine) letGo(u *user, id schemas.DeviceID, release presence) {
+// letGo takes a device out that has waited in the queue, if it has not come back
+// since it was given the place.
+func (m *Machine) letGo(u *user, p place) {
+	id, release := p.device, p.release
 	m.settle(u, release)
 	d := u.find(id)
-	if d == nil || d.phase != queued {
+	if d == nil || d.phase != queued || m.presentUntil(d)+m.window != p.due {
 		return
 	}
 	m.gateways.released(d.gateway)
@@ -196,19 +201,25 @@ func (m *Machine) letGo(u *user, id schemas.DeviceID, release presence) {
 // report applies a beat or bye that came in at b through gateway.
 func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, gateway uint16) {
 	at := m.clock.at(b)
-	m.settle(u, at)
+	m.lookAhead(u, at)
 	d := u.find(beat.Device)
+	over := at+m.present <= m.evaluated
 	switch {
 	case d != nil && b < d.seen:
 		return
 	case beat.Bye && (d == nil || !d.here()):
+		return
+	case !beat.Bye && over && b <= u.lastSeen:
 		return
 	case d == nil:
 		u.devices = append(u.devices, device{id: beat.Device, phase: gone})
 		d = &u.devices[len(u.devices)-1]
 	}
 	if d.here() {
-		m.gateways.returned(&m.clock, d, gateway, m.silence)
+		m.gateways.returned(&m.clock, d, gateway)
+	}
+	if over {
+		gateway = 0 // no cohort for what is over when it comes
 	}
 	if beat.Bye {
 		m.leave(u, d)
@@ -218,14 +229,18 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, gateway 
 		u.silentFrom, u.held = 0, 0
 	}
 	u.lastSeen = max(u.lastSeen, b)
-	m.judge(u, at, b, event{device: beat.Device})
+	active := !beat.Bye && (m.idleAfter == 0 || presence(beat.Idle) < m.idleAfter)
+	m.judge(u, at, b, event{device: beat.Device, active: active})
 }
 
 // setVisibility applies a change of visibility at the record's log time.
 func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
-	m.settle(u, m.clock.presence())
+	m.lookAhead(u, m.clock.presence())
 	if hidden := visibility == schemas.Nobody; hidden != u.hidden {
 		u.hidden = hidden
+		if u.anyHere() || u.silentFrom != 0 {
+			u.kinds = u.presentKinds()
+		}
 		m.publish(u, u.state, m.clock.now, schemas.VisibilityChange, 0)
 	}
 }
@@ -233,6 +248,7 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 // event is what made the rules look at a user.
 type event struct {
 	device schemas.DeviceID
+	active bool // the device reported that its person is active
 	letGo  bool // a device of a lost gateway was let go
 }
 
@@ -242,7 +258,7 @@ func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 	here := u.anyHere()
 	state := schemas.Offline
 	switch {
-	case here && m.idleFrom(u) > p:
+	case here && (why.active || u.state == schemas.Online && m.idleFrom(u) > p):
 		state = schemas.Online
 	case here:
 		state = schemas.Away
@@ -321,7 +337,7 @@ func (m *Machine) publish(u *user, state schemas.State, at schemas.Millis, cause
 // user be forgotten.
 func (m *Machine) written(u *user) {
 	if u.state == schemas.Offline && !u.hidden {
-		u.refresh(&m.clock, m.byeDebounce)
+		u.refresh()
 	}
 	if u.state == schemas.Offline {
 		u.silentFrom, u.held, u.kinds = 0, 0, 0
@@ -333,10 +349,8 @@ func (m *Machine) written(u *user) {
 }
 
 // refresh leaves of an offline, visible user only what the remembered byes tell.
-func (u *user) refresh(c *clock, byeDebounce presence) {
-	u.lastActive, u.lastSeen = 0, u.lastBye()
-	u.since = 0
-	if u.lastSeen != 0 {
-		u.since = c.wall(c.at(u.lastSeen) + byeDebounce)
-	}
+func (u *user) refresh() {
+	u.lastActive = 0
+	u.lastSeen = u.lastBye()
+	u.since = u.lastSeen
 }

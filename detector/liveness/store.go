@@ -21,7 +21,7 @@ type hot struct {
 	seen    stamp          // the device's newest report; without a device, when the last one was heard
 	active  stamp          // the device's last touch
 	device  schemas.DeviceID
-	gateway uint16 // row of the gateway the newest report came through, 0 = none
+	gateway uint16 // life of the gateway the newest report came through, 0 = none
 	flags   flags
 }
 
@@ -102,16 +102,23 @@ func (s *store) grow() {
 	}
 }
 
-// remove frees an entry and gives back chunks at the end that are empty.
+// remove frees an entry.
 func (s *store) remove(e uint32) {
 	s.hot(e).user = 0
 	s.chunks[e/chunkEntries].used--
 	s.live--
 	s.free = append(s.free, e)
-	for n := len(s.chunks); n > 0 && s.chunks[n-1].used == 0; n-- {
-		s.chunks[n-1] = nil
-		s.chunks = s.chunks[:n-1]
+}
+
+// trim gives back the chunks at the end that are empty. Entry numbers that were
+// looked up before are not valid after it.
+func (s *store) trim() {
+	n := len(s.chunks)
+	for n > 0 && s.chunks[n-1].used == 0 {
+		n--
+		s.chunks[n] = nil
 	}
+	s.chunks = s.chunks[:n]
 	if len(s.free) > chunkEntries && len(s.free) > int(s.end()) {
 		s.free = nil // most of it is stale: found again when needed
 	}

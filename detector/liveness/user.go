@@ -17,7 +17,7 @@ type device struct {
 	id      schemas.DeviceID
 	kind    schemas.DeviceKind
 	phase   phase
-	gateway uint16         // row in the table of gateways, 0 = none
+	gateway uint16         // life of a gateway, 0 = none
 	seen    schemas.Millis // time of the newest report
 	active  schemas.Millis // when the person last touched it, by that report
 }

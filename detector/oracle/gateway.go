@@ -6,84 +6,88 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// gateway is one life (epoch) of a gateway.
+// gateway is what is remembered of one epoch of a gateway: its last frame.
 type gateway struct {
 	id       string
 	epoch    schemas.Millis
 	heard    schemas.Millis // log time of its last frame
-	sequence uint64         // greatest heard
-	// The newest stretch of silence that ended by being heard again.
-	lost, back millis
-	// Lost for good from lost on.
-	forGood bool
+	sequence uint64         // of its last frame
+	life     *life          // that goes on; nil when it has ended
 }
 
-// hear applies what f says about its gateway; nil if it names none. It reports
-// false for a duplicate frame, of which nothing counts.
-func (w *world) hear(f *schemas.Frame) (*gateway, bool) {
+// life is a stretch in which a gateway was not lost.
+type life struct {
+	heard    schemas.Millis // log time of its last frame
+	ended    bool
+	lost     millis // when ended
+	bornLost bool   // it was lost before it began
+}
+
+// hear applies what f says about its gateway, and returns the life that its rows
+// come through, nil if the frame names no gateway. It reports false for a
+// duplicate frame, of which nothing counts.
+func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	if len(f.Gateway) == 0 {
 		return nil, true
 	}
-	id, now := string(f.Gateway), w.presence(w.now)
-	memory := w.present + w.window + w.lateness
-	w.gateways = slices.DeleteFunc(w.gateways, func(g *gateway) bool { return now-w.presence(g.heard) > memory })
+	w.gateways = slices.DeleteFunc(w.gateways, func(g *gateway) bool { return w.presence(g.heard)+w.silence <= w.x })
 
-	var own, newest *gateway
+	var own *gateway
+	outlived := false
 	for _, g := range w.gateways {
-		if g.id != id {
-			continue
-		}
-		if g.epoch == f.GatewayEpoch {
+		switch {
+		case g.id != string(f.Gateway):
+		case g.epoch == f.GatewayEpoch:
 			own = g
-		}
-		if newest == nil || g.epoch > newest.epoch {
-			newest = g
+		case g.epoch > f.GatewayEpoch:
+			outlived = true
 		}
 	}
-	switch {
-	case own == nil:
-		own = &gateway{id: id, epoch: f.GatewayEpoch, heard: w.now}
+	if own == nil {
+		own = &gateway{id: string(f.Gateway), epoch: f.GatewayEpoch}
 		w.gateways = append(w.gateways, own)
-		if newest != nil && newest.epoch > own.epoch {
-			own.loseForGood(now)
-		}
-	case f.Sequence != 0 && f.Sequence <= own.sequence:
-		return own, false
+	} else if f.Sequence != 0 && f.Sequence <= own.sequence {
+		return nil, false
 	}
-	own.sequence = max(own.sequence, f.Sequence)
 	for _, g := range w.gateways {
-		if g.id == id && g.epoch < own.epoch {
-			g.loseForGood(min(w.silentAt(g), now))
+		if g.id == own.id && g.epoch < own.epoch {
+			w.lose(g)
 		}
 	}
-	lost := now
-	if limit := w.silentAt(own); limit <= w.x && !own.forGood {
-		own.lost, own.back = limit, now
-		lost = limit
+	own.heard, own.sequence = w.now, f.Sequence
+	if own.life != nil {
+		own.life.heard = w.now
 	}
-	own.heard = w.now
 	if f.Draining {
-		own.loseForGood(lost)
+		w.lose(own)
 	}
-	return own, true
+	if f.Draining || outlived {
+		return &life{bornLost: true}, true
+	}
+	if own.life == nil {
+		own.life = &life{heard: w.now}
+	}
+	return own.life, true
 }
 
-func (g *gateway) loseForGood(at millis) {
-	if !g.forGood {
-		g.lost, g.forGood = at, true
+// lose ends the life of g at the record's P, or earlier if it was silent for too
+// long before.
+func (w *world) lose(g *gateway) {
+	if g.life != nil {
+		g.life.ended, g.life.lost = true, min(w.presence(w.now), w.presence(g.life.heard)+w.silence)
+		g.life = nil
 	}
 }
 
-// silentAt is when g counts as lost if it is not heard again.
-func (w *world) silentAt(g *gateway) millis { return w.presence(g.heard) + w.silence }
-
-// lostAt tells whether g was lost at p, as far as is known now.
-func (w *world) lostAt(g *gateway, p millis) bool {
+// lostAt tells whether l has been lost at p, as far as is known now.
+func (w *world) lostAt(l *life, p millis) bool {
 	switch {
-	case g == nil:
+	case l == nil:
 		return false
-	case g.forGood:
-		return p >= g.lost
+	case l.bornLost:
+		return true
+	case l.ended:
+		return l.lost <= p
 	}
-	return p >= g.lost && p < g.back || p >= w.silentAt(g)
+	return w.presence(l.heard)+w.silence <= p
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // row applies one beat or bye.
-func (w *world) row(row schemas.Beat, through *gateway) {
+func (w *world) row(row schemas.Beat, through *life) {
 	u := w.user(row.User)
 	if u == nil {
 		return
@@ -26,7 +26,7 @@ func (w *world) row(row schemas.Beat, through *gateway) {
 }
 
 // apply changes u's devices by a report; false when it changes nothing.
-func (w *world) apply(u *user, row schemas.Beat, b schemas.Millis, through *gateway) bool {
+func (w *world) apply(u *user, row schemas.Beat, b schemas.Millis, through *life) bool {
 	d := u.device(row.Device)
 	if d != nil && b < d.seen {
 		return false
@@ -42,8 +42,12 @@ func (w *world) apply(u *user, row schemas.Beat, b schemas.Millis, through *gate
 	if said, remembered := u.saidBye(row.Device); remembered && b < said {
 		return false
 	}
-	if w.presence(b)+w.present <= w.x && b <= u.lastSeen {
+	over := w.presence(b)+w.present <= w.x
+	if over && b <= u.lastSeen {
 		return false
+	}
+	if over {
+		through = nil // no cohort for it
 	}
 	u.forgetBye(row.Device)
 	// Not by remove: a newer report replaces what an older one said of idleness.

@@ -11,7 +11,7 @@ type place struct {
 
 // join gives d the next place. Who calls sees to the order.
 func (w *world) join(u *user, d *device) {
-	d.queued = true
+	d.placed = true
 	step := (1_000_000 + w.cohortRate - 1) / w.cohortRate
 	w.lastRelease = max(int64(w.due(d))*1000, w.lastRelease+step) // microseconds
 	release := millis((w.lastRelease + 999) / 1000)

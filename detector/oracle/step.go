@@ -26,15 +26,34 @@ func (w *world) evaluate(x millis) {
 		if earliest > x {
 			break
 		}
-		for _, id := range w.ids() {
-			if u := w.users[id]; w.next(u, true) == earliest {
-				w.step(u, earliest, true)
-			}
-		}
+		w.stepAll(earliest)
 	}
 	slices.SortStableFunc(w.out[first:], func(a, b schemas.Transition) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.User, b.User), cmp.Compare(a.Version, b.Version))
 	})
+}
+
+// stepAll does all that is due at limit, for all users; then those who have become
+// due to be let go get their places.
+func (w *world) stepAll(limit millis) {
+	for again := true; again; {
+		again = false
+		for _, id := range w.ids() {
+			if u := w.users[id]; w.next(u, true) == limit {
+				w.step(u, limit, true)
+				again = true // one limit may bring another of the same instant
+			}
+		}
+	}
+	for _, id := range w.ids() {
+		u := w.users[id]
+		slices.SortFunc(u.devices, func(a, b *device) int { return cmp.Compare(a.id, b.id) })
+		for _, d := range u.devices {
+			if d.queued && !d.placed {
+				w.join(u, d)
+			}
+		}
+	}
 }
 
 // ids are the users in order of id.
@@ -69,7 +88,6 @@ func (w *world) step(u *user, limit millis, joins bool) {
 		offlineDevice = u.lastBye().device
 	}
 
-	slices.SortFunc(u.devices, func(a, b *device) int { return cmp.Compare(a.id, b.id) })
 	var gone []*device
 	for _, d := range u.devices {
 		switch {
@@ -78,7 +96,7 @@ func (w *world) step(u *user, limit millis, joins bool) {
 		case !d.cohort && w.presentUntil(d) == limit:
 			gone = append(gone, d)
 		case d.cohort && !d.queued && joins && w.due(d) == limit:
-			w.join(u, d)
+			d.queued = true
 		}
 	}
 	for _, d := range gone {
@@ -88,6 +106,7 @@ func (w *world) step(u *user, limit millis, joins bool) {
 	if len(gone) > 0 && len(u.devices) == 0 {
 		u.silent, u.silentFrom, u.held, u.silentDevice = true, 0, 0, gone[0].id
 		for _, d := range gone {
+			u.silentDevice = min(u.silentDevice, d.id)
 			u.silentFrom = max(u.silentFrom, d.seen)
 		}
 	}

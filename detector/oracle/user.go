@@ -12,9 +12,10 @@ type device struct {
 	kind    schemas.DeviceKind
 	seen    schemas.Millis // time of its newest report
 	idle    schemas.Millis // as that report said
-	gateway *gateway       // through which it came, nil for none
+	gateway *life          // through which it came, nil for none
 	cohort  bool           // kept for the reconnect window, because gateway was lost
-	queued  bool           // the window is over; it waits to be let go
+	queued  bool           // the window is over; it waits to be let go ...
+	placed  bool           // ... at its place in the queue
 }
 
 // touched is when the person last touched the device.

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/stream"
+)
+
+// logFlags say what is logged and how.
+type logFlags struct {
+	LogLevel  slog.Level `help:"What to log on standard error: debug, info, warn or error." default:"info" group:"Logs:"`
+	LogFormat string     `help:"How: ${enum}." enum:"json,text" default:"json" group:"Logs:"`
+}
+
+func (f logFlags) logger() *slog.Logger {
+	options := &slog.HandlerOptions{Level: f.LogLevel}
+	if f.LogFormat == "text" {
+		return slog.New(slog.NewTextHandler(os.Stderr, options))
+	}
+	return slog.New(slog.NewJSONHandler(os.Stderr, options))
+}
+
+// policyFlags say when a person counts as here.
+type policyFlags struct {
+	HeartbeatInterval time.Duration `help:"How often devices beat; told to clients. Half of --online-ttl, at most 15s, when left out." group:"Policy:"`
+	OnlineTTL         time.Duration `name:"online-ttl" help:"A device is live this long after a beat." default:"30s" group:"Policy:"`
+	OfflineDebounce   time.Duration `help:"Extra silence before leaving online is published." default:"15s" group:"Policy:"`
+	AwayTTL           time.Duration `name:"away-ttl" help:"A silent user is away until this long after its last beat, then offline; 0: straight to offline." default:"5m" group:"Policy:"`
+	IdleAfter         time.Duration `help:"A live device not touched for this long counts as away; 0: never." default:"5m" group:"Policy:"`
+	ByeDebounce       time.Duration `help:"Extra wait after the last device said bye." default:"0s" group:"Policy:"`
+	AllowedLateness   time.Duration `help:"How long a limit waits for beats on their way." default:"250ms" group:"Policy:"`
+	ReconnectWindow   time.Duration `help:"What the devices of a lost gateway get on top." default:"30s" group:"Policy:"`
+	CohortRate        int           `help:"How many devices of lost gateways are let go per second and partition." default:"2000" group:"Policy:"`
+	AnnounceDevices   bool          `help:"Publish changes in the set of device kinds." default:"true" negatable:"" group:"Policy:"`
+}
+
+func (f policyFlags) settings() liveness.Settings {
+	s := liveness.Defaults()
+	s.HeartbeatInterval = f.HeartbeatInterval
+	if s.HeartbeatInterval == 0 {
+		s.HeartbeatInterval = assembly.DeriveInterval(f.OnlineTTL)
+	}
+	s.OnlineTTL, s.OfflineDebounce, s.AwayTTL, s.IdleAfter = f.OnlineTTL, f.OfflineDebounce, f.AwayTTL, f.IdleAfter
+	s.ByeDebounce, s.AllowedLateness, s.ReconnectWindow = f.ByeDebounce, f.AllowedLateness, f.ReconnectWindow
+	s.CohortRate, s.AnnounceDevices = f.CohortRate, f.AnnounceDevices
+	return s
+}
+
+// kafkaFlags say where Kafka is.
+type kafkaFlags struct {
+	KafkaBrokers  []string `help:"Bootstrap addresses, host:port." default:"127.0.0.1:9092" group:"Kafka:"`
+	TopicPrefix   string   `help:"What the names of topics begin with." default:"presence." group:"Kafka:"`
+	KafkaTLS      bool     `name:"kafka-tls" help:"Connect with TLS." group:"Kafka:"`
+	KafkaTLSCA    string   `name:"kafka-tls-ca" help:"File with the certificates to trust (PEM); the system's when left out." group:"Kafka:" type:"path"`
+	KafkaTLSCert  string   `name:"kafka-tls-cert" help:"File with this client's certificate (PEM), for mutual TLS." group:"Kafka:" type:"path"`
+	KafkaTLSKey   string   `name:"kafka-tls-key" help:"File with its key (PEM)." group:"Kafka:" type:"path"`
+	KafkaSASL     string   `name:"kafka-sasl" help:"How to authenticate: ${enum}." enum:",PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" default:"" group:"Kafka:"`
+	KafkaUser     string   `help:"User for --kafka-sasl." group:"Kafka:"`
+	KafkaPassword string   `help:"Its password; better in STILLHERE_KAFKA_PASSWORD." group:"Kafka:"`
+}
+
+// doorFlags say where to listen.
+type doorFlags struct {
+	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
+	Admin                string `help:"Where health, metrics and profiles are, host:port; empty: nowhere." default:"127.0.0.1:9090" group:"Doors:"`
+	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
+}
+
+// storeFlags say where state is kept outside of Kafka.
+type storeFlags struct {
+	Redis         string `help:"Address of Redis, host:port." default:"127.0.0.1:6379" group:"Stores:"`
+	RedisUser     string `help:"User for Redis." group:"Stores:"`
+	RedisPassword string `help:"Its password; better in STILLHERE_REDIS_PASSWORD." group:"Stores:"`
+	RedisTLS      bool   `name:"redis-tls" help:"Connect to Redis with TLS." group:"Stores:"`
+	RedisDatabase int    `help:"Number of the Redis database." default:"0" group:"Stores:"`
+	Postgres      string `help:"URL of Postgres, e.g. postgres://user@localhost:5432/stillhere." group:"Stores:"`
+}
+
+func (f kafkaFlags) config() (stream.Config, error) {
+	c := stream.Config{Brokers: f.KafkaBrokers, Prefix: f.TopicPrefix}
+	security, err := f.security()
+	c.Security = security
+	return c, err
+}
+
+func (f storeFlags) redis(prefix string) assembly.Redis {
+	r := assembly.Redis{Addr: f.Redis, Username: f.RedisUser, Password: f.RedisPassword, DB: f.RedisDatabase, Prefix: prefix}
+	if f.RedisTLS {
+		r.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return r
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
+)
+
+// roleCommand runs a role on real servers.
+type roleCommand struct {
+	Instance string `help:"Stable name of this process, the same after a restart and of no other process of the role; the machine's name when left out." group:"Process:"`
+	kafkaFlags
+	storeFlags
+	doorFlags
+	policyFlags
+	logFlags
+}
+
+// Run runs the role until ctx ends.
+func (c *roleCommand) Run(ctx context.Context, name role) error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	log := c.logger()
+	return assembly.Run(ctx, string(name), config, log, func() { log.Info("ready") })
+}
+
+func (c *roleCommand) config() (assembly.Config, error) {
+	config := assembly.Defaults()
+	if c.Instance != "" {
+		config.Instance = c.Instance
+	}
+	var err error
+	config.Kafka, err = c.kafkaFlags.config()
+	config.Redis = c.redis(config.Redis.Prefix)
+	config.Store = assembly.Store{Postgres: c.Postgres}
+	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
+	config.Policy = c.settings()
+	return config, err
+}
+
+// devCommand runs everything in one process.
+type devCommand struct {
+	DataDir     string `help:"Where data is kept across restarts." default:"stillhere-data" type:"path" group:"Process:"`
+	KafkaListen string `help:"Where other Kafka clients may connect, host:port; port 0 takes a free one." default:"127.0.0.1:0" group:"Process:"`
+	Partitions  int32  `help:"Partitions of the topics when they are made." default:"4" group:"Process:"`
+
+	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
+	Admin                string `help:"Where health, metrics and profiles are, host:port; empty: nowhere." default:"" group:"Doors:"`
+	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
+	policyFlags
+	DevLogLevel string `name:"log-level" help:"What to log on standard error: ${enum}." enum:"debug,info,warn,error" default:"warn" group:"Logs:"`
+}
+
+// Run runs until ctx ends.
+func (c *devCommand) Run(ctx context.Context) error {
+	logs := logFlags{LogFormat: "text"}
+	if err := logs.LogLevel.UnmarshalText([]byte(c.DevLogLevel)); err != nil {
+		return err
+	}
+	config := assembly.Defaults()
+	config.Instance = "dev"
+	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
+	config.Policy = c.settings()
+	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, Partitions: c.Partitions}
+	return assembly.RunDev(ctx, dev, logs.logger(), func(kafka string) { c.greet(kafka) })
+}
+
+// greet says where to look and what to try.
+func (c *devCommand) greet(kafka string) {
+	url := "http://" + c.Listen
+	fmt.Printf(`ready %s
+
+  say that user 1 is here   curl -d '{"beats":[{"user_id":"1","device_id":7,"device_kind":"mobile"}]}' %s/presence/heartbeats
+  ask who is here           curl '%s/presence/batch?user_ids=1,2,3'
+  watch the dots change     stillhere watch 1 2 3 --url %s
+                            (or any WebSocket client: ws://%s/presence/stream, send {"type":"subscribe","user_ids":["1"]})
+
+  Kafka clients may join at %s; data is kept in %s; Ctrl-C stops.
+`, url, url, url, url, c.Listen, kafka, c.DataDir)
+}
+
+// topicsCommand creates and checks the topics.
+type topicsCommand struct {
+	Apply topicsApply `cmd:"" help:"Create the topics that are missing and check the others."`
+	Check topicsCheck `cmd:"" help:"Check that the topics are as they must be."`
+}
+
+type topicsApply struct {
+	kafkaFlags
+	Partitions  int32 `help:"Partitions of topics that are made. It cannot be changed later: users would move." default:"64"`
+	Replication int16 `help:"Copies of each partition; -1: what the cluster prefers." default:"-1"`
+}
+
+// setUpTimeout bounds commands that only talk to Kafka for a moment.
+const setUpTimeout = 30 * time.Second
+
+// Run creates and checks.
+func (c *topicsApply) Run(ctx context.Context) error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	reports, err := stream.ApplyTopics(ctx, config, c.Partitions, c.Replication)
+	for _, r := range reports {
+		what := "is there"
+		if r.Created {
+			what = "created"
+		}
+		fmt.Printf("%-28s %3d partitions  %s\n", r.Name, r.Partitions, what)
+		for _, tuned := range r.Tuned {
+			fmt.Printf("%-28s %s\n", "", tuned)
+		}
+	}
+	return err
+}
+
+type topicsCheck struct{ kafkaFlags }
+
+// Run checks.
+func (c *topicsCheck) Run(ctx context.Context) error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	partitions, err := stream.CheckTopics(ctx, config)
+	if err == nil {
+		fmt.Printf("all topics are as they must be; users are spread over %d partitions\n", partitions)
+	}
+	return err
+}
+
+// migrateCommand brings the Postgres schema up to date.
+type migrateCommand struct {
+	Postgres string `help:"URL of Postgres." required:""`
+}
+
+// Run migrates.
+func (c *migrateCommand) Run(ctx context.Context) error {
+	config := pgstore.Defaults()
+	config.URL = c.Postgres
+	if err := pgstore.Migrate(ctx, config); err != nil {
+		return err
+	}
+	fmt.Println("the Postgres schema is up to date")
+	return nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// watchCommand shows dots in a terminal.
+type watchCommand struct {
+	Users   []string `arg:"" name:"user" help:"Ids of the users to watch."`
+	URL     string   `help:"Where the service listens." default:"http://127.0.0.1:8080"`
+	NoColor bool     `help:"Print no colours; so does NO_COLOR in the environment." env:"NO_COLOR"`
+}
+
+// Run prints a line for every change until ctx ends.
+func (c *watchCommand) Run(ctx context.Context) error {
+	users := make([]schemas.UserID, len(c.Users))
+	for i, text := range c.Users {
+		id, err := schemas.ParseUserID(fmt.Sprintf("user %q", text), text)
+		if err != nil {
+			return err
+		}
+		users[i] = id
+	}
+	paint := painter(!c.NoColor && isTerminal(os.Stdout))
+	options := watchclient.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: users}
+	for message, err := range watchclient.Messages(ctx, options) {
+		if err != nil {
+			return fmt.Errorf("watching: %w", err)
+		}
+		switch message.Type {
+		case watchclient.Snapshot, watchclient.Resync:
+			for _, user := range message.Users {
+				fmt.Println(paint(user))
+			}
+		case watchclient.Change:
+			fmt.Println(paint(*message.User))
+		case watchclient.Collapsed:
+			fmt.Fprintf(os.Stderr, "stillhere: %d changes were left out: this terminal reads too slowly\n", message.Count)
+		case watchclient.Error:
+			return fmt.Errorf("watching: %w", message.Problem)
+		case watchclient.Disconnected:
+			fmt.Fprintf(os.Stderr, "stillhere: not connected (%v); trying again in %s\n", message.Cause, message.RetryIn.Round(time.Millisecond))
+		}
+	}
+	return nil
+}
+
+// painter writes a line about a user: instant, dot, id, state, what else is known.
+func painter(colours bool) func(schemas.Presence) string {
+	dots := map[string]string{"online": "●", "away": "◐", "offline": "○", "hidden": "·"}
+	if colours {
+		dots = map[string]string{"online": "\x1b[32m●\x1b[0m", "away": "\x1b[33m◐\x1b[0m", "offline": "\x1b[90m○\x1b[0m", "hidden": "·"}
+	}
+	return func(p schemas.Presence) string {
+		state := "hidden"
+		if p.State != nil {
+			state = *p.State
+		}
+		line := fmt.Sprintf("%s  %s  user %-8d  %-7s", time.Now().Format("15:04:05.000"), dots[state], p.UserID, state)
+		if len(p.Devices) > 0 {
+			line += "  " + strings.Join(p.Devices, ", ")
+		}
+		if p.LastSeenAt != 0 && state != "online" {
+			line += "  last seen " + p.LastSeenAt.Time().Local().Format("15:04:05.000")
+		}
+		if p.StaleSince != 0 {
+			line += "  stale since " + p.StaleSince.Time().Local().Format("15:04:05")
+		}
+		return line
+	}
+}
+
+// isTerminal tells whether f is one.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,69 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/detector/oracle"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Impl is an implementation of the rules; see oracle.Transitions.
+type Impl func(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition
+
+// of runs an implementation over h.
+func (impl Impl) of(h *History) []schemas.Transition {
+	return impl(h.Settings, h.Partition, h.Partitions, 1, h.Log())
+}
+
+// Compare holds impl equal to the oracle on the history of a seed.
+func Compare(t testing.TB, impl Impl, seed uint64) {
+	t.Helper()
+	CompareOn(t, impl, FromSeed(seed))
+}
+
+// CompareOn holds impl equal to the oracle on h. Where they differ it reports the
+// smallest history it finds on which they still do: as JSON, to be kept under
+// testdata.
+func CompareOn(t testing.TB, impl Impl, h *History) {
+	t.Helper()
+	differ := func(h *History) bool { return !slices.Equal(Impl(oracle.Transitions).of(h), impl.of(h)) }
+	if !differ(h) {
+		return
+	}
+	h = Shrink(h, differ)
+	t.Fatalf("%s\nKeep it under testdata:\n%s", Difference(h, Impl(oracle.Transitions).of(h), impl.of(h)), h)
+}
+
+// Difference tells where got departs from want.
+func Difference(h *History, want, got []schemas.Transition) string {
+	same := 0
+	for same < len(want) && same < len(got) && want[same] == got[same] {
+		same++
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "after %d equal transitions (times relative to the start of the history):\n", same)
+	for i, list := range [][]schemas.Transition{want[same:], got[same:]} {
+		fmt.Fprintln(&text, []string{"the rules want", "got"}[i])
+		for _, tr := range list[:min(len(list), 3)] {
+			fmt.Fprintln(&text, "  "+Describe(tr))
+		}
+	}
+	return text.String()
+}
+
+// Describe is a transition in a line, times relative to the start of a history.
+func Describe(t schemas.Transition) string {
+	relative := func(m schemas.Millis) string {
+		if m == 0 {
+			return "never"
+		}
+		return itoa(int64(m - start))
+	}
+	return fmt.Sprintf("record %d.%d: user %d %s→%s at %s, %s by device %d, seen %s, active %s, kinds %v, %s",
+		t.Version.Offset(), t.Version.Ordinal(), t.User, schemas.StateWord(t.From), schemas.StateWord(t.To), relative(t.At),
+		schemas.CauseWord(t.Cause), t.Device, relative(t.LastSeen), relative(t.LastActive), t.Kinds.Words(), schemas.VisibilityWord(t.Visibility))
+}

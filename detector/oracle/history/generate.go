@@ -1,0 +1,175 @@
+package history
+
+import (
+	"time"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// grid is what most times are multiples of, milliseconds.
+const grid = 250
+
+// FromSeed is the history that a seed stands for.
+func FromSeed(seed uint64) *History { return FromBytes(ofSeed(seed, 600+int(seed%7)*300)) }
+
+// FromBytes is the history that a byte string stands for.
+func FromBytes(bytes []byte) *History {
+	s := &source{bytes: bytes}
+	h := &History{Settings: settings(s), Partitions: one(s, int32(1), 1, 1, 3)}
+	h.Partition = int32(s.below(int(h.Partitions)))
+	g := &generator{source: s, h: h, users: h.users(1 + s.below(4)), epochs: map[string]int64{}, sequences: map[string]uint64{}}
+	for !s.empty() {
+		g.record()
+	}
+	// Let everything run out that is still pending.
+	for range 60 {
+		g.add(Record{After: one(s, int64(1000), 5000, 4750), Tick: true})
+	}
+	return h
+}
+
+// settings are valid, and mostly so short that much happens.
+func settings(s *source) liveness.Settings {
+	set := liveness.Defaults()
+	set.AnnounceDevices = !s.chance(4)
+	if s.chance(5) {
+		return set
+	}
+	steps := func(from, to int) time.Duration {
+		return time.Duration(from+s.below(to-from+1)) * grid * time.Millisecond
+	}
+	set.HeartbeatInterval = grid * time.Millisecond
+	set.OnlineTTL = steps(2, 12)
+	set.OfflineDebounce = steps(0, 6)
+	set.AwayTTL = one(s, 0, set.OnlineTTL+steps(0, 24))
+	set.IdleAfter = one(s, 0, steps(1, 16))
+	set.ByeDebounce = one(s, 0, 0, steps(1, 32))
+	set.AllowedLateness = one(s, 250*time.Millisecond, 0, 1000*time.Millisecond)
+	set.GatewaySilence = steps(2, 12)
+	set.ReconnectWindow = steps(0, 16)
+	set.CohortRate = one(s, 1, 2, 3, 7, 2000, 600_000)
+	return set
+}
+
+// users are n users of the history's partition, and one of another if there is
+// another.
+func (h *History) users(n int) []schemas.UserID {
+	var users []schemas.UserID
+	foreign := h.Partitions > 1
+	for id := schemas.UserID(1); len(users) < n || foreign; id++ {
+		switch mine := schemas.PartitionOf(id, h.Partitions) == h.Partition; {
+		case mine && len(users) < n:
+			users = append(users, id)
+		case !mine && foreign:
+			users, foreign, n = append(users, id), false, n+1
+		}
+	}
+	return users
+}
+
+type generator struct {
+	*source
+	h         *History
+	users     []schemas.UserID
+	epochs    map[string]int64
+	sequences map[string]uint64
+}
+
+func (g *generator) add(r Record) { g.h.Records = append(g.h.Records, r) }
+
+// after is the time since the record before.
+func (g *generator) after() int64 {
+	switch g.below(16) {
+	case 15:
+		return one(g.source, int64(1000), 4750, 5000, 5001, 5250, 7000, 30_000, 180_000)
+	case 14:
+		return int64(g.below(3000))
+	case 13:
+		return -int64(g.below(600))
+	case 12, 11:
+		return 0
+	case 10:
+		return one(g.source, int64(249), 251, 1, 500)
+	}
+	return grid
+}
+
+func (g *generator) record() {
+	r := Record{After: g.after()}
+	switch kind := g.below(32); {
+	case kind < 10:
+		r.Tick = true
+	case kind == 10:
+		r.Garbage = true
+	case kind == 11:
+		r.Hide = one(g.source, g.users...)
+	case kind == 12:
+		r.Show = one(g.source, g.users...)
+	case kind == 13 && len(g.h.Records) > 0:
+		// A frame that a producer has written twice.
+		again := g.h.Records[len(g.h.Records)-1-g.below(min(4, len(g.h.Records)))]
+		again.After = r.After
+		r = again
+	default:
+		g.gateway(&r)
+		for range g.below(4) {
+			r.Rows = append(r.Rows, g.row())
+		}
+	}
+	g.add(r)
+}
+
+// gateway says through whom a frame comes.
+func (g *generator) gateway(r *Record) {
+	r.Gateway = one(g.source, "", "a", "a", "b")
+	if r.Gateway == "" {
+		return
+	}
+	if g.epochs[r.Gateway] == 0 {
+		g.epochs[r.Gateway] = 10
+	}
+	r.Epoch = g.epochs[r.Gateway]
+	switch g.below(24) {
+	case 23:
+		g.epochs[r.Gateway] += int64(1 + g.below(3))
+		r.Epoch = g.epochs[r.Gateway]
+		g.sequences[r.Gateway] = 0
+	case 22:
+		r.Epoch -= int64(g.below(5)) // a frame of a life that is over
+	case 21:
+		r.Draining = true
+	}
+	if r.Gateway == "a" { // counts its frames; the other does not
+		g.sequences[r.Gateway]++
+		r.Sequence = g.sequences[r.Gateway]
+		if g.chance(8) {
+			r.Sequence = uint64(g.below(4))
+		}
+	}
+}
+
+func (g *generator) row() Row {
+	b := Row{
+		User: one(g.source, g.users...), Device: one(g.source, schemas.DeviceID(1), 1, 2, 3),
+		Kind: one(g.source, schemas.Mobile, schemas.Mobile, schemas.Web, schemas.Desktop), Bye: g.chance(7),
+	}
+	switch g.below(8) {
+	case 7:
+		b.Age = one(g.source, int64(1000), 3000, 8000, 45_000, 100_000, 400_000)
+	case 6:
+		b.Age = int64(g.below(12)) * grid
+	case 5:
+		b.Age = int64(g.below(500))
+	}
+	switch g.below(6) {
+	case 5:
+		b.Idle = int64(g.h.Settings.IdleAfter.Milliseconds()) + one(g.source, int64(0), 1, 250, 60_000) - 1
+	case 4, 3:
+		b.Idle = int64(g.below(20)) * grid
+	case 2:
+		b.Idle = int64(g.below(400_000))
+	}
+	b.Idle = max(b.Idle, 0)
+	return b
+}

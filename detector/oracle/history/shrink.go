@@ -1,0 +1,98 @@
+package history
+
+import "slices"
+
+// Shrink drops and simplifies what it can of h while still(h) holds.
+func Shrink(h *History, still func(*History) bool) *History {
+	for before := -1; before != h.size(); {
+		before = h.size()
+		h = dropRecords(h, still)
+		h = simplify(h, still)
+	}
+	return h
+}
+
+// size falls with everything that Shrink does.
+func (h *History) size() int {
+	size := len(h.Records)
+	for i := range h.Records {
+		size += h.Records[i].size()
+	}
+	return size
+}
+
+func (r *Record) size() int {
+	size := len(r.Rows)
+	if r.Gateway != "" {
+		size++
+	}
+	if r.Sequence != 0 {
+		size++
+	}
+	for _, row := range r.Rows {
+		if row.Age != 0 {
+			size++
+		}
+		if row.Idle != 0 {
+			size++
+		}
+	}
+	return size
+}
+
+// dropRecords drops runs of records, long ones first. Their time is dropped with
+// them, or else given to the record that follows.
+func dropRecords(h *History, still func(*History) bool) *History {
+	for run := len(h.Records); run > 0; run /= 2 {
+		for at := 0; at+run <= len(h.Records); {
+			if shorter := h.without(at, run, false); still(shorter) {
+				h = shorter
+			} else if shorter := h.without(at, run, true); still(shorter) {
+				h = shorter
+			} else {
+				at += run
+			}
+		}
+	}
+	return h
+}
+
+func (h *History) without(at, run int, keepTime bool) *History {
+	shorter := *h
+	shorter.Records = slices.Delete(slices.Clone(h.Records), at, at+run)
+	if keepTime && at < len(shorter.Records) {
+		for _, r := range h.Records[at : at+run] {
+			shorter.Records[at].After += r.After
+		}
+	}
+	return &shorter
+}
+
+// simplify drops rows, ages, idleness, gateways and sequences.
+func simplify(h *History, still func(*History) bool) *History {
+	try := func(i int, change func(*Record)) {
+		simpler := *h
+		simpler.Records = slices.Clone(h.Records)
+		simpler.Records[i].Rows = slices.Clone(h.Records[i].Rows)
+		change(&simpler.Records[i])
+		if simpler.Records[i].size() < h.Records[i].size() && still(&simpler) {
+			h = &simpler
+		}
+	}
+	for i := range h.Records {
+		for row := len(h.Records[i].Rows) - 1; row >= 0; row-- {
+			try(i, func(r *Record) { r.Rows = slices.Delete(r.Rows, row, row+1) })
+		}
+		for row := range h.Records[i].Rows {
+			try(i, func(r *Record) { r.Rows[row].Age = 0 })
+			try(i, func(r *Record) { r.Rows[row].Idle = 0 })
+		}
+		try(i, func(r *Record) { r.Sequence = 0 })
+		try(i, func(r *Record) {
+			if !r.Draining {
+				r.Gateway, r.Epoch, r.Sequence = "", 0, 0
+			}
+		})
+	}
+	return h
+}

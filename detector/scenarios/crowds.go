@@ -1,0 +1,105 @@
+package scenarios
+
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+var crowds = []scenario{
+	{
+		name: "19 of a gateway that dies only those who do not reconnect are published",
+		log: func(h *log) {
+			everyone := users(1000)
+			h.via("dies", 1).at(0).frame(everyone...)
+			for at := schemas.Millis(30_000); at <= 90_000; at += 15_000 {
+				h.until(at).via("lives", 1).frame(everyone[10:]...)
+			}
+		},
+		check: func(t *testing.T, got []schemas.Transition) {
+			checkFirst(t, got, 1000)
+			// Two devices a millisecond, each rounded up: 75000, 75000.5, 75001, …
+			want := []string{
+				"user 1 online→away at 75000, gateway_lost by device 1, seen 0, active 0, []",
+				"user 2 online→away at 75001, gateway_lost by device 1, seen 0, active 0, []",
+				"user 3 online→away at 75001, gateway_lost by device 1, seen 0, active 0, []",
+				"user 4 online→away at 75002, gateway_lost by device 1, seen 0, active 0, []",
+				"user 5 online→away at 75002, gateway_lost by device 1, seen 0, active 0, []",
+				"user 6 online→away at 75003, gateway_lost by device 1, seen 0, active 0, []",
+				"user 7 online→away at 75003, gateway_lost by device 1, seen 0, active 0, []",
+				"user 8 online→away at 75004, gateway_lost by device 1, seen 0, active 0, []",
+				"user 9 online→away at 75004, gateway_lost by device 1, seen 0, active 0, []",
+				"user 10 online→away at 75005, gateway_lost by device 1, seen 0, active 0, []",
+			}
+			if len(got) != 1000+len(want) {
+				t.Fatalf("%d transitions, want 1010", len(got))
+			}
+			for i, tr := range got[1000:] {
+				if line(&tr) != want[i] {
+					t.Errorf("got  %s\nwant %s", line(&tr), want[i])
+				}
+			}
+		},
+	},
+	{
+		name:   "20 of a gateway whose users stay away cohort_rate a second are published, and all of them",
+		change: func(s *liveness.Settings) { s.CohortRate = 100 },
+		log:    func(h *log) { h.via("dies", 1).at(0).frame(users(1000)...).until(90_000) },
+		check: func(t *testing.T, got []schemas.Transition) {
+			checkFirst(t, got, 1000)
+			if len(got) != 2000 {
+				t.Fatalf("%d transitions, want 2000", len(got))
+			}
+			for i, tr := range got[1000:] {
+				if tr.User != schemas.UserID(i+1) || tr.At != start+75_000+10*schemas.Millis(i) || tr.Cause != schemas.GatewayLost || tr.To != schemas.Away {
+					t.Fatalf("%d-th: %s", i, line(&tr))
+				}
+			}
+		},
+	},
+	{
+		name:   "20 the rate is never exceeded, even where it does not divide a second",
+		change: func(s *liveness.Settings) { s.CohortRate = 7 },
+		log:    func(h *log) { h.via("dies", 1).at(0).frame(users(30)...).until(90_000) },
+		check: func(t *testing.T, got []schemas.Transition) {
+			checkFirst(t, got, 30)
+			for i := 30; i+7 < len(got); i++ {
+				if got[i+7].At-got[i].At < 1000 {
+					t.Fatalf("%s\ncomes within a second of\n%s", line(&got[i+7]), line(&got[i]))
+				}
+			}
+			if len(got) != 60 {
+				t.Fatalf("%d transitions, want 60", len(got))
+			}
+		},
+	},
+	{
+		name:   "20 one who returns while waiting to be let go is not published",
+		change: func(s *liveness.Settings) { s.CohortRate = 1 },
+		log: func(h *log) {
+			h.via("dies", 1).at(0).frame(users(3)...).until(76_000).via("lives", 1).beat(2, 1, mobile, 0).until(80_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]",
+			"user 2 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]",
+			"user 3 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]",
+			"user 1 online→away at 75000, gateway_lost by device 1, seen 0, active 0, []",
+			// The place of user 2, at 76000, stays empty.
+			"user 3 online→away at 77000, gateway_lost by device 1, seen 0, active 0, []",
+		},
+	},
+}
+
+// checkFirst holds the first n to be first beats at the start.
+func checkFirst(t *testing.T, got []schemas.Transition, n int) {
+	t.Helper()
+	if len(got) < n {
+		t.Fatalf("%d transitions, want at least %d", len(got), n)
+	}
+	for _, tr := range got[:n] {
+		if tr.Cause != schemas.FirstBeat || tr.At != start {
+			t.Fatal(line(&tr))
+		}
+	}
+}

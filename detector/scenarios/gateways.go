@@ -1,0 +1,100 @@
+package scenarios
+
+import "github.com/stillhere/stillhere/schemas"
+
+var gateways = []scenario{
+	{
+		name: "21 a loss that is noticed by silence and by a new epoch is one loss",
+		log: func(h *log) {
+			h.via("gw", 1).at(0).beat(1, 7, web, 0).until(30_000).alive("gw", 2).until(320_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→away at 75000, gateway_lost by device 7, seen 0, active 0, []",
+		},
+	},
+	{
+		name: "21 a new epoch alone is a loss, and away ends as much later",
+		log: func(h *log) {
+			h.via("gw", 1).at(0).beat(1, 7, web, 0).until(44_000).alive("gw", 1).alive("gw", 2).until(331_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→away at 75000, gateway_lost by device 7, seen 0, active 0, []",
+			"user 1 away→offline at 330000, gateway_lost by device 7, seen 0, active 0, []",
+		},
+	},
+	{
+		name: "22 gateways that drain one by one publish nothing when users reconnect in time",
+		log: func(h *log) {
+			h.at(0)
+			for i, gateway := range []schemas.GatewayID{"a", "b", "c"} {
+				h.via(gateway, 1).beat(schemas.UserID(i+1), 1, web, 0)
+			}
+			for at := schemas.Millis(1000); at <= 100_000; at += 1000 {
+				h.until(at)
+				switch at {
+				case 10_000:
+					h.draining("a", 1)
+				case 20_000:
+					h.draining("b", 1)
+				case 30_000:
+					h.draining("c", 1)
+				}
+				for i, gateway := range []schemas.GatewayID{"a", "b", "c"} {
+					// Its user comes back 9 s after the drain, through the next gateway.
+					if drained := schemas.Millis(i+1) * 10_000; at < drained {
+						h.alive(gateway, 1)
+					} else if at >= drained+9000 && at%5000 == 4000 {
+						h.via("d", 2).beat(schemas.UserID(i+1), 1, web, 0)
+					}
+				}
+			}
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 3 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+		},
+	},
+	{
+		name: "22 a device of a draining gateway whose own time ends is still waited for",
+		log: func(h *log) {
+			h.via("a", 1).at(0).beat(1, 1, web, 0).until(40_000).alive("a", 1).draining("a", 1)
+			h.until(70_000).via("b", 1).beat(1, 1, web, 0).until(80_000)
+		},
+		want: []string{"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]"},
+	},
+	{
+		name: "23 gateways cut off for a minute publish nothing when they return",
+		log: func(h *log) {
+			h.via("a", 1).at(0).beat(1, 1, web, 0).via("b", 1).beat(2, 1, web, 0).until(60_000)
+			h.via("a", 1).beat(1, 1, web, 0).via("b", 1).beat(2, 1, web, 0).until(100_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+		},
+	},
+	{
+		name: "beats without a gateway have no cohort",
+		log:  func(h *log) { h.alive("a", 1).at(0).beat(1, 1, web, 0).until(60_000) },
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 1 online→away at 45000, silent by device 1, seen 0, active 0, []",
+		},
+	},
+	{
+		name: "a frame written twice counts once",
+		log: func(h *log) {
+			h.via("a", 1).head.Sequence = 5
+			h.at(0).beat(1, 1, web, 0).until(1000).via("", 0).bye(1, 1)
+			h.via("a", 1).head.Sequence = 5
+			h.until(2000).beat(1, 1, web, 0).until(3000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 1 online→offline at 1000, bye by device 1, seen 1000, active 0, []",
+		},
+	},
+}

@@ -1,0 +1,94 @@
+package scenarios
+
+import "github.com/stillhere/stillhere/schemas"
+
+var outages = []scenario{
+	{
+		name: "24 a broker that is gone for two minutes takes nobody offline who beats again",
+		log: func(h *log) {
+			h.at(0).beat(1, 1, web, 0).beat(2, 1, web, 0).until(15_000).beat(1, 1, web, 0)
+			// Frozen from 20 s to 135 s.
+			h.at(135_000).beat(1, 1, web, 0).until(150_000).beat(1, 1, web, 0).until(165_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			// 45 s of time that counts: 20 s before the outage and 25 s after it.
+			"user 2 online→away at 160000, silent by device 1, seen 0, active 0, []",
+		},
+	},
+	{
+		name: "25 without ticks those who beat stay and the others go at their true instants",
+		log: func(h *log) {
+			h.at(0).beat(2, 1, web, 0)
+			for at := schemas.Millis(0); at <= 600_000; at += 2000 {
+				h.at(at).via("gw", 1)
+				if at%14_000 == 0 {
+					h.beat(1, 1, web, 0)
+				} else {
+					h.alive("gw", 1)
+				}
+			}
+		},
+		want: []string{
+			"user 2 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 online→away at 45000, silent by device 1, seen 0, active 0, []",
+			"user 2 away→offline at 300000, silent by device 1, seen 0, active 0, []",
+		},
+	},
+	{
+		name: "28 users who never return after the log stood still go by their limits, not all at once",
+		log: func(h *log) {
+			h.at(0).beat(1, 1, web, 0).until(500).beat(2, 1, web, 0).until(2000)
+			// Frozen from 7 s to 600 s.
+			h.at(600_000).tick().until(640_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 2 offline→online at 500, first_beat by device 1, seen 500, active 500, [web]",
+			"user 1 online→away at 638000, silent by device 1, seen 0, active 0, []",
+			"user 2 online→away at 638500, silent by device 1, seen 500, active 500, []",
+		},
+	},
+	{
+		name: "append time that steps back does not move time back",
+		log: func(h *log) {
+			h.at(10_000).beat(1, 1, web, 0)
+			h.at(4000).tick().at(4000).beat(2, 1, web, 0) // counts as of 10 s
+			h.at(9000).tick()
+			h.now = 10_000
+			h.until(56_000)
+		},
+		want: []string{
+			"user 1 offline→online at 10000, first_beat by device 1, seen 10000, active 10000, [web]",
+			"user 2 offline→online at 10000, first_beat by device 1, seen 10000, active 10000, [web]",
+			"user 1 online→away at 55000, silent by device 1, seen 10000, active 10000, []",
+			"user 2 online→away at 55000, silent by device 1, seen 10000, active 10000, []",
+		},
+	},
+	{
+		name: "append time that jumps an hour ahead takes nobody offline",
+		log: func(h *log) {
+			h.at(0).beat(1, 1, web, 0).until(1000).at(3_601_000).tick().until(3_610_000).beat(1, 1, web, 0).until(3_640_000)
+		},
+		want: []string{"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]"},
+	},
+	{
+		name: "after an outage the word of a device on its idleness is taken",
+		log: func(h *log) {
+			h.at(0).beat(1, 1, web, 0).until(10_000).at(610_000).beat(1, 1, web, 600_000).until(612_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",
+			"user 1 online→away at 610000, idle by device 1, seen 610000, active 10000, [web]",
+		},
+	},
+	{
+		name: "a record that cannot be decoded changes nothing",
+		log: func(h *log) {
+			h.at(0).beat(1, 1, web, 0).at(1000).append([]byte("garbage")).until(44_000)
+		},
+		want: []string{"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]"},
+	},
+}

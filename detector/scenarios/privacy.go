@@ -1,0 +1,68 @@
+package scenarios
+
+import "github.com/stillhere/stillhere/schemas"
+
+var privacy = []scenario{
+	{
+		name: "34 hiding publishes one clearing transition and every later one is marked",
+		log: func(h *log) {
+			h.at(0).beat(1, 7, web, 0).until(10_000).visibility(1, schemas.Nobody).visibility(1, schemas.Nobody)
+			h.until(20_000).bye(1, 7).until(30_000).beat(1, 7, web, 0)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→online at 10000, visibility by device 0, seen 0, active 0, [web], hidden",
+			"user 1 online→offline at 20000, bye by device 7, seen 20000, active 0, [], hidden",
+			"user 1 offline→online at 30000, first_beat by device 7, seen 30000, active 30000, [web], hidden",
+		},
+	},
+	{
+		name: "34 a user nobody has seen can hide",
+		log:  func(h *log) { h.at(0).visibility(1, schemas.Nobody).until(1000).visibility(1, schemas.Everyone) },
+		want: []string{
+			"user 1 offline→offline at 0, visibility by device 0, seen never, active never, [], hidden",
+			"user 1 offline→offline at 1000, visibility by device 0, seen never, active never, []",
+		},
+	},
+	{
+		name: "35 showing again publishes the true state at once",
+		log: func(h *log) {
+			h.at(0).beat(1, 7, web, 0).until(10_000).visibility(1, schemas.Nobody)
+			h.until(60_000).visibility(1, schemas.Everyone).until(61_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→online at 10000, visibility by device 0, seen 0, active 0, [web], hidden",
+			"user 1 online→away at 45000, silent by device 7, seen 0, active 0, [], hidden",
+			"user 1 away→away at 60000, visibility by device 0, seen 0, active 0, []",
+		},
+	},
+	{
+		name: "35 what is due just then is published first",
+		log: func(h *log) {
+			h.at(0).visibility(1, schemas.Nobody).beat(1, 7, web, 0).until(45_000).visibility(1, schemas.Everyone)
+		},
+		want: []string{
+			"user 1 offline→offline at 0, visibility by device 0, seen never, active never, [], hidden",
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web], hidden",
+			"user 1 online→away at 45000, silent by device 7, seen 0, active 0, [], hidden",
+			"user 1 away→away at 45000, visibility by device 0, seen 0, active 0, []",
+		},
+	},
+	{
+		name: "36 a hide before a beat of the same instant marks it",
+		log:  func(h *log) { h.at(0).visibility(1, schemas.Nobody).beat(1, 7, web, 0) },
+		want: []string{
+			"user 1 offline→offline at 0, visibility by device 0, seen never, active never, [], hidden",
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web], hidden",
+		},
+	},
+	{
+		name: "36 a hide after a beat of the same instant clears it",
+		log:  func(h *log) { h.at(0).beat(1, 7, web, 0).visibility(1, schemas.Nobody) },
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→online at 0, visibility by device 0, seen 0, active 0, [web], hidden",
+		},
+	},
+}

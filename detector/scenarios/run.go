@@ -1,0 +1,104 @@
+package scenarios
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Impl is an implementation of the rules: the transitions that come of the
+// records of one partition.
+type Impl = func(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition
+
+// Run runs every scenario against impl, each as a subtest.
+func Run(t *testing.T, impl Impl) {
+	for _, group := range [][]scenario{timers, instants, devices, sessions, gateways, crowds, outages, privacy} {
+		for _, s := range group {
+			t.Run(strings.ReplaceAll(s.name, " ", "_"), func(t *testing.T) {
+				t.Parallel()
+				s.run(t, impl)
+			})
+		}
+	}
+}
+
+// scenario is a log and what must come of it.
+type scenario struct {
+	name   string
+	change func(*liveness.Settings) // of the defaults; may be nil
+	log    func(h *log)
+	// want are the transitions, as line writes them; or else check looks at them.
+	want  []string
+	check func(t *testing.T, got []schemas.Transition)
+}
+
+func (s *scenario) run(t *testing.T, impl Impl) {
+	settings := liveness.Defaults()
+	if s.change != nil {
+		s.change(&settings)
+	}
+	if err := settings.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var h log
+	s.log(&h)
+	got := impl(settings, 0, 1, 1, h.records)
+	checkAll(t, &h, settings, got)
+	if s.check != nil {
+		s.check(t, got)
+		return
+	}
+	var lines []string
+	for i := range got {
+		lines = append(lines, line(&got[i]))
+	}
+	if !slices.Equal(lines, s.want) {
+		t.Fatalf("got\n  %s\nwant\n  %s", strings.Join(lines, "\n  "), strings.Join(s.want, "\n  "))
+	}
+}
+
+// line is a transition in words, e.g. "user 1 offline→online at 0, first_beat by
+// device 7, seen 0, active 0, [mobile]".
+func line(t *schemas.Transition) string {
+	text := fmt.Sprintf("user %d %s→%s at %s, %s by device %d, seen %s, active %s, %v", t.User,
+		schemas.StateWord(t.From), schemas.StateWord(t.To), since(t.At), schemas.CauseWord(t.Cause), t.Device,
+		since(t.LastSeen), since(t.LastActive), t.Kinds.Words())
+	if t.Visibility == schemas.Nobody {
+		text += ", hidden"
+	}
+	return text
+}
+
+func since(m schemas.Millis) string {
+	if m == 0 {
+		return "never"
+	}
+	return fmt.Sprint(int64(m - start))
+}
+
+// checkAll holds what is true of every history: transitions of a user link up,
+// none is empty, versions grow and name records, and the policy is named.
+func checkAll(t *testing.T, h *log, s liveness.Settings, got []schemas.Transition) {
+	t.Helper()
+	last := map[schemas.UserID]schemas.Transition{}
+	for _, tr := range got {
+		before, known := last[tr.User]
+		switch {
+		case known && (tr.From != before.To || tr.Version <= before.Version || tr.At < before.At):
+			t.Errorf("%s\ndoes not follow on\n%s", line(&tr), line(&before))
+		case !known && tr.From != schemas.Offline:
+			t.Errorf("%s: the first of a user begins offline", line(&tr))
+		case tr.From == tr.To && tr.Cause != schemas.DevicesChanged && tr.Cause != schemas.VisibilityChange:
+			t.Errorf("%s: nothing changes", line(&tr))
+		case tr.Version.LogEpoch() != 1 || tr.Version.Offset() >= int64(len(h.records)):
+			t.Errorf("%s: version %v names no record", line(&tr), tr.Version)
+		case tr.Policy != s.PolicyID():
+			t.Errorf("%s: policy %q, want %q", line(&tr), tr.Policy, s.PolicyID())
+		}
+		last[tr.User] = tr
+	}
+}

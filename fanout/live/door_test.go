@@ -1,0 +1,283 @@
+package live_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Scenario 37.
+func TestABadMessageIsAnsweredAndTheConnectionSurvives(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	p := g.dial()
+	list := func(ids string) string { return `{"type":"subscribe","user_ids":` + ids + `}` }
+	for _, c := range []struct{ message, code, field string }{
+		{`{"type":"subscribe","user_`, "malformed", ""},
+		{``, "malformed", ""},
+		{`[]`, "malformed", ""},
+		{`{}`, "invalid_argument", "type"},
+		{`{"type":"dance"}`, "unknown_type", "type"},
+		{`{"type":"subscribe"}`, "invalid_argument", "user_ids"},
+		{list(`[]`), "invalid_argument", "user_ids"},
+		{list(`5`), "invalid_argument", "user_ids"},
+		{list(`["1",0]`), "invalid_user_id", "user_ids[1]"},
+		{list(`[-1]`), "invalid_user_id", "user_ids[0]"},
+		{list(`["9223372036854775808"]`), "invalid_user_id", "user_ids[0]"},
+		{list(`["abc"]`), "invalid_user_id", "user_ids[0]"},
+		{list(`[1.5]`), "invalid_user_id", "user_ids[0]"},
+		{list(`[null]`), "invalid_user_id", "user_ids[0]"},
+		{list(`[[1]]`), "invalid_user_id", "user_ids[0]"},
+		{`{"type":"unsubscribe","user_ids":["x"]}`, "invalid_user_id", "user_ids[0]"},
+		{list(`["` + strings.Repeat("1", 70<<10) + `"]`), "message_too_large", ""},
+	} {
+		p.send(c.message)
+		m := p.expect(watchclient.Error)
+		if m.Problem.Code != c.code || m.Problem.Field != c.field || m.Problem.Message == "" {
+			t.Errorf("%.60s: %+v", c.message, m.Problem)
+		}
+	}
+	g.gone()
+	p.send(list(`["9223372036854775807", 1]`))
+	if users := p.expect(watchclient.Snapshot).Users; users[0].UserID != 1<<63-1 {
+		t.Fatalf("%+v", users)
+	}
+}
+
+func TestOneConnectionTooManyIsAskedToComeBackLater(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.MaxConnections = 2 })
+	first := g.dial()
+	g.dial()
+	_, answer, err := websocket.Dial(t.Context(), g.url(), nil)
+	if err == nil || answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
+		t.Fatalf("%v %v", answer, err)
+	}
+	first.conn.CloseNow()
+	for { // the server notices the end by itself
+		conn, _, err := websocket.Dial(t.Context(), g.url(), nil)
+		if err == nil {
+			conn.CloseNow()
+			break
+		}
+	}
+}
+
+func TestStoppingTellsViewersWhenToComeBackAndClosesWithGoingAway(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	var peers []*peer
+	for range 10 {
+		p := g.dial()
+		p.watch(1)
+		peers = append(peers, p)
+	}
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); g.stop() }()
+	spread := map[int64]bool{}
+	for _, p := range peers {
+		spread[p.expect(watchclient.Reconnect).AfterMillis] = true
+		if _, err := p.read(); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+			t.Fatal(err)
+		}
+	}
+	if len(spread) < 5 {
+		t.Errorf("ten viewers come back at %d different times", len(spread))
+	}
+	<-stopped
+	if _, answer, err := websocket.Dial(t.Context(), g.url(), nil); err == nil || answer.StatusCode != http.StatusServiceUnavailable {
+		t.Fatalf("%v %v", answer, err)
+	}
+	g.gone()
+}
+
+func TestAConnectionThatWatchesNobodyIsClosedInTheEnd(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) {
+		c.PingInterval, c.IdleTimeout = 5*time.Millisecond, time.Nanosecond
+	})
+	p := g.dial()
+	if _, err := p.read(); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Fatal(err)
+	}
+}
+
+func TestServerSentEventsCarryTheSameMessages(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.PingInterval = 10 * time.Millisecond })
+	get := func(query string) *http.Response {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.http.URL+"/presence/stream"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Accept", "text/event-stream")
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { answer.Body.Close() })
+		return answer
+	}
+	for _, query := range []string{"", "?user_ids=", "?user_ids=1,x", "?user_ids=0"} {
+		if answer := get(query); answer.StatusCode != http.StatusBadRequest {
+			t.Errorf("%q: %s", query, answer.Status)
+		}
+	}
+	answer := get("?user_ids=1,2&user_ids=1")
+	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusOK || kind != "text/event-stream" {
+		t.Fatalf("%s %s", answer.Status, kind)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	comments := 0
+	next := func() (m watchclient.Message) {
+		t.Helper()
+		for lines.Scan() {
+			data, ok := strings.CutPrefix(lines.Text(), "data: ")
+			if !ok {
+				comments += strings.Count(lines.Text(), ":")
+				continue
+			}
+			if err := json.Unmarshal([]byte(data), &m); err != nil {
+				t.Fatal(err)
+			}
+			return m
+		}
+		t.Fatal(lines.Err())
+		return m
+	}
+	if m := next(); m.Type != watchclient.Hello {
+		t.Fatalf("%+v", m)
+	}
+	if m := next(); m.Type != watchclient.Snapshot || len(m.Users) != 2 {
+		t.Fatalf("%+v", m)
+	}
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	sameJSON(t, next().User, g.view.one(t, 1))
+	for comments == 0 { // signs of life
+		lines.Scan()
+		comments += strings.Count(lines.Text(), ":")
+	}
+	go g.stop()
+	if m := next(); m.Type != watchclient.Reconnect {
+		t.Fatalf("%+v", m)
+	}
+	for lines.Scan() {
+	}
+	g.gone()
+}
+
+func TestAPlainRequestIsToldWhatTheStreamNeeds(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	for method, want := range map[string]int{http.MethodGet: http.StatusUpgradeRequired, http.MethodPost: http.StatusMethodNotAllowed} {
+		request, _ := http.NewRequestWithContext(t.Context(), method, g.http.URL+"/presence/stream", nil)
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: %s", method, answer.Status)
+		}
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+func TestTheStreamInsideAnotherSocketTakesItsMessagesAndNoOthers(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	sent := make(chan watchclient.Message, 100)
+	var closed sync.Once
+	handle, end := g.server.Open(func(text []byte) error {
+		var m watchclient.Message
+		if err := json.Unmarshal(text, &m); err != nil {
+			t.Error(err)
+		}
+		sent <- m
+		return nil
+	})
+	defer closed.Do(end)
+	for _, foreign := range []string{`{"type":"activity","idle_ms":1}`, `{"type":"bye"}`, ``, `{`, `{}`} {
+		if handle([]byte(foreign)) {
+			t.Errorf("took %q", foreign)
+		}
+	}
+	if !handle([]byte(`{"type":"subscribe","user_ids":["1"]}`)) || !handle([]byte(`{"type":"subscribe","user_ids":["x"]}`)) {
+		t.Fatal("did not take its own")
+	}
+	for _, want := range []string{watchclient.Snapshot, watchclient.Error} {
+		if m := <-sent; m.Type != want {
+			t.Fatalf("%+v", m)
+		}
+	}
+	g.happen((&person{id: 1}).becomes(schemas.Online))
+	if m := <-sent; m.Type != watchclient.Change {
+		t.Fatalf("%+v", m)
+	}
+	closed.Do(end)
+	g.gone()
+	handle([]byte(`{"type":"subscribe","user_ids":["1"]}`))
+	g.gone()
+}
+
+func TestTheWatchClientComesBackByItself(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	snapshots := 0
+	var wire net.Conn // the newest connection
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		var err error
+		wire, err = new(net.Dialer).DialContext(ctx, network, addr)
+		return wire, err
+	}}}
+	for m, err := range watchclient.Messages(ctx, watchclient.Options{URL: g.url(), Users: []schemas.UserID{1, 2}, Client: client}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch m.Type {
+		case watchclient.Snapshot:
+			if snapshots++; snapshots == 1 {
+				wire.Close()
+				g.happen(anna.becomes(schemas.Away))
+				continue
+			}
+			sameJSON(t, m.Users[0], g.view.one(t, 1))
+			cancel()
+		case watchclient.Disconnected:
+			if m.Cause == nil || m.RetryIn <= 0 {
+				t.Fatalf("%+v", m)
+			}
+		}
+	}
+	if snapshots != 2 {
+		t.Fatalf("%d snapshots", snapshots)
+	}
+	ends := 0
+	for _, err := range watchclient.Messages(t.Context(), watchclient.Options{URL: g.url() + "?x=1", Users: nil}) {
+		// No users: the server answers with an error message, and the caller leaves.
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ends++; ends == 2 {
+			break
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// serveEvents is the life of one stream of Server-Sent Events (HTML, 9.2): the same
+// messages, each as one unnamed event, for the users named in the query.
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	ids, err := parseQuery(r.URL.Query()["user_ids"], s.cfg.MaxSubscriptions)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err)
+		return
+	}
+	ctx, abort := context.WithCancel(r.Context())
+	defer abort()
+	to := http.NewResponseController(w)
+	send := func(message []byte) error { return s.writeEvent(w, to, message) }
+	// Returning is all that closing can be here; the client comes back by itself.
+	fail := func(reason error) {
+		label := "write"
+		switch {
+		case errors.Is(reason, errStopping):
+			label = "stopping"
+		case errors.Is(reason, errTooSlow):
+			label = "too_slow"
+		case errors.Is(reason, errUnavailable):
+			label = "unavailable"
+		}
+		s.metrics.Disconnected.WithLabelValues(label).Inc()
+		abort()
+	}
+	st := &stream{kind: "events", abort: abort}
+	if !s.enter(st) {
+		s.refuse(w)
+		return
+	}
+	defer s.leave(st)
+	v := s.hub.newViewer(send, fail)
+	defer v.close()
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	if !s.begin(st, v) {
+		return
+	}
+	v.tell(request{kind: greet})
+	v.tell(request{kind: subscribe, ids: ids, once: true})
+	alive := time.NewTicker(s.cfg.PingInterval)
+	defer alive.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-alive.C:
+			v.ask(request{kind: keepAlive})
+		}
+	}
+}
+
+func (s *Server) writeEvent(w http.ResponseWriter, to *http.ResponseController, message []byte) error {
+	// A server without deadlines for writing has the peer's TCP to go by.
+	if err := to.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	var err error
+	if message == nil {
+		_, err = fmt.Fprint(w, ":\n\n")
+	} else {
+		_, err = fmt.Fprintf(w, "data: %s\n\n", message)
+	}
+	if err != nil {
+		return err
+	}
+	return to.Flush()
+}
+
+// jittered is d give or take a tenth.
+func jittered(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}

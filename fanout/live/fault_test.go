@@ -1,0 +1,149 @@
+package live_test
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+
+	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestALostRedisConnectionIsMadeGoodByAResync(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		g := newRig(t, r)
+		anna, ben := &person{id: 1}, &person{id: 2}
+		g.happen(anna.becomes(schemas.Online), ben.becomes(schemas.Online))
+		p := g.dial()
+		p.watch(1, 2, 3)
+		for range 5 {
+			r.Down()
+			g.view.apply(anna.becomes(schemas.Away), anna.becomes(schemas.Offline)) // lost on the channel
+			r.Up()
+			g.awaitConnected()
+			m := p.expect(watchclient.Resync)
+			sameJSON(t, m.Users, []schemas.Presence{g.view.one(t, 1)}) // only what differs
+			g.happen(ben.becomes(schemas.Away))
+			sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 2))
+		}
+	})
+}
+
+func TestVersionsOnlyGrowHoweverOftenTheConnectionIsCut(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+		g := newRig(t, r)
+		const changes = 600
+		p := g.dial()
+		p.watch(1)
+		ts := (&person{id: 1}).flips(changes)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i, one := range ts {
+				if i%30 == 0 {
+					r.Cut()
+				}
+				g.publish(one)
+				g.view.apply(one)
+			}
+		}()
+		last := 0
+		for last < changes {
+			m := p.next()
+			users := m.Users
+			if m.Type == watchclient.Change {
+				users = []schemas.Presence{*m.User}
+			}
+			for _, u := range users {
+				v, _ := strconv.Atoi(u.Version)
+				if v < last || v == last && m.Type == watchclient.Change {
+					t.Fatalf("%s with version %d after %d", m.Type, v, last)
+				}
+				last = v
+			}
+		}
+		<-done
+	})
+}
+
+// Scenario 33.
+func TestAStaleStateIsSaidAndPutRightWhenItIsFresh(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	g.view.set(12345, nil)
+	p := g.dial()
+	users := p.watch(1, 2)
+	if stateOf(users[0]) != "online" || users[0].StaleSince != 12345 || users[1].StaleSince != 12345 {
+		t.Fatalf("%+v", users)
+	}
+	g.view.set(0, nil)
+	seen := map[schemas.UserID]bool{}
+	for len(seen) < 2 {
+		for _, u := range p.expect(watchclient.Resync).Users {
+			if u.StaleSince != 0 || seen[u.UserID] {
+				t.Fatalf("%+v", u)
+			}
+			seen[u.UserID] = true
+		}
+	}
+	g.happen(anna.becomes(schemas.Away))
+	p.expect(watchclient.Change)
+}
+
+func TestAViewThatFailsIsAnErrorAndNothingIsSubscribed(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	p := g.dial()
+	g.view.set(0, errors.New("both stores are away"))
+	p.send(`{"type":"subscribe","user_ids":[1]}`)
+	if m := p.expect(watchclient.Error); m.Problem.Code != "unavailable" {
+		t.Fatalf("%+v", m.Problem)
+	}
+	g.gone()
+	g.view.set(0, nil)
+	p.watch(1)
+}
+
+func TestSubscribingWhileRedisIsAwayIsStaleAndPutRightLater(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	anna := &person{id: 1}
+	g.view.apply(anna.becomes(schemas.Online))
+	g.redis.Down()
+	p := g.dial()
+	if u := p.watch(1)[0]; stateOf(u) != "online" || u.StaleSince == 0 {
+		t.Fatalf("%+v", u)
+	}
+	g.redis.Up()
+	g.awaitConnected()
+	for {
+		if u := p.expect(watchclient.Resync).Users[0]; u.StaleSince == 0 {
+			sameJSON(t, u, g.view.one(t, 1))
+			break
+		}
+	}
+	g.happen(anna.becomes(schemas.Away))
+	sameJSON(t, p.news(), g.view.one(t, 1))
+}
+
+// Scenario 32, as far as it is this room's: what Redis forgot is never told as
+// offline, nor is anything told twice.
+func TestARedisThatForgotEverythingTellsNobodyAnything(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	p := g.dial()
+	p.watch(1)
+	g.redis.Down()
+	g.redis.Mini.FlushAll()
+	g.redis.Up()
+	g.awaitConnected()
+	g.happen(anna.becomes(schemas.Away))
+	sameJSON(t, p.news(), g.view.one(t, 1))
+}

@@ -1,0 +1,119 @@
+package live_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// peer is a viewer with a WebSocket.
+type peer struct {
+	t    *testing.T
+	conn *websocket.Conn
+}
+
+func (g *rig) url() string { return "ws" + strings.TrimPrefix(g.http.URL, "http") + "/presence/stream" }
+
+func (g *rig) dial() *peer {
+	g.t.Helper()
+	conn, _, err := websocket.Dial(g.t.Context(), g.url(), nil)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	conn.SetReadLimit(1 << 22)
+	p := &peer{g.t, conn}
+	g.t.Cleanup(func() { conn.CloseNow() })
+	if m := p.next(); m.Type != watchclient.Hello || m.MaxSubscriptions == 0 || m.HeartbeatMillis == 0 {
+		g.t.Fatalf("first came %+v", m)
+	}
+	return p
+}
+
+func (p *peer) send(text string) {
+	p.t.Helper()
+	if err := p.conn.Write(p.t.Context(), websocket.MessageText, []byte(text)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *peer) read() (watchclient.Message, error) {
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	_, text, err := p.conn.Read(ctx)
+	if err != nil {
+		return watchclient.Message{}, err
+	}
+	var m watchclient.Message
+	return m, errors.Join(json.Unmarshal(text, &m))
+}
+
+func (p *peer) next() watchclient.Message {
+	p.t.Helper()
+	m, err := p.read()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return m
+}
+
+// expect is next, which must be of that type.
+func (p *peer) expect(kind string) watchclient.Message {
+	p.t.Helper()
+	m := p.next()
+	if m.Type != kind {
+		p.t.Fatalf("got %+v, want a %s", m, kind)
+	}
+	return m
+}
+
+// watch subscribes and returns the snapshot.
+func (p *peer) watch(ids ...schemas.UserID) []schemas.Presence {
+	p.t.Helper()
+	text, err := json.Marshal(map[string]any{"type": "subscribe", "user_ids": ids})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.send(string(text))
+	return p.expect(watchclient.Snapshot).Users
+}
+
+func stateOf(p schemas.Presence) string {
+	if p.State == nil {
+		return "null"
+	}
+	return *p.State
+}
+
+func sameJSON(t *testing.T, got, want any) {
+	t.Helper()
+	a, errA := json.Marshal(got)
+	b, errB := json.Marshal(want)
+	if err := errors.Join(errA, errB); err != nil {
+		t.Fatal(err)
+	}
+	if string(a) != string(b) {
+		t.Fatalf("got  %s\nwant %s", a, b)
+	}
+}
+
+// news is what the next message says of its one user, be it a change or a
+// correction: after a gap either may bring it.
+func (p *peer) news() schemas.Presence {
+	p.t.Helper()
+	m := p.next()
+	switch {
+	case m.Type == watchclient.Change:
+		return *m.User
+	case m.Type == watchclient.Resync && len(m.Users) == 1:
+		return m.Users[0]
+	}
+	p.t.Fatalf("got %+v, want news of one user", m)
+	panic("unreachable")
+}

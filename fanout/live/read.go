@@ -1,0 +1,66 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Snapshot reads the present state of users: one Presence for each id, in the order
+// of ids, an unknown user as offline. It is called concurrently and must be done or
+// give up when ctx ends. What may be out of date has StaleSince set. (The current
+// status view's reader has this form.)
+type Snapshot func(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error)
+
+// Recent reads the newest published change of each of users of the last minute or
+// so, in no order, leaving out those without. Called concurrently.
+type Recent func(ctx context.Context, users []schemas.UserID) ([]fanout.Change, error)
+
+// reader reads snapshots that miss nothing published before the read began.
+type reader struct {
+	view    Snapshot
+	recent  Recent
+	metrics *fanout.Metrics
+}
+
+// read is the newer, by version, of what the view and the recent changes say. When
+// the recent changes cannot be had, or connected is false, the answer is stale.
+func (r reader) read(ctx context.Context, ids []schemas.UserID, connected bool) ([]schemas.Presence, error) {
+	begun := time.Now()
+	defer func() { r.metrics.ReadSeconds.Observe(time.Since(begun).Seconds()) }()
+	users, err := r.view(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("reading %d users: %w", len(ids), err)
+	}
+	if len(users) != len(ids) {
+		return nil, fmt.Errorf("reading %d users: got %d", len(ids), len(users))
+	}
+	var changes []fanout.Change
+	if connected {
+		changes, err = r.recent(ctx, ids)
+		connected = err == nil
+	}
+	newest := make(map[schemas.UserID]fanout.Change, len(changes))
+	for _, c := range changes {
+		newest[c.Transition.User] = c
+	}
+	for i, id := range ids {
+		if users[i].UserID != id {
+			return nil, fmt.Errorf("reading %d users: got %d in the place of %d", len(ids), users[i].UserID, id)
+		}
+		stale := users[i].StaleSince
+		if c, ok := newest[id]; ok {
+			if p := c.After(users[i]); p.Newer(users[i]) {
+				users[i] = p
+				users[i].StaleSince = stale
+			}
+		}
+		if !connected && stale == 0 {
+			users[i].StaleSince = schemas.MillisOf(begun)
+		}
+	}
+	return users, nil
+}

@@ -1,0 +1,112 @@
+package live
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// request is something for a viewer's goroutine to do.
+type request struct {
+	kind requestKind
+	ids  []schemas.UserID // distinct, in the order asked for
+	err  error            // answer with this
+	once bool             // of subscribe: there is no second chance, so end on failure
+}
+
+type requestKind int
+
+const (
+	subscribe requestKind = iota
+	unsubscribe
+	refuse    // answer with err
+	greet     // say hello
+	keepAlive // send nothing, but send
+	goodbye   // say when to come back, and end
+)
+
+// parseRequest reads a message of a viewer. known is false when its type is none of
+// ours or cannot be told; then r says what is wrong with it.
+func parseRequest(message []byte, maxUsers int) (r request, known bool) {
+	var envelope struct {
+		Type    *string         `json:"type"`
+		UserIDs json.RawMessage `json:"user_ids"`
+	}
+	if err := json.Unmarshal(message, &envelope); err != nil {
+		return refusal(&schemas.FieldError{Code: "malformed", Reason: "not a JSON message: " + err.Error()}), false
+	}
+	switch {
+	case envelope.Type == nil:
+		return refusal(schemas.Invalid("type", "must be given")), false
+	case *envelope.Type == "subscribe":
+		r.kind = subscribe
+	case *envelope.Type == "unsubscribe":
+		r.kind = unsubscribe
+	default:
+		return refusal(&schemas.FieldError{Code: "unknown_type", Field: "type",
+			Reason: "must be one of subscribe unsubscribe"}), false
+	}
+	var err error
+	if r.ids, err = parseUserIDs(envelope.UserIDs, maxUsers); err != nil {
+		return refusal(err), true
+	}
+	return r, true
+}
+
+func refusal(err error) request { return request{kind: refuse, err: err} }
+
+// parseUserIDs reads a list of ids, each a string or a number, dropping repeats.
+func parseUserIDs(list json.RawMessage, maxUsers int) ([]schemas.UserID, error) {
+	var items []json.RawMessage
+	if len(list) == 0 || json.Unmarshal(list, &items) != nil {
+		return nil, schemas.Invalid("user_ids", "must be a list of user ids")
+	}
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = string(item)
+		if bytes.HasPrefix(item, []byte(`"`)) && json.Unmarshal(item, &texts[i]) != nil {
+			texts[i] = ""
+		}
+	}
+	return distinctIDs(texts, maxUsers)
+}
+
+// parseQuery reads what ?user_ids=1,2 says.
+func parseQuery(values []string, maxUsers int) ([]schemas.UserID, error) {
+	text := strings.Join(values, ",")
+	if text == "" {
+		return distinctIDs(nil, maxUsers)
+	}
+	return distinctIDs(strings.Split(text, ","), maxUsers)
+}
+
+func distinctIDs(texts []string, maxUsers int) ([]schemas.UserID, error) {
+	if len(texts) == 0 {
+		return nil, schemas.Invalid("user_ids", "must name at least one user")
+	}
+	ids := make([]schemas.UserID, 0, min(len(texts), maxUsers))
+	seen := make(map[schemas.UserID]struct{}, min(len(texts), maxUsers))
+	for i, text := range texts {
+		id, err := schemas.ParseUserID("user_ids["+strconv.Itoa(i)+"]", strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		if _, repeated := seen[id]; repeated {
+			continue
+		}
+		seen[id] = struct{}{}
+		ids = append(ids, id)
+		if len(ids) > maxUsers {
+			return nil, tooMany(maxUsers)
+		}
+	}
+	return ids, nil
+}
+
+func tooMany(maxUsers int) error {
+	return &schemas.FieldError{Code: "too_many_subscriptions", Field: "user_ids",
+		Reason: "one connection may watch at most " + strconv.Itoa(maxUsers) + " users"}
+}

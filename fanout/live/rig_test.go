@@ -1,0 +1,249 @@
+package live_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/fanout/live"
+	"github.com/stillhere/stillhere/fanout/publish"
+	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 30 * time.Second
+
+// view stands in for the current status view, which another room owns. A test may
+// hold it back, make it stale, or break it.
+type view struct {
+	mu    sync.Mutex
+	users map[schemas.UserID]schemas.Current
+	stale schemas.Millis
+	err   error
+}
+
+func (v *view) Read(_ context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err != nil {
+		return nil, v.err
+	}
+	out := make([]schemas.Presence, len(ids))
+	for i, id := range ids {
+		if c, ok := v.users[id]; ok {
+			out[i] = schemas.PresenceOf(c, v.stale)
+		} else {
+			out[i] = schemas.NeverSeen(id, v.stale)
+		}
+	}
+	return out, nil
+}
+
+func (v *view) apply(ts ...*schemas.Transition) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, t := range ts {
+		v.users[t.User] = v.users[t.User].After(t)
+	}
+}
+
+func (v *view) set(stale schemas.Millis, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.stale, v.err = stale, err
+}
+
+func (v *view) one(t *testing.T, id schemas.UserID) schemas.Presence {
+	t.Helper()
+	users, err := v.Read(t.Context(), []schemas.UserID{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return users[0]
+}
+
+// rig is the room as assembly puts it together, with a view of its own.
+type rig struct {
+	t       *testing.T
+	redis   *redistest.Redis
+	bus     *tappedBus
+	handler *publish.Handler
+	view    *view
+	server  *live.Server
+	http    *httptest.Server
+	metrics *fanout.Metrics
+	stop    func() // stops the server and waits
+}
+
+// tappedBus lets a test wait for the bus to have connected.
+type tappedBus struct {
+	*redisbus.Bus
+	connected chan struct{}
+}
+
+type tap struct {
+	fanout.Receiver
+	connected chan struct{}
+}
+
+func (b *tappedBus) Run(ctx context.Context, r fanout.Receiver) error {
+	return b.Bus.Run(ctx, tap{r, b.connected})
+}
+
+func (t tap) Connected() {
+	t.Receiver.Connected()
+	t.connected <- struct{}{}
+}
+
+func newRig(t *testing.T, r *redistest.Redis, tweaks ...func(*fanout.Config)) *rig {
+	t.Helper()
+	cfg := fanout.DefaultConfig()
+	cfg.RefreshInterval = 20 * time.Millisecond
+	for _, tweak := range tweaks {
+		tweak(&cfg)
+	}
+	metrics := fanout.NewMetrics(nil)
+	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, cfg, metrics, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tapped := &tappedBus{bus, make(chan struct{}, 1000)}
+	v := &view{users: make(map[schemas.UserID]schemas.Current)}
+	server, err := live.New(cfg, live.Dependencies{Bus: tapped, Recent: bus.Recent, View: v.Read, Metrics: metrics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	g := &rig{t: t, redis: r, bus: tapped, handler: publish.New(bus, metrics), view: v, server: server,
+		http: httptest.NewServer(server), metrics: metrics}
+	g.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		g.stop()
+		g.http.Close()
+		bus.Close()
+	})
+	g.awaitConnected()
+	return g
+}
+
+func (g *rig) awaitConnected() {
+	g.t.Helper()
+	select {
+	case <-g.bus.connected:
+	case <-time.After(patience):
+		g.t.Fatal("the bus never connected")
+	}
+}
+
+// publish does what the Kafka loop does with a batch of presence.transitions.
+func (g *rig) publish(ts ...*schemas.Transition) {
+	g.t.Helper()
+	batch := schemas.Batch[schemas.Logged[*schemas.Transition]]{Next: 1}
+	for _, t := range ts {
+		batch.Items = append(batch.Items, schemas.Logged[*schemas.Transition]{Message: t})
+	}
+	for try := 0; ; try++ {
+		err := g.handler.Apply(g.t.Context(), batch)
+		if err == nil {
+			return
+		}
+		if try == 100 {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+// happen publishes and lets the view know.
+func (g *rig) happen(ts ...*schemas.Transition) {
+	g.t.Helper()
+	g.view.apply(ts...)
+	g.publish(ts...)
+}
+
+// gone waits until no subscription is left.
+func (g *rig) gone() {
+	g.t.Helper()
+	deadline := time.After(patience)
+	every := time.NewTicker(time.Millisecond)
+	defer every.Stop()
+	for valueOf(g.metrics.Subscriptions)+valueOf(g.metrics.Watched)+valueOf(g.metrics.Channels) != 0 {
+		select {
+		case <-every.C:
+		case <-deadline:
+			g.t.Fatalf("left over: %v subscriptions, %v users, %v channels", valueOf(g.metrics.Subscriptions),
+				valueOf(g.metrics.Watched), valueOf(g.metrics.Channels))
+		}
+	}
+}
+
+// person makes the transitions of one user, each one version after the last.
+type person struct {
+	id      schemas.UserID
+	version schemas.Version
+	state   schemas.State
+	hidden  bool
+}
+
+func (p *person) becomes(to schemas.State) *schemas.Transition {
+	return p.step(to, schemas.ActiveAgain)
+}
+
+func (p *person) hides(yes bool) *schemas.Transition {
+	p.hidden = yes
+	return p.step(p.state, schemas.VisibilityChange)
+}
+
+func (p *person) step(to schemas.State, cause schemas.Cause) *schemas.Transition {
+	p.version++
+	from := p.state
+	if from == 0 {
+		from = schemas.Offline
+	}
+	if to == 0 {
+		to = from
+	}
+	p.state = to
+	visibility := schemas.Everyone
+	if p.hidden {
+		visibility = schemas.Nobody
+	}
+	at := schemas.Millis(1_763_700_000_000) + schemas.Millis(p.version)*1000
+	return &schemas.Transition{User: p.id, From: from, To: to, At: at, LastSeen: at - 5, LastActive: at - 7, Cause: cause, Device: 1,
+		Kinds: schemas.SetOfKinds(schemas.Mobile), Visibility: visibility, Version: p.version, Policy: "p"}
+}
+
+// flips are n changes, some of which leave the state as it is.
+func (p *person) flips(n int) []*schemas.Transition {
+	order := []schemas.State{schemas.Online, schemas.Online, schemas.Away, schemas.Offline}
+	var ts []*schemas.Transition
+	for i := range n {
+		ts = append(ts, p.becomes(order[i%len(order)]))
+	}
+	return ts
+}
+
+// valueOf reads a counter or gauge.
+func valueOf(m prometheus.Metric) float64 {
+	var out dto.Metric
+	if err := m.Write(&out); err != nil {
+		panic(err)
+	}
+	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
+}

@@ -1,0 +1,112 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// do handles one request. An error ends the viewer.
+func (v *viewer) do(r request) error {
+	switch r.kind {
+	case subscribe:
+		err := v.subscribe(r.ids)
+		if errors.Is(err, errUnavailable) && !r.once {
+			return nil // it was told
+		}
+		return err
+	case unsubscribe:
+		v.unsubscribe(r.ids)
+		return nil
+	case refuse:
+		return v.sendError(r.err)
+	case greet:
+		return v.send(helloMessage(v.hub.cfg.HeartbeatInterval, v.hub.cfg.MaxSubscriptions))
+	case keepAlive:
+		return v.send(nil)
+	default: // goodbye
+		if err := v.send(reconnectMessage(rand.N(v.hub.cfg.ReconnectSpread))); err != nil {
+			return err
+		}
+		return errStopping
+	}
+}
+
+// subscribe starts watching those of ids that are not watched yet, and sends a
+// snapshot of all of ids. When it cannot, nothing of the request is applied.
+func (v *viewer) subscribe(ids []schemas.UserID) error {
+	var fresh []schemas.UserID
+	for _, id := range ids {
+		if v.subs[id] == nil {
+			fresh = append(fresh, id)
+		}
+	}
+	if limit := v.hub.cfg.MaxSubscriptions; len(v.subs)+len(fresh) > limit {
+		return v.sendError(tooMany(limit))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), v.hub.cfg.ReadTimeout)
+	defer cancel()
+	if !v.interruptible(cancel) {
+		return nil
+	}
+	subs := v.hub.attach(v, fresh)
+	// The channels first, the snapshot second. Without the channels the snapshot
+	// says that it may be stale, and what differs follows once they are there.
+	wait, done := context.WithTimeout(ctx, v.hub.cfg.ReadTimeout/2)
+	connected := v.hub.bus.Subscribe(wait, fresh) == nil
+	done()
+	users, err := v.hub.reader.read(ctx, ids, connected)
+	if err != nil {
+		v.hub.detach(subs)
+		v.hub.bus.Unsubscribe(fresh)
+		return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{Code: "unavailable", Reason: errUnavailable.Error()}))
+	}
+	for i, id := range fresh {
+		v.subs[id] = subs[i]
+	}
+	v.watches(len(v.subs))
+	told := make([]*state, len(ids))
+	for i, id := range ids {
+		told[i] = v.hub.settle(v.subs[id], users[i])
+	}
+	return v.send(usersMessage("snapshot", told))
+}
+
+// unsubscribe stops watching those of ids that are watched.
+func (v *viewer) unsubscribe(ids []schemas.UserID) {
+	var left []schemas.UserID
+	var subs []*sub
+	for _, id := range ids {
+		if s := v.subs[id]; s != nil {
+			left = append(left, id)
+			subs = append(subs, s)
+			delete(v.subs, id)
+		}
+	}
+	v.hub.detach(subs)
+	v.hub.bus.Unsubscribe(left)
+	v.watches(len(v.subs))
+}
+
+// interruptible lets close end the request in hand; false when it is closing.
+func (v *viewer) interruptible(cancel context.CancelFunc) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.interrupt = cancel
+	return !v.ended
+}
+
+func (v *viewer) sendError(err error) error {
+	v.hub.metrics.Errors.WithLabelValues(bodyOf(err).Code).Inc()
+	return v.send(errorMessage(err))
+}
+
+func (v *viewer) unsubscribeAll() {
+	ids := make([]schemas.UserID, 0, len(v.subs))
+	for id := range v.subs {
+		ids = append(ids, id)
+	}
+	v.unsubscribe(ids)
+}

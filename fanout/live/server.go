@@ -1,0 +1,219 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Bus brings the changes of the users that are watched here.
+type Bus interface {
+	// Subscribe counts one more that wants the changes of users and returns nil when
+	// everything published from now on will be received. On an error that is not so
+	// yet, and will be by the next Receiver.Connected. It gives up when ctx ends.
+	// Called concurrently.
+	Subscribe(ctx context.Context, users []schemas.UserID) error
+	// Unsubscribe undoes one Subscribe of each, whatever that returned. It must not
+	// block. Called concurrently.
+	Unsubscribe(users []schemas.UserID)
+	// Run hands changes to r until ctx ends.
+	Run(ctx context.Context, r fanout.Receiver) error
+}
+
+// Dependencies are what a Server needs.
+type Dependencies struct {
+	Bus     Bus
+	Recent  Recent
+	View    Snapshot
+	Metrics *fanout.Metrics
+	Log     *slog.Logger // nil: none
+}
+
+// Server serves the stream. It is an http.Handler for GET /presence/stream; who may
+// watch is for the handler around it to decide.
+type Server struct {
+	cfg     fanout.Config
+	hub     *hub
+	bus     Bus
+	metrics *fanout.Metrics
+	log     *slog.Logger
+
+	mu       sync.Mutex // never held while anything blocks
+	stopping bool
+	streams  map[*stream]struct{}
+	served   int // streams that count against MaxConnections
+	running  sync.WaitGroup
+}
+
+// stream is an open connection as Run sees it.
+type stream struct {
+	kind   string  // websocket, events or embedded
+	viewer *viewer // nil until messages can be sent; guarded by Server.mu
+	// abort ends the stream without asking the viewer. It may block up to the write
+	// timeout where the connection belongs to another.
+	abort func()
+}
+
+// New makes a Server. It serves from the start and is kept up to date by Run.
+func New(cfg fanout.Config, d Dependencies) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("live stream settings: %w", err)
+	}
+	if d.Log == nil {
+		d.Log = slog.New(slog.DiscardHandler)
+	}
+	if d.Metrics == nil {
+		d.Metrics = fanout.NewMetrics(nil)
+	}
+	r := reader{view: d.View, recent: d.Recent, metrics: d.Metrics}
+	return &Server{cfg: cfg, hub: newHub(cfg, d.Metrics, d.Bus, r), bus: d.Bus, metrics: d.Metrics, log: d.Log,
+		streams: make(map[*stream]struct{})}, nil
+}
+
+// Run keeps viewers up to date until ctx ends. Then it takes no more of them, tells
+// those there are to come back later, closes them, and returns when everything that
+// belongs to them has ended. Call it once.
+func (s *Server) Run(ctx context.Context) error {
+	// Viewers are served until they are gone, which is after ctx.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	loops, serving := errgroup.WithContext(serving)
+	loops.Go(func() error { return s.bus.Run(serving, s.hub) })
+	loops.Go(func() error { s.hub.resyncs(serving, s.log); return nil })
+	select {
+	case <-ctx.Done():
+	case <-serving.Done(): // a loop has failed
+	}
+	s.drain()
+	stop()
+	if err := loops.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("serving the live stream: %w", err)
+	}
+	return nil
+}
+
+// Open adds the stream to a socket that another owns. send writes one message to
+// it; it may block up to a write timeout and is called by one goroutine at a time.
+// handle takes a message of the client; it is false, and nothing happened, when the
+// message is none of the stream's. It may block while earlier requests wait, and
+// must not be called concurrently. close ends the stream and returns when send will
+// not be called any more; the owner must call it, after breaking the connection if
+// send might hang.
+func (s *Server) Open(send func(message []byte) error) (handle func(message []byte) (handled bool), close func()) {
+	v := s.hub.newViewer(send, nil)
+	st := &stream{kind: "embedded"}
+	st.abort = sync.OnceFunc(func() {
+		v.close()
+		s.leave(st)
+	})
+	if !s.enter(st) {
+		return func([]byte) bool { return false }, func() {}
+	}
+	handle = func(message []byte) bool {
+		r, known := parseRequest(message, s.cfg.MaxSubscriptions)
+		if known {
+			v.ask(r)
+		}
+		return known
+	}
+	return handle, st.abort
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		w.Header().Set("Allow", "GET")
+		writeError(w, http.StatusMethodNotAllowed, &schemas.FieldError{Code: "method_not_allowed", Reason: "use GET"})
+		return
+	}
+	switch {
+	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		s.serveWebSocket(w, r)
+	case r.URL.Query().Has("user_ids") || strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
+		s.serveEvents(w, r)
+	default:
+		w.Header().Set("Upgrade", "websocket")
+		writeError(w, http.StatusUpgradeRequired, &schemas.FieldError{Code: "upgrade_required",
+			Reason: "open a WebSocket, or name ?user_ids= for Server-Sent Events"})
+	}
+}
+
+// enter counts a stream in; false when there is no place for it.
+func (s *Server) enter(st *stream) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := st.kind != "embedded"
+	switch {
+	case s.stopping:
+		s.metrics.Refused.WithLabelValues("stopping").Inc()
+		return false
+	case counts && s.served >= s.cfg.MaxConnections:
+		s.metrics.Refused.WithLabelValues("too_many_connections").Inc()
+		return false
+	}
+	if counts {
+		s.served++
+	}
+	s.streams[st] = struct{}{}
+	s.running.Add(1)
+	s.metrics.Connections.WithLabelValues(st.kind).Inc()
+	return true
+}
+
+// begin says that v can be sent messages; false when it is too late for that.
+func (s *Server) begin(st *stream, v *viewer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.viewer = v
+	return !s.stopping
+}
+
+func (s *Server) leave(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, st)
+	if st.kind != "embedded" {
+		s.served--
+	}
+	s.metrics.Connections.WithLabelValues(st.kind).Dec()
+	s.running.Done()
+}
+
+// track runs f as something Run waits for; not at all when Run is stopping. f must
+// end soon after its connection is broken.
+func (s *Server) track(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopping {
+		return
+	}
+	s.running.Go(f)
+}
+
+// refuse answers that there is no place for a stream.
+func (s *Server) refuse(w http.ResponseWriter) {
+	// Spread, so that those refused together do not come back together.
+	w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(5)))
+	writeError(w, http.StatusServiceUnavailable, &schemas.FieldError{Code: "too_many_connections",
+		Reason: "this server takes no more streams now"})
+}
+
+func writeError(w http.ResponseWriter, status int, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// Whoever does not read the answer is gone.
+	_ = json.NewEncoder(w).Encode(struct {
+		Error errorBody `json:"error"`
+	}{bodyOf(err)})
+}

@@ -1,0 +1,57 @@
+package live
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// state is what is known of one user at one version, and how that is written. It
+// is never altered: the entry, the queues and the writers share it.
+type state struct {
+	presence schemas.Presence
+	version  int64
+	change   []byte // the whole change message
+}
+
+func newState(p schemas.Presence) *state {
+	// What this program wrote itself is a number; anything else counts as the oldest.
+	version, _ := strconv.ParseInt(p.Version, 10, 64)
+	user, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // strings and numbers only
+	}
+	change := make([]byte, 0, len(changeHead)+len(user)+len(changeTail))
+	change = append(append(append(change, changeHead...), user...), changeTail...)
+	return &state{presence: p, version: version, change: change}
+}
+
+// user is the USER within the change message.
+func (s *state) user() []byte { return s.change[len(changeHead) : len(s.change)-len(changeTail)] }
+
+func (s *state) stale() bool { return s.presence.StaleSince != 0 }
+
+// unsure tells whether reading again might tell more: the state may be out of date,
+// or since when it has been so is not known.
+func (s *state) unsure() bool {
+	return s.stale() || s.presence.State != nil && s.presence.Since == 0 && s.version > 0
+}
+
+// corrects tells whether s says of the same version something else than old.
+func (s *state) corrects(old *state) bool {
+	a, b := s.presence, old.presence
+	a.StaleSince, b.StaleSince = 0, 0
+	return s.version == old.version && !reflect.DeepEqual(a, b)
+}
+
+// withStale is s as of a reading that was stale since then.
+func (s *state) withStale(since schemas.Millis) *state {
+	if s.presence.StaleSince == since {
+		return s
+	}
+	p := s.presence
+	p.StaleSince = since
+	return newState(p)
+}

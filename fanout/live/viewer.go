@@ -1,0 +1,271 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// maxRequests is how many requests of one viewer may wait; the next one blocks the
+// reading of that connection.
+const maxRequests = 16
+
+var (
+	errTooSlow     = errors.New("reading too slowly")
+	errStopping    = errors.New("the server is stopping")
+	errUnavailable = errors.New("the state cannot be read now")
+)
+
+// viewer is one connection, without its transport. Requests are handled and
+// messages sent by one goroutine, which exists only while there is something to do,
+// so that an idle viewer costs no stack.
+type viewer struct {
+	hub *hub
+	// send writes one message; nil stands for a sign of life. It may block up to the
+	// write timeout and is called by one goroutine at a time.
+	send func(message []byte) error
+	// fail is told, once, why the viewer ended itself; nil where the transport cannot
+	// be closed from here: then a slow viewer is only collapsed. Called by the
+	// viewer's goroutine; it must not call close.
+	fail func(reason error)
+
+	subs map[schemas.UserID]*sub // owned by work; after it, by close
+
+	mu         sync.Mutex // never held while anything blocks
+	requests   []request
+	queue      queue
+	collapsed  int       // left out and not told yet
+	behind     time.Time // when the queue first collapsed since it was last empty
+	tooSlow    bool
+	working    bool               // work is running
+	ended      bool               // nothing is taken in any more
+	stopped    chan struct{}      // closed when work has ended; made by close
+	interrupt  context.CancelFunc // ends the request in hand
+	emptySince time.Time          // watches nobody since; zero while it watches
+
+	space chan struct{} // capacity 1: a request was taken
+	once  sync.Once
+}
+
+func (h *hub) newViewer(send func([]byte) error, fail func(error)) *viewer {
+	return &viewer{hub: h, send: send, fail: fail, subs: make(map[schemas.UserID]*sub),
+		space: make(chan struct{}, 1), emptySince: time.Now()}
+}
+
+// ask hands over a request and waits while too many are waiting. One goroutine at
+// a time may call it.
+func (v *viewer) ask(r request) {
+	v.mu.Lock()
+	for len(v.requests) >= maxRequests && !v.ended {
+		v.mu.Unlock()
+		<-v.space
+		v.mu.Lock()
+	}
+	v.mu.Unlock()
+	v.tell(r)
+}
+
+// tell hands over a request of the server's own. It never blocks.
+func (v *viewer) tell(r request) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ended {
+		return
+	}
+	v.requests = append(v.requests, r)
+	v.start()
+}
+
+// start has work running. Holds mu.
+func (v *viewer) start() {
+	if !v.working && !v.ended {
+		v.working = true
+		go v.work()
+	}
+}
+
+// pushChange queues a change; false when the viewer has heard of it.
+func (v *viewer) pushChange(s *sub, st *state) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !s.live || st.version <= s.last {
+		return false
+	}
+	return v.push(queued{sub: s, state: st})
+}
+
+// pushCorrection queues what a later read found, if the viewer was told otherwise.
+// fixed says that it differs from the same version told before.
+func (v *viewer) pushCorrection(s *sub, st *state, fixed bool) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !s.live || st.version < s.last || st.version == s.last && !fixed && s.stale == st.stale() {
+		return false
+	}
+	return v.push(queued{sub: s, state: st, resync: true})
+}
+
+// push holds mu.
+func (v *viewer) push(item queued) bool {
+	if v.ended {
+		return false
+	}
+	item.sub.last, item.sub.stale = item.state.version, item.state.stale()
+	if n := v.queue.push(item, v.hub.cfg.QueueLength); n > 0 {
+		v.collapsed += n
+		v.hub.metrics.Collapsed.Add(float64(n))
+		now := time.Now()
+		if v.behind.IsZero() {
+			v.behind = now
+		}
+		v.tooSlow = v.fail != nil && now.Sub(v.behind) > v.hub.cfg.SlowFor
+	}
+	v.start()
+	return true
+}
+
+// work does what there is to do and ends.
+func (v *viewer) work() {
+	for {
+		step := v.next()
+		if step == nil {
+			return
+		}
+		if err := step(); err != nil {
+			v.end(err)
+			return
+		}
+	}
+}
+
+// next chooses what to do: answer requests first, then say what was left out, then
+// changes. Nil: nothing, and work has to end.
+func (v *viewer) next() func() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.ended:
+		v.rest()
+		return nil
+	case len(v.requests) > 0:
+		r := v.requests[0]
+		if v.requests = v.requests[1:]; len(v.requests) == 0 {
+			v.requests = nil
+		}
+		v.signalSpace()
+		return func() error { return v.do(r) }
+	case v.tooSlow:
+		return func() error {
+			// Whether or not it can be told, it is closed.
+			_ = v.sendError(&schemas.FieldError{Code: "too_slow", Reason: "reading too slowly for too long"})
+			return errTooSlow
+		}
+	case v.collapsed > 0:
+		message := collapsedMessage(v.collapsed)
+		v.collapsed = 0
+		return func() error { return v.send(message) }
+	}
+	item, ok := v.queue.pop()
+	if !ok {
+		v.behind = time.Time{}
+		v.rest()
+		return nil
+	}
+	if !item.resync {
+		return func() error { return v.send(item.state.change) }
+	}
+	users := []*state{item.state}
+	for len(users) < v.hub.cfg.MaxSubscriptions && v.queue.peekResync() {
+		if item, ok := v.queue.pop(); ok && item.resync {
+			users = append(users, item.state)
+		} else if ok {
+			// The correction looked at was not wanted any more, and a change came after it.
+			change := item.state.change
+			return func() error { return errors.Join(v.send(usersMessage("resync", users)), v.send(change)) }
+		}
+	}
+	return func() error { return v.send(usersMessage("resync", users)) }
+}
+
+// rest notes that work ends. Holds mu.
+func (v *viewer) rest() {
+	v.working = false
+	if v.stopped != nil {
+		close(v.stopped)
+	}
+}
+
+func (v *viewer) signalSpace() {
+	select {
+	case v.space <- struct{}{}:
+	default:
+	}
+}
+
+func (v *viewer) watches(users int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case users > 0:
+		v.emptySince = time.Time{}
+	case v.emptySince.IsZero():
+		v.emptySince = time.Now()
+	}
+}
+
+// idleFor is how long the viewer has watched nobody.
+func (v *viewer) idleFor() time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.emptySince.IsZero() {
+		return 0
+	}
+	return time.Since(v.emptySince)
+}
+
+// end ends the viewer from within work.
+func (v *viewer) end(reason error) {
+	v.mu.Lock()
+	first := !v.ended
+	v.shut()
+	v.mu.Unlock()
+	if first && v.fail != nil { // else the transport ended it, and knows
+		v.fail(reason)
+	}
+	v.mu.Lock()
+	v.rest()
+	v.mu.Unlock()
+}
+
+// shut has nothing taken in any more. Holds mu.
+func (v *viewer) shut() {
+	v.ended = true
+	v.requests = nil
+	v.queue.drop()
+	v.signalSpace()
+}
+
+// close ends the viewer, waits until its goroutine has ended and gives back its
+// subscriptions. It may be called more than once; each call waits.
+func (v *viewer) close() {
+	v.once.Do(func() {
+		v.mu.Lock()
+		v.shut()
+		if v.interrupt != nil {
+			v.interrupt()
+		}
+		var stopped chan struct{}
+		if v.working {
+			stopped = make(chan struct{})
+			v.stopped = stopped
+		}
+		v.mu.Unlock()
+		if stopped != nil {
+			<-stopped
+		}
+		v.unsubscribeAll()
+	})
+}

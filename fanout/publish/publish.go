@@ -1,0 +1,53 @@
+// Package publish tells viewers: it puts every visible transition on its user's
+// channel.
+package publish
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Bus takes changes to whoever watches.
+type Bus interface {
+	// Publish sends changes in order, each unless one as new was sent before, and
+	// reports how many it sent. After an error any number of them has been sent;
+	// sending the same ones again is harmless. Safe for concurrent use.
+	Publish(ctx context.Context, changes []fanout.Change) (sent int, err error)
+}
+
+// Handler handles presence.transitions.
+type Handler struct {
+	bus     Bus
+	metrics *fanout.Metrics
+}
+
+// New makes a Handler.
+func New(bus Bus, metrics *fanout.Metrics) *Handler {
+	return &Handler{bus: bus, metrics: metrics}
+}
+
+// Apply publishes what viewers may know of batch. On error nothing of the batch
+// counts as done: call it again with the same batch. Partitions may be handled
+// concurrently, the batches of one only in order.
+func (h *Handler) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+	changes := make([]fanout.Change, 0, len(batch.Items))
+	for _, item := range batch.Items {
+		if c, ok := fanout.ChangeOf(item.Message); ok {
+			changes = append(changes, c)
+		}
+	}
+	if len(changes) > 0 {
+		sent, err := h.bus.Publish(ctx, changes)
+		h.metrics.Published.Add(float64(sent))
+		if err != nil {
+			return fmt.Errorf("publishing %d changes of partition %d before offset %d: %w",
+				len(changes), batch.Partition, batch.Next, err)
+		}
+		h.metrics.Superseded.Add(float64(len(changes) - sent))
+	}
+	h.metrics.Withheld.Add(float64(len(batch.Items) - len(changes)))
+	return nil
+}

@@ -1,0 +1,36 @@
+package redisbus_test
+
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Publishing batches of 500 changes of different users, nobody watching.
+func BenchmarkPublish(b *testing.B) {
+	for name, start := range map[string]func(testing.TB) *redistest.Redis{"miniredis": redistest.Mini, "redis": redistest.Real} {
+		b.Run(name, func(b *testing.B) {
+			r := start(b)
+			bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr}, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = bus.Close() }()
+			version := int64(0)
+			changes := make([]fanout.Change, 500)
+			for b.Loop() {
+				version++
+				for i := range changes {
+					changes[i] = change(schemas.UserID(1+i), version, schemas.Offline, schemas.Online)
+				}
+				if sent, err := bus.Publish(b.Context(), changes); sent != len(changes) || err != nil {
+					b.Fatal(sent, err)
+				}
+			}
+			b.ReportMetric(float64(b.N*len(changes))/b.Elapsed().Seconds(), "changes/s")
+		})
+	}
+}

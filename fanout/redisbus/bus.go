@@ -1,0 +1,121 @@
+// Package redisbus carries changes from the publisher to the nodes that have
+// viewers, by Redis pub/sub, and keeps the newest change of each user beside its
+// channel for a while. It is the only package of the room with a Redis client.
+//
+// Each user has a channel presence:live:{42} and a key presence:recent:{42}. Where
+// the server has sharded pub/sub (Redis 7, Valkey) it is used, else the plain one;
+// both sides ask the server itself and ask again after every failure, so they agree
+// also after the server was replaced by another version.
+//
+// A node has one subscribing connection, made and remade by Run. What should be
+// subscribed is kept apart from it (channels.go), so that subscribing needs no
+// connection, and a connection that is lost loses nothing that matters.
+package redisbus
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/stillhere/stillhere/fanout"
+)
+
+// Options say where Redis is.
+type Options struct {
+	Addr     string // host:port
+	Username string
+	Password string
+	DB       int
+	TLS      *tls.Config // nil: none
+	// Dialer replaces the network; nil: TCP.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Prefix is what names of keys and channels begin with [presence:]. All that
+	// publish and listen must have the same.
+	Prefix string
+}
+
+const (
+	defaultPrefix = "presence:"
+	// commandTimeout bounds one pipeline. The caller tries again, so that a Redis
+	// that hangs holds nobody longer than this.
+	commandTimeout = 5 * time.Second
+	// pipelineLength bounds what is sent before an answer is awaited.
+	pipelineLength = 500
+	// scriptLength bounds the changes of one call of the script, for which Redis does
+	// nothing else (about a millisecond).
+	scriptLength = 100
+)
+
+// Bus is a connection pool for publishing and reading, and the subscriptions of
+// this process. Its methods may be called concurrently; Run only once at a time.
+type Bus struct {
+	client   *redis.Client
+	prefix   string
+	cfg      fanout.Config
+	metrics  *fanout.Metrics
+	log      *slog.Logger
+	wanted   *channels
+	commands atomic.Pointer[commands] // nil: ask the server
+}
+
+// Open prepares a Bus; nothing is connected before it is needed, so that a process
+// can start while Redis is away. log may be nil.
+func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logger) (*Bus, error) {
+	if o.Addr == "" && o.Dialer == nil {
+		return nil, errors.New("opening the Redis bus: no address")
+	}
+	if o.Prefix == "" {
+		o.Prefix = defaultPrefix
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	client := redis.NewClient(&redis.Options{
+		Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Dialer: o.Dialer,
+		ClientName:            "stillhere-fanout",
+		ContextTimeoutEnabled: true, // off by default: deadlines would be ignored
+		DisableIdentity:       true,
+		// The bus sees a lost connection itself, and must: a silent handover is a gap.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	return &Bus{client: client, prefix: o.Prefix, cfg: cfg, metrics: metrics, log: log, wanted: newChannels(metrics)}, nil
+}
+
+// Close closes all connections. Call it after Run has returned.
+func (b *Bus) Close() error { return b.client.Close() }
+
+// commands are the names of the publishing and subscribing commands that the
+// server has.
+type commands struct {
+	publish string
+	sharded bool
+}
+
+// serverCommands asks the server once, and again after forgetCommands.
+func (b *Bus) serverCommands(ctx context.Context) (*commands, error) {
+	if known := b.commands.Load(); known != nil {
+		return known, nil
+	}
+	found := &commands{publish: "SPUBLISH", sharded: true}
+	if err := b.client.Do(ctx, "SPUBLISH", b.prefix+"probe", "").Err(); err != nil {
+		var refusal redis.Error
+		if !errors.As(err, &refusal) || !strings.Contains(strings.ToLower(err.Error()), "unknown command") {
+			return nil, fmt.Errorf("asking Redis for sharded pub/sub: %w", err)
+		}
+		found = &commands{publish: "PUBLISH"}
+	}
+	b.commands.Store(found)
+	return found, nil
+}
+
+// forgetCommands makes the next use ask again: the server may be another one.
+func (b *Bus) forgetCommands() { b.commands.Store(nil) }

@@ -1,0 +1,173 @@
+package redisbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+const (
+	// pingEvery and silentFor find a connection that died without a word.
+	pingEvery = 4 * time.Second
+	silentFor = 12 * time.Second
+	// subscribeLength bounds the channels named in one command.
+	subscribeLength = 500
+	firstPause      = 50 * time.Millisecond
+	longestPause    = 2 * time.Second
+)
+
+var errTaken = errors.New("the server left a channel of its own accord")
+
+// Run keeps a subscribing connection and hands what comes to r, until ctx ends;
+// then it returns nil and calls r no more.
+func (b *Bus) Run(ctx context.Context, r fanout.Receiver) error {
+	pause := firstPause
+	for ctx.Err() == nil {
+		begun := time.Now()
+		if lost := b.connection(ctx, r); ctx.Err() == nil {
+			if time.Since(begun) > longestPause {
+				pause = firstPause
+			}
+			b.retryAfter(ctx, pause, lost)
+			pause = min(2*pause, longestPause)
+		}
+	}
+	return nil
+}
+
+func (b *Bus) retryAfter(ctx context.Context, pause time.Duration, lost error) {
+	b.forgetCommands()
+	b.metrics.BusLost.Inc()
+	b.log.Warn("subscribing connection to Redis lost", "error", lost, "retry_in", pause)
+	select {
+	case <-ctx.Done():
+	case <-time.After(pause/2 + rand.N(pause/2)): // not all nodes at once
+	}
+}
+
+// connection is the life of one connection: it returns why that ended.
+func (b *Bus) connection(ctx context.Context, r fanout.Receiver) error {
+	setup, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	server, err := b.serverCommands(setup)
+	if err != nil {
+		return err
+	}
+	conn := b.client.Subscribe(ctx) // of no channels: this connects nothing yet
+	defer func() { _ = conn.Close() }()
+	if err := conn.Ping(setup); err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	// Receiving ends by closing only: its context cannot interrupt a read.
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+
+	complete := b.wanted.begin()
+	defer b.wanted.lost()
+	b.metrics.BusConnected.Set(1)
+	defer b.metrics.BusConnected.Set(0)
+	if complete {
+		r.Connected()
+	}
+	both, ctx := errgroup.WithContext(ctx)
+	// Whichever ends first ends the other: the connection is closed, or ctx is.
+	both.Go(func() error {
+		defer func() { _ = conn.Close() }()
+		return b.send(ctx, conn, server, r)
+	})
+	both.Go(func() error { return b.receive(ctx, conn, r) })
+	return both.Wait()
+}
+
+// send subscribes and unsubscribes as wanted, and pings.
+func (b *Bus) send(ctx context.Context, conn *redis.PubSub, server *commands, r fanout.Receiver) error {
+	subscribe, unsubscribe := conn.Subscribe, conn.Unsubscribe
+	if server.sharded {
+		subscribe, unsubscribe = conn.SSubscribe, conn.SUnsubscribe
+	}
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ping.C:
+			if err := conn.Ping(ctx); err != nil {
+				return fmt.Errorf("pinging: %w", err)
+			}
+		case <-b.wanted.wake:
+			more, fewer, complete := b.wanted.next()
+			if err := b.sendNames(ctx, unsubscribe, fewer); err != nil {
+				return fmt.Errorf("unsubscribing: %w", err)
+			}
+			if err := b.sendNames(ctx, subscribe, more); err != nil {
+				return fmt.Errorf("subscribing: %w", err)
+			}
+			if complete {
+				r.Connected()
+			}
+		}
+	}
+}
+
+func (b *Bus) sendNames(ctx context.Context, command func(context.Context, ...string) error, users []schemas.UserID) error {
+	for part := range slices.Chunk(users, subscribeLength) {
+		names := make([]string, len(part))
+		for i, id := range part {
+			names[i] = b.channelName(id)
+		}
+		if err := command(ctx, names...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive hands on what comes.
+func (b *Bus) receive(ctx context.Context, conn *redis.PubSub, r fanout.Receiver) error {
+	for {
+		// Pings are answered every few seconds, so that a time-out means the connection
+		// is dead; it cannot be used after one, which may have cut a message in two.
+		got, err := conn.ReceiveTimeout(ctx, silentFor)
+		if err != nil {
+			return fmt.Errorf("receiving: %w", err)
+		}
+		switch m := got.(type) {
+		case *redis.Message:
+			b.take(m, r)
+		case *redis.Subscription:
+			id, err := b.userOfChannel(m.Channel)
+			if err != nil {
+				continue
+			}
+			if strings.HasSuffix(m.Kind, "unsubscribe") {
+				if b.wanted.taken(id) {
+					return errTaken
+				}
+			} else if b.wanted.confirmed(id) {
+				r.Connected()
+			}
+		}
+	}
+}
+
+func (b *Bus) take(m *redis.Message, r fanout.Receiver) {
+	c, err := parseMessage(m.Payload)
+	if err != nil {
+		b.metrics.BusUnreadable.Inc()
+		b.log.Warn("message that cannot be read", "channel", m.Channel, "error", err)
+		return
+	}
+	b.metrics.ChangesTaken.Inc()
+	r.Change(c)
+}

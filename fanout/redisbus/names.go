@@ -1,0 +1,54 @@
+package redisbus
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// numberWidth is that of the zero-padded numbers before a transition: every
+// positive int64 fits.
+const numberWidth = 19
+
+// The braces are a Redis Cluster hash tag: everything of one user is in one slot.
+func (b *Bus) channelName(id schemas.UserID) string { return b.prefix + "live:{" + id.String() + "}" }
+func (b *Bus) recentName(id schemas.UserID) string  { return b.prefix + "recent:{" + id.String() + "}" }
+
+// userOfChannel reverses channelName.
+func (b *Bus) userOfChannel(name string) (schemas.UserID, error) {
+	digits := strings.TrimSuffix(strings.TrimPrefix(name, b.prefix+"live:{"), "}")
+	return schemas.ParseUserID("channel", digits)
+}
+
+// padded is n in numberWidth digits.
+func padded(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	return strings.Repeat("0", numberWidth-len(digits)) + digits
+}
+
+// parseMessage reads what travels on a channel: since, then the transition.
+func parseMessage(text string) (fanout.Change, error) {
+	if len(text) < numberWidth {
+		return fanout.Change{}, schemas.Invalid("message", "is too short")
+	}
+	since, err := strconv.ParseInt(text[:numberWidth], 10, 64)
+	if err != nil || since < 0 {
+		return fanout.Change{}, schemas.Invalid("message", "does not begin with a time")
+	}
+	t, err := schemas.DecodeTransition([]byte(text[numberWidth:]))
+	if err != nil {
+		return fanout.Change{}, err
+	}
+	return fanout.Change{Transition: t, Since: schemas.Millis(since)}, nil
+}
+
+// parseRecent reads what is under a recent key: the version, which only the script
+// needs, then as parseMessage.
+func parseRecent(text string) (fanout.Change, error) {
+	if len(text) < numberWidth {
+		return fanout.Change{}, schemas.Invalid("recent", "is too short")
+	}
+	return parseMessage(text[numberWidth:])
+}

@@ -1,0 +1,140 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/ingest/coalesce"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// ErrClosed says that the client is closing and takes no more reports.
+var ErrClosed = errors.New("the presence client is closed")
+
+// ErrFull says that a new device was refused because MaxDevices are known.
+var ErrFull = coalesce.ErrFull
+
+// maxInFlight is how many frames to one partition may be unanswered: enough to
+// keep a connection to Kafka busy, few enough that what an outage leaves with
+// the producer is little.
+const maxInFlight = 8
+
+// Client reports the devices of one gateway. All its methods may be called from
+// any goroutine; Run and Close once each.
+type Client struct {
+	cfg    Config
+	log    ingest.Log
+	start  time.Time // the origin of all times in the queues
+	epoch  schemas.Millis
+	shards []shard
+
+	// wake says that some shard is in a hurry, or while closing that something
+	// was answered.
+	wake    chan struct{}
+	base    context.Context // of all appends
+	giveUp  context.CancelFunc
+	life    sync.Mutex    // protects running
+	running chan struct{} // closed when Run has returned; nil when it never began
+	closing chan struct{} // closed when Close begins
+	closed  atomic.Bool
+	failed  atomic.Bool // while closing: something was not written since it was last asked
+}
+
+// shard is one partition.
+type shard struct {
+	mu      sync.Mutex // protects the fields below; never held while appending
+	queue   *coalesce.Queue
+	closed  bool // no more reports
+	drained bool // the draining frame is in the log
+
+	hurry atomic.Bool // the queue has something that should leave at once
+}
+
+// New makes a client; its epoch is now. Nothing is sent until Run.
+func New(cfg Config, log ingest.Log) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	share := cfg.MaxDevices / int(cfg.Partitions)
+	c := &Client{
+		cfg: cfg, log: log, start: time.Now(), shards: make([]shard, cfg.Partitions),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}),
+	}
+	c.epoch = schemas.MillisOf(c.start)
+	c.base, c.giveUp = context.WithCancel(context.Background())
+	for i := range c.shards {
+		c.shards[i].queue = coalesce.New(coalesce.Rules{
+			HeartbeatInterval: cfg.HeartbeatInterval, ActiveAfterIdle: cfg.ActiveAfterIdle, ForgetAfter: cfg.ForgetAfter,
+			MaxDevices: share + share/2 + 1, MaxInFlight: maxInFlight,
+		})
+	}
+	return c, nil
+}
+
+// Epoch is when this gateway started; it goes with every frame.
+func (c *Client) Epoch() schemas.Millis { return c.epoch }
+
+// Beat reports that a device is here and that its person last touched it idle
+// ago; 0 means is active now. More than 30 days count as 30 days. It returns a
+// *schemas.FieldError when an id is out of range, ErrFull or ErrClosed; nothing
+// is reported then. It never blocks on Kafka.
+func (c *Client) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
+	return c.report(coalesce.Report{
+		User: user, Device: device, Kind: schemas.KnownKind(kind),
+		Idle: min(schemas.Millis(max(idle, 0)/time.Millisecond), schemas.MaxIdle),
+	})
+}
+
+// Bye reports that a device has left on purpose. Errors are those of Beat.
+func (c *Client) Bye(user schemas.UserID, device schemas.DeviceID) error {
+	return c.report(coalesce.Report{User: user, Device: device, Kind: schemas.Other, Bye: true})
+}
+
+func (c *Client) report(r coalesce.Report) error {
+	if !r.User.Valid() || r.Device == 0 {
+		return outOfRange(r)
+	}
+	s := &c.shards[schemas.PartitionOf(r.User, c.cfg.Partitions)]
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	hurry, err := s.queue.Add(c.now(), r)
+	s.mu.Unlock()
+	if hurry {
+		c.nudge(s)
+	}
+	return err
+}
+
+func outOfRange(r coalesce.Report) error {
+	if _, err := schemas.ParseUserID("user_id", r.User.String()); err != nil {
+		return err
+	}
+	_, err := schemas.ParseDeviceID("device_id", strconv.FormatUint(uint64(r.Device), 10))
+	return err
+}
+
+// nudge makes Run look at s soon.
+func (c *Client) nudge(s *shard) {
+	if s.hurry.Swap(true) {
+		return
+	}
+	c.signal()
+}
+
+func (c *Client) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *Client) now() time.Duration { return time.Since(c.start) }

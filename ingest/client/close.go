@@ -1,0 +1,125 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// closeRetry is how long Close waits before it tries again what Kafka did not
+// take.
+const closeRetry = 100 * time.Millisecond
+
+// Close ends the gateway in good order: it takes no more reports, waits for Run
+// to return, writes what is held, then tells each partition in which the gateway
+// has users that it is draining, so that they get time to reconnect elsewhere.
+// It returns when Kafka has all of it or ctx ends; then the error says how many
+// reports are not known to be written. Further calls do nothing.
+func (c *Client) Close(ctx context.Context) error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	defer c.giveUp()
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+	}
+	close(c.closing)
+	c.life.Lock()
+	running := c.running
+	c.life.Unlock()
+	if running != nil {
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return c.unfinished(ctx)
+		}
+	}
+	for _, step := range []func() (finished bool){c.sendHeld, c.sendDraining} {
+		for !step() {
+			if !c.answered(ctx) {
+				return c.unfinished(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// sendHeld sends every report that waits. It is finished when all are written.
+func (c *Client) sendHeld() (finished bool) {
+	finished = true
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		finished = finished && s.queue.Unsent() == 0
+		s.queue.Flush()
+		s.mu.Unlock()
+		c.sendReady(i)
+	}
+	return finished
+}
+
+// sendDraining sends the draining frames. It is finished when all are written.
+func (c *Client) sendDraining() (finished bool) {
+	finished = true
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		if s.drained || s.queue.Here() == 0 {
+			s.mu.Unlock()
+			continue
+		}
+		finished = false
+		b := s.queue.SealDraining(c.now())
+		s.mu.Unlock()
+		c.send(i, b)
+	}
+	return finished
+}
+
+// answered waits until nothing is in flight, sending what becomes ready, and
+// then a moment if something failed. It reports false when ctx ends.
+func (c *Client) answered(ctx context.Context) bool {
+	for {
+		flights := 0
+		for i := range c.shards {
+			s := &c.shards[i]
+			c.sendReady(i)
+			s.mu.Lock()
+			flights += s.queue.Flights()
+			s.mu.Unlock()
+		}
+		if flights == 0 {
+			return !c.failed.Swap(false) || pause(ctx, closeRetry)
+		}
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// pause waits for d; false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *Client) unfinished(ctx context.Context) error {
+	reports := 0
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		reports += s.queue.Unsent()
+		s.mu.Unlock()
+	}
+	return fmt.Errorf("closing gateway %s: %d reports and its draining frames are not known to be written: %w",
+		c.cfg.GatewayID, reports, ctx.Err())
+}

@@ -1,0 +1,167 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest/coalesce"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// pace is the least time between two rounds of urgent frames. The first urgent
+// report leaves at once; those that follow share a frame.
+const pace = 5 * time.Millisecond
+
+// sweepEvery is how many flushes there are between two looks for devices that
+// have fallen silent.
+const sweepEvery = 5
+
+// Run sends what is reported, until Close is called or ctx ends. Close is the
+// way to stop: the end of ctx drops what the client holds, like a crash. It
+// returns nil, or an error when it was called before.
+func (c *Client) Run(ctx context.Context) error {
+	c.life.Lock()
+	if c.closed.Load() && c.running == nil {
+		c.life.Unlock()
+		return nil
+	}
+	if c.running != nil {
+		c.life.Unlock()
+		return errors.New("running the presence client: it has been run already")
+	}
+	ended := make(chan struct{})
+	c.running = ended
+	c.life.Unlock()
+	defer close(ended)
+
+	flush := time.NewTimer(c.untilFlush())
+	defer flush.Stop()
+	alive := time.NewTicker(aliveCheck)
+	defer alive.Stop()
+	rest := time.NewTimer(0)
+	defer rest.Stop()
+	wake := c.wake
+	for flushes := 0; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.closing:
+			return nil
+		case <-wake:
+			c.sendUrgent()
+			wake = nil
+			rest.Reset(pace)
+		case <-rest.C:
+			wake = c.wake
+		case <-flush.C:
+			flushes++
+			c.flush(flushes%sweepEvery == 0)
+			flush.Reset(c.untilFlush())
+		case <-alive.C:
+			c.sendAlive()
+		}
+	}
+}
+
+// untilFlush is the flush interval less up to a fifth.
+func (c *Client) untilFlush() time.Duration {
+	return c.cfg.FlushInterval - rand.N(c.cfg.FlushInterval/5+1)
+}
+
+func (c *Client) sendUrgent() {
+	for i := range c.shards {
+		if c.shards[i].hurry.Swap(false) {
+			c.sendReady(i)
+		}
+	}
+}
+
+func (c *Client) flush(sweep bool) {
+	var here, coalesced, shed int
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		if sweep {
+			s.queue.Sweep(c.now())
+		}
+		s.queue.Flush()
+		n, m := s.queue.Counts()
+		here, coalesced, shed = here+s.queue.Here(), coalesced+n, shed+m
+		s.mu.Unlock()
+		c.sendReady(i)
+	}
+	c.cfg.Metrics.Devices.Set(float64(here))
+	c.cfg.Metrics.Coalesced(coalesced)
+	c.cfg.Metrics.Shed(shed)
+}
+
+func (c *Client) sendAlive() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		b := s.queue.SealAlive(c.now(), c.cfg.AliveInterval)
+		s.mu.Unlock()
+		if b != nil {
+			c.send(i, b)
+		}
+	}
+}
+
+// sendReady sends what may leave from a partition now.
+func (c *Client) sendReady(partition int) {
+	s := &c.shards[partition]
+	for {
+		s.mu.Lock()
+		b := s.queue.Seal(c.now())
+		s.mu.Unlock()
+		if b == nil {
+			return
+		}
+		c.send(partition, b)
+	}
+}
+
+// send appends a batch, which it owns until Kafka's answer.
+func (c *Client) send(partition int, b *coalesce.Batch) {
+	b.Value = schemas.AppendFrame(b.Value[:0], schemas.FrameHead{
+		Gateway: c.cfg.GatewayID, GatewayEpoch: c.epoch, Sequence: b.Sequence, Draining: b.Draining,
+	}, b.Beats)
+	record := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: int32(partition), Value: b.Value}
+	ctx, cancel := context.WithTimeout(c.base, c.cfg.AppendTimeout)
+	sealed := time.Now()
+	c.log.Append(ctx, record, func(err error) {
+		cancel()
+		c.cfg.Metrics.Appended(kindOf(b), len(b.Beats), time.Since(sealed), err)
+		c.settle(&c.shards[partition], b, err == nil)
+	})
+}
+
+func kindOf(b *coalesce.Batch) string {
+	switch {
+	case b.Draining:
+		return "draining"
+	case len(b.Beats) == 0:
+		return "alive"
+	}
+	return "beats"
+}
+
+// settle runs on whatever goroutine the log answers from.
+func (c *Client) settle(s *shard, b *coalesce.Batch, written bool) {
+	s.mu.Lock()
+	s.drained = s.drained || written && b.Draining
+	s.queue.Settle(c.now(), b, written)
+	more, closed := s.queue.Ready(), s.closed
+	s.mu.Unlock()
+	if more {
+		c.nudge(s)
+	}
+	if closed {
+		if !written {
+			c.failed.Store(true)
+		}
+		c.signal()
+	}
+}

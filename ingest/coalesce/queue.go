@@ -1,0 +1,258 @@
+package coalesce
+
+import (
+	"errors"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// ErrFull says that a report of a new device was refused because the queue knows
+// as many as it may.
+var ErrFull = errors.New("too many devices")
+
+// Rules are the times and bounds by which a Queue decides.
+type Rules struct {
+	// HeartbeatInterval is how often a device reports. What comes after two
+	// silent ones is urgent.
+	HeartbeatInterval time.Duration
+	// ActiveAfterIdle: a device that is touched after it was not for this long is
+	// urgent. Not more than the detector's idle_after.
+	ActiveAfterIdle time.Duration
+	// ForgetAfter is how long a silent device is remembered.
+	ForgetAfter time.Duration
+	// MaxDevices is how many devices are remembered at most.
+	MaxDevices int
+	// MaxInFlight is how many frames may be unanswered.
+	MaxInFlight int
+}
+
+// Report is what a device says.
+type Report struct {
+	User   schemas.UserID
+	Device schemas.DeviceID
+	Kind   schemas.DeviceKind
+	Bye    bool
+	Idle   schemas.Millis // at the moment of the report
+}
+
+// maxUrgent is how many reports of one device may be urgent between two flushes:
+// enough for a person who comes, leaves and comes again, and a bound on what a
+// device that flaps can cost.
+const maxUrgent = 4
+
+// minGone is how many unsent reports of devices that have gone are kept even
+// where fewer devices are here.
+const minGone = 1024
+
+type key struct {
+	user   schemas.UserID
+	device schemas.DeviceID
+}
+
+// Places of a slot, and what is known of its report.
+const (
+	used      uint8 = 1 << iota
+	unsent          // the report has still to be sent
+	inFlight        // an earlier report has been sent and not been answered
+	urgent          // the unsent report is
+	inReady         // listed in Queue.ready
+	inWaiting       // listed in Queue.waiting
+)
+
+// slot is one device; 56 bytes. Times are since the gateway started.
+type slot struct {
+	user     schemas.UserID
+	received time.Duration // when the newest report came in
+	touched  time.Duration // when the person last touched the device
+	written  time.Duration // when the report before was acknowledged
+	device   schemas.DeviceID
+	idle     uint32 // milliseconds; at most MaxIdle, which fits
+	kind     uint8
+	state    uint8
+	bye      bool
+	urgents  uint8 // urgent reports ...
+	flush    uint8 // ... since this flush, modulo 256
+}
+
+// Queue is what one gateway has to say to one partition. One goroutine at a time
+// may use it. All times are durations since the gateway started, from a clock
+// that never steps back.
+type Queue struct {
+	rules Rules
+	index map[key]int32 // into slots
+	slots []slot
+	free  []int32
+	// ready may leave now, waiting with the next flush. Each holds a slot at most
+	// once; one that has nothing to send any more is skipped.
+	ready, waiting []int32
+	left           []int32 // slots whose bye is in the log; forgotten at the next flush
+	byes           int     // slots whose newest report is a bye
+	peak           int     // most devices here at one time since nothing was left of those gone
+	dropAt         int     // byes at which dropping is worth another look
+	flights        int     // batches sealed and not settled
+	control        int     // of those, batches without reports
+	flushes        uint8
+	sequence       uint64
+	sealed         time.Duration // when the last batch was
+	spare          []*Batch
+	coalesced      int
+	shed           int
+}
+
+// New makes an empty queue.
+func New(rules Rules) *Queue {
+	return &Queue{rules: rules, index: make(map[key]int32), sealed: -time.Hour}
+}
+
+// Add takes a report that came in now, in place of an older one of the same
+// device that has not been sent. It tells whether there is something that should
+// leave at once. The report's values must be in the ranges of a frame.
+func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
+	k := key{r.User, r.Device}
+	i, known := q.index[k]
+	if !known {
+		if len(q.index) >= q.rules.MaxDevices {
+			return false, ErrFull
+		}
+		i = q.take(k)
+	}
+	s := &q.slots[i]
+	touched := now - time.Duration(r.Idle)*time.Millisecond
+	news := !known || s.bye != r.Bye || s.kind != uint8(r.Kind) && !r.Bye ||
+		now-s.received >= 2*q.rules.HeartbeatInterval ||
+		touched-s.touched >= q.rules.ActiveAfterIdle
+	if r.Bye && s.bye {
+		return false, nil // it has left already
+	}
+	if s.state&unsent != 0 {
+		q.coalesced++
+	}
+	if r.Bye != s.bye {
+		s.bye = r.Bye
+		q.byes += delta(r.Bye)
+	}
+	if r.Bye && known { // it says nothing about kind and idleness: they are as they were
+		touched = s.touched
+	} else {
+		s.kind = uint8(r.Kind)
+	}
+	s.received, s.touched = now, touched
+	s.idle = uint32(min(schemas.Millis((now-touched)/time.Millisecond), schemas.MaxIdle))
+	s.state |= unsent
+	if news && q.mayHurry(s) {
+		s.state |= urgent
+	}
+	q.list(i)
+	q.peak = max(q.peak, q.Here())
+	if q.byes > max(q.allowedGone(), q.dropAt) {
+		q.forgetLeft()
+		if q.byes > q.allowedGone() {
+			q.dropGone(now)
+		}
+	}
+	return s.state&(urgent|inFlight) == urgent && q.flights < q.rules.MaxInFlight, nil
+}
+
+func delta(up bool) int {
+	if up {
+		return 1
+	}
+	return -1
+}
+
+// mayHurry counts the urgent reports of a device between two flushes.
+func (q *Queue) mayHurry(s *slot) bool {
+	if s.flush != q.flushes {
+		s.flush, s.urgents = q.flushes, 0
+	}
+	s.urgents++
+	return s.urgents <= maxUrgent
+}
+
+// list puts a slot where its unsent report belongs. While a report is in flight
+// that is nowhere: Settle does it.
+func (q *Queue) list(i int32) {
+	s := &q.slots[i]
+	switch {
+	case s.state&inFlight != 0:
+	case s.state&urgent != 0:
+		if s.state&inReady == 0 {
+			s.state |= inReady
+			q.ready = append(q.ready, i)
+		}
+	case s.state&(inWaiting|inReady) == 0:
+		s.state |= inWaiting
+		q.waiting = append(q.waiting, i)
+	}
+}
+
+// Flush lets everything leave that has been waiting.
+func (q *Queue) Flush() {
+	q.flushes++
+	q.forgetLeft()
+	for _, i := range q.waiting {
+		s := &q.slots[i]
+		s.state &^= inWaiting
+		if s.state&(unsent|inFlight|inReady) == unsent {
+			s.state |= inReady
+			q.ready = append(q.ready, i)
+		}
+	}
+	q.waiting = q.waiting[:0]
+}
+
+// Ready tells whether Seal has something to give.
+func (q *Queue) Ready() bool { return len(q.ready) > 0 && q.flights < q.rules.MaxInFlight }
+
+// Here is how many devices are here: heard of late, and not gone by a bye.
+func (q *Queue) Here() int { return len(q.index) - q.byes }
+
+// Unsent is how many reports have still to be sent or answered.
+func (q *Queue) Unsent() int {
+	n := 0
+	for i := range q.slots {
+		if q.slots[i].state&(unsent|inFlight) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Flights is how many batches have not been settled.
+func (q *Queue) Flights() int { return q.flights }
+
+// Counts tells how many reports were coalesced and shed since it was last asked.
+func (q *Queue) Counts() (coalesced, shed int) {
+	coalesced, shed = q.coalesced, q.shed
+	q.coalesced, q.shed = 0, 0
+	return coalesced, shed
+}
+
+// take gives a device a slot. One that was used before may still be listed: that
+// stays true of it.
+func (q *Queue) take(k key) int32 {
+	var i int32
+	if n := len(q.free); n > 0 {
+		i, q.free = q.free[n-1], q.free[:n-1]
+	} else {
+		i = int32(len(q.slots))
+		q.slots = append(q.slots, slot{})
+	}
+	listed := q.slots[i].state & (inReady | inWaiting)
+	q.slots[i] = slot{user: k.user, device: k.device, state: used | listed, written: -1, flush: q.flushes}
+	q.index[k] = i
+	return i
+}
+
+// forget frees the slot of a device of which nothing is unsent or in flight.
+func (q *Queue) forget(i int32) {
+	s := &q.slots[i]
+	delete(q.index, key{s.user, s.device})
+	if s.bye {
+		q.byes--
+	}
+	s.state &= inReady | inWaiting
+	s.bye = false
+	q.free = append(q.free, i)
+}

@@ -1,0 +1,134 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Config is what the doors need to know. Start from Defaults.
+type Config struct {
+	// GatewayID names this process as the gateway of its sockets. Unique among
+	// running gateways, at most 128 bytes, the same after a restart.
+	GatewayID schemas.GatewayID
+	// Partitions is how many the heartbeats topic has.
+	Partitions int32
+	// HeartbeatInterval is how often clients beat; told to them in the hello.
+	HeartbeatInterval time.Duration
+	// ForgetAfter is how long a silent device, or a partition into which a named
+	// gateway sends nothing, is remembered. Not less than the detector's
+	// online_ttl + offline_debounce, or a gateway would be counted as lost in a
+	// partition where its last device is merely silent.
+	ForgetAfter time.Duration
+	// AppendTimeout is how long Kafka has to take a frame.
+	AppendTimeout time.Duration
+	// AliveInterval is after how long without a frame an empty one is sent. The
+	// detector expects one every 2 s.
+	AliveInterval time.Duration
+	// AllowedOrigins are the web origins, besides the doors' own, whose scripts
+	// may come in: "https://app.example.com", or patterns of path.Match such as
+	// "https://*.example.com". Requests without an Origin header do not come from
+	// a script of another site and are always allowed.
+	AllowedOrigins []string
+
+	HTTP    HTTPConfig
+	Sockets SocketConfig
+}
+
+// HTTPConfig bounds the HTTP doors.
+type HTTPConfig struct {
+	MaxBody     int           // bytes of a request body, before and after decompression
+	MaxBeats    int           // beats in a request
+	MaxRequests int           // heartbeats requests at a time; more are told 503
+	MaxWaiting  int           // beats that wait for Kafka; more are told 503
+	MaxGateways int           // named gateways that are kept alive; more are told 503
+	BodyTimeout time.Duration // how long a client may take to send a body
+	// Linger is how long beats wait for others to share a frame with, while
+	// earlier ones are on their way. When none are, they leave at once.
+	Linger time.Duration
+	// GatewayQuiet is how long after a named gateway's last request alive frames
+	// are still written for it.
+	GatewayQuiet time.Duration
+}
+
+// SocketConfig bounds the WebSocket door.
+type SocketConfig struct {
+	MaxSockets       int           // open at a time; more are told 503
+	MaxMessage       int           // bytes of a message; longer ones are answered with an error
+	MaxSubscriptions int           // told to clients in the hello
+	WriteTimeout     time.Duration // a client that does not take a message for so long is cut off
+	PingInterval     time.Duration // how often the server pings
+	// IdleTimeout is how long a client may send neither message nor ping before it
+	// is cut off; the detector has stopped counting its device as live by then.
+	IdleTimeout time.Duration
+	// DrainSpread is over how long clients are asked to spread their reconnects
+	// when this process stops. Less than the detector's reconnect_window.
+	DrainSpread time.Duration
+	// DrainTimeout is how long closing all sockets may take on stop.
+	DrainTimeout time.Duration
+}
+
+// Defaults is a Config with every default; GatewayID and Partitions are left to
+// be set.
+func Defaults() Config {
+	return Config{
+		HeartbeatInterval: 15 * time.Second,
+		ForgetAfter:       time.Minute,
+		AppendTimeout:     5 * time.Second,
+		AliveInterval:     1500 * time.Millisecond,
+		HTTP: HTTPConfig{
+			MaxBody: 1_000_000, MaxBeats: 10_000, MaxRequests: 1024, MaxWaiting: 1_000_000, MaxGateways: 1000,
+			BodyTimeout: 10 * time.Second, Linger: 5 * time.Millisecond, GatewayQuiet: 10 * time.Second,
+		},
+		Sockets: SocketConfig{
+			MaxSockets: 100_000, MaxMessage: 32 << 10, MaxSubscriptions: 500,
+			WriteTimeout: 10 * time.Second, PingInterval: 15 * time.Second, IdleTimeout: 45 * time.Second,
+			DrainSpread: 10 * time.Second, DrainTimeout: 10 * time.Second,
+		},
+	}
+}
+
+// Validate reports all faults, joined.
+func (c *Config) Validate() error {
+	var faults []error
+	fault := func(wrong bool, field, reason string) {
+		if wrong {
+			faults = append(faults, schemas.Invalid("ingest."+field, reason))
+		}
+	}
+	fault(c.GatewayID == "", "gateway_id", "must be set")
+	fault(len(c.GatewayID) > schemas.MaxGatewayID, "gateway_id", "must have at most 128 bytes")
+	fault(!utf8.ValidString(string(c.GatewayID)), "gateway_id", "must be UTF-8")
+	fault(c.Partitions < 1, "partitions", "must be positive")
+	fault(c.AliveInterval > 2*time.Second, "alive_interval", "must be at most 2s, which is what the detector expects")
+	fault(c.ForgetAfter < 2*c.HeartbeatInterval, "forget_after", "must be at least two heartbeat intervals")
+	fault(c.Sockets.IdleTimeout < 2*c.HeartbeatInterval, "sockets.idle_timeout", "must be at least two heartbeat intervals")
+	fault(c.HTTP.Linger < 0, "http.linger", "must not be negative")
+	fault(c.Sockets.DrainSpread < 0, "sockets.drain_spread", "must not be negative")
+	for field, value := range map[string]time.Duration{
+		"heartbeat_interval": c.HeartbeatInterval, "append_timeout": c.AppendTimeout, "alive_interval": c.AliveInterval,
+		"http.body_timeout": c.HTTP.BodyTimeout, "http.gateway_quiet": c.HTTP.GatewayQuiet,
+		"sockets.write_timeout": c.Sockets.WriteTimeout, "sockets.ping_interval": c.Sockets.PingInterval,
+		"sockets.drain_timeout": c.Sockets.DrainTimeout,
+	} {
+		fault(value <= 0, field, "must be positive")
+	}
+	for field, value := range map[string]int{
+		"http.max_body": c.HTTP.MaxBody, "http.max_beats": c.HTTP.MaxBeats, "http.max_requests": c.HTTP.MaxRequests,
+		"http.max_waiting": c.HTTP.MaxWaiting, "http.max_gateways": c.HTTP.MaxGateways,
+		"sockets.max_sockets": c.Sockets.MaxSockets, "sockets.max_message": c.Sockets.MaxMessage,
+		"sockets.max_subscriptions": c.Sockets.MaxSubscriptions,
+	} {
+		fault(value < 1, field, "must be positive")
+	}
+	fault(c.HTTP.MaxWaiting < c.HTTP.MaxBeats, "http.max_waiting", "must be at least http.max_beats")
+	for i, origin := range c.AllowedOrigins {
+		_, err := path.Match(origin, "")
+		fault(err != nil, fmt.Sprintf("allowed_origins[%d]", i), "is not a pattern of path.Match")
+	}
+	return errors.Join(faults...)
+}

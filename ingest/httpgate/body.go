@@ -1,0 +1,121 @@
+package httpgate
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/stillhere/stillhere/ingest/problem"
+)
+
+// format is what a body is written in.
+type format int
+
+const (
+	jsonFormat format = iota
+	protobufFormat
+)
+
+// formatOf reads the Content-Type. What people send when they say nothing (curl
+// -d, a script's default) is taken as JSON.
+func formatOf(r *http.Request) (format, error) {
+	header := r.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(header)
+	switch {
+	case header == "":
+		return jsonFormat, nil
+	case err != nil:
+	case isProtobuf(kind):
+		return protobufFormat, nil
+	case kind == "application/json", strings.HasSuffix(kind, "+json"), kind == "text/plain",
+		kind == "application/x-www-form-urlencoded":
+		return jsonFormat, nil
+	}
+	return 0, refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type",
+		"must be application/json or application/protobuf")
+}
+
+func isProtobuf(kind string) bool {
+	return kind == "application/protobuf" || kind == "application/x-protobuf"
+}
+
+// readBody reads a body of at most limit bytes, before and after decompression.
+func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+	if r.ContentLength > int64(limit) {
+		// A body that is only somewhat too long is thrown away unread, so that the
+		// connection stays usable; a longer one costs the connection.
+		if r.ContentLength <= 2*int64(limit) {
+			g.limitTime(w)
+			_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 2*int64(limit)))
+		}
+		return nil, tooLong(limit)
+	}
+	g.limitTime(w)
+	var body bytes.Buffer
+	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(limit)))
+	// Else the server's watch for a lost client would take it for one.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return nil, tooLong(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(http.StatusRequestTimeout, "body_timeout", "body", "did not arrive in "+g.cfg.HTTP.BodyTimeout.String())
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, problem.Malformed, "body", "ended before it was complete")
+	}
+	return g.decompress(r.Header.Get("Content-Encoding"), body.Bytes(), limit)
+}
+
+// limitTime gives the client BodyTimeout to send its body. A writer that cannot
+// do that (a test's recorder) has no slow client behind it.
+func (g *Gate) limitTime(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.cfg.HTTP.BodyTimeout))
+}
+
+func tooLong(limit int) error {
+	return refuse(http.StatusRequestEntityTooLarge, problem.TooLarge, "body",
+		"must have at most "+strconv.Itoa(limit)+" bytes, also after decompression")
+}
+
+func (g *Gate) decompress(encoding string, body []byte, limit int) ([]byte, error) {
+	broken := func() error {
+		return refuse(http.StatusBadRequest, problem.Malformed, "body", "is not valid "+encoding)
+	}
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		return body, nil
+	case "gzip":
+		unzip, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, broken()
+		}
+		plain, err := io.ReadAll(io.LimitReader(unzip, int64(limit)+1))
+		switch {
+		case err != nil:
+			return nil, broken()
+		case len(plain) > limit:
+			return nil, tooLong(limit)
+		}
+		return plain, nil
+	case "zstd":
+		plain, err := g.zstd.DecodeAll(body, nil)
+		switch {
+		case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded), len(plain) > limit:
+			return nil, tooLong(limit)
+		case err != nil:
+			return nil, broken()
+		}
+		return plain, nil
+	}
+	return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding", "must be gzip or zstd")
+}

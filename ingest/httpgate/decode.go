@@ -1,0 +1,160 @@
+package httpgate
+
+import (
+	"strconv"
+
+	"github.com/stillhere/stillhere/ingest/strictjson"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// request is what a POST of heartbeats says, valid in every field.
+type request struct {
+	gateway schemas.GatewayID
+	epoch   schemas.Millis
+	beats   []schemas.Beat
+}
+
+// decodeJSON reads a body. Every error is a *schemas.FieldError.
+func decodeJSON(body []byte, maxBeats int) (request, error) {
+	var req request
+	seen := fields{known: []string{"gateway_id", "gateway_epoch", "beats"}}
+	r := strictjson.NewReader("body", body)
+	err := r.Document(func(key []byte) error {
+		field, err := seen.take(key)
+		if err != nil {
+			return err
+		}
+		switch field {
+		case "gateway_id":
+			var id string
+			id, err = r.Text(field)
+			req.gateway = schemas.GatewayID(id)
+		case "gateway_epoch":
+			req.epoch, err = epoch(r)
+		case "beats":
+			req.beats, err = beats(r, maxBeats)
+		}
+		return err
+	})
+	if err != nil {
+		return request{}, err
+	}
+	return req, req.check()
+}
+
+func epoch(r *strictjson.Reader) (schemas.Millis, error) {
+	text, err := r.Scalar()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < 1 {
+		return 0, schemas.Invalid("gateway_epoch", "must be positive, in Unix milliseconds")
+	}
+	return schemas.Millis(n), nil
+}
+
+func beats(r *strictjson.Reader, most int) ([]schemas.Beat, error) {
+	var all []schemas.Beat
+	var over error
+	err := r.Array(func(i int) error {
+		if i >= most {
+			over = tooMany(most)
+			return over
+		}
+		all = append(all, schemas.Beat{Kind: schemas.Other})
+		return readBeat(r, &all[i])
+	})
+	if over != nil {
+		return nil, over
+	}
+	if err != nil {
+		return nil, r.Within("beats", err)
+	}
+	return all, nil
+}
+
+var beatFields = []string{"user_id", "device_id", "device_kind", "bye", "age_ms", "idle_ms"}
+
+func readBeat(r *strictjson.Reader, beat *schemas.Beat) error {
+	seen := fields{known: beatFields}
+	err := r.Object(func(key []byte) error {
+		field, err := seen.take(key)
+		if err != nil {
+			return err
+		}
+		var text []byte
+		var word string
+		var n int64
+		switch field {
+		case "user_id":
+			if text, err = r.Scalar(); err == nil {
+				beat.User, err = schemas.ParseUserID(field, string(text))
+			}
+		case "device_id":
+			if text, err = r.Scalar(); err == nil {
+				beat.Device, err = schemas.ParseDeviceID(field, string(text))
+			}
+		case "device_kind":
+			if word, err = r.Text(field); err == nil {
+				beat.Kind, err = schemas.ParseKind(field, word)
+			}
+		case "bye":
+			beat.Bye, err = r.Bool(field)
+		case "age_ms":
+			n, err = r.Int(field, int64(schemas.MaxAge))
+			beat.Age = schemas.Millis(n)
+		case "idle_ms":
+			n, err = r.Int(field, int64(schemas.MaxIdle))
+			beat.Idle = schemas.Millis(n)
+		}
+		return err
+	})
+	if err == nil && beat.User == 0 {
+		_, err = schemas.ParseUserID("user_id", "")
+	}
+	if err == nil && beat.Device == 0 {
+		_, err = schemas.ParseDeviceID("device_id", "")
+	}
+	return err
+}
+
+// check holds a request to the rules that concern more than one field.
+func (req *request) check() error {
+	switch {
+	case len(req.gateway) > schemas.MaxGatewayID:
+		return schemas.Invalid("gateway_id", "must have at most "+strconv.Itoa(schemas.MaxGatewayID)+" bytes")
+	case req.gateway != "" && req.epoch <= 0:
+		return schemas.Invalid("gateway_epoch", "must be positive when gateway_id is set")
+	case req.gateway == "" && req.epoch != 0:
+		return schemas.Invalid("gateway_id", "must be set when gateway_epoch is")
+	case req.gateway == "" && len(req.beats) == 0:
+		return schemas.Invalid("beats", "must not be empty, except from a gateway")
+	}
+	return nil
+}
+
+func tooMany(most int) error {
+	return schemas.Invalid("beats", "must have at most "+strconv.Itoa(most)+" elements")
+}
+
+// fields are the fields of an object, each allowed once.
+type fields struct {
+	known []string
+	seen  uint8 // a bit for each of known
+}
+
+// take is the name of the field with this key.
+func (f *fields) take(key []byte) (string, error) {
+	for i, name := range f.known {
+		if string(key) != name {
+			continue
+		}
+		if f.seen&(1<<i) != 0 {
+			return "", strictjson.Twice(key)
+		}
+		f.seen |= 1 << i
+		return name, nil
+	}
+	return "", strictjson.Unknown(key)
+}

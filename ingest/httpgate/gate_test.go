@@ -1,0 +1,100 @@
+package httpgate_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/ingest/httpgate"
+	"github.com/stillhere/stillhere/ingest/ingesttest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const partitions = 4
+
+// door is a running gate in front of a log in memory.
+type door struct {
+	t    *testing.T
+	mux  *http.ServeMux
+	log  *ingesttest.Log
+	stop func() // ends Run and waits for it; may be called twice
+}
+
+func config() ingest.Config {
+	cfg := ingest.Defaults()
+	cfg.GatewayID, cfg.Partitions = "ingest-1", partitions
+	return cfg
+}
+
+func open(t *testing.T, cfg ingest.Config) door {
+	t.Helper()
+	log := &ingesttest.Log{Partitions: partitions}
+	mux, stop := start(t, cfg, log)
+	t.Cleanup(stop)
+	return door{t, mux, log, stop}
+}
+
+// start runs a gate. stop ends it and waits; it may be called twice.
+func start(tb testing.TB, cfg ingest.Config, log ingest.Log) (mux *http.ServeMux, stop func()) {
+	tb.Helper()
+	g, err := httpgate.New(cfg, log, ingest.NewMetrics(nil))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	mux = http.NewServeMux()
+	g.Routes(mux)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := g.Run(ctx); err != nil {
+			tb.Error(err)
+		}
+	}()
+	return mux, func() { cancel(); <-done }
+}
+
+// inBubble runs a test with a door in virtual time.
+func inBubble(t *testing.T, cfg ingest.Config, test func(d door)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		d := open(t, cfg)
+		test(d)
+		d.stop()
+	})
+}
+
+// send makes a request; headers are pairs.
+func (d door) send(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	d.mux.ServeHTTP(w, r)
+	return w
+}
+
+func (d door) post(body string, headers ...string) *httptest.ResponseRecorder {
+	return d.send(http.MethodPost, "/presence/heartbeats", body, headers...)
+}
+
+// pass lets virtual time go by.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func (d door) wants(w *httptest.ResponseRecorder, status int, body string) {
+	d.t.Helper()
+	if w.Code != status || body != "" && strings.TrimSpace(w.Body.String()) != body {
+		d.t.Errorf("got %d %s, want %d %s", w.Code, w.Body, status, body)
+	}
+}

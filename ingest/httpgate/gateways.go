@@ -1,0 +1,120 @@
+package httpgate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// aliveCheck is how often it is looked whether an empty frame is due.
+const aliveCheck = 250 * time.Millisecond
+
+// gateways knows the gateways that name themselves over HTTP, and where they have
+// users.
+type gateways struct {
+	cfg   ingest.Config
+	mu    sync.Mutex // protects known and all that hangs from it
+	known map[schemas.GatewayID]*gateway
+}
+
+type gateway struct {
+	epoch schemas.Millis
+	heard time.Duration // the last request
+	parts map[int32]*part
+}
+
+// part is a partition into which a gateway sends.
+type part struct {
+	beats    time.Duration // the last ones
+	sent     time.Duration // the last frame, empty or not
+	inFlight bool          // an empty frame is not answered
+}
+
+func newGateways(cfg ingest.Config) *gateways {
+	return &gateways{cfg: cfg, known: map[schemas.GatewayID]*gateway{}}
+}
+
+// hear notes a request of a gateway. An older epoch is a process that has been
+// replaced: it is not kept alive any more. It fails when there are too many
+// gateways.
+func (g *gateways) hear(now time.Duration, id schemas.GatewayID, epoch schemas.Millis, beats []schemas.Beat) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	known := g.known[id]
+	switch {
+	case known == nil && len(g.known) >= g.cfg.HTTP.MaxGateways:
+		return overloaded("too many gateways")
+	case known == nil || known.epoch < epoch:
+		known = &gateway{epoch: epoch, parts: map[int32]*part{}}
+		g.known[id] = known
+	case known.epoch > epoch:
+		return nil
+	}
+	known.heard = now
+	for i := range beats {
+		p := schemas.PartitionOf(beats[i].User, g.cfg.Partitions)
+		if known.parts[p] == nil {
+			known.parts[p] = &part{}
+		}
+		known.parts[p].beats, known.parts[p].sent = now, now
+	}
+	return nil
+}
+
+// due are the lanes that need an empty frame now; they count as sent. Partitions
+// and gateways of which nothing was heard for long are forgotten.
+func (g *gateways) due(now time.Duration) []laneKey {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var due []laneKey
+	for id, known := range g.known {
+		if now-known.heard >= g.cfg.ForgetAfter {
+			delete(g.known, id)
+			continue
+		}
+		for partition, p := range known.parts {
+			switch {
+			case now-p.beats >= g.cfg.ForgetAfter:
+				delete(known.parts, partition)
+			case now-known.heard < g.cfg.HTTP.GatewayQuiet && now-p.sent >= g.cfg.AliveInterval && !p.inFlight:
+				p.sent, p.inFlight = now, true
+				due = append(due, laneKey{id, known.epoch, partition})
+			}
+		}
+	}
+	return due
+}
+
+func (g *gateways) settle(id laneKey) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if known := g.known[id.gateway]; known != nil && known.epoch == id.epoch && known.parts[id.partition] != nil {
+		known.parts[id.partition].inFlight = false
+	}
+}
+
+func (g *gateways) count() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.known)
+}
+
+// sendAlive writes the empty frames that are due.
+func (g *Gate) sendAlive() {
+	for _, id := range g.gateways.due(g.now()) {
+		value := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: id.gateway, GatewayEpoch: id.epoch}, nil)
+		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.AppendTimeout)
+		began := time.Now()
+		g.writer.flights.Add(1)
+		g.log.Append(ctx, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: id.partition, Value: value}, func(err error) {
+			defer g.writer.flights.Done()
+			cancel()
+			g.metrics.Appended("alive", 0, time.Since(began), err)
+			g.gateways.settle(id)
+		})
+	}
+	g.metrics.Gateways.Set(float64(g.gateways.count()))
+}

@@ -1,0 +1,122 @@
+package httpgate_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func named(id string, epoch int, beats string) string {
+	return fmt.Sprintf(`{"gateway_id":%q,"gateway_epoch":%d,"beats":[%s]}`, id, epoch, beats)
+}
+
+func TestNamedGatewayIsKeptAliveAsLongAsItsRequestsCome(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), func(d door) {
+		d.wants(d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`)), 202, "")
+		// Users beat every 15 s; in between it only says that it is here.
+		for i := range 20 {
+			pass(5 * time.Second)
+			beats := ""
+			if i%3 == 2 {
+				beats = `{"user_id":1,"device_id":7}`
+			}
+			d.wants(d.post(named("gw-1", 5, beats)), 202, "")
+		}
+		said := time.Now()
+		pass(time.Minute)
+		var last time.Time
+		for i, w := range d.log.Written() {
+			if w.Partition != schemas.PartitionOf(1, partitions) || w.Gateway != "gw-1" || w.Epoch != 5 || w.Sequence != 0 {
+				t.Fatalf("got %+v", w)
+			}
+			if gap := w.At.Sub(last); i > 0 && gap > 2*time.Second {
+				t.Fatalf("%s between two frames", gap)
+			}
+			last = w.At
+		}
+		if after := last.Sub(said); after < 8*time.Second || after > 10*time.Second {
+			t.Errorf("the last frame came %s after the last request, want a little less than 10 s", after)
+		}
+	})
+}
+
+func TestPartitionOfAReturningGatewayIsRememberedForAWhile(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), func(d door) {
+		d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`))
+		pass(20 * time.Second)
+		before := len(d.log.Written())
+		d.wants(d.post(named("gw-1", 5, "")), 202, `{"accepted":0}`)
+		pass(2 * time.Second)
+		if after := len(d.log.Written()); after == before {
+			t.Error("no alive frame after it came back")
+		}
+		for range 20 { // nobody beats in that partition any more
+			d.post(named("gw-1", 5, ""))
+			pass(5 * time.Second)
+		}
+		before = len(d.log.Written())
+		d.post(named("gw-1", 5, ""))
+		pass(5 * time.Second)
+		if after := len(d.log.Written()); after != before {
+			t.Error("alive frames to a partition without users")
+		}
+	})
+}
+
+func TestNewEpochReplacesTheOldOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), func(d door) {
+		d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`))
+		d.post(named("gw-1", 6, `{"user_id":1,"device_id":7}`))
+		d.wants(d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`)), 202, "") // one that was late
+		before := len(d.log.Written())
+		pass(5 * time.Second)
+		alive := d.log.Written()[before:]
+		for _, w := range alive {
+			if w.Epoch != 6 {
+				t.Errorf("alive frame of epoch %d", w.Epoch)
+			}
+		}
+		if len(alive) == 0 {
+			t.Error("no alive frames")
+		}
+	})
+}
+
+func TestNamedGatewaysAreBounded(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.HTTP.MaxGateways = 2
+	inBubble(t, cfg, func(d door) {
+		for i := range 2 {
+			d.wants(d.post(named(fmt.Sprint("gw-", i), 5, "")), 202, `{"accepted":0}`)
+		}
+		if w := d.post(named("gw-2", 5, "")); w.Code != 503 || !strings.Contains(w.Body.String(), "too many gateways") {
+			t.Errorf("got %d %s", w.Code, w.Body)
+		}
+		pass(2 * time.Minute)
+		d.wants(d.post(named("gw-2", 5, "")), 202, "")
+	})
+}
+
+func TestAliveFramesDoNotPileUpWhileKafkaIsAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), func(d door) {
+		d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`))
+		d.log.Away(true)
+		tried := d.log.Tried()
+		for range 10 {
+			pass(5 * time.Second)
+			d.post(named("gw-1", 5, ""))
+		}
+		if n := d.log.Tried() - tried; n > 12 {
+			t.Errorf("%d alive frames in 50 s although each waits 5 s for Kafka", n)
+		}
+		pass(10 * time.Second)
+	})
+}

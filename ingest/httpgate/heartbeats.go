@@ -1,0 +1,63 @@
+package httpgate
+
+import (
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+// postHeartbeats takes beats, all of them or none.
+func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status int, err error) {
+	received := g.now() // ages in the body count from about here, not from its last byte
+	format, err := formatOf(r)
+	if err != nil {
+		return 0, err
+	}
+	body, err := g.readBody(w, r, g.cfg.HTTP.MaxBody)
+	if err != nil {
+		return 0, err
+	}
+	decode := decodeJSON
+	if format == protobufFormat {
+		decode = decodeProtobuf
+	}
+	req, err := decode(body, g.cfg.HTTP.MaxBeats)
+	if err != nil {
+		return 0, err
+	}
+	if req.gateway != "" {
+		if err := g.gateways.hear(g.now(), req.gateway, req.epoch, req.beats); err != nil {
+			return 0, err
+		}
+	}
+	written, err := g.writer.write(laneKey{gateway: req.gateway, epoch: req.epoch}, received, req.beats)
+	if err != nil {
+		return 0, err
+	}
+	if err := g.await(r.Context(), written); err != nil {
+		return 0, err
+	}
+	accept(w, r, len(req.beats))
+	return http.StatusAccepted, nil
+}
+
+// accept answers in Protobuf when the client asks for it, in JSON otherwise.
+func accept(w http.ResponseWriter, r *http.Request, beats int) {
+	kind, _, _ := mime.ParseMediaType(strings.Split(r.Header.Get("Accept"), ",")[0])
+	body := []byte(`{"accepted":` + strconv.Itoa(beats) + "}\n")
+	if isProtobuf(kind) {
+		// A message of one number cannot fail to be encoded.
+		body, _ = proto.Marshal(&pb.HeartbeatsResponse{Accepted: int32(beats)})
+	} else {
+		kind = "application/json"
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(http.StatusAccepted)
+	// The caller is gone if this fails; the beats are in Kafka all the same.
+	_, _ = w.Write(body)
+}

@@ -1,0 +1,104 @@
+package httpgate
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// laneKey names a lane: whose beats, to which partition.
+type laneKey struct {
+	gateway   schemas.GatewayID // empty: no gateway
+	epoch     schemas.Millis
+	partition int32
+}
+
+// lane collects the beats that will share the next frames. The writer's lock
+// protects it.
+type lane struct {
+	key     laneKey
+	rows    []row
+	index   map[device]int // into rows
+	calls   []*call        // that have rows here, each once
+	flights int            // shipments that are not answered
+}
+
+type device struct {
+	user schemas.UserID
+	id   schemas.DeviceID
+}
+
+type row struct {
+	beat  schemas.Beat
+	heard time.Duration // when the device said so
+}
+
+// add puts a beat into the lane, or leaves it out because a newer report of the
+// device is there already. It tells whether that made a row more, and whether the
+// call is new to this lane.
+func (l *lane) add(c *call, heard time.Duration, beat schemas.Beat) (added, joined bool) {
+	if n := len(l.calls); n == 0 || l.calls[n-1] != c {
+		l.calls = append(l.calls, c)
+		joined = true
+	}
+	if l.index == nil {
+		l.index = make(map[device]int)
+	}
+	d := device{beat.User, beat.Device}
+	i, known := l.index[d]
+	if !known {
+		l.index[d] = len(l.rows)
+		l.rows = append(l.rows, row{beat, heard})
+	} else if heard >= l.rows[i].heard {
+		l.rows[i] = row{beat, heard}
+	}
+	return !known, joined
+}
+
+// frame is one record to be written.
+type frame struct {
+	value []byte
+	rows  int
+}
+
+// shipment is what leaves a lane at one time, usually one frame.
+type shipment struct {
+	lane   *lane
+	frames []frame
+	rows   int
+	calls  []*call
+	cancel context.CancelFunc // of the appends
+	left   atomic.Int32       // frames that are not answered
+	failed atomic.Pointer[error]
+}
+
+// seal takes everything out of the lane, with the ages of now.
+func (l *lane) seal(now time.Duration) *shipment {
+	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls}
+	head := schemas.FrameHead{Gateway: l.key.gateway, GatewayEpoch: l.key.epoch}
+	beats := make([]schemas.Beat, 0, min(len(l.rows), schemas.MaxFrameRows))
+	for rest := l.rows; len(rest) > 0; {
+		n := min(len(rest), schemas.MaxFrameRows)
+		beats = beats[:0]
+		for _, r := range rest[:n] {
+			r.beat.Age = min(schemas.Millis((now-r.heard)/time.Millisecond), schemas.MaxAge)
+			beats = append(beats, r.beat)
+		}
+		s.frames = append(s.frames, frame{value: schemas.AppendFrame(nil, head, beats), rows: n})
+		rest = rest[n:]
+	}
+	l.rows, l.index, l.calls = nil, nil, nil
+	l.flights++
+	return s
+}
+
+func (s *shipment) fail(err error) { s.failed.CompareAndSwap(nil, &err) }
+
+func (s *shipment) err() error {
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package httpgate
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest/strictjson"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// maxVisibilityBody is far more than {"visibility":"everyone"} needs.
+const maxVisibilityBody = 4096 // bytes
+
+// putVisibility appends a change of visibility. It shares no frame with beats and
+// waits for none: the log alone orders it with them.
+func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int, err error) {
+	user, err := schemas.ParseUserID("user_id", r.PathValue("user_id"))
+	if err != nil {
+		return 0, err
+	}
+	body, err := g.readBody(w, r, maxVisibilityBody)
+	if err != nil {
+		return 0, err
+	}
+	visibility, err := decodeVisibility(body)
+	if err != nil {
+		return 0, err
+	}
+	if err := g.await(r.Context(), g.writeVisibility(user, visibility)); err != nil {
+		return 0, err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// The caller is gone if this fails; the change is in Kafka all the same.
+	_, _ = fmt.Fprintf(w, "{\"user_id\":%q,\"visibility\":%q}\n", user, schemas.VisibilityWord(visibility))
+	return http.StatusOK, nil
+}
+
+func decodeVisibility(body []byte) (schemas.Visibility, error) {
+	var visibility schemas.Visibility
+	seen := fields{known: []string{"visibility"}}
+	r := strictjson.NewReader("body", body)
+	err := r.Document(func(key []byte) error {
+		field, err := seen.take(key)
+		if err != nil {
+			return err
+		}
+		word, err := r.Text(field)
+		if err != nil {
+			return err
+		}
+		visibility, err = schemas.ParseVisibility(field, word)
+		return err
+	})
+	if err == nil && visibility == 0 {
+		_, err = schemas.ParseVisibility("visibility", "")
+	}
+	return visibility, err
+}
+
+func (g *Gate) writeVisibility(user schemas.UserID, visibility schemas.Visibility) <-chan error {
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.AppendTimeout)
+	written := make(chan error, 1)
+	began := time.Now()
+	g.log.Append(ctx, schemas.Outgoing{
+		Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, g.cfg.Partitions),
+		Key: user.Key(), Value: schemas.AppendVisibility(nil, user, visibility),
+	}, func(err error) {
+		cancel()
+		g.metrics.Appended("visibility", 0, time.Since(began), err)
+		written <- err
+	})
+	return written
+}

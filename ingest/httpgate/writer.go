@@ -1,0 +1,184 @@
+package httpgate
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// maxFlights is how many shipments of one lane may be unanswered. What comes
+// meanwhile goes together in the next one.
+const maxFlights = 16
+
+// writer turns the beats of concurrent requests into frames.
+type writer struct {
+	now     func() time.Duration
+	cfg     ingest.Config
+	log     ingest.Log
+	metrics *ingest.Metrics
+	wake    chan struct{} // some lane has beats that may leave
+	flights sync.WaitGroup
+
+	mu      sync.Mutex // protects the fields below; never held while appending
+	lanes   map[laneKey]*lane
+	waiting int // rows that are not answered; bounded by MaxWaiting
+	stopped bool
+}
+
+func newWriter(now func() time.Duration, cfg ingest.Config, log ingest.Log, metrics *ingest.Metrics) *writer {
+	return &writer{now: now, cfg: cfg, log: log, metrics: metrics, wake: make(chan struct{}, 1), lanes: map[laneKey]*lane{}}
+}
+
+// call is one request that waits for its beats. It is told once: the first error
+// or, when all is written, nil.
+type call struct {
+	left    atomic.Int32 // lanes that have not answered
+	once    sync.Once
+	written chan error // room for one
+}
+
+func (c *call) tell(err error) { c.once.Do(func() { c.written <- err }) }
+
+func (c *call) finish(err error) {
+	if left := c.left.Add(-1); err != nil || left == 0 {
+		c.tell(err)
+	}
+}
+
+// write takes the beats of a request that came in at received, each so long
+// before as its age says. The channel gives Kafka's answer once.
+func (w *writer) write(id laneKey, received time.Duration, beats []schemas.Beat) (<-chan error, error) {
+	c := &call{written: make(chan error, 1)}
+	if len(beats) == 0 {
+		c.tell(nil)
+		return c.written, nil
+	}
+	w.mu.Lock()
+	if w.stopped || w.waiting+len(beats) > w.cfg.HTTP.MaxWaiting {
+		w.mu.Unlock()
+		return nil, overloaded("too many beats wait for Kafka")
+	}
+	var touched []*lane
+	for i := range beats {
+		id.partition = schemas.PartitionOf(beats[i].User, w.cfg.Partitions)
+		l := w.lanes[id]
+		if l == nil {
+			l = &lane{key: id}
+			w.lanes[id] = l
+		}
+		added, joined := l.add(c, received-time.Duration(beats[i].Age)*time.Millisecond, beats[i])
+		if joined {
+			touched = append(touched, l)
+		}
+		if added {
+			w.waiting++
+		} else {
+			w.metrics.Coalesced(1)
+		}
+	}
+	c.left.Store(int32(len(touched)))
+	var leaving []*shipment
+	rest := false
+	for _, l := range touched {
+		if l.flights == 0 {
+			leaving = append(leaving, l.seal(w.now()))
+		} else {
+			rest = true
+		}
+	}
+	w.flights.Add(len(leaving))
+	w.mu.Unlock()
+	for _, s := range leaving {
+		w.send(s)
+	}
+	if rest {
+		w.signal()
+	}
+	return c.written, nil
+}
+
+func (w *writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// flush sends what waits in every lane that may send.
+func (w *writer) flush() {
+	var ready []*shipment
+	w.mu.Lock()
+	for _, l := range w.lanes {
+		if len(l.rows) > 0 && l.flights < maxFlights {
+			ready = append(ready, l.seal(w.now()))
+		}
+	}
+	w.flights.Add(len(ready))
+	w.mu.Unlock()
+	for _, s := range ready {
+		w.send(s)
+	}
+}
+
+// send appends the frames of a shipment.
+func (w *writer) send(s *shipment) {
+	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.AppendTimeout)
+	s.cancel = cancel
+	s.left.Store(int32(len(s.frames)))
+	began := time.Now()
+	for _, f := range s.frames {
+		record := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: s.lane.key.partition, Value: f.value}
+		w.log.Append(ctx, record, func(err error) {
+			w.metrics.Appended("beats", f.rows, time.Since(began), err)
+			if err != nil {
+				s.fail(err)
+			}
+			if s.left.Add(-1) == 0 {
+				w.settle(s)
+			}
+		})
+	}
+}
+
+// settle runs on whatever goroutine the log answers from.
+func (w *writer) settle(s *shipment) {
+	defer w.flights.Done()
+	s.cancel()
+	err := s.err()
+	for _, c := range s.calls {
+		c.finish(err)
+	}
+	w.mu.Lock()
+	l := s.lane
+	l.flights--
+	w.waiting -= s.rows
+	more := len(l.rows) > 0
+	if !more && l.flights == 0 {
+		delete(w.lanes, l.key)
+	}
+	w.mu.Unlock()
+	if more {
+		w.signal()
+	}
+}
+
+// stop takes no more beats, sends what waits and returns when all is answered.
+func (w *writer) stop() {
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	for {
+		w.flush()
+		w.flights.Wait()
+		w.mu.Lock()
+		left := w.waiting
+		w.mu.Unlock()
+		if left == 0 {
+			return
+		}
+	}
+}

@@ -1,0 +1,105 @@
+// Package problem says what went wrong in the one format that all doors use:
+//
+//	{"error":{"code":"invalid_user_id","message":"beats[3].user_id: must be …","field":"beats[3].user_id"}}
+package problem
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Codes of what is wrong with a request as a whole; those of single fields come
+// with their schemas.FieldError.
+const (
+	Malformed   = "malformed"
+	TooLarge    = "too_large"
+	Overloaded  = "overloaded"
+	Unavailable = "kafka_unavailable"
+	Internal    = "internal"
+)
+
+type body struct {
+	Error detail `json:"error"`
+}
+
+type detail struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Field   string `json:"field,omitempty"`
+}
+
+// JSON is the error object of err. What is not a *schemas.FieldError has the
+// code "internal" and says nothing more: it was not meant for strangers.
+func JSON(err error) []byte {
+	return marshal(body{Error: detailOf(err)})
+}
+
+// Message is JSON as a message of a socket: with "type":"error" before it.
+func Message(err error) []byte {
+	return marshal(struct {
+		Type string `json:"type"`
+		body
+	}{"error", body{Error: detailOf(err)}})
+}
+
+func detailOf(err error) detail {
+	var bad *schemas.FieldError
+	if !errors.As(err, &bad) {
+		return detail{Code: Internal, Message: "something went wrong here"}
+	}
+	return detail{Code: bad.Code, Message: bad.Error(), Field: bad.Field}
+}
+
+// marshal cannot fail on structs of strings.
+func marshal(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+// Write answers a request with an error.
+func Write(w http.ResponseWriter, status int, err error) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// The caller is gone if this fails: nobody is left to tell.
+	_, _ = w.Write(append(JSON(err), '\n'))
+}
+
+// WriteBusy answers 503 and when to come again, in whole seconds, at least 1.
+func WriteBusy(w http.ResponseWriter, after time.Duration, err error) {
+	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(after/time.Second))))
+	Write(w, http.StatusServiceUnavailable, err)
+}
+
+// Methods are those for which a door that knows only one answers 405. Routes are
+// registered method by method: a pattern without a method would clash with the
+// patterns of other rooms.
+var Methods = []string{
+	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+}
+
+// OnlyMethod registers handler for one method of path, and 405 with Allow for
+// the others.
+func OnlyMethod(mux *http.ServeMux, method, path string, handler http.HandlerFunc) {
+	mux.HandleFunc(method+" "+path, handler)
+	for _, other := range Methods {
+		if other != method {
+			mux.HandleFunc(other+" "+path, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Allow", method)
+				Write(w, http.StatusMethodNotAllowed, &schemas.FieldError{
+					Code: "method_not_allowed", Reason: r.Method + " is not allowed here, " + method + " is",
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package socketgate_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+func TestConnectingIsTheFirstBeatAndHelloTheFirstMessage(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), nil, func(d door) {
+		p := d.connect(phone + "&idle_ms=60000&token=x")
+		if m := p.hears(); m != hello {
+			t.Errorf("got %s, want %s", m, hello)
+		}
+		d.expect(beat(time.Minute))
+		p.close(websocket.StatusNormalClosure)
+		d.expect(bye())
+	})
+}
+
+func TestPingAndEmptyMessageAreBeatsAndIdlenessGrows(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), nil, func(d door) {
+		p := d.connect(phone)
+		pass(10 * time.Second)
+		p.ping()
+		pass(5 * time.Second)
+		p.say("")
+		p.say(`{"type":"activity","idle_ms":60000}`)
+		pass(10 * time.Second)
+		p.ping()
+		p.say(`{"idle_ms":0,"type":"activity"}`)
+		d.expect(beat(0), beat(10*time.Second), beat(15*time.Second), beat(time.Minute), beat(70*time.Second), beat(0))
+		p.cut()
+	})
+}
+
+func TestOnlyADeliberateEndIsABye(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(p *peer)
+		want []said
+	}{
+		"close 1000":         {func(p *peer) { p.close(1000) }, []said{bye()}},
+		"close 1001":         {func(p *peer) { p.close(1001) }, []said{bye()}},
+		"close without code": {func(p *peer) { p.close(1005) }, []said{bye()}},
+		"close 1011":         {func(p *peer) { p.close(1011) }, nil},
+		"close 4000":         {func(p *peer) { p.close(4000) }, nil},
+		"lost":               {func(p *peer) { p.cut() }, nil},
+		"said and closed":    {func(p *peer) { p.say(`{"type":"bye"}`); p.close(1000) }, []said{bye()}},
+		"said and lost":      {func(p *peer) { p.say(`{"type":"bye"}`); p.cut() }, []said{bye()}},
+		"said, back, closed": {func(p *peer) { p.say(`{"type":"bye"}`); p.ping(); p.close(1000) }, []said{bye(), beat(0), bye()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, config(), nil, func(d door) {
+				p := d.connect(phone)
+				d.expect(beat(0))
+				c.end(p)
+				d.expect(c.want...)
+			})
+		})
+	}
+}
+
+func TestByeDoesNotCountWhileAnotherSocketOfTheDeviceIsAlive(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), nil, func(d door) {
+		old := d.connect(phone)
+		fresh := d.connect(phone)
+		d.expect(beat(0), beat(0))
+		old.close(websocket.StatusGoingAway)
+		d.expect()
+		silent := d.connect(phone)
+		pass(30 * time.Second)
+		fresh.ping()
+		d.expect(beat(0), beat(30*time.Second))
+		fresh.close(websocket.StatusNormalClosure) // the other has been silent for two intervals
+		d.expect(bye())
+		silent.cut()
+	})
+}
+
+func TestEveryPingIsABeat(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), nil, func(d door) {
+		p := d.connect(phone)
+		d.expect(beat(0))
+		for range 1000 {
+			p.ping()
+		}
+		if n := len(d.beats.take()); n != 1000 {
+			t.Errorf("%d beats of 1000 pings", n)
+		}
+		p.cut()
+	})
+}
+
+func TestBadQueriesAreRefusedBeforeTheUpgrade(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config(), nil, func(d door) {
+		for query, field := range map[string]string{
+			"":                                  "user_id",
+			"user_id=0&device_id=7":             "user_id",
+			"user_id=-1&device_id=7":            "user_id",
+			"user_id=abc&device_id=7":           "user_id",
+			"user_id=9223372036854775808":       "user_id",
+			"user_id=1&user_id=2&device_id=7":   "user_id",
+			"user_id=1":                         "device_id",
+			"user_id=1&device_id=4294967296":    "device_id",
+			phone + "1":                         "device_kind",
+			"user_id=1&device_id=7&idle_ms=-1":  "idle_ms",
+			"user_id=1&device_id=7&idle_ms=3e9": "idle_ms",
+			"user_id=1;device_id=7":             "query",
+		} {
+			_, answer, err := websocket.Dial(context.Background(), "ws://presence.example/presence/connect?"+query,
+				&websocket.DialOptions{HTTPClient: d.http})
+			if err == nil || answer.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s: got %v, %v", query, answer, err)
+				continue
+			}
+			text := make([]byte, 1000)
+			n, _ := answer.Body.Read(text)
+			if !strings.Contains(string(text[:n]), `"field":"`+field+`"`) {
+				t.Errorf("%s: got %s, want it to name %s", query, text[:n], field)
+			}
+		}
+		d.expect()
+	})
+}

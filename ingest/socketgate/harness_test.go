@@ -1,0 +1,243 @@
+package socketgate_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/ingest/socketgate"
+	"github.com/stillhere/stillhere/schemas"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// said is a call of Beats.
+type said struct {
+	user   schemas.UserID
+	device schemas.DeviceID
+	kind   schemas.DeviceKind
+	idle   time.Duration
+	bye    bool
+}
+
+// recorder is a Beats that remembers.
+type recorder struct {
+	mu     sync.Mutex
+	all    []said
+	refuse error
+}
+
+func (r *recorder) add(s said) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, s)
+	return r.refuse
+}
+
+func (r *recorder) Beat(u schemas.UserID, d schemas.DeviceID, k schemas.DeviceKind, idle time.Duration) error {
+	return r.add(said{user: u, device: d, kind: k, idle: idle})
+}
+
+func (r *recorder) Bye(u schemas.UserID, d schemas.DeviceID) error {
+	return r.add(said{user: u, device: d, bye: true})
+}
+
+// take returns what was said since it was last asked.
+func (r *recorder) take() []said {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.all
+	r.all = nil
+	return all
+}
+
+// pipes is a listener whose connections are made in memory, so that it works in
+// a bubble of virtual time.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (p pipes) Close() error   { close(p.closed); return nil }
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "memory"} }
+
+func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case p.conns <- server:
+		return client, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// door is a gate behind a server in virtual time.
+type door struct {
+	t     *testing.T
+	beats *recorder
+	http  *http.Client
+	stop  func() // ends Run and waits for it; may be called twice
+}
+
+func config() ingest.Config {
+	cfg := ingest.Defaults()
+	cfg.GatewayID, cfg.Partitions = "ingest-1", 4
+	return cfg
+}
+
+// inBubble runs a test with a door in virtual time.
+func inBubble(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, test func(d door)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		beats := &recorder{}
+		g, err := socketgate.New(cfg, beats, open, ingest.NewMetrics(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mux := http.NewServeMux()
+		g.Routes(mux)
+		listener := pipes{make(chan net.Conn), make(chan struct{})}
+		server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
+		})
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			if err := g.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+		stop := func() { cancel(); <-stopped }
+		transport := &http.Transport{DialContext: listener.dial}
+		test(door{t, beats, &http.Client{Transport: transport}, stop})
+		stop()
+		transport.CloseIdleConnections()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		running.Wait()
+		synctest.Wait()
+	})
+}
+
+// peer is a client. Its reader runs all the time, as a browser's does: pongs and
+// closes are answered.
+type peer struct {
+	*websocket.Conn
+	t        *testing.T
+	messages chan string
+	ended    chan error
+}
+
+func (d door) connect(query string, options ...func(*websocket.DialOptions)) *peer {
+	d.t.Helper()
+	o := &websocket.DialOptions{HTTPClient: d.http}
+	for _, option := range options {
+		option(o)
+	}
+	conn, _, err := websocket.Dial(context.Background(), "ws://presence.example/presence/connect?"+query, o)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	p := &peer{conn, d.t, make(chan string, 1000), make(chan error, 1)}
+	go func() {
+		for {
+			_, message, err := conn.Read(context.Background())
+			if err != nil {
+				p.ended <- err
+				return
+			}
+			p.messages <- string(message)
+		}
+	}()
+	synctest.Wait()
+	return p
+}
+
+func (p *peer) say(message string) {
+	p.t.Helper()
+	if err := p.Write(context.Background(), websocket.MessageText, []byte(message)); err != nil {
+		p.t.Error(err)
+	}
+	synctest.Wait()
+}
+
+// hears is the next message; it must be there.
+func (p *peer) hears() string {
+	p.t.Helper()
+	synctest.Wait()
+	select {
+	case m := <-p.messages:
+		return m
+	default:
+		p.t.Error("no message")
+		return ""
+	}
+}
+
+func (p *peer) ping() {
+	p.t.Helper()
+	if err := p.Ping(context.Background()); err != nil {
+		p.t.Error(err)
+	}
+	synctest.Wait()
+}
+
+func (p *peer) close(code websocket.StatusCode) {
+	// A close that crosses the server's is no fault.
+	_ = p.Close(code, "")
+	synctest.Wait()
+}
+
+// cut loses the connection.
+func (p *peer) cut() {
+	_ = p.CloseNow()
+	synctest.Wait()
+}
+
+// pass lets virtual time go by.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func (d door) expect(want ...said) {
+	d.t.Helper()
+	synctest.Wait()
+	if got := d.beats.take(); !slices.Equal(got, want) {
+		d.t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+const (
+	phone = "user_id=1&device_id=7&device_kind=mobile"
+	hello = `{"type":"hello","heartbeat_interval_ms":15000,"max_subscriptions":500}`
+)
+
+func beat(idle time.Duration) said {
+	return said{user: 1, device: 7, kind: schemas.Mobile, idle: idle}
+}
+
+func bye() said { return said{user: 1, device: 7, bye: true} }

@@ -1,0 +1,142 @@
+package socketgate
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest/problem"
+	"github.com/stillhere/stillhere/ingest/strictjson"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// maxDiscard is the longest message that is thrown away rather than ending the
+// socket: a client that sends a megabyte by mistake is told so.
+const maxDiscard = 4 << 20 // bytes
+
+// buffers are shared: a socket needs one only while a message comes in.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// read takes messages until the socket ends.
+func (s *socket) read(ctx context.Context, handle func([]byte) bool) error {
+	for {
+		_, message, err := s.conn.Reader(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.take(message, handle); err != nil {
+			return err
+		}
+	}
+}
+
+// take handles one message; an error is the socket's.
+func (s *socket) take(message io.Reader, handle func([]byte) bool) error {
+	buffer := buffers.Get().(*bytes.Buffer)
+	defer buffers.Put(buffer)
+	buffer.Reset()
+	most := s.gate.cfg.Sockets.MaxMessage
+	if _, err := buffer.ReadFrom(io.LimitReader(message, int64(most)+1)); err != nil {
+		return err
+	}
+	s.heard.Store(int64(s.gate.now()))
+	if buffer.Len() > most {
+		if _, err := io.Copy(io.Discard, message); err != nil {
+			return err
+		}
+		s.tell(&schemas.FieldError{Code: problem.TooLarge, Field: "message",
+			Reason: "must have at most " + strconv.Itoa(most) + " bytes"})
+		return nil
+	}
+	if err := s.understand(buffer.Bytes(), handle); err != nil {
+		s.tell(err)
+	}
+	return nil
+}
+
+// understand does what a message says. Every error is a *schemas.FieldError.
+func (s *socket) understand(message []byte, handle func([]byte) bool) error {
+	if len(message) == 0 {
+		s.beat()
+		return nil
+	}
+	kind, err := typeOf(message)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "activity":
+		idle, err := decodeActivity(message)
+		if err != nil {
+			return err
+		}
+		s.touched.Store(int64(s.gate.now() - idle))
+		s.beat()
+	case "bye":
+		if err := decodeBye(message); err != nil {
+			return err
+		}
+		s.leave(false, true)
+	default:
+		if !handle(message) {
+			return &schemas.FieldError{Code: "unknown_type", Field: "type", Reason: "is not known: " + strconv.Quote(kind)}
+		}
+	}
+	return nil
+}
+
+// typeOf finds the type of a message and leaves the rest to whom it concerns.
+func typeOf(message []byte) (kind string, err error) {
+	r := strictjson.NewReader("message", message)
+	err = r.Document(func(key []byte) (err error) {
+		if string(key) != "type" {
+			return r.Skip()
+		}
+		if kind != "" {
+			return strictjson.Twice(key)
+		}
+		kind, err = r.Text("type")
+		return err
+	})
+	if err == nil && kind == "" {
+		err = schemas.Invalid("type", "must be set")
+	}
+	return kind, err
+}
+
+func decodeActivity(message []byte) (idle time.Duration, err error) {
+	given := false
+	r := strictjson.NewReader("message", message)
+	err = r.Document(func(key []byte) error {
+		switch string(key) {
+		case "type":
+			return r.Skip()
+		case "idle_ms":
+			if given {
+				return strictjson.Twice(key)
+			}
+			given = true
+			ms, err := r.Int("idle_ms", int64(schemas.MaxIdle))
+			idle = time.Duration(ms) * time.Millisecond
+			return err
+		}
+		return strictjson.Unknown(key)
+	})
+	if err == nil && !given {
+		err = schemas.Invalid("idle_ms", "must be set")
+	}
+	return idle, err
+}
+
+func decodeBye(message []byte) error {
+	r := strictjson.NewReader("message", message)
+	return r.Document(func(key []byte) error {
+		if string(key) != "type" {
+			return strictjson.Unknown(key)
+		}
+		return r.Skip()
+	})
+}

@@ -1,0 +1,50 @@
+package socketgate
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// identity is who is at the other end.
+type identity struct {
+	device
+	kind schemas.DeviceKind
+	idle time.Duration // when connecting
+}
+
+// whoConnects reads the query of a connect. Every error is a *schemas.FieldError
+// that names the parameter. Parameters it does not know are somebody else's.
+func whoConnects(query string) (identity, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return identity{}, schemas.Invalid("query", "is not a valid query string")
+	}
+	for _, name := range []string{"user_id", "device_id", "device_kind", "idle_ms"} {
+		if len(values[name]) > 1 {
+			return identity{}, &schemas.FieldError{Code: "repeated_field", Field: name, Reason: "is given twice"}
+		}
+	}
+	who := identity{kind: schemas.Other}
+	if who.user, err = schemas.ParseUserID("user_id", values.Get("user_id")); err != nil {
+		return identity{}, err
+	}
+	if who.id, err = schemas.ParseDeviceID("device_id", values.Get("device_id")); err != nil {
+		return identity{}, err
+	}
+	if values.Has("device_kind") {
+		if who.kind, err = schemas.ParseKind("device_kind", values.Get("device_kind")); err != nil {
+			return identity{}, err
+		}
+	}
+	if values.Has("idle_ms") {
+		ms, err := strconv.ParseInt(values.Get("idle_ms"), 10, 64)
+		if err != nil || ms < 0 || ms > int64(schemas.MaxIdle) {
+			return identity{}, schemas.Invalid("idle_ms", "must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxIdle), 10))
+		}
+		who.idle = time.Duration(ms) * time.Millisecond
+	}
+	return who, nil
+}

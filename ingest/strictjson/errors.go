@@ -1,0 +1,50 @@
+package strictjson
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Unknown is the error for a key that is not known.
+func Unknown(key []byte) error {
+	return &schemas.FieldError{Code: "unknown_field", Field: string(key), Reason: "is not a known field"}
+}
+
+// Twice is the error for a key that is there a second time.
+func Twice(key []byte) error {
+	return &schemas.FieldError{Code: "repeated_field", Field: string(key), Reason: "is given twice"}
+}
+
+// Within puts the field of err under outer: user_id in beats[3] is
+// beats[3].user_id. Errors about the whole document stay as they are.
+func (r *Reader) Within(outer string, err error) error {
+	var bad *schemas.FieldError
+	if !errors.As(err, &bad) || bad.Code == "malformed" && bad.Field == r.root {
+		return err
+	}
+	inner := *bad
+	switch {
+	case inner.Field == "":
+		inner.Field = outer
+	case inner.Field[0] == '[':
+		inner.Field = outer + inner.Field
+	default:
+		inner.Field = outer + "." + inner.Field
+	}
+	return &inner
+}
+
+// unexpected is the error for a value of another type, or for none.
+func (r *Reader) unexpected(want string) error {
+	return r.skipTo(schemas.Invalid("", "must be "+want))
+}
+
+func (r *Reader) malformed(reason string) error {
+	if r.at >= len(r.data) && r.peek() == 0 {
+		reason = "it ends too early"
+	}
+	return &schemas.FieldError{Code: "malformed", Field: r.root,
+		Reason: "is not valid JSON at byte " + strconv.Itoa(r.at) + ": " + reason}
+}

@@ -1,0 +1,61 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/standin"
+	"github.com/stillhere/stillhere/internal/stream"
+)
+
+// Dev says how to run everything in one process.
+type Dev struct {
+	Config
+	// DataDir keeps Kafka's data and SQLite's file across restarts.
+	DataDir string
+	// KafkaListen is where other Kafka clients may connect, host:port.
+	KafkaListen string
+	// Partitions is how many the topics get when they are made.
+	Partitions int32
+}
+
+// RunDev runs every role on servers inside this process, with the wiring of
+// production, until ctx ends. started is called when everything is ready, with
+// the address of the Kafka stand-in.
+func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka string)) (err error) {
+	if err := errors.Join(dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated)); err != nil {
+		return err
+	}
+	if err := dataDir(dev.DataDir); err != nil {
+		return err
+	}
+	kafka, err := standin.StartKafka(standin.KafkaConfig{
+		DataDir: filepath.Join(dev.DataDir, "kafka"), Listen: dev.KafkaListen, Partitions: int(dev.Partitions), Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer kafka.Close()
+	redis, err := standin.StartRedis(standin.RedisConfig{Listen: "127.0.0.1:0"})
+	if err != nil {
+		return err
+	}
+	defer redis.Close()
+
+	config := dev.Config
+	config.Kafka.Brokers = kafka.Addrs()
+	config.Redis.Addr = redis.Addr()
+	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
+	config.Kafka.InstanceName = config.Instance
+	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)
+	_, err = stream.ApplyTopics(setUp, config.Kafka, dev.Partitions, 1)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("setting up the topics: %w", err)
+	}
+	return Run(ctx, "all", config, log, func() { started(kafka.Addrs()[0]) })
+}

@@ -1,0 +1,268 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/live"
+	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/lastseen/query"
+	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/lastseen/sqlitestore"
+	"github.com/stillhere/stillhere/lastseen/store"
+)
+
+// house is a process under construction. What several roles of one process share
+// is made once.
+type house struct {
+	config     Config
+	log        *slog.Logger
+	registry   *prometheus.Registry
+	partitions int32
+	mux        *http.ServeMux
+	services   []service
+	checks     []check
+	closers    []closer
+
+	producer        *stream.Producer
+	streamMetrics   *stream.Metrics
+	lastseenMetrics *lastseen.Metrics
+	fanoutMetrics   *fanout.Metrics
+	ingestMetrics   *ingest.Metrics
+	view            *redisview.View
+	store           durable
+	reader          *query.Reader
+	bus             *redisbus.Bus
+	stream          *live.Server
+}
+
+// durable is the store of last seen and of the log of changes.
+type durable interface {
+	store.Writer
+	store.Reader
+	Ping(ctx context.Context) error
+	Run(ctx context.Context, failed func(error)) error
+}
+
+// closer gives something back when all services have stopped.
+type closer struct {
+	name  string
+	close func(context.Context) error
+}
+
+// closeTimeout bounds each closer.
+const closeTimeout = 10 * time.Second
+
+// newHouse looks whether Kafka is there and set up as it must be.
+func newHouse(ctx context.Context, config Config, log *slog.Logger) (*house, error) {
+	h := &house{config: config, log: log, registry: prometheus.NewRegistry(), mux: http.NewServeMux()}
+	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	h.streamMetrics = stream.NewMetrics(h.registry)
+	partitions, err := stream.CheckTopics(ctx, config.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	h.partitions = partitions
+	h.config.settle(partitions)
+	h.producer, err = stream.NewProducer(h.config.Kafka, log, h.streamMetrics)
+	if err != nil {
+		return nil, err
+	}
+	h.closeLater("producer", h.producer.Close)
+	h.check("kafka", h.producer.Ping)
+	return h, nil
+}
+
+func (h *house) service(name string, s stage, run func(context.Context) error) {
+	h.services = append(h.services, service{name, s, run})
+}
+
+func (h *house) check(name string, ready func(context.Context) error) {
+	h.checks = append(h.checks, check{name, ready})
+}
+
+func (h *house) closeLater(name string, close func(context.Context) error) {
+	h.closers = append(h.closers, closer{name, close})
+}
+
+// close gives everything back, last made first.
+func (h *house) close(ctx context.Context) error {
+	var faults []error
+	for _, c := range slices.Backward(h.closers) {
+		each, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		if err := c.close(each); err != nil {
+			faults = append(faults, fmt.Errorf("closing the %s: %w", c.name, err))
+		}
+		cancel()
+	}
+	return errors.Join(faults...)
+}
+
+func (h *house) lastseenRoom() *lastseen.Metrics {
+	if h.lastseenMetrics == nil {
+		h.lastseenMetrics = lastseen.NewMetrics(h.registry)
+	}
+	return h.lastseenMetrics
+}
+
+func (h *house) fanoutRoom() *fanout.Metrics {
+	if h.fanoutMetrics == nil {
+		h.fanoutMetrics = fanout.NewMetrics(h.registry)
+	}
+	return h.fanoutMetrics
+}
+
+func (h *house) ingestRoom() *ingest.Metrics {
+	if h.ingestMetrics == nil {
+		h.ingestMetrics = ingest.NewMetrics(h.registry)
+	}
+	return h.ingestMetrics
+}
+
+// redisView is the current status in Redis.
+func (h *house) redisView() (*redisview.View, error) {
+	if h.view != nil {
+		return h.view, nil
+	}
+	r := h.config.Redis
+	view, err := redisview.Open(redisview.Options{
+		Addrs: []string{r.Addr}, Username: r.Username, Password: r.Password, Database: r.DB, TLS: r.TLS, Dialer: r.Dialer,
+		Prefix: r.Prefix, Retention: h.config.Lastseen.RedisRetention,
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.view = view
+	h.closeLater("Redis view", func(context.Context) error { return view.Close() })
+	h.check("redis", view.Ping)
+	return view, nil
+}
+
+// redisBus carries changes to those who are looking.
+func (h *house) redisBus() (*redisbus.Bus, error) {
+	if h.bus != nil {
+		return h.bus, nil
+	}
+	r := h.config.Redis
+	bus, err := redisbus.Open(redisbus.Options{
+		Addr: r.Addr, Username: r.Username, Password: r.Password, DB: r.DB, TLS: r.TLS, Dialer: r.Dialer, Prefix: r.Prefix,
+	}, h.config.Fanout, h.fanoutRoom(), h.log)
+	if err != nil {
+		return nil, err
+	}
+	h.bus = bus
+	h.closeLater("Redis bus", func(context.Context) error { return bus.Close() })
+	return bus, nil
+}
+
+// durableStore keeps last seen and the log of changes.
+func (h *house) durableStore(ctx context.Context) (durable, error) {
+	if h.store != nil {
+		return h.store, nil
+	}
+	if path := h.config.Store.SQLite; path != "" {
+		config := sqlitestore.Defaults()
+		config.Path, config.AuditRetention = path, h.config.Lastseen.AuditRetention
+		s, err := sqlitestore.Open(ctx, config)
+		if err != nil {
+			return nil, err
+		}
+		h.store = s
+		h.closeLater("SQLite store", func(context.Context) error { return s.Close() })
+	} else {
+		s, err := pgstore.Open(ctx, h.postgres())
+		if err != nil {
+			return nil, err
+		}
+		h.store = s
+		h.closeLater("Postgres store", func(context.Context) error { s.Close(); return nil })
+	}
+	h.check("store", h.store.Ping)
+	return h.store, nil
+}
+
+func (h *house) postgres() pgstore.Config {
+	config := pgstore.Defaults()
+	config.URL, config.AuditRetention = h.config.Store.Postgres, h.config.Lastseen.AuditRetention
+	return config
+}
+
+// presenceReader tells who is here.
+func (h *house) presenceReader(ctx context.Context) (*query.Reader, error) {
+	if h.reader != nil {
+		return h.reader, nil
+	}
+	view, err := h.redisView()
+	if err != nil {
+		return nil, err
+	}
+	kept, err := h.durableStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.reader = query.NewReader(view, kept, h.partitions, h.config.Lastseen, h.lastseenRoom())
+	return h.reader, nil
+}
+
+// liveStream serves those who are looking.
+func (h *house) liveStream(ctx context.Context) (*live.Server, error) {
+	if h.stream != nil {
+		return h.stream, nil
+	}
+	reader, err := h.presenceReader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bus, err := h.redisBus()
+	if err != nil {
+		return nil, err
+	}
+	h.stream, err = live.New(h.config.Fanout, live.Dependencies{Bus: bus, Recent: bus.Recent, View: reader.Read, Metrics: h.fanoutRoom(), Log: h.log})
+	if err != nil {
+		return nil, err
+	}
+	h.service("live stream", doors, h.stream.Run)
+	return h.stream, nil
+}
+
+// openDoors adds the HTTP servers. Their listeners are taken here, so that a port
+// in use is found before anything runs.
+func (h *house) openDoors(doorsOpen bool) error {
+	add := func(name, address string, handler http.Handler) error {
+		l, err := listen(address)
+		if err != nil {
+			return err
+		}
+		h.closeLater(name, func(context.Context) error {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			return nil
+		})
+		h.service(name, doors, serve(l, handler, h.log))
+		return nil
+	}
+	if doorsOpen {
+		if err := add("doors", h.config.Listen, h.mux); err != nil {
+			return err
+		}
+	}
+	if h.config.Admin == "" {
+		return nil
+	}
+	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks))
+}

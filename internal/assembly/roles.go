@@ -1,0 +1,241 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/stillhere/stillhere/detector"
+	"github.com/stillhere/stillhere/fanout/publish"
+	"github.com/stillhere/stillhere/ingest/client"
+	"github.com/stillhere/stillhere/ingest/httpgate"
+	"github.com/stillhere/stillhere/ingest/socketgate"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen/projector"
+	"github.com/stillhere/stillhere/lastseen/query"
+	"github.com/stillhere/stillhere/lastseen/sink"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Role is a part of the pipeline that can run as a process of its own.
+type Role struct {
+	Name                string
+	doors, redis, store bool // what it needs
+	build               func(context.Context, *house) error
+}
+
+// Roles are all roles, in the order of the data's way.
+var Roles = []Role{
+	{"ingest", true, false, false, ingestRole},
+	{"detector", false, false, false, detectorRole},
+	{"lastseen", false, true, true, lastseenRole},
+	{"fanout", false, true, false, fanoutRole},
+	{"api", true, true, true, apiRole},
+	{"all", true, true, true, allRoles},
+}
+
+// Groups of consumers, as Kafka knows them.
+const (
+	detectorGroup  = "stillhere.detector"
+	sinkGroup      = "stillhere.lastseen.sink"
+	projectorGroup = "stillhere.lastseen.projector"
+	publishGroup   = "stillhere.fanout.publish"
+)
+
+// Run runs a role until ctx ends. started, if not nil, is called when everything
+// runs and is ready.
+func Run(ctx context.Context, name string, config Config, log *slog.Logger, started func()) error {
+	i := slices.IndexFunc(Roles, func(r Role) bool { return r.Name == name })
+	if i < 0 {
+		return fmt.Errorf("there is no role %q", name)
+	}
+	role := Roles[i]
+	if err := config.validate(role); err != nil {
+		return err
+	}
+	log = log.With("role", name, "instance", config.Instance)
+	h, err := newHouse(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(role.build(ctx, h), h.openDoors(role.doors)); err != nil {
+		return errors.Join(err, h.close(ctx))
+	}
+	if started != nil {
+		h.service("readiness", loops, h.announce(started))
+	}
+	log.Info("starting", "partitions", h.partitions)
+	err = runAll(ctx, h.services)
+	log.Info("stopped")
+	return errors.Join(err, h.close(ctx))
+}
+
+// announce calls started once when all checks pass.
+func (h *house) announce(started func()) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			err := allReady(ctx, h.checks)
+			if err == nil {
+				started()
+				<-ctx.Done()
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+	}
+}
+
+// ingestRole takes heartbeats and writes them to Kafka. With Redis and a store its
+// sockets can watch others as well.
+func ingestRole(ctx context.Context, h *house) error {
+	metrics := h.ingestRoom()
+	http, err := httpgate.New(h.config.Ingest, h.producer, metrics)
+	if err != nil {
+		return err
+	}
+	http.Routes(h.mux)
+	h.service("HTTP gate", buffers, http.Run)
+
+	beats, err := client.New(client.Config{
+		GatewayID: h.config.Ingest.GatewayID, Partitions: h.partitions, HeartbeatInterval: h.config.Policy.HeartbeatInterval,
+		AliveInterval: h.config.Ingest.AliveInterval, ForgetAfter: max(h.config.Ingest.ForgetAfter, 4*h.config.Policy.HeartbeatInterval),
+		AppendTimeout: h.config.Ingest.AppendTimeout,
+	}, h.producer)
+	if err != nil {
+		return err
+	}
+	h.service("gateway client", buffers, func(ctx context.Context) error { return runClient(ctx, beats) })
+
+	var open socketgate.OpenStream
+	if h.config.Redis.Addr != "" && h.config.Store != (Store{}) || h.config.Redis.Dialer != nil {
+		stream, err := h.liveStream(ctx)
+		if err != nil {
+			return err
+		}
+		open = stream.Open
+	}
+	sockets, err := socketgate.New(h.config.Ingest, beats, open, metrics)
+	if err != nil {
+		return err
+	}
+	sockets.Routes(h.mux)
+	h.service("socket gate", doors, sockets.Run)
+	return nil
+}
+
+// runClient runs the client and closes it in good order when ctx ends.
+func runClient(ctx context.Context, c *client.Client) error {
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(context.WithoutCancel(ctx)) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	err := c.Close(grace)
+	return errors.Join(err, <-ended)
+}
+
+// detectorRole decides who is here.
+func detectorRole(_ context.Context, h *house) error {
+	config := detector.Config{Settings: h.config.Policy, Log: h.log, Metrics: detector.NewMetrics(h.registry), Now: time.Now}
+	loop := stream.NewTransform(h.config.Kafka, detectorGroup, schemas.Heartbeats,
+		func(partition int32) stream.Task { return detector.NewPartition(config, partition) }, h.producer, h.log, h.streamMetrics)
+	h.service("detector", loops, loop.Run)
+	h.check("detector", func(context.Context) error { return loop.Ready() })
+	return nil
+}
+
+// lastseenRole keeps the durable store and Redis up to date.
+func lastseenRole(ctx context.Context, h *house) error {
+	kept, err := h.durableStore(ctx)
+	if err != nil {
+		return err
+	}
+	view, err := h.redisView()
+	if err != nil {
+		return err
+	}
+	h.service("store maintenance", loops, func(ctx context.Context) error {
+		return kept.Run(ctx, func(err error) { h.log.Warn("maintaining the store", "error", err) })
+	})
+	h.follow("sink", sinkGroup, sink.New(kept, h.config.Lastseen, h.lastseenRoom()))
+
+	reader, err := stream.NewReader(h.config.Kafka, h.log)
+	if err != nil {
+		return err
+	}
+	h.closeLater("status reader", func(context.Context) error { reader.Close(); return nil })
+	project := projector.New(view, statuses(reader), h.config.Lastseen, h.lastseenRoom(), h.log)
+	h.follow("projector", projectorGroup, project, stream.WatermarksOf(detectorGroup, schemas.Heartbeats))
+	return nil
+}
+
+// statuses reads the status of every user of a partition.
+func statuses(reader *stream.Reader) projector.Statuses {
+	return func(ctx context.Context, partition int32, each func(schemas.Status) error) error {
+		return reader.Read(ctx, schemas.Statuses, partition, -1, -1, true, func(r *schemas.Record) error {
+			if r.Value == nil {
+				return nil
+			}
+			status, err := schemas.DecodeStatus(r.Value)
+			if err != nil {
+				return fmt.Errorf("record %d of the status topic, partition %d: %w", r.Offset, partition, err)
+			}
+			return each(*status)
+		})
+	}
+}
+
+// fanoutRole publishes changes to those who are looking.
+func fanoutRole(_ context.Context, h *house) error {
+	bus, err := h.redisBus()
+	if err != nil {
+		return err
+	}
+	h.follow("publisher", publishGroup, publish.New(bus, h.fanoutRoom()), stream.FromEnd())
+	return nil
+}
+
+// apiRole answers reads and serves the stream.
+func apiRole(ctx context.Context, h *house) error {
+	reader, err := h.presenceReader(ctx)
+	if err != nil {
+		return err
+	}
+	query.NewServer(reader, h.log).Routes(h.mux)
+	stream, err := h.liveStream(ctx)
+	if err != nil {
+		return err
+	}
+	h.mux.Handle("GET /presence/stream", stream)
+	return nil
+}
+
+// allRoles is every role in one process.
+func allRoles(ctx context.Context, h *house) error {
+	for _, build := range []func(context.Context, *house) error{detectorRole, lastseenRole, fanoutRole, ingestRole, apiRole} {
+		if err := build(ctx, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow adds a loop over the transitions.
+func (h *house) follow(name, group string, handler stream.Handler[schemas.Logged[*schemas.Transition]], options ...stream.FollowOption) {
+	f := stream.Follow(h.config.Kafka, group, schemas.Transitions, schemas.DecodeLoggedTransition, handler, h.producer, h.log, h.streamMetrics, options...)
+	h.service(name, loops, f.Run)
+	h.check(name, func(context.Context) error { return f.Ready() })
+}

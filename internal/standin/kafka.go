@@ -1,0 +1,180 @@
+package standin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// KafkaConfig says what kind of cluster to start. The zero value is one broker
+// on a free port of the loopback, all in memory.
+type KafkaConfig struct {
+	// DataDir keeps the cluster's data on disk; it is made if it is missing. Empty:
+	// in memory.
+	DataDir string
+	// Listen is host:port; port 0 takes a free one [127.0.0.1:0]. With several
+	// brokers the port is the first one's and the others follow, or all are free.
+	Listen string
+	// Brokers is how many there are [1].
+	Brokers int
+	// Partitions is how many a topic gets that is made without a number [10].
+	Partitions int
+	// CleanerInterval is how often compaction and retention run [15s].
+	CleanerInterval time.Duration
+	// Virtual is the network to listen on in place of TCP; for testing/synctest.
+	Virtual *kfake.VirtualNetwork
+	// Log gets the cluster's warnings; nil for none.
+	Log *slog.Logger
+}
+
+// Kafka is a Kafka cluster within this process.
+type Kafka struct {
+	cluster *kfake.Cluster
+	lock    *dirLock
+	virtual *kfake.VirtualNetwork
+}
+
+// defaultVirtualPort is used where there is no operating system to ask for a
+// free one.
+const defaultVirtualPort = 9092
+
+// StartKafka starts a cluster; it is ready when StartKafka returns. An error is
+// one line that says what to do.
+func StartKafka(cfg KafkaConfig) (*Kafka, error) {
+	if cfg.Listen == "" {
+		cfg.Listen = "127.0.0.1:0"
+	}
+	host, ports, err := cfg.ports()
+	if err != nil {
+		return nil, err
+	}
+	interval := cfg.CleanerInterval
+	if interval <= 0 {
+		interval = 15 * time.Second
+	}
+	options := []kfake.Opt{
+		kfake.Ports(ports...),
+		kfake.ListenFn(cfg.listener(host)),
+		kfake.ClusterID("stillhere-standin"),
+		// The default of an hour lets compacted topics grow for ever in a demo.
+		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": strconv.FormatInt(interval.Milliseconds(), 10)}),
+	}
+	if cfg.Partitions > 0 {
+		options = append(options, kfake.DefaultNumPartitions(cfg.Partitions))
+	}
+	if cfg.Log != nil {
+		options = append(options, kfake.WithLogger(clusterLog{cfg.Log}))
+	}
+	k := &Kafka{virtual: cfg.Virtual}
+	if cfg.DataDir != "" {
+		if k.lock, err = lockDir(cfg.DataDir); err != nil {
+			return nil, err
+		}
+		options = append(options, kfake.DataDir(cfg.DataDir))
+	}
+	if k.cluster, err = kfake.NewCluster(options...); err != nil {
+		k.lock.release()
+		return nil, explainStart(err, cfg)
+	}
+	stampAppendTime(k.cluster)
+	return k, nil
+}
+
+func (cfg *KafkaConfig) ports() (host string, ports []int, err error) {
+	host, text, err := net.SplitHostPort(cfg.Listen)
+	if err != nil {
+		return "", nil, fmt.Errorf("the Kafka stand-in cannot listen on %q: must be host:port", cfg.Listen)
+	}
+	first, err := strconv.Atoi(text)
+	if err != nil || first < 0 || first > 65535 {
+		return "", nil, fmt.Errorf("the Kafka stand-in cannot listen on %q: the port must be a number from 0 to 65535", cfg.Listen)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return "", nil, fmt.Errorf("the Kafka stand-in cannot listen on %q: name one address, it is what clients are told to connect to", cfg.Listen)
+	}
+	if first == 0 && cfg.Virtual != nil {
+		first = defaultVirtualPort
+	}
+	for i := range max(cfg.Brokers, 1) {
+		if first == 0 {
+			ports = append(ports, 0)
+		} else {
+			ports = append(ports, first+i)
+		}
+	}
+	return host, ports, nil
+}
+
+// listener puts the configured host in place of the loopback that kfake asks
+// for.
+func (cfg *KafkaConfig) listener(host string) func(network, address string) (net.Listener, error) {
+	if cfg.Virtual != nil {
+		return cfg.Virtual.Listen
+	}
+	return func(network, address string) (net.Listener, error) {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		return net.Listen(network, net.JoinHostPort(host, port))
+	}
+}
+
+func explainStart(err error, cfg KafkaConfig) error {
+	var system *net.OpError
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		address := cfg.Listen
+		if errors.As(err, &system) && system.Addr != nil {
+			address = system.Addr.String()
+		}
+		return fmt.Errorf("the Kafka stand-in cannot listen on %s: the port is in use; stop what holds it or choose another", address)
+	case errors.As(err, &system):
+		return fmt.Errorf("the Kafka stand-in cannot listen on %s: %w", cfg.Listen, system.Err)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("the Kafka stand-in cannot use the data directory %s: %w", cfg.DataDir, err)
+	default:
+		return fmt.Errorf("starting the Kafka stand-in (data directory %q): %w", cfg.DataDir, err)
+	}
+}
+
+// Addrs are the brokers' addresses, for clients.
+func (k *Kafka) Addrs() []string { return k.cluster.ListenAddrs() }
+
+// Dialer connects clients to a virtual network; nil on TCP, where no dialer is
+// needed.
+func (k *Kafka) Dialer() func(ctx context.Context, network, host string) (net.Conn, error) {
+	if k.virtual == nil {
+		return nil
+	}
+	return k.virtual.DialContext
+}
+
+// Cluster is the cluster itself, for faults and for looking inside. Nothing may
+// be answered for Produce requests without stamping them.
+func (k *Kafka) Cluster() *kfake.Cluster { return k.cluster }
+
+// Close stops the cluster and, with a data directory, saves what it holds.
+func (k *Kafka) Close() {
+	k.cluster.Close()
+	k.lock.release()
+}
+
+type clusterLog struct{ log *slog.Logger }
+
+func (l clusterLog) Logf(level kfake.LogLevel, format string, args ...any) {
+	switch level {
+	case kfake.LogLevelError:
+		l.log.Error("kafka stand-in: " + fmt.Sprintf(format, args...))
+	case kfake.LogLevelWarn:
+		l.log.Warn("kafka stand-in: " + fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,223 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// idlePoll is how long a poll may wait when nothing is pending.
+const idlePoll = time.Second
+
+// pending tells whether anything was handled that is not committed.
+func (s *session) pending() bool { return !s.offsetSince.IsZero() }
+
+// dueAt is when what is pending must be committed.
+func (s *session) dueAt() time.Time {
+	due := s.offsetSince.Add(s.t.cfg.IdleCommitInterval)
+	if !s.outputSince.IsZero() {
+		if soon := s.lastCommit.Add(s.t.cfg.CommitInterval); soon.Before(due) {
+			due = soon
+		}
+	}
+	return due
+}
+
+func (s *session) due(now bool) bool {
+	if !s.pending() {
+		s.hurry.Store(false)
+		return false
+	}
+	return now || s.hurry.Load() || !time.Now().Before(s.dueAt())
+}
+
+func (s *session) untilDue() time.Duration {
+	if !s.pending() {
+		return idlePoll
+	}
+	return max(time.Until(s.dueAt()), 0)
+}
+
+func (s *session) begin() error {
+	if s.inTxn {
+		return nil
+	}
+	if err := s.group.Begin(); err != nil {
+		return broken("begin", "beginning a transaction: %w", err)
+	}
+	s.inTxn = true
+	return nil
+}
+
+// produced is called by the client for every record of the transaction.
+func (s *session) produced(_ *kgo.Record, err error) {
+	if err != nil {
+		s.produceErr.CompareAndSwap(nil, &err)
+	}
+}
+
+// commit makes everything handled so far visible, together with the offsets, or
+// ends the session. It does not heed the shutdown: what is in hand is finished.
+//
+// A transaction that was cleanly aborted although nothing was taken from us is
+// written once more, out of what is kept in s.outputs: that happens whenever the
+// group moves on while the client prepares the commit, so in most rebalances.
+func (s *session) commit() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.t.cfg.StopTimeout)
+	defer cancel()
+	for tries := 1; ; tries++ {
+		committed, err := s.tryCommit(ctx)
+		if err != nil {
+			s.t.metrics.transaction("failed")
+			return err
+		}
+		if committed {
+			break
+		}
+		s.t.metrics.transaction("aborted")
+		if tries == commitTries || s.rebalanced.Load() || s.failure() != nil || !pause(ctx, backoff(tries)) {
+			return broken("aborted", "the transaction was aborted: the group changed while it was open, or a broker asked for it")
+		}
+		if err := s.writeAgain(); err != nil {
+			return err
+		}
+	}
+	s.t.metrics.transaction("committed")
+	for _, p := range s.each() {
+		p.dirty = false
+	}
+	clear(s.outputs)
+	s.outputs = s.outputs[:0]
+	s.offsetSince, s.outputSince = time.Time{}, time.Time{}
+	s.lastCommit = time.Now()
+	s.commits++
+	s.hurry.Store(false)
+	return nil
+}
+
+const commitTries = 3
+
+// tryCommit ends the transaction. It is false when it was aborted, and nothing
+// else went wrong.
+func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
+	if err := s.begin(); err != nil {
+		return false, err
+	}
+	if err := s.forwards.wait(ctx); err != nil {
+		return false, broken("forward", "forwarding to the right partition: %w", err)
+	}
+	if err := s.Flush(ctx); err != nil {
+		return false, broken("produce", "writing the transaction's records: %w", err)
+	}
+	if err := s.produceErr.Load(); err != nil {
+		return false, broken("produce", "writing the transaction's records: %w", *err)
+	}
+	// If the group lets go of us while we are in End, it waits for a heartbeat that
+	// nobody sends any more, and the callback that would tell it waits for us.
+	release := time.AfterFunc(s.t.cfg.RebalanceTimeout/4, s.AllowRebalance)
+	committed, err = s.group.End(kgo.PreTxnCommitFnContext(ctx, s.offsets), kgo.TryCommit)
+	if !release.Stop() && !committed && err == nil {
+		err = errors.New("it took too long, a rebalance had to be let through")
+	}
+	if err != nil {
+		return false, broken("commit", "committing: %w", err)
+	}
+	s.inTxn = false
+	return committed, nil
+}
+
+// writeAgain begins another transaction with the same records. The tasks are
+// ahead of what is committed; the client, which went back, must not be.
+func (s *session) writeAgain() error {
+	ahead := map[int32]kgo.EpochOffset{}
+	for _, p := range s.each() {
+		if p.dirty {
+			ahead[p.id] = kgo.EpochOffset{Epoch: -1, Offset: p.next.Load()}
+		}
+	}
+	s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.name: ahead})
+	if err := s.begin(); err != nil {
+		return err
+	}
+	for i := range s.outputs {
+		s.outputs[i] = &kgo.Record{Topic: s.outputs[i].Topic, Partition: s.outputs[i].Partition,
+			Key: s.outputs[i].Key, Value: s.outputs[i].Value, Headers: s.outputs[i].Headers}
+		s.Produce(s.ctx, s.outputs[i], s.produced)
+	}
+	return nil
+}
+
+// offsets puts what was handled in place of what was polled, with the tasks'
+// checkpoints.
+func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
+	topic := kmsg.NewTxnOffsetCommitRequestTopic()
+	topic.Topic = s.name
+	for _, t := range request.Topics {
+		if t.Topic == s.name {
+			topic.TopicID = t.TopicID
+		}
+	}
+	for _, p := range s.each() {
+		if !p.dirty {
+			continue
+		}
+		part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+		part.Partition = p.id
+		part.Offset = p.next.Load()
+		part.LeaderEpoch = -1
+		part.Metadata = &p.checkpoint
+		topic.Partitions = append(topic.Partitions, part)
+	}
+	if len(topic.Partitions) == 0 {
+		return errors.New("nothing to commit")
+	}
+	request.Topics = []kmsg.TxnOffsetCommitRequestTopic{topic}
+	return nil
+}
+
+// forwards are records on their way outside of the transaction.
+type forwards struct {
+	open   atomic.Int64
+	failed atomic.Pointer[error]
+	signal chan struct{} // filled when open has become 0
+}
+
+func newForwards() *forwards { return &forwards{signal: make(chan struct{}, 1)} }
+
+func (f *forwards) send(ctx context.Context, producer *Producer, outs []schemas.Outgoing) {
+	f.open.Add(int64(len(outs)))
+	for i := range outs {
+		producer.Append(ctx, outs[i], func(err error) {
+			if err != nil {
+				f.failed.CompareAndSwap(nil, &err)
+			}
+			if f.open.Add(-1) == 0 {
+				select {
+				case f.signal <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+}
+
+// wait is for all that were sent to be acknowledged.
+func (f *forwards) wait(ctx context.Context) error {
+	for f.open.Load() > 0 {
+		select {
+		case <-f.signal:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := f.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package stream
+
+import (
+	"errors"
+	"hash/fnv"
+	"strconv"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Headers of a dead letter, all text. The record's own headers follow them.
+const (
+	HeaderOriginTopic     = "stillhere-origin-topic"
+	HeaderOriginPartition = "stillhere-origin-partition"
+	HeaderOriginOffset    = "stillhere-origin-offset"
+	HeaderOriginTimestamp = "stillhere-origin-timestamp" // Unix milliseconds
+	HeaderGroup           = "stillhere-group"            // whose loop set it aside
+	HeaderErrorCode       = "stillhere-error-code"
+	HeaderError           = "stillhere-error"
+)
+
+// origin is where a dead letter comes from, besides its partition and offset.
+type origin struct{ topic, group string }
+
+// deadLetter is the record that keeps r, which can never be understood, for
+// people to look at: same key, same value.
+func deadLetter(from origin, r *schemas.Record, reason error, partitions int32) schemas.Outgoing {
+	text := func(s string) []byte { return []byte(s) }
+	headers := append([]schemas.Header{
+		{Key: HeaderOriginTopic, Value: text(from.topic)},
+		{Key: HeaderOriginPartition, Value: text(strconv.Itoa(int(r.Partition)))},
+		{Key: HeaderOriginOffset, Value: text(strconv.FormatInt(r.Offset, 10))},
+		{Key: HeaderOriginTimestamp, Value: text(strconv.FormatInt(int64(r.Time), 10))},
+		{Key: HeaderGroup, Value: text(from.group)},
+		{Key: HeaderErrorCode, Value: text(errorCode(reason))},
+		{Key: HeaderError, Value: text(reason.Error())},
+	}, r.Headers...)
+	return schemas.Outgoing{Topic: schemas.DeadLetter, Partition: deadLetterPartition(r, partitions), Key: r.Key, Value: r.Value, Headers: headers}
+}
+
+// deadLetterPartition keeps letters of one key together; those without a key
+// stay with their partition.
+func deadLetterPartition(r *schemas.Record, partitions int32) int32 {
+	if r.Key == nil {
+		return r.Partition % partitions
+	}
+	hash := fnv.New32a()
+	hash.Write(r.Key)
+	return int32(hash.Sum32() % uint32(partitions))
+}
+
+func errorCode(err error) string {
+	var field *schemas.FieldError
+	if errors.As(err, &field) && field.Code != "" {
+		return field.Code
+	}
+	return "other"
+}

@@ -1,0 +1,208 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// feed is one partition of a following.
+type feed[T any] struct {
+	s      *following[T]
+	id     int32
+	ctx    context.Context // of the calls to the handler
+	cancel context.CancelFunc
+	stop   chan struct{} // closed: finish what is in hand
+	done   chan struct{}
+	begin  chan position // one
+	signal chan struct{} // something was put below
+
+	mu     sync.Mutex
+	queue  []*kgo.Record // waiting; bounded by pausing the partition
+	paused bool
+	marks  []mark // to be reached, ascending
+
+	items  []T // the goroutine's, reused
+	marked schemas.Millis
+
+	next, end atomic.Int64
+	logTime   atomic.Int64
+	started   atomic.Bool
+}
+
+func newFeed[T any](s *following[T], id int32) *feed[T] {
+	f := &feed[T]{s: s, id: id, stop: make(chan struct{}), done: make(chan struct{}), begin: make(chan position, 1), signal: make(chan struct{}, 1)}
+	f.ctx, f.cancel = context.WithCancel(s.ctx)
+	return f
+}
+
+// give queues records. When there are enough, the partition is not fetched any
+// more until they are taken.
+func (f *feed[T]) give(records []*kgo.Record, end int64) {
+	f.end.Store(end)
+	f.mu.Lock()
+	f.queue = append(f.queue, records...)
+	if !f.paused && len(f.queue) >= f.s.f.cfg.MaxPollRecords {
+		// Under the lock, or take might resume first.
+		f.paused = true
+		f.s.PauseFetchPartitions(map[string][]int32{f.s.name: {f.id}})
+	}
+	f.mu.Unlock()
+	f.notify()
+}
+
+func (f *feed[T]) notify() {
+	select {
+	case f.signal <- struct{}{}:
+	default:
+	}
+}
+
+// take gives the queued records, and lets the partition be fetched again.
+func (f *feed[T]) take() []*kgo.Record {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	records := f.queue
+	f.queue = nil
+	if f.paused {
+		f.paused = false
+		f.s.ResumeFetchPartitions(map[string][]int32{f.s.name: {f.id}})
+	}
+	return records
+}
+
+func (f *feed[T]) run() {
+	defer close(f.done)
+	defer f.cancel()
+	select {
+	case at := <-f.begin:
+		f.next.Store(at.first)
+		f.end.Store(at.end)
+		f.started.Store(true)
+	case <-f.stop:
+		return
+	case <-f.ctx.Done():
+		return
+	}
+	for {
+		select {
+		case <-f.signal:
+		case <-f.stop:
+			return
+		case <-f.ctx.Done():
+			return
+		}
+		if records := f.take(); len(records) > 0 && !f.apply(records) {
+			return
+		}
+		f.reachMarks()
+	}
+}
+
+// apply decodes the records and has them applied, trying until it works. It is
+// false when that was given up because the feed ends.
+func (f *feed[T]) apply(records []*kgo.Record) bool {
+	var kept []*kgo.Record
+	last := records[len(records)-1]
+	for _, r := range records {
+		if !r.Attrs.IsControl() && r.Offset >= f.next.Load() {
+			kept = append(kept, r)
+		}
+	}
+	for tries := 1; ; tries++ {
+		rest, err := f.attempt(kept, last.Offset+1)
+		if err == nil {
+			break
+		}
+		kept = rest
+		f.s.f.metrics.retry()
+		f.s.f.log.Warn("applying a batch; trying again", "partition", f.id, "offset", f.next.Load(), "records", len(kept), "tries", tries, "error", err)
+		if !f.pause(backoff(tries)) {
+			return false
+		}
+	}
+	f.next.Store(last.Offset + 1)
+	f.logTime.Store(last.Timestamp.UnixMilli())
+	f.s.f.metrics.handled(len(kept))
+	f.s.f.metrics.lag(f.id, f.end.Load()-f.next.Load(), time.Since(last.Timestamp).Seconds())
+	f.s.applied.Store(true)
+	if !f.s.f.options.alone {
+		f.s.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{f.s.name: {f.id: {Epoch: last.LeaderEpoch, Offset: last.Offset + 1}}})
+	}
+	return true
+}
+
+// pause is between two tries: a feed that ends gives up there, not in the
+// middle of one.
+func (f *feed[T]) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-f.stop:
+		return false
+	case <-f.ctx.Done():
+		return false
+	}
+}
+
+// attempt tries once. When it fails it tells which records are still to be
+// applied: not those that it has set aside.
+func (f *feed[T]) attempt(records []*kgo.Record, next int64) (rest []*kgo.Record, err error) {
+	clear(f.items)
+	f.items = f.items[:0]
+	var record schemas.Record
+	for i, r := range records {
+		fill(&record, r, nil)
+		var item T
+		err := guarded(func() (err error) { item, err = f.s.f.decode(&record); return err })
+		switch {
+		case err == nil:
+			f.items = append(f.items, item)
+			rest = append(rest, r)
+		case schemas.IsInvalid(err):
+			if aside := f.setAside(&record, err); aside != nil {
+				return append(rest, records[i:]...), aside
+			}
+		default:
+			return records, fmt.Errorf("decoding offset %d: %w", r.Offset, err)
+		}
+	}
+	if len(f.items) == 0 {
+		return rest, nil
+	}
+	return rest, guarded(func() error {
+		return f.s.f.handler.Apply(f.ctx, schemas.Batch[T]{Partition: f.id, Items: f.items, Next: next})
+	})
+}
+
+// setAside puts a record into the dead letter topic and waits for it to be
+// there.
+func (f *feed[T]) setAside(record *schemas.Record, reason error) error {
+	if f.s.f.producer == nil {
+		return errors.Join(errors.New("there is no producer for dead letters"), reason)
+	}
+	letter := deadLetter(origin{f.s.name, f.s.f.group}, record, reason, f.s.f.deadLetters)
+	if err := f.s.f.producer.AppendSync(f.ctx, letter); err != nil {
+		return err
+	}
+	f.s.f.metrics.deadLetter(errorCode(reason))
+	f.s.f.log.Warn("record set aside", "partition", f.id, "offset", record.Offset, "error", reason)
+	return nil
+}
+
+func (f *feed[T]) status() PartitionStatus {
+	phase := Restoring
+	if f.started.Load() {
+		phase = Running
+	}
+	return PartitionStatus{Partition: f.id, Phase: phase, Offset: f.next.Load(), End: f.end.Load(), LogTime: schemas.Millis(f.logTime.Load())}
+}

@@ -1,0 +1,156 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Handler takes the records of the partitions that a Follower reads. Calls for
+// one partition come one at a time and in order, calls for different partitions
+// at the same time.
+type Handler[T any] interface {
+	// Apply makes the batch take effect; when it returns nil, the batch's offsets
+	// may be committed. A batch is never empty. An error means that the world is
+	// unwell: the same batch is tried again, after a pause, until it works or ctx
+	// ends. ctx outlasts the shutdown for as long as it takes to finish, up to
+	// Config.StopTimeout. After a crash a batch may come again, in other cuts.
+	Apply(ctx context.Context, batch schemas.Batch[T]) error
+}
+
+// Starter is a Handler that keeps the offsets itself.
+type Starter interface {
+	// Start is called when a partition is taken up, before anything else about it,
+	// and tells the next offset to read; -1 stands for the group's commit, or the
+	// start of the log. An error is tried again, and holds up the other partitions
+	// that were given with this one.
+	Start(ctx context.Context, partition int32) (next int64, err error)
+}
+
+// Watermarker is a Handler that wants to know how far it is even when nothing
+// happens.
+type Watermarker interface {
+	// Watermark says that everything that the group before committed up to this
+	// log time has been applied. It comes from the partition's goroutine, in
+	// order with Apply. An error is logged; there will be another one.
+	Watermark(ctx context.Context, partition int32, logTime schemas.Millis) error
+}
+
+// Follower reads a topic at least once. See doc.go.
+type Follower[T any] struct {
+	cfg      Config
+	group    string
+	topic    schemas.Topic
+	decode   func(*schemas.Record) (T, error)
+	handler  Handler[T]
+	producer *Producer
+	log      *slog.Logger
+	metrics  groupMetrics
+	options  followOptions
+
+	reader      *Reader // made by Run
+	deadLetters int32   // partitions of the dead letter topic, known to Run
+	current     atomic.Pointer[following[T]]
+}
+
+type followOptions struct {
+	watermarkGroup string
+	watermarkInput schemas.Topic
+	fromEnd        bool
+	alone          bool
+}
+
+// FollowOption changes how a topic is followed.
+type FollowOption func(*followOptions)
+
+// WatermarksOf gives the handler, if it is a Watermarker, the progress of the
+// group that writes the topic, reading input, whose commits carry
+// schemas.Checkpoint. Both topics must have the same partitions.
+func WatermarksOf(group string, input schemas.Topic) FollowOption {
+	return func(o *followOptions) { o.watermarkGroup, o.watermarkInput = group, input }
+}
+
+// FromEnd starts a partition that was never committed at its end rather than at
+// its start.
+func FromEnd() FollowOption { return func(o *followOptions) { o.fromEnd = true } }
+
+// Alone reads all partitions in this process, from the start (or the end) every
+// time, and commits nothing: for what every process must know. The group's name
+// is then only one for logs and metrics.
+func Alone() FollowOption { return func(o *followOptions) { o.alone = true } }
+
+// Follow prepares a Follower. The records of topic are read committed and
+// decoded with decode; those that schemas.IsInvalid says can never be read are
+// set aside in the dead letter topic through producer, and the rest of the batch
+// goes on. Any other error of decode counts as one of Apply. What decode returns
+// may point into the record's bytes. metrics may be nil.
+func Follow[T any](cfg Config, group string, topic schemas.Topic, decode func(*schemas.Record) (T, error), handler Handler[T],
+	producer *Producer, log *slog.Logger, metrics *Metrics, options ...FollowOption) *Follower[T] {
+	f := &Follower[T]{
+		cfg: cfg.withDefaults(), group: group, topic: topic, decode: decode, handler: handler, producer: producer,
+		log: log.With("group", group), metrics: metrics.of(group),
+	}
+	for _, option := range options {
+		option(&f.options)
+	}
+	return f
+}
+
+// Run follows until ctx ends; it returns when everything has stopped: the
+// batches in hand have been applied and committed by then, as far as
+// Config.StopTimeout allowed. The error is nil unless the follower was set up
+// wrongly. It may be called once.
+func (f *Follower[T]) Run(ctx context.Context) error {
+	validate := f.cfg.needInstance
+	if f.options.alone {
+		validate = f.cfg.Validate
+	}
+	if err := validate(); err != nil {
+		return fmt.Errorf("following %s as %s: %w", f.topic, f.group, err)
+	}
+	reader, err := NewReader(f.cfg, f.log)
+	if err != nil {
+		return fmt.Errorf("following %s as %s: %w", f.topic, f.group, err)
+	}
+	defer reader.Close()
+	f.reader = reader
+	for failures := 0; ; {
+		begun := newFollowing(f)
+		err := begun.run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if begun.applied.Load() {
+			failures = 0
+		}
+		failures++
+		wait := backoff(failures)
+		f.metrics.restart(reasonOf(err))
+		f.log.Error("following starts anew", "error", err, "again in", wait)
+		if !pause(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// Status is a snapshot of the partitions this process has.
+func (f *Follower[T]) Status() []PartitionStatus {
+	if s := f.current.Load(); s != nil {
+		return s.status()
+	}
+	return nil
+}
+
+// Ready is nil when the process is in the group and has applied what there was
+// in all its partitions; else it says what is missing.
+func (f *Follower[T]) Ready() error {
+	s := f.current.Load()
+	if s == nil || !s.joined() {
+		return errors.New("not in the consumer group yet")
+	}
+	return ready(s.status())
+}

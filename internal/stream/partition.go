@@ -1,0 +1,201 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// partition is an assigned partition. Its goroutine (run) owns the task and what
+// is marked so.
+type partition struct {
+	s      *session
+	id     int32
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	begin   chan beginning     // one, from onPositions
+	work    chan []*kgo.Record // from the loop, only when it has the last result
+	results chan handled       // to the loop
+
+	task    Task             // goroutine's
+	record  schemas.Record   // goroutine's, reused
+	headers []schemas.Header // goroutine's, reused
+	outbox  schemas.Outbox   // goroutine's while it handles, the loop's otherwise
+
+	checkpoint string // loop's: of what was handled last
+	dirty      bool   // loop's: handled, not committed
+	handledAny bool   // loop's
+
+	phase     atomicPhase
+	next, end atomic.Int64
+	logTime   atomic.Int64
+	progress  atomic.Int64 // Unix nanoseconds of the last sign of life
+	ticking   atomic.Bool  // a tick is on its way
+}
+
+// beginning is where a partition starts.
+type beginning struct {
+	commit schemas.Commit
+	first  int64
+}
+
+// handled is what came of a batch. out belongs to the loop until it hands over
+// the next batch.
+type handled struct {
+	out        *schemas.Outbox
+	checkpoint string
+	records    int
+	err        error
+}
+
+func newPartition(s *session, id int32) *partition {
+	p := &partition{s: s, id: id, begin: make(chan beginning, 1), work: make(chan []*kgo.Record, 1), results: make(chan handled, 1)}
+	p.ctx, p.cancel = context.WithCancel(s.ctx)
+	p.phase.Store(Restoring)
+	p.touch()
+	return p
+}
+
+func (p *partition) String() string { return fmt.Sprintf("%s/%d", p.s.name, p.id) }
+
+// touch is a sign of life for the watchdog.
+func (p *partition) touch() { p.progress.Store(time.Now().UnixNano()) }
+
+func (p *partition) run() {
+	defer p.cancel()
+	select {
+	case b := <-p.begin:
+		if !p.restore(b) {
+			return
+		}
+	case <-p.ctx.Done():
+		return
+	}
+	for {
+		select {
+		case records := <-p.work:
+			p.results <- p.handle(records)
+		case <-p.ctx.Done():
+			return
+		}
+	}
+}
+
+// restore builds a new task's state and lets the loop resume fetching. It is
+// false when the partition cannot be used.
+func (p *partition) restore(b beginning) bool {
+	begun := time.Now()
+	p.touch()
+	var worldErr error
+	read := func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
+		var own error
+		err := p.s.t.reader.Read(ctx, topic, p.id, from, to, topic != schemas.Heartbeats, func(r *schemas.Record) error {
+			p.touch()
+			if own = ctx.Err(); own == nil {
+				own = each(r)
+			}
+			return own
+		})
+		if err != nil && own == nil {
+			worldErr = err
+		}
+		return err
+	}
+	err := guarded(func() error {
+		p.task = p.s.t.newTask(p.id)
+		return p.task.Restore(p.ctx, b.commit, read)
+	})
+	switch {
+	case p.ctx.Err() != nil:
+		return false
+	case err != nil && worldErr != nil:
+		p.s.fail(broken("restore", "restoring %s: %w", p, err))
+		return false
+	case err != nil:
+		p.s.t.taskFailed(p.id, -1)
+		p.s.fail(broken("task", "restoring %s at offset %d: %w", p, b.commit.Offset, err))
+		return false
+	}
+	p.next.Store(b.first)
+	p.end.Store(b.commit.LogEnd)
+	p.touch()
+	p.phase.Store(Running)
+	took := time.Since(begun)
+	p.s.t.metrics.restored(took.Seconds())
+	p.s.t.log.Info("partition restored", "partition", p.id, "offset", b.first, "took", took)
+	p.s.mu.Lock()
+	p.s.restored = append(p.s.restored, p)
+	p.s.mu.Unlock()
+	p.s.wake()
+	return true
+}
+
+// handle gives the records to the task, one by one.
+func (p *partition) handle(records []*kgo.Record) handled {
+	clear(p.outbox.Records)
+	p.outbox.Records = p.outbox.Records[:0]
+	p.outbox.Forwards = p.outbox.Forwards[:0]
+	next := p.next.Load()
+	result := handled{out: &p.outbox}
+	result.err = guarded(func() error {
+		for _, from := range records {
+			if from.Offset < next {
+				continue // handled in an earlier life of this log or session
+			}
+			if from.Offset > next && p.s.t.input == schemas.Heartbeats {
+				p.s.t.metrics.gap()
+				p.s.t.log.Error("records are missing", "partition", p.id, "from", next, "to", from.Offset)
+			}
+			next = from.Offset
+			p.headers = fill(&p.record, from, p.headers)
+			if err := p.task.Handle(&p.record, &p.outbox); err != nil {
+				return err
+			}
+			p.setAside(from)
+			next = from.Offset + 1
+			result.records++
+		}
+		result.checkpoint = p.task.Checkpoint()
+		return nil
+	})
+	if result.err != nil {
+		p.s.t.taskFailed(p.id, next)
+		result.err = broken("task", "handling %s offset %d: %w", p, next, result.err)
+		return result
+	}
+	p.next.Store(next)
+	if result.records > 0 {
+		p.logTime.Store(int64(p.record.Time))
+	}
+	return result
+}
+
+// setAside makes dead letters of what the task rejected, before the record that
+// it points to is used for the next one.
+func (p *partition) setAside(from *kgo.Record) {
+	for _, r := range p.outbox.Rejected {
+		record := r.Record
+		if record == nil || record == &p.record {
+			copied := p.record
+			copied.Headers = slices.Clone(p.record.Headers)
+			record = &copied
+		}
+		origin := origin{topic: p.s.name, group: p.s.t.group}
+		p.outbox.Records = append(p.outbox.Records, deadLetter(origin, record, r.Reason, p.s.deadLetters))
+		p.s.t.metrics.deadLetter(errorCode(r.Reason))
+		p.s.t.log.Warn("record set aside", "partition", p.id, "offset", from.Offset, "error", r.Reason)
+	}
+	p.outbox.Rejected = p.outbox.Rejected[:0]
+}
+
+func (p *partition) status() PartitionStatus {
+	return PartitionStatus{Partition: p.id, Phase: p.phase.Load(), Offset: p.next.Load(), End: p.end.Load(),
+		LogTime: schemas.Millis(p.logTime.Load())}
+}

@@ -1,0 +1,117 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// ErrBusy says that a Producer holds as many unacknowledged records as it may.
+var ErrBusy = errors.New("too many records are waiting for Kafka")
+
+// Producer appends records outside of transactions: frames, ticks, forwards.
+// Retries are made idempotent by the protocol, with one exception: a record that
+// was given up after Config.DeliveryTimeout may have been appended all the same.
+// Any goroutine may use it.
+type Producer struct {
+	client *kgo.Client
+	prefix string
+}
+
+// NewProducer opens a producer. It does not wait for Kafka to answer. metrics
+// may be nil.
+func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("opening a producer: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	client, err := newClient(cfg, log,
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0),
+		kgo.MaxBufferedRecords(cfg.MaxBuffered),
+		kgo.MaxBufferedBytes(cfg.MaxBufferedBytes),
+		kgo.RecordDeliveryTimeout(cfg.DeliveryTimeout),
+		// Without this a record in flight to a broker that vanished would wait for
+		// ever, and so would the caller whose beat it is. Beats bear doubling.
+		kgo.AllowIdempotentProduceCancellation(),
+	)
+	if err != nil {
+		return nil, err
+	}
+	metrics.watchProducer(client)
+	return &Producer{client: client, prefix: cfg.Prefix}, nil
+}
+
+// Append appends out to out.Partition. It does not block: done is called exactly
+// once, from another goroutine or before Append returns, with nil when all
+// replicas have the record, ErrBusy when too much is waiting, or why it was not
+// delivered in time. done must not block. out's bytes must stay unchanged until
+// then. Records of one partition are appended in the order of the calls. When
+// ctx has ended before the call, nothing is appended; ending it later changes
+// nothing, because taking back one record would take back all that wait for the
+// same partition.
+func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(error)) {
+	if err := ctx.Err(); err != nil {
+		done(fmt.Errorf("appending to %s partition %d: %w", out.Topic.Name(p.prefix), out.Partition, err))
+		return
+	}
+	p.client.TryProduce(context.Background(), outgoing(p.prefix, &out), func(r *kgo.Record, err error) {
+		done(p.explain(r, err))
+	})
+}
+
+// AppendSync appends all of outs and waits until each is acknowledged or given
+// up, or ctx ends; they may be appended after that. The error joins what went
+// wrong.
+func (p *Producer) AppendSync(ctx context.Context, outs ...schemas.Outgoing) error {
+	results := make(chan error, len(outs))
+	for i := range outs {
+		p.Append(ctx, outs[i], func(err error) { results <- err })
+	}
+	var faults []error
+	for range outs {
+		select {
+		case err := <-results:
+			if err != nil {
+				faults = append(faults, err)
+			}
+		case <-ctx.Done():
+			return errors.Join(append(faults, fmt.Errorf("waiting for Kafka's acknowledgement: %w", ctx.Err()))...)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (p *Producer) explain(r *kgo.Record, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, kgo.ErrMaxBuffered):
+		err = ErrBusy
+	}
+	return fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition, err)
+}
+
+// Partitions is how many partitions the topic has now.
+func (p *Producer) Partitions(ctx context.Context, topic schemas.Topic) (int32, error) {
+	return partitionCount(ctx, p.client, topic.Name(p.prefix))
+}
+
+// Ping tells whether some broker answers.
+func (p *Producer) Ping(ctx context.Context) error { return p.client.Ping(ctx) }
+
+// Close waits for what is still on its way, as long as ctx allows, and gives up
+// the rest. Nothing may be appended any more.
+func (p *Producer) Close(ctx context.Context) error {
+	err := p.client.Flush(ctx)
+	p.client.Close()
+	if err != nil {
+		return fmt.Errorf("delivering what was left at the end: %w", err)
+	}
+	return nil
+}

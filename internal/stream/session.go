@@ -1,0 +1,432 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// session is one membership in the group with one transactional producer. It
+// lives until something goes wrong, and takes the state of its partitions with
+// it.
+//
+// Three sorts of goroutine meet here. The loop (run) owns the transaction and
+// everything without a remark. The client's callbacks run only while the loop
+// is inside poll with nothing pending (BlockRebalanceOnPoll). The partitions
+// have one goroutine each.
+type session struct {
+	t     *Transform
+	name  string // of the input topic
+	group *kgo.GroupTransactSession
+	*kgo.Client
+
+	ctx    context.Context // ends with the session, not with the shutdown
+	cancel context.CancelFunc
+	work   sync.WaitGroup // everything started here
+
+	mu       sync.Mutex
+	parts    map[int32]*partition
+	restored []*partition // whose fetching the loop must resume
+	failed   error        // the first one
+
+	wakeup     atomic.Pointer[context.CancelFunc] // of the poll under way
+	hurry      atomic.Bool                        // a rebalance waits for us to commit
+	rebalanced atomic.Bool                        // the client will refuse the next commit for a revocation that is over
+	commitsFor map[int32]schemas.Commit           // between the two callbacks of an offset fetch
+
+	deadLetters int32 // partitions of the dead letter topic
+	batches     []batch
+	inTxn       bool
+	outputs     []*kgo.Record // of the transaction, until it is committed
+	produceErr  atomic.Pointer[error]
+	forwards    *forwards
+	outputSince time.Time // when what is pending came up; zero for nothing
+	offsetSince time.Time
+	lastCommit  time.Time
+	commits     int
+}
+
+// batch is what one poll brought for one partition.
+type batch struct {
+	part    *partition
+	records []*kgo.Record
+}
+
+func newSession(t *Transform) *session {
+	s := &session{t: t, name: t.input.Name(t.cfg.Prefix), parts: map[int32]*partition{}, commitsFor: map[int32]schemas.Commit{}, forwards: newForwards()}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// run is the whole life of the session. When stop ends, it commits what is in
+// hand and returns nil; otherwise it returns why it cannot go on.
+func (s *session) run(stop context.Context) error {
+	defer s.cancel()
+	if err := s.open(stop); err != nil {
+		s.close()
+		return err
+	}
+	s.t.current.Store(s)
+	defer s.t.current.Store(nil)
+	s.work.Go(s.tick)
+	s.work.Go(s.watch)
+	unhook := context.AfterFunc(stop, s.wake)
+	err := s.loop(stop)
+	unhook()
+	s.close()
+	return err
+}
+
+// loop is what this package is about.
+func (s *session) loop(stop context.Context) error {
+	for {
+		fetches := s.poll(stop)
+		if err := s.failure(); err != nil {
+			return err
+		}
+		if err := s.settleRebalance(); err != nil {
+			return err
+		}
+		s.resumeRestored()
+		if err := s.sort(fetches); err != nil {
+			return err
+		}
+		if err := s.process(); err != nil {
+			return err
+		}
+		stopping := stop.Err() != nil
+		if s.due(stopping) {
+			if err := s.commit(); err != nil {
+				return err
+			}
+		}
+		if stopping {
+			return nil
+		}
+		if !s.pending() {
+			s.AllowRebalance()
+		}
+	}
+}
+
+// poll waits for records, but not past the time of the next commit. When it
+// returns, no rebalance happens until AllowRebalance.
+func (s *session) poll(stop context.Context) kgo.Fetches {
+	ctx, cancel := context.WithTimeout(context.Background(), s.untilDue())
+	defer cancel()
+	s.wakeup.Store(&cancel)
+	if s.hurry.Load() || stop.Err() != nil || s.failure() != nil {
+		cancel()
+	}
+	return s.PollRecords(ctx, s.t.cfg.MaxPollRecords)
+}
+
+// wake ends the poll under way. What it is about must have been set before.
+func (s *session) wake() {
+	if cancel := s.wakeup.Load(); cancel != nil {
+		(*cancel)()
+	}
+}
+
+// fail ends the session from another goroutine.
+func (s *session) fail(err error) {
+	s.mu.Lock()
+	if s.failed == nil {
+		s.failed = err
+	}
+	s.mu.Unlock()
+	s.wake()
+}
+
+func (s *session) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// sort puts what was polled into s.batches and deals with what went wrong in
+// fetching.
+func (s *session) sort(fetches kgo.Fetches) error {
+	s.batches = s.batches[:0]
+	var fatal error
+	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+		if f.Err != nil {
+			if err := s.judge(f.Topic, f.Partition, f.Err); err != nil && fatal == nil {
+				fatal = err
+			}
+		}
+		if f.Topic != s.name || len(f.Records) == 0 {
+			return
+		}
+		p := s.part(f.Partition)
+		if p == nil {
+			// The client guarantees otherwise; what we do not own we must not commit.
+			if fatal == nil {
+				fatal = broken("fetch", "records of %s partition %d came, which is not assigned", f.Topic, f.Partition)
+			}
+			return
+		}
+		p.end.Store(f.HighWatermark)
+		for i := range s.batches {
+			if s.batches[i].part == p {
+				s.batches[i].records = append(s.batches[i].records[:len(s.batches[i].records):len(s.batches[i].records)], f.Records...)
+				return
+			}
+		}
+		s.batches = append(s.batches, batch{p, f.Records})
+	})
+	return fatal
+}
+
+// judge tells what an error in a fetch means; nil: go on.
+func (s *session) judge(topic string, partition int32, err error) error {
+	var tooLarge *kgo.ErrDecompressTooLarge
+	var loss *kgo.ErrDataLoss
+	var group *kgo.ErrGroupSession
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return nil
+	case errors.As(err, &tooLarge):
+		s.t.metrics.skippedBatch()
+		s.t.log.Error("a batch is too large to be read and is skipped", "topic", topic, "partition", partition,
+			"offset", tooLarge.Offset, "next", tooLarge.NextOffset)
+		s.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {partition: {Epoch: tooLarge.Epoch, Offset: tooLarge.NextOffset}}})
+		return nil
+	case errors.As(err, &loss):
+		if p := s.part(partition); p != nil && loss.ResetTo < p.next.Load() {
+			return broken("log_cut", "the log was cut back under us: %w", err)
+		}
+		s.t.log.Error("records were lost, of those not read yet", "topic", topic, "partition", partition, "error", err)
+		return nil
+	case errors.As(err, &group):
+		return broken("lost", "the group let us go: %w", err)
+	case errors.Is(err, kgo.ErrClientClosed):
+		return broken("closed", "the client was closed: %w", err)
+	case passing(err):
+		// The client tries again by itself; the watchdog sees to it if it is for ever.
+		s.t.log.Warn("fetching", "topic", topic, "partition", partition, "error", err)
+		return nil
+	}
+	return broken("fetch", "fetching %s partition %d: %w", topic, partition, err)
+}
+
+// process lets the partitions handle their records, all at the same time, and
+// sends on what they put out.
+func (s *session) process() error {
+	for i := range s.batches {
+		s.batches[i].part.work <- s.batches[i].records
+	}
+	var fatal error
+	for i := range s.batches {
+		var result handled
+		select {
+		case result = <-s.batches[i].part.results:
+		case <-s.ctx.Done():
+			return errors.Join(fatal, s.failure())
+		}
+		if result.err != nil && fatal == nil {
+			fatal = result.err
+		}
+		if fatal == nil {
+			fatal = s.send(s.batches[i].part, &result)
+		}
+	}
+	return fatal
+}
+
+// send writes what one partition put out into the transaction.
+func (s *session) send(p *partition, result *handled) error {
+	now := time.Now()
+	p.progress.Store(now.UnixNano())
+	p.checkpoint, p.dirty, p.handledAny = result.checkpoint, true, true
+	s.t.metrics.handled(result.records)
+	if s.offsetSince.IsZero() {
+		s.offsetSince = now
+	}
+	if len(result.out.Forwards) > 0 {
+		s.noteOutput(now)
+		s.t.metrics.forwarded(len(result.out.Forwards))
+		s.forwards.send(s.ctx, s.t.producer, result.out.Forwards)
+	}
+	if len(result.out.Records) == 0 {
+		return nil
+	}
+	s.noteOutput(now)
+	if err := s.begin(); err != nil {
+		return err
+	}
+	for i := range result.out.Records {
+		record := outgoing(s.t.cfg.Prefix, &result.out.Records[i])
+		s.outputs = append(s.outputs, record)
+		s.Produce(s.ctx, record, s.produced)
+	}
+	return nil
+}
+
+func (s *session) noteOutput(now time.Time) {
+	if s.outputSince.IsZero() {
+		s.outputSince = now
+	}
+}
+
+// part is the partition if it is assigned, else nil.
+func (s *session) part(id int32) *partition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parts[id]
+}
+
+// each gives a snapshot of the assigned partitions.
+func (s *session) each() []*partition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]*partition, 0, len(s.parts))
+	for _, p := range s.parts {
+		all = append(all, p)
+	}
+	return all
+}
+
+func (s *session) joined() bool {
+	_, generation := s.GroupMetadata()
+	return generation >= 0
+}
+
+func (s *session) resumeRestored() {
+	s.mu.Lock()
+	restored := s.restored
+	s.restored = nil
+	s.mu.Unlock()
+	for _, p := range restored {
+		if s.part(p.id) == p {
+			s.ResumeFetchPartitions(map[string][]int32{s.name: {p.id}})
+		}
+	}
+}
+
+// open makes the client and fences whoever had the name before, which also ends
+// what that one left open, before it asks for partitions: their offsets are
+// stable then.
+func (s *session) open(stop context.Context) error {
+	cfg := s.t.cfg
+	options, err := clientOptions(cfg, s.t.log)
+	if err != nil {
+		return broken("start", "%w", err)
+	}
+	options = append(options, s.groupOptions()...)
+	options = append(options, fetchOptions(cfg)...)
+	if s.group, err = kgo.NewGroupTransactSession(options...); err != nil {
+		return broken("start", "setting up a Kafka client for %v: %w", cfg.Brokers, err)
+	}
+	s.Client = s.group.Client()
+	if err := s.prepare(stop); err != nil {
+		return err
+	}
+	s.lastCommit = time.Now()
+	s.AddConsumeTopics(s.name)
+	return nil
+}
+
+func (s *session) prepare(stop context.Context) error {
+	ctx, cancel := context.WithTimeout(stop, s.t.cfg.StopTimeout)
+	defer cancel()
+	if _, err := partitionCount(ctx, s.Client, s.name); err != nil {
+		return broken("start", "%w", err)
+	}
+	count, err := partitionCount(ctx, s.Client, schemas.DeadLetter.Name(s.t.cfg.Prefix))
+	if err != nil {
+		return broken("start", "%w", err)
+	}
+	s.deadLetters = count
+	if _, _, err := s.ProducerID(ctx); err != nil {
+		return broken("start", "taking the transactional id %s: %w", s.t.instance(), err)
+	}
+	return nil
+}
+
+func (t *Transform) instance() string { return t.group + "." + t.cfg.InstanceName }
+
+func (s *session) groupOptions() []kgo.Opt {
+	cfg := s.t.cfg
+	isolation := kgo.ReadCommitted()
+	if s.t.input == schemas.Heartbeats {
+		// It is never written in a transaction, so one that hangs must not stop it.
+		isolation = kgo.ReadUncommitted()
+	}
+	return []kgo.Opt{
+		kgo.ConsumerGroup(s.t.group),
+		kgo.InstanceID(s.t.instance()),
+		kgo.TransactionalID(s.t.instance()),
+		kgo.TransactionTimeout(cfg.SessionTimeout),
+		kgo.SessionTimeout(cfg.SessionTimeout),
+		kgo.RebalanceTimeout(cfg.RebalanceTimeout),
+		kgo.HeartbeatInterval(min(cfg.SessionTimeout/12, 500*time.Millisecond)),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.RequireStableFetchOffsets(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.DisableAutoCommit(),
+		kgo.FetchIsolationLevel(isolation),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		// An offset out of range ends the session: restoring finds out what became
+		// of the log, and tells the task.
+		kgo.ConsumeResetOffset(kgo.NoResetOffset().AtStart()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(0),
+		kgo.OnPartitionsAssigned(s.onAssigned),
+		kgo.OnPartitionsRevoked(s.onRevoked),
+		kgo.OnPartitionsLost(s.onLost),
+		kgo.OnPartitionsCallbackBlocked(func(context.Context, *kgo.Client) { s.hurry.Store(true); s.wake() }),
+		kgo.OnOffsetsFetched(s.onFetched),
+		kgo.AdjustFetchOffsetsFn(s.onPositions),
+	}
+}
+
+// close ends everything that the session started, and waits for it.
+func (s *session) close() {
+	s.cancel()
+	if s.inTxn {
+		// The next session would do this as well, but there may be none.
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		if _, err := s.group.End(ctx, kgo.TryAbort); err != nil {
+			s.t.log.Warn("aborting the transaction of a session that ended", "error", err)
+		}
+		cancel()
+	}
+	if s.Client != nil {
+		s.CloseAllowingRebalance()
+	}
+	for _, p := range s.each() {
+		s.drop(p)
+	}
+	s.waitForWork()
+}
+
+// waitForWork gives up on a task that hangs: nothing can end its goroutine, and
+// nobody uses its state any more.
+func (s *session) waitForWork() {
+	const patience = 2 * time.Second
+	done := make(chan struct{})
+	go func() { s.work.Wait(); close(done) }()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		s.t.log.Error("a task hangs and is left behind", "waited", patience)
+	}
+}
+
+func (s *session) status() []PartitionStatus {
+	var all []PartitionStatus
+	for _, p := range s.each() {
+		all = append(all, p.status())
+	}
+	sortStatus(all)
+	return all
+}

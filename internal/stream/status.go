@@ -1,0 +1,59 @@
+package stream
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// PartitionStatus is how far one partition is.
+type PartitionStatus struct {
+	Partition int32
+	Phase     Phase
+	// Offset is the next to be handled, End the end of the log as last heard.
+	Offset, End int64
+	// LogTime is the append time of the record handled last, 0 if none yet.
+	LogTime schemas.Millis
+}
+
+// CaughtUp tells whether the partition runs and has handled everything that was
+// in it when last heard, but for what the last second may have brought.
+func (s PartitionStatus) CaughtUp() bool { return s.Phase == Running && s.Offset >= s.End }
+
+// Phase is what a partition is doing.
+type Phase string
+
+// The phases of a partition.
+const (
+	Restoring Phase = "restoring"
+	Running   Phase = "running"
+	Parked    Phase = "parked"
+)
+
+// ready is nil when all of these have caught up.
+func ready(all []PartitionStatus) error {
+	for _, s := range all {
+		switch {
+		case s.Phase == Restoring:
+			return fmt.Errorf("partition %d is being restored", s.Partition)
+		case s.Phase == Parked:
+			return fmt.Errorf("partition %d is parked", s.Partition)
+		case !s.CaughtUp():
+			return fmt.Errorf("partition %d is %d records behind", s.Partition, s.End-s.Offset)
+		}
+	}
+	return nil
+}
+
+// atomicPhase is a Phase that several goroutines may look at.
+type atomicPhase struct{ v atomic.Value }
+
+func (a *atomicPhase) Store(p Phase) { a.v.Store(p) }
+func (a *atomicPhase) Load() Phase   { p, _ := a.v.Load().(Phase); return p }
+
+func sortStatus(all []PartitionStatus) {
+	slices.SortFunc(all, func(a, b PartitionStatus) int { return cmp.Compare(a.Partition, b.Partition) })
+}

@@ -1,0 +1,167 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// ReadFunc reads records of topic's partition that the task belongs to, from
+// offset from (-1: the first there is) up to offset to (-1: the end as it is
+// now), in order. Heartbeats are read uncommitted, other topics committed;
+// transactions that are open at that end are waited for, because an offset that
+// was committed may show before the records that were committed with it. The
+// error of each is returned unchanged.
+type ReadFunc = func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error
+
+// Task is the state machine of one partition of the input. Every call comes from
+// the goroutine of that partition, one at a time. A Task is thrown away, and a
+// new one made, when its partition goes, when a transaction did not commit, and
+// when it returned an error.
+type Task interface {
+	// Restore brings the task to where it was at the commit, emitting nothing. The
+	// first record handled afterwards is the one at at.Offset; it is the one at
+	// at.LogStart instead when at.Offset is -1, when it lies outside of LogStart to
+	// LogEnd, or when at.Metadata is a checkpoint that names another topic id.
+	// Records that are gone leave a hole, never more.
+	Restore(ctx context.Context, at schemas.Commit, read ReadFunc) error
+	// Handle takes the next record of the partition and puts what must be written
+	// in out. An error means that the program is wrong: the session starts anew.
+	Handle(rec *schemas.Record, out *schemas.Outbox) error
+	// Checkpoint is the metadata for the commit of everything handled so far.
+	Checkpoint() string
+}
+
+// Transform reads the partitions of a topic that its group gives it, hands them
+// to tasks, and commits what these write together with the offsets they read
+// up to, exactly once. See doc.go.
+type Transform struct {
+	cfg      Config
+	group    string
+	input    schemas.Topic
+	newTask  func(partition int32) Task
+	producer *Producer
+	log      *slog.Logger
+	metrics  groupMetrics
+
+	reader  *Reader // made by Run
+	current atomic.Pointer[session]
+
+	mu       sync.Mutex
+	failures map[int32]failure // of partitions whose task failed
+}
+
+// failure remembers where a task failed and how often in a row.
+type failure struct {
+	offset int64
+	count  int
+	parked bool
+}
+
+// NewTransform prepares a Transform. producer appends ticks and forwards;
+// metrics may be nil.
+func NewTransform(cfg Config, group string, input schemas.Topic, newTask func(partition int32) Task,
+	producer *Producer, log *slog.Logger, metrics *Metrics) *Transform {
+	return &Transform{
+		cfg: cfg.withDefaults(), group: group, input: input, newTask: newTask, producer: producer,
+		log: log.With("group", group), metrics: metrics.of(group), failures: map[int32]failure{},
+	}
+}
+
+// Run works until ctx ends, and returns when everything has stopped: what was in
+// hand has been finished and committed by then, else the error tells why not.
+// Whatever goes wrong before that, it starts a new session that restores all
+// partitions, after a pause that grows. It may be called once.
+func (t *Transform) Run(ctx context.Context) error {
+	if err := t.cfg.needInstance(); err != nil {
+		return fmt.Errorf("running group %s: %w", t.group, err)
+	}
+	reader, err := NewReader(t.cfg, t.log)
+	if err != nil {
+		return fmt.Errorf("running group %s: %w", t.group, err)
+	}
+	defer reader.Close()
+	t.reader = reader
+	for failures := 0; ; {
+		s := newSession(t)
+		err := s.run(ctx)
+		if ctx.Err() != nil {
+			if s.commits == 0 && !s.pending() {
+				return nil // it had not begun: there was nothing to finish
+			}
+			return err
+		}
+		if s.commits > 0 {
+			failures = 0
+		}
+		failures++
+		wait := t.explain(err, failures)
+		if !pause(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// explain logs why a session ended and tells how long to wait before the next.
+func (t *Transform) explain(err error, failures int) time.Duration {
+	wait := backoff(failures)
+	reason := reasonOf(err)
+	t.metrics.restart(reason)
+	message := "the session is thrown away; all its partitions are restored"
+	if fenced(err) {
+		// Two processes of one name would throw each other out for ever.
+		wait = min(time.Duration(failures)*5*time.Second, time.Minute)
+		message = "another process has taken this instance name, or this one was thought dead; " + message
+	}
+	t.log.Error(message, "reason", reason, "error", err, "again in", wait)
+	return wait
+}
+
+// taskFailed counts what a task did, so that a state that can never work does
+// not hold up the other partitions.
+func (t *Transform) taskFailed(partition int32, offset int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.failures[partition]
+	if f.offset != offset {
+		f = failure{offset: offset}
+	}
+	f.count++
+	if f.count >= t.cfg.MaxFailures && !f.parked {
+		f.parked = true
+		t.metrics.park(partition)
+		t.log.Error("ALARM: the partition is parked until this process is restarted: its task fails at the same record again and again",
+			"partition", partition, "offset", offset, "times", f.count)
+	}
+	t.failures[partition] = f
+}
+
+func (t *Transform) parked(partition int32) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failures[partition].parked
+}
+
+// Status is a snapshot of the partitions this process has.
+func (t *Transform) Status() []PartitionStatus {
+	if s := t.current.Load(); s != nil {
+		return s.status()
+	}
+	return nil
+}
+
+// Ready is nil when the process is in the group and has handled what there was
+// in all its partitions; else it says what is missing.
+func (t *Transform) Ready() error {
+	s := t.current.Load()
+	if s == nil || !s.joined() {
+		return errors.New("not in the consumer group yet")
+	}
+	return ready(s.status())
+}

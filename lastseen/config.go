@@ -1,0 +1,70 @@
+package lastseen
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config is what the room can be told. Zero values are not defaults: start from
+// Defaults.
+type Config struct {
+	// SinkRows is how many transitions the sink writes in one transaction at most.
+	SinkRows int
+	// WriteTimeout bounds one transaction of the sink and one write to Redis.
+	WriteTimeout time.Duration
+	// AuditRetention is how long the log of changes is kept in the durable store;
+	// at least a day. Whole days are dropped.
+	AuditRetention time.Duration
+	// RedisRetention is how long Redis remembers a user who went offline. After
+	// that the durable store answers.
+	RedisRetention time.Duration
+	// StaleAfter is how old the watermark of a partition may be before answers
+	// about its users carry stale_since.
+	StaleAfter time.Duration
+	// RedisTimeout is how long a read waits for Redis before it asks the durable
+	// store.
+	RedisTimeout time.Duration
+	// ReadTimeout bounds one HTTP read in all.
+	ReadTimeout time.Duration
+}
+
+// Defaults are the settings of the design. The log of changes is kept 400 days,
+// so that a month can be compared with the same month a year before.
+func Defaults() Config {
+	return Config{
+		SinkRows:       5000,
+		WriteTimeout:   30 * time.Second,
+		AuditRetention: 400 * day,
+		RedisRetention: 7 * day,
+		StaleAfter:     5 * time.Second,
+		RedisTimeout:   250 * time.Millisecond,
+		ReadTimeout:    2 * time.Second,
+	}
+}
+
+const (
+	day = 24 * time.Hour
+	// maxSinkRows keeps the arrays of one statement below some tens of MB.
+	maxSinkRows = 100_000
+)
+
+// Validate reports everything that is wrong, joined, each fault naming its
+// setting.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	fault(c.SinkRows < 1 || c.SinkRows > maxSinkRows, "sink_rows: must be between 1 and %d, is %d", maxSinkRows, c.SinkRows)
+	fault(c.WriteTimeout <= 0, "write_timeout: must be positive, is %s", c.WriteTimeout)
+	fault(c.AuditRetention < day, "audit_retention: must be at least 24h, is %s", c.AuditRetention)
+	fault(c.RedisRetention < time.Minute, "redis_retention: must be at least 1m, is %s", c.RedisRetention)
+	fault(c.StaleAfter < time.Second, "stale_after: must be at least 1s, for watermarks move once a second; is %s", c.StaleAfter)
+	fault(c.RedisTimeout <= 0, "redis_timeout: must be positive, is %s", c.RedisTimeout)
+	fault(c.ReadTimeout <= c.RedisTimeout, "read_timeout: must be longer than redis_timeout (%s), so that the durable store can still answer; is %s",
+		c.RedisTimeout, c.ReadTimeout)
+	return errors.Join(faults...)
+}

@@ -1,0 +1,79 @@
+package lastseen
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Results of a write of the sink, values of the label "result".
+const (
+	Written        = "written"
+	AlreadyWritten = "already_written" // another attempt or owner had written it
+	Fenced         = "fenced"          // another owner has moved the partition's offset
+	Unavailable    = "unavailable"     // the store cannot now; trying again helps
+	Refused        = "refused"         // the store understood and said no; a fault of program or schema
+)
+
+// Metrics are the room's series.
+type Metrics struct {
+	SinkRows        prometheus.Counter
+	SinkWrites      *prometheus.CounterVec // result
+	SinkWriteTime   prometheus.Histogram
+	SinkWrittenUpTo *prometheus.GaugeVec // partition
+
+	ProjectorUpdates   *prometheus.CounterVec // result: written, older
+	ProjectorWatermark *prometheus.GaugeVec   // partition
+	ProjectorRebuilds  *prometheus.CounterVec // reason: empty, regressed
+	ProjectorRebuilt   prometheus.Counter     // users
+
+	ReadUsers     *prometheus.CounterVec // source: redis, store
+	ReadStale     prometheus.Counter
+	ReadRedisLost prometheus.Counter
+	Requests      *prometheus.CounterVec // route, code
+	RequestTime   *prometheus.HistogramVec
+}
+
+// NewMetrics makes the room's series in registry. It panics when they are there
+// already.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "lastseen", Name: name, Help: help}
+	}
+	gauge := func(name, help string) prometheus.GaugeOpts {
+		return prometheus.GaugeOpts{Namespace: "stillhere", Subsystem: "lastseen", Name: name, Help: help}
+	}
+	seconds := func(name, help string) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Namespace: "stillhere", Subsystem: "lastseen", Name: name, Help: help,
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15)}
+	}
+	m := &Metrics{
+		SinkRows: prometheus.NewCounter(counter("sink_rows_total", "Transitions written to the durable store.")),
+		SinkWrites: prometheus.NewCounterVec(counter("sink_writes_total",
+			"Transactions of the sink by result: written, already_written, fenced, unavailable, refused."), []string{"result"}),
+		SinkWriteTime: prometheus.NewHistogram(seconds("sink_write_seconds", "Time of one transaction of the sink.")),
+		SinkWrittenUpTo: prometheus.NewGaugeVec(gauge("sink_written_up_to_seconds",
+			"Append time of the newest transition written, Unix seconds."), []string{"partition"}),
+
+		ProjectorUpdates: prometheus.NewCounterVec(counter("projector_updates_total",
+			"Users written to Redis; older = a newer version was there already."), []string{"result"}),
+		ProjectorWatermark: prometheus.NewGaugeVec(gauge("projector_watermark_seconds",
+			"Log time up to which Redis shows everything, Unix seconds."), []string{"partition"}),
+		ProjectorRebuilds: prometheus.NewCounterVec(counter("projector_rebuilds_total",
+			"Rebuilds of a partition's part of Redis by reason: empty, regressed."), []string{"reason"}),
+		ProjectorRebuilt: prometheus.NewCounter(counter("projector_rebuilt_users_total", "Users written by rebuilds.")),
+
+		ReadUsers: prometheus.NewCounterVec(counter("read_users_total",
+			"Users read by who answered: redis, store."), []string{"source"}),
+		ReadStale:     prometheus.NewCounter(counter("read_stale_total", "Answers about a user that carried stale_since.")),
+		ReadRedisLost: prometheus.NewCounter(counter("read_redis_lost_total", "Reads that Redis did not answer in time.")),
+		Requests:      prometheus.NewCounterVec(counter("requests_total", "HTTP reads by route and status."), []string{"route", "code"}),
+		RequestTime:   prometheus.NewHistogramVec(seconds("request_seconds", "Time of HTTP reads by route."), []string{"route"}),
+	}
+	registry.MustRegister(m.SinkRows, m.SinkWrites, m.SinkWriteTime, m.SinkWrittenUpTo, m.ProjectorUpdates, m.ProjectorWatermark,
+		m.ProjectorRebuilds, m.ProjectorRebuilt, m.ReadUsers, m.ReadStale, m.ReadRedisLost, m.Requests, m.RequestTime)
+	return m
+}
+
+// Partition is the value of the label "partition".
+func Partition(partition int32) string { return strconv.Itoa(int(partition)) }

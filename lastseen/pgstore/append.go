@@ -1,0 +1,144 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	_ "embed"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+)
+
+var (
+	//go:embed sql/upsert_users.sql
+	upsertUsersSQL string
+	//go:embed sql/append_carefully.sql
+	appendCarefullySQL string
+)
+
+// errAlreadyThere says that COPY met a row of the log that is there already.
+var errAlreadyThere = errors.New("the log holds part of the batch already")
+
+// lookTimeout bounds the look at the offset after a commit of unknown outcome,
+// for which the caller's own time may be over.
+const lookTimeout = 5 * time.Second
+
+// Append writes the batch; see store.Writer.
+//
+// The log is written by COPY, which cannot leave out rows that are there
+// already. There are none, as long as the offset is kept with the rows. When
+// there are after all, because offsets were set back by hand or the topic is
+// written in again, the transaction is started over with a slower statement
+// that can, and so are the following ones until a batch is all new.
+func (s *Store) Append(ctx context.Context, batch store.Batch) error {
+	err := s.appendBy(ctx, batch, s.careful.Load())
+	if errors.Is(err, errAlreadyThere) {
+		s.careful.Store(true)
+		err = s.appendBy(ctx, batch, true)
+	}
+	if err != nil {
+		return fmt.Errorf("writing offsets %d to %d of partition %d: %w", batch.Expected, batch.Next, batch.Partition, classify(err))
+	}
+	return nil
+}
+
+func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool) error {
+	tx, err := s.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	// After a commit this does nothing; the connection is not reused when it fails.
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+
+	if err := moveOffset(ctx, tx, batch); err != nil {
+		return err
+	}
+	if len(batch.Changes) > 0 {
+		write := s.copyLog
+		if carefully {
+			write = s.insertLog
+		}
+		if err := write(ctx, tx, batch); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, upsertUsersSQL, usersArguments(store.Fold(batch.Changes))...); err != nil {
+			return err
+		}
+	}
+	err = s.commit(ctx, tx)
+	if err != nil && outcomeUnknown(err) {
+		return s.lookWhetherWritten(ctx, batch, err)
+	}
+	return err
+}
+
+// moveOffset is the fence. It comes first, so that of two owners of a partition
+// the second waits here for the end of the first's transaction.
+func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
+	const (
+		first = `INSERT INTO sink_offsets (partition, next_offset) VALUES ($1, $2) ON CONFLICT DO NOTHING`
+		later = `UPDATE sink_offsets SET next_offset = $2, written_at = now() WHERE partition = $1 AND next_offset = $3`
+	)
+	sql, arguments := later, []any{batch.Partition, batch.Next, batch.Expected}
+	if batch.Expected == store.Unknown {
+		sql, arguments = first, arguments[:2]
+	}
+	done, err := tx.Exec(ctx, sql, arguments...)
+	if err != nil {
+		return err
+	}
+	if done.RowsAffected() != 1 {
+		return store.ErrFenced
+	}
+	return nil
+}
+
+func (s *Store) copyLog(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{"status_changes"}, logColumns, &logRows{changes: batch.Changes})
+	if isUniqueViolation(err) {
+		return errAlreadyThere
+	}
+	return err
+}
+
+func (s *Store) insertLog(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
+	done, err := tx.Exec(ctx, appendCarefullySQL, logArguments(batch.Changes)...)
+	if err != nil {
+		return err
+	}
+	s.careful.Store(done.RowsAffected() < int64(len(batch.Changes)))
+	return nil
+}
+
+// lookWhetherWritten decides after a commit that the server did not answer. The
+// server may still be busy with it: then the old offset is seen, the caller
+// tries again and waits at the fence.
+func (s *Store) lookWhetherWritten(ctx context.Context, batch store.Batch, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	next, err := s.NextOffset(ctx, batch.Partition)
+	switch {
+	case err != nil:
+		return fmt.Errorf("outcome of the commit unknown: %w", errors.Join(cause, err))
+	case next == batch.Next:
+		return nil
+	case next == batch.Expected:
+		return fmt.Errorf("the commit did not go through: %w", cause)
+	default:
+		return store.ErrFenced
+	}
+}
+
+// NextOffset is the partition's next offset; see store.Writer.
+func (s *Store) NextOffset(ctx context.Context, partition int32) (int64, error) {
+	next := store.Unknown
+	err := s.pool.QueryRow(ctx, `SELECT next_offset FROM sink_offsets WHERE partition = $1`, partition).Scan(&next)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return store.Unknown, fmt.Errorf("reading the next offset of partition %d: %w", partition, classify(err))
+	}
+	return next, nil
+}

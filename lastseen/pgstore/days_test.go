@@ -1,0 +1,154 @@
+package pgstore
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
+	t.Parallel()
+	config := newConfig(t)
+	errs := make([]error, 4)
+	var done sync.WaitGroup
+	for i := range errs {
+		done.Go(func() { errs[i] = Migrate(t.Context(), config) })
+	}
+	done.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// at is a change of user 1 at an instant given in RFC 3339.
+func at(t *testing.T, version int64, text string) *schemas.Transition {
+	t.Helper()
+	instant, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: schemas.MillisOf(instant),
+		Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: schemas.Version(version)}
+}
+
+func tableDays(t *testing.T, s *Store) []string {
+	t.Helper()
+	rows, err := s.pool.Query(t.Context(), daysSQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for rows.Next() {
+		var d time.Time
+		if err := rows.Scan(&d); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, d.Format(time.DateOnly))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// at sets the store's clock.
+func (s *Store) at(t *testing.T, text string) {
+	t.Helper()
+	now, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.now = func() time.Time { return now }
+}
+
+func TestDaysAreMadeAheadAndDroppedWhenTheirLastRowIsTooOld(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.config.AuditRetention, s.config.DaysAhead = 48*time.Hour, 2
+	// In many zones neither of these is the same day as in UTC.
+	s.at(t, "2024-02-28T23:59:59+00:00")
+	maintain(t, s, "2024-02-28", "2024-02-29", "2024-03-01")
+	s.at(t, "2024-03-02T01:00:00+05:00")
+	maintain(t, s, "2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03")
+	s.at(t, "2024-03-02T23:59:59Z")
+	maintain(t, s, "2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04")
+	s.at(t, "2024-03-03T00:00:00Z")
+	maintain(t, s, "2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04", "2024-03-05")
+}
+
+// maintain wants these days and, from Migrate, those around the real now.
+func maintain(t *testing.T, s *Store, want ...string) {
+	t.Helper()
+	if err := s.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := slices.DeleteFunc(tableDays(t, s), func(d string) bool { return d >= "2025" })
+	if !slices.Equal(got, want) {
+		t.Fatalf("days %v, want %v", got, want)
+	}
+}
+
+func TestRowsWithoutADayAreCaughtAndGetOneLater(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	log := []*schemas.Transition{
+		at(t, 1, "2026-03-28T23:59:59.999Z"), at(t, 2, "2026-03-29T00:00:00.000Z"), at(t, 3, "2026-03-29T23:59:59.999Z"),
+		at(t, 4, "2026-03-31T00:00:00.000Z"),
+	}
+	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 4, Changes: log}); err != nil {
+		t.Fatal(err)
+	}
+	s.at(t, "2026-04-01T00:00:00Z")
+	if err := s.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for table, want := range map[string]int{
+		"status_changes_default": 0, "status_changes_p20260328": 1, "status_changes_p20260329": 2, "status_changes_p20260331": 1,
+	} {
+		var rows int
+		if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&rows); err != nil {
+			t.Fatal(err)
+		}
+		if rows != want {
+			t.Errorf("%s has %d rows, want %d", table, rows, want)
+		}
+	}
+	page, err := s.History(t.Context(), store.HistoryQuery{User: 1, Limit: 10})
+	if err != nil || len(page.Changes) != len(log) {
+		t.Fatalf("history has %d changes (%v), want %d", len(page.Changes), err, len(log))
+	}
+	// The rows are still known as written.
+	if err := s.Append(t.Context(), store.Batch{Expected: 4, Next: 8, Changes: log}); err != nil {
+		t.Fatal(err)
+	}
+	if page, err = s.History(t.Context(), store.HistoryQuery{User: 1, Limit: 10}); err != nil || len(page.Changes) != len(log) {
+		t.Fatalf("history has %d changes (%v) after writing again, want %d", len(page.Changes), err, len(log))
+	}
+}
+
+func TestConfigNamesEveryFaultAndNoPassword(t *testing.T) {
+	t.Parallel()
+	err := Config{URL: "postgres://me:secret@[bad"}.Validate()
+	if err == nil {
+		t.Fatal("valid")
+	}
+	for _, name := range []string{"postgres_url", "postgres_max_conns", "postgres_lock_timeout", "audit_retention", "postgres_days_ahead"} {
+		if !containsText(err, name) {
+			t.Errorf("%s is not named in %v", name, err)
+		}
+	}
+	if containsText(err, "secret") {
+		t.Errorf("the password is shown: %v", err)
+	}
+}
+
+func containsText(err error, text string) bool { return strings.Contains(err.Error(), text) }

@@ -1,0 +1,68 @@
+// Package pgstore keeps last seen and the audit log in Postgres.
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Store is a store.Writer and store.Reader on Postgres. All methods may be
+// called from any goroutine.
+type Store struct {
+	config Config
+	pool   *pgxpool.Pool
+	// careful is set while batches are met that are partly in the log already, as
+	// when a consumer group starts anew; see append.go.
+	careful atomic.Bool
+	now     func() time.Time
+	// commit ends a transaction; tests cut it short.
+	commit func(context.Context, pgx.Tx) error
+}
+
+// Open makes a store. It connects when first used, so Postgres may be down; the
+// schema must have been brought up to date by Migrate.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	settings, err := config.pool()
+	if err != nil {
+		return nil, err
+	}
+	settings.AfterConnect = registerEnums
+	pool, err := pgxpool.NewWithConfig(ctx, settings)
+	if err != nil {
+		return nil, fmt.Errorf("opening the Postgres pool: %w", err)
+	}
+	return &Store{
+		config: config, pool: pool, now: time.Now,
+		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+	}, nil
+}
+
+// Close waits for running statements and closes the connections.
+func (s *Store) Close() { s.pool.Close() }
+
+// Ping tells whether Postgres answers.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("reaching Postgres: %w", err)
+	}
+	return nil
+}
+
+// registerEnums teaches the connection our enumerations, whose numbers differ
+// from database to database; binary COPY needs them.
+func registerEnums(ctx context.Context, conn *pgx.Conn) error {
+	types, err := conn.LoadTypes(ctx, []string{"presence_state", "presence_cause", "presence_visibility"})
+	if err != nil {
+		return fmt.Errorf("loading the types of the schema, which Migrate makes: %w", err)
+	}
+	conn.TypeMap().RegisterTypes(types)
+	return nil
+}

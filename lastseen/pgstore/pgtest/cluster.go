@@ -1,0 +1,198 @@
+// Package pgtest gives tests a Postgres: the one STILLHERE_TEST_POSTGRES names,
+// or a private cluster made from the binaries that are installed.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Cluster is a running Postgres.
+type Cluster struct {
+	url    string
+	binary string // directory of the installed programs, empty when not ours
+	dir    string
+	owner  *syscall.Credential // nil: our own
+	server *exec.Cmd
+	ended  chan struct{} // closed when server has exited
+	bases  atomic.Int64
+}
+
+// ErrMissing says that there is no Postgres to test with, and what would help.
+var ErrMissing = errors.New("no Postgres here: install one under /usr/lib/postgresql or set STILLHERE_TEST_POSTGRES=postgres://…")
+
+// Start starts a cluster, or takes the one of STILLHERE_TEST_POSTGRES.
+func Start(ctx context.Context) (*Cluster, error) {
+	if given := os.Getenv("STILLHERE_TEST_POSTGRES"); given != "" {
+		return &Cluster{url: given}, nil
+	}
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return nil, ErrMissing
+	}
+	slices.Sort(found)
+	c := &Cluster{binary: filepath.Dir(found[len(found)-1])}
+	if err := c.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing a Postgres cluster: %w", err), c.Stop())
+	}
+	if err := c.Launch(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func (c *Cluster) prepare(ctx context.Context) error {
+	var err error
+	if c.dir, err = os.MkdirTemp("", "stillhere-pg"); err != nil {
+		return err
+	}
+	// Postgres refuses to run as root.
+	if os.Getuid() == 0 {
+		if c.owner, err = unprivileged(); err != nil {
+			return err
+		}
+		if err := os.Chown(c.dir, int(c.owner.Uid), int(c.owner.Gid)); err != nil {
+			return err
+		}
+	}
+	return c.run(ctx, "initdb", "--no-sync", "--auth=trust", "--username=stillhere", "--encoding=UTF8", "--locale=C", "-D", c.data())
+}
+
+func unprivileged() (*syscall.Credential, error) {
+	for _, name := range []string{"postgres", "nobody"} {
+		who, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, uidErr := strconv.ParseUint(who.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(who.Gid, 10, 32)
+		if err := errors.Join(uidErr, gidErr); err != nil {
+			return nil, err
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+	}
+	return nil, errors.New("running as root, and there is no user postgres or nobody to run Postgres as")
+}
+
+func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
+
+func (c *Cluster) run(ctx context.Context, program string, arguments ...string) error {
+	command := exec.CommandContext(ctx, filepath.Join(c.binary, program), arguments...)
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: c.owner}
+	command.Dir = c.dir
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("running %s: %w: %s", program, err, output)
+	}
+	return nil
+}
+
+// Launch starts the server of a cluster of ours, at first or after Kill, and
+// waits until it answers.
+func (c *Cluster) Launch(ctx context.Context) error {
+	c.url = "postgres://stillhere@/postgres?sslmode=disable&host=" + url.QueryEscape(c.dir)
+	if err := c.spawn(); err != nil {
+		return err
+	}
+	for {
+		err := c.run(ctx, "pg_isready", "-q", "-h", c.dir)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			said, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+			return fmt.Errorf("waiting for postgres to answer: %w: it said %s", err, said)
+		case <-c.ended:
+			// After a kill, processes of the one before may still hold its memory.
+			if err := c.spawn(); err != nil {
+				return err
+			}
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (c *Cluster) spawn() error {
+	c.server = exec.Command(filepath.Join(c.binary, "postgres"), "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=",
+		"-c", "max_connections=60", "-c", "max_wal_size=2GB")
+	// The server goes down with a test that is killed.
+	c.server.SysProcAttr = &syscall.SysProcAttr{Credential: c.owner, Pdeathsig: syscall.SIGQUIT}
+	c.server.Dir = c.dir
+	said, err := os.Create(filepath.Join(c.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	c.server.Stdout, c.server.Stderr = said, said
+	started, server, ended := make(chan error), c.server, make(chan struct{})
+	c.ended = ended
+	go func() {
+		defer close(ended)
+		// The signal comes when the thread ends that started the server.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := server.Start()
+		started <- err
+		if err == nil {
+			_ = server.Wait() // its exit status tells of the signal
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("starting postgres: %w", err)
+	}
+	return nil
+}
+
+// Private tells whether the cluster is ours to kill.
+func (c *Cluster) Private() bool { return c.binary != "" }
+
+// Kill ends the server at once, as a crash would: clients lose their
+// connections, what was not committed is gone.
+func (c *Cluster) Kill() error {
+	if err := c.server.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-c.ended
+	c.server = nil
+	return nil
+}
+
+// Stop ends the server and removes what it wrote.
+func (c *Cluster) Stop() error {
+	if c.server != nil {
+		if err := c.Kill(); err != nil {
+			return err
+		}
+	}
+	if c.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// URL makes an empty database of its own for a test and returns the way to it.
+func (c *Cluster) URL(ctx context.Context) (string, error) {
+	name := fmt.Sprintf("stillhere_%d_%d", os.Getpid(), c.bases.Add(1))
+	if err := createDatabase(ctx, c.url, name); err != nil {
+		return "", fmt.Errorf("making the database %s: %w", name, err)
+	}
+	where, err := url.Parse(c.url)
+	if err != nil {
+		return "", err
+	}
+	where.Path = "/" + name
+	return strings.TrimSuffix(where.String(), "?"), nil
+}

@@ -1,0 +1,13 @@
+-- A page of a user's changes, newest first. "at < $3" repeats what the pair
+-- says, for the planner to leave out days.
+SELECT at, version, coalesce(device_id, 0), last_seen_at, last_active_at, from_state::text, to_state::text, cause::text,
+       device_kinds, policy_id
+FROM status_changes
+WHERE user_id = $1
+  AND at >= $2
+  AND at < $3
+  AND (at, version) < ($4, $5)
+  AND visibility = 'everyone'
+  AND NOT EXISTS (SELECT FROM user_presence WHERE user_id = $1 AND visibility = 'nobody')
+ORDER BY at DESC, version DESC
+LIMIT $6

@@ -1,0 +1,305 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/projector"
+	"github.com/stillhere/stillhere/lastseen/query"
+	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/lastseen/store/storetest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// pipeline is a projector with the topics it reads and a reader on its Redis.
+type pipeline struct {
+	*projector.Projector
+	view   *redisview.View
+	reader *query.Reader
+	server redistest.Server
+
+	mu    sync.Mutex
+	users map[schemas.UserID]schemas.Current // what the durable store holds
+	// during is called in the middle of a rebuild.
+	during func()
+	lacks  schemas.UserID // a status that cannot be read yet
+	next   int64
+}
+
+func start(t *testing.T, server redistest.Server) *pipeline {
+	t.Helper()
+	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix, Retention: time.Hour})
+	must(t, err)
+	t.Cleanup(func() { _ = view.Close() })
+	p := &pipeline{view: view, server: server, users: map[schemas.UserID]schemas.Current{}, during: func() {}}
+	metrics := lastseen.NewMetrics(prometheus.NewRegistry())
+	config := lastseen.Defaults()
+	config.RedisTimeout, config.ReadTimeout = 10*time.Second, 20*time.Second // a busy machine must not change who answers
+	p.Projector = projector.New(view, p.statuses, config, metrics, slog.New(slog.DiscardHandler))
+	p.reader = query.NewReader(view, p, 1, config, metrics)
+	return p
+}
+
+// Users is the durable store: it has everything at once.
+func (p *pipeline) Users(_ context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := map[schemas.UserID]schemas.Current{}
+	for _, id := range ids {
+		if c, ok := p.users[id]; ok {
+			found[id] = c
+		}
+	}
+	return found, nil
+}
+
+func (p *pipeline) History(context.Context, store.HistoryQuery) (store.Page, error) {
+	return store.Page{}, errors.New("not here")
+}
+
+// statuses is the compacted topic: offline users with default visibility have a
+// tombstone.
+func (p *pipeline) statuses(_ context.Context, _ int32, each func(schemas.Status) error) error {
+	p.during()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, c := range p.users {
+		if id == p.lacks || c.State == schemas.Offline && c.Visibility == schemas.Everyone {
+			continue
+		}
+		if err := each(schemas.Status{User: c.User, State: c.State, Since: c.Since, LastSeen: c.LastSeen, LastActive: c.LastActive,
+			Kinds: c.Kinds, Visibility: c.Visibility, Version: c.Version}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happen lets changes come about and the projector apply them.
+func (p *pipeline) happen(t *testing.T, log ...*schemas.Transition) {
+	t.Helper()
+	b := schemas.Batch[schemas.Logged[*schemas.Transition]]{}
+	p.mu.Lock()
+	for _, change := range log {
+		p.users[change.User] = p.users[change.User].After(change)
+		b.Items = append(b.Items, schemas.Logged[*schemas.Transition]{Offset: p.next, Message: change})
+		p.next++
+	}
+	b.Next = p.next
+	p.mu.Unlock()
+	must(t, p.Apply(t.Context(), b))
+}
+
+func (p *pipeline) tick(t *testing.T) { t.Helper(); must(t, p.Watermark(t.Context(), 0, now())) }
+
+func now() schemas.Millis { return schemas.MillisOf(time.Now()) }
+
+func change(user schemas.UserID, version schemas.Version, from, to schemas.State) *schemas.Transition {
+	return &schemas.Transition{User: user, From: from, To: to, At: now() - 10, LastSeen: now() - 10, Cause: schemas.FirstBeat,
+		Visibility: schemas.Everyone, Version: version}
+}
+
+// wantRight wants every user as the durable store has it, and whether it is said
+// to be stale.
+func (p *pipeline) wantRight(t *testing.T, stale bool) {
+	t.Helper()
+	for id := range schemas.UserID(20) {
+		id++
+		users, err := p.reader.Read(t.Context(), []schemas.UserID{id})
+		must(t, err)
+		want := schemas.NeverSeen(id, 0)
+		if c, ok := p.users[id]; ok {
+			want = schemas.PresenceOf(c, 0)
+		}
+		got := users[0]
+		if (got.StaleSince != 0) != stale {
+			t.Fatalf("user %d: stale since %v", id, got.StaleSince)
+		}
+		if (got.State == nil) != (want.State == nil) || got.State != nil && *got.State != *want.State || got.Version != want.Version ||
+			got.Since != want.Since {
+			t.Fatalf("user %d is %+v, want %+v", id, got, want)
+		}
+	}
+}
+
+func TestReadsTellWhatTheProjectorAppliedWhetherRedisOrTheStoreKnowsIt(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+		p := start(t, server)
+		if next, err := p.Start(t.Context(), 0); err != nil || next != store.Unknown {
+			t.Fatalf("start at %d (%v), want %d", next, err, store.Unknown)
+		}
+		log := storetest.RandomLog(1, 15, 300)
+		for i := 0; i < len(log); i += 20 {
+			p.happen(t, log[i:i+20]...)
+		}
+		p.tick(t)
+		p.wantRight(t, false)
+
+		again := start(t, server)
+		if next, err := again.Start(t.Context(), 0); err != nil || next != 300 {
+			t.Fatalf("start at %d (%v), want 300", next, err)
+		}
+	})
+}
+
+func TestNobodyWhoIsOnlineReadsAsOfflineWhileAnEmptiedRedisIsRebuilt(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+		if server.Prefix != "" {
+			t.Skip("STILLHERE_TEST_REDIS names a server that is not ours to empty")
+		}
+		p := start(t, server)
+		for id := range schemas.UserID(15) {
+			p.happen(t, change(id+1, schemas.Version(id+1), schemas.Offline, schemas.Online))
+		}
+		p.tick(t)
+
+		online := func(when string) {
+			for id := range schemas.UserID(15) {
+				users, err := p.reader.Read(t.Context(), []schemas.UserID{id + 1})
+				must(t, err)
+				if *users[0].State != "online" {
+					t.Errorf("%s: user %d is %s", when, id+1, *users[0].State)
+				}
+			}
+		}
+		must(t, server.Flush(t.Context()))
+		online("after the loss")
+		// A second loss during the rebuild makes it fail and start over.
+		rounds := 0
+		p.during = func() {
+			rounds++
+			online("during the rebuild")
+			if rounds == 1 {
+				must(t, server.Flush(t.Context()))
+			}
+		}
+		if err := p.Watermark(t.Context(), 0, now()); err == nil {
+			t.Error("a rebuild whose Redis was emptied meanwhile counts as done")
+		}
+		online("after half a rebuild")
+		p.tick(t)
+		if rounds != 2 {
+			t.Errorf("%d rebuilds, want 2", rounds)
+		}
+		online("after the rebuild")
+		p.happen(t, change(1, 100, schemas.Online, schemas.Offline))
+		p.tick(t)
+	})
+}
+
+func TestReadsAreStaleFromTheLossUntilTheRebuildAndThenRight(t *testing.T) {
+	t.Parallel()
+	server := redistest.Mini(t)
+	p := start(t, server)
+	log := storetest.RandomLog(3, 15, 200)
+	p.happen(t, log[:150]...)
+	p.tick(t)
+	must(t, server.Flush(t.Context()))
+	// A new reader, for this one may use the marks of a moment ago.
+	fresh := start(t, server)
+	fresh.users, fresh.next = p.users, p.next
+	fresh.wantRight(t, true)
+	p.happen(t, log[150:]...)
+	p.tick(t)
+	fresh = start(t, server)
+	fresh.users = p.users
+	fresh.wantRight(t, false)
+}
+
+func TestARedisThatFellBackForgetsWhoWentOfflineMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := start(t, redistest.Mini(t))
+	p.happen(t, change(1, 1, schemas.Offline, schemas.Online), change(2, 2, schemas.Offline, schemas.Online))
+	p.tick(t)
+	before, err := p.view.Mark(t.Context(), 0)
+	must(t, err)
+	p.happen(t, change(1, 3, schemas.Online, schemas.Offline))
+	p.tick(t)
+	after, err := p.view.Mark(t.Context(), 0)
+	must(t, err)
+
+	// The last two steps are undone, as by a failover to a replica that lacks
+	// them: the mark goes back, and user 1 is online again in Redis.
+	_, err = p.view.Move(t.Context(), 0, after, redisview.Mark{})
+	must(t, err)
+	must(t, p.server.Do(t.Context(), "DEL presence:{1}"))
+	_, err = p.view.Write(t.Context(), before.Epoch, store.Fold([]*schemas.Transition{change(1, 1, schemas.Offline, schemas.Online)}))
+	must(t, err)
+	_, err = p.view.Move(t.Context(), 0, redisview.Mark{}, before)
+	must(t, err)
+
+	p.tick(t)
+	fresh := start(t, p.server)
+	fresh.users = p.users
+	fresh.wantRight(t, false)
+}
+
+func TestABatchWhoseStatusCannotBeReadYetSurvivesARebuild(t *testing.T) {
+	t.Parallel()
+	p := start(t, redistest.Mini(t))
+	p.happen(t, change(1, 1, schemas.Offline, schemas.Online))
+	p.tick(t)
+	must(t, p.server.Flush(t.Context()))
+	p.lacks = 2
+	p.happen(t, change(2, 2, schemas.Offline, schemas.Online))
+	entries, _, err := p.view.Read(t.Context(), []schemas.UserID{2})
+	must(t, err)
+	if !entries[0].Found || entries[0].State != schemas.Online {
+		t.Fatalf("entry %+v", entries[0])
+	}
+}
+
+func TestTwoOwnersOfAPartitionEndWithTheNewerState(t *testing.T) {
+	t.Parallel()
+	server := redistest.Mini(t)
+	older, newer := start(t, server), start(t, server)
+	log := storetest.RandomLog(5, 15, 200)
+	for i := 0; i < len(log); i += 20 {
+		newer.happen(t, log[i:i+20]...)
+		newer.tick(t)
+		older.happen(t, log[i/2:i/2+10]...)
+		older.tick(t)
+	}
+	newer.tick(t)
+	newer.wantRight(t, false)
+}
+
+func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T) {
+	t.Parallel()
+	server := redistest.Mini(t)
+	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}, Retention: time.Hour})
+	must(t, err)
+	defer view.Close()
+	broken := errors.New("the topic is away")
+	p := projector.New(view, func(context.Context, int32, func(schemas.Status) error) error { return broken }, lastseen.Defaults(),
+		lastseen.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	if _, err := p.Start(t.Context(), 0); !errors.Is(err, broken) {
+		t.Fatalf("error %v, want %v", err, broken)
+	}
+	_, marks, err := view.Read(t.Context(), []schemas.UserID{1})
+	must(t, err)
+	if mark := marks[0]; !mark.Rebuilding {
+		t.Fatalf("mark %+v", mark)
+	}
+}

@@ -1,0 +1,142 @@
+package query
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// maxIDs is the greatest number of users in one batch read.
+const maxIDs = 1000
+
+// batch answers GET /presence/batch?user_ids=1,2,3 with the states by user, in
+// the order in which they were asked for.
+func (s *Server) batch(ctx context.Context, request *http.Request) ([]byte, error) {
+	parameters, err := parametersOf(request, "user_ids")
+	if err != nil {
+		return nil, err
+	}
+	ids, err := parseIDs(parameters["user_ids"])
+	if err != nil {
+		return nil, err
+	}
+	answers, err := s.reader.read(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	const usual = 32 // bytes of one user
+	body := append(make([]byte, 0, usual*len(ids)), '{')
+	for i, id := range ids {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(strconv.AppendInt(append(body, '"'), int64(id), 10), `":`...)
+		body = appendState(body, &answers[i])
+	}
+	return append(body, "}\n"...), nil
+}
+
+// appendState appends the state as PresenceOf and NeverSeen would show it.
+func appendState(body []byte, a *answer) []byte {
+	switch {
+	case !a.seen:
+		return strconv.AppendQuote(body, schemas.StateWord(schemas.Offline))
+	case a.Visibility == schemas.Nobody:
+		return append(body, "null"...)
+	default:
+		return strconv.AppendQuote(body, schemas.StateWord(a.State))
+	}
+}
+
+// parseIDs reads ids separated by commas, from one parameter or several, each
+// once.
+func parseIDs(lists []string) ([]schemas.UserID, error) {
+	const field = "user_ids"
+	joined := strings.Join(lists, ",")
+	if joined == "" {
+		return nil, schemas.Invalid(field, "must name at least one user")
+	}
+	if count := strings.Count(joined, ",") + 1; count > maxIDs {
+		return nil, &schemas.FieldError{Code: "too_many_ids", Field: field,
+			Reason: "must be at most " + strconv.Itoa(maxIDs) + " ids, are " + strconv.Itoa(count)}
+	}
+	texts := strings.Split(joined, ",")
+	ids := make([]schemas.UserID, 0, len(texts))
+	met := make(map[schemas.UserID]struct{}, len(texts))
+	for i, text := range texts {
+		id, err := schemas.ParseUserID("user_ids", text)
+		if err != nil {
+			return nil, at(err, i)
+		}
+		if _, double := met[id]; !double {
+			met[id] = struct{}{}
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// at names the place of a bad id in its list. The name is made only for those
+// that are bad.
+func at(err error, i int) error {
+	bad, ok := err.(*schemas.FieldError)
+	if !ok {
+		return err
+	}
+	named := *bad
+	named.Field += "[" + strconv.Itoa(i) + "]"
+	return &named
+}
+
+// user answers GET /presence/{user_id}. A user never seen is offline, not 404,
+// which would tell who has ever been here.
+func (s *Server) user(ctx context.Context, request *http.Request) ([]byte, error) {
+	if _, err := parametersOf(request); err != nil {
+		return nil, err
+	}
+	id, err := schemas.ParseUserID("user_id", request.PathValue("user_id"))
+	if err != nil {
+		return nil, err
+	}
+	users, err := s.reader.Read(ctx, []schemas.UserID{id})
+	if err != nil {
+		return nil, err
+	}
+	return mustJSON(users[0]), nil
+}
+
+// parametersOf are the query parameters; those that are not allowed are an
+// error, so that a misspelt bound is not an open one.
+func parametersOf(request *http.Request, allowed ...string) (map[string][]string, error) {
+	values := request.URL.Query()
+	if strings.Contains(request.URL.RawQuery, ";") {
+		return nil, schemas.Invalid("query", "must separate parameters by &")
+	}
+	for name := range values {
+		known := false
+		for _, a := range allowed {
+			known = known || a == name
+		}
+		if !known {
+			reason := "is not a parameter of this request"
+			if len(allowed) > 0 {
+				reason += ", which takes " + strings.Join(allowed, ", ")
+			}
+			return nil, &schemas.FieldError{Code: "unknown_parameter", Field: name, Reason: reason}
+		}
+	}
+	return values, nil
+}
+
+// mustJSON encodes types of this package, which can always be encoded.
+func mustJSON(value any) []byte {
+	body, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return append(body, '\n')
+}

@@ -1,0 +1,92 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Server answers the HTTP reads. Who may read is decided before it.
+type Server struct {
+	reader  *Reader
+	durable store.Reader
+	config  lastseen.Config
+	metrics *lastseen.Metrics
+	log     *slog.Logger
+}
+
+// NewServer makes a server on a reader and its durable store.
+func NewServer(reader *Reader, log *slog.Logger) *Server {
+	return &Server{reader: reader, durable: reader.durable, config: reader.config, metrics: reader.metrics, log: log}
+}
+
+// Routes mounts the reads.
+func (s *Server) Routes(mux *http.ServeMux) {
+	for route, read := range map[string]read{
+		"GET /presence/batch":             s.batch,
+		"GET /presence/{user_id}":         s.user,
+		"GET /presence/{user_id}/history": s.history,
+	} {
+		mux.Handle(route, s.handle(route, read))
+	}
+}
+
+// read answers a request with the JSON to send, or an error that fail tells.
+type read func(ctx context.Context, request *http.Request) ([]byte, error)
+
+// handle gives a read its time limit, its errors and its metrics.
+func (s *Server) handle(route string, read read) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		started := time.Now()
+		ctx, cancel := context.WithTimeout(request.Context(), s.config.ReadTimeout)
+		defer cancel()
+		status := http.StatusOK
+		body, err := read(ctx, request)
+		if err != nil {
+			status, body = fail(err)
+		}
+		header := w.Header()
+		header.Set("Content-Type", "application/json")
+		header.Set("Cache-Control", "no-store")
+		header.Set("Content-Length", strconv.Itoa(len(body)))
+		if status == http.StatusServiceUnavailable {
+			s.log.WarnContext(ctx, "a read was not answered", "route", route, "error", err)
+			header.Set("Retry-After", "1")
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // whoever asked may have gone
+		s.metrics.Requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+		s.metrics.RequestTime.WithLabelValues(route).Observe(time.Since(started).Seconds())
+	})
+}
+
+// failure is the body of an answer that is not the one asked for.
+type failure struct {
+	Error struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Field   string `json:"field,omitempty"`
+	} `json:"error"`
+}
+
+// fail is the status and body that tell err. What went wrong inside is not told
+// to strangers.
+func fail(err error) (int, []byte) {
+	var body failure
+	var bad *schemas.FieldError
+	status := http.StatusServiceUnavailable
+	if errors.As(err, &bad) {
+		status = http.StatusBadRequest
+		body.Error.Code, body.Error.Message, body.Error.Field = bad.Code, bad.Error(), bad.Field
+	} else {
+		body.Error.Code, body.Error.Message = "unavailable", "the stores do not answer; try again"
+	}
+	return status, mustJSON(body)
+}

@@ -1,0 +1,124 @@
+package query_test
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func now() schemas.Millis { return schemas.MillisOf(time.Now()) }
+
+func mustURL(t *testing.T, path string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(path)
+	must(t, err)
+	return u
+}
+
+// wantStale wants the user's state and since when it is stale, up to a minute.
+func (w *world) wantStale(t *testing.T, user schemas.UserID, state string, since schemas.Millis) {
+	t.Helper()
+	users, err := w.reader.Read(t.Context(), []schemas.UserID{user})
+	must(t, err)
+	const minute = 60_000
+	p := users[0]
+	if *p.State != state || (since == 0) != (p.StaleSince == 0) || p.StaleSince < since-minute || p.StaleSince > since+minute {
+		t.Errorf("user %d is %s, stale since %v; want %s, since %v", user, *p.State, p.StaleSince, state, since)
+	}
+}
+
+func TestAPipelineThatStandsStillIsSaidWithTheLastKnownState(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	w.happen(t, arrives(1, 1, day))
+	stood := now() - 3_600_000
+	w.upTo(t, stood)
+	w.wantStale(t, 1, "online", stood)
+	w.wantStale(t, 2, "offline", stood)
+}
+
+func TestAFreshWatermarkMakesAnswersFresh(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	w.happen(t, arrives(1, 1, day))
+	w.upTo(t, now())
+	w.wantStale(t, 1, "online", 0)
+	w.wantStale(t, 2, "offline", 0)
+}
+
+func TestWithoutRedisTheStoreAnswersAndSaysSinceWhenItIsStale(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	w.durably(t, arrives(1, 1, day))
+	w.serve(away{}, w.durable)
+	w.wantStale(t, 1, "online", now())
+	w.wantStale(t, 2, "offline", now())
+}
+
+func TestWithoutTheStoreRedisAnswersForAllWhomItMustKnow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	w.happen(t, arrives(1, 1, day))
+	w.upTo(t, now())
+	w.serve(w.view, away{})
+	w.wantStale(t, 1, "online", 0)
+	// Known not to be here, but not since when.
+	w.wantStale(t, 2, "offline", now())
+}
+
+func TestWhatNobodyKnowsIsAnErrorAndNeverOffline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	check := func(why string) {
+		for _, path := range []string{"/presence/1", "/presence/batch?user_ids=1", "/presence/1/history"} {
+			if status, body := w.get(t, path); status != http.StatusServiceUnavailable {
+				t.Errorf("%s: %s is answered with %d %s", why, path, status, body)
+			}
+		}
+	}
+	w.serve(away{}, away{})
+	check("both away")
+	w.serve(w.view, away{})
+	check("an empty Redis")
+	for p := range int32(partitions) {
+		_, err := w.view.Move(t.Context(), p, redisview.Mark{}, redisview.Mark{Epoch: 1, Rebuilding: true})
+		must(t, err)
+	}
+	w.serve(w.view, away{})
+	check("a Redis that is being rebuilt")
+}
+
+func TestAnEvictedUserIsAnsweredByTheStoreAndSaidToBeStale(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	w.durably(t, arrives(1, 1, now()-3_600_000))
+	w.upTo(t, now())
+	w.wantStale(t, 1, "online", now())
+}
+
+func TestAFirstArrivalThatRedisHasNotYetIsNotSaidToBeStale(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	w.durably(t, arrives(1, 1, now()))
+	w.upTo(t, now())
+	w.wantStale(t, 1, "online", 0)
+}
+
+func TestAHiddenUserWhomRedisKnowsInPartKeepsTheVersionAtWhichItHid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	w.durably(t, arrives(1, 1, day), hides(1, 2, day+1))
+	w.upTo(t, now())
+	// The status topic tells that the user hides, not since which version.
+	_, err := w.view.Confirm(t.Context(), 1, []schemas.Current{{User: 1, State: schemas.Away, Since: day + 9, Version: 9,
+		Visibility: schemas.Nobody, Hidden: 9}})
+	must(t, err)
+	w.want(t, "/presence/1", `{"user_id":"1","state":null,"last_seen_at":null,"last_active_at":null,"devices":null,"since":null,`+
+		`"version":"2","stale_since":null}`)
+	w.want(t, "/presence/batch?user_ids=1", `{"1":null}`)
+}

@@ -1,0 +1,162 @@
+package query_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/query"
+	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
+	"github.com/stillhere/stillhere/lastseen/sqlitestore"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const partitions = 3
+
+// world is the doors with the stores behind them.
+type world struct {
+	*http.ServeMux
+	view    *redisview.View
+	durable *sqlitestore.Store
+	reader  *query.Reader
+	marks   [partitions]redisview.Mark
+	written int64
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func newWorld(tb testing.TB, server redistest.Server) *world {
+	tb.Helper()
+	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix, Retention: time.Hour})
+	must(tb, err)
+	tb.Cleanup(func() { _ = view.Close() })
+	config := sqlitestore.Defaults()
+	config.Path = filepath.Join(tb.TempDir(), "stillhere.db")
+	durable, err := sqlitestore.Open(tb.Context(), config)
+	must(tb, err)
+	tb.Cleanup(func() { _ = durable.Close() })
+	w := &world{view: view, durable: durable, written: store.Unknown}
+	w.serve(view, durable)
+	return w
+}
+
+// serve mounts the doors on these stores.
+func (w *world) serve(view query.View, durable store.Reader) {
+	config := lastseen.Defaults()
+	config.RedisTimeout, config.ReadTimeout = 10*time.Second, 20*time.Second // a busy machine must not change who answers
+	w.reader = query.NewReader(view, durable, partitions, config, lastseen.NewMetrics(prometheus.NewRegistry()))
+	w.ServeMux = http.NewServeMux()
+	query.NewServer(w.reader, slog.New(slog.DiscardHandler)).Routes(w.ServeMux)
+}
+
+// durably writes changes to the durable store only.
+func (w *world) durably(tb testing.TB, log ...*schemas.Transition) {
+	tb.Helper()
+	next := max(w.written, 0) + int64(len(log))
+	must(tb, w.durable.Append(tb.Context(), store.Batch{Expected: w.written, Next: next, Changes: log}))
+	w.written = next
+}
+
+// happen writes changes to both stores.
+func (w *world) happen(tb testing.TB, log ...*schemas.Transition) {
+	tb.Helper()
+	w.durably(tb, log...)
+	_, err := w.view.Write(tb.Context(), 1, store.Fold(log))
+	must(tb, err)
+}
+
+// upTo says that Redis has everything up to an instant.
+func (w *world) upTo(tb testing.TB, watermark schemas.Millis) {
+	tb.Helper()
+	for p := range w.marks {
+		mark := redisview.Mark{Epoch: 1, Watermark: watermark, Next: 0}
+		moved, err := w.view.Move(tb.Context(), int32(p), w.marks[p], mark)
+		must(tb, err)
+		if moved != mark {
+			tb.Fatalf("mark %+v", moved)
+		}
+		w.marks[p] = mark
+	}
+}
+
+// get is the status and body of an answer.
+func (w *world) get(tb testing.TB, path string) (int, string) {
+	tb.Helper()
+	recorder := httptest.NewRecorder()
+	w.ServeHTTP(recorder, httptest.NewRequestWithContext(tb.Context(), http.MethodGet, path, nil))
+	body, err := io.ReadAll(recorder.Body)
+	must(tb, err)
+	if !json.Valid(body) {
+		tb.Fatalf("%s is answered with %q, which is not JSON", path, body)
+	}
+	return recorder.Code, string(body)
+}
+
+func (w *world) want(tb testing.TB, path, want string) {
+	tb.Helper()
+	if status, body := w.get(tb, path); status != http.StatusOK || body != want+"\n" {
+		tb.Errorf("%s is answered with %d %s, want %s", path, status, body, want)
+	}
+}
+
+// day is an instant without meaning.
+const day schemas.Millis = 1795168800123 // 2026-11-20T10:00:00.123Z
+
+func arrives(user schemas.UserID, version schemas.Version, at schemas.Millis) *schemas.Transition {
+	return &schemas.Transition{User: user, From: schemas.Offline, To: schemas.Online, At: at, LastSeen: at - 1, LastActive: at - 2,
+		Cause: schemas.FirstBeat, Device: 7, Kinds: schemas.SetOfKinds(schemas.Mobile), Visibility: schemas.Everyone,
+		Version: version, Policy: "p-1"}
+}
+
+func leaves(user schemas.UserID, version schemas.Version, at schemas.Millis) *schemas.Transition {
+	t := arrives(user, version, at)
+	t.From, t.To, t.Cause, t.Kinds, t.Device = schemas.Online, schemas.Offline, schemas.Silent, 0, 0
+	return t
+}
+
+func hides(user schemas.UserID, version schemas.Version, at schemas.Millis) *schemas.Transition {
+	t := arrives(user, version, at)
+	t.From, t.Cause, t.Visibility = schemas.Online, schemas.VisibilityChange, schemas.Nobody
+	return t
+}
+
+// hidden is t of a user who hides.
+func hidden(t *schemas.Transition) *schemas.Transition {
+	t.Visibility = schemas.Nobody
+	return t
+}
+
+var errAway = errors.New("away")
+
+// away is a store that does not answer.
+type away struct{}
+
+func (away) Users(context.Context, []schemas.UserID) (map[schemas.UserID]schemas.Current, error) {
+	return nil, errAway
+}
+func (away) History(context.Context, store.HistoryQuery) (store.Page, error) {
+	return store.Page{}, errAway
+}
+func (away) Read(context.Context, []schemas.UserID) ([]redisview.Entry, redisview.Marks, error) {
+	return nil, nil, errAway
+}

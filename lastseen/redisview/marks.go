@@ -1,0 +1,127 @@
+package redisview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	_ "embed"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Mark tells how far Redis is for one partition. The projector moves it after
+// every write, so that a Redis that has lost writes has an older mark than the
+// projector remembers.
+type Mark struct {
+	// Epoch is when the partition was last rebuilt, Unix milliseconds of the
+	// projector's clock; it only grows.
+	Epoch int64
+	// Watermark: everything up to this log time is in Redis; 0 = not known.
+	Watermark schemas.Millis
+	// Next is the next offset of the transitions to be applied; -1 = not known.
+	Next int64
+	// Rebuilding: the rebuild of this epoch has not ended; absent keys say nothing.
+	Rebuilding bool
+}
+
+// Marks are the marks by partition. A partition without one is to be rebuilt.
+type Marks map[int32]Mark
+
+// marksLifetime is how long a read may use the marks of an earlier one. It adds
+// to what stale_since is measured against, and is small beside it.
+const marksLifetime = 250 * time.Millisecond
+
+// marksRead are marks and when they were read. Nobody changes them.
+type marksRead struct {
+	marks Marks
+	at    time.Time
+}
+
+//go:embed move.lua
+var moveLua string
+
+var moveScript = redis.NewScript(moveLua)
+
+const rebuilding = "rebuilding"
+
+// text is the stored form: the empty one for no mark.
+func (m Mark) text() string {
+	switch {
+	case m == Mark{}:
+		return ""
+	case m.Rebuilding:
+		return fmt.Sprintf("%d %s", m.Epoch, rebuilding)
+	default:
+		return fmt.Sprintf("%d %d %d", m.Epoch, m.Watermark, m.Next)
+	}
+}
+
+// parseMark reads the stored form; what it does not understand counts as none,
+// so that the partition is rebuilt.
+func parseMark(text string) Mark {
+	words := strings.Split(text, " ")
+	numbers := make([]int64, 0, 3)
+	for _, word := range words {
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil {
+			numbers = append(numbers, n)
+		}
+	}
+	switch {
+	case len(words) == 2 && len(numbers) == 1 && words[1] == rebuilding:
+		return Mark{Epoch: numbers[0], Rebuilding: true}
+	case len(words) == 3 && len(numbers) == 3:
+		return Mark{Epoch: numbers[0], Watermark: schemas.Millis(numbers[1]), Next: numbers[2]}
+	}
+	return Mark{}
+}
+
+// Mark is the partition's mark; the zero Mark when there is none.
+func (v *View) Mark(ctx context.Context, partition int32) (Mark, error) {
+	text, err := v.client.HGet(ctx, v.marksKey(), field(partition)).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return Mark{}, fmt.Errorf("reading the mark of partition %d: %w", partition, err)
+	}
+	return parseMark(text), nil
+}
+
+// Move moves the partition's mark from one to the other, if it is the one; the
+// zero Mark stands for none. It returns the mark that is there now: to when it
+// was moved, now or by an earlier attempt.
+func (v *View) Move(ctx context.Context, partition int32, from, to Mark) (Mark, error) {
+	text, err := moveScript.Run(ctx, v.client, []string{v.marksKey()}, field(partition), from.text(), to.text()).Text()
+	if err != nil {
+		return Mark{}, fmt.Errorf("moving the mark of partition %d: %w", partition, err)
+	}
+	return parseMark(text), nil
+}
+
+func (v *View) marksKey() string { return v.prefix + "marks" }
+
+func field(partition int32) string { return strconv.Itoa(int(partition)) }
+
+// knownMarks are the marks read a moment ago, or nil.
+func (v *View) knownMarks() Marks {
+	if read := v.marks.Load(); read != nil && time.Since(read.at) < marksLifetime {
+		return read.marks
+	}
+	return nil
+}
+
+// keepMarks keeps the fields of the hash for the reads of the next moment.
+func (v *View) keepMarks(fields map[string]string, at time.Time) Marks {
+	marks := make(Marks, len(fields))
+	for name, text := range fields {
+		partition, err := strconv.ParseInt(name, 10, 32)
+		if mark := parseMark(text); err == nil && mark != (Mark{}) {
+			marks[int32(partition)] = mark
+		}
+	}
+	v.marks.Store(&marksRead{marks: marks, at: at})
+	return marks
+}

@@ -1,0 +1,324 @@
+package redisview
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/lastseen/store/storetest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const week = 7 * 24 * time.Hour
+
+func open(tb testing.TB, server redistest.Server) *View {
+	tb.Helper()
+	v, err := Open(Options{Addrs: []string{server.Addr}, Prefix: server.Prefix, Retention: week})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := v.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return v
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func entry(tb testing.TB, v *View, user schemas.UserID) Entry {
+	tb.Helper()
+	entries, _, err := v.Read(tb.Context(), []schemas.UserID{user})
+	must(tb, err)
+	return entries[0]
+}
+
+func TestUsersAreReadAsTheyWereWrittenBatchByBatch(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+		v := open(t, server)
+		log := storetest.RandomLog(1, 300, 2000)
+		want := map[schemas.UserID]schemas.Current{}
+		for start := 0; start < len(log); start += 500 {
+			// What was written before comes again.
+			_, err := v.Write(t.Context(), 1, store.Fold(log[max(0, start-100):start+500]))
+			must(t, err)
+		}
+		for _, change := range log {
+			want[change.User] = want[change.User].After(change)
+		}
+		ids := make([]schemas.UserID, 0, len(want)+1)
+		for id := range want {
+			ids = append(ids, id)
+		}
+		ids = append(ids, 1_000_000)
+		entries, _, err := v.Read(t.Context(), ids)
+		must(t, err)
+		for i, e := range entries {
+			if ids[i] == 1_000_000 {
+				if e.Found {
+					t.Error("a user never written is found")
+				}
+				continue
+			}
+			got := e.Current
+			w := want[ids[i]]
+			// Without history, since and hidden are left open rather than guessed.
+			if got.Since == 0 {
+				got.Since = w.Since
+			}
+			if got.Hidden == 0 {
+				got.Hidden = w.Hidden
+			}
+			if got != w {
+				t.Fatalf("user %d is %+v, want %+v", ids[i], got, w)
+			}
+		}
+	})
+}
+
+func TestWritesInAnyOrderAndNumberEndWithTheNewestVersion(t *testing.T) {
+	t.Parallel()
+	v := open(t, redistest.Mini(t))
+	user := schemas.UserID(0)
+	rapid.Check(t, func(rt *rapid.T) {
+		user++ // each case on a key of its own
+		log := storetest.DrawLog(rt, 1, 12)
+		var want schemas.Current
+		for _, change := range log {
+			change.User = user
+			want = want.After(change)
+		}
+		order := rapid.SliceOfN(rapid.IntRange(0, len(log)-1), 0, 30).Draw(rt, "order")
+		for _, i := range append(order, len(log)-1) {
+			_, err := v.Write(t.Context(), 1, store.Fold(log[i:i+1]))
+			must(t, err)
+		}
+		e := entry(t, v, user)
+		if e.Version != want.Version || e.State != want.State || e.Visibility != want.Visibility || e.LastSeen != want.LastSeen {
+			rt.Fatalf("entry %+v, want %+v", e, want)
+		}
+	})
+}
+
+func TestOnlyUsersWhoAreOfflineAndVisibleExpire(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+		v := open(t, server)
+		user := schemas.Current{User: 7, Since: 1, Version: 1, Visibility: schemas.Everyone}
+		for _, step := range []struct {
+			state      schemas.State
+			visibility schemas.Visibility
+			expires    bool
+		}{
+			{schemas.Offline, schemas.Everyone, true},
+			{schemas.Online, schemas.Everyone, false},
+			{schemas.Away, schemas.Everyone, false},
+			{schemas.Offline, schemas.Everyone, true},
+			// The durable store alone could not say that a long absent user hides,
+			// were it away.
+			{schemas.Offline, schemas.Nobody, false},
+		} {
+			user.Version++
+			user.State, user.Visibility = step.state, step.visibility
+			_, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true}})
+			must(t, err)
+			left, err := v.client.PTTL(t.Context(), v.userKey(7)).Result()
+			must(t, err)
+			if (left > 0) != step.expires || left > week {
+				t.Errorf("%v %v: time to live %v", step.state, step.visibility, left)
+			}
+		}
+	})
+}
+
+func TestWhatOneTransitionCannotTellIsLeftToTheDurableStore(t *testing.T) {
+	t.Parallel()
+	v := open(t, redistest.Mini(t))
+	devices := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Online, At: 100, Cause: schemas.DevicesChanged,
+		Visibility: schemas.Nobody, Version: 5}
+	_, err := v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{devices}))
+	must(t, err)
+	if e := entry(t, v, 1); !e.Found || e.Complete() || e.Since != 0 || e.Hidden != 0 {
+		t.Fatalf("entry %+v guesses", e)
+	}
+	shows := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: 200, Cause: schemas.Silent,
+		Visibility: schemas.Everyone, Version: 6}
+	_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{shows}))
+	must(t, err)
+	if e := entry(t, v, 1); !e.Complete() || e.Since != 200 {
+		t.Fatalf("entry %+v, want it complete", e)
+	}
+}
+
+func TestConfirmingKeepsWhatIsNewerAndRaisesItsEpoch(t *testing.T) {
+	t.Parallel()
+	v := open(t, redistest.Mini(t))
+	user := schemas.Current{User: 1, State: schemas.Online, Since: 10, Version: 5, Visibility: schemas.Everyone}
+	_, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true}})
+	must(t, err)
+	for _, step := range []struct {
+		version schemas.Version
+		epoch   int64
+		want    Entry
+	}{
+		{4, 2, Entry{Epoch: 2, Current: user}},
+		{5, 3, Entry{Epoch: 3, Current: user}},
+		{5, 2, Entry{Epoch: 3, Current: user}},
+	} {
+		older := user
+		older.Version, older.State = step.version, schemas.Away
+		_, err := v.Confirm(t.Context(), step.epoch, []schemas.Current{older})
+		must(t, err)
+		if e := entry(t, v, 1); e.Epoch != step.want.Epoch || e.Current != step.want.Current {
+			t.Errorf("after %+v: %+v", step, e)
+		}
+	}
+}
+
+func TestAMarkIsMovedOnlyFromWhereItIs(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+		v := open(t, server)
+		first, second := Mark{Epoch: 1, Watermark: 100, Next: -1}, Mark{Epoch: 1, Watermark: 200, Next: 7}
+		for _, step := range []struct{ from, to, want Mark }{
+			{first, second, Mark{}},
+			{Mark{}, first, first},
+			{Mark{}, second, first},
+			{first, second, second},
+			{first, second, second}, // an attempt whose answer was lost
+			{second, Mark{Epoch: 2, Rebuilding: true}, Mark{Epoch: 2, Rebuilding: true}},
+		} {
+			got, err := v.Move(t.Context(), 3, step.from, step.to)
+			must(t, err)
+			if got != step.want {
+				t.Fatalf("moving %+v to %+v: %+v is there, want %+v", step.from, step.to, got, step.want)
+			}
+		}
+		got, err := v.Mark(t.Context(), 3)
+		must(t, err)
+		if got != (Mark{Epoch: 2, Rebuilding: true}) {
+			t.Errorf("mark %+v", got)
+		}
+	})
+}
+
+func TestScriptsAreSentAgainToARedisThatForgotThem(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+		v := open(t, server)
+		for i := range 3 {
+			user := schemas.Current{User: 1, State: schemas.Online, Since: 1, Version: schemas.Version(i + 1), Visibility: schemas.Everyone}
+			written, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true}})
+			must(t, err)
+			if written != 1 {
+				t.Fatalf("%d written", written)
+			}
+			must(t, v.client.ScriptFlush(t.Context()).Err())
+		}
+	})
+}
+
+func TestAForeignValueCountsAsNotThereAndIsWrittenOver(t *testing.T) {
+	t.Parallel()
+	v := open(t, redistest.Mini(t))
+	for _, value := range []string{"", "online", strings.Repeat("1", valueLength-1), strings.Repeat("z", valueLength), "2" + strings.Repeat("f", valueLength-1)} {
+		must(t, v.client.Set(t.Context(), v.userKey(1), value, 0).Err())
+		if entry(t, v, 1).Found {
+			t.Errorf("%q is understood", value)
+		}
+		user := schemas.Current{User: 1, State: schemas.Online, Since: 1, Version: 1, Visibility: schemas.Everyone}
+		_, err := v.Write(t.Context(), 1, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true}})
+		must(t, err)
+		if !entry(t, v, 1).Found {
+			t.Errorf("%q is not written over", value)
+		}
+	}
+}
+
+func TestAReadHeedsItsDeadlineWhenRedisHangs(t *testing.T) {
+	t.Parallel()
+	server := redistest.Real(t)
+	if server.Prefix != "" {
+		t.Skip("STILLHERE_TEST_REDIS names a server that is not ours to pause")
+	}
+	v := open(t, server)
+	must(t, v.Ping(t.Context()))
+	must(t, server.Do(t.Context(), "CLIENT PAUSE 20000"))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	started := time.Now()
+	_, _, err := v.Read(ctx, []schemas.UserID{1})
+	if !errors.Is(err, context.DeadlineExceeded) && (err == nil || time.Since(started) > 5*time.Second) {
+		t.Fatalf("error %v after %v", err, time.Since(started))
+	}
+}
+
+func TestValuesComeBackFromTheirStoredForm(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		const instants = 1<<47 - 1
+		want := Entry{Found: true, Epoch: rapid.Int64Range(0, instants).Draw(t, "epoch"), Current: schemas.Current{
+			User: 5, State: schemas.State(rapid.IntRange(1, 3).Draw(t, "state")),
+			Since:      schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "since")),
+			LastSeen:   schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "seen")),
+			LastActive: schemas.Millis(rapid.Int64Range(0, instants).Draw(t, "active")),
+			Kinds:      schemas.KindSet(rapid.Uint8().Draw(t, "kinds")),
+			Visibility: schemas.Visibility(rapid.IntRange(1, 2).Draw(t, "visibility")),
+			Version:    schemas.Version(rapid.Int64Min(1).Draw(t, "version")),
+			Hidden:     schemas.Version(rapid.Int64Min(0).Draw(t, "hidden")),
+		}}
+		text := string(appendValue(nil, want))
+		if got := parseValue(5, text); len(text) != valueLength || got != want {
+			t.Fatalf("%q is read as %+v, want %+v", text, got, want)
+		}
+	})
+}
+
+func BenchmarkReadOf50(b *testing.B) {
+	v := open(b, redistest.Real(b))
+	const users, batch = 10_000, 50
+	_, err := v.Write(b.Context(), 1, store.Fold(storetest.RandomLog(1, users, 5*users)))
+	must(b, err)
+	b.RunParallel(func(pb *testing.PB) {
+		ids := make([]schemas.UserID, batch)
+		for n := 0; pb.Next(); n++ {
+			for i := range ids {
+				ids[i] = schemas.UserID((n*batch+i*37)%users + 1)
+			}
+			if _, _, err := v.Read(b.Context(), ids); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reads/s")
+}
+
+func BenchmarkWriteOf1000(b *testing.B) {
+	v := open(b, redistest.Real(b))
+	const batch = 1000
+	log := storetest.RandomLog(1, 100_000, batch*b.N)
+	b.ResetTimer()
+	for i := range b.N {
+		if _, err := v.Write(b.Context(), 1, store.Fold(log[i*batch:(i+1)*batch])); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(batch*b.N)/b.Elapsed().Seconds(), "transitions/s")
+}

@@ -1,0 +1,68 @@
+-- Writes users, each only if what is there is older. The same text as one key a
+-- call, for a cluster, or many.
+--
+-- KEYS[i]       the user's key
+-- ARGV[1]       how long a user who is offline and visible stays, milliseconds
+-- ARGV[2 * i]   the new value (value.go)
+-- ARGV[2*i + 1] what the update knows: "s" since, "h" hidden, "c" that it was
+--               read from the status topic and confirms what is there
+-- Returns how many were written.
+
+local VERSION, EPOCH, SINCE, HIDDEN = {2, 17}, {18, 29}, {30, 41}, {42, 57}
+local LENGTH = 85
+local NO_SINCE, NOT_HIDDEN = string.rep('0', 12), string.rep('0', 16)
+local OFFLINE_VISIBLE = '11'
+
+local function get(value, field)
+  return string.sub(value, field[1], field[2])
+end
+
+local function set(value, field, text)
+  return string.sub(value, 1, field[1] - 1) .. text .. string.sub(value, field[2] + 1)
+end
+
+local function knows(flags, what)
+  return string.find(flags, what, 1, true) ~= nil
+end
+
+local written = 0
+for i, key in ipairs(KEYS) do
+  local new, flags = ARGV[2 * i], ARGV[2 * i + 1]
+  local old = redis.call('GET', key)
+  if old and (#old ~= LENGTH or string.sub(old, 1, 1) ~= '1') then
+    old = false -- a format of another time
+  end
+
+  local confirmed = old and get(old, EPOCH) >= get(new, EPOCH)
+  local result
+  if old and get(old, VERSION) > get(new, VERSION) then
+    if knows(flags, 'c') and not confirmed then
+      result = set(old, EPOCH, get(new, EPOCH))
+    end
+  elseif old and get(old, VERSION) == get(new, VERSION) then
+    -- What is there knows at least as much; that it is met again confirms it.
+    if not confirmed then
+      result = set(old, EPOCH, get(new, EPOCH))
+    end
+  else
+    result = new
+    -- What is not known is taken over from what is there, if that can be relied
+    -- on, or left open: the durable store knows it.
+    if not knows(flags, 's') then
+      result = set(result, SINCE, confirmed and get(old, SINCE) or NO_SINCE)
+    end
+    if not knows(flags, 'h') and not (confirmed and get(old, HIDDEN) == NOT_HIDDEN and string.sub(old, 59, 59) == '1') then
+      result = set(result, HIDDEN, confirmed and get(old, HIDDEN) or NOT_HIDDEN)
+    end
+  end
+
+  if result then
+    if string.sub(result, 58, 59) == OFFLINE_VISIBLE then
+      redis.call('SET', key, result, 'PX', ARGV[1])
+    else
+      redis.call('SET', key, result)
+    end
+    written = written + 1
+  end
+end
+return written

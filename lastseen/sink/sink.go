@@ -1,0 +1,159 @@
+// Package sink writes the transitions to the durable store, each exactly once.
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// ErrLostPlace says that the store's next offset of a partition is behind what
+// this sink has written: the store has lost transactions, as by a failover to a
+// replica that lacked them. Only reading again from there repairs it, which is
+// what happens when the partition is started anew.
+var ErrLostPlace = errors.New("the store has lost what was written; start the partition anew")
+
+// Sink takes batches of transitions. It is a handler for the Kafka loop: calls
+// for one partition come one at a time and in order.
+type Sink struct {
+	store   store.Writer
+	config  lastseen.Config
+	metrics *lastseen.Metrics
+
+	mu sync.Mutex // protects the map
+	// next is the next offset to be written per partition, by this sink's own
+	// knowledge; what the store holds is decisive.
+	next map[int32]int64
+}
+
+// New makes a sink. The config has been validated.
+func New(to store.Writer, config lastseen.Config, metrics *lastseen.Metrics) *Sink {
+	return &Sink{store: to, config: config, metrics: metrics, next: map[int32]int64{}}
+}
+
+// Start is called when a partition is taken up and tells the next offset that
+// the store expects, or store.Unknown.
+func (s *Sink) Start(ctx context.Context, partition int32) (int64, error) {
+	next, err := s.store.NextOffset(ctx, partition)
+	if err != nil {
+		return store.Unknown, err
+	}
+	s.remember(partition, next)
+	return next, nil
+}
+
+// Stop is called when a partition is given up.
+func (s *Sink) Stop(partition int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.next, partition)
+	s.metrics.SinkWrittenUpTo.DeleteLabelValues(lastseen.Partition(partition))
+}
+
+// Apply writes the batch and returns when it is durable. After an error the same
+// batch may come again; what of it is written already is not written twice.
+func (s *Sink) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+	next, err := s.place(ctx, batch.Partition)
+	if err != nil {
+		return err
+	}
+	for next < batch.Next {
+		part := s.part(batch, next)
+		after, err := s.write(ctx, part)
+		if err != nil {
+			return err
+		}
+		s.remember(batch.Partition, after)
+		next = after
+	}
+	if n := len(batch.Items); n > 0 {
+		s.metrics.SinkWrittenUpTo.WithLabelValues(lastseen.Partition(batch.Partition)).Set(float64(batch.Items[n-1].Time) / 1000)
+	}
+	return nil
+}
+
+// part is as much of the batch, from the offset next on, as goes into one
+// transaction.
+func (s *Sink) part(batch schemas.Batch[schemas.Logged[*schemas.Transition]], next int64) store.Batch {
+	part := store.Batch{Partition: batch.Partition, Expected: next, Next: batch.Next,
+		Changes: make([]*schemas.Transition, 0, min(len(batch.Items), s.config.SinkRows))}
+	for _, item := range batch.Items {
+		if item.Offset < next {
+			continue
+		}
+		if len(part.Changes) == s.config.SinkRows {
+			part.Next = item.Offset
+			break
+		}
+		part.Changes = append(part.Changes, item.Message)
+	}
+	return part
+}
+
+// write writes one transaction and returns the store's next offset after it.
+func (s *Sink) write(ctx context.Context, part store.Batch) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.WriteTimeout)
+	defer cancel()
+	started := time.Now()
+	err := s.store.Append(ctx, part)
+	s.metrics.SinkWriteTime.Observe(time.Since(started).Seconds())
+	switch {
+	case err == nil:
+		s.count(lastseen.Written)
+		s.metrics.SinkRows.Add(float64(len(part.Changes)))
+		return part.Next, nil
+	case errors.Is(err, store.ErrFenced):
+		return s.fenced(ctx, part, err)
+	case errors.Is(err, store.ErrRefused):
+		s.count(lastseen.Refused)
+	default:
+		s.count(lastseen.Unavailable)
+	}
+	return part.Expected, err
+}
+
+// fenced goes on from the store's next offset after part was not written because
+// that is not the one expected. When it is ahead, what lies between has been
+// written, by an attempt of our own whose outcome was unknown or by another
+// owner, and the log is the same for all.
+func (s *Sink) fenced(ctx context.Context, part store.Batch, cause error) (int64, error) {
+	s.count(lastseen.Fenced)
+	next, err := s.store.NextOffset(ctx, part.Partition)
+	switch {
+	case err != nil:
+		return part.Expected, errors.Join(cause, err)
+	case next > part.Expected:
+		s.count(lastseen.AlreadyWritten)
+		return next, nil
+	case next == part.Expected:
+		return part.Expected, cause
+	default:
+		return part.Expected, fmt.Errorf("partition %d: next offset is %d in the store, %d here: %w", part.Partition, next, part.Expected, ErrLostPlace)
+	}
+}
+
+// place is the partition's next offset, asked from the store when Start was not
+// called.
+func (s *Sink) place(ctx context.Context, partition int32) (int64, error) {
+	s.mu.Lock()
+	next, known := s.next[partition]
+	s.mu.Unlock()
+	if known {
+		return next, nil
+	}
+	return s.Start(ctx, partition)
+}
+
+func (s *Sink) remember(partition int32, next int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next[partition] = next
+}
+
+func (s *Sink) count(result string) { s.metrics.SinkWrites.WithLabelValues(result).Inc() }

@@ -1,0 +1,199 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/sink"
+	"github.com/stillhere/stillhere/lastseen/sqlitestore"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/lastseen/store/storetest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func openStore(tb testing.TB) *sqlitestore.Store {
+	tb.Helper()
+	config := sqlitestore.Defaults()
+	config.Path = filepath.Join(tb.TempDir(), "stillhere.db")
+	s, err := sqlitestore.Open(context.Background(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func newSink(to store.Writer) *sink.Sink {
+	config := lastseen.Defaults()
+	config.SinkRows = 4
+	return sink.New(to, config, lastseen.NewMetrics(prometheus.NewRegistry()))
+}
+
+// logged gives the changes offsets with holes, as transaction markers leave.
+func logged(log []*schemas.Transition) []schemas.Logged[*schemas.Transition] {
+	items := make([]schemas.Logged[*schemas.Transition], len(log))
+	for i, change := range log {
+		items[i] = schemas.Logged[*schemas.Transition]{Offset: int64(2*i + 1), Time: change.At, Message: change}
+	}
+	return items
+}
+
+// batch is the items from one offset to another.
+func batch(items []schemas.Logged[*schemas.Transition], from, to int64) schemas.Batch[schemas.Logged[*schemas.Transition]] {
+	b := schemas.Batch[schemas.Logged[*schemas.Transition]]{Next: to}
+	for _, item := range items {
+		if item.Offset >= from && item.Offset < to {
+			b.Items = append(b.Items, item)
+		}
+	}
+	return b
+}
+
+func wantStore(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, s *sqlitestore.Store, next int64, log []*schemas.Transition) {
+	t.Helper()
+	if got, err := s.NextOffset(context.Background(), 0); err != nil || got != next {
+		t.Fatalf("next offset %d (%v), want %d", got, err, next)
+	}
+	want := map[schemas.UserID]schemas.Current{}
+	ids := []schemas.UserID{1, 2, 3, 4, 5}
+	for _, change := range log {
+		want[change.User] = want[change.User].After(change)
+	}
+	got, err := s.Users(context.Background(), ids)
+	if err != nil {
+		t.Fatalf("reading users: %v", err)
+	}
+	for _, id := range ids {
+		if got[id] != want[id] {
+			t.Fatalf("user %d is %+v, want %+v", id, got[id], want[id])
+		}
+	}
+}
+
+func TestABatchLargerThanATransactionIsWrittenInSeveral(t *testing.T) {
+	t.Parallel()
+	to := openStore(t)
+	log := storetest.RandomLog(1, 5, 11)
+	s := newSink(to)
+	next, err := s.Start(t.Context(), 0)
+	if err != nil || next != store.Unknown {
+		t.Fatalf("start at %d (%v), want %d", next, err, store.Unknown)
+	}
+	if err := s.Apply(t.Context(), batch(logged(log), 0, 30)); err != nil {
+		t.Fatal(err)
+	}
+	wantStore(t, to, 30, log)
+	if next, err := newSink(to).Start(t.Context(), 0); err != nil || next != 30 {
+		t.Fatalf("another sink starts at %d (%v), want 30", next, err)
+	}
+}
+
+// flaky fails now and then, before or after the real store has written.
+type flaky struct {
+	store.Writer
+	fail func() (before, after bool)
+}
+
+var errAway = errors.New("the store is away")
+
+func (f flaky) Append(ctx context.Context, b store.Batch) error {
+	before, after := f.fail()
+	if before {
+		return errAway
+	}
+	err := f.Writer.Append(ctx, b)
+	if err == nil && after {
+		return errAway
+	}
+	return err
+}
+
+func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhoeverElseWrites(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		to := openStore(t)
+		defer to.Close()
+		log := storetest.DrawLog(rt, 5, 25)
+		items := logged(log)
+		end := int64(2*len(log) + 5)
+		chance := func(name string) bool { return rapid.IntRange(0, 3).Draw(rt, name) == 0 }
+		unreliable := flaky{Writer: to, fail: func() (bool, bool) { return chance("before"), chance("after") }}
+		// Two owners, either of which may believe it is the only one.
+		type owner struct {
+			sink *sink.Sink
+			at   int64
+		}
+		owners := []*owner{{sink: newSink(unreliable)}, {sink: newSink(unreliable)}}
+		for steps := 0; owners[0].at < end && owners[1].at < end && steps < 400; steps++ {
+			o := owners[rapid.IntRange(0, 1).Draw(rt, "owner")]
+			if chance("restart") {
+				o.sink = newSink(unreliable)
+				next, err := o.sink.Start(context.Background(), 0)
+				if err != nil {
+					rt.Fatal(err)
+				}
+				o.at = max(next, 0)
+			}
+			until := min(end, o.at+rapid.Int64Range(1, 12).Draw(rt, "length"))
+			if err := o.sink.Apply(context.Background(), batch(items, o.at, until)); err == nil {
+				o.at = until
+			} else if !errors.Is(err, errAway) {
+				rt.Fatal(err)
+			}
+		}
+		if owners[0].at < end && owners[1].at < end {
+			rt.Skip("not at the end")
+		}
+		wantStore(rt, to, end, log)
+	})
+}
+
+// forgetful is a store that fell back to an older state.
+type forgetful struct {
+	store.Writer
+	next int64
+}
+
+func (f *forgetful) NextOffset(context.Context, int32) (int64, error) { return f.next, nil }
+
+func (f *forgetful) Append(_ context.Context, b store.Batch) error {
+	if b.Expected != f.next {
+		return store.ErrFenced
+	}
+	f.next = b.Next
+	return nil
+}
+
+func TestAStoreThatLostTransactionsStopsThePartitionUntilItIsStartedAnew(t *testing.T) {
+	t.Parallel()
+	to := &forgetful{next: store.Unknown}
+	s := newSink(to)
+	items := logged(storetest.RandomLog(1, 5, 20))
+	if err := s.Apply(t.Context(), batch(items, 0, 10)); err != nil {
+		t.Fatal(err)
+	}
+	to.next = 4
+	for range 2 {
+		if err := s.Apply(t.Context(), batch(items, 10, 20)); !errors.Is(err, sink.ErrLostPlace) {
+			t.Fatalf("error %v, want %v", err, sink.ErrLostPlace)
+		}
+	}
+	if next, err := s.Start(t.Context(), 0); err != nil || next != 4 {
+		t.Fatalf("starts anew at %d (%v), want 4", next, err)
+	}
+	if err := s.Apply(t.Context(), batch(items, 4, 20)); err != nil || to.next != 20 {
+		t.Fatalf("next %d (%v), want 20", to.next, err)
+	}
+}

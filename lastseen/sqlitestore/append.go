@@ -1,0 +1,126 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	_ "embed"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+var (
+	//go:embed sql/upsert_user.sql
+	upsertUserSQL string
+	//go:embed sql/append_change.sql
+	appendChangeSQL string
+)
+
+func (s *Store) prepare(ctx context.Context) error {
+	const (
+		first = `INSERT INTO sink_offsets (partition, next_offset) VALUES (?1, ?2) ON CONFLICT DO NOTHING`
+		later = `UPDATE sink_offsets SET next_offset = ?2 WHERE partition = ?1 AND next_offset = ?3`
+	)
+	for statement, text := range map[**sql.Stmt]string{
+		&s.offsetFirst: first, &s.offsetLater: later, &s.appendChange: appendChangeSQL, &s.upsertUser: upsertUserSQL,
+	} {
+		var err error
+		if *statement, err = s.writer.PrepareContext(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Append writes the batch; see store.Writer. A commit's outcome is never
+// unknown: the database is in this process.
+func (s *Store) Append(ctx context.Context, batch store.Batch) error {
+	if err := s.append(ctx, batch); err != nil {
+		return fmt.Errorf("writing offsets %d to %d of partition %d: %w", batch.Expected, batch.Next, batch.Partition, classify(err))
+	}
+	return nil
+}
+
+func (s *Store) append(ctx context.Context, batch store.Batch) error {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit this does nothing
+	if err := s.moveOffset(ctx, tx, batch); err != nil {
+		return err
+	}
+	change := tx.StmtContext(ctx, s.appendChange)
+	for _, t := range batch.Changes {
+		if _, err := change.ExecContext(ctx, int64(t.User), int64(t.At), int64(t.Version), t.EventID().String(),
+			schemas.StateWord(t.From), schemas.StateWord(t.To), schemas.CauseWord(t.Cause), schemas.VisibilityWord(t.Visibility),
+			orNull(int64(t.Device)), int64(t.Kinds), orNull(int64(t.LastSeen)), orNull(int64(t.LastActive)), t.Policy); err != nil {
+			return err
+		}
+	}
+	user := tx.StmtContext(ctx, s.upsertUser)
+	for _, u := range store.Fold(batch.Changes) {
+		if _, err := user.ExecContext(ctx, int64(u.User), schemas.StateWord(u.State), int64(u.Since), orNull(int64(u.LastSeen)),
+			orNull(int64(u.LastActive)), int64(u.Kinds), schemas.VisibilityWord(u.Visibility), int64(u.Version), int64(u.Hidden),
+			u.SinceKnown, u.HiddenKnown); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// moveOffset is the fence.
+func (s *Store) moveOffset(ctx context.Context, tx *sql.Tx, batch store.Batch) error {
+	statement, arguments := s.offsetLater, []any{batch.Partition, batch.Next, batch.Expected}
+	if batch.Expected == store.Unknown {
+		statement, arguments = s.offsetFirst, arguments[:2]
+	}
+	done, err := tx.StmtContext(ctx, statement).ExecContext(ctx, arguments...)
+	if err != nil {
+		return err
+	}
+	moved, err := done.RowsAffected()
+	if err != nil {
+		return err
+	}
+	if moved != 1 {
+		return store.ErrFenced
+	}
+	return nil
+}
+
+// NextOffset is the partition's next offset; see store.Writer.
+func (s *Store) NextOffset(ctx context.Context, partition int32) (int64, error) {
+	next := store.Unknown
+	err := s.readers.QueryRowContext(ctx, `SELECT next_offset FROM sink_offsets WHERE partition = ?`, partition).Scan(&next)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return store.Unknown, fmt.Errorf("reading the next offset of partition %d: %w", partition, classify(err))
+	}
+	return next, nil
+}
+
+// orNull is NULL for never and for no device.
+func orNull(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// classify marks the errors that will not go away by trying again.
+func classify(err error) error {
+	var answer *sqlite.Error
+	if errors.As(err, &answer) {
+		switch answer.Code() & 0xff { // the rest of the code says it more finely
+		case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+			return fmt.Errorf("%w: %w", store.ErrRefused, err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+// Package sqlitestore keeps last seen and the audit log in one SQLite file: the
+// durable store of a process that has nothing else at hand.
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // the driver
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Config says which file and how long to keep.
+type Config struct {
+	// Path is the file; it is made when it is not there. Beside it SQLite keeps
+	// files with the suffixes -wal and -shm.
+	Path string
+	// AuditRetention is how long changes are kept.
+	AuditRetention time.Duration
+	// MaintainEvery is the pause between two rounds of Run.
+	MaintainEvery time.Duration
+}
+
+const day = 24 * time.Hour
+
+// Defaults lack only the path.
+func Defaults() Config { return Config{AuditRetention: 400 * day, MaintainEvery: time.Hour} }
+
+// Validate reports everything that is wrong, joined, each fault naming its
+// setting.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Path == "" {
+		faults = append(faults, errors.New("sqlite_path: must not be empty"))
+	}
+	if c.AuditRetention < day {
+		faults = append(faults, fmt.Errorf("audit_retention: must be at least 24h, is %s", c.AuditRetention))
+	}
+	if c.MaintainEvery <= 0 {
+		faults = append(faults, fmt.Errorf("sqlite_maintain_every: must be positive, is %s", c.MaintainEvery))
+	}
+	return errors.Join(faults...)
+}
+
+// Store is a store.Writer and store.Reader on a SQLite file. All methods may be
+// called from any goroutine; writes wait for one another. A power cut may cost
+// the last transactions (synchronous=NORMAL), always whole and in order, offsets
+// with rows, so that the sink writes them again; a kill costs nothing.
+type Store struct {
+	config  Config
+	writer  *sql.DB // one connection
+	readers *sql.DB
+	now     func() time.Time
+
+	offsetFirst, offsetLater, appendChange, upsertUser *sql.Stmt
+}
+
+// Open opens the file and brings its schema up to date.
+func Open(ctx context.Context, config Config) (*Store, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{config: config, now: time.Now}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", config.Path, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	const readers = 4
+	var err error
+	if s.writer, err = sql.Open("sqlite", s.address("immediate")); err != nil {
+		return err
+	}
+	s.writer.SetMaxOpenConns(1)
+	if err := migrate(ctx, s.writer); err != nil {
+		return err
+	}
+	if s.readers, err = sql.Open("sqlite", s.address("deferred")); err != nil {
+		return err
+	}
+	s.readers.SetMaxOpenConns(readers)
+	s.readers.SetMaxIdleConns(readers)
+	return s.prepare(ctx)
+}
+
+// address is the file with the settings that every connection must have.
+func (s *Store) address(lock string) string {
+	settings := url.Values{
+		"_pragma": {"journal_mode(WAL)", "synchronous(NORMAL)", "busy_timeout(5000)", "temp_store(MEMORY)", "cache_size(-65536)"},
+		"_txlock": {lock},
+	}
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: s.config.Path}).EscapedPath(), RawQuery: settings.Encode()}).String()
+}
+
+func migrate(ctx context.Context, db *sql.DB) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files,
+		goose.WithTableName("stillhere_lastseen_migrations"), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// Close waits for running statements and closes the file.
+func (s *Store) Close() error {
+	var errs []error
+	for _, db := range []*sql.DB{s.readers, s.writer} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ping tells whether the file can be read.
+func (s *Store) Ping(ctx context.Context) error { return s.readers.PingContext(ctx) }

@@ -1,0 +1,104 @@
+package sqlitestore
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/lastseen/store/storetest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newStore(tb testing.TB, path string) *Store {
+	tb.Helper()
+	config := Defaults()
+	config.Path = path
+	s, err := Open(tb.Context(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+func TestSQLiteKeepsTheStoreContract(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t *testing.T) storetest.Store { return newStore(t, filepath.Join(t.TempDir(), "stillhere.db")) })
+}
+
+func TestWhatWasWrittenIsThereAfterTheFileIsOpenedAgain(t *testing.T) {
+	t.Parallel()
+	// The name has everything that an address could misread.
+	path := filepath.Join(t.TempDir(), "a b?c#d%20e.db")
+	first := newStore(t, path)
+	log := storetest.RandomLog(1, 3, 10)
+	if err := first.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log}); err != nil {
+		t.Fatal(err)
+	}
+	second := newStore(t, path)
+	next, err := second.NextOffset(t.Context(), 0)
+	if err != nil || next != 10 {
+		t.Fatalf("next offset %d, %v; want 10", next, err)
+	}
+}
+
+func TestMaintainDropsExactlyWhatIsOlderThanTheRetention(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, filepath.Join(t.TempDir(), "stillhere.db"))
+	log := storetest.RandomLog(2, 1, 3*forgetStep)
+	for _, change := range log {
+		change.Visibility = schemas.Everyone
+	}
+	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log}); err != nil {
+		t.Fatal(err)
+	}
+	kept := log[2*forgetStep+17:]
+	s.now = func() time.Time { return kept[0].At.Time().Add(s.config.AuditRetention) }
+	if err := s.Maintain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	page, err := s.History(t.Context(), store.HistoryQuery{User: 1, Limit: len(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Changes) != len(kept) {
+		t.Fatalf("%d changes are left, want %d", len(page.Changes), len(kept))
+	}
+}
+
+func TestAPathThatCannotBeOpenedIsNamedInTheError(t *testing.T) {
+	t.Parallel()
+	config := Defaults()
+	config.Path = filepath.Join(t.TempDir(), "missing", "stillhere.db")
+	if s, err := Open(t.Context(), config); err == nil {
+		_ = s.Close()
+		t.Fatal("opened")
+	} else {
+		t.Log(err)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	const rows = 5000
+	s := newStore(b, filepath.Join(b.TempDir(), "stillhere.db"))
+	log := storetest.RandomLog(9, 1_000_000, rows*b.N)
+	expected := store.Unknown
+	b.ResetTimer()
+	for i := range b.N {
+		next := int64((i + 1) * rows)
+		if err := s.Append(b.Context(), store.Batch{Expected: expected, Next: next, Changes: log[i*rows : (i+1)*rows]}); err != nil {
+			b.Fatal(err)
+		}
+		expected = next
+	}
+	b.ReportMetric(float64(rows*b.N)/b.Elapsed().Seconds(), "rows/s")
+}

@@ -1,0 +1,156 @@
+// Package storetest is the contract of store.Writer and store.Reader as a test
+// suite that every store runs.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Store is what the suite tests.
+type Store interface {
+	store.Writer
+	store.Reader
+}
+
+// Run holds the stores that open makes, each empty, to the contract.
+func Run(t *testing.T, open func(t *testing.T) Store) {
+	t.Helper()
+	for name, hold := range map[string]func(*testing.T, Store){
+		"a batch writes log, users and next offset together":                 batchWritesAllThree,
+		"a batch without changes still moves the next offset":                emptyBatchMovesOffset,
+		"a partition never written has no next offset":                       unknownPartition,
+		"a batch that expects another offset is fenced and writes nothing":   fencedWritesNothing,
+		"a batch given again is fenced":                                      againIsFenced,
+		"of two owners with the same batch exactly one writes":               twoOwners,
+		"partitions are written at the same time without harm":               partitionsTogether,
+		"a batch under a cancelled context writes nothing":                   cancelledWritesNothing,
+		"changes written again under other offsets add nothing":              rewrittenLogAddsNothing,
+		"a user never goes back to an older version":                         userNeverGoesBack,
+		"any cut into batches leaves what the changes say one by one":        cutsDoNotMatter,
+		"the ends of all ranges come back as they were written":              extremesComeBack,
+		"users of whom nothing is known are left out":                        unknownUsersLeftOut,
+		"a history is newest first and exact to the millisecond":             historyNewestFirst,
+		"a history includes from and leaves out to":                          historyBounds,
+		"pages cut a history without gap or double":                          historyPages,
+		"changes of one instant are told apart by version across pages":      historyOneInstant,
+		"the history of a user who hides is empty":                           hiddenHistoryEmpty,
+		"what happened while a user hid is never in the history":             hiddenPartLeftOut,
+		"histories reach across days, months and the end of daylight saving": historyAcrossDays,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hold(t, open(t))
+		})
+	}
+}
+
+func emptyBatchMovesOffset(t *testing.T, s Store) {
+	must(t, s.Append(t.Context(), store.Batch{Partition: 1, Expected: store.Unknown, Next: 3}))
+	must(t, s.Append(t.Context(), store.Batch{Partition: 1, Expected: 3, Next: 9}))
+	wantNext(t, s, 1, 9)
+}
+
+func unknownPartition(t *testing.T, s Store) { wantNext(t, s, 5, store.Unknown) }
+
+func batchWritesAllThree(t *testing.T, s Store) {
+	log := RandomLog(1, 4, 20)
+	must(t, s.Append(t.Context(), store.Batch{Partition: 2, Expected: store.Unknown, Next: 25, Changes: log}))
+	wantNext(t, s, 2, 25)
+	wantUsers(t, s, log)
+	wantLog(t, s, log)
+}
+
+func cancelledWritesNothing(t *testing.T, s Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Append(ctx, store.Batch{Expected: store.Unknown, Next: 25, Changes: RandomLog(1, 4, 20)}); err == nil {
+		t.Error("no error")
+	}
+	wantNext(t, s, 0, store.Unknown)
+	wantUsers(t, s, nil)
+}
+
+// must fails the test when there is an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantFenced(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, store.ErrFenced) {
+		t.Fatalf("error %v, want %v", err, store.ErrFenced)
+	}
+}
+
+func wantNext(t *testing.T, s Store, partition int32, want int64) {
+	t.Helper()
+	next, err := s.NextOffset(t.Context(), partition)
+	must(t, err)
+	if next != want {
+		t.Fatalf("next offset of partition %d is %d, want %d", partition, next, want)
+	}
+}
+
+// wantUsers wants the users to be what log says, and no other of 1 to 100.
+func wantUsers(t *testing.T, s Store, log []*schemas.Transition) {
+	t.Helper()
+	want := map[schemas.UserID]schemas.Current{}
+	ids := make([]schemas.UserID, 0, 100)
+	for id := range schemas.UserID(100) {
+		ids = append(ids, id+1)
+	}
+	for _, change := range log {
+		want[change.User] = want[change.User].After(change)
+		if change.User > 100 {
+			ids = append(ids, change.User)
+		}
+	}
+	got, err := s.Users(t.Context(), ids)
+	must(t, err)
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("users are\n%+v, want\n%+v", got, want)
+	}
+}
+
+// wantLog wants the histories to be what of log may be shown.
+func wantLog(t *testing.T, s Store, log []*schemas.Transition) {
+	t.Helper()
+	current := map[schemas.UserID]schemas.Current{}
+	want := map[schemas.UserID][]*schemas.Transition{}
+	for _, change := range log {
+		current[change.User] = current[change.User].After(change)
+		if change.Visibility != schemas.Nobody {
+			want[change.User] = append([]*schemas.Transition{change}, want[change.User]...)
+		}
+	}
+	for user, c := range current {
+		if c.Visibility == schemas.Nobody {
+			want[user] = nil
+		}
+		wantHistory(t, s, store.HistoryQuery{User: user, Limit: len(log) + 1}, want[user])
+	}
+}
+
+func wantHistory(t *testing.T, s Store, query store.HistoryQuery, want []*schemas.Transition) store.Page {
+	t.Helper()
+	page, err := s.History(t.Context(), query)
+	must(t, err)
+	if len(page.Changes) != len(want) {
+		t.Fatalf("history %+v has %d changes, want %d", query, len(page.Changes), len(want))
+	}
+	for i, change := range page.Changes {
+		if *change != *want[i] {
+			t.Fatalf("history %+v: change %d is\n%+v, want\n%+v", query, i, *change, *want[i])
+		}
+	}
+	return page
+}

@@ -1,0 +1,60 @@
+package schemas
+
+import (
+	"slices"
+	"testing"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+func TestEveryValueOfEveryEnumerationHasAWordThatReadsBack(t *testing.T) {
+	t.Parallel()
+	checkWords(t, pb.State_name, StateWord, ParseState)
+	checkWords(t, pb.Cause_name, CauseWord, ParseCause)
+	checkWords(t, pb.DeviceKind_name, KindWord, ParseKind)
+	checkWords(t, pb.Visibility_name, VisibilityWord, ParseVisibility)
+}
+
+func checkWords[T ~int32](t *testing.T, names map[int32]string, word func(T) string, parse func(field, text string) (T, error)) {
+	t.Helper()
+	seen := map[string]bool{}
+	for number, name := range names {
+		if number == 0 {
+			continue
+		}
+		text := word(T(number))
+		if seen[text] || text == "unspecified" {
+			t.Errorf("%s has the word %q", name, text)
+		}
+		seen[text] = true
+		if back, err := parse("x", text); err != nil || back != T(number) {
+			t.Errorf("%q reads back as %d, %v", text, back, err)
+		}
+	}
+	if _, err := parse("the_field", "nonsense"); !IsInvalid(err) {
+		t.Errorf("nonsense is read, error %v", err)
+	}
+}
+
+func TestAKindFromTheFutureIsOther(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []DeviceKind{0, -1, 6, 1 << 30} {
+		if KnownKind(kind) != Other || KindWord(kind) != "other" || SetOfKinds(kind) != SetOfKinds(Other) {
+			t.Errorf("kind %d is not read as other", kind)
+		}
+	}
+}
+
+func TestASetOfKindsIsAscendingAndHasEachOnce(t *testing.T) {
+	t.Parallel()
+	set := SetOfKinds(Web, Mobile, Web, Other)
+	if got := set.Append(nil); !slices.Equal(got, []DeviceKind{Mobile, Web, Other}) || set.Len() != 3 {
+		t.Errorf("is %v of length %d", got, set.Len())
+	}
+	if got := set.Words(); !slices.Equal(got, []string{"mobile", "web", "other"}) {
+		t.Errorf("in words %v", got)
+	}
+	if KindSet(0).Words() == nil {
+		t.Error("the empty set is null in JSON")
+	}
+}

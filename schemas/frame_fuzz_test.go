@@ -1,0 +1,77 @@
+package schemas
+
+import (
+	"reflect"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+func FuzzDecodeAgreesWithTheGeneratedDecoderAndTheRules(f *testing.F) {
+	for _, seed := range unusualFrames() {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		want, accepts := byGenerated(value)
+		got, err := byHand(value)
+		switch {
+		case accepts && err != nil:
+			t.Fatalf("refused: %v", err)
+		case !accepts && err == nil:
+			t.Fatalf("accepted as %+v", got)
+		case !accepts && !IsInvalid(err):
+			t.Fatalf("refused with %v, which is no *FieldError", err)
+		case accepts && !reflect.DeepEqual(got, want):
+			t.Fatalf("read as\n%+v\nwant\n%+v", got, want)
+		}
+	})
+}
+
+// unusualFrames are frames in every encoding that Protobuf permits, and broken
+// ones, to begin the fuzzing with.
+func unusualFrames() [][]byte {
+	tag, varint := protowire.AppendTag, protowire.AppendVarint
+	version := []byte{0x08, 1}
+	with := func(parts ...[]byte) []byte {
+		frame := append([]byte(nil), version...)
+		for _, p := range parts {
+			frame = append(frame, p...)
+		}
+		return frame
+	}
+	column := func(n protowire.Number, v ...byte) []byte {
+		return protowire.AppendBytes(tag(nil, n, protowire.BytesType), v)
+	}
+	user, device := column(5, 1, 0, 0, 0, 0, 0, 0, 0), column(6, 7, 0, 0, 0)
+	frames := [][]byte{
+		nil, version, {0x08, 2}, {0xff}, {0x08}, with(user), with(user, device),
+		with(column(5), column(6)),
+		with(user, user, device, device), // columns in pieces
+		with(protowire.AppendFixed64(tag(nil, 5, protowire.Fixed64Type), 1), protowire.AppendFixed32(tag(nil, 6, protowire.Fixed32Type), 7)),
+		with(user, device, varint(tag(nil, 7, protowire.VarintType), 3)),                       // unpacked kind
+		with(user, device, column(7, 0x83, 0x00)),                                              // over-long varint
+		with(user, device, column(7, 99)),                                                      // kind from the future
+		with(user, device, column(7, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1)), // negative kind
+		with(user, device, column(8, 2)),                                                       // beat kind from the future
+		with(user, device, column(9, 0x80, 0x80, 0x80, 0x80, 0x10)),                            // age beyond 32 bits, reads as 0
+		with(user, device, column(9, 0x80, 0xb8, 0x99, 0x29)),                                  // age of 24 h
+		with(user, device, column(9, 0x81, 0xb8, 0x99, 0x29)),                                  // and a millisecond more
+		with(user, device, column(9, 0x80)),                                                    // ends within a varint
+		with(user, device, column(10, 5, 5)),                                                   // unequal length
+		with(column(5, 1, 0, 0)), with(column(2, 0xff)),
+		with(column(2, 'g')), with(column(2, 'g'), []byte{0x18, 1}), with([]byte{0x58, 1}),
+		with(column(13)), with(column(13, 0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 2)),
+		with(column(13, 0x10, 2), column(13, 0x09, 1, 0, 0, 0, 0, 0, 0, 0)),             // in two pieces
+		with(column(13, 0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 2), column(13, 0x10, 1)),    // the later counts
+		with(column(13, 0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 3)), with(column(13, 0x10)), //
+		with(column(13, 0x09, 1, 0, 0, 0, 0, 0, 0, 0, 0x10, 2), user, device), // with beats
+		with([]byte{0x60, 1}), with([]byte{0x60, 1}, user, device), with([]byte{0x60, 0}), // ticks
+		with(column(99, 1, 2, 3), varint(tag(nil, 100, protowire.VarintType), 1)),             // fields from the future
+		with([]byte{0xa3, 0x06, 0xa4, 0x06}), with([]byte{0xa3, 0x06}), with([]byte{0xa4, 6}), // groups
+		with([]byte{0x2b, 0x2c}), with(varint(tag(nil, 5, protowire.VarintType), 1)), with(column(1, 1)),
+	}
+	for _, f := range goldenFrames() {
+		frames = append(frames, f.value)
+	}
+	return frames
+}

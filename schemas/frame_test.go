@@ -1,0 +1,259 @@
+package schemas
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+var anyBeat = rapid.Custom(func(t *rapid.T) Beat {
+	return Beat{
+		User:   UserID(rapid.Int64Range(1, maxUserID).Draw(t, "user")),
+		Device: DeviceID(rapid.Uint32Range(1, maxDeviceID).Draw(t, "device")),
+		Kind:   DeviceKind(rapid.Int32Range(int32(Mobile), int32(Other)).Draw(t, "kind")),
+		Bye:    rapid.Bool().Draw(t, "bye"),
+		Age:    Millis(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, int64(MaxAge))).Draw(t, "age")),
+		Idle:   Millis(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, int64(MaxIdle))).Draw(t, "idle")),
+	}
+})
+
+func TestAFrameReadsBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := contents{
+			Gateway:  rapid.StringN(0, 30, MaxGatewayID).Draw(t, "gateway"),
+			Sequence: rapid.Uint64().Draw(t, "sequence"), Forwarded: rapid.Bool().Draw(t, "forwarded"),
+			Beats: rapid.SliceOfN(anyBeat, 0, 50).Draw(t, "beats"),
+		}
+		if want.Gateway != "" {
+			want.GatewayEpoch = Millis(rapid.Int64Range(1, 1<<62).Draw(t, "epoch"))
+			want.Draining = rapid.Bool().Draw(t, "draining")
+		}
+		if len(want.Beats) == 0 {
+			want.Beats = nil
+		}
+		head := FrameHead{Gateway: GatewayID(want.Gateway), GatewayEpoch: want.GatewayEpoch, Sequence: want.Sequence,
+			Draining: want.Draining, Forwarded: want.Forwarded}
+		value := AppendFrame([]byte("before"), head, want.Beats)[len("before"):]
+		got, err := byHand(value)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("reads as\n%+v, %v\nwant\n%+v", got, err, want)
+		}
+		if other, ok := byGenerated(value); !ok || !reflect.DeepEqual(other, want) {
+			t.Fatalf("the generated decoder reads\n%+v, %v\nwant\n%+v", other, ok, want)
+		}
+	})
+}
+
+func TestEveryEncodingThatProtobufPermitsIsRead(t *testing.T) {
+	t.Parallel()
+	accepted := 0
+	for _, value := range unusualFrames() {
+		want, accepts := byGenerated(value)
+		got, err := byHand(value)
+		if accepts != (err == nil) || accepts && !reflect.DeepEqual(got, want) {
+			t.Errorf("%x: reads as\n%+v, %v\nwant\n%+v, accepted %v", value, got, err, want, accepts)
+		}
+		if accepts {
+			accepted++
+		}
+	}
+	if accepted < 15 {
+		t.Errorf("only %d of the frames are valid", accepted)
+	}
+}
+
+func TestWhatIsWrongWithAFrameIsNamed(t *testing.T) {
+	t.Parallel()
+	encoded := func(m *pb.Frame) []byte {
+		m.Version = max(m.Version, 1)
+		b, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	one, dev := []int64{1}, []uint32{7}
+	for _, c := range []struct {
+		name  string
+		value []byte
+		code  string
+		want  string
+	}{
+		{"garbage", []byte("\xffgarbage"), "malformed", "frame: is not a stillhere.v1.Frame in Protobuf"},
+		{"empty", nil, "unsupported_version", "version: is 0, this program reads version 1"},
+		{"the future", encoded(&pb.Frame{Version: 2}), "unsupported_version", "version: is 2, this program reads version 1"},
+		{"the future with a kind of its own", encoded(&pb.Frame{Version: 2, UserId: one, DeviceId: dev, BeatKind: []pb.BeatKind{9}}),
+			"unsupported_version", "version: is 2, this program reads version 1"},
+		{"unequal columns", encoded(&pb.Frame{UserId: []int64{1, 2}, DeviceId: dev}), "unequal_columns", "device_id: has 1 rows where user_id has 2"},
+		{"a user id of zero", encoded(&pb.Frame{UserId: []int64{1, 0}, DeviceId: []uint32{1, 1}}), "invalid_user_id",
+			"user_id[1]: must be between 1 and 9223372036854775807"},
+		{"a negative user id", encoded(&pb.Frame{UserId: []int64{-1}, DeviceId: dev}), "invalid_user_id",
+			"user_id[0]: must be between 1 and 9223372036854775807"},
+		{"a device id of zero", encoded(&pb.Frame{UserId: one, DeviceId: []uint32{0}}), "invalid_device_id",
+			"device_id[0]: must be between 1 and 4294967295"},
+		{"a beat kind from the future", encoded(&pb.Frame{UserId: one, DeviceId: dev, BeatKind: []pb.BeatKind{2}}), "invalid_argument",
+			"beat_kind[0]: unknown kind 2"},
+		{"an age of more than a day", encoded(&pb.Frame{UserId: one, DeviceId: dev, AgeMs: []uint32{86_400_001}}), "invalid_argument",
+			"age_ms[0]: must be at most 86400000 (24 hours)"},
+		{"an idleness of more than 30 days", encoded(&pb.Frame{UserId: one, DeviceId: dev, IdleMs: []uint32{2_592_000_001}}), "invalid_argument",
+			"idle_ms[0]: must be at most 2592000000 (30 days)"},
+		{"a gateway without epoch", encoded(&pb.Frame{GatewayId: "gw"}), "invalid_argument", "gateway_epoch_ms: must be positive when gateway_id is set"},
+		{"a long gateway id", encoded(&pb.Frame{GatewayId: strings.Repeat("g", 129), GatewayEpochMs: 1}), "invalid_argument",
+			"gateway_id: must have at most 128 bytes"},
+		{"nobody draining", encoded(&pb.Frame{Draining: true}), "invalid_argument", "gateway_id: must be set in a draining frame"},
+		{"beats in a tick", encoded(&pb.Frame{UserId: one, DeviceId: dev, Tick: true}), "invalid_argument",
+			"user_id: a tick or a change of visibility carries no beats"},
+		{"a visibility of nobody known", encoded(&pb.Frame{Visibility: &pb.VisibilityChange{Visibility: Nobody}}), "invalid_user_id",
+			"visibility.user_id: must be between 1 and 9223372036854775807"},
+		{"no visibility said", encoded(&pb.Frame{Visibility: &pb.VisibilityChange{UserId: 1}}), "invalid_argument",
+			"visibility.visibility: must be EVERYONE or NOBODY"},
+		{"too many rows", encoded(&pb.Frame{UserId: make([]int64, 4001), DeviceId: make([]uint32, 4001)}), "invalid_argument",
+			"user_id: has 4001 rows, at most 4000 are allowed"},
+	} {
+		_, err := byHand(c.value)
+		var bad *FieldError
+		if !errors.As(err, &bad) || err.Error() != c.want || bad.Code != c.code {
+			t.Errorf("%s: error %v, want %s (%s)", c.name, err, c.want, c.code)
+		}
+	}
+}
+
+func TestAFrameIsWhatItWasLastDecodedFrom(t *testing.T) {
+	t.Parallel()
+	var f Frame
+	for _, g := range goldenFrames() {
+		if err := f.Decode(g.value); err != nil {
+			t.Fatal(err)
+		}
+		want := len(g.want.Beats)
+		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != (g.want.Tick || g.want.Draining || g.want.VisibilityUser != 0) {
+			t.Errorf("%s: %d rows, tick %v, control %v", g.name, f.Rows(), f.Tick, f.Control())
+		}
+		for i := range want {
+			if f.User(i) != g.want.Beats[i].User {
+				t.Errorf("%s: user %d is %d", g.name, i, f.User(i))
+			}
+		}
+	}
+}
+
+func TestACursorThatIsCopiedRemembersItsPlace(t *testing.T) {
+	t.Parallel()
+	beats := []Beat{{User: 1, Device: 1, Kind: Web, Age: 300}, {User: 2, Device: 1, Kind: Web, Age: 5, Idle: 70_000}, {User: 3, Device: 1, Kind: Web}}
+	var f Frame
+	if err := f.Decode(AppendFrame(nil, FrameHead{}, beats)); err != nil {
+		t.Fatal(err)
+	}
+	rows := f.Beats()
+	var b Beat
+	rows.Next(&b)
+	place := rows
+	for range 2 {
+		again := place
+		for _, want := range beats[1:] {
+			if !again.Next(&b) || b != want {
+				t.Fatalf("got %+v, want %+v", b, want)
+			}
+		}
+		if again.Next(&b) {
+			t.Fatal("there is a row after the last")
+		}
+	}
+}
+
+// thousand is a frame of 1,000 beats such as a gateway writes.
+func thousand() []byte {
+	beats := make([]Beat, 1000)
+	for i := range beats {
+		beats[i] = Beat{User: UserID(i*7919 + 1), Device: DeviceID(i + 1), Kind: Mobile, Age: Millis(i), Idle: Millis(i%3) * 100_000}
+	}
+	return AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: 1, Sequence: 9}, beats)
+}
+
+func TestReadingAFrameAllocatesNothing(t *testing.T) { // not parallel: it counts allocations
+	value := thousand()
+	var f Frame
+	var b Beat
+	seen := 0
+	allocations := testing.AllocsPerRun(100, func() {
+		if err := f.Decode(value); err != nil {
+			t.Fatal(err)
+		}
+		for rows := f.Beats(); rows.Next(&b); {
+			seen++
+		}
+	})
+	if allocations != 0 {
+		t.Errorf("%v allocations", allocations)
+	}
+	if seen != 101*1000 {
+		t.Errorf("%d rows were read", seen)
+	}
+}
+
+func TestWritingAFrameIntoSpaceAllocatesNothing(t *testing.T) { // not parallel: it counts allocations
+	beats := []Beat{{User: 1, Device: 1, Kind: Web, Age: 300, Bye: true}, {User: 2, Device: 1, Idle: 70_000}}
+	space := make([]byte, 0, 1000)
+	if n := testing.AllocsPerRun(100, func() {
+		AppendFrame(space, FrameHead{Gateway: "gw", GatewayEpoch: 1}, beats)
+		AppendTick(space)
+		AppendVisibility(space, 1, Nobody)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestABeatTakesAboutSixteenBytes(t *testing.T) {
+	t.Parallel()
+	if perBeat := float64(len(thousand())) / 1000; perBeat > 20 {
+		t.Errorf("takes %.1f bytes", perBeat)
+	}
+}
+
+func BenchmarkReadAFrameOfAThousandBeats(b *testing.B) {
+	value := thousand()
+	var f Frame
+	var beat Beat
+	b.SetBytes(int64(len(value)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := f.Decode(value); err != nil {
+			b.Fatal(err)
+		}
+		for rows := f.Beats(); rows.Next(&beat); {
+		}
+	}
+	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mbeats/s")
+}
+
+func BenchmarkReadAFrameOfAThousandBeatsByTheGeneratedDecoder(b *testing.B) {
+	value := thousand()
+	b.SetBytes(int64(len(value)))
+	for b.Loop() {
+		var m pb.Frame
+		if err := proto.Unmarshal(value, &m); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestAVersionOfAFutureIsToldFromGarbageInAnyEncoding(t *testing.T) {
+	t.Parallel()
+	// Two pieces of one column: the slow path must name the version, too.
+	value := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 7)
+	for range 2 {
+		value = protowire.AppendBytes(protowire.AppendTag(value, 8, protowire.BytesType), []byte{5})
+	}
+	_, err := byHand(value)
+	if err == nil || err.Error() != "version: is 7, this program reads version 1" {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,139 @@
+package schemas
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+// golden returns the bytes that testdata/golden/<name>.hex holds. A file that is
+// there is never edited: what was published once must be readable for ever. For a
+// new message, STILLHERE_NEW_GOLDEN=1 writes the file that is missing.
+func golden(t *testing.T, name string, now []byte) []byte {
+	t.Helper()
+	path := filepath.Join("testdata", "golden", name+".hex")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && os.Getenv("STILLHERE_NEW_GOLDEN") != "" {
+		text = []byte(hex.EncodeToString(now) + "\n")
+		err = os.WriteFile(path, text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if !bytes.Equal(value, now) {
+		t.Errorf("%s holds\n%x\nthis program writes\n%x", path, value, now)
+	}
+	return value
+}
+
+type goldenFrame struct {
+	name  string
+	value []byte
+	want  contents
+}
+
+func goldenFrames() []goldenFrame {
+	const at = Millis(1_763_700_000_000)
+	head := FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300}
+	gateway := contents{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300}
+	beats := []Beat{
+		{User: 1, Device: 7, Kind: Mobile},
+		{User: 1 << 40, Device: 1 << 31, Kind: Web, Age: 250, Idle: 86_400_000},
+		{User: 1<<63 - 1, Device: 1<<32 - 1, Kind: Other, Bye: true, Age: MaxAge, Idle: MaxIdle},
+	}
+	full, draining, forwarded := gateway, gateway, gateway
+	full.Beats, draining.Draining = beats, true
+	forwarded.Forwarded, forwarded.Beats = true, beats[:1]
+	return []goldenFrame{
+		{"frame-v1-one-beat", AppendFrame(nil, FrameHead{}, beats[:1]), contents{Beats: beats[:1]}},
+		{"frame-v1-beats", AppendFrame(nil, head, beats), full},
+		{"frame-v1-alive", AppendFrame(nil, head, nil), gateway},
+		{"frame-v1-draining", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Draining: true}, nil), draining},
+		{"frame-v1-forwarded", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Forwarded: true}, beats[:1]), forwarded},
+		{"frame-v1-tick", AppendTick(nil), contents{Tick: true}},
+		{"frame-v1-visibility", AppendVisibility(nil, 42, Nobody), contents{VisibilityUser: 42, Visibility: Nobody}},
+	}
+}
+
+func TestFramesOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	for _, g := range goldenFrames() {
+		t.Run(g.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := byHand(golden(t, g.name, g.value))
+			if err != nil || !reflect.DeepEqual(got, g.want) {
+				t.Errorf("reads as\n%+v, %v\nwant\n%+v", got, err, g.want)
+			}
+		})
+	}
+}
+
+func TestTransitionsOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := anyTransition()
+	got, err := DecodeTransition(golden(t, "transition-v1", want.Encode()))
+	if err != nil || *got != want {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
+func TestStatusesOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := anyStatus()
+	got, err := DecodeStatus(golden(t, "status-v1", want.Encode()))
+	if err != nil || *got != want {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
+func TestCheckpointsOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := anyCheckpoint()
+	got, err := DecodeCheckpoint(string(golden(t, "checkpoint-v1", []byte(want.Encode()))))
+	if err != nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
+func TestHeartbeatRequestsReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := &pb.HeartbeatsRequest{GatewayId: "gw-1", GatewayEpoch: 1_763_700_000_000, Beats: []*pb.Beat{
+		{UserId: 1, DeviceId: 7, DeviceKind: Mobile, AgeMs: 5, IdleMs: 6}, {UserId: 2, DeviceId: 9, Bye: true},
+	}}
+	var got pb.HeartbeatsRequest
+	if err := proto.Unmarshal(golden(t, "heartbeats-request", encode(want)), &got); err != nil || !proto.Equal(&got, want) {
+		t.Errorf("reads as %v, %v", &got, err)
+	}
+}
+
+func anyTransition() Transition {
+	return Transition{User: 42, From: Online, To: Away, At: 1_763_700_045_000, LastSeen: 1_763_700_000_000,
+		LastActive: 1_763_699_990_000, Cause: GatewayLost, Device: 7, Kinds: SetOfKinds(Mobile, Web), Visibility: Nobody,
+		Version: NewVersion(1, 1000, 2), Policy: "0123456789ab"}
+}
+
+func anyStatus() Status {
+	return Status{User: 42, State: Away, Since: 1_763_700_045_000, LastSeen: 1_763_700_000_000, LastActive: 1_763_699_990_000,
+		Kinds: SetOfKinds(Desktop, Bot), Visibility: Nobody, Version: NewVersion(1, 1000, 2), SilentFrom: 1_763_700_000_000,
+		Held: 30_000, Device: 7}
+}
+
+func anyCheckpoint() Checkpoint {
+	return Checkpoint{LogEpoch: 3, TopicID: [16]byte{0: 1, 15: 16}, LogTime: 1_763_700_100_000,
+		Frozen:       []Span{{1_763_700_010_000, 1_763_700_020_000}, {1_763_700_050_000, 1_763_700_050_001}},
+		ReplayOffset: 900, ReplayLogTime: 1_763_700_000_000}
+}

@@ -1,0 +1,168 @@
+package schemas
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+var (
+	anyMillis = rapid.Custom(func(t *rapid.T) Millis { return Millis(rapid.Int64Range(0, 1<<50).Draw(t, "ms")) })
+	anyState  = rapid.SampledFrom([]State{Offline, Away, Online})
+	anyKinds  = rapid.Custom(func(t *rapid.T) KindSet {
+		return SetOfKinds(rapid.SliceOf(rapid.SampledFrom([]DeviceKind{Mobile, Desktop, Web, Bot, Other})).Draw(t, "kinds")...)
+	})
+	anyVisibility = rapid.SampledFrom([]Visibility{Everyone, Nobody})
+	anyVersion    = rapid.Custom(func(t *rapid.T) Version { return Version(rapid.Int64Range(1, 1<<62).Draw(t, "version")) })
+	anyUser       = rapid.Custom(func(t *rapid.T) UserID { return UserID(rapid.Int64Range(1, maxUserID).Draw(t, "user")) })
+)
+
+func TestATransitionReadsBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := Transition{
+			User: anyUser.Draw(t, "user"), From: anyState.Draw(t, "from"), To: anyState.Draw(t, "to"),
+			At: anyMillis.Draw(t, "at") + 1, LastSeen: anyMillis.Draw(t, "seen"), LastActive: anyMillis.Draw(t, "active"),
+			Cause: Cause(rapid.Int32Range(1, 8).Draw(t, "cause")), Device: DeviceID(rapid.Uint32().Draw(t, "device")),
+			Kinds: anyKinds.Draw(t, "kinds"), Visibility: anyVisibility.Draw(t, "visibility"),
+			Version: anyVersion.Draw(t, "version"), Policy: rapid.StringMatching("[0-9a-f]{12}").Draw(t, "policy"),
+		}
+		got, err := DecodeTransition(want.Encode())
+		if err != nil || *got != want {
+			t.Fatalf("reads as %+v, %v; want %+v", got, err, want)
+		}
+	})
+}
+
+func TestAStatusReadsBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := Status{
+			User: anyUser.Draw(t, "user"), State: anyState.Draw(t, "state"), Since: anyMillis.Draw(t, "since"),
+			LastSeen: anyMillis.Draw(t, "seen"), LastActive: anyMillis.Draw(t, "active"), Kinds: anyKinds.Draw(t, "kinds"),
+			Visibility: anyVisibility.Draw(t, "visibility"), Version: anyVersion.Draw(t, "version"),
+			SilentFrom: anyMillis.Draw(t, "silent from"), Held: anyMillis.Draw(t, "held"), Device: DeviceID(rapid.Uint32().Draw(t, "device")),
+		}
+		got, err := DecodeStatus(want.Encode())
+		if err != nil || *got != want {
+			t.Fatalf("reads as %+v, %v; want %+v", got, err, want)
+		}
+	})
+}
+
+func TestACheckpointReadsBackAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want := Checkpoint{
+			LogEpoch: rapid.Uint32().Draw(t, "epoch"), LogTime: anyMillis.Draw(t, "time"),
+			ReplayOffset: rapid.Int64().Draw(t, "offset"), ReplayLogTime: anyMillis.Draw(t, "replay time"),
+		}
+		copy(want.TopicID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "topic"))
+		at := anyMillis.Draw(t, "first")
+		for range rapid.IntRange(0, 5).Draw(t, "frozen") {
+			s := Span{Start: at, End: at + anyMillis.Draw(t, "length") + 1}
+			want.Frozen = append(want.Frozen, s)
+			at = s.End + anyMillis.Draw(t, "gap")
+		}
+		got, err := DecodeCheckpoint(want.Encode())
+		if err != nil || !reflect.DeepEqual(*got, want) {
+			t.Fatalf("reads as %+v, %v; want %+v", got, err, want)
+		}
+	})
+}
+
+func TestACheckpointOfManyOutagesFitsInTheMetadataOfAnOffset(t *testing.T) {
+	t.Parallel()
+	c := anyCheckpoint()
+	c.Frozen = nil
+	for i := range Millis(256) {
+		c.Frozen = append(c.Frozen, Span{1_763_700_000_000 + i*60_000, 1_763_700_000_000 + i*60_000 + 30_000})
+	}
+	if n := len(c.Encode()); n > 4096 { // offset.metadata.max.bytes
+		t.Errorf("takes %d bytes", n)
+	}
+}
+
+func TestMessagesThatCannotBeRightAreRefusedWithTheFieldNamed(t *testing.T) {
+	t.Parallel()
+	transition := func(change func(*pb.Transition)) func() error {
+		good := anyTransition()
+		var m pb.Transition
+		if err := proto.Unmarshal(good.Encode(), &m); err != nil {
+			t.Fatal(err)
+		}
+		change(&m)
+		return func() error { _, err := DecodeTransition(encode(&m)); return err }
+	}
+	status := func(change func(*pb.Status)) func() error {
+		good := anyStatus()
+		var m pb.Status
+		if err := proto.Unmarshal(good.Encode(), &m); err != nil {
+			t.Fatal(err)
+		}
+		change(&m)
+		return func() error { _, err := DecodeStatus(encode(&m)); return err }
+	}
+	for field, attempt := range map[string]func() error{
+		"schema: is 2":        transition(func(m *pb.Transition) { m.Schema = 2 }),
+		"schema: is 0":        transition(func(m *pb.Transition) { m.Schema = 0 }),
+		"user_id: must":       transition(func(m *pb.Transition) { m.UserId = 0 }),
+		"version: must":       transition(func(m *pb.Transition) { m.Version = -1 }),
+		"at_ms: must":         transition(func(m *pb.Transition) { m.AtMs = 0 }),
+		"from: unknown":       transition(func(m *pb.Transition) { m.From = 0 }),
+		"to: unknown":         transition(func(m *pb.Transition) { m.To = 4 }),
+		"schema: is 3":        status(func(m *pb.Status) { m.Schema = 3 }),
+		"user_id: must be":    status(func(m *pb.Status) { m.UserId = -1 }),
+		"state: unknown":      status(func(m *pb.Status) { m.State = 9 }),
+		"transition: is not ": func() error { _, err := DecodeTransition([]byte{0xff}); return err },
+		"status: is not ":     func() error { _, err := DecodeStatus([]byte{0xff}); return err },
+	} {
+		if err := attempt(); !IsInvalid(err) || !strings.HasPrefix(err.Error(), field) {
+			t.Errorf("error %v, want one that begins with %q", err, field)
+		}
+	}
+}
+
+func TestACheckpointThatCannotBeReadIsAnErrorAndNoPanic(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "not base64!", "////", "AAAA"} {
+		if _, err := DecodeCheckpoint(text); err == nil {
+			t.Errorf("%q is read", text)
+		}
+	}
+}
+
+func TestFieldsFromTheFutureAreIgnored(t *testing.T) {
+	t.Parallel()
+	want := anyTransition()
+	got, err := DecodeTransition(append(want.Encode(), 0xfa, 0x3e, 1, 'x'))
+	if err != nil || *got != want {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
+func FuzzDecodingMessagesNeverPanics(f *testing.F) {
+	transition, status := anyTransition(), anyStatus()
+	f.Add(transition.Encode())
+	f.Add(status.Encode())
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if got, err := DecodeTransition(value); err == nil {
+			if again, err := DecodeTransition(got.Encode()); err != nil || *again != *got {
+				t.Errorf("%+v reads back as %+v, %v", got, again, err)
+			}
+		} else if !IsInvalid(err) {
+			t.Errorf("error %v is no *FieldError", err)
+		}
+		if got, err := DecodeStatus(value); err == nil {
+			if again, err := DecodeStatus(got.Encode()); err != nil || *again != *got {
+				t.Errorf("%+v reads back as %+v, %v", got, again, err)
+			}
+		}
+		_, _ = DecodeCheckpoint(string(value))
+	})
+}

@@ -1,0 +1,83 @@
+package schemas
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+// contents is everything a frame says, however it was encoded.
+type contents struct {
+	Gateway                   string
+	GatewayEpoch              Millis
+	Sequence                  uint64
+	Draining, Tick, Forwarded bool
+	VisibilityUser            UserID
+	Visibility                Visibility
+	Beats                     []Beat
+}
+
+// byGenerated reads value with the generated decoder and the rules that
+// frame.proto states; false where either refuses it.
+func byGenerated(value []byte) (contents, bool) {
+	var m pb.Frame
+	if proto.Unmarshal(value, &m) != nil || m.Version != 1 {
+		return contents{}, false
+	}
+	rows := len(m.UserId)
+	ok := rows <= 4000 && len(m.DeviceId) == rows && len(m.GatewayId) <= 128
+	for _, column := range []int{len(m.DeviceKind), len(m.BeatKind), len(m.AgeMs), len(m.IdleMs)} {
+		ok = ok && (column == rows || column == 0)
+	}
+	ok = ok && !slices.ContainsFunc(m.UserId, func(id int64) bool { return id < 1 })
+	ok = ok && !slices.Contains(m.DeviceId, 0)
+	ok = ok && !slices.ContainsFunc(m.BeatKind, func(k pb.BeatKind) bool { return k != 0 && k != 1 })
+	ok = ok && !slices.ContainsFunc(m.AgeMs, func(ms uint32) bool { return ms > 24*3600*1000 })
+	ok = ok && !slices.ContainsFunc(m.IdleMs, func(ms uint32) bool { return ms > 30*24*3600*1000 })
+	ok = ok && (m.GatewayId == "" || m.GatewayEpochMs > 0)
+	ok = ok && (m.GatewayId != "" || !m.Draining)
+	ok = ok && (rows == 0 || !m.Tick && m.Visibility == nil)
+	if v := m.Visibility; v != nil {
+		ok = ok && v.UserId > 0 && (v.Visibility == Everyone || v.Visibility == Nobody)
+	}
+	if !ok {
+		return contents{}, false
+	}
+	c := contents{Gateway: m.GatewayId, GatewayEpoch: Millis(m.GatewayEpochMs), Sequence: m.Sequence,
+		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded,
+		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility()}
+	for i := range m.UserId {
+		b := Beat{User: UserID(m.UserId[i]), Device: DeviceID(m.DeviceId[i]), Kind: Other}
+		if len(m.DeviceKind) > 0 && m.DeviceKind[i] > 0 && m.DeviceKind[i] <= Other {
+			b.Kind = m.DeviceKind[i]
+		}
+		if len(m.BeatKind) > 0 {
+			b.Bye = m.BeatKind[i] == pb.BeatKind_BEAT_KIND_BYE
+		}
+		if len(m.AgeMs) > 0 {
+			b.Age = Millis(m.AgeMs[i])
+		}
+		if len(m.IdleMs) > 0 {
+			b.Idle = Millis(m.IdleMs[i])
+		}
+		c.Beats = append(c.Beats, b)
+	}
+	return c, true
+}
+
+// byHand reads value with Frame.
+func byHand(value []byte) (contents, error) {
+	var f Frame
+	if err := f.Decode(value); err != nil {
+		return contents{}, err
+	}
+	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
+		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility}
+	rows := f.Beats()
+	for b := (Beat{}); rows.Next(&b); {
+		c.Beats = append(c.Beats, b)
+	}
+	return c, nil
+}
