@@ -92,9 +92,10 @@ func New(s Settings, partition, partitions int32, logEpoch uint32) *Machine {
 	}
 	m.away = max(presence(s.AwayTTL.Milliseconds()), m.present)
 	m.byeMemory = max(m.present, m.byeDebounce)
-	m.gateways = newGateways(presence(s.GatewaySilence.Milliseconds()), m.present+m.window+m.lateness)
+	silence := presence(s.GatewaySilence.Milliseconds())
+	m.gateways = newGateways(silence, max(m.present+m.window, silence)+m.lateness)
 	// What a gateway was when a device was heard is known from its frame before.
-	m.memory = max(m.present+m.window, m.byeMemory) + m.gateways.silence
+	m.memory = max(m.present+m.window, m.byeMemory) + silence
 	m.look = m.lookAtTimer
 	return m
 }

@@ -209,7 +209,7 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, gateway 
 		return
 	case beat.Bye && (d == nil || !d.here()):
 		return
-	case !beat.Bye && over && b <= u.lastSeen:
+	case over && (d == nil || !d.here()):
 		return
 	case d == nil:
 		u.devices = append(u.devices, device{id: beat.Device, phase: gone})

@@ -43,7 +43,7 @@ func (w *world) apply(u *user, row schemas.Beat, b schemas.Millis, through *life
 		return false
 	}
 	over := w.presence(b)+w.present <= w.x
-	if over && b <= u.lastSeen {
+	if over && d == nil {
 		return false
 	}
 	if over {

@@ -88,10 +88,14 @@ func DeriveInterval(onlineTTL time.Duration) time.Duration {
 // settle carries what several rooms must agree on into their settings.
 func (c *Config) settle(partitions int32) {
 	c.Kafka.InstanceName = c.Instance
+	// How long a frame may be under way bounds how wrong the ages in it can be.
+	c.Kafka.DeliveryTimeout = c.Ingest.AppendTimeout
 	c.Ingest.Partitions = partitions
 	c.Ingest.GatewayID = schemas.GatewayID("ingest-" + c.Instance)
 	c.Ingest.HeartbeatInterval = c.Policy.HeartbeatInterval
-	c.Ingest.ForgetAfter = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
+	// Shorter, and the detector would count a gateway as lost in a partition whose
+	// last device is merely silent.
+	c.Ingest.ForgetAfter = max(time.Minute, c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 4*c.Policy.HeartbeatInterval)
 	c.Ingest.Sockets.IdleTimeout = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
 	c.Fanout.HeartbeatInterval = c.Policy.HeartbeatInterval
 	c.Ingest.Sockets.MaxSubscriptions = c.Fanout.MaxSubscriptions

@@ -105,11 +105,7 @@ func ingestRole(ctx context.Context, h *house) error {
 	http.Routes(h.mux)
 	h.service("HTTP gate", buffers, http.Run)
 
-	beats, err := client.New(client.Config{
-		GatewayID: h.config.Ingest.GatewayID, Partitions: h.partitions, HeartbeatInterval: h.config.Policy.HeartbeatInterval,
-		AliveInterval: h.config.Ingest.AliveInterval, ForgetAfter: max(h.config.Ingest.ForgetAfter, 4*h.config.Policy.HeartbeatInterval),
-		AppendTimeout: h.config.Ingest.AppendTimeout,
-	}, h.producer)
+	beats, err := client.New(h.clientConfig(), h.producer)
 	if err != nil {
 		return err
 	}
@@ -130,6 +126,19 @@ func ingestRole(ctx context.Context, h *house) error {
 	sockets.Routes(h.mux)
 	h.service("socket gate", doors, sockets.Run)
 	return nil
+}
+
+// clientConfig makes this process the gateway of its sockets.
+func (h *house) clientConfig() client.Config {
+	c := client.Config{
+		GatewayID: h.config.Ingest.GatewayID, Partitions: h.partitions, HeartbeatInterval: h.config.Policy.HeartbeatInterval,
+		AliveInterval: h.config.Ingest.AliveInterval, ForgetAfter: h.config.Ingest.ForgetAfter,
+		AppendTimeout: h.config.Ingest.AppendTimeout, Metrics: h.ingestRoom(),
+	}
+	if idle := h.config.Policy.IdleAfter; idle > 0 {
+		c.ActiveAfterIdle = min(time.Minute, idle)
+	}
+	return c
 }
 
 // runClient runs the client and closes it in good order when ctx ends.
