@@ -1,0 +1,107 @@
+// Package gateway is what a gateway written in Go embeds: the client of package
+// ingest/client on a Kafka producer of its own.
+//
+// It is wiring for other people's programs, which cannot import this module's
+// internal packages; that is why it alone in this room names the Kafka loop.
+//
+//	g, err := gateway.Dial(ctx, gateway.Config{Brokers: []string{"kafka:9092"}, ID: "gw-1"})
+//	…
+//	go g.Run(ctx)                    // sends until Close
+//	g.Beat(user, device, kind, idle) // from any goroutine, as often as the device beats
+//	g.Bye(user, device)
+//	g.Close(ctx)                     // sends what is held and says that the gateway drains
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/ingest/client"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Config says who the gateway is and where Kafka is. Brokers and ID are needed.
+type Config struct {
+	// Brokers are bootstrap addresses, host:port.
+	Brokers []string
+	// ID is unique among running gateways, at most 128 bytes, and the same after a
+	// restart.
+	ID schemas.GatewayID
+	// TopicPrefix is what the names of topics begin with ["presence."].
+	TopicPrefix string
+	// HeartbeatInterval is how often devices beat [15s]; that of the detector.
+	HeartbeatInterval time.Duration
+	// ForgetAfter is how long a silent device is remembered [1m]. Not less than the
+	// detector's online_ttl + offline_debounce.
+	ForgetAfter time.Duration
+	// TLS is nil for plain text. SASL is "", PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
+	TLS            *tls.Config
+	SASL           string
+	User, Password string
+
+	Log      *slog.Logger          // nil: slog.Default()
+	Registry prometheus.Registerer // nil: no metrics
+}
+
+// Gateway reports who is connected. Beat and Bye may be called from any
+// goroutine.
+type Gateway struct {
+	*client.Client
+	producer *stream.Producer
+}
+
+// appendTimeout is how long Kafka has to take a frame; what it has not taken by
+// then is sent again, with its true age.
+const appendTimeout = 5 * time.Second
+
+// Dial connects to Kafka and learns how many partitions there are; ctx bounds
+// that. Nothing is sent until Run.
+func Dial(ctx context.Context, c Config) (*Gateway, error) {
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	config := stream.Config{Brokers: c.Brokers, Prefix: c.TopicPrefix, ClientID: "stillhere-gateway", DeliveryTimeout: appendTimeout}
+	if c.TLS != nil || c.SASL != "" {
+		config.Security = &stream.Security{TLS: c.TLS, Mechanism: c.SASL, User: c.User, Password: c.Password}
+	}
+	producer, err := stream.NewProducer(config, c.Log, nil)
+	if err != nil {
+		return nil, fmt.Errorf("connecting gateway %s: %w", c.ID, err)
+	}
+	g, err := dial(ctx, c, producer)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connecting gateway %s: %w", c.ID, err), producer.Close(ctx))
+	}
+	return g, nil
+}
+
+func dial(ctx context.Context, c Config, producer *stream.Producer) (*Gateway, error) {
+	partitions, err := producer.Partitions(ctx, schemas.Heartbeats)
+	if err != nil {
+		return nil, err
+	}
+	beats, err := client.New(client.Config{
+		GatewayID: c.ID, Partitions: partitions, HeartbeatInterval: c.HeartbeatInterval, ForgetAfter: c.ForgetAfter,
+		AppendTimeout: appendTimeout, Metrics: ingest.NewMetrics(c.Registry),
+	}, producer)
+	if err != nil {
+		return nil, err
+	}
+	return &Gateway{Client: beats, producer: producer}, nil
+}
+
+// Close ends the gateway in good order: it writes what is held, tells the detector
+// that the gateway drains, so that its users get time to reconnect elsewhere, and
+// disconnects. The error says how many reports are not known to be written when
+// ctx ended first.
+func (g *Gateway) Close(ctx context.Context) error {
+	return errors.Join(g.Client.Close(ctx), g.producer.Close(ctx))
+}

@@ -1,0 +1,74 @@
+package gateway_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest/gateway"
+	"github.com/stillhere/stillhere/internal/standin"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	kafka, err := standin.StartKafka(standin.KafkaConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kafka.Close()
+	config := stream.Config{Brokers: kafka.Addrs()}
+	if _, err := stream.ApplyTopics(ctx, config, 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	g, err := gateway.Dial(ctx, gateway.Config{Brokers: kafka.Addrs(), ID: "gw-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- g.Run(ctx) }()
+	if err := g.Beat(1, 7, schemas.Mobile, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ran; err != nil {
+		t.Fatal(err)
+	}
+
+	reader, err := stream.NewReader(config, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	beats, draining := 0, false
+	err = reader.Read(ctx, schemas.Heartbeats, schemas.PartitionOf(1, 2), -1, -1, false, func(r *schemas.Record) error {
+		var f schemas.Frame
+		if err := f.Decode(r.Value); err != nil {
+			return err
+		}
+		if string(f.Gateway) != "gw-1" {
+			t.Errorf("a frame of gateway %q", f.Gateway)
+		}
+		beats += f.Rows()
+		draining = f.Draining
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if beats != 1 || !draining {
+		t.Errorf("%d beats were written, want 1; the last frame says draining: %v, want true", beats, draining)
+	}
+}
+
+func TestDialSaysWhichGatewayCouldNotConnect(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := gateway.Dial(ctx, gateway.Config{Brokers: []string{"127.0.0.1:1"}, ID: "gw-1"}); err == nil {
+		t.Fatal("connected to nothing")
+	}
+}
