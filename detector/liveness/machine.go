@@ -143,14 +143,15 @@ const blockRows = 64
 
 // block is the scratch of applyBeats.
 type block struct {
-	hashes  [blockRows]uint64
 	entries [blockRows]uint32
+	missed  [blockRows]uint8  // rows whose users have to be searched for
+	hashes  [blockRows]uint64 // of those
+	follow  uint32            // the entry after that of the row before
 	touched uint64
 }
 
-// applyBeats takes the rows in blocks and goes over each block three times: the
-// first slots of all users are asked for, then their entries, then the beats are
-// applied. So the loads of one row need not wait for those of the row before.
+// applyBeats takes the rows in blocks. Users are looked up a block at a time, so
+// that the loads for one row need not wait for those of the row before.
 func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
 	m.counts.Beats += uint64(f.Rows())
 	now := stamp(m.clock.now)
@@ -170,20 +171,38 @@ func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
 }
 
 // lookUp guesses the entries of n rows from first on, and loads them.
+//
+// Devices beat at regular intervals, so a gateway's frames tend to name users in
+// the order in which they once came, which is that of their entries: the entry
+// after the one of the row before is tried first. For the others, the first slots
+// of all are asked for, then their entries.
 func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	b := &m.block
 	var touched uint64
+	missed := 0
+	end := m.store.end()
 	for i := range n {
-		h := hash(f.User(first + i))
-		b.hashes[i] = h
+		id := f.User(first + i)
+		if b.follow < end && m.store.hot(b.follow).user == id {
+			b.entries[i] = b.follow
+			b.follow++
+			continue
+		}
+		b.follow++
+		h := hash(id)
+		b.missed[missed], b.hashes[missed] = uint8(i), h
+		missed++
 		touched += uint64(m.index.touch(h))
 	}
-	for i := range n {
-		e := m.index.guess(b.hashes[i])
-		b.entries[i] = e
+	for j := range missed {
+		e := m.index.guess(b.hashes[j])
+		b.entries[b.missed[j]] = e
 		if e != none {
 			touched += uint64(m.store.hot(e).user)
 		}
+	}
+	if b.entries[n-1] != none {
+		b.follow = b.entries[n-1] + 1
 	}
 	b.touched = touched
 }

@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -68,24 +69,31 @@ func TestSilenceTurnsOnlineToAwayToOfflineAtTheExactInstants(t *testing.T) {
 
 func BenchmarkBeats(b *testing.B) {
 	for _, users := range []int{1_000_000, 10_000_000} {
-		b.Run(fmt.Sprintf("users=%dM", users/1_000_000), func(b *testing.B) { benchmarkBeats(b, users) })
+		for _, order := range []string{"same", "shuffled"} {
+			b.Run(fmt.Sprintf("users=%dM/order=%s", users/1_000_000, order), func(b *testing.B) { benchmarkBeats(b, users, order == "shuffled") })
+		}
 	}
 }
 
-func benchmarkBeats(b *testing.B, users int) {
+// benchmarkBeats measures repeated beats. In the same order is what gateways send
+// whose devices beat at regular intervals; shuffled, every frame names users that
+// came at other times, which is the worst there is.
+func benchmarkBeats(b *testing.B, users int, shuffled bool) {
 	const rows = 1000
 	m := New(Defaults(), 0, 1, 1)
 	var out Output
 	var frame schemas.Frame
-	var values [][]byte
 	beats := make([]schemas.Beat, rows)
-	for first := 0; first < users; first += rows {
-		for i := range beats {
-			id := schemas.UserID(uint64(first+i)*2654435761%uint64(users) + 1)
-			beats[i] = schemas.Beat{User: id, Device: 7, Kind: schemas.Mobile, Age: schemas.Millis(i % 100)}
+	frames := func(user func(n int) int) (values [][]byte) {
+		for first := 0; first < users; first += rows {
+			for i := range beats {
+				beats[i] = schemas.Beat{User: schemas.UserID(user(first+i) + 1), Device: 7, Kind: schemas.Mobile, Age: schemas.Millis(i % 100)}
+			}
+			values = append(values, schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
 		}
-		values = append(values, schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
+		return values
 	}
+	values := frames(func(n int) int { return n })
 	now, offset := start, int64(0)
 	apply := func(value []byte) {
 		if err := frame.Decode(value); err != nil {
@@ -106,6 +114,14 @@ func benchmarkBeats(b *testing.B, users int) {
 	for n, v := range values {
 		apply(v)
 		advance(n)
+	}
+	if shuffled {
+		order := rand.New(rand.NewPCG(1, 2)).Perm(users)
+		values = frames(func(n int) int { return order[n] })
+		for n, v := range values { // timers and times settle into the new order
+			apply(v)
+			advance(n)
+		}
 	}
 	b.ReportAllocs()
 	b.ResetTimer()

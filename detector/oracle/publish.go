@@ -6,10 +6,15 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+// maxCaused is how many transitions of one user a record may cause before its rows
+// are ignored: a row and what is due before it cause at most a dozen, and the
+// ordinals of versions end at 4,095.
+const maxCaused = 4000
+
 // row applies one beat or bye.
 func (w *world) row(row schemas.Beat, through *life) {
 	u := w.user(row.User)
-	if u == nil {
+	if u == nil || w.caused[row.User] >= maxCaused {
 		return
 	}
 	b := w.now - row.Age

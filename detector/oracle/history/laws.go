@@ -21,14 +21,16 @@ func WithExtraTicks(h *History, seed uint64) *History {
 	top, now := int64(0), int64(0) // the log time, the append time
 	for _, r := range h.Records {
 		gap := now + r.After - top // by which the log time grows, if positive
-		if len(more.Records) > 0 && gap > 0 && gap <= maxStep && s.chance(2) {
+		if !r.Garbage && top > 0 && gap > 0 && gap <= maxStep && s.chance(2) {
 			at := top + int64(s.below(int(gap)+1))
 			more.Records = append(more.Records, Record{After: at - now, Tick: true})
 			r.After -= at - now
 			now = at
 		}
 		now += r.After
-		top = max(top, now)
+		if !r.Garbage {
+			top = max(top, now)
+		}
 		more.Records = append(more.Records, r)
 	}
 	return &more
