@@ -135,7 +135,7 @@ func (p *Partition) past(at schemas.Commit) (past, error) {
 		return past{}, fmt.Errorf("partition %d, committed offset %d: %w", at.Partition, at.Offset, err)
 	}
 	switch {
-	case at.Offset > at.LogEnd || c.TopicID != at.TopicID:
+	case at.Offset > at.LogEnd || c.TopicID != at.TopicID && c.TopicID != [16]byte{} && at.TopicID != [16]byte{}:
 		p.log.Error("the heartbeats log was cut or made anew: a new log epoch begins", "committed", at.Offset, "log_end", at.LogEnd)
 		return past{epoch: c.LogEpoch + 1, next: at.LogStart}, nil
 	case at.Offset < at.LogStart:

@@ -164,7 +164,7 @@ func (g *generator) row() Row {
 	}
 	switch g.below(6) {
 	case 5:
-		b.Idle = int64(g.h.Settings.IdleAfter.Milliseconds()) + one(g.source, int64(0), 1, 250, 60_000) - 1
+		b.Idle = g.h.Settings.IdleAfter.Milliseconds() + one(g.source, int64(0), 1, 250, 60_000) - 1
 	case 4, 3:
 		b.Idle = int64(g.below(20)) * grid
 	case 2:

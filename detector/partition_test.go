@@ -1,0 +1,257 @@
+package detector
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+const start = schemas.Millis(1_763_700_000_000)
+
+// log is what a partition reads and what it wrote, in memory.
+type log struct {
+	t          *testing.T
+	partition  int32
+	partitions int32
+	heartbeats []schemas.Record
+	statuses   []schemas.Record
+	out        schemas.Outbox
+	warnings   bytes.Buffer
+	p          *Partition
+	topicID    [16]byte
+}
+
+func newLog(t *testing.T, partition, partitions int32) *log {
+	return &log{t: t, partition: partition, partitions: partitions, topicID: [16]byte{1}}
+}
+
+// restore begins anew at the committed offset; -1 for none.
+func (l *log) restore(committed int64, metadata string) {
+	l.t.Helper()
+	config := Config{Settings: liveness.Defaults(), Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
+		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }}
+	l.p = NewPartition(config, l.partition)
+	err := l.p.Restore(context.Background(), schemas.Commit{Partition: l.partition, Partitions: l.partitions, Offset: committed,
+		Metadata: metadata, LogEnd: int64(len(l.heartbeats)), TopicID: l.topicID}, l.read)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *log) read(_ context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
+	records := l.statuses
+	if topic == schemas.Heartbeats {
+		records = l.heartbeats[from:to]
+	}
+	for i := range records {
+		if err := each(&records[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write appends a record and has it handled. What comes of it is in out.
+func (l *log) write(at schemas.Millis, value []byte) {
+	l.t.Helper()
+	r := schemas.Record{Partition: l.partition, Offset: int64(len(l.heartbeats)), Time: at, Value: value}
+	l.heartbeats = append(l.heartbeats, r)
+	l.out = schemas.Outbox{}
+	if err := l.p.Handle(&r, &l.out); err != nil {
+		l.t.Fatal(err)
+	}
+	for _, o := range l.out.Records {
+		if o.Topic == schemas.Statuses {
+			l.statuses = append(l.statuses, schemas.Record{Offset: int64(len(l.statuses)), Key: o.Key, Value: o.Value})
+		}
+	}
+}
+
+func (l *log) transitions() []*schemas.Transition {
+	l.t.Helper()
+	var all []*schemas.Transition
+	for _, o := range l.out.Records {
+		if o.Topic == schemas.Transitions {
+			tr, err := schemas.DecodeTransition(o.Value)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			all = append(all, tr)
+		}
+	}
+	return all
+}
+
+func beat(user schemas.UserID, age schemas.Millis) []byte {
+	return schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 7, Kind: schemas.Web, Age: age}})
+}
+
+// inPartition is the first user from id on who belongs to the partition.
+func inPartition(id schemas.UserID, partition, partitions int32) schemas.UserID {
+	for schemas.PartitionOf(id, partitions) != partition {
+		id++
+	}
+	return id
+}
+
+func TestATransitionAndItsStatusAreWrittenToTheUsersPartition(t *testing.T) {
+	l := newLog(t, 1, 4)
+	user := inPartition(1, 1, 4)
+	l.restore(-1, "")
+	l.write(start, beat(user, 0))
+	if len(l.out.Records) != 2 {
+		t.Fatalf("%d records were written, want a transition and a status", len(l.out.Records))
+	}
+	for _, o := range l.out.Records {
+		if o.Partition != 1 || !bytes.Equal(o.Key, user.Key()) {
+			t.Errorf("%s: partition %d, key %x", o.Topic, o.Partition, o.Key)
+		}
+	}
+}
+
+func TestABeatInAWrongPartitionIsForwardedOnceWithItsTrueAgeAndWarnedAbout(t *testing.T) {
+	l := newLog(t, 1, 4)
+	stranger, neighbour := inPartition(1, 2, 4), inPartition(1, 1, 4)
+	l.restore(-1, "")
+	l.write(start, schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: stranger, Device: 7, Age: 10}, {User: neighbour, Device: 7}}))
+	if got := l.transitions(); len(got) != 1 || got[0].User != neighbour {
+		t.Errorf("published %v, want the neighbour alone", got)
+	}
+	if len(l.out.Forwards) != 1 || l.out.Forwards[0].Partition != 2 {
+		t.Fatalf("forwarded %v, want one frame to partition 2", l.out.Forwards)
+	}
+	var f schemas.Frame
+	if err := f.Decode(l.out.Forwards[0].Value); err != nil {
+		t.Fatal(err)
+	}
+	var b schemas.Beat
+	rows := f.Beats()
+	if !f.Forwarded || !rows.Next(&b) || b.User != stranger || b.Age != 1010 {
+		t.Errorf("forwarded %v %+v, want user %d with the age 10 ms + the second it was here", f.Forwarded, b, stranger)
+	}
+	if !strings.Contains(l.warnings.String(), "partitioner=murmur2_random") {
+		t.Errorf("the warning does not name the fix: %s", l.warnings.String())
+	}
+	forwarded := l.out.Forwards[0].Value
+	l.write(start, forwarded)
+	if len(l.out.Forwards) != 0 || len(l.out.Rejected) != 1 {
+		t.Errorf("a frame that was forwarded and is wrong again: forwarded %d, rejected %d, want 0 and 1", len(l.out.Forwards), len(l.out.Rejected))
+	}
+}
+
+func TestAVisibilityInAWrongPartitionIsForwarded(t *testing.T) {
+	l := newLog(t, 1, 4)
+	l.restore(-1, "")
+	l.write(start, schemas.AppendVisibility(nil, inPartition(1, 3, 4), schemas.Nobody))
+	var f schemas.Frame
+	if len(l.out.Forwards) != 1 || l.out.Forwards[0].Partition != 3 {
+		t.Fatalf("forwarded %v, want one frame to partition 3", l.out.Forwards)
+	}
+	if err := f.Decode(l.out.Forwards[0].Value); err != nil || f.Visibility != schemas.Nobody || !f.Forwarded {
+		t.Errorf("forwarded %+v, error %v", f, err)
+	}
+}
+
+func TestGarbageIsRejectedAndThePartitionGoesOn(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	l.write(start, []byte("garbage"))
+	if len(l.out.Rejected) != 1 || !schemas.IsInvalid(l.out.Rejected[0].Reason) {
+		t.Fatalf("rejected %v", l.out.Rejected)
+	}
+	l.write(start, beat(1, 0))
+	if len(l.transitions()) != 1 {
+		t.Error("the partition did not go on")
+	}
+}
+
+func TestARestartPublishesWhatWouldHaveBeenPublished(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	l.write(start, beat(1, 0))
+	l.write(start+40_000, schemas.AppendTick(nil))
+	metadata := l.p.Checkpoint()
+	l.restore(2, metadata)
+	l.write(start+44_000, schemas.AppendTick(nil))
+	l.write(start+48_000, schemas.AppendTick(nil))
+	// 35 s of the first gap did not count.
+	l.write(start+52_000, schemas.AppendTick(nil))
+	if got := l.transitions(); len(got) != 0 {
+		t.Errorf("published %v within the window", got)
+	}
+	for at := start + 56_000; at <= start+84_000; at += 4000 {
+		l.write(at, schemas.AppendTick(nil))
+	}
+	if got := l.transitions(); len(got) != 1 || got[0].To != schemas.Away || got[0].At != start+80_000 || got[0].LastSeen != start {
+		t.Errorf("published %+v, want away at +80 s: 45 s of silence and 35 s that did not count", got)
+	}
+}
+
+func TestALogMadeAnewBeginsAnotherEpochSoThatVersionsGrow(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	for range 5 {
+		l.write(start, schemas.AppendTick(nil))
+	}
+	l.write(start, beat(1, 0))
+	old := l.transitions()[0].Version
+	metadata := l.p.Checkpoint()
+	l.heartbeats, l.topicID = nil, [16]byte{2}
+	l.restore(6, metadata)
+	l.write(start+1000, schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Bye: true}}))
+	l.write(start+1000, beat(2, 0))
+	if got := l.transitions(); len(got) != 1 || got[0].Version <= old || got[0].Version.LogEpoch() != 2 {
+		t.Errorf("published %+v after version %d", got, old)
+	}
+}
+
+func TestALostCommitBeginsAnEpochAboveThoseOfTheStatuses(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	l.write(start, beat(1, 0))
+	l.heartbeats = nil
+	l.restore(-1, "")
+	if !strings.Contains(l.warnings.String(), "users=1") {
+		t.Errorf("nothing was said of the user whose heartbeats are gone: %s", l.warnings.String())
+	}
+	l.write(start+1000, beat(2, 0))
+	if got := l.transitions(); len(got) != 1 || got[0].Version.LogEpoch() != 2 {
+		t.Errorf("published %+v, want log epoch 2", got)
+	}
+}
+
+func TestUsersWhoseHeartbeatsAreGoneAreNotOffline(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	l.write(start, beat(1, 0))
+	metadata := l.p.Checkpoint()
+	// Retention has taken everything up to offset 100.
+	l.p = nil
+	l.heartbeats = make([]schemas.Record, 100)
+	config := Config{Settings: liveness.Defaults(), Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()), Now: time.Now}
+	l.p = NewPartition(config, 0)
+	err := l.p.Restore(context.Background(), schemas.Commit{Partitions: 1, Offset: 1, Metadata: metadata, LogStart: 100, LogEnd: 100, TopicID: l.topicID}, l.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.write(start+20*60_000, schemas.AppendTick(nil))
+	if got := l.transitions(); len(got) != 0 {
+		t.Errorf("published %+v of a user of whom nothing is known", got)
+	}
+}
+
+func TestAnUnreadableCheckpointIsAnErrorThatShowsIt(t *testing.T) {
+	l := newLog(t, 0, 1)
+	p := NewPartition(Config{Settings: liveness.Defaults(), Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()), Now: time.Now}, 0)
+	err := p.Restore(context.Background(), schemas.Commit{Partitions: 1, Offset: 1, Metadata: "!", LogEnd: 1}, l.read)
+	if err == nil || !strings.Contains(err.Error(), `"!"`) {
+		t.Errorf("got %v", err)
+	}
+}
