@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -61,8 +62,10 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 	if err != nil {
 		return fmt.Errorf("sending a beat of user %d: %w", c.User, err)
 	}
-	defer response.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return fmt.Errorf("reading the answer to a beat of user %d: %w", c.User, err)
+	}
 	if response.StatusCode != http.StatusAccepted {
 		return fmt.Errorf("sending a beat of user %d: %s: %s", c.User, response.Status, bytes.TrimSpace(answer))
 	}

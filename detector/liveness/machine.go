@@ -150,6 +150,11 @@ type block struct {
 	touched uint64
 }
 
+// maxCaused is how many transitions of one user a record may cause before its rows
+// are ignored: the ordinals of versions end soon after, and no record may stop a
+// partition.
+const maxCaused = 4000
+
 // applyBeats takes the rows in blocks. Users are looked up a block at a time, so
 // that the loads for one row need not wait for those of the row before.
 func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
@@ -162,6 +167,9 @@ func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
 		m.lookUp(f, first, n)
 		for i := range n {
 			rows.Next(&beat)
+			if len(m.ordinals) > 0 && m.ordinals[beat.User] >= maxCaused {
+				continue
+			}
 			if e := m.block.entries[i]; e != none && m.repeats(m.store.hot(e), &beat, now, row) {
 				continue
 			}
@@ -281,11 +289,11 @@ func (m *Machine) foreign(id schemas.UserID) bool {
 
 // emit publishes t, whose version is made here.
 func (m *Machine) emit(t *schemas.Transition) {
+	n := m.ordinals[t.User]
+	m.ordinals[t.User] = n + 1
 	if m.replaying {
 		return
 	}
-	n := m.ordinals[t.User]
-	m.ordinals[t.User] = n + 1
 	t.Version = schemas.NewVersion(m.logEpoch, m.offset, n)
 	m.out.Transitions = append(m.out.Transitions, *t)
 }

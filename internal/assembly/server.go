@@ -19,9 +19,12 @@ import (
 const shutdownTimeout = 15 * time.Second
 
 // listen takes an address, so that a port in use is found before anything else
-// starts.
-func listen(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
+// starts. open stands for net.Listen when it is nil.
+func listen(open func(network, address string) (net.Listener, error), address string) (net.Listener, error) {
+	if open == nil {
+		open = net.Listen
+	}
+	l, err := open("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("cannot listen on %s: the port is in use; stop what holds it or choose another address", address)
@@ -65,7 +68,9 @@ func serve(l net.Listener, handler http.Handler, log *slog.Logger) func(context.
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		err := server.Shutdown(grace)
-		<-ended
+		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+			return errors.Join(err, served)
+		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("some requests did not end within %s", shutdownTimeout)
 		}
