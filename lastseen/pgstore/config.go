@@ -18,6 +18,9 @@ type Config struct {
 	URL string
 	// MaxConns is the greatest number of connections of this process.
 	MaxConns int32
+	// ConnectTimeout bounds the making of one connection: to a server that hangs,
+	// as after a crash, there is no answer for minutes.
+	ConnectTimeout time.Duration
 	// StatementTimeout ends a statement that runs longer, LockTimeout one that
 	// waits longer for a lock; IdleTimeout ends a transaction that was left open.
 	StatementTimeout, LockTimeout, IdleTimeout time.Duration
@@ -33,6 +36,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		MaxConns:         16,
+		ConnectTimeout:   3 * time.Second,
 		StatementTimeout: 30 * time.Second,
 		LockTimeout:      5 * time.Second,
 		IdleTimeout:      30 * time.Second,
@@ -42,7 +46,10 @@ func Defaults() Config {
 	}
 }
 
-const day = 24 * time.Hour
+const (
+	day           = 24 * time.Hour
+	driverTimeout = 2 * time.Minute
+)
 
 // Validate reports everything that is wrong, joined, each fault naming its
 // setting. It never shows the password of the URL.
@@ -58,7 +65,7 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("postgres_max_conns: must be at least 1, is %d", c.MaxConns))
 	}
 	for name, d := range map[string]time.Duration{
-		"postgres_statement_timeout": c.StatementTimeout, "postgres_lock_timeout": c.LockTimeout,
+		"postgres_connect_timeout": c.ConnectTimeout, "postgres_statement_timeout": c.StatementTimeout, "postgres_lock_timeout": c.LockTimeout,
 		"postgres_idle_timeout": c.IdleTimeout, "postgres_maintain_every": c.MaintainEvery,
 	} {
 		if d < time.Millisecond {
@@ -87,6 +94,10 @@ func (c Config) pool() (*pgxpool.Config, error) {
 }
 
 func (c Config) settle(conn *pgx.ConnConfig) {
+	// The driver's own default is two minutes, which a URL is unlikely to ask for.
+	if conn.ConnectTimeout == 0 || conn.ConnectTimeout == driverTimeout {
+		conn.ConnectTimeout = c.ConnectTimeout
+	}
 	for name, value := range map[string]string{
 		"application_name":                    "stillhere-lastseen",
 		"timezone":                            "UTC",

@@ -113,6 +113,7 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 		}
 	}()
 	config := Defaults()
+	config.ConnectTimeout = 200 * time.Millisecond
 	if config.URL, err = own.URL(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 	defer s.Close()
 
 	const rows = 50
-	log := storetest.RandomLog(11, 20, 40*rows)
+	log := storetest.RandomLog(11, 20, 24*rows)
 	expected := store.Unknown
 	for start := 0; start < len(log); {
 		batch := store.Batch{Expected: expected, Next: int64(start + rows), Changes: log[start : start+rows]}

@@ -46,7 +46,7 @@ func applyMigrations(ctx context.Context, config Config) error {
 	}
 	config.settle(conn)
 	db := stdlib.OpenDB(*conn)
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {

@@ -39,6 +39,12 @@ type partition struct {
 	number int32
 	// mark is the one in Redis, as far as this projector knows.
 	mark redisview.Mark
+	// begun: Redis was found to know the partition, or was rebuilt. Not done by
+	// Start, which holds up other partitions.
+	begun bool
+	// fresh: nothing has been applied since Start. A batch from before the mark
+	// means then that the topic was made anew; the mark follows it.
+	fresh bool
 	// last is what was written last. The status of these users may not be readable
 	// yet when a rebuild begins right now: a transaction becomes visible partition
 	// by partition.
@@ -51,20 +57,19 @@ func New(view *redisview.View, statuses Statuses, config lastseen.Config, metric
 		partitions: map[int32]*partition{}}
 }
 
-// Start is called when a partition is taken up. It rebuilds the partition in a
-// Redis that does not know it, and tells the next offset up to which Redis has
-// got, or -1. That offset may be older than the group's: then Redis has lost
-// writes while nobody was looking, and reading on from there repairs it.
+// Start is called when a partition is taken up and tells the next offset up to
+// which Redis has got, or -1. That offset may be older than the group's: then
+// Redis has lost writes while nobody was looking, and reading on from there
+// repairs it. A Redis that does not know the partition is rebuilt by the call
+// after it.
 func (p *Projector) Start(ctx context.Context, number int32) (int64, error) {
 	mark, err := p.view.Mark(ctx, number)
 	if err != nil {
 		return store.Unknown, err
 	}
-	part := &partition{number: number, mark: mark}
+	part := &partition{number: number, mark: mark, begun: true, fresh: true}
 	if mark == (redisview.Mark{}) || mark.Rebuilding {
-		if err := p.rebuild(ctx, part, mark, redisview.Mark{Next: store.Unknown}); err != nil {
-			return store.Unknown, err
-		}
+		part.mark, part.begun = redisview.Mark{Next: store.Unknown}, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,8 +101,14 @@ func (p *Projector) Apply(ctx context.Context, batch schemas.Batch[schemas.Logge
 		return err
 	}
 	to := part.mark
-	to.Next = max(to.Next, batch.Next)
-	return p.move(ctx, part, to)
+	if part.fresh || batch.Next > to.Next {
+		to.Next = batch.Next
+	}
+	if err := p.move(ctx, part, to); err != nil {
+		return err
+	}
+	part.fresh = false
+	return nil
 }
 
 // Watermark says that everything up to this log time has been applied.
@@ -187,18 +198,31 @@ func (p *Projector) settle(part *partition, mark redisview.Mark) {
 	p.metrics.ProjectorWatermark.WithLabelValues(lastseen.Partition(part.number)).Set(float64(mark.Watermark) / 1000)
 }
 
-// partition is what is remembered of one, which Start has begun.
+// partition is what is remembered of one, rebuilt in Redis where need be.
 func (p *Projector) partition(ctx context.Context, number int32) (*partition, error) {
-	p.mu.Lock()
-	part := p.partitions[number]
-	p.mu.Unlock()
-	if part != nil {
+	part := p.remembered(number)
+	if part == nil {
+		if _, err := p.Start(ctx, number); err != nil {
+			return nil, err
+		}
+		part = p.remembered(number)
+	}
+	if part.begun {
 		return part, nil
 	}
-	if _, err := p.Start(ctx, number); err != nil {
+	found, err := p.view.Mark(ctx, number)
+	if err != nil {
 		return nil, err
 	}
+	if err := p.rebuild(ctx, part, found, part.mark); err != nil {
+		return nil, err
+	}
+	part.begun = true
+	return part, nil
+}
+
+func (p *Projector) remembered(number int32) *partition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.partitions[number], nil
+	return p.partitions[number]
 }

@@ -235,11 +235,12 @@ func TestARedisThatFellBackForgetsWhoWentOfflineMeanwhile(t *testing.T) {
 	before, err := p.view.Mark(t.Context(), 0)
 	must(t, err)
 	p.happen(t, change(1, 3, schemas.Online, schemas.Offline))
+	p.happen(t, change(3, 4, schemas.Offline, schemas.Online)) // the last batch is written again anyway
 	p.tick(t)
 	after, err := p.view.Mark(t.Context(), 0)
 	must(t, err)
 
-	// The last two steps are undone, as by a failover to a replica that lacks
+	// The last steps are undone, as by a failover to a replica that lacks
 	// them: the mark goes back, and user 1 is online again in Redis.
 	_, err = p.view.Move(t.Context(), 0, after, redisview.Mark{})
 	must(t, err)
@@ -265,8 +266,26 @@ func TestABatchWhoseStatusCannotBeReadYetSurvivesARebuild(t *testing.T) {
 	p.happen(t, change(2, 2, schemas.Offline, schemas.Online))
 	entries, _, err := p.view.Read(t.Context(), []schemas.UserID{2})
 	must(t, err)
-	if !entries[0].Found || entries[0].State != schemas.Online {
-		t.Fatalf("entry %+v", entries[0])
+	mark, err := p.view.Mark(t.Context(), 0)
+	must(t, err)
+	if e := entries[0]; !e.Found || e.State != schemas.Online || e.Epoch != mark.Epoch {
+		t.Fatalf("entry %+v under the mark %+v", e, mark)
+	}
+}
+
+func TestATopicMadeAnewMovesTheMarkBackToItsStart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Mini(t)
+	p := start(t, server)
+	p.happen(t, storetest.RandomLog(1, 5, 50)...)
+	again := start(t, server)
+	if next, err := again.Start(t.Context(), 0); err != nil || next != 50 {
+		t.Fatalf("start at %d (%v), want 50", next, err)
+	}
+	again.users = p.users
+	again.happen(t, change(1, 1<<60, schemas.Offline, schemas.Online), change(2, 1<<60, schemas.Offline, schemas.Online))
+	if next, err := start(t, server).Start(t.Context(), 0); err != nil || next != 2 {
+		t.Fatalf("start at %d (%v), want 2", next, err)
 	}
 }
 
@@ -294,7 +313,10 @@ func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T
 	broken := errors.New("the topic is away")
 	p := projector.New(view, func(context.Context, int32, func(schemas.Status) error) error { return broken }, lastseen.Defaults(),
 		lastseen.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
-	if _, err := p.Start(t.Context(), 0); !errors.Is(err, broken) {
+	if _, err := p.Start(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Watermark(t.Context(), 0, now()); !errors.Is(err, broken) {
 		t.Fatalf("error %v, want %v", err, broken)
 	}
 	_, marks, err := view.Read(t.Context(), []schemas.UserID{1})

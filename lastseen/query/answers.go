@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -83,8 +84,8 @@ func parseIDs(lists []string) ([]schemas.UserID, error) {
 // at names the place of a bad id in its list. The name is made only for those
 // that are bad.
 func at(err error, i int) error {
-	bad, ok := err.(*schemas.FieldError)
-	if !ok {
+	var bad *schemas.FieldError
+	if !errors.As(err, &bad) {
 		return err
 	}
 	named := *bad

@@ -50,46 +50,61 @@ func entry(tb testing.TB, v *View, user schemas.UserID) Entry {
 
 func TestUsersAreReadAsTheyWereWrittenBatchByBatch(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) {
-		v := open(t, server)
-		log := storetest.RandomLog(1, 300, 2000)
-		want := map[schemas.UserID]schemas.Current{}
-		for start := 0; start < len(log); start += 500 {
-			// What was written before comes again.
-			_, err := v.Write(t.Context(), 1, store.Fold(log[max(0, start-100):start+500]))
-			must(t, err)
-		}
-		for _, change := range log {
-			want[change.User] = want[change.User].After(change)
-		}
-		ids := make([]schemas.UserID, 0, len(want)+1)
-		for id := range want {
-			ids = append(ids, id)
-		}
-		ids = append(ids, 1_000_000)
-		entries, _, err := v.Read(t.Context(), ids)
+	redistest.Each(t, func(t *testing.T, server redistest.Server) { readsWhatWasWritten(t, open(t, server)) })
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		// miniredis says it is a cluster of one node.
+		v, err := Open(Options{Addrs: []string{redistest.Mini(t).Addr}, Cluster: true, Retention: week})
 		must(t, err)
-		for i, e := range entries {
-			if ids[i] == 1_000_000 {
-				if e.Found {
-					t.Error("a user never written is found")
-				}
-				continue
-			}
-			got := e.Current
-			w := want[ids[i]]
-			// Without history, since and hidden are left open rather than guessed.
-			if got.Since == 0 {
-				got.Since = w.Since
-			}
-			if got.Hidden == 0 {
-				got.Hidden = w.Hidden
-			}
-			if got != w {
-				t.Fatalf("user %d is %+v, want %+v", ids[i], got, w)
-			}
+		defer func() { must(t, v.Close()) }()
+		readsWhatWasWritten(t, v)
+		_, marks, err := v.Read(t.Context(), []schemas.UserID{1})
+		must(t, err)
+		if len(marks) != 0 {
+			t.Errorf("marks %v", marks)
 		}
 	})
+}
+
+func readsWhatWasWritten(t *testing.T, v *View) {
+	t.Helper()
+	log := storetest.RandomLog(1, 300, 2000)
+	want := map[schemas.UserID]schemas.Current{}
+	for start := 0; start < len(log); start += 500 {
+		// What was written before comes again.
+		_, err := v.Write(t.Context(), 1, store.Fold(log[max(0, start-100):start+500]))
+		must(t, err)
+	}
+	for _, change := range log {
+		want[change.User] = want[change.User].After(change)
+	}
+	ids := make([]schemas.UserID, 0, len(want)+1)
+	for id := range want {
+		ids = append(ids, id)
+	}
+	ids = append(ids, 1_000_000)
+	entries, _, err := v.Read(t.Context(), ids)
+	must(t, err)
+	for i, e := range entries {
+		if ids[i] == 1_000_000 {
+			if e.Found {
+				t.Error("a user never written is found")
+			}
+			continue
+		}
+		got := e.Current
+		w := want[ids[i]]
+		// Without history, since and hidden are left open rather than guessed.
+		if got.Since == 0 {
+			got.Since = w.Since
+		}
+		if got.Hidden == 0 {
+			got.Hidden = w.Hidden
+		}
+		if got != w {
+			t.Fatalf("user %d is %+v, want %+v", ids[i], got, w)
+		}
+	}
 }
 
 func TestWritesInAnyOrderAndNumberEndWithTheNewestVersion(t *testing.T) {

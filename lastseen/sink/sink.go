@@ -26,15 +26,24 @@ type Sink struct {
 	config  lastseen.Config
 	metrics *lastseen.Metrics
 
-	mu sync.Mutex // protects the map
-	// next is the next offset to be written per partition, by this sink's own
-	// knowledge; what the store holds is decisive.
-	next map[int32]int64
+	mu     sync.Mutex // protects the map
+	places map[int32]place
+}
+
+// place is where a partition is.
+type place struct {
+	// next is the next offset to be written by this sink's own knowledge; what the
+	// store holds is decisive.
+	next int64
+	// fresh: nothing has been applied since Start. A batch from before next means
+	// then that next was not in the log any more, because the topic was made anew,
+	// and the loop had to go elsewhere; the store follows it.
+	fresh bool
 }
 
 // New makes a sink. The config has been validated.
 func New(to store.Writer, config lastseen.Config, metrics *lastseen.Metrics) *Sink {
-	return &Sink{store: to, config: config, metrics: metrics, next: map[int32]int64{}}
+	return &Sink{store: to, config: config, metrics: metrics, places: map[int32]place{}}
 }
 
 // Start is called when a partition is taken up and tells the next offset that
@@ -44,7 +53,7 @@ func (s *Sink) Start(ctx context.Context, partition int32) (int64, error) {
 	if err != nil {
 		return store.Unknown, err
 	}
-	s.remember(partition, next)
+	s.remember(partition, place{next: next, fresh: true})
 	return next, nil
 }
 
@@ -52,25 +61,25 @@ func (s *Sink) Start(ctx context.Context, partition int32) (int64, error) {
 func (s *Sink) Stop(partition int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.next, partition)
+	delete(s.places, partition)
 	s.metrics.SinkWrittenUpTo.DeleteLabelValues(lastseen.Partition(partition))
 }
 
 // Apply writes the batch and returns when it is durable. After an error the same
 // batch may come again; what of it is written already is not written twice.
 func (s *Sink) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
-	next, err := s.place(ctx, batch.Partition)
+	at, err := s.place(ctx, batch.Partition)
 	if err != nil {
 		return err
 	}
-	for next < batch.Next {
-		part := s.part(batch, next)
-		after, err := s.write(ctx, part)
+	for first := true; first && at.fresh && startsBefore(batch, at.next) || at.next < batch.Next; first = false {
+		part := s.part(batch, at)
+		next, err := s.write(ctx, part)
 		if err != nil {
 			return err
 		}
-		s.remember(batch.Partition, after)
-		next = after
+		at = place{next: next}
+		s.remember(batch.Partition, at)
 	}
 	if n := len(batch.Items); n > 0 {
 		s.metrics.SinkWrittenUpTo.WithLabelValues(lastseen.Partition(batch.Partition)).Set(float64(batch.Items[n-1].Time) / 1000)
@@ -78,13 +87,20 @@ func (s *Sink) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*sc
 	return nil
 }
 
-// part is as much of the batch, from the offset next on, as goes into one
-// transaction.
-func (s *Sink) part(batch schemas.Batch[schemas.Logged[*schemas.Transition]], next int64) store.Batch {
-	part := store.Batch{Partition: batch.Partition, Expected: next, Next: batch.Next,
+func startsBefore(batch schemas.Batch[schemas.Logged[*schemas.Transition]], offset int64) bool {
+	return batch.Next < offset || len(batch.Items) > 0 && batch.Items[0].Offset < offset
+}
+
+// part is as much of the batch, from its place on, as goes into one transaction.
+func (s *Sink) part(batch schemas.Batch[schemas.Logged[*schemas.Transition]], at place) store.Batch {
+	from := at.next
+	if at.fresh && startsBefore(batch, from) {
+		from = 0
+	}
+	part := store.Batch{Partition: batch.Partition, Expected: at.next, Next: batch.Next,
 		Changes: make([]*schemas.Transition, 0, min(len(batch.Items), s.config.SinkRows))}
 	for _, item := range batch.Items {
-		if item.Offset < next {
+		if item.Offset < from {
 			continue
 		}
 		if len(part.Changes) == s.config.SinkRows {
@@ -128,7 +144,7 @@ func (s *Sink) fenced(ctx context.Context, part store.Batch, cause error) (int64
 	switch {
 	case err != nil:
 		return part.Expected, errors.Join(cause, err)
-	case next > part.Expected:
+	case next > part.Expected, next == part.Next:
 		s.count(lastseen.AlreadyWritten)
 		return next, nil
 	case next == part.Expected:
@@ -138,22 +154,23 @@ func (s *Sink) fenced(ctx context.Context, part store.Batch, cause error) (int64
 	}
 }
 
-// place is the partition's next offset, asked from the store when Start was not
+// place is where the partition is, asked from the store when Start was not
 // called.
-func (s *Sink) place(ctx context.Context, partition int32) (int64, error) {
+func (s *Sink) place(ctx context.Context, partition int32) (place, error) {
 	s.mu.Lock()
-	next, known := s.next[partition]
+	at, known := s.places[partition]
 	s.mu.Unlock()
 	if known {
-		return next, nil
+		return at, nil
 	}
-	return s.Start(ctx, partition)
+	next, err := s.store.NextOffset(ctx, partition)
+	return place{next: next}, err
 }
 
-func (s *Sink) remember(partition int32, next int64) {
+func (s *Sink) remember(partition int32, at place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next[partition] = next
+	s.places[partition] = at
 }
 
 func (s *Sink) count(result string) { s.metrics.SinkWrites.WithLabelValues(result).Inc() }

@@ -47,7 +47,7 @@ func logged(log []*schemas.Transition) []schemas.Logged[*schemas.Transition] {
 	return items
 }
 
-// batch is the items from one offset to another.
+// batch is the items of partition 0 from one offset to another.
 func batch(items []schemas.Logged[*schemas.Transition], from, to int64) schemas.Batch[schemas.Logged[*schemas.Transition]] {
 	b := schemas.Batch[schemas.Logged[*schemas.Transition]]{Next: to}
 	for _, item := range items {
@@ -58,17 +58,17 @@ func batch(items []schemas.Logged[*schemas.Transition], from, to int64) schemas.
 	return b
 }
 
-func wantStore(t interface {
-	Helper()
-	Fatalf(string, ...any)
-}, s *sqlitestore.Store, next int64, log []*schemas.Transition) {
+func wantStore(t rapid.TB, s *sqlitestore.Store, partition int32, next int64, log []*schemas.Transition) {
 	t.Helper()
-	if got, err := s.NextOffset(context.Background(), 0); err != nil || got != next {
+	if got, err := s.NextOffset(context.Background(), partition); err != nil || got != next {
 		t.Fatalf("next offset %d (%v), want %d", got, err, next)
 	}
 	want := map[schemas.UserID]schemas.Current{}
-	ids := []schemas.UserID{1, 2, 3, 4, 5}
+	var ids []schemas.UserID
 	for _, change := range log {
+		if want[change.User].Version == 0 {
+			ids = append(ids, change.User)
+		}
 		want[change.User] = want[change.User].After(change)
 	}
 	got, err := s.Users(context.Background(), ids)
@@ -94,7 +94,7 @@ func TestABatchLargerThanATransactionIsWrittenInSeveral(t *testing.T) {
 	if err := s.Apply(t.Context(), batch(logged(log), 0, 30)); err != nil {
 		t.Fatal(err)
 	}
-	wantStore(t, to, 30, log)
+	wantStore(t, to, 0, 30, log)
 	if next, err := newSink(to).Start(t.Context(), 0); err != nil || next != 30 {
 		t.Fatalf("another sink starts at %d (%v), want 30", next, err)
 	}
@@ -122,10 +122,14 @@ func (f flaky) Append(ctx context.Context, b store.Batch) error {
 
 func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhoeverElseWrites(t *testing.T) {
 	t.Parallel()
+	to := openStore(t)
+	partition := int32(0)
 	rapid.Check(t, func(rt *rapid.T) {
-		to := openStore(t)
-		defer to.Close()
+		partition++ // each case has a partition and users of its own
 		log := storetest.DrawLog(rt, 5, 25)
+		for _, change := range log {
+			change.User += schemas.UserID(100 * partition)
+		}
 		items := logged(log)
 		end := int64(2*len(log) + 5)
 		chance := func(name string) bool { return rapid.IntRange(0, 3).Draw(rt, name) == 0 }
@@ -140,14 +144,16 @@ func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhoeverElseWrites(t *testin
 			o := owners[rapid.IntRange(0, 1).Draw(rt, "owner")]
 			if chance("restart") {
 				o.sink = newSink(unreliable)
-				next, err := o.sink.Start(context.Background(), 0)
+				next, err := o.sink.Start(context.Background(), partition)
 				if err != nil {
 					rt.Fatal(err)
 				}
 				o.at = max(next, 0)
 			}
 			until := min(end, o.at+rapid.Int64Range(1, 12).Draw(rt, "length"))
-			if err := o.sink.Apply(context.Background(), batch(items, o.at, until)); err == nil {
+			run := batch(items, o.at, until)
+			run.Partition = partition
+			if err := o.sink.Apply(context.Background(), run); err == nil {
 				o.at = until
 			} else if !errors.Is(err, errAway) {
 				rt.Fatal(err)
@@ -156,8 +162,31 @@ func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhoeverElseWrites(t *testin
 		if owners[0].at < end && owners[1].at < end {
 			rt.Skip("not at the end")
 		}
-		wantStore(rt, to, end, log)
+		wantStore(rt, to, partition, end, log)
 	})
+}
+
+func TestATopicMadeAnewIsWrittenFromItsStartOnAndNotTakenForWritten(t *testing.T) {
+	t.Parallel()
+	to := openStore(t)
+	log := storetest.RandomLog(1, 5, 60)
+	items := logged(log[:30])
+	s := newSink(to)
+	if err := s.Apply(t.Context(), batch(items, 0, 70)); err != nil {
+		t.Fatal(err)
+	}
+	// The new log's offsets begin at 0 again; Start's answer lies beyond its end.
+	for restart, until := range []int64{10, 30, 70} {
+		s = newSink(to)
+		if _, err := s.Start(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		from := []int64{0, 10, 30}[restart]
+		if err := s.Apply(t.Context(), batch(logged(log[30:]), from, until)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantStore(t, to, 0, 70, log)
 }
 
 // forgetful is a store that fell back to an older state.

@@ -42,7 +42,7 @@ func (s *Store) users(ctx context.Context, ids []schemas.UserID) (map[schemas.Us
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		c, err := scanUser(rows)
 		if err != nil {
@@ -91,7 +91,7 @@ func (s *Store) history(ctx context.Context, query store.HistoryQuery) ([]*schem
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	var changes []*schemas.Transition
 	for rows.Next() {
 		var from, to, cause string

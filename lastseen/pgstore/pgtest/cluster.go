@@ -126,7 +126,7 @@ func (c *Cluster) Launch(ctx context.Context) error {
 }
 
 func (c *Cluster) spawn() error {
-	c.server = exec.Command(filepath.Join(c.binary, "postgres"), "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=",
+	c.server = exec.CommandContext(context.Background(), filepath.Join(c.binary, "postgres"), "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=",
 		"-c", "max_connections=60", "-c", "max_wal_size=2GB")
 	// The server goes down with a test that is killed.
 	c.server.SysProcAttr = &syscall.SysProcAttr{Credential: c.owner, Pdeathsig: syscall.SIGQUIT}
@@ -135,7 +135,7 @@ func (c *Cluster) spawn() error {
 	if err != nil {
 		return err
 	}
-	defer said.Close()
+	defer func() { _ = said.Close() }()
 	c.server.Stdout, c.server.Stderr = said, said
 	started, server, ended := make(chan error), c.server, make(chan struct{})
 	c.ended = ended

@@ -12,7 +12,7 @@ func Exec(ctx context.Context, url, sql string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }()
 	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 	return err
 }

@@ -68,7 +68,7 @@ func Real(tb testing.TB) Server {
 // start returns the address of a server, or "" when it did not come up.
 func start(tb testing.TB, binary string) string {
 	tb.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func start(tb testing.TB, binary string) string {
 	if err := free.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	command := exec.Command(binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", tb.TempDir())
+	command := exec.CommandContext(context.Background(), binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", tb.TempDir())
 	output, err := command.StdoutPipe()
 	if err != nil {
 		tb.Fatal(err)
@@ -110,7 +110,7 @@ func (s Server) Do(ctx context.Context, command string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	words := strings.Fields(command)
 	request := fmt.Sprintf("*%d\r\n", len(words))
 	for _, word := range words {
