@@ -31,6 +31,8 @@ type Config struct {
 	Listen, Admin string
 	// AllowUnauthenticated opens the doors to other machines.
 	AllowUnauthenticated bool
+	// Listener replaces the network for Listen and Admin, e.g. in virtual time.
+	Listener func(network, address string) (net.Listener, error)
 
 	Kafka stream.Config
 	Redis Redis

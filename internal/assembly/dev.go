@@ -23,6 +23,9 @@ type Dev struct {
 	Partitions int32
 }
 
+// quick is how often dev commits and looks how far it is.
+const quick = 250 * time.Millisecond
+
 // RunDev runs every role on servers inside this process, with the wiring of
 // production, until ctx ends. started is called when everything is ready, with
 // the address of the Kafka stand-in.
@@ -51,6 +54,8 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 	config.Redis.Addr = redis.Addr()
 	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
 	config.Kafka.InstanceName = config.Instance
+	// With one process and few users, freshness costs nothing.
+	config.Kafka.IdleCommitInterval, config.Kafka.WatermarkInterval = quick, quick
 	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)
 	_, err = stream.ApplyTopics(setUp, config.Kafka, dev.Partitions, 1)
 	cancel()

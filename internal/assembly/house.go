@@ -243,7 +243,7 @@ func (h *house) liveStream(ctx context.Context) (*live.Server, error) {
 // in use is found before anything runs.
 func (h *house) openDoors(doorsOpen bool) error {
 	add := func(name, address string, handler http.Handler) error {
-		l, err := listen(address)
+		l, err := listen(h.config.Listener, address)
 		if err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ func (h *house) announce(started func()) func(context.Context) error {
 		ticker := time.NewTicker(20 * time.Millisecond)
 		defer ticker.Stop()
 		for {
-			err := allReady(ctx, h.checks)
+			err := errors.Join(allReady(ctx, h.checks), h.answersAreFresh(ctx))
 			if err == nil {
 				started()
 				<-ctx.Done()
@@ -92,6 +92,39 @@ func (h *house) announce(started func()) func(context.Context) error {
 			}
 		}
 	}
+}
+
+// answersAreFresh tells, where this process answers reads, whether it can without
+// saying that the answer may be stale. It is asked before "ready" is said, not by
+// /readyz: when the pipeline stands still, old answers are better than none.
+func (h *house) answersAreFresh(ctx context.Context) error {
+	if h.reader == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var probes []schemas.UserID
+	seen := map[int32]bool{}
+	for id := schemas.UserID(1); int32(len(seen)) < h.partitions; id++ {
+		if p := schemas.PartitionOf(id, h.partitions); !seen[p] {
+			seen[p] = true
+			probes = append(probes, id)
+		}
+	}
+	for len(probes) > 0 {
+		n := min(len(probes), 1000)
+		users, err := h.reader.Read(ctx, probes[:n])
+		if err != nil {
+			return err
+		}
+		for _, u := range users {
+			if u.StaleSince != 0 {
+				return fmt.Errorf("the current status of partition %d is not rebuilt yet", schemas.PartitionOf(u.UserID, h.partitions))
+			}
+		}
+		probes = probes[n:]
+	}
+	return nil
 }
 
 // ingestRole takes heartbeats and writes them to Kafka. With Redis and a store its
@@ -176,23 +209,32 @@ func lastseenRole(ctx context.Context, h *house) error {
 	if err != nil {
 		return err
 	}
+	h.service("Redis eviction check", loops, func(ctx context.Context) error {
+		if err := view.CheckEviction(ctx); err != nil {
+			h.log.Warn("looking whether Redis drops keys", "error", err)
+		}
+		<-ctx.Done()
+		return nil
+	})
 	h.service("store maintenance", loops, func(ctx context.Context) error {
 		return kept.Run(ctx, func(err error) { h.log.Warn("maintaining the store", "error", err) })
 	})
-	h.follow("sink", sinkGroup, sink.New(kept, h.config.Lastseen, h.lastseenRoom()))
+	write := sinkLoop{sink.New(kept, h.config.Lastseen, h.lastseenRoom()), make(chan error, 1)}
+	h.follow("sink", sinkGroup, write)
+	h.service("sink watch", loops, write.watch)
 
 	reader, err := stream.NewReader(h.config.Kafka, h.log)
 	if err != nil {
 		return err
 	}
 	h.closeLater("status reader", func(context.Context) error { reader.Close(); return nil })
-	project := projector.New(view, statuses(reader), h.config.Lastseen, h.lastseenRoom(), h.log)
+	project := projector.New(view, statuses(reader, h.log), h.config.Lastseen, h.lastseenRoom(), h.log)
 	h.follow("projector", projectorGroup, project, stream.WatermarksOf(detectorGroup, schemas.Heartbeats))
 	return nil
 }
 
 // statuses reads the status of every user of a partition.
-func statuses(reader *stream.Reader) projector.Statuses {
+func statuses(reader *stream.Reader, log *slog.Logger) projector.Statuses {
 	return func(ctx context.Context, partition int32, each func(schemas.Status) error) error {
 		return reader.Read(ctx, schemas.Statuses, partition, -1, -1, true, func(r *schemas.Record) error {
 			if r.Value == nil {
@@ -200,7 +242,9 @@ func statuses(reader *stream.Reader) projector.Statuses {
 			}
 			status, err := schemas.DecodeStatus(r.Value)
 			if err != nil {
-				return fmt.Errorf("record %d of the status topic, partition %d: %w", r.Offset, partition, err)
+				// One record must not keep a whole partition from being rebuilt.
+				log.Error("a status cannot be read and is left out", "partition", partition, "offset", r.Offset, "error", err)
+				return nil
 			}
 			return each(*status)
 		})
@@ -242,8 +286,41 @@ func allRoles(ctx context.Context, h *house) error {
 	return nil
 }
 
+// changes takes batches of transitions.
+type changes = stream.Handler[schemas.Logged[*schemas.Transition]]
+
+// sinkLoop is the sink, and what stops the process when only reading again can
+// help: the store has lost what was written, as by a failover to a replica that
+// lacked it.
+type sinkLoop struct {
+	*sink.Sink
+	lost chan error
+}
+
+// Apply hands the batch to the sink.
+func (l sinkLoop) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+	err := l.Sink.Apply(ctx, batch)
+	if errors.Is(err, sink.ErrLostPlace) {
+		select {
+		case l.lost <- err:
+		default:
+		}
+	}
+	return err
+}
+
+// watch fails when the sink has lost its place.
+func (l sinkLoop) watch(ctx context.Context) error {
+	select {
+	case err := <-l.lost:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
 // follow adds a loop over the transitions.
-func (h *house) follow(name, group string, handler stream.Handler[schemas.Logged[*schemas.Transition]], options ...stream.FollowOption) {
+func (h *house) follow(name, group string, handler changes, options ...stream.FollowOption) {
 	f := stream.Follow(h.config.Kafka, group, schemas.Transitions, schemas.DecodeLoggedTransition, handler, h.producer, h.log, h.streamMetrics, options...)
 	h.service(name, loops, f.Run)
 	h.check(name, func(context.Context) error { return f.Ready() })

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,7 +28,8 @@ type KafkaConfig struct {
 	Brokers int
 	// Partitions is how many a topic gets that is made without a number [10].
 	Partitions int
-	// CleanerInterval is how often compaction and retention run [15s].
+	// CleanerInterval is how often retention runs [15s]. Topics are never compacted;
+	// DESIGN.md tells why.
 	CleanerInterval time.Duration
 	// Virtual is the network to listen on in place of TCP; for testing/synctest.
 	Virtual *kfake.VirtualNetwork
@@ -40,7 +42,12 @@ type Kafka struct {
 	cluster *kfake.Cluster
 	lock    *dirLock
 	virtual *kfake.VirtualNetwork
+	stop    chan struct{}
+	cleaner sync.WaitGroup
 }
+
+// never is longer than any stand-in lives.
+const never = 10 * 365 * 24 * time.Hour
 
 // defaultVirtualPort is used where there is no operating system to ask for a
 // free one.
@@ -64,8 +71,7 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 		kfake.Ports(ports...),
 		kfake.ListenFn(cfg.listener(host)),
 		kfake.ClusterID("stillhere-standin"),
-		// The default of an hour lets compacted topics grow for ever in a demo.
-		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": strconv.FormatInt(interval.Milliseconds(), 10)}),
+		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": strconv.FormatInt(never.Milliseconds(), 10)}),
 	}
 	if cfg.Partitions > 0 {
 		options = append(options, kfake.DefaultNumPartitions(cfg.Partitions))
@@ -73,7 +79,7 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 	if cfg.Log != nil {
 		options = append(options, kfake.WithLogger(clusterLog{cfg.Log}))
 	}
-	k := &Kafka{virtual: cfg.Virtual}
+	k := &Kafka{virtual: cfg.Virtual, stop: make(chan struct{})}
 	if cfg.DataDir != "" {
 		if k.lock, err = lockDir(cfg.DataDir); err != nil {
 			return nil, err
@@ -85,7 +91,22 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 		return nil, explainStart(err, cfg)
 	}
 	stampAppendTime(k.cluster)
+	k.cleaner.Go(func() { k.clean(interval) })
 	return k, nil
+}
+
+// clean applies retention. kfake's own cleaner would compact as well.
+func (k *Kafka) clean(every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			k.cluster.ApplyRetention()
+		case <-k.stop:
+			return
+		}
+	}
 }
 
 func (cfg *KafkaConfig) ports() (host string, ports []int, err error) {
@@ -164,6 +185,8 @@ func (k *Kafka) Cluster() *kfake.Cluster { return k.cluster }
 
 // Close stops the cluster and, with a data directory, saves what it holds.
 func (k *Kafka) Close() {
+	close(k.stop)
+	k.cleaner.Wait()
 	k.cluster.Close()
 	k.lock.release()
 }

@@ -92,7 +92,7 @@ func (c wiredConn) Write(b []byte) (int, error) { c.wire.wait(); return c.Conn.W
 
 // STILLHERE_TEST_SEEDS=from-to runs more than the usual seeds.
 func seeds() (from, to uint64) {
-	from, to = 1, 6
+	from, to = 1, 4
 	fmt.Sscanf(os.Getenv("STILLHERE_TEST_SEEDS"), "%d-%d", &from, &to)
 	return from, to
 }
@@ -125,9 +125,16 @@ func chaos(w *world, random *rand.Rand) {
 		})
 		stops[name] = cancel
 	}
+	end := func() {
+		for _, name := range names {
+			stops[name]()
+		}
+		left.Wait()
+	}
 	for _, name := range names {
 		up(name)
 	}
+	w.ends = append(w.ends, end)
 	sent := map[string]int{}
 	quit := make(chan struct{})
 	var sending sync.WaitGroup
@@ -176,9 +183,6 @@ func chaos(w *world, random *rand.Rand) {
 		}
 		return true
 	})
-	for _, name := range names {
-		stops[name]()
-	}
-	left.Wait()
+	end()
 	w.counts()
 }

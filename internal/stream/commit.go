@@ -13,7 +13,7 @@ import (
 )
 
 // idlePoll is how long a poll may wait when nothing is pending.
-const idlePoll = time.Second
+const idlePoll = 5 * time.Second
 
 // pending tells whether anything was handled that is not committed.
 func (s *session) pending() bool { return !s.offsetSince.IsZero() }
@@ -118,11 +118,9 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	if err := s.produceErr.Load(); err != nil {
 		return false, broken("produce", "writing the transaction's records: %w", *err)
 	}
-	// If the group lets go of us while we are in End, it waits for a heartbeat that
-	// nobody sends any more, and the callback that would tell it waits for us.
-	release := time.AfterFunc(s.t.cfg.RebalanceTimeout/4, s.AllowRebalance)
+	released := s.guardEnd()
 	committed, err = s.group.End(kgo.PreTxnCommitFnContext(ctx, s.offsets), kgo.TryCommit)
-	if !release.Stop() && !committed && err == nil {
+	if released() && !committed && err == nil {
 		err = errors.New("it took too long, a rebalance had to be let through")
 	}
 	if err != nil {
@@ -130,6 +128,33 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	}
 	s.inTxn = false
 	return committed, nil
+}
+
+// guardEnd sees to it that End ends. If the group lets go of us while we are in
+// it, End waits for a heartbeat that nobody sends any more, and the callback that
+// would tell it waits for us. released ends the guard and tells whether it had
+// to let a rebalance through.
+func (s *session) guardEnd() (released func() bool) {
+	done, result := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		ticker := time.NewTicker(s.t.cfg.RebalanceTimeout / 4)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				// Without a callback that waits, End waits for the others to join.
+				if s.hurry.Load() {
+					s.AllowRebalance()
+					result <- true
+					return
+				}
+			case <-done:
+				result <- false
+				return
+			}
+		}
+	}()
+	return func() bool { close(done); return <-result }
 }
 
 // writeAgain begins another transaction with the same records. The tasks are

@@ -44,7 +44,7 @@ type Config struct {
 
 	// SessionTimeout is how long the group waits for a silent member [6s]. It is
 	// also the transaction timeout: what a dead member left open is gone when its
-	// successor needs it gone.
+	// successor needs it gone. Members send a heartbeat every twelfth of it.
 	SessionTimeout time.Duration
 	// RebalanceTimeout is how long members may take to give up partitions [10s].
 	RebalanceTimeout time.Duration

@@ -145,7 +145,7 @@ func (s *following[T]) groupOptions() []kgo.Opt {
 		kgo.InstanceID(s.f.group + "." + cfg.InstanceName),
 		kgo.SessionTimeout(cfg.SessionTimeout),
 		kgo.RebalanceTimeout(cfg.RebalanceTimeout),
-		kgo.HeartbeatInterval(min(cfg.SessionTimeout/12, 500*time.Millisecond)),
+		kgo.HeartbeatInterval(cfg.SessionTimeout / 12),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.RequireStableFetchOffsets(),
 		kgo.BlockRebalanceOnPoll(),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -116,6 +117,44 @@ func TestAProducerGivesUpInTimeAndRefusesWhatIsTooMuch(t *testing.T) {
 		cancel()
 		if err := p.AppendSync(ctx, out); !errors.Is(err, context.Canceled) {
 			w.Errorf("with an ended context: %v", err)
+		}
+	})
+}
+
+// kfake's cleaner takes away the markers of aborted transactions, and clients
+// then drop what the same producer committed later; see standin/DESIGN.md.
+func TestWhatIsCommittedAfterAnAbortSurvivesTheCleaner(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		client, err := newClient(w.cfg.withDefaults(), w.log, kgo.TransactionalID("one"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer client.Close()
+		transaction := func(key string, commit kgo.TransactionEndTry) {
+			if err := client.BeginTransaction(); err != nil {
+				w.Fatal(err)
+			}
+			if err := client.ProduceSync(w.Context(), &kgo.Record{Topic: "presence.status", Key: []byte(key), Value: []byte("v")}).FirstErr(); err != nil {
+				w.Fatal(err)
+			}
+			if err := client.EndTransaction(w.Context(), commit); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if err := w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Statuses, Key: []byte("z"), Value: []byte("v")}); err != nil {
+			w.Fatal(err)
+		}
+		transaction("a", kgo.TryAbort)
+		transaction("b", kgo.TryAbort)
+		time.Sleep(time.Hour)
+		transaction("a", kgo.TryCommit)
+		transaction("b", kgo.TryCommit)
+		var keys string
+		for _, r := range w.read(schemas.Statuses) {
+			keys += string(r.Key)
+		}
+		if keys != "zab" {
+			w.Errorf("what was committed reads %q", keys)
 		}
 	})
 }

@@ -92,8 +92,8 @@ func (t *Transform) Run(ctx context.Context) error {
 		s := newSession(t)
 		err := s.run(ctx)
 		if ctx.Err() != nil {
-			if s.commits == 0 && !s.pending() {
-				return nil // it had not begun: there was nothing to finish
+			if !s.pending() {
+				return nil // there was nothing in hand
 			}
 			return err
 		}
