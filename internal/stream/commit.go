@@ -109,17 +109,21 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	if err := s.begin(); err != nil {
 		return false, err
 	}
+	crashPoint("commit.begun")
 	if err := s.forwards.wait(ctx); err != nil {
 		return false, broken("forward", "forwarding to the right partition: %w", err)
 	}
+	crashPoint("commit.forwarded")
 	if err := s.Flush(ctx); err != nil {
 		return false, broken("produce", "writing the transaction's records: %w", err)
 	}
 	if err := s.produceErr.Load(); err != nil {
 		return false, broken("produce", "writing the transaction's records: %w", *err)
 	}
+	crashPoint("commit.flushed")
 	released := s.guardEnd()
 	committed, err = s.group.End(kgo.PreTxnCommitFnContext(ctx, s.offsets), kgo.TryCommit)
+	crashPoint("commit.ended")
 	if released() && !committed && err == nil {
 		err = errors.New("it took too long, a rebalance had to be let through")
 	}
@@ -202,6 +206,7 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 	if len(topic.Partitions) == 0 {
 		return errors.New("nothing to commit")
 	}
+	crashPoint("commit.offsets")
 	request.Topics = []kmsg.TxnOffsetCommitRequestTopic{topic}
 	return nil
 }

@@ -93,11 +93,13 @@ func (p *partition) run() {
 func (p *partition) restore(b beginning) bool {
 	begun := time.Now()
 	p.touch()
+	crashPoint("restore.begun")
 	var worldErr error
 	read := func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
 		var own error
 		err := p.s.t.reader.Read(ctx, topic, p.id, from, to, topic != schemas.Heartbeats, func(r *schemas.Record) error {
 			p.touch()
+			crashPoint("restore.reading")
 			if own = ctx.Err(); own == nil {
 				own = each(r)
 			}
@@ -123,6 +125,7 @@ func (p *partition) restore(b beginning) bool {
 		p.s.fail(broken("task", "restoring %s at offset %d: %w", p, b.commit.Offset, err))
 		return false
 	}
+	crashPoint("restore.done")
 	p.next.Store(b.first)
 	p.end.Store(b.commit.LogEnd)
 	p.touch()
@@ -155,6 +158,7 @@ func (p *partition) handle(records []*kgo.Record) handled {
 			}
 			next = from.Offset
 			p.headers = fill(&p.record, from, p.headers)
+			crashPoint("handle")
 			if err := p.task.Handle(&p.record, &p.outbox); err != nil {
 				return err
 			}
