@@ -9,7 +9,7 @@ import (
 
 // evaluate publishes everything that is due at limits up to x, in order.
 func (m *Machine) evaluate(x presence) {
-	m.wheel.advance(x, m.look)
+	m.wheel.advance(x, m.touch, m.look)
 	first := len(m.out.Transitions)
 	for {
 		at, isRelease := m.queue.next(), true
@@ -79,6 +79,22 @@ func (m *Machine) armedAt(e uint32) (presence, bool) {
 	}
 	base := m.wheel.cursor
 	return base + presence(int32(armed-stamp(base))), true
+}
+
+// touchEntries loads entries that are about to be looked at, all at once.
+func (m *Machine) touchEntries(entries []uint32) {
+	var touched uint32
+	for _, e := range entries {
+		if e < m.store.end() {
+			touched += uint32(m.store.hot(e).seen)
+		}
+	}
+	for _, e := range entries {
+		if e < m.store.end() {
+			touched += m.store.cold(e).armed
+		}
+	}
+	m.block.touched = touched
 }
 
 // lookAtTimer tells the wheel, about to move the bucket at its cursor, whether the

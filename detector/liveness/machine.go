@@ -66,6 +66,7 @@ type Machine struct {
 	replaying bool
 	scratch   user
 	block     block
+	touch     func(entries []uint32)
 	look      func(e uint32) (presence, bool)
 	counts    Counts
 }
@@ -96,7 +97,7 @@ func New(s Settings, partition, partitions int32, logEpoch uint32) *Machine {
 	m.gateways = newGateways(silence, max(m.present+m.window, silence)+m.lateness)
 	// What a gateway was when a device was heard is known from its frame before.
 	m.memory = max(m.present+m.window, m.byeMemory) + silence
-	m.look = m.lookAtTimer
+	m.touch, m.look = m.touchEntries, m.lookAtTimer
 	return m
 }
 
@@ -139,21 +140,26 @@ func (m *Machine) apply(f *schemas.Frame, x presence) {
 
 // blockRows is how many rows are looked up together: enough loads to keep the
 // memory busy, few enough to stay in the first cache.
-const blockRows = 64
+const blockRows = 128
 
 // block is the scratch of applyBeats.
 type block struct {
 	entries [blockRows]uint32
 	missed  [blockRows]uint8  // rows whose users have to be searched for
 	hashes  [blockRows]uint64 // of those
+	found   [blockRows]uint32 // their entries
 	follow  uint32            // the entry after that of the row before
-	touched uint64
+	touched uint32
 }
 
 // maxCaused is how many transitions of one user a record may cause before its rows
 // are ignored: the ordinals of versions end soon after, and no record may stop a
 // partition.
 const maxCaused = 4000
+
+// maxWrong is how many wrong guesses at the order of a block's users end the
+// guessing: looking costs memory traffic as well.
+const maxWrong = 4
 
 // applyBeats takes the rows in blocks. Users are looked up a block at a time, so
 // that the loads for one row need not wait for those of the row before.
@@ -186,28 +192,43 @@ func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
 // of all are asked for, then their entries.
 func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	b := &m.block
-	var touched uint64
-	missed := 0
+	var touched uint32
+	missed, wrong := 0, 0
 	end := m.store.end()
 	for i := range n {
 		id := f.User(first + i)
-		if b.follow < end && m.store.hot(b.follow).user == id {
-			b.entries[i] = b.follow
+		if wrong < maxWrong && b.follow < end {
+			if m.store.hot(b.follow).user == id {
+				b.entries[i] = b.follow
+				b.follow++
+				continue
+			}
 			b.follow++
-			continue
+			wrong++
 		}
-		b.follow++
-		h := hash(id)
-		b.missed[missed], b.hashes[missed] = uint8(i), h
+		b.missed[missed], b.hashes[missed] = uint8(i), uint64(id)
 		missed++
-		touched += uint64(m.index.touch(h))
 	}
-	for j := range missed {
-		e := m.index.guess(b.hashes[j])
-		b.entries[b.missed[j]] = e
+	// Short loops: the fewer instructions between two loads, the more of them the
+	// processor has under way.
+	hashes := b.hashes[:missed]
+	for j, id := range hashes {
+		hashes[j] = hash(schemas.UserID(id))
+	}
+	for _, h := range hashes {
+		touched += m.index.touch(h)
+	}
+	for j, h := range hashes {
+		b.found[j] = m.index.guess(h)
+	}
+	found := b.found[:missed]
+	for _, e := range found {
 		if e != none {
-			touched += uint64(m.store.hot(e).user)
+			touched += uint32(m.store.hot(e).seen)
 		}
+	}
+	for j, e := range found {
+		b.entries[b.missed[j]] = e
 	}
 	if b.entries[n-1] != none {
 		b.follow = b.entries[n-1] + 1

@@ -55,8 +55,9 @@ func (w *wheel) add(at presence, e uint32) {
 
 // advance moves the timers of all buckets that begin before or at now to soon,
 // after asking look for the exact instant of each; look reports false for a timer
-// that does not count, and may set others.
-func (w *wheel) advance(now presence, look func(e uint32) (presence, bool)) {
+// that does not count, and may set others. touch is told beforehand which will be
+// asked for.
+func (w *wheel) advance(now presence, touch func(entries []uint32), look func(e uint32) (presence, bool)) {
 	if w.cursor == 0 || now-w.cursor > wheelHorizon+wheelStep {
 		// Before the first record all buckets are empty; later, presence time
 		// advances by at most maxStep between two calls.
@@ -66,6 +67,7 @@ func (w *wheel) advance(now presence, look func(e uint32) (presence, bool)) {
 		b := &w.buckets[w.cursor/wheelStep%wheelBuckets]
 		for *b != nil {
 			block := *b
+			touch(block.entries[:block.n])
 			for _, e := range block.entries[:block.n] {
 				if at, counts := look(e); counts {
 					w.soon.push(due{at, e})

@@ -4,12 +4,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
 )
+
+// Test is what the checks need of a *testing.T. Programs use this package too, and
+// must not import testing.
+type Test interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
 
 // Impl is an implementation of the rules; see oracle.Transitions.
 type Impl func(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition
@@ -20,7 +26,7 @@ func (impl Impl) of(h *History) []schemas.Transition {
 }
 
 // Compare holds impl equal to the oracle on the history of a seed.
-func Compare(t testing.TB, impl Impl, seed uint64) {
+func Compare(t Test, impl Impl, seed uint64) {
 	t.Helper()
 	CompareOn(t, impl, FromSeed(seed))
 }
@@ -28,7 +34,7 @@ func Compare(t testing.TB, impl Impl, seed uint64) {
 // CompareOn holds impl equal to the oracle on h. Where they differ it reports the
 // smallest history it finds on which they still do: as JSON, to be kept under
 // testdata.
-func CompareOn(t testing.TB, impl Impl, h *History) {
+func CompareOn(t Test, impl Impl, h *History) {
 	t.Helper()
 	differ := func(h *History) bool { return !slices.Equal(Impl(oracle.Transitions).of(h), impl.of(h)) }
 	if !differ(h) {

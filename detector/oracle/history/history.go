@@ -21,6 +21,7 @@ type History struct {
 type Record struct {
 	// After is its append time less that of the record before, milliseconds.
 	After    int64          `json:",omitempty"`
+	Restart  bool           `json:",omitempty"` // the detector is restarted before it; see Restarted
 	Garbage  bool           `json:",omitempty"` // cannot be decoded
 	Tick     bool           `json:",omitempty"`
 	Gateway  string         `json:",omitempty"`

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"testing"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -52,7 +51,7 @@ func WithFramesTwice(h *History) *History {
 }
 
 // CheckSame holds that impl makes the same of h and of other, but for versions.
-func CheckSame(t testing.TB, impl Impl, h, other *History, law string) {
+func CheckSame(t Test, impl Impl, h, other *History, law string) {
 	t.Helper()
 	want, got := byUser(impl.of(h)), byUser(impl.of(other))
 	if !slices.Equal(want, got) {
@@ -71,7 +70,7 @@ func byUser(transitions []schemas.Transition) []schemas.Transition {
 
 // CheckWellFormed holds what is true of the transitions of any history: those of
 // a user link up, change something, and have growing versions.
-func CheckWellFormed(t testing.TB, impl Impl, h *History) {
+func CheckWellFormed(t Test, impl Impl, h *History) {
 	t.Helper()
 	last := map[schemas.UserID]schemas.Transition{}
 	for _, tr := range impl.of(h) {

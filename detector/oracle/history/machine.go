@@ -10,6 +10,10 @@ func Machine(s liveness.Settings, partition, partitions int32, logEpoch uint32, 
 	return RestartedAt(func(int) bool { return false })(s, partition, partitions, logEpoch, records)
 }
 
+// Restarted is the fast implementation, killed and restored before the records of
+// h that say so. It must be given the log of h.
+func Restarted(h *History) Impl { return RestartedAt(func(i int) bool { return h.Records[i].Restart }) }
+
 // RestartedAt is the fast implementation, killed and restored as the detector
 // does it before every record whose index here tells.
 func RestartedAt(here func(index int) bool) Impl {
