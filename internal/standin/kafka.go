@@ -145,7 +145,7 @@ func (cfg *KafkaConfig) listener(host string) func(network, address string) (net
 		if err != nil {
 			return nil, err
 		}
-		return net.Listen(network, net.JoinHostPort(host, port))
+		return new(net.ListenConfig).Listen(context.Background(), network, net.JoinHostPort(host, port))
 	}
 }
 

@@ -2,6 +2,7 @@ package standin
 
 import (
 	"context"
+	"errors"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -30,7 +31,7 @@ func TestKeysExpireWithTheClock(t *testing.T) {
 			t.Errorf("after 9 s the key is %q", got)
 		}
 		time.Sleep(2500 * time.Millisecond)
-		if err := c.Get(t.Context(), "key").Err(); err != redis.Nil {
+		if err := c.Get(t.Context(), "key").Err(); !errors.Is(err, redis.Nil) {
 			t.Errorf("after 11.5 s the key is still there (%v)", err)
 		}
 	})

@@ -147,7 +147,6 @@ func (s *following[T]) groupOptions() []kgo.Opt {
 		kgo.RebalanceTimeout(cfg.RebalanceTimeout),
 		kgo.HeartbeatInterval(cfg.SessionTimeout / 12),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.RequireStableFetchOffsets(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.AutoCommitMarks(),
 		kgo.AutoCommitInterval(cfg.IdleCommitInterval),

@@ -67,7 +67,6 @@ func (s *session) groupOptions() []kgo.Opt {
 		kgo.RebalanceTimeout(cfg.RebalanceTimeout),
 		kgo.HeartbeatInterval(cfg.SessionTimeout / 12),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.RequireStableFetchOffsets(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.DisableAutoCommit(),
 		kgo.FetchIsolationLevel(isolation),

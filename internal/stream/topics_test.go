@@ -194,7 +194,7 @@ func TestAReaderReadsRangesToTheirEndAlthoughTheLastRecordsWereAborted(t *testin
 		}
 		stop := errors.New("enough")
 		n := 0
-		if err := r.Read(w.Context(), schemas.Transitions, 0, -1, -1, true, func(*schemas.Record) error { n++; return stop }); err != stop || n != 1 {
+		if err := r.Read(w.Context(), schemas.Transitions, 0, -1, -1, true, func(*schemas.Record) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
 			w.Errorf("%d records, %v", n, err)
 		}
 	})
