@@ -196,9 +196,7 @@ func (m *Machine) upkeep() {
 		m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
 	}
 	m.gateways.ends = m.gateways.ends[:0]
-	if cap(m.wheel.soon) > 4096 && len(m.wheel.soon) < cap(m.wheel.soon)/8 {
-		m.wheel.soon = slices.Clone(m.wheel.soon)
-	}
+	m.wheel.trim()
 	if len(m.clock.frozen) > 0 {
 		m.clock.forget(m.clock.presence() - m.away - m.memory - 15*60*1000)
 	}
@@ -209,21 +207,24 @@ func (m *Machine) upkeep() {
 	}
 }
 
-// compact moves one entry from the last chunk into a hole before it.
+// compact moves one entry from the last chunk into a hole before it. It goes on
+// where it was, and begins anew when users have come behind its back.
 func (m *Machine) compact() {
 	c := len(m.store.chunks) - 1
-	for i := range m.store.chunks[c].hot {
-		from := uint32(c*chunkEntries + i)
+	if m.draining != c {
+		m.draining, m.drained = c, 0
+	}
+	for ; m.drained < chunkEntries; m.drained++ {
+		from := uint32(c*chunkEntries + m.drained)
 		if m.store.hot(from).user == 0 {
 			continue
 		}
-		to, ok := m.store.hole()
-		if !ok {
-			return
+		if to, ok := m.store.hole(); ok {
+			m.moveEntry(from, to)
 		}
-		m.moveEntry(from, to)
 		return
 	}
+	m.drained = 0
 }
 
 // moveEntry moves a user to the free entry to. Its old timer finds a free entry
@@ -232,7 +233,7 @@ func (m *Machine) moveEntry(from, to uint32) {
 	h := *m.store.hot(from)
 	m.index.move(hash(h.user), from, to)
 	*m.store.hot(to), *m.store.cold(to) = h, *m.store.cold(from)
-	m.store.chunks[to/chunkEntries].used++
+	m.store.used[to/chunkEntries]++
 	m.store.live++
 	if h.flags&flagMany != 0 {
 		m.many[to] = m.many[from]

@@ -66,6 +66,8 @@ type Machine struct {
 	replaying bool
 	scratch   user
 	block     block
+	draining  int // chunk that is being emptied, and how far
+	drained   int
 	touch     func(entries []uint32)
 	look      func(e uint32) (presence, bool)
 	counts    Counts

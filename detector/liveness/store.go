@@ -1,6 +1,10 @@
 package liveness
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // Times in entries are the low 32 bits of log time, read as the past of now;
 // that holds for 49 days, and the settings and limits of the wire rule out more.
@@ -52,12 +56,15 @@ func (f flags) state() schemas.State     { return schemas.State(f & flagState) }
 func (f flags) kinds() schemas.KindSet   { return schemas.KindSet(f&flagKinds>>shiftKinds) << 1 }
 func (f flags) kind() schemas.DeviceKind { return schemas.DeviceKind(f & flagKind >> shiftKind) }
 
-const chunkEntries = 1024
+// chunkEntries makes a chunk 72 KiB, a whole number of the memory allocator's
+// pages.
+const chunkEntries = 2048
 
 // store keeps entries in chunks, so that growth moves nothing. Holes are filled
 // from the end, a few at a time, so that memory is given back when users leave.
 type store struct {
 	chunks []*chunk
+	used   []int // live entries of each chunk
 	live   int
 	free   []uint32 // holes; those beyond the end are stale
 }
@@ -65,7 +72,6 @@ type store struct {
 type chunk struct {
 	hot  [chunkEntries]hot
 	cold [chunkEntries]cold
-	used int
 }
 
 func (s *store) hot(e uint32) *hot   { return &s.chunks[e/chunkEntries].hot[e%chunkEntries] }
@@ -87,7 +93,7 @@ func (s *store) add(id schemas.UserID) uint32 {
 		s.free = s.free[:len(s.free)-1]
 		if e < s.end() && s.hot(e).user == 0 {
 			*s.hot(e), *s.cold(e) = hot{user: id}, cold{}
-			s.chunks[e/chunkEntries].used++
+			s.used[e/chunkEntries]++
 			s.live++
 			return e
 		}
@@ -96,7 +102,7 @@ func (s *store) add(id schemas.UserID) uint32 {
 
 func (s *store) grow() {
 	first := s.end()
-	s.chunks = append(s.chunks, new(chunk))
+	s.chunks, s.used = append(s.chunks, new(chunk)), append(s.used, 0)
 	for e := first + chunkEntries; e > first; e-- {
 		s.free = append(s.free, e-1)
 	}
@@ -105,7 +111,7 @@ func (s *store) grow() {
 // remove frees an entry.
 func (s *store) remove(e uint32) {
 	s.hot(e).user = 0
-	s.chunks[e/chunkEntries].used--
+	s.used[e/chunkEntries]--
 	s.live--
 	s.free = append(s.free, e)
 }
@@ -114,13 +120,15 @@ func (s *store) remove(e uint32) {
 // looked up before are not valid after it.
 func (s *store) trim() {
 	n := len(s.chunks)
-	for n > 0 && s.chunks[n-1].used == 0 {
+	for n > 0 && s.used[n-1] == 0 {
 		n--
 		s.chunks[n] = nil
 	}
-	s.chunks = s.chunks[:n]
+	s.chunks, s.used = s.chunks[:n], s.used[:n]
 	if len(s.free) > chunkEntries && len(s.free) > int(s.end()) {
 		s.free = nil // most of it is stale: found again when needed
+	} else if cap(s.free) > chunkEntries && cap(s.free) > 2*int(s.end()) {
+		s.free = slices.Clone(s.free)
 	}
 }
 
@@ -155,7 +163,7 @@ func (s *store) refill(limit uint32) {
 		if uint32(c)*chunkEntries >= limit {
 			return
 		}
-		if chunk.used == chunkEntries {
+		if s.used[c] == chunkEntries {
 			continue
 		}
 		for i := range chunk.hot {

@@ -1,5 +1,7 @@
 package liveness
 
+import "slices"
+
 // wheel is a lazy timer wheel: it says which entries to look at, no more. A timer
 // is never moved or taken out; the entry knows the one that counts (cold.armed)
 // and others are dropped when they fire.
@@ -79,14 +81,22 @@ func (w *wheel) advance(now presence, touch func(entries []uint32), look func(e 
 	}
 }
 
-// recycle keeps a block for use again, unless there are plenty.
+// recycle keeps a block for use again.
 func (w *wheel) recycle(block *timers) {
-	if w.spares > 64 && w.spares > w.blocks/2 {
-		w.blocks--
-		return
-	}
 	block.next, w.spare = w.spare, block
 	w.spares++
+}
+
+// trim gives back what is kept for use again beyond a half of what is in use.
+func (w *wheel) trim() {
+	for w.spares > 64 && w.spares > (w.blocks-w.spares)/2 {
+		w.spare = w.spare.next
+		w.spares--
+		w.blocks--
+	}
+	if cap(w.soon) > 4096 && len(w.soon) < cap(w.soon)/8 {
+		w.soon = slices.Clone(w.soon)
+	}
 }
 
 // bytes is the memory the wheel takes.
