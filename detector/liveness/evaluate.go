@@ -86,7 +86,7 @@ func (m *Machine) touchEntries(entries []uint32) {
 	var touched uint32
 	for _, e := range entries {
 		if e < m.store.end() {
-			touched += uint32(m.store.hot(e).seen)
+			touched += m.store.hot(e).seen
 		}
 	}
 	for _, e := range entries {

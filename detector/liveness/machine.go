@@ -226,7 +226,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	found := b.found[:missed]
 	for _, e := range found {
 		if e != none {
-			touched += uint32(m.store.hot(e).seen)
+			touched += m.store.hot(e).seen
 		}
 	}
 	for j, e := range found {

@@ -66,7 +66,8 @@ type store struct {
 	chunks []*chunk
 	used   []int // live entries of each chunk
 	live   int
-	free   []uint32 // holes; those beyond the end are stale
+	free   []uint32 // free entries, and some that are not any more
+	holes  []uint32 // of those, where compaction moves users to
 }
 
 type chunk struct {
@@ -84,7 +85,7 @@ func (s *store) end() uint32 { return uint32(len(s.chunks) * chunkEntries) }
 func (s *store) add(id schemas.UserID) uint32 {
 	for {
 		if len(s.free) == 0 && s.live < int(s.end()) {
-			s.refill(s.end())
+			s.free = s.find(s.free, s.end())
 		}
 		if len(s.free) == 0 {
 			s.grow()
@@ -137,48 +138,46 @@ func (s *store) sparse() bool {
 	return len(s.chunks) > 1 && s.live < len(s.chunks)*chunkEntries*3/4
 }
 
-// hole returns a free entry before the last chunk; false when there is none.
+// hole returns a free entry far from the end; false when there is none before the
+// last chunk. Those nearest to the start come first, so that nobody is moved again
+// and again.
 func (s *store) hole() (uint32, bool) {
-	limit := s.end() - chunkEntries
-	for len(s.free) > 0 {
-		e := s.free[len(s.free)-1]
-		s.free = s.free[:len(s.free)-1]
-		if e < limit && s.hot(e).user == 0 {
+	for {
+		if len(s.holes) == 0 {
+			s.holes = s.find(s.holes, s.end()-chunkEntries)
+		}
+		if len(s.holes) == 0 {
+			return 0, false
+		}
+		e := s.holes[len(s.holes)-1]
+		s.holes = s.holes[:len(s.holes)-1]
+		if e < s.end()-chunkEntries && s.hot(e).user == 0 {
 			return e, true
 		}
 	}
-	s.refill(limit)
-	if len(s.free) == 0 {
-		return 0, false
-	}
-	e := s.free[len(s.free)-1]
-	s.free = s.free[:len(s.free)-1]
-	return e, true
 }
 
-// refill finds the holes again, when hole has thrown away those near the end.
-func (s *store) refill(limit uint32) {
-	s.free = s.free[:0]
+// find appends free entries before limit to dst, from the start on, some
+// chunkEntries of them if there are so many.
+func (s *store) find(dst []uint32, limit uint32) []uint32 {
 	for c, chunk := range s.chunks {
-		if uint32(c)*chunkEntries >= limit {
-			return
+		if uint32(c)*chunkEntries >= limit || len(dst) > chunkEntries {
+			break
 		}
 		if s.used[c] == chunkEntries {
 			continue
 		}
 		for i := range chunk.hot {
 			if chunk.hot[i].user == 0 {
-				s.free = append(s.free, uint32(c*chunkEntries+i))
+				dst = append(dst, uint32(c*chunkEntries+i))
 			}
 		}
-		if len(s.free) > chunkEntries {
-			return
-		}
 	}
+	return dst
 }
 
 // bytes is the memory the store takes.
 func (s *store) bytes() int {
 	const entry = 24 + 12
-	return len(s.chunks)*(chunkEntries*entry+8+8) + 4*cap(s.free)
+	return len(s.chunks)*(chunkEntries*entry+8+8) + 4*(cap(s.free)+cap(s.holes))
 }
