@@ -39,6 +39,11 @@ type commands struct {
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the dots of some users change."`
 
+	Explain explainCommand `cmd:"" group:"Understand:" help:"Tell why a transition was published: record, rule, arithmetic, neighbours."`
+
+	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure how fast it is on this machine."`
+	Sim   simCommand   `cmd:"" group:"Measure:" help:"Run the detector through hours of faults in seconds, and compare it with the rules."`
+
 	Version kong.VersionFlag `help:"Print the version and exit." short:"V"`
 }
 

@@ -31,6 +31,7 @@ func TestABadMessageIsAnsweredAndTheConnectionSurvives(t *testing.T) {
 		{`[]`, "malformed", ""},
 		{`{}`, "invalid_argument", "type"},
 		{`{"type":"dance"}`, "unknown_type", "type"},
+		{`{"type":"subscribe","user_ids":["1"],"colour":1}`, "unknown_field", "colour"},
 		{`{"type":"subscribe"}`, "invalid_argument", "user_ids"},
 		{list(`[]`), "invalid_argument", "user_ids"},
 		{list(`5`), "invalid_argument", "user_ids"},

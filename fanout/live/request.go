@@ -3,6 +3,8 @@ package live
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,10 +52,28 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 			Reason: "must be one of subscribe unsubscribe"}), false
 	}
 	var err error
-	if r.ids, err = parseUserIDs(envelope.UserIDs, maxUsers); err != nil {
+	if err = onlyKnown(message); err == nil {
+		r.ids, err = parseUserIDs(envelope.UserIDs, maxUsers)
+	}
+	if err != nil {
 		return refusal(err), true
 	}
 	return r, true
+}
+
+// onlyKnown refuses fields that would be ignored: a misspelt one would look as if
+// it had worked.
+func onlyKnown(message []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(message, &fields); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if name != "type" && name != "user_ids" {
+			return &schemas.FieldError{Code: "unknown_field", Field: name, Reason: "is not known"}
+		}
+	}
+	return nil
 }
 
 func refusal(err error) request { return request{kind: refuse, err: err} }

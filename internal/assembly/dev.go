@@ -30,7 +30,7 @@ const quick = 250 * time.Millisecond
 // production, until ctx ends. started is called when everything is ready, with
 // the address of the Kafka stand-in.
 func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka string)) (err error) {
-	if err := errors.Join(dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated)); err != nil {
+	if err := dev.check(); err != nil {
 		return err
 	}
 	if err := dataDir(dev.DataDir); err != nil {
@@ -63,4 +63,28 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 		return fmt.Errorf("setting up the topics: %w", err)
 	}
 	return Run(ctx, "all", config, log, func() { started(kafka.Addrs()[0]) })
+}
+
+// check finds what can be refused before anything is made.
+func (dev *Dev) check() error {
+	faults := []error{dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated)}
+	if dev.Partitions < 1 {
+		faults = append(faults, fmt.Errorf("partitions: must be at least 1, is %d", dev.Partitions))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	for _, address := range []string{dev.Listen, dev.Admin} {
+		if address == "" {
+			continue // Admin: nowhere
+		}
+		l, err := listen(dev.Listener, address)
+		if err != nil {
+			return err
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
+	}
+	return standin.KafkaConfig{Listen: dev.KafkaListen}.CheckListen()
 }

@@ -233,11 +233,15 @@ func lastseenRole(ctx context.Context, h *house) error {
 	return nil
 }
 
-// statuses reads the status of every user of a partition.
+// statuses reads the newest status of every user of a partition. What came before
+// a user's newest record may still be in the topic: compaction lags behind, and
+// never touches its end.
 func statuses(reader *stream.Reader, log *slog.Logger) projector.Statuses {
 	return func(ctx context.Context, partition int32, each func(schemas.Status) error) error {
-		return reader.Read(ctx, schemas.Statuses, partition, -1, -1, true, func(r *schemas.Record) error {
+		newest := map[string]*schemas.Status{} // by key
+		err := reader.Read(ctx, schemas.Statuses, partition, -1, -1, true, func(r *schemas.Record) error {
 			if r.Value == nil {
+				delete(newest, string(r.Key))
 				return nil
 			}
 			status, err := schemas.DecodeStatus(r.Value)
@@ -246,8 +250,18 @@ func statuses(reader *stream.Reader, log *slog.Logger) projector.Statuses {
 				log.Error("a status cannot be read and is left out", "partition", partition, "offset", r.Offset, "error", err)
 				return nil
 			}
-			return each(*status)
+			newest[string(r.Key)] = status
+			return nil
 		})
+		if err != nil {
+			return err
+		}
+		for _, status := range newest {
+			if err := each(*status); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 

@@ -134,6 +134,25 @@ func (cfg *KafkaConfig) ports() (host string, ports []int, err error) {
 	return host, ports, nil
 }
 
+// CheckListen tells whether StartKafka can listen, without starting anything. An
+// error is one line that says what to do.
+func (cfg KafkaConfig) CheckListen() error {
+	host, ports, err := cfg.ports()
+	if err != nil {
+		return err
+	}
+	for _, port := range ports {
+		l, err := cfg.listener(host)("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err == nil {
+			err = l.Close()
+		}
+		if err != nil {
+			return explainStart(err, cfg)
+		}
+	}
+	return nil
+}
+
 // listener puts the configured host in place of the loopback that kfake asks
 // for.
 func (cfg *KafkaConfig) listener(host string) func(network, address string) (net.Listener, error) {

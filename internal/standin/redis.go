@@ -35,7 +35,13 @@ func StartRedis(cfg RedisConfig) (*Redis, error) {
 		cfg.Clock = time.Second
 	}
 	r := &Redis{server: miniredis.NewMiniRedis(), addr: "redis.standin:6379", stop: make(chan struct{})}
-	if cfg.Listen != "" {
+	if cfg.Listen == "" {
+		first, err := r.server.Dial() // which starts a server without TCP
+		if err != nil {
+			return nil, fmt.Errorf("starting the Redis stand-in: %w", err)
+		}
+		_ = first.Close()
+	} else {
 		err := r.server.StartAddr(cfg.Listen)
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
@@ -71,8 +77,13 @@ func (r *Redis) drive(every time.Duration) {
 func (r *Redis) Addr() string { return r.addr }
 
 // Dial connects within the process whatever the address; it fits a client's
-// dialer option.
-func (r *Redis) Dial(context.Context, string, string) (net.Conn, error) { return r.server.Dial() }
+// dialer option. Not miniredis' own Dial, whose connections have no buffers: a
+// pipeline whose answers begin before it has been written would stand still.
+func (r *Redis) Dial(context.Context, string, string) (net.Conn, error) {
+	client, server := Pipe()
+	r.server.Server().ServeConn(server)
+	return client, nil
+}
 
 // Server is miniredis itself, for tests that break it.
 func (r *Redis) Server() *miniredis.Miniredis { return r.server }

@@ -15,8 +15,10 @@ import (
 )
 
 // Statuses reads the status topic's partition from its start to what is its end
-// when it is called, read committed, calls each for every record that is not a
-// tombstone, in order, and returns the first error of each or of its own.
+// when it is called, read committed, calls each for the newest record of every
+// user, unless that is a tombstone, in any order, and returns the first error of
+// each or of its own. A record that an older one would outlive, because its
+// tombstone was skipped, would bring users back who have gone.
 type Statuses func(ctx context.Context, partition int32, each func(schemas.Status) error) error
 
 // Projector takes batches of transitions to Redis. It is a handler for the Kafka

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+
+	"github.com/stillhere/stillhere/internal/assembly/explain"
+	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// explainCommand tells why a transition was published.
+type explainCommand struct {
+	Event  string `arg:"" name:"event-id" help:"The event_id of the transition."`
+	User   string `help:"Its user, if known: then only one partition is searched." env:"-"`
+	Output string `help:"How to tell: ${enum}." enum:"text,json" default:"text" env:"-"`
+	kafkaFlags
+	policyFlags
+}
+
+// Run looks it up and tells.
+func (c *explainCommand) Run(ctx context.Context) error {
+	var user schemas.UserID
+	if c.User != "" {
+		var err error
+		if user, err = schemas.ParseUserID("--user", c.User); err != nil {
+			return err
+		}
+	}
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	settings := c.settings()
+	if err := settings.Validate(); err != nil {
+		return err
+	}
+	reader, err := stream.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	line := progress.Stderr()
+	found, err := explain.Explain(ctx, reader, explain.Options{
+		Event: c.Event, User: user, Settings: settings, Prefix: c.TopicPrefix,
+		Progress: func(records int) { line.Say("looked at %d transitions", records) },
+	})
+	line.Clear()
+	if err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		encoder := json.NewEncoder(os.Stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(found)
+	}
+	return found.Write(os.Stdout)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/internal/assembly/sim"
+)
+
+// simCommand runs the detector through hours of faults and compares it with its
+// oracle.
+type simCommand struct {
+	Seed   uint64        `help:"What the simulation is made of: the same seed is the same simulation on every machine." default:"1" env:"-"`
+	Seeds  string        `help:"Many seeds in place of --seed, one after the other; ends with the first that differs." placeholder:"FROM-TO" env:"-"`
+	Hours  float64       `help:"Virtual hours, each." default:"24" env:"-"`
+	Users  int           `help:"Users of the partition." default:"20" env:"-"`
+	Shrink time.Duration `help:"How long to look for a small case where something differs." default:"1m" env:"-"`
+	JSON   bool          `name:"json" help:"Print a line of JSON for each seed." env:"-"`
+}
+
+// Validate is called by the parser.
+func (c *simCommand) Validate() error {
+	if c.Hours <= 0 || c.Users < 1 {
+		return errors.New("--hours and --users must be positive")
+	}
+	_, _, err := c.span()
+	return err
+}
+
+// span is the first and the last seed.
+func (c *simCommand) span() (from, to uint64, err error) {
+	if c.Seeds == "" {
+		return c.Seed, c.Seed, nil
+	}
+	first, last, ok := strings.Cut(c.Seeds, "-")
+	from, errFrom := strconv.ParseUint(first, 10, 64)
+	to, errTo := strconv.ParseUint(last, 10, 64)
+	if !ok || errFrom != nil || errTo != nil || to < from {
+		return 0, 0, fmt.Errorf("--seeds: %q must be FROM-TO, e.g. 1-1000", c.Seeds)
+	}
+	return from, to, nil
+}
+
+// Run simulates.
+func (c *simCommand) Run(ctx context.Context) error {
+	from, to, err := c.span()
+	if err != nil {
+		return err
+	}
+	line := progress.Stderr()
+	defer line.Clear()
+	total := sim.Result{}
+	for seed := from; ; seed++ {
+		line.Say("seed %d of %d to %d: %.0f virtual hours done", seed, from, to, total.Hours)
+		r := sim.Run(seed, sim.Options{Hours: c.Hours, Users: c.Users, ShrinkFor: c.Shrink})
+		if r.Difference == "" || c.JSON {
+			line.Clear()
+			c.print(&r)
+		}
+		if r.Difference != "" {
+			return c.differs(&r)
+		}
+		total.Hours += r.Hours
+		total.Beats += r.Beats
+		total.Transitions += r.Transitions
+		total.Restarts += r.Restarts
+		if seed == to || ctx.Err() != nil {
+			break
+		}
+	}
+	if from != to && !c.JSON {
+		line.Clear()
+		fmt.Printf("no differences in %.0f virtual hours: %d beats, %d restarts, %d transitions\n", total.Hours, total.Beats, total.Restarts, total.Transitions)
+	}
+	return ctx.Err()
+}
+
+func (c *simCommand) print(r *sim.Result) {
+	if c.JSON {
+		// A Result has nothing that JSON cannot say.
+		_ = json.NewEncoder(os.Stdout).Encode(r)
+		return
+	}
+	faults := 0
+	for _, n := range r.Faults {
+		faults += n
+	}
+	fmt.Printf("seed %-6d %g h  %d records, %d beats, %d faults, %d restarts, %d transitions, the same as the rules want  (%.1f s)\n",
+		r.Seed, r.Hours, r.Records, r.Beats, faults, r.Restarts, r.Transitions, r.Took)
+}
+
+func (c *simCommand) differs(r *sim.Result) error {
+	if !c.JSON {
+		fmt.Print(r.Case)
+	}
+	return fmt.Errorf("seed %d: the detector does not do what the rules say, %s"+
+		"The case on standard output can be kept under detector/oracle/history/testdata. Again: stillhere sim --seed %d --hours %g --users %d",
+		r.Seed, r.Difference, r.Seed, c.Hours, c.Users)
+}

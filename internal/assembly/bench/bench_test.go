@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/internal/assembly/progress"
+)
+
+// serveVariable makes the test binary run the stand-ins.
+const serveVariable = "STILLHERE_BENCH_SERVE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveVariable) != "" {
+		if err := Serve(os.Stdout, os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func small(users int, seconds float64) Options {
+	return Options{Users: users, Seconds: seconds, Partitions: 2, Progress: progress.None(), Cluster: func(ctx context.Context) *exec.Cmd {
+		command := exec.CommandContext(ctx, os.Args[0])
+		command.Env = append(os.Environ(), serveVariable+"=1")
+		return command
+	}}
+}
+
+func TestEveryBenchComesToItsEndAndFillsTheReport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes and takes seconds")
+	}
+	for name, want := range map[string]struct {
+		users, figures int
+		seconds        float64
+	}{
+		"liveness": {5000, 5, 0.2}, "detector": {5000, 4, 0.2}, "silence": {500, 6, 0.5}, "restore": {5000, 3, 0},
+		"pipeline": {50, 11, 2}, // a gateway sends repeats once a second
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			report, err := Run(t.Context(), name, "test", small(want.users, want.seconds))
+			if err != nil {
+				t.Fatal(err)
+			}
+			figures := report.Results[0].Figures
+			if len(figures) != want.figures {
+				t.Errorf("%d figures, want %d", len(figures), want.figures)
+			}
+			for _, f := range figures {
+				if f.Value <= 0 && f.Unit != "per beat" {
+					t.Errorf("%s is %g %s", f.Name, f.Value, f.Unit)
+				}
+			}
+		})
+	}
+}
+
+func TestTheReportSaysWhatWasReachedAndHowMuchBetterThatIs(t *testing.T) {
+	t.Parallel()
+	r := Report{Version: "v1", Redis: "7.0", Results: []Result{{Name: "silence", What: "x", Users: 1_000_000}}}
+	result := &r.Results[0]
+	result.add("rate", 30, "M beats/s").atLeast(15).against(0.25)
+	result.add("lateness", 2500, "ms").atMost(1000).against(10_000)
+	var page bytes.Buffer
+	if err := r.WriteMarkdown(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| silence | rate | 30.0 M beats/s | ≥ 15.0 ✓ | 0.25 | 120× |",
+		"|  | lateness | 2,500 ms | ≤ 1,000 ✗ | 10,000 | 4.00× |",
+		"1,000,000 users",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, page.String())
+		}
+	}
+	text, err := json.Marshal(r)
+	if err != nil || !strings.Contains(string(text), `"less_is_better":true`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestQuantilesAreThoseOfTheSortedTimes(t *testing.T) {
+	t.Parallel()
+	var s spread
+	for i := range 100 {
+		s = append(s, 0)
+		s[i] = 1
+	}
+	if (spread{}).at(0.5) != 0 || s.at(1) != 1 {
+		t.Error("the quantiles of nothing and of equal times are wrong")
+	}
+	s = spread{1, 2, 3, 4}
+	if s.at(0.5) != 3 || s.at(0.99) != 4 || s.at(0) != 1 {
+		t.Errorf("got %v %v %v", s.at(0.5), s.at(0.99), s.at(0))
+	}
+}
+
+func TestABenchThatDoesNotExistIsAnError(t *testing.T) {
+	t.Parallel()
+	if _, err := Run(t.Context(), "nothing", "test", small(1, 1)); err == nil {
+		t.Error("it ran")
+	}
+}

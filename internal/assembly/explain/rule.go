@@ -1,0 +1,135 @@
+package explain
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Rule is the rule of detector/DESIGN.md by which it was decided.
+type Rule struct {
+	// Words say it.
+	Words string `json:"words"`
+	// Limit tells whether time alone decided, rather than something reported.
+	Limit bool `json:"limit"`
+	// Sum is how At came about; empty when it is simply the report's own time, or
+	// when the settings are not known.
+	Sum []Term `json:"sum,omitempty"`
+	// Rest is how much later than the sum the change was, and RestWords why that
+	// can be.
+	Rest      string `json:"rest,omitempty"`
+	RestWords string `json:"rest_words,omitempty"`
+	// Noticed is how it came to be decided at that very record.
+	Noticed string `json:"noticed,omitempty"`
+}
+
+// Term is a part of the sum: the instant it begins with, or a setting added.
+type Term struct {
+	Name string         `json:"name"`
+	At   schemas.Millis `json:"at,omitzero"`
+	Add  string         `json:"add,omitempty"`
+	add  time.Duration
+}
+
+// ruleOf finds it. known tells whether s are the settings in force then.
+func ruleOf(t *schemas.Transition, record *Record, s liveness.Settings, known bool) Rule {
+	reported := reports(record, t)
+	var r Rule
+	silence := []Term{{Name: "last beat", At: t.LastSeen}, setting("online_ttl", s.OnlineTTL), setting("offline_debounce", s.OfflineDebounce)}
+	switch t.Cause {
+	case schemas.FirstBeat:
+		r.Words = "a beat of a user who was offline: it is here now"
+		if t.To == schemas.Away {
+			r.Words = "a beat of a user who was offline; nobody has touched the device of late, so that makes it away, not online"
+		}
+	case schemas.ActiveAgain:
+		r.Words = "a beat of a device that its person has touched of late makes a user online who was away"
+	case schemas.Idle:
+		r.Words = "a device is still there, but nobody has touched any of the user's devices for idle_after"
+		if !reported {
+			r.Limit, r.Sum = true, []Term{{Name: "last touch", At: t.LastActive}, setting("idle_after", s.IdleAfter)}
+		}
+	case schemas.Silent:
+		r.Limit = true
+		if t.To == schemas.Offline && s.AwayTTL > s.OnlineTTL+s.OfflineDebounce {
+			r.Words = "nothing was heard of a user who was already away, until away_ttl was over"
+			r.Sum = []Term{{Name: "last beat", At: t.LastSeen}, setting("away_ttl", s.AwayTTL)}
+		} else {
+			r.Words = "nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that"
+			r.Sum = silence
+		}
+	case schemas.GatewayLost:
+		r.Words, r.Limit = "the gateway of the device was lost, and the device was not heard through any other within reconnect_window", true
+		r.Sum = append(silence, setting("reconnect_window", s.ReconnectWindow))
+		if t.From == schemas.Away && t.To == schemas.Offline && s.AwayTTL > s.OnlineTTL+s.OfflineDebounce {
+			r.Words += "; since then nothing was heard until away_ttl was over, as much later as the device had been let go later"
+			r.Sum = []Term{{Name: "last beat", At: t.LastSeen}, setting("away_ttl", s.AwayTTL), setting("reconnect_window", s.ReconnectWindow)}
+		}
+	case schemas.Bye:
+		r.Words = "the user's last device said bye"
+		if s.ByeDebounce > 0 {
+			r.Limit, r.Sum = true, []Term{{Name: "bye", At: t.LastSeen}, setting("bye_debounce", s.ByeDebounce)}
+		}
+	case schemas.DevicesChanged:
+		r.Words = "the user stays " + schemas.StateWord(t.To) + ", but the kinds of devices that are here changed"
+		r.Limit = !reported
+	case schemas.VisibilityChange:
+		r.Words = "the user asked to be seen by " + schemas.VisibilityWord(t.Visibility)
+	default:
+		r.Words = "of a cause that this program does not know"
+	}
+	if !known {
+		r.Sum = nil
+	}
+	r.balance(t)
+	r.notice(record, s, known)
+	return r
+}
+
+func setting(name string, d time.Duration) Term { return Term{Name: name, Add: d.String(), add: d} }
+
+// reports tells whether the record says something of the user itself. Without the
+// record it is taken for a report if it happened when the user was last heard.
+func reports(record *Record, t *schemas.Transition) bool {
+	if record == nil {
+		return t.At == t.LastSeen
+	}
+	return len(record.Rows) > 0
+}
+
+// balance works out what is left between the sum and At.
+func (r *Rule) balance(t *schemas.Transition) {
+	if len(r.Sum) == 0 {
+		return
+	}
+	sum := r.Sum[0].At
+	for _, term := range r.Sum {
+		sum += schemas.Millis(term.add.Milliseconds())
+	}
+	switch rest := time.Duration(t.At-sum) * time.Millisecond; {
+	case rest > 0 && t.Cause == schemas.GatewayLost:
+		r.Rest, r.RestWords = rest.String(), "the devices of a lost gateway are let go one after the other, at cohort_rate; "+
+			"and time in which the log stood still does not count"
+	case rest > 0:
+		r.Rest, r.RestWords = rest.String(), "the log stood still for more than 5s, and nobody could have been heard in that time: it does not count; "+
+			"or the device came late to its limit because the user has others"
+	case rest < 0:
+		r.Rest, r.RestWords = rest.String(), "the device whose limit it was had been heard before the user's last report"
+	}
+}
+
+// notice says why it was decided at this record and no other.
+func (r *Rule) notice(record *Record, s liveness.Settings, known bool) {
+	if !r.Limit {
+		return
+	}
+	r.Noticed = "limits are looked at whenever a record comes, and at the latest at the next tick"
+	if known {
+		r.Noticed = fmt.Sprintf("it was the first record whose log time less allowed_lateness (%s) had reached the limit", s.AllowedLateness)
+	}
+	if record != nil && len(record.Rows) > 0 {
+		r.Noticed += ", or that was about this user"
+	}
+}

@@ -1,0 +1,147 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Write tells a person, times in UTC.
+func (e *Explanation) Write(out io.Writer) error {
+	var b strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	c := e.Change
+	say("user %d %s at %s: %s", c.User, c.what(), c.At, c.Cause)
+	say("")
+	say("  last seen      %s", c.LastSeen)
+	say("  last active    %s", c.LastActive)
+	if c.Device != 0 {
+		say("  device         %d", c.Device)
+	}
+	say("  devices here   %s", orNone(c.Devices))
+	say("  visible to     %s", c.Visibility)
+	say("  published      %s, %s later (by the detector's clock)", c.Published, time.Duration(c.Published-c.At)*time.Millisecond)
+	say("  event          %s", e.Event)
+	say("")
+	e.why(say)
+	say("")
+	e.where(say)
+	say("")
+	e.around(say)
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (e *Explanation) why(say func(string, ...any)) {
+	say("Why: %s.", e.Rule.Words)
+	for i, term := range e.Rule.Sum {
+		if i == 0 {
+			say("    %-18s %s", term.Name, term.At)
+		} else {
+			say("  + %-18s %s", term.Name, term.Add)
+		}
+	}
+	if e.Rule.Rest != "" {
+		say("  + %-18s %s (%s)", "rest", e.Rule.Rest, e.Rule.RestWords)
+	}
+	if len(e.Rule.Sum) > 0 {
+		say("  = %-18s %s", "at", e.Change.At)
+	}
+	if e.Rule.Noticed != "" {
+		say("  Noticed there: %s.", e.Rule.Noticed)
+	}
+	if e.Policy.Known {
+		say("  The settings are those that were given: policy %s.", e.Policy.ID)
+	} else {
+		say("  It was decided by other settings than those given: policy %s, given is %s. Give the detector's settings for the arithmetic.",
+			e.Policy.ID, e.Policy.Given)
+	}
+}
+
+func (e *Explanation) where(say func(string, ...any)) {
+	p := e.Place
+	say("Where: record %d of %s partition %d (log epoch %d), %s", p.Offset, p.Topic, p.Partition, p.LogEpoch, ordinal(p.Ordinal))
+	if e.Heartbeat == nil {
+		say("  %s.", e.Gone)
+		return
+	}
+	r := e.Heartbeat
+	say("  appended %s: %s", r.Time, r.what())
+	for _, row := range r.Rows {
+		what := "beat"
+		if row.Bye {
+			what = "bye"
+		}
+		say("    %-4s of device %d (%s) at %s, age %s, idle %s", what, row.Device, row.Kind, row.At, millis(row.AgeMS), millis(row.IdleMS))
+	}
+}
+
+func (e *Explanation) around(say func(string, ...any)) {
+	say("Transitions of user %d before and after:", e.Change.User)
+	line := func(mark string, c Change) {
+		say("%s %s  %-17s %-13s %s  %s", mark, c.At, c.From+" → "+c.To, c.Cause, c.Event, strings.Join(c.Devices, ", "))
+	}
+	for _, c := range e.Before {
+		line("   ", c)
+	}
+	line("  ▸", e.Change)
+	for _, c := range e.After {
+		line("   ", c)
+	}
+	if len(e.Before)+len(e.After) == 0 {
+		say("  there are no others within a day")
+	}
+}
+
+// what says what changed.
+func (c Change) what() string {
+	switch {
+	case c.From != c.To:
+		return "went from " + c.From + " to " + c.To
+	case c.Cause == schemas.CauseWord(schemas.VisibilityChange):
+		return "stayed " + c.To + " and is seen by " + c.Visibility + " now"
+	}
+	return "stayed " + c.To + " with other devices: " + orNone(c.Devices)
+}
+
+// what says what kind of record it is.
+func (r *Record) what() string {
+	text := map[string]string{
+		"tick": "a tick of the detector", "alive": "a sign of life", "draining": "the gateway drains",
+		"visibility": "a change of visibility of another user",
+	}[r.Kind]
+	if r.Visibility != "" {
+		text = "the user is to be seen by " + r.Visibility
+	}
+	if r.Kind == "beats" {
+		text = fmt.Sprintf("%d beats, %d of this user", r.Beats, len(r.Rows))
+	}
+	if r.Gateway != "" {
+		text += fmt.Sprintf(", from gateway %s (started %s, frame %d)", r.Gateway, r.GatewayEpoch, r.Sequence)
+	} else if r.Kind == "beats" {
+		text += ", from no gateway"
+	}
+	if r.Forwarded {
+		text += ", forwarded from a wrong partition"
+	}
+	return text
+}
+
+func ordinal(n int) string {
+	if n == 0 {
+		return "the first that it caused for this user"
+	}
+	return fmt.Sprintf("after %d others that it caused for this user", n)
+}
+
+func orNone(words []string) string {
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
+
+func millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

@@ -1,0 +1,59 @@
+// Package progress tells a person at a terminal how far a command is.
+package progress
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// Line is a line on a terminal that is written again and again. One goroutine
+// may use it.
+type Line struct {
+	out     io.Writer
+	live    bool // out is a terminal
+	written time.Time
+	width   int
+}
+
+// Stderr is a line on standard error. Where that is no terminal, Say is silent.
+func Stderr() *Line {
+	info, err := os.Stderr.Stat()
+	return &Line{out: os.Stderr, live: err == nil && info.Mode()&os.ModeCharDevice != 0}
+}
+
+// None says nothing.
+func None() *Line { return &Line{out: io.Discard} }
+
+// every is how often the line is written at most.
+const every = 100 * time.Millisecond
+
+// Say puts text in place of what the line said, not more than ten times a second.
+func (l *Line) Say(format string, args ...any) {
+	if !l.live || time.Since(l.written) < every {
+		return
+	}
+	l.written = time.Now()
+	l.put(fmt.Sprintf(format, args...))
+}
+
+// Note writes a line that stays, on a terminal or not.
+func (l *Line) Note(format string, args ...any) {
+	l.Clear()
+	fmt.Fprintf(l.out, format+"\n", args...)
+}
+
+// Clear removes what Say has said.
+func (l *Line) Clear() {
+	if l.width > 0 {
+		l.put("")
+		fmt.Fprint(l.out, "\r")
+	}
+}
+
+func (l *Line) put(text string) {
+	fmt.Fprint(l.out, "\r", text, strings.Repeat(" ", max(0, l.width-len(text))))
+	l.width = len(text)
+}

@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/stillhere/stillhere/detector/oracle/history"
+)
+
+// gateway is one process of a gateway.
+type gateway struct {
+	name     string
+	epoch    int64
+	sequence uint64
+	dead     bool
+	held     []held
+	spoke    int64 // when it last sent a frame
+
+	// What is wrong with it, until when.
+	doubled, delayed, losing int64
+}
+
+// held is a report that has not been sent.
+type held struct {
+	row history.Row
+	at  int64
+}
+
+const (
+	flushInterval = second
+	aliveInterval = 1500
+)
+
+// open starts the gateway's process at place i, in place of the one before.
+func (w *world) open(i int) {
+	g := &gateway{name: fmt.Sprintf("gw-%d", i), epoch: w.now + 1, spoke: w.now}
+	if i < len(w.gateways) {
+		w.gateways[i] = g
+	} else {
+		w.gateways = append(w.gateways, g)
+	}
+	w.after(w.between(1, flushInterval), func() { w.flush(g) })
+}
+
+func (g *gateway) take(row history.Row, now int64) {
+	if !g.dead {
+		g.held = append(g.held, held{row, now})
+	}
+}
+
+// flush sends what the gateway holds, or that it is alive, again and again.
+func (w *world) flush(g *gateway) {
+	if g.dead {
+		return
+	}
+	if len(g.held) > 0 || w.now-g.spoke >= aliveInterval-flushInterval/5 {
+		w.send(g, false)
+	}
+	w.after(flushInterval-w.Int64N(flushInterval/5), func() { w.flush(g) })
+}
+
+// send writes a frame. What the broker did not take is held on to.
+func (w *world) send(g *gateway, draining bool) {
+	r := history.Record{Gateway: g.name, Epoch: g.epoch, Draining: draining}
+	for _, h := range g.held {
+		row := h.row
+		row.Age = w.now - h.at
+		row.Idle += row.Age
+		r.Rows = append(r.Rows, row)
+	}
+	if w.now < w.brokerDown {
+		return
+	}
+	g.sequence++
+	r.Sequence = g.sequence
+	g.held, g.spoke = nil, w.now
+	write := func() { w.append(r) }
+	switch {
+	case w.now < g.losing && w.chance(2):
+	case w.now < g.delayed:
+		// The ages are those of when the frame was sealed: the log hears too late.
+		w.after(w.between(1, 20*second), write)
+	default:
+		write()
+	}
+	if w.now < g.doubled && w.chance(2) {
+		w.after(w.between(1, 2*second), write)
+	}
+}
+
+// lose disconnects all devices of g, without a word. Most come back
+// within so long, through any gateway.
+func (w *world) lose(g *gateway, within int64) {
+	for _, d := range w.devices {
+		if d.gateway != g || !d.here {
+			continue
+		}
+		d.here = false
+		wait := within
+		if w.chance(5) {
+			wait = 15 * minute
+		}
+		w.after(w.between(1, wait), func() { w.connect(d, w.pick()) })
+	}
+}

@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stillhere/stillhere/detector/oracle"
+	"github.com/stillhere/stillhere/detector/oracle/history"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Options say what to simulate.
+type Options struct {
+	// Hours of virtual time, for every seed.
+	Hours float64
+	// Users of the partition.
+	Users int
+	// ShrinkFor bounds the search for a small case.
+	ShrinkFor time.Duration
+}
+
+// Result is what came of a seed.
+type Result struct {
+	Seed        uint64         `json:"seed"`
+	Hours       float64        `json:"hours"`
+	Records     int            `json:"records"`
+	Beats       int            `json:"beats"`
+	Restarts    int            `json:"restarts"`
+	Transitions int            `json:"transitions"`
+	Faults      map[string]int `json:"faults"`
+	Took        float64        `json:"took_seconds"`
+	// Difference is empty when the detector did what the rules say; else it tells
+	// where it departed from them, and Case is a small history on which it does.
+	Difference string `json:"difference,omitempty"`
+	Case       string `json:"case,omitempty"`
+}
+
+// Run simulates a seed.
+func Run(seed uint64, o Options) Result {
+	return hold(seed, o, func(*history.History) history.Impl { return history.Machine }, history.Restarted)
+}
+
+// hold holds implementations equal to the oracle on the history of a seed.
+func hold(seed uint64, o Options, impls ...func(*history.History) history.Impl) Result {
+	begun := time.Now()
+	h, faults := Make(seed, o.Hours, o.Users)
+	r := Result{Seed: seed, Hours: o.Hours, Records: len(h.Records), Faults: faults}
+	for i := range h.Records {
+		r.Beats += len(h.Records[i].Rows)
+		if h.Records[i].Restart {
+			r.Restarts++
+		}
+	}
+	want := on(h, oracle.Transitions)
+	r.Transitions = len(want)
+	for _, impl := range impls {
+		if got := on(h, impl(h)); !slices.Equal(want, got) {
+			small := shrink(h, o.ShrinkFor, impl)
+			r.Difference = history.Difference(small, on(small, oracle.Transitions), on(small, impl(small)))
+			r.Case = small.String()
+			break
+		}
+	}
+	r.Took = time.Since(begun).Seconds()
+	return r
+}
+
+// on are the transitions that impl makes of h.
+func on(h *history.History, impl history.Impl) []schemas.Transition {
+	return impl(h.Settings, h.Partition, h.Partitions, 1, h.Log())
+}

@@ -1,0 +1,29 @@
+// Package e2e tests the whole pipeline: from the doors in, through Kafka, the
+// detector, the stores and the fan-out, to the doors out. It has only tests; what
+// runs in them is the production wiring of package assembly, with other
+// addresses.
+//
+// # In virtual time (virtual_*_test.go)
+//
+// A test lives in a testing/synctest bubble in which a day takes seconds: kfake
+// and the doors on an in-memory network, Redis over pipes, SQLite in a file. The
+// clock of a bubble moves only when everybody waits, so what is sent at an instant
+// is in the log at that instant, and expectations are exact to the millisecond.
+// This needs the build tag synctests, without which the Kafka client's mutexes
+// would hold the clock; without the tag the tests are skipped.
+//
+//	world    servers, and processes started by role and stopped gracefully
+//	actors   people and gateways, who speak HTTP and WebSocket, and remember what they sent
+//	tap      the records of the heartbeats, collected before retention drops them
+//	check    what must hold at the end of every test:
+//	           transitions, read committed  =  detector/oracle over the tapped heartbeats
+//	           rows of SQLite               =  transitions, none twice
+//	           answers of the API           =  the last transition of every user
+//	           no goroutine of a process outlives it
+//	expect   what must come of the input of a person with one device, from the
+//	         rules alone and without looking at any topic
+//
+// # With real processes (process_*_test.go)
+//
+// The same questions asked of binaries that are killed.
+package e2e

@@ -1,0 +1,5 @@
+//go:build synctests
+
+package e2e
+
+const virtualTime = true
