@@ -20,38 +20,44 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// built builds what the tests run, once.
-var built = sync.OnceValue(func() error {
+// makeFolder makes the folder, once.
+var makeFolder = sync.OnceValue(func() error {
 	var err error
 	if folder, err = os.MkdirTemp("", "stillhere-e2e-"); err != nil {
 		return err
 	}
-	// Some tests run the binary as another user.
-	if err := os.Chmod(folder, 0o755); err != nil {
-		return err
-	}
-	for _, target := range []struct{ name, path, tags string }{
-		{"stillhere", "./cmd/stillhere", ""},
-		{"stillhere-crashpoints", "./cmd/stillhere", "crashpoints"},
-		{"broker", "./internal/e2e/broker", ""},
-	} {
-		command := exec.Command("go", "build", "-tags", target.tags, "-o", filepath.Join(folder, target.name), target.path)
-		command.Dir = filepath.Join("..", "..")
-		if out, err := command.CombinedOutput(); err != nil {
-			return fmt.Errorf("building %s: %w\n%s", target.path, err, out)
-		}
-	}
-	return nil
+	return os.Chmod(folder, 0o755) // some tests run a binary as another user
 })
 
-// binary is the path of a built binary. It skips the test where real processes
-// are not wanted.
+// builders build what the tests run, each once and only when it is needed.
+var builders = map[string]func() error{
+	"stillhere":             builder("stillhere", "./cmd/stillhere"),
+	"stillhere-crashpoints": builder("stillhere-crashpoints", "-tags=crashpoints", "./cmd/stillhere"),
+	"broker":                builder("broker", "./internal/e2e/broker"),
+}
+
+func builder(name string, arguments ...string) func() error {
+	return sync.OnceValue(func() error {
+		if err := makeFolder(); err != nil {
+			return err
+		}
+		command := exec.Command("go", append([]string{"build", "-o", filepath.Join(folder, name)}, arguments...)...)
+		command.Dir = filepath.Join("..", "..")
+		if out, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("building %s: %w\n%s", name, err, out)
+		}
+		return nil
+	})
+}
+
+// binary is the path of a binary. It skips the test where real processes are not
+// wanted.
 func binary(t *testing.T, name string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds binaries, runs real processes and waits for real time, which -short is to avoid")
 	}
-	if err := built(); err != nil {
+	if err := builders[name](); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(folder, name)

@@ -5,7 +5,9 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -34,8 +36,8 @@ type judgement struct {
 	misrouted map[beatOf]bool
 	forwarded map[beatOf]int
 
-	compared, differences, aborted int
-	latest                         map[schemas.UserID]schemas.Transition
+	ticks, compared, differences, aborted int
+	latest                                map[schemas.UserID]schemas.Transition
 }
 
 // judge holds everything that was committed to what is in the heartbeats.
@@ -53,8 +55,8 @@ func (s *storm) judge() {
 	again := j.forwards()
 	s.Logf("%d kills, %d deaths at crash points, %d freezes, %d planned restarts (%d could not commit at the end); %d restores, %d sessions thrown away, %d records of aborted transactions",
 		s.kills.Load(), s.crashes.Load(), s.freezes.Load(), s.stops.Load(), s.refused.Load(), s.restores.Load(), s.thrownAway.Load(), j.aborted)
-	s.Logf("%d heartbeats records (%d of them not ticks or forwards); %d beats forwarded, %d of them more than once; %d dead letters",
-		heartbeats, s.sent.Load(), len(j.misrouted), again, letters)
+	s.Logf("%d heartbeats records in %s, %d of them ticks; %d beats forwarded, %d of them more than once; %d dead letters",
+		heartbeats, time.Since(s.begun).Round(time.Second), j.ticks, len(j.misrouted), again, letters)
 	s.Logf("%d transitions of %d users compared, event ids included: %d differences", j.compared, len(j.latest), j.differences)
 	if j.compared < int(10*s.kills.Load()) {
 		s.Errorf("only %d transitions were made: the storm tested little", j.compared)
@@ -77,6 +79,9 @@ func (j *judgement) heartbeats(p int32, before int64) []schemas.Record {
 		}
 		if bad {
 			return nil
+		}
+		if f.Tick {
+			j.ticks++
 		}
 		rows := f.Beats()
 		for row := (schemas.Beat{}); rows.Next(&row); {
@@ -123,25 +128,43 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 		j.Fatal(err)
 	}
 	j.aborted += all - len(got)
-	shown := 0
+	j.compared += max(len(got), len(want))
+	for i := range got {
+		j.latest[got[i].User] = got[i]
+	}
+	if slices.Equal(got, want) {
+		return
+	}
+	j.differences += differences(got, want)
 	for i := range max(len(got), len(want)) {
-		j.compared++
 		is, must := "nothing", "nothing"
 		if i < len(got) {
 			is = inWords(&got[i])
-			j.latest[got[i].User] = got[i]
 		}
 		if i < len(want) {
 			must = inWords(&want[i])
 		}
-		if i < len(got) && i < len(want) && got[i] == want[i] {
-			continue
-		}
-		j.differences++
-		if shown++; shown <= 3 {
-			j.Errorf("partition %d, transition %d is\n  %s\nand must be\n  %s", p, i, is, must)
+		if is != must {
+			j.Errorf("partition %d, transition %d, the first that differs, is\n  %s\nand must be\n  %s", p, i, is, must)
+			return
 		}
 	}
+}
+
+// differences counts what is missing and what is too much; where it is only the
+// order, 1.
+func differences(got, want []schemas.Transition) (n int) {
+	balance := map[schemas.Transition]int{}
+	for i := range got {
+		balance[got[i]]++
+	}
+	for i := range want {
+		balance[want[i]]--
+	}
+	for _, surplus := range balance {
+		n += max(surplus, -surplus)
+	}
+	return max(n, 1)
 }
 
 // statuses checks that the last status of every user belongs to its last

@@ -145,7 +145,6 @@ func (l *load) append(p int32, value []byte) {
 		if err != nil {
 			l.Errorf("writing heartbeats: %v", err)
 		}
-		l.sent.Add(1)
 		l.waiting.Done()
 	})
 }

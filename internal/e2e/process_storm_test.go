@@ -41,6 +41,7 @@ func TestNoKillOfADetectorChangesWhatIsCommitted(t *testing.T) {
 	path := binary(t, "stillhere-crashpoints")
 	t.Parallel()
 	s := newStorm(t)
+	s.begun = time.Now()
 	loaded := s.loadUntil(s.calm)
 	var lives sync.WaitGroup
 	for i := range int64(2) {
@@ -94,11 +95,12 @@ type storm struct {
 	producer  *stream.Producer
 	admin     *kadm.Client
 	detectors []*detectorProcess
+	begun     time.Time
 	calm      chan struct{} // closed when the load is to end
 
 	left                                     atomic.Int64 // kills to come
 	kills, freezes, stops, crashes, restores atomic.Int64
-	thrownAway, refused, sent                atomic.Int64
+	thrownAway, refused                      atomic.Int64
 }
 
 func newStorm(t *testing.T) *storm {

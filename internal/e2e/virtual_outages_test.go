@@ -23,7 +23,7 @@ func steadyUsers(n int, from, to schemas.Millis) []*person {
 }
 
 func TestScenario24NobodyWhoKeepsBeatingChangesWhileKafkaRefusesToWrite(t *testing.T) {
-	inWorld(t, size{partitions: 2}, func(w *world) {
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
 		from := now() + second - now()%second
 		end := from + 20*minute
@@ -91,7 +91,7 @@ func (w *world) only(users map[schemas.UserID][]schemas.Transition, user schemas
 }
 
 func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndTellsTheTrueInstants(t *testing.T) {
-	inWorld(t, size{partitions: 2}, func(w *world) {
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		all := w.startAll()
 		in, api := all["ingest"], all["api"]
 		from := now() + second - now()%second
@@ -140,7 +140,7 @@ func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndTellsTheTrueInstants(t
 }
 
 func TestErrorsAtRandomChangeNothing(t *testing.T) {
-	inWorld(t, size{partitions: 2}, func(w *world) {
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
 		from := now() + second - now()%second
 		end := from + 30*minute

@@ -75,6 +75,7 @@ type person struct {
 	kind    string
 	reports []report
 	refused int // of the reports
+	late    int // reports made later than they were meant, while the door took its time
 }
 
 // steady is a person who beats from an instant on until another.
@@ -90,7 +91,10 @@ func steady(user schemas.UserID, from, to, every schemas.Millis) *person {
 // door. What is refused with 503 is not repeated: the next beat says it again.
 func (p *person) sendAll(w *world, door string) {
 	for _, r := range p.reports {
-		w.sleepTo(r.at)
+		if now() > r.at {
+			p.late++
+		}
+		time.Sleep(time.Until(r.at.Time()))
 		status := w.post(door, gateway{}, row{User: p.user, Device: p.device, Kind: p.kind, Bye: r.bye, Idle: r.idle})
 		switch status {
 		case http.StatusAccepted:

@@ -9,7 +9,7 @@ import (
 )
 
 func TestScenario32AnEmptyRedisMakesReadsStaleAndThenRightButNobodyOffline(t *testing.T) {
-	inWorld(t, size{partitions: 2}, func(w *world) {
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
 		from := now() + second - now()%second
 		end := from + 30*minute

@@ -19,7 +19,7 @@ func TestAGracefulStopLosesNothing(t *testing.T) {
 			sockets = append(sockets, w.connect(p.door, user, 1, "web"))
 		}
 		for lives := range schemas.Millis(5) {
-			stop := from + lives*20*second + 10*second + lives*137 // at other phases of flushes and ticks
+			stop := from + lives*30*second + 10*second + lives*137 // at other phases of flushes and ticks
 			w.sleepTo(stop - 1)
 			for _, s := range sockets {
 				s.ping() // a repeat, which waits for the next flush

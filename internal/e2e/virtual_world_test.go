@@ -40,6 +40,8 @@ type world struct {
 // size is what a world is made of.
 type size struct {
 	partitions int32
+	// tick is how often the detector ticks [250ms]: less often takes less real time.
+	tick time.Duration
 	// slow makes everything that happens again and again happen rarely, for tests
 	// that last a day.
 	slow bool
@@ -102,6 +104,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	c.Kafka.Brokers, c.Kafka.Dialer = w.kafka.Addrs(), w.kafka.Dialer()
 	c.Redis.Addr, c.Redis.Dialer = w.redis.Addr(), w.redis.Dial
 	c.Store = assembly.Store{SQLite: filepath.Join(dir, "stillhere.db")}
+	c.Kafka.TickInterval = of.tick
 	if of.slow {
 		c.Kafka.TickInterval, c.Kafka.IdleCommitInterval, c.Kafka.WatermarkInterval = 5*time.Second, 30*time.Second, 30*time.Second
 		c.Kafka.SessionTimeout, c.Kafka.RebalanceTimeout, c.Kafka.StallTimeout = 4*time.Minute, time.Minute, time.Minute
