@@ -65,7 +65,7 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 		return errors.Join(err, h.close(ctx))
 	}
 	if started != nil {
-		h.service("readiness", loops, h.announce(started))
+		h.service("readiness", loops, h.announce(started, role.store))
 	}
 	log.Info("starting", "partitions", h.partitions)
 	err = runAll(ctx, h.services)
@@ -73,14 +73,14 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 	return errors.Join(err, h.close(ctx))
 }
 
-// announce calls started once when all checks pass.
-func (h *house) announce(started func()) func(context.Context) error {
+// announce calls started once when all checks pass, and, where reads are what the
+// role is for, when answers are fresh.
+func (h *house) announce(started func(), reads bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(20 * time.Millisecond)
 		defer ticker.Stop()
 		for {
-			err := errors.Join(allReady(ctx, h.checks), h.answersAreFresh(ctx))
-			if err == nil {
+			if h.ready(ctx, reads) == nil {
 				started()
 				<-ctx.Done()
 				return nil
@@ -92,6 +92,15 @@ func (h *house) announce(started func()) func(context.Context) error {
 			}
 		}
 	}
+}
+
+func (h *house) ready(ctx context.Context, reads bool) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := allReady(ctx, h.checks); err != nil || !reads {
+		return err
+	}
+	return h.answersAreFresh(ctx)
 }
 
 // answersAreFresh tells, where this process answers reads, whether it can without

@@ -25,5 +25,19 @@
 //
 // # With real processes (process_*_test.go)
 //
-// The same questions asked of binaries that are killed.
+// The same questions asked of binaries that are killed, of other people's clients
+// and of bad input. They are built once per run, take seconds of real time, and are
+// skipped under -short. None of their judgements depends on how fast the machine is,
+// but that of the timeline.
+//
+//	program   a process: what it said, how it ended; house: `stillhere dev` as one
+//	timeline  one beat to the millisecond, also across a kill of everything
+//	kills     dev killed at random while 200 users come and go
+//	kcat      librdkafka's partitioners; dead letters
+//	bad       starts that must be refused, input that must be refused
+//	sockets   24 clients that watch one another
+//	stop      a planned restart that nobody sees
+//	storm     broker, producer, two detectors that are killed, frozen, made to kill
+//	          themselves at crash points: load writes, judge compares with the oracle
+//	          (STILLHERE_STORM_KILLS, STILLHERE_STORM_SEED)
 package e2e

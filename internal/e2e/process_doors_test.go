@@ -112,9 +112,8 @@ func (h *house) ask(method, path, contentType string, body io.Reader) (status in
 	return response.StatusCode, answer, err
 }
 
-// read gets JSON.
-func (h *house) read(path string, into any) {
-	h.Helper()
+// fetch gets JSON; any goroutine may call it.
+func (h *house) fetch(path string, into any) error {
 	status, answer, err := h.ask(http.MethodGet, path, "", nil)
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("%d: %s", status, answer)
@@ -123,7 +122,16 @@ func (h *house) read(path string, into any) {
 		err = json.Unmarshal(answer, into)
 	}
 	if err != nil {
-		h.Fatalf("GET %s: %v", path, err)
+		return fmt.Errorf("GET %s: %w", path, err)
+	}
+	return nil
+}
+
+// read is fetch that must work.
+func (h *house) read(path string, into any) {
+	h.Helper()
+	if err := h.fetch(path, into); err != nil {
+		h.Fatalf("%v", err)
 	}
 }
 
@@ -187,4 +195,17 @@ func (h *house) history(user schemas.UserID) []entry {
 		}
 		cursor = "&cursor=" + *page.Next
 	}
+}
+
+// historyOf is the history of a user once it has n entries: the log of changes
+// comes by another way than the states, and may be later than these.
+func (h *house) historyOf(user schemas.UserID, n int) (entries []entry) {
+	h.Helper()
+	if !within(10*time.Second, func() bool {
+		entries = h.history(user)
+		return len(entries) >= n
+	}) {
+		h.Errorf("the history of user %d has %d entries, must have %d: %+v", user, len(entries), n, entries)
+	}
+	return entries
 }

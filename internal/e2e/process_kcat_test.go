@@ -125,7 +125,7 @@ func TestUsersWhoBeatThroughKcatAreOnlineWhicheverPartitionerItUses(t *testing.T
 		}
 	}
 	for _, user := range slices.Concat(right, wrong) {
-		if got := h.history(user); len(got) != 1 {
+		if got := h.historyOf(user, 1); len(got) != 1 {
 			t.Errorf("the history of user %d after one beat is %+v", user, got)
 		}
 	}

@@ -51,7 +51,7 @@ func TestKillsOfTheWholeServiceLoseAndDoubleNoChange(t *testing.T) {
 	want := h.oracle(policy)
 	rows := 0
 	for _, user := range users {
-		got := h.history(user)
+		got := h.historyOf(user, len(want[user]))
 		rows += len(got)
 		chained(t, user, got)
 		if len(got) != len(want[user]) {

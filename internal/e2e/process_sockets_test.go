@@ -78,7 +78,7 @@ func TestPeersWhoWatchOneAnotherSeeEveryChangeOnceAndInOrder(t *testing.T) {
 	h.allAre("online", users)
 	histories := map[schemas.UserID][]int64{}
 	for _, user := range users {
-		history := h.history(user)
+		history := h.historyOf(user, 1+2*rounds)
 		chained(t, user, history)
 		if len(history) != 1+2*rounds {
 			t.Errorf("the history of user %d has %d changes, must have %d", user, len(history), 1+2*rounds)
@@ -119,8 +119,15 @@ func (p *peer) live(users []schemas.UserID) error {
 				return err
 			}
 			<-c.ended
-			if !within(10*time.Second, func() bool { return p.state(p.user) == "offline" }) {
+			var now schemas.Presence
+			if !within(10*time.Second, func() bool {
+				err = p.fetch("/presence/"+p.user.String(), &now)
+				return err != nil || *now.State == "offline"
+			}) {
 				return errors.New("is not offline after closing its socket")
+			}
+			if err != nil {
+				return err
 			}
 			if c, err = p.call(users); err != nil {
 				return err

@@ -167,7 +167,11 @@ func (d *detectorProcess) live() {
 		case n < 2: // a zombie: it does not know how long it was away
 			d.freezes.Add(1)
 			d.program.signal(syscall.SIGSTOP)
-			d.pause(time.Second, 8*time.Second)
+			if d.random.IntN(2) == 0 {
+				d.pause(time.Second, 6*time.Second)
+			} else { // longer than the group waits for it
+				d.pause(6500*time.Millisecond, 8*time.Second)
+			}
 			if d.random.IntN(4) > 0 {
 				d.program.signal(syscall.SIGCONT)
 				continue

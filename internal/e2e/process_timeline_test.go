@@ -21,8 +21,9 @@ const (
 	seenWithin   = 700 // milliseconds after the instant
 )
 
+// Not parallel: it looks at the clock, and the others would take the time it
+// measures.
 func TestTheTimelineOfOneBeatIsSeenInTimeAndKeptExactly(t *testing.T) {
-	t.Parallel()
 	h := newHouse(t, timeline...)
 	h.up()
 	sent := time.Now()
@@ -32,7 +33,7 @@ func TestTheTimelineOfOneBeatIsSeenInTimeAndKeptExactly(t *testing.T) {
 	if took := time.Since(sent); took > onlineWithin {
 		t.Errorf("the user was online %s after the beat was sent, must be within %s", took, onlineWithin)
 	}
-	first := h.history(1)
+	first := h.historyOf(1, 1)
 	if len(first) != 1 {
 		t.Fatalf("after one beat the history is %+v", first)
 	}
@@ -52,7 +53,7 @@ func TestTheTimelineOfOneBeatIsSeenInTimeAndKeptExactly(t *testing.T) {
 	until(t, "user 4 is away", 10*time.Second, func() bool { return h.state(4) == "away" })
 	h.mustSend(beat{User: 2, Device: 1}, beat{User: 3, Device: 1})
 	until(t, "user 2 is online", 5*time.Second, func() bool { return h.state(2) == "online" })
-	second, fourth := h.history(2)[0].At, h.history(4)[0].At
+	second, fourth := h.historyOf(2, 1)[0].At, h.historyOf(4, 2)[0].At
 	h.kill()
 	killed := time.Now()
 	h.up()
@@ -77,13 +78,13 @@ func TestTheTimelineOfOneBeatIsSeenInTimeAndKeptExactly(t *testing.T) {
 	}
 	h.show(3, "everyone")
 	until(t, "user 3 is seen again, offline", 10*time.Second, func() bool { return h.state(3) == "offline" })
-	if got := h.history(3); len(got) != 2 || got[0].Cause != "first_beat" || got[1].Cause != "visibility" || got[1].To != "offline" {
+	if got := h.historyOf(3, 2); len(got) != 2 || got[0].Cause != "first_beat" || got[1].Cause != "visibility" || got[1].To != "offline" {
 		t.Errorf("the history of user 3, who was hidden in between, is %+v, must be of the time before and after", got)
 	}
 
 	h.mustSend(beat{User: 1, Device: 7})
 	until(t, "user 1 is online after the restart", time.Second, func() bool { return h.state(1) == "online" })
-	if got := h.history(1); len(got) != 4 || got[3].From != "offline" || got[3].To != "online" {
+	if got := h.historyOf(1, 4); len(got) != 4 || got[3].From != "offline" || got[3].To != "online" {
 		t.Errorf("the history of user 1 is %+v, must end with a fourth change, offline→online", got)
 	}
 }
@@ -101,7 +102,7 @@ func (h *house) sees(user schemas.UserID, state string, at schemas.Millis) {
 // timelineIs checks that a user's history is that of one beat.
 func (h *house) timelineIs(user schemas.UserID, at schemas.Millis) {
 	h.Helper()
-	got := h.history(user)
+	got := h.historyOf(user, 3)
 	chained(h.T, user, got)
 	for i := range got { // what the timeline does not tell
 		got[i].Event, got[i].Version = "", 0
