@@ -30,7 +30,7 @@ func TestAnOnlineUserWithOneDeviceTakesAtMost48Bytes(t *testing.T) {
 		w.beats(beats...)
 		w.out.Reset()
 	}
-	w.out, beats = Output{}, nil
+	w.out = Output{}
 	clear(w.m.ordinals)
 	perUser := float64(heapInUse()-before) / users
 	t.Logf("%.1f bytes a user on the heap, %.1f by our own count", perUser, float64(w.m.Bytes())/users)

@@ -205,7 +205,7 @@ func (h *house) historyOf(user schemas.UserID, n int) (entries []entry) {
 		entries = h.history(user)
 		return len(entries) >= n
 	}) {
-		h.Errorf("the history of user %d has %d entries, must have %d: %+v", user, len(entries), n, entries)
+		h.Fatalf("the history of user %d has %d entries, must have %d: %+v", user, len(entries), n, entries)
 	}
 	return entries
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -42,7 +43,7 @@ func latency(ctx context.Context, o *Options, r *Result) (err error) {
 		return err
 	}
 	defer func() { err = joined(err, rig.close()) }()
-	url, stop, err := rig.everyRole(ctx)
+	url, admin, stop, err := rig.everyRole(ctx)
 	if err != nil {
 		return err
 	}
@@ -64,6 +65,9 @@ func latency(ctx context.Context, o *Options, r *Result) (err error) {
 	}
 	waiting := func() string { return fmt.Sprintf("%d of %d users are online", watch.online.Load(), o.Users) }
 	if err := o.until(ctx, waiting, func() bool { return watch.online.Load() >= int64(o.Users) }); err != nil {
+		return err
+	}
+	if err := o.until(ctx, func() string { return "waiting for the roles to catch up with the crowd" }, ready(admin)); err != nil {
 		return err
 	}
 	if err := o.measured(func() error { return probes.run(ctx, o, beats, g) }); err != nil {
@@ -99,17 +103,19 @@ func checkAlone(ctx context.Context, o *Options) error {
 }
 
 // everyRole runs all roles in this process until stop is called.
-func (r *rig) everyRole(ctx context.Context) (url string, stop func() error, err error) {
+func (r *rig) everyRole(ctx context.Context) (url, admin string, stop func() error, err error) {
 	dir, err := os.MkdirTemp("", "stillhere-bench-")
 	if err != nil {
-		return "", nil, fmt.Errorf("making a folder for the store: %w", err)
+		return "", "", nil, fmt.Errorf("making a folder for the store: %w", err)
 	}
 	config := assembly.Defaults()
-	config.Instance, config.Admin = "bench", ""
+	config.Instance = "bench"
 	config.Kafka, config.Redis.Addr = r.kafka, r.redis
 	config.Store = assembly.Store{SQLite: filepath.Join(dir, "bench.db")}
-	if config.Listen, err = freeAddress(); err != nil {
-		return "", nil, joined(err, os.RemoveAll(dir))
+	for _, address := range []*string{&config.Listen, &config.Admin} {
+		if *address, err = freeAddress(); err != nil {
+			return "", "", nil, joined(err, os.RemoveAll(dir))
+		}
 	}
 	started := make(chan struct{})
 	all := start(ctx, func(ctx context.Context) error {
@@ -118,17 +124,35 @@ func (r *rig) everyRole(ctx context.Context) (url string, stop func() error, err
 	stop = func() error { return joined(all.stop(), os.RemoveAll(dir)) }
 	select {
 	case <-started:
-		return "http://" + config.Listen, stop, nil
+		return "http://" + config.Listen, "http://" + config.Admin, stop, nil
 	case err := <-all.ended:
-		return "", nil, joined(err, os.RemoveAll(dir))
+		return "", "", nil, joined(err, os.RemoveAll(dir))
 	case <-time.After(patience):
-		return "", nil, joined(errors.New("the roles did not become ready"), stop())
+		return "", "", nil, joined(errors.New("the roles did not become ready"), stop())
+	}
+}
+
+// ready asks whether the process behind the address is: everything has caught up.
+func ready(admin string) func() bool {
+	client := &http.Client{Timeout: 10 * time.Second}
+	var last time.Time
+	return func() bool {
+		if time.Since(last) < 100*time.Millisecond {
+			return false
+		}
+		last = time.Now()
+		response, err := client.Get(admin + "/readyz")
+		if err != nil {
+			return false
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
 	}
 }
 
 // freeAddress is one that nobody listens on now.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("looking for a free port: %w", err)
 	}

@@ -166,7 +166,7 @@ func (p *probes) do(ctx context.Context, method, path string, want int, body str
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }() // it was only read
 	answer, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != want {
 		err = fmt.Errorf("%s %s: %s: %s", method, path, response.Status, answer)

@@ -64,7 +64,7 @@ func (r *resp) each(n int, send func(user int)) error {
 		for count := range flights {
 			for range count {
 				if _, err := r.read(); err != nil {
-					r.conn.Close() // ends the writing
+					_ = r.conn.Close() // ends the writing
 					for range flights {
 					}
 					read <- err

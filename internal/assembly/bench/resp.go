@@ -27,18 +27,14 @@ func dialRedis(ctx context.Context, addr string) (*resp, error) {
 	return &resp{conn: conn, in: bufio.NewReaderSize(conn, 1<<16), out: bufio.NewWriterSize(conn, 1<<16)}, nil
 }
 
-func (r *resp) close() { r.conn.Close() }
+func (r *resp) close() { _ = r.conn.Close() }
 
 // send writes a command into the buffer. Errors of the connection come back when
 // the answer is read.
 func (r *resp) send(args ...string) {
 	fmt.Fprintf(r.out, "*%d\r\n", len(args))
 	for _, a := range args {
-		r.out.WriteString("$")
-		r.out.WriteString(strconv.Itoa(len(a)))
-		r.out.WriteString("\r\n")
-		r.out.WriteString(a)
-		r.out.WriteString("\r\n")
+		fmt.Fprintf(r.out, "$%d\r\n%s\r\n", len(a), a)
 	}
 }
 

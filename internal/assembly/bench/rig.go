@@ -117,7 +117,7 @@ func (r *rig) detector(ctx context.Context, s liveness.Settings, wrap func(strea
 		return t
 	}
 	d.Transform = stream.NewTransform(r.kafka, r.kafka.Prefix+"detector", schemas.Heartbeats, task, r.producer, r.log, nil)
-	d.loop = start(ctx, d.Transform.Run)
+	d.loop = start(ctx, d.Run)
 	return d
 }
 
