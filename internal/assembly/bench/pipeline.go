@@ -141,12 +141,12 @@ func ready(admin string) func() bool {
 			return false
 		}
 		last = time.Now()
-		response, err := client.Get(admin + "/readyz")
+		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, admin+"/readyz", nil)
 		if err != nil {
 			return false
 		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
+		response, err := client.Do(request)
+		return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
 	}
 }
 
