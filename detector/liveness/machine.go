@@ -118,10 +118,19 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 		m.apply(f, x)
 	}
 	m.history.after(m.clock.presence(), x-m.memory, m.queue.busy(x))
-	if len(m.ordinals) > 0 {
+	m.forgetOrdinals()
+	m.out = nil
+}
+
+// forgetOrdinals makes ready for the next record. A map that has once been large
+// is dropped: clearing it would cost every later record that publishes something.
+func (m *Machine) forgetOrdinals() {
+	switch n := len(m.ordinals); {
+	case n > 4*schemas.MaxFrameRows:
+		m.ordinals = map[schemas.UserID]int{}
+	case n > 0:
 		clear(m.ordinals)
 	}
-	m.out = nil
 }
 
 // apply takes what the frame says.

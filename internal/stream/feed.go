@@ -65,11 +65,18 @@ func (f *feed[T]) notify() {
 	}
 }
 
-// take gives the queued records, and lets the partition be fetched again.
+// take gives queued records, at most MaxPollRecords. When that was all, the
+// partition is fetched again; not before, because what the client has fetched of
+// a paused partition it throws away.
 func (f *feed[T]) take() []*kgo.Record {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	records := f.queue
+	if most := f.s.f.cfg.MaxPollRecords; len(records) > most {
+		records, f.queue = records[:most:most], records[most:]
+		f.notify()
+		return records
+	}
 	f.queue = nil
 	if f.paused {
 		f.paused = false

@@ -52,7 +52,7 @@ func (s *following[T]) run(stop context.Context) error {
 // loop hands out records until stop ends.
 func (s *following[T]) loop(stop context.Context) error {
 	for {
-		fetches := s.PollRecords(stop, s.f.cfg.MaxPollRecords)
+		fetches := s.PollFetches(stop)
 		if stop.Err() != nil {
 			return nil
 		}
