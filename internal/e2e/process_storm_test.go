@@ -50,6 +50,9 @@ func TestNoKillOfADetectorChangesWhatIsCommitted(t *testing.T) {
 		lives.Go(d.live)
 	}
 	lives.Wait()
+	for _, d := range s.detectors {
+		until(t, d.instance+" is ready", time.Minute, func() bool { return strings.Contains(d.program.err.String(), `"msg":"ready"`) })
+	}
 	s.settle()
 	close(s.calm)
 	<-loaded
@@ -206,6 +209,9 @@ func (d *detectorProcess) stop() {
 	d.program.signal(syscall.SIGTERM)
 	switch code := d.program.wait(30 * time.Second); {
 	case code == 0:
+	case code == -1 && !strings.Contains(d.program.err.String(), `"msg":"starting"`): // it could not catch signals yet
+		d.kills.Add(1)
+		d.left.Add(-1)
 	case d.armed && code == -1: // it came to its crash point on the way out
 		d.crashes.Add(1)
 	case strings.Contains(d.program.err.String(), "stillhere: detector: "):

@@ -50,6 +50,11 @@ func wantsAppendTime(cluster *kfake.Cluster, topic *kmsg.ProduceRequestTopic) bo
 	} else {
 		info = cluster.TopicIDInfo(topic.TopicID)
 	}
+	return stampsAppendTime(info)
+}
+
+// stampsAppendTime tells whether a topic wants the time of arrival in its records.
+func stampsAppendTime(info *kfake.TopicInfo) bool {
 	if info == nil {
 		return false
 	}

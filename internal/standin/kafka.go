@@ -92,6 +92,12 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 	}
 	stampAppendTime(k.cluster)
 	k.cleaner.Go(func() { k.clean(interval) })
+	if cfg.DataDir != "" {
+		if err := k.markAborted(); err != nil {
+			k.Close()
+			return nil, fmt.Errorf("starting the Kafka stand-in (data directory %q): %w", cfg.DataDir, err)
+		}
+	}
 	return k, nil
 }
 
