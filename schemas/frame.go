@@ -124,7 +124,7 @@ func (f *Frame) scan(value []byte) (usual bool, err error) {
 	var version uint32
 	for len(value) > 0 {
 		number, kind, n := protowire.ConsumeTag(value)
-		if n < 0 {
+		if n < 0 || number > protowire.MaxValidNumber { // which ConsumeTag lets pass
 			return false, notProtobuf()
 		}
 		value = value[n:]

@@ -68,6 +68,7 @@ func unusualFrames() [][]byte {
 		with([]byte{0x60, 1}), with([]byte{0x60, 1}, user, device), with([]byte{0x60, 0}), // ticks
 		with(column(99, 1, 2, 3), varint(tag(nil, 100, protowire.VarintType), 1)),             // fields from the future
 		with([]byte{0xa3, 0x06, 0xa4, 0x06}), with([]byte{0xa3, 0x06}), with([]byte{0xa4, 6}), // groups
+		with(varint(varint(nil, uint64(protowire.MaxValidNumber+1)<<3), 1)), // no field has this number
 		with([]byte{0x2b, 0x2c}), with(varint(tag(nil, 5, protowire.VarintType), 1)), with(column(1, 1)),
 	}
 	for _, f := range goldenFrames() {
