@@ -139,7 +139,7 @@ func (s *session) onPositions(ctx context.Context, offsets map[string]map[int32]
 		// Without its epoch: we have just compared with the log as it is.
 		offsets[s.name][id] = kgo.NewOffset().At(first)
 		if p := s.part(id); p != nil {
-			p.begin <- beginning{commit, first}
+			p.begin <- beginning{commit: commit, first: first}
 		}
 	}
 	return offsets, nil

@@ -17,9 +17,11 @@
 // partition appends a tick to it every Config.TickInterval.
 //
 // A partition is restoring (its task reads the status and the heartbeats that it
-// needs; nothing is fetched for it yet), then running, or parked (its task
-// failed Config.MaxFailures times at the same record; only a restart of the
-// process tries again).
+// needs; nothing is fetched for it yet), then running. When its task returns an
+// error or panics, what it had handled is committed with the rest, and the
+// partition alone is restored, after a pause that grows; a task that failed
+// Config.MaxFailures times at the same record leaves its partition parked: only
+// a restart of the process, or another owner, tries again.
 //
 // Sessions are what breaks. A session is one membership in the group with one
 // transactional producer; it is thrown away with the state of all its partitions
@@ -27,7 +29,7 @@
 //
 //   - a transaction's outcome is not known, or what it wrote was refused;
 //   - the group took partitions away without asking, or somebody has our name;
-//   - a task returned an error or panicked;
+//   - a task hangs;
 //   - a partition made no progress for Config.StallTimeout although Kafka answers;
 //   - the log of a partition turned out to be cut back, overtaken or replaced.
 //

@@ -5,7 +5,6 @@ package stream
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -213,36 +212,6 @@ func TestAForwardIsAppendedOutsideOfTheTransactionAndHandled(t *testing.T) {
 		w.beat(0, "forward")
 		w.until("forwarded", 5*time.Second, func() bool { return w.counts()["forwarded"] == 1 })
 	})
-}
-
-func TestATaskThatFailsAtOneRecordParksItsPartitionAlone(t *testing.T) {
-	for _, key := range []string{"error", "panic"} {
-		t.Run(key, func(t *testing.T) {
-			inWorld(t, 2, func(w *world) {
-				_, a := w.member("a")
-				w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
-				w.beat(0, "x")
-				w.beat(0, key)
-				parked := func() bool {
-					s := a.Status()
-					return len(s) == 2 && s[0].Phase == Parked && s[1].Phase == Running
-				}
-				w.until("parked", 30*time.Second, parked)
-				if n := w.metric(restarts, "task"); n != 3 {
-					w.Errorf("%d restarts", n)
-				}
-				w.beat(0, "x")
-				w.beat(1, "y")
-				w.until("the other one lives", 10*time.Second, func() bool { return w.counts()["y"] == 1 })
-				if n := w.counts()["x"]; n > 1 {
-					w.Errorf("the parked partition went on: %d", n)
-				}
-				if err := a.Ready(); err == nil || !strings.Contains(err.Error(), "parked") {
-					w.Errorf("ready says %v", err)
-				}
-			})
-		})
-	}
 }
 
 func TestAPartitionWithoutProgressIsNoticedAndRestarted(t *testing.T) {

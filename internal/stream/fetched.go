@@ -29,6 +29,9 @@ func (s *session) sort(fetches kgo.Fetches) error {
 			}
 			return
 		}
+		if !p.fetching {
+			return // its task failed; it will be read again
+		}
 		p.end.Store(f.HighWatermark)
 		for i := range s.batches {
 			if s.batches[i].part == p {

@@ -19,7 +19,7 @@ type Metrics struct {
 	transactions, restarts, records, deadLetters     *prometheus.CounterVec
 	ticks, forwards, rebalances, stalls, gaps, reads *prometheus.CounterVec
 	watermark                                        *prometheus.GaugeVec
-	retries                                          *prometheus.CounterVec
+	retries, taskFailures                            *prometheus.CounterVec
 }
 
 // NewMetrics registers the figures with registry. Once per registry.
@@ -46,6 +46,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		records:      counter("records_total", "Records handled.", "group"),
 		transactions: counter("transactions_total", "Transactions ended, by how.", "group", "outcome"),
 		restarts:     counter("session_restarts_total", "Sessions thrown away and started anew, by reason.", "group", "reason"),
+		taskFailures: counter("task_failures_total", "Times that the task of a partition failed, which was restored or parked for it.", "group"),
 		deadLetters:  counter("dead_letters_total", "Records set aside in the dead letter topic, by error code.", "group", "code"),
 		ticks:        counter("ticks_total", "Ticks appended, by outcome.", "group", "outcome"),
 		forwards:     counter("forwards_total", "Records forwarded outside of transactions.", "group"),
@@ -82,6 +83,10 @@ func (g groupMetrics) transaction(outcome string) {
 
 func (g groupMetrics) restart(reason string) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.restarts }, 1, reason)
+}
+
+func (g groupMetrics) taskFailed() {
+	g.count(func(m *Metrics) *prometheus.CounterVec { return m.taskFailures }, 1)
 }
 
 func (g groupMetrics) handled(n int) {

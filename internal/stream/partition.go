@@ -24,6 +24,7 @@ type partition struct {
 	work    chan []*kgo.Record // from the loop, only when it has the last result
 	results chan handled       // to the loop
 
+	began   beginning        // goroutine's until it restores, the loop's after that
 	task    Task             // goroutine's
 	record  schemas.Record   // goroutine's, reused
 	headers []schemas.Header // goroutine's, reused
@@ -32,6 +33,7 @@ type partition struct {
 	checkpoint string // loop's: of what was handled last
 	dirty      bool   // loop's: handled, not committed
 	handledAny bool   // loop's
+	fetching   bool   // loop's: restored and resumed; what comes before that is not for its task
 
 	phase     atomicPhase
 	next, end atomic.Int64
@@ -40,10 +42,12 @@ type partition struct {
 	ticking   atomic.Bool  // a tick is on its way
 }
 
-// beginning is where a partition starts.
+// beginning is where a partition starts. failures are those that its task had
+// just before, in a row.
 type beginning struct {
-	commit schemas.Commit
-	first  int64
+	commit   schemas.Commit
+	first    int64
+	failures int
 }
 
 // handled is what came of a batch. out belongs to the loop until it hands over
@@ -71,11 +75,11 @@ func (p *partition) touch() { p.progress.Store(time.Now().UnixNano()) }
 func (p *partition) run() {
 	defer p.cancel()
 	select {
-	case b := <-p.begin:
-		if !p.restore(b) {
-			return
-		}
+	case p.began = <-p.begin:
 	case <-p.ctx.Done():
+		return
+	}
+	if !p.comeBack() {
 		return
 	}
 	for {
@@ -88,9 +92,9 @@ func (p *partition) run() {
 	}
 }
 
-// restore builds a new task's state and lets the loop resume fetching. It is
-// false when the partition cannot be used.
-func (p *partition) restore(b beginning) bool {
+// restore builds a new task's state and lets the loop resume fetching. An error
+// that is not the task's own (errTask) has been dealt with.
+func (p *partition) restore(b beginning) error {
 	begun := time.Now()
 	p.touch()
 	crashPoint("restore.begun")
@@ -116,14 +120,12 @@ func (p *partition) restore(b beginning) bool {
 	})
 	switch {
 	case p.ctx.Err() != nil:
-		return false
+		return p.ctx.Err()
 	case err != nil && worldErr != nil:
 		p.s.fail(broken("restore", "restoring %s: %w", p, err))
-		return false
+		return err
 	case err != nil:
-		p.s.t.taskFailed(p.id, -1)
-		p.s.fail(broken("task", "restoring %s at offset %d: %w", p, b.commit.Offset, err))
-		return false
+		return fmt.Errorf("restoring %s at offset %d: %w: %w", p, b.commit.Offset, errTask, err)
 	}
 	crashPoint("restore.done")
 	p.next.Store(b.first)
@@ -137,7 +139,7 @@ func (p *partition) restore(b beginning) bool {
 	p.s.restored = append(p.s.restored, p)
 	p.s.mu.Unlock()
 	p.s.wake()
-	return true
+	return nil
 }
 
 // handle gives the records to the task, one by one.
@@ -171,7 +173,7 @@ func (p *partition) handle(records []*kgo.Record) handled {
 	})
 	if result.err != nil {
 		p.s.t.taskFailed(p.id, next)
-		result.err = broken("task", "handling %s offset %d: %w", p, next, result.err)
+		result.err = fmt.Errorf("handling %s offset %d: %w", p, next, result.err)
 		return result
 	}
 	p.next.Store(next)

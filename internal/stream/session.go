@@ -42,6 +42,7 @@ type session struct {
 
 	deadLetters int32 // partitions of the dead letter topic
 	batches     []batch
+	broken      []*partition // whose task has failed; to be restored after the next commit
 	inTxn       bool
 	outputs     []*kgo.Record // of the transaction, until it is committed
 	produceErr  atomic.Pointer[error]
@@ -93,15 +94,15 @@ func (s *session) loop(stop context.Context) error {
 		if err := s.settleRebalance(); err != nil {
 			return err
 		}
-		s.resumeRestored()
 		if err := s.sort(fetches); err != nil {
 			return err
 		}
+		s.resumeRestored()
 		if err := s.process(); err != nil {
 			return err
 		}
 		stopping := stop.Err() != nil
-		if s.due(stopping) {
+		if s.due(stopping || len(s.broken) > 0) {
 			if err := s.commit(); err != nil {
 				return err
 			}
@@ -109,6 +110,7 @@ func (s *session) loop(stop context.Context) error {
 		if stopping {
 			return nil
 		}
+		s.revive()
 		if !s.pending() {
 			s.AllowRebalance()
 		}
@@ -164,8 +166,9 @@ func (s *session) process() error {
 		case <-s.ctx.Done():
 			return errors.Join(fatal, s.failure())
 		}
-		if result.err != nil && fatal == nil {
-			fatal = result.err
+		if result.err != nil {
+			s.setBack(s.batches[i].part, result.err)
+			continue
 		}
 		if fatal == nil {
 			fatal = s.send(s.batches[i].part, &result)
@@ -239,6 +242,10 @@ func (s *session) resumeRestored() {
 	s.mu.Unlock()
 	for _, p := range restored {
 		if s.part(p.id) == p {
+			if p.began.failures > 0 { // the client has read on since
+				s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.name: {p.id: {Epoch: -1, Offset: p.next.Load()}}})
+			}
+			p.fetching = true
 			s.ResumeFetchPartitions(map[string][]int32{s.name: {p.id}})
 		}
 	}

@@ -123,9 +123,11 @@ func (t *Transform) explain(err error, failures int) time.Duration {
 	return wait
 }
 
-// taskFailed counts what a task did, so that a state that can never work does
-// not hold up the other partitions.
-func (t *Transform) taskFailed(partition int32, offset int64) {
+// taskFailed counts failures of a partition's task at an offset, -1 while it was
+// being restored, so that a state that can never work is set aside. It returns
+// how many there were in a row.
+func (t *Transform) taskFailed(partition int32, offset int64) int {
+	t.metrics.taskFailed()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f := t.failures[partition]
@@ -140,6 +142,13 @@ func (t *Transform) taskFailed(partition int32, offset int64) {
 			"partition", partition, "offset", offset, "times", f.count)
 	}
 	t.failures[partition] = f
+	return f.count
+}
+
+func (t *Transform) failuresOf(partition int32) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failures[partition].count
 }
 
 func (t *Transform) parked(partition int32) bool {
