@@ -33,13 +33,15 @@ type Transition struct {
 func (t *Transition) EventID() ksuid.KSUID { return EventID(t.User, t.Version, t.At) }
 
 // Encode is the value of the transition's record. Its key is User.Key().
-func (t *Transition) Encode() []byte {
-	return encode(&pb.Transition{
+func (t *Transition) Encode() []byte { return encode(t.message()) }
+
+func (t *Transition) message() *pb.Transition {
+	return &pb.Transition{
 		Schema: messageVersion, EventId: t.EventID().String(), UserId: int64(t.User),
 		From: t.From, To: t.To, AtMs: int64(t.At), LastSeenAtMs: int64(t.LastSeen), LastActiveAtMs: int64(t.LastActive),
 		Cause: t.Cause, DeviceId: uint32(t.Device), DeviceKinds: t.Kinds.Append(nil), Visibility: KnownVisibility(t.Visibility),
 		Version: int64(t.Version), PolicyId: t.Policy,
-	})
+	}
 }
 
 // DecodeTransition reads a record of the transitions topic. Every error is a
@@ -49,7 +51,17 @@ func DecodeTransition(value []byte) (*Transition, error) {
 	if err := decode("transition", value, &m, m.GetSchema); err != nil {
 		return nil, err
 	}
+	return transitionOf("", &m)
+}
+
+// transitionOf checks m, which stands in field of another message, or alone.
+func transitionOf(field string, m *pb.Transition) (*Transition, error) {
 	switch {
+	case m == nil:
+		return nil, Invalid(field, "is missing")
+	case field != "" && m.Schema != messageVersion:
+		return nil, &FieldError{Code: "unsupported_version", Field: field + ".schema",
+			Reason: "is " + strconv.FormatUint(uint64(m.Schema), 10) + ", this program reads version 1"}
 	case m.UserId < 1:
 		return nil, &FieldError{Code: "invalid_user_id", Field: "user_id", Reason: userIDRange}
 	case m.Version < 1:
