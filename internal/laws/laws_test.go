@@ -55,8 +55,8 @@ func TestEachDriverHasOneHome(t *testing.T) {
 	}{
 		{"github.com/twmb/franz-go", []string{"internal/stream", "internal/standin", "internal/e2e"}, "rooms hand the loop handlers and never see a Kafka client"},
 		{"github.com/redis/go-redis", []string{"lastseen/redisview", "fanout/redisbus", "internal/e2e"}, "what Redis is used for must fit behind a small interface"},
-		{"github.com/jackc/pgx", []string{"lastseen/pgstore", "internal/e2e"}, "the durable store has a contract that SQLite keeps as well"},
-		{"modernc.org/sqlite", []string{"lastseen/sqlitestore"}, "the durable store has a contract that Postgres keeps as well"},
+		{"github.com/jackc/pgx", []string{"lastseen/pgstore", "fanout/pggraph", "internal/pgtest", "internal/e2e"}, "the durable store has a contract that SQLite keeps as well"},
+		{"modernc.org/sqlite", []string{"lastseen/sqlitestore", "fanout/sqlitegraph"}, "the durable store has a contract that Postgres keeps as well"},
 	}
 	each(t, func(p pkg, imported string, test bool) {
 		for _, h := range homes {

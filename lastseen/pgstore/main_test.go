@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/stillhere/stillhere/lastseen/pgstore/pgtest"
+	"github.com/stillhere/stillhere/internal/pgtest"
 )
 
 // cluster is the Postgres of this package's tests; nil, and why, when there is
