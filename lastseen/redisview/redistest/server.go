@@ -44,16 +44,16 @@ func Mini(tb testing.TB) Server {
 	return Server{Addr: miniredis.RunT(tb).Addr()}
 }
 
-// Real takes the server of STILLHERE_TEST_REDIS (host:port) or starts one; it
+// Real takes the server of STILLHERE_TEST_REDIS (redis://host:port) or starts one; it
 // skips the test when there is none.
 func Real(tb testing.TB) Server {
 	tb.Helper()
 	if given := os.Getenv("STILLHERE_TEST_REDIS"); given != "" {
-		return Server{Addr: given, Prefix: fmt.Sprintf("test:%s:%d:", tb.Name(), time.Now().UnixNano()), Real: true}
+		return Server{Addr: strings.TrimPrefix(given, "redis://"), Prefix: fmt.Sprintf("test:%s:%d:", tb.Name(), time.Now().UnixNano()), Real: true}
 	}
 	binary, err := exec.LookPath("redis-server")
 	if err != nil {
-		tb.Skip("no Redis here: install redis-server or set STILLHERE_TEST_REDIS=host:port")
+		tb.Skip("no Redis here: install redis-server or set STILLHERE_TEST_REDIS=redis://host:port")
 	}
 	const attempts = 5 // the free port may be taken before the server has it
 	for range attempts {
