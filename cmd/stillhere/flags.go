@@ -59,9 +59,18 @@ type kafkaFlags struct {
 	KafkaTLSCA    string   `name:"kafka-tls-ca" help:"File with the certificates to trust (PEM); the system's when left out." group:"Kafka:" type:"path"`
 	KafkaTLSCert  string   `name:"kafka-tls-cert" help:"File with this client's certificate (PEM), for mutual TLS." group:"Kafka:" type:"path"`
 	KafkaTLSKey   string   `name:"kafka-tls-key" help:"File with its key (PEM)." group:"Kafka:" type:"path"`
-	KafkaSASL     string   `name:"kafka-sasl" help:"How to authenticate: ${enum}." enum:",PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" default:"" group:"Kafka:"`
+	KafkaTLSName  string   `name:"kafka-tls-server-name" help:"Name that the brokers' certificates must have, if not the host's." group:"Kafka:"`
+	KafkaSASL     string   `name:"kafka-sasl" help:"How to authenticate: ${enum}." enum:",PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" default:"" group:"Kafka:"`
 	KafkaUser     string   `help:"User for --kafka-sasl." group:"Kafka:"`
-	KafkaPassword string   `help:"Its password; better in STILLHERE_KAFKA_PASSWORD." group:"Kafka:"`
+	KafkaPassword string   `help:"Its password; better in STILLHERE_KAFKA_PASSWORD or a file." group:"Kafka:" secret:""`
+	KafkaPassFile string   `name:"kafka-password-file" help:"File with the password, read anew for every connection." group:"Kafka:" type:"path"`
+
+	KafkaOAuthTokenFile  string `name:"kafka-oauth-token-file" help:"File with the token for OAUTHBEARER, read anew for every connection." group:"Kafka:" type:"path"`
+	KafkaOAuthURL        string `name:"kafka-oauth-url" help:"Token endpoint for OAUTHBEARER (client credentials), in place of a token file." group:"Kafka:"`
+	KafkaOAuthClient     string `name:"kafka-oauth-client-id" help:"Who asks there." group:"Kafka:"`
+	KafkaOAuthSecret     string `name:"kafka-oauth-client-secret" help:"Its secret; better in STILLHERE_KAFKA_OAUTH_CLIENT_SECRET or a file." group:"Kafka:" secret:""`
+	KafkaOAuthSecretFile string `name:"kafka-oauth-client-secret-file" help:"File with the secret." group:"Kafka:" type:"path"`
+	KafkaOAuthScope      string `name:"kafka-oauth-scope" help:"Scopes to ask for, separated by spaces." group:"Kafka:"`
 }
 
 // doorFlags say where to listen.
@@ -83,8 +92,7 @@ type storeFlags struct {
 
 func (f kafkaFlags) config() (stream.Config, error) {
 	c := stream.Config{Brokers: f.KafkaBrokers, Prefix: f.TopicPrefix}
-	security, err := f.security()
-	c.Security = security
+	err := f.secure(&c)
 	return c, err
 }
 

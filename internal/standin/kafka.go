@@ -35,6 +35,8 @@ type KafkaConfig struct {
 	Virtual *kfake.VirtualNetwork
 	// Log gets the cluster's warnings; nil for none.
 	Log *slog.Logger
+	// Options are more of kfake's own, e.g. TLS, users and ACLs; not with DataDir.
+	Options []kfake.Opt
 }
 
 // Kafka is a Kafka cluster within this process.
@@ -79,6 +81,7 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 	if cfg.Log != nil {
 		options = append(options, kfake.WithLogger(clusterLog{cfg.Log}))
 	}
+	options = append(options, cfg.Options...)
 	k := &Kafka{virtual: cfg.Virtual, stop: make(chan struct{})}
 	if cfg.DataDir != "" {
 		if k.lock, err = lockDir(cfg.DataDir); err != nil {

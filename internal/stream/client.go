@@ -89,6 +89,11 @@ func (l clientLog) Log(level kgo.LogLevel, message string, pairs ...any) {
 	if level == kgo.LogLevelError {
 		at = slog.LevelError
 	}
+	for i := range pairs {
+		if err, ok := pairs[i].(error); ok {
+			pairs[i] = plainly(err)
+		}
+	}
 	l.log.Log(context.Background(), at, "kafka client: "+message, pairs...)
 }
 

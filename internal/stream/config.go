@@ -121,6 +121,9 @@ func (c Config) Validate() error {
 	fault(c.StallTimeout <= 2*c.TickInterval, "stall timeout: %s must be well above the tick interval %s", c.StallTimeout, c.TickInterval)
 	fault(c.RebalanceTimeout < c.IdleCommitInterval, "rebalance timeout: %s must not be below the idle commit interval %s", c.RebalanceTimeout, c.IdleCommitInterval)
 	fault(c.MaxBuffered < 1 || c.MaxPollRecords < 1 || c.MaxBufferedBytes < 1 || c.MaxBatchBytes < 1 || c.MaxFailures < 1, "bounds must be positive")
+	if err := c.Security.validate(); err != nil {
+		faults = append(faults, err)
+	}
 	fault(c.Security != nil && c.Security.TLS != nil && c.Dialer != nil, "security: TLS and a dialer of one's own exclude each other")
 	return errors.Join(faults...)
 }

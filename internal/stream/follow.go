@@ -130,7 +130,7 @@ func (f *Follower[T]) Run(ctx context.Context) error {
 		failures++
 		wait := backoff(failures)
 		f.metrics.restart(reasonOf(err))
-		f.log.Error("following starts anew", "error", err, "again in", wait)
+		f.log.Error("following starts anew", "error", plainly(err), "again in", wait)
 		if !pause(ctx, wait) {
 			return nil
 		}

@@ -22,7 +22,7 @@ func describe(ctx context.Context, client *kgo.Client, name string) (topicMeta, 
 	request.Topics = append(request.Topics, topic)
 	response, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return topicMeta{}, fmt.Errorf("asking about topic %s: %w", name, err)
+		return topicMeta{}, fmt.Errorf("asking about topic %s: %w", name, plainly(err))
 	}
 	for _, t := range response.Topics {
 		if t.Topic == nil || *t.Topic != name {

@@ -21,6 +21,7 @@ var ErrBusy = errors.New("too many records are waiting for Kafka")
 type Producer struct {
 	client *kgo.Client
 	prefix string
+	reach  *reach
 }
 
 // NewProducer opens a producer. It does not wait for Kafka to answer. metrics
@@ -30,7 +31,9 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		return nil, fmt.Errorf("opening a producer: %w", err)
 	}
 	cfg = cfg.withDefaults()
+	reach := &reach{}
 	client, err := newClient(cfg, log,
+		kgo.WithHooks(reach),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0),
 		kgo.MaxBufferedRecords(cfg.MaxBuffered),
@@ -44,7 +47,7 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		return nil, err
 	}
 	metrics.watchProducer(client)
-	return &Producer{client: client, prefix: cfg.Prefix}, nil
+	return &Producer{client: client, prefix: cfg.Prefix, reach: reach}, nil
 }
 
 // Append appends out to out.Partition. It does not block: done is called exactly
@@ -93,8 +96,12 @@ func (p *Producer) explain(r *kgo.Record, err error) error {
 		return nil
 	case errors.Is(err, kgo.ErrMaxBuffered):
 		err = ErrBusy
+	case errors.Is(err, kgo.ErrRecordTimeout):
+		if fault := p.reach.fault(); fault != nil {
+			err = fmt.Errorf("%w; %w", err, fault)
+		}
 	}
-	return fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition, err)
+	return fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition, plainly(err))
 }
 
 // Partitions is how many partitions the topic has now.
@@ -103,7 +110,7 @@ func (p *Producer) Partitions(ctx context.Context, topic schemas.Topic) (int32, 
 }
 
 // Ping tells whether some broker answers.
-func (p *Producer) Ping(ctx context.Context) error { return p.client.Ping(ctx) }
+func (p *Producer) Ping(ctx context.Context) error { return plainly(p.client.Ping(ctx)) }
 
 // Close waits for what is still on its way, as long as ctx allows, and gives up
 // the rest. Nothing may be appended any more.

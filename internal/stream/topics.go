@@ -140,7 +140,7 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]found
 	}
 	details, err := admin.ListTopics(ctx, names...)
 	if err != nil {
-		return nil, fmt.Errorf("listing topics: %w", err)
+		return nil, fmt.Errorf("listing topics: %w", plainly(err))
 	}
 	var existing []string
 	for i := range found {
@@ -160,7 +160,7 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]found
 	}
 	configs, err := admin.DescribeTopicConfigs(ctx, existing...)
 	if err != nil {
-		return nil, fmt.Errorf("reading the settings of the topics: %w", err)
+		return nil, fmt.Errorf("reading the settings of the topics: %w", plainly(err))
 	}
 	for _, resource := range configs {
 		if resource.Err != nil {

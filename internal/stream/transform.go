@@ -119,7 +119,7 @@ func (t *Transform) explain(err error, failures int) time.Duration {
 		wait = min(time.Duration(failures)*5*time.Second, time.Minute)
 		message = "another process has taken this instance name, or this one was thought dead; " + message
 	}
-	t.log.Error(message, "reason", reason, "error", err, "again in", wait)
+	t.log.Error(message, "reason", reason, "error", plainly(err), "again in", wait)
 	return wait
 }
 

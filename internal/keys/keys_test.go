@@ -1,0 +1,146 @@
+package keys_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/internal/keys/keystest"
+)
+
+// serve shakes hands with whoever connects.
+func serve(t *testing.T, config *tls.Config) (addr string) {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				_ = conn.(*tls.Conn).HandshakeContext(t.Context()) // the client tells what is wrong
+				_ = conn.Close()
+			})
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	return l.Addr().String()
+}
+
+func TestAnAuthorityThatIsReplacedInItsFileIsTrustedForTheNextConnection(t *testing.T) {
+	t.Parallel()
+	before, after := keystest.New(t), keystest.New(t)
+	server := serve(t, after.Server(after.Issue("server", time.Hour), nil))
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	put := func(a *keystest.Authority) {
+		pem, err := os.ReadFile(a.CA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, pem, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dial := keys.TLS{CA: file}.Dialer(nil)
+	put(before)
+	if _, err := dial(t.Context(), "tcp", server); err == nil || !strings.Contains(err.Error(), "not trusted") {
+		t.Fatalf("under the authority of before: %v", err)
+	}
+	put(after)
+	conn, err := dial(t.Context(), "tcp", server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+}
+
+func TestTheHostThatIsConnectedToMustBeInTheCertificate(t *testing.T) {
+	t.Parallel()
+	a := keystest.New(t)
+	_, port, _ := net.SplitHostPort(serve(t, a.Server(a.Issue("server.example", time.Hour), nil)))
+	for host, good := range map[string]bool{"127.0.0.1": true, "localhost": true, "127.0.0.2": false} {
+		under := func(addr string) string { return net.JoinHostPort(addr, port) }
+		dial := keys.TLS{CA: a.CA}.Dialer(keystest.Redirect(under("127.0.0.1")))
+		conn, err := dial(t.Context(), "tcp", under(host))
+		if (err == nil) != good {
+			t.Errorf("%s: %v", host, err)
+		}
+		if err == nil {
+			_ = conn.Close()
+		}
+	}
+}
+
+func TestFilesThatCannotWorkAreFoundBeforeConnecting(t *testing.T) {
+	t.Parallel()
+	a := keystest.New(t)
+	old, good := a.Issue("me", -time.Minute), a.Issue("me", time.Hour)
+	for want, files := range map[string]keys.TLS{
+		"no such file":               {CA: "/nowhere/ca.pem"},
+		"has no certificate":         {CA: good.Key},
+		"go together":                {Cert: good.Cert},
+		"expired at":                 {Cert: old.Cert, Key: old.Key},
+		"private key does not match": {Cert: good.Cert, Key: old.Key},
+	} {
+		if err := files.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got: %v", want, err)
+		}
+	}
+	if err := (keys.TLS{CA: a.CA, Cert: good.Cert, Key: good.Key}).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestATokenIsAskedForOnceUntilShortlyBeforeItsEnd(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	life := 3600
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		user, password, _ := r.BasicAuth()
+		if user != "detector" || password != "s%3Ccret" || r.FormValue("grant_type") != "client_credentials" || r.FormValue("scope") != "kafka" {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":"invalid_client","error_description":"no such client"}`)
+			return
+		}
+		fmt.Fprintf(w, `{"access_token":"token-%d","token_type":"bearer","expires_in":%d}`, asked, life)
+	}))
+	t.Cleanup(server.Close)
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("wrong\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &keys.ClientCredentials{URL: server.URL, ClientID: "detector", Secret: keys.Secret{File: file}, Scope: "kafka"}
+	if _, err := c.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "invalid_client no such client") {
+		t.Fatalf("with a wrong secret: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("s<cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if token, err := c.Token(t.Context()); err != nil || token != "token-2" {
+			t.Fatal(token, err)
+		}
+	}
+}
+
+func TestASecretIsNotInWhatIsLogged(t *testing.T) {
+	t.Parallel()
+	if said := fmt.Sprintf("%v %s %+v", keys.Secret{Value: "swordfish"}, keys.Secret{Value: "swordfish"}, struct{ S keys.Secret }{keys.Secret{Value: "swordfish"}}); strings.Contains(said, "swordfish") {
+		t.Error(said)
+	}
+}

@@ -1,0 +1,44 @@
+package keys
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Secret is a password or token: a value, or a file to read it from.
+type Secret struct {
+	Value string
+	// File is read at each use; its last line break does not count.
+	File string
+}
+
+// Given tells whether there is one.
+func (s Secret) Given() bool { return s.Value != "" || s.File != "" }
+
+// Read is the secret as it is now.
+func (s Secret) Read() (string, error) {
+	if s.File == "" {
+		return s.Value, nil
+	}
+	text, err := os.ReadFile(s.File)
+	if err != nil {
+		return "", fmt.Errorf("reading a secret: %w", err)
+	}
+	value := strings.TrimRight(string(text), "\r\n")
+	if value == "" {
+		return "", fmt.Errorf("reading a secret: %s is empty", s.File)
+	}
+	return value, nil
+}
+
+// String does not tell the secret, so that no log line can.
+func (s Secret) String() string {
+	switch {
+	case s.File != "":
+		return "file " + s.File
+	case s.Value != "":
+		return "(hidden)"
+	}
+	return ""
+}

@@ -1,0 +1,134 @@
+package keys
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+// handshakeTimeout bounds connecting and the handshake of one connection.
+const handshakeTimeout = 10 * time.Second
+
+// Dial opens a connection; it is what Kafka and Redis clients take in place of
+// the network.
+type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// TLS names the files of a client's side of TLS, all in PEM.
+type TLS struct {
+	// CA are the authorities to trust; empty: the system's.
+	CA string
+	// Cert and Key are this client's own, for mutual TLS; both or none.
+	Cert, Key string
+	// ServerName is what the server's certificate must be for; empty: the host
+	// that is connected to.
+	ServerName string
+}
+
+// Check reports what can be seen to be wrong without connecting: files that are
+// missing or hold something else, and a certificate of ours that has expired.
+func (t TLS) Check() error {
+	_, err := t.config("")
+	if err != nil || t.Cert == "" {
+		return err
+	}
+	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return err
+	}
+	if now := time.Now(); now.After(pair.Leaf.NotAfter) {
+		return fmt.Errorf("the certificate in %s expired at %s", t.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Config reads the files as they are now, for clients that dial themselves. It
+// does not follow renewals; Dialer does.
+func (t TLS) Config() (*tls.Config, error) { return t.config("") }
+
+func (t TLS) config(host string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if c.ServerName == "" {
+		c.ServerName = host
+	}
+	if t.CA != "" {
+		pem, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, fmt.Errorf("reading the authorities to trust: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("reading the authorities to trust: %s has no certificate", t.CA)
+		}
+	}
+	if (t.Cert == "") != (t.Key == "") {
+		return nil, errors.New("a certificate and its key go together")
+	}
+	if t.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, fmt.Errorf("reading this client's certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// Dialer connects through under (nil: the network) and shakes hands, with the
+// files as they are at that moment.
+func (t TLS) Dialer(under Dial) Dial {
+	if under == nil {
+		under = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+		defer cancel()
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		config, err := t.config(host)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := under(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		conn := tls.Client(raw, config)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			_ = raw.Close()
+			return nil, fmt.Errorf("shaking hands with %s: %w", address, Explain(err))
+		}
+		return conn, nil
+	}
+}
+
+// Explain adds to an error of TLS what to do about it; other errors it returns
+// as they are.
+func Explain(err error) error {
+	var (
+		unknown x509.UnknownAuthorityError
+		invalid x509.CertificateInvalidError
+		name    x509.HostnameError
+		remote  *net.OpError
+		plain   tls.RecordHeaderError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w: the server's certificate comes from an authority that is not trusted; name its file as the CA", err)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("%w: renew the server's certificate, or set this machine's clock", err)
+	case errors.As(err, &name):
+		return fmt.Errorf("%w: connect by a name that the server's certificate has, or give the server name to expect", err)
+	case errors.As(err, &plain):
+		return fmt.Errorf("%w: the server does not speak TLS on this port", err)
+	case errors.As(err, &remote) && remote.Op == "remote error":
+		return fmt.Errorf("%w: the server refuses this client's certificate: none given, expired, or of an authority it does not trust", err)
+	}
+	return err
+}
