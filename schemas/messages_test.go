@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"reflect"
 	"strings"
 	"testing"
@@ -146,22 +147,24 @@ func TestFieldsFromTheFutureAreIgnored(t *testing.T) {
 	}
 }
 
-func FuzzDecodingMessagesNeverPanics(f *testing.F) {
-	transition, status := anyTransition(), anyStatus()
-	f.Add(transition.Encode())
-	f.Add(status.Encode())
+func FuzzMessagesAreReadAndWrittenAsByTheGeneratedCode(f *testing.F) {
+	for _, value := range unusualMessages() {
+		f.Add(value)
+	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		if got, err := DecodeTransition(value); err == nil {
-			if again, err := DecodeTransition(got.Encode()); err != nil || *again != *got {
-				t.Errorf("%+v reads back as %+v, %v", got, again, err)
-			}
-		} else if !IsInvalid(err) {
+		want, accepts := transitionByGenerated(value)
+		if got, err := DecodeTransition(value); accepts != (err == nil) || accepts && *got != want {
+			t.Errorf("transition %x is read as %+v, %v; want %+v, %t", value, got, err, want, accepts)
+		} else if accepts && !bytes.Equal(got.Encode(), encodedByGenerated(got)) {
+			t.Errorf("%+v is written as %x, want %x", got, got.Encode(), encodedByGenerated(got))
+		} else if err != nil && !IsInvalid(err) {
 			t.Errorf("error %v is no *FieldError", err)
 		}
-		if got, err := DecodeStatus(value); err == nil {
-			if again, err := DecodeStatus(got.Encode()); err != nil || *again != *got {
-				t.Errorf("%+v reads back as %+v, %v", got, again, err)
-			}
+		wantStatus, accepts := statusByGenerated(value)
+		if got, err := DecodeStatus(value); accepts != (err == nil) || accepts && *got != wantStatus {
+			t.Errorf("status %x is read as %+v, %v; want %+v, %t", value, got, err, wantStatus, accepts)
+		} else if accepts && !bytes.Equal(got.Encode(), statusEncodedByGenerated(got)) {
+			t.Errorf("%+v is written as %x, want %x", got, got.Encode(), statusEncodedByGenerated(got))
 		}
 		_, _ = DecodeCheckpoint(string(value))
 	})

@@ -59,7 +59,9 @@ func (s *session) begin() error {
 func (s *session) produced(_ *kgo.Record, err error) {
 	if err != nil {
 		s.produceErr.CompareAndSwap(nil, &err)
+		return
 	}
+	s.written.Add(1)
 }
 
 // commit makes everything handled so far visible, together with the offsets, or

@@ -46,6 +46,7 @@ type session struct {
 	inTxn       bool
 	outputs     []*kgo.Record // of the transaction, until it is committed
 	produceErr  atomic.Pointer[error]
+	written     atomic.Int64 // records of transactions that were acknowledged
 	forwards    *forwards
 	outputSince time.Time // when what is pending came up; zero for nothing
 	offsetSince time.Time

@@ -9,17 +9,23 @@ import (
 
 // watch ends the session when a partition makes no progress although Kafka
 // answers. Ticks see to it that there is something to handle in every partition
-// of the heartbeats; other inputs may be idle.
+// of the heartbeats; other inputs may be idle. As long as records of the open
+// transaction are being acknowledged, all wait for that with good reason: what one
+// record leads to has no bound but the number of users.
 func (s *session) watch() {
 	every := s.t.cfg.StallTimeout / 10
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	joinedAt := time.Now()
+	joinedAt, written := time.Now(), int64(0)
 	for {
 		select {
 		case <-ticker.C:
 		case <-s.ctx.Done():
 			return
+		}
+		if now := s.written.Load(); now != written {
+			written = now
+			s.forgive()
 		}
 		if s.joined() {
 			joinedAt = time.Now()

@@ -1,0 +1,78 @@
+package schemas
+
+import (
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+// transitionByGenerated reads value with the generated decoder and the rules of
+// transition.proto; false where either refuses it.
+func transitionByGenerated(value []byte) (Transition, bool) {
+	var m pb.Transition
+	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.Version < 1 || m.AtMs < 1 ||
+		m.From < Offline || m.From > Online || m.To < Offline || m.To > Online {
+		return Transition{}, false
+	}
+	return Transition{
+		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
+		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause, Device: DeviceID(m.DeviceId),
+		Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId,
+	}, true
+}
+
+func encodedByGenerated(t *Transition) []byte { return encode(t.message()) }
+
+func statusByGenerated(value []byte) (Status, bool) {
+	var m pb.Status
+	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.State < Offline || m.State > Online {
+		return Status{}, false
+	}
+	return Status{
+		User: UserID(m.UserId), State: m.State, Since: Millis(m.SinceMs), LastSeen: Millis(m.LastSeenAtMs),
+		LastActive: Millis(m.LastActiveAtMs), Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility),
+		Version: Version(m.Version), SilentFrom: Millis(m.SilentFromMs), Held: Millis(m.HeldMs), Device: DeviceID(m.DeviceId),
+	}, true
+}
+
+func statusEncodedByGenerated(s *Status) []byte {
+	return encode(&pb.Status{
+		Schema: messageVersion, UserId: int64(s.User), State: s.State, SinceMs: int64(s.Since),
+		LastSeenAtMs: int64(s.LastSeen), LastActiveAtMs: int64(s.LastActive), DeviceKinds: s.Kinds.Append(nil),
+		Visibility: KnownVisibility(s.Visibility), Version: int64(s.Version), SilentFromMs: int64(s.SilentFrom),
+		HeldMs: int64(s.Held), DeviceId: uint32(s.Device),
+	})
+}
+
+// unusualMessages are transitions and statuses in every encoding that Protobuf
+// permits, and broken ones.
+func unusualMessages() [][]byte {
+	transition, status := anyTransition(), anyStatus()
+	extreme := Transition{User: math.MaxInt64, From: Offline, To: Online, At: 1, LastSeen: -1, LastActive: math.MinInt64, Cause: -1,
+		Device: math.MaxUint32, Kinds: SetOfKinds(Mobile, Desktop, Web, Bot, Other), Version: math.MaxInt64}
+	messages := [][]byte{nil, {0x08, 1}, {0x08, 2}, {0xff}, extreme.Encode()}
+	for _, value := range [][]byte{transition.Encode(), status.Encode()} {
+		with := func(more ...byte) { messages = append(messages, append(value[:len(value):len(value)], more...)) }
+		messages = append(messages, value, value[:len(value)-1])
+		with(0x58, 5)                               // a kind of a transition, unpacked
+		with(0x38, 5)                               // of a status
+		with(0x5a, 3, 0xff, 0x01, 99)               // kinds from the future, packed
+		with(0x3a, 3, 0xff, 0x01, 99)               //
+		with(0x5a, 1, 0x80)                         // ends within a varint
+		with(0x20, 0x83, 0x00)                      // over-long
+		with(0x20, 0x83, 0x80, 0x80, 0x80, 0x10)    // beyond 32 bits
+		with(0x72, 1, 'x')                          // another policy: the later counts
+		with(0x72, 1, 0xff)                         // no UTF-8
+		with(0x12, 1, 0xff)                         //
+		with(0x10, 9)                               // wrong type
+		with(0x1a, 1, 9)                            //
+		with(0xfa, 0x3e, 1, 'x')                    // from the future
+		with(0xa3, 0x06, 0xa4, 0x06)                // groups
+		with(0x21, 1, 2, 3, 4, 5, 6, 7, 8)          // fixed
+		with(protowire.AppendVarint(nil, 1<<32)...) // a field number that there is none of
+	}
+	return messages
+}
