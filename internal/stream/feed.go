@@ -25,7 +25,7 @@ type feed[T any] struct {
 	signal chan struct{} // something was put below
 
 	mu     sync.Mutex
-	queue  []*kgo.Record // waiting; bounded by pausing the partition
+	queue  []*kgo.Record // waiting; bounded by MaxPollRecords and what one fetch brings
 	paused bool
 	marks  []mark // to be reached, ascending
 

@@ -161,17 +161,25 @@ func TestAFailingHandlerHoldsUpItsPartitionAloneAndLosesNothing(t *testing.T) {
 		stop, f := w.follower("a", k)
 		w.cfg = cfg
 		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 2 })
-		for i := range 200 {
-			w.put(0, fmt.Sprint(i))
-			w.put(1, fmt.Sprint(i))
+		put := func(first, n int) {
+			for i := first; i < first+n; i++ {
+				w.put(0, fmt.Sprint(i))
+				w.put(1, fmt.Sprint(i))
+			}
+			w.until("the other partition is applied", 10*time.Second, func() bool { return k.count(1) == first+n })
 		}
-		w.until("the other partition is applied", 10*time.Second, func() bool { return k.count(1) == 200 })
-		feed := f.current.Load().feed(0)
-		feed.mu.Lock()
-		waiting := len(feed.queue)
-		feed.mu.Unlock()
-		if waiting > 20 || k.count(0) != 0 {
-			w.Errorf("%d records wait in memory, %d were applied", waiting, k.count(0))
+		waiting := func() (n int, paused bool) {
+			feed := f.current.Load().feed(0)
+			feed.mu.Lock()
+			defer feed.mu.Unlock()
+			return len(feed.queue), feed.paused
+		}
+		put(0, 100)
+		w.until("the partition is not fetched any more", 10*time.Second, func() bool { _, paused := waiting(); return paused })
+		most, _ := waiting()
+		put(100, 100)
+		if now, _ := waiting(); now > most || k.count(0) != 0 {
+			w.Errorf("%d records wait in memory, there were %d when enough waited; %d were applied", now, most, k.count(0))
 		}
 		time.Sleep(time.Minute)
 		k.setFail(nil, -1)
