@@ -13,7 +13,7 @@ type Config struct {
 	HeartbeatInterval time.Duration
 	// MaxSubscriptions [500] is how many users one connection may watch.
 	MaxSubscriptions int
-	// MaxConnections [20,000] is how many streams this process serves; further ones
+	// MaxConnections [100,000] is how many streams this process serves; further ones
 	// are answered 503.
 	MaxConnections int
 	// MaxMessageBytes [64 KiB] bounds a message from a viewer. A longer one is
@@ -61,7 +61,7 @@ func DefaultConfig() Config {
 	return Config{
 		HeartbeatInterval: 15 * time.Second,
 		MaxSubscriptions:  500,
-		MaxConnections:    20_000,
+		MaxConnections:    100_000,
 		MaxMessageBytes:   64 << 10,
 		QueueLength:       1_000,
 		SlowFor:           time.Minute,

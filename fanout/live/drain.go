@@ -7,10 +7,8 @@ import "time"
 func (s *Server) drain() {
 	s.mu.Lock()
 	s.stopping = true
-	open := make([]*stream, 0, len(s.streams))
 	var tell []*viewer
 	for st := range s.streams {
-		open = append(open, st)
 		// The socket that an embedded stream is in says goodbye itself, and closes it.
 		if st.viewer != nil && st.kind != "embedded" {
 			tell = append(tell, st.viewer)
@@ -21,8 +19,12 @@ func (s *Server) drain() {
 		v.tell(request{kind: goodbye})
 	}
 	late := time.AfterFunc(s.cfg.DrainTimeout, func() {
-		for _, st := range open {
-			go st.abort() // running waits for the stream, and so for this
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for st := range s.streams {
+			if st.abort != nil {
+				go st.abort() // running waits for the stream, and so for this
+			}
 		}
 	})
 	defer late.Stop()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"time"
 )
@@ -35,7 +34,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		s.metrics.Disconnected.WithLabelValues(label).Inc()
 		abort()
 	}
-	st := &stream{kind: "events", abort: abort}
+	st := &stream{kind: "events"}
 	if !s.enter(st) {
 		s.refuse(w)
 		return
@@ -47,7 +46,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
-	if !s.begin(st, v) {
+	if !s.begin(st, v, abort) {
 		return
 	}
 	v.tell(request{kind: greet})
@@ -79,9 +78,4 @@ func (s *Server) writeEvent(w http.ResponseWriter, to *http.ResponseController, 
 		return err
 	}
 	return to.Flush()
-}
-
-// jittered is d give or take a tenth.
-func jittered(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1)
 }

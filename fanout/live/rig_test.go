@@ -247,3 +247,17 @@ func valueOf(m prometheus.Metric) float64 {
 	}
 	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
 }
+
+// run runs a server until the function that it returns is called.
+func run(tb testing.TB, server *live.Server) (stop func()) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			tb.Error(err)
+		}
+	})
+}

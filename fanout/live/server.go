@@ -61,8 +61,9 @@ type Server struct {
 type stream struct {
 	kind   string  // websocket, events or embedded
 	viewer *viewer // nil until messages can be sent; guarded by Server.mu
-	// abort ends the stream without asking the viewer. It may block up to the write
-	// timeout where the connection belongs to another.
+	// abort ends the stream without asking the viewer; nil while it is being opened,
+	// which the HTTP server bounds. It may block up to the write timeout where the
+	// connection belongs to another. Guarded by Server.mu.
 	abort func()
 }
 
@@ -171,11 +172,12 @@ func (s *Server) enter(st *stream) bool {
 	return true
 }
 
-// begin says that v can be sent messages; false when it is too late for that.
-func (s *Server) begin(st *stream, v *viewer) bool {
+// begin says that v can be sent messages, and by what the stream ends at once; false
+// when it is too late for that.
+func (s *Server) begin(st *stream, v *viewer, abort func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.viewer = v
+	st.viewer, st.abort = v, abort
 	return !s.stopping
 }
 
@@ -188,17 +190,6 @@ func (s *Server) leave(st *stream) {
 	}
 	s.metrics.Connections.WithLabelValues(st.kind).Dec()
 	s.running.Done()
-}
-
-// track runs f as something Run waits for; not at all when Run is stopping. f must
-// end soon after its connection is broken.
-func (s *Server) track(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopping {
-		return
-	}
-	s.running.Go(f)
 }
 
 // refuse answers that there is no place for a stream.

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/coder/websocket"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/problem"
+	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -45,15 +45,11 @@ type Gate struct {
 	hello   []byte
 	devices registry
 
-	base  context.Context // of all sockets
-	cut   context.CancelFunc
-	stop  context.Context // ends when the sockets are to be drained
-	drain context.CancelFunc
-
-	mu       sync.Mutex // protects open sockets against a stop that begins
+	mu       sync.Mutex // never held while anything blocks
 	stopping bool
-	count    int
-	sockets  sync.WaitGroup
+	count    int                  // sockets, and handshakes on their way to be one
+	sockets  map[*connection]bool // those that can be told something
+	running  sync.WaitGroup
 }
 
 // New makes a gate whose sockets beat through beats. open may be nil: then there
@@ -65,9 +61,8 @@ func New(cfg ingest.Config, beats Beats, open OpenStream, metrics *ingest.Metric
 	g := &Gate{cfg: cfg, beats: beats, open: open, metrics: metrics, start: time.Now(), hello: []byte(
 		`{"type":"hello","heartbeat_interval_ms":` + strconv.FormatInt(cfg.HeartbeatInterval.Milliseconds(), 10) +
 			`,"max_subscriptions":` + strconv.Itoa(cfg.Sockets.MaxSubscriptions) + `}`)}
-	g.devices.sockets = map[device]*socket{}
-	g.base, g.cut = context.WithCancel(context.Background())
-	g.stop, g.drain = context.WithCancel(g.base)
+	g.devices.sockets = map[device]*connection{}
+	g.sockets = map[*connection]bool{}
 	return g, nil
 }
 
@@ -83,13 +78,23 @@ func (g *Gate) Run(ctx context.Context) error {
 	<-ctx.Done()
 	g.mu.Lock()
 	g.stopping = true
+	for s := range g.sockets {
+		g.running.Go(s.drain)
+	}
 	g.mu.Unlock()
-	g.drain()
-	defer g.cut()
 	timeout := time.AfterFunc(g.cfg.Sockets.DrainTimeout, g.cut)
 	defer timeout.Stop()
-	g.sockets.Wait()
+	g.running.Wait()
 	return nil
+}
+
+// cut breaks all sockets.
+func (g *Gate) cut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for s := range g.sockets {
+		s.conn.Abort()
+	}
 }
 
 // enter makes room for a socket; false when there is none. Pair with leave.
@@ -100,20 +105,31 @@ func (g *Gate) enter() bool {
 		return false
 	}
 	g.count++
-	g.sockets.Add(1)
+	g.running.Add(1)
 	g.metrics.Sockets.Inc()
 	return true
 }
 
-func (g *Gate) leave() {
+// begin lets Run tell the socket when this process stops; false when it is too
+// late for that.
+func (g *Gate) begin(s *connection) bool {
 	g.mu.Lock()
-	g.count--
-	g.mu.Unlock()
-	g.metrics.Sockets.Dec()
-	g.sockets.Done()
+	defer g.mu.Unlock()
+	g.sockets[s] = true
+	return !g.stopping
 }
 
-// connect is the life of one socket, from the handshake to its end.
+func (g *Gate) leave(s *connection) {
+	g.mu.Lock()
+	g.count--
+	delete(g.sockets, s)
+	g.mu.Unlock()
+	g.metrics.Sockets.Dec()
+	g.running.Done()
+}
+
+// connect answers the handshake. The socket lives on in a goroutine of its own,
+// which costs less than that of the HTTP server.
 func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	answer := func(status int, err error) {
 		g.metrics.Answered("connect", strconv.Itoa(status))
@@ -141,19 +157,22 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 			&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections"})
 		return
 	}
-	defer g.leave()
-	s := &socket{gate: g, who: who}
+	s := &connection{gate: g, who: who}
 	s.touched.Store(int64(g.now() - who.idle))
 	s.heard.Store(int64(g.now()))
-	s.conn, err = websocket.Accept(w, r, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // the origin has been checked above, patterns and all
-		OnPingReceived:     func(context.Context, []byte) bool { s.beat(); return true },
+	s.conn, err = socket.Accept(w, r, socket.Options{
+		MaxMessage: g.cfg.Sockets.MaxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
+		PingInterval: min(g.cfg.Sockets.PingInterval, g.cfg.Sockets.IdleTimeout/3),
 	})
 	if err != nil {
+		g.leave(s)
 		return // Accept has answered
 	}
 	g.metrics.Answered("connect", "101")
-	g.metrics.Closed(s.run())
+	go func() { // Run waits for it, by leave
+		defer g.leave(s)
+		g.metrics.Closed(s.run())
+	}()
 }
 
 func (g *Gate) now() time.Duration { return time.Since(g.start) }

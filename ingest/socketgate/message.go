@@ -1,11 +1,7 @@
 package socketgate
 
 import (
-	"bytes"
-	"context"
-	"io"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/stillhere/stillhere/ingest/problem"
@@ -17,50 +13,25 @@ import (
 // socket: a client that sends a megabyte by mistake is told so.
 const maxDiscard = 4 << 20 // bytes
 
-// buffers are shared: a socket needs one only while a message comes in.
-var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// read takes messages until the socket ends.
-func (s *socket) read(ctx context.Context, handle func([]byte) bool) error {
-	for {
-		_, message, err := s.conn.Reader(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.take(message, handle); err != nil {
-			return err
-		}
+// Message takes one message; see socket.Handler.
+func (s *connection) Message(message []byte) {
+	s.heard.Store(int64(s.gate.now()))
+	if err := s.understand(message); err != nil {
+		s.tell(err)
 	}
 }
 
-// take handles one message; an error is the socket's.
-func (s *socket) take(message io.Reader, handle func([]byte) bool) error {
-	buffer := buffers.Get().(*bytes.Buffer)
-	defer buffers.Put(buffer)
-	buffer.Reset()
-	most := s.gate.cfg.Sockets.MaxMessage
-	if _, err := buffer.ReadFrom(io.LimitReader(message, int64(most)+1)); err != nil {
-		return err
-	}
+// TooLong answers a message that was longer than MaxMessage.
+func (s *connection) TooLong() {
 	s.heard.Store(int64(s.gate.now()))
-	if buffer.Len() > most {
-		if _, err := io.Copy(io.Discard, message); err != nil {
-			return err
-		}
-		s.tell(&schemas.FieldError{Code: problem.TooLarge, Field: "message",
-			Reason: "must have at most " + strconv.Itoa(most) + " bytes"})
-		return nil
-	}
-	if err := s.understand(buffer.Bytes(), handle); err != nil {
-		s.tell(err)
-	}
-	return nil
+	s.tell(&schemas.FieldError{Code: problem.TooLarge, Field: "message",
+		Reason: "must have at most " + strconv.Itoa(s.gate.cfg.Sockets.MaxMessage) + " bytes"})
 }
 
 // understand does what a message says. Every error is a *schemas.FieldError.
-func (s *socket) understand(message []byte, handle func([]byte) bool) error {
+func (s *connection) understand(message []byte) error {
 	if len(message) == 0 {
-		s.beat()
+		s.Ping()
 		return nil
 	}
 	kind, err := typeOf(message)
@@ -74,14 +45,14 @@ func (s *socket) understand(message []byte, handle func([]byte) bool) error {
 			return err
 		}
 		s.touched.Store(int64(s.gate.now() - idle))
-		s.beat()
+		s.Ping()
 	case "bye":
 		if err := decodeBye(message); err != nil {
 			return err
 		}
 		s.leave(false, true)
 	default:
-		if !handle(message) {
+		if !s.handle(message) {
 			return &schemas.FieldError{Code: "unknown_type", Field: "type", Reason: "is not known: " + strconv.Quote(kind)}
 		}
 	}

@@ -16,12 +16,12 @@ type device struct {
 // registry knows which sockets a device has here.
 type registry struct {
 	mu      sync.Mutex         // protects sockets, and of each its next, here and over
-	sockets map[device]*socket // the first of a list, usually of one
+	sockets map[device]*connection // the first of a list, usually of one
 }
 
 // join adds a socket to those of its device, if it is not there already. It
 // reports false when the socket is over.
-func (r *registry) join(s *socket) bool {
+func (r *registry) join(s *connection) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s.over {
@@ -39,12 +39,12 @@ func (r *registry) join(s *socket) bool {
 // the device without a socket: it was there, and no other was heard since. One
 // that is silent for longer may be lost already and must not keep the device
 // here.
-func (r *registry) part(s *socket, over bool, since time.Duration) (last bool) {
+func (r *registry) part(s *connection, over bool, since time.Duration) (last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last = s.here
 	s.here, s.over = false, s.over || over
-	var first *socket
+	var first *connection
 	for at := r.sockets[s.who.device]; at != nil; {
 		next := at.next
 		if at != s {

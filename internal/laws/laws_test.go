@@ -46,7 +46,18 @@ func TestRoomsDoNotImportRooms(t *testing.T) {
 		if test && imported == module+"internal/pgtest" {
 			return // a server for tests, which knows no room
 		}
+		if imported == module+"internal/socket" {
+			return // a driver that knows nothing of presence; the next test holds it to that
+		}
 		t.Errorf("%s imports %s: rooms meet on topics; what two must agree on lives in schemas, and only the wiring knows more than one", p.ImportPath, imported)
+	})
+}
+
+func TestTheSocketDriverIsADriver(t *testing.T) {
+	each(t, func(p pkg, imported string, _ bool) {
+		if under(p, "internal/socket") && ours(imported) && !inside(imported, "internal/socket") {
+			t.Errorf("%s imports %s: two rooms may use it only because it is like a module from elsewhere, which knows nothing of ours", p.ImportPath, imported)
+		}
 	})
 }
 
@@ -60,6 +71,7 @@ func TestEachDriverHasOneHome(t *testing.T) {
 		{"github.com/redis/go-redis", []string{"lastseen/redisview", "fanout/redisbus", "internal/e2e"}, "what Redis is used for must fit behind a small interface"},
 		{"github.com/jackc/pgx", []string{"lastseen/pgstore", "fanout/pggraph", "internal/pgtest", "internal/e2e"}, "the durable store has a contract that SQLite keeps as well"},
 		{"modernc.org/sqlite", []string{"lastseen/sqlitestore", "fanout/sqlitegraph"}, "the durable store has a contract that Postgres keeps as well"},
+		{"github.com/gobwas/ws", []string{"internal/socket"}, "how a WebSocket is made cheap is one decision, for all doors"},
 	}
 	each(t, func(p pkg, imported string, test bool) {
 		for _, h := range homes {

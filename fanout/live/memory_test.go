@@ -1,0 +1,152 @@
+//go:build linux
+
+package live_test
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/fanout/live"
+	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// bareClient is a socket that the Go runtime knows nothing of, so that a process
+// can measure what the server's end costs.
+type bareClient int
+
+// connect opens a WebSocket and subscribes, and returns when the snapshot is there.
+func connect(address *net.TCPAddr, subscribe []byte) (bareClient, error) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, err
+	}
+	to := &syscall.SockaddrInet4{Port: address.Port}
+	copy(to.Addr[:], address.IP.To4())
+	if err := syscall.Connect(fd, to); err != nil {
+		return 0, err
+	}
+	c := bareClient(fd)
+	request := "GET /presence/stream HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+	if _, err := syscall.Write(fd, []byte(request)); err != nil {
+		return 0, err
+	}
+	if err := c.await("max_subscriptions"); err != nil {
+		return 0, err
+	}
+	frame := append([]byte{0x81, 0x80 | 126, byte(len(subscribe) >> 8), byte(len(subscribe)), 0, 0, 0, 0}, subscribe...)
+	if _, err := syscall.Write(fd, frame); err != nil {
+		return 0, err
+	}
+	return c, c.await("]}")
+}
+
+// await reads until text has come.
+func (c bareClient) await(text string) error {
+	var heard []byte
+	buffer := make([]byte, 64<<10)
+	for !bytes.Contains(heard, []byte(text)) {
+		n, err := syscall.Read(int(c), buffer)
+		if err != nil || n == 0 {
+			return fmt.Errorf("after %q: %d bytes, %w", heard, n, err)
+		}
+		heard = append(heard, buffer[:n]...)
+	}
+	return nil
+}
+
+// resident is how much memory the process has, in bytes.
+func resident(b *testing.B) float64 {
+	b.Helper()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Skip(err)
+	}
+	var size, pages float64
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		b.Fatal(err)
+	}
+	return pages * float64(os.Getpagesize())
+}
+
+// What one idle WebSocket costs the server, everything counted that the process
+// holds: heap and stacks in use by the runtime's own figures, and resident memory
+// by the kernel's. What the kernel itself keeps for a socket is not in it.
+func BenchmarkIdleWebSocket(b *testing.B) {
+	for _, watched := range []int{1, 10, 50} {
+		b.Run(fmt.Sprintf("watching=%d", watched), func(b *testing.B) {
+			for b.Loop() {
+				measureIdle(b, 9_000, watched)
+			}
+		})
+	}
+}
+
+func measureIdle(b *testing.B, n, watched int) {
+	cfg := fanout.DefaultConfig()
+	metrics := fanout.NewMetrics(nil)
+	r := redistest.Mini(b)
+	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, cfg, metrics, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer bus.Close()
+	v := &view{users: map[schemas.UserID]schemas.Current{}}
+	server, err := live.New(cfg, live.Dependencies{Bus: bus, Recent: bus.Recent, View: v.Read, Metrics: metrics})
+	if err != nil {
+		b.Fatal(err)
+	}
+	stop := run(b, server)
+	defer stop()
+	front := httptest.NewServer(server)
+	defer front.Close()
+
+	ids := make([]string, watched)
+	for i := range ids {
+		ids[i] = fmt.Sprint(i + 1)
+	}
+	subscribe := []byte(`{"type":"subscribe","user_ids":[` + strings.Join(ids, ",") + `]}`)
+	var clients []bareClient
+	defer func() {
+		for _, c := range clients {
+			_ = syscall.Close(int(c))
+		}
+	}()
+	open := func(n int) {
+		for range n {
+			c, err := connect(front.Listener.Addr().(*net.TCPAddr), subscribe)
+			if err != nil {
+				b.Fatal(err)
+			}
+			clients = append(clients, c)
+		}
+	}
+	settle := func() (m runtime.MemStats) {
+		runtime.GC()
+		debug.FreeOSMemory()
+		runtime.ReadMemStats(&m)
+		return m
+	}
+	open(500) // what is made once
+	before, held := settle(), resident(b)
+	open(n)
+	time.Sleep(2 * time.Second) // goroutines of the HTTP server end
+	after := settle()
+	per := func(now, then uint64) float64 { return (float64(now) - float64(then)) / float64(n) }
+	b.ReportMetric(per(after.HeapAlloc, before.HeapAlloc), "heap-B/conn")
+	b.ReportMetric(per(after.StackInuse, before.StackInuse), "stack-B/conn")
+	b.ReportMetric((resident(b)-held)/float64(n), "resident-B/conn")
+	b.ReportMetric(0, "ns/op")
+}

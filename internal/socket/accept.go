@@ -1,0 +1,59 @@
+package socket
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/gobwas/ws"
+)
+
+// ErrOrigin says that a web page of a foreign site wants to connect.
+var ErrOrigin = errors.New("the origin is not allowed")
+
+// Accept answers the handshake and takes the connection over; the caller must have
+// it end in Serve or Abort. After an error the client has been answered.
+func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
+	conn, with, _, err := ws.HTTPUpgrader{Timeout: o.WriteTimeout}.Upgrade(r, w)
+	if err != nil {
+		if conn != nil {
+			_ = conn.Close() // the handshake's error says more
+		}
+		return nil, err
+	}
+	c := &Conn{conn: conn, options: o, writing: make(chan struct{}, 1)}
+	if n := with.Reader.Buffered(); n > 0 { // the client did not wait for the answer
+		c.early = make([]byte, n)
+		if _, err := with.Reader.Read(c.early); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// CheckOrigin refuses web pages of foreign sites, which would act in the name of
+// whoever looks at them: the request's Origin must have the host that is asked, or
+// one that matches one of the patterns (path.Match, case does not matter).
+// Requests without an origin do not come from a web page.
+func CheckOrigin(r *http.Request, patterns []string) error {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return nil
+	}
+	from, err := url.Parse(origin)
+	if err != nil || from.Host == "" {
+		return ErrOrigin
+	}
+	if strings.EqualFold(from.Host, r.Host) {
+		return nil
+	}
+	for _, pattern := range patterns {
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(from.Host)); err == nil && ok {
+			return nil
+		}
+	}
+	return ErrOrigin
+}

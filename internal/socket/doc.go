@@ -1,0 +1,27 @@
+// Package socket is the server's end of a WebSocket (RFC 6455), made so that an
+// idle connection costs little: a few kilobytes, most of it the stack of the one
+// goroutine that waits for the client.
+//
+//	Accept ──▶ Conn ──▶ Serve ──message, ping, quiet──▶ Handler
+//	             └────── Write, Close, Abort (from any goroutine)
+//
+// Accept takes the connection from net/http and keeps neither its request nor its
+// buffers; call Serve in a goroutine of its own and let the HTTP handler return,
+// or net/http's goroutine and buffers stay for as long as the connection does.
+// While nothing comes in, a Conn holds 64 bytes to read into; messages are put
+// together in buffers that all connections share.
+//
+// # Failure
+//
+//   - The client says nothing: after PingInterval it is pinged; without any sign of
+//     life within WriteTimeout after that, Serve ends.
+//   - The client stops in the middle of a frame: Serve ends after WriteTimeout.
+//   - The client does not read: a Write that takes longer than WriteTimeout ends
+//     the connection.
+//   - Close waits, in Serve, for the client to confirm, at most CloseTimeout.
+//
+// The package knows nothing of presence and imports nothing of ours, as a driver
+// from elsewhere would not; so two rooms may use it. Frames are read and checked
+// by github.com/gobwas/ws. Extensions (compression) are not offered: a compressor
+// costs more memory per connection than all the rest.
+package socket

@@ -1,0 +1,292 @@
+package socket
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gobwas/ws"
+)
+
+// Handler is what a connection is for. Its methods are called from Serve's
+// goroutine, one at a time; nothing is read while one runs.
+type Handler interface {
+	// Message takes a message, text or binary, valid during the call.
+	Message(message []byte)
+	// TooLong says that a message was longer than MaxMessage and has been dropped.
+	TooLong()
+	// Ping says that the client has pinged. It is answered by Conn.
+	Ping()
+	// Quiet is called every PingInterval, before the client is pinged. It may call
+	// Close.
+	Quiet()
+}
+
+// Closed is the error of Serve when the client closed, or confirmed a Close.
+type Closed struct {
+	Status int // NoStatus when none was given
+	Reason string
+}
+
+func (e *Closed) Error() string { return fmt.Sprintf("closed with %d %q", e.Status, e.Reason) }
+
+var (
+	// ErrSilent is the error of Serve when the client showed no sign of life.
+	ErrSilent = errors.New("the client shows no sign of life")
+	errLong   = errors.New("a message is too long")
+)
+
+// Serve hands what the client says to h until the connection ends, and tells why.
+// The connection is closed when it returns.
+func (c *Conn) Serve(h Handler) error {
+	defer func() { _ = c.conn.Close() }()
+	r := reading{c: c, h: h}
+	// A part of the interval first, so that connections that were opened together are
+	// not pinged together.
+	r.pingAt = time.Now().Add(c.options.PingInterval - rand.N(c.options.PingInterval/2+1))
+	for {
+		if err := r.frame(); err != nil {
+			return r.ended(err)
+		}
+	}
+}
+
+// reading is the state of Serve.
+type reading struct {
+	c *Conn
+	h Handler
+
+	pingAt  time.Time
+	answer  time.Time // by when a sign of life is due; zero: none is
+	message *[]byte   // of a message that comes in several frames; nil: none is open
+	long    bool      // and it has become too long to be kept
+	length  int       // of it so far
+}
+
+// messages are shared: a connection needs one only while a message comes in.
+var messages = sync.Pool{New: func() any { return new([]byte) }}
+
+// frame waits for one frame and does what it says.
+func (r *reading) frame() error {
+	if err := r.wait(); err != nil {
+		return err
+	}
+	c := r.c
+	if err := c.readUntil(time.Now().Add(c.options.WriteTimeout)); err != nil {
+		return err
+	}
+	header, err := ws.ReadHeader(c)
+	if err != nil {
+		return err
+	}
+	state := ws.StateServerSide
+	if r.message != nil {
+		state = state.Set(ws.StateFragmented)
+	}
+	if err := ws.CheckHeader(header, state); err != nil {
+		return err
+	}
+	r.answer = time.Time{}
+	if header.OpCode.IsControl() {
+		return r.control(header)
+	}
+	return r.data(header)
+}
+
+// wait returns when the first bytes of a frame are there. Meanwhile it pings.
+func (r *reading) wait() error {
+	c := r.c
+	for len(c.early) == 0 && c.start == c.end {
+		deadline := r.pingAt
+		if !r.answer.IsZero() && r.answer.Before(deadline) {
+			deadline = r.answer
+		}
+		if err := c.readUntil(deadline); err != nil {
+			return err
+		}
+		err := c.fill()
+		switch {
+		case err == nil:
+		case !errors.Is(err, os.ErrDeadlineExceeded), c.closing.Load() != 0:
+			return err
+		default:
+			if err := r.quiet(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// quiet does what is due when nothing has come.
+func (r *reading) quiet() error {
+	now := time.Now()
+	if !r.answer.IsZero() && !now.Before(r.answer) {
+		return ErrSilent
+	}
+	if now.Before(r.pingAt) {
+		return nil
+	}
+	r.pingAt = now.Add(r.c.options.PingInterval)
+	if r.h.Quiet(); r.c.closing.Load() != 0 {
+		return nil
+	}
+	if r.answer.IsZero() {
+		r.answer = now.Add(r.c.options.WriteTimeout)
+	}
+	return r.c.write(ws.OpPing, nil)
+}
+
+// readUntil sets the read deadline, unless the connection is closing, which has one
+// of its own.
+func (c *Conn) readUntil(deadline time.Time) error {
+	if err := c.conn.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	// Close stores before it sets its deadline: whichever of the two comes last sets
+	// that of the closing.
+	if closing := c.closing.Load(); closing != 0 {
+		return c.conn.SetReadDeadline(time.Unix(0, closing))
+	}
+	return nil
+}
+
+// fill reads what is there into the buffer, which is empty.
+func (c *Conn) fill() error {
+	n, err := c.conn.Read(c.buffer[:])
+	c.start, c.end = 0, uint8(n)
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// Read makes a Conn the io.Reader of its frames; not for others.
+func (c *Conn) Read(to []byte) (int, error) {
+	switch {
+	case len(c.early) > 0:
+		n := copy(to, c.early)
+		if c.early = c.early[n:]; len(c.early) == 0 {
+			c.early = nil
+		}
+		return n, nil
+	case c.start < c.end:
+		n := copy(to, c.buffer[c.start:c.end])
+		c.start += uint8(n)
+		return n, nil
+	case len(to) >= len(c.buffer):
+		return c.conn.Read(to)
+	}
+	if err := c.fill(); err != nil {
+		return 0, err
+	}
+	return c.Read(to)
+}
+
+// control takes a ping, pong or close; its payload has at most 125 bytes.
+func (r *reading) control(header ws.Header) error {
+	var space [125]byte
+	payload := space[:header.Length]
+	if _, err := io.ReadFull(r.c, payload); err != nil {
+		return err
+	}
+	ws.Cipher(payload, header.Mask, 0)
+	switch header.OpCode {
+	case ws.OpPing:
+		if r.h.Ping(); r.c.closing.Load() != 0 {
+			return nil
+		}
+		return r.c.write(ws.OpPong, payload)
+	case ws.OpClose:
+		closed := &Closed{Status: NoStatus}
+		if len(payload) >= 2 {
+			status, reason := ws.ParseCloseFrameData(payload)
+			closed.Status, closed.Reason = int(status), reason
+			payload = payload[:2]
+		}
+		if r.c.closing.CompareAndSwap(0, time.Now().Add(CloseTimeout).UnixNano()) {
+			_ = r.c.write(ws.OpClose, payload) // whether or not it gets through, this is the end
+		}
+		return closed
+	}
+	return nil
+}
+
+// data takes a frame of a message.
+func (r *reading) data(header ws.Header) error {
+	o := r.c.options
+	if r.message == nil {
+		r.message, r.long, r.length = messages.Get().(*[]byte), false, 0
+		*r.message = (*r.message)[:0]
+	}
+	// In this order, so that a length near the greatest number cannot overflow.
+	if header.Length > int64(o.MaxDiscard) || r.length+int(header.Length) > o.MaxDiscard {
+		return errLong
+	}
+	r.length += int(header.Length)
+	r.long = r.long || r.length > o.MaxMessage
+	if r.long {
+		if _, err := io.CopyN(io.Discard, r.c, header.Length); err != nil {
+			return err
+		}
+	} else if err := r.append(header); err != nil {
+		return err
+	}
+	if !header.Fin {
+		return nil
+	}
+	if r.long {
+		r.h.TooLong()
+	} else {
+		r.h.Message(*r.message)
+	}
+	r.release()
+	return nil
+}
+
+func (r *reading) append(header ws.Header) error {
+	begun := len(*r.message)
+	*r.message = append(*r.message, make([]byte, int(header.Length))...)
+	part := (*r.message)[begun:]
+	if _, err := io.ReadFull(r.c, part); err != nil {
+		return err
+	}
+	ws.Cipher(part, header.Mask, 0)
+	return nil
+}
+
+func (r *reading) release() {
+	if cap(*r.message) <= keepFrame {
+		messages.Put(r.message)
+	}
+	r.message = nil
+}
+
+// ended makes the error of Serve, and tells a client that broke a rule which.
+func (r *reading) ended(err error) error {
+	var broke ws.ProtocolError
+	switch {
+	case errors.Is(err, errLong):
+		r.c.Close(TooLarge, "the message is too long")
+		r.linger()
+	case errors.As(err, &broke):
+		r.c.Close(ProtocolError, string(broke))
+		r.linger()
+	}
+	if r.message != nil {
+		r.release()
+	}
+	return err
+}
+
+// linger reads away what the client still sends: closing a connection with
+// something unread resets it, and the client would not be told why.
+func (r *reading) linger() {
+	if r.c.readUntil(time.Now().Add(CloseTimeout)) == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.c.conn, int64(r.c.options.MaxDiscard)))
+	}
+}
