@@ -15,7 +15,7 @@ type device struct {
 
 // registry knows which sockets a device has here.
 type registry struct {
-	mu      sync.Mutex         // protects sockets, and of each its next, here and over
+	mu      sync.Mutex             // protects sockets, and of each its next, here and over
 	sockets map[device]*connection // the first of a list, usually of one
 }
 
