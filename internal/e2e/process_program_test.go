@@ -24,9 +24,18 @@ type program struct {
 	*testing.T
 	name     string
 	command  *exec.Cmd
-	stdin    io.Closer
+	stdin    io.WriteCloser
 	out, err transcript
 	ended    chan struct{} // closed when it has ended
+
+	forgotten bool // what it said is of no interest any more
+}
+
+// forget gives back the memory of a process that has ended.
+func (p *program) forget() {
+	p.forgotten = true
+	p.out.drop()
+	p.err.drop()
 }
 
 // transcript is what a process has written so far.
@@ -40,6 +49,12 @@ func (w *transcript) Write(b []byte) (int, error) {
 	defer w.mu.Unlock()
 	w.text = append(w.text, b...)
 	return len(b), nil
+}
+
+func (w *transcript) drop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = nil
 }
 
 func (w *transcript) String() string {
@@ -80,7 +95,7 @@ func start(t *testing.T, path string, change func(*exec.Cmd), arguments ...strin
 	}()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() {
+		if t.Failed() && !p.forgotten {
 			t.Logf("%s said last:\n%s", p.name, tail(p.err.String(), 4000))
 		}
 	})

@@ -4,7 +4,9 @@ package e2e_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
+	"hash"
 	"slices"
 	"strconv"
 	"time"
@@ -38,12 +40,13 @@ type judgement struct {
 
 	ticks, compared, differences, aborted int
 	latest                                map[schemas.UserID]schemas.Transition
+	hash                                  hash.Hash // of the event ids, by partition, in order
 }
 
 // judge holds everything that was committed to what is in the heartbeats.
 func (s *storm) judge() {
 	s.Helper()
-	j := &judgement{storm: s, garbage: map[place]bool{}, misrouted: map[beatOf]bool{}, forwarded: map[beatOf]int{}, latest: map[schemas.UserID]schemas.Transition{}}
+	j := &judgement{storm: s, garbage: map[place]bool{}, misrouted: map[beatOf]bool{}, forwarded: map[beatOf]int{}, latest: map[schemas.UserID]schemas.Transition{}, hash: sha256.New()}
 	var heartbeats int
 	for p, committed := range s.committed() {
 		records := j.heartbeats(int32(p), committed)
@@ -53,12 +56,17 @@ func (s *storm) judge() {
 	}
 	letters := j.deadLetters()
 	again := j.forwards()
-	s.Logf("%d kills, %d deaths at crash points, %d freezes, %d planned restarts (%d could not commit at the end); %d restores, %d sessions thrown away, %d records of aborted transactions",
-		s.kills.Load(), s.crashes.Load(), s.freezes.Load(), s.stops.Load(), s.refused.Load(), s.restores.Load(), s.thrownAway.Load(), j.aborted)
+	committed, aborted := s.transactions()
+	c := s.counts
+	s.Logf("%d kills, %d of them at crash points, %d freezes, %d planned restarts (%d could not commit at the end), %d requests answered with errors",
+		c["kills"], c["crashes"], c["freezes"], c["planned restarts"], c["stops without a commit"], s.errors)
+	s.Logf("%d joins and %d leaves of a third detector, %d revocations, %d restores, %d sessions thrown away; %d transactions committed, %d aborted (%d records)",
+		c["joins"], c["leaves"], c["revocations"], c["restores"], c["sessions thrown away"], committed, aborted, j.aborted)
 	s.Logf("%d heartbeats records in %s, %d of them ticks; %d beats forwarded, %d of them more than once; %d dead letters",
 		heartbeats, time.Since(s.begun).Round(time.Second), j.ticks, len(j.misrouted), again, letters)
-	s.Logf("%d transitions of %d users compared, event ids included: %d differences", j.compared, len(j.latest), j.differences)
-	if j.compared < int(10*s.kills.Load()) {
+	s.Logf("%d transitions of %d users compared, event ids included: %d differences; hash of all event ids %x",
+		j.compared, len(j.latest), j.differences, j.hash.Sum(nil)[:8])
+	if j.compared < 10*s.counts["kills"] {
 		s.Errorf("only %d transitions were made: the storm tested little", j.compared)
 	}
 }
@@ -131,6 +139,8 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 	j.compared += max(len(got), len(want))
 	for i := range got {
 		j.latest[got[i].User] = got[i]
+		id := got[i].EventID()
+		j.hash.Write(id[:])
 	}
 	if slices.Equal(got, want) {
 		return

@@ -8,13 +8,10 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,47 +23,58 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The storm test: the broker in a process, two detectors in theirs, which are
-// killed, frozen and stopped at random instants while several hundred users come
-// and go. What the detectors have committed in the end must be, record for record,
-// what the oracle says of the heartbeats that are in the log.
+// The storms: the broker in a process, detectors in theirs, which are killed,
+// frozen and stopped while several hundred users come and go, and a third that
+// joins the group and leaves it again and again. What the detectors have committed
+// in the end must be, record for record, what the oracle says of the heartbeats
+// that are in the log.
 //
-//	STILLHERE_STORM_KILLS   how often a detector is killed [10]
-//	STILLHERE_STORM_SEED    for the storm of a run before [random]
+//	STILLHERE_STORM_KILLS    how often a detector is killed [10]
+//	STILLHERE_STORM_ERRORS   and while the broker answers with errors [6]
+//	STILLHERE_STORM_POINTS   how often a detector dies at each crash point [1]
+//	STILLHERE_STORM_FREEZES  how often a detector is frozen [3]
+//	STILLHERE_STORM_SEED     for the storm of a run before [random]
 //
 // The judgement does not depend on when anything happened: a commit covers
 // exactly the records before its offset, so the transitions must be those of
 // these.
+
 func TestNoKillOfADetectorChangesWhatIsCommitted(t *testing.T) {
-	path := binary(t, "stillhere-crashpoints")
 	t.Parallel()
 	s := newStorm(t)
-	s.begun = time.Now()
-	loaded := s.loadUntil(s.calm)
-	var lives sync.WaitGroup
-	for i := range int64(2) {
-		d := &detectorProcess{storm: s, path: path, instance: "detector-" + string(rune('a'+i)), random: rand.New(rand.NewPCG(s.seed, 1+uint64(i)))}
-		s.detectors = append(s.detectors, d)
-		lives.Go(d.live)
+	s.fates = s.kills(number(t, "STILLHERE_STORM_KILLS", 10))
+	s.blow(true)
+}
+
+func TestNoErrorOfTheBrokerChangesWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	s := newStorm(t, "-errors=60")
+	s.fates = s.kills(number(t, "STILLHERE_STORM_ERRORS", 6))
+	s.blow(true)
+	if s.errors < len(s.fates) {
+		t.Errorf("only %d requests were answered with errors", s.errors)
 	}
-	lives.Wait()
-	for _, d := range s.detectors {
-		until(t, d.instance+" is ready", time.Minute, func() bool { return strings.Contains(d.program.err.String(), `"msg":"ready"`) })
-	}
-	s.settle()
-	close(s.calm)
-	<-loaded
-	s.settle()
-	for _, d := range s.detectors {
-		d.program.signal(syscall.SIGTERM)
-	}
-	for _, d := range s.detectors {
-		if code := d.program.wait(20 * time.Second); code != 0 {
-			t.Errorf("%s stopped with exit code %d:\n%s", d.instance, code, tail(d.program.err.String(), 2000))
+}
+
+func TestNoCrashPointChangesWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	s := newStorm(t)
+	times := int(number(t, "STILLHERE_STORM_POINTS", 1))
+	s.fates = s.crashes(times)
+	s.blow(false)
+	for _, point := range crashPoints {
+		t.Logf("%-17s %4d deaths there", point, s.counts["at "+point])
+		if s.counts["at "+point] < times {
+			t.Errorf("only %d deaths at %s, there must be %d", s.counts["at "+point], point, times)
 		}
-		d.ended()
 	}
-	s.judge()
+}
+
+func TestNoFrozenDetectorChangesWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	s := newStorm(t)
+	s.fates = s.freezes(int(number(t, "STILLHERE_STORM_FREEZES", 3)))
+	s.blow(false)
 }
 
 const stormPartitions = 6
@@ -91,29 +99,31 @@ func policyFlags(s liveness.Settings) []string {
 
 type storm struct {
 	*testing.T
-	seed      uint64
-	policy    liveness.Settings
-	config    stream.Config
-	reader    *stream.Reader
-	producer  *stream.Producer
-	admin     *kadm.Client
-	detectors []*detectorProcess
-	begun     time.Time
-	calm      chan struct{} // closed when the load is to end
+	path     string // of the detector's binary
+	seed     uint64
+	policy   liveness.Settings
+	config   stream.Config
+	reader   *stream.Reader
+	producer *stream.Producer
+	admin    *kadm.Client
+	broker   *program
+	begun    time.Time
+	calm     chan struct{} // closed when the load is to end
+	errors   int           // that the broker answered with, known after the storm
 
-	left                                     atomic.Int64 // kills to come
-	kills, freezes, stops, crashes, restores atomic.Int64
-	thrownAway, refused                      atomic.Int64
+	mu     sync.Mutex // protects what follows
+	fates  []fate     // to come
+	counts map[string]int
 }
 
-func newStorm(t *testing.T) *storm {
-	s := &storm{T: t, seed: uint64(number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))), policy: stormPolicy(), calm: make(chan struct{})}
-	s.left.Store(number(t, "STILLHERE_STORM_KILLS", 10))
+func newStorm(t *testing.T, brokerFlags ...string) *storm {
+	s := &storm{T: t, path: binary(t, "stillhere-crashpoints"), seed: uint64(number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))),
+		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}}
 	t.Logf("seed %d", s.seed)
-	broker := start(t, binary(t, "broker"), nil, "--data-dir", filepath.Join(t.TempDir(), "kafka"))
-	until(t, "the broker is ready", 20*time.Second, func() bool { return len(broker.out.lines()) > 0 })
-	address := strings.TrimPrefix(broker.out.lines()[0], "ready ")
-	s.config = stream.Config{Brokers: []string{address}, InstanceName: "storm"}
+	s.broker = start(t, binary(t, "broker"), nil, append(brokerFlags, "-seed", fmt.Sprint(s.seed), "-data-dir", filepath.Join(t.TempDir(), "kafka"))...)
+	until(t, "the broker is ready", 20*time.Second, func() bool { return len(s.broker.out.lines()) > 0 })
+	address := strings.TrimPrefix(s.broker.out.lines()[0], "ready ")
+	s.config = stream.Config{Brokers: []string{address}, InstanceName: "storm", DeliveryTimeout: time.Minute}
 	if _, err := stream.ApplyTopics(t.Context(), s.config, stormPartitions, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -132,139 +142,70 @@ func newStorm(t *testing.T) *storm {
 	}
 	s.admin = kadm.NewClient(client)
 	t.Cleanup(s.admin.Close)
+	// The oracle must see all of a storm that lasts longer than heartbeats are kept.
+	day := "86400000"
+	if _, err := s.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "retention.ms", Value: &day}}, schemas.Heartbeats.Name(schemas.DefaultPrefix)); err != nil {
+		t.Fatal(err)
+	}
 	return s
 }
 
-// number is a whole number from the environment.
-func number(t *testing.T, name string, otherwise int64) int64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
+// blow lets the storm happen and judges what is left. With a guest, a third
+// detector comes and goes.
+func (s *storm) blow(guest bool) {
+	s.Helper()
+	s.begun = time.Now()
+	loaded := s.loadUntil(s.calm)
+	var lives, visits sync.WaitGroup
+	var residents []*detectorProcess
+	for i, name := range []string{"detector-a", "detector-b"} {
+		d := s.detector(name, uint64(i))
+		residents = append(residents, d)
+		lives.Go(d.live)
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+	over := make(chan struct{})
+	if guest {
+		visits.Go(func() { s.detector("detector-c", 2).visit(over) })
 	}
-	return n
-}
-
-// detectorProcess is a detector that dies again and again. One goroutine owns it.
-type detectorProcess struct {
-	*storm
-	path, instance string
-	random         *rand.Rand
-	program        *program
-	armed          bool // it is to kill itself somewhere
-}
-
-// live lets the detector live and die until all kills of the storm are used up,
-// and leaves it running.
-func (d *detectorProcess) live() {
-	for d.start(d.crash()); d.left.Load() > 0; {
-		d.pause(100*time.Millisecond, 2500*time.Millisecond)
-		switch n := d.random.IntN(10); {
-		case !d.program.running(): // it has killed itself where it was told to
-			d.crashes.Add(1)
-			d.left.Add(-1)
-		case n < 2: // a zombie: it does not know how long it was away
-			d.freezes.Add(1)
-			d.program.signal(syscall.SIGSTOP)
-			if d.random.IntN(2) == 0 {
-				d.pause(time.Second, 6*time.Second)
-			} else { // longer than the group waits for it
-				d.pause(6500*time.Millisecond, 8*time.Second)
-			}
-			if d.random.IntN(4) > 0 {
-				d.program.signal(syscall.SIGCONT)
-				continue
-			}
-			d.kills.Add(1)
-			d.left.Add(-1)
-			d.program.kill()
-		case n < 3: // a planned restart
-			d.stop()
-		default:
-			d.kills.Add(1)
-			d.left.Add(-1)
-			d.program.kill()
-		}
+	lives.Wait()
+	close(over)
+	visits.Wait()
+	s.quiet()
+	for _, d := range residents {
+		until(s.T, d.instance+" is ready", time.Minute, func() bool { return strings.Contains(d.program.err.String(), `"msg":"ready"`) })
+	}
+	s.settle(residents)
+	close(s.calm)
+	<-loaded
+	s.settle(residents)
+	for _, d := range residents {
+		d.stop()
 		d.ended()
-		d.pause(0, 1200*time.Millisecond)
-		d.start(d.crash())
 	}
-	if d.armed { // it must not die in the calm
-		d.program.kill()
-		d.ended()
-		d.start("")
-	}
+	s.judge()
 }
 
-// stop is a planned restart's first half. While the other detector is frozen or
-// has just died a stop may find no way to commit what is in hand; then it must say
-// so, and the successor does it again.
-func (d *detectorProcess) stop() {
-	d.Helper()
-	d.stops.Add(1)
-	d.program.signal(syscall.SIGTERM)
-	switch code := d.program.wait(30 * time.Second); {
-	case code == 0:
-	case code == -1 && !strings.Contains(d.program.err.String(), `"msg":"starting"`): // it could not catch signals yet
-		d.kills.Add(1)
-		d.left.Add(-1)
-	case d.armed && code == -1: // it came to its crash point on the way out
-		d.crashes.Add(1)
-	case strings.Contains(d.program.err.String(), "stillhere: detector: "):
-		d.refused.Add(1)
-	default:
-		d.Errorf("%s stopped with exit code %d:\n%s", d.instance, code, tail(d.program.err.String(), 2000))
+// quiet ends the errors of the broker.
+func (s *storm) quiet() {
+	s.Helper()
+	if _, err := io.WriteString(s.broker.stdin, "calm\n"); err != nil {
+		s.Fatal(err)
 	}
-}
-
-// crash says where the next process is to kill itself, if anywhere: the instants
-// that a kill from outside seldom hits.
-func (d *detectorProcess) crash() string {
-	if d.random.IntN(2) == 0 {
-		return ""
+	if !strings.Contains(s.broker.command.String(), "-errors=") {
+		return
 	}
-	points := []string{"handle", "commit.begun", "commit.forwarded", "commit.flushed", "commit.offsets", "commit.ended",
-		"restore.begun", "restore.reading", "restore.done"}
-	point, most := points[d.random.IntN(len(points))], 30
-	if strings.HasPrefix(point, "restore") {
-		most = 3
+	until(s.T, "the broker is calm", 10*time.Second, func() bool { return len(s.broker.out.lines()) > 1 })
+	if _, err := fmt.Sscanf(s.broker.out.lines()[1], "calm %d", &s.errors); err != nil {
+		s.Fatal(err)
 	}
-	return fmt.Sprintf("%s:%d", point, 1+d.random.IntN(most))
-}
-
-func (d *detectorProcess) start(crash string) {
-	d.armed = crash != ""
-	d.program = start(d.T, d.path, func(c *exec.Cmd) { c.Env = append(c.Env, "STILLHERE_CRASH="+crash) }, append([]string{"detector", "--instance", d.instance, "--admin=",
-		"--kafka-brokers", d.config.Brokers[0]}, policyFlags(d.policy)...)...)
-}
-
-// ended counts what a process that has ended had done.
-func (d *detectorProcess) ended() {
-	log := d.program.err.String()
-	d.restores.Add(int64(strings.Count(log, `"msg":"restored"`)))
-	d.thrownAway.Add(int64(strings.Count(log, "the session is thrown away")))
-	for _, bad := range []string{"panic:", "ALARM", "DATA RACE", "log was cut", "retention has overtaken"} {
-		if i := strings.Index(log, bad); i >= 0 {
-			d.Errorf("%s said:\n%s", d.instance, tail(log[i:min(len(log), i+2000)], 2000))
-		}
-	}
-}
-
-// pause waits for a random time.
-func (d *detectorProcess) pause(least, most time.Duration) {
-	<-time.After(least + time.Duration(d.random.Int64N(int64(most-least))))
 }
 
 // settle waits until everything that is in the log now has been committed.
-func (s *storm) settle() {
+func (s *storm) settle(detectors []*detectorProcess) {
 	s.Helper()
 	ends := s.ends()
 	var behind string
-	if !within(60*time.Second, func() bool {
+	if within(60*time.Second, func() bool {
 		behind = ""
 		for p, offset := range s.committed() {
 			if offset < ends[p] {
@@ -273,11 +214,12 @@ func (s *storm) settle() {
 		}
 		return behind == ""
 	}) {
-		for _, d := range s.detectors {
-			s.Logf("%s said last:\n%s", d.instance, tail(d.program.err.String(), 3000))
-		}
-		s.Fatalf("a minute after the last kill some partitions are still behind: %s", behind)
+		return
 	}
+	for _, d := range detectors {
+		s.Logf("%s said last:\n%s", d.instance, tail(d.program.err.String(), 3000))
+	}
+	s.Fatalf("a minute after the last kill some partitions are still behind: %s", behind)
 }
 
 // ends are the offsets after the last heartbeats.
@@ -309,4 +251,25 @@ func (s *storm) committed() []int64 {
 		}
 	}
 	return all
+}
+
+// count notes that something happened.
+func (s *storm) count(what string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[what] += n
+}
+
+// number is a whole number from the environment.
+func number(t *testing.T, name string, otherwise int64) int64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
 }

@@ -1,12 +1,14 @@
 // Command broker is the Kafka stand-in as a process of its own, so that tests can
 // kill what talks to it and not it. It prints "ready host:port" and runs until its
-// standard input ends, which it does when the test that started it ends.
+// standard input ends, which it does when the test that started it ends. The line
+// "calm" there ends the errors that -errors asked for; it is answered with
+// "calm" and their number.
 package main
 
 import (
+	"bufio"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 
@@ -15,6 +17,8 @@ import (
 
 func main() {
 	dir := flag.String("data-dir", "", "where to keep the data; empty: in memory")
+	oneIn := flag.Int("errors", 0, "answer one in so many requests that write with each of the errors there are; 0: none")
+	seed := flag.Uint64("seed", 1, "which of them")
 	flag.Parse()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	kafka, err := standin.StartKafka(standin.KafkaConfig{DataDir: *dir, Log: log})
@@ -23,7 +27,15 @@ func main() {
 		os.Exit(1)
 	}
 	defer kafka.Close()
+	var errors *standin.Errors
+	if *oneIn > 0 {
+		errors = kafka.ErrorsAtRandom(*seed, *oneIn)
+	}
 	fmt.Println("ready", kafka.Addrs()[0])
-	// What comes on the standard input means nothing; that it ends does.
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == "calm" && errors != nil {
+			errors.Stop()
+			fmt.Println("calm", errors.Count())
+		}
+	}
 }
