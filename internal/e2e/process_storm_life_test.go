@@ -18,7 +18,6 @@ type detectorProcess struct {
 	instance string
 	random   *rand.Rand
 	program  *program // nil: none
-	armed    string   // the crash point, if it is to come to one
 }
 
 func (s *storm) detector(instance string, stream uint64) *detectorProcess {
@@ -101,8 +100,9 @@ func (d *detectorProcess) freezeAt(f fate) {
 	}
 	point, _ := d.point()
 	d.count("at "+point, 1)
-	d.freeze(f.freeze)
-	d.armed = ""
+	d.count("freezes", 1)
+	<-time.After(f.freeze)
+	d.wake()
 }
 
 // point is the crash point that the detector has come to.
@@ -117,8 +117,14 @@ func (d *detectorProcess) freeze(long time.Duration) {
 	d.count("freezes", 1)
 	d.program.signal(syscall.SIGSTOP)
 	<-time.After(long)
+	d.wake()
+}
+
+// wake lets a frozen detector find out what happened.
+func (d *detectorProcess) wake() {
 	d.program.signal(syscall.SIGCONT)
 	<-time.After(between(d.random, 100*time.Millisecond, 2*time.Second))
+	d.program.signal(syscall.SIGCONT) // it may have been slow to freeze itself
 }
 
 // end ends a detector that may be running.
@@ -148,7 +154,6 @@ func (d *detectorProcess) stop() {
 }
 
 func (d *detectorProcess) start(crash string) {
-	d.armed = crash
 	d.program = start(d.T, d.path, func(c *exec.Cmd) { c.Env = append(c.Env, "STILLHERE_CRASH="+crash) }, append([]string{"detector", "--instance", d.instance, "--admin=",
 		"--kafka-brokers", d.config.Brokers[0]}, policyFlags(d.policy)...)...)
 }

@@ -12,10 +12,12 @@ import (
 // die and come back. What must come of it only the oracle can tell.
 type crowd struct {
 	w        *world
-	door     string
+	post     func(g gateway, rows ...row)
+	pace     func(at schemas.Millis) // sleeps until an instant
 	random   *rand.Rand
 	gateways []*crowdGateway
 	devices  []*crowdDevice
+	lives    schemas.Millis // how long a gateway lives at most, and five minutes more
 }
 
 type crowdGateway struct {
@@ -35,7 +37,7 @@ type crowdDevice struct {
 var kinds = []string{"mobile", "desktop", "web", "bot", "other"}
 
 func newCrowd(w *world, door string, random *rand.Rand, gateways int, users []schemas.UserID) *crowd {
-	c := &crowd{w: w, door: door, random: random}
+	c := &crowd{w: w, post: func(g gateway, rows ...row) { w.mustPost(door, g, rows...) }, random: random, lives: 30 * minute, pace: w.sleepTo}
 	for i := range gateways {
 		c.gateways = append(c.gateways, &crowdGateway{gateway: gateway{ID: fmt.Sprint("gw-", i)}, phase: schemas.Millis(i) * second})
 	}
@@ -56,7 +58,7 @@ func (c *crowd) live(from, to schemas.Millis) {
 		d.at, d.moves = nil, from+rand64(c.random, 10*minute)
 	}
 	for at := from; at < to; at += second {
-		c.w.sleepTo(at)
+		c.pace(at)
 		for i, g := range c.gateways {
 			c.gateway(g, at)
 			if g.alive && (at/second)%15 == schemas.Millis(i) {
@@ -77,7 +79,7 @@ func (c *crowd) gateway(g *crowdGateway, at schemas.Millis) {
 		return
 	}
 	if g.alive = !g.alive; g.alive {
-		g.Epoch, g.change = at, at+5*minute+rand64(c.random, 30*minute)
+		g.Epoch, g.change = at, at+5*minute+rand64(c.random, c.lives)
 		return
 	}
 	g.change = at + 5*second + rand64(c.random, minute)
@@ -100,7 +102,7 @@ func (c *crowd) send(g *crowdGateway, at schemas.Millis) {
 			rows = append(rows, c.beat(d, at))
 		}
 	}
-	c.w.mustPost(c.door, g.gateway, rows...)
+	c.post(g.gateway, rows...)
 }
 
 // beat has been waiting at its gateway for a moment.
@@ -120,7 +122,7 @@ func (c *crowd) move(d *crowdDevice, at schemas.Millis) {
 		if c.random.IntN(2) == 0 {
 			r := d.row
 			r.Bye = true
-			c.w.mustPost(c.door, g.gateway, r)
+			c.post(g.gateway, r)
 		}
 		return
 	}
@@ -135,5 +137,5 @@ func (c *crowd) move(d *crowdDevice, at schemas.Millis) {
 		r.Idle = rand64(c.random, 8*minute)
 	}
 	d.touched -= r.Idle
-	c.w.mustPost(c.door, d.at.gateway, r)
+	c.post(d.at.gateway, r)
 }

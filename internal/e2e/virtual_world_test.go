@@ -40,6 +40,7 @@ type world struct {
 // size is what a world is made of.
 type size struct {
 	partitions int32
+	brokers    int // of Kafka [1]
 	// tick is how often the detector ticks [250ms]: less often takes less real time.
 	tick time.Duration
 	// slow makes everything that happens again and again happen rarely, for tests
@@ -91,7 +92,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 		clean, clock = time.Minute, time.Minute
 	}
 	var err error
-	if w.kafka, err = standin.StartKafka(standin.KafkaConfig{Virtual: new(kfake.VirtualNetwork), CleanerInterval: clean, Log: w.log}); err != nil {
+	if w.kafka, err = standin.StartKafka(standin.KafkaConfig{Virtual: new(kfake.VirtualNetwork), Brokers: of.brokers, CleanerInterval: clean, Log: w.log}); err != nil {
 		t.Fatal(err)
 	}
 	if w.redis, err = standin.StartRedis(standin.RedisConfig{Clock: clock}); err != nil {

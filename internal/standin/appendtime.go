@@ -3,6 +3,7 @@ package standin
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -24,8 +25,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // stampAppendTime makes the cluster honour message.timestamp.type=LogAppendTime,
 // which kfake stores but does not apply: it puts the time of arrival in the
-// header of every batch for such a topic.
-func stampAppendTime(cluster *kfake.Cluster) {
+// header of every batch for such a topic. ahead is how many milliseconds the
+// brokers' clock is ahead.
+func stampAppendTime(cluster *kfake.Cluster, ahead *atomic.Int64) {
 	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		produce := request.(*kmsg.ProduceRequest)
@@ -34,7 +36,7 @@ func stampAppendTime(cluster *kfake.Cluster) {
 			if !wantsAppendTime(cluster, topic) {
 				continue
 			}
-			now := time.Now().UnixMilli()
+			now := time.Now().UnixMilli() + ahead.Load()
 			for j := range topic.Partitions {
 				restamp(topic.Partitions[j].Records, now)
 			}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +47,7 @@ type Kafka struct {
 	virtual *kfake.VirtualNetwork
 	stop    chan struct{}
 	cleaner sync.WaitGroup
+	ahead   atomic.Int64 // of the brokers' clock, in milliseconds
 }
 
 // never is longer than any stand-in lives.
@@ -93,7 +95,7 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 		k.lock.release()
 		return nil, explainStart(err, cfg)
 	}
-	stampAppendTime(k.cluster)
+	stampAppendTime(k.cluster, &k.ahead)
 	k.cleaner.Go(func() { k.clean(interval) })
 	if cfg.DataDir != "" {
 		if err := k.markAborted(); err != nil {
@@ -210,6 +212,10 @@ func (k *Kafka) Dialer() func(ctx context.Context, network, host string) (net.Co
 // Cluster is the cluster itself, for faults and for looking inside. Nothing may
 // be answered for Produce requests without stamping them.
 func (k *Kafka) Cluster() *kfake.Cluster { return k.cluster }
+
+// SetClock puts the clock by which the brokers stamp records so far ahead of the
+// true time; less than zero puts it behind.
+func (k *Kafka) SetClock(ahead time.Duration) { k.ahead.Store(ahead.Milliseconds()) }
 
 // Close stops the cluster and, with a data directory, saves what it holds.
 func (k *Kafka) Close() {
