@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"log/slog"
 	"os"
 	"time"
@@ -82,24 +81,12 @@ type doorFlags struct {
 
 // storeFlags say where state is kept outside of Kafka.
 type storeFlags struct {
-	Redis         string `help:"Address of Redis, host:port." default:"127.0.0.1:6379" group:"Stores:"`
-	RedisUser     string `help:"User for Redis." group:"Stores:"`
-	RedisPassword string `help:"Its password; better in STILLHERE_REDIS_PASSWORD." group:"Stores:"`
-	RedisTLS      bool   `name:"redis-tls" help:"Connect to Redis with TLS." group:"Stores:"`
-	RedisDatabase int    `help:"Number of the Redis database." default:"0" group:"Stores:"`
-	Postgres      string `help:"URL of Postgres, e.g. postgres://user@localhost:5432/stillhere." group:"Stores:"`
+	redisFlags
+	Postgres string `help:"URL of Postgres, e.g. postgres://user@localhost:5432/stillhere." group:"Stores:"`
 }
 
 func (f kafkaFlags) config() (stream.Config, error) {
 	c := stream.Config{Brokers: f.KafkaBrokers, Prefix: f.TopicPrefix}
 	err := f.secure(&c)
 	return c, err
-}
-
-func (f storeFlags) redis(prefix string) assembly.Redis {
-	r := assembly.Redis{Addr: f.Redis, Username: f.RedisUser, Password: f.RedisPassword, DB: f.RedisDatabase, Prefix: prefix}
-	if f.RedisTLS {
-		r.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	return r
 }

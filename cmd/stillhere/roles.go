@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,13 +36,13 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	if c.Instance != "" {
 		config.Instance = c.Instance
 	}
-	var err error
-	config.Kafka, err = c.kafkaFlags.config()
-	config.Redis = c.redis(config.Redis.Prefix)
+	var kafka, redis error
+	config.Kafka, kafka = c.kafkaFlags.config()
+	config.Redis, redis = c.redis(config.Redis.Prefix)
 	config.Store = assembly.Store{Postgres: c.Postgres}
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Policy = c.settings()
-	return config, err
+	return config, errors.Join(kafka, redis)
 }
 
 // devCommand runs everything in one process.

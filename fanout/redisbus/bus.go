@@ -7,41 +7,25 @@
 // both sides ask the server itself and ask again after every failure, so they agree
 // also after the server was replaced by another version.
 //
-// A node has one subscribing connection, made and remade by Run. What should be
-// subscribed is kept apart from it (channels.go), so that subscribing needs no
-// connection, and a connection that is lost loses nothing that matters.
+// A node has one subscribing connection, or in a Redis Cluster one to each master,
+// made and remade by Run. What should be subscribed is kept apart from it
+// (channels.go), so that subscribing needs no connection, and a connection that is
+// lost loses nothing that matters.
 package redisbus
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/stillhere/stillhere/fanout"
 )
-
-// Options say where Redis is.
-type Options struct {
-	Addr     string // host:port
-	Username string
-	Password string
-	DB       int
-	TLS      *tls.Config // nil: none
-	// Dialer replaces the network; nil: TCP.
-	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Prefix is what names of keys and channels begin with [presence:]. All that
-	// publish and listen must have the same.
-	Prefix string
-}
 
 const (
 	defaultPrefix = "presence:"
@@ -58,7 +42,8 @@ const (
 // Bus is a connection pool for publishing and reading, and the subscriptions of
 // this process. Its methods may be called concurrently; Run only once at a time.
 type Bus struct {
-	client   *redis.Client
+	client   redis.UniversalClient
+	cluster  *redis.ClusterClient // client, when it is one
 	prefix   string
 	cfg      fanout.Config
 	metrics  *fanout.Metrics
@@ -70,8 +55,8 @@ type Bus struct {
 // Open prepares a Bus; nothing is connected before it is needed, so that a process
 // can start while Redis is away. log may be nil.
 func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logger) (*Bus, error) {
-	if o.Addr == "" && o.Dialer == nil {
-		return nil, errors.New("opening the Redis bus: no address")
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("opening the Redis bus: %w", err)
 	}
 	if o.Prefix == "" {
 		o.Prefix = defaultPrefix
@@ -79,15 +64,9 @@ func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logge
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	client := redis.NewClient(&redis.Options{
-		Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLS, Dialer: o.Dialer,
-		ClientName:            "stillhere-fanout",
-		ContextTimeoutEnabled: true, // off by default: deadlines would be ignored
-		DisableIdentity:       true,
-		// The bus sees a lost connection itself, and must: a silent handover is a gap.
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	return &Bus{client: client, prefix: o.Prefix, cfg: cfg, metrics: metrics, log: log, wanted: newChannels(metrics)}, nil
+	client := o.client()
+	cluster, _ := client.(*redis.ClusterClient)
+	return &Bus{client: client, cluster: cluster, prefix: o.Prefix, cfg: cfg, metrics: metrics, log: log, wanted: newChannels(metrics)}, nil
 }
 
 // Close closes all connections. Call it after Run has returned.

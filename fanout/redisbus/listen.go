@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 const (
@@ -55,7 +53,7 @@ func (b *Bus) retryAfter(ctx context.Context, pause time.Duration, lost error) {
 	}
 }
 
-// connection is the life of one connection: it returns why that ended.
+// connection is the life of the subscribing connections: it returns why that ended.
 func (b *Bus) connection(ctx context.Context, r fanout.Receiver) error {
 	setup, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -63,13 +61,13 @@ func (b *Bus) connection(ctx context.Context, r fanout.Receiver) error {
 	if err != nil {
 		return err
 	}
-	conn := b.client.Subscribe(ctx) // of no channels: this connects nothing yet
-	defer func() { _ = conn.Close() }()
-	if err := conn.Ping(setup); err != nil {
+	conns, err := b.connect(ctx, setup, server)
+	defer conns.close()
+	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
 	// Receiving ends by closing only: its context cannot interrupt a read.
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	stop := context.AfterFunc(ctx, conns.close)
 	defer stop()
 
 	complete := b.wanted.begin()
@@ -79,22 +77,20 @@ func (b *Bus) connection(ctx context.Context, r fanout.Receiver) error {
 	if complete {
 		r.Connected()
 	}
-	both, ctx := errgroup.WithContext(ctx)
-	// Whichever ends first ends the other: the connection is closed, or ctx is.
-	both.Go(func() error {
-		defer func() { _ = conn.Close() }()
-		return b.send(ctx, conn, server, r)
+	parts, ctx := errgroup.WithContext(ctx)
+	// Whichever ends first ends the others: the connections are closed, or ctx is.
+	parts.Go(func() error {
+		defer conns.close()
+		return b.send(ctx, conns, r)
 	})
-	both.Go(func() error { return b.receive(ctx, conn, r) })
-	return both.Wait()
+	for _, conn := range conns.all {
+		parts.Go(func() error { return b.receive(ctx, conn, r) })
+	}
+	return parts.Wait()
 }
 
 // send subscribes and unsubscribes as wanted, and pings.
-func (b *Bus) send(ctx context.Context, conn *redis.PubSub, server *commands, r fanout.Receiver) error {
-	subscribe, unsubscribe := conn.Subscribe, conn.Unsubscribe
-	if server.sharded {
-		subscribe, unsubscribe = conn.SSubscribe, conn.SUnsubscribe
-	}
+func (b *Bus) send(ctx context.Context, conns *wires, r fanout.Receiver) error {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	for {
@@ -102,15 +98,15 @@ func (b *Bus) send(ctx context.Context, conn *redis.PubSub, server *commands, r 
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ping.C:
-			if err := conn.Ping(ctx); err != nil {
-				return fmt.Errorf("pinging: %w", err)
+			if err := conns.ping(ctx); err != nil {
+				return err
 			}
 		case <-b.wanted.wake:
 			more, fewer, complete := b.wanted.next()
-			if err := b.sendNames(ctx, unsubscribe, fewer); err != nil {
+			if err := conns.unsubscribe(ctx, fewer); err != nil {
 				return fmt.Errorf("unsubscribing: %w", err)
 			}
-			if err := b.sendNames(ctx, subscribe, more); err != nil {
+			if err := conns.subscribe(ctx, more); err != nil {
 				return fmt.Errorf("subscribing: %w", err)
 			}
 			if complete {
@@ -118,19 +114,6 @@ func (b *Bus) send(ctx context.Context, conn *redis.PubSub, server *commands, r 
 			}
 		}
 	}
-}
-
-func (b *Bus) sendNames(ctx context.Context, command func(context.Context, ...string) error, users []schemas.UserID) error {
-	for part := range slices.Chunk(users, subscribeLength) {
-		names := make([]string, len(part))
-		for i, id := range part {
-			names[i] = b.channelName(id)
-		}
-		if err := command(ctx, names...); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // receive hands on what comes.

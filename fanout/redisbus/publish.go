@@ -3,6 +3,7 @@ package redisbus
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,7 +60,11 @@ func (b *Bus) publishPart(ctx context.Context, part []fanout.Change) (sent int, 
 func (b *Bus) runScripts(ctx context.Context, server *commands, part []fanout.Change) (sent int, err error) {
 	pipe := b.client.Pipeline()
 	var answers []*redis.Cmd
-	for some := range slices.Chunk(part, scriptLength) {
+	length := scriptLength
+	if b.cluster != nil {
+		length = 1 // the keys of a script must lie in one slot
+	}
+	for some := range slices.Chunk(part, length) {
 		keys := make([]string, 0, 2*len(some))
 		args := append(make([]any, 0, 1+5*len(some)), server.publish)
 		for _, c := range some {
@@ -91,7 +96,7 @@ func (b *Bus) Recent(ctx context.Context, users []schemas.UserID) ([]fanout.Chan
 	for i, id := range users {
 		names[i] = b.recentName(id)
 	}
-	kept, err := b.client.MGet(ctx, names...).Result()
+	kept, err := b.keptUnder(ctx, names)
 	if err != nil {
 		return nil, fmt.Errorf("reading the recent changes of %d users: %w", len(users), err)
 	}
@@ -111,4 +116,29 @@ func (b *Bus) Recent(ctx context.Context, users []schemas.UserID) ([]fanout.Chan
 		changes = append(changes, c)
 	}
 	return changes, nil
+}
+
+// keptUnder reads the keys, in their order; nil for those that are not there.
+func (b *Bus) keptUnder(ctx context.Context, names []string) ([]any, error) {
+	if b.cluster == nil {
+		return b.client.MGet(ctx, names...).Result()
+	}
+	pipe := b.client.Pipeline() // which asks each node for what it has
+	gets := make([]*redis.StringCmd, len(names))
+	for i, name := range names {
+		gets[i] = pipe.Get(ctx, name)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	kept := make([]any, len(names))
+	for i, get := range gets {
+		switch text, err := get.Result(); {
+		case err == nil:
+			kept[i] = text
+		case !errors.Is(err, redis.Nil):
+			return nil, err
+		}
+	}
+	return kept, nil
 }

@@ -44,14 +44,23 @@ type Config struct {
 	Fanout   fanout.Config
 }
 
-// Redis says where Redis is.
+// Redis says where Redis is: one server (Addr), the Sentinels that know it (Addrs
+// and Master), or some nodes of a cluster (Addrs and Cluster).
 type Redis struct {
 	Addr     string
+	Addrs    []string
+	Master   string
+	Cluster  bool
 	Username string
 	Password string
-	DB       int
-	TLS      *tls.Config
-	Prefix   string
+	// Credentials is asked for user and password before each connection, in place of
+	// the fields; SentinelUsername and SentinelPassword are those of the Sentinels.
+	Credentials                        func(ctx context.Context) (username, password string, err error)
+	SentinelUsername, SentinelPassword string
+	DB                                 int
+	PoolSize                           int // connections per server; 0: ten per core
+	TLS                                *tls.Config
+	Prefix                             string
 	// Dialer replaces the network, e.g. in virtual time.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -121,11 +130,46 @@ func (c Config) validate(r Role) error {
 	if r.doors {
 		add(checkOpen(c.Listen, c.AllowUnauthenticated))
 	}
-	if r.redis && c.Redis.Addr == "" && c.Redis.Dialer == nil {
-		add(errors.New("redis: an address is needed, e.g. 127.0.0.1:6379"))
+	if r.redis {
+		add(c.Redis.validate())
 	}
 	if r.store {
 		add(c.Store.validate())
+	}
+	return errors.Join(faults...)
+}
+
+// given tells whether there is a Redis at all.
+func (r Redis) given() bool { return r.Addr != "" || len(r.Addrs) > 0 || r.Dialer != nil }
+
+func (r Redis) addrs() []string {
+	if len(r.Addrs) > 0 {
+		return r.Addrs
+	}
+	return []string{r.Addr}
+}
+
+func (r Redis) validate() error {
+	var faults []error
+	if !r.given() {
+		faults = append(faults, errors.New("redis: an address is needed, e.g. 127.0.0.1:6379"))
+	}
+	if r.Cluster && r.Master != "" {
+		faults = append(faults, errors.New("redis_cluster, redis_master: a cluster has no Sentinels; say one of the two"))
+	}
+	if r.Cluster && r.DB != 0 {
+		faults = append(faults, fmt.Errorf("redis_database: a cluster has only database 0, is %d", r.DB))
+	}
+	if len(r.Addrs) > 1 && !r.Cluster && r.Master == "" {
+		faults = append(faults, errors.New("redis: several addresses are those of a cluster or of Sentinels; say redis_cluster or redis_master"))
+	}
+	if r.PoolSize < 0 {
+		faults = append(faults, fmt.Errorf("redis_pool_size: must not be negative, is %d", r.PoolSize))
+	}
+	for _, a := range r.addrs() {
+		if _, _, err := net.SplitHostPort(a); err != nil && r.given() && r.Dialer == nil {
+			faults = append(faults, fmt.Errorf("redis: %q must be host:port", a))
+		}
 	}
 	return errors.Join(faults...)
 }

@@ -140,7 +140,8 @@ func (h *house) redisView() (*redisview.View, error) {
 	}
 	r := h.config.Redis
 	view, err := redisview.Open(redisview.Options{
-		Addrs: []string{r.Addr}, Username: r.Username, Password: r.Password, Database: r.DB, TLS: r.TLS, Dialer: r.Dialer,
+		Addrs: r.addrs(), Master: r.Master, Cluster: r.Cluster, Username: r.Username, Password: r.Password, Credentials: r.Credentials,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, Database: r.DB, PoolSize: r.PoolSize, TLS: r.TLS, Dialer: r.Dialer,
 		Prefix: r.Prefix, Retention: h.config.Lastseen.RedisRetention,
 	})
 	if err != nil {
@@ -159,7 +160,8 @@ func (h *house) redisBus() (*redisbus.Bus, error) {
 	}
 	r := h.config.Redis
 	bus, err := redisbus.Open(redisbus.Options{
-		Addr: r.Addr, Username: r.Username, Password: r.Password, DB: r.DB, TLS: r.TLS, Dialer: r.Dialer, Prefix: r.Prefix,
+		Addr: r.Addr, Addrs: r.Addrs, Master: r.Master, Cluster: r.Cluster, Username: r.Username, Password: r.Password, Credentials: r.Credentials,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, DB: r.DB, PoolSize: r.PoolSize, TLS: r.TLS, Dialer: r.Dialer, Prefix: r.Prefix,
 	}, h.config.Fanout, h.fanoutRoom(), h.log)
 	if err != nil {
 		return nil, err

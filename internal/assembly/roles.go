@@ -154,7 +154,7 @@ func ingestRole(ctx context.Context, h *house) error {
 	h.service("gateway client", buffers, func(ctx context.Context) error { return runClient(ctx, beats) })
 
 	var open socketgate.OpenStream
-	if h.config.Redis.Addr != "" && h.config.Store != (Store{}) || h.config.Redis.Dialer != nil {
+	if h.config.Redis.given() && h.config.Store != (Store{}) {
 		stream, err := h.liveStream(ctx)
 		if err != nil {
 			return err

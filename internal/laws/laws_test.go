@@ -43,8 +43,8 @@ func TestRoomsDoNotImportRooms(t *testing.T) {
 		if p.ImportPath == module+"ingest/gateway" && (imported == module+"internal/stream" || test && imported == module+"internal/standin") {
 			return // the wiring of other people's gateways, who cannot import internal packages themselves
 		}
-		if test && imported == module+"internal/pgtest" {
-			return // a server for tests, which knows no room
+		if test && slices.Contains([]string{"internal/pgtest", "internal/redisfleet", "internal/keys", "internal/keys/keystest"}, strings.TrimPrefix(imported, module)) {
+			return // servers and certificates for tests, which know no room
 		}
 		if imported == module+"internal/socket" {
 			return // a driver that knows nothing of presence; the next test holds it to that

@@ -27,6 +27,9 @@ type Options struct {
 	// Cluster says that Addrs are nodes of a Redis Cluster.
 	Cluster            bool
 	Username, Password string
+	// Credentials is asked for user and password before each connection to a server,
+	// in place of the two fields.
+	Credentials func(ctx context.Context) (username, password string, err error)
 	// SentinelUsername and SentinelPassword are those of the Sentinels.
 	SentinelUsername, SentinelPassword string
 	// Database is the number of the database; not with Cluster.
@@ -48,6 +51,9 @@ func (o Options) Validate() error {
 	var faults []error
 	if len(o.Addrs) == 0 {
 		faults = append(faults, errors.New("redis_addrs: must name at least one host:port"))
+	}
+	if len(o.Addrs) > 1 && !o.Cluster && o.Master == "" {
+		faults = append(faults, errors.New("redis_addrs: several are those of a cluster or of Sentinels: say which"))
 	}
 	if o.Cluster && o.Master != "" {
 		faults = append(faults, errors.New("redis_cluster, redis_master: a cluster has no Sentinels"))
@@ -80,7 +86,7 @@ func Open(options Options) (*View, error) {
 	}
 	client := redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: options.Addrs, MasterName: options.Master, IsClusterMode: options.Cluster, DB: options.Database,
-		Username: options.Username, Password: options.Password,
+		Username: options.Username, Password: options.Password, CredentialsProviderContext: options.Credentials,
 		SentinelUsername: options.SentinelUsername, SentinelPassword: options.SentinelPassword,
 		TLSConfig: options.TLS, Dialer: options.Dialer, PoolSize: options.PoolSize,
 		// Without it, the client does not heed the deadlines of contexts.

@@ -1,0 +1,91 @@
+package redisfleet
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const slots = 16384
+
+// Cluster is a Redis Cluster of masters.
+type Cluster struct{ Nodes []*Server }
+
+// StartCluster starts masters that share the slots evenly, with more settings for
+// each.
+func StartCluster(tb testing.TB, masters int, settings ...string) *Cluster {
+	tb.Helper()
+	c := &Cluster{}
+	for range masters {
+		c.Nodes = append(c.Nodes, Start(tb, append([]string{
+			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(tb)), "--cluster-node-timeout", "2000", "--cluster-allow-replica-migration", "no",
+		}, settings...)...))
+	}
+	for i, node := range c.Nodes {
+		node.must("CLUSTER SET-CONFIG-EPOCH %d", i+1)
+		node.must("CLUSTER ADDSLOTSRANGE %d %d", i*slots/masters, (i+1)*slots/masters-1)
+	}
+	for _, node := range c.Nodes[1:] {
+		host, port, _ := strings.Cut(node.Addr, ":")
+		c.Nodes[0].must("CLUSTER MEET %s %s %s", host, port, busPort(node))
+	}
+	until(tb, "the cluster is complete", func() bool {
+		for _, node := range c.Nodes {
+			info, err := node.Do("CLUSTER INFO")
+			if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", masters)) {
+				return false
+			}
+		}
+		return true
+	})
+	return c
+}
+
+// busPort reads it from the node's own line: ID host:port@bus ...
+func busPort(s *Server) string {
+	for line := range strings.Lines(s.must("CLUSTER NODES")) {
+		if strings.Contains(line, "myself") {
+			_, after, _ := strings.Cut(line, "@")
+			return after[:strings.IndexAny(after, " ,")]
+		}
+	}
+	s.tb.Fatal("a node does not know itself")
+	return ""
+}
+
+// Addrs are those of all nodes.
+func (c *Cluster) Addrs() []string {
+	var all []string
+	for _, node := range c.Nodes {
+		all = append(all, node.Addr)
+	}
+	return all
+}
+
+// Owner is the node that has the key's slot.
+func (c *Cluster) Owner(key string) *Server {
+	for _, node := range c.Nodes {
+		if _, err := node.Do("EXISTS %s", key); err == nil {
+			return node
+		}
+	}
+	c.Nodes[0].tb.Fatalf("nobody has %s", key)
+	return nil
+}
+
+// Move gives the slot of key, which must hold no keys, to another node.
+func (c *Cluster) Move(key string, to *Server) {
+	slot, id := c.Nodes[0].must("CLUSTER KEYSLOT %s", key), to.must("CLUSTER MYID")
+	from := c.Owner(key)
+	to.must("CLUSTER SETSLOT %s IMPORTING %s", slot, from.must("CLUSTER MYID"))
+	from.must("CLUSTER SETSLOT %s MIGRATING %s", slot, id)
+	keys := from.must("CLUSTER COUNTKEYSINSLOT %s", slot)
+	if keys != "0" {
+		host, port, _ := strings.Cut(to.Addr, ":")
+		from.must("MIGRATE %s %s %s 0 5000", host, port, key)
+	}
+	for _, node := range append([]*Server{to, from}, c.Nodes...) {
+		node.must("CLUSTER SETSLOT %s NODE %s", slot, id)
+	}
+}
