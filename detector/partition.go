@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -37,6 +38,7 @@ type Partition struct {
 	out     liveness.Output
 	counted liveness.Counts
 	router  router
+	pages   pages
 }
 
 // NewPartition makes the detector of a partition; Restore must be called first.
@@ -155,13 +157,14 @@ func (p *Partition) Handle(r *schemas.Record, out *schemas.Outbox) error {
 	}
 	p.out.Reset()
 	p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
+	out.Records = slices.Grow(out.Records, len(p.out.Transitions)+len(p.out.Statuses))
 	for i := range p.out.Transitions {
 		t := &p.out.Transitions[i]
 		p.config.Metrics.transition(t)
-		out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Transitions, Partition: p.id, Key: t.User.Key(), Value: t.Encode()})
+		out.Records = append(out.Records, p.pages.transition(p.id, t))
 	}
 	for i := range p.out.Statuses {
-		out.Records = append(out.Records, statusRecord(p.id, &p.out.Statuses[i]))
+		out.Records = append(out.Records, p.pages.status(p.id, &p.out.Statuses[i]))
 	}
 	if len(p.out.Misrouted) > 0 || p.out.MisroutedVisibility != 0 {
 		p.forward(r, out)
@@ -171,16 +174,6 @@ func (p *Partition) Handle(r *schemas.Record, out *schemas.Outbox) error {
 	}
 	p.count()
 	return nil
-}
-
-// statusRecord is what the status topic keeps of a user: nothing of one who is
-// offline and visible.
-func statusRecord(partition int32, s *schemas.Status) schemas.Outgoing {
-	o := schemas.Outgoing{Topic: schemas.Statuses, Partition: partition, Key: s.User.Key()}
-	if s.State != schemas.Offline || s.Visibility == schemas.Nobody {
-		o.Value = s.Encode()
-	}
-	return o
 }
 
 // Checkpoint is the metadata that Restore needs beside the offset after the last

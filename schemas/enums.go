@@ -39,6 +39,12 @@ const (
 	Nobody   = pb.Visibility_VISIBILITY_NOBODY
 )
 
+// States and Causes are all there are, in the order of their numbers.
+var (
+	States = [...]State{Offline, Away, Online}
+	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange}
+)
+
 // word pairs a value of an enumeration with the word that JSON, SQL and people
 // use for it.
 type word[T comparable] struct {

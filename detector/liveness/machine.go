@@ -23,10 +23,18 @@ type Output struct {
 	Gateways []GatewayEnd
 }
 
-// Reset empties o and keeps its memory.
+// Reset empties o. It keeps memory for the next record, but not that of a storm.
 func (o *Output) Reset() {
-	o.Transitions, o.Statuses = o.Transitions[:0], o.Statuses[:0]
+	o.Transitions, o.Statuses = emptied(o.Transitions), emptied(o.Statuses)
 	o.Misrouted, o.Gateways, o.MisroutedVisibility = o.Misrouted[:0], o.Gateways[:0], 0
+}
+
+// emptied is s without elements. What is large is kept only while it is used.
+func emptied[T any](s []T) []T {
+	if cap(s) > 1<<14 && len(s) < cap(s)/8 {
+		return nil
+	}
+	return s[:0]
 }
 
 // Machine is the state of one partition. One goroutine may use it.

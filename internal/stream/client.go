@@ -111,11 +111,10 @@ func fill(to *schemas.Record, from *kgo.Record, headers []schemas.Header) []sche
 	return headers
 }
 
-// outgoing makes a client's record.
-func outgoing(prefix string, out *schemas.Outgoing) *kgo.Record {
-	record := &kgo.Record{Topic: out.Topic.Name(prefix), Partition: out.Partition, Key: out.Key, Value: out.Value}
+// outgoing fills in a client's record for the topic of that name in the cluster.
+func outgoing(record *kgo.Record, topic string, out *schemas.Outgoing) {
+	record.Topic, record.Partition, record.Key, record.Value = topic, out.Partition, out.Key, out.Value
 	for i := range out.Headers {
 		record.Headers = append(record.Headers, kgo.RecordHeader(out.Headers[i]))
 	}
-	return record
 }

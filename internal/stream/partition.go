@@ -144,9 +144,7 @@ func (p *partition) restore(b beginning) error {
 
 // handle gives the records to the task, one by one.
 func (p *partition) handle(records []*kgo.Record) handled {
-	clear(p.outbox.Records)
-	p.outbox.Records = p.outbox.Records[:0]
-	p.outbox.Forwards = p.outbox.Forwards[:0]
+	p.emptyOutbox()
 	next := p.next.Load()
 	result := handled{out: &p.outbox}
 	result.err = guarded(func() error {
@@ -181,6 +179,16 @@ func (p *partition) handle(records []*kgo.Record) handled {
 		p.logTime.Store(int64(p.record.Time))
 	}
 	return result
+}
+
+// emptyOutbox keeps the outbox's memory for the next records, but not that of a
+// storm.
+func (p *partition) emptyOutbox() {
+	if n := len(p.outbox.Records); cap(p.outbox.Records) > 1<<14 && n < cap(p.outbox.Records)/8 {
+		p.outbox.Records = nil
+	}
+	clear(p.outbox.Records)
+	p.outbox.Records, p.outbox.Forwards = p.outbox.Records[:0], p.outbox.Forwards[:0]
 }
 
 // setAside makes dead letters of what the task rejected, before the record that

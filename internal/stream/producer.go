@@ -63,7 +63,9 @@ func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(e
 		done(fmt.Errorf("appending to %s partition %d: %w", out.Topic.Name(p.prefix), out.Partition, err))
 		return
 	}
-	p.client.TryProduce(context.Background(), outgoing(p.prefix, &out), func(r *kgo.Record, err error) {
+	record := new(kgo.Record)
+	outgoing(record, out.Topic.Name(p.prefix), &out)
+	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
 		done(p.explain(r, err))
 	})
 }

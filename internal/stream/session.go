@@ -199,13 +199,26 @@ func (s *session) send(p *partition, result *handled) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	for i := range result.out.Records {
-		record := outgoing(s.t.cfg.Prefix, &result.out.Records[i])
-		s.outputs = append(s.outputs, record)
-		s.Produce(s.ctx, record, s.produced)
+	var topic schemas.Topic
+	var name string
+	for records := result.out.Records; len(records) > 0; {
+		slab := make([]kgo.Record, min(len(records), slabRecords))
+		for i := range slab {
+			if records[i].Topic != topic {
+				topic = records[i].Topic
+				name = topic.Name(s.t.cfg.Prefix)
+			}
+			outgoing(&slab[i], name, &records[i])
+			s.outputs = append(s.outputs, &slab[i])
+			s.Produce(s.ctx, &slab[i], s.produced)
+		}
+		records = records[len(slab):]
 	}
 	return nil
 }
+
+// slabRecords are allocated together.
+const slabRecords = 256
 
 func (s *session) noteOutput(now time.Time) {
 	if s.outputSince.IsZero() {
