@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -15,7 +16,8 @@ import (
 type Config struct {
 	// Brokers are bootstrap addresses, host:port. At least one.
 	Brokers []string
-	// Prefix is put before every topic's name [presence.].
+	// Prefix is put before every topic's name [presence.]. Groups are told apart by
+	// it too.
 	Prefix string
 	// ClientID is what brokers log and count by [stillhere].
 	ClientID string
@@ -88,6 +90,15 @@ func (c Config) withDefaults() Config {
 	set(&c.MaxBatchBytes, 64<<20)
 	set(&c.MaxFailures, 3)
 	return c
+}
+
+// GroupName is what Kafka knows a group by. Pipelines with different prefixes on
+// one cluster have different groups, and so different transactional ids.
+func (c Config) GroupName(group string) string {
+	if c.Prefix == "" || c.Prefix == schemas.DefaultPrefix {
+		return group
+	}
+	return group + "@" + strings.TrimRight(c.Prefix, ".")
 }
 
 func set[T comparable](field *T, value T) {

@@ -55,7 +55,7 @@ func TestATransactionThatFailsIsDoneAgainOnce(t *testing.T) {
 }
 
 func TestAMemberThatComesTakesPartitionsWithoutALossOrADouble(t *testing.T) {
-	inWorld(t, 8, func(w *world) {
+	onEach(t, 8, func(w *world) {
 		_, a := w.member("a")
 		w.until("a ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 8 })
 		sent := 0
@@ -100,7 +100,7 @@ func TestAMemberThatComesTakesPartitionsWithoutALossOrADouble(t *testing.T) {
 }
 
 func TestARestartedMemberGoesOnWithItsPartitionsAtOnce(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
+	onEach(t, 2, func(w *world) {
 		stop, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
 		for range 5 {
@@ -130,7 +130,7 @@ func TestARestartedMemberGoesOnWithItsPartitionsAtOnce(t *testing.T) {
 }
 
 func TestStoppingCommitsWhatIsInHand(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	onEach(t, 1, func(w *world) {
 		stop, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
 		w.beat(0, "x")
@@ -168,7 +168,7 @@ func TestTicksFlowAndOnlyWhereAPartitionRuns(t *testing.T) {
 }
 
 func TestARejectedRecordIsADeadLetterWithItsOrigin(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
+	onEach(t, 2, func(w *world) {
 		_, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
 		sent := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: 1, Key: []byte("bad"), Value: []byte("junk"), Headers: []schemas.Header{{Key: "own", Value: []byte("1")}}}
@@ -190,8 +190,8 @@ func TestARejectedRecordIsADeadLetterWithItsOrigin(t *testing.T) {
 			}
 		}
 		want := map[string]string{
-			HeaderOriginTopic: "presence.heartbeats", HeaderOriginPartition: "1", HeaderOriginOffset: fmt.Sprint(origin.Offset),
-			HeaderOriginTimestamp: fmt.Sprint(int64(origin.Time)), HeaderGroup: "detector", HeaderErrorCode: "malformed",
+			HeaderOriginTopic: w.name(schemas.Heartbeats), HeaderOriginPartition: "1", HeaderOriginOffset: fmt.Sprint(origin.Offset),
+			HeaderOriginTimestamp: fmt.Sprint(int64(origin.Time)), HeaderGroup: w.cfg.GroupName("detector"), HeaderErrorCode: "malformed",
 			HeaderError: "frame: is bad", "own": "1",
 		}
 		for name, value := range want {
@@ -206,7 +206,7 @@ func TestARejectedRecordIsADeadLetterWithItsOrigin(t *testing.T) {
 }
 
 func TestAForwardIsAppendedOutsideOfTheTransactionAndHandled(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
+	onEach(t, 2, func(w *world) {
 		_, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
 		w.beat(0, "forward")
@@ -228,7 +228,7 @@ func TestAPartitionWithoutProgressIsNoticedAndRestarted(t *testing.T) {
 }
 
 func TestATaskThatHangsIsLeftBehind(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	onEach(t, 1, func(w *world) {
 		cfg := w.cfg
 		cfg.InstanceName = "a"
 		release := make(chan struct{})
@@ -265,7 +265,7 @@ type hanging struct {
 func (h hanging) Handle(*schemas.Record, *schemas.Outbox) error { <-h.release; return nil }
 
 func TestALogThatWasCutOrOvertakenIsToldToTheTask(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	onEach(t, 1, func(w *world) {
 		stop, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
 		for range 10 {
@@ -280,9 +280,7 @@ func TestALogThatWasCutOrOvertakenIsToldToTheTask(t *testing.T) {
 			w.beat(0, "x")
 		}
 		// Retention overtakes the commit.
-		if err := w.kafka.Cluster().DeleteRecords("presence.heartbeats", 0, committed+3); err != nil {
-			w.Fatal(err)
-		}
+		w.deleteRecords(schemas.Heartbeats, 0, committed+3)
 		_, a = w.member("a")
 		w.until("the rest copied", 30*time.Second, func() bool { return w.counts()["x"] == 12 })
 		task := w.made("a", 0)[1]
@@ -293,7 +291,7 @@ func TestALogThatWasCutOrOvertakenIsToldToTheTask(t *testing.T) {
 }
 
 func TestATopicMadeAnewIsReadFromItsStart(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	onEach(t, 1, func(w *world) {
 		stop, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
 		for range 10 {
@@ -303,10 +301,7 @@ func TestATopicMadeAnewIsReadFromItsStart(t *testing.T) {
 		if err := stop(); err != nil {
 			w.Fatal(err)
 		}
-		cluster := w.kafka.Cluster()
-		if err := cluster.DeleteTopic("presence.heartbeats"); err != nil {
-			w.Fatal(err)
-		}
+		w.deleteTopic(schemas.Heartbeats)
 		w.producer.Close(w.Context())
 		if _, err := ApplyTopics(w.Context(), w.cfg, 1, 1); err != nil {
 			w.Fatal(err)

@@ -91,8 +91,8 @@ func Alone() FollowOption { return func(o *followOptions) { o.alone = true } }
 func Follow[T any](cfg Config, group string, topic schemas.Topic, decode func(*schemas.Record) (T, error), handler Handler[T],
 	producer *Producer, log *slog.Logger, metrics *Metrics, options ...FollowOption) *Follower[T] {
 	f := &Follower[T]{
-		cfg: cfg.withDefaults(), group: group, topic: topic, decode: decode, handler: handler, producer: producer,
-		log: log.With("group", group), metrics: metrics.of(group),
+		cfg: cfg.withDefaults(), group: cfg.GroupName(group), topic: topic, decode: decode, handler: handler, producer: producer,
+		log: log.With("group", cfg.GroupName(group)), metrics: metrics.of(group),
 	}
 	for _, option := range options {
 		option(&f.options)

@@ -126,7 +126,7 @@ func (w *world) put(partition int32, key string) {
 }
 
 func TestAFollowerAppliesInOrderAndGoesOnWhereItStopped(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
+	onEach(t, 2, func(w *world) {
 		k := newKeeper()
 		stop, f := w.follower("a", k)
 		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 2 })
@@ -145,7 +145,7 @@ func TestAFollowerAppliesInOrderAndGoesOnWhereItStopped(t *testing.T) {
 		w.put(0, "50")
 		_, f = w.follower("a", k)
 		w.until("applied", 30*time.Second, func() bool { return k.count(0) == 51 })
-		time.Sleep(5 * time.Second)
+		w.pass(5 * time.Second)
 		if k.count(0) != 51 || k.count(1) != 50 {
 			w.Errorf("after the restart %d and %d were applied", k.count(0), k.count(1))
 		}
@@ -153,7 +153,7 @@ func TestAFollowerAppliesInOrderAndGoesOnWhereItStopped(t *testing.T) {
 }
 
 func TestAFailingHandlerHoldsUpItsPartitionAloneAndLosesNothing(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
+	onEach(t, 2, func(w *world) {
 		cfg := w.cfg
 		w.cfg.MaxPollRecords = 10
 		k := newKeeper()
@@ -181,7 +181,7 @@ func TestAFailingHandlerHoldsUpItsPartitionAloneAndLosesNothing(t *testing.T) {
 		if now, _ := waiting(); now > most || k.count(0) != 0 {
 			w.Errorf("%d records wait in memory, there were %d when enough waited; %d were applied", now, most, k.count(0))
 		}
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		k.setFail(nil, -1)
 		w.until("all is applied", 10*time.Second, func() bool { return k.count(0) == 200 })
 		stop()
@@ -189,14 +189,14 @@ func TestAFailingHandlerHoldsUpItsPartitionAloneAndLosesNothing(t *testing.T) {
 }
 
 func TestWhatCannotBeDecodedIsADeadLetterAndTheRestGoesOn(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	onEach(t, 1, func(w *world) {
 		k := newKeeper()
 		for _, key := range []string{"a", "bad", "b", "bad"} {
 			w.put(0, key)
 		}
 		k.setFail(errors.New("not yet"), -1)
 		stop, _ := w.follower("a", k)
-		time.Sleep(10 * time.Second)
+		w.pass(10 * time.Second)
 		k.setFail(nil, -1)
 		w.until("applied", 10*time.Second, func() bool { return k.count(0) == 2 })
 		letters := w.read(schemas.DeadLetter)
@@ -204,7 +204,7 @@ func TestWhatCannotBeDecodedIsADeadLetterAndTheRestGoesOn(t *testing.T) {
 			w.Fatalf("%d dead letters", len(letters))
 		}
 		for i, offset := range []string{"1", "3"} {
-			if got := string(letters[i].Header(HeaderOriginOffset)); got != offset || string(letters[i].Header(HeaderOriginTopic)) != "presence.transitions" {
+			if got := string(letters[i].Header(HeaderOriginOffset)); got != offset || string(letters[i].Header(HeaderOriginTopic)) != w.name(schemas.Transitions) {
 				w.Errorf("letter %d is from %s offset %s", i, letters[i].Header(HeaderOriginTopic), got)
 			}
 		}
@@ -213,7 +213,7 @@ func TestWhatCannotBeDecodedIsADeadLetterAndTheRestGoesOn(t *testing.T) {
 }
 
 func TestAHandlerThatKeepsOffsetsSaysWhereToStart(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
+	onEach(t, 2, func(w *world) {
 		for i := range 10 {
 			w.put(0, fmt.Sprint(i))
 			w.put(1, fmt.Sprint(i))
@@ -222,7 +222,7 @@ func TestAHandlerThatKeepsOffsetsSaysWhereToStart(t *testing.T) {
 		k.start = map[int32]int64{0: 7}
 		k.setFail(errors.New("the database is down"), -1)
 		w.follower("a", starting{k})
-		time.Sleep(3 * time.Second)
+		w.pass(3 * time.Second)
 		k.setFail(nil, -1)
 		w.until("applied", 30*time.Second, func() bool { return k.count(0) == 3 && k.count(1) == 10 })
 		if k.items[0][0] != "7" {
@@ -232,13 +232,13 @@ func TestAHandlerThatKeepsOffsetsSaysWhereToStart(t *testing.T) {
 }
 
 func TestWatermarksAdvanceWithoutTransitionsAndNeverTooFar(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
+	onEach(t, 2, func(w *world) {
 		_, transform := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
 		k := newKeeper()
 		w.follower("a", k, WatermarksOf("detector", schemas.Heartbeats))
 		w.until("first marks", 10*time.Second, func() bool { return k.mark(0) > 0 && k.mark(1) > 0 })
-		time.Sleep(time.Minute)
+		w.pass(time.Minute)
 		for p := range int32(2) {
 			if age := time.Since(k.mark(p).Time()); age > 4*time.Second {
 				w.Errorf("the watermark of partition %d is %s old", p, age)
@@ -251,7 +251,7 @@ func TestWatermarksAdvanceWithoutTransitionsAndNeverTooFar(t *testing.T) {
 		k.setFail(errors.New("the database is down"), -1)
 		w.beat(0, "x")
 		stuck := schemas.MillisOf(time.Now())
-		time.Sleep(30 * time.Second)
+		w.pass(30 * time.Second)
 		if k.mark(0) > stuck {
 			w.Errorf("the watermark went on to %s, a record of %s is not applied", k.mark(0), stuck)
 		}
@@ -264,7 +264,7 @@ func TestWatermarksAdvanceWithoutTransitionsAndNeverTooFar(t *testing.T) {
 }
 
 func TestFollowersShareAndHandOverPartitions(t *testing.T) {
-	inWorld(t, 4, func(w *world) {
+	onEach(t, 4, func(w *world) {
 		a, b := newKeeper(), newKeeper()
 		_, fa := w.follower("a", a)
 		w.until("a ready", 30*time.Second, func() bool { return fa.Ready() == nil && len(fa.Status()) == 4 })
@@ -302,7 +302,7 @@ func TestFollowersShareAndHandOverPartitions(t *testing.T) {
 }
 
 func TestAFollowerAloneReadsEverythingEveryTime(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
+	onEach(t, 2, func(w *world) {
 		w.put(0, "a")
 		w.put(1, "b")
 		for range 2 {

@@ -191,7 +191,7 @@ func judge(found []foundTopic, cfg Config) (int32, error) {
 	for i := range found {
 		t := &found[i]
 		if !t.exists {
-			faults = append(faults, fmt.Errorf("topic %s does not exist; create it with: stillhere topics apply --brokers %s",
+			faults = append(faults, fmt.Errorf("topic %s does not exist; create it with: stillhere topics apply --kafka-brokers %s",
 				t.name, strings.Join(cfg.Brokers, ",")))
 			continue
 		}

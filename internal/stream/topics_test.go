@@ -18,7 +18,7 @@ import (
 )
 
 func TestTopicsAreMadeOnceAndFoundAgain(t *testing.T) {
-	inWorld(t, 3, func(w *world) {
+	onEach(t, 3, func(w *world) {
 		n, err := CheckTopics(w.Context(), w.cfg)
 		if err != nil || n != 3 {
 			w.Fatalf("%d partitions, %v", n, err)
@@ -36,8 +36,7 @@ func TestTopicsAreMadeOnceAndFoundAgain(t *testing.T) {
 }
 
 func TestAWrongTopicIsRefusedWithWhatMendsIt(t *testing.T) {
-	inWorld(t, 3, func(w *world) {
-		cluster := w.kafka.Cluster()
+	onEach(t, 3, func(w *world) {
 		cfg := w.cfg
 		cfg.Prefix = "other."
 		_, err := CheckTopics(w.Context(), cfg)
@@ -45,12 +44,8 @@ func TestAWrongTopicIsRefusedWithWhatMendsIt(t *testing.T) {
 			w.Errorf("missing topics: %v", err)
 		}
 		remake := func(topic schemas.Topic, partitions int32, config map[string]string) {
-			if err := cluster.DeleteTopic("presence." + string(topic)); err != nil {
-				w.Fatal(err)
-			}
-			if err := cluster.CreateTopic("presence."+string(topic), partitions, config); err != nil {
-				w.Fatal(err)
-			}
+			w.deleteTopic(topic)
+			w.createTopic(topic, partitions, config)
 		}
 		remake(schemas.Transitions, 4, map[string]string{"cleanup.policy": "delete"})
 		remake(schemas.Heartbeats, 3, map[string]string{"cleanup.policy": "delete"})
@@ -60,9 +55,9 @@ func TestAWrongTopicIsRefusedWithWhatMendsIt(t *testing.T) {
 			w.Fatal("it was accepted")
 		}
 		for _, says := range []string{
-			"presence.transitions has 4 partitions and must have 3",
-			"presence.heartbeats has message.timestamp.type=CreateTime and must have LogAppendTime; set it with: kafka-configs.sh",
-			"presence.status has cleanup.policy=delete and must have compact",
+			"transitions has 4 partitions and must have 3",
+			"heartbeats has message.timestamp.type=CreateTime and must have LogAppendTime; set it with: kafka-configs.sh",
+			"status has cleanup.policy=delete and must have compact",
 		} {
 			if !strings.Contains(err.Error(), says) {
 				w.Errorf("%q does not say %q", err, says)
@@ -160,7 +155,7 @@ func TestWhatIsCommittedAfterAnAbortSurvivesTheCleaner(t *testing.T) {
 }
 
 func TestAReaderReadsRangesToTheirEndAlthoughTheLastRecordsWereAborted(t *testing.T) {
-	inWorld(t, 1, func(w *world) {
+	onEach(t, 1, func(w *world) {
 		r, err := NewReader(w.cfg, w.log)
 		if err != nil {
 			w.Fatal(err)

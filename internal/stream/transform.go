@@ -69,8 +69,8 @@ type failure struct {
 func NewTransform(cfg Config, group string, input schemas.Topic, newTask func(partition int32) Task,
 	producer *Producer, log *slog.Logger, metrics *Metrics) *Transform {
 	return &Transform{
-		cfg: cfg.withDefaults(), group: group, input: input, newTask: newTask, producer: producer,
-		log: log.With("group", group), metrics: metrics.of(group), failures: map[int32]failure{},
+		cfg: cfg.withDefaults(), group: cfg.GroupName(group), input: input, newTask: newTask, producer: producer,
+		log: log.With("group", cfg.GroupName(group)), metrics: metrics.of(group), failures: map[int32]failure{},
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func TestEveryRecordIsCopiedOnceAndCommittedWithItsCheckpoint(t *testing.T) {
-	inWorld(t, 2, func(w *world) {
+	onEach(t, 2, func(w *world) {
 		stop, transform := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
 		for range 10 {

@@ -29,7 +29,7 @@ import (
 // the test.
 type world struct {
 	*testing.T
-	kafka    *standin.Kafka
+	kafka    *standin.Kafka // nil where the cluster is a real one
 	cfg      Config
 	producer *Producer
 	log      *slog.Logger
@@ -60,28 +60,36 @@ func inWorld(t *testing.T, partitions int32, test func(w *world)) {
 			t.Fatal(err)
 		}
 		defer kafka.Close()
-		level := slog.LevelError + 4
-		if os.Getenv("STILLHERE_TEST_LOG") != "" {
-			level = slog.LevelDebug
-		}
-		w := &world{T: t, kafka: kafka, tasks: map[string][]*copier{}, registry: prometheus.NewRegistry(),
-			log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("test", t.Name())}
-		w.metrics = NewMetrics(w.registry)
-		w.cfg = Config{Brokers: kafka.Addrs(), Dialer: kafka.Dialer()}
-		if _, err := ApplyTopics(t.Context(), w.cfg, partitions, 1); err != nil {
-			t.Fatal(err)
-		}
-		if w.producer, err = NewProducer(w.cfg, w.log, nil); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { w.producer.Close(context.Background()) }()
-		defer func() {
-			for _, end := range slices.Backward(w.ends) {
-				end()
-			}
-		}()
-		test(w)
+		newWorld(t, kafka, Config{Brokers: kafka.Addrs(), Dialer: kafka.Dialer()}).run(partitions, test)
 	})
+}
+
+func newWorld(t *testing.T, kafka *standin.Kafka, cfg Config) *world {
+	level := slog.LevelError + 4
+	if os.Getenv("STILLHERE_TEST_LOG") != "" {
+		level = slog.LevelDebug
+	}
+	w := &world{T: t, kafka: kafka, cfg: cfg, tasks: map[string][]*copier{}, registry: prometheus.NewRegistry(),
+		log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("test", t.Name())}
+	w.metrics = NewMetrics(w.registry)
+	return w
+}
+
+func (w *world) run(partitions int32, test func(w *world)) {
+	if _, err := ApplyTopics(w.Context(), w.cfg, partitions, 1); err != nil {
+		w.Fatal(err)
+	}
+	var err error
+	if w.producer, err = NewProducer(w.cfg, w.log, nil); err != nil {
+		w.Fatal(err)
+	}
+	defer func() { w.producer.Close(context.Background()) }()
+	defer func() {
+		for _, end := range slices.Backward(w.ends) {
+			end()
+		}
+	}()
+	test(w)
 }
 
 // member starts a transform under an instance name; stop ends it and waits.
@@ -292,7 +300,7 @@ func (c *copier) seen() (ticks int, first int64) {
 // commits are the group's committed offsets of the heartbeats.
 func (w *world) commits(partition int32) (int64, *schemas.Checkpoint) {
 	w.Helper()
-	offset, text, err := committed(w.Context(), w.producer.client, "detector", schemas.Heartbeats.Name(w.producer.prefix), partition)
+	offset, text, err := committed(w.Context(), w.producer.client, w.cfg.GroupName("detector"), schemas.Heartbeats.Name(w.producer.prefix), partition)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -309,7 +317,7 @@ func (w *world) commits(partition int32) (int64, *schemas.Checkpoint) {
 // abort writes a record to the transitions in a transaction that is aborted.
 func abort(w *world) {
 	w.Helper()
-	client, err := newClient(w.cfg.withDefaults(), w.log, kgo.TransactionalID("aborts"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := newClient(w.cfg.withDefaults(), w.log, kgo.TransactionalID(w.cfg.GroupName("aborts")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -317,7 +325,7 @@ func abort(w *world) {
 	if err := client.BeginTransaction(); err != nil {
 		w.Fatal(err)
 	}
-	if err := client.ProduceSync(w.Context(), &kgo.Record{Topic: "presence.transitions", Key: []byte("!")}).FirstErr(); err != nil {
+	if err := client.ProduceSync(w.Context(), &kgo.Record{Topic: w.name(schemas.Transitions), Key: []byte("!")}).FirstErr(); err != nil {
 		w.Fatal(err)
 	}
 	if err := client.EndTransaction(w.Context(), kgo.TryAbort); err != nil {
