@@ -15,6 +15,8 @@ import (
 
 func (s *session) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
 	ids := assigned[s.name]
+	// After the partitions are known, or they would seem to be none.
+	defer s.told.Store(true)
 	if len(ids) == 0 {
 		return
 	}

@@ -23,6 +23,7 @@ type following[T any] struct {
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 	applied atomic.Bool
+	told    atomic.Bool // the group has said at least once which partitions are ours
 
 	mu    sync.Mutex
 	feeds map[int32]*feed[T]
@@ -159,6 +160,8 @@ func (s *following[T]) groupOptions() []kgo.Opt {
 
 func (s *following[T]) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
 	ids := assigned[s.name]
+	// After the partitions are known, or they would seem to be none.
+	defer s.told.Store(true)
 	if len(ids) == 0 {
 		return
 	}
@@ -275,7 +278,7 @@ func (s *following[T]) joined() bool {
 		return true
 	}
 	_, generation := s.GroupMetadata()
-	return generation >= 0
+	return generation >= 0 && s.told.Load()
 }
 
 func (s *following[T]) status() []PartitionStatus {

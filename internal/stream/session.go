@@ -37,6 +37,7 @@ type session struct {
 
 	wakeup     atomic.Pointer[context.CancelFunc] // of the poll under way
 	hurry      atomic.Bool                        // a rebalance waits for us to commit
+	told       atomic.Bool                        // the group has said at least once which partitions are ours
 	rebalanced atomic.Bool                        // the client will refuse the next commit for a revocation that is over
 	commitsFor map[int32]schemas.Commit           // between the two callbacks of an offset fetch
 
@@ -244,9 +245,10 @@ func (s *session) each() []*partition {
 	return all
 }
 
+// joined tells whether the group has let us in and told us what is ours.
 func (s *session) joined() bool {
 	_, generation := s.GroupMetadata()
-	return generation >= 0
+	return generation >= 0 && s.told.Load()
 }
 
 func (s *session) resumeRestored() {
