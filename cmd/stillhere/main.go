@@ -39,6 +39,8 @@ type commands struct {
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the dots of some users change."`
 
+	Health healthCommand `cmd:"" group:"Understand:" help:"Ask a process of this machine whether it lives, or is ready; for health checks of containers."`
+
 	Explain explainCommand `cmd:"" group:"Understand:" help:"Tell why a transition was published: record, rule, arithmetic, neighbours."`
 
 	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure how fast it is on this machine."`

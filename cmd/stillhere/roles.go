@@ -39,6 +39,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	var kafka, redis error
 	config.Kafka, kafka = c.kafkaFlags.config()
 	config.Redis, redis = c.redis(config.Redis.Prefix)
+	config.Version = version
 	config.Store = assembly.Store{Postgres: c.Postgres}
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Policy = c.settings()
@@ -65,7 +66,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 		return err
 	}
 	config := assembly.Defaults()
-	config.Instance = "dev"
+	config.Instance, config.Version = "dev", version
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Policy = c.settings()
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, Partitions: c.Partitions}

@@ -26,6 +26,8 @@ type Config struct {
 	// Instance is the stable name of this process: the same after a restart, and
 	// of no other process of its role.
 	Instance string
+	// Version is the program's, for metrics.
+	Version string
 	// Listen is where the doors are, host:port; Admin where operators look: health,
 	// metrics, profiles. Empty Admin: nowhere.
 	Listen, Admin string

@@ -71,12 +71,14 @@ const closeTimeout = 10 * time.Second
 func newHouse(ctx context.Context, config Config, log *slog.Logger) (*house, error) {
 	h := &house{config: config, log: log, registry: prometheus.NewRegistry(), mux: http.NewServeMux()}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	h.registry.MustRegister(buildInfo(config.Version))
 	h.streamMetrics = stream.NewMetrics(h.registry)
 	partitions, err := stream.CheckTopics(ctx, config.Kafka)
 	if err != nil {
 		return nil, err
 	}
 	h.partitions = partitions
+	h.streamMetrics.Partitions(partitions)
 	h.config.settle(partitions)
 	h.producer, err = stream.NewProducer(h.config.Kafka, log, h.streamMetrics)
 	if err != nil {
@@ -148,6 +150,7 @@ func (h *house) redisView() (*redisview.View, error) {
 		return nil, err
 	}
 	h.view = view
+	h.watchView(view)
 	h.closeLater("Redis view", func(context.Context) error { return view.Close() })
 	h.check("redis", view.Ping)
 	return view, nil
@@ -167,6 +170,7 @@ func (h *house) redisBus() (*redisbus.Bus, error) {
 		return nil, err
 	}
 	h.bus = bus
+	h.watchBus(bus)
 	h.closeLater("Redis bus", func(context.Context) error { return bus.Close() })
 	return bus, nil
 }
@@ -191,6 +195,7 @@ func (h *house) durableStore(ctx context.Context) (durable, error) {
 			return nil, err
 		}
 		h.store = s
+		h.watchPostgres(s)
 		h.closeLater("Postgres store", func(context.Context) error { s.Close(); return nil })
 	}
 	h.check("store", h.store.Ping)
@@ -266,5 +271,5 @@ func (h *house) openDoors(doorsOpen bool) error {
 	if h.config.Admin == "" {
 		return nil
 	}
-	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks))
+	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks, h.streamMetrics.Status))
 }

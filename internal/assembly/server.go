@@ -7,12 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"syscall"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // shutdownTimeout bounds how long open requests may take to end.
@@ -76,43 +72,4 @@ func serve(l net.Listener, handler http.Handler, log *slog.Logger) func(context.
 		}
 		return err
 	}
-}
-
-// check tells why a part is not ready; nil when it is.
-type check struct {
-	name  string
-	ready func(context.Context) error
-}
-
-// adminRoutes are what operators look at. /healthz must not depend on Kafka: an
-// outage of the broker must not restart the fleet.
-func adminRoutes(registry *prometheus.Registry, checks []check) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
-		defer cancel()
-		if err := allReady(ctx, checks); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ready")
-	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	return mux
-}
-
-// allReady joins what is not ready.
-func allReady(ctx context.Context, checks []check) error {
-	var faults []error
-	for _, c := range checks {
-		if err := c.ready(ctx); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", c.name, err))
-		}
-	}
-	return errors.Join(faults...)
 }

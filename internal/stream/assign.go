@@ -68,7 +68,6 @@ func (s *session) drop(p *partition) {
 	}
 	s.mu.Unlock()
 	p.cancel()
-	s.t.metrics.gone(p.id)
 }
 
 // settleRebalance clears the mark by which the client would refuse the next

@@ -29,11 +29,11 @@ type feed[T any] struct {
 	paused bool
 	marks  []mark // to be reached, ascending
 
-	items  []T // the goroutine's, reused
-	marked schemas.Millis
+	items []T // the goroutine's, reused
 
 	next, end atomic.Int64
 	logTime   atomic.Int64
+	marked    atomic.Int64 // the newest watermark passed on
 	started   atomic.Bool
 }
 
@@ -138,7 +138,6 @@ func (f *feed[T]) apply(records []*kgo.Record) bool {
 	f.next.Store(last.Offset + 1)
 	f.logTime.Store(last.Timestamp.UnixMilli())
 	f.s.f.metrics.handled(len(kept))
-	f.s.f.metrics.lag(f.id, f.end.Load()-f.next.Load(), time.Since(last.Timestamp).Seconds())
 	f.s.applied.Store(true)
 	if !f.s.f.options.alone {
 		f.s.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{f.s.name: {f.id: {Epoch: last.LeaderEpoch, Offset: last.Offset + 1}}})
@@ -211,5 +210,6 @@ func (f *feed[T]) status() PartitionStatus {
 	if f.started.Load() {
 		phase = Running
 	}
-	return PartitionStatus{Partition: f.id, Phase: phase, Offset: f.next.Load(), End: f.end.Load(), LogTime: schemas.Millis(f.logTime.Load())}
+	return PartitionStatus{Partition: f.id, Phase: phase, Offset: f.next.Load(), End: f.end.Load(),
+		LogTime: schemas.Millis(f.logTime.Load()), Watermark: schemas.Millis(f.marked.Load())}
 }

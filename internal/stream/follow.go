@@ -118,6 +118,7 @@ func (f *Follower[T]) Run(ctx context.Context) error {
 	}
 	defer reader.Close()
 	f.reader = reader
+	defer f.metrics.watch(f.Status)()
 	for failures := 0; ; {
 		begun := newFollowing(f)
 		err := begun.run(ctx)

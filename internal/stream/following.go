@@ -115,6 +115,7 @@ func (s *following[T]) open(stop context.Context) error {
 		return broken("start", "%w", err)
 	}
 	options = append(options, fetchOptions(cfg)...)
+	options = append(options, s.f.metrics.clientMetrics(s.f.group)...)
 	options = append(options,
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		// Markers show how far one has read where records were aborted.
@@ -227,7 +228,6 @@ func (s *following[T]) end(ids []int32, grace time.Duration) {
 			timer.Reset(0)
 		}
 		feed.cancel()
-		s.f.metrics.gone(feed.id)
 	}
 }
 

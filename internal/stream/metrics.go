@@ -5,20 +5,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // Metrics are the figures of all loops of a process. A nil *Metrics counts
 // nothing.
 type Metrics struct {
 	registry prometheus.Registerer
+	watched  *watched
 
-	lagRecords, lagSeconds, parked                   *prometheus.GaugeVec
+	topicPartitions                                  prometheus.Gauge
+	parked                                           *prometheus.GaugeVec
 	restores                                         *prometheus.HistogramVec
 	transactions, restarts, records, deadLetters     *prometheus.CounterVec
 	ticks, forwards, rebalances, stalls, gaps, reads *prometheus.CounterVec
-	watermark                                        *prometheus.GaugeVec
 	retries, taskFailures                            *prometheus.CounterVec
 }
 
@@ -36,11 +35,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return v
 	}
 	m := &Metrics{
-		registry:   registry,
-		lagRecords: gauge("lag_records", "Records of the partition that have not been handled yet.", "group", "partition"),
-		lagSeconds: gauge("lag_seconds", "Age of the record handled last.", "group", "partition"),
-		parked:     gauge("parked", "1 where a partition is set aside because its task fails again and again.", "group", "partition"),
-		watermark:  gauge("watermark_seconds", "Log time up to which everything has been applied, in Unix seconds.", "group", "partition"),
+		registry: registry,
+		watched:  newWatched(),
+		topicPartitions: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "topic_partitions",
+			Help: "Partitions over which users are spread."}),
+		parked: gauge("parked", "1 where a partition is set aside because its task fails again and again.", "group", "partition"),
 		restores: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: "restore_seconds",
 			Help: "How long it took to restore a partition.", Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8, 16, 32, 64}}, []string{"group"}),
 		records:      counter("records_total", "Records handled.", "group"),
@@ -56,9 +55,16 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		reads:        counter("skipped_batches_total", "Batches that were too large to be read.", "group"),
 		retries:      counter("apply_retries_total", "Batches that had to be applied again.", "group"),
 	}
-	registry.MustRegister(m.restores)
+	registry.MustRegister(m.restores, m.watched, m.topicPartitions)
 	return m
 }
+
+// Status is how far the loops of this process are now.
+func (m *Metrics) Status() []GroupStatus { return m.watched.all() }
+
+// Partitions tells over how many partitions users are spread, so that those
+// without an owner can be seen.
+func (m *Metrics) Partitions(n int32) { m.topicPartitions.Set(float64(n)) }
 
 // of gives the figures of one group.
 func (m *Metrics) of(group string) groupMetrics { return groupMetrics{m, group} }
@@ -129,33 +135,17 @@ func (g groupMetrics) restored(seconds float64) {
 	}
 }
 
-func (g groupMetrics) lag(partition int32, records int64, seconds float64) {
-	if g.on() {
-		p := strconv.Itoa(int(partition))
-		g.lagRecords.WithLabelValues(g.group, p).Set(float64(max(records, 0)))
-		g.lagSeconds.WithLabelValues(g.group, p).Set(max(seconds, 0))
+// watch shows how far a loop is until the function that it returns is called.
+func (g groupMetrics) watch(status func() []PartitionStatus) (remove func()) {
+	if !g.on() {
+		return func() {}
 	}
+	return g.watched.add(g.group, status)
 }
 
 func (g groupMetrics) park(partition int32) {
 	if g.on() {
 		g.parked.WithLabelValues(g.group, strconv.Itoa(int(partition))).Set(1)
-	}
-}
-
-func (g groupMetrics) mark(partition int32, at schemas.Millis) {
-	if g.on() {
-		g.watermark.WithLabelValues(g.group, strconv.Itoa(int(partition))).Set(float64(at) / 1000)
-	}
-}
-
-// gone takes back the series of a partition that went.
-func (g groupMetrics) gone(partition int32) {
-	if g.on() {
-		p := strconv.Itoa(int(partition))
-		for _, v := range []*prometheus.GaugeVec{g.lagRecords, g.lagSeconds, g.watermark} {
-			v.DeleteLabelValues(g.group, p)
-		}
 	}
 }
 

@@ -20,6 +20,7 @@ func (s *session) open(stop context.Context) error {
 	}
 	options = append(options, s.groupOptions()...)
 	options = append(options, fetchOptions(cfg)...)
+	options = append(options, s.t.metrics.clientMetrics(s.t.group)...)
 	if s.group, err = kgo.NewGroupTransactSession(options...); err != nil {
 		return broken("start", "setting up a Kafka client for %v: %w", cfg.Brokers, err)
 	}

@@ -210,6 +210,6 @@ func (p *partition) setAside(from *kgo.Record) {
 }
 
 func (p *partition) status() PartitionStatus {
-	return PartitionStatus{Partition: p.id, Phase: p.phase.Load(), Offset: p.next.Load(), End: p.end.Load(),
-		LogTime: schemas.Millis(p.logTime.Load())}
+	at := schemas.Millis(p.logTime.Load())
+	return PartitionStatus{Partition: p.id, Phase: p.phase.Load(), Offset: p.next.Load(), End: p.end.Load(), LogTime: at, Watermark: at}
 }

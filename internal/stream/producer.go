@@ -32,7 +32,7 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 	}
 	cfg = cfg.withDefaults()
 	reach := &reach{}
-	client, err := newClient(cfg, log,
+	client, err := newClient(cfg, log, append(metrics.clientMetrics("producer"),
 		kgo.WithHooks(reach),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0),
@@ -42,7 +42,7 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		// Without this a record in flight to a broker that vanished would wait for
 		// ever, and so would the caller whose beat it is. Beats bear doubling.
 		kgo.AllowIdempotentProduceCancellation(),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,9 @@ type PartitionStatus struct {
 	Offset, End int64
 	// LogTime is the append time of the record handled last, 0 if none yet.
 	LogTime schemas.Millis
+	// Watermark is the log time up to which everything has been applied; 0 when
+	// that is not known, or nobody asks this loop for it.
+	Watermark schemas.Millis
 }
 
 // CaughtUp tells whether the partition runs and has handled everything that was

@@ -88,6 +88,7 @@ func (t *Transform) Run(ctx context.Context) error {
 	}
 	defer reader.Close()
 	t.reader = reader
+	defer t.metrics.watch(t.Status)()
 	for failures := 0; ; {
 		s := newSession(t)
 		err := s.run(ctx)

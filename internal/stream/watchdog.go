@@ -72,12 +72,6 @@ func (s *session) stalled() (*partition, time.Duration) {
 			if s.t.input != schemas.Heartbeats && p.next.Load() >= p.end.Load() {
 				continue
 			}
-			at := schemas.Millis(p.logTime.Load())
-			age := 0.0
-			if at > 0 {
-				age = now.Sub(at.Time()).Seconds()
-			}
-			s.t.metrics.lag(p.id, p.end.Load()-p.next.Load(), age)
 		}
 		if idle := now.Sub(time.Unix(0, p.progress.Load())); idle > limit {
 			return p, idle

@@ -102,7 +102,7 @@ func (f *feed[T]) reachMarks() {
 		f.marks = f.marks[1:]
 	}
 	f.mu.Unlock()
-	if reached.logTime <= f.marked {
+	if int64(reached.logTime) <= f.marked.Load() {
 		return
 	}
 	handler := f.s.f.handler.(Watermarker)
@@ -110,6 +110,5 @@ func (f *feed[T]) reachMarks() {
 		f.s.f.log.Warn("passing on a watermark", "partition", f.id, "error", err)
 		return
 	}
-	f.marked = reached.logTime
-	f.s.f.metrics.mark(f.id, reached.logTime)
+	f.marked.Store(int64(reached.logTime))
 }

@@ -1,0 +1,141 @@
+package assembly
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"expvar"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/stillhere/stillhere/internal/stream"
+)
+
+// check tells why a part is not ready; nil when it is.
+type check struct {
+	name  string
+	ready func(context.Context) error
+}
+
+// readyTimeout bounds all checks of one question together.
+const readyTimeout = 5 * time.Second
+
+// adminRoutes are what operators look at. /livez and /healthz must not depend on
+// Kafka: an outage of the broker must not restart the fleet.
+func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []stream.GroupStatus) http.Handler {
+	mux := http.NewServeMux()
+	alive := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
+	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		if r.URL.Query().Has("verbose") {
+			tellReadiness(w, readiness(ctx, checks, status(), time.Now()))
+			return
+		}
+		if err := allReady(ctx, checks); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.Handle("GET /debug/vars", expvar.Handler())
+	return mux
+}
+
+// allReady joins what is not ready.
+func allReady(ctx context.Context, checks []check) error {
+	var faults []error
+	for _, c := range checks {
+		if err := c.ready(ctx); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// buildInfo tells which version of the program runs.
+func buildInfo(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stillhere_build_info", Help: "1; the label tells the version of the program.",
+		ConstLabels: prometheus.Labels{"version": version}}, func() float64 { return 1 })
+}
+
+// readyReport is the answer to /readyz?verbose.
+type readyReport struct {
+	Ready  bool         `json:"ready"`
+	Checks []readyCheck `json:"checks"`
+	Groups []readyGroup `json:"groups"`
+}
+
+type readyCheck struct {
+	Name  string `json:"name"`
+	Ready bool   `json:"ready"`
+	Error string `json:"error,omitempty"`
+}
+
+type readyGroup struct {
+	Group      string           `json:"group"`
+	Partitions []readyPartition `json:"partitions"`
+}
+
+// readyPartition leaves out what is not known.
+type readyPartition struct {
+	Partition           int32    `json:"partition"`
+	Phase               string   `json:"phase"`
+	Next                int64    `json:"next_offset"`
+	LagRecords          int64    `json:"lag_records"`
+	LagSeconds          *float64 `json:"lag_seconds,omitempty"`
+	WatermarkAgeSeconds *float64 `json:"watermark_age_seconds,omitempty"`
+}
+
+// readiness tells what is ready, and how far every partition of this process is.
+func readiness(ctx context.Context, checks []check, status []stream.GroupStatus, now time.Time) readyReport {
+	report := readyReport{Ready: true, Checks: []readyCheck{}, Groups: []readyGroup{}}
+	for _, c := range checks {
+		told := readyCheck{Name: c.name, Ready: true}
+		if err := c.ready(ctx); err != nil {
+			report.Ready, told.Ready, told.Error = false, false, err.Error()
+		}
+		report.Checks = append(report.Checks, told)
+	}
+	seconds := func(d time.Duration, known bool) *float64 {
+		if !known {
+			return nil
+		}
+		s := d.Seconds()
+		return &s
+	}
+	for _, g := range status {
+		group := readyGroup{Group: g.Group, Partitions: []readyPartition{}}
+		for _, p := range g.Partitions {
+			group.Partitions = append(group.Partitions, readyPartition{
+				Partition: p.Partition, Phase: string(p.Phase), Next: p.Offset, LagRecords: max(p.End-p.Offset, 0),
+				LagSeconds: seconds(p.Lag(now)), WatermarkAgeSeconds: seconds(p.WatermarkAge(now)),
+			})
+		}
+		report.Groups = append(report.Groups, group)
+	}
+	return report
+}
+
+func tellReadiness(w http.ResponseWriter, report readyReport) {
+	w.Header().Set("Content-Type", "application/json")
+	if !report.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(report) // the one who asked has gone
+}
