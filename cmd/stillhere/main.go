@@ -37,6 +37,7 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" group:"Set up:" help:"Bring the Postgres schema up to date."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
+	Crowd crowdCommand `cmd:"" group:"Try it:" help:"Play users who come, work, idle and leave, through gateways that now and then die."`
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the dots of some users change."`
 
 	Health healthCommand `cmd:"" group:"Understand:" help:"Ask a process of this machine whether it lives, or is ready; for health checks of containers."`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/assembly"
@@ -51,6 +52,7 @@ type devCommand struct {
 	DataDir     string `help:"Where data is kept across restarts." default:"stillhere-data" type:"path" group:"Process:"`
 	KafkaListen string `help:"Where other Kafka clients may connect, host:port; port 0 takes a free one." default:"127.0.0.1:0" group:"Process:"`
 	Partitions  int32  `help:"Partitions of the topics when they are made." default:"4" group:"Process:"`
+	Users       int    `help:"Play so many users who come and go; see stillhere crowd." default:"0" group:"Process:"`
 
 	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
 	Admin                string `help:"Where health, metrics and profiles are, host:port; empty: nowhere." default:"" group:"Doors:"`
@@ -70,7 +72,16 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Policy = c.settings()
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, Partitions: c.Partitions}
-	return assembly.RunDev(ctx, dev, logs.logger(), func(kafka string) { c.greet(kafka) })
+	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
+	if err != nil {
+		return err
+	}
+	var playing sync.WaitGroup
+	defer playing.Wait()
+	return assembly.RunDev(ctx, dev, logs.logger(), func(kafka string) {
+		c.greet(kafka)
+		playing.Go(func() { play(ctx) })
+	})
 }
 
 // greet says where to look and what to try.

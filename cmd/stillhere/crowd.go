@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/crowd"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// crowdCommand plays users against a running service.
+type crowdCommand struct {
+	URL      string        `help:"Where ingest listens." default:"http://127.0.0.1:8080"`
+	Token    string        `help:"Bearer token of the gateways; better in STILLHERE_TOKEN."`
+	Users    int           `help:"How many people there are." default:"1000"`
+	First    int64         `name:"first-user" help:"Id of the first of them." default:"1"`
+	Gateways int           `help:"How many gateways hold their connections." default:"3"`
+	Interval time.Duration `name:"heartbeat-interval" help:"How often their devices beat." default:"15s"`
+	Pace     float64       `help:"How many times quicker than in life they come and go." default:"1"`
+	Crashes  time.Duration `help:"How often a gateway dies, on average; 0: never." default:"10m"`
+	Seed     uint64        `help:"What their lives are made of." default:"1"`
+	logFlags
+}
+
+// Run plays until ctx ends.
+func (c *crowdCommand) Run(ctx context.Context) error {
+	settings := crowd.Settings{
+		Users: c.Users, First: schemas.UserID(c.First), Gateways: c.Gateways, Interval: c.Interval, Pace: c.Pace, Crashes: c.Crashes, Seed: c.Seed,
+	}
+	return crowd.Run(ctx, settings, crowd.Target{URL: c.URL, Token: c.Token}, c.logger())
+}
+
+// crowd prepares the users that dev is asked to play.
+func (c *devCommand) crowd(interval time.Duration, log *slog.Logger) (play func(context.Context), err error) {
+	if c.Users == 0 {
+		return func(context.Context) {}, nil
+	}
+	settings := crowd.Defaults()
+	settings.Users, settings.Interval = c.Users, interval
+	if err := settings.Validate(); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) {
+		if err := crowd.Run(ctx, settings, crowd.Target{URL: "http://" + c.Listen}, log); err != nil {
+			log.Error("playing users", "error", err)
+		}
+	}, nil
+}
