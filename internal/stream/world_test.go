@@ -49,13 +49,19 @@ const realLimit = 3 * time.Minute
 // inWorld runs test in a bubble whose clock shows 2026.
 func inWorld(t *testing.T, partitions int32, test func(w *world)) {
 	t.Helper()
+	inCluster(t, 1, partitions, test)
+}
+
+// inCluster is inWorld with several brokers.
+func inCluster(t *testing.T, brokers int, partitions int32, test func(w *world)) {
+	t.Helper()
 	t.Parallel()
 	limit := time.AfterFunc(realLimit, func() { panic(t.Name() + " takes too long in real time") })
 	defer limit.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
 		network := new(kfake.VirtualNetwork)
-		kafka, err := standin.StartKafka(standin.KafkaConfig{Virtual: network})
+		kafka, err := standin.StartKafka(standin.KafkaConfig{Virtual: network, Brokers: brokers})
 		if err != nil {
 			t.Fatal(err)
 		}
