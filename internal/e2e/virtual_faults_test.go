@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -169,11 +170,18 @@ func (t *trouble) fault(least, most time.Duration, f kfake.Fault) func() func() 
 	}
 }
 
-// isTick tells a tick by its size from everything else that is written without a
-// transaction.
+// tickEnd is the value of a tick's record and its number of headers.
+var tickEnd = append(schemas.AppendTick(nil), 0)
+
+// isTick tells a batch of one tick from everything else that is written.
 func isTick(r kmsg.Request) bool {
 	p := r.(*kmsg.ProduceRequest)
-	return p.TransactionID == nil && len(p.Topics) == 1 && len(p.Topics[0].Partitions) == 1 && len(p.Topics[0].Partitions[0].Records) < 75
+	if len(p.Topics) != 1 || len(p.Topics[0].Partitions) != 1 {
+		return false
+	}
+	const header, before = 61, 6 // of the batch; of the record, in front of its value
+	batch := p.Topics[0].Partitions[0].Records
+	return len(batch) == header+before+len(tickEnd) && bytes.HasSuffix(batch, tickEnd)
 }
 
 // append writes a record as a producer that is none of ours might.

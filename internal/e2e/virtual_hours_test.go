@@ -91,16 +91,7 @@ func simulate(w *world, seed uint64, hours float64) (said string) {
 		w.Errorf("in the end not everything is ready: %s", why)
 	}
 	users := byUser(w.likeTheOracle())
-	for _, user := range steadfast {
-		if first := users[user][:min(1, len(users[user]))]; len(first) == 0 || first[0].To != schemas.Online {
-			w.Errorf("user %d, who never stopped beating, went %v", user, changesOf(users[user]))
-		}
-		for _, t := range users[user] {
-			if t.To != schemas.Online && t.At < f.stopped {
-				w.Errorf("user %d, who beat until %s, went: %s", user, clock(f.stopped), line(&t))
-			}
-		}
-	}
+	f.steadfastStayed(users)
 	w.readsAre(f.door("api"), users)
 	watched.stop()
 	watched.check(w, users)
