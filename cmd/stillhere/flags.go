@@ -33,6 +33,7 @@ type policyFlags struct {
 	IdleAfter         time.Duration `help:"A live device not touched for this long counts as away; 0: never." default:"5m" group:"Policy:"`
 	ByeDebounce       time.Duration `help:"Extra wait after the last device said bye." default:"0s" group:"Policy:"`
 	AllowedLateness   time.Duration `help:"How long a limit waits for beats on their way." default:"250ms" group:"Policy:"`
+	GatewaySilence    time.Duration `help:"A gateway from which nothing came for so long is lost." default:"10s" group:"Policy:"`
 	ReconnectWindow   time.Duration `help:"What the devices of a lost gateway get on top." default:"30s" group:"Policy:"`
 	CohortRate        int           `help:"How many devices of lost gateways are let go per second and partition." default:"2000" group:"Policy:"`
 	AnnounceDevices   bool          `help:"Publish changes in the set of device kinds." default:"true" negatable:"" group:"Policy:"`
@@ -46,7 +47,7 @@ func (f policyFlags) settings() liveness.Settings {
 	}
 	s.OnlineTTL, s.OfflineDebounce, s.AwayTTL, s.IdleAfter = f.OnlineTTL, f.OfflineDebounce, f.AwayTTL, f.IdleAfter
 	s.ByeDebounce, s.AllowedLateness, s.ReconnectWindow = f.ByeDebounce, f.AllowedLateness, f.ReconnectWindow
-	s.CohortRate, s.AnnounceDevices = f.CohortRate, f.AnnounceDevices
+	s.GatewaySilence, s.CohortRate, s.AnnounceDevices = f.GatewaySilence, f.CohortRate, f.AnnounceDevices
 	return s
 }
 

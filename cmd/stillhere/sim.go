@@ -25,6 +25,13 @@ type simCommand struct {
 	JSON   bool          `name:"json" help:"Print a line of JSON for each seed." env:"-"`
 }
 
+// Help is shown above the flags.
+func (*simCommand) Help() string {
+	return "One partition of the detector lives through hours of users, gateways and faults, and must publish what the rules say, restarted or not. " +
+		"The whole pipeline, every role as a process of its own with faults in every minute, is simulated by a test, because virtual time for all " +
+		"of it exists only there: go test -tags synctests ./internal/e2e -run TestSimulatedHours -v -sim.seed N -sim.hours H"
+}
+
 // Validate is called by the parser.
 func (c *simCommand) Validate() error {
 	if c.Hours <= 0 || c.Users < 1 {

@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/segmentio/ksuid"
@@ -61,6 +62,14 @@ type Policy struct {
 	ID    string `json:"id"`
 	Given string `json:"given_id"` // of the settings that were given
 	Known bool   `json:"known"`    // the two are the same
+	// Settings are those in force, where they are known.
+	Settings []Setting `json:"settings,omitempty"`
+}
+
+// Setting is a setting of the detector in words.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Place is the version unpacked: the record at which the transition came about.
@@ -100,8 +109,22 @@ func Explain(ctx context.Context, reader *stream.Reader, o Options) (*Explanatio
 	if err != nil {
 		return nil, err
 	}
+	if e.Policy.Known {
+		e.Policy.Settings = settingsOf(o.Settings)
+	}
 	e.Rule = ruleOf(t, e.Heartbeat, o.Settings, e.Policy.Known)
 	return e, nil
+}
+
+// settingsOf lists the settings by the names that the design gives them.
+func settingsOf(s liveness.Settings) []Setting {
+	return []Setting{
+		{"heartbeat_interval", s.HeartbeatInterval.String()}, {"online_ttl", s.OnlineTTL.String()}, {"offline_debounce", s.OfflineDebounce.String()},
+		{"away_ttl", s.AwayTTL.String()}, {"idle_after", s.IdleAfter.String()}, {"bye_debounce", s.ByeDebounce.String()},
+		{"allowed_lateness", s.AllowedLateness.String()}, {"gateway_silence", s.GatewaySilence.String()},
+		{"reconnect_window", s.ReconnectWindow.String()}, {"cohort_rate", strconv.Itoa(s.CohortRate)},
+		{"announce_devices", strconv.FormatBool(s.AnnounceDevices)},
+	}
 }
 
 // parseEvent reads an event id.

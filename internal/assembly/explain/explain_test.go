@@ -131,7 +131,8 @@ func TestATransitionIsTracedToItsRecordAndItsRule(t *testing.T) {
 	if !e.Rule.Limit || len(e.Rule.Sum) != 3 || e.Rule.Rest != "" || e.Heartbeat == nil || e.Heartbeat.Kind != "tick" {
 		t.Errorf("silence is explained as %+v", e.Rule)
 	}
-	wants(t, text, "+ online_ttl         300ms", "+ offline_debounce   100ms", "= at", "a tick of the detector", "less allowed_lateness (250ms)")
+	wants(t, text, "+ online_ttl         300ms", "+ offline_debounce   100ms", "= at", "a tick of the detector", "less allowed_lateness (250ms)",
+		"Timer: the silence of device 7.", "gateway_silence 10s, reconnect_window 30s")
 
 	options.Event = offline.EventID().String()
 	if _, text = w.explain(options); len(e.Before) != 1 {

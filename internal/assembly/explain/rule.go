@@ -14,6 +14,8 @@ type Rule struct {
 	Words string `json:"words"`
 	// Limit tells whether time alone decided, rather than something reported.
 	Limit bool `json:"limit"`
+	// Timer is whose time was up, where time decided.
+	Timer string `json:"timer,omitempty"`
 	// Sum is how At came about; empty when it is simply the report's own time, or
 	// when the settings are not known.
 	Sum []Term `json:"sum,omitempty"`
@@ -61,7 +63,7 @@ func ruleOf(t *schemas.Transition, record *Record, s liveness.Settings, known bo
 			r.Sum = silence
 		}
 	case schemas.GatewayLost:
-		r.Words, r.Limit = "the gateway of the device was lost, and the device was not heard through any other within reconnect_window", true
+		r.Words, r.Limit = "the gateway of the device was lost (it said that it drains, came back as another process, or was silent for gateway_silence), and the device was not heard through any other within reconnect_window", true
 		r.Sum = append(silence, setting("reconnect_window", s.ReconnectWindow))
 		if t.From == schemas.Away && t.To == schemas.Offline && s.AwayTTL > s.OnlineTTL+s.OfflineDebounce {
 			r.Words += "; since then nothing was heard until away_ttl was over, as much later as the device had been let go later"
@@ -83,9 +85,33 @@ func ruleOf(t *schemas.Transition, record *Record, s liveness.Settings, known bo
 	if !known {
 		r.Sum = nil
 	}
+	r.Timer = timerOf(t, r.Limit)
 	r.balance(t)
 	r.notice(record, s, known)
 	return r
+}
+
+// timerOf says whose time was up.
+func timerOf(t *schemas.Transition, limit bool) string {
+	if !limit {
+		return ""
+	}
+	whose := fmt.Sprintf("device %d", t.Device)
+	switch t.Cause {
+	case schemas.Idle:
+		return "the idle time of " + whose
+	case schemas.Silent, schemas.GatewayLost, schemas.DevicesChanged:
+		switch {
+		case t.To == schemas.Offline && t.From == schemas.Away:
+			return "the end of away, which " + whose + " began when it left last"
+		case t.Cause == schemas.GatewayLost:
+			return "the silence of " + whose + ", its gateway's reconnect window and its turn among those who were lost"
+		}
+		return "the silence of " + whose
+	case schemas.Bye:
+		return "the wait after the bye of " + whose
+	}
+	return ""
 }
 
 func setting(name string, d time.Duration) Term { return Term{Name: name, Add: d.String(), add: d} }

@@ -37,6 +37,9 @@ func (e *Explanation) Write(out io.Writer) error {
 
 func (e *Explanation) why(say func(string, ...any)) {
 	say("Why: %s.", e.Rule.Words)
+	if e.Rule.Timer != "" {
+		say("  Timer: %s.", e.Rule.Timer)
+	}
 	for i, term := range e.Rule.Sum {
 		if i == 0 {
 			say("    %-18s %s", term.Name, term.At)
@@ -54,7 +57,17 @@ func (e *Explanation) why(say func(string, ...any)) {
 		say("  Noticed there: %s.", e.Rule.Noticed)
 	}
 	if e.Policy.Known {
-		say("  The settings are those that were given: policy %s.", e.Policy.ID)
+		say("  The settings are those that were given, policy %s:", e.Policy.ID)
+		line := "   "
+		for i, s := range e.Policy.Settings {
+			if line += fmt.Sprintf(" %s %s", s.Name, s.Value); i+1 < len(e.Policy.Settings) {
+				line += ","
+			}
+			if len(line) > 90 || i+1 == len(e.Policy.Settings) {
+				say("%s", line)
+				line = "   "
+			}
+		}
 	} else {
 		say("  It was decided by other settings than those given: policy %s, given is %s. Give the detector's settings for the arithmetic.",
 			e.Policy.ID, e.Policy.Given)
@@ -120,7 +133,11 @@ func (r *Record) what() string {
 		text = fmt.Sprintf("%d beats, %d of this user", r.Beats, len(r.Rows))
 	}
 	if r.Gateway != "" {
-		text += fmt.Sprintf(", from gateway %s (started %s, frame %d)", r.Gateway, r.GatewayEpoch, r.Sequence)
+		text += fmt.Sprintf(", from gateway %s (started %s", r.Gateway, r.GatewayEpoch)
+		if r.Sequence > 0 {
+			text += fmt.Sprintf(", frame %d", r.Sequence)
+		}
+		text += ")"
 	} else if r.Kind == "beats" {
 		text += ", from no gateway"
 	}
