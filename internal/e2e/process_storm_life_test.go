@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"math/rand/v2"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -154,8 +155,11 @@ func (d *detectorProcess) stop() {
 }
 
 func (d *detectorProcess) start(crash string) {
-	d.program = start(d.T, d.path, func(c *exec.Cmd) { c.Env = append(c.Env, "STILLHERE_CRASH="+crash) }, append([]string{"detector", "--instance", d.instance, "--admin=",
-		"--kafka-brokers", d.config.Brokers[0]}, policyFlags(d.policy)...)...)
+	arguments := append([]string{"detector", "--instance", d.instance, "--admin=", "--kafka-brokers", d.config.Brokers[0]}, policyFlags(d.policy)...)
+	command := append(append(slices.Clone(d.wrap), d.path), arguments...)
+	d.program = start(d.T, command[0], func(c *exec.Cmd) {
+		c.Env = append(append(c.Env, d.environment...), "STILLHERE_CRASH="+crash)
+	}, command[1:]...)
 }
 
 // ended counts what a process that has ended had done.

@@ -109,7 +109,10 @@ type storm struct {
 	broker   *program
 	begun    time.Time
 	calm     chan struct{} // closed when the load is to end
-	errors   int           // that the broker answered with, known after the storm
+
+	wrap, environment []string   // how detectors are started
+	hungry            []*program // take the processors until the storm is over
+	errors            int        // that the broker answered with, known after the storm
 
 	mu     sync.Mutex // protects what follows
 	fates  []fate     // to come
@@ -170,6 +173,9 @@ func (s *storm) blow(guest bool) {
 	lives.Wait()
 	close(over)
 	visits.Wait()
+	for _, p := range s.hungry {
+		p.kill()
+	}
 	s.quiet()
 	for _, d := range residents {
 		until(s.T, d.instance+" is ready", time.Minute, func() bool { return strings.Contains(d.program.err.String(), `"msg":"ready"`) })

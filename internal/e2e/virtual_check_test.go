@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -114,6 +115,11 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 				shown = append(shown, t)
 			}
 		}
+		// Newest first is by instant. A change of devices can lie a moment before what
+		// was published earlier; see detector/DESIGN.md.
+		slices.SortStableFunc(shown, func(a, b schemas.Transition) int {
+			return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Version, a.Version))
+		})
 		var got []schemas.Transition
 		for _, t := range page.Changes {
 			got = append(got, *t)

@@ -1,0 +1,119 @@
+package liveness
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// crowdFrames are beats of users from..to-1 through a gateway, 1,000 a frame.
+func (w *world) crowd(gateway string, from, to int) {
+	for first := from; first < to; first += 1000 {
+		rows := make([]schemas.Beat, min(1000, to-first))
+		for i := range rows {
+			rows[i] = schemas.Beat{User: schemas.UserID(first + i + 1), Device: 1, Kind: schemas.Mobile}
+		}
+		w.record(schemas.AppendFrame(nil, schemas.FrameHead{Gateway: schemas.GatewayID(gateway), GatewayEpoch: 1}, rows))
+	}
+}
+
+// taken gives the transitions so far and forgets them.
+func (w *world) taken() []schemas.Transition {
+	all := append([]schemas.Transition(nil), w.out.Transitions...)
+	w.out.Transitions = w.out.Transitions[:0]
+	return all
+}
+
+// paced checks that these users, and no others, went away as lost with their
+// gateway, once, and that no second has more than rate of them nor, but for the
+// first and the last, many less.
+func paced(t *testing.T, got []schemas.Transition, users, rate int) {
+	t.Helper()
+	perSecond, seen := map[schemas.Millis]int{}, map[schemas.UserID]bool{}
+	for i := range got {
+		if tr := &got[i]; tr.To != schemas.Away || tr.Cause != schemas.GatewayLost || seen[tr.User] {
+			t.Fatalf("user %d went from %v to %v, %v, a second time %t", tr.User, tr.From, tr.To, tr.Cause, seen[tr.User])
+		}
+		seen[got[i].User] = true
+		perSecond[(got[i].At-start)/1000]++
+	}
+	if len(got) != users {
+		t.Fatalf("%d users went, must be %d", len(got), users)
+	}
+	full := 0
+	for second, n := range perSecond {
+		if n > rate+1 { // instants are rounded up to milliseconds
+			t.Errorf("in second %d %d users went", second, n)
+		}
+		if n >= rate-rate/20 {
+			full++
+		}
+	}
+	if full < users/rate-2 {
+		t.Errorf("only %d seconds were full, with %d users", full, users)
+	}
+}
+
+func TestOfAGatewayWith100000UsersThatDiesOnlyThoseWhoStayAwayArePublished(t *testing.T) {
+	const users, gone = 100_000, 1000
+	w := newWorld(t, Defaults())
+	w.crowd("dies", 0, users)
+	w.taken()
+	w.until(start + 20_000)
+	for first := gone; first < users; first += users / 100 { // they come back within 25 s of its loss
+		w.crowd("lives", first, min(users, first+users/100))
+		w.until(w.now + 250)
+	}
+	w.crowd("lives", gone, users)
+	w.until(start + 74_000)
+	w.crowd("lives", gone, users)
+	if early := w.taken(); len(early) > 0 {
+		t.Fatalf("%d transitions before anybody's time was over", len(early))
+	}
+	w.until(start + 80_000)
+	paced(t, w.taken(), gone, Defaults().CohortRate)
+	w.until(start + 110_000)
+	ends := 0
+	for _, end := range w.out.Gateways {
+		if end.Gateway == "dies" {
+			ends++
+			if end.Returned != users-gone || end.Released != gone {
+				t.Errorf("the summary says that %d came back and %d did not", end.Returned, end.Released)
+			}
+		}
+	}
+	if ends != 1 {
+		t.Errorf("%d summaries, must be one", ends)
+	}
+}
+
+func TestTwentyGatewaysThatDieAtOnceShareOneRate(t *testing.T) {
+	const gateways, users = 20, 100_000
+	w := newWorld(t, Defaults())
+	for g := range gateways {
+		w.crowd(fmt.Sprint("gw-", g), g*users/gateways, (g+1)*users/gateways)
+	}
+	w.taken()
+	w.until(start + 140_000)
+	paced(t, w.taken(), users, Defaults().CohortRate)
+	if n := len(w.out.Gateways); n != gateways {
+		t.Errorf("%d summaries, must be %d", n, gateways)
+	}
+}
+
+func TestAUserWhoFlapsForADayIsOneOnline(t *testing.T) {
+	w := newWorld(t, Defaults())
+	random := uint64(1)
+	for w.now < start+24*3600*1000 {
+		random = random*6364136223846793005 + 1442695040888963407
+		for next := w.now + 1000 + schemas.Millis(random>>33)%39_000; w.now < next; {
+			w.now = min(next, w.now+4000)
+			w.record(schemas.AppendTick(nil))
+		}
+		w.beats(schemas.Beat{User: 1, Device: schemas.DeviceID(1 + random>>62), Kind: schemas.Web})
+	}
+	if got := w.taken(); len(got) != 1 || got[0].To != schemas.Online {
+		t.Errorf("%d transitions of a user who was never gone for longer than 40 s", len(got))
+	}
+}
