@@ -76,3 +76,30 @@ func (f *fleet) steadfastStayed(users map[schemas.UserID][]schemas.Transition) {
 		}
 	}
 }
+
+func TestAKilledDetectorIsReplacedInLessThanTenSeconds(t *testing.T) {
+	inFleet(t, func(w *world, f *fleet) {
+		killed := now()
+		var back sync.WaitGroup
+		back.Go(func() { f.members[1].tell(order{kill: true, down: time.Minute}) })
+		for user := schemas.UserID(1000); user < 1010; user++ { // in both partitions
+			if !f.post(gateway{}, row{User: user, Device: 1, Kind: "web"}) {
+				w.Errorf("the beat of user %d was refused", user)
+			}
+		}
+		w.until("everybody is online", 20*time.Second, func() bool {
+			for user := schemas.UserID(1000); user < 1010; user++ {
+				if word(w.user(f.door("api"), user).State) != "online" {
+					return false
+				}
+			}
+			return true
+		})
+		took := now() - killed
+		w.Logf("%d ms after the kill everybody was online", took)
+		if took > 10*second {
+			w.Errorf("it took %d ms until everybody was online", took)
+		}
+		back.Wait()
+	})
+}
