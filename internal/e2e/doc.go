@@ -20,6 +20,9 @@
 //	           rows of SQLite               =  transitions, none twice
 //	           answers of the API           =  the last transition of every user
 //	           no goroutine of a process outlives it
+//	fleet    every role in processes that die, freeze and come back; wire is all
+//	         that joins one to the world; faults draws what goes wrong; hours lets
+//	         hours of it pass (-sim.seed, -sim.seeds, -sim.hours)
 //	expect   what must come of the input of a person with one device, from the
 //	         rules alone and without looking at any topic
 //
@@ -37,7 +40,10 @@
 //	bad       starts that must be refused, input that must be refused
 //	sockets   24 clients that watch one another
 //	stop      a planned restart that nobody sees
-//	storm     broker, producer, two detectors that are killed, frozen, made to kill
-//	          themselves at crash points: load writes, judge compares with the oracle
-//	          (STILLHERE_STORM_KILLS, STILLHERE_STORM_SEED)
+//	storm     broker, producer, detectors that are killed, frozen, made to kill
+//	          themselves at crash points, that join and leave: fate decides, life
+//	          does it, load writes, judge compares with the oracle, marks counts
+//	          transactions (STILLHERE_STORM_*)
+//
+// DESIGN.md tells which test holds which fault, scenario and goal.
 package e2e
