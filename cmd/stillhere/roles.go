@@ -18,6 +18,7 @@ type roleCommand struct {
 	kafkaFlags
 	storeFlags
 	doorFlags
+	authFlags
 	policyFlags
 	logFlags
 }
@@ -43,6 +44,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	config.Version = version
 	config.Store = assembly.Store{Postgres: c.Postgres}
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
+	config.Auth = c.auth()
 	config.Policy = c.settings()
 	return config, errors.Join(kafka, redis)
 }
@@ -57,6 +59,7 @@ type devCommand struct {
 	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
 	Admin                string `help:"Where health, metrics and profiles are, host:port; empty: nowhere." default:"" group:"Doors:"`
 	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
+	authFlags
 	policyFlags
 	DevLogLevel string `name:"log-level" help:"What to log on standard error: ${enum}." enum:"debug,info,warn,error" default:"warn" group:"Logs:"`
 }
@@ -70,6 +73,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config := assembly.Defaults()
 	config.Instance, config.Version = "dev", version
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
+	config.Auth = c.auth()
 	config.Policy = c.settings()
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, Partitions: c.Partitions}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())

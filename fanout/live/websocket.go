@@ -3,6 +3,7 @@ package live
 import (
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
@@ -35,6 +36,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		return // Accept has answered
 	}
 	v := &webSocket{server: s, conn: conn}
+	v.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 	v.viewer = s.hub.newViewer(conn.Write, v.close)
 	go v.serve(st) // Run waits for it, by leave
 }
@@ -44,6 +46,7 @@ type webSocket struct {
 	server *Server
 	conn   *socket.Conn
 	viewer *viewer
+	until  time.Time // zero: no end
 }
 
 // serve is the life of the WebSocket after the handshake.
@@ -55,6 +58,9 @@ func (w *webSocket) serve(st *stream) {
 		w.viewer.tell(request{kind: greet})
 	} else {
 		w.close(errStopping)
+	}
+	if !w.until.IsZero() {
+		defer time.AfterFunc(time.Until(w.until), func() { w.close(errEnded) }).Stop()
 	}
 	// Gone, by whichever side: there is nobody to be told.
 	_ = w.conn.Serve(w)
@@ -76,6 +82,11 @@ func (w *webSocket) TooLong() {
 // Ping needs nothing but the pong.
 func (*webSocket) Ping() {}
 
+// errEnded is told with the status that the way in uses for it.
+var errEnded = errors.New("the token has ended")
+
+const statusEnded = 4401
+
 var errIdle = errors.New("watching nobody for too long")
 
 // Quiet ends a connection that has long watched nobody.
@@ -93,6 +104,8 @@ func (w *webSocket) close(reason error) {
 		status, label = socket.GoingAway, "stopping"
 	case errors.Is(reason, errTooSlow):
 		label = "too_slow"
+	case errors.Is(reason, errEnded):
+		status, label = statusEnded, "token_ended"
 	case !errors.Is(reason, errIdle): // writing failed: nobody is there to be told
 		w.server.metrics.Disconnected.WithLabelValues("write").Inc()
 		w.conn.Abort()

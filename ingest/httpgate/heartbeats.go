@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/stillhere/stillhere/ingest"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
@@ -30,6 +31,9 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	if err != nil {
 		return 0, err
 	}
+	if err := allowed(ingest.CallerOf(r.Context()), &req); err != nil {
+		return 0, err
+	}
 	if req.gateway != "" {
 		if err := g.gateways.hear(g.now(), req.gateway, req.epoch, req.beats); err != nil {
 			return 0, err
@@ -44,6 +48,22 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	}
 	accept(w, r, len(req.beats))
 	return http.StatusAccepted, nil
+}
+
+// allowed refuses beats that the caller may not send, naming the first.
+func allowed(caller *ingest.Caller, req *request) error {
+	if caller == nil {
+		return nil
+	}
+	if err := caller.MayBe("gateway_id", req.gateway); err != nil {
+		return &refusal{http.StatusForbidden, err}
+	}
+	for i := range req.beats {
+		if err := caller.MaySpeakFor("beats["+strconv.Itoa(i)+"].user_id", req.beats[i].User); err != nil {
+			return &refusal{http.StatusForbidden, err}
+		}
+	}
+	return nil
 }
 
 // accept answers in Protobuf when the client asks for it, in JSON otherwise.

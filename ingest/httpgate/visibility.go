@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/strictjson"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -19,6 +20,9 @@ func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int
 	user, err := schemas.ParseUserID("user_id", r.PathValue("user_id"))
 	if err != nil {
 		return 0, err
+	}
+	if err := ingest.CallerOf(r.Context()).MayHide("user_id", user); err != nil {
+		return 0, &refusal{http.StatusForbidden, err}
 	}
 	body, err := g.readBody(w, r, maxVisibilityBody)
 	if err != nil {

@@ -140,9 +140,14 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 			Reason: "the origin " + strconv.Quote(r.Header.Get("Origin")) + " is not allowed"})
 		return
 	}
-	who, err := whoConnects(r.URL.RawQuery)
+	caller := ingest.CallerOf(r.Context())
+	who, err := whoConnects(r.URL.RawQuery, caller)
 	if err != nil {
 		answer(http.StatusBadRequest, err)
+		return
+	}
+	if err := caller.MaySpeakFor("user_id", who.user); err != nil {
+		answer(http.StatusForbidden, err)
 		return
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
@@ -157,7 +162,8 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 			&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections"})
 		return
 	}
-	s := &connection{gate: g, who: who}
+	s := &connection{gate: g, who: who, mayWatch: caller == nil || caller.MayWatch}
+	s.until, _ = r.Context().Deadline() // when what lets the client in ends
 	s.touched.Store(int64(g.now() - who.idle))
 	s.heard.Store(int64(g.now()))
 	s.conn, err = socket.Accept(w, r, socket.Options{

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -16,8 +17,9 @@ type identity struct {
 }
 
 // whoConnects reads the query of a connect. Every error is a *schemas.FieldError
-// that names the parameter. Parameters it does not know are somebody else's.
-func whoConnects(query string) (identity, error) {
+// that names the parameter. Parameters it does not know are somebody else's. The
+// user is the caller, where that is known and the query names nobody.
+func whoConnects(query string, caller *ingest.Caller) (identity, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return identity{}, schemas.Invalid("query", "is not a valid query string")
@@ -28,7 +30,9 @@ func whoConnects(query string) (identity, error) {
 		}
 	}
 	who := identity{kind: schemas.Other}
-	if who.user, err = schemas.ParseUserID("user_id", values.Get("user_id")); err != nil {
+	if caller != nil && caller.User != 0 && !values.Has("user_id") {
+		who.user = caller.User
+	} else if who.user, err = schemas.ParseUserID("user_id", values.Get("user_id")); err != nil {
 		return identity{}, err
 	}
 	if who.id, err = schemas.ParseDeviceID("device_id", values.Get("device_id")); err != nil {

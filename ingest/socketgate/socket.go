@@ -18,11 +18,15 @@ const (
 	endIdle   = "idle"
 	endDrain  = "drain"
 	endRefuse = "refused" // the beats are not taken any more
+	endToken  = "token"   // what let the client in has ended
 )
 
 // statusIdle closes a socket from which nothing was heard for too long; like HTTP
 // 408.
 const statusIdle = 4408
+
+// statusToken closes a socket whose client needs a new token; like HTTP 401.
+const statusToken = 4401
 
 // connection is one socket. Times are since the gate began.
 type connection struct {
@@ -30,6 +34,9 @@ type connection struct {
 	conn   *socket.Conn
 	who    identity
 	handle func(message []byte) bool // the stream's
+
+	mayWatch bool
+	until    time.Time // when the client's token ends; zero: never
 
 	heard   atomic.Int64 // when the client last said something
 	touched atomic.Int64 // when the person last touched the device, as far as was said
@@ -57,6 +64,12 @@ func (s *connection) run() (reason string) {
 	if !s.gate.begin(s) {
 		s.drain()
 	}
+	if !s.until.IsZero() {
+		defer time.AfterFunc(time.Until(s.until), func() {
+			s.endAs(endToken)
+			s.conn.Close(statusToken, "the token has ended")
+		}).Stop()
+	}
 	reason = s.reason(s.conn.Serve(s))
 	s.leave(true, reason == endBye)
 	closeStream()
@@ -64,7 +77,7 @@ func (s *connection) run() (reason string) {
 }
 
 func (s *connection) openStream() (handle func([]byte) bool, closeStream func()) {
-	if s.gate.open == nil {
+	if s.gate.open == nil || !s.mayWatch {
 		return func([]byte) bool { return false }, func() {}
 	}
 	return s.gate.open(s.conn.Write)

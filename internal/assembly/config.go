@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/schemas"
@@ -39,6 +40,9 @@ type Config struct {
 	Kafka stream.Config
 	Redis Redis
 	Store Store
+
+	// Auth says whose tokens the doors take; the zero value has no authentication.
+	Auth auth.Config
 
 	Policy   liveness.Settings
 	Ingest   ingest.Config
@@ -85,6 +89,7 @@ func Defaults() Config {
 		Admin:    "127.0.0.1:9090",
 		Kafka:    stream.Config{Prefix: schemas.DefaultPrefix},
 		Redis:    Redis{Prefix: schemas.RedisPrefix},
+		Auth:     auth.Defaults(),
 		Policy:   liveness.Defaults(),
 		Ingest:   ingest.Defaults(),
 		Lastseen: lastseen.Defaults(),
@@ -130,7 +135,8 @@ func (c Config) validate(r Role) error {
 	}
 	add(c.Policy.Validate())
 	if r.doors {
-		add(checkOpen(c.Listen, c.AllowUnauthenticated))
+		add(checkOpen(c.Listen, c.AllowUnauthenticated || c.Auth.On()))
+		add(c.Auth.Validate())
 	}
 	if r.redis {
 		add(c.Redis.validate())

@@ -67,7 +67,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 
 // check finds what can be refused before anything is made.
 func (dev *Dev) check() error {
-	faults := []error{dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated)}
+	faults := []error{dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated || dev.Auth.On()), dev.Auth.Validate()}
 	if dev.Partitions < 1 {
 		faults = append(faults, fmt.Errorf("partitions: must be at least 1, is %d", dev.Partitions))
 	}

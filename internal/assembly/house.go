@@ -248,7 +248,7 @@ func (h *house) liveStream(ctx context.Context) (*live.Server, error) {
 
 // openDoors adds the HTTP servers. Their listeners are taken here, so that a port
 // in use is found before anything runs.
-func (h *house) openDoors(doorsOpen bool) error {
+func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 	add := func(name, address string, handler http.Handler) error {
 		l, err := listen(h.config.Listener, address)
 		if err != nil {
@@ -264,7 +264,11 @@ func (h *house) openDoors(doorsOpen bool) error {
 		return nil
 	}
 	if doorsOpen {
-		if err := add("doors", h.config.Listen, h.mux); err != nil {
+		guarded, err := h.guarded(ctx, h.mux)
+		if err != nil {
+			return err
+		}
+		if err := add("doors", h.config.Listen, guarded); err != nil {
 			return err
 		}
 	}

@@ -61,7 +61,7 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(role.build(ctx, h), h.openDoors(role.doors)); err != nil {
+	if err := errors.Join(role.build(ctx, h), h.openDoors(ctx, role.doors)); err != nil {
 		return errors.Join(err, h.close(ctx))
 	}
 	if started != nil {

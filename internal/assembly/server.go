@@ -40,8 +40,8 @@ func checkOpen(address string, allowed bool) error {
 	if host == "localhost" || ip != nil && ip.IsLoopback() || allowed {
 		return nil
 	}
-	return fmt.Errorf("listen: %s can be reached from other machines, and there is no authentication yet; "+
-		"put a proxy that authenticates in front and say --allow-unauthenticated, or listen on 127.0.0.1", address)
+	return fmt.Errorf("listen: %s can be reached from other machines, and no authentication is configured; "+
+		"say --auth-secret-file or --auth-jwks, or put a proxy that authenticates in front and say --allow-unauthenticated, or listen on 127.0.0.1", address)
 }
 
 // serve runs an HTTP server on l until ctx ends.

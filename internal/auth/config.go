@@ -1,0 +1,66 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/keys"
+)
+
+// Config says whose tokens are good. Start from Defaults. The zero value has no
+// authentication.
+type Config struct {
+	// Secret signs tokens with HS256; at least 32 bytes.
+	Secret keys.Secret
+	// JWKS is the URL or file of the public keys (JSON Web Key Set) that tokens are
+	// signed with; in place of Secret.
+	JWKS string
+	// Issuer and Audience must be in the token's iss and aud; empty: not looked at.
+	Issuer, Audience string
+	// Leeway is how far clocks may differ.
+	Leeway time.Duration
+	// Requests is how many requests one user may make a second, Connects how many
+	// connections may be opened a minute; 0: any number. Both may come five at a time
+	// more. Gateways are not counted.
+	Requests, Connects float64
+}
+
+// Defaults are the settings without any key.
+func Defaults() Config {
+	return Config{Leeway: 10 * time.Second, Requests: 20, Connects: 60}
+}
+
+// minSecret is what RFC 7518, section 3.2, asks for HS256: the size of the hash.
+const minSecret = 32
+
+// On tells whether there is authentication.
+func (c Config) On() bool { return c.Secret.Given() || c.JWKS != "" }
+
+// Validate reports everything that is wrong, joined, each fault naming its
+// setting.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	fault(c.Secret.Given() && c.JWKS != "", "auth_secret, auth_jwks: only one of the two can sign tokens")
+	fault(!c.On() && (c.Issuer != "" || c.Audience != ""), "auth_issuer, auth_audience: need auth_secret or auth_jwks")
+	if c.Secret.Given() {
+		secret, err := c.Secret.Read()
+		fault(err != nil, "auth_secret: %w", err)
+		fault(err == nil && len(secret) < minSecret, "auth_secret: must be at least %d bytes, is %d", minSecret, len(secret))
+	}
+	if strings.Contains(c.JWKS, "://") {
+		u, err := url.Parse(c.JWKS)
+		fault(err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http", "auth_jwks: must be an http(s) URL or a file")
+	}
+	fault(c.Leeway < 0 || c.Leeway > 5*time.Minute, "auth_leeway: must be between 0 and 5m, is %s", c.Leeway)
+	fault(c.Requests < 0, "limit_requests: must not be negative, is %g", c.Requests)
+	fault(c.Connects < 0, "limit_connects: must not be negative, is %g", c.Connects)
+	return errors.Join(faults...)
+}

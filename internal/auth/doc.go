@@ -1,0 +1,21 @@
+// Package auth decides who may use the doors. It reads a JSON Web Token from each
+// request, checks it, checks what the door asks for, and hands the request on with
+// who it is from.
+//
+// A token comes as "Authorization: Bearer …"; where a browser opens a WebSocket or
+// Server-Sent Events, which cannot send headers, as the query parameter
+// access_token, which is taken out before anybody else sees the request.
+//
+//	claim        meaning
+//	sub          the user's id, a positive 64-bit number as text
+//	gateway_id   in place of it: a gateway or server, which speaks for any user
+//	scope        presence:beat, presence:read, presence:admin, separated by spaces
+//	exp          needed; iss and aud are checked where they are configured
+//
+//	no token, or one that does not hold      401, WWW-Authenticate: Bearer
+//	a good token that does not allow this    403
+//	too many requests of one caller          429, Retry-After
+//	the keys cannot be got                   503, Retry-After
+//
+// It knows no room: the wiring puts the caller where the rooms look for it.
+package auth

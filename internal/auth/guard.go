@@ -1,0 +1,191 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Guard stands before the doors.
+type Guard struct {
+	verifier *verifier
+	requests *limits
+	connects *limits
+	refused  *prometheus.CounterVec
+	now      func() time.Time
+}
+
+// New makes a guard. The keys are kept up to date until ctx ends. registry may be
+// nil.
+func New(ctx context.Context, c Config, registry prometheus.Registerer, log *slog.Logger) (*Guard, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	v, err := newVerifier(ctx, c, log)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{
+		verifier: v, now: time.Now,
+		requests: newLimits(c.Requests, max(1, int(5*c.Requests))),
+		connects: newLimits(c.Connects/60, max(1, int(c.Connects/12))),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stillhere_auth_refused_total", Help: "Requests that were refused at the doors, by reason.",
+		}, []string{"reason"}),
+	}
+	if registry != nil {
+		registry.MustRegister(g.refused)
+	}
+	return g, nil
+}
+
+// Ready tells whether tokens can be judged.
+func (g *Guard) Ready(ctx context.Context) error { return g.verifier.ready(ctx) }
+
+// Protect hands on to next what its token allows, after with has put the caller
+// into the request's context.
+func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) context.Context) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		scope := scopeOf(r)
+		if scope == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		token, r, err := take(r)
+		if err != nil {
+			g.refuse(w, http.StatusUnauthorized, "no_token", err.Error())
+			return
+		}
+		who, err := g.verifier.verify(r.Context(), token)
+		switch {
+		case errors.Is(err, errNoKeys):
+			w.Header().Set("Retry-After", "1")
+			g.refuse(w, http.StatusServiceUnavailable, "keys_unavailable", errNoKeys.Error())
+			return
+		case err != nil:
+			g.refuse(w, http.StatusUnauthorized, "invalid_token", err.Error())
+			return
+		case !who.May(scope):
+			g.refuse(w, http.StatusForbidden, "insufficient_scope", "the token lacks the scope "+scope)
+			return
+		}
+		if wait := g.wait(who, r); wait > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
+			g.refuse(w, http.StatusTooManyRequests, "too_many_requests", "too many requests of "+who.name())
+			return
+		}
+		ctx := with(r.Context(), who)
+		if connects(r) {
+			// What stays open ends with its token: the rooms heed the deadline.
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, who.Until)
+			defer cancel()
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// Refused counts a request that a room refused for who it is from.
+func (g *Guard) Refused(reason string) { g.refused.WithLabelValues(reason).Inc() }
+
+func (g *Guard) wait(who *Caller, r *http.Request) time.Duration {
+	if who.Gateway != "" {
+		return 0
+	}
+	if connects(r) {
+		return g.connects.take(who.name(), g.now())
+	}
+	return g.requests.take(who.name(), g.now())
+}
+
+// scopeOf is what a request needs; empty: nothing. What is not known below
+// /presence/ is for administrators, so that a new door is closed until it is
+// named here.
+func scopeOf(r *http.Request) string {
+	path, below := strings.CutPrefix(r.URL.Path, "/presence/")
+	if !below {
+		return "" // documents
+	}
+	_, rest, deep := strings.Cut(path, "/")
+	switch {
+	case path == "heartbeats" || path == "connect" || deep && rest == "visibility":
+		return Beat
+	case !deep || rest == "history": // batch, stream, a user
+		return Read
+	}
+	return Admin
+}
+
+// connects tells whether the request opens something that stays.
+func connects(r *http.Request) bool {
+	return r.URL.Path == "/presence/connect" || r.URL.Path == "/presence/stream"
+}
+
+// parameter is where a browser's WebSocket has its token.
+const parameter = "access_token"
+
+var (
+	errNoToken  = errors.New("a token is needed: Authorization: Bearer …")
+	errTwoToken = errors.New("there is more than one token")
+)
+
+// take gives the token, and the request without it in its query.
+func take(r *http.Request) (string, *http.Request, error) {
+	var tokens []string
+	for _, header := range r.Header.Values("Authorization") {
+		kind, token, _ := strings.Cut(header, " ")
+		if !strings.EqualFold(kind, "Bearer") || strings.TrimSpace(token) == "" {
+			return "", r, errNoToken
+		}
+		tokens = append(tokens, strings.TrimSpace(token))
+	}
+	if connects(r) {
+		query := r.URL.Query()
+		tokens = append(tokens, query[parameter]...)
+		if query.Has(parameter) {
+			query.Del(parameter)
+			u := *r.URL
+			u.RawQuery = query.Encode()
+			r = r.Clone(r.Context())
+			r.URL, r.RequestURI = &u, u.RequestURI()
+		}
+	}
+	switch len(tokens) {
+	case 0:
+		return "", r, errNoToken
+	case 1:
+		return tokens[0], r, nil
+	}
+	return "", r, errTwoToken // RFC 6750, section 2: one method at a time
+}
+
+func (g *Guard) refuse(w http.ResponseWriter, status int, code, message string) {
+	g.Refused(code)
+	header := w.Header()
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		challenge := "Bearer"
+		if code != "no_token" {
+			challenge += ` error="` + code + `"`
+		}
+		header.Set("WWW-Authenticate", challenge)
+	}
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	var body struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	body.Error.Code, body.Error.Message = code, message
+	_ = json.NewEncoder(w).Encode(body) // whoever asked may have gone
+}

@@ -1,0 +1,316 @@
+package auth_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/keys"
+)
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+// guard stands before a door that tells who came in.
+func guard(t *testing.T, change func(*auth.Config)) http.Handler {
+	t.Helper()
+	c := auth.Defaults()
+	c.Secret = keys.Secret{Value: secret}
+	c.Issuer, c.Audience = "https://issuer.example", "presence"
+	c.Leeway = 0
+	if change != nil {
+		change(&c)
+	}
+	g, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type key struct{}
+	return g.Protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, _ := r.Context().Value(key{}).(*auth.Caller)
+		if who != nil {
+			w.Header().Set("X-User", who.User.String())
+			w.Header().Set("X-Gateway", string(who.Gateway))
+		}
+		w.Header().Set("X-Query", r.URL.RawQuery)
+		_, deadline := r.Context().Deadline()
+		w.Header().Set("X-Ends", strconv.FormatBool(deadline))
+	}), func(ctx context.Context, who *auth.Caller) context.Context { return context.WithValue(ctx, key{}, who) })
+}
+
+// claims are good ones but for what edit changes; nil deletes.
+func claims(edit map[string]any) jwt.MapClaims {
+	c := jwt.MapClaims{"sub": "42", "scope": "presence:beat presence:read", "iss": "https://issuer.example", "aud": "presence",
+		"exp": time.Now().Add(time.Hour).Unix()}
+	for name, value := range edit {
+		if value == nil {
+			delete(c, name)
+		} else {
+			c[name] = value
+		}
+	}
+	return c
+}
+
+func sign(t *testing.T, method jwt.SigningMethod, key any, c jwt.MapClaims, kid string) string {
+	t.Helper()
+	token := jwt.NewWithClaims(method, c)
+	if kid != "" {
+		token.Header["kid"] = kid
+	}
+	text, err := token.SignedString(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func good(t *testing.T, edit map[string]any) string {
+	t.Helper()
+	return sign(t, jwt.SigningMethodHS256, []byte(secret), claims(edit), "")
+}
+
+func ask(h http.Handler, method, target string, header ...string) *http.Response {
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func TestTokensThatDoNotHoldAreRefused(t *testing.T) {
+	t.Parallel()
+	h := guard(t, nil)
+	parts := strings.Split(good(t, nil), ".")
+	forged, err := json.Marshal(claims(map[string]any{"sub": "43"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		token  string
+		status int
+		code   string
+	}{
+		"good":                         {good(t, nil), 200, ""},
+		"scopes as a list":             {good(t, map[string]any{"scope": []string{"presence:read"}}), 200, ""},
+		"scopes under the name scp":    {good(t, map[string]any{"scope": nil, "scp": []string{"presence:read"}}), 200, ""},
+		"administrator":                {good(t, map[string]any{"scope": "presence:admin"}), 200, ""},
+		"gateway":                      {good(t, map[string]any{"sub": nil, "gateway_id": "gw-1"}), 200, ""},
+		"expired":                      {good(t, map[string]any{"exp": time.Now().Add(-time.Second).Unix()}), 401, "invalid_token"},
+		"without an end":               {good(t, map[string]any{"exp": nil}), 401, "invalid_token"},
+		"not valid yet":                {good(t, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}), 401, "invalid_token"},
+		"another issuer":               {good(t, map[string]any{"iss": "https://evil.example"}), 401, "invalid_token"},
+		"without an issuer":            {good(t, map[string]any{"iss": nil}), 401, "invalid_token"},
+		"another audience":             {good(t, map[string]any{"aud": "billing"}), 401, "invalid_token"},
+		"without an audience":          {good(t, map[string]any{"aud": nil}), 401, "invalid_token"},
+		"nobody":                       {good(t, map[string]any{"sub": nil}), 401, "invalid_token"},
+		"user 0":                       {good(t, map[string]any{"sub": "0"}), 401, "invalid_token"},
+		"user -1":                      {good(t, map[string]any{"sub": "-1"}), 401, "invalid_token"},
+		"user 2^63":                    {good(t, map[string]any{"sub": "9223372036854775808"}), 401, "invalid_token"},
+		"a name for a user":            {good(t, map[string]any{"sub": "alice"}), 401, "invalid_token"},
+		"scope that is no text":        {good(t, map[string]any{"scope": 7}), 401, "invalid_token"},
+		"alg none":                     {sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, claims(nil), ""), 401, "invalid_token"},
+		"another secret":               {sign(t, jwt.SigningMethodHS256, []byte("another secret of thirty-two bytes"), claims(nil), ""), 401, "invalid_token"},
+		"HS512 with the right secret":  {sign(t, jwt.SigningMethodHS512, []byte(secret), claims(nil), ""), 401, "invalid_token"},
+		"another user's claims inside": {parts[0] + "." + base64.RawURLEncoding.EncodeToString(forged) + "." + parts[2], 401, "invalid_token"},
+		"signature cut off":            {parts[0] + "." + parts[1] + ".", 401, "invalid_token"},
+		"garbage":                      {"garbage", 401, "invalid_token"},
+		"empty":                        {"", 401, "no_token"},
+		"lacks the scope":              {good(t, map[string]any{"scope": "presence:beat"}), 403, "insufficient_scope"},
+		"scope of a similar name":      {good(t, map[string]any{"scope": "presence:readx xpresence:read"}), 403, "insufficient_scope"},
+		"without scopes":               {good(t, map[string]any{"scope": nil}), 403, "insufficient_scope"},
+	} {
+		answer := ask(h, "GET", "/presence/batch?user_ids=1", "Authorization", "Bearer "+c.token)
+		var body struct{ Error struct{ Code string } }
+		_ = json.NewDecoder(answer.Body).Decode(&body)
+		if answer.StatusCode != c.status || body.Error.Code != c.code {
+			t.Errorf("%s: %d %s, want %d %s", name, answer.StatusCode, body.Error.Code, c.status, c.code)
+		}
+		if wants := answer.StatusCode == 401 || answer.StatusCode == 403; wants != (answer.Header.Get("WWW-Authenticate") != "") {
+			t.Errorf("%s: WWW-Authenticate %q", name, answer.Header.Get("WWW-Authenticate"))
+		}
+	}
+}
+
+func TestPublicKeysAreNoSecrets(t *testing.T) {
+	t.Parallel()
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := func(list ...map[string]any) []byte {
+		text, err := json.Marshal(map[string]any{"keys": list})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	n := base64.RawURLEncoding.EncodeToString(private.N.Bytes())
+	e := base64.RawURLEncoding.EncodeToString(big.NewInt(int64(private.E)).Bytes())
+	jwks := set(map[string]any{"kty": "RSA", "kid": "one", "use": "sig", "alg": "RS256", "n": n, "e": e})
+	file := filepath.Join(t.TempDir(), "jwks.json")
+	if err := os.WriteFile(file, jwks, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := guard(t, func(c *auth.Config) { c.Secret, c.JWKS = keys.Secret{}, file })
+	der, err := x509.MarshalPKIXPublicKey(crypto.PublicKey(&private.PublicKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	for name, c := range map[string]struct {
+		token  string
+		status int
+	}{
+		"good": {sign(t, jwt.SigningMethodRS256, private, claims(nil), "one"), 200},
+		"HS256 with the public key as its secret": {sign(t, jwt.SigningMethodHS256, public, claims(nil), "one"), 401},
+		"HS256 with the modulus as its secret":    {sign(t, jwt.SigningMethodHS256, private.N.Bytes(), claims(nil), "one"), 401},
+		"another kind of key under the same name": {sign(t, jwt.SigningMethodES256, curve, claims(nil), "one"), 401},
+		"a key that is not known":                 {sign(t, jwt.SigningMethodRS256, private, claims(nil), "two"), 401},
+		"none":                                    {sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, claims(nil), "one"), 401},
+	} {
+		if answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+c.token); answer.StatusCode != c.status {
+			t.Errorf("%s: %d, want %d", name, answer.StatusCode, c.status)
+		}
+	}
+}
+
+func TestKeysThatCannotBeFetchedAreNotTheCallersFault(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	h := guard(t, func(c *auth.Config) { c.Secret, c.JWKS = keys.Secret{}, server.URL })
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+sign(t, jwt.SigningMethodES256, private, claims(nil), "one"))
+	if answer.StatusCode != 503 || answer.Header.Get("Retry-After") == "" {
+		t.Fatal(answer.StatusCode, answer.Header)
+	}
+}
+
+func TestEachDoorAsksForItsScope(t *testing.T) {
+	t.Parallel()
+	h := guard(t, nil)
+	for request, scope := range map[string]string{
+		"POST /presence/heartbeats":   auth.Beat,
+		"GET /presence/connect":       auth.Beat,
+		"PUT /presence/42/visibility": auth.Beat,
+		"GET /presence/batch":         auth.Read,
+		"GET /presence/42":            auth.Read,
+		"GET /presence/42/history":    auth.Read,
+		"GET /presence/stream":        auth.Read,
+		"GET /presence/42/anything":   auth.Admin,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		for _, has := range []string{auth.Beat, auth.Read, auth.Admin} {
+			want := 403
+			if has == scope || has == auth.Admin {
+				want = 200
+			}
+			if answer := ask(h, method, path, "Authorization", "Bearer "+good(t, map[string]any{"scope": has})); answer.StatusCode != want {
+				t.Errorf("%s with %s: %d, want %d", request, has, answer.StatusCode, want)
+			}
+		}
+		if answer := ask(h, method, path); answer.StatusCode != 401 {
+			t.Errorf("%s without a token: %d", request, answer.StatusCode)
+		}
+	}
+	if answer := ask(h, "GET", "/openapi.json"); answer.StatusCode != 200 {
+		t.Errorf("documents: %d", answer.StatusCode)
+	}
+}
+
+func TestATokenInTheQueryOpensSocketsAndGoesNoFurther(t *testing.T) {
+	t.Parallel()
+	h := guard(t, nil)
+	token := url.QueryEscape(good(t, nil))
+	answer := ask(h, "GET", "/presence/stream?user_ids=1&access_token="+token)
+	if answer.StatusCode != 200 || answer.Header.Get("X-User") != "42" || answer.Header.Get("X-Query") != "user_ids=1" || answer.Header.Get("X-Ends") != "true" {
+		t.Error(answer.StatusCode, answer.Header)
+	}
+	for _, target := range []string{
+		"/presence/batch?user_ids=1&access_token=" + token,                  // would be in logs and histories
+		"/presence/stream?access_token=" + token + "&access_token=" + token, // which?
+	} {
+		if answer := ask(h, "GET", target); answer.StatusCode != 401 {
+			t.Errorf("%s: %d", target[:30], answer.StatusCode)
+		}
+	}
+	if answer := ask(h, "GET", "/presence/stream?access_token="+token, "Authorization", "Bearer "+good(t, nil)); answer.StatusCode != 401 {
+		t.Errorf("two tokens: %d", answer.StatusCode)
+	}
+	if answer := ask(h, "GET", "/presence/batch", "Authorization", "Basic dTpw"); answer.StatusCode != 401 {
+		t.Errorf("Basic: %d", answer.StatusCode)
+	}
+}
+
+func TestOneUserWhoAsksTooOftenIsToldWhenToComeAgainAndOthersAreServed(t *testing.T) {
+	t.Parallel()
+	h := guard(t, func(c *auth.Config) { c.Requests, c.Connects = 0.1, 12 })
+	mine := "Bearer " + good(t, nil)
+	if answer := ask(h, "GET", "/presence/1", "Authorization", mine); answer.StatusCode != 200 {
+		t.Fatal(answer.StatusCode)
+	}
+	answer := ask(h, "GET", "/presence/1", "Authorization", mine)
+	after, err := strconv.Atoi(answer.Header.Get("Retry-After"))
+	if answer.StatusCode != 429 || err != nil || after < 1 || after > 10 {
+		t.Fatal(answer.StatusCode, answer.Header)
+	}
+	if answer := ask(h, "GET", "/presence/stream", "Authorization", mine); answer.StatusCode != 200 {
+		t.Errorf("connections are counted apart: %d", answer.StatusCode)
+	}
+	if answer := ask(h, "GET", "/presence/stream", "Authorization", mine); answer.StatusCode != 429 {
+		t.Errorf("the second connection: %d", answer.StatusCode)
+	}
+	for _, other := range []map[string]any{{"sub": "43"}, {"sub": nil, "gateway_id": "gw"}, {"sub": nil, "gateway_id": "gw"}} {
+		if answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+good(t, other)); answer.StatusCode != 200 {
+			t.Errorf("%v: %d", other, answer.StatusCode)
+		}
+	}
+}
+
+func TestSettingsThatCannotWorkAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*auth.Config){
+		"auth_secret: must be at least 32 bytes": func(c *auth.Config) { c.Secret.Value = "short" },
+		"auth_secret, auth_jwks":                 func(c *auth.Config) { c.Secret.Value, c.JWKS = secret, "https://x.example" },
+		"auth_issuer, auth_audience":             func(c *auth.Config) { c.Issuer = "x" },
+		"auth_jwks: must be":                     func(c *auth.Config) { c.JWKS = "ftp://x" },
+		"auth_leeway":                            func(c *auth.Config) { c.Leeway = time.Hour },
+		"limit_requests":                         func(c *auth.Config) { c.Requests = -1 },
+	} {
+		c := auth.Defaults()
+		change(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got: %v", want, err)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package auth
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// limits bound how often each caller may do something. Who has not been seen for a
+// while is forgotten, so that memory follows those who are there.
+type limits struct {
+	each  rate.Limit
+	burst int
+
+	mu     sync.Mutex // never held while anything blocks
+	of     map[string]*rate.Limiter
+	before map[string]*rate.Limiter // of the round before
+	turned time.Time
+}
+
+// round is how long a caller is remembered, once or twice.
+const round = time.Minute
+
+// newLimits allows each a second, and so many seconds' worth at once; 0: any number.
+func newLimits(each float64, burst int) *limits {
+	return &limits{each: rate.Limit(each), burst: burst, of: map[string]*rate.Limiter{}}
+}
+
+// take tells how long name has to wait; 0: it may go on.
+func (l *limits) take(name string, now time.Time) time.Duration {
+	if l.each == 0 {
+		return 0
+	}
+	l.mu.Lock()
+	if now.Sub(l.turned) > round {
+		l.before, l.of, l.turned = l.of, map[string]*rate.Limiter{}, now
+	}
+	limiter := l.of[name]
+	if limiter == nil {
+		if limiter = l.before[name]; limiter == nil {
+			limiter = rate.NewLimiter(l.each, l.burst)
+		}
+		l.of[name] = limiter
+	}
+	l.mu.Unlock()
+	taken := limiter.ReserveN(now, 1)
+	wait := taken.DelayFrom(now)
+	if wait > 0 {
+		taken.CancelAt(now) // being refused costs nothing
+	}
+	return wait
+}
+
+// seconds is wait as Retry-After tells it: whole, at least 1.
+func seconds(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }
