@@ -20,6 +20,7 @@ type Options struct {
 	// Seconds is how long the measured part lasts, as near as the bench can; 0:
 	// what it takes to get steady figures.
 	Seconds float64
+	given   bool // Seconds was not left out
 	// Partitions of the heartbeats topic.
 	Partitions int32
 	// Brokers is the Kafka to measure on; none: the stand-in, in another process.
@@ -89,7 +90,8 @@ func (b *Bench) measure(ctx context.Context, o Options) (Result, error) {
 	if o.Users == 0 {
 		o.Users = b.users
 	}
-	if o.Seconds == 0 {
+	o.given = o.Seconds != 0
+	if !o.given {
 		o.Seconds = b.seconds
 	}
 	begun := time.Now()

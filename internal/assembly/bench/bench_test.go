@@ -43,7 +43,7 @@ func TestEveryBenchComesToItsEndAndFillsTheReport(t *testing.T) {
 		users, figures int
 		seconds        float64
 	}{
-		"liveness": {5000, 5, 0.2}, "detector": {5000, 4, 0.2}, "silence": {500, 6, 0.5}, "restore": {5000, 3, 0},
+		"liveness": {5000, 5, 0.2}, "detector": {5000, 4, 0.2}, "silence": {500, 12, 0.5}, "restore": {5000, 3, 0},
 		"pipeline": {50, 11, 2}, // a gateway sends repeats once a second
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
@@ -92,6 +93,26 @@ func (r *rig) write(ctx context.Context, outs []schemas.Outgoing) error {
 	}
 	wait.Wait()
 	return failed
+}
+
+// writeOver is write with the frames spread evenly over d.
+func (r *rig) writeOver(ctx context.Context, outs []schemas.Outgoing, d time.Duration) error {
+	if d == 0 {
+		return r.write(ctx, outs)
+	}
+	const step = 50 * time.Millisecond
+	begun, written := time.Now(), 0
+	for written < len(outs) {
+		next := min(len(outs), max(written+1, int(float64(len(outs))*float64(time.Since(begun)+step)/float64(d))))
+		if err := r.write(ctx, outs[written:next]); err != nil {
+			return err
+		}
+		written = next
+		if err := pause(ctx, time.Until(begun.Add(d*time.Duration(written)/time.Duration(len(outs))))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // gather makes everybody online and returns when the detector has committed to it.
