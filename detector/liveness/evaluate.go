@@ -7,10 +7,16 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+// manyDue is from how many timers on room is made for what they lead to beforehand.
+const manyDue = 4096
+
 // evaluate publishes everything that is due at limits up to x, in order.
 func (m *Machine) evaluate(x presence) {
 	m.wheel.advance(x, m.touch, m.look)
 	first := len(m.out.Transitions)
+	if n := len(m.wheel.soon); n > manyDue && !m.replaying {
+		m.out.Transitions, m.out.Statuses = slices.Grow(m.out.Transitions, n), slices.Grow(m.out.Statuses, n)
+	}
 	for {
 		at, isRelease := m.queue.next(), true
 		if soon := m.wheel.soon; len(soon) > 0 && (soon[0].at < at || len(m.joining) > 0 && soon[0].at <= m.joining[0].due) {

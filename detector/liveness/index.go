@@ -13,8 +13,8 @@ import (
 // more than one segment's worth of work, whatever the number of users, and at
 // least 57 % of the slots are in use while users only come.
 //
-// A slot is 0 or an entry number plus one in its low 26 bits, with 6 bits of the
-// hash above them so that most foreign slots are passed over without a look at
+// A slot is 0, left, or an entry number plus one in its low 26 bits, with 6 bits of
+// the hash above them so that most foreign slots are passed over without a look at
 // their entries. That bounds the users of one partition at 67 million.
 type index struct {
 	directory []*segment
@@ -24,7 +24,8 @@ type index struct {
 
 type segment struct {
 	depth uint32   // how many top bits of the hash its users share
-	used  uint32   // slots that are not 0
+	used  uint32   // slots with an entry
+	gaps  uint32   // slots that were left
 	slots []uint32 // smallSegment or largeSegment of them
 }
 
@@ -36,6 +37,10 @@ const (
 	entryBits = 26
 	entryMask = 1<<entryBits - 1
 	maxUsers  = entryMask - 1
+
+	// left is what a slot is whose user has gone, if probes have to go on behind it.
+	// No entry has this number.
+	left = entryMask
 )
 
 // none is no entry.
@@ -50,7 +55,7 @@ func newSegment(depth uint32) *segment {
 }
 
 // full tells whether one more user would make probes long.
-func (seg *segment) full() bool { return int(seg.used) >= len(seg.slots)*85/100 }
+func (seg *segment) full() bool { return int(seg.used+seg.gaps) >= len(seg.slots)*85/100 }
 
 // hash mixes a user id well enough that its top bits choose a segment and lower
 // ones a slot (the finalizer of SplitMix64, Steele et al. 2014).
@@ -81,12 +86,12 @@ func (seg *segment) after(i uint32) uint32 {
 	return i
 }
 
-// probes is how many slots on from is to.
-func (seg *segment) probes(from, to uint32) uint32 {
-	if to < from {
-		to += uint32(len(seg.slots))
+// before is the slot that is probed before i.
+func (seg *segment) before(i uint32) uint32 {
+	if i == 0 {
+		i = uint32(len(seg.slots))
 	}
-	return to - from
+	return i - 1
 }
 
 // find returns the entry of id, or none.
@@ -97,7 +102,7 @@ func (x *index) find(s *store, h uint64, id schemas.UserID) uint32 {
 		if slot == 0 {
 			return none
 		}
-		if slot&^entryMask == t {
+		if slot&^entryMask == t && slot != left {
 			if e := slot&entryMask - 1; s.hot(e).user == id {
 				return e
 			}
@@ -122,7 +127,7 @@ func (x *index) guess(h uint64) uint32 {
 		if slot == 0 {
 			return none
 		}
-		if slot&^entryMask == t {
+		if slot&^entryMask == t && slot != left {
 			return slot&entryMask - 1
 		}
 	}
@@ -132,9 +137,12 @@ func (x *index) guess(h uint64) uint32 {
 func (x *index) insert(s *store, h uint64, e uint32) {
 	seg := x.segmentOf(h)
 	for seg.full() {
-		if len(seg.slots) == smallSegment {
+		switch {
+		case seg.gaps > seg.used/8:
+			seg.resize(s, len(seg.slots)) // without the gaps
+		case len(seg.slots) == smallSegment:
 			seg.resize(s, largeSegment)
-		} else {
+		default:
 			x.split(s, seg, h)
 			seg = x.segmentOf(h)
 		}
@@ -144,8 +152,11 @@ func (x *index) insert(s *store, h uint64, e uint32) {
 
 func (seg *segment) put(h uint64, e uint32) {
 	i := seg.home(h)
-	for seg.slots[i] != 0 {
+	for seg.slots[i] != 0 && seg.slots[i] != left {
 		i = seg.after(i)
+	}
+	if seg.slots[i] == left {
+		seg.gaps--
 	}
 	seg.slots[i] = tag(h) | (e + 1)
 	seg.used++
@@ -154,9 +165,9 @@ func (seg *segment) put(h uint64, e uint32) {
 // resize gives seg another number of slots.
 func (seg *segment) resize(s *store, slots int) {
 	old := seg.slots
-	seg.slots, seg.used = make([]uint32, slots), 0
+	seg.slots, seg.used, seg.gaps = make([]uint32, slots), 0, 0
 	for _, slot := range old {
-		if slot != 0 {
+		if slot != 0 && slot != left {
 			e := slot&entryMask - 1
 			seg.put(hash(s.hot(e).user), e)
 		}
@@ -179,20 +190,23 @@ func (x *index) move(h uint64, from, to uint32) {
 	seg.slots[seg.slotOf(h, from)] = tag(h) | (to + 1)
 }
 
-// remove takes entry e out and closes the gap, so that no probe needs a marker
-// for what is gone.
+// remove takes entry e out. Where probes have to go on, it leaves a gap: closing it
+// would need a look at the entries of all that follow. Gaps go when the segment is
+// written anew, at the latest when it would be full.
 func (x *index) remove(s *store, h uint64, e uint32) {
 	seg := x.segmentOf(h)
-	gap := seg.slotOf(h, e)
-	for i := seg.after(gap); seg.slots[i] != 0; i = seg.after(i) {
-		first := seg.home(hash(s.hot(seg.slots[i]&entryMask - 1).user))
-		if seg.probes(first, i) >= seg.probes(gap, i) {
-			seg.slots[gap] = seg.slots[i]
-			gap = i
+	i := seg.slotOf(h, e)
+	seg.used--
+	if seg.slots[seg.after(i)] != 0 {
+		seg.slots[i] = left
+		seg.gaps++
+	} else {
+		seg.slots[i] = 0
+		for i = seg.before(i); seg.slots[i] == left; i = seg.before(i) {
+			seg.slots[i] = 0
+			seg.gaps--
 		}
 	}
-	seg.slots[gap] = 0
-	seg.used--
 	switch {
 	case len(seg.slots) == largeSegment && seg.used < smallSegment/2:
 		seg.resize(s, smallSegment)
@@ -223,7 +237,7 @@ func (x *index) split(s *store, seg *segment, h uint64) {
 // below those that all of seg share.
 func (x *index) redistribute(s *store, seg, lower, upper *segment) {
 	for _, slot := range seg.slots {
-		if slot == 0 {
+		if slot == 0 || slot == left {
 			continue
 		}
 		e := slot&entryMask - 1
@@ -291,7 +305,7 @@ func (x *index) halve() {
 
 // bytes is the memory the index takes.
 func (x *index) bytes() int {
-	const word, header = bits.UintSize / 8, 32
+	const word, header = bits.UintSize / 8, 40
 	sum := len(x.directory) * word
 	for i, seg := range x.directory {
 		if i == 0 || x.directory[i-1] != seg {

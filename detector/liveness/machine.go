@@ -69,7 +69,7 @@ type Machine struct {
 	offset    int64    // of the record being applied
 	evaluated presence // the evaluation clock at it
 	ahead     bool     // limits are looked at that are beyond the evaluation clock
-	ordinals  map[schemas.UserID]int
+	ordinals  ordinals
 	out       *Output
 	replaying bool
 	scratch   user
@@ -99,7 +99,6 @@ func New(s Settings, partition, partitions int32, logEpoch uint32) *Machine {
 		lateness: presence(s.AllowedLateness.Milliseconds()),
 		window:   presence(s.ReconnectWindow.Milliseconds()), cohortStep: (1_000_000 + int64(s.CohortRate) - 1) / int64(s.CohortRate), announce: s.AnnounceDevices,
 		index: newIndex(), many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{},
-		ordinals: map[schemas.UserID]int{},
 	}
 	m.away = max(presence(s.AwayTTL.Milliseconds()), m.present)
 	m.byeMemory = max(m.present, m.byeDebounce)
@@ -126,19 +125,8 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 		m.apply(f, x)
 	}
 	m.history.after(m.clock.presence(), x-m.memory, m.queue.busy(x))
-	m.forgetOrdinals()
+	m.ordinals.forget()
 	m.out = nil
-}
-
-// forgetOrdinals makes ready for the next record. A map that has once been large
-// is dropped: clearing it would cost every later record that publishes something.
-func (m *Machine) forgetOrdinals() {
-	switch n := len(m.ordinals); {
-	case n > 4*schemas.MaxFrameRows:
-		m.ordinals = map[schemas.UserID]int{}
-	case n > 0:
-		clear(m.ordinals)
-	}
 }
 
 // apply takes what the frame says.
@@ -192,13 +180,13 @@ func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
 		m.lookUp(f, first, n)
 		for i := range n {
 			rows.Next(&beat)
-			if len(m.ordinals) > 0 && m.ordinals[beat.User] >= maxCaused {
+			if m.ordinals.used > 0 && m.ordinals.of(beat.User) >= maxCaused {
 				continue
 			}
 			if e := m.block.entries[i]; e != none && m.repeats(m.store.hot(e), &beat, now, row) {
 				continue
 			}
-			m.applyBeat(&beat, row)
+			m.applyBeat(&beat, m.block.entries[i], now, row)
 		}
 	}
 }
@@ -242,8 +230,9 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	}
 	found := b.found[:missed]
 	for _, e := range found {
-		if e != none {
-			touched += m.store.hot(e).seen
+		if e != none { // an entry may lie in two lines of the cache
+			h := m.store.hot(e)
+			touched += uint32(h.user) + uint32(h.flags)
 		}
 	}
 	for j, e := range found {
@@ -285,11 +274,14 @@ func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, row uint16) boo
 	return true
 }
 
-// applyBeat takes a beat or bye by the rules.
-func (m *Machine) applyBeat(beat *schemas.Beat, row uint16) {
+// applyBeat takes a beat or bye by the rules. guessed is the entry that was not
+// simply a repeat's: that of another user, now and then.
+func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, row uint16) {
 	e := m.index.find(&m.store, hash(beat.User), beat.User)
 	u := &m.scratch
 	switch {
+	case e != none && e != guessed && m.repeats(m.store.hot(e), beat, now, row):
+		return
 	case e != none:
 		m.load(e, u)
 	case m.foreign(beat.User):
@@ -329,8 +321,7 @@ func (m *Machine) foreign(id schemas.UserID) bool {
 
 // emit publishes t, whose version is made here.
 func (m *Machine) emit(t *schemas.Transition) {
-	n := m.ordinals[t.User]
-	m.ordinals[t.User] = n + 1
+	n := m.ordinals.take(t.User)
 	if m.replaying {
 		return
 	}
@@ -347,7 +338,7 @@ func (m *Machine) emitStatus(u *user) {
 	}
 	m.out.Statuses = append(m.out.Statuses, schemas.Status{
 		User: u.id, State: u.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive, Kinds: u.kinds,
-		Visibility: u.visibility(), Version: schemas.NewVersion(m.logEpoch, m.offset, m.ordinals[u.id]) - 1,
+		Visibility: u.visibility(), Version: schemas.NewVersion(m.logEpoch, m.offset, m.ordinals.of(u.id)) - 1,
 		SilentFrom: u.silentFrom, Held: u.held, Device: u.last,
 	})
 }

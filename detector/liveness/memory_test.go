@@ -31,7 +31,7 @@ func TestAnOnlineUserWithOneDeviceTakesAtMost48Bytes(t *testing.T) {
 		w.out.Reset()
 	}
 	w.out = Output{}
-	clear(w.m.ordinals)
+	w.m.ordinals.forget()
 	perUser := float64(heapInUse()-before) / users
 	t.Logf("%.1f bytes a user on the heap, %.1f by our own count", perUser, float64(w.m.Bytes())/users)
 	if w.m.Users() != users || perUser > 48 {
