@@ -155,7 +155,7 @@ func (d *detectorProcess) stop() {
 }
 
 func (d *detectorProcess) start(crash string) {
-	arguments := append([]string{"detector", "--instance", d.instance, "--admin=", "--kafka-brokers", d.config.Brokers[0]}, policyFlags(d.policy)...)
+	arguments := append([]string{"detector", "--instance", d.instance, "--admin=", "--kafka-brokers", strings.Join(d.config.Brokers, ",")}, policyFlags(d.policy)...)
 	command := append(append(slices.Clone(d.wrap), d.path), arguments...)
 	d.program = start(d.T, command[0], func(c *exec.Cmd) {
 		c.Env = append(append(c.Env, d.environment...), "STILLHERE_CRASH="+crash)

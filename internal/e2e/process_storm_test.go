@@ -108,7 +108,8 @@ type storm struct {
 	admin    *kadm.Client
 	broker   *program
 	begun    time.Time
-	calm     chan struct{} // closed when the load is to end
+	calm     chan struct{}   // closed when the load is to end
+	until    <-chan struct{} // closed when nothing else will happen to the brokers; nil: nothing does
 
 	wrap, environment []string   // how detectors are started
 	hungry            []*program // take the processors until the storm is over
@@ -120,14 +121,26 @@ type storm struct {
 }
 
 func newStorm(t *testing.T, brokerFlags ...string) *storm {
+	s := emptyStorm(t)
+	s.broker = start(t, binary(t, "broker"), nil, append(brokerFlags, "-seed", fmt.Sprint(s.seed), "-data-dir", filepath.Join(t.TempDir(), "kafka"))...)
+	until(t, "the broker is ready", 20*time.Second, func() bool { return len(s.broker.out.lines()) > 0 })
+	s.connect(strings.TrimPrefix(s.broker.out.lines()[0], "ready "))
+	return s
+}
+
+func emptyStorm(t *testing.T) *storm {
 	s := &storm{T: t, path: binary(t, "stillhere-crashpoints"), seed: uint64(number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))),
 		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}}
 	t.Logf("seed %d", s.seed)
-	s.broker = start(t, binary(t, "broker"), nil, append(brokerFlags, "-seed", fmt.Sprint(s.seed), "-data-dir", filepath.Join(t.TempDir(), "kafka"))...)
-	until(t, "the broker is ready", 20*time.Second, func() bool { return len(s.broker.out.lines()) > 0 })
-	address := strings.TrimPrefix(s.broker.out.lines()[0], "ready ")
-	s.config = stream.Config{Brokers: []string{address}, InstanceName: "storm", DeliveryTimeout: time.Minute}
-	if _, err := stream.ApplyTopics(t.Context(), s.config, stormPartitions, 1); err != nil {
+	return s
+}
+
+// connect makes the topics and what the storm itself needs.
+func (s *storm) connect(brokers ...string) {
+	s.Helper()
+	t := s.T
+	s.config = stream.Config{Brokers: brokers, InstanceName: "storm", DeliveryTimeout: time.Minute}
+	if _, err := stream.ApplyTopics(t.Context(), s.config, stormPartitions, -1); err != nil {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -139,7 +152,7 @@ func newStorm(t *testing.T, brokerFlags ...string) *storm {
 	if s.producer, err = stream.NewProducer(s.config, quiet, nil); err != nil {
 		t.Fatal(err)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +163,6 @@ func newStorm(t *testing.T, brokerFlags ...string) *storm {
 	if _, err := s.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "retention.ms", Value: &day}}, schemas.Heartbeats.Name(schemas.DefaultPrefix)); err != nil {
 		t.Fatal(err)
 	}
-	return s
 }
 
 // blow lets the storm happen and judges what is left. With a guest, a third
@@ -171,6 +183,9 @@ func (s *storm) blow(guest bool) {
 		visits.Go(func() { s.detector("detector-c", 2).visit(over) })
 	}
 	lives.Wait()
+	if s.until != nil {
+		<-s.until
+	}
 	close(over)
 	visits.Wait()
 	for _, p := range s.hungry {
@@ -194,6 +209,9 @@ func (s *storm) blow(guest bool) {
 // quiet ends the errors of the broker.
 func (s *storm) quiet() {
 	s.Helper()
+	if s.broker == nil {
+		return
+	}
 	if _, err := io.WriteString(s.broker.stdin, "calm\n"); err != nil {
 		s.Fatal(err)
 	}
