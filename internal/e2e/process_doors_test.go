@@ -24,6 +24,7 @@ type house struct {
 	flags                 []string
 	dir                   string
 	listen, admin, broker string
+	in                    string // where heartbeats are taken, where that is another process; else empty
 	client                *http.Client
 	*program
 }
@@ -96,7 +97,11 @@ func (h *house) show(user schemas.UserID, visibility string) {
 
 // ask makes a request.
 func (h *house) ask(method, path, contentType string, body io.Reader) (status int, answer []byte, err error) {
-	request, err := http.NewRequest(method, "http://"+h.listen+path, body)
+	address := h.listen
+	if method != http.MethodGet && h.in != "" {
+		address = h.in
+	}
+	request, err := http.NewRequest(method, "http://"+address+path, body)
 	if err != nil {
 		return 0, nil, err
 	}

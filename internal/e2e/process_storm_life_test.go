@@ -81,6 +81,13 @@ func (d *detectorProcess) dieAt(f fate) {
 	case <-d.program.ended:
 	case <-time.After(patience):
 	}
+	if !d.program.running() && d.program.command.ProcessState.ExitCode() == 1 { // there was no broker to be asked at the start
+		d.count("starts without a broker", 1)
+		d.again(f)
+		d.ended()
+		<-time.After(time.Second)
+		return
+	}
 	d.program.kill()
 	d.count("kills", 1)
 	if point, ok := d.point(); ok {

@@ -22,8 +22,13 @@ type servers struct {
 // servers are not wanted.
 func startServers(t *testing.T, options ...string) *servers {
 	t.Helper()
+	return startServersIn(t, filepath.Join(t.TempDir(), "servers"), options...)
+}
+
+func startServersIn(t *testing.T, dir string, options ...string) *servers {
+	t.Helper()
 	needKafka(t)
-	s := &servers{T: t, dir: filepath.Join(t.TempDir(), "servers"), env: map[string]string{}}
+	s := &servers{T: t, dir: dir, env: map[string]string{}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, name := range []string{"kafka-1", "kafka-2", "kafka-3"} {
