@@ -45,5 +45,18 @@
 //	          does it, load writes, judge compares with the oracle, marks counts
 //	          transactions (STILLHERE_STORM_*)
 //
+// # On real servers (kafka_*_test.go)
+//
+// Where STILLHERE_TEST_KAFKA names a server, these start servers of their own with
+// deploy/local/up, which they may kill; STILLHERE_LONG=1 runs those that take
+// minutes. What was seen is in deploy/FAULTS.md.
+//
+//	servers   deploy/local/up, and doing something to one server
+//	storm     the storm above, with brokers killed, frozen and stopped as well
+//	pipeline  every role as a process of its own; judge holds transitions, rows and
+//	          answers to the oracle
+//	faults    traffic over HTTP while a fault comes and goes: nothing acknowledged is
+//	          lost, nothing is doubled, stale is said, it works again by itself
+//
 // DESIGN.md tells which test holds which fault, scenario and goal.
 package e2e
