@@ -74,6 +74,10 @@ func (f *Frame) Control() bool { return f.Tick || f.Draining || f.VisibilityUser
 // It accepts what the generated decoder accepts, within the rules that
 // frame.proto states; a fuzz test holds the two equal.
 func (f *Frame) Decode(value []byte) error {
+	value, err := Unframed(value)
+	if err != nil {
+		return err
+	}
 	usual, err := f.scan(value)
 	if err != nil {
 		return err

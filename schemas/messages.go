@@ -19,6 +19,10 @@ func encode(m proto.Message) []byte {
 }
 
 func decode(what string, value []byte, m proto.Message, version func() uint32) error {
+	value, err := Unframed(value)
+	if err != nil {
+		return err
+	}
 	if err := proto.Unmarshal(value, m); err != nil {
 		return &FieldError{Code: "malformed", Field: what, Reason: "is not Protobuf: " + err.Error()}
 	}

@@ -12,6 +12,10 @@ import (
 // transitionByGenerated reads value with the generated decoder and the rules of
 // transition.proto; false where either refuses it.
 func transitionByGenerated(value []byte) (Transition, bool) {
+	value, err := Unframed(value)
+	if err != nil {
+		return Transition{}, false
+	}
 	var m pb.Transition
 	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.Version < 1 || m.AtMs < 1 ||
 		m.From < Offline || m.From > Online || m.To < Offline || m.To > Online {
@@ -27,6 +31,10 @@ func transitionByGenerated(value []byte) (Transition, bool) {
 func encodedByGenerated(t *Transition) []byte { return encode(t.message()) }
 
 func statusByGenerated(value []byte) (Status, bool) {
+	value, err := Unframed(value)
+	if err != nil {
+		return Status{}, false
+	}
 	var m pb.Status
 	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.State < Offline || m.State > Online {
 		return Status{}, false

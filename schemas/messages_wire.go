@@ -34,6 +34,10 @@ var (
 // do goes through the generated decoder, into empty, and is read again from what
 // that writes.
 func (f *fields) read(form *form, value []byte, what string, empty func() proto.Message) error {
+	value, err := Unframed(value)
+	if err != nil {
+		return err
+	}
 	if f.scan(form, value) {
 		return nil
 	}

@@ -22,6 +22,10 @@ type contents struct {
 // byGenerated reads value with the generated decoder and the rules that
 // frame.proto states; false where either refuses it.
 func byGenerated(value []byte) (contents, bool) {
+	value, err := Unframed(value)
+	if err != nil {
+		return contents{}, false
+	}
 	var m pb.Frame
 	if proto.Unmarshal(value, &m) != nil || m.Version != 1 {
 		return contents{}, false

@@ -89,12 +89,19 @@ func DecodeTransition(value []byte) (*Transition, error) {
 // nothing for what a Protobuf writer normally produces. On any error t must not be
 // used.
 func (t *Transition) Decode(value []byte) error {
+	_, err := t.Scan(value)
+	return err
+}
+
+// Scan is Decode that returns the event id as it is written, too. That may point
+// into value.
+func (t *Transition) Scan(value []byte) (event []byte, err error) {
 	var f fields
 	if err := f.read(&transitionForm, value, "transition", func() proto.Message { return &pb.Transition{} }); err != nil {
-		return err
+		return nil, err
 	}
 	if err := supported(f.number[transitionSchema]); err != nil {
-		return err
+		return nil, err
 	}
 	*t = Transition{
 		User: UserID(f.number[transitionUserID]), From: State(f.number[transitionFrom]), To: State(f.number[transitionTo]),
@@ -104,7 +111,7 @@ func (t *Transition) Decode(value []byte) error {
 		Visibility: KnownVisibility(Visibility(f.number[transitionVisibility])), Version: Version(f.number[transitionVersion]),
 		Policy: policy(f.text[transitionPolicyID]),
 	}
-	return t.check()
+	return f.text[transitionEventID], t.check()
 }
 
 // check holds t to the rules of transition.proto.

@@ -43,6 +43,10 @@ func (v Version) Offset() int64 { return int64(v>>ordinalBits) & maxOffset }
 // Ordinal is how many transitions the record had caused for the user before.
 func (v Version) Ordinal() int { return int(v & maxOrdinal) }
 
+// Record is log epoch and offset as one number: the same for all transitions that
+// a record caused, and never smaller later in a partition of the transitions.
+func (v Version) Record() int64 { return int64(v >> ordinalBits) }
+
 func (v Version) String() string { return fmt.Sprint(int64(v)) }
 
 // EventID names a transition for ever: a KSUID whose time is at (seconds) and

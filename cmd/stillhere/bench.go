@@ -21,6 +21,7 @@ type benchCommand struct {
 	Detector benchRun  `cmd:"" help:"Heartbeats from Kafka through the detector."`
 	Pipeline benchRun  `cmd:"" help:"From a beat to the committed transition and the API's answer."`
 	Silence  benchRun  `cmd:"" help:"All users fall silent at once: how late each is found."`
+	Replay   benchRun  `cmd:"" help:"Transitions from the topic into files for data teams."`
 	Restore  benchRun  `cmd:"" help:"A partition's owner is replaced: time until it runs again."`
 	All      benchAll  `cmd:"" help:"All of them, as a page."`
 	Serve    serveTool `cmd:"" hidden:"" help:"Run the servers of a bench in this process until standard input ends."`

@@ -40,8 +40,14 @@ type commands struct {
 	Crowd crowdCommand `cmd:"" group:"Try it:" help:"Play users who come, work, idle and leave, through gateways that now and then die."`
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the dots of some users change."`
 
-	Health healthCommand `cmd:"" group:"Understand:" help:"Ask a process of this machine whether it lives, or is ready; for health checks of containers."`
+	Replay   replayCommand   `cmd:"" group:"Data:" help:"Give out every change that was published, as JSON lines, CSV or Parquet."`
+	Asof     asofCommand     `cmd:"" group:"Data:" help:"Tell who was online, away or offline at an instant."`
+	Sessions sessionsCommand `cmd:"" group:"Data:" help:"Tell who was online from when to when, per user and device kind."`
+	Backtest backtestCommand `cmd:"" group:"Data:" help:"Try other settings on recorded heartbeats and compare what would have been published."`
+	Rebuild  rebuildCommand  `cmd:"" group:"Data:" help:"Make a store anew from the log while the pipeline runs."`
+	Record   recordCommand   `cmd:"" group:"Data:" help:"Keep heartbeats in a file, for backtest, beyond what the topic keeps."`
 
+	Health  healthCommand  `cmd:"" group:"Understand:" help:"Ask a process of this machine whether it lives, or is ready; for health checks of containers."`
 	Explain explainCommand `cmd:"" group:"Understand:" help:"Tell why a transition was published: record, rule, arithmetic, neighbours."`
 
 	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure how fast it is on this machine."`

@@ -99,6 +99,7 @@ type rangeRead struct {
 	next, to  int64
 	isolation kgo.IsolationLevel
 	level     int8
+	whole     bool // nothing may be missing
 
 	topicID [16]byte
 	leader  int32
@@ -203,6 +204,9 @@ func (r *rangeRead) parse(part *kmsg.FetchResponseTopicPartition) (kgo.FetchPart
 	}
 	if errors.Is(fetched.Err, kerr.OffsetOutOfRange) && r.next < fetched.LogStartOffset {
 		// Retention went on while we read: what is gone is gone.
+		if r.whole {
+			return fetched, 0, ErrOvertaken
+		}
 		return kgo.FetchPartition{}, fetched.LogStartOffset, nil
 	}
 	return fetched, next, fetched.Err
@@ -214,5 +218,5 @@ func passing(err error) bool {
 	if errors.As(err, &code) {
 		return code.Retriable
 	}
-	return !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled)
+	return !errors.Is(err, ErrOvertaken) && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled)
 }

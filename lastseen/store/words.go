@@ -15,9 +15,15 @@ func ParseWords(t *schemas.Transition, from, to, cause string) error {
 	if t.To, err = schemas.ParseState("to_state", to); err != nil {
 		return err
 	}
-	if cause == unspecified {
-		return nil
-	}
-	t.Cause, err = schemas.ParseCause("cause", cause)
+	t.Cause, err = ParseCause(cause)
 	return err
+}
+
+// ParseCause reads the word of a cause; 0 for one that this program did not know
+// when it was written.
+func ParseCause(word string) (schemas.Cause, error) {
+	if word == unspecified {
+		return 0, nil
+	}
+	return schemas.ParseCause("cause", word)
 }

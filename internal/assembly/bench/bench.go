@@ -51,6 +51,7 @@ var All = []Bench{
 	{"detector", "heartbeats from Kafka through the detector", 1_000_000, 4, benchDetector},
 	{"pipeline", "from a beat to the committed transition and the answer of the API", 50_000, 10, benchPipeline},
 	{"silence", "all users fall silent at once: how late each is found", 1_000_000, 6, benchSilence},
+	{"replay", "transitions from the topic into files for data teams", 1_000_000, 0, benchReplay},
 	{"restore", "a partition's owner is replaced: time until it runs again", 1_000_000, 0, benchRestore},
 }
 

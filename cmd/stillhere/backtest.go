@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/assembly/backtest"
+	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// backtestCommand tries other settings on recorded heartbeats.
+type backtestCommand struct {
+	Policy    []string      `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"default\" stands for the defaults." required:"" sep:"none" env:"-"`
+	Recording string        `help:"File made by \"stillhere record\"; what the topic keeps now when left out." type:"existingfile" env:"-"`
+	From      string        `help:"First instant of the topic, as replay's." env:"-"`
+	Flap      time.Duration `help:"A user who left online and is back within this time has flapped." default:"30s" env:"-"`
+	WarmUp    time.Duration `help:"How much of the beginning does not count, while the machines get to know everybody." default:"1m" env:"-"`
+	JSON      bool          `name:"json" help:"Print the report as JSON." env:"-"`
+	kafkaFlags
+}
+
+// Run tries them.
+func (c *backtestCommand) Run(ctx context.Context) error {
+	if c.Flap < 0 || c.WarmUp < 0 {
+		return errors.New("--flap and --warm-up must not be negative")
+	}
+	o := backtest.Options{Flap: c.Flap, WarmUp: c.WarmUp}
+	for _, name := range c.Policy {
+		var text []byte
+		if name != "default" {
+			var err error
+			if text, err = os.ReadFile(name); err != nil {
+				return fmt.Errorf("--policy: %w", err)
+			}
+		}
+		p, err := backtest.ParsePolicy(name, text)
+		if err != nil {
+			return fmt.Errorf("--policy: %w", err)
+		}
+		o.Policies = append(o.Policies, p)
+	}
+	line := progress.Stderr()
+	begun := time.Now()
+	o.Progress = func(records int64) {
+		line.Say("%s records, %s/s", grouped(records), grouped(int64(float64(records)/max(time.Since(begun).Seconds(), 0.001))))
+	}
+	source, closeSource, err := c.source(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeSource()
+	report, err := backtest.Run(ctx, source, o)
+	line.Clear()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		encoder := json.NewEncoder(os.Stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	}
+	return report.WriteText(os.Stdout)
+}
+
+func (c *backtestCommand) source(ctx context.Context) (backtest.Source, func(), error) {
+	if c.Recording != "" {
+		file, err := os.Open(c.Recording)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--recording: %w", err)
+		}
+		source, err := backtest.OpenRecording(file)
+		if err != nil {
+			_ = file.Close() // nothing was written
+			return nil, nil, fmt.Errorf("--recording: %w", err)
+		}
+		return source, func() { _ = file.Close() }, nil
+	}
+	return openHeartbeats(ctx, c.kafkaFlags, c.From)
+}
+
+// openHeartbeats opens the topic from an instant on.
+func openHeartbeats(ctx context.Context, kafka kafkaFlags, from string) (*backtest.Live, func(), error) {
+	var since schemas.Millis
+	if from != "" {
+		var err error
+		if since, err = replay.ParseInstant("--from", from, time.UTC, time.Now()); err != nil {
+			return nil, nil, err
+		}
+	}
+	config, err := kafka.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	reader, err := stream.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	if err != nil {
+		return nil, nil, err
+	}
+	live, err := backtest.OpenLive(ctx, reader, since)
+	if err != nil {
+		reader.Close()
+		return nil, nil, err
+	}
+	return live, reader.Close, nil
+}
+
+// recordCommand keeps heartbeats longer than the topic does.
+type recordCommand struct {
+	Out  string        `help:"File to write; it takes its name when it is complete." required:"" type:"path" env:"-"`
+	From string        `help:"First instant, as replay's; all that the topic keeps when left out." env:"-"`
+	For  time.Duration `help:"How long to go on; 0: what there is now and no more. An interrupt ends it as well, and leaves a whole file." default:"0" env:"-"`
+	kafkaFlags
+}
+
+// Run records.
+func (c *recordCommand) Run(ctx context.Context) error {
+	live, closeLive, err := openHeartbeats(ctx, c.kafkaFlags, c.From)
+	if err != nil {
+		return err
+	}
+	defer closeLive()
+	file, err := replay.Create(c.Out)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	recorder, err := backtest.NewRecorder(file, schemas.Heartbeats.Name(c.TopicPrefix), live.Partitions())
+	if err != nil {
+		return errors.Join(err, file.Abandon())
+	}
+	line := progress.Stderr()
+	records, bytes := int64(0), int64(0)
+	take := func(r *schemas.Record) error {
+		records, bytes = records+1, bytes+int64(len(r.Value))
+		line.Say("%s records, %s bytes, up to %s", grouped(records), grouped(bytes), r.Time)
+		return recorder.Write(r)
+	}
+	if c.For > 0 {
+		limited, cancel := context.WithTimeout(ctx, c.For)
+		defer cancel()
+		err = live.Follow(limited, take)
+	} else {
+		err = live.Each(ctx, take)
+	}
+	line.Clear()
+	if err != nil && ctx.Err() == nil {
+		return errors.Join(err, file.Abandon())
+	}
+	if err := errors.Join(recorder.Close(), file.Commit()); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s records in %s\n", grouped(records), c.Out)
+	return nil
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+	_ "time/tzdata" // --tz works where the machine has no time zones
+
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/assembly/dataset"
+	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// dataFlags are those of all commands that give data out.
+type dataFlags struct {
+	User      []string `help:"Only these users." env:"-" group:"What:"`
+	Partition []int32  `help:"Only these partitions." env:"-" group:"What:"`
+	TZ        string   `name:"tz" help:"Time zone of times that say none, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
+
+	Format string `help:"How to write: ${enum}." enum:"jsonl,csv,parquet" default:"jsonl" env:"-" group:"Output:"`
+	Out    string `help:"File to write; - is standard output. A file takes its name when it is complete." default:"-" env:"-" group:"Output:"`
+
+	Postgres string `help:"URL of Postgres, for what the topic does not keep any more." group:"Sources:"`
+	SQLite   string `name:"sqlite" help:"SQLite file in place of Postgres, as \"dev\" keeps it in its data directory." type:"path" group:"Sources:"`
+	kafkaFlags
+
+	zone *time.Location
+}
+
+// AfterApply is called by the parser.
+func (f *dataFlags) AfterApply() error {
+	zone, err := time.LoadLocation(f.TZ)
+	if err != nil {
+		return fmt.Errorf("--tz: %q is no time zone: it must be like UTC or Europe/Berlin", f.TZ)
+	}
+	f.zone = zone
+	if f.Postgres != "" && f.SQLite != "" {
+		return errors.New("--postgres, --sqlite: only one of the two can be asked")
+	}
+	if replay.Format(f.Format) == replay.Parquet && f.Out == "-" && isTerminal(os.Stdout) {
+		return errors.New("--format parquet is not for terminals: use --out FILE")
+	}
+	return nil
+}
+
+// instant reads a time of a flag; 0 when it was left out.
+func (f *dataFlags) instant(name, text string) (schemas.Millis, error) {
+	if text == "" {
+		return 0, nil
+	}
+	return replay.ParseInstant(name, text, f.zone, time.Now())
+}
+
+// users reads --user.
+func (f *dataFlags) users() ([]schemas.UserID, error) {
+	var users []schemas.UserID
+	for _, text := range f.User {
+		user, err := schemas.ParseUserID("--user", text)
+		if err != nil {
+			return nil, err
+		}
+		users = append(users, user)
+	}
+	return users, nil
+}
+
+// open opens the sources.
+func (f *dataFlags) open(ctx context.Context) (*dataset.Sources, error) {
+	kafka, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	if f.SQLite != "" {
+		if _, err := os.Stat(f.SQLite); err != nil {
+			return nil, fmt.Errorf("--sqlite: %w", err)
+		}
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	return dataset.Open(ctx, kafka, assembly.Store{Postgres: f.Postgres, SQLite: f.SQLite}, log)
+}
+
+// output is where rows go.
+type output struct {
+	io.Writer
+	file *replay.File // nil: standard output
+}
+
+func (f *dataFlags) create() (*output, error) {
+	if f.Out == "-" {
+		return &output{Writer: os.Stdout}, nil
+	}
+	file, err := replay.Create(f.Out)
+	if err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	return &output{Writer: file, file: file}, nil
+}
+
+// finish completes the output. A file of a run that was interrupted is valid as
+// far as it goes; one of a run that failed keeps its other name.
+func (o *output) finish(ctx context.Context, w interface{ Close() error }, err error) error {
+	if err == nil || ctx.Err() != nil {
+		closed := w.Close()
+		if o.file == nil {
+			return errors.Join(err, closed)
+		}
+		if closed == nil {
+			return errors.Join(err, o.file.Commit())
+		}
+		err = errors.Join(err, closed)
+	}
+	if o.file != nil {
+		err = errors.Join(err, o.file.Abandon())
+	}
+	return err
+}
+
+// bar draws how far a replay is, on a terminal alone.
+type bar struct {
+	line  *progress.Line
+	begun time.Time
+	from  schemas.Millis // of the range; 0: open
+	to    schemas.Millis
+}
+
+func newBar(from, to schemas.Millis) *bar {
+	if to == 0 {
+		to = schemas.MillisOf(time.Now())
+	}
+	return &bar{line: progress.Stderr(), begun: time.Now(), from: from, to: to}
+}
+
+func (b *bar) show(p replay.Progress) {
+	took := time.Since(b.begun)
+	text := fmt.Sprintf("%s rows  %s rows/s  at %s", grouped(p.Rows), grouped(int64(float64(p.Rows)/max(took.Seconds(), 0.001))),
+		p.At.Time().Format("2006-01-02T15:04:05Z"))
+	done := 0.0
+	if p.Total > 0 {
+		done = float64(p.Read) / float64(p.Total)
+	}
+	if b.from != 0 && p.At > b.from { // the store's rows are not counted in offsets
+		done = max(done, min(1, float64(p.At-b.from)/float64(max(1, b.to-b.from))))
+	}
+	b.line.Say("%s", meter(done, took, text))
+}
+
+// grouped writes n with separators between thousands.
+func grouped(n int64) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/internal/assembly/rebuild"
+)
+
+// rebuildCommand makes a store anew from the log.
+type rebuildCommand struct {
+	Lastseen rebuildLastseen `cmd:"" help:"Write everything that the topic has to Postgres once more: last seen and the log of changes."`
+	Redis    rebuildRedis    `cmd:"" help:"Have the current status in Redis rebuilt from the status topic by the running projectors."`
+}
+
+type rebuildLastseen struct{ dataFlags }
+
+// Run writes.
+func (c *rebuildLastseen) Run(ctx context.Context) error {
+	if c.Postgres == "" && c.SQLite == "" {
+		return errors.New("--postgres or --sqlite must name the store")
+	}
+	sources, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sources.Close() }() // every transaction has ended
+	line, begun := progress.Stderr(), time.Now()
+	done, err := rebuild.Lastseen(ctx, sources.Log, sources.Writer, func(p rebuild.Progress) {
+		line.Say("%s", meter(float64(p.Read)/float64(max(1, p.Total)), time.Since(begun),
+			fmt.Sprintf("%s transitions  %s/s", grouped(p.Written), grouped(int64(float64(p.Written)/max(time.Since(begun).Seconds(), 0.001))))))
+	})
+	line.Clear()
+	if err != nil {
+		return fmt.Errorf("after %s transitions (the same command may be run again): %w", grouped(done.Written), err)
+	}
+	fmt.Fprintf(os.Stderr, "%s transitions are in the store, in %s\n", grouped(done.Written), time.Since(begun).Round(time.Millisecond))
+	return nil
+}
+
+// meter draws how much is done, and how long the rest takes.
+func meter(done float64, took time.Duration, what string) string {
+	const width = 24
+	full := int(min(1, done) * width)
+	text := fmt.Sprintf("[%s%s] %3.0f%%  %s", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*done, what)
+	if done > 0 {
+		text += fmt.Sprintf("  %s left", time.Duration(float64(took)*(1-done)/done).Round(time.Second))
+	}
+	return text
+}
+
+type rebuildRedis struct {
+	kafkaFlags
+	redisFlags
+}
+
+// Run has it rebuilt.
+func (c *rebuildRedis) Run(ctx context.Context) error {
+	config := assembly.Defaults()
+	var err error
+	if config.Kafka, err = c.config(); err != nil {
+		return err
+	}
+	if config.Redis, err = c.redis(config.Redis.Prefix); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	line, begun := progress.Stderr(), time.Now()
+	err = assembly.RebuildRedis(ctx, config, log, func(done, all int32) {
+		line.Say("%s", meter(float64(done)/float64(all), time.Since(begun), fmt.Sprintf("%d of %d partitions", done, all)))
+	})
+	line.Clear()
+	if err == nil {
+		fmt.Fprintf(os.Stderr, "Redis is rebuilt, in %s\n", time.Since(begun).Round(time.Millisecond))
+	}
+	return err
+}

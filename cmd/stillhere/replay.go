@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/assembly/dataset"
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// replayCommand gives out what was published.
+type replayCommand struct {
+	From   string        `help:"First instant: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d; or an offset of the topic, with --partition. Everything there is when left out." env:"-" group:"What:"`
+	To     string        `help:"Instant, or offset, before which to end; the end as it is now when left out." env:"-" group:"What:"`
+	State  []string      `help:"Only changes to these states: online, away, offline." env:"-" group:"What:"`
+	Cause  []string      `help:"Only changes with these causes: first_beat, active_again, idle, silent, bye, gateway_lost, devices, visibility." env:"-" group:"What:"`
+	Follow bool          `help:"Go on with what is published from now on, until interrupted." env:"-" group:"What:"`
+	Source string        `help:"Where to read: ${enum}. auto: the topic, and the store for what retention has taken from it." enum:"auto,topic,store" default:"auto" env:"-" group:"Sources:"`
+	Hold   time.Duration `help:"How much later than its neighbours a row may have been published and still be put in its place." default:"2m" env:"-" group:"Output:"`
+	Resume bool          `help:"Go on after the last row of the file that an interrupted replay with the same flags has left." env:"-" group:"Output:"`
+	dataFlags
+}
+
+// Validate is called by the parser.
+func (c *replayCommand) Validate() error {
+	switch {
+	case c.Follow && c.To != "":
+		return errors.New("--follow has no end, so --to does not go with it")
+	case c.Follow && c.Source == "store":
+		return errors.New("--follow reads the topic, so --source store does not go with it")
+	case c.Resume && c.Out == "-":
+		return errors.New("--resume needs the --out that is to be gone on with")
+	case c.Source == "store" && c.Postgres == "" && c.SQLite == "":
+		return errors.New("--source store needs --postgres or --sqlite")
+	case c.Hold < 0:
+		return errors.New("--hold must not be negative")
+	}
+	return nil
+}
+
+// options reads the flags.
+func (c *replayCommand) options() (*replay.Options, error) {
+	o := replay.Defaults()
+	o.Hold, o.Source = c.Hold, replay.Source(c.Source)
+	o.Late = max(o.Late, c.Hold)
+	var err error
+	if o.Filter.Users, err = c.users(); err != nil {
+		return nil, err
+	}
+	o.Filter.Partitions = c.Partition
+	for _, word := range c.State {
+		state, err := schemas.ParseState("--state", word)
+		if err != nil {
+			return nil, err
+		}
+		o.Filter.States = append(o.Filter.States, state)
+	}
+	for _, word := range c.Cause {
+		cause, err := schemas.ParseCause("--cause", word)
+		if err != nil {
+			return nil, err
+		}
+		o.Filter.Causes = append(o.Filter.Causes, cause)
+	}
+	if ok, err := c.offsets(&o); ok || err != nil {
+		return &o, err
+	}
+	if o.Filter.From, err = c.instant("--from", c.From); err != nil {
+		return nil, err
+	}
+	if o.Filter.To, err = c.instant("--to", c.To); err != nil {
+		return nil, err
+	}
+	if o.Filter.To != 0 && o.Filter.To <= o.Filter.From {
+		return nil, fmt.Errorf("--to: %s must be after --from, which is %s", o.Filter.To, o.Filter.From)
+	}
+	return &o, nil
+}
+
+// offsets reads --from and --to if they are offsets.
+func (c *replayCommand) offsets(o *replay.Options) (bool, error) {
+	from, fromErr := offset(c.From)
+	to, toErr := offset(c.To)
+	switch {
+	case fromErr != nil && toErr != nil, c.From == "" && c.To == "":
+		return false, nil
+	case fromErr != nil || toErr != nil:
+		if c.From != "" && c.To != "" {
+			return false, errors.New("--from, --to: one is a time and the other an offset")
+		}
+	}
+	if c.From == "" && toErr != nil || c.To == "" && fromErr != nil {
+		return false, nil
+	}
+	if len(c.Partition) != 1 {
+		return false, errors.New("--partition: offsets are those of one partition, which must be named")
+	}
+	if c.Source == "store" {
+		return false, errors.New("--source: the store knows no offsets")
+	}
+	o.Offsets = &replay.Offsets{From: from, To: to}
+	return true, nil
+}
+
+// offset reads an offset: digits alone, more than a year has. -1 for none.
+func offset(text string) (int64, error) {
+	if text == "" {
+		return -1, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && n < 0 {
+		err = strconv.ErrRange
+	}
+	return n, err
+}
+
+// Run replays.
+func (c *replayCommand) Run(ctx context.Context) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	sources, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sources.Close() }() // everything has been read
+	out, w, err := c.begin(o)
+	if err != nil {
+		return err
+	}
+	bar := newBar(o.Filter.From, o.Filter.To)
+	o.Progress = bar.show
+	sum, err := replay.Run(ctx, sources.Log, sources.Kept(), o, w.Write)
+	bar.line.Clear()
+	rows := sum.Rows
+	if err == nil && c.Follow {
+		err = c.follow(ctx, sources, o, sum, w)
+	}
+	interrupted := ctx.Err() != nil && !c.Follow
+	err = out.finish(ctx, w, err)
+	c.tell(o, sum)
+	switch {
+	case interrupted && errors.Is(err, context.Canceled):
+		return fmt.Errorf("interrupted after %s rows, up to %s%s", grouped(rows), sum.Last, c.hint())
+	case err == nil && c.Out != "-":
+		fmt.Fprintf(os.Stderr, "%s rows in %s, %s rows/s\n", grouped(rows), c.Out, grouped(int64(float64(rows)/max(time.Since(bar.begun).Seconds(), 0.001))))
+	}
+	return err
+}
+
+// begin makes the output, with what is in it already.
+func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.Entry], error) {
+	format := replay.Format(c.Format)
+	if c.Resume {
+		left, err := replay.ReadLeft(format, c.Out)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--resume: %w", err)
+		}
+		if left != nil {
+			out, w, err := left.Continue(format, c.Out)
+			if err != nil {
+				return nil, nil, fmt.Errorf("--resume: %w", err)
+			}
+			o.ResumeAfter(left.Last)
+			fmt.Fprintf(os.Stderr, "going on after %s, user %d\n", left.Last.At, left.Last.User)
+			return &output{Writer: out, file: out}, w, nil
+		}
+	}
+	out, err := c.create()
+	if err != nil {
+		return nil, nil, err
+	}
+	return out, replay.Changes(format, out), nil
+}
+
+func (c *replayCommand) follow(ctx context.Context, sources *dataset.Sources, o *replay.Options, sum replay.Summary, w replay.Writer[store.Entry]) error {
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return replay.Follow(ctx, sources.Log, o, sum, w.Write, w.Flush)
+}
+
+// tell says what whoever uses the rows should know.
+func (c *replayCommand) tell(o *replay.Options, sum replay.Summary) {
+	if o.Cut {
+		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to --from; what is older may be in the store: --postgres URL")
+	}
+	if sum.Unreadable > 0 {
+		fmt.Fprintf(os.Stderr, "stillhere: %s records of the topic could not be read and were left out\n", grouped(sum.Unreadable))
+	}
+	if sum.Late > 0 {
+		fmt.Fprintf(os.Stderr, "stillhere: %s rows were published more than %s late and stand where they were found; a longer --hold puts them in their places\n", grouped(sum.Late), c.Hold)
+	}
+}
+
+func (c *replayCommand) hint() string {
+	if c.Out == "-" {
+		return ""
+	}
+	return fmt.Sprintf("; %s is valid as far as it goes, and the same command with --resume goes on", c.Out)
+}

@@ -1,0 +1,147 @@
+package backtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// heartbeats is ten minutes of a partition: user 1 beats all the time, user 2 falls
+// silent for a minute once, user 3 says bye after five minutes.
+func heartbeats(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	recorder, err := NewRecorder(&out, "presence.heartbeats", 1)
+	must(t, err)
+	const start = schemas.Millis(1_795_000_000_000)
+	offset := int64(0)
+	put := func(at schemas.Millis, value []byte) {
+		must(t, recorder.Write(&schemas.Record{Offset: offset, Time: start + at, Value: value}))
+		offset++
+	}
+	for at := schemas.Millis(0); at < 600_000; at += 250 {
+		put(at, schemas.AppendTick(nil))
+		if at%15_000 != 0 {
+			continue
+		}
+		beats := []schemas.Beat{{User: 1, Device: 1}}
+		if at < 120_000 || at >= 165_000 {
+			beats = append(beats, schemas.Beat{User: 2, Device: 1})
+		}
+		if at <= 300_000 {
+			beats = append(beats, schemas.Beat{User: 3, Device: 1, Bye: at == 300_000})
+		}
+		put(at, schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
+	}
+	put(600_000, []byte{0xff})
+	must(t, recorder.Close())
+	return out.Bytes()
+}
+
+func policies(t *testing.T) []Policy {
+	t.Helper()
+	usual, err := ParsePolicy("usual.yaml", nil)
+	must(t, err)
+	patient, err := ParsePolicy("etc/patient.yaml", []byte("online_ttl: 60s\naway_ttl: 0\n"))
+	must(t, err)
+	return []Policy{usual, patient}
+}
+
+func report(t *testing.T, recording []byte) *Report {
+	t.Helper()
+	source, err := OpenRecording(bytes.NewReader(recording))
+	must(t, err)
+	r, err := Run(t.Context(), source, Options{Policies: policies(t), Flap: 30 * time.Second, WarmUp: time.Minute})
+	must(t, err)
+	return r
+}
+
+func TestAMorePatientPolicyLetsFewerUsersFlap(t *testing.T) {
+	t.Parallel()
+	r := report(t, heartbeats(t))
+	if r.Unreadable != 1 || r.Beats == 0 || len(r.Policies) != 2 {
+		t.Fatalf("report %+v", r)
+	}
+	usual, patient := r.Policies[0], r.Policies[1]
+	// User 2 was last heard at 105 s, so it left at 150 s and was back at 165 s.
+	if usual.Flaps != 1 || usual.Away != 1 || usual.Online != 1 || usual.Offline != 1 || usual.Transitions != 3 || usual.Causes["bye"] != 1 {
+		t.Errorf("usual: %+v", usual)
+	}
+	if patient.Policy != "patient" || patient.Flaps != 0 || patient.Transitions != 1 || patient.Causes["bye"] != 1 || patient.TimeToOffline.Count != 1 {
+		t.Errorf("patient: %+v", patient)
+	}
+	if usual.PolicyID == patient.PolicyID || usual.FanoutPeak != 1 || usual.Visible != 3 {
+		t.Errorf("usual: %+v", usual)
+	}
+}
+
+func TestTheSameRecordingGivesTheSameReport(t *testing.T) {
+	t.Parallel()
+	recording := heartbeats(t)
+	var all [2][]byte
+	for i := range all {
+		r := report(t, recording)
+		var text bytes.Buffer
+		must(t, json.NewEncoder(&text).Encode(r))
+		must(t, r.WriteText(&text))
+		all[i] = text.Bytes()
+	}
+	if !bytes.Equal(all[0], all[1]) {
+		t.Errorf("%s\n%s", all[0], all[1])
+	}
+	for _, want := range []string{"usual  patient", "flaps (back within 30s)", "by bye", "time to offline, p99"} {
+		if !strings.Contains(string(all[0]), want) {
+			t.Errorf("%q is missing in\n%s", want, all[0])
+		}
+	}
+}
+
+func TestABrokenRecordingIsAnErrorThatSaysWhere(t *testing.T) {
+	t.Parallel()
+	if _, err := OpenRecording(strings.NewReader("no recording")); err == nil || !strings.Contains(err.Error(), "stillhere record") {
+		t.Errorf("error %v", err)
+	}
+	var out bytes.Buffer
+	recorder, err := NewRecorder(&out, "presence.heartbeats", 1)
+	must(t, err)
+	must(t, recorder.Write(&schemas.Record{Time: 1, Value: schemas.AppendTick(nil)}))
+	_, err = recorder.out.Write([]byte{0, 1})
+	must(t, errors.Join(err, recorder.Close()))
+	source, err := OpenRecording(&out)
+	must(t, err)
+	if _, err := Run(t.Context(), source, Options{Policies: policies(t)}); err == nil || !strings.Contains(err.Error(), "record 2 of the recording") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestPoliciesAreCheckedAndNamed(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"online_tll: 30s":                "field online_tll not found",
+		"online_ttl: soon":               `"soon" is no duration`,
+		"online_ttl: 20s\naway_ttl: 10s": "away_ttl",
+		"cohort_rate: 0":                 "cohort_rate",
+		"idle_after: 20":                 "is no duration",
+	} {
+		if _, err := ParsePolicy("p.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p.yaml: ") {
+			t.Errorf("%q: error %v, want one with %q", text, err, want)
+		}
+	}
+	p, err := ParsePolicy("a/b.yaml", []byte("idle_after: 0\nannounce_devices: false\nonline_ttl: 10s\n"))
+	must(t, err)
+	if p.Name != "b" || p.Settings.IdleAfter != 0 || p.Settings.AnnounceDevices || p.Settings.HeartbeatInterval != 5*time.Second {
+		t.Errorf("read as %+v", p)
+	}
+}

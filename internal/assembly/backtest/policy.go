@@ -1,0 +1,87 @@
+package backtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/assembly"
+)
+
+// Policy is settings under a name.
+type Policy struct {
+	Name     string
+	Settings liveness.Settings
+}
+
+// ParsePolicy reads settings in YAML: those of the design under their names, e.g.
+// "online_ttl: 45s"; what is left out is as by default. file gives the name.
+func ParsePolicy(file string, text []byte) (Policy, error) {
+	var given struct {
+		HeartbeatInterval *duration `yaml:"heartbeat_interval"`
+		OnlineTTL         *duration `yaml:"online_ttl"`
+		OfflineDebounce   *duration `yaml:"offline_debounce"`
+		AwayTTL           *duration `yaml:"away_ttl"`
+		IdleAfter         *duration `yaml:"idle_after"`
+		ByeDebounce       *duration `yaml:"bye_debounce"`
+		AllowedLateness   *duration `yaml:"allowed_lateness"`
+		GatewaySilence    *duration `yaml:"gateway_silence"`
+		ReconnectWindow   *duration `yaml:"reconnect_window"`
+		CohortRate        *int      `yaml:"cohort_rate"`
+		AnnounceDevices   *bool     `yaml:"announce_devices"`
+	}
+	p := Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Settings: liveness.Defaults()}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&given); err != nil && !errors.Is(err, io.EOF) {
+		return p, fmt.Errorf("%s: %w", file, err)
+	}
+	s := &p.Settings
+	for _, set := range []struct {
+		to   *time.Duration
+		from *duration
+	}{
+		{&s.OnlineTTL, given.OnlineTTL}, {&s.OfflineDebounce, given.OfflineDebounce}, {&s.AwayTTL, given.AwayTTL}, {&s.IdleAfter, given.IdleAfter},
+		{&s.ByeDebounce, given.ByeDebounce}, {&s.AllowedLateness, given.AllowedLateness}, {&s.GatewaySilence, given.GatewaySilence},
+		{&s.ReconnectWindow, given.ReconnectWindow},
+	} {
+		if set.from != nil {
+			*set.to = time.Duration(*set.from)
+		}
+	}
+	if given.HeartbeatInterval != nil {
+		s.HeartbeatInterval = time.Duration(*given.HeartbeatInterval)
+	} else {
+		s.HeartbeatInterval = assembly.DeriveInterval(s.OnlineTTL)
+	}
+	if given.CohortRate != nil {
+		s.CohortRate = *given.CohortRate
+	}
+	if given.AnnounceDevices != nil {
+		s.AnnounceDevices = *given.AnnounceDevices
+	}
+	if err := s.Validate(); err != nil {
+		return p, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, nil
+}
+
+// duration is a time.Duration as people write it.
+type duration time.Duration
+
+// UnmarshalYAML reads "45s" and, as for a setting that is off, 0.
+func (d *duration) UnmarshalYAML(node *yaml.Node) error {
+	parsed, err := time.ParseDuration(node.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %q is no duration: it must be like 45s, 5m or 0", node.Line, node.Value)
+	}
+	*d = duration(parsed)
+	return nil
+}

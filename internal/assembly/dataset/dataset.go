@@ -1,0 +1,108 @@
+// Package dataset gives the commands for data teams what they read: the topic of
+// the transitions and, where one is named, the durable store.
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/lastseen/sqlitestore"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Sources are where data comes from.
+type Sources struct {
+	Log     replay.Log
+	Reader  *stream.Reader
+	Archive replay.PastArchive // nil: none was named
+	Writer  store.Writer       // the same store
+	close   []func() error
+}
+
+// Open opens the sources. The store may be the zero one.
+func Open(ctx context.Context, kafka stream.Config, from assembly.Store, log *slog.Logger) (*Sources, error) {
+	reader, err := stream.NewReader(kafka, log)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sources{Reader: reader, Log: Topic{reader}, close: []func() error{func() error { reader.Close(); return nil }}}
+	switch {
+	case from.SQLite != "":
+		config := sqlitestore.Defaults()
+		config.Path = from.SQLite
+		kept, err := sqlitestore.Open(ctx, config)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.Archive, s.Writer, s.close = kept, kept, append(s.close, kept.Close)
+	case from.Postgres != "":
+		config := pgstore.Defaults()
+		config.URL, config.MaxConns = from.Postgres, 4
+		kept, err := pgstore.Open(ctx, config)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.Archive, s.Writer, s.close = kept, kept, append(s.close, func() error { kept.Close(); return nil })
+		if err := kept.Ping(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Kept is the archive as a reading of the log needs it, nil if there is none.
+func (s *Sources) Kept() replay.Archive {
+	if s.Archive == nil {
+		return nil
+	}
+	return s.Archive
+}
+
+// Close closes what was opened.
+func (s *Sources) Close() error {
+	var faults []error
+	for _, c := range s.close {
+		faults = append(faults, c())
+	}
+	return errors.Join(faults...)
+}
+
+// Topic is the topic of the transitions as a replay sees it.
+type Topic struct{ *stream.Reader }
+
+var _ replay.Log = Topic{}
+
+// Partitions is how many there are.
+func (t Topic) Partitions(ctx context.Context) (int32, error) {
+	n, err := t.Reader.Partitions(ctx, schemas.Transitions)
+	if err != nil {
+		return 0, fmt.Errorf("looking for the topic of the transitions: %w", err)
+	}
+	return n, nil
+}
+
+// Bounds are the first offset and the one after the last.
+func (t Topic) Bounds(ctx context.Context, partition int32) (start, end int64, err error) {
+	return t.Reader.Bounds(ctx, schemas.Transitions, partition)
+}
+
+// OffsetSince is the first offset published at or after since.
+func (t Topic) OffsetSince(ctx context.Context, partition int32, since schemas.Millis) (int64, error) {
+	return t.Reader.OffsetSince(ctx, schemas.Transitions, partition, since)
+}
+
+// Read reads a range, all of it.
+func (t Topic) Read(ctx context.Context, partition int32, from, to int64, each func(*schemas.Record) error) error {
+	err := t.ReadWhole(ctx, schemas.Transitions, partition, from, to, each)
+	if errors.Is(err, stream.ErrOvertaken) {
+		return fmt.Errorf("%w: %w", replay.ErrOvertaken, err)
+	}
+	return err
+}

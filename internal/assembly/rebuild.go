@@ -1,0 +1,33 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/stillhere/stillhere/internal/assembly/rebuild"
+	"github.com/stillhere/stillhere/internal/stream"
+)
+
+// RebuildRedis has the current status in Redis rebuilt by the projectors that run.
+// progress is told how many partitions are done.
+func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress func(done, all int32)) error {
+	partitions, err := stream.CheckTopics(ctx, config.Kafka)
+	if err != nil {
+		return err
+	}
+	h := &house{config: config, log: log}
+	view, err := h.redisView()
+	if err != nil {
+		return err
+	}
+	err = view.Ping(ctx)
+	if err == nil {
+		err = rebuild.Redis(ctx, view, partitions, progress)
+	}
+	if err := errors.Join(err, h.close(ctx)); err != nil {
+		return fmt.Errorf("rebuilding Redis: %w", err)
+	}
+	return nil
+}

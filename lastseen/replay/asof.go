@@ -1,0 +1,157 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Past is a durable store that can tell what was in force at an instant.
+type Past interface {
+	// AsOf calls each, once, for every user of whom a change is known that happened
+	// at or before at, with what was in force then: state (To), since when (At), times,
+	// devices, visibility and version. Users come in any order; user 0 stands for
+	// all. The entry is valid until each returns.
+	AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error
+}
+
+// AsOf hands to emit what was in force at the instant of every user whom the
+// options' filter wants, ordered by user; States are those at the instant. archive
+// may be nil; then only users who changed within the topic's retention are known,
+// and the options' Cut says whether that is so. The options' From, To, Causes and
+// Offsets are ignored.
+func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, o *Options, emit func(*store.Entry) error) (int64, error) {
+	filter := o.Filter
+	filter.From, filter.To, filter.after = 0, 0, nil
+	states := filter.States
+	filter.States, filter.Causes = nil, nil
+	inForce := standing{rows: map[schemas.UserID]int32{}}
+	count, err := log.Partitions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	wanted := filter.partitions(count)
+	from := make(map[int32]int64, len(wanted))
+	for _, p := range wanted {
+		start, _, err := log.Bounds(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		from[p] = start
+		if archive == nil {
+			o.Cut = o.Cut || start > 0
+			continue
+		}
+		// Before the store is read, so that nothing lies between.
+		next, err := archive.NextOffset(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		if next != store.Unknown {
+			from[p] = max(start, next)
+		}
+	}
+	for _, p := range wanted {
+		if err := inForce.read(ctx, log, p, from[p], at, &filter, o); err != nil {
+			return 0, err
+		}
+	}
+	if archive != nil {
+		var user schemas.UserID
+		if len(filter.Users) == 1 {
+			user = filter.Users[0]
+		}
+		err := archive.AsOf(ctx, at, user, func(e *store.Entry) error {
+			if slices.Contains(wanted, schemas.PartitionOf(e.User, count)) && filter.wants(e) {
+				inForce.meet(e)
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return inForce.emit(states, emit)
+}
+
+// standing is what is in force of every user, as far as it is known.
+type standing struct {
+	rows map[schemas.UserID]int32 // of those of whom the topic tells
+	all  []store.Entry
+}
+
+// meet takes what the archive has of a user of whom it tells once.
+func (s *standing) meet(e *store.Entry) {
+	if i, known := s.rows[e.User]; !known {
+		s.all = append(s.all, *e)
+	} else if e.Compare(&s.all[i]) > 0 {
+		s.all[i] = *e
+	}
+}
+
+func (s *standing) see(e *store.Entry) {
+	i, known := s.rows[e.User]
+	switch {
+	case !known:
+		s.rows[e.User] = int32(len(s.all))
+		s.all = append(s.all, *e)
+	case e.Compare(&s.all[i]) > 0:
+		s.all[i] = *e
+	}
+}
+
+// read looks at what the topic has from an offset on, up to what was published
+// long enough after the instant.
+func (s *standing) read(ctx context.Context, log Log, p int32, from int64, at schemas.Millis, filter *Filter, o *Options) error {
+	to, err := log.OffsetSince(ctx, p, at+slack+schemas.Millis(o.Late.Milliseconds()))
+	if err != nil || from >= to {
+		return err
+	}
+	var e store.Entry
+	rows := int64(0)
+	err = log.Read(ctx, p, from, to, func(r *schemas.Record) error {
+		if rows++; rows%4096 == 0 && o.Progress != nil {
+			o.Progress(Progress{Rows: int64(len(s.all)), Read: r.Offset - from, Total: to - from})
+		}
+		event, err := e.Scan(r.Value)
+		if err != nil || e.At > at || !filter.wants(&e) {
+			return nil
+		}
+		e.SetEvent(event)
+		s.see(&e)
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrOvertaken) {
+		return fmt.Errorf("partition %d: %w", p, err)
+	}
+	return err
+}
+
+func (s *standing) emit(states []schemas.State, emit func(*store.Entry) error) (int64, error) {
+	type key struct {
+		user schemas.UserID
+		row  int32
+	}
+	order := make([]key, len(s.all))
+	for i := range order {
+		order[i] = key{s.all[i].User, int32(i)}
+	}
+	slices.SortFunc(order, func(a, b key) int { return cmp.Compare(a.user, b.user) })
+	n := int64(0)
+	for _, k := range order {
+		e := &s.all[k.row]
+		if len(states) > 0 && !slices.Contains(states, e.To) {
+			continue
+		}
+		if err := emit(e); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}

@@ -1,0 +1,44 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Filter says which changes are wanted; what is empty leaves that open.
+type Filter struct {
+	Users      []schemas.UserID
+	States     []schemas.State // that the user changed to
+	Causes     []schemas.Cause
+	Partitions []int32
+	// From is included, To is not; 0 leaves that end open.
+	From, To schemas.Millis
+	// after is the last row that is there already.
+	after *store.Entry
+}
+
+// wants tells whether e is one of them. The partition has been looked at before.
+func (f *Filter) wants(e *store.Entry) bool {
+	return e.At >= f.From && (f.To == 0 || e.At < f.To) &&
+		(len(f.Users) == 0 || slices.Contains(f.Users, e.User)) &&
+		(len(f.States) == 0 || slices.Contains(f.States, e.To)) &&
+		(len(f.Causes) == 0 || slices.Contains(f.Causes, e.Cause)) &&
+		(f.after == nil || e.Compare(f.after) > 0)
+}
+
+// partitions are those of count in which wanted users can be, ascending.
+func (f *Filter) partitions(count int32) []int32 {
+	var some []int32
+	for p := range count {
+		if len(f.Partitions) > 0 && !slices.Contains(f.Partitions, p) {
+			continue
+		}
+		if len(f.Users) > 0 && !slices.ContainsFunc(f.Users, func(u schemas.UserID) bool { return schemas.PartitionOf(u, count) == p }) {
+			continue
+		}
+		some = append(some, p)
+	}
+	return some
+}

@@ -1,0 +1,49 @@
+package replay
+
+import (
+	"bytes"
+	_ "embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+//go:embed testdata/read_parquet.py
+var readParquet []byte
+
+// TestDuckDBAndPyarrowReadParquetFiles needs a Python that has both: python3, or
+// the one that STILLHERE_TEST_PYTHON names.
+func TestDuckDBAndPyarrowReadParquetFiles(t *testing.T) {
+	t.Parallel()
+	python := os.Getenv("STILLHERE_TEST_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	if err := exec.Command(python, "-c", "import duckdb, pyarrow.parquet").Run(); err != nil {
+		t.Skipf("no Python with duckdb and pyarrow (%v): name one in STILLHERE_TEST_PYTHON", err)
+	}
+	dir := t.TempDir()
+	changes := entries(7, 50, 3000)
+	changes[17].Device, changes[17].LastSeen, changes[17].LastActive, changes[17].Kinds = 0, 0, 0, 0
+	for _, format := range []Format{Parquet, CSV, JSONL} {
+		must(t, os.WriteFile(filepath.Join(dir, "changes."+string(format)), written(t, format, changes), 0o600))
+	}
+	var stretches, states bytes.Buffer
+	s := Stretches(Parquet, &stretches)
+	must(t, s.Write(&Session{User: 5, Kind: 1, Start: changes[0].At, End: changes[9].At, Open: true}))
+	must(t, s.Close())
+	must(t, os.WriteFile(filepath.Join(dir, "sessions.parquet"), stretches.Bytes(), 0o600))
+	w := States(Parquet, &states)
+	must(t, w.Write(&changes[3]))
+	must(t, w.Close())
+	must(t, os.WriteFile(filepath.Join(dir, "states.parquet"), states.Bytes(), 0o600))
+
+	command := exec.Command(python, "-", dir)
+	command.Stdin = bytes.NewReader(readParquet)
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "all the same") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,249 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// shuffled is entries of which neighbours change places and some share a causing
+// record, as where one record lets many users go.
+func shuffled(seed uint64, users, length int) []store.Entry {
+	all := entries(seed, users, length)
+	for i := range all {
+		e := &all[i]
+		e.Version = schemas.NewVersion(1, int64(i/4), i%4)
+		if i%5 == 0 && e.At > 3000 {
+			e.At -= 2500 // found late
+		}
+		e.SetEvent([]byte(e.EventID().String()))
+	}
+	return all
+}
+
+func TestTheSameChangesGiveTheSameBytesWhereverTheyAreRead(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		changes := shuffled(rapid.Uint64Range(1, 1000).Draw(rt, "seed"), 20, rapid.IntRange(0, 400).Draw(rt, "length"))
+		format := rapid.SampledFrom([]Format{JSONL, JSONL, JSONL, CSV, CSV, Parquet}).Draw(rt, "format")
+		want := written(t, format, changes)
+		log := newTopic(rapid.Int32Range(1, 6).Draw(rt, "partitions"), changes)
+		kept := archiveOf(log, rapid.Float64Range(0.7, 1).Draw(rt, "written"))
+		log.cut(rapid.Float64Range(0, 0.7).Draw(rt, "cut"))
+		got, sum := replayed(t, format, log, kept, Defaults())
+		same(t, "replay", got, want)
+		if sum.Rows != int64(len(changes)) || sum.Late != 0 {
+			t.Fatalf("summary %+v of %d changes", sum, len(changes))
+		}
+	})
+}
+
+func TestARangeIsExactToTheMillisecondOnBothSidesOfTheSeam(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		changes := shuffled(rapid.Uint64Range(1, 1000).Draw(rt, "seed"), 9, 200)
+		log := newTopic(3, changes)
+		kept := archiveOf(log, 0.9)
+		log.cut(0.5)
+		o := Defaults()
+		o.Filter.From = changes[rapid.IntRange(0, 199).Draw(rt, "from")].At
+		o.Filter.To = o.Filter.From + schemas.Millis(rapid.IntRange(1, 1000).Draw(rt, "length"))
+		if rapid.Bool().Draw(rt, "one user") {
+			o.Filter.Users = []schemas.UserID{5}
+		}
+		if rapid.Bool().Draw(rt, "one state") {
+			o.Filter.States = []schemas.State{schemas.Online}
+		}
+		wanted := slices.DeleteFunc(slices.Clone(changes), func(e store.Entry) bool {
+			return e.At < o.Filter.From || e.At >= o.Filter.To || len(o.Filter.Users) > 0 && e.User != 5 ||
+				len(o.Filter.States) > 0 && e.To != schemas.Online
+		})
+		got, _ := replayed(t, JSONL, log, kept, o)
+		same(t, "range", got, written(t, JSONL, wanted))
+	})
+}
+
+func TestAGapBetweenStoreAndTopicIsAnErrorAndNotAFile(t *testing.T) {
+	t.Parallel()
+	log := newTopic(2, shuffled(1, 9, 200))
+	kept := archiveOf(log, 0.3)
+	log.cut(0.5)
+	o := Defaults()
+	_, err := Run(t.Context(), log, kept, &o, func(*store.Entry) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "there is a gap") {
+		t.Errorf("error %v", err)
+	}
+	o.Source = FromTopic
+	if _, sum := replayed(t, JSONL, log, kept, o); sum.Rows == 0 {
+		t.Error("the topic alone gives nothing")
+	}
+}
+
+func TestWithoutAStoreItIsSaidThatTheTopicDoesNotReachBack(t *testing.T) {
+	t.Parallel()
+	changes := shuffled(1, 9, 200)
+	log := newTopic(2, changes)
+	o := Defaults()
+	_, err := Run(t.Context(), log, nil, &o, func(*store.Entry) error { return nil })
+	if err != nil || o.Cut {
+		t.Errorf("whole topic: cut %v, %v", o.Cut, err)
+	}
+	log.cut(0.5)
+	if _, err = Run(t.Context(), log, nil, &o, func(*store.Entry) error { return nil }); err != nil || !o.Cut {
+		t.Errorf("after retention: cut %v, %v", o.Cut, err)
+	}
+}
+
+func TestOffsetsAreThoseOfTheTopic(t *testing.T) {
+	t.Parallel()
+	changes := shuffled(1, 1, 50)
+	log := newTopic(1, changes)
+	o := Defaults()
+	o.Filter.Partitions = []int32{0}
+	o.Offsets = &Offsets{From: log.records[0][10].Offset, To: log.records[0][20].Offset}
+	got, _ := replayed(t, CSV, log, nil, o)
+	same(t, "offsets", got, written(t, CSV, changes[10:20]))
+	log.cut(0.5)
+	if _, err := Run(t.Context(), log, nil, &o, nil); err == nil || !strings.Contains(err.Error(), "is gone") {
+		t.Errorf("error %v", err)
+	}
+	o.Filter.Partitions = []int32{7}
+	if _, err := Run(t.Context(), log, nil, &o, nil); err == nil || !strings.Contains(err.Error(), "partition: 7 does not exist") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAnInterruptedReplayThatIsGoneOnWithGivesTheUndisturbedFile(t *testing.T) {
+	t.Parallel()
+	changes := shuffled(3, 20, 500)
+	log := newTopic(3, changes)
+	kept := archiveOf(log, 0.9)
+	log.cut(0.4)
+	for _, format := range []Format{JSONL, CSV, Parquet} {
+		for _, killed := range []bool{false, true} {
+			if killed && format == Parquet {
+				continue // nothing of it can be read; it starts over
+			}
+			name := filepath.Join(t.TempDir(), "changes")
+			for stop := int64(100); ; stop += 150 {
+				o := Defaults()
+				file, w := resumed(t, format, name, &o)
+				stopped := errors.New("stopped")
+				rows := int64(0)
+				_, err := Run(t.Context(), log, kept, &o, func(e *store.Entry) error {
+					if rows++; rows > stop {
+						return stopped
+					}
+					return w.Write(e)
+				})
+				if err != nil && killed { // half a line is left
+					must(t, w.Flush())
+					_, writeErr := file.Write([]byte(`{"event_id":"3`))
+					must(t, errors.Join(writeErr, file.Abandon()))
+					continue
+				}
+				must(t, w.Close())
+				must(t, file.Commit())
+				if err == nil {
+					break
+				}
+			}
+			got, err := os.ReadFile(name)
+			must(t, err)
+			same(t, string(format), got, written(t, format, changes))
+			if _, err := os.Stat(name + partial); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s: the partial file is still there (%v)", format, err)
+			}
+		}
+	}
+}
+
+// resumed opens a file to be gone on with, as the command does.
+func resumed(t *testing.T, format Format, name string, o *Options) (*File, Writer[store.Entry]) {
+	t.Helper()
+	left, err := ReadLeft(format, name)
+	must(t, err)
+	if left == nil {
+		file, err := Create(name)
+		must(t, err)
+		return file, Changes(format, file)
+	}
+	o.ResumeAfter(left.Last)
+	file, w, err := left.Continue(format, name)
+	must(t, err)
+	return file, w
+}
+
+func TestWhatFollowsComesAfterWhatWasReplayedOnce(t *testing.T) {
+	t.Parallel()
+	changes := shuffled(3, 20, 300)
+	log, half := newTopic(2, changes), newTopic(2, changes[:150])
+	o := Defaults()
+	seen := map[rowID]int{}
+	count := func(e *store.Entry) error { seen[rowID{e.User, e.Version}]++; return nil }
+	sum, err := Run(t.Context(), half, nil, &o, count)
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	must(t, Follow(ctx, log, &o, sum, count, func() error {
+		if len(seen) == len(changes) {
+			cancel()
+		}
+		return nil
+	}))
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%+v came %d times", id, n)
+		}
+	}
+}
+
+func TestLinesAreWhatStandardReadersUnderstand(t *testing.T) {
+	t.Parallel()
+	changes := entries(5, 9, 40)
+	changes[3].Policy = "a \"quoted\",\npolicy\u2028"
+	changes[4].Kinds, changes[4].Device, changes[4].LastSeen, changes[4].LastActive = 0, 0, 0, 0
+	for line := range bytes.Lines(written(t, JSONL, changes)) {
+		var row struct {
+			schemas.Presence
+			At      schemas.Millis `json:"changed_at"`
+			Policy  string         `json:"policy_id"`
+			Device  *int           `json:"device_id"`
+			Devices []string       `json:"device_kinds"`
+		}
+		must(t, json.Unmarshal(line, &row))
+		if row.UserID == 0 || row.Version == "0" || row.At == 0 || row.Policy == "" {
+			t.Errorf("read as %+v", row)
+		}
+	}
+	rows, err := csv.NewReader(bytes.NewReader(written(t, CSV, changes))).ReadAll()
+	must(t, err)
+	if len(rows) != len(changes)+1 || rows[4][12] != changes[3].Policy || rows[5][7] != "" || rows[5][9] != "" {
+		t.Errorf("%d rows of CSV, %v, %v", len(rows), rows[4], rows[5])
+	}
+}
+
+func TestWritingLinesAllocatesNothing(t *testing.T) {
+	rows := entries(5, 9, 40)
+	for _, format := range []Format{JSONL, CSV} {
+		w := Changes(format, discard{})
+		if n := testing.AllocsPerRun(1000, func() { _ = w.Write(&rows[7]) }); n != 0 {
+			t.Errorf("%s: %v allocations a row", format, n)
+		}
+	}
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

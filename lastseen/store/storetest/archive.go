@@ -1,0 +1,114 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Archive is what data teams read of a store.
+type Archive interface {
+	Store
+	// Changes and AsOf are as the package replay asks for them.
+	Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error
+	AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error
+}
+
+// RunArchive holds the stores that open makes, each empty, to what replays and
+// looks into the past ask of them.
+func RunArchive(t *testing.T, open func(t *testing.T) Archive) {
+	t.Helper()
+	for name, hold := range map[string]func(*testing.T, Archive){
+		"changes come back as they were written, in order, whoever hides": changesComeBack,
+		"ranges are exact to the millisecond and across days":             changesOfRanges,
+		"what was in force at an instant is the newest change until then": inForce,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hold(t, open(t))
+		})
+	}
+}
+
+// spread is a log over four days, with a change in the last millisecond of one.
+func spread(t *testing.T, s Archive) []*schemas.Transition {
+	t.Helper()
+	log := RandomLog(4, 9, 240)
+	const day = 24 * 60 * 60 * 1000
+	for i, change := range log {
+		change.At += schemas.Millis(i) * day / 60
+	}
+	log[100].At = log[100].At/day*day + day - 1
+	log[101].At = log[100].At + 1
+	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 240, Changes: log}))
+	return log
+}
+
+func entryOf(t *schemas.Transition) store.Entry {
+	e := store.Entry{Transition: *t}
+	e.SetEvent([]byte(t.EventID().String()))
+	return e
+}
+
+func wantChanges(t *testing.T, s Archive, of store.Range, log []*schemas.Transition) {
+	t.Helper()
+	var want, got []store.Entry
+	for _, change := range log {
+		if change.At >= of.From && (of.To == 0 || change.At < of.To) && (of.User == 0 || change.User == of.User) {
+			want = append(want, entryOf(change))
+		}
+	}
+	slices.SortFunc(want, func(a, b store.Entry) int { return a.Compare(&b) })
+	must(t, s.Changes(t.Context(), of, func(e *store.Entry) error { got = append(got, *e); return nil }))
+	if !slices.Equal(got, want) {
+		t.Fatalf("changes of %+v are %d\n%+v, want %d\n%+v", of, len(got), got, len(want), want)
+	}
+}
+
+func changesComeBack(t *testing.T, s Archive) {
+	wantChanges(t, s, store.Range{}, nil)
+	wantChanges(t, s, store.Range{}, spread(t, s))
+}
+
+func changesOfRanges(t *testing.T, s Archive) {
+	log := spread(t, s)
+	for _, of := range []store.Range{
+		{From: log[100].At}, {From: log[100].At, To: log[101].At}, {To: log[101].At}, {From: log[101].At, To: log[101].At + 1},
+		{From: log[20].At, To: log[200].At, User: 3}, {User: 9}, {User: 10}, {From: log[239].At + 1},
+	} {
+		wantChanges(t, s, of, log)
+	}
+}
+
+func inForce(t *testing.T, s Archive) {
+	log := spread(t, s)
+	for _, i := range []int{0, 1, 50, 100, 101, 170, 239} {
+		at := log[i].At
+		newest := map[schemas.UserID]*schemas.Transition{}
+		for _, change := range log {
+			if known := newest[change.User]; change.At <= at && (known == nil || change.At >= known.At) {
+				newest[change.User] = change
+			}
+		}
+		for user := range schemas.UserID(10) { // 0: all
+			seen := 0
+			must(t, s.AsOf(t.Context(), at, user, func(e *store.Entry) error {
+				seen++
+				want := newest[e.User]
+				if want == nil || user != 0 && e.User != user {
+					t.Errorf("at %s user %d: %+v is known", at, user, *e)
+				} else if e.To != want.To || e.To == schemas.Online && (e.At != want.At || e.Version != want.Version || e.Kinds != want.Kinds ||
+					e.LastSeen != want.LastSeen || e.LastActive != want.LastActive || e.Visibility != want.Visibility) {
+					t.Errorf("at %s user %d was\n%+v, want\n%+v", at, e.User, e.Transition, *want)
+				}
+				return nil
+			}))
+			if want := newest[user]; user == 0 && seen != len(newest) || user != 0 && seen == 0 && want != nil {
+				t.Errorf("at %s: %d entries of user %d", at, seen, user)
+			}
+		}
+	}
+}
