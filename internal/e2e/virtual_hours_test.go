@@ -24,7 +24,7 @@ import (
 var (
 	simSeed  = flag.Uint64("sim.seed", 0, "the first seed of TestSimulatedHours; 0: another one in every run, which is printed")
 	simSeeds = flag.Uint64("sim.seeds", 1, "how many seeds, one after the other")
-	simHours = flag.Float64("sim.hours", 0.2, "virtual hours for each seed")
+	simHours = flag.Float64("sim.hours", 0.2, "virtual hours for each seed; half of it under -short")
 )
 
 // TestSimulatedHours lets hours pass for the whole pipeline, every role in
@@ -37,15 +37,18 @@ var (
 // The seed decides what happens when. Who of two that are ready runs first it does
 // not decide, so a failure that hangs on it may need its seed more than once.
 func TestSimulatedHours(t *testing.T) {
-	seed := *simSeed
+	seed, hours := *simSeed, *simHours
+	if testing.Short() {
+		hours /= 2
+	}
 	if seed == 0 {
 		seed = rand.Uint64N(1_000_000)
 	}
 	for s := seed; s < seed+*simSeeds; s++ {
 		t.Run(fmt.Sprint("seed ", s), func(t *testing.T) {
-			t.Logf("again: go test -tags synctests ./internal/e2e -run TestSimulatedHours -v -sim.seed %d -sim.hours %g", s, *simHours)
+			t.Logf("again: go test -tags synctests ./internal/e2e -run TestSimulatedHours -v -sim.seed %d -sim.hours %g", s, hours)
 			begun, said := time.Now(), ""
-			inWorld(t, size{partitions: 2, brokers: 3, tick: 500 * time.Millisecond, limit: 2 * time.Hour}, func(w *world) { said = simulate(w, s, *simHours) })
+			inWorld(t, size{partitions: 2, brokers: 3, tick: 500 * time.Millisecond, limit: 2 * time.Hour}, func(w *world) { said = simulate(w, s, hours) })
 			t.Logf("seed %d: %s; %s in real time", s, said, time.Since(begun).Round(time.Second))
 		})
 	}
@@ -72,7 +75,8 @@ func simulate(w *world, seed uint64, hours float64) (said string) {
 	for i, user := range steadfast {
 		living.Go(func() { f.keepBeating(user, from+schemas.Millis(i)*second, over, 5*second) })
 	}
-	living.Go(func() { f.people(random.Uint64(), from, over) })
+	habit := random.Uint64()
+	living.Go(func() { f.people(habit, from, over) })
 	t := &trouble{fleet: f, random: random, producer: producer}
 	slowest := time.Duration(0)
 	for i := range minutes {
