@@ -61,10 +61,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 // run returns the exit code: 0 done, 1 failed, 2 used wrongly.
 func run(args []string) int {
 	var cli commands
-	parser, err := kong.New(&cli,
-		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version},
-		kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Exit(func(code int) { panic(exit(code)) }))
+	parser, err := newParser(&cli)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "stillhere:", err)
 		return 1
@@ -104,6 +101,14 @@ func run(args []string) int {
 		return 1
 	}
 	return 0
+}
+
+// newParser makes what reads the command line and the environment into cli.
+func newParser(cli *commands) (*kong.Kong, error) {
+	return kong.New(cli,
+		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version},
+		kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Exit(func(code int) { panic(exit(code)) }))
 }
 
 // exit is the code with which kong wants to leave.

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/deploytest"
+)
+
+// parse reads a command line and these settings as the program would, with no
+// other settings in the environment.
+func parse(t *testing.T, words []string, settings map[string]string) (*kong.Context, error) {
+	t.Helper()
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "STILLHERE_") {
+			t.Setenv(name, "")
+			os.Unsetenv(name)
+		}
+	}
+	for name, value := range settings {
+		t.Setenv(name, value)
+	}
+	parser, err := newParser(new(commands))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parser.Parse(words)
+}
+
+// known are the names in the environment that the chosen command reads.
+func known(chosen *kong.Context) []string {
+	var names []string
+	for _, flag := range chosen.Flags() {
+		names = append(names, flag.Envs...)
+	}
+	return names
+}
+
+// checkCommand holds the command line of a container true.
+func checkCommand(t *testing.T, where string, words []string, settings map[string]string) {
+	t.Helper()
+	chosen, err := parse(t, words, settings)
+	if err != nil {
+		t.Errorf("%s: stillhere %s is refused: %v", where, strings.Join(words, " "), err)
+		return
+	}
+	read := known(chosen)
+	for name := range settings {
+		if !slices.Contains(read, name) {
+			t.Errorf("%s: stillhere %s does not read %s", where, strings.Join(words, " "), name)
+		}
+	}
+}
+
+// Not parallel, as parse sets the environment.
+func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
+	compose, err := deploytest.ReadCompose()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := map[string]bool{}
+	for name, service := range compose.Services {
+		if !service.Ours() {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			checkCommand(t, name, service.Command, service.Settings())
+			if test := service.Healthcheck.Test; len(test) > 0 {
+				// It runs in the same environment.
+				if _, err := parse(t, test[2:], service.Settings()); err != nil {
+					t.Errorf("%s: its health check %v is refused: %v", name, test, err)
+				}
+			}
+		})
+		roles[service.Command[0]] = true
+	}
+	for _, role := range assembly.Roles {
+		if role.Name != "all" && !roles[role.Name] {
+			t.Errorf("no service runs the role %s", role.Name)
+		}
+	}
+	for _, step := range []string{"topics", "migrate", "crowd"} {
+		if !roles[step] {
+			t.Errorf("no service runs stillhere %s", step)
+		}
+	}
+}
+
+func TestTheImagesOwnCommandsAreUnderstood(t *testing.T) {
+	instructions, err := deploytest.ReadDockerfile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, err := deploytest.Of(instructions, "", "HEALTHCHECK")[0].Exec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parse(t, words[1:], nil); err != nil {
+		t.Errorf("%v is refused: %v", words, err)
+	}
+}
+
+func TestANameThatNobodyReadsIsNoticed(t *testing.T) {
+	chosen, err := parse(t, []string{"detector"}, map[string]string{"STILLHERE_NO_SUCH_THING": "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read := known(chosen); slices.Contains(read, "STILLHERE_NO_SUCH_THING") || !slices.Contains(read, "STILLHERE_KAFKA_BROKERS") {
+		t.Errorf("read are %v", read)
+	}
+}
