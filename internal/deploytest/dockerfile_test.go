@@ -148,7 +148,7 @@ func TestTheVersionIsStampedWhereTheProgramKeepsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !regexp.MustCompile(`(?m)^package ` + m[1] + `$`).Match(source) || !regexp.MustCompile(`(?m)^var ` + m[2] + ` = "`).Match(source) {
+	if !regexp.MustCompile(`(?m)^package `+m[1]+`$`).Match(source) || !regexp.MustCompile(`(?m)^var `+m[2]+` = "`).Match(source) {
 		t.Errorf("the program has no %s.%s", m[1], m[2])
 	}
 }
