@@ -23,6 +23,7 @@ type benchCommand struct {
 	Silence  benchRun  `cmd:"" help:"All users fall silent at once: how late each is found."`
 	Replay   benchRun  `cmd:"" help:"Transitions from the topic into files for data teams."`
 	Restore  benchRun  `cmd:"" help:"A partition's owner is replaced: time until it runs again."`
+	Fanout   benchRun  `cmd:"" help:"The followers of one user with many are told; --users is how many it has."`
 	All      benchAll  `cmd:"" help:"All of them, as a page."`
 	Serve    serveTool `cmd:"" hidden:"" help:"Run the servers of a bench in this process until standard input ends."`
 }
@@ -35,6 +36,7 @@ type benchFlags struct {
 	Partitions int32    `help:"Partitions of the topics." default:"4" env:"-"`
 	Brokers    []string `help:"Kafka to measure on, host:port; topics are made there and deleted. A stand-in in another process when left out." env:"-"`
 	Redis      string   `help:"An empty Redis to measure the one-key-per-user design on in the same run, host:port." env:"-"`
+	Postgres   string   `help:"Postgres to keep the graph of bench fanout in; it stays there for the next run. SQLite when left out." env:"-"`
 	JSON       bool     `name:"json" help:"Print the results as JSON." env:"-"`
 	CPUProfile string   `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`
 }
@@ -77,7 +79,7 @@ func (f *benchFlags) run(ctx context.Context, name string) (*bench.Report, error
 		return nil, fmt.Errorf("looking for this program, to run it once more: %w", err)
 	}
 	options := bench.Options{
-		Users: f.Users, Seconds: f.Seconds, Partitions: f.Partitions, Brokers: f.Brokers, Redis: f.Redis, Progress: progress.Stderr(),
+		Users: f.Users, Seconds: f.Seconds, Partitions: f.Partitions, Brokers: f.Brokers, Redis: f.Redis, Postgres: f.Postgres, Progress: progress.Stderr(),
 		Cluster: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, "bench", "serve") },
 	}
 	if f.CPUProfile != "" {

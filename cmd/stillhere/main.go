@@ -25,16 +25,19 @@ Every flag can be given in the environment: --kafka-brokers is STILLHERE_KAFKA_B
 
 // commands is the command line.
 type commands struct {
-	Dev      devCommand  `cmd:"" group:"Roles:" help:"Run everything in this process, with nothing installed: Kafka, Redis and SQLite inside."`
-	All      roleCommand `cmd:"" group:"Roles:" help:"Run every role in one process, on real servers."`
-	Ingest   roleCommand `cmd:"" group:"Roles:" help:"Take heartbeats over HTTP and WebSocket and write them to Kafka."`
-	Detector roleCommand `cmd:"" group:"Roles:" help:"Decide who is online, away or offline and publish every change."`
-	Lastseen roleCommand `cmd:"" group:"Roles:" help:"Keep last seen and the log of changes in Postgres, and the current status in Redis."`
-	Fanout   roleCommand `cmd:"" group:"Roles:" help:"Publish changes to those who are looking."`
-	API      roleCommand `cmd:"" group:"Roles:" name:"api" help:"Answer reads and serve the live stream."`
+	Dev      devCommand     `cmd:"" group:"Roles:" help:"Run everything in this process, with nothing installed: Kafka, Redis and SQLite inside."`
+	All      roleCommand    `cmd:"" group:"Roles:" help:"Run every role in one process, on real servers."`
+	Ingest   roleCommand    `cmd:"" group:"Roles:" help:"Take heartbeats over HTTP and WebSocket and write them to Kafka."`
+	Detector roleCommand    `cmd:"" group:"Roles:" help:"Decide who is online, away or offline and publish every change."`
+	Lastseen roleCommand    `cmd:"" group:"Roles:" help:"Keep last seen and the log of changes in Postgres, and the current status in Redis."`
+	Fanout   roleCommand    `cmd:"" group:"Roles:" help:"Publish changes to those who are looking."`
+	Channel  channelCommand `cmd:"" group:"Roles:" help:"Bring what followers are told to where they are told it."`
+	API      roleCommand    `cmd:"" group:"Roles:" name:"api" help:"Answer reads and serve the live stream."`
 
 	Topics  topicsCommand  `cmd:"" group:"Set up:" help:"Create or check the Kafka topics."`
 	Migrate migrateCommand `cmd:"" group:"Set up:" help:"Bring the Postgres schema up to date."`
+
+	Graph graphCommand `cmd:"" group:"Set up:" help:"Look after who follows whom."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
 	Crowd crowdCommand `cmd:"" group:"Try it:" help:"Play users who come, work, idle and leave, through gateways that now and then die."`

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -20,6 +22,8 @@ type roleCommand struct {
 	doorFlags
 	authFlags
 	policyFlags
+	FollowersOf string `name:"followers" help:"Whose followers are told of changes: ${enum}. listed: of users on the list (graph list). For the roles fanout and all." enum:"off,listed,all" default:"off" group:"Followers:"`
+	followerFlags
 	logFlags
 }
 
@@ -46,6 +50,8 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Auth = c.auth()
 	config.Policy = c.settings()
+	config.Expand = c.expand(c.FollowersOf)
+	config.Graph = assembly.Store{Postgres: c.Postgres}
 	return config, errors.Join(kafka, redis)
 }
 
@@ -61,6 +67,8 @@ type devCommand struct {
 	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
 	authFlags
 	policyFlags
+	FollowersOf string `name:"followers" help:"Whose followers are told of changes: ${enum}. listed: of users on the list (graph list)." enum:"off,listed,all" default:"all" group:"Followers:"`
+	followerFlags
 	DevLogLevel string `name:"log-level" help:"What to log on standard error: ${enum}." enum:"debug,info,warn,error" default:"warn" group:"Logs:"`
 }
 
@@ -75,6 +83,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Auth = c.auth()
 	config.Policy = c.settings()
+	config.Expand = c.expand(c.FollowersOf)
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, Partitions: c.Partitions}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {
@@ -98,8 +107,11 @@ func (c *devCommand) greet(kafka string) {
   watch the dots change     stillhere watch 1 2 3 --url %s
                             (or any WebSocket client: ws://%s/presence/stream, send {"type":"subscribe","user_ids":["1"]})
 
+  tell followers            stillhere graph add 1 2 3 --sqlite %s      (2 and 3 follow 1)
+                            stillhere channel log --kafka-brokers %s
+
   Kafka clients may join at %s; data is kept in %s; Ctrl-C stops.
-`, url, url, url, url, c.Listen, kafka, c.DataDir)
+`, url, url, url, url, c.Listen, filepath.Join(c.DataDir, assembly.GraphFile), kafka, kafka, c.DataDir)
 }
 
 // topicsCommand creates and checks the topics.
@@ -166,6 +178,11 @@ func (c *migrateCommand) Run(ctx context.Context) error {
 	config := pgstore.Defaults()
 	config.URL = c.Postgres
 	if err := pgstore.Migrate(ctx, config); err != nil {
+		return err
+	}
+	follows := pggraph.Defaults()
+	follows.URL = c.Postgres
+	if err := pggraph.Migrate(ctx, follows); err != nil {
 		return err
 	}
 	fmt.Println("the Postgres schema is up to date")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/stream"
@@ -48,6 +49,9 @@ type Config struct {
 	Ingest   ingest.Config
 	Lastseen lastseen.Config
 	Fanout   fanout.Config
+	Expand   expand.Config
+	// Graph says where it is kept who follows whom; needed unless Expand.Mode is off.
+	Graph Store
 }
 
 // Redis says where Redis is: one server (Addr), the Sentinels that know it (Addrs
@@ -94,6 +98,7 @@ func Defaults() Config {
 		Ingest:   ingest.Defaults(),
 		Lastseen: lastseen.Defaults(),
 		Fanout:   fanout.DefaultConfig(),
+		Expand:   expand.Defaults(),
 	}
 }
 
@@ -143,6 +148,12 @@ func (c Config) validate(r Role) error {
 	}
 	if r.store {
 		add(c.Store.validate())
+	}
+	if r.Name == "fanout" || r.Name == "all" {
+		add(c.Expand.Validate())
+		if c.Expand.Mode != expand.Off {
+			add(c.Graph.validate())
+		}
 	}
 	return errors.Join(faults...)
 }

@@ -53,6 +53,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 	config.Kafka.Brokers = kafka.Addrs()
 	config.Redis.Addr = redis.Addr()
 	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
+	config.Graph = Store{SQLite: filepath.Join(dev.DataDir, GraphFile)}
 	config.Kafka.InstanceName = config.Instance
 	// With one process and few users, freshness costs nothing.
 	config.Kafka.IdleCommitInterval, config.Kafka.WatermarkInterval = quick, quick
@@ -68,6 +69,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 // check finds what can be refused before anything is made.
 func (dev *Dev) check() error {
 	faults := []error{dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated || dev.Auth.On()), dev.Auth.Validate()}
+	faults = append(faults, dev.Expand.Validate())
 	if dev.Partitions < 1 {
 		faults = append(faults, fmt.Errorf("partitions: must be at least 1, is %d", dev.Partitions))
 	}

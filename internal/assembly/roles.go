@@ -274,14 +274,14 @@ func statuses(reader *stream.Reader, log *slog.Logger) projector.Statuses {
 	}
 }
 
-// fanoutRole publishes changes to those who are looking.
-func fanoutRole(_ context.Context, h *house) error {
+// fanoutRole publishes changes to those who are looking, and tells followers.
+func fanoutRole(ctx context.Context, h *house) error {
 	bus, err := h.redisBus()
 	if err != nil {
 		return err
 	}
 	h.follow("publisher", publishGroup, publish.New(bus, h.fanoutRoom()), stream.FromEnd())
-	return nil
+	return h.followerFanout(ctx)
 }
 
 // apiRole answers reads and serves the stream.

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"errors"
 	"hash/fnv"
 	"strconv"
@@ -55,4 +56,14 @@ func errorCode(err error) string {
 		return field.Code
 	}
 	return "other"
+}
+
+// SetAside keeps r, which group read from topic and cannot make anything of, in the
+// dead letter topic; it is there when the error is nil.
+func (p *Producer) SetAside(ctx context.Context, topic schemas.Topic, group string, r *schemas.Record, reason error) error {
+	partitions, err := p.Partitions(ctx, schemas.DeadLetter)
+	if err != nil {
+		return err
+	}
+	return p.AppendSync(ctx, deadLetter(origin{topic.Name(p.prefix), group}, r, reason, partitions))
 }

@@ -59,7 +59,7 @@ func (s *session) groupOptions() []kgo.Opt {
 		// It is never written in a transaction, so one that hangs must not stop it.
 		isolation = kgo.ReadUncommitted()
 	}
-	return []kgo.Opt{
+	options := []kgo.Opt{
 		kgo.ConsumerGroup(s.t.group),
 		kgo.InstanceID(s.t.instance()),
 		kgo.TransactionalID(s.t.instance()),
@@ -84,6 +84,11 @@ func (s *session) groupOptions() []kgo.Opt {
 		kgo.OnOffsetsFetched(s.onFetched),
 		kgo.AdjustFetchOffsetsFn(s.onPositions),
 	}
+	if s.t.input != schemas.Heartbeats {
+		// The end of the log is a marker: without it one would never be there.
+		options = append(options, kgo.KeepControlRecords())
+	}
+	return options
 }
 
 // close ends everything that the session started, and waits for it.

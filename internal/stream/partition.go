@@ -144,6 +144,9 @@ func (p *partition) restore(b beginning) error {
 
 // handle gives the records to the task, one by one.
 func (p *partition) handle(records []*kgo.Record) handled {
+	if task, ok := p.task.(BatchTask); ok {
+		return p.handleBatch(task, records)
+	}
 	p.emptyOutbox()
 	next := p.next.Load()
 	result := handled{out: &p.outbox}
@@ -157,6 +160,10 @@ func (p *partition) handle(records []*kgo.Record) handled {
 				p.s.t.log.Error("records are missing", "partition", p.id, "from", next, "to", from.Offset)
 			}
 			next = from.Offset
+			if from.Attrs.IsControl() {
+				next++
+				continue
+			}
 			p.headers = fill(&p.record, from, p.headers)
 			crashPoint("handle")
 			if err := p.task.Handle(&p.record, &p.outbox); err != nil {

@@ -38,6 +38,7 @@ type session struct {
 	wakeup     atomic.Pointer[context.CancelFunc] // of the poll under way
 	hurry      atomic.Bool                        // a rebalance waits for us to commit
 	told       atomic.Bool                        // the group has said at least once which partitions are ours
+	stopping   atomic.Bool                        // the process ends: nothing is tried again
 	rebalanced atomic.Bool                        // the client will refuse the next commit for a revocation that is over
 	commitsFor map[int32]schemas.Commit           // between the two callbacks of an offset fetch
 
@@ -79,7 +80,7 @@ func (s *session) run(stop context.Context) error {
 	defer s.t.current.Store(nil)
 	s.work.Go(s.tick)
 	s.work.Go(s.watch)
-	unhook := context.AfterFunc(stop, s.wake)
+	unhook := context.AfterFunc(stop, func() { s.stopping.Store(true); s.wake() })
 	err := s.loop(stop)
 	unhook()
 	s.close()

@@ -28,6 +28,9 @@ type Options struct {
 	// Redis is the address of an empty Redis to measure the reference on; empty: no
 	// reference.
 	Redis string
+	// Postgres is the URL of a database for the follower graph, which stays there;
+	// empty: SQLite in a folder of its own.
+	Postgres string
 	// Cluster makes the command that runs Serve in another process.
 	Cluster func(context.Context) *exec.Cmd
 	// Profile, if not nil, opens a file for the CPU profile of a measured part.
@@ -53,6 +56,7 @@ var All = []Bench{
 	{"silence", "all users fall silent at once: how late each is found", 1_000_000, 6, benchSilence},
 	{"replay", "transitions from the topic into files for data teams", 1_000_000, 0, benchReplay},
 	{"restore", "a partition's owner is replaced: time until it runs again", 1_000_000, 0, benchRestore},
+	{"fanout", "from a change to delivery records for the followers of one user with many", 1_000_000, 5, benchFanout},
 }
 
 // Run runs one bench, or "all". What was measured until something went wrong is in

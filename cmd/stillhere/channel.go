@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/internal/assembly"
+)
+
+// channelCommand brings what followers are told to where they are told it.
+type channelCommand struct {
+	Log     channelLog     `cmd:"" help:"Print who is told what, a line of JSON for each change and up to 1,000 recipients."`
+	Webhook channelWebhook `cmd:"" help:"Post who is told what to a URL, signed, as CloudEvents."`
+}
+
+// channelLog prints.
+type channelLog struct {
+	kafkaFlags
+	New bool `help:"Leave out what was told before now." env:"-"`
+	logFlags
+}
+
+// Run prints until ctx ends.
+func (c *channelLog) Run(ctx context.Context) error {
+	kafka, err := c.kafkaFlags.config()
+	if err != nil {
+		return err
+	}
+	return assembly.RunChannel(ctx, assembly.ChannelRun{Name: "log", Kafka: kafka, Config: channel.Defaults(), Channel: channel.NewLog(os.Stdout),
+		FromStart: !c.New, Alone: true}, c.logger())
+}
+
+// channelWebhook posts.
+type channelWebhook struct {
+	URL         string        `name:"url" help:"Where to post to, http:// or https://." required:"" group:"Webhook:"`
+	Secret      string        `help:"Key of the signature; better in STILLHERE_SECRET. Without it nothing is signed." group:"Webhook:"`
+	Source      string        `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
+	Name        string        `help:"Name of the channel, for its place in the topic and its metrics; one for each URL." default:"webhook" group:"Channel:"`
+	Instance    string        `help:"Stable name of this process, of no other process of the channel; the machine's name when left out." group:"Channel:"`
+	FromStart   bool          `help:"Begin a new channel with what is kept of the last day, not with now." group:"Channel:"`
+	Attempts    int           `help:"How often a delivery is tried before it goes to the dead letter topic." default:"8" group:"Channel:"`
+	FirstWait   time.Duration `help:"Pause before the second try; it doubles, with jitter." default:"200ms" group:"Channel:"`
+	MaxWait     time.Duration `help:"The longest pause between two tries." default:"30s" group:"Channel:"`
+	Timeout     time.Duration `help:"The longest a try may take." default:"10s" group:"Channel:"`
+	Concurrency int           `help:"Deliveries under way at the same time, in each partition." default:"8" group:"Channel:"`
+	Rate        float64       `help:"Deliveries a second at most; 0: no bound." default:"0" group:"Channel:"`
+	Admin       string        `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
+	kafkaFlags
+	logFlags
+}
+
+// Run posts until ctx ends.
+func (c *channelWebhook) Run(ctx context.Context) error {
+	kafka, err := c.kafkaFlags.config()
+	if err != nil {
+		return err
+	}
+	hook, err := channel.NewWebhook(c.URL, c.Source, []byte(c.Secret), nil)
+	if err != nil {
+		return err
+	}
+	config := channel.Defaults()
+	config.Attempts, config.FirstWait, config.MaxWait, config.Timeout = c.Attempts, c.FirstWait, c.MaxWait, c.Timeout
+	config.Concurrency, config.Rate = c.Concurrency, c.Rate
+	instance := c.Instance
+	if instance == "" {
+		instance = assembly.Defaults().Instance
+	}
+	return assembly.RunChannel(ctx, assembly.ChannelRun{Name: c.Name, Instance: instance, Kafka: kafka, Config: config, Channel: hook,
+		FromStart: c.FromStart, Admin: c.Admin}, c.logger())
+}

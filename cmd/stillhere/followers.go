@@ -1,0 +1,25 @@
+package main
+
+import (
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/expand"
+)
+
+// followerFlags say how followers are told.
+type followerFlags struct {
+	HighFollower       int           `help:"Up to how many followers a user's are told in place; of users with more, jobs are made that all workers share." default:"10000" group:"Followers:"`
+	FanoutJobFollowers int           `help:"How many followers a job has." default:"50000" group:"Followers:"`
+	FanoutTo           string        `help:"Which followers are told: those who are ${enum}." enum:"here,everyone" default:"here" group:"Followers:"`
+	FanoutRate         float64       `help:"How many followers of users with many a process looks at per second; 0: as many as it can." default:"1000000" group:"Followers:"`
+	FanoutParallel     int           `help:"How many jobs a process works on at the same time." default:"2" group:"Followers:"`
+	FanoutMaxAge       time.Duration `help:"Older changes are not told any more." default:"1h" group:"Followers:"`
+}
+
+func (f followerFlags) expand(of string) expand.Config {
+	c := expand.Defaults()
+	c.Mode = expand.Mode(of)
+	c.HighFollower, c.JobFollowers, c.Everyone = f.HighFollower, f.FanoutJobFollowers, f.FanoutTo == "everyone"
+	c.Rate, c.Parallel, c.MaxAge = f.FanoutRate, f.FanoutParallel, f.FanoutMaxAge
+	return c
+}

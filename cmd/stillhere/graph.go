@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// graphCommand looks after who follows whom.
+type graphCommand struct {
+	Load      graphLoad      `cmd:"" help:"Load edges from a file of lines user,follower. A load that was cut short goes on where it was."`
+	Add       graphAdd       `cmd:"" help:"Add followers of a user."`
+	Remove    graphRemove    `cmd:"" help:"Remove followers of a user."`
+	Followers graphFollowers `cmd:"" help:"Print the followers of a user, one a line, or how many there are."`
+	List      graphList      `cmd:"" help:"Put users on the list of those whose followers are told, where fan-out runs with --followers listed."`
+	Unlist    graphUnlist    `cmd:"" help:"Take users off that list."`
+	Generate  graphGenerate  `cmd:"" help:"Write a made-up graph, few users with many followers, as a file for graph load."`
+}
+
+// graphStore says where the graph is.
+type graphStore struct {
+	Postgres string `help:"URL of Postgres, e.g. postgres://user@localhost:5432/stillhere." group:"Store:"`
+	SQLite   string `name:"sqlite" help:"File of the graph instead; that of dev when neither is given: stillhere-data/graph.db." type:"path" group:"Store:"`
+}
+
+func (g graphStore) open(ctx context.Context) (graph.Store, error) {
+	store := assembly.Store{Postgres: g.Postgres, SQLite: g.SQLite}
+	if g.Postgres == "" && g.SQLite == "" {
+		store.SQLite = filepath.Join("stillhere-data", assembly.GraphFile)
+		if _, err := os.Stat(filepath.Dir(store.SQLite)); err != nil {
+			return nil, errors.New("--postgres or --sqlite is needed: there is no data of dev in this folder")
+		}
+	}
+	return assembly.OpenGraph(ctx, store)
+}
+
+func (g graphStore) with(ctx context.Context, do func(graph.Store) error) error {
+	store, err := g.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return do(store)
+}
+
+type graphLoad struct {
+	graphStore
+	File string `arg:"" help:"The file." type:"existingfile"`
+	Anew bool   `help:"Begin at the start, whatever was loaded before."`
+}
+
+// badShown is how many bad lines are printed; the rest are counted.
+const badShown = 20
+
+// Run loads.
+func (c *graphLoad) Run(ctx context.Context) error {
+	file, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	line, begun, bad := progress.Stderr(), time.Now(), 0
+	return c.with(ctx, func(store graph.Store) error {
+		report, err := graph.Load(ctx, store, file, graph.LoadOptions{
+			Name: filepath.Base(c.File), Size: info.Size(), Anew: c.Anew,
+			Bad: func(number int64, err error) {
+				if bad++; bad <= badShown {
+					line.Note("line %d: %v", number, err)
+				}
+			},
+			Progress: func(r graph.LoadReport) {
+				line.Say("%s", bar(r.Place, info.Size(), r.Lines, time.Since(begun)))
+			},
+		})
+		line.Clear()
+		if bad > badShown {
+			line.Note("... and %d more bad lines", bad-badShown)
+		}
+		if report.Resumed > 0 {
+			line.Note("went on from byte %d, where the last load was cut short or ended; --anew begins at the start", report.Resumed)
+		}
+		fmt.Printf("%d lines, %d edges added, %d there before, %d lines left out, in %s\n", report.Lines, report.Added,
+			report.Edges-report.Added, report.Bad, time.Since(begun).Round(time.Millisecond))
+		return err
+	})
+}
+
+// bar shows how far a file is.
+func bar(place, size, lines int64, took time.Duration) string {
+	const width = 30
+	share := float64(place) / float64(max(size, 1))
+	full := int(share * width)
+	text := fmt.Sprintf("[%s%s] %3.0f%%  %d lines", strings.Repeat("=", full), strings.Repeat(" ", width-full), share*100, lines)
+	if s := took.Seconds(); s > 0.5 {
+		text += fmt.Sprintf("  %.0f/s", float64(lines)/s)
+	}
+	return text
+}
+
+// graphEdges are the edges that add and remove are about.
+type graphEdges struct {
+	graphStore
+	User      int64   `arg:"" help:"Who is followed."`
+	Followers []int64 `arg:"" help:"Who follows."`
+}
+
+func (c *graphEdges) edges() ([]graph.Edge, error) {
+	all := make([]graph.Edge, 0, len(c.Followers))
+	for _, f := range c.Followers {
+		edge, err := graph.ParseEdge([]byte(strconv.FormatInt(c.User, 10) + "," + strconv.FormatInt(f, 10)))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, edge)
+	}
+	return all, nil
+}
+
+type graphAdd struct{ graphEdges }
+
+// Run adds.
+func (c *graphAdd) Run(ctx context.Context) error {
+	edges, err := c.edges()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, func(store graph.Store) error {
+		n, err := store.Add(ctx, edges)
+		if err == nil {
+			fmt.Printf("%d added\n", n)
+		}
+		return err
+	})
+}
+
+type graphRemove struct{ graphEdges }
+
+// Run removes.
+func (c *graphRemove) Run(ctx context.Context) error {
+	edges, err := c.edges()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, func(store graph.Store) error {
+		n, err := store.Remove(ctx, edges)
+		if err == nil {
+			fmt.Printf("%d removed\n", n)
+		}
+		return err
+	})
+}
+
+type graphFollowers struct {
+	graphStore
+	User  int64 `arg:"" help:"Who is followed."`
+	Limit int64 `help:"How many to print; 0: all." default:"0"`
+	Count bool  `help:"Print how many there are, not who."`
+}
+
+// Run prints.
+func (c *graphFollowers) Run(ctx context.Context) error {
+	user, err := schemas.ParseUserID("user", strconv.FormatInt(c.User, 10))
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, func(store graph.Store) error {
+		if c.Count {
+			n, err := store.Count(ctx, user)
+			if err == nil {
+				fmt.Println(n)
+			}
+			return err
+		}
+		return printFollowers(ctx, os.Stdout, store, user, c.Limit)
+	})
+}
+
+func printFollowers(ctx context.Context, out io.Writer, store graph.Store, user schemas.UserID, limit int64) error {
+	const size = 10_000
+	page, after := make([]schemas.UserID, 0, size), schemas.UserID(0)
+	for left := limit; ; {
+		want := int64(size)
+		if limit > 0 {
+			want = min(want, left)
+		}
+		var err error
+		if page, err = store.Page(ctx, page[:0], user, after, graph.LastID, int(want)); err != nil {
+			return err
+		}
+		for _, id := range page {
+			if _, err := fmt.Fprintln(out, id); err != nil {
+				return err
+			}
+		}
+		if left -= int64(len(page)); int64(len(page)) < want || limit > 0 && left <= 0 {
+			return nil
+		}
+		after = page[len(page)-1]
+	}
+}
+
+// graphUsers are users of the list.
+type graphUsers struct {
+	graphStore
+	Users []int64 `arg:"" help:"The users."`
+}
+
+func (c *graphUsers) set(ctx context.Context, on bool) error {
+	users := make([]schemas.UserID, len(c.Users))
+	for i, u := range c.Users {
+		var err error
+		if users[i], err = schemas.ParseUserID("user", strconv.FormatInt(u, 10)); err != nil {
+			return err
+		}
+	}
+	return c.with(ctx, func(store graph.Store) error { return store.List(ctx, users, on) })
+}
+
+type graphList struct{ graphUsers }
+
+// Run lists.
+func (c *graphList) Run(ctx context.Context) error { return c.set(ctx, true) }
+
+type graphUnlist struct{ graphUsers }
+
+// Run unlists.
+func (c *graphUnlist) Run(ctx context.Context) error { return c.set(ctx, false) }
+
+type graphGenerate struct {
+	Users     int64           `help:"How many users there are." default:"10000"`
+	Mean      float64         `help:"How many followers a user has on average, celebrities aside." default:"10"`
+	Alpha     float64         `help:"How unequal they are: the user of rank r has followers in proportion to r^-alpha." default:"0.8"`
+	Celebrity map[int64]int64 `help:"Users with a given number of followers, USER=FOLLOWERS;…" placeholder:"USER=FOLLOWERS"`
+	Seed      uint64          `help:"The same seed gives the same graph." default:"1"`
+	Out       string          `help:"Where to write; - is standard output." default:"-" type:"path"`
+}
+
+// Run generates.
+func (c *graphGenerate) Run(ctx context.Context) (err error) {
+	made := graph.Made{Users: c.Users, Mean: c.Mean, Alpha: c.Alpha, Seed: c.Seed, Celebrities: map[schemas.UserID]int64{}}
+	for user, n := range c.Celebrity {
+		made.Celebrities[schemas.UserID(user)] = n
+	}
+	if err := made.Validate(); err != nil {
+		return err
+	}
+	out := io.WriteCloser(os.Stdout)
+	if c.Out != "-" {
+		if out, err = os.Create(c.Out); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, out.Close()) }()
+	}
+	edges, err := made.Generate(ctx, out)
+	if err == nil {
+		fmt.Fprintf(os.Stderr, "%d edges\n", edges)
+	}
+	return err
+}

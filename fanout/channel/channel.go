@@ -1,0 +1,86 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Channel tells people.
+type Channel interface {
+	// Deliver tells the recipients of n. It is called from several goroutines, but
+	// for one user from one at a time. An error is met by trying again, after a
+	// pause, with the same n; Permanent says that this is pointless, After how long
+	// to wait. It heeds ctx, whose deadline is Config.Timeout away.
+	Deliver(ctx context.Context, n Notice) error
+}
+
+// Notice is one change and the recipients to be told of it. It must not be altered.
+type Notice struct {
+	// ID is the same whenever the same notice comes again.
+	ID         string
+	Transition *schemas.Transition
+	Recipients []schemas.UserID // 1 to 1,000, ascending
+}
+
+// Permanent marks an error that trying again cannot mend.
+func Permanent(err error) error { return &permanent{err} }
+
+type permanent struct{ error }
+
+func (p *permanent) Unwrap() error { return p.error }
+
+// After marks an error after which the next try should wait that long.
+func After(wait time.Duration, err error) error { return &after{err, wait} }
+
+type after struct {
+	error
+	wait time.Duration
+}
+
+func (a *after) Unwrap() error { return a.error }
+
+// Config are the settings of a Consumer. Start from Defaults.
+type Config struct {
+	// Attempts [8] is how often a delivery is tried before it becomes a dead letter.
+	Attempts int
+	// FirstWait [200ms] is the pause before the second try; it doubles up to MaxWait
+	// [30s]. Each is jittered between half and whole.
+	FirstWait, MaxWait time.Duration
+	// Timeout [10s] bounds one try.
+	Timeout time.Duration
+	// Concurrency [8] is how many deliveries are under way at the same time in one
+	// partition.
+	Concurrency int
+	// Rate [0: no bound] is how many deliveries a second begin.
+	Rate float64
+	// Remember [1,000,000] is of how many pairs of recipient and user the newest
+	// version is known, about 60 bytes each.
+	Remember int
+}
+
+// Defaults are the documented defaults.
+func Defaults() Config {
+	return Config{Attempts: 8, FirstWait: 200 * time.Millisecond, MaxWait: 30 * time.Second, Timeout: 10 * time.Second,
+		Concurrency: 8, Remember: 1_000_000}
+}
+
+// Validate reports everything that is wrong, joined.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	fault(c.Attempts < 1, "attempts: must be at least 1, is %d", c.Attempts)
+	fault(c.FirstWait <= 0 || c.MaxWait < c.FirstWait, "first_wait, max_wait: must be positive, the first not above the last; are %s and %s", c.FirstWait, c.MaxWait)
+	fault(c.Timeout <= 0, "timeout: must be positive, is %s", c.Timeout)
+	fault(c.Concurrency < 1, "concurrency: must be at least 1, is %d", c.Concurrency)
+	fault(c.Rate < 0, "rate: must not be negative, is %g", c.Rate)
+	fault(c.Remember < 1, "remember: must be positive, is %d", c.Remember)
+	return errors.Join(faults...)
+}

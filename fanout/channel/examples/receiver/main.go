@@ -1,0 +1,68 @@
+// Command receiver is an example of what stands behind `stillhere channel
+// webhook`: it checks the signature, drops what it has seen, and prints who is
+// told what.
+//
+//	go run ./fanout/channel/examples/receiver -listen 127.0.0.1:9000 -secret s3cret
+//	stillhere channel webhook --url http://127.0.0.1:9000/ --secret s3cret
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/channel"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "where to listen")
+	secret := flag.String("secret", os.Getenv("STILLHERE_SECRET"), "the secret of the webhook")
+	flag.Parse()
+	l, err := net.Listen("tcp", *listen)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("listening on http://%s/\n", l.Addr())
+	server := &http.Server{Handler: &receiver{secret: []byte(*secret), seen: map[string]bool{}}, ReadHeaderTimeout: 5 * time.Second}
+	log.Fatal(server.Serve(l))
+}
+
+type receiver struct {
+	secret []byte
+
+	mu   sync.Mutex
+	seen map[string]bool // a real one would keep this in its database, for a day
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, 1<<20))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	if err := channel.Verify(r.secret, request.Header.Get(channel.SignatureHeader), body, time.Now(), 5*time.Minute); err != nil {
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+		return
+	}
+	var m channel.Message
+	if err := json.Unmarshal(body, &m); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if key := request.Header.Get(channel.IdempotencyHeader); !r.seen[key] {
+		r.seen[key] = true
+		for _, recipient := range m.Recipients {
+			fmt.Printf("tell %s: user %d is %s\n", recipient, m.UserID, m.State)
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

@@ -1,0 +1,147 @@
+package channel
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The headers of a webhook's request besides those of CloudEvents.
+const (
+	// SignatureHeader holds "t=UNIX SECONDS,v1=HEX": the HMAC-SHA256 of the seconds,
+	// a dot and the body, keyed with the secret.
+	SignatureHeader = "Stillhere-Signature"
+	// IdempotencyHeader is the same for every try of one notice.
+	IdempotencyHeader = "Idempotency-Key"
+)
+
+// EventType is the CloudEvents type of a notice.
+const EventType = "stillhere.presence.changed.v1"
+
+// Webhook posts every notice to a URL: a CloudEvent in binary mode, whose data is
+// a Message with up to 1,000 recipients. 2xx is done; 408, 425, 429, 5xx and
+// silence are tried again, after Retry-After if given; everything else is refused
+// for good.
+type Webhook struct {
+	url, source string
+	secret      []byte
+	client      *http.Client
+	now         func() time.Time
+}
+
+// NewWebhook makes one. source is the CloudEvents source. An empty secret signs
+// nothing. client nil is one that follows no redirects.
+func NewWebhook(to, source string, secret []byte, client *http.Client) (*Webhook, error) {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("url: %q must be http://… or https://…", to)
+	}
+	if client == nil {
+		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	return &Webhook{url: to, source: source, secret: secret, client: client, now: time.Now}, nil
+}
+
+// Deliver posts n.
+func (w *Webhook) Deliver(ctx context.Context, n Notice) error {
+	body, err := json.Marshal(MessageOf(n))
+	if err != nil {
+		return Permanent(err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
+	if err != nil {
+		return Permanent(err)
+	}
+	for name, value := range map[string]string{
+		"Content-Type": "application/json", "User-Agent": "stillhere",
+		"Ce-Specversion": "1.0", "Ce-Id": n.ID, "Ce-Source": w.source, "Ce-Type": EventType,
+		"Ce-Time": n.Transition.At.String(), "Ce-Subject": n.Transition.User.String(),
+		IdempotencyHeader: n.ID,
+	} {
+		request.Header.Set(name, value)
+	}
+	if len(w.secret) > 0 {
+		request.Header.Set(SignatureHeader, Sign(w.secret, w.now(), body))
+	}
+	response, err := w.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("posting to %s: %w", w.url, withoutURL(err))
+	}
+	defer func() { _ = response.Body.Close() }()
+	// What is left unread would cost the connection.
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
+	return w.judge(response)
+}
+
+// withoutURL drops the request's URL, which the message names already.
+func withoutURL(err error) error {
+	var inner *url.Error
+	if errors.As(err, &inner) {
+		return inner.Err
+	}
+	return err
+}
+
+func (w *Webhook) judge(r *http.Response) error {
+	code := r.StatusCode
+	err := fmt.Errorf("posting to %s: answered %s", w.url, r.Status)
+	switch {
+	case code >= 200 && code < 300:
+		return nil
+	case code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests || code >= 500:
+		if seconds, bad := strconv.Atoi(r.Header.Get("Retry-After")); bad == nil && seconds > 0 {
+			return After(time.Duration(seconds)*time.Second, err)
+		}
+		return err
+	}
+	return Permanent(err)
+}
+
+// Sign is the value of SignatureHeader for a body sent at that time.
+func Sign(secret []byte, at time.Time, body []byte) string {
+	seconds := strconv.FormatInt(at.Unix(), 10)
+	return "t=" + seconds + ",v1=" + hex.EncodeToString(sum(secret, seconds, body))
+}
+
+func sum(secret []byte, seconds string, body []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(seconds + "."))
+	mac.Write(body)
+	return mac.Sum(nil)
+}
+
+// ErrSignature says that a signature does not fit, or is too old.
+var ErrSignature = errors.New("the signature does not fit the body and the secret, or is too old")
+
+// Verify is what a receiver does: it tells whether signature, the value of
+// SignatureHeader, was made with secret for body, not longer than maxAge before or
+// after now.
+func Verify(secret []byte, signature string, body []byte, now time.Time, maxAge time.Duration) error {
+	var seconds string
+	var given []byte
+	for part := range strings.SplitSeq(signature, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		switch name {
+		case "t":
+			seconds = value
+		case "v1":
+			given, _ = hex.DecodeString(value) // what cannot be read does not fit
+		}
+	}
+	at, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil || !hmac.Equal(given, sum(secret, seconds, body)) || now.Sub(time.Unix(at, 0)).Abs() > maxAge {
+		return ErrSignature
+	}
+	return nil
+}

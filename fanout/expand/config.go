@@ -1,0 +1,69 @@
+package expand
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Mode says whose followers are told.
+type Mode string
+
+// The modes.
+const (
+	Off    Mode = "off"    // nobody's
+	Listed Mode = "listed" // of users on the list in the graph's store
+	All    Mode = "all"    // everybody's
+)
+
+// Config are the settings of planner and workers. Start from Defaults.
+type Config struct {
+	// Mode [off] says whose followers are told.
+	Mode Mode
+	// HighFollower [10,000] is how many followers are told in place; of users with
+	// more, jobs are made.
+	HighFollower int
+	// JobFollowers [50,000] is how many followers a job has.
+	JobFollowers int
+	// Everyone [off] tells followers who are not here as well.
+	Everyone bool
+	// Rate [1,000,000] is how many followers per second the workers of a process
+	// look at, so that others find the machine and Kafka free; 0: as many as they can.
+	Rate float64
+	// Parallel [2] is how many jobs a process works on at the same time.
+	Parallel int
+	// MaxAge [1h] is how old a transition may be to be told; older ones are news no
+	// more, as after fan-out was switched on or was away for long.
+	MaxAge time.Duration
+	// CacheFollowers [5,000,000] bounds the followers kept in memory, 8 bytes each,
+	// and CacheTTL [10s] how long, which bounds how late a follow added by others'
+	// SQL is seen. Unfollows are seen at once.
+	CacheFollowers int
+	CacheTTL       time.Duration
+}
+
+// Defaults are the documented defaults.
+func Defaults() Config {
+	return Config{Mode: Off, HighFollower: 10_000, JobFollowers: 50_000, Rate: 1_000_000, Parallel: 2, MaxAge: time.Hour,
+		CacheFollowers: 5_000_000, CacheTTL: 10 * time.Second}
+}
+
+// Validate reports everything that is wrong, joined.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	fault(c.Mode != Off && c.Mode != Listed && c.Mode != All, "followers: must be off, listed or all, is %q", c.Mode)
+	fault(c.HighFollower < 1 || c.HighFollower > 100_000, "high_follower: must be between 1 and 100000, is %d", c.HighFollower)
+	// A job is one turn of the loop, which everything else in the process waits for.
+	fault(c.JobFollowers < 1 || c.JobFollowers > 1_000_000, "fanout_job_followers: must be between 1 and 1000000, is %d", c.JobFollowers)
+	fault(c.Rate < 0 || c.Rate > 0 && c.Rate < float64(c.JobFollowers), "fanout_rate: must be 0 or at least fanout_job_followers (%d) a second, is %g", c.JobFollowers, c.Rate)
+	fault(c.Parallel < 1 || c.Parallel > 64, "fanout_parallel: must be between 1 and 64, is %d", c.Parallel)
+	fault(c.MaxAge < time.Second, "fanout_max_age: must be at least 1s, is %s", c.MaxAge)
+	fault(c.CacheFollowers < 1, "fanout_cache: must be positive, is %d", c.CacheFollowers)
+	fault(c.CacheTTL < 0, "fanout_cache_ttl: must not be negative, is %s", c.CacheTTL)
+	return errors.Join(faults...)
+}

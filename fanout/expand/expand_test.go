@@ -1,0 +1,382 @@
+package expand
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/here"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	star  = schemas.UserID(1) // has 25,000 followers
+	small = schemas.UserID(2) // has 1,500
+	shy   = schemas.UserID(3) // nobody follows
+)
+
+// fans is a graph in which the followers of star are 10, 20, 30 ... and those of
+// small 11, 21, 31 ...
+type fans struct {
+	counts map[schemas.UserID]int
+	onPage func(after schemas.UserID)
+	fail   error
+}
+
+func (f *fans) id(user schemas.UserID, i int) schemas.UserID {
+	return schemas.UserID(10*(i+1)) + user - 1
+}
+
+func (f *fans) Page(_ context.Context, dst []schemas.UserID, user, after, through schemas.UserID, limit int) ([]schemas.UserID, error) {
+	if f.onPage != nil {
+		f.onPage(after)
+	}
+	for i := range f.counts[user] {
+		if id := f.id(user, i); id > after && id <= through && limit > 0 {
+			dst = append(dst, id)
+			limit--
+		}
+	}
+	return dst, f.fail
+}
+
+func (f *fans) Ranges(_ context.Context, user schemas.UserID, size int) (ends []schemas.UserID, err error) {
+	for i := size - 1; i < f.counts[user]; i += size {
+		ends = append(ends, f.id(user, i))
+	}
+	return append(ends, graph.LastID), f.fail
+}
+
+func (f *fans) Of(ctx context.Context, users []schemas.UserID) ([]graph.Followers, error) {
+	all := make([]graph.Followers, len(users))
+	for i, u := range users {
+		all[i].Listed = u != small
+		if all[i].Many = f.counts[u] > 10_000; !all[i].Many {
+			all[i].IDs, _ = f.Page(ctx, nil, u, 0, graph.LastID, 10_000)
+		}
+	}
+	return all, f.fail
+}
+
+// stage is a room with everybody here whose id is even or 11.
+type stage struct {
+	*Room
+	graph    *fans
+	register *here.Register
+	planner  *Planner
+	worker   *Worker
+	version  schemas.Version
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: here.NewRegister()}
+	config := Defaults()
+	config.Mode, config.JobFollowers, config.Rate = All, 1_100, 0
+	s.Room = &Room{Config: config, Followers: s.graph, Graph: s.graph, Here: s.register, Newest: NewNewest(),
+		Metrics: NewMetrics(nil), Jobs: 4, Deliveries: 4}
+	s.planner, s.worker = s.NewPlanner(), s.NewWorker()
+	var seen []here.Seen
+	for id := schemas.UserID(1); id < 300_000; id++ {
+		if id%2 == 0 || id == 11 {
+			seen = append(seen, here.Seen{User: id, Here: true})
+		}
+	}
+	s.see(t, seen...)
+	return s
+}
+
+func (s *stage) see(t *testing.T, seen ...here.Seen) {
+	t.Helper()
+	if err := s.register.Apply(t.Context(), schemas.Batch[here.Seen]{Items: seen}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// comes is the next transition of user.
+func (s *stage) comes(user schemas.UserID) *schemas.Transition {
+	s.version++
+	return &schemas.Transition{User: user, From: schemas.Offline, To: schemas.Online, At: schemas.MillisOf(time.Now()), Cause: schemas.FirstBeat,
+		Visibility: schemas.Everyone, Version: s.version}
+}
+
+func (s *stage) hides(user schemas.UserID) *schemas.Transition {
+	t := s.comes(user)
+	t.Cause, t.Visibility = schemas.VisibilityChange, schemas.Nobody
+	return t
+}
+
+func (s *stage) plan(t *testing.T, changes ...*schemas.Transition) []schemas.Outgoing {
+	t.Helper()
+	var records []schemas.Record
+	for i, c := range changes {
+		records = append(records, schemas.Record{Offset: int64(i), Time: c.At, Key: c.User.Key(), Value: c.Encode()})
+	}
+	var out schemas.Outbox
+	if err := s.planner.HandleBatch(t.Context(), records, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Records
+}
+
+// work gives jobs to the worker, and those that come of them, until none is left;
+// it gives the delivery records.
+func (s *stage) work(t *testing.T, jobs []schemas.Outgoing) (deliveries []schemas.Outgoing) {
+	t.Helper()
+	for len(jobs) > 0 {
+		var records []schemas.Record
+		for _, j := range jobs {
+			if j.Topic == schemas.Deliveries {
+				deliveries = append(deliveries, j)
+				continue
+			}
+			records = append(records, schemas.Record{Key: j.Key, Value: j.Value})
+		}
+		var out schemas.Outbox
+		if err := s.worker.HandleBatch(t.Context(), records, &out); err != nil {
+			t.Fatal(err)
+		}
+		jobs = out.Records
+	}
+	return deliveries
+}
+
+func (s *stage) know(t *testing.T, outs []schemas.Outgoing) {
+	t.Helper()
+	for _, o := range outs {
+		if o.Topic != schemas.Fanout {
+			continue
+		}
+		job, err := DecodeJob(&schemas.Record{Value: o.Value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Newest.Apply(t.Context(), schemas.Batch[*schemas.FanoutJob]{Items: []*schemas.FanoutJob{job}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// told is who is told of which version, and checks that nobody is told twice.
+func told(t *testing.T, outs []schemas.Outgoing) map[schemas.Version][]schemas.UserID {
+	t.Helper()
+	all := map[schemas.Version][]schemas.UserID{}
+	for _, o := range outs {
+		d, err := schemas.DecodeDelivery(o.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[d.Transition.Version] = append(all[d.Transition.Version], d.Recipients...)
+	}
+	for v, who := range all {
+		slices.Sort(who)
+		if n := len(slices.Compact(slices.Clone(who))); n != len(who) {
+			t.Errorf("of version %d, %d are told and only %d different ones", v, len(who), n)
+		}
+	}
+	return all
+}
+
+func (s *stage) here(user schemas.UserID) []schemas.UserID {
+	all, _ := s.graph.Page(context.Background(), nil, user, 0, graph.LastID, 1<<30)
+	return s.register.Filter(nil, all)
+}
+
+func TestFewFollowersAreToldInPlaceIfTheyAreHere(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.register = here.NewRegister()
+	s.Room.Here = s.register
+	s.see(t, here.Seen{User: 11, Here: true}, here.Seen{User: 31, Here: true}, here.Seen{User: 32, Here: true})
+	outs := s.plan(t, s.comes(small), s.comes(shy))
+	if got := told(t, outs)[1]; !slices.Equal(got, []schemas.UserID{11, 31}) || len(outs) != 1 || outs[0].Partition > 1 {
+		t.Errorf("told are %v, by %d records", got, len(outs))
+	}
+	s.Config.Everyone = true
+	outs = s.plan(t, s.comes(small))
+	if got := told(t, outs)[3]; len(got) != 1_500 || len(outs) != 2 {
+		t.Errorf("told are %d, by %d records", len(got), len(outs))
+	}
+}
+
+func TestEveryFollowerOfACelebrityWhoIsHereIsToldOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	jobs := s.plan(t, s.comes(star))
+	if len(jobs) != 1 || jobs[0].Topic != schemas.Fanout {
+		t.Fatalf("%d records planned", len(jobs))
+	}
+	deliveries := s.work(t, jobs)
+	if got, want := told(t, deliveries)[1], s.here(star); !slices.Equal(got, want) || len(want) == 0 {
+		t.Errorf("%d are told, %d are here", len(got), len(want))
+	}
+	partitions := map[int32]bool{}
+	for _, d := range deliveries {
+		partitions[d.Partition] = true
+	}
+	if len(partitions) != 2 || !partitions[2] || !partitions[3] {
+		t.Errorf("they are told in partitions %v of 4", partitions)
+	}
+}
+
+func TestOneWhoFlapsIsToldOfOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	outs := s.plan(t, s.comes(small), s.comes(star), s.comes(small), s.comes(small), s.comes(star))
+	got := told(t, s.work(t, outs))
+	if len(got) != 2 || len(got[4]) == 0 || len(got[5]) == 0 {
+		t.Errorf("versions %v are told of", len(got))
+	}
+}
+
+func TestJobsOfAnOlderVersionAreVoid(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	older, newer := s.plan(t, s.comes(star)), s.plan(t, s.comes(star))
+	s.know(t, newer)
+	if got := s.work(t, older); len(got) != 0 {
+		t.Errorf("%d records were written for what was overtaken", len(got))
+	}
+	if got := told(t, s.work(t, newer)); len(got[2]) != len(s.here(star)) {
+		t.Errorf("%d are told of the newer one", len(got[2]))
+	}
+}
+
+func TestNobodyIsToldAnyMoreOnceTheHideIsKnown(t *testing.T) {
+	t.Parallel()
+	for name, learn := range map[string]func(s *stage, hide *schemas.Transition){
+		"by the status": func(s *stage, hide *schemas.Transition) {
+			s.see(t, here.Seen{User: star, Here: true, Hidden: hide.Version})
+		},
+		"by the stop job": func(s *stage, hide *schemas.Transition) { s.know(t, s.plan(t, hide)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.Config.Parallel = 1
+			s.worker = s.NewWorker()
+			jobs := s.plan(t, s.comes(star))
+			hide := s.hides(star)
+			pages, after := 0, 0
+			s.graph.onPage = func(schemas.UserID) {
+				if pages++; pages == 5 {
+					learn(s, hide)
+				}
+			}
+			for _, d := range s.work(t, jobs) {
+				delivery, err := schemas.DecodeDelivery(d.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				after += len(delivery.Recipients)
+			}
+			// A page that was being read when the hide came may be told.
+			if most := 5 * 1_100; after > most {
+				t.Errorf("%d were told, though only %d can have been before the hide", after, most)
+			}
+			s.graph.onPage = nil
+			if outs := s.plan(t, s.comes(small), s.hides(small)); len(outs) != 0 {
+				t.Errorf("%d records about one who hides", len(outs))
+			}
+		})
+	}
+}
+
+func TestOneWhoShowsAgainIsToldOfThoughTheStatusIsLate(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	hide := s.hides(small)
+	s.see(t, here.Seen{User: small, Hidden: hide.Version})
+	if got := told(t, s.plan(t, s.comes(small))); len(got[2]) == 0 {
+		t.Errorf("nobody is told: %v", got)
+	}
+}
+
+func TestOneWhoFallsBelowTheLimitVoidsItsJobs(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	older := s.plan(t, s.comes(star))
+	s.graph.counts[star] = 100
+	newer := s.plan(t, s.comes(star))
+	s.know(t, newer)
+	if got := told(t, s.work(t, append(older, newer...))); len(got[1]) != 0 || len(got[2]) != 100 {
+		t.Errorf("%d are told of the older, %d of the newer", len(got[1]), len(got[2]))
+	}
+}
+
+func TestOnlyListedUsersAreToldOfWhereThatIsAsked(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Config.Mode = Listed
+	if outs := s.plan(t, s.comes(small), s.comes(star)); len(outs) != 1 || outs[0].Topic != schemas.Fanout {
+		t.Errorf("%d records", len(outs))
+	}
+}
+
+func TestOldNewsIsNotTold(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	old := s.comes(small)
+	old.At -= schemas.Millis(s.Config.MaxAge.Milliseconds()) + 1000
+	if outs := s.plan(t, old); len(outs) != 0 {
+		t.Errorf("%d records", len(outs))
+	}
+}
+
+func TestRecordsThatCannotBeReadAreSetAsideAndAFailingGraphIsAnError(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	bad := []schemas.Record{{Value: []byte{0xff}}}
+	for name, handle := range map[string]func(context.Context, []schemas.Record, *schemas.Outbox) error{
+		"planner": s.planner.HandleBatch, "worker": s.worker.HandleBatch,
+	} {
+		var out schemas.Outbox
+		if err := handle(t.Context(), bad, &out); err != nil || len(out.Rejected) != 1 || out.Rejected[0].Record != &bad[0] {
+			t.Errorf("%s: %v, %v", name, out.Rejected, err)
+		}
+	}
+	jobs := s.plan(t, s.comes(star))
+	s.graph.fail = errors.New("the graph does not answer")
+	change := s.comes(small)
+	var out schemas.Outbox
+	if err := s.planner.HandleBatch(t.Context(), []schemas.Record{{Time: change.At, Value: change.Encode()}}, &out); !errors.Is(err, s.graph.fail) {
+		t.Errorf("planner: %v", err)
+	}
+	if err := s.worker.HandleBatch(t.Context(), []schemas.Record{{Value: jobs[0].Value}}, &out); !errors.Is(err, s.graph.fail) {
+		t.Errorf("worker: %v", err)
+	}
+}
+
+func TestWorkersKeepToTheirRate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.Config.Rate = 5_000
+		begun := time.Now()
+		jobs := s.plan(t, s.comes(star))
+		if got := told(t, s.work(t, jobs)); len(got[1]) == 0 {
+			t.Error("nobody is told")
+		}
+		if took := time.Since(begun); took < 4900*time.Millisecond || took > 5*time.Second {
+			t.Errorf("25,000 followers at 5,000 a second took %s", took)
+		}
+	})
+}
+
+func TestSettingsThatCannotWorkAreNamed(t *testing.T) {
+	t.Parallel()
+	if err := Defaults().Validate(); err != nil {
+		t.Error(err)
+	}
+	if err := (Config{Rate: -1}).Validate(); err == nil {
+		t.Error("nothing is wrong with nothing")
+	}
+}

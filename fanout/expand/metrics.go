@@ -1,0 +1,34 @@
+package expand
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics are the figures of planner and workers. One per process.
+type Metrics struct {
+	Planned    *prometheus.CounterVec // transitions, by what became of them
+	Jobs       *prometheus.CounterVec // by kind and outcome
+	Followers  prometheus.Counter     // looked at
+	Recipients prometheus.Counter     // put into delivery records
+	Deliveries prometheus.Counter     // delivery records
+	Paced      prometheus.Counter     // seconds waited for the rate
+}
+
+// NewMetrics registers the metrics with r; nil registers them nowhere.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	if r == nil {
+		r = prometheus.NewRegistry()
+	}
+	opts := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Name: "stillhere_fanout_followers_" + name, Help: help}
+	}
+	m := &Metrics{
+		Planned: prometheus.NewCounterVec(opts("planned_total",
+			"Transitions by what became of them: in_place, split, stop, superseded, hidden, unlisted, old."), []string{"outcome"}),
+		Jobs:       prometheus.NewCounterVec(opts("jobs_total", "Jobs by kind and outcome: done, superseded, hidden, cut_short."), []string{"kind", "outcome"}),
+		Followers:  prometheus.NewCounter(opts("looked_at_total", "Followers that planner and workers looked at.")),
+		Recipients: prometheus.NewCounter(opts("recipients_total", "Followers put into delivery records.")),
+		Deliveries: prometheus.NewCounter(opts("deliveries_total", "Delivery records written.")),
+		Paced:      prometheus.NewCounter(opts("paced_seconds_total", "Time that workers waited in order to keep to their rate.")),
+	}
+	r.MustRegister(m.Planned, m.Jobs, m.Followers, m.Recipients, m.Deliveries, m.Paced)
+	return m
+}

@@ -1,0 +1,152 @@
+package expand
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Here says who is here and who hides. Safe for concurrent use.
+type Here interface {
+	// Filter appends to dst those of users who are here.
+	Filter(dst, users []schemas.UserID) []schemas.UserID
+	// Hides tells whether user hides by a transition after version.
+	Hides(user schemas.UserID, version schemas.Version) bool
+}
+
+// Graph is what workers need of the graph; see graph.Store.
+type Graph interface {
+	Page(ctx context.Context, dst []schemas.UserID, user, after, through schemas.UserID, limit int) ([]schemas.UserID, error)
+	Ranges(ctx context.Context, user schemas.UserID, size int) ([]schemas.UserID, error)
+}
+
+// Followers is what the planner needs of the graph; see graph.Cache.
+type Followers interface {
+	Of(ctx context.Context, users []schemas.UserID) ([]graph.Followers, error)
+}
+
+// Room is what all tasks of a process share.
+type Room struct {
+	Config    Config
+	Followers Followers
+	Graph     Graph
+	Here      Here
+	Newest    *Newest
+	Metrics   *Metrics
+	// Jobs and Deliveries are the numbers of partitions of these topics.
+	Jobs, Deliveries int32
+
+	pace pacer
+	work chan struct{} // a token for each job that is worked on
+	once sync.Once
+}
+
+// Newest knows the newest job of every user with many followers. It is a handler
+// of presence.fanout. Any goroutine may use it.
+type Newest struct {
+	mu       sync.RWMutex
+	versions map[schemas.UserID]schemas.Version
+}
+
+// NewNewest makes an empty one.
+func NewNewest() *Newest { return &Newest{versions: map[schemas.UserID]schemas.Version{}} }
+
+// DecodeJob reads a record of presence.fanout.
+func DecodeJob(r *schemas.Record) (*schemas.FanoutJob, error) {
+	return schemas.DecodeFanoutJob(r.Value)
+}
+
+// Apply notes jobs.
+func (n *Newest) Apply(_ context.Context, batch schemas.Batch[*schemas.FanoutJob]) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, job := range batch.Items {
+		t := job.Transition
+		n.versions[t.User] = max(n.versions[t.User], t.Version)
+	}
+	return nil
+}
+
+// Void tells whether there is a newer job of the user.
+func (n *Newest) Void(t *schemas.Transition) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.versions[t.User] > t.Version
+}
+
+// pacer spreads work evenly over time.
+type pacer struct {
+	mu   sync.Mutex
+	free time.Time // when the work let through so far is paid for
+}
+
+// burst is how much unused time may be saved up.
+const burst = 50 * time.Millisecond
+
+// wait lets n units through at rate per second; it returns how long it waited.
+func (p *pacer) wait(ctx context.Context, n int, rate float64) (time.Duration, error) {
+	if rate == 0 {
+		return 0, ctx.Err()
+	}
+	p.mu.Lock()
+	now := time.Now()
+	if earliest := now.Add(-burst); p.free.Before(earliest) {
+		p.free = earliest
+	}
+	p.free = p.free.Add(time.Duration(float64(n) / rate * float64(time.Second)))
+	wait := p.free.Sub(now)
+	p.mu.Unlock()
+	if wait <= 0 {
+		return 0, ctx.Err()
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return wait, nil
+	case <-ctx.Done():
+		return wait, ctx.Err()
+	}
+}
+
+// deliver appends delivery records for those of followers who are to be told.
+// here is scratch space.
+func (r *Room) deliver(out []schemas.Outgoing, change *change, followers, here []schemas.UserID) ([]schemas.Outgoing, []schemas.UserID) {
+	r.Metrics.Followers.Add(float64(len(followers)))
+	recipients := followers
+	if !r.Config.Everyone {
+		here = r.Here.Filter(here[:0], followers)
+		recipients = here
+	}
+	r.Metrics.Recipients.Add(float64(len(recipients)))
+	for len(recipients) > 0 {
+		n := min(len(recipients), schemas.MaxRecipients)
+		out = append(out, schemas.Outgoing{
+			Topic: schemas.Deliveries, Partition: change.partition, Key: change.key,
+			Value: schemas.AppendDelivery(nil, change.encoded, recipients[:n], change.chunk),
+		})
+		r.Metrics.Deliveries.Inc()
+		recipients = recipients[n:]
+	}
+	return out, here
+}
+
+// change is what all delivery records of one piece of an expansion share.
+type change struct {
+	key, encoded []byte
+	partition    int32
+	chunk        uint32
+}
+
+func (r *Room) change(t *schemas.Transition, job bool, chunk uint32) *change {
+	return &change{key: schemas.JobKey(t.User, chunk), encoded: t.Encode(), chunk: chunk,
+		partition: schemas.DeliveryPartition(t.User, job, chunk, r.Deliveries)}
+}
+
+func (r *Room) job(j *schemas.FanoutJob) schemas.Outgoing {
+	return schemas.Outgoing{Topic: schemas.Fanout, Partition: schemas.JobPartition(j.Transition.User, j.Chunk, r.Jobs),
+		Key: schemas.JobKey(j.Transition.User, j.Chunk), Value: j.Encode()}
+}

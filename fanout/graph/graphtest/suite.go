@@ -1,0 +1,262 @@
+// Package graphtest is the contract of graph.Store, for all that implement it.
+package graphtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Run tests stores that open makes, each empty and the test's own.
+func Run(t *testing.T, open func(t *testing.T) graph.Store) {
+	for name, test := range map[string]func(*testing.T, graph.Store){
+		"EdgesAreAddedOnceAndRemovedOnce":           edges,
+		"PagesComeInOrderAndStopAtTheirBounds":      pages,
+		"HeadsComeInTheOrderOfTheUsers":             heads,
+		"RangesAreEvenForSkewedIDs":                 ranges,
+		"RangesStayWhileTheyAreInUse":               stay,
+		"AFileIsLoadedOnceFromWhereItStopped":       load,
+		"TheListSaysWhoIsFannedOut":                 list,
+		"WhoWatchesHearsOfEveryUnfollow":            watch,
+		"AnEndedContextEndsTheWait":                 ended,
+		"ALoadOfNothingMovesThePlace":               loadNothing,
+		"UsersWithoutFollowersAreNotAnError":        nobody,
+		"TheGreatestIDsAreOrdinaryFollowers":        greatest,
+		"RangesOfAFewFollowersAreOneThatCoversAll":  fewRanges,
+		"SplittingExactlyAtTheEndLeavesNobodyOut":   exactRanges,
+		"RemovingWhatIsNotThereRemovesNothingAtAll": removeNothing,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+func follow(t *testing.T, s graph.Store, user schemas.UserID, followers ...schemas.UserID) {
+	t.Helper()
+	all := make([]graph.Edge, len(followers))
+	for i, f := range followers {
+		all[i] = graph.Edge{User: user, Follower: f}
+	}
+	if _, err := s.Add(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func want[T comparable](t *testing.T, what string, got, want T, err error) {
+	t.Helper()
+	if err != nil || got != want {
+		t.Fatalf("%s: %v, %v; want %v", what, got, err, want)
+	}
+}
+
+func same(t *testing.T, what string, got, want []schemas.UserID, err error) {
+	t.Helper()
+	if err != nil || !slices.Equal(got, want) {
+		t.Fatalf("%s: %v, %v; want %v", what, got, err, want)
+	}
+}
+
+func edges(t *testing.T, s graph.Store) {
+	n, err := s.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 1, Follower: 3}, {User: 2, Follower: 1}})
+	want(t, "added", n, 3, err)
+	n, err = s.Add(t.Context(), []graph.Edge{{User: 1, Follower: 3}, {User: 1, Follower: 4}})
+	want(t, "added again", n, 1, err)
+	n, err = s.Count(t.Context(), 1)
+	want(t, "counted", n, 3, err)
+	n, err = s.Remove(t.Context(), []graph.Edge{{User: 1, Follower: 3}, {User: 7, Follower: 3}})
+	want(t, "removed", n, 1, err)
+	page, err := s.Page(t.Context(), nil, 1, 0, graph.LastID, 10)
+	same(t, "left", page, []schemas.UserID{2, 4}, err)
+}
+
+func removeNothing(t *testing.T, s graph.Store) {
+	n, err := s.Remove(t.Context(), []graph.Edge{{User: 1, Follower: 2}})
+	want(t, "removed", n, 0, err)
+}
+
+func pages(t *testing.T, s graph.Store) {
+	follow(t, s, 1, 50, 10, 40, 20, 30)
+	follow(t, s, 2, 15)
+	begin := []schemas.UserID{7}
+	page, err := s.Page(t.Context(), begin, 1, 10, 40, 2)
+	same(t, "first page, appended", page, []schemas.UserID{7, 20, 30}, err)
+	page, err = s.Page(t.Context(), nil, 1, 30, 40, 2)
+	same(t, "last page, bound included", page, []schemas.UserID{40}, err)
+}
+
+func heads(t *testing.T, s graph.Store) {
+	follow(t, s, 5, 1, 2, 3)
+	follow(t, s, 9, 4)
+	got, err := s.Heads(t.Context(), []schemas.UserID{9, 7, 5}, 2)
+	if err != nil || len(got) != 3 {
+		t.Fatal(got, err)
+	}
+	same(t, "of 9", got[0], []schemas.UserID{4}, nil)
+	same(t, "of 7", got[1], nil, nil)
+	same(t, "of 5", got[2], []schemas.UserID{1, 2}, nil)
+}
+
+func nobody(t *testing.T, s graph.Store) {
+	page, err := s.Page(t.Context(), nil, 1, 0, graph.LastID, 10)
+	same(t, "page", page, nil, err)
+	n, err := s.Count(t.Context(), 1)
+	want(t, "counted", n, 0, err)
+}
+
+func greatest(t *testing.T, s graph.Store) {
+	follow(t, s, graph.LastID, graph.LastID-1, graph.LastID, 1)
+	page, err := s.Page(t.Context(), nil, graph.LastID, 1, graph.LastID, 10)
+	same(t, "page", page, []schemas.UserID{graph.LastID - 1, graph.LastID}, err)
+}
+
+// skewed are ids of three services: one counts from 1, one in steps of 2^32, one
+// is random over everything.
+func skewed(n int) []schemas.UserID {
+	all := make([]schemas.UserID, 0, n)
+	x := uint64(88172645463325252)
+	for i := range n {
+		switch {
+		case i < n/2:
+			all = append(all, schemas.UserID(i+1))
+		case i < n*3/4:
+			all = append(all, schemas.UserID(i)<<32)
+		default:
+			x ^= x << 13
+			x ^= x >> 7
+			x ^= x << 17
+			all = append(all, schemas.UserID(x>>1|1<<62))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func ranges(t *testing.T, s graph.Store) {
+	ids := skewed(4321)
+	follow(t, s, 1, ids...)
+	follow(t, s, 2, ids[:100]...)
+	const size = 500
+	ends, err := s.Ranges(t.Context(), 1, size)
+	if err != nil || len(ends) != (len(ids)+size-1)/size || ends[len(ends)-1] != graph.LastID {
+		t.Fatalf("%d ranges, the last up to %v, %v", len(ends), ends[len(ends)-1:], err)
+	}
+	var all []schemas.UserID
+	after := schemas.UserID(0)
+	for i, end := range ends {
+		page, err := s.Page(t.Context(), nil, 1, after, end, 10_000)
+		if err != nil || len(page) != size && i < len(ends)-1 {
+			t.Fatalf("range %d holds %d followers, %v", i, len(page), err)
+		}
+		all = append(all, page...)
+		after = end
+	}
+	same(t, "all ranges together", all, ids, nil)
+}
+
+func fewRanges(t *testing.T, s graph.Store) {
+	follow(t, s, 1, 5, 6)
+	ends, err := s.Ranges(t.Context(), 1, 100)
+	same(t, "ranges", ends, []schemas.UserID{graph.LastID}, err)
+}
+
+func exactRanges(t *testing.T, s graph.Store) {
+	follow(t, s, 1, 5, 6, 7, 8)
+	ends, err := s.Ranges(t.Context(), 1, 2)
+	same(t, "ranges", ends, []schemas.UserID{6, 8, graph.LastID}, err)
+}
+
+func stay(t *testing.T, s graph.Store) {
+	follow(t, s, 1, 10, 20, 30)
+	before, err := s.Ranges(t.Context(), 1, 2)
+	same(t, "ranges", before, []schemas.UserID{20, graph.LastID}, err)
+	follow(t, s, 1, 1, 2, 3, 4)
+	after, err := s.Ranges(t.Context(), 1, 3)
+	same(t, "ranges a moment later", after, before, err)
+}
+
+func load(t *testing.T, s graph.Store) {
+	place, err := s.Loaded(t.Context(), "a.csv")
+	want(t, "place of an unknown file", place, 0, err)
+	n, err := s.Load(t.Context(), "a.csv", 0, 100, []graph.Edge{{User: 1, Follower: 2}, {User: 1, Follower: 2}, {User: 1, Follower: 3}})
+	want(t, "loaded", n, 2, err)
+	n, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 3}, {User: 1, Follower: 4}})
+	want(t, "loaded", n, 1, err)
+	if _, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 5}}); !errors.Is(err, graph.ErrElsewhere) {
+		t.Fatalf("the same chunk once more: %v", err)
+	}
+	place, err = s.Loaded(t.Context(), "a.csv")
+	want(t, "place", place, 150, err)
+	n, err = s.Count(t.Context(), 1)
+	want(t, "counted", n, 3, err)
+	if err := s.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n, err = s.Load(t.Context(), "a.csv", 0, 50, nil)
+	want(t, "begun anew", n, 0, err)
+}
+
+func loadNothing(t *testing.T, s graph.Store) {
+	n, err := s.Load(t.Context(), "a.csv", 0, 10, nil)
+	want(t, "loaded", n, 0, err)
+	place, err := s.Loaded(t.Context(), "a.csv")
+	want(t, "place", place, 10, err)
+}
+
+func list(t *testing.T, s graph.Store) {
+	for range 2 {
+		if err := s.List(t.Context(), []schemas.UserID{3, 1}, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.List(t.Context(), []schemas.UserID{3}, false); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Listed(t.Context(), []schemas.UserID{1, 2, 3})
+	if err != nil || !slices.Equal(got, []bool{true, false, false}) {
+		t.Fatal(got, err)
+	}
+}
+
+func watch(t *testing.T, s graph.Store) {
+	follow(t, s, 4, 1, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	heard, done := make(chan schemas.UserID, 100), make(chan error, 1)
+	go func() { done <- s.Watch(ctx, func(u schemas.UserID) { heard <- u }) }()
+	next := func(what string) schemas.UserID {
+		select {
+		case u := <-heard:
+			return u
+		case <-time.After(10 * time.Second):
+			t.Fatalf("nothing was heard: %s", what)
+		}
+		return 0
+	}
+	if u := next("the watch stands"); u != 0 {
+		t.Fatalf("at first %d", u)
+	}
+	if _, err := s.Remove(t.Context(), []graph.Edge{{User: 4, Follower: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if u := next("an unfollow"); u != 4 && u != 0 {
+		t.Fatalf("heard %d", u)
+	}
+	follow(t, s, 5, 1)
+	for u := next("a follow"); u != 5 && u != 0; u = next("a follow") {
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the watch ended with %v", err)
+	}
+}
+
+func ended(t *testing.T, s graph.Store) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Page(ctx, nil, 1, 0, graph.LastID, 1); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,94 @@
+// Package here knows, in every process that expands followers, who is here now and
+// who hides: from presence.status, read from its start.
+package here
+
+import (
+	"context"
+	"sync"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Seen is what a record of presence.status says of a user here.
+type Seen struct {
+	User   schemas.UserID
+	Here   bool
+	Hidden schemas.Version // of the newest transition while the user hides, else 0
+}
+
+// Decode reads a record of presence.status.
+func Decode(r *schemas.Record) (Seen, error) {
+	user, err := schemas.UserOfKey(r.Key)
+	if err != nil || r.Value == nil {
+		return Seen{User: user}, err
+	}
+	status, err := schemas.DecodeStatus(r.Value)
+	if err != nil {
+		return Seen{}, err
+	}
+	seen := Seen{User: user, Here: status.State != schemas.Offline}
+	if status.Visibility == schemas.Nobody {
+		seen.Hidden = status.Version
+	}
+	return seen, nil
+}
+
+// Register holds who is here: a compressed bitmap, about 2 bytes a user where ids
+// are dense, 10 where they are random. Any goroutine may use it.
+type Register struct {
+	mu     sync.RWMutex // never held while waiting for anything
+	here   *roaring64.Bitmap
+	hidden map[schemas.UserID]schemas.Version
+}
+
+// NewRegister makes an empty one.
+func NewRegister() *Register {
+	return &Register{here: roaring64.New(), hidden: map[schemas.UserID]schemas.Version{}}
+}
+
+// Apply takes a batch of presence.status.
+func (r *Register) Apply(_ context.Context, batch schemas.Batch[Seen]) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range batch.Items {
+		if s.Here {
+			r.here.Add(uint64(s.User))
+		} else {
+			r.here.Remove(uint64(s.User))
+		}
+		if s.Hidden != 0 {
+			r.hidden[s.User] = s.Hidden
+		} else {
+			delete(r.hidden, s.User)
+		}
+	}
+	return nil
+}
+
+// Filter appends to dst those of users who are here.
+func (r *Register) Filter(dst, users []schemas.UserID) []schemas.UserID {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, u := range users {
+		if r.here.Contains(uint64(u)) {
+			dst = append(dst, u)
+		}
+	}
+	return dst
+}
+
+// Hides tells whether user hides now, by a transition after version.
+func (r *Register) Hides(user schemas.UserID, version schemas.Version) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.hidden[user] > version
+}
+
+// Count is how many users are here.
+func (r *Register) Count() uint64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.here.GetCardinality()
+}

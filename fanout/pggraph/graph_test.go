@@ -1,0 +1,151 @@
+package pggraph
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/graph/graphtest"
+	"github.com/stillhere/stillhere/internal/pgtest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+var (
+	cluster   *pgtest.Cluster
+	noCluster error
+)
+
+func TestMain(m *testing.M) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	cluster, noCluster = pgtest.Start(ctx)
+	cancel()
+	if noCluster != nil && !errors.Is(noCluster, pgtest.ErrMissing) {
+		fmt.Fprintln(os.Stderr, noCluster)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if cluster != nil {
+		if err := cluster.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func newGraph(tb testing.TB) *Graph {
+	tb.Helper()
+	if noCluster != nil {
+		tb.Skip(noCluster)
+	}
+	url, err := cluster.URL(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	config := Defaults()
+	config.URL, config.MaxConns = url, 4
+	if err := Migrate(tb.Context(), config); err != nil {
+		tb.Fatal(err)
+	}
+	g, err := Open(tb.Context(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(g.Close)
+	return g
+}
+
+func TestTheContractHoldsOnPostgres(t *testing.T) {
+	graphtest.Run(t, func(t *testing.T) graph.Store { return newGraph(t) })
+}
+
+func TestMigratingTwiceIsHarmless(t *testing.T) {
+	g := newGraph(t)
+	if err := Migrate(t.Context(), g.config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADeletionByOtherHandsIsHeard(t *testing.T) {
+	g := newGraph(t)
+	if _, err := g.Add(t.Context(), []graph.Edge{{User: 7, Follower: 8}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	heard, done := make(chan schemas.UserID, 10), make(chan error, 1)
+	go func() { done <- g.Watch(ctx, func(u schemas.UserID) { heard <- u }) }()
+	<-heard
+	if err := pgtest.Exec(t.Context(), g.config.URL, "DELETE FROM follows"); err != nil {
+		t.Fatal(err)
+	}
+	if u := <-heard; u != 7 {
+		t.Errorf("heard of %d", u)
+	}
+	cancel()
+	<-done
+}
+
+func TestSettingsThatCannotWorkAreAllNamed(t *testing.T) {
+	err := (Config{}).Validate()
+	for _, name := range []string{"postgres_url", "postgres_max_conns", "postgres_connect_timeout", "postgres_statement_timeout", "postgres_lock_timeout"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named in %v", name, err)
+		}
+	}
+}
+
+// BenchmarkPage reads 1,000,000 followers in pages of several sizes.
+func BenchmarkPage(b *testing.B) {
+	g := newGraph(b)
+	const followers = 1_000_000
+	if err := pgtest.Exec(b.Context(), g.config.URL, fmt.Sprintf(
+		`INSERT INTO follows SELECT 1, i * 7 FROM generate_series(1, %d) AS i`, followers)); err != nil {
+		b.Fatal(err)
+	}
+	if err := g.Settle(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for _, size := range []int{1000, 10_000, 50_000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			for b.Loop() {
+				page, after, n := make([]schemas.UserID, 0, size), schemas.UserID(0), 0
+				for {
+					var err error
+					if page, err = g.Page(b.Context(), page[:0], 1, after, graph.LastID, size); err != nil {
+						b.Fatal(err)
+					}
+					n += len(page)
+					if len(page) < size {
+						break
+					}
+					after = page[len(page)-1]
+				}
+				if n != followers {
+					b.Fatal(n)
+				}
+			}
+			b.ReportMetric(followers*float64(b.N)/b.Elapsed().Seconds(), "followers/s")
+		})
+	}
+	b.Run("ranges", func(b *testing.B) {
+		for user := schemas.UserID(1); b.Loop(); {
+			if _, err := g.pool.Exec(b.Context(), "DELETE FROM follow_ranges"); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := g.Ranges(b.Context(), user, 50_000); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package sqlitegraph
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/graph/graphtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T) *Graph {
+	g, err := Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	return g
+}
+
+func TestTheContractHoldsOnSQLite(t *testing.T) {
+	graphtest.Run(t, func(t *testing.T) graph.Store { return open(t) })
+}
+
+func TestRangesAreCutAnewWhenTheyWereNotUsedForLong(t *testing.T) {
+	g := open(t)
+	now := time.Now()
+	g.now = func() time.Time { return now }
+	edges := []graph.Edge{{User: 1, Follower: 1}, {User: 1, Follower: 2}}
+	if _, err := g.Add(t.Context(), edges); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		later time.Duration
+		size  int
+		want  int
+	}{{0, 2, 2}, {graph.RangesKept - time.Millisecond, 1, 2}, {graph.RangesKept, 1, 3}} {
+		now = now.Add(step.later)
+		ends, err := g.Ranges(t.Context(), 1, step.size)
+		if err != nil || len(ends) != step.want {
+			t.Errorf("after %s: %d ranges, %v; want %d", step.later, len(ends), err, step.want)
+		}
+	}
+}

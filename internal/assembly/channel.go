@@ -1,0 +1,75 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// ChannelRun says how to run a notification channel.
+type ChannelRun struct {
+	// Name is the channel's: its consumer group is stillhere.channel.Name.
+	Name string
+	// Instance is the stable name of this process among those of the channel.
+	Instance string
+	Kafka    stream.Config
+	Config   channel.Config
+	Channel  channel.Channel
+	// FromStart takes a channel that is new from the start of what is kept rather
+	// than from now.
+	FromStart bool
+	// Alone reads everything in this process and keeps no offsets.
+	Alone bool
+	// Admin is where health and metrics are; empty: nowhere.
+	Admin string
+}
+
+// RunChannel brings deliveries to a channel until ctx ends.
+func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err error) {
+	if !instanceName.MatchString(run.Name) {
+		return errors.New("name: must be 1 to 100 letters, digits, dots, dashes or underscores")
+	}
+	run.Kafka.InstanceName = run.Instance
+	registry := prometheus.NewRegistry()
+	metrics := stream.NewMetrics(registry)
+	producer, err := stream.NewProducer(run.Kafka, log, metrics)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		err = errors.Join(err, producer.Close(closing))
+	}()
+	group := "stillhere.channel." + run.Name
+	consumer, err := channel.NewConsumer(run.Config, run.Channel, func(ctx context.Context, r *schemas.Record, reason error) error {
+		return producer.SetAside(ctx, schemas.Deliveries, group, r, reason)
+	}, channel.NewMetrics(registry), log)
+	if err != nil {
+		return err
+	}
+	var options []stream.FollowOption
+	if !run.FromStart {
+		options = append(options, stream.FromEnd())
+	}
+	if run.Alone {
+		options = append(options, stream.Alone())
+	}
+	loop := stream.Follow(run.Kafka, group, schemas.Deliveries, channel.Decode, consumer, producer, log, metrics, options...)
+	services := []service{{"channel " + run.Name, loops, loop.Run}}
+	if run.Admin != "" {
+		l, err := listen(nil, run.Admin)
+		if err != nil {
+			return err
+		}
+		checks := []check{{"channel", func(context.Context) error { return loop.Ready() }}}
+		services = append(services, service{"admin", doors, serve(l, adminRoutes(registry, checks, metrics.Status), log)})
+	}
+	return runAll(ctx, services)
+}

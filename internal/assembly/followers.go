@@ -1,0 +1,87 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/expand"
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/here"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Groups of the follower fan-out. Two of them are names only: every process reads
+// all of the topic.
+const (
+	plannerGroup = "stillhere.fanout.planner"
+	workerGroup  = "stillhere.fanout.worker"
+	hereGroup    = "stillhere.fanout.here"
+	newestGroup  = "stillhere.fanout.newest"
+)
+
+// One turn of a loop is what everybody else in it waits for: of jobs, which are
+// large, it takes few.
+const (
+	plannerPoll = 256
+	workerPoll  = 4
+)
+
+// followerFanout tells followers, where it is switched on.
+func (h *house) followerFanout(ctx context.Context) error {
+	if h.config.Expand.Mode == expand.Off {
+		return nil
+	}
+	store, err := OpenGraph(ctx, h.config.Graph)
+	if err != nil {
+		return err
+	}
+	h.closeLater("follower graph", func(context.Context) error { store.Close(); return nil })
+	h.check("follower graph", store.Ping)
+	jobs, err := h.producer.Partitions(ctx, schemas.Fanout)
+	if err != nil {
+		return err
+	}
+	deliveries, err := h.producer.Partitions(ctx, schemas.Deliveries)
+	if err != nil {
+		return err
+	}
+	config := h.config.Expand
+	cache := graph.NewCache(graph.CacheConfig{Most: config.HighFollower, IDs: config.CacheFollowers, TTL: config.CacheTTL,
+		Listed: config.Mode == expand.Listed}, store, h.log)
+	h.service("graph cache", loops, cache.Run)
+
+	register, newest := here.NewRegister(), expand.NewNewest()
+	room := &expand.Room{Config: config, Followers: cache, Graph: store, Here: register, Newest: newest,
+		Metrics: expand.NewMetrics(h.registry), Jobs: jobs, Deliveries: deliveries}
+	statuses := stream.Follow(h.config.Kafka, hereGroup, schemas.Statuses, here.Decode, register, h.producer, h.log, h.streamMetrics, stream.Alone())
+	known := stream.Follow(h.config.Kafka, newestGroup, schemas.Fanout, expand.DecodeJob, newest, h.producer, h.log, h.streamMetrics, stream.Alone())
+	h.service("who is here", loops, statuses.Run)
+	h.service("newest jobs", loops, known.Run)
+	informed := func() error { return errors.Join(statuses.Ready(), known.Ready()) }
+
+	h.transform("follower planner", plannerGroup, schemas.Transitions, plannerPoll, informed, func(int32) stream.Task { return room.NewPlanner() })
+	h.transform("follower worker", workerGroup, schemas.Fanout, workerPoll, informed, func(int32) stream.Task { return room.NewWorker() })
+	return nil
+}
+
+// transform adds an exactly-once loop that begins when informed is nil.
+func (h *house) transform(name, group string, input schemas.Topic, poll int, informed func() error, task func(int32) stream.Task) {
+	config := h.config.Kafka
+	config.MaxPollRecords = poll
+	loop := stream.NewTransform(config, group, input, task, h.producer, h.log, h.streamMetrics)
+	h.service(name, loops, func(ctx context.Context) error {
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for informed() != nil {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		return loop.Run(ctx)
+	})
+	h.check(name, func(context.Context) error { return loop.Ready() })
+}

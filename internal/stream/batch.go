@@ -1,0 +1,76 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// BatchTask is a Task that takes what one poll brought for its partition at once:
+// because a later record may make an earlier one pointless, or because it asks
+// servers besides Kafka.
+type BatchTask interface {
+	Task
+	// HandleBatch is called in place of Handle, with records in order, valid until
+	// it returns. An error means that the world is unwell: what was put in out is
+	// dropped, and the same records come again after a pause, until it works or the
+	// partition goes. A panic means that the program is wrong. Rejected records must
+	// name theirs. The other partitions of the process wait meanwhile, so ctx should
+	// be heeded, and a batch be the matter of a second at most.
+	HandleBatch(ctx context.Context, records []schemas.Record, out *schemas.Outbox) error
+}
+
+// errGivenUp ends a session in the middle of tries; it is nobody's fault.
+var errGivenUp = errors.New("given up")
+
+// handleBatch gives the records to the task together.
+func (p *partition) handleBatch(task BatchTask, from []*kgo.Record) handled {
+	next := p.next.Load()
+	records := make([]schemas.Record, 0, len(from))
+	for _, r := range from {
+		if r.Offset >= next && !r.Attrs.IsControl() {
+			records = append(records, schemas.Record{})
+			fill(&records[len(records)-1], r, nil)
+		}
+	}
+	result := handled{out: &p.outbox, records: len(records)}
+	last := from[len(from)-1]
+	for tries := 1; ; tries++ {
+		p.emptyOutbox()
+		p.outbox.Rejected = p.outbox.Rejected[:0]
+		if len(records) == 0 {
+			break
+		}
+		var unwell error
+		failed := guarded(func() error { unwell = task.HandleBatch(p.ctx, records, &p.outbox); return nil })
+		if failed != nil {
+			p.s.t.taskFailed(p.id, next)
+			result.err = broken("task", "handling %s offset %d: %w", p, next, failed)
+			return result
+		}
+		if unwell == nil {
+			break
+		}
+		p.s.t.metrics.retry()
+		p.s.t.log.Warn("handling a batch; trying again", "partition", p.id, "offset", next, "records", len(records), "tries", tries, "error", unwell)
+		if !p.mayTryAgain(backoff(tries)) {
+			result.err = broken("unwell", "handling %s offset %d: %w", p, next, errors.Join(errGivenUp, unwell))
+			return result
+		}
+	}
+	p.setAside(last)
+	result.checkpoint = task.Checkpoint()
+	p.next.Store(max(next, last.Offset+1))
+	p.logTime.Store(last.Timestamp.UnixMilli())
+	return result
+}
+
+// mayTryAgain waits, and is false when the session is to end.
+func (p *partition) mayTryAgain(wait time.Duration) bool {
+	p.touch()
+	return pause(p.ctx, wait) && p.s.failure() == nil && !p.s.stopping.Load()
+}
