@@ -84,7 +84,7 @@ func (c *graphLoad) Run(ctx context.Context) error {
 				}
 			},
 			Progress: func(r graph.LoadReport) {
-				line.Say("%s", bar(r.Place, info.Size(), r.Lines, time.Since(begun)))
+				line.Say("%s", loadBar(r.Place, info.Size(), r.Lines, time.Since(begun)))
 			},
 		})
 		line.Clear()
@@ -100,8 +100,8 @@ func (c *graphLoad) Run(ctx context.Context) error {
 	})
 }
 
-// bar shows how far a file is.
-func bar(place, size, lines int64, took time.Duration) string {
+// loadBar shows how far a file is.
+func loadBar(place, size, lines int64, took time.Duration) string {
 	const width = 30
 	share := float64(place) / float64(max(size, 1))
 	full := int(share * width)
