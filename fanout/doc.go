@@ -1,11 +1,16 @@
 // Package fanout is the door by which changes leave: it tells the people who are
-// looking (live), and is where followers will be told (issue 6).
+// looking (live), and the followers of users for whom that is switched on
+// (expand, channel).
 //
 // The flow:
 //
 //	presence.transitions ──▶ publish ──▶ redisbus ══ Redis ══▶ redisbus ──▶ live ──▶ viewers
 //	                                     keep recent, publish   one connection    one queue each
 //	                                                            per node
+//
+//	presence.transitions ──▶ expand ──▶ presence.deliveries ──▶ channel ──▶ webhook, log, your own
+//	     who follows: graph    ▲  │ users with many followers
+//	     who is here: here     └──┘ presence.fanout
 //
 // publish drops what nobody may see and hands the rest to redisbus, which in one
 // atomic script keeps the change for a minute under the user's recent key and
@@ -38,6 +43,10 @@
 //     says how many were left out; if that lasts a minute it is disconnected.
 //   - The node stops: viewers are told to reconnect after a jittered delay, then
 //     closed; Run returns when the last goroutine has ended.
+//
+// How followers are told, and what happens when that fails, is in the packages
+// expand (exactly once up to the delivery record), graph and channel (at least once
+// from there, deduplicated).
 //
 // This package itself holds what the parts share: Change, Config and Metrics.
 package fanout
