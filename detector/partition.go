@@ -79,8 +79,15 @@ func (p *Partition) Restore(ctx context.Context, at schemas.Commit, read Read) e
 	if err != nil {
 		return err
 	}
-	if past.fresh && epoch >= past.epoch {
-		p.machine.StartEpoch(epoch + 1)
+	if past.fresh {
+		published, err := publishedEpoch(ctx, read)
+		if err != nil {
+			return err
+		}
+		if epoch = max(epoch, published); epoch >= past.epoch {
+			p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins", "epoch", epoch+1)
+			p.machine.StartEpoch(epoch + 1)
+		}
 	}
 	if unknown := p.machine.EndReplay(past.checkpoint); unknown > 0 {
 		p.config.Metrics.Unknown.Add(float64(unknown))
@@ -118,11 +125,27 @@ func (p *Partition) adopt(ctx context.Context, read Read) (epoch uint32, err err
 	return epoch, nil
 }
 
+// publishedEpoch is the greatest log epoch among what was ever published: with its
+// commit a partition loses its epoch, and users who are offline have no status that
+// would tell it.
+func publishedEpoch(ctx context.Context, read Read) (epoch uint32, err error) {
+	err = read(ctx, schemas.Transitions, -1, -1, func(r *schemas.Record) error {
+		if t, err := schemas.DecodeTransition(r.Value); err == nil { // who cannot be read says nothing of epochs
+			epoch = max(epoch, t.Version.LogEpoch())
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("looking for the last log epoch in the transitions: %w", err)
+	}
+	return epoch, nil
+}
+
 // past says how a partition's history is to be taken up.
 type past struct {
 	checkpoint           *schemas.Checkpoint
 	epoch                uint32
-	fresh                bool // nothing is known of epochs but what the statuses tell
+	fresh                bool // nothing is known of epochs but what was published
 	replayFrom, replayTo int64
 	next                 int64
 }

@@ -22,6 +22,7 @@ type log struct {
 	partitions int32
 	heartbeats []schemas.Record
 	statuses   []schemas.Record
+	published  []schemas.Record
 	out        schemas.Outbox
 	warnings   bytes.Buffer
 	p          *Partition
@@ -47,8 +48,11 @@ func (l *log) restore(committed int64, metadata string) {
 
 func (l *log) read(_ context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
 	records := l.statuses
-	if topic == schemas.Heartbeats {
+	switch topic {
+	case schemas.Heartbeats:
 		records = l.heartbeats[from:to]
+	case schemas.Transitions:
+		records = l.published
 	}
 	for i := range records {
 		if err := each(&records[i]); err != nil {
@@ -68,8 +72,11 @@ func (l *log) write(at schemas.Millis, value []byte) {
 		l.t.Fatal(err)
 	}
 	for _, o := range l.out.Records {
-		if o.Topic == schemas.Statuses {
+		switch o.Topic {
+		case schemas.Statuses:
 			l.statuses = append(l.statuses, schemas.Record{Offset: int64(len(l.statuses)), Key: o.Key, Value: o.Value})
+		case schemas.Transitions:
+			l.published = append(l.published, schemas.Record{Offset: int64(len(l.published)), Key: o.Key, Value: o.Value})
 		}
 	}
 }
@@ -224,6 +231,25 @@ func TestALostCommitBeginsAnEpochAboveThoseOfTheStatuses(t *testing.T) {
 	l.write(start+1000, beat(2, 0))
 	if got := l.transitions(); len(got) != 1 || got[0].Version.LogEpoch() != 2 {
 		t.Errorf("published %+v, want log epoch 2", got)
+	}
+}
+
+// Kafka forgets the commits of a topic that is deleted.
+func TestALostCommitBeginsANewEpochAlthoughNobodyIsHere(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	l.write(start, beat(1, 0))
+	l.write(start+1000, schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Bye: true}}))
+	old := l.published[len(l.published)-1]
+	l.heartbeats, l.statuses = nil, nil // compaction has taken the tombstones
+	l.restore(-1, "")
+	if !strings.Contains(l.warnings.String(), "ALARM") {
+		t.Errorf("nothing was said of the lost commit: %s", l.warnings.String())
+	}
+	l.write(start+2000, beat(1, 0))
+	before, err := schemas.DecodeTransition(old.Value)
+	if got := l.transitions(); err != nil || len(got) != 1 || got[0].Version <= before.Version {
+		t.Errorf("published %+v after version %d (%v)", got, before.Version, err)
 	}
 }
 

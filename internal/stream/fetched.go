@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -68,6 +69,9 @@ func (s *session) judge(topic string, partition int32, err error) error {
 		return broken("lost", "the group let us go: %w", err)
 	case errors.Is(err, kgo.ErrClientClosed):
 		return broken("closed", "the client was closed: %w", err)
+	case errors.Is(err, kerr.UnknownTopicID):
+		// The client would stay with the topic that is gone.
+		return broken("fetch", "reading %s partition %d: was it deleted and made anew? %w", topic, partition, err)
 	case passing(err):
 		// The client tries again by itself; the watchdog sees to it if it is for ever.
 		s.t.log.Warn("fetching", "topic", topic, "partition", partition, "error", err)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -89,6 +90,9 @@ func (s *following[T]) judge(topic string, partition int32, err error) error {
 	case errors.As(err, &loss):
 		s.f.metrics.gap()
 		s.f.log.Error("records were lost", "topic", topic, "partition", partition, "error", err)
+	case errors.Is(err, kerr.UnknownTopicID):
+		// The client would stay with the topic that is gone.
+		return broken("fetch", "following %s partition %d: was it deleted and made anew? %w", topic, partition, err)
 	case errors.As(err, &group), passing(err) && !errors.Is(err, kgo.ErrClientClosed):
 		// The client goes on by itself.
 		s.f.log.Warn("following", "topic", topic, "partition", partition, "error", err)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -22,6 +24,9 @@ type Producer struct {
 	client *kgo.Client
 	prefix string
 	reach  *reach
+
+	forgetting sync.Map // topic → whatever, while the client is made to forget it
+	work       sync.WaitGroup
 }
 
 // NewProducer opens a producer. It does not wait for Kafka to answer. metrics
@@ -98,12 +103,27 @@ func (p *Producer) explain(r *kgo.Record, err error) error {
 		return nil
 	case errors.Is(err, kgo.ErrMaxBuffered):
 		err = ErrBusy
+	case errors.Is(err, kerr.UnknownTopicID):
+		p.forget(r.Topic)
 	case errors.Is(err, kgo.ErrRecordTimeout):
 		if fault := p.reach.fault(); fault != nil {
 			err = fmt.Errorf("%w; %w", err, fault)
 		}
 	}
 	return fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition, plainly(err))
+}
+
+// forget makes the client forget a topic that was deleted and made anew; by itself
+// it would refuse the new one until the process ends. Who appends meanwhile may
+// have to try again.
+func (p *Producer) forget(topic string) {
+	if _, already := p.forgetting.LoadOrStore(topic, true); already {
+		return
+	}
+	p.work.Go(func() { // the client waits for its callbacks
+		defer p.forgetting.Delete(topic)
+		p.client.PurgeTopicsFromProducing(topic)
+	})
 }
 
 // Partitions is how many partitions the topic has now.
@@ -119,6 +139,7 @@ func (p *Producer) Ping(ctx context.Context) error { return plainly(p.client.Pin
 func (p *Producer) Close(ctx context.Context) error {
 	err := p.client.Flush(ctx)
 	p.client.Close()
+	p.work.Wait()
 	if err != nil {
 		return fmt.Errorf("delivering what was left at the end: %w", err)
 	}
