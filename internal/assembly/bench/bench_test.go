@@ -45,6 +45,7 @@ func TestEveryBenchComesToItsEndAndFillsTheReport(t *testing.T) {
 	}{
 		"liveness": {5000, 5, 0.2}, "detector": {5000, 4, 0.2}, "silence": {500, 12, 0.5}, "restore": {5000, 3, 0},
 		"pipeline": {50, 11, 2}, // a gateway sends repeats once a second
+		"fanout":   {20_000, 11, 0.3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
