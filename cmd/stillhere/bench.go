@@ -20,12 +20,16 @@ type benchCommand struct {
 	Liveness benchRun  `cmd:"" help:"The state machine alone, on one core."`
 	Detector benchRun  `cmd:"" help:"Heartbeats from Kafka through the detector."`
 	Pipeline benchRun  `cmd:"" help:"From a beat to the committed transition and the API's answer."`
+	Live     benchLive `cmd:"" help:"From a beat to the frame on the sockets of those who watch."`
 	Silence  benchRun  `cmd:"" help:"All users fall silent at once: how late each is found."`
+	Rebuild  benchRun  `cmd:"" help:"Redis loses everything: time until answers are fresh, and what is answered meanwhile."`
 	Replay   benchRun  `cmd:"" help:"Transitions from the topic into files for data teams."`
 	Restore  benchRun  `cmd:"" help:"A partition's owner is replaced: time until it runs again."`
 	Fanout   benchRun  `cmd:"" help:"The followers of one user with many are told; --users is how many it has."`
 	All      benchAll  `cmd:"" help:"All of them, as a page."`
 	Serve    serveTool `cmd:"" hidden:"" help:"Run the servers of a bench in this process until standard input ends."`
+	Node     nodeTool  `cmd:"" hidden:"" help:"Serve viewers in this process until standard input ends."`
+	Watchers watchTool `cmd:"" hidden:"" help:"Be viewers in this process until standard input ends."`
 }
 
 // benchFlags are those of every bench. None is taken from the environment: where
@@ -38,7 +42,8 @@ type benchFlags struct {
 	Redis      string   `help:"An empty Redis to measure the one-key-per-user design on in the same run, host:port." env:"-"`
 	Postgres   string   `help:"Postgres to keep the graph of bench fanout in; it stays there for the next run. SQLite when left out." env:"-"`
 	JSON       bool     `name:"json" help:"Print the results as JSON." env:"-"`
-	CPUProfile string   `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`
+	sockets    int
+	CPUProfile string `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`
 }
 
 // benchRun runs one bench.
@@ -50,16 +55,40 @@ func (c *benchRun) Run(ctx context.Context, command role) error {
 	return err
 }
 
+// benchLive is the one of the stream.
+type benchLive struct {
+	benchFlags
+	reportFlag
+	Sockets int `help:"How many sockets watch one user; 100,000 when left out. As many processes are started as the limit on open files needs." env:"-"`
+}
+
+// Run runs it.
+func (c *benchLive) Run(ctx context.Context) error {
+	c.sockets = c.Sockets
+	report, err := c.run(ctx, "live")
+	return c.write(report, err)
+}
+
 // benchAll runs all of them.
 type benchAll struct {
 	benchFlags
-	Report string `help:"Write a page in Markdown to this file." type:"path" env:"-"`
+	reportFlag
 }
 
 // Run runs them one after the other. What was measured before one failed is
 // reported all the same.
 func (c *benchAll) Run(ctx context.Context) error {
 	report, err := c.run(ctx, "all")
+	return c.write(report, err)
+}
+
+// reportFlag says where a page of the results goes.
+type reportFlag struct {
+	Report string `help:"Write a page in Markdown to this file." type:"path" env:"-"`
+}
+
+// write writes the page, if there is anything to be written, and adds to err.
+func (c *reportFlag) write(report *bench.Report, err error) error {
 	if report == nil || c.Report == "" {
 		return err
 	}
@@ -81,6 +110,8 @@ func (f *benchFlags) run(ctx context.Context, name string) (*bench.Report, error
 	options := bench.Options{
 		Users: f.Users, Seconds: f.Seconds, Partitions: f.Partitions, Brokers: f.Brokers, Redis: f.Redis, Postgres: f.Postgres, Progress: progress.Stderr(),
 		Cluster: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, "bench", "serve") },
+		Tool:    func(ctx context.Context, name string) *exec.Cmd { return exec.CommandContext(ctx, self, "bench", name) },
+		Sockets: f.sockets,
 	}
 	if f.CPUProfile != "" {
 		options.Profile = f.profile()
@@ -115,3 +146,15 @@ type serveTool struct{}
 
 // Run serves.
 func (serveTool) Run() error { return bench.Serve(os.Stdout, os.Stdin) }
+
+// nodeTool is what the bench of the stream starts in other processes.
+type nodeTool struct{}
+
+// Run serves viewers.
+func (nodeTool) Run() error { return bench.Node(os.Stdout, os.Stdin) }
+
+// watchTool is too.
+type watchTool struct{}
+
+// Run watches.
+func (watchTool) Run() error { return bench.Watch(os.Stdout, os.Stdin) }

@@ -62,6 +62,8 @@ type devCommand struct {
 	Partitions  int32  `help:"Partitions of the topics when they are made." default:"4" group:"Process:"`
 	Users       int    `help:"Play so many users who come and go; see stillhere crowd." default:"0" group:"Process:"`
 
+	Redis string `help:"A Redis to use in place of the one inside the process, host:port." env:"-" group:"Process:"`
+
 	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
 	Admin                string `help:"Where health, metrics and profiles are, host:port; empty: nowhere." default:"" group:"Doors:"`
 	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
@@ -84,7 +86,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config.Auth = c.auth()
 	config.Policy = c.settings()
 	config.Expand = c.expand(c.FollowersOf)
-	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, Partitions: c.Partitions}
+	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {
 		return err
@@ -102,6 +104,7 @@ func (c *devCommand) greet(kafka string) {
 	url := "http://" + c.Listen
 	fmt.Printf(`ready %s
 
+  see who is here           open %s in a browser
   say that user 1 is here   curl -d '{"beats":[{"user_id":"1","device_id":7,"device_kind":"mobile"}]}' %s/presence/heartbeats
   ask who is here           curl '%s/presence/batch?user_ids=1,2,3'
   watch the dots change     stillhere watch 1 2 3 --url %s
@@ -111,7 +114,7 @@ func (c *devCommand) greet(kafka string) {
                             stillhere channel log --kafka-brokers %s
 
   Kafka clients may join at %s; data is kept in %s; Ctrl-C stops.
-`, url, url, url, url, c.Listen, filepath.Join(c.DataDir, assembly.GraphFile), kafka, kafka, c.DataDir)
+`, url, url, url, url, url, c.Listen, filepath.Join(c.DataDir, assembly.GraphFile), kafka, kafka, c.DataDir)
 }
 
 // topicsCommand creates and checks the topics.

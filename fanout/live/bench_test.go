@@ -19,7 +19,7 @@ func BenchmarkOneChangeToManyViewers(b *testing.B) {
 			viewers := make([]*viewer, n)
 			written.Add(n)
 			for i := range viewers {
-				viewers[i] = h.newViewer(func([]byte) error { written.Done(); return nil }, nil)
+				viewers[i] = h.newViewer(0, func([]byte) error { written.Done(); return nil }, nil)
 				viewers[i].ask(request{kind: subscribe, ids: []schemas.UserID{1}})
 			}
 			written.Wait()
@@ -56,7 +56,7 @@ func BenchmarkIdleViewer(b *testing.B) {
 				var told sync.WaitGroup
 				told.Add(n)
 				for i := range viewers {
-					viewers[i] = h.newViewer(func([]byte) error { told.Done(); return nil }, nil)
+					viewers[i] = h.newViewer(0, func([]byte) error { told.Done(); return nil }, nil)
 					viewers[i].ask(request{kind: subscribe, ids: ids})
 				}
 				told.Wait()

@@ -30,6 +30,8 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 			label = "too_slow"
 		case errors.Is(reason, errUnavailable):
 			label = "unavailable"
+		case errors.Is(reason, errNotAllowed):
+			label = "not_allowed"
 		}
 		s.metrics.Disconnected.WithLabelValues(label).Inc()
 		abort()
@@ -40,7 +42,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave(st)
-	v := s.hub.newViewer(send, fail)
+	v := s.hub.newViewer(s.viewer(r), send, fail)
 	defer v.close()
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")

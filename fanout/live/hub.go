@@ -16,6 +16,7 @@ type hub struct {
 	metrics   *fanout.Metrics
 	bus       Bus
 	reader    reader
+	mayWatch  MayWatch // nil: everybody may
 	shards    [shards]shard
 	reconnect chan struct{} // capacity 1: read everything again
 }

@@ -88,7 +88,7 @@ func TestASlowViewerGetsTheNewestOfEachUserAndTheCountOfTheRest(t *testing.T) {
 		cfg.QueueLength, cfg.MaxSubscriptions = 20, 5
 		h := bareHub(cfg)
 		g := newGate()
-		v := h.newViewer(g.send, nil)
+		v := h.newViewer(0, g.send, nil)
 		v.ask(request{kind: subscribe, ids: []schemas.UserID{1, 2, 3, 4, 5}})
 		if m := g.next(); m.Type != "snapshot" || len(m.Users) != 5 {
 			t.Fatalf("%+v", m)
@@ -141,7 +141,7 @@ func TestAViewerThatStaysBehindIsToldWhyAndDisconnected(t *testing.T) {
 		h := bareHub(cfg)
 		g := newGate()
 		reason := make(chan error, 1)
-		v := h.newViewer(g.send, func(err error) { reason <- err })
+		v := h.newViewer(0, g.send, func(err error) { reason <- err })
 		v.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
 		g.next()
 		version := int64(0)
@@ -179,7 +179,7 @@ func TestAFloodOfRequestsWaitsAndClosingEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())
 		g := newGate()
-		v := h.newViewer(g.send, nil)
+		v := h.newViewer(0, g.send, nil)
 		asked := make(chan struct{})
 		n := 0
 		go func() {
@@ -208,7 +208,7 @@ func TestClosingInterruptsARequestAndGivesBackWhatItHad(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		h := newHub(fanout.DefaultConfig(), metrics, bareBus{}, reader{view: hang, recent: noRecent, metrics: metrics})
-		v := h.newViewer(func([]byte) error { return nil }, nil)
+		v := h.newViewer(0, func([]byte) error { return nil }, nil)
 		v.ask(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
 		synctest.Wait()
 		begun := time.Now()

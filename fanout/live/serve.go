@@ -13,7 +13,7 @@ func (v *viewer) do(r request) error {
 	switch r.kind {
 	case subscribe:
 		err := v.subscribe(r.ids)
-		if errors.Is(err, errUnavailable) && !r.once {
+		if (errors.Is(err, errUnavailable) || errors.Is(err, errNotAllowed)) && !r.once {
 			return nil // it was told
 		}
 		return err
@@ -51,6 +51,9 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 	if !v.interruptible(cancel) {
 		return nil
 	}
+	if err := v.allowed(ctx, fresh); err != nil {
+		return err
+	}
 	subs := v.hub.attach(v, fresh)
 	// The channels first, the snapshot second. Without the channels the snapshot
 	// says that it may be stale, and what differs follows once they are there.
@@ -72,6 +75,22 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 		told[i] = v.hub.settle(v.subs[id], users[i])
 	}
 	return v.send(usersMessage("snapshot", told))
+}
+
+// allowed asks whether the viewer may watch ids, and tells it when not.
+func (v *viewer) allowed(ctx context.Context, ids []schemas.UserID) error {
+	if v.hub.mayWatch == nil || len(ids) == 0 {
+		return nil
+	}
+	err := v.hub.mayWatch(ctx, v.who, ids)
+	var refusal *schemas.FieldError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refusal):
+		return errors.Join(errNotAllowed, v.sendError(refusal))
+	}
+	return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{Code: "unavailable", Reason: "whether you may watch them cannot be decided now"}))
 }
 
 // unsubscribe stops watching those of ids that are watched.

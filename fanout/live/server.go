@@ -34,12 +34,25 @@ type Bus interface {
 
 // Dependencies are what a Server needs.
 type Dependencies struct {
-	Bus     Bus
-	Recent  Recent
-	View    Snapshot
-	Metrics *fanout.Metrics
-	Log     *slog.Logger // nil: none
+	Bus    Bus
+	Recent Recent
+	View   Snapshot
+	// Viewer tells who opens a stream, 0 for nobody known; nil: nobody is. The handler
+	// around the server has let the request in.
+	Viewer func(*http.Request) schemas.UserID
+	// MayWatch is asked once for each subscription; nil: everybody may watch everybody.
+	MayWatch MayWatch
+	Metrics  *fanout.Metrics
+	Log      *slog.Logger // nil: none
 }
+
+// MayWatch tells by nil that viewer may watch all of users. A *schemas.FieldError is
+// told to the viewer as it is; any other error as that it cannot be decided now.
+// Nothing of the request is applied then. It is called concurrently and must be done
+// or give up when ctx ends. It is about who is a stranger to whom: who hides is hidden
+// from everybody without it. (What it answers is seen by the viewer: to keep a block
+// a secret, let the blocked watch a user that does not exist.)
+type MayWatch func(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) error
 
 // Server serves the stream. It is an http.Handler for GET /presence/stream; who may
 // watch is for the handler around it to decide.
@@ -47,6 +60,7 @@ type Server struct {
 	cfg     fanout.Config
 	hub     *hub
 	bus     Bus
+	viewer  func(*http.Request) schemas.UserID
 	metrics *fanout.Metrics
 	log     *slog.Logger
 
@@ -79,7 +93,12 @@ func New(cfg fanout.Config, d Dependencies) (*Server, error) {
 		d.Metrics = fanout.NewMetrics(nil)
 	}
 	r := reader{view: d.View, recent: d.Recent, metrics: d.Metrics}
-	return &Server{cfg: cfg, hub: newHub(cfg, d.Metrics, d.Bus, r), bus: d.Bus, metrics: d.Metrics, log: d.Log,
+	if d.Viewer == nil {
+		d.Viewer = func(*http.Request) schemas.UserID { return 0 }
+	}
+	h := newHub(cfg, d.Metrics, d.Bus, r)
+	h.mayWatch = d.MayWatch
+	return &Server{cfg: cfg, hub: h, bus: d.Bus, viewer: d.Viewer, metrics: d.Metrics, log: d.Log,
 		streams: make(map[*stream]struct{})}, nil
 }
 
@@ -105,15 +124,15 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Open adds the stream to a socket that another owns. send writes one message to
+// Open adds the stream to a socket that another owns, and at whose end viewer is. send writes one message to
 // it; it may block up to a write timeout and is called by one goroutine at a time.
 // handle takes a message of the client; it is false, and nothing happened, when the
 // message is none of the stream's. It may block while earlier requests wait, and
 // must not be called concurrently. close ends the stream and returns when send will
 // not be called any more; the owner must call it, after breaking the connection if
 // send might hang.
-func (s *Server) Open(send func(message []byte) error) (handle func(message []byte) (handled bool), close func()) {
-	v := s.hub.newViewer(send, nil)
+func (s *Server) Open(viewer schemas.UserID, send func(message []byte) error) (handle func(message []byte) (handled bool), close func()) {
+	v := s.hub.newViewer(viewer, send, nil)
 	st := &stream{kind: "embedded"}
 	st.abort = sync.OnceFunc(func() {
 		v.close()

@@ -17,6 +17,7 @@ var (
 	errTooSlow     = errors.New("reading too slowly")
 	errStopping    = errors.New("the server is stopping")
 	errUnavailable = errors.New("the state cannot be read now")
+	errNotAllowed  = errors.New("not allowed to watch")
 )
 
 // viewer is one connection, without its transport. Requests are handled and
@@ -24,6 +25,7 @@ var (
 // so that an idle viewer costs no stack.
 type viewer struct {
 	hub *hub
+	who schemas.UserID // 0: nobody known
 	// send writes one message; nil stands for a sign of life. It may block up to the
 	// write timeout and is called by one goroutine at a time.
 	send func(message []byte) error
@@ -50,8 +52,8 @@ type viewer struct {
 	once  sync.Once
 }
 
-func (h *hub) newViewer(send func([]byte) error, fail func(error)) *viewer {
-	return &viewer{hub: h, send: send, fail: fail, subs: make(map[schemas.UserID]*sub),
+func (h *hub) newViewer(who schemas.UserID, send func([]byte) error, fail func(error)) *viewer {
+	return &viewer{hub: h, who: who, send: send, fail: fail, subs: make(map[schemas.UserID]*sub),
 		space: make(chan struct{}, 1), emptySince: time.Now()}
 }
 

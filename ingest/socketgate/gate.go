@@ -25,15 +25,15 @@ type Beats interface {
 // OpenStream opens the stream of one socket, in plain types so that another room
 // can provide it.
 //
-// send writes a text message to the socket, from any goroutine, and blocks until
-// the socket has taken it or the write timeout has ended the socket; after an
-// error every further send fails.
+// user is who is at the other end. send writes a text message to the socket, from
+// any goroutine, and blocks until the socket has taken it or the write timeout has
+// ended the socket; after an error every further send fails.
 //
 // handle takes a message of the client, valid during the call, and tells whether
 // it was one of the stream's; the stream answers its own errors. It is called
 // from one goroutine. close ends the stream; it is called once, after the last
 // handle, and no send may begin after it has returned.
-type OpenStream = func(send func(message []byte) error) (handle func(message []byte) bool, close func())
+type OpenStream = func(user schemas.UserID, send func(message []byte) error) (handle func(message []byte) bool, close func())
 
 // Gate serves the WebSocket door.
 type Gate struct {

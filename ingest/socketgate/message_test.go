@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestBadMessagesAreAnsweredAndTheSocketSurvives(t *testing.T) {
@@ -61,7 +62,7 @@ func TestWhatTheDoorDoesNotKnowGoesToTheStream(t *testing.T) {
 	var handled []string
 	closed := 0
 	var write func([]byte) error
-	open := func(send func([]byte) error) (func([]byte) bool, func()) {
+	open := func(_ schemas.UserID, send func([]byte) error) (func([]byte) bool, func()) {
 		write = send
 		return func(m []byte) bool {
 			handled = append(handled, string(m))

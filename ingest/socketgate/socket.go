@@ -80,7 +80,7 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	if s.gate.open == nil || !s.mayWatch {
 		return func([]byte) bool { return false }, func() {}
 	}
-	return s.gate.open(s.conn.Write)
+	return s.gate.open(s.who.user, s.conn.Write)
 }
 
 // reason tells by the error of the last read why the socket ended. A close that

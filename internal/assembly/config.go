@@ -35,6 +35,8 @@ type Config struct {
 	Listen, Admin string
 	// AllowUnauthenticated opens the doors to other machines.
 	AllowUnauthenticated bool
+	// Page serves the page that shows who is here at the root of the doors.
+	Page bool
 	// Listener replaces the network for Listen and Admin, e.g. in virtual time.
 	Listener func(network, address string) (net.Listener, error)
 

@@ -19,6 +19,8 @@ type Dev struct {
 	DataDir string
 	// KafkaListen is where other Kafka clients may connect, host:port.
 	KafkaListen string
+	// RedisAddr is a Redis to use, host:port; empty: one inside the process.
+	RedisAddr string
 	// Partitions is how many the topics get when they are made.
 	Partitions int32
 }
@@ -43,15 +45,17 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 		return err
 	}
 	defer kafka.Close()
-	redis, err := standin.StartRedis(standin.RedisConfig{Listen: "127.0.0.1:0"})
-	if err != nil {
-		return err
-	}
-	defer redis.Close()
-
 	config := dev.Config
+	config.Page = true
+	if config.Redis.Addr = dev.RedisAddr; dev.RedisAddr == "" {
+		redis, err := standin.StartRedis(standin.RedisConfig{Listen: "127.0.0.1:0"})
+		if err != nil {
+			return err
+		}
+		defer redis.Close()
+		config.Redis.Addr = redis.Addr()
+	}
 	config.Kafka.Brokers = kafka.Addrs()
-	config.Redis.Addr = redis.Addr()
 	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
 	config.Graph = Store{SQLite: filepath.Join(dev.DataDir, GraphFile)}
 	config.Kafka.InstanceName = config.Instance

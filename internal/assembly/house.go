@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/assembly/page"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -264,6 +265,9 @@ func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 		return nil
 	}
 	if doorsOpen {
+		if h.config.Page {
+			page.Routes(h.mux)
+		}
 		guarded, err := h.guarded(ctx, h.mux)
 		if err != nil {
 			return err

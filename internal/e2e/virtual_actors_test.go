@@ -124,6 +124,7 @@ func (w *world) connectIdle(door string, user schemas.UserID, device schemas.Dev
 	if err != nil {
 		w.Fatalf("user %d connects: %v", user, err)
 	}
+	conn.SetReadLimit(4 << 20) // a snapshot of 500 users
 	s := &socket{w: w, conn: conn, closed: make(chan struct{})}
 	// Pongs are taken only while somebody reads.
 	go func() {

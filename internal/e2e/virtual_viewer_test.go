@@ -80,7 +80,11 @@ func (w *world) streamed(v *viewer, user schemas.UserID, transitions []schemas.T
 		return
 	}
 	for i, t := range transitions {
-		if changes[i].Version != t.Version.String() || word(changes[i].State) != schemas.StateWord(t.To) {
+		want := schemas.StateWord(t.To)
+		if t.Visibility == schemas.Nobody {
+			want = "null"
+		}
+		if changes[i].Version != t.Version.String() || word(changes[i].State) != want {
 			w.Errorf("the stream says %s %s, it was %s", changes[i].Version, word(changes[i].State), line(&t))
 		}
 	}

@@ -33,6 +33,12 @@ type Options struct {
 	Postgres string
 	// Cluster makes the command that runs Serve in another process.
 	Cluster func(context.Context) *exec.Cmd
+	// Tool makes the command that runs Watch ("watchers") or Node ("node") in another
+	// process.
+	Tool func(ctx context.Context, name string) *exec.Cmd
+	// Sockets is how many watch one user in the bench of the stream; 0: as many as
+	// the target names.
+	Sockets int
 	// Profile, if not nil, opens a file for the CPU profile of a measured part.
 	Profile func() (io.WriteCloser, error)
 	// Progress is told what is going on.
@@ -53,7 +59,9 @@ var All = []Bench{
 	{"liveness", "the state machine alone, one core", 0, 3, benchLiveness},
 	{"detector", "heartbeats from Kafka through the detector", 1_000_000, 4, benchDetector},
 	{"pipeline", "from a beat to the committed transition and the answer of the API", 50_000, 10, benchPipeline},
+	{"live", "from a beat to the frame on the sockets of those who watch", 5_000, 20, benchLive},
 	{"silence", "all users fall silent at once: how late each is found", 1_000_000, 6, benchSilence},
+	{"rebuild", "Redis loses everything: time until answers are fresh, and what is answered meanwhile", 1_000_000, 0, benchRebuild},
 	{"replay", "transitions from the topic into files for data teams", 1_000_000, 0, benchReplay},
 	{"restore", "a partition's owner is replaced: time until it runs again", 1_000_000, 0, benchRestore},
 	{"fanout", "from a change to delivery records for the followers of one user with many", 1_000_000, 5, benchFanout},
@@ -62,8 +70,8 @@ var All = []Bench{
 // Run runs one bench, or "all". What was measured until something went wrong is in
 // the report beside the error.
 func Run(ctx context.Context, name, version string, o Options) (*Report, error) {
-	if o.Users < 0 || o.Seconds < 0 || o.Partitions < 1 {
-		return nil, errors.New("users and seconds must not be negative, partitions must be positive")
+	if o.Users < 0 || o.Sockets < 0 || o.Seconds < 0 || o.Partitions < 1 {
+		return nil, errors.New("users, sockets and seconds must not be negative, partitions must be positive")
 	}
 	r := &Report{Version: version, At: time.Now().UTC().Truncate(time.Second), Machine: lookAtMachine(), Kafka: o.kafkaName()}
 	if o.Redis != "" {
@@ -94,6 +102,9 @@ func Run(ctx context.Context, name, version string, o Options) (*Report, error) 
 func (b *Bench) measure(ctx context.Context, o Options) (Result, error) {
 	if o.Users == 0 {
 		o.Users = b.users
+	}
+	if o.Sockets == 0 {
+		o.Sockets = 100_000
 	}
 	o.given = o.Seconds != 0
 	if !o.given {

@@ -27,7 +27,8 @@ func (c crowd) shuffled(rows int) []schemas.Outgoing {
 	return c.ordered(rows, rand.New(rand.NewPCG(1, 2)))
 }
 
-func (c crowd) ordered(rows int, random *rand.Rand) []schemas.Outgoing {
+// byPartition are the users.
+func (c crowd) byPartition() [][]schemas.UserID {
 	users := make([][]schemas.UserID, c.partitions)
 	ids := rand.New(rand.NewPCG(3, 4))
 	for i := range c.n {
@@ -35,6 +36,11 @@ func (c crowd) ordered(rows int, random *rand.Rand) []schemas.Outgoing {
 		p := schemas.PartitionOf(id, c.partitions)
 		users[p] = append(users[p], id)
 	}
+	return users
+}
+
+func (c crowd) ordered(rows int, random *rand.Rand) []schemas.Outgoing {
+	users := c.byPartition()
 	var outs []schemas.Outgoing
 	beats := make([]schemas.Beat, rows)
 	for p, all := range users {

@@ -3,7 +3,7 @@
 //
 // # Flow
 //
-//	stillhere bench NAME ─▶ Run ─▶ liveness │ detector │ pipeline │ silence │ replay │ restore ─▶ Report (JSON, Markdown)
+//	stillhere bench NAME ─▶ Run ─▶ liveness │ detector │ pipeline │ live │ silence │ rebuild │ replay │ restore ─▶ Report (JSON, Markdown)
 //	                                 │
 //	                                 ├─ Kafka: --brokers, or a stand-in in a process of its own (cluster.go)
 //	                                 └─ Redis: --redis, the one-key-per-user design, in the same run (reference.go)

@@ -104,18 +104,31 @@ func checkAlone(ctx context.Context, o *Options) error {
 
 // everyRole runs all roles in this process until stop is called.
 func (r *rig) everyRole(ctx context.Context) (url, admin string, stop func() error, err error) {
-	dir, err := os.MkdirTemp("", "stillhere-bench-")
+	url, admin, _, stop, err = r.everyRoleIn(ctx, nil)
+	return url, admin, stop, err
+}
+
+// storeFile is where the durable store is, in the folder of everyRoleIn.
+const storeFile = "bench.db"
+
+// everyRoleIn is everyRole with changed settings, and tells the folder of the store,
+// which goes with stop.
+func (r *rig) everyRoleIn(ctx context.Context, change func(*assembly.Config)) (url, admin, dir string, stop func() error, err error) {
+	dir, err = os.MkdirTemp("", "stillhere-bench-")
 	if err != nil {
-		return "", "", nil, fmt.Errorf("making a folder for the store: %w", err)
+		return "", "", "", nil, fmt.Errorf("making a folder for the store: %w", err)
 	}
 	config := assembly.Defaults()
 	config.Instance = "bench"
 	config.Kafka, config.Redis.Addr = r.kafka, r.redis
-	config.Store = assembly.Store{SQLite: filepath.Join(dir, "bench.db")}
+	config.Store = assembly.Store{SQLite: filepath.Join(dir, storeFile)}
 	for _, address := range []*string{&config.Listen, &config.Admin} {
 		if *address, err = freeAddress(); err != nil {
-			return "", "", nil, joined(err, os.RemoveAll(dir))
+			return "", "", "", nil, joined(err, os.RemoveAll(dir))
 		}
+	}
+	if change != nil {
+		change(&config)
 	}
 	started := make(chan struct{})
 	all := start(ctx, func(ctx context.Context) error {
@@ -124,11 +137,11 @@ func (r *rig) everyRole(ctx context.Context) (url, admin string, stop func() err
 	stop = func() error { return joined(all.stop(), os.RemoveAll(dir)) }
 	select {
 	case <-started:
-		return "http://" + config.Listen, "http://" + config.Admin, stop, nil
+		return "http://" + config.Listen, "http://" + config.Admin, dir, stop, nil
 	case err := <-all.ended:
-		return "", "", nil, joined(err, os.RemoveAll(dir))
+		return "", "", "", nil, joined(err, os.RemoveAll(dir))
 	case <-time.After(patience):
-		return "", "", nil, joined(errors.New("the roles did not become ready"), stop())
+		return "", "", "", nil, joined(errors.New("the roles did not become ready"), stop())
 	}
 }
 

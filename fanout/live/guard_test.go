@@ -1,0 +1,92 @@
+package live_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/fanout/live"
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	strangers := &schemas.FieldError{Code: "not_allowed", Field: "user_ids[1]", Reason: "you may not watch this user"}
+	server, err := live.New(fanout.DefaultConfig(), live.Dependencies{
+		Bus: g.bus.Bus, Recent: g.bus.Bus.Recent, View: g.view.Read, Metrics: g.metrics,
+		Viewer: func(r *http.Request) schemas.UserID { return schemas.UserID(len(r.URL.Query().Get("friend"))) },
+		MayWatch: func(_ context.Context, viewer schemas.UserID, users []schemas.UserID) error {
+			for _, user := range users {
+				switch {
+				case user == 13:
+					return errors.New("the graph is away")
+				case viewer != 1 && user > 10:
+					return strangers
+				}
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(server)
+	defer front.Close()
+	dial := func(query string) *peer {
+		conn, _, err := websocket.Dial(t.Context(), front.URL+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.CloseNow() })
+		p := &peer{t: t, conn: conn}
+		p.expect(watchclient.Hello)
+		return p
+	}
+	stranger, friend := dial("/"), dial("/?friend=x")
+	stranger.send(`{"type":"subscribe","user_ids":["1","11"]}`)
+	if m := stranger.expect(watchclient.Error); m.Problem.Code != "not_allowed" || m.Problem.Field != "user_ids[1]" {
+		t.Errorf("%+v", m.Problem)
+	}
+	if n := valueOf(g.metrics.Subscriptions); n != 0 {
+		t.Errorf("%v subscriptions of a request that was refused", n)
+	}
+	stranger.watch(1)
+	friend.watch(1, 11)
+	friend.send(`{"type":"subscribe","user_ids":["13"]}`)
+	if m := friend.expect(watchclient.Error); m.Problem.Code != "unavailable" {
+		t.Errorf("%+v", m.Problem)
+	}
+	// Server-Sent Events have no second chance: the stream ends.
+	answer, err := http.Get(front.URL + "/?user_ids=11")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var text strings.Builder
+	if err := answer.Write(&text); err != nil || !strings.Contains(text.String(), "not_allowed") {
+		t.Errorf("%s %v", text.String(), err)
+	}
+	// And in the socket of another, whose owner is known.
+	heard := make(chan watchclient.Message, 10)
+	handle, end := server.Open(1, func(text []byte) error {
+		var m watchclient.Message
+		err := json.Unmarshal(text, &m)
+		heard <- m
+		return err
+	})
+	defer end()
+	handle([]byte(`{"type":"subscribe","user_ids":["12"]}`))
+	if m := <-heard; m.Type != watchclient.Snapshot {
+		t.Errorf("%+v", m)
+	}
+}

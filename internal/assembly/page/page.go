@@ -1,0 +1,23 @@
+// Package page is the page that dev serves at its root: who is here, as dots that
+// change through the live stream. It uses nothing but the doors that everybody has.
+package page
+
+import (
+	_ "embed"
+	"net/http"
+)
+
+//go:embed index.html
+var index []byte
+
+// Routes registers the page with mux, at the root and nowhere else.
+func Routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Cache-Control", "no-cache")
+		// Everything is in the page; nothing may come from or go elsewhere.
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:")
+		_, _ = w.Write(index) // whoever does not read the answer is gone
+	})
+}
