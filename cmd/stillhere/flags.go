@@ -83,7 +83,7 @@ type doorFlags struct {
 // storeFlags say where state is kept outside of Kafka.
 type storeFlags struct {
 	redisFlags
-	Postgres string `help:"URL of Postgres, e.g. postgres://user@localhost:5432/stillhere." group:"Stores:"`
+	postgresFlags
 }
 
 func (f kafkaFlags) config() (stream.Config, error) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -21,7 +22,7 @@ const description = `Stillhere says who is here: it takes heartbeats, decides wh
 
 Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
 
-Every flag can be given in the environment: --kafka-brokers is STILLHERE_KAFKA_BROKERS.`
+Every flag can be given in the environment (--kafka-brokers is STILLHERE_KAFKA_BROKERS) or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line goes before the environment, the environment before the file.`
 
 // commands is the command line.
 type commands struct {
@@ -36,6 +37,7 @@ type commands struct {
 
 	Topics  topicsCommand  `cmd:"" group:"Set up:" help:"Create or check the Kafka topics."`
 	Migrate migrateCommand `cmd:"" group:"Set up:" help:"Bring the Postgres schema up to date."`
+	Config  configCommand  `cmd:"" group:"Set up:" help:"Look at the settings, or start a configuration file."`
 
 	Graph graphCommand `cmd:"" group:"Set up:" help:"Look after who follows whom."`
 
@@ -56,17 +58,27 @@ type commands struct {
 	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure how fast it is on this machine."`
 	Sim   simCommand   `cmd:"" group:"Measure:" help:"Run the detector through hours of faults in seconds, and compare it with the rules."`
 
-	Version kong.VersionFlag `help:"Print the version and exit." short:"V"`
+	ConfigFile string           `name:"config" help:"YAML file with settings, by the names of the flags; see \"config init\"." placeholder:"FILE"`
+	Version    kong.VersionFlag `help:"Print the version and exit." short:"V"`
 }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run returns the exit code: 0 done, 1 failed, 2 used wrongly.
-func run(args []string) int {
+func run(args []string, out, errs io.Writer) int {
 	var cli commands
-	parser, err := newParser(&cli)
+	file, options := &configFile{}, []kong.Option{kong.Writers(out, errs)}
+	if path := configPath(args); path != "" {
+		var err error
+		if file, err = readConfigFile(path); err != nil {
+			tell(errs, err)
+			return 2
+		}
+		options = append(options, kong.Resolvers(file))
+	}
+	parser, err := newParser(&cli, options...)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "stillhere:", err)
+		tell(errs, err)
 		return 1
 	}
 	code, parsed := 0, (*kong.Context)(nil)
@@ -84,7 +96,8 @@ func run(args []string) int {
 	}()
 	switch {
 	case err != nil:
-		fmt.Fprintf(os.Stderr, "stillhere: %v\nTry \"stillhere --help\".\n", err)
+		tell(errs, err)
+		fmt.Fprintln(errs, `Try "stillhere --help".`)
 		return 2
 	case parsed == nil:
 		return code
@@ -96,22 +109,28 @@ func run(args []string) int {
 		stop()
 	}()
 	parsed.BindTo(ctx, (*context.Context)(nil))
+	parsed.Bind(file)
 	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
-		// One line a fault, so that it can be read where logs are cut at lines.
-		for line := range strings.Lines(err.Error()) {
-			fmt.Fprintf(os.Stderr, "stillhere: %s\n", strings.TrimRight(line, "\n"))
-		}
+		tell(errs, err)
 		return 1
 	}
 	return 0
 }
 
-// newParser makes what reads the command line and the environment into cli.
-func newParser(cli *commands) (*kong.Kong, error) {
-	return kong.New(cli,
+// newParser makes what reads the command line, the environment and what more
+// options name into cli.
+func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
+	return kong.New(cli, append(more,
 		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version},
 		kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Exit(func(code int) { panic(exit(code)) }))
+		kong.Exit(func(code int) { panic(exit(code)) }))...)
+}
+
+// tell prints one line a fault, so that it can be read where logs are cut at lines.
+func tell(errs io.Writer, err error) {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(errs, "stillhere: %s\n", strings.TrimRight(line, "\n"))
+	}
 }
 
 // exit is the code with which kong wants to leave.

@@ -30,7 +30,7 @@ type roleCommand struct {
 // Run runs the role until ctx ends.
 func (c *roleCommand) Run(ctx context.Context, name role) error {
 	config, err := c.config()
-	if err != nil {
+	if err := errors.Join(err, assembly.Check(string(name), config)); err != nil {
 		return err
 	}
 	log := c.logger()
@@ -47,6 +47,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	config.Redis, redis = c.redis(config.Redis.Prefix)
 	config.Version = version
 	config.Store = assembly.Store{Postgres: c.Postgres}
+	config.Postgres = c.postgres()
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Auth = c.auth()
 	config.Policy = c.settings()
@@ -172,14 +173,14 @@ func (c *topicsCheck) Run(ctx context.Context) error {
 }
 
 // migrateCommand brings the Postgres schema up to date.
-type migrateCommand struct {
-	Postgres string `help:"URL of Postgres." required:""`
-}
+type migrateCommand struct{ postgresFlags }
 
 // Run migrates.
 func (c *migrateCommand) Run(ctx context.Context) error {
-	config := pgstore.Defaults()
-	config.URL = c.Postgres
+	config := c.postgres()
+	if config.URL == "" {
+		return errors.New("postgres: a URL is needed, e.g. --postgres postgres://user@localhost:5432/stillhere")
+	}
 	if err := pgstore.Migrate(ctx, config); err != nil {
 		return err
 	}

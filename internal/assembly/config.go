@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -19,6 +19,7 @@ import (
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -43,6 +44,8 @@ type Config struct {
 	Kafka stream.Config
 	Redis Redis
 	Store Store
+	// Postgres limits what is asked of the server that Store names.
+	Postgres pgstore.Config
 
 	// Auth says whose tokens the doors take; the zero value has no authentication.
 	Auth auth.Config
@@ -95,6 +98,7 @@ func Defaults() Config {
 		Admin:    "127.0.0.1:9090",
 		Kafka:    stream.Config{Prefix: schemas.DefaultPrefix},
 		Redis:    Redis{Prefix: schemas.RedisPrefix},
+		Postgres: pgstore.Defaults(),
 		Auth:     auth.Defaults(),
 		Policy:   liveness.Defaults(),
 		Ingest:   ingest.Defaults(),
@@ -129,6 +133,16 @@ func (c *Config) settle(partitions int32) {
 // instanceName is what Kafka takes as a group instance id and transactional id.
 var instanceName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
+// Check reports everything that is wrong with the settings of a role, joined, as
+// Run does before it starts anything.
+func Check(name string, config Config) error {
+	i := slices.IndexFunc(Roles, func(r Role) bool { return r.Name == name })
+	if i < 0 {
+		return fmt.Errorf("there is no role %q", name)
+	}
+	return config.validate(Roles[i])
+}
+
 // validate reports everything that is wrong with the settings a role needs.
 func (c Config) validate(r Role) error {
 	var faults []error
@@ -157,6 +171,10 @@ func (c Config) validate(r Role) error {
 			add(c.Graph.validate())
 		}
 	}
+	if r.store && c.Store.Postgres != "" {
+		add(c.postgres().Validate())
+	}
+	add(c.Kafka.Validate())
 	return errors.Join(faults...)
 }
 
@@ -195,16 +213,18 @@ func (r Redis) validate() error {
 	return errors.Join(faults...)
 }
 
+func (c *Config) postgres() pgstore.Config {
+	p := c.Postgres
+	p.URL, p.AuditRetention = c.Store.Postgres, c.Lastseen.AuditRetention
+	return p
+}
+
 func (s Store) validate() error {
 	switch {
 	case s.Postgres == "" && s.SQLite == "":
 		return errors.New("postgres: a URL is needed, e.g. postgres://user@localhost:5432/stillhere")
 	case s.Postgres != "" && s.SQLite != "":
 		return errors.New("postgres, sqlite: only one of the two can keep the log of changes")
-	case s.Postgres != "":
-		if _, err := url.Parse(s.Postgres); err != nil {
-			return errors.New("postgres: is not a URL") // the error would show the password
-		}
 	}
 	return nil
 }

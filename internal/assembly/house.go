@@ -191,7 +191,7 @@ func (h *house) durableStore(ctx context.Context) (durable, error) {
 		h.store = s
 		h.closeLater("SQLite store", func(context.Context) error { return s.Close() })
 	} else {
-		s, err := pgstore.Open(ctx, h.postgres())
+		s, err := pgstore.Open(ctx, h.config.postgres())
 		if err != nil {
 			return nil, err
 		}
@@ -201,12 +201,6 @@ func (h *house) durableStore(ctx context.Context) (durable, error) {
 	}
 	h.check("store", h.store.Ping)
 	return h.store, nil
-}
-
-func (h *house) postgres() pgstore.Config {
-	config := pgstore.Defaults()
-	config.URL, config.AuditRetention = h.config.Store.Postgres, h.config.Lastseen.AuditRetention
-	return config
 }
 
 // presenceReader tells who is here.

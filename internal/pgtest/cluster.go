@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -29,6 +30,7 @@ type Cluster struct {
 	server *exec.Cmd
 	ended  chan struct{} // closed when server has exited
 	bases  atomic.Int64
+	port   int // of TLS; 0: only a socket in dir
 }
 
 // ErrMissing says that there is no Postgres to test with, and what would help.
@@ -53,6 +55,44 @@ func Start(ctx context.Context) (*Cluster, error) {
 	}
 	return c, nil
 }
+
+// StartTLS starts a private cluster that is reached with TLS on the loopback, with
+// the certificate and key in the files.
+func StartTLS(ctx context.Context, cert, key string) (*Cluster, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return nil, ErrMissing
+	}
+	slices.Sort(found)
+	free, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{binary: filepath.Dir(found[len(found)-1]), port: free.Addr().(*net.TCPAddr).Port}
+	if err := errors.Join(free.Close(), c.prepare(ctx), c.keep("server.crt", cert), c.keep("server.key", key)); err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing a Postgres cluster: %w", err), c.Stop())
+	}
+	if err := c.Launch(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// keep copies a file to where the server finds it and may read it.
+func (c *Cluster) keep(name, from string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(c.data(), name)
+	if err := os.WriteFile(to, text, 0o600); err != nil || c.owner == nil {
+		return err
+	}
+	return os.Chown(to, int(c.owner.Uid), int(c.owner.Gid))
+}
+
+// Port is where a cluster of StartTLS listens on 127.0.0.1.
+func (c *Cluster) Port() int { return c.port }
 
 func (c *Cluster) prepare(ctx context.Context) error {
 	var err error
@@ -102,12 +142,16 @@ func (c *Cluster) run(ctx context.Context, program string, arguments ...string) 
 // Launch starts the server of a cluster of ours, at first or after Kill, and
 // waits until it answers.
 func (c *Cluster) Launch(ctx context.Context) error {
-	c.url = "postgres://stillhere@/postgres?sslmode=disable&host=" + url.QueryEscape(c.dir)
+	port := "5432"
+	if c.port != 0 {
+		port = strconv.Itoa(c.port)
+	}
+	c.url = "postgres://stillhere@/postgres?sslmode=disable&port=" + port + "&host=" + url.QueryEscape(c.dir)
 	if err := c.spawn(); err != nil {
 		return err
 	}
 	for {
-		err := c.run(ctx, "pg_isready", "-q", "-h", c.dir)
+		err := c.run(ctx, "pg_isready", "-q", "-h", c.dir, "-p", port)
 		if err == nil {
 			return nil
 		}
@@ -128,6 +172,9 @@ func (c *Cluster) Launch(ctx context.Context) error {
 func (c *Cluster) spawn() error {
 	c.server = exec.CommandContext(context.Background(), filepath.Join(c.binary, "postgres"), "-D", c.data(), "-k", c.dir, "-c", "listen_addresses=",
 		"-c", "max_connections=60", "-c", "max_wal_size=2GB")
+	if c.port != 0 {
+		c.server.Args = append(c.server.Args, "-c", "listen_addresses=127.0.0.1", "-p", strconv.Itoa(c.port), "-c", "ssl=on")
+	}
 	// The server goes down with a test that is killed.
 	c.server.SysProcAttr = &syscall.SysProcAttr{Credential: c.owner, Pdeathsig: syscall.SIGQUIT}
 	c.server.Dir = c.dir

@@ -1,6 +1,7 @@
 package pgstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -16,6 +17,9 @@ type Config struct {
 	// and names goes before the fields below. With PgBouncer in transaction mode
 	// add default_query_exec_mode=exec.
 	URL string
+	// Password is asked for before each connection, in place of the URL's; nil: the
+	// URL's, or what libpq's files and variables say.
+	Password func() (string, error)
 	// MaxConns is the greatest number of connections of this process.
 	MaxConns int32
 	// ConnectTimeout bounds the making of one connection: to a server that hangs,
@@ -89,6 +93,13 @@ func (c Config) pool() (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("reading the Postgres URL: %w", err)
 	}
 	pool.MaxConns = c.MaxConns
+	if c.Password != nil {
+		pool.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+			password, err := c.Password()
+			conn.Password = password
+			return err
+		}
+	}
 	c.settle(pool.ConnConfig)
 	return pool, nil
 }

@@ -45,6 +45,11 @@ func applyMigrations(ctx context.Context, config Config) error {
 		return err
 	}
 	config.settle(conn)
+	if config.Password != nil {
+		if conn.Password, err = config.Password(); err != nil {
+			return err
+		}
+	}
 	db := stdlib.OpenDB(*conn)
 	defer func() { _ = db.Close() }()
 

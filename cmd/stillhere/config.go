@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stillhere/stillhere/internal/assembly"
+)
+
+// configCommand is about settings.
+type configCommand struct {
+	Check configCheck `cmd:"" help:"Print the settings of a role as they are in effect, secrets hidden, and tell everything that is wrong with them."`
+	Init  configInit  `cmd:"" help:"Print a configuration file with every setting, its default and what it means."`
+}
+
+type configCheck struct {
+	Role string `arg:"" optional:"" help:"Which role: ${enum}." enum:"all,ingest,detector,lastseen,fanout,api" default:"all"`
+	roleCommand
+}
+
+// Run prints and checks.
+func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
+	if err := printSettings(parsed.Stdout, parsed, file); err != nil {
+		return err
+	}
+	config, err := c.config()
+	if err := errors.Join(err, assembly.Check(c.Role, config)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(parsed.Stdout, "# nothing is wrong with it as settings of %q\n", c.Role)
+	return err
+}
+
+// printSettings prints the flags of the command as a configuration file, each with
+// where it comes from.
+func printSettings(to io.Writer, parsed *kong.Context, file *configFile) error {
+	given := map[string]bool{}
+	for _, path := range parsed.Path {
+		if path.Flag != nil && !path.Resolved {
+			given[path.Flag.Name] = true
+		}
+	}
+	group := ""
+	for _, flag := range settingsOf(parsed.Selected()) {
+		if flag.Group != nil && flag.Group.Title != group {
+			group = flag.Group.Title
+			if _, err := fmt.Fprintf(to, "\n# %s\n", group); err != nil {
+				return err
+			}
+		}
+		text, err := shown(flag, parsed.FlagValue(flag))
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(to, "%s: %-*s # %s\n", flag.Name, max(1, 40-len(flag.Name)), text, origin(flag, given, file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func origin(flag *kong.Flag, given map[string]bool, file *configFile) string {
+	if given[flag.Name] {
+		return "command line"
+	}
+	for _, name := range flag.Envs {
+		if _, set := os.LookupEnv(name); set {
+			return name
+		}
+	}
+	if _, set := file.values[flag.Name]; set {
+		return fmt.Sprintf("%s:%d", file.path, file.lines[flag.Name])
+	}
+	return "default"
+}
+
+// settingsOf are the flags that are settings, in order.
+func settingsOf(node *kong.Node) []*kong.Flag {
+	var all []*kong.Flag
+	for _, flag := range node.Flags {
+		if flag.Group != nil && flag.Name != "help" {
+			all = append(all, flag)
+		}
+	}
+	return all
+}
+
+const hidden = "(hidden)"
+
+// shown is the value as YAML, without what must not be shown.
+func shown(flag *kong.Flag, value any) (string, error) {
+	switch v := value.(type) {
+	case string:
+		value = conceal(flag, v)
+	case []string:
+		safe := make([]string, len(v))
+		for i := range v {
+			safe[i] = conceal(flag, v[i])
+		}
+		value = strings.Join(safe, ",")
+	case fmt.Stringer:
+		value = v.String()
+	}
+	text, err := yaml.Marshal(value)
+	return strings.TrimSpace(string(text)), err
+}
+
+// word is a password in what is not a URL: user=… password=….
+var word = regexp.MustCompile(`(?i)(password\s*=\s*)('[^']*'|\S+)`)
+
+func conceal(flag *kong.Flag, text string) string {
+	if text == "" {
+		return ""
+	}
+	if flag.Tag.Has("secret") && flag.Tag.Get("secret") != "url" {
+		return hidden
+	}
+	if u, err := url.Parse(text); err == nil && u.Host != "" {
+		query := u.Query()
+		for name := range query {
+			if strings.Contains(strings.ToLower(name), "password") {
+				query.Set(name, "hidden")
+				u.RawQuery = query.Encode()
+			}
+		}
+		return u.Redacted()
+	}
+	return word.ReplaceAllString(text, "${1}"+hidden)
+}
+
+type configInit struct{}
+
+// Run prints.
+func (*configInit) Run(parsed *kong.Context) error {
+	var role *kong.Node
+	for _, child := range parsed.Model.Children {
+		if child.Name == "all" {
+			role = child
+		}
+	}
+	var b strings.Builder
+	b.WriteString("# Settings of Stillhere; one file serves all roles. What is left out has the default that is shown.\n" +
+		"# The command line goes before the environment, the environment before this file.\n")
+	group := ""
+	for _, flag := range settingsOf(role) {
+		if flag.Group.Title != group {
+			group = flag.Group.Title
+			fmt.Fprintf(&b, "\n# %s\n", group)
+		}
+		fmt.Fprintf(&b, "\n# %s\n#%s\n", strings.TrimSpace(flag.Help), strings.TrimSpace(flag.Name+": "+example(flag)))
+	}
+	_, err := io.WriteString(parsed.Stdout, b.String())
+	return err
+}
+
+func example(flag *kong.Flag) string {
+	if flag.HasDefault {
+		text, err := yaml.Marshal(flag.Default)
+		if err == nil {
+			return strings.TrimSpace(string(text))
+		}
+	}
+	if flag.IsBool() {
+		return "false"
+	}
+	return "" // a name without a value counts as left out
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// stillhere runs the command with a configuration file; empty: none.
+func stillhere(t *testing.T, file string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "stillhere.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	var o, e strings.Builder
+	code = run(args, &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestSettingsThatCannotWorkAreRefusedByTheirNames(t *testing.T) {
+	const pg = "postgres: postgres://stillhere@localhost/stillhere\n"
+	for name, c := range map[string]struct {
+		file string
+		args []string
+		want []string // all of them
+	}{
+		"unknown key":                  {"online-tll: 30s\n", nil, []string{`line 1: there is no setting "online-tll"`}},
+		"unknown keys, nested":         {"kafka:\n  brokers: [a:9092]\n  colour: red\nshoe: 42\n", nil, []string{`line 3: there is no setting "kafka-colour"`, `line 4: there is no setting "shoe"`}},
+		"twice":                        {"online-ttl: 30s\nonline_ttl: 40s\n", nil, []string{"online-ttl is given twice"}},
+		"not YAML":                     {"online-ttl: [30s\n", nil, []string{"--config"}},
+		"not a mapping":                {"- a\n", nil, []string{"must be a list of names and values"}},
+		"bad unit":                     {pg + "online-ttl: 30 parsecs\n", nil, []string{"--online-ttl", "parsecs"}},
+		"no unit":                      {pg + "online-ttl: 30\n", nil, []string{"--online-ttl"}},
+		"not a number":                 {pg + "cohort-rate: many\n", nil, []string{"--cohort-rate"}},
+		"ttl below two intervals":      {pg + "heartbeat-interval: 20s\n", nil, []string{"online_ttl"}},
+		"several, together":            {pg + "online-ttl: 0s\naway-ttl: -1s\nallowed-lateness: -1s\n", nil, []string{"online_ttl", "away_ttl", "allowed_lateness"}},
+		"faults of all kinds together": {"listen: 0.0.0.0:80\nauth-secret: short\nkafka-brokers: [here]\nredis-cluster: true\nredis-database: 3\n", nil, []string{"auth_secret", `brokers: "here"`, "redis_database", "postgres: a URL is needed"}},
+		"a door open to all":           {pg + "listen: 0.0.0.0:80\n", nil, []string{"no authentication is configured"}},
+		"mechanism":                    {pg + "kafka-sasl: KERBEROS\n", nil, []string{"--kafka-sasl"}},
+		"file that is not there":       {pg + "kafka-tls: true\nkafka-tls-ca: /nowhere/ca.pem\n", nil, []string{"--kafka-tls", "/nowhere/ca.pem"}},
+		"Postgres pool":                {pg + "postgres-max-conns: 0\n", nil, []string{"postgres_max_conns"}},
+		"no file":                      {"", []string{"--config", "/nowhere/stillhere.yaml"}, []string{"/nowhere/stillhere.yaml"}},
+	} {
+		code, _, errs := stillhere(t, c.file, append([]string{"config", "check"}, c.args...)...)
+		if code == 0 {
+			t.Errorf("%s: passes", name)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%s: want %q in:\n%s", name, want, errs)
+			}
+		}
+		if strings.Contains(errs, "short") {
+			t.Errorf("%s: shows a secret:\n%s", name, errs)
+		}
+	}
+}
+
+func TestTheCommandLineGoesBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
+	t.Setenv("STILLHERE_AWAY_TTL", "6m")
+	t.Setenv("STILLHERE_IDLE_AFTER", "7m")
+	code, out, errs := stillhere(t, "online: {ttl: 31s}\naway_ttl: 8m\nidle-after: 8m\npostgres: postgres://u@h/db\nkafka: {brokers: [a:1, b:2]}\n",
+		"config", "check", "--idle-after", "9m")
+	if code != 0 {
+		t.Fatal(errs)
+	}
+	for name, want := range map[string]string{
+		"offline-debounce:": "15s default", "online-ttl:": "31s stillhere.yaml:1", "away-ttl:": "6m0s STILLHERE_AWAY_TTL",
+		"idle-after:": "9m0s command line", "kafka-brokers:": "a:1,b:2 stillhere.yaml:5",
+	} {
+		for line := range strings.Lines(out) {
+			words := strings.Fields(line)
+			if len(words) < 4 || words[0] != name {
+				continue
+			}
+			from := strings.Join(words[3:], " ")
+			if got := words[1] + " " + from[strings.LastIndex(from, "/")+1:]; got != want {
+				t.Errorf("%s is %q, want %q", name, got, want)
+			}
+		}
+		if !strings.Contains(out, "\n"+name) {
+			t.Errorf("%s is not shown", name)
+		}
+	}
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	_, out, errs := stillhere(t, "postgres: postgres://u:swordfish@h/db?sslpassword=swordfish\nkafka-password: swordfish\nauth-secret: swordfish\n"+
+		"redis: redis://u:swordfish@h:6379\nredis-sentinel-password: swordfish\nkafka-oauth-client-secret: swordfish\n", "config", "check")
+	if strings.Contains(out+errs, "swordfish") {
+		t.Error(out, errs)
+	}
+	_, out, _ = stillhere(t, "postgres: 'host=h user=u password=swordfish'\n", "config", "check")
+	if strings.Contains(out, "swordfish") {
+		t.Error(out)
+	}
+}
+
+func TestTheExampleIsAConfigurationFile(t *testing.T) {
+	_, example, errs := stillhere(t, "", "config", "init")
+	if errs != "" {
+		t.Fatal(errs)
+	}
+	var all strings.Builder // every setting with its default
+	for line := range strings.Lines(example) {
+		if name, ok := strings.CutPrefix(line, "#"); ok && !strings.HasPrefix(name, " ") {
+			all.WriteString(name)
+		}
+	}
+	if code, _, errs := stillhere(t, all.String(), "config", "check", "--postgres", "postgres://u@h/db"); code != 0 {
+		t.Fatal(errs)
+	}
+}
