@@ -47,7 +47,9 @@ func Open(ctx context.Context, path string) (*Graph, error) {
 }
 
 func (g *Graph) open(ctx context.Context, path string) error {
-	const readers = 4
+	// More than the workers of a process hold at the same time, or the planner would
+	// wait for them.
+	const readers = 8
 	var err error
 	if g.writer, err = sql.Open("sqlite", address(path, "immediate")); err != nil {
 		return err
