@@ -135,18 +135,22 @@ var (
 	grouped = regexp.MustCompile(`\b(?:by|on|without|ignoring) \(([^)]*)\)`)
 )
 
-// Series finds the metrics of a query; the labels by which it groups count as
-// asked of each.
-func (q Query) Series() []Series {
+// Groups are the labels by which a query groups and matches.
+func (q Query) Groups() []string {
 	var groups []string
 	for _, m := range grouped.FindAllStringSubmatch(q.Expr, -1) {
 		for label := range strings.SplitSeq(m[1], ",") {
 			groups = append(groups, strings.TrimSpace(label))
 		}
 	}
+	return groups
+}
+
+// Series finds the metrics of a query.
+func (q Query) Series() []Series {
 	var all []Series
 	for _, m := range series.FindAllStringSubmatch(q.Expr, -1) {
-		found := Series{Metric: m[1], Labels: append([]string{}, groups...)}
+		found := Series{Metric: m[1]}
 		for _, label := range matcher.FindAllStringSubmatch(m[2], -1) {
 			found.Labels = append(found.Labels, label[1])
 		}

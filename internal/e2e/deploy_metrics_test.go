@@ -121,8 +121,10 @@ func checkQueries(t *testing.T, known metrics) {
 		if len(asked) == 0 {
 			t.Errorf("%s: asks for nothing: %s", query.Where, query.Expr)
 		}
+		has := slices.Clone(scrape)
 		for _, s := range asked {
 			labels, there := known[s.Metric]
+			has = append(has, labels...)
 			if !there {
 				t.Errorf("%s: the program has no metric %s", query.Where, s.Metric)
 				continue
@@ -131,6 +133,11 @@ func checkQueries(t *testing.T, known metrics) {
 				if !slices.Contains(labels, l) && !slices.Contains(scrape, l) {
 					t.Errorf("%s: %s has no label %s but %v", query.Where, s.Metric, l, labels)
 				}
+			}
+		}
+		for _, l := range query.Groups() {
+			if !slices.Contains(has, l) {
+				t.Errorf("%s: groups by %s, which nothing of it has: %s", query.Where, l, query.Expr)
 			}
 		}
 	}
