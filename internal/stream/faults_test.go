@@ -281,8 +281,14 @@ func TestALogThatWasCutOrOvertakenIsToldToTheTask(t *testing.T) {
 		}
 		// Retention overtakes the commit.
 		w.deleteRecords(schemas.Heartbeats, 0, committed+3)
+		all := 10
+		for _, r := range w.read(schemas.Heartbeats) { // a tick may have been on its way when the member stopped
+			if string(r.Key) == "x" {
+				all++
+			}
+		}
 		_, a = w.member("a")
-		w.until("the rest copied", 30*time.Second, func() bool { return w.counts()["x"] == 12 })
+		w.until("the rest copied", 30*time.Second, func() bool { return w.counts()["x"] == all })
 		task := w.made("a", 0)[1]
 		if _, first := task.seen(); first != committed+3 || task.commit.Offset != committed || task.commit.LogStart != committed+3 {
 			w.Errorf("first handled %d; told %+v; committed %d", first, task.commit, committed)
