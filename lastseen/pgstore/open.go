@@ -4,6 +4,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ type Store struct {
 	// careful is set while batches are met that are partly in the log already, as
 	// when a consumer group starts anew; see append.go.
 	careful atomic.Bool
+	buffers sync.Pool // of *[]byte, for COPY
 	now     func() time.Time
 	// commit ends a transaction; tests cut it short.
 	commit func(context.Context, pgx.Tx) error
@@ -40,7 +42,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		return nil, fmt.Errorf("opening the Postgres pool: %w", err)
 	}
 	return &Store{
-		config: config, pool: pool, now: time.Now,
+		config: config, pool: pool, now: time.Now, buffers: sync.Pool{New: func() any { return new([]byte) }},
 		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 	}, nil
 }

@@ -3,37 +3,10 @@ package pgstore
 import (
 	"time"
 
-	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// logColumns are the columns of status_changes in the order of logRow.
-var logColumns = []string{
-	"user_id", "at", "version", "device_id", "last_seen_at", "last_active_at", "from_state", "to_state", "cause", "visibility",
-	"device_kinds", "event_id", "policy_id",
-}
-
-// logRows hands changes to COPY.
-type logRows struct {
-	changes []*schemas.Transition
-	next    int
-	row     [13]any
-}
-
-func (r *logRows) Next() bool { r.next++; return r.next <= len(r.changes) }
-func (r *logRows) Err() error { return nil }
-
-func (r *logRows) Values() ([]any, error) {
-	t := r.changes[r.next-1]
-	r.row = [13]any{
-		int64(t.User), t.At.Time(), int64(t.Version), device(t.Device), timeOf(t.LastSeen), timeOf(t.LastActive),
-		schemas.StateWord(t.From), schemas.StateWord(t.To), schemas.CauseWord(t.Cause), schemas.VisibilityWord(t.Visibility),
-		int16(t.Kinds), t.EventID().String(), t.Policy,
-	}
-	return r.row[:], nil
-}
-
-// logArguments are the columns of logRows as arrays.
+// logArguments are the parameters of append_carefully.sql.
 func logArguments(changes []*schemas.Transition) []any {
 	var (
 		n                            = len(changes)
@@ -53,26 +26,6 @@ func logArguments(changes []*schemas.Transition) []any {
 		events[i], policies[i] = t.EventID().String(), t.Policy
 	}
 	return []any{users, at, versions, devices, seen, active, from, to, causes, visibility, kinds, events, policies}
-}
-
-// usersArguments are the arrays of upsert_users.sql.
-func usersArguments(updates []store.Update) []any {
-	var (
-		n                       = len(updates)
-		users, versions, hidden = make([]int64, n), make([]int64, n), make([]int64, n)
-		states, visibility      = make([]string, n), make([]string, n)
-		since                   = make([]time.Time, n)
-		seen, active            = make([]*time.Time, n), make([]*time.Time, n)
-		kinds                   = make([]int16, n)
-		sinceKnown, hiddenKnown = make([]bool, n), make([]bool, n)
-	)
-	for i, u := range updates {
-		users[i], versions[i], hidden[i] = int64(u.User), int64(u.Version), int64(u.Hidden)
-		states[i], visibility[i] = schemas.StateWord(u.State), schemas.VisibilityWord(u.Visibility)
-		since[i], seen[i], active[i] = u.Since.Time(), timeOf(u.LastSeen), timeOf(u.LastActive)
-		kinds[i], sinceKnown[i], hiddenKnown[i] = int16(u.Kinds), u.SinceKnown, u.HiddenKnown
-	}
-	return []any{users, states, since, seen, active, kinds, visibility, versions, hidden, sinceKnown, hiddenKnown}
 }
 
 // timeOf is NULL for never.
