@@ -11,6 +11,10 @@ import (
 type Config struct {
 	// SinkRows is how many transitions the sink writes in one transaction at most.
 	SinkRows int
+	// SinkEvery is the least time between two transactions of the sink for one
+	// partition, unless SinkRows are waiting. What comes after a longer silence is
+	// written at once.
+	SinkEvery time.Duration
 	// WriteTimeout bounds one transaction of the sink and one write to Redis.
 	WriteTimeout time.Duration
 	// AuditRetention is how long the log of changes is kept in the durable store;
@@ -33,7 +37,8 @@ type Config struct {
 // so that a month can be compared with the same month a year before.
 func Defaults() Config {
 	return Config{
-		SinkRows:       5000,
+		SinkRows:       10_000,
+		SinkEvery:      100 * time.Millisecond,
 		WriteTimeout:   30 * time.Second,
 		AuditRetention: 400 * day,
 		RedisRetention: 7 * day,
@@ -47,6 +52,8 @@ const (
 	day = 24 * time.Hour
 	// maxSinkRows keeps the arrays of one statement below some tens of MB.
 	maxSinkRows = 100_000
+	// maxSinkEvery keeps the sink's lag from looking like a fault.
+	maxSinkEvery = time.Minute
 )
 
 // Validate reports everything that is wrong, joined, each fault naming its
@@ -59,6 +66,7 @@ func (c Config) Validate() error {
 		}
 	}
 	fault(c.SinkRows < 1 || c.SinkRows > maxSinkRows, "sink_rows: must be between 1 and %d, is %d", maxSinkRows, c.SinkRows)
+	fault(c.SinkEvery < 0 || c.SinkEvery > maxSinkEvery, "sink_every: must be between 0 and %s, is %s", maxSinkEvery, c.SinkEvery)
 	fault(c.WriteTimeout <= 0, "write_timeout: must be positive, is %s", c.WriteTimeout)
 	fault(c.AuditRetention < day, "audit_retention: must be at least 24h, is %s", c.AuditRetention)
 	fault(c.RedisRetention < time.Minute, "redis_retention: must be at least 1m, is %s", c.RedisRetention)

@@ -20,6 +20,7 @@ type Metrics struct {
 	SinkRows        prometheus.Counter
 	SinkWrites      *prometheus.CounterVec // result
 	SinkWriteTime   prometheus.Histogram
+	SinkBatch       prometheus.Histogram
 	SinkWrittenUpTo *prometheus.GaugeVec // partition
 
 	ProjectorUpdates   *prometheus.CounterVec // result: written, older
@@ -52,6 +53,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		SinkWrites: prometheus.NewCounterVec(counter("sink_writes_total",
 			"Transactions of the sink by result: written, already_written, fenced, unavailable, refused."), []string{"result"}),
 		SinkWriteTime: prometheus.NewHistogram(seconds("sink_write_seconds", "Time of one transaction of the sink.")),
+		SinkBatch: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "stillhere", Subsystem: "lastseen", Name: "sink_batch_rows",
+			Help: "Transitions in one transaction of the sink.", Buckets: prometheus.ExponentialBuckets(1, 4, 9)}),
 		SinkWrittenUpTo: prometheus.NewGaugeVec(gauge("sink_written_up_to_seconds",
 			"Append time of the newest transition written, Unix seconds."), []string{"partition"}),
 
@@ -70,7 +73,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		Requests:      prometheus.NewCounterVec(counter("requests_total", "HTTP reads by route and status."), []string{"route", "code"}),
 		RequestTime:   prometheus.NewHistogramVec(seconds("request_seconds", "Time of HTTP reads by route."), []string{"route"}),
 	}
-	registry.MustRegister(m.SinkRows, m.SinkWrites, m.SinkWriteTime, m.SinkWrittenUpTo, m.ProjectorUpdates, m.ProjectorWatermark,
+	registry.MustRegister(m.SinkRows, m.SinkWrites, m.SinkWriteTime, m.SinkBatch, m.SinkWrittenUpTo, m.ProjectorUpdates, m.ProjectorWatermark,
 		m.ProjectorRebuilds, m.ProjectorRebuilt, m.ReadUsers, m.ReadStale, m.ReadRedisLost, m.Requests, m.RequestTime)
 	return m
 }

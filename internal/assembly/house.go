@@ -197,6 +197,7 @@ func (h *house) durableStore(ctx context.Context) (durable, error) {
 		}
 		h.store = s
 		h.watchPostgres(s)
+		h.registry.MustRegister(s)
 		h.closeLater("Postgres store", func(context.Context) error { s.Close(); return nil })
 	}
 	h.check("store", h.store.Ping)

@@ -228,9 +228,7 @@ func lastseenRole(ctx context.Context, h *house) error {
 	h.service("store maintenance", loops, func(ctx context.Context) error {
 		return kept.Run(ctx, func(err error) { h.log.Warn("maintaining the store", "error", err) })
 	})
-	write := sinkLoop{sink.New(kept, h.config.Lastseen, h.lastseenRoom()), make(chan error, 1)}
-	h.follow("sink", sinkGroup, write)
-	h.service("sink watch", loops, write.watch)
+	h.followSink(sink.New(kept, h.config.Lastseen, h.lastseenRoom()))
 
 	reader, err := stream.NewReader(h.config.Kafka, h.log)
 	if err != nil {
@@ -312,39 +310,20 @@ func allRoles(ctx context.Context, h *house) error {
 // changes takes batches of transitions.
 type changes = stream.Handler[schemas.Logged[*schemas.Transition]]
 
-// sinkLoop is the sink, and what stops the process when only reading again can
-// help: the store has lost what was written, as by a failover to a replica that
-// lacked it.
-type sinkLoop struct {
-	*sink.Sink
-	lost chan error
-}
-
-// Apply hands the batch to the sink.
-func (l sinkLoop) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
-	err := l.Sink.Apply(ctx, batch)
-	if errors.Is(err, sink.ErrLostPlace) {
-		select {
-		case l.lost <- err:
-		default:
-		}
-	}
-	return err
-}
-
-// watch fails when the sink has lost its place.
-func (l sinkLoop) watch(ctx context.Context) error {
-	select {
-	case err := <-l.lost:
-		return err
-	case <-ctx.Done():
-		return nil
-	}
+// followSink adds the sink's loop, whose batches are as great as its transactions.
+func (h *house) followSink(write *sink.Sink) {
+	kafka := h.config.Kafka
+	kafka.MaxPollRecords = h.config.Lastseen.SinkRows
+	h.followWith(kafka, "sink", sinkGroup, write, stream.Every(h.config.Lastseen.SinkEvery))
 }
 
 // follow adds a loop over the transitions.
 func (h *house) follow(name, group string, handler changes, options ...stream.FollowOption) {
-	f := stream.Follow(h.config.Kafka, group, schemas.Transitions, schemas.DecodeLoggedTransition, handler, h.producer, h.log, h.streamMetrics, options...)
+	h.followWith(h.config.Kafka, name, group, handler, options...)
+}
+
+func (h *house) followWith(kafka stream.Config, name, group string, handler changes, options ...stream.FollowOption) {
+	f := stream.Follow(kafka, group, schemas.Transitions, schemas.DecodeLoggedTransition, handler, h.producer, h.log, h.streamMetrics, options...)
 	h.service(name, loops, f.Run)
 	h.check(name, func(context.Context) error { return f.Ready() })
 }

@@ -29,7 +29,8 @@ type feed[T any] struct {
 	paused bool
 	marks  []mark // to be reached, ascending
 
-	items []T // the goroutine's, reused
+	items []T       // the goroutine's, reused
+	begun time.Time // the goroutine's: the batch before
 
 	next, end atomic.Int64
 	logTime   atomic.Int64
@@ -106,11 +107,48 @@ func (f *feed[T]) run() {
 		case <-f.ctx.Done():
 			return
 		}
+		if !f.gather() {
+			return
+		}
 		if records := f.take(); len(records) > 0 && !f.apply(records) {
 			return
 		}
 		f.reachMarks()
 	}
+}
+
+// gather waits until the next batch may begin; see Every. It is false when the
+// feed ends.
+func (f *feed[T]) gather() bool {
+	early := f.s.f.options.every - time.Since(f.begun)
+	if f.begun.IsZero() || early <= 0 {
+		f.begun = time.Now()
+		return true
+	}
+	timer := time.NewTimer(early)
+	defer timer.Stop()
+	for !f.full() {
+		select {
+		case <-timer.C:
+			f.begun = time.Now()
+			return true
+		case <-f.signal:
+		case <-f.stop:
+			return false
+		case <-f.ctx.Done():
+			return false
+		}
+	}
+	f.begun = time.Now()
+	return true
+}
+
+// full tells whether as much is queued as goes into one batch, or as there will
+// be: a paused partition is fetched again only when nothing is left.
+func (f *feed[T]) full() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.paused || len(f.queue) >= f.s.f.cfg.MaxPollRecords
 }
 
 // apply decodes the records and has them applied, trying until it works. It is
@@ -130,6 +168,11 @@ func (f *feed[T]) apply(records []*kgo.Record) bool {
 		}
 		kept = rest
 		f.s.f.metrics.retry()
+		if wantsAnew(err) {
+			f.s.f.log.Error("ALARM: what was applied has been lost", "partition", f.id, "offset", f.next.Load(), "error", err)
+			f.anew()
+			return false
+		}
 		f.s.f.log.Warn("applying a batch; trying again", "partition", f.id, "offset", f.next.Load(), "records", len(kept), "tries", tries, "error", err)
 		if !f.pause(backoff(tries)) {
 			return false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -18,7 +19,9 @@ type Handler[T any] interface {
 	// may be committed. A batch is never empty. An error means that the world is
 	// unwell: the same batch is tried again, after a pause, until it works or ctx
 	// ends. ctx outlasts the shutdown for as long as it takes to finish, up to
-	// Config.StopTimeout. After a crash a batch may come again, in other cuts.
+	// Config.StopTimeout. After a crash a batch may come again, in other cuts. A
+	// Starter may return an error with a method StartAnew() bool that says true: the
+	// partition is then read again from where Start says.
 	Apply(ctx context.Context, batch schemas.Batch[T]) error
 }
 
@@ -62,6 +65,7 @@ type followOptions struct {
 	watermarkInput schemas.Topic
 	fromEnd        bool
 	alone          bool
+	every          time.Duration
 }
 
 // FollowOption changes how a topic is followed.
@@ -82,6 +86,14 @@ func FromEnd() FollowOption { return func(o *followOptions) { o.fromEnd = true }
 // time, and commits nothing: for what every process must know. The group's name
 // is then only one for logs and metrics.
 func Alone() FollowOption { return func(o *followOptions) { o.alone = true } }
+
+// Every leaves at least this time between the beginnings of two batches of a
+// partition, unless Config.MaxPollRecords are waiting: for handlers to whom a batch
+// costs much and a record little. What comes after a longer silence is handed on
+// at once.
+func Every(interval time.Duration) FollowOption {
+	return func(o *followOptions) { o.every = interval }
+}
 
 // Follow prepares a Follower. The records of topic are read committed and
 // decoded with decode; those that schemas.IsInvalid says can never be read are

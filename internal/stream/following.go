@@ -26,8 +26,12 @@ type following[T any] struct {
 	applied atomic.Bool
 	told    atomic.Bool // the group has said at least once which partitions are ours
 
-	mu    sync.Mutex
-	feeds map[int32]*feed[T]
+	wakeup atomic.Pointer[context.CancelFunc] // of the poll under way
+
+	mu       sync.Mutex
+	feeds    map[int32]*feed[T]
+	renewals []renewal[T] // for the loop
+	failed   error
 }
 
 func newFollowing[T any](f *Follower[T]) *following[T] {
@@ -54,7 +58,7 @@ func (s *following[T]) run(stop context.Context) error {
 // loop hands out records until stop ends.
 func (s *following[T]) loop(stop context.Context) error {
 	for {
-		fetches := s.PollFetches(stop)
+		fetches := s.poll(stop)
 		if stop.Err() != nil {
 			return nil
 		}
@@ -70,6 +74,9 @@ func (s *following[T]) loop(stop context.Context) error {
 				feed.give(p.Records, p.HighWatermark)
 			}
 		})
+		if err := s.renew(); err != nil && fatal == nil {
+			fatal = err
+		}
 		s.AllowRebalance()
 		if fatal != nil {
 			return fatal
@@ -82,6 +89,7 @@ func (s *following[T]) judge(topic string, partition int32, err error) error {
 	var loss *kgo.ErrDataLoss
 	var group *kgo.ErrGroupSession
 	switch {
+	case errors.Is(err, context.Canceled): // woken
 	case errors.As(err, &tooLarge):
 		s.f.metrics.skippedBatch()
 		s.f.log.Error("a batch is too large to be read and is skipped", "topic", topic, "partition", partition,

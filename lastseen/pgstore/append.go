@@ -63,17 +63,26 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 		if carefully {
 			write = s.insertLog
 		}
-		if err := write(ctx, tx, batch); err != nil {
+		if err := s.timed("log", func() error { return write(ctx, tx, batch) }); err != nil {
 			return err
 		}
-		if err := upsertUsers(ctx, tx, store.Fold(batch.Changes)); err != nil {
+		updates := store.Fold(batch.Changes)
+		if err := s.timed("users", func() error { return upsertUsers(ctx, tx, updates) }); err != nil {
 			return err
 		}
 	}
-	err = s.commit(ctx, tx)
+	err = s.timed("commit", func() error { return s.commit(ctx, tx) })
 	if err != nil && outcomeUnknown(err) {
 		return s.lookWhetherWritten(ctx, batch, err)
 	}
+	return err
+}
+
+// timed measures a step of the transaction.
+func (s *Store) timed(step string, act func() error) error {
+	started := time.Now()
+	err := act()
+	s.steps.WithLabelValues(step).Observe(time.Since(started).Seconds())
 	return err
 }
 

@@ -10,9 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Store is a store.Writer and store.Reader on Postgres. All methods may be
+// Store is a store.Writer and store.Reader on Postgres, and a
+// prometheus.Collector of its own figures. All methods may be
 // called from any goroutine.
 type Store struct {
 	config Config
@@ -21,6 +23,7 @@ type Store struct {
 	// when a consumer group starts anew; see append.go.
 	careful atomic.Bool
 	buffers sync.Pool // of *[]byte, for COPY
+	steps   *prometheus.HistogramVec
 	now     func() time.Time
 	// commit ends a transaction; tests cut it short.
 	commit func(context.Context, pgx.Tx) error
@@ -42,7 +45,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		return nil, fmt.Errorf("opening the Postgres pool: %w", err)
 	}
 	return &Store{
-		config: config, pool: pool, now: time.Now, buffers: sync.Pool{New: func() any { return new([]byte) }},
+		config: config, pool: pool, steps: newSteps(), now: time.Now, buffers: sync.Pool{New: func() any { return new([]byte) }},
 		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 	}, nil
 }

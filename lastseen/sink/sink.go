@@ -17,7 +17,15 @@ import (
 // this sink has written: the store has lost transactions, as by a failover to a
 // replica that lacked them. Only reading again from there repairs it, which is
 // what happens when the partition is started anew.
-var ErrLostPlace = errors.New("the store has lost what was written; start the partition anew")
+var ErrLostPlace error = lostPlace{}
+
+// lostPlace has the method by which the Kafka loop knows what helps.
+type lostPlace struct{}
+
+func (lostPlace) Error() string {
+	return "the store has lost what was written; the partition is to be started anew"
+}
+func (lostPlace) StartAnew() bool { return true }
 
 // Sink takes batches of transitions. It is a handler for the Kafka loop: calls
 // for one partition come one at a time and in order.
@@ -123,6 +131,7 @@ func (s *Sink) write(ctx context.Context, part store.Batch) (int64, error) {
 	case err == nil:
 		s.count(lastseen.Written)
 		s.metrics.SinkRows.Add(float64(len(part.Changes)))
+		s.metrics.SinkBatch.Observe(float64(len(part.Changes)))
 		return part.Next, nil
 	case errors.Is(err, store.ErrFenced):
 		return s.fenced(ctx, part, err)
