@@ -5,19 +5,13 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"time"
 
-	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // the driver
 )
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // Config says which file and how long to keep.
 type Config struct {
@@ -83,7 +77,7 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	s.writer.SetMaxOpenConns(1)
-	if err := migrate(ctx, s.writer); err != nil {
+	if err := alone(ctx, s.config.Path, func() error { return migrate(ctx, s.writer) }); err != nil {
 		return err
 	}
 	if s.readers, err = sql.Open("sqlite", s.address("deferred")); err != nil {
@@ -100,21 +94,11 @@ func (s *Store) address(lock string) string {
 		"_pragma": {"journal_mode(WAL)", "synchronous(NORMAL)", "busy_timeout(5000)", "temp_store(MEMORY)", "cache_size(-65536)"},
 		"_txlock": {lock},
 	}
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: s.config.Path}).EscapedPath(), RawQuery: settings.Encode()}).String()
+	return address(s.config.Path, settings)
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files,
-		goose.WithTableName("stillhere_lastseen_migrations"), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return err
-	}
-	_, err = provider.Up(ctx)
-	return err
+func address(path string, settings url.Values) string {
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: settings.Encode()}).String()
 }
 
 // Close waits for running statements and closes the file.

@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,7 +13,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(openOnly); path != "" {
+		os.Exit(openedElsewhere(path))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func newStore(tb testing.TB, path string) *Store {
 	tb.Helper()
