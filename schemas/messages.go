@@ -6,8 +6,13 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// messageVersion is the version of the messages besides Frame.
-const messageVersion = 1
+const (
+	// messageVersion is the version of the messages besides Frame.
+	messageVersion = 1
+	// maxMillis is the last instant that RFC 3339 can write.
+	maxMillis   = 253_402_300_799_999
+	millisRange = "must be in the years 1970 to 9999"
+)
 
 // encode cannot fail on messages without required fields and with valid UTF-8.
 func encode(m proto.Message) []byte {

@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"math"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -18,7 +19,8 @@ func transitionByGenerated(value []byte) (Transition, bool) {
 	}
 	var m pb.Transition
 	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.Version < 1 || m.AtMs < 1 ||
-		m.From < Offline || m.From > Online || m.To < Offline || m.To > Online {
+		m.From < Offline || m.From > Online || m.To < Offline || m.To > Online || m.AtMs > maxMillis || m.LastSeenAtMs < 0 ||
+		m.LastSeenAtMs > maxMillis || m.LastActiveAtMs < 0 || m.LastActiveAtMs > maxMillis || strings.Contains(m.PolicyId, "\x00") {
 		return Transition{}, false
 	}
 	return Transition{
@@ -59,9 +61,11 @@ func statusEncodedByGenerated(s *Status) []byte {
 // permits, and broken ones.
 func unusualMessages() [][]byte {
 	transition, status := anyTransition(), anyStatus()
-	extreme := Transition{User: math.MaxInt64, From: Offline, To: Online, At: 1, LastSeen: -1, LastActive: math.MinInt64, Cause: -1,
+	extreme := Transition{User: math.MaxInt64, From: Offline, To: Online, At: 1, LastSeen: maxMillis, Cause: -1,
 		Device: math.MaxUint32, Kinds: SetOfKinds(Mobile, Desktop, Web, Bot, Other), Version: math.MaxInt64}
-	messages := [][]byte{nil, {0x08, 1}, {0x08, 2}, {0xff}, extreme.Encode()}
+	beyond := extreme
+	beyond.LastSeen, beyond.LastActive = -1, math.MinInt64
+	messages := [][]byte{nil, {0x08, 1}, {0x08, 2}, {0xff}, extreme.Encode(), beyond.Encode()}
 	for _, value := range [][]byte{transition.Encode(), status.Encode()} {
 		with := func(more ...byte) { messages = append(messages, append(value[:len(value):len(value)], more...)) }
 		messages = append(messages, value, value[:len(value)-1])

@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	anyMillis = rapid.Custom(func(t *rapid.T) Millis { return Millis(rapid.Int64Range(0, 1<<50).Draw(t, "ms")) })
+	anyMillis = rapid.Custom(func(t *rapid.T) Millis { return Millis(rapid.Int64Range(0, maxMillis-1).Draw(t, "ms")) })
 	anyState  = rapid.SampledFrom([]State{Offline, Away, Online})
 	anyKinds  = rapid.Custom(func(t *rapid.T) KindSet {
 		return SetOfKinds(rapid.SliceOf(rapid.SampledFrom([]DeviceKind{Mobile, Desktop, Web, Bot, Other})).Draw(t, "kinds")...)
@@ -115,6 +115,10 @@ func TestMessagesThatCannotBeRightAreRefusedWithTheFieldNamed(t *testing.T) {
 		"user_id: must":       transition(func(m *pb.Transition) { m.UserId = 0 }),
 		"version: must":       transition(func(m *pb.Transition) { m.Version = -1 }),
 		"at_ms: must":         transition(func(m *pb.Transition) { m.AtMs = 0 }),
+		"at_ms: must be in":   transition(func(m *pb.Transition) { m.AtMs = maxMillis + 1 }),
+		"last_seen_at_ms: ":   transition(func(m *pb.Transition) { m.LastSeenAtMs = maxMillis + 1 }),
+		"last_active_at_ms: ": transition(func(m *pb.Transition) { m.LastActiveAtMs = -1 }),
+		"policy_id: must not": transition(func(m *pb.Transition) { m.PolicyId = "a\x00b" }),
 		"from: unknown":       transition(func(m *pb.Transition) { m.From = 0 }),
 		"to: unknown":         transition(func(m *pb.Transition) { m.To = 4 }),
 		"schema: is 3":        status(func(m *pb.Status) { m.Schema = 3 }),

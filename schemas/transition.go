@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/segmentio/ksuid"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -121,8 +122,14 @@ func (t *Transition) check() error {
 		return &FieldError{Code: "invalid_user_id", Field: "user_id", Reason: userIDRange}
 	case t.Version < 1:
 		return Invalid("version", "must be positive")
-	case t.At < 1:
-		return Invalid("at_ms", "must be positive")
+	case t.At < 1 || t.At > maxMillis:
+		return Invalid("at_ms", millisRange)
+	case t.LastSeen < 0 || t.LastSeen > maxMillis:
+		return Invalid("last_seen_at_ms", millisRange)
+	case t.LastActive < 0 || t.LastActive > maxMillis:
+		return Invalid("last_active_at_ms", millisRange)
+	case strings.ContainsRune(t.Policy, 0):
+		return Invalid("policy_id", "must not contain the character 0, which databases refuse")
 	case t.From < Offline || t.From > Online:
 		return Invalid("from", "unknown state "+strconv.Itoa(int(t.From)))
 	case t.To < Offline || t.To > Online:
