@@ -24,6 +24,7 @@ type benchCommand struct {
 	Silence  benchRun  `cmd:"" help:"All users fall silent at once: how late each is found."`
 	Rebuild  benchRun  `cmd:"" help:"Redis loses everything: time until answers are fresh, and what is answered meanwhile."`
 	Replay   benchRun  `cmd:"" help:"Transitions from the topic into files for data teams."`
+	Sink     benchRun  `cmd:"" help:"Transitions from the topic into Postgres, against psql's COPY and upsert of the same rows."`
 	Restore  benchRun  `cmd:"" help:"A partition's owner is replaced: time until it runs again."`
 	Fanout   benchRun  `cmd:"" help:"The followers of one user with many are told; --users is how many it has."`
 	All      benchAll  `cmd:"" help:"All of them, as a page."`
@@ -40,7 +41,7 @@ type benchFlags struct {
 	Partitions int32    `help:"Partitions of the topics." default:"4" env:"-"`
 	Brokers    []string `help:"Kafka to measure on, host:port; topics are made there and deleted. A stand-in in another process when left out." env:"-"`
 	Redis      string   `help:"An empty Redis to measure the one-key-per-user design on in the same run, host:port." env:"-"`
-	Postgres   string   `help:"Postgres to keep the graph of bench fanout in; it stays there for the next run. SQLite when left out." env:"-"`
+	Postgres   string   `help:"Postgres to measure on. Bench sink makes databases there and drops them, and starts a private server when it is left out; bench fanout keeps its graph there for the next run, in SQLite when it is left out." env:"-"`
 	JSON       bool     `name:"json" help:"Print the results as JSON." env:"-"`
 	sockets    int
 	CPUProfile string `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`

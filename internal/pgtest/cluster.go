@@ -38,8 +38,13 @@ var ErrMissing = errors.New("no Postgres here: install one under /usr/lib/postgr
 
 // Start starts a cluster, or takes the one of STILLHERE_TEST_POSTGRES.
 func Start(ctx context.Context) (*Cluster, error) {
-	if given := os.Getenv("STILLHERE_TEST_POSTGRES"); given != "" {
-		return &Cluster{url: given}, nil
+	return Open(ctx, os.Getenv("STILLHERE_TEST_POSTGRES"))
+}
+
+// Open takes the server at url, or starts a cluster when that is empty.
+func Open(ctx context.Context, url string) (*Cluster, error) {
+	if url != "" {
+		return &Cluster{url: url}, nil
 	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(found) == 0 {
@@ -232,7 +237,7 @@ func (c *Cluster) Stop() error {
 
 // URL makes an empty database of its own for a test and returns the way to it.
 func (c *Cluster) URL(ctx context.Context) (string, error) {
-	name := fmt.Sprintf("stillhere_%d_%d", os.Getpid(), c.bases.Add(1))
+	name := base(c.bases.Add(1))
 	if err := createDatabase(ctx, c.url, name); err != nil {
 		return "", fmt.Errorf("making the database %s: %w", name, err)
 	}

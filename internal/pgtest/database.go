@@ -2,6 +2,9 @@ package pgtest
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -19,4 +22,19 @@ func Exec(ctx context.Context, url, sql string) error {
 
 func createDatabase(ctx context.Context, url, name string) error {
 	return Exec(ctx, url, "CREATE DATABASE "+name)
+}
+
+// base is the name of the nth database that a process makes.
+func base(n int64) string { return fmt.Sprintf("stillhere_%d_%d", os.Getpid(), n) }
+
+// Drop drops the databases that URL made on a server that is not ours to remove.
+func (c *Cluster) Drop(ctx context.Context) error {
+	if c.Private() {
+		return nil
+	}
+	var faults []error
+	for n := range c.bases.Load() {
+		faults = append(faults, Exec(ctx, c.url, "DROP DATABASE IF EXISTS "+base(n+1)+" WITH (FORCE)"))
+	}
+	return errors.Join(faults...)
 }

@@ -28,8 +28,9 @@ type Options struct {
 	// Redis is the address of an empty Redis to measure the reference on; empty: no
 	// reference.
 	Redis string
-	// Postgres is the URL of a database for the follower graph, which stays there;
-	// empty: SQLite in a folder of its own.
+	// Postgres is the URL of a database for the follower graph, which stays there, and
+	// of a server for the sink's databases, which are dropped; empty: SQLite in a folder
+	// of its own, and a private server from the installed binaries.
 	Postgres string
 	// Cluster makes the command that runs Serve in another process.
 	Cluster func(context.Context) *exec.Cmd
@@ -63,6 +64,7 @@ var All = []Bench{
 	{"silence", "all users fall silent at once: how late each is found", 1_000_000, 6, benchSilence},
 	{"rebuild", "Redis loses everything: time until answers are fresh, and what is answered meanwhile", 1_000_000, 0, benchRebuild},
 	{"replay", "transitions from the topic into files for data teams", 1_000_000, 0, benchReplay},
+	{"sink", "transitions from the topic into Postgres, against psql", 1_000_000, 0, benchSink},
 	{"restore", "a partition's owner is replaced: time until it runs again", 1_000_000, 0, benchRestore},
 	{"fanout", "from a change to delivery records for the followers of one user with many", 1_000_000, 5, benchFanout},
 }
