@@ -23,8 +23,8 @@
 // are offline, with stale_since. Histories are answered with 503.
 //
 // The store loses its last transactions (failover): the sink finds the next
-// offset behind its own and returns sink.ErrLostPlace until the partition is
-// started anew, which reads again from there.
+// offset behind its own and returns sink.ErrLostPlace, upon which the Kafka loop
+// reads that partition again from there.
 //
 // The sink is killed, or there are two of them for a partition: rows and next
 // offset are written in one transaction that begins by moving the offset from the

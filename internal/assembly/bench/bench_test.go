@@ -50,7 +50,7 @@ func TestEveryBenchComesToItsEndAndFillsTheReport(t *testing.T) {
 		seconds        float64
 	}{
 		"liveness": {5000, 5, 0.2}, "detector": {5000, 4, 0.2}, "silence": {500, 12, 0.5}, "restore": {5000, 3, 0}, "live": {100, 9, 1}, "rebuild": {2000, 4, 0},
-		"sink": {1000, 4, 0},
+		"sink":     {1000, 4, 0},
 		"pipeline": {50, 11, 2}, // a gateway sends repeats once a second
 		"fanout":   {20_000, 11, 0.3},
 	} {

@@ -1,0 +1,57 @@
+//go:build crashpoints
+
+package pgstore
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// The same as in internal/stream, which a room cannot import.
+
+// crash is where the process is to die, or to freeze.
+type crash struct {
+	point  string
+	left   atomic.Int64 // times to come there
+	signal syscall.Signal
+}
+
+// crashAt is what STILLHERE_CRASH says, "point:n": the process kills itself, as
+// with kill -9, when it comes to the point for the n-th time. "point:n:stop"
+// freezes it there instead, until somebody sends SIGCONT.
+var crashAt = parseCrash(os.Getenv("STILLHERE_CRASH"))
+
+func parseCrash(text string) *crash {
+	parts := strings.Split(text, ":")
+	c := &crash{point: parts[0], signal: syscall.SIGKILL}
+	if c.point == "" {
+		return c
+	}
+	if len(parts) == 3 && parts[2] == "stop" {
+		c.signal = syscall.SIGSTOP
+	}
+	left, err := strconv.ParseInt(parts[min(1, len(parts)-1)], 10, 64)
+	if err != nil || len(parts) > 3 {
+		panic("STILLHERE_CRASH: must be point:n or point:n:stop, is " + text)
+	}
+	c.left.Store(left)
+	return c
+}
+
+// crashPoint sends the process its signal if this is the place.
+func crashPoint(name string) {
+	if name != crashAt.point || crashAt.left.Add(-1) != 0 {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "crash point", name)
+	if err := syscall.Kill(os.Getpid(), crashAt.signal); err != nil {
+		panic(err)
+	}
+	if crashAt.signal == syscall.SIGKILL {
+		select {}
+	}
+}
