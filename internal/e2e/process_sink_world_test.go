@@ -125,7 +125,9 @@ func (w *sinkWorld) load() (stop func()) {
 			}
 		}
 	}()
-	return func() { close(quit); <-ended }
+	stop = sync.OnceFunc(func() { close(quit); <-ended })
+	w.Cleanup(stop)
+	return stop
 }
 
 func (w *sinkWorld) write(random *rand.Rand, n int, poison bool) {
