@@ -74,6 +74,7 @@ type View struct {
 	prefix    string
 	retention time.Duration
 	marks     atomic.Pointer[marksRead]
+	flights   flights
 }
 
 // Open makes a view. It connects when first used, so Redis may be down.
@@ -99,8 +100,12 @@ func Open(options Options) (*View, error) {
 	return &View{client: client, cluster: options.Cluster, prefix: options.Prefix, retention: options.Retention}, nil
 }
 
-// Close closes the connections.
-func (v *View) Close() error { return v.client.Close() }
+// Close closes the connections and waits for reads under way.
+func (v *View) Close() error {
+	err := v.client.Close()
+	v.flights.work.Wait()
+	return err
+}
 
 // Ping tells whether Redis answers.
 func (v *View) Ping(ctx context.Context) error {

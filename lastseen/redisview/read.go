@@ -14,52 +14,44 @@ import (
 // Read reads the entries of the users, in their order, and the marks, in one
 // round trip. The marks may be a quarter of a second older than the entries.
 func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
-	keys := make([]string, len(ids))
-	for i, id := range ids {
-		keys[i] = v.userKey(id)
-	}
-	read := v.readTogether
+	read := v.readShared
 	if v.cluster {
 		read = v.readOneByOne // the keys of one command must lie in one slot
 	}
-	values, marks, err := read(ctx, keys)
+	entries, marks, err := read(ctx, ids)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %d users from Redis: %w", len(ids), err)
-	}
-	entries := make([]Entry, len(ids))
-	for i, value := range values {
-		if text, ok := value.(string); ok {
-			entries[i] = parseValue(ids[i], text)
-		}
 	}
 	return entries, marks, nil
 }
 
-func (v *View) readTogether(ctx context.Context, keys []string) ([]any, Marks, error) {
-	if marks := v.knownMarks(); marks != nil {
-		values, err := v.client.MGet(ctx, keys...).Result()
-		return values, marks, err
+func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
+	get, known := v.getMany(ctx, ids), v.knownMarks()
+	var err error
+	if known != nil {
+		err = v.client.Process(ctx, get)
+	} else {
+		var marks *redis.MapStringStringCmd
+		asked := time.Now()
+		_, err = v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			marks = p.HGetAll(ctx, v.marksKey())
+			return p.Process(ctx, get)
+		})
+		if err == nil {
+			known = v.keepMarks(marks.Val(), asked)
+		}
 	}
-	var (
-		marks  *redis.MapStringStringCmd
-		values *redis.SliceCmd
-		asked  = time.Now()
-	)
-	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		marks = p.HGetAll(ctx, v.marksKey())
-		values = p.MGet(ctx, keys...)
-		return nil
-	})
 	if err != nil {
 		return nil, nil, err
 	}
-	return values.Val(), v.keepMarks(marks.Val(), asked), nil
+	entries, err := parseReply(get.Val(), ids)
+	return entries, known, err
 }
 
-func (v *View) readOneByOne(ctx context.Context, keys []string) ([]any, Marks, error) {
+func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
 	var (
 		marksCmd *redis.MapStringStringCmd
-		gets     = make([]*redis.StringCmd, len(keys))
+		gets     = make([]*redis.StringCmd, len(ids))
 		marks    = v.knownMarks()
 		asked    = time.Now()
 	)
@@ -67,28 +59,28 @@ func (v *View) readOneByOne(ctx context.Context, keys []string) ([]any, Marks, e
 		if marks == nil {
 			marksCmd = p.HGetAll(ctx, v.marksKey())
 		}
-		for i, key := range keys {
-			gets[i] = p.Get(ctx, key)
+		for i, id := range ids {
+			gets[i] = p.Get(ctx, v.userKey(id))
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, nil, err
 	}
-	values := make([]any, len(keys))
+	entries := make([]Entry, len(ids))
 	for i, get := range gets {
 		switch err := get.Err(); {
 		case err == nil:
-			values[i] = get.Val()
+			entries[i] = parseValue(ids[i], []byte(get.Val()))
 		case !errors.Is(err, redis.Nil):
 			return nil, nil, err
 		}
 	}
 	if marksCmd == nil {
-		return values, marks, nil
+		return entries, marks, nil
 	}
 	if err := marksCmd.Err(); err != nil {
 		return nil, nil, err
 	}
-	return values, v.keepMarks(marksCmd.Val(), asked), nil
+	return entries, v.keepMarks(marksCmd.Val(), asked), nil
 }

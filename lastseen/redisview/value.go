@@ -67,7 +67,7 @@ func appendHex(dst []byte, n int64, digits int) []byte {
 
 // parseValue reads the stored form; what it does not understand counts as not
 // found, so that the durable store answers.
-func parseValue(user schemas.UserID, text string) Entry {
+func parseValue(user schemas.UserID, text []byte) Entry {
 	if len(text) != valueLength || text[0] != format {
 		return Entry{}
 	}
@@ -94,10 +94,10 @@ func parseValue(user schemas.UserID, text string) Entry {
 	return e
 }
 
-func parseHex(text string) (int64, bool) {
+func parseHex(text []byte) (int64, bool) {
 	var n int64
-	for i := range len(text) {
-		switch c := text[i]; {
+	for _, c := range text {
+		switch {
 		case c >= '0' && c <= '9':
 			n = n<<4 | int64(c-'0')
 		case c >= 'a' && c <= 'f':

@@ -1,0 +1,94 @@
+package redisview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestReadersWhoShareARoundTripEachGetTheirOwnUsers(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+		v := open(t, server)
+		const users, readers, reads = 300, 16, 60
+		log := make([]*schemas.Transition, users)
+		for i := range log {
+			log[i] = &schemas.Transition{User: schemas.UserID(i + 1), From: schemas.Offline, To: schemas.Online, At: 1000 + schemas.Millis(i),
+				Visibility: schemas.Everyone, Version: schemas.Version(i + 1)}
+		}
+		if _, err := v.Write(t.Context(), 1, store.Fold(log)); err != nil {
+			t.Fatal(err)
+		}
+		faults := make([]error, readers)
+		var all sync.WaitGroup
+		for reader := range readers {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(reader), 1))
+				for range reads {
+					ids := make([]schemas.UserID, 1+random.IntN(50))
+					for i := range ids {
+						ids[i] = schemas.UserID(1 + random.IntN(users+20)) // some are not there
+					}
+					entries, _, err := v.Read(t.Context(), ids)
+					if err != nil {
+						faults[reader] = err
+						return
+					}
+					for i, id := range ids {
+						if e := entries[i]; e.Found != (id <= users) || e.Found && e.Version != schemas.Version(id) {
+							faults[reader] = errors.Join(faults[reader], fmt.Errorf("user %d is %+v", id, e))
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		if err := errors.Join(faults...); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAReaderWhoseTimeIsOverDoesNotWaitForTheOthers(t *testing.T) {
+	t.Parallel()
+	v := open(t, redistest.Mini(t))
+	v.flights.flying = maxFlights // nobody lands
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := v.Read(ctx, []schemas.UserID{1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	f := v.flights.land()
+	v.carry(f)
+	v.flights.flying = 0
+	if f.err != nil || len(f.entries) != 1 {
+		t.Errorf("the others got %v, %v", f.entries, f.err)
+	}
+}
+
+func TestAnswersThatAreNotThoseOfMGETAreErrors(t *testing.T) {
+	t.Parallel()
+	ids := []schemas.UserID{1, 2}
+	for _, good := range []string{"*2\r\n$-1\r\n$-1\r\n", "*2\r\n_\r\n_\r\n", "*2\r\n$1\r\nx\r\n$0\r\n\r\n"} {
+		entries, err := parseReply([]byte(good), ids)
+		if err != nil || len(entries) != 2 || entries[0].Found || entries[1].Found {
+			t.Errorf("%q is read as %v, %v", good, entries, err)
+		}
+	}
+	for _, bad := range []string{"", "*", "*2\r\n", "*1\r\n$-1\r\n", "*2\r\n$5\r\nx\r\n", ":2\r\n", "$2\r\nxx\r\n", "*2\r\n$99999999999999999999\r\n",
+		"*2\r\n*0\r\n*0\r\n", "-LOADING Redis is loading\r\n", "*-1\r\n"} {
+		if entries, err := parseReply([]byte(bad), ids); err == nil {
+			t.Errorf("%q is read as %v", bad, entries)
+		} else if strings.HasPrefix(bad, "-") && !strings.Contains(err.Error(), "LOADING") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
