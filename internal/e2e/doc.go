@@ -44,6 +44,11 @@
 //	          themselves at crash points, that join and leave: fate decides, life
 //	          does it, load writes, judge compares with the oracle, marks counts
 //	          transactions (STILLHERE_STORM_*)
+//	sink      two lastseen processes that are killed and frozen, also between two
+//	          statements; rows and dead letters are counted and hashed
+//	          (STILLHERE_SINK_KILLS, STILLHERE_SINK_SEED)
+//	postgres  what becomes of the sink when Postgres is killed, frozen, full, read-only,
+//	          locked, out of connections, or falls back to a replica
 //
 // # On real servers (kafka_*_test.go)
 //
@@ -59,12 +64,4 @@
 //	          lost, nothing is doubled, stale is said, it works again by itself
 //
 // DESIGN.md tells which test holds which fault, scenario and goal.
-//	storm     broker, producer, two detectors that are killed, frozen, made to kill
-//	          themselves at crash points: load writes, judge compares with the oracle
-//	          (STILLHERE_STORM_KILLS, STILLHERE_STORM_SEED)
-//	sink      two lastseen processes that are killed and frozen, also between two
-//	          statements; rows and dead letters are counted and hashed
-//	          (STILLHERE_SINK_KILLS, STILLHERE_SINK_SEED)
-//	postgres  what becomes of the sink when Postgres is killed, frozen, full, read-only,
-//	          locked, out of connections, or falls back to a replica
 package e2e

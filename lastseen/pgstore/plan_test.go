@@ -76,7 +76,7 @@ var fullScan = regexp.MustCompile(`Seq Scan on (status_changes_p2026110[1-4]|use
 func TestReadsOfUsersAndHistoriesGoByIndexAndOpenNoDayTheyDoNotNeed(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	fill(t, s, 500, 20_000, 4)
+	fill(t, s, 5000, 20_000, 4)
 	infinity := func(m pgtype.InfinityModifier) pgtype.Timestamptz {
 		return pgtype.Timestamptz{Valid: true, InfinityModifier: m}
 	}
