@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -101,9 +102,11 @@ func (c *containers) checkQueries(roles []string) {
 			known.add(m[1], labels...)
 		}
 		for _, path := range []string{"/livez", "/healthz", "/readyz", "/debug/pprof/", "/debug/vars"} {
-			if code, _ := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+path, ""); code != http.StatusOK {
-				c.Errorf("%s answers %s with %d", role, path, code)
-			}
+			// What the crowd has sent may still be on its way, and a role behind is not ready.
+			until(c.T, role+" answers "+path, 30*time.Second, func() bool {
+				code, _ := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+path, "")
+				return code == http.StatusOK
+			})
 		}
 	}
 	checkQueries(c.T, known)
