@@ -122,6 +122,8 @@ func (c *devCommand) greet(kafka string) {
 type topicsCommand struct {
 	Apply topicsApply `cmd:"" help:"Create the topics that are missing and check the others."`
 	Check topicsCheck `cmd:"" help:"Check that the topics are as they must be."`
+
+	Register topicsRegister `cmd:"" help:"Make the messages of the topics known to a Schema Registry."`
 }
 
 type topicsApply struct {

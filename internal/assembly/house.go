@@ -267,7 +267,7 @@ func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 		if err != nil {
 			return err
 		}
-		if err := add("doors", h.config.Listen, guarded); err != nil {
+		if err := add("doors", h.config.Listen, withDocuments(guarded)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,73 @@
+package registry
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/sr"
+	"github.com/twmb/franz-go/pkg/sr/srfake"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestTheSchemasOfAllTopicsAreRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	fake := srfake.New()
+	t.Cleanup(fake.Close)
+	first, err := Register(t.Context(), fake.URL(), "presence.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Register(t.Context(), fake.URL(), "presence.")
+	if err != nil || !slices.Equal(first, again) {
+		t.Errorf("registered again: %v (%v), want %v", again, err, first)
+	}
+	client, err := sr.NewClient(sr.URLs(fake.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"presence.heartbeats-value", "presence.transitions-value", "presence.status-value", "presence.deliveries-value"} {
+		kept, err := client.SchemaByVersion(t.Context(), subject, -1)
+		if err != nil || kept.Type != sr.TypeProtobuf || !strings.Contains(kept.Schema.Schema, "package stillhere.v1;") {
+			t.Errorf("%s: %v, %+v", subject, err, kept.Type)
+		}
+	}
+}
+
+func TestWhatAClientOfTheRegistryFramesIsRead(t *testing.T) {
+	t.Parallel()
+	fake := srfake.New()
+	t.Cleanup(fake.Close)
+	registered, err := Register(t.Context(), fake.URL(), "presence.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(registered, func(r Registered) bool { return r.Subject == "presence.transitions-value" })
+	change := schemas.Transition{User: 42, From: schemas.Offline, To: schemas.Online, At: 5, Visibility: schemas.Everyone, Version: 7}
+	for _, path := range [][]int{{0}, {1}, {2, 1}} { // the first message has a short form
+		var head sr.ConfluentHeader
+		value, err := head.AppendEncode(nil, registered[i].ID, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id := binary.BigEndian.Uint32(value[1:]); int(id) != registered[i].ID {
+			t.Errorf("id %d", id)
+		}
+		got, err := schemas.DecodeTransition(append(value, change.Encode()...))
+		if err != nil || *got != change {
+			t.Errorf("path %v: %+v (%v)", path, got, err)
+		}
+	}
+}
+
+func TestARegistryThatIsAwayIsNamed(t *testing.T) {
+	t.Parallel()
+	fake := srfake.New()
+	url := fake.URL()
+	fake.Close()
+	if _, err := Register(t.Context(), url, "presence."); err == nil || !strings.HasPrefix(err.Error(), "schema registry: registering stillhere/v1/frame.proto") {
+		t.Errorf("error %v", err)
+	}
+}
