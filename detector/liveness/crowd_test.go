@@ -7,7 +7,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// crowdFrames are beats of users from..to-1 through a gateway, 1,000 a frame.
+// crowd writes beats of the users from+1 to to through a gateway, 1,000 a frame.
 func (w *world) crowd(gateway string, from, to int) {
 	for first := from; first < to; first += 1000 {
 		rows := make([]schemas.Beat, min(1000, to-first))
