@@ -32,7 +32,8 @@ const (
 // watch one user, on as many nodes (processes of the role that serves viewers) as the
 // limit on open files needs, and it is timed when the last has heard of one change.
 //
-// Server and watchers share the machine; what the watchers cost is in the figures.
+// Server and watchers share the machine; what the watchers cost is in the figures, and
+// the memory of a node has what the collector has not collected yet.
 func benchLive(ctx context.Context, o *Options, r *Result) (err error) {
 	if err := checkAlone(ctx, o); err != nil {
 		return err
