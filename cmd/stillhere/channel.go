@@ -24,7 +24,7 @@ type channelLog struct {
 
 // Run prints until ctx ends.
 func (c *channelLog) Run(ctx context.Context) error {
-	kafka, err := c.kafkaFlags.config()
+	kafka, err := c.config()
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ type channelWebhook struct {
 
 // Run posts until ctx ends.
 func (c *channelWebhook) Run(ctx context.Context) error {
-	kafka, err := c.kafkaFlags.config()
+	kafka, err := c.config()
 	if err != nil {
 		return err
 	}

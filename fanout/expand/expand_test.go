@@ -194,7 +194,7 @@ func TestFewFollowersAreToldInPlaceIfTheyAreHere(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.register = here.NewRegister()
-	s.Room.Here = s.register
+	s.Here = s.register
 	s.see(t, here.Seen{User: 11, Here: true}, here.Seen{User: 31, Here: true}, here.Seen{User: 32, Here: true})
 	outs := s.plan(t, s.comes(small), s.comes(shy))
 	if got := told(t, outs)[1]; !slices.Equal(got, []schemas.UserID{11, 31}) || len(outs) != 1 || outs[0].Partition > 1 {

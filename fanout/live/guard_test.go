@@ -23,7 +23,7 @@ func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.
 	g := newRig(t, redistest.Mini(t))
 	strangers := &schemas.FieldError{Code: "not_allowed", Field: "user_ids[1]", Reason: "you may not watch this user"}
 	server, err := live.New(fanout.DefaultConfig(), live.Dependencies{
-		Bus: g.bus.Bus, Recent: g.bus.Bus.Recent, View: g.view.Read, Metrics: g.metrics,
+		Bus: g.bus.Bus, Recent: g.bus.Recent, View: g.view.Read, Metrics: g.metrics,
 		Viewer: func(r *http.Request) schemas.UserID { return schemas.UserID(len(r.URL.Query().Get("friend"))) },
 		MayWatch: func(_ context.Context, viewer schemas.UserID, users []schemas.UserID) error {
 			for _, user := range users {

@@ -148,7 +148,7 @@ func TestTokensThatDoNotHoldAreRefused(t *testing.T) {
 		if answer.StatusCode != c.status || body.Error.Code != c.code {
 			t.Errorf("%s: %d %s, want %d %s", name, answer.StatusCode, body.Error.Code, c.status, c.code)
 		}
-		if wants := answer.StatusCode == 401 || answer.StatusCode == 403; wants != (answer.Header.Get("WWW-Authenticate") != "") {
+		if wants := answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden; wants != (answer.Header.Get("WWW-Authenticate") != "") {
 			t.Errorf("%s: WWW-Authenticate %q", name, answer.Header.Get("WWW-Authenticate"))
 		}
 	}
@@ -211,7 +211,7 @@ func TestKeysThatCannotBeFetchedAreNotTheCallersFault(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+sign(t, jwt.SigningMethodES256, private, claims(nil), "one"))
-	if answer.StatusCode != 503 || answer.Header.Get("Retry-After") == "" {
+	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") == "" {
 		t.Fatal(answer.StatusCode, answer.Header)
 	}
 }
@@ -239,11 +239,11 @@ func TestEachDoorAsksForItsScope(t *testing.T) {
 				t.Errorf("%s with %s: %d, want %d", request, has, answer.StatusCode, want)
 			}
 		}
-		if answer := ask(h, method, path); answer.StatusCode != 401 {
+		if answer := ask(h, method, path); answer.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s without a token: %d", request, answer.StatusCode)
 		}
 	}
-	if answer := ask(h, "GET", "/openapi.json"); answer.StatusCode != 200 {
+	if answer := ask(h, "GET", "/openapi.json"); answer.StatusCode != http.StatusOK {
 		t.Errorf("documents: %d", answer.StatusCode)
 	}
 }
@@ -253,21 +253,21 @@ func TestATokenInTheQueryOpensSocketsAndGoesNoFurther(t *testing.T) {
 	h := guard(t, nil)
 	token := url.QueryEscape(good(t, nil))
 	answer := ask(h, "GET", "/presence/stream?user_ids=1&access_token="+token)
-	if answer.StatusCode != 200 || answer.Header.Get("X-User") != "42" || answer.Header.Get("X-Query") != "user_ids=1" || answer.Header.Get("X-Ends") != "true" {
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("X-User") != "42" || answer.Header.Get("X-Query") != "user_ids=1" || answer.Header.Get("X-Ends") != "true" {
 		t.Error(answer.StatusCode, answer.Header)
 	}
 	for _, target := range []string{
 		"/presence/batch?user_ids=1&access_token=" + token,                  // would be in logs and histories
 		"/presence/stream?access_token=" + token + "&access_token=" + token, // which?
 	} {
-		if answer := ask(h, "GET", target); answer.StatusCode != 401 {
+		if answer := ask(h, "GET", target); answer.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: %d", target[:30], answer.StatusCode)
 		}
 	}
-	if answer := ask(h, "GET", "/presence/stream?access_token="+token, "Authorization", "Bearer "+good(t, nil)); answer.StatusCode != 401 {
+	if answer := ask(h, "GET", "/presence/stream?access_token="+token, "Authorization", "Bearer "+good(t, nil)); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("two tokens: %d", answer.StatusCode)
 	}
-	if answer := ask(h, "GET", "/presence/batch", "Authorization", "Basic dTpw"); answer.StatusCode != 401 {
+	if answer := ask(h, "GET", "/presence/batch", "Authorization", "Basic dTpw"); answer.StatusCode != http.StatusUnauthorized {
 		t.Errorf("Basic: %d", answer.StatusCode)
 	}
 }
@@ -276,22 +276,22 @@ func TestOneUserWhoAsksTooOftenIsToldWhenToComeAgainAndOthersAreServed(t *testin
 	t.Parallel()
 	h := guard(t, func(c *auth.Config) { c.Requests, c.Connects = 0.1, 12 })
 	mine := "Bearer " + good(t, nil)
-	if answer := ask(h, "GET", "/presence/1", "Authorization", mine); answer.StatusCode != 200 {
+	if answer := ask(h, "GET", "/presence/1", "Authorization", mine); answer.StatusCode != http.StatusOK {
 		t.Fatal(answer.StatusCode)
 	}
 	answer := ask(h, "GET", "/presence/1", "Authorization", mine)
 	after, err := strconv.Atoi(answer.Header.Get("Retry-After"))
-	if answer.StatusCode != 429 || err != nil || after < 1 || after > 10 {
+	if answer.StatusCode != http.StatusTooManyRequests || err != nil || after < 1 || after > 10 {
 		t.Fatal(answer.StatusCode, answer.Header)
 	}
-	if answer := ask(h, "GET", "/presence/stream", "Authorization", mine); answer.StatusCode != 200 {
+	if answer := ask(h, "GET", "/presence/stream", "Authorization", mine); answer.StatusCode != http.StatusOK {
 		t.Errorf("connections are counted apart: %d", answer.StatusCode)
 	}
-	if answer := ask(h, "GET", "/presence/stream", "Authorization", mine); answer.StatusCode != 429 {
+	if answer := ask(h, "GET", "/presence/stream", "Authorization", mine); answer.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("the second connection: %d", answer.StatusCode)
 	}
 	for _, other := range []map[string]any{{"sub": "43"}, {"sub": nil, "gateway_id": "gw"}, {"sub": nil, "gateway_id": "gw"}} {
-		if answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+good(t, other)); answer.StatusCode != 200 {
+		if answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+good(t, other)); answer.StatusCode != http.StatusOK {
 			t.Errorf("%v: %d", other, answer.StatusCode)
 		}
 	}

@@ -312,7 +312,7 @@ func (w *redisWorld) toldOf(user schemas.UserID) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if p, ok := w.told[user]; ok && p.State != nil {
-		return string(*p.State)
+		return *p.State
 	}
 	return ""
 }

@@ -26,7 +26,7 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	c := &Conn{conn: conn, options: o, writing: make(chan struct{}, 1)}
 	if n := with.Reader.Buffered(); n > 0 { // the client did not wait for the answer
 		c.early = make([]byte, n)
-		if _, err := with.Reader.Read(c.early); err != nil {
+		if _, err := with.Read(c.early); err != nil {
 			_ = conn.Close()
 			return nil, err
 		}

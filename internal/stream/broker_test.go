@@ -121,7 +121,7 @@ func (c *losingConn) Write(b []byte) (int, error) {
 	if err == nil && len(b) > 6 && int16(b[4])<<8|int16(b[5]) == c.l.key && c.l.next.CompareAndSwap(true, false) {
 		c.l.count.Add(1)
 		c.gone.Store(true)
-		c.once.Do(func() { time.AfterFunc(10*time.Millisecond, func() { c.Conn.Close() }) }) // the broker has it by then
+		c.once.Do(func() { time.AfterFunc(10*time.Millisecond, func() { c.Close() }) }) // the broker has it by then
 	}
 	return n, err
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -189,5 +188,5 @@ func same(t *testing.T, what string, got, want []byte) {
 			t.Fatalf("%s: line %d of %d is\n%s, want (of %d)\n%s", what, i+1, len(gotLines), gotLines[i], len(wantLines), wantLines[i])
 		}
 	}
-	t.Fatal(fmt.Sprintf("%s: %d lines, want %d", what, len(gotLines), len(wantLines)))
+	t.Fatalf("%s: %d lines, want %d", what, len(gotLines), len(wantLines))
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -107,7 +108,8 @@ func (w *watchers) connect() error {
 
 // one opens a connection and subscribes, and returns when the snapshot has come.
 func (w *watchers) one(i int) error {
-	conn, err := net.DialTimeout("tcp", w.Address, 30*time.Second)
+	dialer := net.Dialer{Timeout: 30 * time.Second}
+	conn, err := dialer.DialContext(context.Background(), "tcp", w.Address)
 	if err != nil {
 		return err
 	}

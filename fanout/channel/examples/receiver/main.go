@@ -7,6 +7,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -25,7 +26,7 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "where to listen")
 	secret := flag.String("secret", os.Getenv("STILLHERE_SECRET"), "the secret of the webhook")
 	flag.Parse()
-	l, err := net.Listen("tcp", *listen)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", *listen)
 	if err != nil {
 		log.Fatal(err)
 	}
