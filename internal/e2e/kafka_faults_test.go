@@ -127,7 +127,8 @@ func (f *traffic) allThere() {
 }
 
 // suffer lets users beat, injects a fault, ends it, and judges what is left. fault
-// returns once it has hit; mend once the servers could work again.
+// returns once it has hit; mend once the servers could work again. The line it logs
+// is a row of deploy/FAULTS.md.
 func (p *pipeline) suffer(what string, lasts time.Duration, fault, mend func()) {
 	p.Helper()
 	f := &traffic{pipeline: p}
