@@ -134,6 +134,8 @@ func (p *pipeline) suffer(what string, lasts time.Duration, fault, mend func()) 
 	f := &traffic{pipeline: p}
 	quit := make(chan struct{})
 	var flows sync.WaitGroup
+	end := sync.OnceFunc(func() { close(quit); flows.Wait() })
+	defer end() // also when the test fails: its goroutines must not outlive it
 	for range 4 {
 		flows.Go(func() { f.flow(quit) })
 	}
@@ -157,8 +159,7 @@ func (p *pipeline) suffer(what string, lasts time.Duration, fault, mend func()) 
 		return p.state(newcomer) == "online"
 	})
 	<-time.After(2 * time.Second)
-	close(quit)
-	flows.Wait()
+	end()
 	p.stillUp()
 	p.allReady(30 * time.Second)
 	users := []schemas.UserID{newcomer}
