@@ -79,7 +79,7 @@ func listen(t *testing.T, bus *redisbus.Bus) *inbox {
 }
 
 func change(user schemas.UserID, version int64, from, to schemas.State) fanout.Change {
-	t := &schemas.Transition{User: user, From: from, To: to, At: schemas.Millis(1000 + version), Cause: schemas.FirstBeat,
+	t := &schemas.Transition{User: user, From: from, To: to, At: schemas.Millis(1000 + version%1_000_000), Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: schemas.Version(version)}
 	c, _ := fanout.ChangeOf(t)
 	return c
