@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -265,9 +266,10 @@ func TestNobodyIsToldAnyMoreOnceTheHideIsKnown(t *testing.T) {
 			s.worker = s.NewWorker()
 			jobs := s.plan(t, s.comes(star))
 			hide := s.hides(star)
-			pages, after := 0, 0
+			var pages atomic.Int32
+			after := 0
 			s.graph.onPage = func(schemas.UserID) {
-				if pages++; pages == 5 {
+				if pages.Add(1) == 5 {
 					learn(s, hide)
 				}
 			}
