@@ -150,8 +150,8 @@ func TestConnectionsThatComeGoAndFlapLeaveNothingBehind(t *testing.T) {
 			t.Errorf("memory has grown from %.1f MB to %.1f MB", early, late)
 		}
 	}
-	if n := faults.Load(); n > 0 { // a machine that is too busy: what is judged is what stays behind
-		t.Logf("%d of %d sessions had no snapshot in time, such as: %v", n, sessions.Load(), *fault.Load())
+	if n := faults.Load(); n > 0 {
+		t.Errorf("%d of %d sessions had no snapshot in time, such as: %v", n, sessions.Load(), *fault.Load())
 	}
 	t.Logf("%d connections, %d sessions; %.1f MB before, %.1f MB after", connections, sessions.Load(), before/1e6, after/1e6)
 }

@@ -153,8 +153,7 @@ func (p *pipeline) suffer(what string, lasts time.Duration, fault, mend func()) 
 	mended := time.Now()
 	var recovered time.Duration
 	newcomer := schemas.UserID(faultUsers + 1 + rand.Int64N(1_000_000))
-	// Once a restore has hung, and the watchdog takes 45 s to see that.
-	until(p.T, "a beat makes a user online again", 2*time.Minute, func() bool {
+	until(p.T, "a beat makes a user online again", 40*time.Second, func() bool {
 		_ = p.send(beat{User: newcomer, Device: 1})
 		recovered = time.Since(mended)
 		return p.state(newcomer) == "online"

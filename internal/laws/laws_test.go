@@ -49,6 +49,9 @@ func TestRoomsDoNotImportRooms(t *testing.T) {
 		if imported == module+"internal/socket" {
 			return // a driver that knows nothing of presence; the next test holds it to that
 		}
+		if imported == module+"internal/crashpoint" {
+			return // empty in every build but that of the tests that kill processes
+		}
 		t.Errorf("%s imports %s: rooms meet on topics; what two must agree on lives in schemas, and only the wiring knows more than one", p.ImportPath, imported)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -111,21 +112,21 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	if err := s.begin(); err != nil {
 		return false, err
 	}
-	crashPoint("commit.begun")
+	crashpoint.At("commit.begun")
 	if err := s.forwards.wait(ctx); err != nil {
 		return false, broken("forward", "forwarding to the right partition: %w", err)
 	}
-	crashPoint("commit.forwarded")
+	crashpoint.At("commit.forwarded")
 	if err := s.Flush(ctx); err != nil {
 		return false, broken("produce", "writing the transaction's records: %w", err)
 	}
 	if err := s.produceErr.Load(); err != nil {
 		return false, broken("produce", "writing the transaction's records: %w", *err)
 	}
-	crashPoint("commit.flushed")
+	crashpoint.At("commit.flushed")
 	released := s.guardEnd()
 	committed, err = s.group.End(kgo.PreTxnCommitFnContext(ctx, s.offsets), kgo.TryCommit)
-	crashPoint("commit.ended")
+	crashpoint.At("commit.ended")
 	if released() && !committed && err == nil {
 		err = errors.New("it took too long, a rebalance had to be let through")
 	}
@@ -208,7 +209,7 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 	if len(topic.Partitions) == 0 {
 		return errors.New("nothing to commit")
 	}
-	crashPoint("commit.offsets")
+	crashpoint.At("commit.offsets")
 	request.Topics = []kmsg.TxnOffsetCommitRequestTopic{topic}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -97,13 +98,13 @@ func (p *partition) run() {
 func (p *partition) restore(b beginning) error {
 	begun := time.Now()
 	p.touch()
-	crashPoint("restore.begun")
+	crashpoint.At("restore.begun")
 	var worldErr error
 	read := func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
 		var own error
 		err := p.s.t.reader.Read(ctx, topic, p.id, from, to, topic != schemas.Heartbeats, func(r *schemas.Record) error {
 			p.touch()
-			crashPoint("restore.reading")
+			crashpoint.At("restore.reading")
 			if own = ctx.Err(); own == nil {
 				own = each(r)
 			}
@@ -127,7 +128,7 @@ func (p *partition) restore(b beginning) error {
 	case err != nil:
 		return fmt.Errorf("restoring %s at offset %d: %w: %w", p, b.commit.Offset, errTask, err)
 	}
-	crashPoint("restore.done")
+	crashpoint.At("restore.done")
 	p.next.Store(b.first)
 	p.end.Store(b.commit.LogEnd)
 	p.touch()
@@ -165,7 +166,7 @@ func (p *partition) handle(records []*kgo.Record) handled {
 				continue
 			}
 			p.headers = fill(&p.record, from, p.headers)
-			crashPoint("handle")
+			crashpoint.At("handle")
 			if err := p.task.Handle(&p.record, &p.outbox); err != nil {
 				return err
 			}

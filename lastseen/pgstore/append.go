@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/lastseen/store"
 )
 
@@ -55,11 +56,11 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 	// After a commit this does nothing; the connection is not reused when it fails.
 	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
 
-	crashPoint("sink.begun")
+	crashpoint.At("sink.begun")
 	if err := moveOffset(ctx, tx, batch); err != nil {
 		return err
 	}
-	crashPoint("sink.fenced")
+	crashpoint.At("sink.fenced")
 	if len(batch.Changes) > 0 {
 		write := s.copyLog
 		if carefully {
@@ -68,15 +69,15 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 		if err := s.timed("log", func() error { return write(ctx, tx, batch) }); err != nil {
 			return err
 		}
-		crashPoint("sink.copied")
+		crashpoint.At("sink.copied")
 		updates := store.Fold(batch.Changes)
 		if err := s.timed("users", func() error { return upsertUsers(ctx, tx, updates) }); err != nil {
 			return err
 		}
 	}
-	crashPoint("sink.upserted")
+	crashpoint.At("sink.upserted")
 	err = s.timed("commit", func() error { return s.commit(ctx, tx) })
-	crashPoint("sink.committed")
+	crashpoint.At("sink.committed")
 	if err != nil && outcomeUnknown(err) {
 		return s.lookWhetherWritten(ctx, batch, err)
 	}

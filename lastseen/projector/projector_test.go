@@ -21,11 +21,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestMain(m *testing.M) {
-	// A pool of go-redis that is closed while it finds its server away looks again within
-	// a second, and only then ends.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func must(tb testing.TB, err error) {
 	tb.Helper()

@@ -1,6 +1,6 @@
 //go:build crashpoints
 
-package pgstore
+package crashpoint
 
 import (
 	"fmt"
@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"syscall"
 )
-
-// The same as in internal/stream, which a room cannot import.
 
 // crash is where the process is to die, or to freeze.
 type crash struct {
@@ -42,8 +40,8 @@ func parseCrash(text string) *crash {
 	return c
 }
 
-// crashPoint sends the process its signal if this is the place.
-func crashPoint(name string) {
+// At sends the process its signal if this is the place.
+func At(name string) {
 	if name != crashAt.point || crashAt.left.Add(-1) != 0 {
 		return
 	}
