@@ -32,6 +32,12 @@ func (b *batchers) set(unwell error) {
 	b.unwell = unwell
 }
 
+func (b *batchers) tried() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tries
+}
+
 func (b *batcher) Restore(context.Context, schemas.Commit, ReadFunc) error { return nil }
 func (b *batcher) Checkpoint() string                                      { return "" }
 
@@ -100,8 +106,8 @@ func TestABatchIsTriedUntilTheWorldIsWellAndPutsOutOnce(t *testing.T) {
 		if n := len(w.read(schemas.Deliveries)); n != 0 {
 			w.Fatalf("%d were put out", n)
 		}
-		if shared.tries < 10 {
-			w.Errorf("it was tried %d times in a minute", shared.tries)
+		if tries := shared.tried(); tries < 10 {
+			w.Errorf("it was tried %d times in a minute", tries)
 		}
 		shared.set(nil)
 		w.until("copied", 10*time.Second, func() bool { return len(w.read(schemas.Deliveries)) == 1 })
