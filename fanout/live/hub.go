@@ -138,30 +138,42 @@ func (h *hub) Change(c fanout.Change) {
 	t := c.Transition
 	sh := h.shardOf(t.User)
 	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	e := sh.users[t.User]
+	resting := h.change(sh.users[t.User], c)
+	sh.mu.Unlock()
+	deliver(resting)
+}
+
+// change queues c for the viewers of e and gives back those for whom nobody works
+// yet. Holds the shard.
+func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
+	t := c.Transition
 	switch {
 	case e == nil: // everybody has just left
-		return
+		return nil
 	case e.current == nil:
 		if e.early.Transition == nil || t.Version > e.early.Transition.Version {
 			e.early = c
 		}
-		return
+		return nil
 	case int64(t.Version) <= e.current.version:
 		h.metrics.ChangesDropped.Inc()
-		return
+		return nil
 	}
 	e.current = newState(c.After(e.current.presence))
 	pushed := 0
 	for _, s := range e.subs {
-		if s.viewer.pushChange(s, e.current) {
+		took, rests := s.viewer.pushChange(s, e.current)
+		if took {
 			pushed++
+		}
+		if rests {
+			resting = append(resting, s.viewer)
 		}
 	}
 	// Who was not told this has been told something newer, perhaps unsure.
 	e.unsure = e.current.unsure() || e.unsure && pushed < len(e.subs)
 	h.metrics.Queued.Add(float64(pushed))
+	return resting
 }
 
 // Connected has everything read again; see fanout.Receiver.

@@ -53,6 +53,12 @@ func (q *queue) pop() (queued, bool) {
 	return queued{}, false
 }
 
+// unpop puts back what pop has just given.
+func (q *queue) unpop(item queued) {
+	q.head--
+	q.items[q.head] = item
+}
+
 // peekResync tells whether the next item, wanted or not, is a correction.
 func (q *queue) peekResync() bool { return q.head < len(q.items) && q.items[q.head].resync }
 

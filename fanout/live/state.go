@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 
+	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -13,7 +14,8 @@ import (
 type state struct {
 	presence schemas.Presence
 	version  int64
-	change   []byte // the whole change message
+	frame    []byte // the whole change message, as it goes over a WebSocket
+	change   []byte // the message alone, in frame
 }
 
 func newState(p schemas.Presence) *state {
@@ -25,7 +27,8 @@ func newState(p schemas.Presence) *state {
 	}
 	change := make([]byte, 0, len(changeHead)+len(user)+len(changeTail))
 	change = append(append(append(change, changeHead...), user...), changeTail...)
-	return &state{presence: p, version: version, change: change}
+	frame := socket.Frame(change)
+	return &state{presence: p, version: version, frame: frame, change: frame[len(frame)-len(change):]}
 }
 
 // user is the USER within the change message.

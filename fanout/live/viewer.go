@@ -29,6 +29,10 @@ type viewer struct {
 	// send writes one message; nil stands for a sign of life. It may block up to the
 	// write timeout and is called by one goroutine at a time.
 	send func(message []byte) error
+	// offer sends the frame of a change as far as that needs no waiting, and gives back
+	// what has to be called for the rest, if any; see socket.Conn.Offer. nil where the
+	// transport cannot do that.
+	offer func(frame []byte) (finish func() error, err error)
 	// fail is told, once, why the viewer ended itself; nil where the transport cannot
 	// be closed from here: then a slow viewer is only collapsed. Called by the
 	// viewer's goroutine; it must not call close.
@@ -89,14 +93,21 @@ func (v *viewer) start() {
 	}
 }
 
-// pushChange queues a change; false when the viewer has heard of it.
-func (v *viewer) pushChange(s *sub, st *state) bool {
+// pushChange queues a change; false when the viewer has heard of it. resting says that
+// nobody works for the viewer and the caller has to have it done, by deliver.
+func (v *viewer) pushChange(s *sub, st *state) (pushed, resting bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !s.live || st.version <= s.last {
-		return false
+	if !s.live || st.version <= s.last || !v.push(queued{sub: s, state: st}) {
+		return false, false
 	}
-	return v.push(queued{sub: s, state: st})
+	if v.offer == nil {
+		v.start()
+		return true, false
+	}
+	resting = !v.working
+	v.working = true
+	return true, resting
 }
 
 // pushCorrection queues what a later read found, if the viewer was told otherwise.
@@ -107,10 +118,14 @@ func (v *viewer) pushCorrection(s *sub, st *state, fixed bool) bool {
 	if !s.live || st.version < s.last || st.version == s.last && !fixed && s.stale == st.stale() {
 		return false
 	}
-	return v.push(queued{sub: s, state: st, resync: true})
+	if !v.push(queued{sub: s, state: st, resync: true}) {
+		return false
+	}
+	v.start()
+	return true
 }
 
-// push holds mu.
+// push queues item; false when the viewer has ended. Holds mu.
 func (v *viewer) push(item queued) bool {
 	if v.ended {
 		return false
@@ -125,7 +140,6 @@ func (v *viewer) push(item queued) bool {
 		}
 		v.tooSlow = v.fail != nil && now.Sub(v.behind) > v.hub.cfg.SlowFor
 	}
-	v.start()
 	return true
 }
 
@@ -218,11 +232,12 @@ func (v *viewer) watches(users int) {
 	}
 }
 
-// idleFor is how long the viewer has watched nobody.
+// idleFor is how long the viewer has watched nobody; 0 while there is something to
+// do for it, so that nobody is closed before hearing what is on its way.
 func (v *viewer) idleFor() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.emptySince.IsZero() {
+	if v.emptySince.IsZero() || v.working {
 		return 0
 	}
 	return time.Since(v.emptySince)

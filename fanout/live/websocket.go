@@ -38,6 +38,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	v := &webSocket{server: s, conn: conn}
 	v.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 	v.viewer = s.hub.newViewer(s.viewer(r), conn.Write, v.close)
+	v.viewer.offer = conn.Offer
 	go v.serve(st) // Run waits for it, by leave
 }
 

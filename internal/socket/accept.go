@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/gobwas/ws"
 )
@@ -24,6 +25,12 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{conn: conn, options: o, writing: make(chan struct{}, 1)}
+	if kernels, ok := conn.(syscall.Conn); ok {
+		if c.raw, err = kernels.SyscallConn(); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+	}
 	if n := with.Reader.Buffered(); n > 0 { // the client did not wait for the answer
 		c.early = make([]byte, n)
 		if _, err := with.Read(c.early); err != nil {

@@ -1,10 +1,10 @@
 package socket
 
 import (
-	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gobwas/ws"
@@ -40,6 +40,7 @@ const (
 // from any goroutine; Serve from one, once.
 type Conn struct {
 	conn    net.Conn
+	raw     syscall.RawConn // of conn; nil where it is not the kernel's
 	options Options
 	early   []byte // came with the handshake and was not read yet
 
@@ -66,21 +67,13 @@ const keepFrame = 64 << 10
 func (c *Conn) Write(message []byte) error { return c.write(ws.OpText, message) }
 
 func (c *Conn) write(op ws.OpCode, payload []byte) error {
-	c.writing <- struct{}{}
-	defer func() { <-c.writing }()
-	if c.broken != nil {
-		return c.broken
-	}
-	if err := c.writeFrame(op, payload); err != nil {
-		// Part of the frame may be out: nothing can follow it.
-		c.broken = fmt.Errorf("writing to the client: %w", err)
-		_ = c.conn.Close()
-		return c.broken
-	}
-	if op == ws.OpClose {
-		c.broken = net.ErrClosed
-	}
-	return nil
+	return c.locked(func() error {
+		err := c.writeFrame(op, payload)
+		if err == nil && op == ws.OpClose {
+			c.broken = net.ErrClosed
+		}
+		return err
+	})
 }
 
 // writeFrame holds writing.
@@ -92,11 +85,7 @@ func (c *Conn) writeFrame(op ws.OpCode, payload []byte) error {
 		}
 	}()
 	*frame = append(appendHeader((*frame)[:0], op, len(payload)), payload...)
-	if err := c.conn.SetWriteDeadline(time.Now().Add(c.options.WriteTimeout)); err != nil {
-		return err
-	}
-	_, err := c.conn.Write(*frame)
-	return err
+	return c.put(*frame)
 }
 
 // appendHeader appends the header of a frame that is a message by itself (RFC 6455,
