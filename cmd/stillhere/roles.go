@@ -122,6 +122,7 @@ func (c *devCommand) greet(kafka string) {
 type topicsCommand struct {
 	Apply topicsApply `cmd:"" help:"Create the topics that are missing and check the others."`
 	Check topicsCheck `cmd:"" help:"Check that the topics are as they must be."`
+	ACLs  topicsACLs  `cmd:"" name:"acls" help:"Print or apply the ACLs that a role needs, on brokers that have an authorizer."`
 
 	Register topicsRegister `cmd:"" help:"Make the messages of the topics known to a Schema Registry."`
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -260,13 +261,22 @@ func (s *storm) ends() []int64 {
 }
 
 // committed are the offsets up to which the detectors have committed, -1 where
-// they never have.
+// they never have. It waits for commits that are under way: a broker answers that a
+// transaction is committed before the group's coordinator, which may be another
+// broker, has been told.
 func (s *storm) committed() []int64 {
 	s.Helper()
-	offsets, err := s.admin.FetchOffsets(s.Context(), "stillhere.detector")
-	if err != nil {
-		s.Fatal(err)
-	}
+	var offsets kadm.OffsetResponses
+	until(s.T, "what the detectors have committed is stable", 30*time.Second, func() bool {
+		var err error
+		if offsets, err = s.admin.FetchOffsets(kadm.RequireStable(s.Context()), "stillhere.detector"); err == nil {
+			err = offsets.Error()
+		}
+		if err != nil && !kerr.IsRetriable(err) {
+			s.Fatal(err)
+		}
+		return err == nil
+	})
 	all := make([]int64, stormPartitions)
 	for p := range all {
 		offset, known := offsets.Lookup(schemas.Heartbeats.Name(schemas.DefaultPrefix), int32(p))

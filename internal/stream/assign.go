@@ -55,6 +55,9 @@ func (s *session) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string
 
 func (s *session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	ids := lost[s.name]
+	if len(ids) == 0 {
+		return // never let in: the next poll tells why
+	}
 	s.t.metrics.rebalance("lost", len(ids))
 	s.t.log.Error("partitions lost: the group went on without us", "partitions", ids)
 	s.fail(broken("lost", "the group took partitions %v away", ids))
@@ -101,7 +104,7 @@ func (s *session) settleRebalance() error {
 
 // onFetched keeps what was committed for the partitions just assigned.
 func (s *session) onFetched(ctx context.Context, client *kgo.Client, response *kmsg.OffsetFetchResponse) error {
-	meta, err := describe(ctx, client, s.name)
+	meta, err := describe(ctx, client, s.name, "Read")
 	if err != nil {
 		return err
 	}

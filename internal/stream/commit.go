@@ -57,8 +57,9 @@ func (s *session) begin() error {
 }
 
 // produced is called by the client for every record of the transaction.
-func (s *session) produced(_ *kgo.Record, err error) {
+func (s *session) produced(r *kgo.Record, err error) {
 	if err != nil {
+		err = s.needs(needs(err, "Write", OfTopic, r.Topic))
 		s.produceErr.CompareAndSwap(nil, &err)
 		return
 	}
@@ -131,7 +132,7 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 		err = errors.New("it took too long, a rebalance had to be let through")
 	}
 	if err != nil {
-		return false, broken("commit", "committing: %w", err)
+		return false, broken("commit", "committing: %w", s.needs(err))
 	}
 	s.inTxn = false
 	return committed, nil

@@ -66,7 +66,7 @@ func (s *session) judge(topic string, partition int32, err error) error {
 		s.t.log.Error("records were lost, of those not read yet", "topic", topic, "partition", partition, "error", err)
 		return nil
 	case errors.As(err, &group):
-		return broken("lost", "the group let us go: %w", err)
+		return broken("lost", "the group let us go: %w", s.needs(err))
 	case errors.Is(err, kgo.ErrClientClosed):
 		return broken("closed", "the client was closed: %w", err)
 	case errors.Is(err, kerr.UnknownTopicID):
@@ -77,5 +77,5 @@ func (s *session) judge(topic string, partition int32, err error) error {
 		s.t.log.Warn("fetching", "topic", topic, "partition", partition, "error", err)
 		return nil
 	}
-	return broken("fetch", "fetching %s partition %d: %w", topic, partition, err)
+	return broken("fetch", "fetching %s partition %d: %w", topic, partition, needs(err, "Read", OfTopic, topic))
 }

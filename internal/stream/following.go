@@ -103,9 +103,9 @@ func (s *following[T]) judge(topic string, partition int32, err error) error {
 		return broken("fetch", "following %s partition %d: was it deleted and made anew? %w", topic, partition, err)
 	case errors.As(err, &group), passing(err) && !errors.Is(err, kgo.ErrClientClosed):
 		// The client goes on by itself.
-		s.f.log.Warn("following", "topic", topic, "partition", partition, "error", err)
+		s.f.log.Warn("following", "topic", topic, "partition", partition, "error", needs(err, "Read", OfGroup, s.f.group))
 	default:
-		return broken("fetch", "fetching %s partition %d: %w", topic, partition, err)
+		return broken("fetch", "fetching %s partition %d: %w", topic, partition, needs(err, "Read", OfTopic, topic))
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (s *following[T]) open(stop context.Context) error {
 	ctx, cancel := context.WithTimeout(stop, cfg.StopTimeout)
 	defer cancel()
 	var err error
-	if s.f.deadLetters, err = s.f.reader.Partitions(ctx, schemas.DeadLetter); err != nil {
+	if s.f.deadLetters, err = partitionCount(ctx, s.f.reader.client, schemas.DeadLetter.Name(cfg.Prefix), "Write"); err != nil {
 		return broken("start", "%w", err)
 	}
 	count, err := s.f.reader.Partitions(ctx, s.f.topic)
@@ -211,6 +211,9 @@ func (s *following[T]) onRevoked(ctx context.Context, client *kgo.Client, revoke
 
 func (s *following[T]) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	ids := lost[s.name]
+	if len(ids) == 0 {
+		return // never let in: the next poll tells why
+	}
 	s.f.metrics.rebalance("lost", len(ids))
 	s.f.log.Error("partitions lost: the group went on without us", "partitions", ids)
 	s.end(ids, 0)
@@ -250,7 +253,7 @@ func (s *following[T]) commit(ctx context.Context, client *kgo.Client) {
 	ctx, cancel := context.WithTimeout(ctx, s.f.cfg.RebalanceTimeout/3)
 	defer cancel()
 	if err := client.CommitMarkedOffsets(ctx); err != nil {
-		s.f.log.Warn("committing offsets; some batches may come again", "error", err)
+		s.f.log.Warn("committing offsets; some batches may come again", "error", needs(err, "Read", OfGroup, s.f.group))
 	}
 }
 

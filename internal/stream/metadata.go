@@ -15,7 +15,9 @@ type topicMeta struct {
 	leaders []int32 // by partition
 }
 
-func describe(ctx context.Context, client *kgo.Client, name string) (topicMeta, error) {
+// describe asks about a topic with which somebody wants to do operation, which is
+// for the error where that is not allowed: who may do it may ask as well.
+func describe(ctx context.Context, client *kgo.Client, name, operation string) (topicMeta, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = kmsg.StringPtr(name)
@@ -29,7 +31,7 @@ func describe(ctx context.Context, client *kgo.Client, name string) (topicMeta, 
 			continue
 		}
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return topicMeta{}, fmt.Errorf("asking about topic %s: %w", name, err)
+			return topicMeta{}, fmt.Errorf("asking about topic %s: %w", name, needs(err, operation, OfTopic, name))
 		}
 		meta := topicMeta{id: t.TopicID, leaders: make([]int32, len(t.Partitions))}
 		for _, p := range t.Partitions {
@@ -43,8 +45,8 @@ func describe(ctx context.Context, client *kgo.Client, name string) (topicMeta, 
 	return topicMeta{}, fmt.Errorf("asking about topic %s: %w", name, kerr.UnknownTopicOrPartition)
 }
 
-func partitionCount(ctx context.Context, client *kgo.Client, name string) (int32, error) {
-	meta, err := describe(ctx, client, name)
+func partitionCount(ctx context.Context, client *kgo.Client, name, operation string) (int32, error) {
+	meta, err := describe(ctx, client, name, operation)
 	return int32(len(meta.leaders)), err
 }
 
@@ -80,13 +82,13 @@ func listOffsets(ctx context.Context, client *kgo.Client, name string, partition
 	request.Topics = append(request.Topics, topic)
 	response, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the bounds of %s: %w", name, err)
+		return nil, fmt.Errorf("asking for the bounds of %s: %w", name, needs(err, "Read", OfTopic, name))
 	}
 	offsets := map[int32]int64{}
 	for _, t := range response.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, fmt.Errorf("asking for the bounds of %s partition %d: %w", name, p.Partition, err)
+				return nil, fmt.Errorf("asking for the bounds of %s partition %d: %w", name, p.Partition, needs(err, "Read", OfTopic, name))
 			}
 			offsets[p.Partition] = p.Offset
 		}
@@ -118,7 +120,7 @@ type committedOffset struct {
 
 // committedAll leaves out partitions for which nothing was committed.
 func committedAll(ctx context.Context, client *kgo.Client, group, name string, partitions []int32) (map[int32]committedOffset, error) {
-	meta, err := describe(ctx, client, name)
+	meta, err := describe(ctx, client, name, "Describe")
 	if err != nil {
 		return nil, err
 	}
@@ -131,17 +133,17 @@ func committedAll(ctx context.Context, client *kgo.Client, group, name string, p
 	request.Groups = append(request.Groups, g)
 	response, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("asking what %s has committed: %w", group, err)
+		return nil, fmt.Errorf("asking what %s has committed: %w", group, needs(err, "Describe", OfGroup, group))
 	}
 	all := map[int32]committedOffset{}
 	for _, g := range response.Groups {
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
-			return nil, fmt.Errorf("asking what %s has committed: %w", group, err)
+			return nil, fmt.Errorf("asking what %s has committed: %w", group, needs(err, "Describe", OfGroup, group))
 		}
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					return nil, fmt.Errorf("asking what %s has committed for %s partition %d: %w", group, name, p.Partition, err)
+					return nil, fmt.Errorf("asking what %s has committed for %s partition %d: %w", group, name, p.Partition, needs(err, "Describe", OfTopic, name))
 				}
 				if p.Offset >= 0 && p.Metadata != nil {
 					all[p.Partition] = committedOffset{p.Offset, *p.Metadata}

@@ -36,16 +36,16 @@ func (s *session) open(stop context.Context) error {
 func (s *session) prepare(stop context.Context) error {
 	ctx, cancel := context.WithTimeout(stop, s.t.cfg.StopTimeout)
 	defer cancel()
-	if _, err := partitionCount(ctx, s.Client, s.name); err != nil {
+	if _, err := partitionCount(ctx, s.Client, s.name, "Read"); err != nil {
 		return broken("start", "%w", err)
 	}
-	count, err := partitionCount(ctx, s.Client, schemas.DeadLetter.Name(s.t.cfg.Prefix))
+	count, err := partitionCount(ctx, s.Client, schemas.DeadLetter.Name(s.t.cfg.Prefix), "Write")
 	if err != nil {
 		return broken("start", "%w", err)
 	}
 	s.deadLetters = count
 	if _, _, err := s.ProducerID(ctx); err != nil {
-		return broken("start", "taking the transactional id %s: %w", s.t.instance(), err)
+		return broken("start", "taking the transactional id %s: %w", s.t.instance(), needs(err, "Write", OfTransactionalID, s.t.instance()))
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,6 +26,8 @@ type Producer struct {
 	client *kgo.Client
 	prefix string
 	reach  *reach
+	log    *slog.Logger
+	told   atomic.Int64 // Unix nanoseconds of the last refusal that was logged
 
 	forgetting sync.Map // topic → whatever, while the client is made to forget it
 	work       sync.WaitGroup
@@ -52,7 +56,7 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		return nil, err
 	}
 	metrics.watchProducer(client)
-	return &Producer{client: client, prefix: cfg.Prefix, reach: reach}, nil
+	return &Producer{client: client, prefix: cfg.Prefix, reach: reach, log: log}, nil
 }
 
 // Append appends out to out.Partition. It does not block: done is called exactly
@@ -110,7 +114,21 @@ func (p *Producer) explain(r *kgo.Record, err error) error {
 			err = fmt.Errorf("%w; %w", err, fault)
 		}
 	}
-	return fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition, plainly(err))
+	err = fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition, plainly(needs(err, "Write", OfTopic, r.Topic)))
+	if refused(err) {
+		p.tell(err)
+	}
+	return err
+}
+
+// tell logs now and then that Kafka lets us not write: those who append, to whom a
+// failure may be one of many, count them at most.
+func (p *Producer) tell(err error) {
+	const every = int64(10 * time.Second)
+	now, last := time.Now().UnixNano(), p.told.Load()
+	if now-last >= every && p.told.CompareAndSwap(last, now) {
+		p.log.Error("Kafka refuses what this process writes", "error", err)
+	}
 }
 
 // forget makes the client forget a topic that was deleted and made anew; by itself
@@ -128,7 +146,7 @@ func (p *Producer) forget(topic string) {
 
 // Partitions is how many partitions the topic has now.
 func (p *Producer) Partitions(ctx context.Context, topic schemas.Topic) (int32, error) {
-	return partitionCount(ctx, p.client, topic.Name(p.prefix))
+	return partitionCount(ctx, p.client, topic.Name(p.prefix), "Write")
 }
 
 // Ping tells whether some broker answers.

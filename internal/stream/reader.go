@@ -51,7 +51,7 @@ func (r *Reader) Close() { r.client.Close() }
 
 // Partitions is how many partitions the topic has now.
 func (r *Reader) Partitions(ctx context.Context, topic schemas.Topic) (int32, error) {
-	return partitionCount(ctx, r.client, topic.Name(r.prefix))
+	return partitionCount(ctx, r.client, topic.Name(r.prefix), "Read")
 }
 
 // Bounds are the first offset of the partition and the one after the last,
@@ -126,7 +126,7 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 			continue
 		}
 		if ctx.Err() != nil || !passing(err) {
-			return fmt.Errorf("reading %s partition %d at offset %d: %w", r.name, r.partition, r.next, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("reading %s partition %d at offset %d: %w", r.name, r.partition, r.next, errors.Join(needs(err, "Read", OfTopic, r.name), ctx.Err()))
 		}
 		r.located = false
 		tries++
@@ -142,7 +142,7 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 func (r *rangeRead) fetch(ctx context.Context) (kgo.FetchPartition, int64, error) {
 	none := kgo.FetchPartition{}
 	if !r.located {
-		meta, err := describe(ctx, r.client, r.name)
+		meta, err := describe(ctx, r.client, r.name, "Read")
 		if err != nil {
 			return none, 0, err
 		}

@@ -61,7 +61,7 @@ func ApplyTopics(ctx context.Context, cfg Config, partitions int32, replication 
 			err = response.Err
 		}
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-			return nil, fmt.Errorf("creating topic %s: %w %s", t.name, err, response.ErrMessage)
+			return nil, fmt.Errorf("creating topic %s: %w %s", t.name, needs(err, "Create", OfTopic, t.name), response.ErrMessage)
 		}
 		created[t.name] = true
 	}
@@ -140,7 +140,7 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]found
 	}
 	details, err := admin.ListTopics(ctx, names...)
 	if err != nil {
-		return nil, fmt.Errorf("listing topics: %w", plainly(err))
+		return nil, fmt.Errorf("listing topics: %w", plainly(needs(err, "Describe", OfTopic, prefix+"*")))
 	}
 	var existing []string
 	for i := range found {
@@ -150,7 +150,7 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]found
 		case !ok || errors.Is(detail.Err, kerr.UnknownTopicOrPartition):
 			continue
 		case detail.Err != nil:
-			return nil, fmt.Errorf("looking at topic %s: %w", t.name, detail.Err)
+			return nil, fmt.Errorf("looking at topic %s: %w", t.name, needs(detail.Err, "Describe", OfTopic, t.name))
 		}
 		t.exists, t.partitions = true, int32(len(detail.Partitions))
 		existing = append(existing, t.name)
@@ -160,11 +160,11 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]found
 	}
 	configs, err := admin.DescribeTopicConfigs(ctx, existing...)
 	if err != nil {
-		return nil, fmt.Errorf("reading the settings of the topics: %w", plainly(err))
+		return nil, fmt.Errorf("reading the settings of the topics: %w", plainly(needs(err, "DescribeConfigs", OfTopic, prefix+"*")))
 	}
 	for _, resource := range configs {
 		if resource.Err != nil {
-			return nil, fmt.Errorf("reading the settings of topic %s: %w", resource.Name, resource.Err)
+			return nil, fmt.Errorf("reading the settings of topic %s: %w", resource.Name, needs(resource.Err, "DescribeConfigs", OfTopic, resource.Name))
 		}
 		i := slices.IndexFunc(found, func(t foundTopic) bool { return t.name == resource.Name })
 		if i < 0 {

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/stream"
+)
+
+// topicsACLs prints or applies what a role must be allowed.
+type topicsACLs struct {
+	Role      []string `help:"Who it is for: ${enum}. all: one process with every role; channel: \"channel webhook\"; gateway: one that writes to Kafka itself; tools: replay, explain and others; topics: \"topics apply\"." enum:"ingest,detector,lastseen,fanout,api,all,channel,gateway,tools,topics" required:"" env:"-" group:"Who:"`
+	Principal string   `help:"The user, as Kafka knows it, e.g. User:detector; with mutual TLS, User:CN=detector,O=example." required:"" env:"-" group:"Who:"`
+	Followers bool     `help:"With what fanout needs to tell followers." env:"-" group:"Who:"`
+
+	Apply  bool   `help:"Apply them, rather than print them. The user that connects must be allowed to change ACLs. Those that are there stay." env:"-" group:"What:"`
+	Remove bool   `help:"Take them away again." env:"-" group:"What:"`
+	Output string `help:"How to print: ${enum}. commands: for kafka-acls.sh." enum:"table,commands,json" default:"table" env:"-" group:"What:"`
+	kafkaFlags
+}
+
+// Help is printed below the list of flags.
+func (*topicsACLs) Help() string {
+	return `A broker with an authorizer lets nobody do anything that was not granted. This command knows what each role does, and nothing more.
+
+Look at what the detector needs:
+
+    stillhere topics acls --role detector --principal User:detector
+
+Grant it, as a user who may; the names of topics, groups and transactional ids follow --topic-prefix:
+
+    stillhere topics acls --role detector --principal User:detector --apply --kafka-brokers kafka:9093 --kafka-tls --kafka-sasl SCRAM-SHA-512 --kafka-user admin --kafka-password-file admin.password
+
+Or hand the commands to whoever may:
+
+    stillhere topics acls --role detector --principal User:detector --output commands | sh
+
+--role may be given several times where one user is for several roles. A role that lacks something says in its log which operation on which resource.`
+}
+
+// Run prints or applies.
+func (c *topicsACLs) Run(ctx context.Context) error {
+	config, err := c.config()
+	if err != nil {
+		return err
+	}
+	if c.Apply && c.Remove {
+		return fmt.Errorf("--apply and --remove exclude each other")
+	}
+	var grants []stream.Grant
+	seen := map[stream.Grant]bool{}
+	for _, role := range c.Role {
+		more, err := assembly.Grants(role, c.Followers, config)
+		if err != nil {
+			return err
+		}
+		for _, g := range more {
+			if !seen[g] {
+				seen[g] = true
+				grants = append(grants, g)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	switch {
+	case c.Apply:
+		err = stream.ApplyGrants(ctx, config, c.Principal, grants)
+	case c.Remove:
+		err = stream.RevokeGrants(ctx, config, c.Principal, grants)
+	}
+	if err != nil {
+		return err
+	}
+	return c.print(config, grants)
+}
+
+func (c *topicsACLs) print(config stream.Config, grants []stream.Grant) error {
+	if c.Output == "json" {
+		return json.NewEncoder(os.Stdout).Encode(grants)
+	}
+	for _, g := range grants {
+		if c.Output == "commands" {
+			fmt.Println(aclCommand(config.Brokers, c.Principal, g, c.Remove))
+			continue
+		}
+		pattern := "literal"
+		if g.Prefixed {
+			pattern = "prefixed"
+		}
+		fmt.Printf("%-24s %-16s %-17s %-9s %s\n", c.Principal, g.Operation, g.Resource, pattern, g.Name)
+	}
+	return nil
+}
+
+// aclCommand is the line for the tool that comes with Kafka.
+func aclCommand(brokers []string, principal string, g stream.Grant, remove bool) string {
+	do, pattern := "--add", "literal"
+	if remove {
+		do = "--remove --force"
+	}
+	if g.Prefixed {
+		pattern = "prefixed"
+	}
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s %s --allow-principal %s --operation %s --%s %s --resource-pattern-type %s",
+		strings.Join(brokers, ","), do, quoted(principal), g.Operation, g.Resource, quoted(g.Name), pattern)
+}
+
+// quoted is text as one word of a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
