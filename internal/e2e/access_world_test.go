@@ -167,10 +167,10 @@ func (s *subject) feed() {
 func (s *subject) run(limit time.Duration, holds func() bool) bool {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), limit)
+	defer func() { _ = s.producer.Close(context.WithoutCancel(ctx)) }() // of its records none is missed
 	var working sync.WaitGroup
 	defer working.Wait()
 	defer cancel()
-	defer func() { _ = s.producer.Close(context.WithoutCancel(ctx)) }()
 	log := slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	working.Go(func() {
 		for ctx.Err() == nil {
