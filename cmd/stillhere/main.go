@@ -122,7 +122,7 @@ func run(args []string, out, errs io.Writer) int {
 func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(cli, append(more,
 		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version},
-		kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)
 }
 

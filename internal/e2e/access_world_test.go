@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,7 @@ type guarded struct {
 	login func(c *stream.Config, user, secret string) // makes c that of a user
 	kafka *kadm.Client                                // as super
 	redis *standin.Redis
+	tls   *tls.Config // nil: none; of the gateway, which opens its connections itself
 	names atomic.Int64
 }
 
@@ -238,7 +240,7 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 }
 
 func (s *subject) actAsGateway(ctx context.Context, log *slog.Logger) error {
-	g, err := gateway.Dial(ctx, gateway.Config{Brokers: s.config.Brokers, ID: "gw", TopicPrefix: s.config.Prefix, TLS: s.config.Security.TLS,
+	g, err := gateway.Dial(ctx, gateway.Config{Brokers: s.config.Brokers, ID: "gw", TopicPrefix: s.config.Prefix, TLS: s.tls,
 		SASL: s.config.Security.Mechanism, User: s.config.Security.User, Password: s.config.Security.Password, Log: log})
 	if err != nil {
 		return err

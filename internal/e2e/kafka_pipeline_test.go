@@ -25,6 +25,8 @@ type pipeline struct {
 	servers *servers
 	policy  liveness.Settings
 	roles   []*role
+	// as gives a role more settings, NAME=value, which count before those of all.
+	as func(role string) []string
 }
 
 type role struct {
@@ -50,8 +52,13 @@ func newPipeline(t *testing.T, options ...string) *pipeline {
 
 func newPipelineOn(t *testing.T, on *servers) *pipeline {
 	t.Helper()
+	return newPipelineAs(t, on, func(string) []string { return nil })
+}
+
+func newPipelineAs(t *testing.T, on *servers, as func(role string) []string) *pipeline {
+	t.Helper()
 	path := binary(t, "stillhere")
-	p := &pipeline{servers: on, policy: pipelinePolicy()}
+	p := &pipeline{servers: on, policy: pipelinePolicy(), as: as}
 	p.house = &house{T: t, broker: p.servers.brokers()[0], client: &http.Client{Timeout: 20 * time.Second}}
 	t.Cleanup(p.client.CloseIdleConnections)
 	for _, command := range [][]string{{"topics", "apply", "--partitions", strconv.Itoa(devPartitions)}, {"migrate"}} {
@@ -61,7 +68,12 @@ func newPipelineOn(t *testing.T, on *servers) *pipeline {
 		p.roles = append(p.roles, &role{name: name, listen: freePort(t), admin: freePort(t)})
 	}
 	for _, r := range p.roles {
-		r.program = start(t, path, p.settings, append([]string{r.name, "--instance", "one", "--listen", r.listen, "--admin", r.admin}, policyFlags(p.policy)...)...)
+		more := p.as(r.name)
+		settings := func(c *exec.Cmd) {
+			p.settings(c)
+			c.Env = append(c.Env, more...)
+		}
+		r.program = start(t, path, settings, append([]string{r.name, "--instance", "one", "--listen", r.listen, "--admin", r.admin}, policyFlags(p.policy)...)...)
 	}
 	p.in, p.listen, p.program = p.roles[0].listen, p.roles[4].listen, p.roles[4].program
 	p.allReady(time.Minute)

@@ -95,12 +95,30 @@ func (s *Security) mechanism() sasl.Mechanism {
 	case "SCRAM-SHA-512":
 		return scram.Sha512(scramAuth)
 	case "OAUTHBEARER":
-		return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
+		return bearer{oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
 			token, err := s.Token(ctx)
 			return oauth.Auth{Token: token}, err
-		})
+		})}
 	}
 	return nil
+}
+
+// bearer is the client's OAUTHBEARER, which passes on why a token is refused: Kafka
+// says it in an answer that looks like a success (RFC 7628, section 3.2.2).
+type bearer struct{ sasl.Mechanism }
+
+func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
+	session, first, err := b.Mechanism.Authenticate(ctx, host)
+	return bearerSession{session}, first, err
+}
+
+type bearerSession struct{ sasl.Session }
+
+func (s bearerSession) Challenge(answer []byte) (bool, []byte, error) {
+	if len(answer) > 0 {
+		return false, nil, fmt.Errorf("the broker refuses the token: it is wrong or has expired, or is for somebody else (%.200s)", answer)
+	}
+	return s.Session.Challenge(answer)
 }
 
 // plainly adds to what Kafka or its client says of who we are what to do about
