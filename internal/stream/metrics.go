@@ -18,7 +18,7 @@ type Metrics struct {
 	restores                                         *prometheus.HistogramVec
 	transactions, restarts, records, deadLetters     *prometheus.CounterVec
 	ticks, forwards, rebalances, stalls, gaps, reads *prometheus.CounterVec
-	retries, taskFailures                            *prometheus.CounterVec
+	retries, taskFailures, hanging                   *prometheus.CounterVec
 }
 
 // NewMetrics registers the figures with registry. Once per registry.
@@ -50,6 +50,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		ticks:        counter("ticks_total", "Ticks appended, by outcome.", "group", "outcome"),
 		forwards:     counter("forwards_total", "Records forwarded outside of transactions.", "group"),
 		rebalances:   counter("rebalances_total", "Partitions that came or went, by how.", "group", "change"),
+		hanging:      counter("hanging_transactions_total", "Partitions in which Kafka had left a transaction of ours open that it had aborted, and where we aborted it.", "group"),
 		stalls:       counter("stalls_total", "Times that a partition made no progress for too long, by what was done.", "group", "action"),
 		gaps:         counter("gaps_total", "Times that records were missing from the input.", "group"),
 		reads:        counter("skipped_batches_total", "Batches that were too large to be read.", "group"),
@@ -89,6 +90,10 @@ func (g groupMetrics) transaction(outcome string) {
 
 func (g groupMetrics) restart(reason string) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.restarts }, 1, reason)
+}
+
+func (g groupMetrics) ended(n int) {
+	g.count(func(m *Metrics) *prometheus.CounterVec { return m.hanging }, n)
 }
 
 func (g groupMetrics) taskFailed() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -109,10 +110,12 @@ type rangeRead struct {
 func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) error {
 	var record schemas.Record
 	var headers []schemas.Header
+	held := heldUp{since: time.Now()}
 	for tries := 0; r.next < r.to; {
 		fetched, next, err := r.fetch(ctx)
 		if err == nil {
 			tries = 0
+			held.tell(r, next, fetched.LastStableOffset)
 			for _, from := range fetched.Records {
 				if from.Offset < r.next || from.Offset >= r.to {
 					continue
@@ -136,6 +139,30 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 		pause(ctx, backoff(tries))
 	}
 	return nil
+}
+
+// heldUp tells of a reading that waits for the end of somebody's transaction.
+type heldUp struct{ since, told time.Time }
+
+// heldUpNotice is how long a reading stands still before that is told, and told
+// again: Kafka ends what a dead producer left open at its transaction timeout, which
+// it looks for every 10 s.
+const heldUpNotice = 10 * time.Second
+
+func (h *heldUp) tell(r *rangeRead, next, stable int64) {
+	now := time.Now()
+	if next > r.next {
+		if !h.told.IsZero() {
+			r.log.Info("the transaction has ended, reading goes on", "topic", r.name, "partition", r.partition, "offset", next)
+		}
+		*h = heldUp{since: now}
+		return
+	}
+	if now.Sub(h.since) >= heldUpNotice && now.Sub(h.told) >= heldUpNotice {
+		h.told = now
+		r.log.Warn("reading waits for a transaction that is still open; kafka-transactions.sh find-hanging names its producer",
+			"topic", r.name, "partition", r.partition, "offset", r.next, "last stable offset", stable, "end", r.to, "waited", now.Sub(h.since).Round(time.Second))
+	}
 }
 
 // fetch asks once and tells where to go on.
