@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
@@ -54,4 +56,39 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 		last = s.End
 	}
 	return c, nil
+}
+
+// Transaction names a transaction: since Kafka 4.0 no two of a producer have the
+// same epoch.
+type Transaction struct {
+	Producer int64
+	Epoch    int16
+}
+
+// On adds the transaction to the metadata text of an offset that is committed in
+// it. The text must be of Checkpoint.Encode or empty; any other is returned as it is.
+func (t Transaction) On(text string) string {
+	value, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return text
+	}
+	producer, epoch := t.Producer, int32(t.Epoch)
+	added := pb.Checkpoint{ProducerId: &producer, ProducerEpoch: &epoch}
+	if len(value) == 0 {
+		added.Schema = messageVersion
+	}
+	return base64.RawStdEncoding.EncodeToString(append(value, encode(&added)...))
+}
+
+// TransactionOn is the transaction that the metadata text names, if it does.
+func TransactionOn(text string) (t Transaction, ok bool) {
+	value, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return t, false
+	}
+	var m pb.Checkpoint
+	if proto.Unmarshal(value, &m) != nil || m.ProducerId == nil || m.ProducerEpoch == nil {
+		return t, false
+	}
+	return Transaction{m.GetProducerId(), int16(m.GetProducerEpoch())}, true
 }

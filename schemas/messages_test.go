@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"bytes"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -75,6 +76,27 @@ func TestACheckpointReadsBackAsItWasWritten(t *testing.T) {
 			t.Fatalf("reads as %+v, %v; want %+v", got, err, want)
 		}
 	})
+}
+
+func TestAnOffsetNamesTheTransactionItWasCommittedIn(t *testing.T) {
+	checkpoint := anyCheckpoint()
+	for _, text := range []string{"", checkpoint.Encode()} {
+		for _, want := range []Transaction{{0, 0}, {1, 58}, {math.MaxInt64, math.MaxInt16}} {
+			if got, ok := TransactionOn(want.On(text)); !ok || got != want {
+				t.Errorf("%+v on %q is read back as %+v, %v", want, text, got, ok)
+			}
+		}
+		if _, ok := TransactionOn(text); ok {
+			t.Errorf("%q names a transaction", text)
+		}
+	}
+	got, err := DecodeCheckpoint(Transaction{1, 58}.On(checkpoint.Encode()))
+	if err != nil || !reflect.DeepEqual(*got, checkpoint) {
+		t.Errorf("the checkpoint under it is %+v (%v), was %+v", got, err, checkpoint)
+	}
+	if got := (Transaction{1, 58}).On("not ours!"); got != "not ours!" {
+		t.Errorf("a text of somebody else's became %q", got)
+	}
 }
 
 func TestACheckpointOfManyOutagesFitsInTheMetadataOfAnOffset(t *testing.T) {

@@ -189,6 +189,7 @@ func (s *session) writeAgain() error {
 // offsets puts what was handled in place of what was polled, with the tasks'
 // checkpoints.
 func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
+	transaction := schemas.Transaction{Producer: request.ProducerID, Epoch: request.ProducerEpoch}
 	topic := kmsg.NewTxnOffsetCommitRequestTopic()
 	topic.Topic = s.name
 	for _, t := range request.Topics {
@@ -204,7 +205,8 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 		part.Partition = p.id
 		part.Offset = p.next.Load()
 		part.LeaderEpoch = -1
-		part.Metadata = &p.checkpoint
+		metadata := transaction.On(p.checkpoint)
+		part.Metadata = &metadata
 		topic.Partitions = append(topic.Partitions, part)
 	}
 	if len(topic.Partitions) == 0 {

@@ -2,55 +2,62 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // A hanging transaction is one that a partition holds for open and its
 // coordinator for ended. Readers of what is committed wait at it for ever, and our
-// next commit to the partition would commit what was aborted. Apache Kafka leaves
-// such ones behind when a broker dies at the wrong instant (seen with 4.3.1, see
-// DESIGN.md), brokers before 4.0 also when a write is overtaken by the end of its
+// next transaction in that partition would take it along. Apache Kafka 4.3.1 leaves
+// such ones behind when a partition has no leader while its marker is due (see
+// DESIGN.md), brokers before 4.0 when a write is overtaken by the end of its
 // transaction (KIP-890).
 
-// endHanging aborts the hanging transactions of the producer. It may be called only
+// consumerOffsets is where the offsets of transactions are.
+const consumerOffsets = "__consumer_offsets"
+
+// errHanging ends a session that found hanging transactions of its own and has
+// ended them; the next one begins when Kafka has written the markers.
+var errHanging = errors.New("Kafka had left transactions of ours open that were over; they are ended")
+
+// endHanging ends the hanging transactions of the producer. It may be called only
 // when the coordinator has just given out the producer's id: none of its
-// transactions is open then, whatever a partition says.
+// transactions is open then, whatever a partition says. It returns errHanging if
+// there were any: the client's idea of the producer's epoch is out of date then.
 //
-// Writing to the partition in a new transaction joins the old one, and the marker of
-// the new one's abort ends both. It takes no right that the writer does not have.
-func (s *session) endHanging(ctx context.Context, producer int64) error {
+// They are ended by a new transaction that the partitions are added to: its markers
+// end the old one as well. That takes no right that the writer does not have.
+func (s *session) endHanging(ctx context.Context, producer int64, epoch int16) error {
 	hanging := s.hanging(ctx, producer)
 	if len(hanging) == 0 {
 		return nil
 	}
+	hanging, commit := s.sameEnd(ctx, hanging)
 	for _, h := range hanging {
-		s.t.log.Error("a transaction of ours hangs: Kafka has aborted it, but not in this partition; aborting it there",
-			"topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset, "producer", producer, "epoch", h.ProducerEpoch)
+		s.t.log.Error("a transaction of ours hangs: Kafka holds it for over, but not in this partition; ending it there",
+			"topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset, "producer", producer, "epoch", h.ProducerEpoch, "committed", commit)
 	}
-	if err := s.BeginTransaction(); err != nil {
-		return fmt.Errorf("beginning a transaction to end those that hang: %w", err)
+	if err := s.join(ctx, producer, epoch, hanging); err != nil {
+		return fmt.Errorf("ending hanging transactions: %w", err)
 	}
-	records := make([]*kgo.Record, len(hanging))
-	for i, h := range hanging {
-		// Compacted topics take no record without a key.
-		records[i] = &kgo.Record{Topic: h.Topic, Partition: h.Partition, Key: []byte("hanging")}
+	end := kmsg.NewPtrEndTxnRequest()
+	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = s.t.instance(), producer, epoch, commit
+	response, err := end.RequestWith(ctx, s.Client)
+	if err == nil {
+		err = kerr.ErrorForCode(response.ErrorCode)
 	}
-	if err := s.ProduceSync(ctx, records...).FirstErr(); err != nil {
-		return fmt.Errorf("writing to the partitions of hanging transactions: %w", err)
-	}
-	if err := s.EndTransaction(ctx, kgo.TryAbort); err != nil {
-		return fmt.Errorf("aborting hanging transactions: %w", err)
+	if err != nil {
+		return fmt.Errorf("ending hanging transactions: %w", err)
 	}
 	s.t.metrics.ended(len(hanging))
-	if left := s.hanging(ctx, producer); len(left) > 0 {
-		return fmt.Errorf("%d transactions still hang after they were aborted, the first in %s partition %d", len(left), left[0].Topic, left[0].Partition)
-	}
-	return nil
+	return errHanging
 }
 
 // hanging are the open transactions of the producer, as far as the brokers tell:
@@ -58,29 +65,27 @@ func (s *session) endHanging(ctx context.Context, producer int64) error {
 // left out.
 func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.DescribedProducer) {
 	topics := kadm.TopicsSet{}
-	for _, spec := range schemas.Topics() {
-		if spec.Topic == schemas.Heartbeats { // never written in a transaction
-			continue
-		}
-		name := spec.Topic.Name(s.t.cfg.Prefix)
+	add := func(name string) {
 		count, err := partitionCount(ctx, s.Client, name)
 		if err != nil {
 			s.t.log.Debug("not looked at for hanging transactions", "topic", name, "error", err)
-			continue
+			return
 		}
 		for partition := range count {
 			topics.Add(name, partition)
 		}
 	}
+	for _, spec := range schemas.Topics() {
+		if spec.Topic != schemas.Heartbeats { // never written in a transaction
+			add(spec.Topic.Name(s.t.cfg.Prefix))
+		}
+	}
+	add(consumerOffsets)
 	described, err := kadm.NewClient(s.Client).DescribeProducers(ctx, topics)
 	if err != nil {
-		s.t.log.Warn("cannot look for hanging transactions", "error", err)
+		s.t.log.Debug("cannot look everywhere for hanging transactions", "error", err)
 	}
 	described.EachPartition(func(p kadm.DescribedProducersPartition) {
-		if p.Err != nil {
-			s.t.log.Debug("not looked at for hanging transactions", "topic", p.Topic, "partition", p.Partition, "error", p.Err)
-			return
-		}
 		p.ActiveProducers.Each(func(active kadm.DescribedProducer) {
 			if active.ProducerID == producer && active.CurrentTxnStartOffset >= 0 {
 				open = append(open, active)
@@ -88,4 +93,100 @@ func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.Desc
 		})
 	})
 	return open
+}
+
+// hangingAge is how long a transaction may seem open before it is looked at as one
+// that hangs, and how often that is looked for. Far beyond the transaction timeout.
+const hangingAge = time.Minute
+
+// leftHanging is in how many partitions a transaction of this session hangs. A new
+// session ends them.
+func (s *session) leftHanging() (n int) {
+	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Second)
+	defer cancel()
+	producer, _, err := s.ProducerID(ctx)
+	if err != nil {
+		return 0 // the loop meets that as well
+	}
+	for _, h := range s.hanging(ctx, producer) {
+		if time.Since(time.UnixMilli(h.LastTimestamp)) > hangingAge {
+			n++
+		}
+	}
+	return n
+}
+
+// sameEnd picks those that had been committed, if there are any, else those that had
+// been aborted: one transaction ends all that joined it in the same way, and the next
+// session finds the others.
+//
+// What is committed names its transaction in the metadata of its offsets, and a
+// session begins no other transaction after one that was not committed. When the
+// offsets hang as well this cannot be told, and aborting is right: what was read is
+// read again and gives the same.
+func (s *session) sameEnd(ctx context.Context, hanging []kadm.DescribedProducer) (same []kadm.DescribedProducer, commit bool) {
+	offsets, err := kadm.NewClient(s.Client).FetchOffsetsForTopics(ctx, s.t.group, s.name)
+	if err != nil {
+		s.t.log.Warn("cannot tell how hanging transactions had ended; aborting them", "error", err)
+		return hanging, false
+	}
+	last := int16(-1)
+	offsets.Each(func(o kadm.OffsetResponse) {
+		if t, ok := schemas.TransactionOn(o.Metadata); ok && t.Producer == hanging[0].ProducerID {
+			last = max(last, t.Epoch)
+		}
+	})
+	for _, h := range hanging {
+		if h.ProducerEpoch <= last {
+			same = append(same, h)
+		}
+	}
+	if len(same) > 0 {
+		return same, true
+	}
+	return hanging, false
+}
+
+// join adds the partitions, and the group's offsets, to a new transaction.
+func (s *session) join(ctx context.Context, producer int64, epoch int16, hanging []kadm.DescribedProducer) error {
+	topics := kadm.TopicsSet{}
+	for _, h := range hanging {
+		if h.Topic != consumerOffsets {
+			topics.Add(h.Topic, h.Partition)
+		}
+	}
+	request := kmsg.NewPtrAddPartitionsToTxnRequest()
+	request.TransactionalID, request.ProducerID, request.ProducerEpoch = s.t.instance(), producer, epoch
+	for name, partitions := range topics {
+		topic := kmsg.NewAddPartitionsToTxnRequestTopic()
+		topic.Topic = name
+		for partition := range partitions {
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		request.Topics = append(request.Topics, topic)
+	}
+	if len(request.Topics) > 0 {
+		response, err := request.RequestWith(ctx, s.Client)
+		if err != nil {
+			return err
+		}
+		for _, topic := range response.Topics {
+			for _, p := range topic.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+					return fmt.Errorf("adding %s partition %d to a transaction: %w", topic.Topic, p.Partition, err)
+				}
+			}
+		}
+	}
+	// Also when they do not seem to hang: not everybody may ask.
+	offsets := kmsg.NewPtrAddOffsetsToTxnRequest()
+	offsets.TransactionalID, offsets.ProducerID, offsets.ProducerEpoch, offsets.Group = s.t.instance(), producer, epoch, s.t.group
+	response, err := offsets.RequestWith(ctx, s.Client)
+	if err == nil {
+		err = kerr.ErrorForCode(response.ErrorCode)
+	}
+	if err != nil {
+		return fmt.Errorf("adding the offsets of group %s to a transaction: %w", s.t.group, err)
+	}
+	return nil
 }

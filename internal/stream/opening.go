@@ -44,11 +44,11 @@ func (s *session) prepare(stop context.Context) error {
 		return broken("start", "%w", err)
 	}
 	s.deadLetters = count
-	id, _, err := s.ProducerID(ctx)
+	id, epoch, err := s.ProducerID(ctx)
 	if err != nil {
 		return broken("start", "taking the transactional id %s: %w", s.t.instance(), needs(err, "Write", OfTransactionalID, s.t.instance()))
 	}
-	if err := s.endHanging(ctx, id); err != nil {
+	if err := s.endHanging(ctx, id, epoch); err != nil {
 		return broken("hanging", "%w", err)
 	}
 	return nil

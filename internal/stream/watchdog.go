@@ -17,6 +17,7 @@ func (s *session) watch() {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	joinedAt, written := time.Now(), int64(0)
+	lookedAt := time.Now()
 	for {
 		select {
 		case <-ticker.C:
@@ -29,6 +30,13 @@ func (s *session) watch() {
 		}
 		if s.joined() {
 			joinedAt = time.Now()
+		}
+		if time.Since(lookedAt) > hangingAge {
+			lookedAt = time.Now()
+			if n := s.leftHanging(); n > 0 {
+				s.fail(broken("hanging", "Kafka has left transactions of ours open in %d partitions", n))
+				return
+			}
 		}
 		stalled, since := s.stalled()
 		if out := time.Since(joinedAt); stalled == nil && out > s.t.cfg.StallTimeout+s.t.cfg.RebalanceTimeout {

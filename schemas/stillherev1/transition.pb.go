@@ -467,8 +467,12 @@ type Checkpoint struct {
 	ReplayOffset int64 `protobuf:"varint,6,opt,name=replay_offset,json=replayOffset,proto3" json:"replay_offset,omitempty"`
 	// ... beginning with this running maximum of the append time.
 	ReplayLogTimeMs int64 `protobuf:"varint,7,opt,name=replay_log_time_ms,json=replayLogTimeMs,proto3" json:"replay_log_time_ms,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The transaction in which this was committed. Since Kafka 4.0 no two
+	// transactions of a producer have the same epoch.
+	ProducerId    *int64 `protobuf:"varint,8,opt,name=producer_id,json=producerId,proto3,oneof" json:"producer_id,omitempty"`
+	ProducerEpoch *int32 `protobuf:"varint,9,opt,name=producer_epoch,json=producerEpoch,proto3,oneof" json:"producer_epoch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Checkpoint) Reset() {
@@ -550,6 +554,20 @@ func (x *Checkpoint) GetReplayLogTimeMs() int64 {
 	return 0
 }
 
+func (x *Checkpoint) GetProducerId() int64 {
+	if x != nil && x.ProducerId != nil {
+		return *x.ProducerId
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetProducerEpoch() int32 {
+	if x != nil && x.ProducerEpoch != nil {
+		return *x.ProducerEpoch
+	}
+	return 0
+}
+
 var File_stillhere_v1_transition_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_transition_proto_rawDesc = "" +
@@ -589,7 +607,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0esilent_from_ms\x18\n" +
 	" \x01(\x03R\fsilentFromMs\x12\x17\n" +
 	"\aheld_ms\x18\v \x01(\x03R\x06heldMs\x12\x1b\n" +
-	"\tdevice_id\x18\f \x01(\rR\bdeviceId\"\xe6\x01\n" +
+	"\tdevice_id\x18\f \x01(\rR\bdeviceId\"\xdb\x02\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -598,7 +616,12 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\vlog_time_ms\x18\x04 \x01(\x03R\tlogTimeMs\x12\x16\n" +
 	"\x06frozen\x18\x05 \x03(\x03R\x06frozen\x12#\n" +
 	"\rreplay_offset\x18\x06 \x01(\x03R\freplayOffset\x12+\n" +
-	"\x12replay_log_time_ms\x18\a \x01(\x03R\x0freplayLogTimeMs*S\n" +
+	"\x12replay_log_time_ms\x18\a \x01(\x03R\x0freplayLogTimeMs\x12$\n" +
+	"\vproducer_id\x18\b \x01(\x03H\x00R\n" +
+	"producerId\x88\x01\x01\x12*\n" +
+	"\x0eproducer_epoch\x18\t \x01(\x05H\x01R\rproducerEpoch\x88\x01\x01B\x0e\n" +
+	"\f_producer_idB\x11\n" +
+	"\x0f_producer_epoch*S\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_OFFLINE\x10\x01\x12\x0e\n" +
@@ -662,6 +685,7 @@ func file_stillhere_v1_transition_proto_init() {
 		return
 	}
 	file_stillhere_v1_frame_proto_init()
+	file_stillhere_v1_transition_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
