@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,6 +157,49 @@ func TestATransactionThatKafkaLeftHangingEndsAsItsCoordinatorHadIt(t *testing.T)
 			})
 		})
 	}
+}
+
+func TestATransactionThatIsLeftHangingWhileASessionRunsIsEndedByTheNext(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		_, transform := w.member("a")
+		w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		w.beat(0, "x")
+		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 1 })
+		admin := w.admin()
+		defer admin.Close()
+		offsets, err := admin.FetchOffsets(w.Context(), w.cfg.GroupName("detector"))
+		if err != nil {
+			w.Fatal(err)
+		}
+		offset, _ := offsets.Lookup(w.name(schemas.Heartbeats), 0)
+		ours, ok := schemas.TransactionOn(offset.Metadata)
+		if !ok {
+			w.Fatalf("the offset names no transaction: %q", offset.Metadata)
+		}
+		// The stand-in lets nothing hang, so it has to say so.
+		var says atomic.Bool
+		says.Store(true)
+		w.kafka.Cluster().ControlKey(int16(kmsg.DescribeProducers), func(request kmsg.Request) (kmsg.Response, error, bool) {
+			w.kafka.Cluster().KeepControl()
+			if !says.Load() {
+				return nil, nil, false
+			}
+			response := request.ResponseKind().(*kmsg.DescribeProducersResponse)
+			topic, part, producer := kmsg.NewDescribeProducersResponseTopic(), kmsg.NewDescribeProducersResponseTopicPartition(), kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
+			producer.ProducerID, producer.ProducerEpoch, producer.CurrentTxnStartOffset = ours.Producer, int32(ours.Epoch)+1, 0
+			topic.Topic = w.name(schemas.Transitions)
+			part.ActiveProducers = append(part.ActiveProducers, producer)
+			topic.Partitions = append(topic.Partitions, part)
+			response.Topics = append(response.Topics, topic)
+			return response, nil, true
+		})
+		ended := func() int { return w.metric(func(m *Metrics) *prometheus.CounterVec { return m.hanging }) }
+		w.until("found and ended", 3*time.Minute, func() bool { return ended() > 0 })
+		says.Store(false)
+		w.until("ready again", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		w.beat(0, "x")
+		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 2 })
+	})
 }
 
 func TestReadingThatWaitsForATransactionSaysSo(t *testing.T) {
