@@ -66,7 +66,7 @@ func (s *session) endHanging(ctx context.Context, producer int64, epoch int16) e
 func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.DescribedProducer) {
 	topics := kadm.TopicsSet{}
 	add := func(name string) {
-		count, err := partitionCount(ctx, s.Client, name)
+		count, err := partitionCount(ctx, s.Client, name, "Read")
 		if err != nil {
 			s.t.log.Debug("not looked at for hanging transactions", "topic", name, "error", err)
 			return
