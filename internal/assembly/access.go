@@ -48,7 +48,7 @@ var Needs = []Need{
 	{Role: "detector", Topic: schemas.Heartbeats, Operations: []string{"Read", "Write"}, For: "beats; ticks and beats that landed in a wrong partition"},
 	{Role: "detector", Topic: schemas.Statuses, Operations: []string{"Read", "Write"}, For: "coming back after a restart"},
 	{Role: "detector", Topic: schemas.Transitions, Operations: []string{"Read", "Write"}, For: "changes; the last log epoch where the group has no commit"},
-	{Role: "detector", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "records that cannot be read"},
+	{Role: "detector", Topic: schemas.DeadLetter, Operations: []string{"Read", "Write"}, For: "records that cannot be read; finding transactions that hang"},
 	{Role: "detector", Group: detectorGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
 	{Role: "detector", Transactional: detectorGroup, Operations: []string{"Write"}, For: "exactly once"},
 
@@ -65,7 +65,8 @@ var Needs = []Need{
 
 	{Role: "fanout", Followers: true, Topic: schemas.Statuses, Operations: []string{"Read"}, For: "which followers are here"},
 	{Role: "fanout", Followers: true, Topic: schemas.Fanout, Operations: []string{"Read", "Write"}, For: "users with many followers"},
-	{Role: "fanout", Followers: true, Topic: schemas.Deliveries, Operations: []string{"Write"}, For: "who is told what"},
+	{Role: "fanout", Followers: true, Topic: schemas.DeadLetter, Operations: []string{"Read"}, For: "finding transactions that hang"},
+	{Role: "fanout", Followers: true, Topic: schemas.Deliveries, Operations: []string{"Read", "Write"}, For: "who is told what; finding transactions that hang"},
 	{Role: "fanout", Followers: true, Group: plannerGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
 	{Role: "fanout", Followers: true, Group: workerGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
 	{Role: "fanout", Followers: true, Transactional: plannerGroup, Operations: []string{"Write"}, For: "exactly once"},

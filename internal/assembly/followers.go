@@ -61,16 +61,17 @@ func (h *house) followerFanout(ctx context.Context) error {
 	h.service("newest jobs", loops, known.Run)
 	informed := func() error { return errors.Join(statuses.Ready(), known.Ready()) }
 
-	h.transform("follower planner", plannerGroup, schemas.Transitions, plannerPoll, informed, func(int32) stream.Task { return room.NewPlanner() })
-	h.transform("follower worker", workerGroup, schemas.Fanout, workerPoll, informed, func(int32) stream.Task { return room.NewWorker() })
+	h.transform("follower planner", plannerGroup, schemas.Transitions, plannerPoll, informed, func(int32) stream.Task { return room.NewPlanner() },
+		schemas.Fanout, schemas.Deliveries)
+	h.transform("follower worker", workerGroup, schemas.Fanout, workerPoll, informed, func(int32) stream.Task { return room.NewWorker() }, schemas.Deliveries)
 	return nil
 }
 
 // transform adds an exactly-once loop that begins when informed is nil.
-func (h *house) transform(name, group string, input schemas.Topic, poll int, informed func() error, task func(int32) stream.Task) {
+func (h *house) transform(name, group string, input schemas.Topic, poll int, informed func() error, task func(int32) stream.Task, writes ...schemas.Topic) {
 	config := h.config.Kafka
 	config.MaxPollRecords = poll
-	loop := stream.NewTransform(config, group, input, task, h.producer, h.log, h.streamMetrics)
+	loop := stream.NewTransform(config, group, input, task, h.producer, h.log, h.streamMetrics).Writes(writes...)
 	h.service(name, loops, func(ctx context.Context) error {
 		ticker := time.NewTicker(20 * time.Millisecond)
 		defer ticker.Stop()

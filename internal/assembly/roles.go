@@ -202,7 +202,8 @@ func runClient(ctx context.Context, c *client.Client) error {
 func detectorRole(_ context.Context, h *house) error {
 	config := detector.Config{Settings: h.config.Policy, Log: h.log, Metrics: detector.NewMetrics(h.registry), Now: time.Now}
 	loop := stream.NewTransform(h.config.Kafka, detectorGroup, schemas.Heartbeats,
-		func(partition int32) stream.Task { return detector.NewPartition(config, partition) }, h.producer, h.log, h.streamMetrics)
+		func(partition int32) stream.Task { return detector.NewPartition(config, partition) }, h.producer, h.log, h.streamMetrics).
+		Writes(schemas.Transitions, schemas.Statuses)
 	h.service("detector", loops, loop.Run)
 	h.check("detector", func(context.Context) error { return loop.Ready() })
 	return nil

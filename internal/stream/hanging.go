@@ -35,9 +35,9 @@ var errHanging = errors.New("Kafka had left transactions of ours open that were 
 // They are ended by a new transaction that the partitions are added to: its markers
 // end the old one as well. That takes no right that the writer does not have.
 func (s *session) endHanging(ctx context.Context, producer int64, epoch int16) error {
-	hanging := s.hanging(ctx, producer)
-	if len(hanging) == 0 {
-		return nil
+	hanging, err := s.hanging(ctx, producer)
+	if err != nil || len(hanging) == 0 {
+		return err
 	}
 	hanging, commit := s.sameEnd(ctx, hanging)
 	for _, h := range hanging {
@@ -60,39 +60,30 @@ func (s *session) endHanging(ctx context.Context, producer int64, epoch int16) e
 	return errHanging
 }
 
-// hanging are the open transactions of the producer, as far as the brokers tell:
-// those before 2.8 do not know the question, and a topic that we may not read is
-// left out.
-func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.DescribedProducer) {
-	topics := kadm.TopicsSet{}
-	add := func(name string) {
-		count, err := partitionCount(ctx, s.Client, name, "Read")
-		if err != nil {
-			s.t.log.Debug("not looked at for hanging transactions", "topic", name, "error", err)
-			return
-		}
-		for partition := range count {
-			topics.Add(name, partition)
-		}
+// hanging are the open transactions of the producer. An error is that we may not ask;
+// about the offsets not everybody may, and brokers before 2.8 do not know the
+// question: what is not told is left out.
+func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.DescribedProducer, err error) {
+	names := []string{consumerOffsets}
+	for _, topic := range s.t.outputs {
+		names = append(names, topic.Name(s.t.cfg.Prefix))
 	}
-	for _, spec := range schemas.Topics() {
-		if spec.Topic != schemas.Heartbeats { // never written in a transaction
-			add(spec.Topic.Name(s.t.cfg.Prefix))
+	admin := kadm.NewClient(s.Client)
+	for _, name := range names {
+		// One by one: the answer about a topic that is refused hides the others.
+		described, fault := admin.DescribeProducers(ctx, kadm.TopicsSet{name: nil})
+		if refused := (*kadm.AuthError)(nil); errors.As(fault, &refused) && name != consumerOffsets {
+			return nil, fmt.Errorf("looking for hanging transactions: %w", needs(refused.Err, "Read", OfTopic, name))
+		} else if fault != nil {
+			s.t.log.Debug("not looked at for hanging transactions", "topic", name, "error", fault)
 		}
-	}
-	add(consumerOffsets)
-	described, err := kadm.NewClient(s.Client).DescribeProducers(ctx, topics)
-	if err != nil {
-		s.t.log.Debug("cannot look everywhere for hanging transactions", "error", err)
-	}
-	described.EachPartition(func(p kadm.DescribedProducersPartition) {
-		p.ActiveProducers.Each(func(active kadm.DescribedProducer) {
+		described.EachProducer(func(active kadm.DescribedProducer) {
 			if active.ProducerID == producer && active.CurrentTxnStartOffset >= 0 {
 				open = append(open, active)
 			}
 		})
-	})
-	return open
+	}
+	return open, nil
 }
 
 // hangingAge is how long a transaction may seem open before it is looked at as one
@@ -108,7 +99,8 @@ func (s *session) leftHanging() (n int) {
 	if err != nil {
 		return 0 // the loop meets that as well
 	}
-	for _, h := range s.hanging(ctx, producer) {
+	open, _ := s.hanging(ctx, producer) // the session has asked before, with the same rights
+	for _, h := range open {
 		if time.Since(time.UnixMilli(h.LastTimestamp)) > hangingAge {
 			n++
 		}

@@ -5,6 +5,7 @@ package stream
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"hash/crc32"
 	"log/slog"
 	"os"
@@ -41,7 +42,7 @@ func (w *world) predecessor() (client *kgo.Client, id int64, epoch int16) {
 
 // writeHanging writes a record of a transaction that the coordinator does not know of.
 func (w *world) writeHanging(client *kgo.Client, topic schemas.Topic, id int64, epoch int16) error {
-	record := kmsg.Record{Key: []byte("hangs"), Value: []byte("of a transaction that hangs")}
+	record := kmsg.Record{Key: []byte("hangs"), Value: binary.BigEndian.AppendUint64(nil, 1)}
 	record.Length = int32(len(record.AppendTo(nil)) - 1) // what follows the length, which takes one byte
 	now := time.Now().UnixMilli()
 	batch := kmsg.RecordBatch{PartitionLeaderEpoch: -1, Magic: 2, Attributes: 0x10, FirstTimestamp: now, MaxTimestamp: now,
@@ -123,7 +124,7 @@ func TestATransactionThatKafkaLeftHangingEndsAsItsCoordinatorHadIt(t *testing.T)
 	for name, committed := range map[string]bool{"aborted": false, "committed": true} {
 		t.Run(name, func(t *testing.T) {
 			inKafka(t, 1, func(w *world) {
-				topics := []schemas.Topic{schemas.Deliveries, schemas.Statuses, schemas.DeadLetter}
+				topics := []schemas.Topic{schemas.Transitions, schemas.Statuses, schemas.DeadLetter}
 				stop, transform := w.member("a")
 				w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
 				w.beat(0, "x")

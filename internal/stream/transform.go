@@ -45,6 +45,7 @@ type Transform struct {
 	cfg      Config
 	group    string
 	input    schemas.Topic
+	outputs  []schemas.Topic
 	newTask  func(partition int32) Task
 	producer *Producer
 	log      *slog.Logger
@@ -69,9 +70,16 @@ type failure struct {
 func NewTransform(cfg Config, group string, input schemas.Topic, newTask func(partition int32) Task,
 	producer *Producer, log *slog.Logger, metrics *Metrics) *Transform {
 	return &Transform{
-		cfg: cfg.withDefaults(), group: cfg.GroupName(group), input: input, newTask: newTask, producer: producer,
+		cfg: cfg.withDefaults(), group: cfg.GroupName(group), input: input, outputs: []schemas.Topic{schemas.DeadLetter}, newTask: newTask, producer: producer,
 		log: log.With("group", cfg.GroupName(group)), metrics: metrics.of(group), failures: map[int32]failure{},
 	}
+}
+
+// Writes names topics that the tasks write to, so that transactions which Kafka left
+// open in them can be found. To be called before Run. Dead letters need no naming.
+func (t *Transform) Writes(topics ...schemas.Topic) *Transform {
+	t.outputs = append(t.outputs, topics...)
+	return t
 }
 
 // Run works until ctx ends, and returns when everything has stopped: what was in

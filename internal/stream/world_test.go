@@ -112,7 +112,7 @@ func (w *world) memberWith(name string, cfg Config) (stop func() error, t *Trans
 		key := name + "/" + strconv.Itoa(int(partition))
 		w.tasks[key] = append(w.tasks[key], c)
 		return c
-	}, w.producer, w.log.With("member", name), w.metrics)
+	}, w.producer, w.log.With("member", name), w.metrics).Writes(schemas.Transitions, schemas.Statuses)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- t.Run(ctx) }()
