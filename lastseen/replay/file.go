@@ -10,10 +10,14 @@ import (
 // partial is what the name of a file that is being written ends with.
 const partial = ".partial"
 
-// File is a file that takes its name when it is complete.
+// File is a file that takes its name when it is complete. What is written to it
+// goes to disk behind the writer's back, so that an error may be that of an
+// earlier Write; Commit has the last. One goroutine may use it, and must end it by
+// Commit or Abandon.
 type File struct {
-	name string
-	file *os.File
+	name   string
+	file   *os.File
+	behind *behind
 }
 
 // Create opens the file name for writing, under another name until Commit.
@@ -22,7 +26,11 @@ func Create(name string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", name, err)
 	}
-	return &File{name: name, file: file}, nil
+	return newFile(name, file), nil
+}
+
+func newFile(name string, file *os.File) *File {
+	return &File{name: name, file: file, behind: startBehind(file)}
 }
 
 // Continue opens a file of lines to be written on after its first size bytes: the
@@ -44,7 +52,7 @@ func Continue(name string, size int64, complete bool) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("going on with %s: %w", name, err), file.Close())
 	}
-	return &File{name: name, file: file}, nil
+	return newFile(name, file), nil
 }
 
 // copyFile keeps the complete file until the longer one takes its place.
@@ -62,12 +70,12 @@ func copyFile(from, to string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// Write writes to the file.
-func (f *File) Write(p []byte) (int, error) { return f.file.Write(p) }
+// Write writes to the file; p may be used again when it returns.
+func (f *File) Write(p []byte) (int, error) { return f.behind.write(p) }
 
 // Commit makes what was written durable and gives the file its name.
 func (f *File) Commit() error {
-	err := errors.Join(f.file.Sync(), f.file.Close())
+	err := errors.Join(f.behind.end(), f.file.Sync(), f.file.Close())
 	if err == nil {
 		err = os.Rename(f.name+partial, f.name)
 	}
@@ -78,4 +86,4 @@ func (f *File) Commit() error {
 }
 
 // Abandon closes the file and leaves what there is under its other name.
-func (f *File) Abandon() error { return f.file.Close() }
+func (f *File) Abandon() error { return errors.Join(f.behind.end(), f.file.Close()) }

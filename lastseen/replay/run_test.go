@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -247,3 +248,28 @@ func TestWritingLinesAllocatesNothing(t *testing.T) {
 type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+func TestAFileThatCannotBeWrittenSaysSoAtItsEndAtTheLatest(t *testing.T) {
+	t.Parallel()
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		t.Skip("there is no " + full)
+	}
+	name := filepath.Join(t.TempDir(), "changes.jsonl")
+	if err := os.Symlink(full, name+partial); err != nil {
+		t.Fatal(err)
+	}
+	file, err := Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		_, _ = file.Write(make([]byte, 1000)) // may say so here
+	}
+	if err := file.Commit(); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("committed: %v", err)
+	}
+	if _, err := os.Stat(name); err == nil {
+		t.Error("the file has taken its name")
+	}
+}
