@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -33,7 +34,8 @@ func fill(tb testing.TB, s *Store, users, rows, days int) {
 		fmt.Sprintf(`INSERT INTO user_presence SELECT i, '2026-11-01', '2026-11-01', '2026-11-01', 1, 0, 'online', 'everyone', 2 FROM generate_series(1, %d) i`, users),
 		`ANALYZE status_changes`, `ANALYZE user_presence`,
 	} {
-		if _, err := s.pool.Exec(tb.Context(), sql); err != nil {
+		// Millions of rows take longer than a statement of ours may.
+		if _, err := s.pool.Exec(tb.Context(), "BEGIN; SET LOCAL statement_timeout = 0; "+sql+"; COMMIT", pgx.QueryExecModeSimpleProtocol); err != nil {
 			tb.Fatal(err)
 		}
 	}

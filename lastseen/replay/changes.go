@@ -81,7 +81,7 @@ func appendChangeCSV(dst []byte, c *clock, e *store.Entry) []byte {
 // changeRow is a change as Parquet keeps it. Times are UTC milliseconds; 0 of an
 // optional column is null.
 type changeRow struct {
-	Event      string   `parquet:"event_id,snappy"` // random: there is little to compress
+	Event      string   `parquet:"event_id,delta,uncompressed"` // all but the time in it is random
 	User       int64    `parquet:"user_id"`
 	Version    int64    `parquet:"version"`
 	At         int64    `parquet:"changed_at,delta,timestamp(millisecond)"`

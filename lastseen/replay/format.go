@@ -106,6 +106,7 @@ type columns[R, P any] struct {
 func newColumns[R, P any](w io.Writer, set func(*R, *P, *texts)) *columns[R, P] {
 	return &columns[R, P]{set: set, rows: make([]P, 0, columnsRows), writer: parquet.NewGenericWriter[P](w,
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		parquet.DataPageStatistics(false), // the index of the columns has the same
 		parquet.CreatedBy("stillhere", "1", ""))}
 }
 
