@@ -23,6 +23,7 @@ type benchCommand struct {
 	Live     benchLive `cmd:"" help:"From a beat to the frame on the sockets of those who watch."`
 	Silence  benchRun  `cmd:"" help:"All users fall silent at once: how late each is found."`
 	Rebuild  benchRun  `cmd:"" help:"Redis loses everything: time until answers are fresh, and what is answered meanwhile."`
+	Reads    benchRun  `cmd:"" help:"The states of fifty users at a time, asked of the API by many."`
 	Replay   benchRun  `cmd:"" help:"Transitions from the topic into files for data teams."`
 	Sink     benchRun  `cmd:"" help:"Transitions from the topic into Postgres, against psql's COPY and upsert of the same rows."`
 	Restore  benchRun  `cmd:"" help:"A partition's owner is replaced: time until it runs again."`

@@ -63,6 +63,7 @@ var All = []Bench{
 	{"live", "from a beat to the frame on the sockets of those who watch", 5_000, 20, benchLive},
 	{"silence", "all users fall silent at once: how late each is found", 1_000_000, 6, benchSilence},
 	{"rebuild", "Redis loses everything: time until answers are fresh, and what is answered meanwhile", 1_000_000, 0, benchRebuild},
+	{"reads", "the states of fifty users in one request of the API", 100_000, 5, benchReads},
 	{"replay", "transitions from the topic into files for data teams", 1_000_000, 0, benchReplay},
 	{"sink", "transitions from the topic into Postgres, against psql", 1_000_000, 0, benchSink},
 	{"restore", "a partition's owner is replaced: time until it runs again", 1_000_000, 0, benchRestore},

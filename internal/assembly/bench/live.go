@@ -157,8 +157,10 @@ type place struct {
 
 func (r *rig) everyRoleAt(ctx context.Context) (place, func() error, error) {
 	url, _, dir, stop, err := r.everyRoleIn(ctx, nil)
-	return place{strings.TrimPrefix(url, "http://"), filepath.Join(dir, storeFile)}, stop, err
+	return place{strings.TrimPrefix(url, "http://"), storeOf(dir)}, stop, err
 }
+
+func storeOf(dir string) string { return filepath.Join(dir, storeFile) }
 
 // filesPerProcess is how many sockets a process may hold here.
 func filesPerProcess() (int, error) {

@@ -1,14 +1,11 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"os/exec"
 	"strings"
 	"sync"
 	"time"
@@ -30,11 +27,11 @@ func benchRebuild(ctx context.Context, o *Options, r *Result) (err error) {
 		return err
 	}
 	defer func() { err = joined(err, rig.close()) }()
-	what, stopRedis, err := rig.privateRedis(ctx)
+	server, err := rig.startRedis(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = joined(err, stopRedis()) }()
+	defer func() { err = joined(err, server.stop()) }()
 	url, admin, _, stop, err := rig.everyRoleIn(ctx, func(c *assembly.Config) { c.Policy = everybody() })
 	if err != nil {
 		return err
@@ -89,46 +86,11 @@ func benchRebuild(ctx context.Context, o *Options, r *Result) (err error) {
 	r.add("users asked meanwhile", float64(asking.asked), "answers")
 	r.Figures = append(r.Figures, Figure{Name: "of these wrongly said not to be online", Value: float64(asking.wrong), Unit: "answers", Less: true})
 	r.Figures = append(r.Figures, Figure{Name: "requests that were not answered", Value: float64(asking.failed), Unit: "requests", Less: true})
-	r.note(fmt.Sprintf("%s, emptied by FLUSHALL; %d users online, all asked again after it: all right.", what, o.Users))
+	r.note(fmt.Sprintf("%s, emptied by FLUSHALL; %d users online, all asked again after it: all right.", server.what, o.Users))
 	if asking.wrong > 0 {
 		return fmt.Errorf("%d answers said of users who are online that they are not", asking.wrong)
 	}
 	return nil
-}
-
-// privateRedis replaces the stand-in by a redis-server, where there is one.
-func (r *rig) privateRedis(ctx context.Context) (what string, stop func() error, err error) {
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		return "The Redis stand-in", func() error { return nil }, nil //nolint:nilerr // then it is the stand-in
-	}
-	address, err := freeAddress()
-	if err != nil {
-		return "", nil, err
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", nil, err
-	}
-	command := exec.CommandContext(ctx, path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-	out, err := command.StdoutPipe()
-	if err != nil {
-		return "", nil, fmt.Errorf("starting redis-server: %w", err)
-	}
-	if err := command.Start(); err != nil {
-		return "", nil, fmt.Errorf("starting redis-server: %w", err)
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if strings.Contains(lines.Text(), "Ready to accept connections") {
-			r.redis = address
-			return "A redis-server", func() error {
-				_ = command.Process.Kill()
-				_ = command.Wait() // tells of the kill
-				return nil
-			}, nil
-		}
-	}
-	return "", nil, errors.Join(errors.New("redis-server does not start"), command.Wait())
 }
 
 // ids are the users, as in frames.
