@@ -26,8 +26,8 @@ type dataFlags struct {
 	Format string `help:"How to write: ${enum}." enum:"jsonl,csv,parquet" default:"jsonl" env:"-" group:"Output:"`
 	Out    string `help:"File to write; - is standard output. A file takes its name when it is complete." default:"-" env:"-" group:"Output:"`
 
-	Postgres string `help:"URL of Postgres, for what the topic does not keep any more." group:"Sources:"`
-	SQLite   string `name:"sqlite" help:"SQLite file in place of Postgres, as \"dev\" keeps it in its data directory." type:"path" group:"Sources:"`
+	SQLite string `name:"sqlite" help:"SQLite file in place of Postgres, for what the topic does not keep any more, as \"dev\" keeps it in its data directory." type:"path" group:"Sources:"`
+	postgresFlags
 	kafkaFlags
 
 	zone *time.Location
@@ -82,7 +82,7 @@ func (f *dataFlags) open(ctx context.Context) (*dataset.Sources, error) {
 		}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	return dataset.Open(ctx, kafka, assembly.Store{Postgres: f.Postgres, SQLite: f.SQLite}, log)
+	return dataset.Open(ctx, kafka, assembly.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres(), log)
 }
 
 // output is where rows go.

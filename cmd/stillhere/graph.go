@@ -30,8 +30,8 @@ type graphCommand struct {
 
 // graphStore says where the graph is.
 type graphStore struct {
-	Postgres string `help:"URL of Postgres, e.g. postgres://user@localhost:5432/stillhere." group:"Store:"`
-	SQLite   string `name:"sqlite" help:"File of the graph instead; that of dev when neither is given: stillhere-data/graph.db." type:"path" group:"Store:"`
+	SQLite string `name:"sqlite" help:"File of the graph in place of Postgres; that of dev when neither is given: stillhere-data/graph.db." type:"path" group:"Store:"`
+	postgresFlags
 }
 
 func (g graphStore) open(ctx context.Context) (graph.Store, error) {
@@ -42,7 +42,7 @@ func (g graphStore) open(ctx context.Context) (graph.Store, error) {
 			return nil, errors.New("--postgres or --sqlite is needed: there is no data of dev in this folder")
 		}
 	}
-	return assembly.OpenGraph(ctx, store)
+	return assembly.OpenGraph(ctx, store, g.postgres())
 }
 
 func (g graphStore) with(ctx context.Context, do func(graph.Store) error) error {

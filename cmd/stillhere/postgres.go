@@ -13,7 +13,7 @@ type postgresFlags struct {
 	PostgresPasswordFile     string        `help:"File with the password, read anew for every connection." group:"Postgres:" type:"path"`
 	PostgresMaxConns         int32         `help:"Connections of this process." default:"16" group:"Postgres:"`
 	PostgresConnectTimeout   time.Duration `help:"Bounds the making of one connection." default:"3s" group:"Postgres:"`
-	PostgresStatementTimeout time.Duration `help:"Ends a statement that runs longer." default:"30s" group:"Postgres:"`
+	PostgresStatementTimeout time.Duration `help:"Ends a statement that runs longer; of the follower graph, twice as long." default:"30s" group:"Postgres:"`
 	PostgresLockTimeout      time.Duration `help:"Ends a statement that waits longer for a lock." default:"5s" group:"Postgres:"`
 	PostgresIdleTimeout      time.Duration `help:"Ends a transaction that was left open." default:"30s" group:"Postgres:"`
 }

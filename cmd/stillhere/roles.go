@@ -187,9 +187,7 @@ func (c *migrateCommand) Run(ctx context.Context) error {
 	if err := pgstore.Migrate(ctx, config); err != nil {
 		return err
 	}
-	follows := pggraph.Defaults()
-	follows.URL = c.Postgres
-	if err := pggraph.Migrate(ctx, follows); err != nil {
+	if err := pggraph.Migrate(ctx, assembly.GraphPostgres(config.URL, config)); err != nil {
 		return err
 	}
 	fmt.Println("the Postgres schema is up to date")

@@ -15,16 +15,21 @@ type Config struct {
 	// URL is a connection string as libpq reads it; what it says about timeouts
 	// goes before the fields below.
 	URL string
+	// Password is asked for before each connection, in place of the URL's; nil: the
+	// URL's, or what libpq's files and variables say.
+	Password func() (string, error)
 	// MaxConns is the greatest number of connections of this process.
 	MaxConns int32
 	// ConnectTimeout bounds the making of a connection, StatementTimeout a
 	// statement, LockTimeout its waiting for a lock.
 	ConnectTimeout, StatementTimeout, LockTimeout time.Duration
+	// IdleTimeout ends a transaction that was left open.
+	IdleTimeout time.Duration
 }
 
 // Defaults lack only the URL.
 func Defaults() Config {
-	return Config{MaxConns: 8, ConnectTimeout: 3 * time.Second, StatementTimeout: time.Minute, LockTimeout: 5 * time.Second}
+	return Config{MaxConns: 8, ConnectTimeout: 3 * time.Second, StatementTimeout: time.Minute, LockTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second}
 }
 
 const driverTimeout = 2 * time.Minute
@@ -42,7 +47,8 @@ func (c Config) Validate() error {
 		faults = append(faults, fmt.Errorf("postgres_max_conns: must be at least 1, is %d", c.MaxConns))
 	}
 	for name, d := range map[string]time.Duration{"postgres_connect_timeout": c.ConnectTimeout,
-		"postgres_statement_timeout": c.StatementTimeout, "postgres_lock_timeout": c.LockTimeout} {
+		"postgres_statement_timeout": c.StatementTimeout, "postgres_lock_timeout": c.LockTimeout,
+		"postgres_idle_timeout": c.IdleTimeout} {
 		if d < time.Millisecond {
 			faults = append(faults, fmt.Errorf("%s: must be at least 1ms, is %s", name, d))
 		}
@@ -59,6 +65,8 @@ func (c Config) settle(conn *pgx.ConnConfig) {
 		"timezone":          "UTC",
 		"statement_timeout": milliseconds(c.StatementTimeout),
 		"lock_timeout":      milliseconds(c.LockTimeout),
+
+		"idle_in_transaction_session_timeout": milliseconds(c.IdleTimeout),
 	} {
 		if _, given := conn.RuntimeParams[name]; !given {
 			conn.RuntimeParams[name] = value

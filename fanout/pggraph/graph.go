@@ -42,6 +42,13 @@ func Open(ctx context.Context, config Config) (*Graph, error) {
 		return nil, fmt.Errorf("reading the Postgres URL: %w", err)
 	}
 	settings.MaxConns = config.MaxConns
+	if config.Password != nil {
+		settings.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+			password, err := config.Password()
+			conn.Password = password
+			return err
+		}
+	}
 	config.settle(settings.ConnConfig)
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/migrate"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,6 +28,7 @@ type Graph struct {
 	writer  *sql.DB // one connection
 	readers *sql.DB
 	now     func() time.Time
+	schema  migrate.State
 }
 
 var _ graph.Store = (*Graph)(nil)
@@ -55,7 +56,7 @@ func (g *Graph) open(ctx context.Context, path string) error {
 		return err
 	}
 	g.writer.SetMaxOpenConns(1)
-	if err := migrate(ctx, g.writer); err != nil {
+	if err := g.migrate(ctx, path); err != nil {
 		return err
 	}
 	if g.readers, err = sql.Open("sqlite", address(path, "deferred")); err != nil {
@@ -75,19 +76,18 @@ func address(path, lock string) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: settings.Encode()}).String()
 }
 
-func migrate(ctx context.Context, db *sql.DB) error {
+// migrate brings the schema up to date, or finds it to be that of a newer program.
+func (g *Graph) migrate(ctx context.Context, path string) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files,
-		goose.WithTableName("stillhere_fanout_migrations"), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return err
-	}
-	_, err = provider.Up(ctx)
+	g.schema, err = migrate.SQLite(ctx, g.writer, path, migrate.Plan{Room: "fanout", Files: files, Table: "stillhere_fanout_migrations"})
 	return err
 }
+
+// Schema tells how the tables stood to this program when the file was opened.
+func (g *Graph) Schema(context.Context) (migrate.State, error) { return g.schema, nil }
 
 // Close waits for running statements and closes the file.
 func (g *Graph) Close() {

@@ -33,12 +33,13 @@ func (h *house) followerFanout(ctx context.Context) error {
 	if h.config.Expand.Mode == expand.Off {
 		return nil
 	}
-	store, err := OpenGraph(ctx, h.config.Graph)
+	store, err := OpenGraph(ctx, h.config.Graph, h.config.Postgres)
 	if err != nil {
 		return err
 	}
 	h.closeLater("follower graph", func(context.Context) error { store.Close(); return nil })
 	h.check("follower graph", store.Ping)
+	h.watchTables("follower graph", store)
 	jobs, err := h.producer.Partitions(ctx, schemas.Fanout)
 	if err != nil {
 		return err

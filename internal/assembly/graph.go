@@ -6,20 +6,33 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
 )
 
 // GraphFile is the name of the follower graph in the data directory of dev.
 const GraphFile = "graph.db"
 
-// OpenGraph opens the follower graph that store names.
-func OpenGraph(ctx context.Context, store Store) (graph.Store, error) {
+// Graph is a follower graph and its tables.
+type Graph interface {
+	graph.Store
+	tables
+}
+
+// OpenGraph opens the follower graph that store names. limits says how Postgres is
+// treated, and its password.
+func OpenGraph(ctx context.Context, store Store, limits pgstore.Config) (Graph, error) {
 	if err := store.validate(); err != nil {
 		return nil, err
 	}
 	if store.SQLite != "" {
 		return sqlitegraph.Open(ctx, store.SQLite)
 	}
-	config := pggraph.Defaults()
-	config.URL = store.Postgres
-	return pggraph.Open(ctx, config)
+	return pggraph.Open(ctx, GraphPostgres(store.Postgres, limits))
+}
+
+// GraphPostgres are the settings for the graph on the server at url. Its statements
+// may run twice as long as others: the followers of one user may be millions.
+func GraphPostgres(url string, limits pgstore.Config) pggraph.Config {
+	return pggraph.Config{URL: url, Password: limits.Password, MaxConns: limits.MaxConns, ConnectTimeout: limits.ConnectTimeout,
+		StatementTimeout: 2 * limits.StatementTimeout, LockTimeout: limits.LockTimeout, IdleTimeout: limits.IdleTimeout}
 }

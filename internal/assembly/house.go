@@ -53,6 +53,7 @@ type house struct {
 
 // durable is the store of last seen and of the log of changes.
 type durable interface {
+	tables
 	store.Writer
 	store.Reader
 	Ping(ctx context.Context) error
@@ -201,6 +202,7 @@ func (h *house) durableStore(ctx context.Context) (durable, error) {
 		h.closeLater("Postgres store", func(context.Context) error { s.Close(); return nil })
 	}
 	h.check("store", h.store.Ping)
+	h.watchTables("durable store", h.store)
 	return h.store, nil
 }
 

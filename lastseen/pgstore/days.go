@@ -107,13 +107,23 @@ func days(ctx context.Context, conn *pgx.Conn, sql string) ([]time.Time, error) 
 	return pgx.CollectRows(rows, pgx.RowTo[time.Time])
 }
 
+// lookEvery is how often the default partition is looked at.
+const lookEvery = time.Minute
+
 // Run maintains now and from then on, until ctx ends; failed is told of every
-// round that went wrong, which the next one makes good.
+// round that went wrong, which the next one makes good. Rows without a day of their
+// own do not wait for the next round.
 func (s *Store) Run(ctx context.Context, failed func(error)) error {
-	ticker := time.NewTicker(s.config.MaintainEvery)
+	ticker := time.NewTicker(min(lookEvery, s.config.MaintainEvery))
 	defer ticker.Stop()
+	var last time.Time
 	for {
-		if err := s.Maintain(ctx); err != nil && ctx.Err() == nil {
+		homeless, err := s.lookForHomeless(ctx)
+		if err == nil && (homeless > 0 || last.IsZero() || time.Since(last) >= s.config.MaintainEvery) {
+			last = time.Now()
+			err = s.Maintain(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
 			failed(err)
 		}
 		select {
@@ -122,4 +132,15 @@ func (s *Store) Run(ctx context.Context, failed func(error)) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// lookForHomeless counts the rows in the default partition.
+func (s *Store) lookForHomeless(ctx context.Context) (int64, error) {
+	var rows int64
+	err := s.pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM status_changes_default LIMIT 100000) AS found`).Scan(&rows)
+	if err != nil {
+		return 0, fmt.Errorf("looking at the default partition: %w", classify(err))
+	}
+	s.homeless.Set(float64(rows))
+	return rows, nil
 }

@@ -3,27 +3,30 @@ package pgstore
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
+
+	"github.com/stillhere/stillhere/internal/migrate"
 )
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrationsTable keeps what was applied; other rooms keep theirs apart.
-const migrationsTable = "stillhere_lastseen_migrations"
-
-// migrationLock is the key of the advisory lock: "lastseen" in ASCII.
-const migrationLock int64 = 0x6c6173747365656e
+// schema is what this room keeps in Postgres. The lock's key is "lastseen" in ASCII.
+func schema() (migrate.Plan, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	return migrate.Plan{Room: "lastseen", Files: files, Table: "stillhere_lastseen_migrations", Lock: 0x6c6173747365656e}, err
+}
 
 // Migrate brings the schema up to date and makes the days' partitions that are
 // due. Any number of processes may call it at once; one does the work, the
-// others wait for it up to two minutes.
+// others wait for it up to two minutes. A schema that is newer than this program is
+// left as it is; the error is migrate.ErrTooOld when it cannot live with that.
 func Migrate(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return err
@@ -40,6 +43,10 @@ func Migrate(ctx context.Context, config Config) error {
 }
 
 func applyMigrations(ctx context.Context, config Config) error {
+	plan, err := schema()
+	if err != nil {
+		return err
+	}
 	conn, err := pgx.ParseConfig(config.URL)
 	if err != nil {
 		return err
@@ -52,21 +59,28 @@ func applyMigrations(ctx context.Context, config Config) error {
 	}
 	db := stdlib.OpenDB(*conn)
 	defer func() { _ = db.Close() }()
-
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	const retrySeconds, attempts = 1, 120
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(retrySeconds, attempts))
-	if err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithSessionLocker(locker), goose.WithTableName(migrationsTable), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return err
-	}
-	_, err = provider.Up(ctx)
+	_, err = migrate.Postgres(ctx, db, plan)
 	return err
 }
+
+// Schema tells how the tables stand to this program. The error is migrate.ErrTooOld
+// when this program cannot live with them; any other may pass.
+func (s *Store) Schema(ctx context.Context) (migrate.State, error) {
+	plan, err := schema()
+	if err != nil {
+		return migrate.State{}, err
+	}
+	var number, least int64
+	err = s.pool.QueryRow(ctx, migrate.Question, plan.Room).Scan(&number, &least)
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && answer.Code == undefinedTable || errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	if err != nil {
+		return migrate.State{}, fmt.Errorf("reading the schema's number: %w", err)
+	}
+	return plan.Compare(number, least)
+}
+
+// undefinedTable is the SQLSTATE of a table that is not there.
+const undefinedTable = "42P01"

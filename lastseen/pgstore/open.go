@@ -24,7 +24,9 @@ type Store struct {
 	careful atomic.Bool
 	buffers sync.Pool // of *[]byte, for COPY
 	steps   *prometheus.HistogramVec
-	now     func() time.Time
+	// homeless are the rows in the default partition.
+	homeless prometheus.Gauge
+	now      func() time.Time
 	// commit ends a transaction; tests cut it short.
 	commit func(context.Context, pgx.Tx) error
 }
@@ -45,7 +47,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		return nil, fmt.Errorf("opening the Postgres pool: %w", err)
 	}
 	return &Store{
-		config: config, pool: pool, steps: newSteps(), now: time.Now, buffers: sync.Pool{New: func() any { return new([]byte) }},
+		config: config, pool: pool, steps: newSteps(), homeless: newHomeless(), now: time.Now, buffers: sync.Pool{New: func() any { return new([]byte) }},
 		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 	}, nil
 }

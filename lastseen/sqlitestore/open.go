@@ -11,6 +11,8 @@ import (
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
+
+	"github.com/stillhere/stillhere/internal/migrate"
 )
 
 // Config says which file and how long to keep.
@@ -54,6 +56,7 @@ type Store struct {
 	writer  *sql.DB // one connection
 	readers *sql.DB
 	now     func() time.Time
+	schema  migrate.State
 
 	offsetFirst, offsetLater, appendChange, upsertUser *sql.Stmt
 }
@@ -77,7 +80,7 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	s.writer.SetMaxOpenConns(1)
-	if err := alone(ctx, s.config.Path, func() error { return migrate(ctx, s.writer) }); err != nil {
+	if err := s.migrate(ctx); err != nil {
 		return err
 	}
 	if s.readers, err = sql.Open("sqlite", s.address("deferred")); err != nil {

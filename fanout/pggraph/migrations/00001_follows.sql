@@ -1,3 +1,4 @@
+-- lives with: 1
 -- +goose Up
 CREATE TABLE follows (
     user_id     BIGINT NOT NULL CHECK (user_id > 0),

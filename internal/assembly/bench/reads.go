@@ -23,6 +23,7 @@ const (
 	readConnections = 32
 	// differentReads is how many requests there are, asked in turns.
 	differentReads = 2000
+	batchPath      = "/presence/batch?user_ids="
 	// warmUp goes before what is measured.
 	warmUp = time.Second
 )
@@ -114,7 +115,7 @@ func readsOf(host string, users []schemas.UserID) [][]byte {
 	random := rand.New(rand.NewPCG(3, 4))
 	all := make([][]byte, differentReads)
 	for i := range all {
-		b := []byte("GET /presence/batch?user_ids=")
+		b := []byte("GET " + batchPath)
 		first, step := random.IntN(len(users)), max(1, len(users)/idsPerRead) // none is asked for twice
 		for n := range idsPerRead {
 			if n > 0 {

@@ -26,8 +26,9 @@ type Sources struct {
 	close   []func() error
 }
 
-// Open opens the sources. The store may be the zero one.
-func Open(ctx context.Context, kafka stream.Config, from assembly.Store, log *slog.Logger) (*Sources, error) {
+// Open opens the sources. The store may be the zero one; limits says how Postgres is
+// treated, and its password.
+func Open(ctx context.Context, kafka stream.Config, from assembly.Store, limits pgstore.Config, log *slog.Logger) (*Sources, error) {
 	reader, err := stream.NewReader(kafka, log)
 	if err != nil {
 		return nil, err
@@ -43,14 +44,13 @@ func Open(ctx context.Context, kafka stream.Config, from assembly.Store, log *sl
 		}
 		s.Archive, s.Writer, s.close = kept, kept, append(s.close, kept.Close)
 	case from.Postgres != "":
-		config := pgstore.Defaults()
-		config.URL, config.MaxConns = from.Postgres, 4
-		kept, err := pgstore.Open(ctx, config)
+		limits.URL = from.Postgres
+		kept, err := pgstore.Open(ctx, limits)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 		s.Archive, s.Writer, s.close = kept, kept, append(s.close, func() error { kept.Close(); return nil })
-		if err := kept.Ping(ctx); err != nil {
+		if _, err := kept.Schema(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}

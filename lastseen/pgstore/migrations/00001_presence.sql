@@ -1,3 +1,4 @@
+-- lives with: 1
 -- +goose Up
 
 CREATE TYPE presence_state AS ENUM ('offline', 'away', 'online');

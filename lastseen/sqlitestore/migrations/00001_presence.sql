@@ -1,3 +1,4 @@
+-- lives with: 1
 -- +goose Up
 
 -- Times are Unix milliseconds UTC, NULL for never; words are those of the API.
