@@ -29,6 +29,7 @@ import (
 	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/standin"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -122,7 +123,7 @@ func (s *subject) fill() error {
 		return nil
 	}
 	s.graph = filepath.Join(s.TempDir(), s.user+".db")
-	store, err := assembly.OpenGraph(s.Context(), assembly.Store{SQLite: s.graph})
+	store, err := assembly.OpenGraph(s.Context(), assembly.Store{SQLite: s.graph}, pgstore.Defaults())
 	if err != nil {
 		return err
 	}
