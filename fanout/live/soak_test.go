@@ -51,7 +51,7 @@ func (v rawViewer) until(text string) error {
 	for !bytes.Contains(heard, []byte(text)) {
 		n, err := v.Read(buffer)
 		if err != nil {
-			return fmt.Errorf("waiting for %q: %w", text, err)
+			return fmt.Errorf("waiting for %q after %q: %w", text, heard, err)
 		}
 		heard = append(heard[max(0, len(heard)-len(text)):], buffer[:n]...)
 	}
@@ -68,11 +68,15 @@ func heapAndStacks() float64 {
 }
 
 // TestConnectionsThatComeGoAndFlapLeaveNothingBehind: 5,000 connections for ten
-// minutes with STILLHERE_LONG=1, 300 for a second without.
+// minutes with STILLHERE_LONG=1 (or for
+// as long as that says, such as 2m), 300 for a second without.
 func TestConnectionsThatComeGoAndFlapLeaveNothingBehind(t *testing.T) {
 	connections, lasts := 300, time.Second
 	if os.Getenv("STILLHERE_LONG") != "" {
 		connections, lasts = 5000, 10*time.Minute
+		if d, err := time.ParseDuration(os.Getenv("STILLHERE_LONG")); err == nil {
+			lasts = d
+		}
 	}
 	const users = 200
 	g := newRig(t, redistest.Mini(t))

@@ -48,7 +48,11 @@ func Watch(out io.Writer, in io.Reader) error {
 		return fmt.Errorf("reading what to watch: %w", err)
 	}
 	w := &watchers{crew: c}
-	defer w.close()
+	var err error
+	if w.ears, err = newEars(w); err != nil {
+		return err
+	}
+	defer w.ears.close()
 	answer := json.NewEncoder(out)
 	if err := w.connect(); err != nil {
 		return answer.Encode(told{Fault: err.Error()})
@@ -66,12 +70,10 @@ func Watch(out io.Writer, in io.Reader) error {
 
 type watchers struct {
 	crew
-	reading sync.WaitGroup
+	ears *ears
 
-	mu     sync.Mutex
-	conns  []net.Conn
-	came   told
-	closed bool
+	mu   sync.Mutex
+	came told
 }
 
 // connecting is how many handshakes are under way at a time.
@@ -113,9 +115,6 @@ func (w *watchers) one(i int) error {
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	w.conns = append(w.conns, conn)
-	w.mu.Unlock()
 	list := make([]string, w.Each)
 	for n := range list {
 		list[n] = (w.First + schemas.UserID((i*w.Each+n)%w.Users)).String()
@@ -141,26 +140,16 @@ func (w *watchers) one(i int) error {
 			return fmt.Errorf("waiting for the snapshot: %w", err)
 		}
 		if bytes.HasPrefix(message, []byte(`{"type":"snapshot"`)) {
-			w.reading.Go(func() { w.read(conn, from) })
-			return nil
+			return w.ears.add(conn, from)
 		}
 	}
 }
 
-// read notes what comes until the connection ends.
-func (w *watchers) read(conn net.Conn, from *bufio.Reader) {
-	for {
-		message, err := next(conn, from)
-		if err != nil {
-			w.mu.Lock()
-			if !w.closed {
-				w.came.Fault = err.Error()
-			}
-			w.mu.Unlock()
-			return
-		}
-		w.note(message, time.Now().UnixNano())
-	}
+// fault notes that a connection was lost.
+func (w *watchers) fault(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.came.Fault = err.Error()
 }
 
 var userField = []byte(`"user":{"user_id":"`)
@@ -188,16 +177,6 @@ func (w *watchers) report() told {
 	came := w.came
 	w.came = told{}
 	return came
-}
-
-func (w *watchers) close() {
-	w.mu.Lock()
-	w.closed = true
-	for _, conn := range w.conns {
-		_ = conn.Close()
-	}
-	w.mu.Unlock()
-	w.reading.Wait()
 }
 
 // next is the next message; pings are answered.

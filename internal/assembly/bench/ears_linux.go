@@ -1,0 +1,154 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// ears hear all connections of a process in one thread, by epoll: a goroutine for
+// each would cost the machine several times what the server spends on them.
+type ears struct {
+	w     *watchers
+	epoll int
+	done  atomic.Bool
+	all   sync.WaitGroup
+
+	mu  sync.Mutex // guards of while connections are added
+	of  map[int32]*ear
+	buf []byte
+}
+
+// ear is one connection.
+type ear struct {
+	fd   int
+	rest []byte // of a frame that has not come whole
+}
+
+// hearEvery is how often the end of the ears is noticed.
+const hearEvery = 100 * time.Millisecond
+
+func newEars(w *watchers) (*ears, error) {
+	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("making an epoll: %w", err)
+	}
+	e := &ears{w: w, epoll: fd, of: map[int32]*ear{}, buf: make([]byte, 64<<10)}
+	e.all.Go(e.hear)
+	return e, nil
+}
+
+// add takes conn over, of which from has been read.
+func (e *ears) add(conn net.Conn, from *bufio.Reader) error {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	fd := -1
+	if err := errors.Join(raw.Control(func(old uintptr) { fd, err = syscall.Dup(int(old)) }), err); err != nil {
+		return err
+	}
+	if err := conn.Close(); err != nil { // the copy stays
+		return err
+	}
+	heard, err := from.Peek(from.Buffered())
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	e.of[int32(fd)] = &ear{fd, append([]byte(nil), heard...)}
+	e.mu.Unlock()
+	return syscall.EpollCtl(e.epoll, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(fd)})
+}
+
+func (e *ears) hear() {
+	events := make([]syscall.EpollEvent, 256)
+	for !e.done.Load() {
+		n, err := syscall.EpollWait(e.epoll, events, int(hearEvery.Milliseconds()))
+		if err != nil && !errors.Is(err, syscall.EINTR) {
+			e.w.fault(err)
+			return
+		}
+		for _, event := range events[:max(n, 0)] {
+			e.mu.Lock()
+			one := e.of[event.Fd]
+			e.mu.Unlock()
+			if err := e.one(one); err != nil {
+				e.w.fault(err)
+				return
+			}
+		}
+	}
+}
+
+// one reads what has come on a connection.
+func (e *ears) one(of *ear) error {
+	n, err := syscall.Read(of.fd, e.buf)
+	switch {
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EINTR):
+		return nil
+	case err != nil:
+		return err
+	case n == 0:
+		return errors.New("the server is gone")
+	}
+	at := time.Now().UnixNano()
+	text := e.buf[:n]
+	if len(of.rest) > 0 {
+		text = append(of.rest, text...)
+	}
+	for {
+		code, payload, rest := cut(text)
+		if code == 0 {
+			of.rest = append([]byte(nil), text...)
+			return nil
+		}
+		text = rest
+		switch code {
+		case 0x9:
+			if _, err := syscall.Write(of.fd, masked(0x8a, payload)); err != nil {
+				return err
+			}
+		case 0x8:
+			return fmt.Errorf("the server closed: %q", payload)
+		default:
+			e.w.note(payload, at)
+		}
+	}
+}
+
+// cut takes the first frame off text; code 0: it is not there whole.
+func cut(text []byte) (code byte, payload, rest []byte) {
+	if len(text) < 2 {
+		return 0, nil, nil
+	}
+	head, length := 2, int(text[1])
+	switch {
+	case length == 126 && len(text) >= 4:
+		head, length = 4, int(binary.BigEndian.Uint16(text[2:]))
+	case length == 127 && len(text) >= 10:
+		head, length = 10, int(binary.BigEndian.Uint64(text[2:]))
+	case length >= 126:
+		return 0, nil, nil
+	}
+	if len(text) < head+length {
+		return 0, nil, nil
+	}
+	return text[0] & 0x0f, text[head : head+length], text[head+length:]
+}
+
+// close ends all connections.
+func (e *ears) close() {
+	e.done.Store(true)
+	e.all.Wait()
+	for _, one := range e.of {
+		_ = syscall.Close(one.fd)
+	}
+	_ = syscall.Close(e.epoll)
+}
