@@ -24,6 +24,7 @@ type Metrics struct {
 	Queued        prometheus.Counter     // changes put in the queue of a viewer
 	Collapsed     prometheus.Counter     // of those: left out for a newer one
 	Resynced      prometheus.Counter     // corrections put in the queue of a viewer
+	Told          prometheus.Counter     // recipients to whose sockets a delivery went
 	Errors        *prometheus.CounterVec // error messages sent, by code
 	ReadSeconds   prometheus.Histogram   // reading a snapshot
 }
@@ -65,6 +66,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Queued:         counter("queued_total", "Changes put in the queue of a viewer."),
 		Collapsed:      counter("collapsed_total", "Changes left out of a viewer's queue for a newer one."),
 		Resynced:       counter("resynced_total", "Corrections put in the queue of a viewer after a read."),
+		Told:           counter("told_total", "Recipients to whose sockets a delivery went."),
 		Errors:         counters("errors_sent_total", "Error messages sent to viewers, by code.", "code"),
 		Connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "stillhere_fanout_connections", Help: "Open streams, by kind.",

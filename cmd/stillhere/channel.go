@@ -2,16 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"time"
 
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // channelCommand brings what followers are told to where they are told it.
 type channelCommand struct {
 	Log     channelLog     `cmd:"" help:"Print who is told what, a line of JSON for each change and up to 1,000 recipients."`
+	Live    channelLive    `cmd:"" help:"Tell those who are connected: followers whose socket asked for deliveries, over Redis, on whichever node they are."`
 	Webhook channelWebhook `cmd:"" help:"Post who is told what to a URL, signed, as CloudEvents."`
 }
 
@@ -30,6 +33,31 @@ func (c *channelLog) Run(ctx context.Context) error {
 	}
 	return assembly.RunChannel(ctx, assembly.ChannelRun{Name: "log", Kafka: kafka, Config: channel.Defaults(), Channel: channel.NewLog(os.Stdout),
 		FromStart: !c.New, Alone: true}, c.logger())
+}
+
+// channelLive tells by the sockets of the live stream.
+type channelLive struct {
+	Instance string  `help:"Stable name of this process, of no other process of the channel; the machine's name when left out." group:"Channel:"`
+	Rate     float64 `help:"Deliveries, of up to 1,000 recipients each, a second at most; 0: no bound." default:"0" group:"Channel:"`
+	Admin    string  `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
+	kafkaFlags
+	redisFlags
+	logFlags
+}
+
+// Run tells until ctx ends.
+func (c *channelLive) Run(ctx context.Context) error {
+	kafka, faults := c.config()
+	redis, err := c.redis(schemas.RedisPrefix)
+	if err := errors.Join(faults, err); err != nil {
+		return err
+	}
+	run := assembly.ChannelRun{Name: "live", Instance: c.Instance, Kafka: kafka, Config: channel.Defaults(), Admin: c.Admin}
+	if run.Instance == "" {
+		run.Instance = assembly.Defaults().Instance
+	}
+	run.Config.Rate = c.Rate
+	return assembly.RunLiveChannel(ctx, run, redis, c.logger())
 }
 
 // channelWebhook posts.

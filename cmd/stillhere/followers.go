@@ -13,6 +13,7 @@ type followerFlags struct {
 	FanoutTo           string        `help:"Which followers are told: those who are ${enum}." enum:"here,everyone" default:"here" group:"Followers:"`
 	FanoutRate         float64       `help:"How many followers of users with many a process looks at per second; 0: as many as it can." default:"1000000" group:"Followers:"`
 	FanoutParallel     int           `help:"How many jobs a process works on at the same time." default:"2" group:"Followers:"`
+	MayWatch           string        `help:"Who may watch a user on the live stream: ${enum}; followers: those who follow it, by the graph, and the user. Needs to know who watches, by tokens. What tokens may read by HTTP it does not change." enum:"everyone,followers" default:"everyone" group:"Followers:"`
 	FanoutMaxAge       time.Duration `help:"Older changes are not told any more." default:"1h" group:"Followers:"`
 }
 

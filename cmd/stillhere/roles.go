@@ -51,7 +51,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Auth = c.auth()
 	config.Policy = c.settings()
-	config.Expand = c.expand(c.FollowersOf)
+	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
 	config.Graph = assembly.Store{Postgres: c.Postgres}
 	return config, errors.Join(kafka, redis)
 }
@@ -86,7 +86,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Auth = c.auth()
 	config.Policy = c.settings()
-	config.Expand = c.expand(c.FollowersOf)
+	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {

@@ -98,20 +98,6 @@ func TestARecipientIsToldEachVersionOnceAndNoneOlder(t *testing.T) {
 	}
 }
 
-func TestTheMemoryIsBoundedAndForgetsTheOldestFirst(t *testing.T) {
-	t.Parallel()
-	m := newMemory(100)
-	for r := range schemas.UserID(1000) {
-		m.note(7, 5, []schemas.UserID{r + 1})
-		if n := len(m.young) + len(m.old); n > 100 {
-			t.Fatalf("%d pairs are kept", n)
-		}
-		if len(m.fresh(7, 5, []schemas.UserID{max(1, r-40)})) != 0 {
-			t.Fatalf("after %d pairs, one of the last 50 is forgotten", r+1)
-		}
-	}
-}
-
 func TestADeliveryIsTriedWithGrowingPausesAndThenSetAside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

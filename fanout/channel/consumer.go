@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stillhere/stillhere/fanout/internal/told"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,7 +40,7 @@ type Consumer struct {
 	setAside SetAside
 	metrics  *Metrics
 	log      *slog.Logger
-	seen     *memory
+	seen     *told.Memory
 	jitter   func(time.Duration) time.Duration
 
 	mu   sync.Mutex
@@ -77,7 +78,7 @@ func NewConsumer(config Config, channel Channel, setAside SetAside, metrics *Met
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("channel: %w", err)
 	}
-	return &Consumer{config: config, channel: channel, setAside: setAside, metrics: metrics, log: log, seen: newMemory(config.Remember),
+	return &Consumer{config: config, channel: channel, setAside: setAside, metrics: metrics, log: log, seen: told.New(config.Remember),
 		jitter: func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
 
@@ -109,7 +110,7 @@ func (c *Consumer) Apply(ctx context.Context, batch schemas.Batch[Item]) error {
 
 func (c *Consumer) deliver(ctx context.Context, item *Item) error {
 	t := item.Delivery.Transition
-	fresh := c.seen.fresh(t.User, t.Version, item.Delivery.Recipients)
+	fresh := c.seen.Fresh(t.User, t.Version, item.Delivery.Recipients)
 	c.metrics.Dropped.Add(float64(len(item.Delivery.Recipients) - len(fresh)))
 	if len(fresh) == 0 {
 		return nil
@@ -128,7 +129,7 @@ func (c *Consumer) deliver(ctx context.Context, item *Item) error {
 	} else {
 		c.metrics.Delivered.Add(float64(len(fresh)))
 	}
-	c.seen.note(t.User, t.Version, fresh)
+	c.seen.Note(t.User, t.Version, fresh)
 	return nil
 }
 
@@ -166,9 +167,9 @@ func (c *Consumer) waitAfter(tries int, err error) time.Duration {
 		wait = min(wait, c.config.FirstWait<<shift)
 	}
 	wait = c.jitter(wait)
-	var told *after
-	if errors.As(err, &told) {
-		wait = max(wait, min(told.wait, c.config.MaxWait))
+	var hint *after
+	if errors.As(err, &hint) {
+		wait = max(wait, min(hint.wait, c.config.MaxWait))
 	}
 	return wait
 }

@@ -34,6 +34,8 @@ type Store interface {
 	Heads(ctx context.Context, users []schemas.UserID, most int) ([][]schemas.UserID, error)
 	// Count is how many followers user has.
 	Count(ctx context.Context, user schemas.UserID) (int64, error)
+	// Follows tells which of users follower follows, in their order.
+	Follows(ctx context.Context, follower schemas.UserID, users []schemas.UserID) ([]bool, error)
 	// Ranges cuts the followers of user into ranges of size, but for the last, which
 	// may be smaller. It gives the last id of each; the last of all is LastID, so
 	// that together they cover every id. Asked again within RangesKept it gives the

@@ -56,7 +56,7 @@ func (v *viewer) brief() {
 	}
 }
 
-// change takes the next change if nothing has to be done before it. Without one, more
+// change takes the next change or delivery if nothing has to be done before it. Without one, more
 // says whether there is other work; if not, the viewer rests.
 func (v *viewer) change() (next *state, more bool) {
 	v.mu.Lock()
@@ -70,6 +70,9 @@ func (v *viewer) change() (next *state, more bool) {
 		} else if ok {
 			v.queue.unpop(item)
 			return nil, true
+		}
+		if st := v.notices.pop(); st != nil {
+			return st, false
 		}
 		v.behind = time.Time{}
 	}

@@ -6,12 +6,19 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // serveEvents is the life of one stream of Server-Sent Events (HTML, 9.2): the same
 // messages, each as one unnamed event, for the users named in the query.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
-	ids, err := parseQuery(r.URL.Query()["user_ids"], s.cfg.MaxSubscriptions)
+	query := r.URL.Query()
+	told, err := wantsDeliveries(query)
+	var ids []schemas.UserID
+	if err == nil && (!told || query.Has("user_ids")) {
+		ids, err = parseQuery(query["user_ids"], s.cfg.MaxSubscriptions)
+	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err)
 		return
@@ -52,7 +59,12 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v.tell(request{kind: greet})
-	v.tell(request{kind: subscribe, ids: ids, once: true})
+	if told {
+		v.tell(request{kind: deliveries, on: true})
+	}
+	if len(ids) > 0 {
+		v.tell(request{kind: subscribe, ids: ids, once: true})
+	}
 	alive := time.NewTicker(s.cfg.PingInterval)
 	defer alive.Stop()
 	for {

@@ -90,3 +90,58 @@ func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.
 		t.Errorf("%+v", m)
 	}
 }
+
+func TestOfARequestThoseWhoMayBeWatchedAreAndTheOthersAreNamedAlikeWhetherTheyHideOrExist(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	hidden := &person{id: 12}
+	g.happen(hidden.becomes(schemas.Online), hidden.hides(true), (&person{id: 11}).becomes(schemas.Online), (&person{id: 1}).becomes(schemas.Online))
+	server, err := live.New(fanout.DefaultConfig(), live.Dependencies{
+		Bus: g.bus.Bus, Recent: g.bus.Recent, View: g.view.Read, Metrics: g.metrics,
+		MayWatch: func(_ context.Context, _ schemas.UserID, users []schemas.UserID) error {
+			refused := &live.NotAllowed{}
+			for _, u := range users {
+				if u > 10 {
+					refused.Users = append(refused.Users, u)
+				}
+			}
+			if refused.Users == nil {
+				return nil
+			}
+			return refused
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := httptest.NewServer(server)
+	defer front.Close()
+	conn, _, err := websocket.Dial(t.Context(), front.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.CloseNow() })
+	p := &peer{t: t, conn: conn}
+	p.expect(watchclient.Hello)
+	p.send(`{"type":"subscribe","user_ids":["11","1","12","13"]}`) // there, hides, never seen
+	texts := map[string]bool{}
+	for _, id := range []string{"11", "12", "13"} {
+		_, text, err := conn.Read(t.Context())
+		if err != nil || !strings.Contains(string(text), `"user_id":"`+id+`"`) {
+			t.Fatalf("of %s: %s %v", id, text, err)
+		}
+		texts[strings.ReplaceAll(string(text), id, "")] = true
+	}
+	if len(texts) != 1 {
+		t.Errorf("they are told apart: %v", texts)
+	}
+	if m := p.expect(watchclient.Snapshot); len(m.Users) != 1 || m.Users[0].UserID != 1 {
+		t.Errorf("%+v", m)
+	}
+	if n := valueOf(g.metrics.Subscriptions); n != 1 {
+		t.Errorf("%v subscriptions", n)
+	}
+	p.send(`{"type":"subscribe","user_ids":["13"]}`)
+	p.expect(watchclient.Error)
+	p.watch(1) // nothing came of it
+}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/internal/told"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -17,6 +18,7 @@ type hub struct {
 	bus       Bus
 	reader    reader
 	mayWatch  MayWatch // nil: everybody may
+	told      recipients
 	shards    [shards]shard
 	reconnect chan struct{} // capacity 1: read everything again
 }
@@ -54,7 +56,7 @@ type sub struct {
 
 func newHub(cfg fanout.Config, metrics *fanout.Metrics, bus Bus, r reader) *hub {
 	h := &hub{cfg: cfg, metrics: metrics, bus: bus, reader: r,
-		reconnect: make(chan struct{}, 1)}
+		reconnect: make(chan struct{}, 1), told: recipients{of: map[schemas.UserID][]*viewer{}, seen: told.New(pairsKept)}}
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)
 	}

@@ -14,6 +14,7 @@ type errorBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Field   string `json:"field,omitempty"`
+	UserID  string `json:"user_id,omitempty"` // not_allowed: whom
 }
 
 func bodyOf(err error) errorBody {
@@ -39,6 +40,14 @@ func errorMessage(err error) []byte {
 	}{"error", bodyOf(err)})
 }
 
+// notAllowedMessage says of user what it would say of any other.
+func notAllowedMessage(user schemas.UserID) []byte {
+	return mustEncode(struct {
+		Type  string    `json:"type"`
+		Error errorBody `json:"error"`
+	}{"error", errorBody{Code: "not_allowed", Message: "you may not watch this user", Field: "user_ids", UserID: user.String()}})
+}
+
 func reconnectMessage(after time.Duration) []byte {
 	return mustEncode(struct {
 		Type  string `json:"type"`
@@ -54,7 +63,13 @@ func collapsedMessage(count int) []byte {
 const (
 	changeHead = `{"type":"change","user":`
 	changeTail = `}`
+
+	deliveryHead = `{"type":"delivery","user":`
 )
+
+func deliveriesMessage(enabled bool) []byte {
+	return []byte(`{"type":"deliveries","enabled":` + strconv.FormatBool(enabled) + `}`)
+}
 
 // usersMessage is a snapshot or a resync.
 func usersMessage(kind string, users []*state) []byte {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -280,5 +281,30 @@ func TestASnapshotOutdatesWhatWasQueuedBeforeIt(t *testing.T) {
 	}
 	if item, ok := q.pop(); !ok || item.state.version != 6 {
 		t.Fatalf("%+v", item)
+	}
+}
+
+func TestDeliveriesThatWaitAreBoundedAndKeepTheNewestOfEachUser(t *testing.T) {
+	t.Parallel()
+	const limit = 4
+	for users, want := range map[schemas.UserID][]int64{
+		2: {19, 20},
+		9: {17, 18, 19, 20}, // of more users than fit, those that waited longest are left out
+	} {
+		n := &notices{}
+		dropped := 0
+		for i := range 20 {
+			dropped += n.push(notice{schemas.UserID(i) % users, &state{version: int64(i + 1)}}, limit)
+			if len(n.items) > limit {
+				t.Fatalf("%d wait", len(n.items))
+			}
+		}
+		var got []int64
+		for st := n.pop(); st != nil; st = n.pop() {
+			got = append(got, st.version)
+		}
+		if len(got)+dropped != 20 || !slices.Equal(got[len(got)-len(want):], want) {
+			t.Errorf("%d users: %v stay and %d were left out", users, got, dropped)
+		}
 	}
 }

@@ -17,6 +17,7 @@ type request struct {
 	ids  []schemas.UserID // distinct, in the order asked for
 	err  error            // answer with this
 	once bool             // of subscribe: there is no second chance, so end on failure
+	on   bool             // of deliveries: whether to tell them
 }
 
 type requestKind int
@@ -24,6 +25,7 @@ type requestKind int
 const (
 	subscribe requestKind = iota
 	unsubscribe
+	deliveries
 	refuse    // answer with err
 	greet     // say hello
 	keepAlive // send nothing, but send
@@ -36,6 +38,7 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 	var envelope struct {
 		Type    *string         `json:"type"`
 		UserIDs json.RawMessage `json:"user_ids"`
+		Enabled json.RawMessage `json:"enabled"`
 	}
 	if err := json.Unmarshal(message, &envelope); err != nil {
 		return refusal(&schemas.FieldError{Code: "malformed", Reason: "not a JSON message: " + err.Error()}), false
@@ -47,12 +50,24 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 		r.kind = subscribe
 	case *envelope.Type == "unsubscribe":
 		r.kind = unsubscribe
+	case *envelope.Type == "deliveries":
+		err := onlyKnown(message, "enabled")
+		if err == nil {
+			r.kind, r.on, err = deliveries, string(envelope.Enabled) == "true", nil
+			if !r.on && string(envelope.Enabled) != "false" {
+				err = schemas.Invalid("enabled", "must be true or false")
+			}
+		}
+		if err != nil {
+			return refusal(err), true
+		}
+		return r, true
 	default:
 		return refusal(&schemas.FieldError{Code: "unknown_type", Field: "type",
-			Reason: "must be one of subscribe unsubscribe"}), false
+			Reason: "must be one of subscribe unsubscribe deliveries"}), false
 	}
 	var err error
-	if err = onlyKnown(message); err == nil {
+	if err = onlyKnown(message, "user_ids"); err == nil {
 		r.ids, err = parseUserIDs(envelope.UserIDs, maxUsers)
 	}
 	if err != nil {
@@ -63,13 +78,13 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 
 // onlyKnown refuses fields that would be ignored: a misspelt one would look as if
 // it had worked.
-func onlyKnown(message []byte) error {
+func onlyKnown(message []byte, known string) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(message, &fields); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if name != "type" && name != "user_ids" {
+		if name != "type" && name != known {
 			return &schemas.FieldError{Code: "unknown_field", Field: name, Reason: "is not known"}
 		}
 	}

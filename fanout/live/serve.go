@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -20,6 +21,8 @@ func (v *viewer) do(r request) error {
 	case unsubscribe:
 		v.unsubscribe(r.ids)
 		return nil
+	case deliveries:
+		return v.wantDeliveries(r.on)
 	case refuse:
 		return v.sendError(r.err)
 	case greet:
@@ -35,7 +38,8 @@ func (v *viewer) do(r request) error {
 }
 
 // subscribe starts watching those of ids that are not watched yet, and sends a
-// snapshot of all of ids. When it cannot, nothing of the request is applied.
+// snapshot of all of ids that the viewer may watch. When it cannot, nothing of the
+// request is applied.
 func (v *viewer) subscribe(ids []schemas.UserID) error {
 	var fresh []schemas.UserID
 	for _, id := range ids {
@@ -52,7 +56,17 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 		return nil
 	}
 	if err := v.allowed(ctx, fresh); err != nil {
-		return err
+		var some *NotAllowed
+		if !errors.As(err, &some) {
+			return err
+		}
+		if err := v.refuse(some.Users); err != nil {
+			return err
+		}
+		ids, fresh = without(ids, some.Users), without(fresh, some.Users)
+		if len(ids) == 0 {
+			return errNotAllowed
+		}
 	}
 	subs := v.hub.attach(v, fresh)
 	// The channels first, the snapshot second. Without the channels the snapshot
@@ -84,13 +98,32 @@ func (v *viewer) allowed(ctx context.Context, ids []schemas.UserID) error {
 	}
 	err := v.hub.mayWatch(ctx, v.who, ids)
 	var refusal *schemas.FieldError
+	var some *NotAllowed
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &some):
+		return some
 	case errors.As(err, &refusal):
 		return errors.Join(errNotAllowed, v.sendError(refusal))
 	}
 	return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{Code: "unavailable", Reason: "whether you may watch them cannot be decided now"}))
+}
+
+// refuse tells the viewer whom it may not watch.
+func (v *viewer) refuse(users []schemas.UserID) error {
+	for _, user := range users {
+		v.hub.metrics.Errors.WithLabelValues("not_allowed").Inc()
+		if err := v.send(notAllowedMessage(user)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// without is ids but for some.
+func without(ids, some []schemas.UserID) []schemas.UserID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id schemas.UserID) bool { return slices.Contains(some, id) })
 }
 
 // unsubscribe stops watching those of ids that are watched.

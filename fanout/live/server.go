@@ -40,15 +40,31 @@ type Dependencies struct {
 	// Viewer tells who opens a stream, 0 for nobody known; nil: nobody is. The handler
 	// around the server has let the request in.
 	Viewer func(*http.Request) schemas.UserID
+	// Deliveries brings what recipients are to be told; nil: nothing does, and viewers
+	// who ask for it are told so.
+	Deliveries Deliveries
 	// MayWatch is asked once for each subscription; nil: everybody may watch everybody.
 	MayWatch MayWatch
 	Metrics  *fanout.Metrics
 	Log      *slog.Logger // nil: none
 }
 
-// MayWatch tells by nil that viewer may watch all of users. A *schemas.FieldError is
-// told to the viewer as it is; any other error as that it cannot be decided now.
-// Nothing of the request is applied then. It is called concurrently and must be done
+// Deliveries hands deliveries to take, from one goroutine, until ctx ends.
+type Deliveries func(ctx context.Context, take func(*schemas.Delivery)) error
+
+// NotAllowed is the error of MayWatch for users whom the viewer may not watch. Each
+// is answered by an error message of its own, which says the same of users who are
+// there, who hide and who do not exist; the others of the request are watched.
+type NotAllowed struct{ Users []schemas.UserID }
+
+func (e *NotAllowed) Error() string {
+	return fmt.Sprintf("not allowed to watch %d users", len(e.Users))
+}
+
+// MayWatch tells by nil that viewer may watch all of users, by *NotAllowed whom not. A
+// *schemas.FieldError is told to the viewer as it is; any other error as that it cannot
+// be decided now. Nothing of the request is applied then. viewer is 0 when it is not
+// known who that is. It is called concurrently and must be done
 // or give up when ctx ends. It is about who is a stranger to whom: who hides is hidden
 // from everybody without it. (What it answers is seen by the viewer: to keep a block
 // a secret, let the blocked watch a user that does not exist.)
@@ -60,6 +76,7 @@ type Server struct {
 	cfg     fanout.Config
 	hub     *hub
 	bus     Bus
+	brings  Deliveries
 	viewer  func(*http.Request) schemas.UserID
 	metrics *fanout.Metrics
 	log     *slog.Logger
@@ -97,8 +114,8 @@ func New(cfg fanout.Config, d Dependencies) (*Server, error) {
 		d.Viewer = func(*http.Request) schemas.UserID { return 0 }
 	}
 	h := newHub(cfg, d.Metrics, d.Bus, r)
-	h.mayWatch = d.MayWatch
-	return &Server{cfg: cfg, hub: h, bus: d.Bus, viewer: d.Viewer, metrics: d.Metrics, log: d.Log,
+	h.mayWatch, h.told.offered = d.MayWatch, d.Deliveries != nil
+	return &Server{cfg: cfg, hub: h, bus: d.Bus, brings: d.Deliveries, viewer: d.Viewer, metrics: d.Metrics, log: d.Log,
 		streams: make(map[*stream]struct{})}, nil
 }
 
@@ -111,6 +128,9 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop()
 	loops, serving := errgroup.WithContext(serving)
 	loops.Go(func() error { return s.bus.Run(serving, s.hub) })
+	if s.brings != nil {
+		loops.Go(func() error { return s.brings(serving, s.hub.deliver) })
+	}
 	loops.Go(func() error { s.hub.resyncs(serving, s.log); return nil })
 	select {
 	case <-ctx.Done():
@@ -160,7 +180,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
 		s.serveWebSocket(w, r)
-	case r.URL.Query().Has("user_ids") || strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
+	case r.URL.Query().Has("user_ids") || r.URL.Query().Has("deliveries") || strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
 		s.serveEvents(w, r)
 	default:
 		w.Header().Set("Upgrade", "websocket")

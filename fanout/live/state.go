@@ -18,15 +18,18 @@ type state struct {
 	change   []byte // the message alone, in frame
 }
 
-func newState(p schemas.Presence) *state {
+func newState(p schemas.Presence) *state { return encoded(changeHead, p) }
+
+// encoded makes the message that begins with head.
+func encoded(head string, p schemas.Presence) *state {
 	// What this program wrote itself is a number; anything else counts as the oldest.
 	version, _ := strconv.ParseInt(p.Version, 10, 64)
 	user, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // strings and numbers only
 	}
-	change := make([]byte, 0, len(changeHead)+len(user)+len(changeTail))
-	change = append(append(append(change, changeHead...), user...), changeTail...)
+	change := make([]byte, 0, len(head)+len(user)+len(changeTail))
+	change = append(append(append(change, head...), user...), changeTail...)
 	frame := socket.Frame(change)
 	return &state{presence: p, version: version, frame: frame, change: frame[len(frame)-len(change):]}
 }

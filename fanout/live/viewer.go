@@ -43,6 +43,7 @@ type viewer struct {
 	mu         sync.Mutex // never held while anything blocks
 	requests   []request
 	queue      queue
+	notices    *notices  // deliveries that wait; nil: the viewer is told of none
 	collapsed  int       // left out and not told yet
 	behind     time.Time // when the queue first collapsed since it was last empty
 	tooSlow    bool
@@ -131,16 +132,22 @@ func (v *viewer) push(item queued) bool {
 		return false
 	}
 	item.sub.last, item.sub.stale = item.state.version, item.state.stale()
-	if n := v.queue.push(item, v.hub.cfg.QueueLength); n > 0 {
-		v.collapsed += n
-		v.hub.metrics.Collapsed.Add(float64(n))
-		now := time.Now()
-		if v.behind.IsZero() {
-			v.behind = now
-		}
-		v.tooSlow = v.fail != nil && now.Sub(v.behind) > v.hub.cfg.SlowFor
-	}
+	v.leftOut(v.queue.push(item, v.hub.cfg.QueueLength))
 	return true
+}
+
+// leftOut counts what a collapse has left out. Holds mu.
+func (v *viewer) leftOut(n int) {
+	if n == 0 {
+		return
+	}
+	v.collapsed += n
+	v.hub.metrics.Collapsed.Add(float64(n))
+	now := time.Now()
+	if v.behind.IsZero() {
+		v.behind = now
+	}
+	v.tooSlow = v.fail != nil && now.Sub(v.behind) > v.hub.cfg.SlowFor
 }
 
 // work does what there is to do and ends.
@@ -186,6 +193,9 @@ func (v *viewer) next() func() error {
 	}
 	item, ok := v.queue.pop()
 	if !ok {
+		if st := v.notices.pop(); st != nil {
+			return func() error { return v.send(st.change) }
+		}
 		v.behind = time.Time{}
 		v.rest()
 		return nil
@@ -237,7 +247,7 @@ func (v *viewer) watches(users int) {
 func (v *viewer) idleFor() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.emptySince.IsZero() || v.working {
+	if v.emptySince.IsZero() || v.working || v.notices != nil {
 		return 0
 	}
 	return time.Since(v.emptySince)
@@ -262,6 +272,7 @@ func (v *viewer) shut() {
 	v.ended = true
 	v.requests = nil
 	v.queue.drop()
+	v.notices.drop()
 	v.signalSpace()
 }
 
@@ -284,5 +295,6 @@ func (v *viewer) close() {
 			<-stopped
 		}
 		v.unsubscribeAll()
+		v.hub.told.leave(v)
 	})
 }

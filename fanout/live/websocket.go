@@ -21,6 +21,11 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusForbidden, &schemas.FieldError{Code: "forbidden_origin", Reason: err.Error()})
 		return
 	}
+	told, err := wantsDeliveries(r.URL.Query())
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err)
+		return
+	}
 	st := &stream{kind: "websocket"}
 	if !s.enter(st) {
 		s.refuse(w)
@@ -35,7 +40,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		s.leave(st)
 		return // Accept has answered
 	}
-	v := &webSocket{server: s, conn: conn}
+	v := &webSocket{server: s, conn: conn, told: told}
 	v.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 	v.viewer = s.hub.newViewer(s.viewer(r), conn.Write, v.close)
 	v.viewer.offer = conn.Offer
@@ -48,6 +53,7 @@ type webSocket struct {
 	conn   *socket.Conn
 	viewer *viewer
 	until  time.Time // zero: no end
+	told   bool      // asked for deliveries by the query
 }
 
 // serve is the life of the WebSocket after the handshake.
@@ -57,6 +63,9 @@ func (w *webSocket) serve(st *stream) {
 	defer w.viewer.close()
 	if w.server.begin(st, w.viewer, w.conn.Abort) {
 		w.viewer.tell(request{kind: greet})
+		if w.told {
+			w.viewer.tell(request{kind: deliveries, on: true})
+		}
 	} else {
 		w.close(errStopping)
 	}

@@ -120,6 +120,20 @@ func appendIDs(dst []schemas.UserID, raw []byte) []schemas.UserID {
 	return dst
 }
 
+// Follows tells whom follower follows; see graph.Store.
+func (g *Graph) Follows(ctx context.Context, follower schemas.UserID, users []schemas.UserID) ([]bool, error) {
+	rows, err := g.pool.Query(ctx, `SELECT EXISTS (SELECT 1 FROM follows WHERE follows.user_id = wanted.user_id AND follower_id = $2)
+		FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (user_id, place) ORDER BY place`, numbers(users), int64(follower))
+	var follows []bool
+	if err == nil {
+		follows, err = pgx.CollectRows(rows, pgx.RowTo[bool])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking whom of %d users %d follows: %w", len(users), follower, err)
+	}
+	return follows, nil
+}
+
 // Count counts; see graph.Store.
 func (g *Graph) Count(ctx context.Context, user schemas.UserID) (int64, error) {
 	var n int64

@@ -64,6 +64,19 @@ func (g *Graph) Count(ctx context.Context, user schemas.UserID) (int64, error) {
 	return n, nil
 }
 
+// Follows tells whom follower follows; see graph.Store.
+func (g *Graph) Follows(ctx context.Context, follower schemas.UserID, users []schemas.UserID) ([]bool, error) {
+	follows := make([]bool, len(users))
+	for i, user := range users {
+		err := g.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM follows WHERE user_id = ? AND follower_id = ?)`,
+			int64(user), int64(follower)).Scan(&follows[i])
+		if err != nil {
+			return nil, fmt.Errorf("asking whom of %d users %d follows: %w", len(users), follower, err)
+		}
+	}
+	return follows, nil
+}
+
 // Listed tells who is on the list; see graph.Store.
 func (g *Graph) Listed(ctx context.Context, users []schemas.UserID) ([]bool, error) {
 	listed := make([]bool, len(users))

@@ -7,7 +7,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/fanout/here"
+	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -26,6 +29,8 @@ type ChannelRun struct {
 	FromStart bool
 	// Alone reads everything in this process and keeps no offsets.
 	Alone bool
+	// Hidden, if not nil, is told who hides, and nothing is delivered before it knows.
+	Hidden *here.Register
 	// Admin is where health and metrics are; empty: nowhere.
 	Admin string
 }
@@ -61,8 +66,14 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	if run.Alone {
 		options = append(options, stream.Alone())
 	}
+	var services []service
+	known := func() error { return nil }
+	if run.Hidden != nil {
+		statuses := stream.Follow(run.Kafka, group+".here", schemas.Statuses, here.Decode, run.Hidden, producer, log, metrics, stream.Alone())
+		services, known = append(services, service{"who hides", loops, statuses.Run}), statuses.Ready
+	}
 	loop := stream.Follow(run.Kafka, group, schemas.Deliveries, channel.Decode, consumer, producer, log, metrics, options...)
-	services := []service{{"channel " + run.Name, loops, loop.Run}}
+	services = append(services, service{"channel " + run.Name, loops, informed(known, loop.Run)})
 	if run.Admin != "" {
 		l, err := listen(nil, run.Admin)
 		if err != nil {
@@ -72,4 +83,17 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 		services = append(services, service{"admin", doors, serve(l, adminRoutes(registry, checks, metrics.Status), log)})
 	}
 	return runAll(ctx, services)
+}
+
+// RunLiveChannel brings deliveries to the sockets of those who want them, over redis,
+// until ctx ends. What is older than this run is news to nobody.
+func RunLiveChannel(ctx context.Context, run ChannelRun, redis Redis, log *slog.Logger) error {
+	bus, err := redisbus.Open(redis.bus(), fanout.DefaultConfig(), fanout.NewMetrics(nil), log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = bus.Close() }()
+	run.Hidden = here.NewRegister()
+	run.Channel = channel.NewLive(bus, run.Hidden.Hides)
+	return RunChannel(ctx, run, log)
 }

@@ -55,7 +55,11 @@ type Config struct {
 	Lastseen lastseen.Config
 	Fanout   fanout.Config
 	Expand   expand.Config
-	// Graph says where it is kept who follows whom; needed unless Expand.Mode is off.
+	// MayWatch says who may watch whom on the live stream: WatchEveryone, or
+	// WatchFollowers for those who follow a user, and the user. The zero value is the first.
+	MayWatch string
+	// Graph says where it is kept who follows whom; needed unless Expand.Mode is off,
+	// and by WatchFollowers.
 	Graph Store
 }
 
@@ -170,6 +174,12 @@ func (c Config) validate(r Role) error {
 		if c.Expand.Mode != expand.Off {
 			add(c.Graph.validate())
 		}
+	}
+	if r.doors && c.MayWatch == WatchFollowers {
+		add(c.Graph.validate())
+	}
+	if r.doors && !slices.Contains([]string{"", WatchEveryone, WatchFollowers}, c.MayWatch) {
+		add(fmt.Errorf("may_watch: must be %s or %s, is %q", WatchEveryone, WatchFollowers, c.MayWatch))
 	}
 	if r.store && c.Store.Postgres != "" {
 		add(c.postgres().Validate())

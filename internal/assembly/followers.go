@@ -33,13 +33,10 @@ func (h *house) followerFanout(ctx context.Context) error {
 	if h.config.Expand.Mode == expand.Off {
 		return nil
 	}
-	store, err := OpenGraph(ctx, h.config.Graph, h.config.Postgres)
+	store, err := h.followerGraph(ctx)
 	if err != nil {
 		return err
 	}
-	h.closeLater("follower graph", func(context.Context) error { store.Close(); return nil })
-	h.check("follower graph", store.Ping)
-	h.watchTables("follower graph", store)
 	jobs, err := h.producer.Partitions(ctx, schemas.Fanout)
 	if err != nil {
 		return err
@@ -60,30 +57,35 @@ func (h *house) followerFanout(ctx context.Context) error {
 	known := stream.Follow(h.config.Kafka, newestGroup, schemas.Fanout, expand.DecodeJob, newest, h.producer, h.log, h.streamMetrics, stream.Alone())
 	h.service("who is here", loops, statuses.Run)
 	h.service("newest jobs", loops, known.Run)
-	informed := func() error { return errors.Join(statuses.Ready(), known.Ready()) }
+	ready := func() error { return errors.Join(statuses.Ready(), known.Ready()) }
 
-	h.transform("follower planner", plannerGroup, schemas.Transitions, plannerPoll, informed, func(int32) stream.Task { return room.NewPlanner() },
+	h.transform("follower planner", plannerGroup, schemas.Transitions, plannerPoll, ready, func(int32) stream.Task { return room.NewPlanner() },
 		schemas.Fanout, schemas.Deliveries)
-	h.transform("follower worker", workerGroup, schemas.Fanout, workerPoll, informed, func(int32) stream.Task { return room.NewWorker() }, schemas.Deliveries)
+	h.transform("follower worker", workerGroup, schemas.Fanout, workerPoll, ready, func(int32) stream.Task { return room.NewWorker() }, schemas.Deliveries)
 	return nil
 }
 
-// transform adds an exactly-once loop that begins when informed is nil.
-func (h *house) transform(name, group string, input schemas.Topic, poll int, informed func() error, task func(int32) stream.Task, writes ...schemas.Topic) {
-	config := h.config.Kafka
-	config.MaxPollRecords = poll
-	loop := stream.NewTransform(config, group, input, task, h.producer, h.log, h.streamMetrics).Writes(writes...)
-	h.service(name, loops, func(ctx context.Context) error {
+// informed is run, begun when known is nil.
+func informed(known func() error, run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
 		ticker := time.NewTicker(20 * time.Millisecond)
 		defer ticker.Stop()
-		for informed() != nil {
+		for known() != nil {
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
 				return nil
 			}
 		}
-		return loop.Run(ctx)
-	})
+		return run(ctx)
+	}
+}
+
+// transform adds an exactly-once loop that begins when known is nil.
+func (h *house) transform(name, group string, input schemas.Topic, poll int, known func() error, task func(int32) stream.Task, writes ...schemas.Topic) {
+	config := h.config.Kafka
+	config.MaxPollRecords = poll
+	loop := stream.NewTransform(config, group, input, task, h.producer, h.log, h.streamMetrics).Writes(writes...)
+	h.service(name, loops, informed(known, loop.Run))
 	h.check(name, func(context.Context) error { return loop.Ready() })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/ingest"
@@ -25,6 +26,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // house is a process under construction. What several roles of one process share
@@ -49,6 +51,7 @@ type house struct {
 	reader          *query.Reader
 	bus             *redisbus.Bus
 	stream          *live.Server
+	graph           graph.Store
 }
 
 // durable is the store of last seen and of the log of changes.
@@ -163,11 +166,7 @@ func (h *house) redisBus() (*redisbus.Bus, error) {
 	if h.bus != nil {
 		return h.bus, nil
 	}
-	r := h.config.Redis
-	bus, err := redisbus.Open(redisbus.Options{
-		Addr: r.Addr, Addrs: r.Addrs, Master: r.Master, Cluster: r.Cluster, Username: r.Username, Password: r.Password, Credentials: r.Credentials,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, DB: r.DB, PoolSize: r.PoolSize, TLS: r.TLS, Dialer: r.Dialer, Prefix: r.Prefix,
-	}, h.config.Fanout, h.fanoutRoom(), h.log)
+	bus, err := redisbus.Open(h.config.Redis.bus(), h.config.Fanout, h.fanoutRoom(), h.log)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +174,13 @@ func (h *house) redisBus() (*redisbus.Bus, error) {
 	h.watchBus(bus)
 	h.closeLater("Redis bus", func(context.Context) error { return bus.Close() })
 	return bus, nil
+}
+
+func (r Redis) bus() redisbus.Options {
+	return redisbus.Options{
+		Addr: r.Addr, Addrs: r.Addrs, Master: r.Master, Cluster: r.Cluster, Username: r.Username, Password: r.Password, Credentials: r.Credentials,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, DB: r.DB, PoolSize: r.PoolSize, TLS: r.TLS, Dialer: r.Dialer, Prefix: r.Prefix,
+	}
 }
 
 // durableStore keeps last seen and the log of changes.
@@ -236,7 +242,15 @@ func (h *house) liveStream(ctx context.Context) (*live.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.stream, err = live.New(h.config.Fanout, live.Dependencies{Bus: bus, Recent: bus.Recent, View: reader.Read, Metrics: h.fanoutRoom(), Log: h.log})
+	mayWatch, err := h.mayWatch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h.stream, err = live.New(h.config.Fanout, live.Dependencies{Bus: bus, Recent: bus.Recent, View: reader.Read, Viewer: viewerOf, MayWatch: mayWatch,
+		Deliveries: func(ctx context.Context, take func(*schemas.Delivery)) error {
+			return bus.RunDeliveries(ctx, take, nil)
+		},
+		Metrics: h.fanoutRoom(), Log: h.log})
 	if err != nil {
 		return nil, err
 	}

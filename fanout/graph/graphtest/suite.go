@@ -22,6 +22,7 @@ func Run(t *testing.T, open func(t *testing.T) graph.Store) {
 		"RangesStayWhileTheyAreInUse":               stay,
 		"AFileIsLoadedOnceFromWhereItStopped":       load,
 		"TheListSaysWhoIsFannedOut":                 list,
+		"WhomSomebodyFollowsComesInTheirOrder":      whom,
 		"WhoWatchesHearsOfEveryUnfollow":            watch,
 		"AnEndedContextEndsTheWait":                 ended,
 		"ALoadOfNothingMovesThePlace":               loadNothing,
@@ -32,6 +33,18 @@ func Run(t *testing.T, open func(t *testing.T) graph.Store) {
 		"RemovingWhatIsNotThereRemovesNothingAtAll": removeNothing,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
+	}
+}
+
+func whom(t *testing.T, s graph.Store) {
+	follow(t, s, 1, 10, 11)
+	follow(t, s, 2, 11)
+	follows, err := s.Follows(t.Context(), 11, []schemas.UserID{2, 3, 1, 2, 11})
+	if err != nil || !slices.Equal(follows, []bool{true, false, true, true, false}) {
+		t.Errorf("11 follows %v, %v", follows, err)
+	}
+	if follows, err := s.Follows(t.Context(), 10, nil); err != nil || len(follows) != 0 {
+		t.Errorf("of nobody: %v, %v", follows, err)
 	}
 }
 

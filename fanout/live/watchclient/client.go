@@ -25,6 +25,7 @@ const (
 	Change       = "change"
 	Resync       = "resync"
 	Collapsed    = "collapsed"
+	Delivery     = "delivery"
 	Error        = "error"
 	Reconnect    = "reconnect"
 	Disconnected = "disconnected"
@@ -34,7 +35,7 @@ const (
 type Message struct {
 	Type  string             `json:"type"`
 	Users []schemas.Presence `json:"users"` // snapshot, resync
-	User  *schemas.Presence  `json:"user"`  // change
+	User  *schemas.Presence  `json:"user"`  // change, delivery
 	Count int                `json:"count"` // collapsed
 	// Problem says what the server could not do (error).
 	Problem          *Problem `json:"error"`

@@ -1,4 +1,5 @@
-package channel
+// Package told remembers who was told what, so that nobody is told twice.
+package told
 
 import (
 	"sync"
@@ -9,22 +10,23 @@ import (
 // pair is a recipient and whom it was told of.
 type pair struct{ recipient, user schemas.UserID }
 
-// memory knows the newest version that a pair was told, of the pairs told last:
+// Memory knows the newest version that a pair was told, of the pairs told last:
 // at least half of limit, at most limit. When the younger generation is full the
 // older one is forgotten.
-type memory struct {
+type Memory struct {
 	limit int
 
 	mu         sync.Mutex
 	young, old map[pair]schemas.Version
 }
 
-func newMemory(limit int) *memory {
-	return &memory{limit: max(1, limit/2), young: map[pair]schemas.Version{}, old: map[pair]schemas.Version{}}
+// New makes one of limit pairs, about 60 bytes each. Any goroutine may use it.
+func New(limit int) *Memory {
+	return &Memory{limit: max(1, limit/2), young: map[pair]schemas.Version{}, old: map[pair]schemas.Version{}}
 }
 
-// fresh is those of recipients who were not told version of user, or a newer one.
-func (m *memory) fresh(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) []schemas.UserID {
+// Fresh is those of recipients who were not told version of user, or a newer one.
+func (m *Memory) Fresh(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) []schemas.UserID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fresh := make([]schemas.UserID, 0, len(recipients))
@@ -37,7 +39,8 @@ func (m *memory) fresh(user schemas.UserID, version schemas.Version, recipients 
 	return fresh
 }
 
-func (m *memory) note(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) {
+// Note notes that recipients were told version of user.
+func (m *Memory) Note(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range recipients {
