@@ -42,6 +42,10 @@ type Config struct {
 	Listener func(network, address string) (net.Listener, error)
 
 	Kafka stream.Config
+	// TopicsEvery [1m] is how often a process that runs looks whether the topics are
+	// still as they must be.
+	TopicsEvery time.Duration
+
 	Redis Redis
 	Store Store
 	// Postgres limits what is asked of the server that Store names.
@@ -101,6 +105,9 @@ func Defaults() Config {
 		Listen:   "127.0.0.1:8080",
 		Admin:    "127.0.0.1:9090",
 		Kafka:    stream.Config{Prefix: schemas.DefaultPrefix},
+
+		TopicsEvery: time.Minute,
+
 		Redis:    Redis{Prefix: schemas.RedisPrefix},
 		Postgres: pgstore.Defaults(),
 		Auth:     auth.Defaults(),

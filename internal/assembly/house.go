@@ -91,6 +91,10 @@ func newHouse(ctx context.Context, config Config, log *slog.Logger) (*house, err
 	}
 	h.closeLater("producer", h.producer.Close)
 	h.check("kafka", h.producer.Ping)
+	h.service("topics", loops, func(ctx context.Context) error {
+		stream.WatchTopics(ctx, h.config.Kafka, partitions, config.TopicsEvery, log, h.streamMetrics)
+		return nil
+	})
 	return h, nil
 }
 

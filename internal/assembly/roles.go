@@ -199,7 +199,10 @@ func runClient(ctx context.Context, c *client.Client) error {
 }
 
 // detectorRole decides who is here.
-func detectorRole(_ context.Context, h *house) error {
+func detectorRole(ctx context.Context, h *house) error {
+	if err := h.usersAreInPlace(ctx); err != nil {
+		return err
+	}
 	config := detector.Config{Settings: h.config.Policy, Log: h.log, Metrics: detector.NewMetrics(h.registry), Now: time.Now}
 	loop := stream.NewTransform(h.config.Kafka, detectorGroup, schemas.Heartbeats,
 		func(partition int32) stream.Task { return detector.NewPartition(config, partition) }, h.producer, h.log, h.streamMetrics).

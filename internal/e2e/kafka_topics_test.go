@@ -3,6 +3,8 @@
 package e2e_test
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -61,17 +63,23 @@ func (o *topicsOf) detector() *program {
 
 func (o *topicsOf) name(topic schemas.Topic) string { return topic.Name(o.prefix) }
 
-func TestMorePartitionsAreRefusedWithWhatToDo(t *testing.T) {
+// enlarge gives topics more partitions, as anybody may who has the rights.
+func (o *topicsOf) enlarge(partitions int, topics ...schemas.Topic) {
+	o.Helper()
+	for _, topic := range topics {
+		answers, err := o.admin.UpdatePartitions(o.Context(), partitions, o.name(topic))
+		if err == nil {
+			err = answers.Error()
+		}
+		check(o.T, err)
+	}
+}
+
+func TestMorePartitionsAreRefusedWithWhatToDoAndToldByThoseWhoRun(t *testing.T) {
 	t.Parallel()
 	o := newTopics(t)
 	p := o.detector()
-	answers, err := o.admin.CreatePartitions(t.Context(), 2, o.name(schemas.Heartbeats))
-	if err == nil {
-		err = answers.Error()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	o.enlarge(4, schemas.Heartbeats)
 	until(t, "the check finds it", 20*time.Second, func() bool {
 		code, said := o.stillhere("topics", "check")
 		return code == 1 && strings.Contains(said, "partitions and must have") && strings.Contains(said, "users would be looked for in the wrong place")
@@ -79,8 +87,45 @@ func TestMorePartitionsAreRefusedWithWhatToDo(t *testing.T) {
 	if code, said := o.stillhere("detector", "--instance", "two", "--admin="); code != 1 || !strings.Contains(said, "partitions and must have") {
 		t.Errorf("a detector started on it ends with %d and says %s", code, said)
 	}
-	if !p.running() {
-		t.Errorf("the detector that was there has ended; it said last:\n%s", tail(p.err.String(), 2000))
+	until(t, "the detector that was there says it", 90*time.Second, func() bool {
+		return strings.Contains(p.err.String(), "ALARM: the topics were changed under this process")
+	})
+	if log := p.err.String(); !p.running() || strings.Contains(log, "the session is thrown away") {
+		t.Errorf("the detector that was there does not go on; it said last:\n%s", tail(log, 2000))
+	}
+}
+
+func TestUsersWhoAreInThePartitionsOfAnotherNumberAreRefusedAtStart(t *testing.T) {
+	t.Parallel()
+	o := newTopics(t)
+	p := o.detector()
+	client, err := stream.NewProducer(stream.Config{Brokers: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ","), Prefix: o.prefix}, slog.New(slog.DiscardHandler), nil)
+	check(t, err)
+	defer func() { check(t, client.Close(context.WithoutCancel(t.Context()))) }()
+	var beats []schemas.Outgoing
+	for user := schemas.UserID(1); user <= 20; user++ {
+		beats = append(beats, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, 2),
+			Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 1, Kind: schemas.Web}})})
+	}
+	check(t, client.AppendSync(t.Context(), beats...))
+	until(t, "they are online", 20*time.Second, func() bool {
+		offsets, err := o.admin.ListEndOffsets(t.Context(), o.name(schemas.Statuses))
+		if err != nil {
+			return false
+		}
+		n := int64(0)
+		offsets.Each(func(l kadm.ListedOffset) { n += l.Offset })
+		return n >= 20
+	})
+	p.signal(terminate)
+	p.wait(20 * time.Second)
+	o.enlarge(4, schemas.Heartbeats, schemas.Transitions, schemas.Statuses)
+	until(t, "the topics agree", 20*time.Second, func() bool {
+		code, _ := o.stillhere("topics", "check")
+		return code == 0
+	})
+	if code, said := o.stillhere("detector", "--instance", "two", "--admin="); code != 1 || !strings.Contains(said, "partitions were added after users had been written") {
+		t.Errorf("a detector started on it ends with %d and says %s", code, said)
 	}
 }
 

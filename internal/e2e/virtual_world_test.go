@@ -108,6 +108,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	c.Kafka.TickInterval = of.tick
 	if of.slow {
 		c.Kafka.TickInterval, c.Kafka.IdleCommitInterval, c.Kafka.WatermarkInterval = 5*time.Second, 30*time.Second, 30*time.Second
+		c.TopicsEvery = time.Hour
 		c.Kafka.SessionTimeout, c.Kafka.RebalanceTimeout, c.Kafka.StallTimeout = 4*time.Minute, time.Minute, time.Minute
 		c.Ingest.AliveInterval = 1750 * time.Millisecond
 		c.Lastseen.StaleAfter = 2 * time.Minute

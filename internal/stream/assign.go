@@ -28,6 +28,13 @@ func (s *session) onAssigned(_ context.Context, client *kgo.Client, assigned map
 		s.mu.Lock()
 		s.parts[id] = p
 		s.mu.Unlock()
+		if s.t.surplus(id) {
+			s.t.metrics.park(id)
+			s.t.log.Error("ALARM: the topic was given more partitions under this process; what is in the new ones is left alone",
+				"partition", id, "partitions at start", s.t.partitions.Load())
+			p.phase.Store(Parked)
+			continue
+		}
 		if s.t.parked(id) {
 			p.phase.Store(Parked)
 			continue
@@ -108,6 +115,10 @@ func (s *session) onFetched(ctx context.Context, client *kgo.Client, response *k
 	if err != nil {
 		return err
 	}
+	partitions := int32(len(meta.leaders))
+	if byUser(s.t.input) {
+		partitions = s.t.partitions.Load()
+	}
 	clear(s.commitsFor)
 	for _, g := range response.Groups {
 		for _, topic := range g.Topics {
@@ -115,7 +126,7 @@ func (s *session) onFetched(ctx context.Context, client *kgo.Client, response *k
 				continue
 			}
 			for _, p := range topic.Partitions {
-				commit := schemas.Commit{Partition: p.Partition, Partitions: int32(len(meta.leaders)), Offset: p.Offset, TopicID: meta.id}
+				commit := schemas.Commit{Partition: p.Partition, Partitions: partitions, Offset: p.Offset, TopicID: meta.id}
 				if commit.Offset < 0 {
 					commit.Offset = -1
 				} else if p.Metadata != nil {

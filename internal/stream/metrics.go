@@ -13,7 +13,7 @@ type Metrics struct {
 	registry prometheus.Registerer
 	watched  *watched
 
-	topicPartitions                                  prometheus.Gauge
+	topicPartitions, topicsFault                     prometheus.Gauge
 	parked                                           *prometheus.GaugeVec
 	restores                                         *prometheus.HistogramVec
 	transactions, restarts, records, deadLetters     *prometheus.CounterVec
@@ -39,6 +39,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		watched:  newWatched(),
 		topicPartitions: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "topic_partitions",
 			Help: "Partitions over which users are spread."}),
+		topicsFault: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "topics_wrong",
+			Help: "1 where the topics were changed under the running process so that it could not be started any more."}),
 		parked: gauge("parked", "1 where a partition is set aside because its task fails again and again.", "group", "partition"),
 		restores: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: "restore_seconds",
 			Help: "How long it took to restore a partition.", Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8, 16, 32, 64}}, []string{"group"}),
@@ -56,7 +58,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		reads:        counter("skipped_batches_total", "Batches that were too large to be read.", "group"),
 		retries:      counter("apply_retries_total", "Batches that had to be applied again.", "group"),
 	}
-	registry.MustRegister(m.restores, m.watched, m.topicPartitions)
+	registry.MustRegister(m.restores, m.watched, m.topicPartitions, m.topicsFault)
 	return m
 }
 
@@ -66,6 +68,16 @@ func (m *Metrics) Status() []GroupStatus { return m.watched.all() }
 // Partitions tells over how many partitions users are spread, so that those
 // without an owner can be seen.
 func (m *Metrics) Partitions(n int32) { m.topicPartitions.Set(float64(n)) }
+
+func (m *Metrics) topicsWrong(wrong bool) {
+	if m == nil {
+		return
+	}
+	m.topicsFault.Set(0)
+	if wrong {
+		m.topicsFault.Set(1)
+	}
+}
 
 // of gives the figures of one group.
 func (m *Metrics) of(group string) groupMetrics { return groupMetrics{m, group} }

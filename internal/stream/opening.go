@@ -36,10 +36,12 @@ func (s *session) open(stop context.Context) error {
 func (s *session) prepare(stop context.Context) error {
 	ctx, cancel := context.WithTimeout(stop, s.t.cfg.StopTimeout)
 	defer cancel()
-	if _, err := partitionCount(ctx, s.Client, s.name, "Read"); err != nil {
+	count, err := partitionCount(ctx, s.Client, s.name, "Read")
+	if err != nil {
 		return broken("start", "%w", err)
 	}
-	count, err := partitionCount(ctx, s.Client, schemas.DeadLetter.Name(s.t.cfg.Prefix), "Write")
+	s.t.partitions.CompareAndSwap(0, count)
+	count, err = partitionCount(ctx, s.Client, schemas.DeadLetter.Name(s.t.cfg.Prefix), "Write")
 	if err != nil {
 		return broken("start", "%w", err)
 	}

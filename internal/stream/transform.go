@@ -51,8 +51,9 @@ type Transform struct {
 	log      *slog.Logger
 	metrics  groupMetrics
 
-	reader  *Reader // made by Run
-	current atomic.Pointer[session]
+	reader     *Reader // made by Run
+	current    atomic.Pointer[session]
+	partitions atomic.Int32 // of the input, as the first session found them
 
 	mu       sync.Mutex
 	failures map[int32]failure // of partitions whose task failed
@@ -152,6 +153,13 @@ func (t *Transform) taskFailed(partition int32, offset int64) int {
 	}
 	t.failures[partition] = f
 	return f.count
+}
+
+// surplus tells whether a partition was added under this process to a topic in
+// which users have theirs for ever. No other topic has that partition, and who
+// beats in it is somebody whom another one knows.
+func (t *Transform) surplus(partition int32) bool {
+	return byUser(t.input) && partition >= t.partitions.Load()
 }
 
 func (t *Transform) failuresOf(partition int32) int {
