@@ -16,6 +16,8 @@ import (
 
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/deploytest"
 	"github.com/stillhere/stillhere/internal/stream"
@@ -87,6 +89,8 @@ func (c *containers) checkQueries(roles []string) {
 	detector.NewMetrics(registry)
 	lastseen.NewMetrics(registry)
 	fanout.NewMetrics(registry)
+	expand.NewMetrics(registry)
+	channel.NewMetrics(registry)
 	series, label := regexp.MustCompile(`(?m)^([a-z_0-9]+)(?:\{(.*)\})? \S+$`), regexp.MustCompile(`([a-z_]+)="`)
 	for _, role := range roles {
 		code, text := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+"/metrics", "")

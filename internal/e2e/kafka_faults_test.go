@@ -131,6 +131,28 @@ func (f *traffic) allThere() {
 // is a row of deploy/FAULTS.md.
 func (p *pipeline) suffer(what string, lasts time.Duration, fault, mend func()) {
 	p.Helper()
+	f, stale := p.bear(what, lasts, fault, mend)
+	if f.bare > 0 {
+		p.Errorf("%d refusals do not say when to try again", f.bare)
+	}
+	if lasts >= 8*time.Second && stale == 0 {
+		p.Errorf("in %s nobody said that answers are stale", lasts)
+	}
+	if lasts >= 8*time.Second && f.refused == 0 {
+		p.Errorf("no request was refused in %s without Kafka", lasts)
+	}
+}
+
+// sufferSlowness is suffer of a fault in which Kafka is there all the time: nothing
+// has to be refused.
+func (p *pipeline) sufferSlowness(what string, lasts time.Duration, fault, mend func()) {
+	p.Helper()
+	p.bear(what, lasts, fault, mend)
+}
+
+// bear is what both are about.
+func (p *pipeline) bear(what string, lasts time.Duration, fault, mend func()) (*traffic, time.Duration) {
+	p.Helper()
 	f := &traffic{pipeline: p}
 	quit := make(chan struct{})
 	var flows sync.WaitGroup
@@ -172,18 +194,10 @@ func (p *pipeline) suffer(what string, lasts time.Duration, fault, mend func()) 
 	p.Logf("| %s | %d records in, %d beats acknowledged, %d requests refused (the slowest answer after %s) | %d transitions | %d rows | %d doubled | stale said after %s; works again %s after the servers do; %.0f MiB at most |",
 		what, c.records, len(f.acknowledged), f.refused, f.slowest.Round(time.Millisecond), c.transitions, c.rows, c.doubled,
 		stale.Round(100*time.Millisecond), recovered.Round(10*time.Millisecond), memory)
-	if f.bare > 0 {
-		p.Errorf("%d refusals do not say when to try again", f.bare)
-	}
-	if lasts >= 8*time.Second && stale == 0 {
-		p.Errorf("in %s nobody said that answers are stale", lasts)
-	}
-	if lasts >= 8*time.Second && f.refused == 0 {
-		p.Errorf("no request was refused in %s without Kafka", lasts)
-	}
 	if memory > memoryLimit {
 		p.Errorf("a role took %.0f MiB, the limit is %d", memory, memoryLimit)
 	}
+	return f, stale
 }
 
 func TestABrokerThatIsKilledOrFrozenCostsNothingThatWasAcknowledged(t *testing.T) {

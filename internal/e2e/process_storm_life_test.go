@@ -162,7 +162,11 @@ func (d *detectorProcess) stop() {
 }
 
 func (d *detectorProcess) start(crash string) {
-	arguments := append([]string{"detector", "--instance", d.instance, "--admin=", "--kafka-brokers", strings.Join(d.config.Brokers, ",")}, policyFlags(d.policy)...)
+	brokers := d.config.Brokers
+	if d.through != nil {
+		brokers = d.through
+	}
+	arguments := append([]string{"detector", "--instance", d.instance, "--admin=", "--kafka-brokers", strings.Join(brokers, ",")}, policyFlags(d.policy)...)
 	command := append(append(slices.Clone(d.wrap), d.path), arguments...)
 	d.program = start(d.T, command[0], func(c *exec.Cmd) {
 		c.Env = append(append(c.Env, d.environment...), "STILLHERE_CRASH="+crash)

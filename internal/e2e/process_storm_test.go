@@ -110,6 +110,7 @@ type storm struct {
 	broker   *program
 	begun    time.Time
 	calm     chan struct{}   // closed when the load is to end
+	through  []string        // addresses by which detectors reach Kafka; nil: its own
 	until    <-chan struct{} // closed when nothing else will happen to the brokers; nil: nothing does
 
 	wrap, environment []string   // how detectors are started
