@@ -17,7 +17,7 @@
 // wheel. A repeated beat of a user's only device finds the entry and writes it;
 // the timer finds out when it fires. Whoever is more complicated (several
 // devices, a gateway that was lost) is decoded into a user, worked on by the
-// rules in rules.go, and put back.
+// rules in rules.go and judge.go, and put back.
 //
 // # Ownership
 //

@@ -1,0 +1,150 @@
+package liveness
+
+import "github.com/stillhere/stillhere/schemas"
+
+// block is the scratch of applyBeats.
+type block struct {
+	entries [blockRows]uint32
+	missed  [blockRows]uint8  // rows whose users have to be searched for
+	hashes  [blockRows]uint64 // of those
+	found   [blockRows]uint32 // their entries
+	follow  uint32            // the entry after that of the row before
+	touched uint32
+}
+
+// maxCaused is how many transitions of one user a record may cause before its rows
+// are ignored: the ordinals of versions end soon after, and no record may stop a
+// partition.
+const maxCaused = 4000
+
+// maxWrong is how many wrong guesses at the order of a block's users end the
+// guessing: looking costs memory traffic as well.
+const maxWrong = 4
+
+// applyBeats takes the rows in blocks. Users are looked up a block at a time, so
+// that the loads for one row need not wait for those of the row before.
+func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
+	m.counts.Beats += uint64(f.Rows())
+	now := stamp(m.clock.now)
+	rows := f.Beats()
+	var beat schemas.Beat
+	for first := 0; first < f.Rows(); first += blockRows {
+		n := min(blockRows, f.Rows()-first)
+		m.lookUp(f, first, n)
+		for i := range n {
+			rows.Next(&beat)
+			if m.ordinals.used > 0 && m.ordinals.of(beat.User) >= maxCaused {
+				continue
+			}
+			if e := m.block.entries[i]; e != none && m.repeats(m.store.hot(e), &beat, now, row) {
+				continue
+			}
+			m.applyBeat(&beat, m.block.entries[i], now, row)
+		}
+	}
+}
+
+// lookUp guesses the entries of n rows from first on, and loads them.
+//
+// Devices beat at regular intervals, so a gateway's frames tend to name users in
+// the order in which they once came, which is that of their entries: the entry
+// after the one of the row before is tried first. For the others, the first slots
+// of all are asked for, then their entries.
+func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
+	b := &m.block
+	var touched uint32
+	missed, wrong := 0, 0
+	end := m.store.end()
+	for i := range n {
+		id := f.User(first + i)
+		if wrong < maxWrong && b.follow < end {
+			if m.store.hot(b.follow).user == id {
+				b.entries[i] = b.follow
+				b.follow++
+				continue
+			}
+			b.follow++
+			wrong++
+		}
+		b.missed[missed], b.hashes[missed] = uint8(i), uint64(id)
+		missed++
+	}
+	// Short loops: the fewer instructions between two loads, the more of them the
+	// processor has under way.
+	hashes := b.hashes[:missed]
+	for j, id := range hashes {
+		hashes[j] = hash(schemas.UserID(id))
+	}
+	for _, h := range hashes {
+		touched += m.index.touch(h)
+	}
+	for j, h := range hashes {
+		b.found[j] = m.index.guess(h)
+	}
+	found := b.found[:missed]
+	for _, e := range found {
+		if e != none { // an entry may lie in two lines of the cache
+			h := m.store.hot(e)
+			touched += uint32(h.user) + uint32(h.flags)
+		}
+	}
+	for j, e := range found {
+		b.entries[b.missed[j]] = e
+	}
+	if b.entries[n-1] != none {
+		b.follow = b.entries[n-1] + 1
+	}
+	b.touched = touched
+}
+
+// repeats applies a beat that can change nothing but times, and reports whether
+// it was one: of the user's only device, present, through the same gateway, in
+// time, with the same answer to whether the person is active.
+func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, row uint16) bool {
+	const plain = flagMany | flagPresent | flagBye | flagKind
+	want := flagPresent | flags(beat.Kind)<<shiftKind
+	if h.user != beat.User || h.flags&plain != want || h.device != beat.Device || h.gateway != row || beat.Bye {
+		return false
+	}
+	// Log time since the newest report; presence time is never more.
+	since := presence(now-h.seen) - presence(beat.Age)
+	if since < 0 || since >= m.present {
+		return false
+	}
+	idle := presence(beat.Idle)
+	switch {
+	case m.idleAfter == 0:
+	case h.flags.state() == schemas.Away:
+		if idle < m.idleAfter {
+			return false
+		}
+	case idle+m.present > m.idleAfter || presence(now-h.active)-presence(beat.Age) >= m.idleAfter:
+		// Close to the limit of idleness: the timer may have to come forward.
+		return false
+	}
+	b := now - stamp(beat.Age)
+	h.seen, h.active = b, b-stamp(beat.Idle)
+	return true
+}
+
+// applyBeat takes a beat or bye by the rules. guessed is the entry that was not
+// simply a repeat's: that of another user, now and then.
+func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, row uint16) {
+	e := m.index.find(&m.store, hash(beat.User), beat.User)
+	u := &m.scratch
+	switch {
+	case e != none && e != guessed && m.repeats(m.store.hot(e), beat, now, row):
+		return
+	case e != none:
+		m.load(e, u)
+	case m.foreign(beat.User):
+		m.out.Misrouted = append(m.out.Misrouted, *beat)
+		return
+	case beat.Bye:
+		return
+	default:
+		e = m.enter(beat.User, u)
+	}
+	m.report(u, beat, m.clock.now-beat.Age, row)
+	m.save(e, u, true)
+}
