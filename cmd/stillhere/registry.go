@@ -7,8 +7,14 @@ import (
 	"github.com/stillhere/stillhere/internal/stream/registry"
 )
 
+// registryFlags say whether values are written as a Schema Registry's clients
+// expect them.
+type registryFlags struct {
+	SchemaRegistry string `help:"URL of a Schema Registry; transitions, status and deliveries are then written with its head (Confluent's wire format). \"topics register\" makes the schemas known." placeholder:"URL" group:"Kafka:" secret:"url"`
+}
+
 type topicsRegister struct {
-	SchemaRegistry string `help:"URL of the Schema Registry." required:"" placeholder:"URL"`
+	SchemaRegistry string `help:"URL of the Schema Registry; a user and a password may be in it." required:"" placeholder:"URL"`
 	TopicPrefix    string `help:"What the names of topics begin with." default:"presence."`
 }
 

@@ -18,6 +18,7 @@ import (
 type roleCommand struct {
 	Instance string `help:"Stable name of this process, the same after a restart and of no other process of the role; the machine's name when left out." group:"Process:"`
 	kafkaFlags
+	registryFlags
 	storeFlags
 	doorFlags
 	authFlags
@@ -45,7 +46,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	var kafka, redis error
 	config.Kafka, kafka = c.kafkaFlags.config()
 	config.Redis, redis = c.redis(config.Redis.Prefix)
-	config.Version = version
+	config.Version, config.SchemaRegistry = version, c.SchemaRegistry
 	config.Store = assembly.Store{Postgres: c.Postgres}
 	config.Postgres = c.postgres()
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
@@ -68,6 +69,7 @@ type devCommand struct {
 	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
 	Admin                string `help:"Where health, metrics and profiles are, host:port; empty: nowhere." default:"" group:"Doors:"`
 	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
+	registryFlags
 	authFlags
 	policyFlags
 	FollowersOf string `name:"followers" help:"Whose followers are told of changes: ${enum}. listed: of users on the list (graph list)." enum:"off,listed,all" default:"all" group:"Followers:"`
@@ -82,7 +84,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 		return err
 	}
 	config := assembly.Defaults()
-	config.Instance, config.Version = "dev", version
+	config.Instance, config.Version, config.SchemaRegistry = "dev", version, c.SchemaRegistry
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.Auth = c.auth()
 	config.Policy = c.settings()

@@ -45,6 +45,9 @@ type Config struct {
 	// TopicsEvery [1m] is how often a process that runs looks whether the topics are
 	// still as they must be.
 	TopicsEvery time.Duration
+	// SchemaRegistry is the URL of a Schema Registry whose heads go before the values
+	// on topics that others read; empty: none. Its schemas have been registered.
+	SchemaRegistry string
 
 	Redis Redis
 	Store Store

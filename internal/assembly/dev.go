@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/standin"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/stream/registry"
 )
 
 // Dev says how to run everything in one process.
@@ -63,6 +64,9 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 	config.Kafka.IdleCommitInterval, config.Kafka.WatermarkInterval = quick, quick
 	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)
 	_, err = stream.ApplyTopics(setUp, config.Kafka, dev.Partitions, 1)
+	if err == nil && config.SchemaRegistry != "" {
+		_, err = registry.Register(setUp, config.SchemaRegistry, config.Kafka.Prefix)
+	}
 	cancel()
 	if err != nil {
 		return fmt.Errorf("setting up the topics: %w", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/stream/registry"
 	"github.com/stillhere/stillhere/lastseen/projector"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/sink"
@@ -24,17 +25,18 @@ import (
 type Role struct {
 	Name                string
 	doors, redis, store bool // what it needs
+	framed              bool // writes what may have the head of a Schema Registry
 	build               func(context.Context, *house) error
 }
 
 // Roles are all roles, in the order of the data's way.
 var Roles = []Role{
-	{"ingest", true, false, false, ingestRole},
-	{"detector", false, false, false, detectorRole},
-	{"lastseen", false, true, true, lastseenRole},
-	{"fanout", false, true, false, fanoutRole},
-	{"api", true, true, true, apiRole},
-	{"all", true, true, true, allRoles},
+	{"ingest", true, false, false, false, ingestRole},
+	{"detector", false, false, false, true, detectorRole},
+	{"lastseen", false, true, true, false, lastseenRole},
+	{"fanout", false, true, false, true, fanoutRole},
+	{"api", true, true, true, false, apiRole},
+	{"all", true, true, true, true, allRoles},
 }
 
 // Groups of consumers, as Kafka knows them.
@@ -57,6 +59,13 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 		return err
 	}
 	log = log.With("role", name, "instance", config.Instance)
+	if config.SchemaRegistry != "" && role.framed {
+		heads, err := registry.Heads(ctx, config.SchemaRegistry, config.Kafka.Prefix)
+		if err != nil {
+			return err
+		}
+		config.Kafka.Heads = heads
+	}
 	h, err := newHouse(ctx, config, log)
 	if err != nil {
 		return err

@@ -111,9 +111,13 @@ func fill(to *schemas.Record, from *kgo.Record, headers []schemas.Header) []sche
 	return headers
 }
 
-// outgoing fills in a client's record for the topic of that name in the cluster.
-func outgoing(record *kgo.Record, topic string, out *schemas.Outgoing) {
+// outgoing fills in a client's record for the topic of that name in the cluster,
+// with what goes before its values.
+func outgoing(record *kgo.Record, topic string, head []byte, out *schemas.Outgoing) {
 	record.Topic, record.Partition, record.Key, record.Value = topic, out.Partition, out.Key, out.Value
+	if len(head) > 0 && len(out.Value) > 0 {
+		record.Value = append(append(make([]byte, 0, len(head)+len(out.Value)), head...), out.Value...)
+	}
 	for i := range out.Headers {
 		record.Headers = append(record.Headers, kgo.RecordHeader(out.Headers[i]))
 	}

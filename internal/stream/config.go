@@ -28,6 +28,10 @@ type Config struct {
 	InstanceName string
 	// Security is TLS and SASL; nil for plain text.
 	Security *Security
+	// Heads go before the values that are written to these topics, and not before
+	// tombstones: what clients of a Schema Registry expect there. All our readers take
+	// values with and without.
+	Heads map[schemas.Topic][]byte
 	// Dialer opens connections in place of the standard dialer: proxies, virtual
 	// networks. It cannot be combined with Security.TLS.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)

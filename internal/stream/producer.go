@@ -25,6 +25,7 @@ var ErrBusy = errors.New("too many records are waiting for Kafka")
 type Producer struct {
 	client *kgo.Client
 	prefix string
+	heads  map[schemas.Topic][]byte // nobody changes it
 	reach  *reach
 	log    *slog.Logger
 	told   atomic.Int64 // Unix nanoseconds of the last refusal that was logged
@@ -56,7 +57,7 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		return nil, err
 	}
 	metrics.watchProducer(client)
-	return &Producer{client: client, prefix: cfg.Prefix, reach: reach, log: log}, nil
+	return &Producer{client: client, prefix: cfg.Prefix, heads: cfg.Heads, reach: reach, log: log}, nil
 }
 
 // Append appends out to out.Partition. It does not block: done is called exactly
@@ -73,7 +74,7 @@ func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(e
 		return
 	}
 	record := new(kgo.Record)
-	outgoing(record, out.Topic.Name(p.prefix), &out)
+	outgoing(record, out.Topic.Name(p.prefix), p.heads[out.Topic], &out)
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
 		done(p.explain(r, err))
 	})

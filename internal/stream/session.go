@@ -203,14 +203,15 @@ func (s *session) send(p *partition, result *handled) error {
 	}
 	var topic schemas.Topic
 	var name string
+	var head []byte
 	for records := result.out.Records; len(records) > 0; {
 		slab := make([]kgo.Record, min(len(records), slabRecords))
 		for i := range slab {
 			if records[i].Topic != topic {
 				topic = records[i].Topic
-				name = topic.Name(s.t.cfg.Prefix)
+				name, head = topic.Name(s.t.cfg.Prefix), s.t.cfg.Heads[topic]
 			}
-			outgoing(&slab[i], name, &records[i])
+			outgoing(&slab[i], name, head, &records[i])
 			s.outputs = append(s.outputs, &slab[i])
 			s.Produce(s.ctx, &slab[i], s.produced)
 		}

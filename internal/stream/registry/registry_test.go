@@ -71,3 +71,47 @@ func TestARegistryThatIsAwayIsNamed(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestHeadsAreThoseOfWhatWasRegisteredAndNothingIsRegisteredForThem(t *testing.T) {
+	t.Parallel()
+	fake := srfake.New()
+	t.Cleanup(fake.Close)
+	if _, err := Heads(t.Context(), fake.URL(), "presence."); err == nil || !strings.Contains(err.Error(), `run "stillhere topics register" first`) {
+		t.Errorf("before: %v", err)
+	}
+	registered, err := Register(t.Context(), fake.URL(), "presence.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads, err := Heads(t.Context(), fake.URL(), "presence.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The golden part: Transition is the first message of its file, Status the second,
+	// Delivery the second of its own; paths are zigzag with their length before them.
+	paths := map[schemas.Topic]string{schemas.Transitions: "\x00", schemas.Statuses: "\x02\x02", schemas.Deliveries: "\x02\x02"}
+	for topic, path := range paths {
+		i := slices.IndexFunc(registered, func(r Registered) bool { return r.Subject == topic.Name("presence.")+"-value" })
+		want := string(binary.BigEndian.AppendUint32([]byte{0}, uint32(registered[i].ID))) + path
+		if got := string(heads[topic]); got != want {
+			t.Errorf("%s: %x, want %x", topic, got, want)
+		}
+	}
+	if len(heads) != len(paths) {
+		t.Errorf("there are %d heads", len(heads))
+	}
+	status := schemas.Status{User: 42, State: schemas.Online, Visibility: schemas.Everyone, Version: 7}
+	got, err := schemas.DecodeStatus(append(heads[schemas.Statuses], status.Encode()...))
+	if err != nil || got.User != 42 {
+		t.Errorf("read: %+v (%v)", got, err)
+	}
+}
+
+func TestAnAddressThatIsNoURLIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"registry:8081", "ftp://registry", "http://", "%"} {
+		if _, err := Heads(t.Context(), address, "presence."); err == nil || !strings.Contains(err.Error(), "must be like https://") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
