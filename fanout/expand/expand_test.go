@@ -160,7 +160,7 @@ func (s *stage) know(t *testing.T, outs []schemas.Outgoing) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Newest.Apply(t.Context(), schemas.Batch[*schemas.FanoutJob]{Items: []*schemas.FanoutJob{job}}); err != nil {
+		if err := s.Newest.Apply(t.Context(), schemas.Batch[Written]{Items: []Written{job}}); err != nil {
 			t.Fatal(err)
 		}
 	}

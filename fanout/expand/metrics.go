@@ -23,7 +23,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		Planned: prometheus.NewCounterVec(opts("planned_total",
 			"Transitions by what became of them: in_place, split, stop, superseded, hidden, unlisted, old."), []string{"outcome"}),
-		Jobs:       prometheus.NewCounterVec(opts("jobs_total", "Jobs by kind and outcome: done, superseded, hidden, cut_short."), []string{"kind", "outcome"}),
+		Jobs:       prometheus.NewCounterVec(opts("jobs_total", "Jobs by kind and outcome: done, superseded, hidden, cut_short, old."), []string{"kind", "outcome"}),
 		Followers:  prometheus.NewCounter(opts("looked_at_total", "Followers that planner and workers looked at.")),
 		Recipients: prometheus.NewCounter(opts("recipients_total", "Followers put into delivery records.")),
 		Deliveries: prometheus.NewCounter(opts("deliveries_total", "Delivery records written.")),

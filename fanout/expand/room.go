@@ -44,39 +44,6 @@ type Room struct {
 	once sync.Once
 }
 
-// Newest knows the newest job of every user with many followers. It is a handler
-// of presence.fanout. Any goroutine may use it.
-type Newest struct {
-	mu       sync.RWMutex
-	versions map[schemas.UserID]schemas.Version
-}
-
-// NewNewest makes an empty one.
-func NewNewest() *Newest { return &Newest{versions: map[schemas.UserID]schemas.Version{}} }
-
-// DecodeJob reads a record of presence.fanout.
-func DecodeJob(r *schemas.Record) (*schemas.FanoutJob, error) {
-	return schemas.DecodeFanoutJob(r.Value)
-}
-
-// Apply notes jobs.
-func (n *Newest) Apply(_ context.Context, batch schemas.Batch[*schemas.FanoutJob]) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, job := range batch.Items {
-		t := job.Transition
-		n.versions[t.User] = max(n.versions[t.User], t.Version)
-	}
-	return nil
-}
-
-// Void tells whether there is a newer job of the user.
-func (n *Newest) Void(t *schemas.Transition) bool {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.versions[t.User] > t.Version
-}
-
 // pacer spreads work evenly over time.
 type pacer struct {
 	mu   sync.Mutex

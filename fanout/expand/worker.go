@@ -57,6 +57,8 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 		case job == nil:
 		case newest.Void(job.Transition):
 			w.count(job, "superseded")
+		case w.room.Newest.Forgotten(records[i].Time):
+			w.count(job, "old")
 		default:
 			group.Go(func() (err error) { results[i], err = w.do(ctx, job); return err })
 		}

@@ -36,6 +36,7 @@ type feed[T any] struct {
 	logTime   atomic.Int64
 	marked    atomic.Int64 // the newest watermark passed on
 	started   atomic.Bool
+	behind    atomic.Int64 // see PartitionStatus.BehindSince
 }
 
 func newFeed[T any](s *following[T], id int32) *feed[T] {
@@ -47,6 +48,9 @@ func newFeed[T any](s *following[T], id int32) *feed[T] {
 // give queues records. When there are enough, the partition is not fetched any
 // more until they are taken.
 func (f *feed[T]) give(records []*kgo.Record, end int64) {
+	if f.started.Load() && f.next.Load() >= f.end.Load() {
+		f.behind.Store(time.Now().UnixMilli())
+	}
 	f.end.Store(end)
 	f.mu.Lock()
 	f.queue = append(f.queue, records...)
@@ -254,5 +258,6 @@ func (f *feed[T]) status() PartitionStatus {
 		phase = Running
 	}
 	return PartitionStatus{Partition: f.id, Phase: phase, Offset: f.next.Load(), End: f.end.Load(),
-		LogTime: schemas.Millis(f.logTime.Load()), Watermark: schemas.Millis(f.marked.Load())}
+		BehindSince: schemas.Millis(f.behind.Load()),
+		LogTime:     schemas.Millis(f.logTime.Load()), Watermark: schemas.Millis(f.marked.Load())}
 }

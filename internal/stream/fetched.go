@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -32,6 +33,9 @@ func (s *session) sort(fetches kgo.Fetches) error {
 		}
 		if !p.fetching {
 			return // its task failed; it will be read again
+		}
+		if p.phase.Load() == Running && p.next.Load() >= p.end.Load() {
+			p.behind.Store(time.Now().UnixMilli())
 		}
 		p.end.Store(f.HighWatermark)
 		for i := range s.batches {

@@ -39,6 +39,7 @@ type partition struct {
 	phase     atomicPhase
 	next, end atomic.Int64
 	logTime   atomic.Int64
+	behind    atomic.Int64 // see PartitionStatus.BehindSince
 	progress  atomic.Int64 // Unix nanoseconds of the last sign of life
 	ticking   atomic.Bool  // a tick is on its way
 }
@@ -219,5 +220,6 @@ func (p *partition) setAside(from *kgo.Record) {
 
 func (p *partition) status() PartitionStatus {
 	at := schemas.Millis(p.logTime.Load())
-	return PartitionStatus{Partition: p.id, Phase: p.phase.Load(), Offset: p.next.Load(), End: p.end.Load(), LogTime: at, Watermark: at}
+	return PartitionStatus{Partition: p.id, Phase: p.phase.Load(), Offset: p.next.Load(), End: p.end.Load(),
+		BehindSince: schemas.Millis(p.behind.Load()), LogTime: at, Watermark: at}
 }
