@@ -14,8 +14,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// rowsPerUser is how many transitions of each user there are.
-const rowsPerUser = 2
+const (
+	// rowsPerUser is how many transitions of each user there are.
+	rowsPerUser = 2
+	// secondsPerMillion is what asof may take for a million transitions.
+	secondsPerMillion = 2
+)
 
 // benchReplay measures how fast the transitions come out of Kafka into a file, in
 // each format: read committed, put in order, written. They are written to the
@@ -42,11 +46,11 @@ func benchReplay(ctx context.Context, o *Options, r *Result) (err error) {
 		target float64
 	}{{replay.JSONL, 500_000}, {replay.CSV, 500_000}, {replay.Parquet, 300_000}, {replay.JSONL, 0}} {
 		name := filepath.Join(dir, "changes."+string(part.format))
-		begun := time.Now()
+		begun, spent := time.Now(), processorTime(os.Getpid())
 		if err := o.measured(func() error { return rig.replay(ctx, part.format, name, rows) }); err != nil {
 			return err
 		}
-		took := time.Since(begun)
+		took, used := time.Since(begun), processorTime(os.Getpid())-spent
 		size, err := os.Stat(name)
 		if err != nil {
 			return err
@@ -68,7 +72,22 @@ func benchReplay(ctx context.Context, o *Options, r *Result) (err error) {
 		}
 		r.add("Kafka to "+string(part.format), float64(rows)/took.Seconds(), "rows/s").atLeast(part.target)
 		r.add("size of a row in "+string(part.format), float64(size.Size())/float64(rows), "B").lessIsBetter()
+		if used > 0 {
+			r.add("processor time of a row to "+string(part.format), float64(used.Nanoseconds())/1000/float64(rows), "µs").lessIsBetter()
+		}
 	}
+	begun, users := time.Now(), int64(0)
+	err = o.measured(func() error {
+		users, err = rig.asOf(ctx, filepath.Join(dir, "states.jsonl"))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if users != int64(o.Users) {
+		return fmt.Errorf("asof told of %d users of %d", users, o.Users)
+	}
+	r.add("asof now, from Kafka to jsonl", time.Since(begun).Seconds(), "s").atMost(secondsPerMillion * float64(rows) / 1e6)
 	r.note(fmt.Sprintf("%s transitions in %d partitions.", number(float64(rows)), o.Partitions))
 	return nil
 }
@@ -121,4 +140,17 @@ func (r *rig) replay(ctx context.Context, format replay.Format, name string, row
 		err = fmt.Errorf("replayed %+v of %d rows", sum, rows)
 	}
 	return joined(err, file.Commit())
+}
+
+// asOf writes what is in force of every user now, to a file.
+func (r *rig) asOf(ctx context.Context, name string) (int64, error) {
+	file, err := replay.Create(name)
+	if err != nil {
+		return 0, err
+	}
+	w := replay.States(replay.JSONL, file)
+	o := replay.Defaults()
+	o.Progress = func(p replay.Progress) { r.o.Progress.Say("  as of now: %d of %d records read", p.Read, p.Total) }
+	users, err := replay.AsOf(ctx, dataset.Topic{Reader: r.reader}, nil, schemas.MillisOf(time.Now()), &o, w.Write)
+	return users, joined(joined(err, w.Close()), file.Commit())
 }
