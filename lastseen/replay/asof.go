@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -30,7 +31,6 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 	filter.From, filter.To, filter.after = 0, 0, nil
 	states := filter.States
 	filter.States, filter.Causes = nil, nil
-	inForce := standing{rows: map[schemas.UserID]int32{}}
 	count, err := log.Partitions(ctx)
 	if err != nil {
 		return 0, err
@@ -56,10 +56,9 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 			from[p] = max(start, next)
 		}
 	}
-	for _, p := range wanted {
-		if err := inForce.read(ctx, log, p, from[p], at, &filter, o); err != nil {
-			return 0, err
-		}
+	inForce, err := readStanding(ctx, log, wanted, from, at, &filter, o)
+	if err != nil {
+		return 0, err
 	}
 	if archive != nil {
 		var user schemas.UserID
@@ -67,8 +66,8 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 			user = filter.Users[0]
 		}
 		err := archive.AsOf(ctx, at, user, func(e *store.Entry) error {
-			if slices.Contains(wanted, schemas.PartitionOf(e.User, count)) && filter.wants(e) {
-				inForce.meet(e)
+			if part := inForce[schemas.PartitionOf(e.User, count)]; part != nil && filter.wants(e) {
+				part.meet(e)
 			}
 			return nil
 		})
@@ -76,10 +75,58 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 			return 0, err
 		}
 	}
-	return inForce.emit(states, emit)
+	return emitStanding(inForce, states, emit)
 }
 
-// standing is what is in force of every user, as far as it is known.
+// readAtOnce is how many partitions are read at the same time.
+const readAtOnce = 4
+
+// readStanding reads what the topic has of all partitions; each has users of its own.
+func readStanding(ctx context.Context, log Log, wanted []int32, from map[int32]int64, at schemas.Millis, filter *Filter, o *Options) (map[int32]*standing, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	all, faults := make(map[int32]*standing, len(wanted)), make([]error, len(wanted))
+	told := tally{tell: o.Progress}
+	turns := make(chan struct{}, readAtOnce)
+	var readers sync.WaitGroup
+	for i, p := range wanted {
+		part := &standing{rows: map[schemas.UserID]int32{}}
+		all[p] = part
+		turns <- struct{}{}
+		readers.Go(func() {
+			defer func() { <-turns }()
+			if faults[i] = part.read(ctx, log, p, from[p], at, filter, o, &told); faults[i] != nil {
+				cancel()
+			}
+		})
+	}
+	readers.Wait()
+	// What the others say after the first is that they were told to end.
+	for _, fault := range faults {
+		if fault != nil && !errors.Is(fault, context.Canceled) {
+			return nil, fault
+		}
+	}
+	return all, errors.Join(faults...)
+}
+
+// tally adds up how far several readers are.
+type tally struct {
+	mu   sync.Mutex // protects what follows
+	sum  Progress
+	tell func(Progress)
+}
+
+func (t *tally) add(users, read, total int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.Rows, t.sum.Read, t.sum.Total = t.sum.Rows+users, t.sum.Read+read, t.sum.Total+total
+	if t.tell != nil {
+		t.tell(t.sum)
+	}
+}
+
+// standing is what is in force of every user of a partition, as far as it is known.
 type standing struct {
 	rows map[schemas.UserID]int32 // of those of whom the topic tells
 	all  []store.Entry
@@ -107,16 +154,18 @@ func (s *standing) see(e *store.Entry) {
 
 // read looks at what the topic has from an offset on, up to what was published
 // long enough after the instant.
-func (s *standing) read(ctx context.Context, log Log, p int32, from int64, at schemas.Millis, filter *Filter, o *Options) error {
+func (s *standing) read(ctx context.Context, log Log, p int32, from int64, at schemas.Millis, filter *Filter, o *Options, told *tally) error {
 	to, err := log.OffsetSince(ctx, p, at+slack+schemas.Millis(o.Late.Milliseconds()))
 	if err != nil || from >= to {
 		return err
 	}
 	var e store.Entry
-	rows := int64(0)
+	told.add(0, 0, to-from)
+	users, place := 0, from
 	err = log.Read(ctx, p, from, to, func(r *schemas.Record) error {
-		if rows++; rows%4096 == 0 && o.Progress != nil {
-			o.Progress(Progress{Rows: int64(len(s.all)), Read: r.Offset - from, Total: to - from})
+		if r.Offset-place >= 4*blockRows {
+			told.add(int64(len(s.all)-users), r.Offset-place, 0)
+			users, place = len(s.all), r.Offset
 		}
 		event, err := e.Scan(r.Value)
 		if err != nil || e.At > at || !filter.wants(&e) {
@@ -132,19 +181,23 @@ func (s *standing) read(ctx context.Context, log Log, p int32, from int64, at sc
 	return err
 }
 
-func (s *standing) emit(states []schemas.State, emit func(*store.Entry) error) (int64, error) {
+// emitStanding hands out what there is of all partitions, ordered by user.
+func emitStanding(parts map[int32]*standing, states []schemas.State, emit func(*store.Entry) error) (int64, error) {
 	type key struct {
-		user schemas.UserID
-		row  int32
+		user      schemas.UserID
+		part, row int32
 	}
-	order := make([]key, len(s.all))
-	for i := range order {
-		order[i] = key{s.all[i].User, int32(i)}
+	var order []key
+	for id, part := range parts {
+		order = slices.Grow(order, len(part.all))
+		for i := range part.all {
+			order = append(order, key{part.all[i].User, id, int32(i)})
+		}
 	}
 	slices.SortFunc(order, func(a, b key) int { return cmp.Compare(a.user, b.user) })
 	n := int64(0)
 	for _, k := range order {
-		e := &s.all[k.row]
+		e := &parts[k.part].all[k.row]
 		if len(states) > 0 && !slices.Contains(states, e.To) {
 			continue
 		}
