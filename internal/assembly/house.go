@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/internal/assembly/page"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -260,39 +258,4 @@ func (h *house) liveStream(ctx context.Context) (*live.Server, error) {
 	}
 	h.service("live stream", doors, h.stream.Run)
 	return h.stream, nil
-}
-
-// openDoors adds the HTTP servers. Their listeners are taken here, so that a port
-// in use is found before anything runs.
-func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
-	add := func(name, address string, handler http.Handler) error {
-		l, err := listen(h.config.Listener, address)
-		if err != nil {
-			return err
-		}
-		h.closeLater(name, func(context.Context) error {
-			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-				return err
-			}
-			return nil
-		})
-		h.service(name, doors, serve(l, handler, h.log))
-		return nil
-	}
-	if doorsOpen {
-		if h.config.Page {
-			page.Routes(h.mux)
-		}
-		guarded, err := h.guarded(ctx, h.mux)
-		if err != nil {
-			return err
-		}
-		if err := add("doors", h.config.Listen, withDocuments(guarded)); err != nil {
-			return err
-		}
-	}
-	if h.config.Admin == "" {
-		return nil
-	}
-	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks, h.streamMetrics.Status))
 }

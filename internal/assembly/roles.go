@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/stream/registry"
+	"github.com/stillhere/stillhere/internal/tracing"
 	"github.com/stillhere/stillhere/lastseen/projector"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/sink"
@@ -66,10 +67,16 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 		}
 		config.Kafka.Heads = heads
 	}
+	endTraces, err := tracing.Start(ctx, tracing.Process{Role: name, Instance: config.Instance, Version: config.Version},
+		func(err error) { log.Warn("traces", "error", err) })
+	if err != nil {
+		return err
+	}
 	h, err := newHouse(ctx, config, log)
 	if err != nil {
 		return err
 	}
+	h.closeLater("traces", endTraces)
 	if err := errors.Join(role.build(ctx, h), h.openDoors(ctx, role.doors)); err != nil {
 		return errors.Join(err, h.close(ctx))
 	}

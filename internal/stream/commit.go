@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/crashpoint"
+	"github.com/stillhere/stillhere/internal/tracing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -72,9 +73,11 @@ func (s *session) produced(r *kgo.Record, err error) {
 // A transaction that was cleanly aborted although nothing was taken from us is
 // written once more, out of what is kept in s.outputs: that happens whenever the
 // group moves on while the client prepares the commit, so in most rebalances.
-func (s *session) commit() error {
+func (s *session) commit() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.t.cfg.StopTimeout)
 	defer cancel()
+	ctx, end := tracing.Span(ctx, tracing.Batch{What: "commit", Topic: s.name, Group: s.t.group, Partition: -1, Records: len(s.outputs)})
+	defer func() { end(err) }()
 	for tries := 1; ; tries++ {
 		committed, err := s.tryCommit(ctx)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stillhere/stillhere/internal/tracing"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -232,8 +233,10 @@ func (f *feed[T]) attempt(records []*kgo.Record, next int64) (rest []*kgo.Record
 	if len(f.items) == 0 {
 		return rest, nil
 	}
+	ctx, end := tracing.Span(f.ctx, tracing.Batch{What: "apply", Topic: f.s.name, Group: f.s.f.group, Partition: f.id, Records: len(f.items)})
+	defer func() { end(err) }()
 	return rest, guarded(func() error {
-		return f.s.f.handler.Apply(f.ctx, schemas.Batch[T]{Partition: f.id, Items: f.items, Next: next})
+		return f.s.f.handler.Apply(ctx, schemas.Batch[T]{Partition: f.id, Items: f.items, Next: next})
 	})
 }
 

@@ -1,0 +1,57 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/stillhere/stillhere/internal/assembly/page"
+	"github.com/stillhere/stillhere/internal/tracing"
+)
+
+// openDoors adds the HTTP servers. Their listeners are taken here, so that a port
+// in use is found before anything runs.
+func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
+	add := func(name, address string, handler http.Handler) error {
+		l, err := listen(h.config.Listener, address)
+		if err != nil {
+			return err
+		}
+		h.closeLater(name, func(context.Context) error {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			return nil
+		})
+		h.service(name, doors, serve(l, handler, h.log))
+		return nil
+	}
+	if doorsOpen {
+		if h.config.Page {
+			page.Routes(h.mux)
+		}
+		guarded, err := h.guarded(ctx, h.mux)
+		if err != nil {
+			return err
+		}
+		if err := add("doors", h.config.Listen, tracing.Doors(withDocuments(guarded), h.route)); err != nil {
+			return err
+		}
+	}
+	if h.config.Admin == "" {
+		return nil
+	}
+	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks, h.streamMetrics.Status))
+}
+
+// route names the door of a request for its trace. Sockets and streams have none: they
+// last for hours.
+func (h *house) route(r *http.Request) string {
+	_, pattern := h.mux.Handler(r)
+	if strings.HasSuffix(pattern, "/presence/connect") || strings.HasSuffix(pattern, "/presence/stream") {
+		return ""
+	}
+	return pattern
+}
