@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -87,6 +88,42 @@ func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 	for _, step := range []string{"topics", "migrate", "crowd"} {
 		if !roles[step] {
 			t.Errorf("no service runs stillhere %s", step)
+		}
+	}
+}
+
+func TestEveryCommandLineOfKubernetesIsUnderstood(t *testing.T) {
+	manifests, err := deploytest.ReadManifests()
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles, read := map[string]bool{}, []string{}
+	for name, container := range deploytest.Ours(manifests) {
+		settings := map[string]string{}
+		for _, e := range container.Env {
+			if strings.HasPrefix(e.Name, "STILLHERE_") {
+				settings[e.Name] = cmp.Or(e.Value, "given-later")
+			}
+		}
+		t.Run(name, func(t *testing.T) {
+			checkCommand(t, name, container.Args, settings)
+			if chosen, err := parse(t, container.Args, settings); err == nil {
+				read = append(read, known(chosen)...)
+			}
+		})
+		roles[container.Args[0]] = true
+	}
+	for _, role := range assembly.Roles {
+		if role.Name != "all" && !roles[role.Name] {
+			t.Errorf("nothing runs the role %s", role.Name)
+		}
+	}
+	// What all are told somebody must read.
+	for _, m := range manifests {
+		for name := range m.Data {
+			if !slices.Contains(read, name) {
+				t.Errorf("%s: nobody reads %s", m.File, name)
+			}
 		}
 	}
 }
