@@ -3,6 +3,7 @@ package assembly
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"testing"
@@ -47,7 +48,7 @@ func TestOnlyFollowersAndTheUserMayWatchAUser(t *testing.T) {
 
 func TestWhoWatchesIsWhomTheTokenNamesWhateverTheAddressSays(t *testing.T) {
 	t.Parallel()
-	r := httptest.NewRequest("GET", "/presence/stream?user_id=5", nil)
+	r := httptest.NewRequest(http.MethodGet, "/presence/stream?user_id=5", nil)
 	if who := viewerOf(r); who != 5 {
 		t.Errorf("without authentication: %d", who)
 	}
@@ -55,7 +56,7 @@ func TestWhoWatchesIsWhomTheTokenNamesWhateverTheAddressSays(t *testing.T) {
 	if who := viewerOf(r); who != 7 {
 		t.Errorf("with a token of 7: %d", who)
 	}
-	if who := viewerOf(httptest.NewRequest("GET", "/presence/stream?user_id=x", nil)); who != 0 {
+	if who := viewerOf(httptest.NewRequest(http.MethodGet, "/presence/stream?user_id=x", nil)); who != 0 {
 		t.Errorf("of nobody: %d", who)
 	}
 }
