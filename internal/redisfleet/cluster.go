@@ -74,16 +74,15 @@ func (c *Cluster) Owner(key string) *Server {
 	return nil
 }
 
-// Move gives the slot of key, which must hold no keys, to another node.
+// Move gives the slot of key, with all that is in it, to another node.
 func (c *Cluster) Move(key string, to *Server) {
 	slot, id := c.Nodes[0].must("CLUSTER KEYSLOT %s", key), to.must("CLUSTER MYID")
 	from := c.Owner(key)
 	to.must("CLUSTER SETSLOT %s IMPORTING %s", slot, from.must("CLUSTER MYID"))
 	from.must("CLUSTER SETSLOT %s MIGRATING %s", slot, id)
-	keys := from.must("CLUSTER COUNTKEYSINSLOT %s", slot)
-	if keys != "0" {
-		host, port, _ := strings.Cut(to.Addr, ":")
-		from.must("MIGRATE %s %s %s 0 5000", host, port, key)
+	host, port, _ := strings.Cut(to.Addr, ":")
+	for _, held := range strings.Fields(from.must("CLUSTER GETKEYSINSLOT %s 1000", slot)) {
+		from.must("MIGRATE %s %s %s 0 5000", host, port, held)
 	}
 	for _, node := range append([]*Server{to, from}, c.Nodes...) {
 		node.must("CLUSTER SETSLOT %s NODE %s", slot, id)

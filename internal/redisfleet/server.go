@@ -108,7 +108,11 @@ func (s *Server) Do(format string, args ...any) (string, error) {
 	if _, err := fmt.Fprintf(conn, format+"\r\n", args...); err != nil {
 		return "", err
 	}
-	r := bufio.NewReader(conn)
+	return readAnswer(bufio.NewReader(conn))
+}
+
+// readAnswer reads one answer; those of an array stand on lines of their own.
+func readAnswer(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
 		return "", err
@@ -122,9 +126,21 @@ func (s *Server) Do(format string, args ...any) (string, error) {
 		if err != nil || length < 0 {
 			return "", err
 		}
-		text := make([]byte, length)
+		text := make([]byte, length+2) // with the end of the line
 		_, err = io.ReadFull(r, text)
-		return string(text), err
+		return string(text[:length]), err
+	case '*':
+		length, err := strconv.Atoi(line[1:])
+		if err != nil {
+			return "", err
+		}
+		all := make([]string, max(length, 0))
+		for i := range all {
+			if all[i], err = readAnswer(r); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(all, "\n"), nil
 	}
 	return line[1:], nil
 }
