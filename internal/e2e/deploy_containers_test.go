@@ -77,9 +77,28 @@ func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 		return code == http.StatusOK && strings.Contains(string(answer), `"first_beat"`)
 	})
 
+	if code := c.start("follows").wait(time.Minute); code != 0 {
+		t.Fatalf("follows ended with %d", code)
+	}
+	channel := c.start("channel")
+	beats := func(users ...string) {
+		body := `{"beats":[{"user_id":"` + strings.Join(users, `","device_id":7},{"user_id":"`) + `","device_id":7}]}`
+		if code, answer := c.ask(http.MethodPost, "http://"+c.at("ingest", "STILLHERE_LISTEN")+"/presence/heartbeats", body); code != http.StatusAccepted {
+			t.Fatalf("beats were answered with %d %s", code, answer)
+		}
+	}
+	beats("2", "3", "4", "5", "6", "7", "8", "9")
+	until(t, "the followers of user 1 are online", time.Minute, func() bool {
+		_, answer := c.ask(http.MethodGet, api+"batch?user_ids=2,3,4,5,6,7,8,9", "")
+		return strings.Count(string(answer), `"online"`) == 8
+	})
+	beats("1")
+	until(t, "they are told of user 1", time.Minute, func() bool { return strings.Contains(channel.out.String(), `"user_id":"1"`) })
+	c.stop("channel", channel)
+
 	crowd := c.start("crowd")
 	until(t, "somebody of the crowd is online", time.Minute, func() bool {
-		_, answer := c.ask(http.MethodGet, api+"batch?user_ids=1,2,3,4,5,6,7,8,9", "")
+		_, answer := c.ask(http.MethodGet, api+"batch?user_ids=11,12,13,14,15,16,17,18,19", "")
 		return strings.Contains(string(answer), `"online"`)
 	})
 	c.stop("crowd", crowd)

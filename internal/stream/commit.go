@@ -53,7 +53,7 @@ func (s *session) begin() error {
 	if err := s.group.Begin(); err != nil {
 		return broken("begin", "beginning a transaction: %w", err)
 	}
-	s.inTxn = true
+	s.inTxn, s.begunAt = true, time.Now()
 	return nil
 }
 
@@ -129,6 +129,7 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	}
 	crashpoint.At("commit.flushed")
 	released := s.guardEnd()
+	defer func() { s.notePace(time.Since(s.begunAt)) }()
 	committed, err = s.group.End(kgo.PreTxnCommitFnContext(ctx, s.offsets), kgo.TryCommit)
 	crashpoint.At("commit.ended")
 	if released() && !committed && err == nil {

@@ -112,7 +112,7 @@ func (s *following[T]) judge(topic string, partition int32, err error) error {
 
 func (s *following[T]) open(stop context.Context) error {
 	cfg := s.f.cfg
-	ctx, cancel := context.WithTimeout(stop, cfg.StopTimeout)
+	ctx, cancel := context.WithTimeout(stop, max(cfg.StopTimeout, openTimeout))
 	defer cancel()
 	var err error
 	if s.f.deadLetters, err = partitionCount(ctx, s.f.reader.client, schemas.DeadLetter.Name(cfg.Prefix), "Write"); err != nil {

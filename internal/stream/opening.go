@@ -34,7 +34,7 @@ func (s *session) open(stop context.Context) error {
 }
 
 func (s *session) prepare(stop context.Context) error {
-	ctx, cancel := context.WithTimeout(stop, s.t.cfg.StopTimeout)
+	ctx, cancel := context.WithTimeout(stop, max(s.t.cfg.StopTimeout, openTimeout))
 	defer cancel()
 	count, err := partitionCount(ctx, s.Client, s.name, "Read")
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *session) groupOptions() []kgo.Opt {
 		kgo.ConsumerGroup(s.t.group),
 		kgo.InstanceID(s.t.instance()),
 		kgo.TransactionalID(s.t.instance()),
-		kgo.TransactionTimeout(cfg.SessionTimeout),
+		kgo.TransactionTimeout(s.t.transactionTimeout()),
 		kgo.SessionTimeout(cfg.SessionTimeout),
 		kgo.RebalanceTimeout(cfg.RebalanceTimeout),
 		kgo.HeartbeatInterval(cfg.SessionTimeout / 12),

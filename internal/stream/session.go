@@ -46,6 +46,7 @@ type session struct {
 	batches     []batch
 	broken      []*partition // whose task has failed; to be restored after the next commit
 	inTxn       bool
+	begunAt     time.Time     // of the transaction
 	outputs     []*kgo.Record // of the transaction, until it is committed
 	produceErr  atomic.Pointer[error]
 	written     atomic.Int64 // records of transactions that were acknowledged

@@ -54,6 +54,7 @@ type Transform struct {
 	reader     *Reader // made by Run
 	current    atomic.Pointer[session]
 	partitions atomic.Int32 // of the input, as the first session found them
+	slow       atomic.Bool  // the brokers take long to commit
 
 	mu       sync.Mutex
 	failures map[int32]failure // of partitions whose task failed
