@@ -23,7 +23,7 @@ func compose(t *testing.T) *Compose {
 }
 
 // oneShot services end by themselves.
-var oneShot = []string{"topics", "migrate"}
+var oneShot = []string{"topics", "migrate", "follows"}
 
 func TestEveryImageIsPinned(t *testing.T) {
 	t.Parallel()
