@@ -25,7 +25,7 @@ const consumerOffsets = "__consumer_offsets"
 
 // errHanging ends a session that found hanging transactions of its own and has
 // ended them; the next one begins when Kafka has written the markers.
-var errHanging = errors.New("Kafka had left transactions of ours open that were over; they are ended")
+var errHanging = errors.New("transactions of ours that were over had been left open by Kafka; they are ended")
 
 // endHanging ends the hanging transactions of the producer. It may be called only
 // when the coordinator has just given out the producer's id: none of its
