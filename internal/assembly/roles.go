@@ -3,9 +3,7 @@ package assembly
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/detector"
@@ -14,8 +12,6 @@ import (
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/stream"
-	"github.com/stillhere/stillhere/internal/stream/registry"
-	"github.com/stillhere/stillhere/internal/tracing"
 	"github.com/stillhere/stillhere/lastseen/projector"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/sink"
@@ -47,110 +43,6 @@ const (
 	projectorGroup = "stillhere.lastseen.projector"
 	publishGroup   = "stillhere.fanout.publish"
 )
-
-// Run runs a role until ctx ends. started, if not nil, is called when everything
-// runs and is ready.
-func Run(ctx context.Context, name string, config Config, log *slog.Logger, started func()) error {
-	i := slices.IndexFunc(Roles, func(r Role) bool { return r.Name == name })
-	if i < 0 {
-		return fmt.Errorf("there is no role %q", name)
-	}
-	role := Roles[i]
-	if err := config.validate(role); err != nil {
-		return err
-	}
-	log = log.With("role", name, "instance", config.Instance)
-	if config.SchemaRegistry != "" && role.framed {
-		heads, err := registry.Heads(ctx, config.SchemaRegistry, config.Kafka.Prefix)
-		if err != nil {
-			return err
-		}
-		config.Kafka.Heads = heads
-	}
-	endTraces, err := tracing.Start(ctx, tracing.Process{Role: name, Instance: config.Instance, Version: config.Version},
-		func(err error) { log.Warn("traces", "error", err) })
-	if err != nil {
-		return err
-	}
-	h, err := newHouse(ctx, config, log)
-	if err != nil {
-		return err
-	}
-	h.closeLater("traces", endTraces)
-	if err := errors.Join(role.build(ctx, h), h.openDoors(ctx, role.doors)); err != nil {
-		return errors.Join(err, h.close(ctx))
-	}
-	if started != nil {
-		h.service("readiness", loops, h.announce(started, role.store))
-	}
-	log.Info("starting", "partitions", h.partitions)
-	err = runAll(ctx, h.services)
-	log.Info("stopped")
-	return errors.Join(err, h.close(ctx))
-}
-
-// announce calls started once when all checks pass, and, where reads are what the
-// role is for, when answers are fresh.
-func (h *house) announce(started func(), reads bool) func(context.Context) error {
-	return func(ctx context.Context) error {
-		ticker := time.NewTicker(20 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			if h.ready(ctx, reads) == nil {
-				started()
-				<-ctx.Done()
-				return nil
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-ticker.C:
-			}
-		}
-	}
-}
-
-func (h *house) ready(ctx context.Context, reads bool) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := allReady(ctx, h.checks); err != nil || !reads {
-		return err
-	}
-	return h.answersAreFresh(ctx)
-}
-
-// answersAreFresh tells, where this process answers reads, whether it can without
-// saying that the answer may be stale. It is asked before "ready" is said, not by
-// /readyz: when the pipeline stands still, old answers are better than none.
-func (h *house) answersAreFresh(ctx context.Context) error {
-	if h.reader == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	var probes []schemas.UserID
-	seen := map[int32]bool{}
-	for id := schemas.UserID(1); int32(len(seen)) < h.partitions; id++ {
-		if p := schemas.PartitionOf(id, h.partitions); !seen[p] {
-			seen[p] = true
-			probes = append(probes, id)
-		}
-	}
-	for len(probes) > 0 {
-		n := min(len(probes), 1000)
-		users, err := h.reader.Read(ctx, probes[:n])
-		if err != nil {
-			return err
-		}
-		for _, u := range users {
-			if u.StaleSince != 0 {
-				return fmt.Errorf("the current status of partition %d is not rebuilt yet", schemas.PartitionOf(u.UserID, h.partitions))
-			}
-		}
-		probes = probes[n:]
-	}
-	return nil
-}
 
 // ingestRole takes heartbeats and writes them to Kafka. With Redis and a store its
 // sockets can watch others as well.
