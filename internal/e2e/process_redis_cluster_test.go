@@ -25,6 +25,7 @@ const slotMoves = 40
 
 // Row 61: slots of a Redis Cluster move while users beat, are read and are watched.
 func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
+	needLong(t)
 	binary(t, "stillhere")
 	t.Parallel()
 	cluster := redisfleet.StartCluster(t, 3)
