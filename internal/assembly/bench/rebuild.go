@@ -43,7 +43,7 @@ func benchRebuild(ctx context.Context, o *Options, r *Result) (err error) {
 	}
 	asking := &asking{url: url, users: people.ids()}
 	count := func() string { return fmt.Sprintf("%d of %d users are online, and readiness", asking.online, o.Users) }
-	if err := o.until(ctx, count, func() bool { return asking.everybody(ctx) && ready(admin)() }); err != nil {
+	if err := o.until(ctx, count, func() bool { return asking.everybody(ctx) && ready(admin)() && kept(ctx, admin) }); err != nil {
 		return err
 	}
 
@@ -91,6 +91,36 @@ func benchRebuild(ctx context.Context, o *Options, r *Result) (err error) {
 		return fmt.Errorf("%d answers said of users who are online that they are not", asking.wrong)
 	}
 	return nil
+}
+
+// kept tells whether the stores of last seen have everything. Being ready is less: it
+// forgives a few seconds of lag, in which the durable store, which answers while
+// Redis is filled, would not know everybody.
+func kept(ctx context.Context, admin string) bool {
+	var report struct {
+		Groups []struct {
+			Group      string `json:"group"`
+			Partitions []struct {
+				Lag int64 `json:"lag_records"`
+			} `json:"partitions"`
+		} `json:"groups"`
+	}
+	if err := get(ctx, admin+"/readyz?verbose", &report); err != nil {
+		return false
+	}
+	stores := 0
+	for _, g := range report.Groups {
+		if !strings.Contains(g.Group, "lastseen") {
+			continue
+		}
+		stores++
+		for _, p := range g.Partitions {
+			if p.Lag > 0 {
+				return false
+			}
+		}
+	}
+	return stores > 0
 }
 
 // ids are the users, as in frames.
