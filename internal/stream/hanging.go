@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -115,8 +116,12 @@ func (s *session) leftHanging() (n int) {
 // What is committed names its transaction in the metadata of its offsets, and a
 // session begins no other transaction after one that was not committed. When the
 // offsets hang as well this cannot be told, and aborting is right: what was read is
-// read again and gives the same.
+// read again and gives the same. Nor can it be told where transactions share an epoch,
+// as before 4.0: what hangs there was overtaken by an abort.
 func (s *session) sameEnd(ctx context.Context, hanging []kadm.DescribedProducer) (same []kadm.DescribedProducer, commit bool) {
+	if !s.epochPerTransaction(ctx) {
+		return hanging, false
+	}
 	offsets, err := kadm.NewClient(s.Client).FetchOffsetsForTopics(ctx, s.t.group, s.name)
 	if err != nil {
 		s.t.log.Warn("cannot tell how hanging transactions had ended; aborting them", "error", err)
@@ -137,6 +142,18 @@ func (s *session) sameEnd(ctx context.Context, hanging []kadm.DescribedProducer)
 		return same, true
 	}
 	return hanging, false
+}
+
+// epochPerTransaction tells whether the cluster gives every transaction an epoch of its
+// own (KIP-890, second part).
+func (s *session) epochPerTransaction(ctx context.Context) bool {
+	response, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, s.Client)
+	if err != nil || response.ErrorCode != 0 {
+		return false
+	}
+	return slices.ContainsFunc(response.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
+		return f.Name == "transaction.version" && f.MaxVersionLevel >= 2
+	})
 }
 
 // join adds the partitions, and the group's offsets, to a new transaction.

@@ -52,7 +52,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		ticks:        counter("ticks_total", "Ticks appended, by outcome.", "group", "outcome"),
 		forwards:     counter("forwards_total", "Records forwarded outside of transactions.", "group"),
 		rebalances:   counter("rebalances_total", "Partitions that came or went, by how.", "group", "change"),
-		hanging:      counter("hanging_transactions_total", "Partitions in which Kafka had left a transaction of ours open that it had aborted, and where we aborted it.", "group"),
+		hanging:      counter("hanging_transactions_total", "Partitions in which Kafka had left a transaction of ours open that was over, and where we ended it.", "group"),
 		stalls:       counter("stalls_total", "Times that a partition made no progress for too long, by what was done.", "group", "action"),
 		gaps:         counter("gaps_total", "Times that records were missing from the input.", "group"),
 		reads:        counter("skipped_batches_total", "Batches that were too large to be read.", "group"),

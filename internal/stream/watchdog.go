@@ -35,7 +35,7 @@ func (s *session) watch() {
 			lookedAt = time.Now()
 			if n := s.leftHanging(); n > 0 {
 				s.fail(broken("hanging", "Kafka has left transactions of ours open in %d partitions", n))
-				return
+				continue
 			}
 		}
 		stalled, since := s.stalled()
