@@ -262,8 +262,6 @@ func TestNobodyIsToldAnyMoreOnceTheHideIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			s.Config.Parallel = 1
-			s.worker = s.NewWorker()
 			jobs := s.plan(t, s.comes(star))
 			hide := s.hides(star)
 			var pages atomic.Int32

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/live"
@@ -55,7 +54,6 @@ func BenchmarkOneChangeToManySockets(b *testing.B) {
 		}
 		defer syscall.Close(int(clients[i]))
 	}
-	time.Sleep(time.Second) // goroutines of the HTTP server end
 	someone := &person{id: 1}
 	buffer := make([]byte, 4096)
 	for b.Loop() {

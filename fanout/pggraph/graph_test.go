@@ -2,12 +2,10 @@ package pggraph
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -23,20 +21,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	cluster, noCluster = pgtest.Start(ctx)
-	cancel()
-	if noCluster != nil && !errors.Is(noCluster, pgtest.ErrMissing) {
-		fmt.Fprintln(os.Stderr, noCluster)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if cluster != nil {
-		if err := cluster.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
+	code := pgtest.Around(m.Run, func(c *pgtest.Cluster, err error) { cluster, noCluster = c, err })
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // drivers
 	_ "modernc.org/sqlite"
@@ -27,19 +26,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	cluster, noCluster = pgtest.Start(ctx)
-	cancel()
-	if noCluster != nil && !errors.Is(noCluster, pgtest.ErrMissing) {
-		fmt.Fprintln(os.Stderr, noCluster)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if cluster != nil {
-		if err := cluster.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}
+	code := pgtest.Around(m.Run, func(c *pgtest.Cluster, err error) { cluster, noCluster = c, err })
 	os.Exit(code)
 }
 

@@ -1,12 +1,9 @@
 package pgstore
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -16,25 +13,12 @@ import (
 // cluster is the Postgres of this package's tests; nil, and why, when there is
 // none.
 var (
-	cluster    *pgtest.Cluster
-	noCluster  error
-	startLimit = time.Minute
+	cluster   *pgtest.Cluster
+	noCluster error
 )
 
 func TestMain(m *testing.M) {
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
-	cluster, noCluster = pgtest.Start(ctx)
-	cancel()
-	if noCluster != nil && !errors.Is(noCluster, pgtest.ErrMissing) {
-		fmt.Fprintln(os.Stderr, noCluster)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if cluster != nil {
-		if err := cluster.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}
+	code := pgtest.Around(m.Run, func(c *pgtest.Cluster, err error) { cluster, noCluster = c, err })
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

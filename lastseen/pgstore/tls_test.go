@@ -16,7 +16,7 @@ func TestPostgresIsReachedWithTLSAndAnUnknownAuthorityIsRefused(t *testing.T) {
 	t.Parallel()
 	a := keystest.New(t)
 	pair := a.Issue("postgres", time.Hour)
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	server, err := pgtest.StartTLS(ctx, pair.Cert, pair.Key)
 	if errors.Is(err, pgtest.ErrMissing) {
