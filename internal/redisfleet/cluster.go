@@ -2,6 +2,7 @@ package redisfleet
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,6 +40,7 @@ func StartCluster(tb testing.TB, masters int, settings ...string) *Cluster {
 		}
 		return true
 	})
+	c.agree()
 	return c
 }
 
@@ -74,7 +76,9 @@ func (c *Cluster) Owner(key string) *Server {
 	return nil
 }
 
-// Move gives the slot of key, with all that is in it, to another node.
+// Move gives the slot of key, with all that is in it, to another node, and returns
+// when all nodes know. A node that took a slot over before it had heard of the others'
+// epochs would claim it with one that is too old: then nobody owns the slot, for good.
 func (c *Cluster) Move(key string, to *Server) {
 	slot, id := c.Nodes[0].must("CLUSTER KEYSLOT %s", key), to.must("CLUSTER MYID")
 	from := c.Owner(key)
@@ -87,4 +91,30 @@ func (c *Cluster) Move(key string, to *Server) {
 	for _, node := range append([]*Server{to, from}, c.Nodes...) {
 		node.must("CLUSTER SETSLOT %s NODE %s", slot, id)
 	}
+	c.agree()
+}
+
+// agree waits until every node has the same view of slots and epochs.
+func (c *Cluster) agree() {
+	c.Nodes[0].tb.Helper()
+	until(c.Nodes[0].tb, "the nodes of the cluster agree", func() bool { return len(slices.Compact(c.views())) == 1 })
+}
+
+// views is for each node which slots it holds whose, and since which epoch.
+func (c *Cluster) views() []string {
+	views := make([]string, len(c.Nodes))
+	for i, node := range c.Nodes {
+		var lines []string
+		for line := range strings.Lines(node.must("CLUSTER NODES")) {
+			// ID host:port@bus flags master ping pong epoch link slots...
+			fields := strings.Fields(line)
+			const epoch, link = 6, 7
+			if len(fields) > link {
+				lines = append(lines, strings.Join(slices.Concat(fields[:1], fields[epoch:link], fields[link+1:]), " "))
+			}
+		}
+		slices.Sort(lines)
+		views[i] = strings.Join(lines, "\n")
+	}
+	return views
 }
