@@ -34,13 +34,15 @@ type Mark struct {
 type Marks map[int32]Mark
 
 // marksLifetime is how long a read may use the marks of an earlier one. It adds
-// to what stale_since is measured against, and is small beside it.
+// to what stale_since is measured against, and is small beside it. Absence is judged
+// by marks that are read after it (standing.go).
 const marksLifetime = 250 * time.Millisecond
 
 // marksRead are marks and when they were read. Nobody changes them.
 type marksRead struct {
-	marks Marks
-	at    time.Time
+	marks    Marks
+	at       time.Time
+	connects int64 // how many connections had been made then
 }
 
 //go:embed move.lua
@@ -106,22 +108,26 @@ func (v *View) marksKey() string { return v.prefix + "marks" }
 func field(partition int32) string { return strconv.Itoa(int(partition)) }
 
 // knownMarks are the marks read a moment ago, or nil.
-func (v *View) knownMarks() Marks {
-	if read := v.marks.Load(); read != nil && time.Since(read.at) < marksLifetime {
-		return read.marks
+func (v *View) knownMarks() *marksRead {
+	if read := v.marks.Load(); read != nil && time.Since(read.at) < v.lifetime {
+		return read
 	}
 	return nil
 }
 
-// keepMarks keeps the fields of the hash for the reads of the next moment.
-func (v *View) keepMarks(fields map[string]string, at time.Time) Marks {
-	marks := make(Marks, len(fields))
+// asking is what marks asked for now will be kept with.
+func (v *View) asking() *marksRead { return &marksRead{at: time.Now(), connects: v.connects.Load()} }
+
+// keepMarks completes what asking began by the fields of the hash, and keeps it for
+// the reads of the next moment.
+func (v *View) keepMarks(read *marksRead, fields map[string]string) *marksRead {
+	read.marks = make(Marks, len(fields))
 	for name, text := range fields {
 		partition, err := strconv.ParseInt(name, 10, 32)
 		if mark := parseMark(text); err == nil && mark != (Mark{}) {
-			marks[int32(partition)] = mark
+			read.marks[int32(partition)] = mark
 		}
 	}
-	v.marks.Store(&marksRead{marks: marks, at: at})
-	return marks
+	v.marks.Store(read)
+	return read
 }

@@ -73,7 +73,10 @@ type View struct {
 	cluster   bool
 	prefix    string
 	retention time.Duration
+	lifetime  time.Duration // of the marks of a moment ago
 	marks     atomic.Pointer[marksRead]
+	connects  atomic.Int64 // connections made so far
+	again     again
 	flights   flights
 }
 
@@ -85,11 +88,16 @@ func Open(options Options) (*View, error) {
 	if options.Prefix == "" {
 		options.Prefix = "presence:"
 	}
-	client := redis.NewUniversalClient(&redis.UniversalOptions{
+	v := &View{cluster: options.Cluster, prefix: options.Prefix, retention: options.Retention, lifetime: marksLifetime}
+	v.client = redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: options.Addrs, MasterName: options.Master, IsClusterMode: options.Cluster, DB: options.Database,
 		Username: options.Username, Password: options.Password, CredentialsProviderContext: options.Credentials,
 		SentinelUsername: options.SentinelUsername, SentinelPassword: options.SentinelPassword,
 		TLSConfig: options.TLS, Dialer: options.Dialer, PoolSize: options.PoolSize,
+		OnConnect: func(context.Context, *redis.Conn) error {
+			v.connects.Add(1)
+			return nil
+		},
 		// Without it, the client does not heed the deadlines of contexts.
 		ContextTimeoutEnabled: true,
 		// A reader has somebody else to ask, and the Kafka loop tries again itself.
@@ -97,7 +105,7 @@ func Open(options Options) (*View, error) {
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
-	return &View{client: client, cluster: options.Cluster, prefix: options.Prefix, retention: options.Retention}, nil
+	return v, nil
 }
 
 // Close closes the connections and waits for reads under way.

@@ -4,19 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Read reads the entries of the users, in their order, and the marks, in one
-// round trip. The marks may be a quarter of a second older than the entries.
+// Read reads the entries of the users, in their order, and marks by which they, and
+// the absence of one, may be judged: in one round trip, where nobody is absent or the
+// marks are not known from the last quarter of a second, else in two.
 func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
 	read := v.readShared
 	if v.cluster {
-		read = v.readOneByOne // the keys of one command must lie in one slot
+		read = v.readJudged
 	}
 	entries, marks, err := read(ctx, ids)
 	if err != nil {
@@ -25,20 +25,21 @@ func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, 
 	return entries, marks, nil
 }
 
-func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
+// readTogether returns marks that were read before the entries.
+func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry, *marksRead, error) {
 	get, known := v.getMany(ctx, ids), v.knownMarks()
 	var err error
 	if known != nil {
 		err = v.client.Process(ctx, get)
 	} else {
-		var marks *redis.MapStringStringCmd
-		asked := time.Now()
+		var fields *redis.MapStringStringCmd
+		asking := v.asking()
 		_, err = v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			marks = p.HGetAll(ctx, v.marksKey())
+			fields = p.HGetAll(ctx, v.marksKey())
 			return p.Process(ctx, get)
 		})
 		if err == nil {
-			known = v.keepMarks(marks.Val(), asked)
+			known = v.keepMarks(asking, fields.Val())
 		}
 	}
 	if err != nil {
@@ -48,17 +49,19 @@ func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry,
 	return entries, known, err
 }
 
-func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
-	var (
-		marksCmd *redis.MapStringStringCmd
-		gets     = make([]*redis.StringCmd, len(ids))
-		marks    = v.knownMarks()
-		asked    = time.Now()
-	)
-	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		if marks == nil {
-			marksCmd = p.HGetAll(ctx, v.marksKey())
+// readOneByOne is readTogether for a cluster, where the keys of one command must lie
+// in one slot, and the marks on another node may be read after what is asked for in
+// the same pipeline: so they go first.
+func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry, *marksRead, error) {
+	known := v.knownMarks()
+	if known == nil {
+		var err error
+		if known, err = v.marksFromNow(ctx); err != nil {
+			return nil, nil, err
 		}
+	}
+	gets := make([]*redis.StringCmd, len(ids))
+	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, id := range ids {
 			gets[i] = p.Get(ctx, v.userKey(id))
 		}
@@ -76,11 +79,5 @@ func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry,
 			return nil, nil, err
 		}
 	}
-	if marksCmd == nil {
-		return entries, marks, nil
-	}
-	if err := marksCmd.Err(); err != nil {
-		return nil, nil, err
-	}
-	return entries, v.keepMarks(marksCmd.Val(), asked), nil
+	return entries, known, nil
 }

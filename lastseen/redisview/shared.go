@@ -46,14 +46,14 @@ func (v *View) readShared(ctx context.Context, ids []schemas.UserID) ([]Entry, M
 	case s.flying < maxFlights:
 		s.flying++
 		s.mu.Unlock()
-		entries, marks, err := v.readTogether(ctx, ids)
+		entries, marks, err := v.readJudged(ctx, ids)
 		if f := s.land(); f != nil {
 			s.work.Go(func() { v.carry(f) })
 		}
 		return entries, marks, err
 	case s.next != nil && len(s.next.ids)+len(ids) > maxShared:
 		s.mu.Unlock()
-		return v.readTogether(ctx, ids)
+		return v.readJudged(ctx, ids)
 	case s.next == nil:
 		s.next = &flight{done: make(chan struct{})}
 	}
@@ -87,7 +87,7 @@ func (s *flights) land() *flight {
 func (v *View) carry(f *flight) {
 	for ; f != nil; f = v.flights.land() {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
-		f.entries, f.marks, f.err = v.readTogether(ctx, f.ids)
+		f.entries, f.marks, f.err = v.readJudged(ctx, f.ids)
 		cancel()
 		close(f.done)
 	}
