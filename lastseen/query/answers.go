@@ -14,9 +14,13 @@ import (
 // maxIDs is the greatest number of users in one batch read.
 const maxIDs = 1000
 
+// staleHeader says of a batch, whose body has no place for it, since when at the
+// earliest what it says of some of the users may be out of date.
+const staleHeader = "Stale-Since"
+
 // batch answers GET /presence/batch?user_ids=1,2,3 with the states by user, in
 // the order in which they were asked for.
-func (s *Server) batch(ctx context.Context, request *http.Request) ([]byte, error) {
+func (s *Server) batch(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
 	parameters, err := parametersOf(request, "user_ids")
 	if err != nil {
 		return nil, err
@@ -31,12 +35,19 @@ func (s *Server) batch(ctx context.Context, request *http.Request) ([]byte, erro
 	}
 	const usual = 32 // bytes of one user
 	body := append(make([]byte, 0, usual*len(ids)), '{')
+	var stale schemas.Millis
 	for i, id := range ids {
+		if since := answers[i].stale; since != 0 && (stale == 0 || since < stale) {
+			stale = since
+		}
 		if i > 0 {
 			body = append(body, ',')
 		}
 		body = append(strconv.AppendInt(append(body, '"'), int64(id), 10), `":`...)
 		body = appendState(body, &answers[i])
+	}
+	if stale != 0 {
+		header.Set(staleHeader, stale.String())
 	}
 	return append(body, "}\n"...), nil
 }
@@ -95,7 +106,7 @@ func at(err error, i int) error {
 
 // user answers GET /presence/{user_id}. A user never seen is offline, not 404,
 // which would tell who has ever been here.
-func (s *Server) user(ctx context.Context, request *http.Request) ([]byte, error) {
+func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
 	if _, err := parametersOf(request); err != nil {
 		return nil, err
 	}

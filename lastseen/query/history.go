@@ -41,7 +41,7 @@ type historyPage struct {
 
 // history answers GET /presence/{user_id}/history. The history of a user who
 // hides is that of one never seen: empty.
-func (s *Server) history(ctx context.Context, request *http.Request) ([]byte, error) {
+func (s *Server) history(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
 	query, err := parseHistory(request)
 	if err != nil {
 		return nil, err

@@ -38,8 +38,9 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	}
 }
 
-// read answers a request with the JSON to send, or an error that fail tells.
-type read func(ctx context.Context, request *http.Request) ([]byte, error)
+// read answers a request with the JSON to send, or an error that fail tells. What it
+// sets in the header goes with its answer.
+type read func(ctx context.Context, request *http.Request, header http.Header) ([]byte, error)
 
 // handle gives a read its time limit, its errors and its metrics.
 func (s *Server) handle(route string, read read) http.Handler {
@@ -48,11 +49,11 @@ func (s *Server) handle(route string, read read) http.Handler {
 		ctx, cancel := context.WithTimeout(request.Context(), s.config.ReadTimeout)
 		defer cancel()
 		status := http.StatusOK
-		body, err := read(ctx, request)
+		header := w.Header()
+		body, err := read(ctx, request, header)
 		if err != nil {
 			status, body = fail(err)
 		}
-		header := w.Header()
 		header.Set("Content-Type", "application/json")
 		header.Set("Cache-Control", "no-store")
 		header.Set("Content-Length", strconv.Itoa(len(body)))

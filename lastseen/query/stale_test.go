@@ -2,6 +2,7 @@ package query_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
@@ -40,6 +41,27 @@ func TestAPipelineThatStandsStillIsSaidWithTheLastKnownState(t *testing.T) {
 	w.upTo(t, stood)
 	w.wantStale(t, 1, "online", stood)
 	w.wantStale(t, 2, "offline", stood)
+}
+
+func TestABatchSaysSinceWhenWhatItSaysOfSomeUserMayBeOutOfDate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	w.happen(t, arrives(1, 1, day))
+	ask := func() string {
+		recorder := httptest.NewRecorder()
+		w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/presence/batch?user_ids=1,2,3,4,5", nil))
+		return recorder.Header().Get("Stale-Since")
+	}
+	stood := now() - 3_600_000
+	w.upTo(t, stood)
+	if said := ask(); said != stood.String() {
+		t.Errorf("the pipeline stands since %v; a batch says %q", stood, said)
+	}
+	w = newWorld(t, redistest.Mini(t))
+	w.upTo(t, now())
+	if said := ask(); said != "" {
+		t.Errorf("of fresh states a batch says %q", said)
+	}
 }
 
 func TestAFreshWatermarkMakesAnswersFresh(t *testing.T) {
