@@ -31,6 +31,7 @@ type benchCommand struct {
 	All      benchAll  `cmd:"" help:"All of them, as a page."`
 	Serve    serveTool `cmd:"" hidden:"" help:"Run the servers of a bench in this process until standard input ends."`
 	Node     nodeTool  `cmd:"" hidden:"" help:"Serve viewers in this process until standard input ends."`
+	Bare     bareTool  `cmd:"" hidden:"" help:"Write to sockets in this process until standard input ends."`
 	Watchers watchTool `cmd:"" hidden:"" help:"Be viewers in this process until standard input ends."`
 }
 
@@ -154,6 +155,12 @@ type nodeTool struct{}
 
 // Run serves viewers.
 func (nodeTool) Run() error { return bench.Node(os.Stdout, os.Stdin) }
+
+// bareTool is what they are compared with.
+type bareTool struct{}
+
+// Run writes.
+func (bareTool) Run() error { return bench.Bare(os.Stdout, os.Stdin) }
 
 // watchTool is too.
 type watchTool struct{}

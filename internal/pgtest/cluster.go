@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -26,7 +25,7 @@ type Cluster struct {
 	url    string
 	binary string // directory of the installed programs, empty when not ours
 	dir    string
-	owner  *syscall.Credential // nil: our own
+	owner  *account // nil: our own
 	server *exec.Cmd
 	ended  chan struct{} // closed when server has exited
 	bases  atomic.Int64
@@ -93,7 +92,7 @@ func (c *Cluster) keep(name, from string) error {
 	if err := os.WriteFile(to, text, 0o600); err != nil || c.owner == nil {
 		return err
 	}
-	return os.Chown(to, int(c.owner.Uid), int(c.owner.Gid))
+	return os.Chown(to, int(c.owner.user), int(c.owner.group))
 }
 
 // Port is where a cluster of StartTLS listens on 127.0.0.1.
@@ -109,14 +108,17 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		if c.owner, err = unprivileged(); err != nil {
 			return err
 		}
-		if err := os.Chown(c.dir, int(c.owner.Uid), int(c.owner.Gid)); err != nil {
+		if err := os.Chown(c.dir, int(c.owner.user), int(c.owner.group)); err != nil {
 			return err
 		}
 	}
 	return c.run(ctx, "initdb", "--no-sync", "--auth=trust", "--username=stillhere", "--encoding=UTF8", "--locale=C", "-D", c.data())
 }
 
-func unprivileged() (*syscall.Credential, error) {
+// account is whom a program runs as.
+type account struct{ user, group uint32 }
+
+func unprivileged() (*account, error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		who, err := user.Lookup(name)
 		if err != nil {
@@ -127,7 +129,7 @@ func unprivileged() (*syscall.Credential, error) {
 		if err := errors.Join(uidErr, gidErr); err != nil {
 			return nil, err
 		}
-		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+		return &account{uint32(uid), uint32(gid)}, nil
 	}
 	return nil, errors.New("running as root, and there is no user postgres or nobody to run Postgres as")
 }
@@ -136,7 +138,7 @@ func (c *Cluster) data() string { return filepath.Join(c.dir, "data") }
 
 func (c *Cluster) run(ctx context.Context, program string, arguments ...string) error {
 	command := exec.CommandContext(ctx, filepath.Join(c.binary, program), arguments...)
-	command.SysProcAttr = &syscall.SysProcAttr{Credential: c.owner}
+	command.SysProcAttr = runAs(c.owner)
 	command.Dir = c.dir
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("running %s: %w: %s", program, err, output)
@@ -180,8 +182,7 @@ func (c *Cluster) spawn() error {
 	if c.port != 0 {
 		c.server.Args = append(c.server.Args, "-c", "listen_addresses=127.0.0.1", "-p", strconv.Itoa(c.port), "-c", "ssl=on")
 	}
-	// The server goes down with a test that is killed.
-	c.server.SysProcAttr = &syscall.SysProcAttr{Credential: c.owner, Pdeathsig: syscall.SIGQUIT}
+	c.server.SysProcAttr = goesDownWithUs(runAs(c.owner))
 	c.server.Dir = c.dir
 	said, err := os.Create(filepath.Join(c.dir, "log"))
 	if err != nil {

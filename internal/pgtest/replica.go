@@ -16,7 +16,7 @@ func (c *Cluster) Replica(ctx context.Context) (*Cluster, error) {
 		return nil, err
 	}
 	if r.owner != nil {
-		err = os.Chown(r.dir, int(r.owner.Uid), int(r.owner.Gid))
+		err = os.Chown(r.dir, int(r.owner.user), int(r.owner.group))
 	}
 	if err == nil {
 		err = r.run(ctx, "pg_basebackup", "-h", c.dir, "-U", "stillhere", "-D", r.data(), "-R", "-c", "fast")

@@ -21,7 +21,7 @@ const serveVariable = "STILLHERE_BENCH_SERVE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveVariable) != "" {
-		tool := map[string]func(io.Writer, io.Reader) error{"serve": Serve, "node": Node, "watchers": Watch}[os.Getenv(serveVariable)]
+		tool := map[string]func(io.Writer, io.Reader) error{"serve": Serve, "node": Node, "watchers": Watch, "bare": Bare}[os.Getenv(serveVariable)]
 		if err := tool(os.Stdout, os.Stdin); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -53,7 +53,7 @@ func TestEveryBenchComesToItsEndAndFillsTheReport(t *testing.T) {
 		users, figures int
 		seconds        float64
 	}{
-		"liveness": {5000, 5, 0.2}, "detector": {5000, 4, 0.2}, "silence": {500, 12, 0.5}, "restore": {5000, 3, 0}, "live": {100, 9, 1}, "rebuild": {2000, 4, 0},
+		"liveness": {5000, 5, 0.2}, "detector": {5000, 4, 0.2}, "silence": {500, 12, 0.5}, "restore": {5000, 3, 0}, "live": {100, 11, 1}, "rebuild": {2000, 4, 0},
 		"sink":     {1000, 4, 0},
 		"reads":    {1000, readFigures, 1}, // processor time is counted in hundredths
 		"pipeline": {50, 11, 2},            // a gateway sends repeats once a second

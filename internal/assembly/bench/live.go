@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -19,10 +17,6 @@ const (
 	// watchedEach is how many users a watcher watches while the latency is measured,
 	// like a chat list that is open.
 	watchedEach = 10
-	// spare is how many files of a process are not sockets.
-	spare = 1_000
-	// rounds is how often one user changes for all sockets.
-	rounds = 5
 )
 
 // benchLive measures the stream. First latency: every role runs in this process,
@@ -30,7 +24,8 @@ const (
 // them; fifty users a second come online by a beat over HTTP, and it is timed when
 // the frame is on each watcher's socket. Then breadth: as many sockets as asked for
 // watch one user, on as many nodes (processes of the role that serves viewers) as the
-// limit on open files needs, and it is timed when the last has heard of one change.
+// limit on open files needs, and it is timed when the last has heard of one change. At
+// last the same is written to as many sockets by processes that do nothing else.
 //
 // Server and watchers share the machine; what the watchers cost is in the figures, and
 // the memory of a node has what the collector has not collected yet.
@@ -102,53 +97,6 @@ func frames(ctx context.Context, o *Options, r *Result, at place) (err error) {
 	return nil
 }
 
-// breadth measures one change to many sockets.
-func breadth(ctx context.Context, o *Options, r *Result, rig *rig, at place) (err error) {
-	perNode, err := filesPerProcess()
-	if err != nil {
-		return err
-	}
-	sockets := o.Sockets
-	nodes := rig.nodes(ctx, at, (sockets+perNode-1)/perNode)
-	defer func() { err = joined(err, nodes.close()) }()
-	if nodes.fault != nil {
-		return nodes.fault
-	}
-	before := nodes.resident()
-	user := schemas.UserID(firstProbe - 1)
-	party, err := startParty(ctx, o, nodes.doors, sockets, crew{First: user, Users: 1, Each: 1})
-	if err != nil {
-		return err
-	}
-	defer func() { err = joined(err, party.close()) }()
-	var all, last spread
-	for round := range 2 * rounds {
-		begun := time.Now()
-		// A beat of a new device and its bye: online, offline, online…
-		if err := beatOverHTTP(ctx, "http://"+at.doors, user, round%2 == 1); err != nil {
-			return err
-		}
-		came, err := party.await(ctx, o, sockets)
-		if err != nil {
-			return err
-		}
-		for _, at := range came.At {
-			all = append(all, time.Unix(0, at).Sub(begun))
-		}
-		last = append(last, time.Unix(0, slices.Max(came.At)).Sub(begun))
-		o.Progress.Note("  one change to %d sockets: %s until the last", sockets, last[len(last)-1].Round(time.Millisecond))
-	}
-	r.addSpread(fmt.Sprintf("HTTP beat to the frame, one user on %d sockets", sockets), all)
-	sorted(last)
-	r.add("until the last socket has it, median of the rounds", last.at(0.5).Seconds(), "s").atMost(1)
-	r.add("per socket", float64(last.at(0.5).Microseconds())/float64(sockets), "µs").lessIsBetter()
-	if held := nodes.resident() - before; held > 0 && before > 0 {
-		r.add("resident memory of the nodes per socket, after the changes", held/float64(sockets)/1000, "kB").atMost(10)
-	}
-	r.note(fmt.Sprintf("%d sockets on %d nodes; %d changes.", sockets, len(nodes.doors), 2*rounds))
-	return nil
-}
-
 // place is where every role runs.
 type place struct {
 	doors  string // host:port
@@ -161,18 +109,6 @@ func (r *rig) everyRoleAt(ctx context.Context) (place, func() error, error) {
 }
 
 func storeOf(dir string) string { return filepath.Join(dir, storeFile) }
-
-// filesPerProcess is how many sockets a process may hold here.
-func filesPerProcess() (int, error) {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("looking for the limit on open files: %w", err)
-	}
-	if limit.Cur < 2*spare {
-		return 0, fmt.Errorf("a process may open only %d files here, and each socket is one: raise it (ulimit -n)", limit.Cur)
-	}
-	return int(min(limit.Cur-spare, 1_000_000)), nil
-}
 
 // doorsClient asks the doors.
 var doorsClient = &http.Client{Timeout: 30 * time.Second}
@@ -203,7 +139,6 @@ func beatOverHTTP(ctx context.Context, url string, user schemas.UserID, bye bool
 // party is all watchers, in as many processes as they need.
 type party struct {
 	tools []*tool
-	came  told
 }
 
 // startParty connects the watchers, spread over the doors, and returns when all
@@ -247,37 +182,44 @@ func startParty(ctx context.Context, o *Options, doors []string, connections int
 	return p, nil
 }
 
-// await waits until so many changes have come since it was called before.
-func (p *party) await(ctx context.Context, o *Options, want int) (told, error) {
-	p.came = told{}
+// await waits until so many changes have come since it was called before, and gets them.
+func (p *party) await(ctx context.Context, o *Options, want int) (came told, err error) {
+	var count int
 	var fault error
 	// Not more often: asking takes time from what is measured.
 	var asked time.Time
-	err := o.until(ctx, func() string { return fmt.Sprintf("%d of %d frames have come", len(p.came.At), want) }, func() bool {
+	err = o.until(ctx, func() string { return fmt.Sprintf("%d of %d frames have come", count, want) }, func() bool {
 		if time.Since(asked) < 200*time.Millisecond {
 			return false
 		}
-		fault, asked = p.collect(), time.Now()
-		return fault != nil || len(p.came.At) >= want
+		count, asked = 0, time.Now()
+		fault = p.each("count", func(more told) { count += more.Count })
+		return fault != nil || count >= want
 	})
-	return p.came, joined(fault, err)
+	if err := joined(fault, err); err != nil {
+		return came, err
+	}
+	return came, p.each("report", func(more told) {
+		came.Users, came.At = append(came.Users, more.Users...), append(came.At, more.At...)
+	})
 }
 
-func (p *party) collect() error {
+// each asks all processes something.
+func (p *party) each(question string, take func(told)) error {
 	for _, t := range p.tools {
-		if err := t.say("report"); err != nil {
+		if err := t.say(question); err != nil {
 			return err
 		}
 	}
 	for _, t := range p.tools {
-		var more told
-		if err := t.hear(&more); err != nil {
+		var answer told
+		if err := t.hear(&answer); err != nil {
 			return err
 		}
-		if more.Fault != "" {
-			return errors.New("a watcher has lost its connection: " + more.Fault)
+		if answer.Fault != "" {
+			return errors.New("a watcher has lost its connection: " + answer.Fault)
 		}
-		p.came.Users, p.came.At = append(p.came.Users, more.Users...), append(p.came.At, more.At...)
+		take(answer)
 	}
 	return nil
 }

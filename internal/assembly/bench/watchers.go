@@ -29,11 +29,15 @@ type crew struct {
 type told struct {
 	Ready int    `json:"ready,omitempty"` // connections that have their snapshot
 	Fault string `json:"fault,omitempty"`
+	Count int    `json:"count,omitempty"` // changes that wait to be reported
 	// Users and At are the changes that have come since this was asked before: whose,
 	// and when, Unix nanoseconds.
 	Users []schemas.UserID `json:"users,omitempty"`
 	At    []int64          `json:"at,omitempty"`
 }
+
+// countLine asks how many changes have come; any other line, which.
+const countLine = `"count"`
 
 // Watch is the process of the watchers: it opens the connections that the first line
 // of in asks for, and answers every further line with what has come. It ends when in
@@ -61,7 +65,11 @@ func Watch(out io.Writer, in io.Reader) error {
 		return err
 	}
 	for lines.Scan() {
-		if err := answer.Encode(w.report()); err != nil {
+		say := w.report
+		if lines.Text() == countLine {
+			say = w.count
+		}
+		if err := answer.Encode(say()); err != nil {
 			return err
 		}
 	}
@@ -78,6 +86,8 @@ type watchers struct {
 
 // connecting is how many handshakes are under way at a time.
 const connecting = 64
+
+const dialTimeout = 30 * time.Second
 
 func (w *watchers) connect() error {
 	next := make(chan int)
@@ -110,8 +120,8 @@ func (w *watchers) connect() error {
 
 // one opens a connection and subscribes, and returns when the snapshot has come.
 func (w *watchers) one(i int) error {
-	dialer := net.Dialer{Timeout: 30 * time.Second}
-	conn, err := dialer.DialContext(context.Background(), "tcp", w.Address)
+	from := dialer(i - w.Offset)
+	conn, err := from.DialContext(context.Background(), "tcp", w.Address)
 	if err != nil {
 		return err
 	}
@@ -128,19 +138,19 @@ func (w *watchers) one(i int) error {
 	if err != nil {
 		return err
 	}
-	from := bufio.NewReaderSize(conn, 512)
+	reader := bufio.NewReaderSize(conn, 512)
 	for line := ""; line != "\r\n"; {
-		if line, err = from.ReadString('\n'); err != nil {
+		if line, err = reader.ReadString('\n'); err != nil {
 			return fmt.Errorf("the handshake: %w", err)
 		}
 	}
 	for {
-		message, err := next(conn, from)
+		message, err := next(conn, reader)
 		if err != nil {
 			return fmt.Errorf("waiting for the snapshot: %w", err)
 		}
 		if bytes.HasPrefix(message, []byte(`{"type":"snapshot"`)) {
-			return w.ears.add(conn, from)
+			return w.ears.add(conn, reader)
 		}
 	}
 }
@@ -169,6 +179,12 @@ func (w *watchers) note(message []byte, at int64) {
 	w.mu.Lock()
 	w.came.Users, w.came.At = append(w.came.Users, user), append(w.came.At, at)
 	w.mu.Unlock()
+}
+
+func (w *watchers) count() told {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return told{Count: len(w.came.At), Fault: w.came.Fault}
 }
 
 func (w *watchers) report() told {
