@@ -37,7 +37,8 @@
 // missing or older than the projector remembers, which it sees at its next write,
 // after a second at most. It rebuilds the partition from the status topic under a
 // new epoch. From the loss until the end of the rebuild an absent key means
-// unknown: the durable store answers, with stale_since.
+// unknown: the durable store answers, with stale_since. That Redis was not emptied
+// while keys were read is known from its marks before and after them.
 //
 // The pipeline stands still: the marks' watermarks grow old, and after stale_after
 // every answer says since when. No answer turns offline because of it.

@@ -311,22 +311,32 @@ func TestValuesComeBackFromTheirStoredForm(t *testing.T) {
 
 func BenchmarkReadOf50(b *testing.B) {
 	v := open(b, redistest.Real(b))
-	const users, batch = 10_000, 50
+	const users, batch, partitions = 10_000, 50, 64
 	_, err := v.Write(b.Context(), 1, store.Fold(storetest.RandomLog(1, users, 5*users)))
 	must(b, err)
-	b.RunParallel(func(pb *testing.PB) {
-		ids := make([]schemas.UserID, batch)
-		for n := 0; pb.Next(); n++ {
-			for i := range ids {
-				ids[i] = schemas.UserID((n*batch+i*37)%users + 1)
-			}
-			if _, _, err := v.Read(b.Context(), ids); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reads/s")
+	for p := range int32(partitions) {
+		_, err := v.Move(b.Context(), p, Mark{}, Mark{Epoch: 1795268780758, Watermark: 1795268780758, Next: 1_000_000})
+		must(b, err)
+	}
+	// Of the ids above, nobody is there.
+	for name, ids := range map[string]int{"of whom few are absent": users, "of whom half are absent": 2 * users} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				read := make([]schemas.UserID, batch)
+				for n := 0; pb.Next(); n++ {
+					for i := range read {
+						read[i] = schemas.UserID((n*batch+i*37)%ids + 1)
+					}
+					if _, _, err := v.Read(b.Context(), read); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reads/s")
+		})
+	}
 }
 
 func BenchmarkWriteOf1000(b *testing.B) {
