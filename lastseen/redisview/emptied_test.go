@@ -136,6 +136,7 @@ func TestARedisEmptiedBetweenItsKeysAndItsMarksIsNotTakenForFull(t *testing.T) {
 	t.Parallel()
 	eachEmptied(t, func(e *emptied) {
 		e.want(true, true)
+		e.server.Del(e.view.tagKey()) // so that also one server's marks are read again
 		e.before("hgetall", e.server.FlushAll)
 		e.want(true, false)
 	})
@@ -157,7 +158,7 @@ func TestARedisRebuiltBetweenItsKeysAndItsMarksIsNotTakenForFullBefore(t *testin
 	})
 }
 
-func TestARebuildThatEndsBetweenKeysAndMarksDoesNotMakeAbsenceTell(t *testing.T) {
+func TestARebuildThatEndsWhileUsersAreReadDoesNotMakeAbsenceTell(t *testing.T) {
 	t.Parallel()
 	eachEmptied(t, func(e *emptied) {
 		begun := Mark{Epoch: 6, Rebuilding: true}
@@ -166,6 +167,7 @@ func TestARebuildThatEndsBetweenKeysAndMarksDoesNotMakeAbsenceTell(t *testing.T)
 		fresh.lifetime = time.Hour
 		e.view, fresh = fresh, e.view
 		e.want(false, false)
+		e.server.Del(e.view.tagKey())
 		e.before("hgetall", func() {
 			_, err := fresh.Move(context.Background(), 0, begun, Mark{Epoch: 6, Watermark: 100, Next: 7})
 			must(e, err)
@@ -175,16 +177,35 @@ func TestARebuildThatEndsBetweenKeysAndMarksDoesNotMakeAbsenceTell(t *testing.T)
 	})
 }
 
-func TestMarksAreReadAgainOnlyWhereSomebodyIsAbsent(t *testing.T) {
+func TestMarksAreReadAgainOnlyInAClusterOrWhereThereIsNoTag(t *testing.T) {
 	t.Parallel()
 	eachEmptied(t, func(e *emptied) {
 		e.want(true, true)
-		e.before("nothing", nil)
-		_, _, err := e.view.Read(e.Context(), []schemas.UserID{1})
-		must(e, err)
-		if e.count("get\r\n$") != 1 || e.count("hgetall") != 0 {
-			e.Errorf("sent %q", e.sent)
+		again := 0
+		wantAgain := func(n int, ids ...schemas.UserID) {
+			e.Helper()
+			e.before("nothing", nil)
+			_, marks, err := e.view.Read(e.Context(), ids)
+			must(e, err)
+			if e.count("get\r\n$") == 0 || e.count("hgetall") != n || marks[0] != filled {
+				e.Errorf("users %v: sent %q, judged by %+v", ids, e.sent, marks[0])
+			}
 		}
+		if e.view.cluster {
+			again = 1
+		}
+		wantAgain(0, 1)
+		wantAgain(again, 1, 2)
+		e.server.Del(e.view.tagKey()) // evicted
+		wantAgain(0, 1)
+		wantAgain(1, 1, 2)
+		later := Mark{Epoch: filled.Epoch, Watermark: filled.Watermark + 1, Next: filled.Next}
+		_, err := e.view.Move(e.Context(), 0, filled, later)
+		must(e, err)
+		_, err = e.view.Move(e.Context(), 0, later, filled)
+		must(e, err)
+		wantAgain(1, 1, 2) // now the new tag is known
+		wantAgain(again, 1, 2)
 	})
 }
 

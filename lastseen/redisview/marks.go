@@ -34,15 +34,16 @@ type Mark struct {
 type Marks map[int32]Mark
 
 // marksLifetime is how long a read may use the marks of an earlier one. It adds
-// to what stale_since is measured against, and is small beside it. Absence is judged
-// by marks that are read after it (standing.go).
+// to what stale_since is measured against, and is small beside it. What absence tells
+// is another matter (standing.go).
 const marksLifetime = 250 * time.Millisecond
 
 // marksRead are marks and when they were read. Nobody changes them.
 type marksRead struct {
 	marks    Marks
 	at       time.Time
-	connects int64 // how many connections had been made then
+	connects int64  // how many connections had been made then
+	tag      string // of the rebuilds, read no later than the marks; "" = not known
 }
 
 //go:embed move.lua
@@ -96,7 +97,11 @@ func (v *View) Mark(ctx context.Context, partition int32) (Mark, error) {
 // zero Mark stands for none. It returns the mark that is there now: to when it
 // was moved, now or by an earlier attempt.
 func (v *View) Move(ctx context.Context, partition int32, from, to Mark) (Mark, error) {
-	text, err := moveScript.Run(ctx, v.client, []string{v.marksKey()}, field(partition), from.text(), to.text()).Text()
+	keys := []string{v.marksKey()}
+	if !v.cluster {
+		keys = append(keys, v.tagKey())
+	}
+	text, err := moveScript.Run(ctx, v.client, keys, field(partition), from.text(), to.text()).Text()
 	if err != nil {
 		return Mark{}, fmt.Errorf("moving the mark of partition %d: %w", partition, err)
 	}
@@ -104,6 +109,10 @@ func (v *View) Move(ctx context.Context, partition int32, from, to Mark) (Mark, 
 }
 
 func (v *View) marksKey() string { return v.prefix + "marks" }
+
+// tagKey is the key of the tag of the rebuilds (move.lua). It is read by the command
+// that reads users, so that it tells of the same instant.
+func (v *View) tagKey() string { return v.prefix + "rebuilds" }
 
 func field(partition int32) string { return strconv.Itoa(int(partition)) }
 
@@ -115,12 +124,30 @@ func (v *View) knownMarks() *marksRead {
 	return nil
 }
 
-// asking is what marks asked for now will be kept with.
-func (v *View) asking() *marksRead { return &marksRead{at: time.Now(), connects: v.connects.Load()} }
+// marksAsked are marks that are being read in a pipeline.
+type marksAsked struct {
+	tag    *redis.SliceCmd // nil in a cluster
+	fields *redis.MapStringStringCmd
+	read   *marksRead
+}
 
-// keepMarks completes what asking began by the fields of the hash, and keeps it for
-// the reads of the next moment.
-func (v *View) keepMarks(read *marksRead, fields map[string]string) *marksRead {
+// askMarks puts the reading of the marks into a pipeline.
+func (v *View) askMarks(ctx context.Context, p redis.Pipeliner) marksAsked {
+	asked := marksAsked{read: &marksRead{at: time.Now(), connects: v.connects.Load()}}
+	if !v.cluster {
+		asked.tag = p.MGet(ctx, v.tagKey())
+	}
+	asked.fields = p.HGetAll(ctx, v.marksKey())
+	return asked
+}
+
+// keepMarks takes what a pipeline without errors has read, and keeps it for the reads
+// of the next moment.
+func (v *View) keepMarks(asked marksAsked) *marksRead {
+	read, fields := asked.read, asked.fields.Val()
+	if asked.tag != nil {
+		read.tag, _ = asked.tag.Val()[0].(string)
+	}
 	read.marks = make(Marks, len(fields))
 	for name, text := range fields {
 		partition, err := strconv.ParseInt(name, 10, 32)

@@ -12,8 +12,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// getMany is an MGET whose answer is left as it came, so that a value is neither
-// copied nor boxed before it is an Entry.
+// getMany is an MGET of the users and, last, the tag of the rebuilds. Its answer is
+// left as it came, so that a value is neither copied nor boxed before it is an Entry.
 func (v *View) getMany(ctx context.Context, ids []schemas.UserID) *redis.RawCmd {
 	text := make([]byte, 0, len(ids)*(len(v.prefix)+maxKeyRest))
 	ends := make([]int, len(ids))
@@ -23,13 +23,14 @@ func (v *View) getMany(ctx context.Context, ids []schemas.UserID) *redis.RawCmd 
 		ends[i] = len(text)
 	}
 	all, from := string(text), 0
-	keys, arguments := make([]string, len(ids)), make([]any, len(ids)+1)
+	keys, arguments := make([]string, len(ids)), make([]any, len(ids)+2)
 	arguments[0] = "mget"
 	for i, end := range ends {
 		keys[i] = all[from:end]
 		arguments[i+1] = &keys[i]
 		from = end
 	}
+	arguments[len(ids)+1] = v.tagKey()
 	return redis.NewRawCmd(ctx, arguments...)
 }
 
@@ -39,29 +40,35 @@ const maxKeyRest = 21
 // errReply says that an answer is not what MGET answers.
 var errReply = errors.New("the server's answer cannot be read")
 
-// parseReply reads the answer to getMany, in RESP2 or RESP3.
-func parseReply(reply []byte, ids []schemas.UserID) ([]Entry, error) {
+// parseReply reads the answer to getMany, in RESP2 or RESP3. The tag is part of it,
+// and empty when there is none.
+func parseReply(reply []byte, ids []schemas.UserID) (entries []Entry, tag []byte, err error) {
 	kind, n, rest, ok := replyHead(reply)
-	if !ok || kind != '*' || n != len(ids) {
+	if !ok || kind != '*' || n != len(ids)+1 {
 		if len(reply) > 0 && reply[0] == '-' {
-			return nil, fmt.Errorf("the server answers %s", bytes.TrimSpace(reply[1:]))
+			return nil, nil, fmt.Errorf("the server answers %s", bytes.TrimSpace(reply[1:]))
 		}
-		return nil, fmt.Errorf("%w: %.40q", errReply, reply)
+		return nil, nil, fmt.Errorf("%w: %.40q", errReply, reply)
 	}
-	entries := make([]Entry, n)
-	for i := range entries {
+	entries = make([]Entry, len(ids))
+	for i := range n {
 		kind, length, after, ok := replyHead(rest)
 		rest = after
+		var value []byte
 		switch {
 		case ok && (kind == '_' || kind == '$' && length < 0): // nothing is there
+			continue
 		case ok && kind == '$' && len(rest) >= length+2:
-			entries[i] = parseValue(ids[i], rest[:length])
-			rest = rest[length+2:]
+			value, rest = rest[:length], rest[length+2:]
 		default:
-			return nil, fmt.Errorf("%w: value %d begins with %.40q", errReply, i, rest)
+			return nil, nil, fmt.Errorf("%w: value %d begins with %.40q", errReply, i, rest)
 		}
+		if i == len(ids) {
+			return entries, value, nil
+		}
+		entries[i] = parseValue(ids[i], value)
 	}
-	return entries, nil
+	return entries, nil, nil
 }
 
 // replyHead reads a line of a kind and a number.

@@ -11,8 +11,8 @@ import (
 )
 
 // Read reads the entries of the users, in their order, and marks by which they, and
-// the absence of one, may be judged: in one round trip, where nobody is absent or the
-// marks are not known from the last quarter of a second, else in two.
+// the absence of one, may be judged: in one round trip, or two where somebody is
+// absent and Redis may have been emptied meanwhile, or is a cluster.
 func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
 	read := v.readShared
 	if v.cluster {
@@ -25,39 +25,39 @@ func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, 
 	return entries, marks, nil
 }
 
-// readTogether returns marks that were read before the entries.
-func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry, *marksRead, error) {
+// readTogether returns marks that were read before the entries, and whether they
+// surely held also when the entries were read.
+func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry, *marksRead, bool, error) {
 	get, known := v.getMany(ctx, ids), v.knownMarks()
 	var err error
 	if known != nil {
 		err = v.client.Process(ctx, get)
 	} else {
-		var fields *redis.MapStringStringCmd
-		asking := v.asking()
+		var asked marksAsked
 		_, err = v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			fields = p.HGetAll(ctx, v.marksKey())
+			asked = v.askMarks(ctx, p)
 			return p.Process(ctx, get)
 		})
 		if err == nil {
-			known = v.keepMarks(asking, fields.Val())
+			known = v.keepMarks(asked)
 		}
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
-	entries, err := parseReply(get.Val(), ids)
-	return entries, known, err
+	entries, tag, err := parseReply(get.Val(), ids)
+	return entries, known, len(tag) > 0 && string(tag) == known.tag, err
 }
 
 // readOneByOne is readTogether for a cluster, where the keys of one command must lie
 // in one slot, and the marks on another node may be read after what is asked for in
 // the same pipeline: so they go first.
-func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry, *marksRead, error) {
+func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry, *marksRead, bool, error) {
 	known := v.knownMarks()
 	if known == nil {
 		var err error
 		if known, err = v.marksFromNow(ctx); err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 	}
 	gets := make([]*redis.StringCmd, len(ids))
@@ -68,7 +68,7 @@ func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry,
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	entries := make([]Entry, len(ids))
 	for i, get := range gets {
@@ -76,8 +76,8 @@ func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry,
 		case err == nil:
 			entries[i] = parseValue(ids[i], []byte(get.Val()))
 		case !errors.Is(err, redis.Nil):
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 	}
-	return entries, known, nil
+	return entries, known, false, nil
 }

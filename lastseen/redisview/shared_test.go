@@ -77,15 +77,18 @@ func TestAReaderWhoseTimeIsOverDoesNotWaitForTheOthers(t *testing.T) {
 func TestAnswersThatAreNotThoseOfMGETAreErrors(t *testing.T) {
 	t.Parallel()
 	ids := []schemas.UserID{1, 2}
-	for _, good := range []string{"*2\r\n$-1\r\n$-1\r\n", "*2\r\n_\r\n_\r\n", "*2\r\n$1\r\nx\r\n$0\r\n\r\n"} {
-		entries, err := parseReply([]byte(good), ids)
-		if err != nil || len(entries) != 2 || entries[0].Found || entries[1].Found {
-			t.Errorf("%q is read as %v, %v", good, entries, err)
+	for good, tag := range map[string]string{
+		"*3\r\n$-1\r\n$-1\r\n$-1\r\n": "", "*3\r\n_\r\n_\r\n_\r\n": "", "*3\r\n$1\r\nx\r\n$0\r\n\r\n$3\r\nabc\r\n": "abc",
+	} {
+		entries, told, err := parseReply([]byte(good), ids)
+		if err != nil || len(entries) != 2 || entries[0].Found || entries[1].Found || string(told) != tag {
+			t.Errorf("%q is read as %v, %q, %v", good, entries, told, err)
 		}
 	}
-	for _, bad := range []string{"", "*", "*2\r\n", "*1\r\n$-1\r\n", "*2\r\n$5\r\nx\r\n", ":2\r\n", "$2\r\nxx\r\n", "*2\r\n$99999999999999999999\r\n",
-		"*2\r\n*0\r\n*0\r\n", "-LOADING Redis is loading\r\n", "*-1\r\n"} {
-		if entries, err := parseReply([]byte(bad), ids); err == nil {
+	for _, bad := range []string{"", "*", "*3\r\n", "*2\r\n$-1\r\n$-1\r\n", "*3\r\n$5\r\nx\r\n", ":3\r\n", "$2\r\nxx\r\n",
+		"*3\r\n$99999999999999999999\r\n", "*3\r\n$-1\r\n$-1\r\n", "*3\r\n$-1\r\n$-1\r\n*0\r\n", "*3\r\n*0\r\n*0\r\n",
+		"-LOADING Redis is loading\r\n", "*-1\r\n"} {
+		if entries, _, err := parseReply([]byte(bad), ids); err == nil {
 			t.Errorf("%q is read as %v", bad, entries)
 		} else if strings.HasPrefix(bad, "-") && !strings.Contains(err.Error(), "LOADING") {
 			t.Errorf("error %v", err)

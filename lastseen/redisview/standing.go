@@ -6,26 +6,30 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // readJudged reads entries and marks by which they may be judged. That a user is
 // absent says something only if Redis had everything at that moment: the mark of the
 // partition was there before, and is there after, of one epoch. A Redis that was
-// emptied in between has no mark, or after a rebuild one of another epoch. A server
-// that came back, or another one that took over, may have older entries: it has been
-// connected to anew, and its own marks say how old they are.
+// emptied in between has no mark, or after a rebuild one of another epoch. One server
+// tells by the tag of the rebuilds that there was none, else the marks are read again.
+//
+// A server that came back, or another one that took over, may have older entries: it
+// has been connected to anew, and its own marks say how old they are.
 func (v *View) readJudged(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
 	read := v.readTogether
 	if v.cluster {
 		read = v.readOneByOne
 	}
-	entries, before, err := read(ctx, ids)
+	entries, before, held, err := read(ctx, ids)
 	if err != nil {
 		return nil, nil, err
 	}
-	absent := slices.ContainsFunc(entries, func(e Entry) bool { return !e.Found })
-	if len(before.marks) == 0 || !absent && before.connects == v.connects.Load() {
+	held = held || len(before.marks) == 0 || !slices.ContainsFunc(entries, func(e Entry) bool { return !e.Found })
+	if held && before.connects == v.connects.Load() {
 		return entries, before.marks, nil
 	}
 	after, err := v.marksFromNow(ctx)
@@ -97,13 +101,16 @@ func (v *View) marksFromNow(ctx context.Context) (*marksRead, error) {
 func (v *View) readMarks(r *reading) {
 	for r != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
-		asking := v.asking()
-		fields, err := v.client.HGetAll(ctx, v.marksKey()).Result()
+		var asked marksAsked
+		_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			asked = v.askMarks(ctx, p)
+			return nil
+		})
 		cancel()
 		if err != nil {
 			r.err = fmt.Errorf("reading the marks: %w", err)
 		} else {
-			r.read = v.keepMarks(asking, fields)
+			r.read = v.keepMarks(asked)
 		}
 		close(r.done)
 		v.again.mu.Lock()
