@@ -32,7 +32,7 @@ type Partition struct {
 	id      int32
 	log     *slog.Logger
 	machine *liveness.Machine
-	topicID [16]byte
+	topicID schemas.TopicID
 	next    int64 // offset after the last handled record
 	frame   schemas.Frame
 	out     liveness.Output
@@ -160,7 +160,7 @@ func (p *Partition) past(at schemas.Commit) (past, error) {
 		return past{}, fmt.Errorf("partition %d, committed offset %d: %w", at.Partition, at.Offset, err)
 	}
 	switch {
-	case at.Offset > at.LogEnd || c.TopicID != at.TopicID && c.TopicID != [16]byte{} && at.TopicID != [16]byte{}:
+	case at.Offset > at.LogEnd || c.TopicID.Differs(at.TopicID):
 		p.log.Error("the heartbeats log was cut or made anew: a new log epoch begins", "committed", at.Offset, "log_end", at.LogEnd)
 		return past{epoch: c.LogEpoch + 1, next: at.LogStart}, nil
 	case at.Offset < at.LogStart:

@@ -16,7 +16,7 @@ type Span struct{ Start, End Millis }
 // see transition.proto.
 type Checkpoint struct {
 	LogEpoch      uint32
-	TopicID       [16]byte
+	TopicID       TopicID
 	LogTime       Millis // running maximum of the append time at the committed offset
 	Frozen        []Span // log time that did not count as silence, oldest first
 	ReplayOffset  int64

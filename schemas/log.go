@@ -82,5 +82,13 @@ type Commit struct {
 	Metadata string
 	// LogStart and LogEnd bound the offsets that can be read now.
 	LogStart, LogEnd int64
-	TopicID          [16]byte
+	TopicID          TopicID
+}
+
+// Kept is how far a consumer that keeps its own offsets is in one partition.
+type Kept struct {
+	// Next is the next offset to be read; -1 when none is kept.
+	Next int64
+	// Topic is the one that it is an offset of.
+	Topic TopicID
 }

@@ -222,6 +222,12 @@ func allRoles(ctx context.Context, h *house) error {
 // changes takes batches of transitions.
 type changes = stream.Handler[schemas.Logged[*schemas.Transition]]
 
+// Both keep the offset of their own.
+var (
+	_ stream.Starter = (*sink.Sink)(nil)
+	_ stream.Starter = (*projector.Projector)(nil)
+)
+
 // followSink adds the sink's loop, whose batches are as great as its transactions.
 func (h *house) followSink(write *sink.Sink) {
 	kafka := h.config.Kafka

@@ -85,7 +85,7 @@ func (s *following[T]) renew() error {
 		partition := map[string][]int32{s.name: {r.feed.id}}
 		s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.name: {r.feed.id: {Epoch: -1, Offset: r.at.first}}})
 		s.ResumeFetchPartitions(partition)
-		s.start(r.feed.id).begin <- r.at
+		s.start(r.feed.id).beginAt(r.at)
 	}
 	return failed
 }

@@ -167,7 +167,7 @@ func (s *session) firstOffset(c schemas.Commit) int64 {
 	switch {
 	case c.Offset < 0:
 		return c.LogStart
-	case err == nil && checkpoint.TopicID != [16]byte{} && c.TopicID != [16]byte{} && checkpoint.TopicID != c.TopicID:
+	case err == nil && checkpoint.TopicID.Differs(c.TopicID):
 		s.t.metrics.gap()
 		log.Error("ALARM: the topic was deleted and made anew; going on from its start")
 		return c.LogStart

@@ -26,7 +26,8 @@ type feed[T any] struct {
 	signal chan struct{} // something was put below
 
 	mu     sync.Mutex
-	queue  []*kgo.Record // waiting; bounded by MaxPollRecords and what one fetch brings
+	topic  schemas.TopicID // of which the position is; zero before that, or when nobody asked
+	queue  []*kgo.Record   // waiting; bounded by MaxPollRecords and what one fetch brings
 	paused bool
 	marks  []mark // to be reached, ascending
 
@@ -44,6 +45,21 @@ func newFeed[T any](s *following[T], id int32) *feed[T] {
 	f := &feed[T]{s: s, id: id, stop: make(chan struct{}), done: make(chan struct{}), begin: make(chan position, 1), signal: make(chan struct{}, 1)}
 	f.ctx, f.cancel = context.WithCancel(s.ctx)
 	return f
+}
+
+// beginAt lets the feed begin. It is called once.
+func (f *feed[T]) beginAt(at position) {
+	f.mu.Lock()
+	f.topic = at.topic
+	f.mu.Unlock()
+	f.begin <- at
+}
+
+// isOf tells whether records of a topic can be those that the feed is to read on.
+func (f *feed[T]) isOf(topic schemas.TopicID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.topic.Differs(topic)
 }
 
 // give queues records. When there are enough, the partition is not fetched any

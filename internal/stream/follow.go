@@ -27,11 +27,13 @@ type Handler[T any] interface {
 
 // Starter is a Handler that keeps the offsets itself.
 type Starter interface {
-	// Start is called when a partition is taken up, before anything else about it,
-	// and tells the next offset to read; -1 stands for the group's commit, or the
-	// start of the log. An error is tried again, and holds up the other partitions
-	// that were given with this one.
-	Start(ctx context.Context, partition int32) (next int64, err error)
+	// Start is called when a partition is taken up, before anything else about it.
+	// at is the partition as it is, with what the group has committed. What it
+	// returns is the next offset to read, -1 standing for the group's commit or the
+	// start of the log. When the topic of that is known to be another than at's, the
+	// topic was made anew: it is read from its start whatever the offset. An error is
+	// tried again, and holds up the other partitions that were given with this one.
+	Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error)
 }
 
 // Watermarker is a Handler that wants to know how far it is even when nothing

@@ -28,19 +28,22 @@ type forgot struct{}
 func (*forgot) Error() string   { return "something was lost" }
 func (*forgot) StartAnew() bool { return true }
 
+var _ Starter = &forgetful{}
+
 func newForgetful() *forgetful {
 	return &forgetful{kept: map[int32][]int64{}, lost: map[int32]bool{}, starts: map[int32]int{}}
 }
 
-func (f *forgetful) Start(_ context.Context, partition int32) (int64, error) {
+func (f *forgetful) Start(_ context.Context, at schemas.Commit) (schemas.Kept, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	partition := at.Partition
 	f.lost[partition] = false
 	f.starts[partition]++
 	if n := len(f.kept[partition]); n > 0 {
-		return f.kept[partition][n-1] + 1, nil
+		return schemas.Kept{Next: f.kept[partition][n-1] + 1}, nil
 	}
-	return -1, nil
+	return schemas.Kept{Next: -1}, nil
 }
 
 func (f *forgetful) Apply(_ context.Context, b schemas.Batch[int64]) error {

@@ -78,16 +78,18 @@ func (k *keeper) mark(partition int32) schemas.Millis {
 // starting is a keeper that has offsets of its own.
 type starting struct{ *keeper }
 
-func (s starting) Start(_ context.Context, partition int32) (int64, error) {
+var _ Starter = starting{}
+
+func (s starting) Start(_ context.Context, at schemas.Commit) (schemas.Kept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
-		return 0, s.fail
+		return schemas.Kept{}, s.fail
 	}
-	if next, ok := s.start[partition]; ok {
-		return next, nil
+	if next, ok := s.start[at.Partition]; ok {
+		return schemas.Kept{Next: next}, nil
 	}
-	return -1, nil
+	return schemas.Kept{Next: -1}, nil
 }
 
 func decodeKey(r *schemas.Record) (string, error) {

@@ -2,12 +2,10 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -63,17 +61,15 @@ func (s *following[T]) loop(stop context.Context) error {
 			return nil
 		}
 		var fatal error
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			if p.Err != nil && fatal == nil {
-				fatal = s.judge(p.Topic, p.Partition, p.Err)
+		for _, fetch := range fetches {
+			for _, topic := range fetch.Topics {
+				for _, p := range topic.Partitions {
+					if err := s.hand(topic, p); err != nil && fatal == nil {
+						fatal = err
+					}
+				}
 			}
-			if len(p.Records) == 0 {
-				return
-			}
-			if feed := s.feed(p.Partition); feed != nil {
-				feed.give(p.Records, p.HighWatermark)
-			}
-		})
+		}
 		if err := s.renew(); err != nil && fatal == nil {
 			fatal = err
 		}
@@ -82,32 +78,6 @@ func (s *following[T]) loop(stop context.Context) error {
 			return fatal
 		}
 	}
-}
-
-func (s *following[T]) judge(topic string, partition int32, err error) error {
-	var tooLarge *kgo.ErrDecompressTooLarge
-	var loss *kgo.ErrDataLoss
-	var group *kgo.ErrGroupSession
-	switch {
-	case errors.Is(err, context.Canceled): // woken
-	case errors.As(err, &tooLarge):
-		s.f.metrics.skippedBatch()
-		s.f.log.Error("a batch is too large to be read and is skipped", "topic", topic, "partition", partition,
-			"offset", tooLarge.Offset, "next", tooLarge.NextOffset)
-		s.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {partition: {Epoch: tooLarge.Epoch, Offset: tooLarge.NextOffset}}})
-	case errors.As(err, &loss):
-		s.f.metrics.gap()
-		s.f.log.Error("records were lost", "topic", topic, "partition", partition, "error", err)
-	case errors.Is(err, kerr.UnknownTopicID):
-		// The client would stay with the topic that is gone.
-		return broken("fetch", "following %s partition %d: was it deleted and made anew? %w", topic, partition, err)
-	case errors.As(err, &group), passing(err) && !errors.Is(err, kgo.ErrClientClosed):
-		// The client goes on by itself.
-		s.f.log.Warn("following", "topic", topic, "partition", partition, "error", needs(err, "Read", OfGroup, s.f.group))
-	default:
-		return broken("fetch", "fetching %s partition %d: %w", topic, partition, needs(err, "Read", OfTopic, topic))
-	}
-	return nil
 }
 
 func (s *following[T]) open(stop context.Context) error {

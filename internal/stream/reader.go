@@ -55,6 +55,12 @@ func (r *Reader) Partitions(ctx context.Context, topic schemas.Topic) (int32, er
 	return partitionCount(ctx, r.client, topic.Name(r.prefix), "Read")
 }
 
+// TopicID is the id of the topic that has the name now.
+func (r *Reader) TopicID(ctx context.Context, topic schemas.Topic) (schemas.TopicID, error) {
+	meta, err := describe(ctx, r.client, topic.Name(r.prefix), "Read")
+	return meta.id, err
+}
+
 // Bounds are the first offset of the partition and the one after the last,
 // transactions that are still open included.
 func (r *Reader) Bounds(ctx context.Context, topic schemas.Topic, partition int32) (start, end int64, err error) {
@@ -64,6 +70,24 @@ func (r *Reader) Bounds(ctx context.Context, topic schemas.Topic, partition int3
 	}
 	end, err = listOffset(ctx, r.client, name, partition, atEnd)
 	return start, max(start, end), err
+}
+
+// look is how a partition is now, but for what is committed of it.
+func (r *Reader) look(ctx context.Context, topic schemas.Topic, partition int32) (schemas.Commit, error) {
+	at := schemas.Commit{Partition: partition, Offset: -1}
+	for tries := 1; ; tries++ {
+		meta, err := describe(ctx, r.client, topic.Name(r.prefix), "Read")
+		if err == nil {
+			at.Partitions, at.TopicID = int32(len(meta.leaders)), meta.id
+			break
+		}
+		if !passing(err) || !pause(ctx, backoff(tries)) {
+			return at, err
+		}
+	}
+	var err error
+	at.LogStart, at.LogEnd, err = r.Bounds(ctx, topic, partition)
+	return at, err
 }
 
 // Read calls each for the records of a partition from offset from (-1: the first

@@ -100,7 +100,7 @@ func TestTopicsThatAreChangedUnderAProcessAreToldOnceAndByAMetric(t *testing.T) 
 			}
 			return m.Gauge.GetValue()
 		}
-		time.Sleep(3 * time.Minute)
+		time.Sleep(3*time.Minute + 30*time.Second) // between two looks, or one would see half of the change
 		if said.String() != "" || wrong() != 0 {
 			t.Errorf("while nothing was wrong it says %g and %s", wrong(), said)
 		}

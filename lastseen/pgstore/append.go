@@ -99,12 +99,15 @@ func (s *Store) timed(step string, act func() error) error {
 // the second waits here for the end of the first's transaction.
 func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 	const (
-		first = `INSERT INTO sink_offsets (partition, next_offset) VALUES ($1, $2) ON CONFLICT DO NOTHING`
-		later = `UPDATE sink_offsets SET next_offset = $2, written_at = now() WHERE partition = $1 AND next_offset = $3`
+		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, topic_next_offset) VALUES ($1, $2, $3, CASE WHEN $3::text IS NOT NULL THEN $2::bigint END)
+			ON CONFLICT DO NOTHING`
+		later = `UPDATE sink_offsets SET next_offset = $2, written_at = now(), topic_id = coalesce($3, topic_id),
+			topic_next_offset = CASE WHEN $3::text IS NOT NULL THEN $2 ELSE topic_next_offset END
+			WHERE partition = $1 AND next_offset = $4 AND topic_id IS NOT DISTINCT FROM $5`
 	)
-	sql, arguments := later, []any{batch.Partition, batch.Next, batch.Expected}
+	sql, arguments := later, []any{batch.Partition, batch.Next, topicOrNull(batch.Topic), batch.Expected, topicOrNull(batch.ExpectedTopic)}
 	if batch.Expected == store.Unknown {
-		sql, arguments = first, arguments[:2]
+		sql, arguments = first, arguments[:3]
 	}
 	done, err := tx.Exec(ctx, sql, arguments...)
 	if err != nil {
@@ -159,25 +162,16 @@ func (s *Store) insertLog(ctx context.Context, tx pgx.Tx, batch store.Batch) err
 func (s *Store) lookWhetherWritten(ctx context.Context, batch store.Batch, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
 	defer cancel()
-	next, err := s.NextOffset(ctx, batch.Partition)
+	at, err := s.Place(ctx, batch.Partition)
 	switch {
 	case err != nil:
 		return fmt.Errorf("outcome of the commit unknown: %w", errors.Join(cause, err))
-	case next == batch.Next:
-		return nil
-	case next == batch.Expected:
+	case at.Next == batch.Expected && at.Topic == batch.ExpectedTopic:
+		// A batch that moves nothing may have gone through all the same; it can be given again.
 		return fmt.Errorf("the commit did not go through: %w", cause)
+	case at.Next == batch.Next && !at.Topic.Differs(batch.Topic):
+		return nil
 	default:
 		return store.ErrFenced
 	}
-}
-
-// NextOffset is the partition's next offset; see store.Writer.
-func (s *Store) NextOffset(ctx context.Context, partition int32) (int64, error) {
-	next := store.Unknown
-	err := s.pool.QueryRow(ctx, `SELECT next_offset FROM sink_offsets WHERE partition = $1`, partition).Scan(&next)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return store.Unknown, fmt.Errorf("reading the next offset of partition %d: %w", partition, classify(err))
-	}
-	return next, nil
 }

@@ -168,9 +168,9 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 func nextOffset(ctx context.Context, t *testing.T, s *Store) int64 {
 	t.Helper()
 	for {
-		next, err := s.NextOffset(ctx, 0)
+		at, err := s.Place(ctx, 0)
 		if err == nil {
-			return next
+			return at.Next
 		}
 		if ctx.Err() != nil {
 			t.Fatal(err)

@@ -60,23 +60,38 @@ func New(view *redisview.View, statuses Statuses, config lastseen.Config, metric
 }
 
 // Start is called when a partition is taken up and tells the next offset up to
-// which Redis has got, or -1. That offset may be older than the group's: then
-// Redis has lost writes while nobody was looking, and reading on from there
-// repairs it. A Redis that does not know the partition is rebuilt by the call
-// after it.
-func (p *Projector) Start(ctx context.Context, number int32) (int64, error) {
-	mark, err := p.view.Mark(ctx, number)
+// which Redis has got, or -1, and of which topic. That offset may be older than the
+// group's: then Redis has lost writes while nobody was looking, and reading on from
+// there repairs it. A Redis that does not know the partition is rebuilt by the call
+// after it. When at is another topic, the mark is moved to its start.
+func (p *Projector) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error) {
+	mark, topic, err := p.view.Place(ctx, at.Partition)
 	if err != nil {
-		return store.Unknown, err
+		return schemas.Kept{}, err
 	}
-	part := &partition{number: number, mark: mark, begun: true, fresh: true}
-	if mark == (redisview.Mark{}) || mark.Rebuilding {
+	known := mark != (redisview.Mark{}) && !mark.Rebuilding
+	if at.TopicID.Known() && at.TopicID != topic {
+		to := mark
+		if known && topic.Known() {
+			to.Next = at.LogStart
+		}
+		found, err := p.view.Begin(ctx, at.Partition, mark, to, at.TopicID)
+		if err != nil {
+			return schemas.Kept{}, err
+		}
+		if found != to {
+			return schemas.Kept{}, fmt.Errorf("the mark of partition %d is moved by somebody else too", at.Partition)
+		}
+		mark = to
+	}
+	part := &partition{number: at.Partition, mark: mark, begun: true, fresh: true}
+	if !known {
 		part.mark, part.begun = redisview.Mark{Next: store.Unknown}, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.partitions[number] = part
-	return part.mark.Next, nil
+	p.partitions[at.Partition] = part
+	return schemas.Kept{Next: part.mark.Next, Topic: topic}, nil
 }
 
 // Stop is called when a partition is given up.
@@ -204,7 +219,7 @@ func (p *Projector) settle(part *partition, mark redisview.Mark) {
 func (p *Projector) partition(ctx context.Context, number int32) (*partition, error) {
 	part := p.remembered(number)
 	if part == nil {
-		if _, err := p.Start(ctx, number); err != nil {
+		if _, err := p.Start(ctx, schemas.Commit{Partition: number}); err != nil {
 			return nil, err
 		}
 		part = p.remembered(number)

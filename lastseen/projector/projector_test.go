@@ -145,7 +145,7 @@ func TestReadsTellWhatTheProjectorAppliedWhetherRedisOrTheStoreKnowsIt(t *testin
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Server) {
 		p := start(t, server)
-		if next, err := p.Start(t.Context(), 0); err != nil || next != store.Unknown {
+		if next, err := p.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != store.Unknown {
 			t.Fatalf("start at %d (%v), want %d", next, err, store.Unknown)
 		}
 		log := storetest.RandomLog(1, 15, 300)
@@ -156,7 +156,7 @@ func TestReadsTellWhatTheProjectorAppliedWhetherRedisOrTheStoreKnowsIt(t *testin
 		p.wantRight(t, false)
 
 		again := start(t, server)
-		if next, err := again.Start(t.Context(), 0); err != nil || next != 300 {
+		if next, err := again.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 300 {
 			t.Fatalf("start at %d (%v), want 300", next, err)
 		}
 	})
@@ -273,20 +273,55 @@ func TestABatchWhoseStatusCannotBeReadYetSurvivesARebuild(t *testing.T) {
 	}
 }
 
-func TestATopicMadeAnewMovesTheMarkBackToItsStart(t *testing.T) {
+func TestALogThatEndsBeforeTheMarkMovesItBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Mini(t)
 	p := start(t, server)
 	p.happen(t, storetest.RandomLog(1, 5, 50)...)
 	again := start(t, server)
-	if next, err := again.Start(t.Context(), 0); err != nil || next != 50 {
+	if next, err := again.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 50 {
 		t.Fatalf("start at %d (%v), want 50", next, err)
 	}
 	again.users = p.users
 	again.happen(t, change(1, 1<<60, schemas.Offline, schemas.Online), change(2, 1<<60, schemas.Offline, schemas.Online))
-	if next, err := start(t, server).Start(t.Context(), 0); err != nil || next != 2 {
+	if next, err := start(t, server).Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 2 {
 		t.Fatalf("start at %d (%v), want 2", next, err)
 	}
+}
+
+func TestATopicMadeAnewIsProjectedFromItsStartAlsoWhereTheMarkLiesInIt(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+		at := func(topic byte, start int64) schemas.Commit {
+			return schemas.Commit{TopicID: schemas.TopicID{topic}, LogStart: start, LogEnd: 1000}
+		}
+		wantKept := func(p *pipeline, at schemas.Commit, want schemas.Kept) {
+			t.Helper()
+			if kept, err := p.Start(t.Context(), at); err != nil || kept != want {
+				t.Fatalf("start says %+v (%v), want %+v", kept, err, want)
+			}
+		}
+		older := start(t, server) // which is told of no topic does what an older program does
+		wantKept(older, schemas.Commit{}, schemas.Kept{Next: store.Unknown})
+		older.happen(t, storetest.RandomLog(1, 5, 50)...)
+		first := start(t, server)
+		wantKept(first, at(1, 0), schemas.Kept{Next: 50})
+		wantKept(older, schemas.Commit{}, schemas.Kept{Next: 50, Topic: schemas.TopicID{1}})
+		wantKept(first, at(1, 0), schemas.Kept{Next: 50, Topic: schemas.TopicID{1}})
+
+		anew := start(t, server)
+		wantKept(anew, at(2, 7), schemas.Kept{Next: 7, Topic: schemas.TopicID{1}})
+		wantKept(anew, at(2, 7), schemas.Kept{Next: 7, Topic: schemas.TopicID{2}})
+		anew.users = older.users
+		anew.happen(t, change(1, 1<<60, schemas.Offline, schemas.Online))
+		anew.tick(t)
+		anew.wantRight(t, false)
+		_, marks, err := anew.view.Read(t.Context(), []schemas.UserID{1})
+		must(t, err)
+		if len(marks) != 1 || marks[0] == (redisview.Mark{}) {
+			t.Errorf("readers find the marks %+v", marks)
+		}
+	})
 }
 
 func TestTwoOwnersOfAPartitionEndWithTheNewerState(t *testing.T) {
@@ -313,7 +348,7 @@ func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T
 	broken := errors.New("the topic is away")
 	p := projector.New(view, func(context.Context, int32, func(schemas.Status) error) error { return broken }, lastseen.Defaults(),
 		lastseen.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
-	if _, err := p.Start(t.Context(), 0); err != nil {
+	if _, err := p.Start(t.Context(), schemas.Commit{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Watermark(t.Context(), 0, now()); !errors.Is(err, broken) {

@@ -2,7 +2,6 @@ package redisview
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -86,22 +85,44 @@ func parseMark(text string) Mark {
 
 // Mark is the partition's mark; the zero Mark when there is none.
 func (v *View) Mark(ctx context.Context, partition int32) (Mark, error) {
-	text, err := v.client.HGet(ctx, v.marksKey(), field(partition)).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return Mark{}, fmt.Errorf("reading the mark of partition %d: %w", partition, err)
+	mark, _, err := v.Place(ctx, partition)
+	return mark, err
+}
+
+// Place is the partition's mark and the topic that Begin was last told of.
+func (v *View) Place(ctx context.Context, partition int32) (Mark, schemas.TopicID, error) {
+	values, err := v.client.HMGet(ctx, v.marksKey(), field(partition), field(partition)+topicField).Result()
+	if err != nil {
+		return Mark{}, schemas.TopicID{}, fmt.Errorf("reading the mark of partition %d: %w", partition, err)
 	}
-	return parseMark(text), nil
+	text, _ := values[0].(string)
+	named, _ := values[1].(string)
+	topic, err := schemas.ParseTopicID(named)
+	if err != nil {
+		topic = schemas.TopicID{} // it is not there, or not known what it is
+	}
+	return parseMark(text), topic, nil
 }
 
 // Move moves the partition's mark from one to the other, if it is the one; the
 // zero Mark stands for none. It returns the mark that is there now: to when it
 // was moved, now or by an earlier attempt.
 func (v *View) Move(ctx context.Context, partition int32, from, to Mark) (Mark, error) {
+	return v.move(ctx, partition, from, to, "")
+}
+
+// Begin is Move by whoever takes up the partition, and keeps the topic whose offset
+// the mark's is from now on. Programs of a version that kept no topics leave it.
+func (v *View) Begin(ctx context.Context, partition int32, from, to Mark, topic schemas.TopicID) (Mark, error) {
+	return v.move(ctx, partition, from, to, topic.String())
+}
+
+func (v *View) move(ctx context.Context, partition int32, from, to Mark, topic string) (Mark, error) {
 	keys := []string{v.marksKey()}
 	if !v.cluster {
 		keys = append(keys, v.tagKey())
 	}
-	text, err := moveScript.Run(ctx, v.client, keys, field(partition), from.text(), to.text()).Text()
+	text, err := moveScript.Run(ctx, v.client, keys, field(partition), from.text(), to.text(), topic).Text()
 	if err != nil {
 		return Mark{}, fmt.Errorf("moving the mark of partition %d: %w", partition, err)
 	}
@@ -113,6 +134,10 @@ func (v *View) marksKey() string { return v.prefix + "marks" }
 // tagKey is the key of the tag of the rebuilds (move.lua). It is read by the command
 // that reads users, so that it tells of the same instant.
 func (v *View) tagKey() string { return v.prefix + "rebuilds" }
+
+// topicField ends the name of the field that has the topic. Who looks for marks
+// passes over it, for it is no number.
+const topicField = ".topic"
 
 func field(partition int32) string { return strconv.Itoa(int(partition)) }
 

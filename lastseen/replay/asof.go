@@ -35,6 +35,10 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 	if err != nil {
 		return 0, err
 	}
+	topic, err := log.Topic(ctx)
+	if err != nil {
+		return 0, err
+	}
 	wanted := filter.partitions(count)
 	from := make(map[int32]int64, len(wanted))
 	for _, p := range wanted {
@@ -48,13 +52,11 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 			continue
 		}
 		// Before the store is read, so that nothing lies between.
-		next, err := archive.NextOffset(ctx, p)
+		written, err := archive.Place(ctx, p)
 		if err != nil {
 			return 0, err
 		}
-		if next != store.Unknown {
-			from[p] = max(start, next)
-		}
+		from[p] = max(start, written.Of(topic))
 	}
 	inForce, err := readStanding(ctx, log, wanted, from, at, &filter, o)
 	if err != nil {

@@ -23,7 +23,10 @@ type topic struct {
 	records map[int32][]schemas.Record
 	count   int32
 	start   map[int32]int64 // what retention has left
+	id      schemas.TopicID
 }
+
+func (t *topic) Topic(context.Context) (schemas.TopicID, error) { return t.id, nil }
 
 // newTopic publishes the changes in the order in which they are given.
 func newTopic(count int32, changes []store.Entry) *topic {
@@ -90,6 +93,8 @@ func (t *topic) cut(part float64) {
 type archive struct {
 	rows []store.Entry
 	next map[int32]int64
+	// topic is the one of which next are offsets.
+	topic schemas.TopicID
 }
 
 // archiveOf is the archive of what a topic had before it was cut, up to a part.
@@ -115,11 +120,11 @@ func archiveOf(t *topic, upTo float64) *archive {
 	return a
 }
 
-func (a *archive) NextOffset(_ context.Context, p int32) (int64, error) {
+func (a *archive) Place(_ context.Context, p int32) (store.Place, error) {
 	if next, ok := a.next[p]; ok {
-		return next, nil
+		return store.Place{Next: next, Topic: a.topic, TopicNext: next}, nil
 	}
-	return store.Unknown, nil
+	return store.Place{Next: store.Unknown}, nil
 }
 
 func (a *archive) Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error {

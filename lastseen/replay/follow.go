@@ -16,7 +16,7 @@ const lookEvery = 100 * time.Millisecond
 // Follow goes on where Run has ended, until ctx ends, and hands what is published
 // to emit, from one goroutine, and calls idle when nothing more is at hand. Rows
 // come as they are published: each partition in its order, the partitions as they
-// come. It returns nil when ctx has ended.
+// come. It returns nil when ctx has ended, and ErrMadeAnew when the topic has.
 func Follow(ctx context.Context, log Log, o *Options, from Summary, emit func(*store.Entry) error, idle func() error) error {
 	type piece []store.Entry
 	pieces := make(chan piece, 16)
@@ -28,6 +28,11 @@ func Follow(ctx context.Context, log Log, o *Options, from Summary, emit func(*s
 				_, end, err := log.Bounds(ctx, id)
 				if err != nil {
 					return err
+				}
+				if next != end {
+					if err := unlessAnew(ctx, log, from.topic); err != nil {
+						return err
+					}
 				}
 				var rows piece
 				if next < end {

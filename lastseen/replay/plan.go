@@ -44,7 +44,7 @@ type rowID struct {
 const all = int64(1<<63 - 1)
 
 // plan decides what is read from where.
-func (o *Options) plan(ctx context.Context, log Log, archive Archive) ([]part, int32, error) {
+func (o *Options) plan(ctx context.Context, log Log, archive Archive, topic schemas.TopicID) ([]part, int32, error) {
 	count, err := log.Partitions(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -56,7 +56,7 @@ func (o *Options) plan(ctx context.Context, log Log, archive Archive) ([]part, i
 	}
 	var parts []part
 	for _, id := range o.Filter.partitions(count) {
-		p, err := o.planPart(ctx, log, archive, id)
+		p, err := o.planPart(ctx, log, archive, topic, id)
 		if err != nil {
 			return nil, 0, fmt.Errorf("partition %d: %w", id, err)
 		}
@@ -65,7 +65,7 @@ func (o *Options) plan(ctx context.Context, log Log, archive Archive) ([]part, i
 	return parts, count, nil
 }
 
-func (o *Options) planPart(ctx context.Context, log Log, archive Archive, id int32) (part, error) {
+func (o *Options) planPart(ctx context.Context, log Log, archive Archive, topic schemas.TopicID, id int32) (part, error) {
 	p := part{id: id, before: -1}
 	start, end, err := log.Bounds(ctx, id)
 	if err != nil {
@@ -100,15 +100,16 @@ func (o *Options) planPart(ctx context.Context, log Log, archive Archive, id int
 		o.Cut = o.Cut || p.from == start && start > 0
 		return p, nil
 	}
-	return o.seam(ctx, log, archive, p, start)
+	return o.seam(ctx, log, archive, topic, p, start)
 }
 
 // seam places the seam of a partition whose topic may not reach back far enough.
-func (o *Options) seam(ctx context.Context, log Log, archive Archive, p part, start int64) (part, error) {
-	written, err := archive.NextOffset(ctx, p.id)
+func (o *Options) seam(ctx context.Context, log Log, archive Archive, topic schemas.TopicID, p part, start int64) (part, error) {
+	place, err := archive.Place(ctx, p.id)
 	if err != nil {
 		return p, err
 	}
+	written := place.Of(topic)
 	if start > 0 {
 		if written == store.Unknown || written < start {
 			return p, fmt.Errorf("there is a gap: the topic begins at offset %d, and the store has been written up to %d only; "+

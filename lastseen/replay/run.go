@@ -68,6 +68,7 @@ type Summary struct {
 	// Unreadable records were left out.
 	Unreadable int64
 	Last       schemas.Millis // of the last row
+	topic      schemas.TopicID
 	ends       map[int32]int64
 }
 
@@ -76,7 +77,11 @@ type Summary struct {
 // nil. The summary holds until where it went also beside an error.
 func Run(ctx context.Context, log Log, archive Archive, o *Options, emit func(*store.Entry) error) (Summary, error) {
 	var sum Summary
-	parts, count, err := o.plan(ctx, log, archive)
+	topic, err := log.Topic(ctx)
+	if err != nil {
+		return sum, fmt.Errorf("planning the replay: %w", err)
+	}
+	parts, count, err := o.plan(ctx, log, archive, topic)
 	if err != nil {
 		return sum, fmt.Errorf("planning the replay: %w", err)
 	}
@@ -96,10 +101,13 @@ func Run(ctx context.Context, log Log, archive Archive, o *Options, emit func(*s
 	if err == nil {
 		err = h.flush()
 	}
+	if err == nil {
+		err = unlessAnew(ctx, log, topic)
+	}
 	cancel()
 	_ = drain(sources) // what they say after the end is that it has ended
 	sum.Late, sum.Doubles, sum.Unreadable = h.late, h.doubles+r.doubles.Load(), r.unreadable.Load()
-	sum.ends = map[int32]int64{}
+	sum.topic, sum.ends = topic, map[int32]int64{}
 	for _, p := range parts {
 		sum.ends[p.id] = p.to
 	}

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -12,6 +13,8 @@ import (
 // the same time.
 type Log interface {
 	Partitions(ctx context.Context) (int32, error)
+	// Topic is the topic that has the name now.
+	Topic(ctx context.Context) (schemas.TopicID, error)
 	// Bounds are the first offset of the partition and the one after the last.
 	Bounds(ctx context.Context, partition int32) (start, end int64, err error)
 	// OffsetSince is the first offset whose record was published at or after since,
@@ -25,9 +28,8 @@ type Log interface {
 
 // Archive is the durable store.
 type Archive interface {
-	// NextOffset is the next offset of the partition to be written to the store, or
-	// store.Unknown.
-	NextOffset(ctx context.Context, partition int32) (int64, error)
+	// Place is how far the partition has been written to the store.
+	Place(ctx context.Context, partition int32) (store.Place, error)
 	// Changes calls each for the changes of the range, ordered as Entry.Compare
 	// does. The entry is valid until each returns, whose error ends the reading and
 	// is returned unchanged.
@@ -36,6 +38,19 @@ type Archive interface {
 
 // ErrOvertaken says that retention has taken records before they were read.
 var ErrOvertaken = errors.New("retention has taken records of the topic before they were read; start again")
+
+// ErrMadeAnew says that the topic was deleted and made anew, so that the offsets
+// meant so far are those of a log that is gone.
+var ErrMadeAnew = errors.New("the topic was deleted and made anew under this reading; start again")
+
+// unlessAnew is ErrMadeAnew if the name stands for another topic by now.
+func unlessAnew(ctx context.Context, log Log, topic schemas.TopicID) error {
+	now, err := log.Topic(ctx)
+	if err == nil && now.Differs(topic) {
+		err = fmt.Errorf("%w: its id is %s, and was %s", ErrMadeAnew, now, topic)
+	}
+	return err
+}
 
 // blockRows is how many rows go from a source to the merge at a time, and
 // blocksAhead how many such blocks a source may be ahead.

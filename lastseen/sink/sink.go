@@ -15,8 +15,9 @@ import (
 
 // ErrLostPlace says that the store's next offset of a partition is behind what
 // this sink has written: the store has lost transactions, as by a failover to a
-// replica that lacked them. Only reading again from there repairs it, which is
-// what happens when the partition is started anew.
+// replica that lacked them; or that it is one of another topic, for that was made
+// anew. Only reading again from there repairs it, which is what happens when the
+// partition is started anew.
 var ErrLostPlace error = lostPlace{}
 
 // lostPlace has the method by which the Kafka loop knows what helps.
@@ -40,12 +41,14 @@ type Sink struct {
 
 // place is where a partition is.
 type place struct {
-	// next is the next offset to be written by this sink's own knowledge; what the
-	// store holds is decisive.
-	next int64
+	// kept is what the store holds, as far as this sink knows; the store is decisive.
+	kept store.Place
+	// next is the next offset to be written of topic, which is the one that is read.
+	next  int64
+	topic schemas.TopicID
 	// fresh: nothing has been applied since Start. A batch from before next means
-	// then that next was not in the log any more, because the topic was made anew,
-	// and the loop had to go elsewhere; the store follows it.
+	// then that next was not in the log any more, because the log was cut back, and
+	// the loop had to go elsewhere; the store follows it.
 	fresh bool
 }
 
@@ -54,15 +57,39 @@ func New(to store.Writer, config lastseen.Config, metrics *lastseen.Metrics) *Si
 	return &Sink{store: to, config: config, metrics: metrics, places: map[int32]place{}}
 }
 
-// Start is called when a partition is taken up and tells the next offset that
-// the store expects, or store.Unknown.
-func (s *Sink) Start(ctx context.Context, partition int32) (int64, error) {
-	next, err := s.store.NextOffset(ctx, partition)
+// Start is called when a partition is taken up and tells the next offset to be
+// read, or store.Unknown, and the topic of which the store has kept one. When at
+// is another topic, the store's place is moved to its start.
+func (s *Sink) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error) {
+	kept, err := s.store.Place(ctx, at.Partition)
 	if err != nil {
-		return store.Unknown, err
+		return schemas.Kept{}, err
 	}
-	s.remember(partition, place{next: next, fresh: true})
-	return next, nil
+	before := kept.Topic
+	if before.Differs(at.TopicID) {
+		if kept, err = s.begin(ctx, kept, at); err != nil {
+			return schemas.Kept{}, err
+		}
+	}
+	next := kept.Of(at.TopicID)
+	if next < at.LogStart {
+		// What retention has taken since was written, if only by a program that knows no topics.
+		next = min(kept.Next, at.LogStart)
+	}
+	s.remember(at.Partition, place{kept: kept, next: next, topic: at.TopicID, fresh: true})
+	return schemas.Kept{Next: next, Topic: before}, nil
+}
+
+// begin moves the store's place to the start of a topic that was made anew. From
+// then on whoever still writes what was in the old one is fenced.
+func (s *Sink) begin(ctx context.Context, kept store.Place, at schemas.Commit) (store.Place, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.WriteTimeout)
+	defer cancel()
+	err := s.store.Append(ctx, store.Batch{Partition: at.Partition, Expected: kept.Next, ExpectedTopic: kept.Topic, Next: at.LogStart, Topic: at.TopicID})
+	if err != nil {
+		return kept, fmt.Errorf("beginning with topic %s in place of %s: %w", at.TopicID, kept.Topic, err)
+	}
+	return store.Place{Next: at.LogStart, Topic: at.TopicID, TopicNext: at.LogStart}, nil
 }
 
 // Stop is called when a partition is given up.
@@ -80,13 +107,13 @@ func (s *Sink) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*sc
 	if err != nil {
 		return err
 	}
-	for first := true; first && at.fresh && startsBefore(batch, at.next) || at.next < batch.Next; first = false {
-		part := s.part(batch, at)
-		next, err := s.write(ctx, part)
-		if err != nil {
+	if at.fresh && startsBefore(batch, at.next) {
+		at.next = 0
+	}
+	for at.next < batch.Next {
+		if at, err = s.write(ctx, at, s.part(batch, at.next)); err != nil {
 			return err
 		}
-		at = place{next: next}
 		s.remember(batch.Partition, at)
 	}
 	if n := len(batch.Items); n > 0 {
@@ -99,13 +126,9 @@ func startsBefore(batch schemas.Batch[schemas.Logged[*schemas.Transition]], offs
 	return batch.Next < offset || len(batch.Items) > 0 && batch.Items[0].Offset < offset
 }
 
-// part is as much of the batch, from its place on, as goes into one transaction.
-func (s *Sink) part(batch schemas.Batch[schemas.Logged[*schemas.Transition]], at place) store.Batch {
-	from := at.next
-	if at.fresh && startsBefore(batch, from) {
-		from = 0
-	}
-	part := store.Batch{Partition: batch.Partition, Expected: at.next, Next: batch.Next,
+// part is as much of the batch, from an offset on, as goes into one transaction.
+func (s *Sink) part(batch schemas.Batch[schemas.Logged[*schemas.Transition]], from int64) store.Batch {
+	part := store.Batch{Partition: batch.Partition, Next: batch.Next,
 		Changes: make([]*schemas.Transition, 0, min(len(batch.Items), s.config.SinkRows))}
 	for _, item := range batch.Items {
 		if item.Offset < from {
@@ -120,8 +143,9 @@ func (s *Sink) part(batch schemas.Batch[schemas.Logged[*schemas.Transition]], at
 	return part
 }
 
-// write writes one transaction and returns the store's next offset after it.
-func (s *Sink) write(ctx context.Context, part store.Batch) (int64, error) {
+// write writes one transaction and returns where the partition is after it.
+func (s *Sink) write(ctx context.Context, at place, part store.Batch) (place, error) {
+	part.Expected, part.ExpectedTopic, part.Topic = at.kept.Next, at.kept.Topic, at.topic
 	ctx, cancel := context.WithTimeout(ctx, s.config.WriteTimeout)
 	defer cancel()
 	started := time.Now()
@@ -132,35 +156,48 @@ func (s *Sink) write(ctx context.Context, part store.Batch) (int64, error) {
 		s.count(lastseen.Written)
 		s.metrics.SinkRows.Add(float64(len(part.Changes)))
 		s.metrics.SinkBatch.Observe(float64(len(part.Changes)))
-		return part.Next, nil
+		at.fresh, at.next = false, part.Next
+		at.kept = store.Place{Next: part.Next, Topic: at.kept.Topic, TopicNext: at.kept.TopicNext}
+		if at.topic.Known() {
+			at.kept.Topic, at.kept.TopicNext = at.topic, part.Next
+		}
+		return at, nil
 	case errors.Is(err, store.ErrFenced):
-		return s.fenced(ctx, part, err)
+		return s.fenced(ctx, at, part, err)
 	case errors.Is(err, store.ErrRefused):
 		s.count(lastseen.Refused)
 	default:
 		s.count(lastseen.Unavailable)
 	}
-	return part.Expected, err
+	return at, err
 }
 
-// fenced goes on from the store's next offset after part was not written because
-// that is not the one expected. When it is ahead, what lies between has been
-// written, by an attempt of our own whose outcome was unknown or by another
-// owner, and the log is the same for all.
-func (s *Sink) fenced(ctx context.Context, part store.Batch, cause error) (int64, error) {
+// fenced goes on from the store's place after part was not written because that is
+// not the one expected. When it is ahead, what lies between has been written, by an
+// attempt of our own whose outcome was unknown or by another owner, and the log is
+// the same for all who name its topic. What an owner has written who names none is
+// written again: it may have been reading another one.
+func (s *Sink) fenced(ctx context.Context, at place, part store.Batch, cause error) (place, error) {
 	s.count(lastseen.Fenced)
-	next, err := s.store.NextOffset(ctx, part.Partition)
-	switch {
-	case err != nil:
-		return part.Expected, errors.Join(cause, err)
-	case next > part.Expected, next == part.Next:
-		s.count(lastseen.AlreadyWritten)
-		return next, nil
-	case next == part.Expected:
-		return part.Expected, cause
-	default:
-		return part.Expected, fmt.Errorf("partition %d: next offset is %d in the store, %d here: %w", part.Partition, next, part.Expected, ErrLostPlace)
+	kept, err := s.store.Place(ctx, part.Partition)
+	if err != nil {
+		return at, errors.Join(cause, err)
 	}
+	next := kept.Of(at.topic)
+	if at.topic.Known() && !kept.Topic.Known() {
+		next = min(kept.Next, at.next)
+	}
+	switch {
+	case at.topic.Differs(kept.Topic):
+		return at, fmt.Errorf("partition %d: the store has begun with topic %s, here is %s: %w", part.Partition, kept.Topic, at.topic, ErrLostPlace)
+	case kept.Next == at.kept.Next && kept.Topic == at.kept.Topic:
+		return at, cause
+	case next < at.next:
+		return at, fmt.Errorf("partition %d: next offset is %d in the store, %d here: %w", part.Partition, next, at.next, ErrLostPlace)
+	}
+	s.count(lastseen.AlreadyWritten)
+	at.fresh, at.kept, at.next = false, kept, next
+	return at, nil
 }
 
 // place is where the partition is, asked from the store when Start was not
@@ -172,8 +209,8 @@ func (s *Sink) place(ctx context.Context, partition int32) (place, error) {
 	if known {
 		return at, nil
 	}
-	next, err := s.store.NextOffset(ctx, partition)
-	return place{next: next}, err
+	kept, err := s.store.Place(ctx, partition)
+	return place{kept: kept, next: kept.Next}, err
 }
 
 func (s *Sink) remember(partition int32, at place) {

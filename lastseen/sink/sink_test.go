@@ -60,8 +60,8 @@ func batch(items []schemas.Logged[*schemas.Transition], from, to int64) schemas.
 
 func wantStore(t rapid.TB, s *sqlitestore.Store, partition int32, next int64, log []*schemas.Transition) {
 	t.Helper()
-	if got, err := s.NextOffset(context.Background(), partition); err != nil || got != next {
-		t.Fatalf("next offset %d (%v), want %d", got, err, next)
+	if got, err := s.Place(context.Background(), partition); err != nil || got.Next != next {
+		t.Fatalf("next offset %d (%v), want %d", got.Next, err, next)
 	}
 	want := map[schemas.UserID]schemas.Current{}
 	var ids []schemas.UserID
@@ -87,16 +87,16 @@ func TestABatchLargerThanATransactionIsWrittenInSeveral(t *testing.T) {
 	to := openStore(t)
 	log := storetest.RandomLog(1, 5, 11)
 	s := newSink(to)
-	next, err := s.Start(t.Context(), 0)
-	if err != nil || next != store.Unknown {
-		t.Fatalf("start at %d (%v), want %d", next, err, store.Unknown)
+	next, err := s.Start(t.Context(), schemas.Commit{})
+	if err != nil || next.Next != store.Unknown {
+		t.Fatalf("start at %d (%v), want %d", next.Next, err, store.Unknown)
 	}
 	if err := s.Apply(t.Context(), batch(logged(log), 0, 30)); err != nil {
 		t.Fatal(err)
 	}
 	wantStore(t, to, 0, 30, log)
-	if next, err := newSink(to).Start(t.Context(), 0); err != nil || next != 30 {
-		t.Fatalf("another sink starts at %d (%v), want 30", next, err)
+	if next, err := newSink(to).Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 30 {
+		t.Fatalf("another sink starts at %d (%v), want 30", next.Next, err)
 	}
 }
 
@@ -144,11 +144,11 @@ func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhoeverElseWrites(t *testin
 			o := owners[rapid.IntRange(0, 1).Draw(rt, "owner")]
 			if chance("restart") {
 				o.sink = newSink(unreliable)
-				next, err := o.sink.Start(context.Background(), partition)
+				next, err := o.sink.Start(context.Background(), schemas.Commit{Partition: partition})
 				if err != nil {
 					rt.Fatal(err)
 				}
-				o.at = max(next, 0)
+				o.at = max(next.Next, 0)
 			}
 			until := min(end, o.at+rapid.Int64Range(1, 12).Draw(rt, "length"))
 			run := batch(items, o.at, until)
@@ -166,7 +166,7 @@ func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhoeverElseWrites(t *testin
 	})
 }
 
-func TestATopicMadeAnewIsWrittenFromItsStartOnAndNotTakenForWritten(t *testing.T) {
+func TestALogWhoseStoredOffsetIsBeyondItsEndIsWrittenFromItsStartOnAndNotTakenForWritten(t *testing.T) {
 	t.Parallel()
 	to := openStore(t)
 	log := storetest.RandomLog(1, 5, 60)
@@ -178,7 +178,7 @@ func TestATopicMadeAnewIsWrittenFromItsStartOnAndNotTakenForWritten(t *testing.T
 	// The new log's offsets begin at 0 again; Start's answer lies beyond its end.
 	for restart, until := range []int64{10, 30, 70} {
 		s = newSink(to)
-		if _, err := s.Start(t.Context(), 0); err != nil {
+		if _, err := s.Start(t.Context(), schemas.Commit{}); err != nil {
 			t.Fatal(err)
 		}
 		from := []int64{0, 10, 30}[restart]
@@ -195,7 +195,9 @@ type forgetful struct {
 	next int64
 }
 
-func (f *forgetful) NextOffset(context.Context, int32) (int64, error) { return f.next, nil }
+func (f *forgetful) Place(context.Context, int32) (store.Place, error) {
+	return store.Place{Next: f.next, TopicNext: f.next}, nil
+}
 
 func (f *forgetful) Append(_ context.Context, b store.Batch) error {
 	if b.Expected != f.next {
@@ -219,8 +221,8 @@ func TestAStoreThatLostTransactionsStopsThePartitionUntilItIsStartedAnew(t *test
 			t.Fatalf("error %v, want %v", err, sink.ErrLostPlace)
 		}
 	}
-	if next, err := s.Start(t.Context(), 0); err != nil || next != 4 {
-		t.Fatalf("starts anew at %d (%v), want 4", next, err)
+	if next, err := s.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 4 {
+		t.Fatalf("starts anew at %d (%v), want 4", next.Next, err)
 	}
 	if err := s.Apply(t.Context(), batch(items, 4, 20)); err != nil || to.next != 20 {
 		t.Fatalf("next %d (%v), want 20", to.next, err)

@@ -24,8 +24,9 @@ var (
 
 func (s *Store) prepare(ctx context.Context) error {
 	const (
-		first = `INSERT INTO sink_offsets (partition, next_offset) VALUES (?1, ?2) ON CONFLICT DO NOTHING`
-		later = `UPDATE sink_offsets SET next_offset = ?2 WHERE partition = ?1 AND next_offset = ?3`
+		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, topic_next_offset) VALUES (?1, ?2, ?3, iif(?3 IS NULL, NULL, ?2)) ON CONFLICT DO NOTHING`
+		later = `UPDATE sink_offsets SET next_offset = ?2, topic_id = coalesce(?3, topic_id), topic_next_offset = iif(?3 IS NULL, topic_next_offset, ?2)
+			WHERE partition = ?1 AND next_offset = ?4 AND topic_id IS ?5`
 	)
 	for statement, text := range map[**sql.Stmt]string{
 		&s.offsetFirst: first, &s.offsetLater: later, &s.appendChange: appendChangeSQL, &s.upsertUser: upsertUserSQL,
@@ -77,9 +78,9 @@ func (s *Store) append(ctx context.Context, batch store.Batch) error {
 
 // moveOffset is the fence.
 func (s *Store) moveOffset(ctx context.Context, tx *sql.Tx, batch store.Batch) error {
-	statement, arguments := s.offsetLater, []any{batch.Partition, batch.Next, batch.Expected}
+	statement, arguments := s.offsetLater, []any{batch.Partition, batch.Next, topicOrNull(batch.Topic), batch.Expected, topicOrNull(batch.ExpectedTopic)}
 	if batch.Expected == store.Unknown {
-		statement, arguments = s.offsetFirst, arguments[:2]
+		statement, arguments = s.offsetFirst, arguments[:3]
 	}
 	done, err := tx.StmtContext(ctx, statement).ExecContext(ctx, arguments...)
 	if err != nil {
@@ -95,14 +96,30 @@ func (s *Store) moveOffset(ctx context.Context, tx *sql.Tx, batch store.Batch) e
 	return nil
 }
 
-// NextOffset is the partition's next offset; see store.Writer.
-func (s *Store) NextOffset(ctx context.Context, partition int32) (int64, error) {
-	next := store.Unknown
-	err := s.readers.QueryRowContext(ctx, `SELECT next_offset FROM sink_offsets WHERE partition = ?`, partition).Scan(&next)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return store.Unknown, fmt.Errorf("reading the next offset of partition %d: %w", partition, classify(err))
+// Place is how far the partition is; see store.Writer.
+func (s *Store) Place(ctx context.Context, partition int32) (store.Place, error) {
+	const question = `SELECT next_offset, topic_id, coalesce(topic_next_offset, next_offset) FROM sink_offsets WHERE partition = ?`
+	at := store.Place{Next: store.Unknown, TopicNext: store.Unknown}
+	var topic sql.NullString
+	err := s.readers.QueryRowContext(ctx, question, partition).Scan(&at.Next, &topic, &at.TopicNext)
+	if errors.Is(err, sql.ErrNoRows) {
+		return at, nil
 	}
-	return next, nil
+	if err == nil && topic.Valid {
+		at.Topic, err = schemas.ParseTopicID(topic.String)
+	}
+	if err != nil {
+		return store.Place{}, fmt.Errorf("reading how far partition %d is: %w", partition, classify(err))
+	}
+	return at, nil
+}
+
+// topicOrNull is NULL for a topic that is not known.
+func topicOrNull(topic schemas.TopicID) any {
+	if !topic.Known() {
+		return nil
+	}
+	return topic.String()
 }
 
 // orNull is NULL for never and for no device.

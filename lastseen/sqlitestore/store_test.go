@@ -51,9 +51,9 @@ func TestWhatWasWrittenIsThereAfterTheFileIsOpenedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := newStore(t, path)
-	next, err := second.NextOffset(t.Context(), 0)
-	if err != nil || next != 10 {
-		t.Fatalf("next offset %d, %v; want 10", next, err)
+	at, err := second.Place(t.Context(), 0)
+	if err != nil || at.Next != 10 {
+		t.Fatalf("next offset %d, %v; want 10", at.Next, err)
 	}
 }
 

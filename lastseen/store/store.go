@@ -10,11 +10,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Unknown stands for a partition of which no next offset is kept.
-const Unknown int64 = -1
-
-// ErrFenced is returned by Append when the partition's next offset is not the
-// one expected: somebody else has written, or an earlier attempt of one's own
+// ErrFenced is returned by Append when the partition's next offset or its topic is
+// not the one expected: somebody else has written, or an earlier attempt of one's own
 // went through after all. Nothing of the batch was written by this call.
 var ErrFenced = errors.New("the partition's next offset has moved")
 
@@ -29,6 +26,10 @@ type Batch struct {
 	// Expected is the next offset that the store must hold for the partition now
 	// (Unknown: none), Next the one it holds afterwards.
 	Expected, Next int64
+	// ExpectedTopic is the Topic of the Place that the store must hold now. Topic is
+	// the one that Next is an offset of, which the store then holds as well; one that
+	// is not known leaves there what is there.
+	ExpectedTopic, Topic schemas.TopicID
 	// Changes are in the order of the log; of one user in ascending version.
 	Changes []*schemas.Transition
 }
@@ -36,9 +37,9 @@ type Batch struct {
 // Writer is what the sink writes to. Different partitions may be written at the
 // same time; one partition from one goroutine.
 type Writer interface {
-	// NextOffset is the partition's next offset as of now, or Unknown.
-	NextOffset(ctx context.Context, partition int32) (int64, error)
-	// Append writes log, users and next offset in one transaction, or nothing.
+	// Place is how far the partition is as of now.
+	Place(ctx context.Context, partition int32) (Place, error)
+	// Append writes log, users and place in one transaction, or nothing.
 	// A change that is in the log already is left as it is, a user row never goes
 	// back to an older version. When it returns nil the effect is durable. When
 	// the outcome of the commit was unknown it has looked; where it could not look

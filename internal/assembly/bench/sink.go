@@ -139,7 +139,7 @@ type gatedSink struct {
 }
 
 // Start waits for the gate.
-func (g gatedSink) Start(ctx context.Context, partition int32) (int64, error) {
+func (g gatedSink) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error) {
 	select {
 	case g.waiting <- struct{}{}:
 	default:
@@ -147,9 +147,9 @@ func (g gatedSink) Start(ctx context.Context, partition int32) (int64, error) {
 	select {
 	case <-g.gate:
 	case <-ctx.Done():
-		return 0, ctx.Err()
+		return schemas.Kept{}, ctx.Err()
 	}
-	return g.Sink.Start(ctx, partition)
+	return g.Sink.Start(ctx, at)
 }
 
 // countedWriter counts the rows that are written, and tells when it is all.

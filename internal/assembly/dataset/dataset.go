@@ -88,6 +88,15 @@ func (t Topic) Partitions(ctx context.Context) (int32, error) {
 	return n, nil
 }
 
+// Topic is the id of the topic that has the name now.
+func (t Topic) Topic(ctx context.Context) (schemas.TopicID, error) {
+	id, err := t.TopicID(ctx, schemas.Transitions)
+	if err != nil {
+		return id, fmt.Errorf("looking for the topic of the transitions: %w", err)
+	}
+	return id, nil
+}
+
 // Bounds are the first offset and the one after the last.
 func (t Topic) Bounds(ctx context.Context, partition int32) (start, end int64, err error) {
 	return t.Reader.Bounds(ctx, schemas.Transitions, partition)

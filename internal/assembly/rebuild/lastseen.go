@@ -81,12 +81,12 @@ func (w *writing) write(ctx context.Context) error {
 		return nil
 	}
 	for tries := 0; ; tries++ {
-		next, err := w.to.NextOffset(ctx, w.partition)
+		at, err := w.to.Place(ctx, w.partition)
 		if err != nil {
 			return err
 		}
-		batch := store.Batch{Partition: w.partition, Expected: next, Next: next, Changes: w.changes}
-		if next == store.Unknown {
+		batch := store.Batch{Partition: w.partition, Expected: at.Next, ExpectedTopic: at.Topic, Next: at.Next, Changes: w.changes}
+		if at.Next == store.Unknown {
 			// The store is empty: a sink that begins now begins where the log does.
 			batch.Next = w.start
 		}

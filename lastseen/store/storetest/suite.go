@@ -28,6 +28,11 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		"a batch that expects another offset is fenced and writes nothing":   fencedWritesNothing,
 		"a batch given again is fenced":                                      againIsFenced,
 		"of two owners with the same batch exactly one writes":               twoOwners,
+		"the topic of the next offset is kept with it":                       topicIsKept,
+		"a place without a topic gets the one of the next write":             topicIsFilledIn,
+		"a write that names no topic leaves the one that is kept":            unnamedTopicLeavesWhatIsKept,
+		"whoever writes a topic that is gone is fenced at every offset":      topicMadeAnew,
+		"changes are the same by what they say and not by their offsets":     offsetsOfTwoTopics,
 		"partitions are written at the same time without harm":               partitionsTogether,
 		"a batch under a cancelled context writes nothing":                   cancelledWritesNothing,
 		"changes written again under other offsets add nothing":              rewrittenLogAddsNothing,
@@ -93,10 +98,10 @@ func wantFenced(t *testing.T, err error) {
 
 func wantNext(t *testing.T, s Store, partition int32, want int64) {
 	t.Helper()
-	next, err := s.NextOffset(t.Context(), partition)
+	at, err := s.Place(t.Context(), partition)
 	must(t, err)
-	if next != want {
-		t.Fatalf("next offset of partition %d is %d, want %d", partition, next, want)
+	if at.Next != want {
+		t.Fatalf("next offset of partition %d is %d, want %d", partition, at.Next, want)
 	}
 }
 

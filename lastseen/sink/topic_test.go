@@ -1,0 +1,259 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stillhere/stillhere/lastseen/sink"
+	"github.com/stillhere/stillhere/lastseen/sqlitestore"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/lastseen/store/storetest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Two topics of one name.
+var gone, anew = schemas.TopicID{1}, schemas.TopicID{2}
+
+func wantKept(t *testing.T, s *sink.Sink, at schemas.Commit, want schemas.Kept) {
+	t.Helper()
+	if kept, err := s.Start(t.Context(), at); err != nil || kept != want {
+		t.Fatalf("start says %+v (%v), want %+v", kept, err, want)
+	}
+}
+
+func wantPlace(t rapid.TB, s *sqlitestore.Store, partition int32, want store.Place) {
+	t.Helper()
+	if at, err := s.Place(context.Background(), partition); err != nil || at != want {
+		t.Fatalf("the place is %+v (%v), want %+v", at, err, want)
+	}
+}
+
+// wantLog wants the audit log to be log: everything, once.
+func wantLog(t rapid.TB, s *sqlitestore.Store, log []*schemas.Transition) {
+	t.Helper()
+	type row struct {
+		user    schemas.UserID
+		at      schemas.Millis
+		version schemas.Version
+	}
+	want := map[row]bool{}
+	for _, change := range log {
+		want[row{change.User, change.At, change.Version}] = true
+	}
+	rows := 0
+	err := s.Changes(context.Background(), store.Range{}, func(e *store.Entry) error {
+		rows++
+		if !want[row{e.User, e.At, e.Version}] {
+			t.Fatalf("a change that nobody made: %+v", *e)
+		}
+		return nil
+	})
+	if err != nil || rows != len(want) {
+		t.Fatalf("%d changes (%v), want %d", rows, err, len(want))
+	}
+}
+
+func TestATopicMadeAnewIsWrittenFromItsStartAlsoWhereTheStoredOffsetLiesInIt(t *testing.T) {
+	t.Parallel()
+	to := openStore(t)
+	log := storetest.RandomLog(1, 5, 60)
+	old, now := logged(log[:20]), logged(log[20:]) // 40 offsets and 80
+	zombie := newSink(to)
+	wantKept(t, zombie, schemas.Commit{TopicID: gone, LogEnd: 40}, schemas.Kept{Next: store.Unknown})
+	if err := zombie.Apply(t.Context(), batch(old, 0, 30)); err != nil {
+		t.Fatal(err)
+	}
+	wantPlace(t, to, 0, store.Place{Next: 30, Topic: gone, TopicNext: 30})
+
+	s := newSink(to)
+	at := schemas.Commit{TopicID: anew, LogStart: 4, LogEnd: 80}
+	wantKept(t, s, at, schemas.Kept{Next: 4, Topic: gone})
+	wantPlace(t, to, 0, store.Place{Next: 4, Topic: anew, TopicNext: 4})
+	for _, until := range []int64{12, 30} { // to where the zombie expects the store
+		if err := s.Apply(t.Context(), batch(now, max(4, until-18), until)); err != nil {
+			t.Fatal(err)
+		}
+		if err := zombie.Apply(t.Context(), batch(old, 30, 40)); !errors.Is(err, sink.ErrLostPlace) {
+			t.Fatalf("the zombie: %v, want %v", err, sink.ErrLostPlace)
+		}
+	}
+	if err := s.Apply(t.Context(), batch(now, 30, 80)); err != nil {
+		t.Fatal(err)
+	}
+	wantPlace(t, to, 0, store.Place{Next: 80, Topic: anew, TopicNext: 80})
+	wantKept(t, newSink(to), at, schemas.Kept{Next: 80, Topic: anew})
+	// The first two changes of the new log are before its start; those of the old that nobody wrote are gone.
+	wantLog(t, to, append(append([]*schemas.Transition{}, log[:15]...), log[22:]...))
+}
+
+func TestAnOffsetOfAnOlderProgramIsTakenOverAndItsTopicFilledIn(t *testing.T) {
+	t.Parallel()
+	to := openStore(t)
+	log := storetest.RandomLog(1, 5, 20)
+	older := newSink(to) // which is told of no topic writes what an older program does
+	if err := older.Apply(t.Context(), batch(logged(log), 0, 10)); err != nil {
+		t.Fatal(err)
+	}
+	s := newSink(to)
+	at := schemas.Commit{TopicID: anew, LogEnd: 40}
+	wantKept(t, s, at, schemas.Kept{Next: 10})
+	wantPlace(t, to, 0, store.Place{Next: 10, TopicNext: 10})
+	if err := s.Apply(t.Context(), batch(logged(log), 10, 20)); err != nil {
+		t.Fatal(err)
+	}
+	wantPlace(t, to, 0, store.Place{Next: 20, Topic: anew, TopicNext: 20})
+
+	// The older program goes on, and nobody knows in which topic.
+	wantKept(t, older, schemas.Commit{LogEnd: 40}, schemas.Kept{Next: 20, Topic: anew})
+	if err := older.Apply(t.Context(), batch(logged(log), 20, 30)); err != nil {
+		t.Fatal(err)
+	}
+	wantPlace(t, to, 0, store.Place{Next: 30, Topic: anew, TopicNext: 20})
+	wantKept(t, newSink(to), at, schemas.Kept{Next: 20, Topic: anew})
+	at.LogStart = 26
+	wantKept(t, newSink(to), at, schemas.Kept{Next: 26, Topic: anew})
+	if err := s.Apply(t.Context(), batch(logged(log), 20, 40)); err != nil {
+		t.Fatal(err)
+	}
+	wantPlace(t, to, 0, store.Place{Next: 40, Topic: anew, TopicNext: 40})
+	wantLog(t, to, log)
+}
+
+// ledger is a store in memory of one partition, fenced as storetest wants it: the real
+// ones take too long for thousands of writes.
+type ledger struct {
+	at   store.Place
+	rows map[schemas.Version]bool
+}
+
+func (l *ledger) Place(context.Context, int32) (store.Place, error) { return l.at, nil }
+
+func (l *ledger) Append(_ context.Context, b store.Batch) error {
+	if b.Expected != l.at.Next || b.ExpectedTopic != l.at.Topic {
+		return store.ErrFenced
+	}
+	l.at.Next = b.Next
+	if b.Topic.Known() {
+		l.at.Topic, l.at.TopicNext = b.Topic, b.Next
+	}
+	for _, change := range b.Changes {
+		l.rows[change.Version] = true
+	}
+	return nil
+}
+
+// owner is a sink that believes the partition to be its own.
+type owner struct {
+	sink *sink.Sink
+	// topic is what it is told of the topic, not known to an older program.
+	topic schemas.TopicID
+	items []schemas.Logged[*schemas.Transition]
+	at    int64
+	dead  bool
+}
+
+// restart is what the Kafka loop does with what Start says.
+func (o *owner) restart(t *rapid.T, to store.Writer, end int64) {
+	o.sink = newSink(to)
+	kept, err := o.sink.Start(context.Background(), schemas.Commit{TopicID: o.topic, LogEnd: end})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.at = max(kept.Next, 0); o.at > end || kept.Topic.Differs(o.topic) {
+		o.at = 0
+	}
+}
+
+func TestWhoeverElseWritesAndInWhateverTopicAllOfTheOneThatIsThereIsWritten(t *testing.T) {
+	t.Parallel()
+	reached := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		to := &ledger{at: store.Place{Next: store.Unknown}, rows: map[schemas.Version]bool{}}
+		log := storetest.DrawLog(rt, 5, 30)
+		old, now := logged(log[:12]), logged(log[12:])
+		end := int64(36)
+		draw := func(name string, n int) int { return rapid.IntRange(0, n-1).Draw(rt, name) }
+		apply := func(o *owner, until int64) error {
+			run := batch(o.items, o.at, until)
+			err := o.sink.Apply(context.Background(), run)
+			if err == nil {
+				o.at = until
+			}
+			return err
+		}
+		// Zombies hold records of the topic that is gone, and cannot fetch others.
+		zombies := []*owner{{topic: gone, items: old}, {items: old}}
+		for _, z := range zombies {
+			z.restart(rt, to, 24)
+			if err := apply(z, z.at+int64(1+draw("before", 12))); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		owners := []*owner{{topic: anew, items: now}, {topic: anew, items: now}, {items: now}}
+		for _, o := range owners {
+			o.restart(rt, to, end)
+		}
+		done := func() bool { return owners[0].at >= end || owners[1].at >= end }
+		for range 300 {
+			if done() {
+				break
+			}
+			if i := draw("zombie", 12); i < len(zombies) && !zombies[i].dead && zombies[i].at < 24 {
+				z := zombies[i]
+				if err := apply(z, min(24, z.at+int64(1+draw("length", 12)))); err != nil {
+					z.dead = true // it starts anew, and its topic is not there
+				}
+				continue
+			}
+			o := owners[draw("owner", len(owners))]
+			if draw("restart", 6) == 0 {
+				o.restart(rt, to, end)
+			}
+			if o.at >= end {
+				continue
+			}
+			err := apply(o, min(end, o.at+int64(1+draw("length", 12))))
+			switch {
+			case errors.Is(err, sink.ErrLostPlace):
+				o.restart(rt, to, end)
+			case err != nil:
+				rt.Fatal(err)
+			}
+		}
+		if !done() {
+			return
+		}
+		reached++
+		for i, item := range now {
+			if !to.rows[item.Message.Version] {
+				rt.Fatalf("change %d of the new log, at offset %d, is not in the store", i, item.Offset)
+			}
+		}
+	})
+	if reached < 20 {
+		t.Errorf("only %d cases came to the end", reached)
+	}
+}
+
+func TestWhatAnOlderProgramWritesWhileTheTopicIsNotKeptYetIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	to := openStore(t)
+	log := storetest.RandomLog(1, 5, 40)
+	old, now := logged(log[:20]), logged(log[20:])
+	zombie, s := newSink(to), newSink(to)
+	if err := zombie.Apply(t.Context(), batch(old, 0, 10)); err != nil {
+		t.Fatal(err)
+	}
+	wantKept(t, s, schemas.Commit{TopicID: anew, LogEnd: 40}, schemas.Kept{Next: 10})
+	if err := zombie.Apply(t.Context(), batch(old, 10, 30)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Apply(t.Context(), batch(now, 10, 40)); err != nil {
+		t.Fatal(err)
+	}
+	wantPlace(t, to, 0, store.Place{Next: 40, Topic: anew, TopicNext: 40})
+	wantLog(t, to, append(append([]*schemas.Transition{}, log[:15]...), log[25:]...))
+}

@@ -1,0 +1,92 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Three topics of one name, one made after the other.
+var first, second, third = schemas.TopicID{1, 15: 255}, schemas.TopicID{2}, schemas.TopicID{3}
+
+func wantPlace(t *testing.T, s Store, want store.Place) {
+	t.Helper()
+	at, err := s.Place(t.Context(), 0)
+	must(t, err)
+	if at != want {
+		t.Fatalf("the place is %+v, want %+v", at, want)
+	}
+}
+
+func topicIsKept(t *testing.T, s Store) {
+	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Topic: first}))
+	wantPlace(t, s, store.Place{Next: 10, Topic: first, TopicNext: 10})
+	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first}))
+	wantPlace(t, s, store.Place{Next: 20, Topic: first, TopicNext: 20})
+}
+
+func topicIsFilledIn(t *testing.T, s Store) {
+	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10}))
+	wantPlace(t, s, store.Place{Next: 10, TopicNext: 10})
+	wantFenced(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first}))
+	must(t, s.Append(t.Context(), store.Batch{Expected: 10, Next: 20, Topic: first}))
+	wantPlace(t, s, store.Place{Next: 20, Topic: first, TopicNext: 20})
+}
+
+func unnamedTopicLeavesWhatIsKept(t *testing.T, s Store) {
+	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Topic: first}))
+	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 30}))
+	at := store.Place{Next: 30, Topic: first, TopicNext: 10}
+	wantPlace(t, s, at)
+	for topic, want := range map[schemas.TopicID]int64{first: 10, second: store.Unknown, {}: 30} {
+		if got := at.Of(topic); got != want {
+			t.Errorf("of topic %s it is at %d, want %d", topic, got, want)
+		}
+	}
+}
+
+// topicMadeAnew has the new log's writer come to the very offset at which a zombie of
+// the old log expects the store.
+func topicMadeAnew(t *testing.T, s Store) {
+	log := RandomLog(1, 4, 60)
+	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
+	anew := store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}
+	must(t, s.Append(t.Context(), anew))
+	wantPlace(t, s, store.Place{Next: 0, Topic: second, TopicNext: 0})
+	wantFenced(t, s.Append(t.Context(), anew))
+	zombie := store.Batch{Expected: 20, ExpectedTopic: first, Next: 30, Topic: first, Changes: log[50:]}
+	wantFenced(t, s.Append(t.Context(), zombie))
+	must(t, s.Append(t.Context(), store.Batch{Expected: 0, ExpectedTopic: second, Next: 20, Topic: second, Changes: log[20:40]}))
+	wantFenced(t, s.Append(t.Context(), zombie))
+	zombie.ExpectedTopic = third
+	wantFenced(t, s.Append(t.Context(), zombie))
+	zombie.ExpectedTopic = schemas.TopicID{}
+	wantFenced(t, s.Append(t.Context(), zombie))
+	wantPlace(t, s, store.Place{Next: 20, Topic: second, TopicNext: 20})
+	wantUsers(t, s, log[:40])
+	wantLog(t, s, log[:40])
+}
+
+// offsetsOfTwoTopics has one offset stand for different changes in two topics, and one
+// change stand at different offsets: neither is what makes a row of the log.
+func offsetsOfTwoTopics(t *testing.T, s Store) {
+	log := RandomLog(2, 4, 30)
+	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
+	must(t, s.Append(t.Context(), store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}))
+	// As the detector publishes them after the heartbeats were made anew as well: the
+	// same offsets in a new log epoch.
+	later := make([]*schemas.Transition, 10)
+	for i, change := range log[20:] {
+		copied := *change
+		copied.Version = schemas.NewVersion(2, int64(i), 0)
+		later[i] = &copied
+	}
+	must(t, s.Append(t.Context(), store.Batch{Expected: 0, ExpectedTopic: second, Next: 10, Topic: second, Changes: later}))
+	// And the new log read again from its start, in other cuts.
+	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: second, Next: 7, Topic: second, Changes: later[:7]}))
+	must(t, s.Append(t.Context(), store.Batch{Expected: 7, ExpectedTopic: second, Next: 10, Topic: second, Changes: later[7:]}))
+	all := append(append([]*schemas.Transition{}, log[:20]...), later...)
+	wantUsers(t, s, all)
+	wantLog(t, s, all)
+}

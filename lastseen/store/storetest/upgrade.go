@@ -1,0 +1,43 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+)
+
+// Program1 are the statements by which a program that knows only schema 1 moves a
+// partition's offset: the second and third parameter are the new and the old one.
+type Program1 struct{ Insert, Update string }
+
+// Upgrade takes tables of schema 1, on which exec runs statements and tells how many
+// rows they changed, to what open makes of them, and has programs of both schemas
+// write there by turns.
+func Upgrade(t *testing.T, older Program1, exec func(sql string, arguments ...any) int64, open func() Store) {
+	t.Helper()
+	moved := func(sql string, want int64, arguments ...any) {
+		t.Helper()
+		if rows := exec(sql, arguments...); rows != want {
+			t.Fatalf("%d rows were moved by %s with %v, must be %d", rows, sql, arguments, want)
+		}
+	}
+	moved(older.Insert, 1, 0, 10)
+	s := open()
+	wantPlace(t, s, store.Place{Next: 10, TopicNext: 10})
+	log := RandomLog(1, 4, 40)
+	must(t, s.Append(t.Context(), store.Batch{Expected: 10, Next: 20, Topic: first, Changes: log[:20]}))
+	wantPlace(t, s, store.Place{Next: 20, Topic: first, TopicNext: 20})
+
+	moved(older.Update, 0, 0, 30, 10)
+	moved(older.Update, 1, 0, 30, 20)
+	moved(older.Insert, 0, 0, 5)
+	moved(older.Insert, 1, 1, 5)
+	wantPlace(t, s, store.Place{Next: 30, Topic: first, TopicNext: 20})
+	wantNext(t, s, 1, 5)
+	wantFenced(t, s.Append(t.Context(), store.Batch{Expected: 20, ExpectedTopic: first, Next: 40, Topic: first}))
+
+	must(t, s.Append(t.Context(), store.Batch{Expected: 30, ExpectedTopic: first, Next: 25, Topic: first, Changes: log[20:]}))
+	moved(older.Update, 0, 0, 40, 30)
+	wantPlace(t, s, store.Place{Next: 25, Topic: first, TopicNext: 25})
+	wantLog(t, s, log)
+}
