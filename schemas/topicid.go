@@ -19,6 +19,9 @@ func (id TopicID) Differs(other TopicID) bool { return id != other && id.Known()
 // String is the form in which Kafka's own tools print it (kafka-topics --describe).
 func (id TopicID) String() string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
+// MarshalText is String, so that it is the same in logs of every form.
+func (id TopicID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
 // ParseTopicID reads what String gives.
 func ParseTopicID(text string) (TopicID, error) {
 	var id TopicID

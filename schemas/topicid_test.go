@@ -1,6 +1,11 @@
 package schemas
 
-import "testing"
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+)
 
 func TestATopicIDIsWrittenAsKafkaWritesIt(t *testing.T) {
 	t.Parallel()
@@ -11,6 +16,11 @@ func TestATopicIDIsWrittenAsKafkaWritesIt(t *testing.T) {
 	}
 	if read, err := ParseTopicID(text); err != nil || read != id {
 		t.Errorf("read %v (%v)", read, err)
+	}
+	var said bytes.Buffer
+	slog.New(slog.NewJSONHandler(&said, nil)).Info("a topic", "topic", id)
+	if !strings.Contains(said.String(), `"topic":"`+text+`"`) {
+		t.Errorf("logged as %s", said.String())
 	}
 	for _, bad := range []string{"", "AAAA", text + "==", "+/8AAAAAAAAAAAAAAAAABw"} {
 		if _, err := ParseTopicID(bad); err == nil {
