@@ -38,7 +38,9 @@
 // after a second at most. It rebuilds the partition from the status topic under a
 // new epoch. From the loss until the end of the rebuild an absent key means
 // unknown: the durable store answers, with stale_since. That Redis was not emptied
-// while keys were read is known from its marks before and after them.
+// while keys were read is known from its marks before and after them. In a cluster a
+// node may be emptied that has no marks: keys that lie on all of them are missed then,
+// within a second, and every partition is rebuilt.
 //
 // The pipeline stands still: the marks' watermarks grow old, and after stale_after
 // every answer says since when. No answer turns offline because of it.

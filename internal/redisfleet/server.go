@@ -169,12 +169,21 @@ func until(tb testing.TB, what string, holds func() bool) {
 	}
 }
 
+// given are the ports that this process has named: until a server has taken one, the
+// system may name it again to the next test.
+var given sync.Map
+
 func freePort(tb testing.TB) int {
 	tb.Helper()
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	for {
+		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			tb.Fatal(err)
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		_ = l.Close() // nobody has connected
+		if _, before := given.LoadOrStore(port, true); !before {
+			return port
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -154,7 +154,7 @@ func (p *Projector) write(ctx context.Context, part *partition, epoch int64) err
 
 // move moves the mark in Redis from the one remembered to to. When another one
 // is found there it says what has happened: an older one or none, that Redis has
-// lost writes.
+// lost writes. So does, in a cluster, a node without witness.
 func (p *Projector) move(ctx context.Context, part *partition, to redisview.Mark) error {
 	found, err := p.compareAndMove(ctx, part.number, part.mark, to)
 	switch {
@@ -162,6 +162,9 @@ func (p *Projector) move(ctx context.Context, part *partition, to redisview.Mark
 		return err
 	case found == to:
 		p.settle(part, found)
+		if found.Epoch < p.view.Founded(ctx) {
+			return p.rebuild(ctx, part, found, to)
+		}
 		return nil
 	case ahead(found, part.mark):
 		return p.follow(ctx, part, found, to)

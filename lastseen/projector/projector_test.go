@@ -47,7 +47,12 @@ type pipeline struct {
 
 func start(t *testing.T, server redistest.Server) *pipeline {
 	t.Helper()
-	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix, Retention: time.Hour})
+	return startOn(t, server, redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix, Retention: time.Hour})
+}
+
+func startOn(t *testing.T, server redistest.Server, options redisview.Options) *pipeline {
+	t.Helper()
+	view, err := redisview.Open(options)
 	must(t, err)
 	t.Cleanup(func() { _ = view.Close() })
 	p := &pipeline{view: view, server: server, users: map[schemas.UserID]schemas.Current{}, during: func() {}}

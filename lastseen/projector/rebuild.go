@@ -20,11 +20,18 @@ const confirmTrip = 1000
 // is of an older epoch and no longer counts. A Redis that is emptied during the
 // rebuild loses the mark, which is noticed at its end.
 func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redisview.Mark) error {
-	reason := "regressed"
-	if found == (redisview.Mark{}) {
-		reason = "empty"
+	founded, err := p.view.Found(ctx)
+	if err != nil {
+		return err
 	}
-	begun := redisview.Mark{Epoch: max(p.now().UnixMilli(), part.mark.Epoch+1, found.Epoch+1), Rebuilding: true}
+	reason := "regressed"
+	switch {
+	case found == (redisview.Mark{}):
+		reason = "empty"
+	case found.Epoch < founded:
+		reason = "node_empty"
+	}
+	begun := redisview.Mark{Epoch: max(p.now().UnixMilli(), part.mark.Epoch+1, found.Epoch+1, founded+1), Rebuilding: true}
 	if err := p.mustMove(ctx, part.number, found, begun); err != nil {
 		return err
 	}

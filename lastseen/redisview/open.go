@@ -77,6 +77,7 @@ type View struct {
 	marks     atomic.Pointer[marksRead]
 	connects  atomic.Int64 // connections made so far
 	again     again
+	founded   founded
 	flights   flights
 }
 
