@@ -38,7 +38,7 @@ func (v *viewer) brief() {
 			}
 			return
 		}
-		finish, err := v.offer(st.frame)
+		finish, err := v.offer(st)
 		switch {
 		case err != nil:
 			v.end(err)

@@ -1,7 +1,6 @@
 package live_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"net"
@@ -114,71 +113,6 @@ func TestAConnectionThatWatchesNobodyIsClosedInTheEnd(t *testing.T) {
 	if _, err := p.read(); websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
 		t.Fatal(err)
 	}
-}
-
-func TestServerSentEventsCarryTheSameMessages(t *testing.T) {
-	t.Parallel()
-	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.PingInterval = 10 * time.Millisecond })
-	get := func(query string) *http.Response {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.http.URL+"/presence/stream"+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Accept", "text/event-stream")
-		answer, err := http.DefaultTransport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { answer.Body.Close() })
-		return answer
-	}
-	for _, query := range []string{"", "?user_ids=", "?user_ids=1,x", "?user_ids=0"} {
-		if answer := get(query); answer.StatusCode != http.StatusBadRequest {
-			t.Errorf("%q: %s", query, answer.Status)
-		}
-	}
-	answer := get("?user_ids=1,2&user_ids=1")
-	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusOK || kind != "text/event-stream" {
-		t.Fatalf("%s %s", answer.Status, kind)
-	}
-	lines := bufio.NewScanner(answer.Body)
-	comments := 0
-	next := func() (m watchclient.Message) {
-		t.Helper()
-		for lines.Scan() {
-			data, ok := strings.CutPrefix(lines.Text(), "data: ")
-			if !ok {
-				comments += strings.Count(lines.Text(), ":")
-				continue
-			}
-			if err := json.Unmarshal([]byte(data), &m); err != nil {
-				t.Fatal(err)
-			}
-			return m
-		}
-		t.Fatal(lines.Err())
-		return m
-	}
-	if m := next(); m.Type != watchclient.Hello {
-		t.Fatalf("%+v", m)
-	}
-	if m := next(); m.Type != watchclient.Snapshot || len(m.Users) != 2 {
-		t.Fatalf("%+v", m)
-	}
-	anna := &person{id: 1}
-	g.happen(anna.becomes(schemas.Online))
-	sameJSON(t, next().User, g.view.one(t, 1))
-	for comments == 0 { // signs of life
-		lines.Scan()
-		comments += strings.Count(lines.Text(), ":")
-	}
-	go g.stop()
-	if m := next(); m.Type != watchclient.Reconnect {
-		t.Fatalf("%+v", m)
-	}
-	for lines.Scan() {
-	}
-	g.gone()
 }
 
 func TestAPlainRequestIsToldWhatTheStreamNeeds(t *testing.T) {

@@ -3,73 +3,175 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
+	"net/url"
+	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// serveEvents is the life of one stream of Server-Sent Events (HTML, 9.2): the same
-// messages, each as one unnamed event, for the users named in the query.
-func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	told, err := wantsDeliveries(query)
-	var ids []schemas.UserID
-	if err == nil && (!told || query.Has("user_ids")) {
-		ids, err = parseQuery(query["user_ids"], s.cfg.MaxSubscriptions)
+// wish is what a request for Server-Sent Events asks for.
+type wish struct {
+	users []schemas.UserID
+	told  bool // deliveries as well
+}
+
+func parseWish(query url.Values, limit int) (w wish, err error) {
+	if w.told, err = wantsDeliveries(query); err != nil {
+		return w, err
 	}
+	if !w.told || query.Has("user_ids") {
+		w.users, err = parseQuery(query["user_ids"], limit)
+	}
+	return w, err
+}
+
+// begin makes the requests that a WebSocket's client would send.
+func (w wish) begin(v *viewer) {
+	v.tell(request{kind: greet})
+	if w.told {
+		v.tell(request{kind: deliveries, on: true})
+	}
+	if len(w.users) > 0 {
+		v.tell(request{kind: subscribe, ids: w.users, once: true})
+	}
+}
+
+// serveEvents answers a request for Server-Sent Events (HTML, 9.2): the same
+// messages, each as one unnamed event, for the users named in the query. The stream
+// lives on in a goroutine of its own, as a WebSocket does. A request that shares its
+// connection with others (HTTP/2) is served here until it ends, which costs more.
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+	asks, err := parseWish(r.URL.Query(), s.cfg.MaxSubscriptions)
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err)
 		return
-	}
-	ctx, abort := context.WithCancel(r.Context())
-	defer abort()
-	to := http.NewResponseController(w)
-	send := func(message []byte) error { return s.writeEvent(w, to, message) }
-	// Returning is all that closing can be here; the client comes back by itself.
-	fail := func(reason error) {
-		label := "write"
-		switch {
-		case errors.Is(reason, errStopping):
-			label = "stopping"
-		case errors.Is(reason, errTooSlow):
-			label = "too_slow"
-		case errors.Is(reason, errUnavailable):
-			label = "unavailable"
-		case errors.Is(reason, errNotAllowed):
-			label = "not_allowed"
-		}
-		s.metrics.Disconnected.WithLabelValues(label).Inc()
-		abort()
 	}
 	st := &stream{kind: "events"}
 	if !s.enter(st) {
 		s.refuse(w)
 		return
 	}
-	defer s.leave(st)
-	v := s.hub.newViewer(s.viewer(r), send, fail)
-	defer v.close()
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	conn, err := socket.TakeOver(w, s.sockets())
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		defer s.leave(st)
+		s.eventsWithin(w, r, st, asks)
+	case err != nil:
+		s.metrics.Refused.WithLabelValues("handshake").Inc()
+		s.leave(st)
+	default:
+		e := &events{server: s, conn: conn}
+		e.until, _ = r.Context().Deadline() // when what lets the viewer in ends
+		e.viewer = s.hub.newViewer(s.viewer(r), e.send, e.fail)
+		e.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.asEvent()) }
+		go e.serve(st, asks) // Run waits for it, by leave
+	}
+}
+
+// events is one viewer's stream of Server-Sent Events on a connection of its own.
+type events struct {
+	server *Server
+	conn   *socket.Conn
+	viewer *viewer
+	until  time.Time // zero: no end
+}
+
+// serve is the life of the stream after the answer has begun.
+func (e *events) serve(st *stream, asks wish) {
+	defer e.server.leave(st)
+	// After the connection was broken, so that nothing the viewer does can hang.
+	defer e.viewer.close()
+	if !e.server.begin(st, e.viewer, e.conn.Abort) {
+		e.conn.Abort()
+		return
+	}
+	asks.begin(e.viewer)
+	if !e.until.IsZero() {
+		defer time.AfterFunc(time.Until(e.until), func() { e.fail(errEnded) }).Stop()
+	}
+	e.conn.Watch(func() { e.viewer.ask(request{kind: keepAlive}) })
+}
+
+// eventBuffers are shared: a stream needs one only while it writes.
+var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// keepEvent is the longest buffer that goes back to eventBuffers, in bytes.
+const keepEvent = 64 << 10
+
+func (e *events) send(message []byte) error {
+	buffer := eventBuffers.Get().(*[]byte)
+	defer func() {
+		if cap(*buffer) <= keepEvent {
+			eventBuffers.Put(buffer)
+		}
+	}()
+	*buffer = appendEvent((*buffer)[:0], message)
+	return e.conn.Send(*buffer)
+}
+
+// fail ends the connection: closing is all that can be said, and the client comes
+// back by itself.
+func (e *events) fail(reason error) {
+	e.server.disconnected(reason)
+	e.conn.Abort()
+}
+
+func (s *Server) disconnected(reason error) {
+	label := "write"
+	switch {
+	case errors.Is(reason, errStopping):
+		label = "stopping"
+	case errors.Is(reason, errTooSlow):
+		label = "too_slow"
+	case errors.Is(reason, errEnded):
+		label = "token_ended"
+	case errors.Is(reason, errUnavailable):
+		label = "unavailable"
+	case errors.Is(reason, errNotAllowed):
+		label = "not_allowed"
+	}
+	s.metrics.Disconnected.WithLabelValues(label).Inc()
+}
+
+// eventsWithin is the life of a stream within its request.
+func (s *Server) eventsWithin(w http.ResponseWriter, r *http.Request, st *stream, asks wish) {
+	ctx, abort := context.WithCancel(r.Context())
+	defer abort()
+	to := http.NewResponseController(w)
+	send := func(message []byte) error {
+		// A server without deadlines for writing has the peer's TCP to go by.
+		if err := to.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		if _, err := w.Write(appendEvent(nil, message)); err != nil {
+			return err
+		}
+		return to.Flush()
+	}
+	v := s.hub.newViewer(s.viewer(r), send, func(reason error) {
+		s.disconnected(reason)
+		abort()
+	})
+	defer v.close()
 	if !s.begin(st, v, abort) {
 		return
 	}
-	v.tell(request{kind: greet})
-	if told {
-		v.tell(request{kind: deliveries, on: true})
-	}
-	if len(ids) > 0 {
-		v.tell(request{kind: subscribe, ids: ids, once: true})
-	}
+	asks.begin(v)
 	alive := time.NewTicker(s.cfg.PingInterval)
 	defer alive.Stop()
 	for {
 		select {
 		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				s.disconnected(errEnded)
+			}
 			return
 		case <-alive.C:
 			v.ask(request{kind: keepAlive})
@@ -77,19 +179,10 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) writeEvent(w http.ResponseWriter, to *http.ResponseController, message []byte) error {
-	// A server without deadlines for writing has the peer's TCP to go by.
-	if err := to.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	var err error
+// appendEvent appends a message as an event; nil is a comment, for a sign of life.
+func appendEvent(to, message []byte) []byte {
 	if message == nil {
-		_, err = fmt.Fprint(w, ":\n\n")
-	} else {
-		_, err = fmt.Fprintf(w, "data: %s\n\n", message)
+		return append(to, ":\n\n"...)
 	}
-	if err != nil {
-		return err
-	}
-	return to.Flush()
+	return append(append(append(to, "data: "...), message...), "\n\n"...)
 }

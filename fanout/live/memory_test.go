@@ -26,8 +26,8 @@ import (
 // can measure what the server's end costs.
 type bareClient int
 
-// connect opens a WebSocket and subscribes, and returns when the snapshot is there.
-func connect(address *net.TCPAddr, subscribe []byte) (bareClient, error) {
+// bareDial opens a connection and sends a request.
+func bareDial(address *net.TCPAddr, request string) (bareClient, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
@@ -37,17 +37,31 @@ func connect(address *net.TCPAddr, subscribe []byte) (bareClient, error) {
 	if err := syscall.Connect(fd, to); err != nil {
 		return 0, err
 	}
-	c := bareClient(fd)
-	request := "GET /presence/stream HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-	if _, err := syscall.Write(fd, []byte(request)); err != nil {
+	_, err = syscall.Write(fd, []byte(request))
+	return bareClient(fd), err
+}
+
+// connect opens a WebSocket and subscribes, and returns when the snapshot is there.
+func connect(address *net.TCPAddr, subscribe []byte) (bareClient, error) {
+	c, err := bareDial(address, "GET /presence/stream HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
+	if err != nil {
 		return 0, err
 	}
 	if err := c.await("max_subscriptions"); err != nil {
 		return 0, err
 	}
 	frame := append([]byte{0x81, 0x80 | 126, byte(len(subscribe) >> 8), byte(len(subscribe)), 0, 0, 0, 0}, subscribe...)
-	if _, err := syscall.Write(fd, frame); err != nil {
+	if _, err := syscall.Write(int(c), frame); err != nil {
+		return 0, err
+	}
+	return c, c.await("]}")
+}
+
+// listen asks for Server-Sent Events, and returns when the snapshot is there.
+func listen(address *net.TCPAddr, users string) (bareClient, error) {
+	c, err := bareDial(address, "GET /presence/stream?user_ids="+users+" HTTP/1.1\r\nHost: x\r\n\r\n")
+	if err != nil {
 		return 0, err
 	}
 	return c, c.await("]}")
@@ -85,16 +99,31 @@ func resident(b *testing.B) float64 {
 // holds: heap and stacks in use by the runtime's own figures, and resident memory
 // by the kernel's. What the kernel itself keeps for a socket is not in it.
 func BenchmarkIdleWebSocket(b *testing.B) {
+	eachIdle(b, func(address *net.TCPAddr, users []string) (bareClient, error) {
+		return connect(address, []byte(`{"type":"subscribe","user_ids":["`+strings.Join(users, `","`)+`"]}`))
+	})
+}
+
+// The same for one stream of Server-Sent Events over HTTP/1.1.
+func BenchmarkIdleEvents(b *testing.B) {
+	eachIdle(b, func(address *net.TCPAddr, users []string) (bareClient, error) {
+		return listen(address, strings.Join(users, ","))
+	})
+}
+
+type opener func(address *net.TCPAddr, users []string) (bareClient, error)
+
+func eachIdle(b *testing.B, open opener) {
 	for _, watched := range []int{1, 10, 50} {
 		b.Run(fmt.Sprintf("watching=%d", watched), func(b *testing.B) {
 			for b.Loop() {
-				measureIdle(b, 9_000, watched)
+				measureIdle(b, 9_000, watched, open)
 			}
 		})
 	}
 }
 
-func measureIdle(b *testing.B, n, watched int) {
+func measureIdle(b *testing.B, n, watched int, opens opener) {
 	cfg := fanout.DefaultConfig()
 	metrics := fanout.NewMetrics(nil)
 	r := redistest.Mini(b)
@@ -117,7 +146,6 @@ func measureIdle(b *testing.B, n, watched int) {
 	for i := range ids {
 		ids[i] = fmt.Sprint(i + 1)
 	}
-	subscribe := []byte(`{"type":"subscribe","user_ids":[` + strings.Join(ids, ",") + `]}`)
 	var clients []bareClient
 	defer func() {
 		for _, c := range clients {
@@ -126,7 +154,7 @@ func measureIdle(b *testing.B, n, watched int) {
 	}()
 	open := func(n int) {
 		for range n {
-			c, err := connect(front.Listener.Addr().(*net.TCPAddr), subscribe)
+			c, err := opens(front.Listener.Addr().(*net.TCPAddr), ids)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -4,18 +4,22 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
+	"sync"
 
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // state is what is known of one user at one version, and how that is written. It
-// is never altered: the entry, the queues and the writers share it.
+// is never altered, but for event: the entry, the queues and the writers share it.
 type state struct {
 	presence schemas.Presence
 	version  int64
 	frame    []byte // the whole change message, as it goes over a WebSocket
 	change   []byte // the message alone, in frame
+
+	writing sync.Once
+	event   []byte // for Server-Sent Events; see asEvent
 }
 
 func newState(p schemas.Presence) *state { return encoded(changeHead, p) }
@@ -32,6 +36,12 @@ func encoded(head string, p schemas.Presence) *state {
 	change = append(append(append(change, head...), user...), changeTail...)
 	frame := socket.Frame(change)
 	return &state{presence: p, version: version, frame: frame, change: frame[len(frame)-len(change):]}
+}
+
+// asEvent is the change as a Server-Sent Event, made when the first viewer needs it.
+func (s *state) asEvent() []byte {
+	s.writing.Do(func() { s.event = appendEvent(nil, s.change) })
+	return s.event
 }
 
 // user is the USER within the change message.

@@ -29,10 +29,10 @@ type viewer struct {
 	// send writes one message; nil stands for a sign of life. It may block up to the
 	// write timeout and is called by one goroutine at a time.
 	send func(message []byte) error
-	// offer sends the frame of a change as far as that needs no waiting, and gives back
-	// what has to be called for the rest, if any; see socket.Conn.Offer. nil where the
-	// transport cannot do that.
-	offer func(frame []byte) (finish func() error, err error)
+	// offer sends a change as far as that needs no waiting, and gives back what has to
+	// be called for the rest, if any; see socket.Conn.Offer. nil where the transport
+	// cannot do that.
+	offer func(*state) (finish func() error, err error)
 	// fail is told, once, why the viewer ended itself; nil where the transport cannot
 	// be closed from here: then a slow viewer is only collapsed. Called by the
 	// viewer's goroutine; it must not call close.
@@ -251,50 +251,4 @@ func (v *viewer) idleFor() time.Duration {
 		return 0
 	}
 	return time.Since(v.emptySince)
-}
-
-// end ends the viewer from within work.
-func (v *viewer) end(reason error) {
-	v.mu.Lock()
-	first := !v.ended
-	v.shut()
-	v.mu.Unlock()
-	if first && v.fail != nil { // else the transport ended it, and knows
-		v.fail(reason)
-	}
-	v.mu.Lock()
-	v.rest()
-	v.mu.Unlock()
-}
-
-// shut has nothing taken in any more. Holds mu.
-func (v *viewer) shut() {
-	v.ended = true
-	v.requests = nil
-	v.queue.drop()
-	v.notices.drop()
-	v.signalSpace()
-}
-
-// close ends the viewer, waits until its goroutine has ended and gives back its
-// subscriptions. It may be called more than once; each call waits.
-func (v *viewer) close() {
-	v.once.Do(func() {
-		v.mu.Lock()
-		v.shut()
-		if v.interrupt != nil {
-			v.interrupt()
-		}
-		var stopped chan struct{}
-		if v.working {
-			stopped = make(chan struct{})
-			v.stopped = stopped
-		}
-		v.mu.Unlock()
-		if stopped != nil {
-			<-stopped
-		}
-		v.unsubscribeAll()
-		v.hub.told.leave(v)
-	})
 }

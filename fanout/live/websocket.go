@@ -31,10 +31,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w)
 		return
 	}
-	conn, err := socket.Accept(w, r, socket.Options{
-		MaxMessage: int(s.cfg.MaxMessageBytes), MaxDiscard: int(s.cfg.MaxMessageBytes) * hardLimit,
-		PingInterval: s.cfg.PingInterval, WriteTimeout: s.cfg.WriteTimeout,
-	})
+	conn, err := socket.Accept(w, r, s.sockets())
 	if err != nil {
 		s.metrics.Refused.WithLabelValues("handshake").Inc()
 		s.leave(st)
@@ -43,8 +40,13 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	v := &webSocket{server: s, conn: conn, told: told}
 	v.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 	v.viewer = s.hub.newViewer(s.viewer(r), conn.Write, v.close)
-	v.viewer.offer = conn.Offer
+	v.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.frame) }
 	go v.serve(st) // Run waits for it, by leave
+}
+
+func (s *Server) sockets() socket.Options {
+	return socket.Options{MaxMessage: int(s.cfg.MaxMessageBytes), MaxDiscard: int(s.cfg.MaxMessageBytes) * hardLimit,
+		PingInterval: s.cfg.PingInterval, WriteTimeout: s.cfg.WriteTimeout}
 }
 
 // webSocket is one viewer's WebSocket; see socket.Handler.

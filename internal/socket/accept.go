@@ -2,6 +2,7 @@ package socket
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -24,12 +25,10 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 		}
 		return nil, err
 	}
-	c := &Conn{conn: conn, options: o, writing: make(chan struct{}, 1)}
-	if kernels, ok := conn.(syscall.Conn); ok {
-		if c.raw, err = kernels.SyscallConn(); err != nil {
-			_ = conn.Close()
-			return nil, err
-		}
+	c, err := newConn(conn, o)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
 	}
 	if n := with.Reader.Buffered(); n > 0 { // the client did not wait for the answer
 		c.early = make([]byte, n)
@@ -39,6 +38,14 @@ func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 		}
 	}
 	return c, nil
+}
+
+func newConn(conn net.Conn, o Options) (c *Conn, err error) {
+	c = &Conn{conn: conn, options: o, writing: make(chan struct{}, 1)}
+	if kernels, ok := conn.(syscall.Conn); ok {
+		c.raw, err = kernels.SyscallConn()
+	}
+	return c, err
 }
 
 // CheckOrigin refuses web pages of foreign sites, which would act in the name of

@@ -5,6 +5,11 @@
 //	Accept ──▶ Conn ──▶ Serve ──message, ping, quiet──▶ Handler
 //	             └────── Write, Close, Abort (from any goroutine)
 //
+// and, for answers over HTTP/1.1 that never end,
+//
+//	TakeOver ──▶ Conn ──▶ Watch ──quiet──▶
+//	               └────── Send, Abort (from any goroutine)
+//
 // Accept takes the connection from net/http and keeps neither its request nor its
 // buffers; call Serve in a goroutine of its own and let the HTTP handler return,
 // or net/http's goroutine and buffers stay for as long as the connection does.

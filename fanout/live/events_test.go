@@ -1,0 +1,190 @@
+package live_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// front serves the stream over one version of HTTP.
+type front struct {
+	*rig
+	url    string
+	client *http.Client
+}
+
+// overEach runs a test with a connection for each stream, over TLS and not, and with
+// one for all of them.
+func overEach(t *testing.T, test func(t *testing.T, f front), tweaks ...func(*fanout.Config)) {
+	for version, start := range map[string]func(*httptest.Server){
+		"HTTP/1.1":          (*httptest.Server).Start,
+		"HTTP/1.1 over TLS": (*httptest.Server).StartTLS,
+		"HTTP/2": func(s *httptest.Server) {
+			s.EnableHTTP2 = true
+			s.StartTLS()
+		},
+	} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			g := newRig(t, redistest.Mini(t), tweaks...)
+			server := httptest.NewUnstartedServer(g.server)
+			start(server)
+			t.Cleanup(func() { g.stop(); server.Close() })
+			test(t, front{g, server.URL, server.Client()})
+		})
+	}
+}
+
+// get asks for events; the answer is closed with the test.
+func (f front) get(ctx context.Context, t *testing.T, query string) *http.Response {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url+"/presence/stream"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "text/event-stream")
+	answer, err := f.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { answer.Body.Close() })
+	return answer
+}
+
+// listener reads events.
+type listener struct {
+	t        *testing.T
+	lines    *bufio.Scanner
+	comments int
+}
+
+func (l *listener) next() (m watchclient.Message) {
+	l.t.Helper()
+	for l.lines.Scan() {
+		data, ok := strings.CutPrefix(l.lines.Text(), "data: ")
+		if !ok {
+			l.comments += strings.Count(l.lines.Text(), ":")
+			continue
+		}
+		if err := json.Unmarshal([]byte(data), &m); err != nil {
+			l.t.Fatal(err)
+		}
+		return m
+	}
+	l.t.Fatal("the stream has ended", l.lines.Err())
+	return m
+}
+
+func (l *listener) expect(kind string) watchclient.Message {
+	l.t.Helper()
+	m := l.next()
+	if m.Type != kind {
+		l.t.Fatalf("%+v is no %s", m, kind)
+	}
+	return m
+}
+
+func TestServerSentEventsCarryTheSameMessages(t *testing.T) {
+	t.Parallel()
+	overEach(t, func(t *testing.T, f front) {
+		for _, query := range []string{"", "?user_ids=", "?user_ids=1,x", "?user_ids=0"} {
+			if answer := f.get(t.Context(), t, query); answer.StatusCode != http.StatusBadRequest {
+				t.Errorf("%q: %s", query, answer.Status)
+			}
+		}
+		answer := f.get(t.Context(), t, "?user_ids=1,2&user_ids=1")
+		if kind := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusOK || kind != "text/event-stream" {
+			t.Fatalf("%s %s", answer.Status, kind)
+		}
+		if answer.Header.Get("Date") == "" || answer.Header.Get("Cache-Control") != "no-store" {
+			t.Error(answer.Header)
+		}
+		l := &listener{t: t, lines: bufio.NewScanner(answer.Body)}
+		l.expect(watchclient.Hello)
+		if m := l.expect(watchclient.Snapshot); len(m.Users) != 2 {
+			t.Fatalf("%+v", m)
+		}
+		anna := &person{id: 1}
+		for range 3 {
+			f.happen(anna.becomes(schemas.Online))
+			sameJSON(t, l.expect(watchclient.Change).User, f.view.one(t, 1))
+		}
+		for l.comments == 0 && l.lines.Scan() { // signs of life
+			l.comments += strings.Count(l.lines.Text(), ":")
+		}
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); f.stop() }()
+		l.expect(watchclient.Reconnect)
+		for l.lines.Scan() {
+		}
+		if err := l.lines.Err(); err != nil {
+			t.Error("the stream does not end as an answer does:", err)
+		}
+		<-stopped
+		f.gone()
+	}, func(c *fanout.Config) { c.PingInterval = 10 * time.Millisecond })
+}
+
+func TestAListenerWhoLeavesIsForgotten(t *testing.T) {
+	t.Parallel()
+	overEach(t, func(t *testing.T, f front) {
+		ctx, leave := context.WithCancel(t.Context())
+		l := &listener{t: t, lines: bufio.NewScanner(f.get(ctx, t, "?user_ids=1").Body)}
+		l.expect(watchclient.Hello)
+		l.expect(watchclient.Snapshot)
+		leave()
+		f.gone()
+		eventually(t, "nobody is connected", func() bool { return valueOf(f.metrics.Connections.WithLabelValues("events")) == 0 })
+	})
+}
+
+// narrow has the kernel keep little of what is sent.
+type narrow struct{ net.Listener }
+
+func (n narrow) Accept() (net.Conn, error) {
+	conn, err := n.Listener.Accept()
+	if err == nil {
+		err = conn.(*net.TCPConn).SetWriteBuffer(4 << 10)
+	}
+	return conn, err
+}
+
+// A listener that takes nothing in is behind for too long, and closed.
+func TestAListenerWhoDoesNotReadIsClosed(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.WriteTimeout = 50 * time.Millisecond })
+	server := httptest.NewUnstartedServer(g.server)
+	server.Listener = narrow{server.Listener}
+	server.Start()
+	t.Cleanup(func() { g.stop(); server.Close() })
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("GET /presence/stream?user_ids=1 HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is subscribed", func() bool { return valueOf(g.metrics.Subscriptions) == 1 })
+	anna := &person{id: 1}
+	closed := g.metrics.Disconnected.WithLabelValues("write")
+	eventually(t, "it is closed", func() bool {
+		g.happen(anna.flips(200)...)
+		return valueOf(closed) == 1
+	})
+	g.gone()
+}
