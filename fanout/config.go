@@ -13,6 +13,10 @@ type Config struct {
 	HeartbeatInterval time.Duration
 	// MaxSubscriptions [500] is how many users one connection may watch.
 	MaxSubscriptions int
+	// SubscribeRate [100] is how many users a second one connection may ask to watch,
+	// those it watches already included: each is looked up. Twice MaxSubscriptions at
+	// once, after a time of less.
+	SubscribeRate float64
 	// MaxConnections [100,000] is how many streams this process serves; further ones
 	// are answered 503.
 	MaxConnections int
@@ -43,8 +47,8 @@ type Config struct {
 	ReconnectSpread time.Duration
 	// DrainTimeout [15s] bounds closing all viewers when the node stops.
 	DrainTimeout time.Duration
-	// Origins are host patterns (path.Match) of web pages, besides the server's own
-	// host, that may open a WebSocket.
+	// Origins are patterns (path.Match), such as https://*.example.com, of the origins of
+	// web pages that may open a WebSocket, besides those of the server's own host.
 	Origins []string
 
 	// RecentFor [1m] is how long Redis keeps a change beside the channel. It covers
@@ -61,6 +65,7 @@ func DefaultConfig() Config {
 	return Config{
 		HeartbeatInterval: 15 * time.Second,
 		MaxSubscriptions:  500,
+		SubscribeRate:     100,
 		MaxConnections:    100_000,
 		MaxMessageBytes:   64 << 10,
 		QueueLength:       1_000,
@@ -87,6 +92,7 @@ func (c Config) Validate() error {
 	}
 	positive("heartbeat_interval", c.HeartbeatInterval > 0)
 	positive("max_subscriptions", c.MaxSubscriptions > 0)
+	positive("subscribe_rate", c.SubscribeRate > 0)
 	positive("max_connections", c.MaxConnections > 0)
 	positive("max_message_bytes", c.MaxMessageBytes > 0)
 	positive("slow_for", c.SlowFor > 0)

@@ -80,6 +80,17 @@ type doorFlags struct {
 	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
 }
 
+// webFlags say who may use the doors, and how much of them.
+type webFlags struct {
+	AllowedOrigins []string `help:"Web origins besides the doors' own whose pages may use them, such as https://chat.example.com or https://*.example.com." placeholder:"https://*.example.com,..." group:"Doors:"`
+	MaxStreams     int      `help:"Viewers' connections that this process serves; further ones are answered 503." default:"100000" group:"Doors:"`
+	MaxPerAddress  int      `name:"max-connections-per-address" help:"Connections that one address, or one IPv6 network of 64 bits, may have open; further ones are closed at once. 0: any number, as it must be behind a proxy, whose address they all have." default:"0" group:"Doors:"`
+}
+
+func (f webFlags) apply(c *assembly.Config) {
+	c.AllowedOrigins, c.Fanout.MaxConnections, c.MaxPerAddress = f.AllowedOrigins, f.MaxStreams, f.MaxPerAddress
+}
+
 // storeFlags say where state is kept outside of Kafka.
 type storeFlags struct {
 	redisFlags

@@ -21,6 +21,7 @@ type roleCommand struct {
 	registryFlags
 	storeFlags
 	doorFlags
+	webFlags
 	authFlags
 	policyFlags
 	FollowersOf string `name:"followers" help:"Whose followers are told of changes: ${enum}. listed: of users on the list (graph list). For the roles fanout and all." enum:"off,listed,all" default:"off" group:"Followers:"`
@@ -50,6 +51,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	config.Store = assembly.Store{Postgres: c.Postgres}
 	config.Postgres = c.postgres()
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
+	c.webFlags.apply(&config)
 	config.Auth = c.auth()
 	config.Policy = c.settings()
 	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
@@ -70,6 +72,7 @@ type devCommand struct {
 	Admin                string `help:"Where health, metrics and profiles are, host:port; empty: nowhere." default:"" group:"Doors:"`
 	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
 	registryFlags
+	webFlags
 	authFlags
 	policyFlags
 	FollowersOf string `name:"followers" help:"Whose followers are told of changes: ${enum}. listed: of users on the list (graph list)." enum:"off,listed,all" default:"all" group:"Followers:"`
@@ -86,6 +89,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config := assembly.Defaults()
 	config.Instance, config.Version, config.SchemaRegistry = "dev", version, c.SchemaRegistry
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
+	c.webFlags.apply(&config)
 	config.Auth = c.auth()
 	config.Policy = c.settings()
 	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -214,5 +215,37 @@ func TestTheWatchClientComesBackByItself(t *testing.T) {
 		if ends++; ends == 2 {
 			break
 		}
+	}
+}
+
+func TestAStormOfSubscriptionsIsRefusedAndWhatIsWatchedStays(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.MaxSubscriptions, c.SubscribeRate = 50, 1e-3 })
+	p := g.dial()
+	ask := func(kind string, first int) {
+		ids := make([]string, 25)
+		for i := range ids {
+			ids[i] = strconv.Itoa(first + i)
+		}
+		p.send(`{"type":"` + kind + `","user_ids":["` + strings.Join(ids, `","`) + `"]}`)
+	}
+	ask("subscribe", 1)
+	p.expect(watchclient.Snapshot)
+	for i := range 3 { // 25 stay watched; others come and go
+		ask("subscribe", 101+25*i)
+		p.expect(watchclient.Snapshot)
+		ask("unsubscribe", 101+25*i)
+	}
+	for range 100 {
+		ask("subscribe", 501)
+		if m := p.expect(watchclient.Error); m.Problem.Code != "rate_limited" || m.Problem.Field != "user_ids" || !strings.Contains(m.Problem.Message, "ask again in") {
+			t.Fatalf("%+v", m)
+		}
+	}
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 1))
+	if n := valueOf(g.metrics.Subscriptions); n != 25 {
+		t.Errorf("%v subscriptions", n)
 	}
 }

@@ -3,10 +3,12 @@ package live
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -139,6 +141,11 @@ func distinctIDs(texts []string, maxUsers int) ([]schemas.UserID, error) {
 		}
 	}
 	return ids, nil
+}
+
+func tooOften(each float64, wait time.Duration) error {
+	return &schemas.FieldError{Code: "rate_limited", Field: "user_ids",
+		Reason: fmt.Sprintf("a connection may ask for %g users a second; ask again in %s", each, wait.Round(time.Second)+time.Second)}
 }
 
 func tooMany(maxUsers int) error {

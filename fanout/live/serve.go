@@ -5,6 +5,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -41,6 +44,9 @@ func (v *viewer) do(r request) error {
 // snapshot of all of ids that the viewer may watch. When it cannot, nothing of the
 // request is applied.
 func (v *viewer) subscribe(ids []schemas.UserID) error {
+	if wait := v.pace(len(ids)); wait > 0 {
+		return v.sendError(tooOften(v.hub.cfg.SubscribeRate, wait))
+	}
 	var fresh []schemas.UserID
 	for _, id := range ids {
 		if v.subs[id] == nil {
@@ -89,6 +95,20 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 		told[i] = v.hub.settle(v.subs[id], users[i])
 	}
 	return v.send(usersMessage("snapshot", told))
+}
+
+// pace tells how long a request for so many users has to wait; 0: it may go on.
+func (v *viewer) pace(users int) time.Duration {
+	if v.asking == nil {
+		v.asking = rate.NewLimiter(rate.Limit(v.hub.cfg.SubscribeRate), 2*v.hub.cfg.MaxSubscriptions)
+	}
+	now := time.Now()
+	taken := v.asking.ReserveN(now, users)
+	wait := taken.DelayFrom(now)
+	if wait > 0 {
+		taken.CancelAt(now) // being refused costs nothing
+	}
+	return wait
 }
 
 // allowed asks whether the viewer may watch ids, and tells it when not.

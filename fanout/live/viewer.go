@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -38,7 +40,9 @@ type viewer struct {
 	// viewer's goroutine; it must not call close.
 	fail func(reason error)
 
-	subs map[schemas.UserID]*sub // owned by work; after it, by close
+	// Owned by work; after it, by close.
+	subs   map[schemas.UserID]*sub
+	asking *rate.Limiter // nil until the first subscribe
 
 	mu         sync.Mutex // never held while anything blocks
 	requests   []request

@@ -36,6 +36,13 @@ type Config struct {
 	Listen, Admin string
 	// AllowUnauthenticated opens the doors to other machines.
 	AllowUnauthenticated bool
+	// AllowedOrigins are the web origins, besides the doors' own, whose pages may use
+	// the doors: scheme://host, in which * stands for anything, as in
+	// https://*.example.com (path.Match).
+	AllowedOrigins []string
+	// MaxPerAddress [0] is how many connections to the doors one address (of IPv6, one
+	// network of 64 bits) may have open; 0: any number, as it has to be behind a proxy.
+	MaxPerAddress int
 	// Page serves the page that shows who is here at the root of the doors.
 	Page bool
 	// Listener replaces the network for Listen and Admin, e.g. in virtual time.
@@ -140,6 +147,7 @@ func (c *Config) settle(partitions int32) {
 	// last device is merely silent.
 	c.Ingest.ForgetAfter = max(time.Minute, c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 4*c.Policy.HeartbeatInterval)
 	c.Ingest.Sockets.IdleTimeout = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
+	c.Ingest.AllowedOrigins, c.Fanout.Origins = c.AllowedOrigins, c.AllowedOrigins
 	c.Fanout.HeartbeatInterval = c.Policy.HeartbeatInterval
 	c.Ingest.Sockets.MaxSubscriptions = c.Fanout.MaxSubscriptions
 }
@@ -172,6 +180,7 @@ func (c Config) validate(r Role) error {
 	if r.doors {
 		add(checkOpen(c.Listen, c.AllowUnauthenticated || c.Auth.On()))
 		add(c.Auth.Validate())
+		add(c.checkWeb())
 	}
 	if r.redis {
 		add(c.Redis.validate())

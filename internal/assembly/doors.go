@@ -14,11 +14,12 @@ import (
 // openDoors adds the HTTP servers. Their listeners are taken here, so that a port
 // in use is found before anything runs.
 func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
-	add := func(name, address string, handler http.Handler) error {
+	add := func(name, address string, handler http.Handler, narrow func(net.Listener) net.Listener) error {
 		l, err := listen(h.config.Listener, address)
 		if err != nil {
 			return err
 		}
+		l = narrow(l)
 		h.closeLater(name, func(context.Context) error {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				return err
@@ -36,14 +37,16 @@ func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 		if err != nil {
 			return err
 		}
-		if err := add("doors", h.config.Listen, tracing.Doors(withDocuments(guarded), h.route)); err != nil {
+		handler := sharedWith(h.config.AllowedOrigins, tracing.Doors(withDocuments(guarded), h.route))
+		if err := add("doors", h.config.Listen, handler, h.perAddress); err != nil {
 			return err
 		}
 	}
 	if h.config.Admin == "" {
 		return nil
 	}
-	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks, h.streamMetrics.Status))
+	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks, h.streamMetrics.Status),
+		func(l net.Listener) net.Listener { return l })
 }
 
 // route names the door of a request for its trace. Sockets and streams have none: they

@@ -50,7 +50,8 @@ func newConn(conn net.Conn, o Options) (c *Conn, err error) {
 
 // CheckOrigin refuses web pages of foreign sites, which would act in the name of
 // whoever looks at them: the request's Origin must have the host that is asked, or
-// one that matches one of the patterns (path.Match, case does not matter).
+// match one of the patterns, such as https://*.example.com (path.Match, case does not
+// matter).
 // Requests without an origin do not come from a web page.
 func CheckOrigin(r *http.Request, patterns []string) error {
 	origin := r.Header.Get("Origin")
@@ -65,7 +66,7 @@ func CheckOrigin(r *http.Request, patterns []string) error {
 		return nil
 	}
 	for _, pattern := range patterns {
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(from.Host)); err == nil && ok {
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(origin)); err == nil && ok {
 			return nil
 		}
 	}

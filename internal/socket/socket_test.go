@@ -346,14 +346,14 @@ func TestOnlyPagesOfThisSiteAndNamedOnesMayConnect(t *testing.T) {
 	t.Parallel()
 	for origin, allowed := range map[string]bool{
 		"": true, "https://here.example": true, "https://HERE.example": true, "https://app.friend.example": true,
-		"https://evil.example": false, "null": false, "://": false, "https://friend.example": false,
+		"https://evil.example": false, "http://app.friend.example": false, "null": false, "://": false, "https://friend.example": false,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "http://here.example/", nil)
 		r.Header.Set("Origin", origin)
 		if origin == "" {
 			r.Header.Del("Origin")
 		}
-		if err := socket.CheckOrigin(r, []string{"*.friend.example"}); (err == nil) != allowed {
+		if err := socket.CheckOrigin(r, []string{"https://*.friend.example"}); (err == nil) != allowed {
 			t.Errorf("%q: %v", origin, err)
 		}
 	}
