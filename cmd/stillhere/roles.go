@@ -51,7 +51,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	config.Store = assembly.Store{Postgres: c.Postgres}
 	config.Postgres = c.postgres()
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
-	c.webFlags.apply(&config)
+	c.apply(&config)
 	config.Auth = c.auth()
 	config.Policy = c.settings()
 	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
@@ -89,7 +89,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config := assembly.Defaults()
 	config.Instance, config.Version, config.SchemaRegistry = "dev", version, c.SchemaRegistry
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
-	c.webFlags.apply(&config)
+	c.apply(&config)
 	config.Auth = c.auth()
 	config.Policy = c.settings()
 	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
