@@ -14,8 +14,8 @@ type Config struct {
 	// MaxSubscriptions [500] is how many users one connection may watch.
 	MaxSubscriptions int
 	// SubscribeRate [100] is how many users a second one connection may ask to watch,
-	// those it watches already included: each is looked up. Twice MaxSubscriptions at
-	// once, after a time of less.
+	// those it watches already included: each is looked up. Four times MaxSubscriptions
+	// at once, after a time of less.
 	SubscribeRate float64
 	// MaxConnections [100,000] is how many streams this process serves; further ones
 	// are answered 503.

@@ -44,9 +44,6 @@ func (v *viewer) do(r request) error {
 // snapshot of all of ids that the viewer may watch. When it cannot, nothing of the
 // request is applied.
 func (v *viewer) subscribe(ids []schemas.UserID) error {
-	if wait := v.pace(len(ids)); wait > 0 {
-		return v.sendError(tooOften(v.hub.cfg.SubscribeRate, wait))
-	}
 	var fresh []schemas.UserID
 	for _, id := range ids {
 		if v.subs[id] == nil {
@@ -55,6 +52,9 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 	}
 	if limit := v.hub.cfg.MaxSubscriptions; len(v.subs)+len(fresh) > limit {
 		return v.sendError(tooMany(limit))
+	}
+	if wait := v.pace(len(ids)); wait > 0 {
+		return v.sendError(tooOften(v.hub.cfg.SubscribeRate, wait))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), v.hub.cfg.ReadTimeout)
 	defer cancel()
@@ -97,10 +97,14 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 	return v.send(usersMessage("snapshot", told))
 }
 
+// burst is how many times MaxSubscriptions a connection may ask for at once: to watch as
+// many as it may, others instead of them, and to change its mind.
+const burst = 4
+
 // pace tells how long a request for so many users has to wait; 0: it may go on.
 func (v *viewer) pace(users int) time.Duration {
 	if v.asking == nil {
-		v.asking = rate.NewLimiter(rate.Limit(v.hub.cfg.SubscribeRate), 2*v.hub.cfg.MaxSubscriptions)
+		v.asking = rate.NewLimiter(rate.Limit(v.hub.cfg.SubscribeRate), burst*v.hub.cfg.MaxSubscriptions)
 	}
 	now := time.Now()
 	taken := v.asking.ReserveN(now, users)

@@ -20,7 +20,7 @@ type attempt struct {
 var attempts = sync.Pool{New: func() any {
 	a := new(attempt)
 	a.do = func(fd uintptr) bool {
-		a.n, a.err = syscall.Write(int(fd), a.frame)
+		a.n, a.err = send(fd, a.frame)
 		return true
 	}
 	return a
