@@ -1,6 +1,7 @@
 // Package socket is the server's end of a WebSocket (RFC 6455), made so that an
 // idle connection costs little: a few kilobytes, most of it the stack of the one
-// goroutine that waits for the client.
+// goroutine that waits for the client. What there is to do when the client has said
+// something is done by another, which ends: a stack that has grown stays so.
 //
 //	Accept ──▶ Conn ──▶ Serve ──message, ping, quiet──▶ Handler
 //	             └────── Write, Close, Abort (from any goroutine)

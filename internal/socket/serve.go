@@ -12,8 +12,8 @@ import (
 	"github.com/gobwas/ws"
 )
 
-// Handler is what a connection is for. Its methods are called from Serve's
-// goroutine, one at a time; nothing is read while one runs.
+// Handler is what a connection is for. Its methods are called one at a time, each
+// after what the one before has done; nothing is read while one runs.
 type Handler interface {
 	// Message takes a message, text or binary, valid during the call.
 	Message(message []byte)
@@ -44,21 +44,31 @@ var (
 // The connection is closed when it returns.
 func (c *Conn) Serve(h Handler) error {
 	defer func() { _ = c.conn.Close() }()
-	r := reading{c: c, h: h}
+	r := &reading{c: c, h: h}
 	// A part of the interval first, so that connections that were opened together are
 	// not pinged together.
 	r.pingAt = time.Now().Add(c.options.PingInterval - rand.N(c.options.PingInterval/2+1))
-	for {
-		if err := r.frame(); err != nil {
-			return r.ended(err)
+	// What there is to do is done by other goroutines, so that the stack of this one,
+	// which every connection has while it is idle, stays as small as it begins.
+	r.next = (*reading).rest
+	for r.err == nil {
+		r.doing.Add(1)
+		go r.work()
+		if r.doing.Wait(); r.err == nil {
+			r.next, r.err = r.wait()
 		}
 	}
+	return r.ended(r.err)
 }
 
 // reading is the state of Serve.
 type reading struct {
 	c *Conn
 	h Handler
+
+	doing sync.WaitGroup // one goroutine at a time, or none
+	next  func(*reading) error
+	err   error
 
 	pingAt  time.Time
 	answer  time.Time // by when a sign of life is due; zero: none is
@@ -70,11 +80,8 @@ type reading struct {
 // messages are shared: a connection needs one only while a message comes in.
 var messages = sync.Pool{New: func() any { return new([]byte) }}
 
-// frame waits for one frame and does what it says.
+// frame reads a frame, of which the first bytes are there, and does what it says.
 func (r *reading) frame() error {
-	if err := r.wait(); err != nil {
-		return err
-	}
 	c := r.c
 	if err := c.readUntil(time.Now().Add(c.options.WriteTimeout)); err != nil {
 		return err
@@ -97,29 +104,36 @@ func (r *reading) frame() error {
 	return r.data(header)
 }
 
-// wait returns when the first bytes of a frame are there. Meanwhile it pings.
-func (r *reading) wait() error {
-	c := r.c
-	for len(c.early) == 0 && c.start == c.end {
-		deadline := r.pingAt
-		if !r.answer.IsZero() && r.answer.Before(deadline) {
-			deadline = r.answer
-		}
-		if err := c.readUntil(deadline); err != nil {
-			return err
-		}
-		err := c.fill()
-		switch {
-		case err == nil:
-		case !errors.Is(err, os.ErrDeadlineExceeded), c.closing.Load() != 0:
-			return err
-		default:
-			if err := r.quiet(); err != nil {
-				return err
-			}
-		}
+// work does what is next, and what has come besides.
+func (r *reading) work() {
+	defer r.doing.Done()
+	r.err = r.next(r)
+	for r.err == nil && r.c.buffered() {
+		r.err = r.frame()
 	}
-	return nil
+	if r.err == nil {
+		r.err = r.rest()
+	}
+}
+
+// rest sets until when the next frame is waited for.
+func (r *reading) rest() error {
+	if !r.answer.IsZero() && r.answer.Before(r.pingAt) {
+		return r.c.readUntil(r.answer)
+	}
+	return r.c.readUntil(r.pingAt)
+}
+
+// wait returns what there is to do, when there is something.
+func (r *reading) wait() (do func(*reading) error, err error) {
+	err = r.c.fill()
+	switch {
+	case err == nil:
+		return (*reading).frame, nil
+	case errors.Is(err, os.ErrDeadlineExceeded) && r.c.closing.Load() == 0:
+		return (*reading).quiet, nil
+	}
+	return nil, err
 }
 
 // quiet does what is due when nothing has come.
@@ -154,6 +168,9 @@ func (c *Conn) readUntil(deadline time.Time) error {
 	}
 	return nil
 }
+
+// buffered tells whether something has come that is not read yet.
+func (c *Conn) buffered() bool { return len(c.early) > 0 || c.start < c.end }
 
 // fill reads what is there into the buffer, which is empty.
 func (c *Conn) fill() error {
