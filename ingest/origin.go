@@ -2,9 +2,8 @@ package ingest
 
 import (
 	"net/http"
-	"net/url"
-	"path"
-	"strings"
+
+	"github.com/stillhere/stillhere/internal/socket"
 )
 
 // AllowsOrigin tells whether the page that made the browser send r may use the
@@ -13,21 +12,5 @@ import (
 // carry no token when authentication is off, so that without this any web page
 // could speak for the person at the keyboard.
 func (c *Config) AllowsOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
-	}
-	from, err := url.Parse(origin)
-	if err != nil {
-		return false
-	}
-	if from.Host != "" && strings.EqualFold(from.Host, r.Host) {
-		return true
-	}
-	for _, pattern := range c.AllowedOrigins {
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(origin)); err == nil && ok {
-			return true
-		}
-	}
-	return false
+	return socket.CheckOrigin(r, c.AllowedOrigins) == nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/socket"
@@ -99,22 +98,7 @@ func (e *events) serve(st *stream, asks wish) {
 	e.conn.Watch(func() { e.viewer.ask(request{kind: keepAlive}) })
 }
 
-// eventBuffers are shared: a stream needs one only while it writes.
-var eventBuffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// keepEvent is the longest buffer that goes back to eventBuffers, in bytes.
-const keepEvent = 64 << 10
-
-func (e *events) send(message []byte) error {
-	buffer := eventBuffers.Get().(*[]byte)
-	defer func() {
-		if cap(*buffer) <= keepEvent {
-			eventBuffers.Put(buffer)
-		}
-	}()
-	*buffer = appendEvent((*buffer)[:0], message)
-	return e.conn.Send(*buffer)
-}
+func (e *events) send(message []byte) error { return e.conn.Send(appendEvent(nil, message)) }
 
 // fail ends the connection: closing is all that can be said, and the client comes
 // back by itself.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
@@ -167,10 +166,17 @@ func measureIdle(b *testing.B, n, watched int, opens opener) {
 		runtime.ReadMemStats(&m)
 		return m
 	}
-	open(500) // what is made once
+	// One goroutine waits for each client; those of net/http end.
+	const others = 100
+	idle, opened := runtime.NumGoroutine(), 0
+	ended := func() bool { return runtime.NumGoroutine() <= idle+opened+others }
+	opened = 500
+	open(opened) // what is made once
+	eventually(b, "the goroutines of the first connections' HTTP server have ended", ended)
 	before, held := settle(), resident(b)
 	open(n)
-	time.Sleep(2 * time.Second) // goroutines of the HTTP server end
+	opened += n
+	eventually(b, "the goroutines of the HTTP server have ended", ended)
 	after := settle()
 	per := func(now, then uint64) float64 { return (float64(now) - float64(then)) / float64(n) }
 	b.ReportMetric(per(after.HeapAlloc, before.HeapAlloc), "heap-B/conn")

@@ -174,7 +174,7 @@ func viewersGoroutines() int {
 }
 
 // eventually waits for something to become true.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	every := time.NewTicker(5 * time.Millisecond)
 	defer every.Stop()

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/rs/cors"
+
+	"github.com/stillhere/stillhere/internal/socket"
 )
 
 // preflightFor is how long a browser may remember what it was allowed, in seconds.
@@ -22,21 +24,12 @@ func sharedWith(origins []string, doors http.Handler) http.Handler {
 		return doors
 	}
 	return cors.New(cors.Options{
-		AllowOriginFunc: func(origin string) bool { return allowsOrigin(origins, origin) },
+		AllowOriginFunc: func(origin string) bool { return socket.MatchesOrigin(origins, origin) },
 		AllowedMethods:  []string{http.MethodGet, http.MethodPost, http.MethodPut},
 		AllowedHeaders:  []string{"Authorization", "Content-Type", "Content-Encoding", "Last-Event-ID"},
 		ExposedHeaders:  []string{"Retry-After", "Stale-Since"},
 		MaxAge:          preflightFor,
 	}).Handler(doors)
-}
-
-func allowsOrigin(patterns []string, origin string) bool {
-	for _, pattern := range patterns {
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(origin)); err == nil && ok {
-			return true
-		}
-	}
-	return false
 }
 
 // checkWeb reports everything that is wrong with what the doors offer to the web, joined.

@@ -65,10 +65,19 @@ func CheckOrigin(r *http.Request, patterns []string) error {
 	if strings.EqualFold(from.Host, r.Host) {
 		return nil
 	}
+	if !MatchesOrigin(patterns, origin) {
+		return ErrOrigin
+	}
+	return nil
+}
+
+// MatchesOrigin tells whether a web origin matches one of the patterns, as CheckOrigin
+// takes them.
+func MatchesOrigin(patterns []string, origin string) bool {
 	for _, pattern := range patterns {
 		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(origin)); err == nil && ok {
-			return nil
+			return true
 		}
 	}
-	return ErrOrigin
+	return false
 }

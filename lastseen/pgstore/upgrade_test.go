@@ -37,14 +37,7 @@ func TestAProgramOfSchema1WritesOnSchema2AndIsToldApart(t *testing.T) {
 	storetest.Upgrade(t, storetest.Program1{
 		Insert: `INSERT INTO sink_offsets (partition, next_offset) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
 		Update: `UPDATE sink_offsets SET next_offset = $2, written_at = now() WHERE partition = $1 AND next_offset = $3`,
-	}, func(statement string, arguments ...any) int64 {
-		done, err := db.ExecContext(t.Context(), statement, arguments...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, _ := done.RowsAffected()
-		return rows
-	}, func() storetest.Store {
+	}, db, func() storetest.Store {
 		if err := Migrate(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}

@@ -31,14 +31,7 @@ func TestAProgramOfSchema1WritesOnSchema2AndIsToldApart(t *testing.T) {
 	storetest.Upgrade(t, storetest.Program1{
 		Insert: `INSERT INTO sink_offsets (partition, next_offset) VALUES (?1, ?2) ON CONFLICT DO NOTHING`,
 		Update: `UPDATE sink_offsets SET next_offset = ?2 WHERE partition = ?1 AND next_offset = ?3`,
-	}, func(statement string, arguments ...any) int64 {
-		done, err := db.ExecContext(t.Context(), statement, arguments...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows, _ := done.RowsAffected()
-		return rows
-	}, func() storetest.Store { return newStore(t, path) })
+	}, db, func() storetest.Store { return newStore(t, path) })
 	if state, err := migrate.SQLite(t.Context(), db, path, program1); err != nil || !state.Newer() || state.Schema != 2 {
 		t.Errorf("a program of schema 1 finds %+v (%v)", state, err)
 	}

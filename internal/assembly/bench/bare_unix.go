@@ -12,9 +12,10 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
+
+	"github.com/stillhere/stillhere/internal/socket"
 )
 
 const bareHere = true
@@ -45,7 +46,7 @@ func Bare(out io.Writer, in io.Reader) error {
 		return err
 	}
 	for lines.Scan() {
-		if err := b.write(frameOfText(bareChange)); err != nil {
+		if err := b.write(socket.Frame([]byte(bareChange))); err != nil {
 			return err
 		}
 	}
@@ -57,14 +58,6 @@ const (
 	bareSnapshot = `{"type":"snapshot","users":[]}`
 	bareChange   = `{"type":"change","user":{"user_id":"1","state":"online","devices":["mobile"],"since":1767225600000,"version":"3458764513820540928"}}`
 )
-
-func frameOfText(text string) []byte {
-	frame := masked(0x81, []byte(text))
-	// A server's frame has no mask.
-	head := len(frame) - len(text) - 4
-	frame[1] &= 0x7f
-	return slices.Delete(frame, head, head+4)
-}
 
 type bare struct {
 	accepting sync.WaitGroup
@@ -92,13 +85,9 @@ func (b *bare) welcome(conn net.Conn) error {
 	if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
 		return err
 	}
-	answer := "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n" + string(frameOfText(bareSnapshot))
-	raw, err := conn.(*net.TCPConn).SyscallConn()
+	answer := "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n" + string(socket.Frame([]byte(bareSnapshot)))
+	fd, err := copied(conn)
 	if err != nil {
-		return err
-	}
-	fd := -1
-	if err := errors.Join(raw.Control(func(old uintptr) { fd, err = syscall.Dup(int(old)) }), err); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -106,6 +95,16 @@ func (b *bare) welcome(conn net.Conn) error {
 	b.mu.Unlock()
 	_, err = io.WriteString(conn, answer)
 	return err
+}
+
+// copied is a copy of a socket that the Go runtime knows nothing of; the caller closes it.
+func copied(conn net.Conn) (fd int, err error) {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	fault := raw.Control(func(old uintptr) { fd, err = syscall.Dup(int(old)) })
+	return fd, errors.Join(fault, err)
 }
 
 func (b *bare) write(frame []byte) error {

@@ -46,12 +46,8 @@ func newEars(w *watchers) (*ears, error) {
 
 // add takes conn over, of which from has been read.
 func (e *ears) add(conn net.Conn, from *bufio.Reader) error {
-	raw, err := conn.(*net.TCPConn).SyscallConn()
+	fd, err := copied(conn)
 	if err != nil {
-		return err
-	}
-	fd := -1
-	if err := errors.Join(raw.Control(func(old uintptr) { fd, err = syscall.Dup(int(old)) }), err); err != nil {
 		return err
 	}
 	if err := conn.Close(); err != nil { // the copy stays
@@ -82,9 +78,10 @@ func dialer(i int) net.Dialer {
 	return net.Dialer{Timeout: dialTimeout, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i/fromEach%200))},
 		Control: func(_, _ string, raw syscall.RawConn) error {
 			var err error
-			return errors.Join(raw.Control(func(fd uintptr) {
+			fault := raw.Control(func(fd uintptr) {
 				err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_IP, bindAddressNoPort, 1)
-			}), err)
+			})
+			return errors.Join(fault, err)
 		}}
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"database/sql"
 	"testing"
 
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -10,15 +11,18 @@ import (
 // partition's offset: the second and third parameter are the new and the old one.
 type Program1 struct{ Insert, Update string }
 
-// Upgrade takes tables of schema 1, on which exec runs statements and tells how many
-// rows they changed, to what open makes of them, and has programs of both schemas
-// write there by turns.
-func Upgrade(t *testing.T, older Program1, exec func(sql string, arguments ...any) int64, open func() Store) {
+// Upgrade takes the tables of schema 1 in db to what open makes of them, and has
+// programs of both schemas write there by turns.
+func Upgrade(t *testing.T, older Program1, db *sql.DB, open func() Store) {
 	t.Helper()
-	moved := func(sql string, want int64, arguments ...any) {
+	moved := func(statement string, want int64, arguments ...any) {
 		t.Helper()
-		if rows := exec(sql, arguments...); rows != want {
-			t.Fatalf("%d rows were moved by %s with %v, must be %d", rows, sql, arguments, want)
+		done, err := db.ExecContext(t.Context(), statement, arguments...)
+		must(t, err)
+		rows, err := done.RowsAffected()
+		must(t, err)
+		if rows != want {
+			t.Fatalf("%d rows were moved by %s with %v, must be %d", rows, statement, arguments, want)
 		}
 	}
 	moved(older.Insert, 1, 0, 10)
