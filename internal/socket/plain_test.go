@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,18 +16,20 @@ func TestAnAnswerThatIsTakenOverKeepsItsHeadersAndEndsWithItsConnection(t *testi
 	t.Parallel()
 	o := options()
 	o.PingInterval = 5 * time.Millisecond
-	var serving sync.WaitGroup
-	defer serving.Wait()
+	ended := make(chan struct{})
+	defer func() { <-ended }()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("Access-Control-Allow-Origin", "https://chat.example")
 		conn, err := socket.TakeOver(w, o)
 		if err != nil {
 			t.Error(err)
+			close(ended)
 			return
 		}
 		quiets := 0
-		serving.Go(func() {
+		go func() {
+			defer close(ended)
 			conn.Watch(func() {
 				if quiets++; quiets == 3 {
 					conn.Abort()
@@ -39,7 +40,7 @@ func TestAnAnswerThatIsTakenOverKeepsItsHeadersAndEndsWithItsConnection(t *testi
 			if conn.Send([]byte("too late")) == nil {
 				t.Error("an ended connection takes more")
 			}
-		})
+		}()
 	}))
 	defer server.Close()
 	// What the client says after its request is read away, and says nothing.

@@ -52,25 +52,27 @@ type door struct {
 	seen  chan string
 	ended chan error
 	conns chan *socket.Conn
+
+	// The tests count what they dial: a server does not wait for connections that were taken over.
+	serving sync.WaitGroup
 }
 
 func open(t *testing.T, o socket.Options, quiet func(*socket.Conn)) *door {
 	t.Helper()
 	d := &door{seen: make(chan string, 1000), ended: make(chan error, 1000), conns: make(chan *socket.Conn, 1000)}
-	var serving sync.WaitGroup
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := socket.Accept(w, r, o)
 		if err != nil {
 			return
 		}
 		d.conns <- conn
-		serving.Go(func() { d.ended <- conn.Serve(&echo{conn, d.seen, quiet}) })
+		go func() {
+			defer d.serving.Done()
+			d.ended <- conn.Serve(&echo{conn, d.seen, quiet})
+		}()
 	}))
 	t.Cleanup(func() {
-		for len(d.conns) > 0 {
-			(<-d.conns).Abort()
-		}
-		serving.Wait()
+		d.serving.Wait()
 		d.Close()
 	})
 	return d
@@ -82,8 +84,10 @@ func options() socket.Options {
 
 func (d *door) dial(t *testing.T) *websocket.Conn {
 	t.Helper()
+	d.serving.Add(1)
 	conn, _, err := websocket.Dial(t.Context(), d.URL, nil)
 	if err != nil {
+		d.serving.Done()
 		t.Fatal(err)
 	}
 	conn.SetReadLimit(8 << 20)
@@ -94,8 +98,10 @@ func (d *door) dial(t *testing.T) *websocket.Conn {
 // raw is a client that sends whatever bytes it likes.
 func (d *door) raw(t *testing.T, with ...byte) (net.Conn, *bufio.Reader) {
 	t.Helper()
+	d.serving.Add(1)
 	conn, err := net.Dial("tcp", d.Listener.Addr().String())
 	if err != nil {
+		d.serving.Done()
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
