@@ -155,55 +155,6 @@ func (r *reading) quiet() error {
 	return r.c.write(ws.OpPing, nil)
 }
 
-// readUntil sets the read deadline, unless the connection is closing, which has one
-// of its own.
-func (c *Conn) readUntil(deadline time.Time) error {
-	if err := c.conn.SetReadDeadline(deadline); err != nil {
-		return err
-	}
-	// Close stores before it sets its deadline: whichever of the two comes last sets
-	// that of the closing.
-	if closing := c.closing.Load(); closing != 0 {
-		return c.conn.SetReadDeadline(time.Unix(0, closing))
-	}
-	return nil
-}
-
-// buffered tells whether something has come that is not read yet.
-func (c *Conn) buffered() bool { return len(c.early) > 0 || c.start < c.end }
-
-// fill reads what is there into the buffer, which is empty.
-func (c *Conn) fill() error {
-	n, err := c.conn.Read(c.buffer[:])
-	c.start, c.end = 0, uint8(n)
-	if n > 0 {
-		return nil
-	}
-	return err
-}
-
-// Read makes a Conn the io.Reader of its frames; not for others.
-func (c *Conn) Read(to []byte) (int, error) {
-	switch {
-	case len(c.early) > 0:
-		n := copy(to, c.early)
-		if c.early = c.early[n:]; len(c.early) == 0 {
-			c.early = nil
-		}
-		return n, nil
-	case c.start < c.end:
-		n := copy(to, c.buffer[c.start:c.end])
-		c.start += uint8(n)
-		return n, nil
-	case len(to) >= len(c.buffer):
-		return c.conn.Read(to)
-	}
-	if err := c.fill(); err != nil {
-		return 0, err
-	}
-	return c.Read(to)
-}
-
 // control takes a ping, pong or close; its payload has at most 125 bytes.
 func (r *reading) control(header ws.Header) error {
 	var space [125]byte
