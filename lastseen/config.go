@@ -31,6 +31,9 @@ type Config struct {
 	RedisTimeout time.Duration
 	// ReadTimeout bounds one HTTP read in all.
 	ReadTimeout time.Duration
+	// NewRedis [false]: Redis was made for this process. That it has nothing at first is
+	// then no loss, whatever was done before with another one.
+	NewRedis bool
 }
 
 // Defaults are the settings of the design. The log of changes is kept 400 days,

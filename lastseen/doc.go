@@ -40,7 +40,8 @@
 // unknown: the durable store answers, with stale_since. That Redis was not emptied
 // while keys were read is known from its marks before and after them. In a cluster a
 // node may be emptied that has no marks: keys that lie on all of them are missed then,
-// within a second, and every partition is rebuilt.
+// within a second, and every partition is rebuilt. Every rebuild is warned about, but
+// the first one of a pipeline that is new.
 //
 // The pipeline stands still: the marks' watermarks grow old, and after stale_after
 // every answer says since when. No answer turns offline because of it.

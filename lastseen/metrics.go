@@ -25,7 +25,7 @@ type Metrics struct {
 
 	ProjectorUpdates   *prometheus.CounterVec // result: written, older
 	ProjectorWatermark *prometheus.GaugeVec   // partition
-	ProjectorRebuilds  *prometheus.CounterVec // reason: empty, regressed, node_empty
+	ProjectorRebuilds  *prometheus.CounterVec // reason: new, empty, regressed, node_empty
 	ProjectorRebuilt   prometheus.Counter     // users
 
 	ReadUsers     *prometheus.CounterVec // source: redis, store
@@ -63,7 +63,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		ProjectorWatermark: prometheus.NewGaugeVec(gauge("projector_watermark_seconds",
 			"Log time up to which Redis shows everything, Unix seconds."), []string{"partition"}),
 		ProjectorRebuilds: prometheus.NewCounterVec(counter("projector_rebuilds_total",
-			"Rebuilds of a partition's part of Redis by reason: empty, regressed, node_empty."), []string{"reason"}),
+			"Rebuilds of a partition's part of Redis by reason: new, empty, regressed, node_empty."), []string{"reason"}),
 		ProjectorRebuilt: prometheus.NewCounter(counter("projector_rebuilt_users_total", "Users written by rebuilds.")),
 
 		ReadUsers: prometheus.NewCounterVec(counter("read_users_total",

@@ -49,7 +49,7 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 		return err
 	}
 	if c.Apply && c.Remove {
-		return fmt.Errorf("--apply and --remove exclude each other")
+		return misused(fmt.Errorf("--apply and --remove exclude each other"))
 	}
 	var grants []stream.Grant
 	seen := map[stream.Grant]bool{}

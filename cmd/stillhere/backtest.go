@@ -30,7 +30,7 @@ type backtestCommand struct {
 // Run tries them.
 func (c *backtestCommand) Run(ctx context.Context) error {
 	if c.Flap < 0 || c.WarmUp < 0 {
-		return errors.New("--flap and --warm-up must not be negative")
+		return misused(errors.New("--flap and --warm-up must not be negative"))
 	}
 	o := backtest.Options{Flap: c.Flap, WarmUp: c.WarmUp}
 	for _, name := range c.Policy {
@@ -38,12 +38,12 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 		if name != "default" {
 			var err error
 			if text, err = os.ReadFile(name); err != nil {
-				return fmt.Errorf("--policy: %w", err)
+				return misused(fmt.Errorf("--policy: %w", err))
 			}
 		}
 		p, err := backtest.ParsePolicy(name, text)
 		if err != nil {
-			return fmt.Errorf("--policy: %w", err)
+			return misused(fmt.Errorf("--policy: %w", err))
 		}
 		o.Policies = append(o.Policies, p)
 	}
@@ -92,7 +92,7 @@ func openHeartbeats(ctx context.Context, kafka kafkaFlags, from string) (*backte
 	if from != "" {
 		var err error
 		if since, err = replay.ParseInstant("--from", from, time.UTC, time.Now()); err != nil {
-			return nil, nil, err
+			return nil, nil, misused(err)
 		}
 	}
 	config, err := kafka.config()

@@ -20,6 +20,21 @@ type beatCommand struct {
 	Idle   time.Duration `help:"How long ago the person last touched the device." default:"0s"`
 	Every  time.Duration `help:"Go on at this interval until interrupted; 0 sends once." default:"0s"`
 	Bye    bool          `help:"Say goodbye: at once, or with --every when interrupted."`
+	tokenFlag
+}
+
+// tokenFlag is what the doors want to see where they authenticate.
+type tokenFlag struct {
+	Token string `help:"Bearer token, where the doors ask for one; better in STILLHERE_TOKEN." secret:""`
+}
+
+// header is what goes with every request.
+func (f tokenFlag) header() http.Header {
+	h := http.Header{}
+	if f.Token != "" {
+		h.Set("Authorization", "Bearer "+f.Token)
+	}
+	return h
 }
 
 // Run sends until ctx ends.
@@ -57,6 +72,7 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 	if err != nil {
 		return fmt.Errorf("--url: %w", err)
 	}
+	request.Header = c.header()
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

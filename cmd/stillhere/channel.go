@@ -87,7 +87,7 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	}
 	hook, err := channel.NewWebhook(c.URL, c.Source, []byte(c.Secret), nil)
 	if err != nil {
-		return err
+		return misused(err)
 	}
 	config := channel.Defaults()
 	config.Attempts, config.FirstWait, config.MaxWait, config.Timeout = c.Attempts, c.FirstWait, c.MaxWait, c.Timeout

@@ -12,7 +12,6 @@ import (
 // crowdCommand plays users against a running service.
 type crowdCommand struct {
 	URL      string        `help:"Where ingest listens." default:"http://127.0.0.1:8080"`
-	Token    string        `help:"Bearer token of the gateways; better in STILLHERE_TOKEN."`
 	Users    int           `help:"How many people there are." default:"1000"`
 	First    int64         `name:"first-user" help:"Id of the first of them." default:"1"`
 	Gateways int           `help:"How many gateways hold their connections." default:"3"`
@@ -20,6 +19,7 @@ type crowdCommand struct {
 	Pace     float64       `help:"How many times quicker than in life they come and go." default:"1"`
 	Crashes  time.Duration `help:"How often a gateway dies, on average; 0: never." default:"10m"`
 	Seed     uint64        `help:"What their lives are made of." default:"1"`
+	tokenFlag
 	logFlags
 }
 

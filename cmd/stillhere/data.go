@@ -54,7 +54,8 @@ func (f *dataFlags) instant(name, text string) (schemas.Millis, error) {
 	if text == "" {
 		return 0, nil
 	}
-	return replay.ParseInstant(name, text, f.zone, time.Now())
+	at, err := replay.ParseInstant(name, text, f.zone, time.Now())
+	return at, misused(err)
 }
 
 // users reads --user.
@@ -63,7 +64,7 @@ func (f *dataFlags) users() ([]schemas.UserID, error) {
 	for _, text := range f.User {
 		user, err := schemas.ParseUserID("--user", text)
 		if err != nil {
-			return nil, err
+			return nil, misused(err)
 		}
 		users = append(users, user)
 	}
@@ -78,7 +79,7 @@ func (f *dataFlags) open(ctx context.Context) (*dataset.Sources, error) {
 	}
 	if f.SQLite != "" {
 		if _, err := os.Stat(f.SQLite); err != nil {
-			return nil, fmt.Errorf("--sqlite: %w", err)
+			return nil, misused(fmt.Errorf("--sqlite: %w", err))
 		}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))

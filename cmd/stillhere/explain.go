@@ -27,7 +27,7 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	if c.User != "" {
 		var err error
 		if user, err = schemas.ParseUserID("--user", c.User); err != nil {
-			return err
+			return misused(err)
 		}
 	}
 	config, err := c.config()
@@ -36,7 +36,7 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	}
 	settings := c.settings()
 	if err := settings.Validate(); err != nil {
-		return err
+		return misused(err)
 	}
 	reader, err := stream.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {

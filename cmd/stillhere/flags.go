@@ -100,5 +100,5 @@ type storeFlags struct {
 func (f kafkaFlags) config() (stream.Config, error) {
 	c := stream.Config{Brokers: f.KafkaBrokers, Prefix: f.TopicPrefix}
 	err := f.secure(&c)
-	return c, err
+	return c, misused(err)
 }

@@ -39,7 +39,7 @@ func (g graphStore) open(ctx context.Context) (graph.Store, error) {
 	if g.Postgres == "" && g.SQLite == "" {
 		store.SQLite = filepath.Join("stillhere-data", assembly.GraphFile)
 		if _, err := os.Stat(filepath.Dir(store.SQLite)); err != nil {
-			return nil, errors.New("--postgres or --sqlite is needed: there is no data of dev in this folder")
+			return nil, misused(errors.New("--postgres or --sqlite is needed: there is no data of dev in this folder"))
 		}
 	}
 	return assembly.OpenGraph(ctx, store, g.postgres())
@@ -124,7 +124,7 @@ func (c *graphEdges) edges() ([]graph.Edge, error) {
 	for _, f := range c.Followers {
 		edge, err := graph.ParseEdge([]byte(strconv.FormatInt(c.User, 10) + "," + strconv.FormatInt(f, 10)))
 		if err != nil {
-			return nil, err
+			return nil, misused(err)
 		}
 		all = append(all, edge)
 	}
@@ -176,7 +176,7 @@ type graphFollowers struct {
 func (c *graphFollowers) Run(ctx context.Context) error {
 	user, err := schemas.ParseUserID("user", strconv.FormatInt(c.User, 10))
 	if err != nil {
-		return err
+		return misused(err)
 	}
 	return c.with(ctx, func(store graph.Store) error {
 		if c.Count {
@@ -225,7 +225,7 @@ func (c *graphUsers) set(ctx context.Context, on bool) error {
 	for i, u := range c.Users {
 		var err error
 		if users[i], err = schemas.ParseUserID("user", strconv.FormatInt(u, 10)); err != nil {
-			return err
+			return misused(err)
 		}
 	}
 	return c.with(ctx, func(store graph.Store) error { return store.List(ctx, users, on) })
@@ -257,7 +257,7 @@ func (c *graphGenerate) Run(ctx context.Context) (err error) {
 		made.Celebrities[schemas.UserID(user)] = n
 	}
 	if err := made.Validate(); err != nil {
-		return err
+		return misused(err)
 	}
 	out := io.WriteCloser(os.Stdout)
 	if c.Out != "-" {

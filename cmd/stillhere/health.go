@@ -23,7 +23,7 @@ type healthCommand struct {
 func (c *healthCommand) Run(ctx context.Context) error {
 	host, port, err := net.SplitHostPort(c.Admin)
 	if err != nil {
-		return fmt.Errorf("--admin: %q must be host:port", c.Admin)
+		return misused(fmt.Errorf("--admin: %q must be host:port", c.Admin))
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"

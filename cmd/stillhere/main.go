@@ -15,9 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// version is stamped by the build: -ldflags "-X main.version=…".
-var version = "dev"
-
 const description = `Stillhere says who is here: it takes heartbeats, decides who is online, away or offline, tells who is looking, and keeps a log of every change.
 
 Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
@@ -44,6 +41,7 @@ type commands struct {
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
 	Crowd crowdCommand `cmd:"" group:"Try it:" help:"Play users who come, work, idle and leave, through gateways that now and then die."`
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the dots of some users change."`
+	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, where the doors take those that are signed with a secret."`
 
 	Replay   replayCommand   `cmd:"" group:"Data:" help:"Give out every change that was published, as JSON lines, CSV or Parquet."`
 	Asof     asofCommand     `cmd:"" group:"Data:" help:"Tell who was online, away or offline at an instant."`
@@ -54,6 +52,10 @@ type commands struct {
 
 	Health  healthCommand  `cmd:"" group:"Understand:" help:"Ask a process of this machine whether it lives, or is ready; for health checks of containers."`
 	Explain explainCommand `cmd:"" group:"Understand:" help:"Tell why a transition was published: record, rule, arithmetic, neighbours."`
+
+	Completion  completionCommand `cmd:"" group:"Understand:" help:"Print what a shell needs to complete command lines."`
+	Complete    completeCommand   `cmd:"" hidden:"" help:"Tell what the last word of a command line may become."`
+	ShowVersion versionCommand    `cmd:"" name:"version" group:"Understand:" help:"Print the version, and what it was built with."`
 
 	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure how fast it is on this machine."`
 	Sim   simCommand   `cmd:"" group:"Measure:" help:"Run the detector through hours of faults in seconds, and compare it with the rules."`
@@ -112,9 +114,25 @@ func run(args []string, out, errs io.Writer) int {
 	parsed.Bind(file)
 	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
 		tell(errs, err)
+		if errors.As(err, new(misuse)) {
+			return 2
+		}
 		return 1
 	}
 	return 0
+}
+
+// misuse is an error of what the program was told, found before it did anything.
+type misuse struct{ error }
+
+func (m misuse) Unwrap() error { return m.error }
+
+// misused marks an error as one; nil stays nil.
+func misused(err error) error {
+	if err == nil {
+		return nil
+	}
+	return misuse{err}
 }
 
 // newParser makes what reads the command line, the environment and what more

@@ -32,7 +32,7 @@ func (c *asofCommand) Run(ctx context.Context) error {
 	for _, word := range c.State {
 		state, err := schemas.ParseState("--state", word)
 		if err != nil {
-			return err
+			return misused(err)
 		}
 		o.Filter.States = append(o.Filter.States, state)
 	}
@@ -91,7 +91,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 		return err
 	}
 	if o.Filter.To <= o.Filter.From {
-		return errors.New("--to must be after --from")
+		return misused(errors.New("--to must be after --from"))
 	}
 	sources, err := c.open(ctx)
 	if err != nil {

@@ -124,7 +124,7 @@ func offset(text string) (int64, error) {
 func (c *replayCommand) Run(ctx context.Context) error {
 	o, err := c.options()
 	if err != nil {
-		return err
+		return misused(err)
 	}
 	sources, err := c.open(ctx)
 	if err != nil {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +35,7 @@ type roleCommand struct {
 func (c *roleCommand) Run(ctx context.Context, name role) error {
 	config, err := c.config()
 	if err := errors.Join(err, assembly.Check(string(name), config)); err != nil {
-		return err
+		return misused(err)
 	}
 	log := c.logger()
 	return assembly.Run(ctx, string(name), config, log, func() { log.Info("ready") })
@@ -94,6 +96,9 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config.Policy = c.settings()
 	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions}
+	if err := dev.Validate(); err != nil {
+		return misused(err)
+	}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {
 		return err
@@ -108,20 +113,29 @@ func (c *devCommand) Run(ctx context.Context) error {
 
 // greet says where to look and what to try.
 func (c *devCommand) greet(kafka string) {
-	url := "http://" + c.Listen
+	url, self := "http://"+c.Listen, called(os.Args[0])
 	fmt.Printf(`ready %s
 
   see who is here           open %s in a browser
   say that user 1 is here   curl -d '{"beats":[{"user_id":"1","device_id":7,"device_kind":"mobile"}]}' %s/presence/heartbeats
   ask who is here           curl '%s/presence/batch?user_ids=1,2,3'
-  watch the dots change     stillhere watch 1 2 3 --url %s
+  watch the dots change     %s watch 1 2 3 --url %s
                             (or any WebSocket client: ws://%s/presence/stream, send {"type":"subscribe","user_ids":["1"]})
 
-  tell followers            stillhere graph add 1 2 3 --sqlite %s      (2 and 3 follow 1)
-                            stillhere channel log --kafka-brokers %s
+  read every change         %s replay --kafka-brokers %s
+  tell followers            %s graph add 1 2 3 --sqlite %s      (2 and 3 follow 1)
+                            %s channel log --kafka-brokers %s
 
   Kafka clients may join at %s; data is kept in %s; Ctrl-C stops.
-`, url, url, url, url, url, c.Listen, filepath.Join(c.DataDir, assembly.GraphFile), kafka, kafka, c.DataDir)
+`, url, url, url, url, self, url, c.Listen, self, kafka, self, filepath.Join(c.DataDir, assembly.GraphFile), self, kafka, kafka, c.DataDir)
+}
+
+// called is how this program was called, so that what is printed can be pasted.
+func called(name string) string {
+	if strings.Contains(filepath.ToSlash(name), "/go-build") { // where "go run" puts it
+		return "go run ./cmd/stillhere"
+	}
+	return name
 }
 
 // topicsCommand creates and checks the topics.
@@ -188,7 +202,7 @@ type migrateCommand struct{ postgresFlags }
 func (c *migrateCommand) Run(ctx context.Context) error {
 	config := c.postgres()
 	if config.URL == "" {
-		return errors.New("postgres: a URL is needed, e.g. --postgres postgres://user@localhost:5432/stillhere")
+		return misused(errors.New("postgres: a URL is needed, e.g. --postgres postgres://user@localhost:5432/stillhere"))
 	}
 	if err := pgstore.Migrate(ctx, config); err != nil {
 		return err

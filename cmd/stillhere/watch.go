@@ -16,6 +16,7 @@ type watchCommand struct {
 	Users   []string `arg:"" name:"user" help:"Ids of the users to watch."`
 	URL     string   `help:"Where the service listens." default:"http://127.0.0.1:8080"`
 	NoColor bool     `help:"Print no colours; so does NO_COLOR in the environment." env:"NO_COLOR"`
+	tokenFlag
 }
 
 // Run prints a line for every change until ctx ends.
@@ -24,12 +25,12 @@ func (c *watchCommand) Run(ctx context.Context) error {
 	for i, text := range c.Users {
 		id, err := schemas.ParseUserID(fmt.Sprintf("user %q", text), text)
 		if err != nil {
-			return err
+			return misused(err)
 		}
 		users[i] = id
 	}
 	paint := painter(!c.NoColor && isTerminal(os.Stdout))
-	options := watchclient.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: users}
+	options := watchclient.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: users, Header: c.header()}
 	for message, err := range watchclient.Messages(ctx, options) {
 		if err != nil {
 			return fmt.Errorf("watching: %w", err)

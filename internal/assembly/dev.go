@@ -55,6 +55,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 		}
 		defer redis.Close()
 		config.Redis.Addr = redis.Addr()
+		config.Lastseen.NewRedis = true
 	}
 	config.Kafka.Brokers = kafka.Addrs()
 	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
@@ -74,14 +75,19 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 	return Run(ctx, "all", config, log, func() { started(kafka.Addrs()[0]) })
 }
 
-// check finds what can be refused before anything is made.
-func (dev *Dev) check() error {
+// Validate reports everything that is wrong with the settings, joined.
+func (dev *Dev) Validate() error {
 	faults := []error{dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated || dev.Auth.On()), dev.Auth.Validate()}
 	faults = append(faults, dev.Expand.Validate())
 	if dev.Partitions < 1 {
 		faults = append(faults, fmt.Errorf("partitions: must be at least 1, is %d", dev.Partitions))
 	}
-	if err := errors.Join(faults...); err != nil {
+	return errors.Join(faults...)
+}
+
+// check finds what can be refused before anything is made.
+func (dev *Dev) check() error {
+	if err := dev.Validate(); err != nil {
 		return err
 	}
 	for _, address := range []string{dev.Listen, dev.Admin} {

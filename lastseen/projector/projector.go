@@ -31,8 +31,9 @@ type Projector struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	mu         sync.Mutex // protects the map, not what it points to
+	mu         sync.Mutex // protects the maps, not what they point to
 	partitions map[int32]*partition
+	met        map[int32]bool // partitions that were ever taken up
 }
 
 // partition is what the projector remembers of one; owned by the partition's
@@ -44,6 +45,9 @@ type partition struct {
 	// begun: Redis was found to know the partition, or was rebuilt. Not done by
 	// Start, which holds up other partitions.
 	begun bool
+	// unfilled: nobody has ever put the partition into this Redis, so that it has
+	// nothing of it is no loss.
+	unfilled bool
 	// fresh: nothing has been applied since Start. A batch from before the mark
 	// means then that the topic was made anew; the mark follows it.
 	fresh bool
@@ -56,7 +60,7 @@ type partition struct {
 // New makes a projector. The config has been validated.
 func New(view *redisview.View, statuses Statuses, config lastseen.Config, metrics *lastseen.Metrics, log *slog.Logger) *Projector {
 	return &Projector{view: view, statuses: statuses, config: config, metrics: metrics, log: log, now: time.Now,
-		partitions: map[int32]*partition{}}
+		partitions: map[int32]*partition{}, met: map[int32]bool{}}
 }
 
 // Start is called when a partition is taken up and tells the next offset up to
@@ -90,6 +94,8 @@ func (p *Projector) Start(ctx context.Context, at schemas.Commit) (schemas.Kept,
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	part.unfilled = at.Offset < 0 || p.config.NewRedis && !p.met[at.Partition]
+	p.met[at.Partition] = true
 	p.partitions[at.Partition] = part
 	return schemas.Kept{Next: part.mark.Next, Topic: topic}, nil
 }

@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
@@ -24,8 +25,10 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	if err != nil {
 		return err
 	}
-	reason := "regressed"
+	reason, level := "regressed", slog.LevelWarn
 	switch {
+	case found == (redisview.Mark{}) && part.unfilled:
+		reason, level = "new", slog.LevelInfo
 	case found == (redisview.Mark{}):
 		reason = "empty"
 	case found.Epoch < founded:
@@ -35,7 +38,8 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	if err := p.mustMove(ctx, part.number, found, begun); err != nil {
 		return err
 	}
-	p.log.WarnContext(ctx, "rebuilding Redis from the status topic", "partition", part.number, "reason", reason, "epoch", begun.Epoch)
+	part.unfilled = false
+	p.log.Log(ctx, level, "rebuilding Redis from the status topic", "partition", part.number, "reason", reason, "epoch", begun.Epoch)
 	p.metrics.ProjectorRebuilds.WithLabelValues(reason).Inc()
 
 	users, err := p.confirmAll(ctx, part.number, begun.Epoch)

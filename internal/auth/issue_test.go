@@ -1,0 +1,55 @@
+package auth
+
+import (
+	"log/slog"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/keys"
+)
+
+func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
+	config := Defaults()
+	config.Secret = keys.Secret{Value: strings.Repeat("s", minSecret)}
+	config.Issuer, config.Audience = "https://issuer.example.com", "stillhere"
+	now := time.Now()
+	until := time.Unix(now.Add(time.Hour).Unix(), 0)
+	v, err := newVerifier(t.Context(), config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []Caller{
+		{User: 9223372036854775807, Scopes: []string{Beat, Read}, Until: until},
+		{Gateway: "gw-1", Scopes: []string{Beat}, Until: until},
+	} {
+		token, err := Issue(config, who, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := v.verify(t.Context(), token)
+		if err != nil || !reflect.DeepEqual(*got, who) {
+			t.Errorf("%v, %v; want %v", got, err, who)
+		}
+	}
+	for name, refused := range map[string]func() (string, error){
+		"no secret": func() (string, error) { return Issue(Defaults(), Caller{User: 1, Until: until}, now) },
+		"of nobody": func() (string, error) { return Issue(config, Caller{Until: until}, now) },
+		"of both":   func() (string, error) { return Issue(config, Caller{User: 1, Gateway: "gw-1", Until: until}, now) },
+		"too short": func() (string, error) {
+			c := config
+			c.Secret.Value = "ab"
+			return Issue(c, Caller{User: 1, Until: until}, now)
+		},
+		"no such file": func() (string, error) {
+			c := config
+			c.Secret = keys.Secret{File: "/nowhere"}
+			return Issue(c, Caller{User: 1, Until: until}, now)
+		},
+	} {
+		if token, err := refused(); err == nil {
+			t.Errorf("%s: %s", name, token)
+		}
+	}
+}
