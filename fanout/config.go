@@ -42,6 +42,16 @@ type Config struct {
 	// RefreshInterval [2s] is how often users whose state is stale or incomplete are
 	// read again.
 	RefreshInterval time.Duration
+	// CompareInterval [10m] is how often each watched user is compared with what can be
+	// read, spread evenly: pub/sub promises nothing, and a failover may lose a change
+	// while the connection stands.
+	CompareInterval time.Duration
+	// LostAfter [3s] is how long a change that a reading knew of may be on its way by the
+	// channel; after it the change counts as lost and the user is read again.
+	LostAfter time.Duration
+	// RecheckInterval [5m] is how often it is asked again whether a viewer may watch those
+	// whom it watches, where that is asked at all; jittered.
+	RecheckInterval time.Duration
 	// ReconnectSpread [10s] is the time over which the viewers of a node that stops
 	// are asked to come back.
 	ReconnectSpread time.Duration
@@ -75,6 +85,9 @@ func DefaultConfig() Config {
 		IdleTimeout:       5 * time.Minute,
 		ReadTimeout:       5 * time.Second,
 		RefreshInterval:   2 * time.Second,
+		CompareInterval:   10 * time.Minute,
+		LostAfter:         3 * time.Second,
+		RecheckInterval:   5 * time.Minute,
 		ReconnectSpread:   10 * time.Second,
 		DrainTimeout:      15 * time.Second,
 		RecentFor:         time.Minute,
@@ -101,6 +114,9 @@ func (c Config) Validate() error {
 	positive("idle_timeout", c.IdleTimeout > 0)
 	positive("read_timeout", c.ReadTimeout > 0)
 	positive("refresh_interval", c.RefreshInterval > 0)
+	positive("compare_interval", c.CompareInterval >= time.Second)
+	positive("lost_after", c.LostAfter > 0)
+	positive("recheck_interval", c.RecheckInterval > 0)
 	positive("reconnect_spread", c.ReconnectSpread > 0)
 	positive("drain_timeout", c.DrainTimeout > 0)
 	positive("recent_for", c.RecentFor >= time.Millisecond)

@@ -24,6 +24,9 @@ type Metrics struct {
 	Queued        prometheus.Counter     // changes put in the queue of a viewer
 	Collapsed     prometheus.Counter     // of those: left out for a newer one
 	Resynced      prometheus.Counter     // corrections put in the queue of a viewer
+	Compared      prometheus.Counter     // watched users compared with what can be read
+	Lost          prometheus.Counter     // changes that a reading knew of and no channel brought
+	Revoked       prometheus.Counter     // subscriptions ended because they are not allowed any more
 	Told          prometheus.Counter     // recipients to whose sockets a delivery went
 	Errors        *prometheus.CounterVec // error messages sent, by code
 	ReadSeconds   prometheus.Histogram   // reading a snapshot
@@ -66,6 +69,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Queued:         counter("queued_total", "Changes put in the queue of a viewer."),
 		Collapsed:      counter("collapsed_total", "Changes left out of a viewer's queue for a newer one."),
 		Resynced:       counter("resynced_total", "Corrections put in the queue of a viewer after a read."),
+		Compared:       counter("compared_total", "Watched users compared with what can be read."),
+		Lost:           counter("lost_total", "Changes that a reading knew of and no channel brought in time; the users were read again."),
+		Revoked:        counter("revoked_total", "Subscriptions ended because the viewer may not watch the user any more."),
 		Told:           counter("told_total", "Recipients to whose sockets a delivery went."),
 		Errors:         counters("errors_sent_total", "Error messages sent to viewers, by code.", "code"),
 		Connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -37,9 +39,10 @@ func (c *channelLog) Run(ctx context.Context) error {
 
 // channelLive tells by the sockets of the live stream.
 type channelLive struct {
-	Instance string  `help:"Stable name of this process, of no other process of the channel; the machine's name when left out." group:"Channel:"`
-	Rate     float64 `help:"Deliveries, of up to 1,000 recipients each, a second at most; 0: no bound." default:"0" group:"Channel:"`
-	Admin    string  `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
+	Instance string        `help:"Stable name of this process, of no other process of the channel; the machine's name when left out." group:"Channel:"`
+	Rate     float64       `help:"Deliveries, of up to 1,000 recipients each, a second at most; 0: no bound." default:"0" group:"Channel:"`
+	MaxAge   time.Duration `help:"Leave out what followers were to be told longer ago than this, as after the channel was away; 0: nothing." default:"1m" group:"Channel:"`
+	Admin    string        `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
 	kafkaFlags
 	redisFlags
 	logFlags
@@ -56,24 +59,27 @@ func (c *channelLive) Run(ctx context.Context) error {
 	if run.Instance == "" {
 		run.Instance = assembly.Defaults().Instance
 	}
-	run.Config.Rate = c.Rate
+	run.Config.Rate, run.Config.MaxAge = c.Rate, c.MaxAge
 	return assembly.RunLiveChannel(ctx, run, redis, c.logger())
 }
 
 // channelWebhook posts.
 type channelWebhook struct {
 	URL         string        `name:"url" help:"Where to post to, http:// or https://." required:"" group:"Webhook:"`
-	Secret      string        `help:"Key of the signature; better in STILLHERE_SECRET. Without it nothing is signed." group:"Webhook:"`
+	Secret      string        `help:"Key of the signature; better in STILLHERE_SECRET or a file. Without it nothing is signed." group:"Webhook:" secret:"" xor:"secret"`
+	SecretFile  string        `help:"File with the key." group:"Webhook:" type:"path" xor:"secret"`
 	Source      string        `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
 	Name        string        `help:"Name of the channel, for its place in the topic and its metrics; one for each URL." default:"webhook" group:"Channel:"`
 	Instance    string        `help:"Stable name of this process, of no other process of the channel; the machine's name when left out." group:"Channel:"`
 	FromStart   bool          `help:"Begin a new channel with what is kept of the last day, not with now." group:"Channel:"`
 	Attempts    int           `help:"How often a delivery is tried before it goes to the dead letter topic." default:"8" group:"Channel:"`
 	FirstWait   time.Duration `help:"Pause before the second try; it doubles, with jitter." default:"200ms" group:"Channel:"`
-	MaxWait     time.Duration `help:"The longest pause between two tries." default:"30s" group:"Channel:"`
+	MaxWait     time.Duration `help:"The longest pause between two tries, also where the receiver asks for a longer one by Retry-After." default:"30s" group:"Channel:"`
 	Timeout     time.Duration `help:"The longest a try may take." default:"10s" group:"Channel:"`
 	Concurrency int           `help:"Deliveries under way at the same time, in each partition." default:"8" group:"Channel:"`
 	Rate        float64       `help:"Deliveries a second at most; 0: no bound." default:"0" group:"Channel:"`
+	MaxAge      time.Duration `help:"Leave out what followers were to be told longer ago than this, as after the channel was away; 0: nothing." default:"0s" group:"Channel:"`
+	Remember    int           `help:"Of how many pairs of recipient and user it is known what was told last, 60 bytes each, so that nobody is told twice." default:"1000000" group:"Channel:"`
 	Admin       string        `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
 	kafkaFlags
 	logFlags
@@ -85,13 +91,17 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	hook, err := channel.NewWebhook(c.URL, c.Source, []byte(c.Secret), nil)
+	secret, err := keys.Secret{Value: c.Secret, File: c.SecretFile}.Read()
+	if err != nil {
+		return fmt.Errorf("--secret-file: %w", err)
+	}
+	hook, err := channel.NewWebhook(c.URL, c.Source, []byte(secret), nil)
 	if err != nil {
 		return misused(err)
 	}
 	config := channel.Defaults()
 	config.Attempts, config.FirstWait, config.MaxWait, config.Timeout = c.Attempts, c.FirstWait, c.MaxWait, c.Timeout
-	config.Concurrency, config.Rate = c.Concurrency, c.Rate
+	config.Concurrency, config.Rate, config.MaxAge, config.Remember = c.Concurrency, c.Rate, c.MaxAge, c.Remember
 	instance := c.Instance
 	if instance == "" {
 		instance = assembly.Defaults().Instance

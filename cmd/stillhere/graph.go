@@ -96,6 +96,9 @@ func (c *graphLoad) Run(ctx context.Context) error {
 		}
 		fmt.Printf("%d lines, %d edges added, %d there before, %d lines left out, in %s\n", report.Lines, report.Added,
 			report.Edges-report.Added, report.Bad, time.Since(begun).Round(time.Millisecond))
+		if err == nil && report.Edges == 0 && report.Bad > 0 {
+			err = fmt.Errorf("no line of %s is user,follower", c.File)
+		}
 		return err
 	})
 }

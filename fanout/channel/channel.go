@@ -60,7 +60,14 @@ type Config struct {
 	// Remember [1,000,000] is of how many pairs of recipient and user the newest
 	// version is known, about 60 bytes each.
 	Remember int
+	// MaxAge [0: any] is how old a delivery may be; older ones are news no more and left
+	// out, as after a channel was away for long.
+	MaxAge time.Duration
 }
+
+// Hides tells whether user hides by a transition after version. Any goroutine may call
+// it.
+type Hides func(user schemas.UserID, version schemas.Version) bool
 
 // Defaults are the documented defaults.
 func Defaults() Config {
@@ -81,6 +88,7 @@ func (c Config) Validate() error {
 	fault(c.Timeout <= 0, "timeout: must be positive, is %s", c.Timeout)
 	fault(c.Concurrency < 1, "concurrency: must be at least 1, is %d", c.Concurrency)
 	fault(c.Rate < 0, "rate: must not be negative, is %g", c.Rate)
+	fault(c.MaxAge < 0, "max_age: must not be negative, is %s", c.MaxAge)
 	fault(c.Remember < 1, "remember: must be positive, is %d", c.Remember)
 	return errors.Join(faults...)
 }

@@ -1,17 +1,12 @@
 package channel
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -63,7 +60,7 @@ func (l *letters) setAside(_ context.Context, _ *schemas.Record, reason error) e
 func consumer(t *testing.T, config Config, c Channel) (*Consumer, *letters) {
 	t.Helper()
 	l := &letters{}
-	made, err := NewConsumer(config, c, l.setAside, NewMetrics(nil), slog.New(slog.DiscardHandler))
+	made, err := NewConsumer(config, c, nil, l.setAside, NewMetrics(nil), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +133,73 @@ func TestWhatIsRefusedForGoodIsNotTriedAgain(t *testing.T) {
 	}
 }
 
+func TestOfWhoHidesByNowNothingIsDeliveredNorTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{fail: func(n Notice) error {
+			if n.Transition.User == 7 {
+				return errAway
+			}
+			return nil
+		}}
+		c, l := consumer(t, Defaults(), f)
+		begun := time.Now()
+		c.hides = func(user schemas.UserID, version schemas.Version) bool {
+			switch user {
+			case 7: // hides while the receiver is away
+				return version < 11 && time.Since(begun) > time.Second
+			case 8:
+				return version < 11
+			}
+			return false
+		}
+		if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1, 2), item(2, 8, 10, 1), item(3, 8, 11, 1), item(4, 9, 10, 1))); err != nil {
+			t.Fatal(err)
+		}
+		if len(l.reasons) != 0 || time.Since(begun) > 3*time.Second {
+			t.Errorf("set aside %v after %s", l.reasons, time.Since(begun))
+		}
+		var told []string
+		for _, n := range f.told {
+			told = append(told, fmt.Sprintf("%d@%d", n.Transition.User, n.Transition.Version))
+		}
+		if slices.Sort(told); !slices.Equal(told, []string{"8@11", "9@10"}) {
+			t.Errorf("told: %v", told)
+		}
+		if n := valueOf(c.metrics.Withheld.WithLabelValues("hidden")); n != 3 {
+			t.Errorf("%v recipients are counted", n)
+		}
+		// The same batch again, when they show: it is over.
+		c.hides = func(schemas.UserID, schemas.Version) bool { return false }
+		f.fail, f.told = nil, nil
+		if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1, 2), item(2, 8, 10, 1))); err != nil || len(f.told) != 0 {
+			t.Errorf("told %v, %v", f.told, err)
+		}
+	})
+}
+
+func TestWhatIsTooOldIsNotDelivered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		config := Defaults()
+		config.MaxAge = time.Minute
+		f := &fake{}
+		c, l := consumer(t, config, f)
+		young, old := item(1, 7, 10, 1), item(2, 8, 10, 1, 2)
+		young.Record.Time = schemas.MillisOf(time.Now().Add(-time.Minute))
+		old.Record.Time = young.Record.Time - 1
+		if err := c.Apply(t.Context(), batch(young, old)); err != nil || len(l.reasons) != 0 {
+			t.Fatal(err, l.reasons)
+		}
+		if len(f.told) != 1 || f.told[0].Transition.User != 7 {
+			t.Errorf("told: %v", f.told)
+		}
+		if n := valueOf(c.metrics.Withheld.WithLabelValues("old")); n != 2 {
+			t.Errorf("%v recipients are counted", n)
+		}
+	})
+}
+
 func TestAfterAStopTheSameBatchGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -175,90 +239,23 @@ func TestDeliveriesKeepToTheRate(t *testing.T) {
 	})
 }
 
-func TestAWebhookIsASignedCloudEventThatKeepsItsKey(t *testing.T) {
+func TestAWaitThatTheReceiverAsksForIsKeptWithinTheLongestPause(t *testing.T) {
 	t.Parallel()
-	secret := []byte("s3cret")
-	answers := []int{http.StatusServiceUnavailable, http.StatusNoContent}
-	keys := map[string]int{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if err := Verify(secret, r.Header.Get(SignatureHeader), body, time.Now(), time.Minute); err != nil {
-			t.Error(err)
-		}
-		for name, want := range map[string]string{"Ce-Specversion": "1.0", "Ce-Type": EventType, "Ce-Source": "/here", "Ce-Subject": "7",
-			"Ce-Time": "2025-11-21T04:40:00.000Z", "Content-Type": "application/json"} {
-			if got := r.Header.Get(name); got != want {
-				t.Errorf("%s: %q, want %q", name, got, want)
+	for asked, want := range map[time.Duration]time.Duration{0: 200 * time.Millisecond, 5 * time.Second: 5 * time.Second, time.Hour: 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			fails := 1
+			f := &fake{fail: func(Notice) error {
+				if fails--; fails >= 0 {
+					return After(asked, errAway)
+				}
+				return nil
+			}}
+			c, _ := consumer(t, Defaults(), f)
+			c.jitter = func(d time.Duration) time.Duration { return d }
+			if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(f.tries) != 2 || f.tries[1].Sub(f.tries[0]) != want {
+				t.Errorf("asked for %s: tries at %v, %v", asked, f.tries, err)
 			}
-		}
-		if id := r.Header.Get("Ce-Id"); id == "" || id != r.Header.Get(IdempotencyHeader) {
-			t.Errorf("id %q, key %q", id, r.Header.Get(IdempotencyHeader))
-		}
-		var m Message
-		if err := json.Unmarshal(body, &m); err != nil || m.UserID != 7 || m.State != "online" || !slices.Equal(m.Recipients, []string{"1", "2"}) {
-			t.Errorf("%s: %v", body, err)
-		}
-		keys[r.Header.Get(IdempotencyHeader)]++
-		w.WriteHeader(answers[0])
-		answers = answers[1:]
-	}))
-	defer server.Close()
-	hook, err := NewWebhook(server.URL, "/here", secret, server.Client())
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := Defaults()
-	config.FirstWait = time.Millisecond
-	c, l := consumer(t, config, hook)
-	if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1, 2))); err != nil || len(l.reasons) != 0 || len(keys) != 1 || len(answers) != 0 {
-		t.Errorf("%v, set aside %v, keys %v", err, l.reasons, keys)
-	}
-}
-
-func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
-	t.Parallel()
-	for code, final := range map[int]bool{200: false, 204: false, 301: true, 400: true, 401: true, 404: true, 410: true, 408: false, 429: false, 500: false, 503: false} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", "7")
-			w.Header().Set("Location", "/")
-			w.WriteHeader(code)
-		}))
-		hook, err := NewWebhook(server.URL, "/here", nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := item(1, 7, 10, 1)
-		err = hook.Deliver(t.Context(), Notice{ID: "x", Transition: i.Delivery.Transition, Recipients: i.Delivery.Recipients})
-		var refused *permanent
-		var later *after
-		if code < 300 != (err == nil) || errors.As(err, &refused) != final || errors.As(err, &later) != (err != nil && !final) {
-			t.Errorf("%d: %v", code, err)
-		}
-		server.Close()
-		hook.client.CloseIdleConnections()
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	}
-}
-
-func TestASignatureFitsOneBodyOneSecretAndOneTime(t *testing.T) {
-	t.Parallel()
-	now := time.Unix(1_763_700_000, 0)
-	good := Sign([]byte("s"), now, []byte("body"))
-	for name, err := range map[string]error{
-		"another body":   Verify([]byte("s"), good, []byte("body2"), now, time.Minute),
-		"another secret": Verify([]byte("z"), good, []byte("body"), now, time.Minute),
-		"too late":       Verify([]byte("s"), good, []byte("body"), now.Add(2*time.Minute), time.Minute),
-		"too early":      Verify([]byte("s"), good, []byte("body"), now.Add(-2*time.Minute), time.Minute),
-		"another time":   Verify([]byte("s"), strings.Replace(good, "t=1", "t=2", 1), []byte("body"), now, time.Minute),
-		"none":           Verify([]byte("s"), "", []byte("body"), now, time.Minute),
-		"garbage":        Verify([]byte("s"), "t=1,v1=zz,,=", []byte("body"), now, time.Minute),
-	} {
-		if !errors.Is(err, ErrSignature) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := Verify([]byte("s"), good, []byte("body"), now, time.Minute); err != nil {
-		t.Error(err)
+		})
 	}
 }
 
@@ -275,65 +272,11 @@ func TestTheLogIsALineForEachNotice(t *testing.T) {
 	}
 }
 
-func TestTheExamplesTellEachRecipientOnceAndRefuseForgeries(t *testing.T) {
-	t.Parallel()
-	goBinary := t.TempDir() + "/receiver"
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", goBinary, "./examples/receiver").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+// valueOf reads a counter.
+func valueOf(m prometheus.Metric) float64 {
+	var out dto.Metric
+	if err := m.Write(&out); err != nil {
+		panic(err)
 	}
-	for name, command := range map[string][]string{
-		"go":     {goBinary, "-listen", "127.0.0.1:0", "-secret", "s3cret"},
-		"python": {"python3", "examples/receiver.py", "127.0.0.1:0", "s3cret"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := exec.LookPath(command[0]); err != nil {
-				t.Skipf("%s is not installed", command[0])
-			}
-			tryExample(t, exec.CommandContext(t.Context(), command[0], command[1:]...))
-		})
-	}
-}
-
-func tryExample(t *testing.T, example *exec.Cmd) {
-	t.Helper()
-	out, err := example.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var faults bytes.Buffer
-	example.Stderr = &faults
-	if err := example.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = example.Process.Kill(); _ = example.Wait() }()
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatalf("it said nothing: %s", faults.String())
-	}
-	_, url, _ := strings.Cut(lines.Text(), "listening on ")
-	client := &http.Client{Transport: &http.Transport{}}
-	defer client.CloseIdleConnections()
-	i := item(1, 7, 10, 1, 2)
-	n := Notice{ID: "x", Transition: i.Delivery.Transition, Recipients: i.Delivery.Recipients}
-	for _, secret := range []string{"forged", "s3cret", "s3cret"} {
-		hook, err := NewWebhook(url, "/here", []byte(secret), client)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var refused *permanent
-		if err := hook.Deliver(t.Context(), n); errors.As(err, &refused) != (secret == "forged") || err != nil && secret != "forged" {
-			t.Fatalf("with secret %s: %v", secret, err)
-		}
-	}
-	n.ID, n.Recipients = "y", []schemas.UserID{3}
-	hook, _ := NewWebhook(url, "/here", []byte("s3cret"), client)
-	if err := hook.Deliver(t.Context(), n); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"tell 1: user 7 is online", "tell 2: user 7 is online", "tell 3: user 7 is online"} {
-		if !lines.Scan() || lines.Text() != want {
-			t.Errorf("it said %q, want %q; %s", lines.Text(), want, faults.String())
-		}
-	}
+	return out.GetCounter().GetValue()
 }

@@ -37,6 +37,7 @@ type SetAside func(ctx context.Context, r *schemas.Record, reason error) error
 type Consumer struct {
 	config   Config
 	channel  Channel
+	hides    Hides
 	setAside SetAside
 	metrics  *Metrics
 	log      *slog.Logger
@@ -51,6 +52,7 @@ type Consumer struct {
 type Metrics struct {
 	Delivered prometheus.Counter // recipients
 	Dropped   prometheus.Counter // recipients who knew already
+	Withheld  *prometheus.CounterVec
 	Tries     *prometheus.CounterVec
 	Letters   prometheus.Counter
 }
@@ -66,19 +68,25 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		Delivered: prometheus.NewCounter(opts("recipients_total", "Recipients told.")),
 		Dropped:   prometheus.NewCounter(opts("recipients_dropped_total", "Recipients left out because they were told this or something newer.")),
-		Tries:     prometheus.NewCounterVec(opts("tries_total", "Deliveries tried, by outcome: done, failed, refused."), []string{"outcome"}),
-		Letters:   prometheus.NewCounter(opts("dead_letters_total", "Deliveries given up.")),
+		Withheld: prometheus.NewCounterVec(opts("recipients_withheld_total",
+			"Recipients not told, by reason: hidden (the user hides by now), old (the delivery is older than max-age)."), []string{"reason"}),
+		Tries:   prometheus.NewCounterVec(opts("tries_total", "Deliveries tried, by outcome: done, failed, refused."), []string{"outcome"}),
+		Letters: prometheus.NewCounter(opts("dead_letters_total", "Deliveries given up.")),
 	}
-	r.MustRegister(m.Delivered, m.Dropped, m.Tries, m.Letters)
+	r.MustRegister(m.Delivered, m.Dropped, m.Withheld, m.Tries, m.Letters)
 	return m
 }
 
-// NewConsumer makes one.
-func NewConsumer(config Config, channel Channel, setAside SetAside, metrics *Metrics, log *slog.Logger) (*Consumer, error) {
+// NewConsumer makes one. Of a user who hides by now nothing is delivered, however late
+// a delivery is read or tried again; hides nil: nobody does.
+func NewConsumer(config Config, channel Channel, hides Hides, setAside SetAside, metrics *Metrics, log *slog.Logger) (*Consumer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("channel: %w", err)
 	}
-	return &Consumer{config: config, channel: channel, setAside: setAside, metrics: metrics, log: log, seen: told.New(config.Remember),
+	if hides == nil {
+		hides = func(schemas.UserID, schemas.Version) bool { return false }
+	}
+	return &Consumer{config: config, channel: channel, hides: hides, setAside: setAside, metrics: metrics, log: log, seen: told.New(config.Remember),
 		jitter: func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
 
@@ -116,20 +124,38 @@ func (c *Consumer) deliver(ctx context.Context, item *Item) error {
 		return nil
 	}
 	notice := Notice{ID: fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), Transition: t, Recipients: fresh}
-	err := c.persist(ctx, notice)
-	if err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	err := c.old(item)
+	if err == nil {
+		err = c.persist(ctx, notice)
+	}
+	switch {
+	case err == nil:
+		c.metrics.Delivered.Add(float64(len(fresh)))
+	case errors.Is(err, errOld), errors.Is(err, errHidden):
+		c.metrics.Withheld.WithLabelValues(err.Error()).Add(float64(len(fresh)))
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
 		c.log.Error("a delivery is given up", "id", notice.ID, "user", t.User, "recipients", len(fresh), "error", err)
 		if err := c.setAside(ctx, &item.Record, err); err != nil {
 			return fmt.Errorf("setting aside delivery %s: %w", notice.ID, err)
 		}
 		c.metrics.Letters.Inc()
-	} else {
-		c.metrics.Delivered.Add(float64(len(fresh)))
 	}
 	c.seen.Note(t.User, t.Version, fresh)
+	return nil
+}
+
+// Why a delivery is withheld.
+var (
+	errOld    = errors.New("old")
+	errHidden = errors.New("hidden")
+)
+
+func (c *Consumer) old(item *Item) error {
+	if c.config.MaxAge > 0 && item.Record.Time.Time().Before(time.Now().Add(-c.config.MaxAge)) {
+		return errOld
+	}
 	return nil
 }
 
@@ -138,6 +164,9 @@ func (c *Consumer) persist(ctx context.Context, n Notice) error {
 	for tries := 1; ; tries++ {
 		if err := c.pace(ctx); err != nil {
 			return err
+		}
+		if c.hides(n.Transition.User, n.Transition.Version) {
+			return errHidden
 		}
 		try, cancel := context.WithTimeout(ctx, c.config.Timeout)
 		err := c.channel.Deliver(try, n)

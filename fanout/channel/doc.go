@@ -9,7 +9,9 @@
 // Every delivery record reaches the channel at least once, or the dead letter
 // topic. Of two versions of one user for one recipient, the older is never handed
 // over after the newer, and none twice, as long as the process lives and remembers
-// (Config.Remember pairs). After a crash some come again, with the same ID.
+// (Config.Remember pairs). After a crash some come again, with the same ID. Of a user
+// who hides by now nothing is delivered, and nothing that is older than Config.MaxAge;
+// both count as handled.
 //
 // # Order and time
 //

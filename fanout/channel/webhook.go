@@ -31,14 +31,18 @@ const EventType = "stillhere.presence.changed.v1"
 
 // Webhook posts every notice to a URL: a CloudEvent in binary mode, whose data is
 // a Message with up to 1,000 recipients. 2xx is done; 408, 425, 429, 5xx and
-// silence are tried again, after Retry-After if given; everything else is refused
-// for good.
+// silence are tried again, after Retry-After if given, in seconds or as a date, but
+// within Config.MaxWait; everything else is refused for good.
 type Webhook struct {
 	url, source string
 	secret      []byte
 	client      *http.Client
 	now         func() time.Time
 }
+
+// idleConns is how many connections to the receiver are kept: with two, as net/http
+// would have it, most deliveries that are under way at the same time make one anew.
+const idleConns = 64
 
 // NewWebhook makes one. source is the CloudEvents source. An empty secret signs
 // nothing. client nil is one that follows no redirects.
@@ -47,8 +51,14 @@ func NewWebhook(to, source string, secret []byte, client *http.Client) (*Webhook
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("url: %q must be http://… or https://…", to)
 	}
+	if s, err := url.Parse(source); err != nil || source == "" || s.String() != source {
+		return nil, fmt.Errorf("source: %q must be a URI or a path, such as /stillhere", source)
+	}
 	if client == nil {
-		client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.MaxIdleConnsPerHost = idleConns
+		client = &http.Client{Transport: transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	return &Webhook{url: to, source: source, secret: secret, client: client, now: time.Now}, nil
 }
@@ -100,13 +110,29 @@ func (w *Webhook) judge(r *http.Response) error {
 	case code >= 200 && code < 300:
 		return nil
 	case code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests || code >= 500:
-		if seconds, bad := strconv.Atoi(r.Header.Get("Retry-After")); bad == nil && seconds > 0 {
-			return After(time.Duration(seconds)*time.Second, err)
+		if wait := w.retryAfter(r.Header.Get("Retry-After")); wait > 0 {
+			return After(wait, err)
 		}
 		return err
 	}
 	return Permanent(err)
 }
+
+// retryAfter reads the header, seconds or a date (RFC 9110, 10.2.3); 0 when it asks for
+// nothing.
+func (w *Webhook) retryAfter(value string) time.Duration {
+	if seconds, err := strconv.Atoi(value); err == nil {
+		return time.Duration(min(max(seconds, 0), maxRetryAfter)) * time.Second
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return max(at.Sub(w.now()), 0)
+}
+
+// maxRetryAfter keeps seconds within what a time.Duration holds.
+const maxRetryAfter = 1 << 30
 
 // Sign is the value of SignatureHeader for a body sent at that time.
 func Sign(secret []byte, at time.Time, body []byte) string {

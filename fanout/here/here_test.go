@@ -75,3 +75,71 @@ func BenchmarkFilter(b *testing.B) {
 	}
 	b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "followers/s")
 }
+
+func TestAPartitionIsReadOnWhereItWasLeftAndForgottenOnlyWhenThatPlaceIsGone(t *testing.T) {
+	t.Parallel()
+	const partitions = 4
+	log := schemas.Commit{Partitions: partitions, LogStart: 0, LogEnd: 100, TopicID: schemas.TopicID{1}}
+	for name, c := range map[string]struct {
+		again schemas.Commit
+		next  int64
+		stays bool
+	}{
+		"the same log":         {log, 50, true},
+		"as long as was read":  {schemas.Commit{Partitions: partitions, LogEnd: 50, TopicID: log.TopicID}, 50, true},
+		"cut at its start":     {schemas.Commit{Partitions: partitions, LogStart: 51, LogEnd: 100, TopicID: log.TopicID}, -1, false},
+		"cut at its end":       {schemas.Commit{Partitions: partitions, LogEnd: 49, TopicID: log.TopicID}, -1, false},
+		"a topic made anew":    {schemas.Commit{Partitions: partitions, LogEnd: 100, TopicID: schemas.TopicID{2}}, -1, false},
+		"a topic without name": {schemas.Commit{Partitions: partitions, LogEnd: 100}, 50, true},
+	} {
+		r := NewRegister()
+		start := func(partition int32, at schemas.Commit) int64 {
+			at.Partition = partition
+			kept, err := r.Start(t.Context(), at)
+			if err != nil || kept.Topic != at.TopicID {
+				t.Fatal(kept, err)
+			}
+			return kept.Next
+		}
+		var users [partitions]schemas.UserID // one of each partition
+		for id := schemas.UserID(1); slices.Contains(users[:], 0); id++ {
+			users[schemas.PartitionOf(id, partitions)] = id
+		}
+		for p := range int32(partitions) {
+			if next := start(p, log); next != -1 {
+				t.Errorf("%s: partition %d begins at %d", name, p, next)
+			}
+			seen := []Seen{{User: users[p], Here: true, Hidden: 7}}
+			if err := r.Apply(t.Context(), schemas.Batch[Seen]{Partition: p, Items: seen, Next: 50}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if next := start(2, c.again); next != c.next {
+			t.Errorf("%s: goes on at %d, not %d", name, next, c.next)
+		}
+		want := slices.Clone(users[:])
+		if !c.stays {
+			want = slices.Delete(want, 2, 3)
+		}
+		if got := r.Filter(nil, users[:]); !slices.Equal(got, want) {
+			t.Errorf("%s: %v are here, not %v", name, got, want)
+		}
+		if !r.Hides(users[2], 6) {
+			t.Errorf("%s: who hides is seen", name)
+		}
+		if next := start(2, c.again); next != c.next {
+			t.Errorf("%s: at the next time it goes on at %d", name, next)
+		}
+	}
+}
+
+func TestARegisterOfWhoHidesKnowsNobodyWhoIsHere(t *testing.T) {
+	t.Parallel()
+	r := OnlyWhoHides()
+	if err := r.Apply(t.Context(), schemas.Batch[Seen]{Items: []Seen{{User: 1, Here: true}, {User: 2, Here: true, Hidden: 9}}}); err != nil {
+		t.Fatal(err)
+	}
+	if r.Count() != 0 || !r.Hides(2, 8) || r.Hides(2, 9) || r.Hides(1, 1) {
+		t.Errorf("%d are here", r.Count())
+	}
+}

@@ -48,6 +48,9 @@ func (v *viewer) close() {
 		if stopped != nil {
 			<-stopped
 		}
+		if v.again != nil {
+			v.again.Stop() // or it finds that the viewer has ended
+		}
 		v.unsubscribeAll()
 		v.hub.told.leave(v)
 	})

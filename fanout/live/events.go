@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/socket"
@@ -70,6 +71,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		e.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 		e.viewer = s.hub.newViewer(s.viewer(r), e.send, e.fail)
 		e.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.asEvent()) }
+		e.viewer.part = func(after time.Duration) error { return conn.Send(appendParting(nil, after)) }
 		go e.serve(st, asks) // Run waits for it, by leave
 	}
 }
@@ -129,20 +131,22 @@ func (s *Server) eventsWithin(w http.ResponseWriter, r *http.Request, st *stream
 	ctx, abort := context.WithCancel(r.Context())
 	defer abort()
 	to := http.NewResponseController(w)
-	send := func(message []byte) error {
+	write := func(event []byte) error {
 		// A server without deadlines for writing has the peer's TCP to go by.
 		if err := to.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return err
 		}
-		if _, err := w.Write(appendEvent(nil, message)); err != nil {
+		if _, err := w.Write(event); err != nil {
 			return err
 		}
 		return to.Flush()
 	}
+	send := func(message []byte) error { return write(appendEvent(nil, message)) }
 	v := s.hub.newViewer(s.viewer(r), send, func(reason error) {
 		s.disconnected(reason)
 		abort()
 	})
+	v.part = func(after time.Duration) error { return write(appendParting(nil, after)) }
 	defer v.close()
 	if !s.begin(st, v, abort) {
 		return
@@ -169,4 +173,11 @@ func appendEvent(to, message []byte) []byte {
 		return append(to, ":\n\n"...)
 	}
 	return append(append(append(to, "data: "...), message...), "\n\n"...)
+}
+
+// appendParting appends the message that says when to come back, and has an EventSource
+// wait so long: it reconnects by itself, and hears of the delay only so.
+func appendParting(to []byte, after time.Duration) []byte {
+	to = append(strconv.AppendInt(append(to, "retry: "...), max(after.Milliseconds(), 1), 10), '\n')
+	return appendEvent(to, reconnectMessage(after))
 }

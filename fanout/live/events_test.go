@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -67,11 +68,16 @@ type listener struct {
 	t        *testing.T
 	lines    *bufio.Scanner
 	comments int
+	retry    string // what an EventSource is told to wait, in milliseconds
 }
 
 func (l *listener) next() (m watchclient.Message) {
 	l.t.Helper()
 	for l.lines.Scan() {
+		if retry, ok := strings.CutPrefix(l.lines.Text(), "retry: "); ok {
+			l.retry = retry
+			continue
+		}
 		data, ok := strings.CutPrefix(l.lines.Text(), "data: ")
 		if !ok {
 			l.comments += strings.Count(l.lines.Text(), ":")
@@ -125,7 +131,9 @@ func TestServerSentEventsCarryTheSameMessages(t *testing.T) {
 		}
 		stopped := make(chan struct{})
 		go func() { defer close(stopped); f.stop() }()
-		l.expect(watchclient.Reconnect)
+		if m := l.expect(watchclient.Reconnect); l.retry != strconv.FormatInt(m.AfterMillis, 10) {
+			t.Errorf("an EventSource is told to wait for %q ms, others for %d", l.retry, m.AfterMillis)
+		}
 		for l.lines.Scan() {
 		}
 		if err := l.lines.Err(); err != nil {

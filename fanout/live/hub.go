@@ -2,6 +2,7 @@ package live
 
 import (
 	"sync"
+	"time"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/internal/told"
@@ -37,7 +38,11 @@ type entry struct {
 	current *state
 	early   fanout.Change // newest that came before the first read
 	unsure  bool          // somebody was told something unsure
-	subs    []*sub
+	// known is the newest version that a reading has and the channel had not brought by
+	// then, and since when that is so; 0: none. See compare.go.
+	known      int64
+	knownSince time.Time
+	subs       []*sub
 }
 
 // sub is one viewer's subscription to one user.
@@ -124,8 +129,11 @@ func (h *hub) settle(s *sub, read schemas.Presence) *state {
 		}
 		e.early = fanout.Change{}
 	}
-	if e.current.version > told.version {
+	switch {
+	case e.current.version > told.version:
 		told = e.current.withStale(read.StaleSince)
+	case e.current.version < told.version:
+		e.knows(told.version)
 	}
 	e.unsure = e.unsure || told.unsure()
 	v := s.viewer

@@ -31,6 +31,7 @@ const (
 	refuse    // answer with err
 	greet     // say hello
 	keepAlive // send nothing, but send
+	recheck   // ask again whether the viewer may watch whom it watches
 	goodbye   // say when to come back, and end
 )
 

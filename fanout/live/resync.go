@@ -13,10 +13,14 @@ import (
 const readLength = 500
 
 // resyncs reads users again until ctx ends: all of them when the bus was connected
-// anew, and those of whom something unsure was told until it is sure.
+// anew, those of whom something unsure was told until it is sure, and those of whom a
+// change was lost; compare.go tells how that is found.
 func (h *hub) resyncs(ctx context.Context, log *slog.Logger) {
 	again := time.NewTicker(h.cfg.RefreshInterval)
 	defer again.Stop()
+	compare := time.NewTicker(h.cfg.CompareInterval / shards)
+	defer compare.Stop()
+	turn := 0    // the shard to be compared next
 	all := false // everything has to be read: not done yet, or the last try failed
 	for {
 		select {
@@ -25,8 +29,17 @@ func (h *hub) resyncs(ctx context.Context, log *slog.Logger) {
 		case <-h.reconnect:
 			all = true
 		case <-again.C:
+		case <-compare.C:
+			if err := h.compare(ctx, &h.shards[turn]); err != nil && ctx.Err() == nil {
+				log.Warn("comparing watched users with what can be read", "error", err, "again_in", h.cfg.CompareInterval)
+			}
+			turn = (turn + 1) % shards
+			continue
 		}
-		users := h.watched(!all)
+		users, lost := h.watched(!all)
+		if lost > 0 {
+			log.Warn("changes were lost by the bus while it was connected; their users are read again", "users", lost)
+		}
 		err := h.readAgain(ctx, users)
 		if err == nil {
 			all = false
@@ -37,20 +50,25 @@ func (h *hub) resyncs(ctx context.Context, log *slog.Logger) {
 }
 
 // watched lists the watched users, or of them those somebody was told something
-// unsure of.
-func (h *hub) watched(unsureOnly bool) []schemas.UserID {
-	var users []schemas.UserID
+// unsure of; and how many changes turned out to be lost.
+func (h *hub) watched(unsureOnly bool) (users []schemas.UserID, lost int) {
+	now := time.Now()
 	for i := range h.shards {
 		sh := &h.shards[i]
 		sh.mu.Lock()
 		for id, e := range sh.users {
+			if e.lost(now, h.cfg.LostAfter) {
+				lost++
+				e.unsure = true // until it has been read
+			}
 			if !unsureOnly || e.unsure {
 				users = append(users, id)
 			}
 		}
 		sh.mu.Unlock()
 	}
-	return users
+	h.metrics.Lost.Add(float64(lost))
+	return users, lost
 }
 
 func (h *hub) readAgain(ctx context.Context, users []schemas.UserID) error {

@@ -32,12 +32,21 @@ func (v *viewer) do(r request) error {
 		return v.send(helloMessage(v.hub.cfg.HeartbeatInterval, v.hub.cfg.MaxSubscriptions))
 	case keepAlive:
 		return v.send(nil)
+	case recheck:
+		return v.recheck()
 	default: // goodbye
-		if err := v.send(reconnectMessage(rand.N(v.hub.cfg.ReconnectSpread))); err != nil {
+		if err := v.goodbye(rand.N(v.hub.cfg.ReconnectSpread)); err != nil {
 			return err
 		}
 		return errStopping
 	}
+}
+
+func (v *viewer) goodbye(after time.Duration) error {
+	if v.part != nil {
+		return v.part(after)
+	}
+	return v.send(reconnectMessage(after))
 }
 
 // subscribe starts watching those of ids that are not watched yet, and sends a
@@ -90,6 +99,7 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 		v.subs[id] = subs[i]
 	}
 	v.watches(len(v.subs))
+	v.recheckLater()
 	told := make([]*state, len(ids))
 	for i, id := range ids {
 		told[i] = v.hub.settle(v.subs[id], users[i])
@@ -160,6 +170,9 @@ func (v *viewer) unsubscribe(ids []schemas.UserID) {
 			subs = append(subs, s)
 			delete(v.subs, id)
 		}
+	}
+	if len(v.subs) == 0 {
+		v.subs = make(map[schemas.UserID]*sub) // a map keeps the room of all it ever held
 	}
 	v.hub.detach(subs)
 	v.hub.bus.Unsubscribe(left)

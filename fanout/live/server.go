@@ -43,7 +43,8 @@ type Dependencies struct {
 	// Deliveries brings what recipients are to be told; nil: nothing does, and viewers
 	// who ask for it are told so.
 	Deliveries Deliveries
-	// MayWatch is asked once for each subscription; nil: everybody may watch everybody.
+	// MayWatch is asked before each subscription, and again every RecheckInterval about all
+	// of a viewer's; nil: everybody may watch everybody.
 	MayWatch MayWatch
 	Metrics  *fanout.Metrics
 	Log      *slog.Logger // nil: none
@@ -63,7 +64,8 @@ func (e *NotAllowed) Error() string {
 
 // MayWatch tells by nil that viewer may watch all of users, by *NotAllowed whom not. A
 // *schemas.FieldError is told to the viewer as it is; any other error as that it cannot
-// be decided now. Nothing of the request is applied then. viewer is 0 when it is not
+// be decided now. Nothing of the request is applied then. Asked again, the first two end
+// what is not allowed any more, and the third leaves things as they are. viewer is 0 when it is not
 // known who that is. It is called concurrently and must be done
 // or give up when ctx ends. It is about who is a stranger to whom: who hides is hidden
 // from everybody without it. (What it answers is seen by the viewer: to keep a block

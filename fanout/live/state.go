@@ -26,8 +26,6 @@ func newState(p schemas.Presence) *state { return encoded(changeHead, p) }
 
 // encoded makes the message that begins with head.
 func encoded(head string, p schemas.Presence) *state {
-	// What this program wrote itself is a number; anything else counts as the oldest.
-	version, _ := strconv.ParseInt(p.Version, 10, 64)
 	user, err := json.Marshal(p)
 	if err != nil {
 		panic(err) // strings and numbers only
@@ -35,7 +33,14 @@ func encoded(head string, p schemas.Presence) *state {
 	change := make([]byte, 0, len(head)+len(user)+len(changeTail))
 	change = append(append(append(change, head...), user...), changeTail...)
 	frame := socket.Frame(change)
-	return &state{presence: p, version: version, frame: frame, change: frame[len(frame)-len(change):]}
+	return &state{presence: p, version: versionOf(p), frame: frame, change: frame[len(frame)-len(change):]}
+}
+
+// versionOf is the version as a number. What this program wrote itself is one; anything
+// else counts as the oldest.
+func versionOf(p schemas.Presence) int64 {
+	version, _ := strconv.ParseInt(p.Version, 10, 64)
+	return version
 }
 
 // asEvent is the change as a Server-Sent Event, made when the first viewer needs it.

@@ -98,7 +98,7 @@ func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 	t.Helper()
 	d := &deliveries{t: t, register: here.NewRegister()}
 	var err error
-	d.consumer, err = channel.NewConsumer(channel.Defaults(), channel.NewLive(bus, d.register.Hides),
+	d.consumer, err = channel.NewConsumer(channel.Defaults(), channel.NewLive(bus), d.register.Hides,
 		func(context.Context, *schemas.Record, error) error { t.Error("set aside"); return nil }, channel.NewMetrics(nil), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

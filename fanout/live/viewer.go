@@ -35,6 +35,8 @@ type viewer struct {
 	// be called for the rest, if any; see socket.Conn.Offer. nil where the transport
 	// cannot do that.
 	offer func(*state) (finish func() error, err error)
+	// part says when to come back; nil: the message for that is all there is to say.
+	part func(after time.Duration) error
 	// fail is told, once, why the viewer ended itself; nil where the transport cannot
 	// be closed from here: then a slow viewer is only collapsed. Called by the
 	// viewer's goroutine; it must not call close.
@@ -43,6 +45,7 @@ type viewer struct {
 	// Owned by work; after it, by close.
 	subs   map[schemas.UserID]*sub
 	asking *rate.Limiter // nil until the first subscribe
+	again  *time.Timer   // asks again whether the viewer may watch; nil: nothing to ask
 
 	mu         sync.Mutex // never held while anything blocks
 	requests   []request

@@ -73,6 +73,7 @@ var Needs = []Need{
 	{Role: "fanout", Followers: true, Transactional: workerGroup, Operations: []string{"Write"}, For: "exactly once"},
 
 	{Role: "channel", Topic: schemas.Deliveries, Operations: []string{"Read"}, For: "who is told what"},
+	{Role: "channel", Topic: schemas.Statuses, Operations: []string{"Read"}, For: "who hides by now"},
 	{Role: "channel", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "deliveries that nobody takes"},
 	{Role: "channel", Group: channelGroup, Operations: []string{"Read"}, For: "sharing the partitions; of every channel's name"},
 

@@ -29,13 +29,12 @@ type ChannelRun struct {
 	FromStart bool
 	// Alone reads everything in this process and keeps no offsets.
 	Alone bool
-	// Hidden, if not nil, is told who hides, and nothing is delivered before it knows.
-	Hidden *here.Register
 	// Admin is where health and metrics are; empty: nowhere.
 	Admin string
 }
 
-// RunChannel brings deliveries to a channel until ctx ends.
+// RunChannel brings deliveries to a channel until ctx ends. It knows who hides, and
+// delivers nothing before it does.
 func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err error) {
 	if !instanceName.MatchString(run.Name) {
 		return errors.New("name: must be 1 to 100 letters, digits, dots, dashes or underscores")
@@ -53,7 +52,8 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 		err = errors.Join(err, producer.Close(closing))
 	}()
 	group := "stillhere.channel." + run.Name
-	consumer, err := channel.NewConsumer(run.Config, run.Channel, func(ctx context.Context, r *schemas.Record, reason error) error {
+	hidden := here.OnlyWhoHides()
+	consumer, err := channel.NewConsumer(run.Config, run.Channel, hidden.Hides, func(ctx context.Context, r *schemas.Record, reason error) error {
 		return producer.SetAside(ctx, schemas.Deliveries, group, r, reason)
 	}, channel.NewMetrics(registry), log)
 	if err != nil {
@@ -66,14 +66,12 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	if run.Alone {
 		options = append(options, stream.Alone())
 	}
-	var services []service
-	known := func() error { return nil }
-	if run.Hidden != nil {
-		statuses := stream.Follow(run.Kafka, group+".here", schemas.Statuses, here.Decode, run.Hidden, producer, log, metrics, stream.Alone())
-		services, known = append(services, service{"who hides", loops, statuses.Run}), statuses.Ready
-	}
+	statuses := stream.Follow(run.Kafka, group+".here", schemas.Statuses, here.Decode, hidden, producer, log, metrics, stream.Alone())
 	loop := stream.Follow(run.Kafka, group, schemas.Deliveries, channel.Decode, consumer, producer, log, metrics, options...)
-	services = append(services, service{"channel " + run.Name, loops, informed(known, loop.Run)})
+	services := []service{
+		{"who hides", loops, statuses.Run},
+		{"channel " + run.Name, loops, informed(statuses.Ready, loop.Run)},
+	}
 	if run.Admin != "" {
 		l, err := listen(nil, run.Admin)
 		if err != nil {
@@ -86,14 +84,13 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 }
 
 // RunLiveChannel brings deliveries to the sockets of those who want them, over redis,
-// until ctx ends. What is older than this run is news to nobody.
+// until ctx ends.
 func RunLiveChannel(ctx context.Context, run ChannelRun, redis Redis, log *slog.Logger) error {
 	bus, err := redisbus.Open(redis.bus(), fanout.DefaultConfig(), fanout.NewMetrics(nil), log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = bus.Close() }()
-	run.Hidden = here.NewRegister()
-	run.Channel = channel.NewLive(bus, run.Hidden.Hides)
+	run.Channel = channel.NewLive(bus)
 	return RunChannel(ctx, run, log)
 }

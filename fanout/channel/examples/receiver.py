@@ -11,9 +11,11 @@ import hmac
 import http.server
 import json
 import sys
+import threading
 import time
 
 MAX_AGE = 300  # seconds
+MAX_BODY = 1 << 20  # bytes; 1,000 recipients take some 22,000
 
 
 def fits(secret: bytes, signature: str, body: bytes) -> bool:
@@ -28,17 +30,27 @@ def fits(secret: bytes, signature: str, body: bytes) -> bool:
 class Receiver(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     secret = b""
+    lock = threading.Lock()
     seen: set[str] = set()  # a real one would keep this in its database, for a day
 
     def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > MAX_BODY:
+            self.send_error(413 if length.isdigit() else 411)
+            self.close_connection = True
+            return
+        body = self.rfile.read(int(length))
         if not fits(self.secret, self.headers.get("Stillhere-Signature", ""), body):
             self.send_error(401, "the signature does not fit")
             return
-        key = self.headers.get("Idempotency-Key")
-        if key not in self.seen:
+        message = json.loads(body)
+        # The same as the header Idempotency-Key, but signed: who replays a request within
+        # MAX_AGE could change the header.
+        key = message["id"]
+        with self.lock:
+            new = key not in self.seen
             self.seen.add(key)
-            message = json.loads(body)
+        if new:
             for recipient in message["recipients"]:
                 print(f"tell {recipient}: user {message['user_id']} is {message['state']}", flush=True)
         self.send_response(204)

@@ -53,6 +53,7 @@ type Problem struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Field   string `json:"field"`
+	UserID  string `json:"user_id"` // not_allowed: whom
 }
 
 func (p *Problem) Error() string { return p.Code + ": " + p.Message }

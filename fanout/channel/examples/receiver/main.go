@@ -59,8 +59,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if key := request.Header.Get(channel.IdempotencyHeader); !r.seen[key] {
-		r.seen[key] = true
+	// The same as the header Idempotency-Key, but signed: who replays a request within five
+	// minutes could change the header.
+	if !r.seen[m.ID] {
+		r.seen[m.ID] = true
 		for _, recipient := range m.Recipients {
 			fmt.Printf("tell %s: user %d is %s\n", recipient, m.UserID, m.State)
 		}

@@ -1,0 +1,100 @@
+package channel
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestTheExamplesTellEachRecipientOnceAndRefuseForgeries(t *testing.T) {
+	t.Parallel()
+	goBinary := t.TempDir() + "/receiver"
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", goBinary, "./examples/receiver").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, command := range map[string][]string{
+		"go":     {goBinary, "-listen", "127.0.0.1:0", "-secret", "s3cret"},
+		"python": {"python3", "examples/receiver.py", "127.0.0.1:0", "s3cret"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(command[0]); err != nil {
+				t.Skipf("%s is not installed", command[0])
+			}
+			tryExample(t, exec.CommandContext(t.Context(), command[0], command[1:]...))
+		})
+	}
+}
+
+// replay posts what was posted before, with its signature and another key: whoever has
+// seen a request could.
+func replay(t *testing.T, client *http.Client, url string, n Notice) {
+	t.Helper()
+	body, err := json.Marshal(MessageOf(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set(SignatureHeader, Sign([]byte("s3cret"), time.Now(), body))
+	request.Header.Set(IdempotencyHeader, "another")
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+}
+
+func tryExample(t *testing.T, example *exec.Cmd) {
+	t.Helper()
+	out, err := example.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var faults bytes.Buffer
+	example.Stderr = &faults
+	if err := example.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = example.Process.Kill(); _ = example.Wait() }()
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		t.Fatalf("it said nothing: %s", faults.String())
+	}
+	_, url, _ := strings.Cut(lines.Text(), "listening on ")
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	i := item(1, 7, 10, 1, 2)
+	n := Notice{ID: "x", Transition: i.Delivery.Transition, Recipients: i.Delivery.Recipients}
+	for _, secret := range []string{"forged", "s3cret", "s3cret"} {
+		hook, err := NewWebhook(url, "/here", []byte(secret), client)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused *permanent
+		if err := hook.Deliver(t.Context(), n); errors.As(err, &refused) != (secret == "forged") || err != nil && secret != "forged" {
+			t.Fatalf("with secret %s: %v", secret, err)
+		}
+	}
+	replay(t, client, url, n)
+	n.ID, n.Recipients = "y", []schemas.UserID{3}
+	hook, _ := NewWebhook(url, "/here", []byte("s3cret"), client)
+	if err := hook.Deliver(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"tell 1: user 7 is online", "tell 2: user 7 is online", "tell 3: user 7 is online"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Errorf("it said %q, want %q; %s", lines.Text(), want, faults.String())
+		}
+	}
+}

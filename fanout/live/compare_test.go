@@ -1,0 +1,71 @@
+package live_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// comparing has all watched users compared once a second.
+func comparing(c *fanout.Config) { c.CompareInterval = time.Second }
+
+func TestAChangeThatWasLostWhileTheConnectionStoodIsFoundAndTold(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), comparing, func(c *fanout.Config) { c.LostAfter = 10 * time.Millisecond })
+	anna, ben := &person{id: 1}, &person{id: 2}
+	g.happen(anna.becomes(schemas.Online), ben.becomes(schemas.Online))
+	p := g.dial()
+	p.watch(1, 2, 3)
+	g.view.apply(anna.becomes(schemas.Away)) // no message of it comes
+	sameJSON(t, p.expect(watchclient.Resync).Users, []schemas.Presence{g.view.one(t, 1)})
+	if n := valueOf(g.metrics.Lost); n != 1 {
+		t.Errorf("%v changes counted as lost", n)
+	}
+	g.happen(anna.becomes(schemas.Offline))
+	sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 1))
+	if lost := valueOf(g.metrics.BusLost); lost != 0 {
+		t.Errorf("the connection was lost %v times", lost)
+	}
+}
+
+func TestWhoSubscribesFindsWhatTheOthersHaveLost(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.LostAfter = 10 * time.Millisecond })
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	p := g.dial()
+	p.watch(1)
+	g.view.apply(anna.becomes(schemas.Away)) // no message of it comes
+	q := g.dial()
+	sameJSON(t, q.watch(1), []schemas.Presence{g.view.one(t, 1)})
+	sameJSON(t, p.expect(watchclient.Resync).Users, []schemas.Presence{g.view.one(t, 1)})
+	g.happen(anna.becomes(schemas.Offline))
+	p.expect(watchclient.Change)
+	q.expect(watchclient.Change) // and no resync: it knew
+}
+
+func TestAChangeThatIsOnItsWayIsToldByTheChannelAlone(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), comparing, func(c *fanout.Config) { c.LostAfter = time.Hour })
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	p := g.dial()
+	p.watch(1)
+	first, second := anna.becomes(schemas.Away), anna.becomes(schemas.Offline)
+	g.view.apply(first, second)
+	compared := valueOf(g.metrics.Compared)
+	eventually(t, "she is compared twice", func() bool { return valueOf(g.metrics.Compared) >= compared+2 })
+	g.publish(first, second)
+	for _, want := range []*schemas.Transition{first, second} {
+		if u := p.expect(watchclient.Change).User; u.Version != want.Version.String() {
+			t.Errorf("version %s, not %s", u.Version, want.Version)
+		}
+	}
+	if n := valueOf(g.metrics.Lost); n != 0 {
+		t.Errorf("%v changes counted as lost", n)
+	}
+}
