@@ -37,19 +37,10 @@ func Open(ctx context.Context, config Config) (*Graph, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	settings, err := pgxpool.ParseConfig(config.URL)
+	settings, err := config.Pool(application)
 	if err != nil {
-		return nil, fmt.Errorf("reading the Postgres URL: %w", err)
+		return nil, err
 	}
-	settings.MaxConns = config.MaxConns
-	if config.Password != nil {
-		settings.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
-			password, err := config.Password()
-			conn.Password = password
-			return err
-		}
-	}
-	config.settle(settings.ConnConfig)
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return nil, fmt.Errorf("opening the Postgres pool: %w", err)

@@ -62,6 +62,18 @@ func TestMigratingTwiceIsHarmless(t *testing.T) {
 	}
 }
 
+func TestMigratingKeepsToItselfWhatTheURLSaysOfThePool(t *testing.T) {
+	config := newGraph(t).config
+	joint := "?"
+	if strings.Contains(config.URL, "?") {
+		joint = "&"
+	}
+	config.URL += joint + "pool_max_conns=3"
+	if err := Migrate(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestADeletionByOtherHandsIsHeard(t *testing.T) {
 	g := newGraph(t)
 	if _, err := g.Add(t.Context(), []graph.Edge{{User: 7, Follower: 8}}); err != nil {

@@ -33,6 +33,7 @@ func OpenGraph(ctx context.Context, store Store, limits pgstore.Config) (Graph, 
 // GraphPostgres are the settings for the graph on the server at url. Its statements
 // may run twice as long as others: the followers of one user may be millions.
 func GraphPostgres(url string, limits pgstore.Config) pggraph.Config {
-	return pggraph.Config{URL: url, Password: limits.Password, MaxConns: limits.MaxConns, ConnectTimeout: limits.ConnectTimeout,
-		StatementTimeout: 2 * limits.StatementTimeout, LockTimeout: limits.LockTimeout, IdleTimeout: limits.IdleTimeout}
+	config := limits.Config
+	config.URL, config.StatementTimeout = url, 2*limits.StatementTimeout
+	return config
 }

@@ -184,7 +184,8 @@ func (c *Cluster) spawn() error {
 	}
 	c.server.SysProcAttr = goesDownWithUs(runAs(c.owner))
 	c.server.Dir = c.dir
-	said, err := os.Create(filepath.Join(c.dir, "log"))
+	// Appended to, since processes of a server that was killed may still write there.
+	said, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

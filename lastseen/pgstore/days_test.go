@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/postgres"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -137,7 +138,7 @@ func TestRowsWithoutADayAreCaughtAndGetOneLater(t *testing.T) {
 
 func TestConfigNamesEveryFaultAndNoPassword(t *testing.T) {
 	t.Parallel()
-	err := Config{URL: "postgres://me:secret@[bad"}.Validate()
+	err := Config{Config: postgres.Config{URL: "postgres://me:secret@[bad"}}.Validate()
 	if err == nil {
 		t.Fatal("valid")
 	}

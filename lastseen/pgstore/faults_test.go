@@ -101,7 +101,7 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 	if !cluster.Private() {
 		t.Skip("STILLHERE_TEST_POSTGRES names a server that is not ours to kill")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // four starts of a server on a machine that may be busy
 	defer cancel()
 	own, err := pgtest.Start(ctx)
 	if err != nil {

@@ -3,15 +3,11 @@ package pgstore
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
-
 	"github.com/stillhere/stillhere/internal/migrate"
+	"github.com/stillhere/stillhere/internal/postgres"
 )
 
 //go:embed migrations/*.sql
@@ -23,15 +19,21 @@ func schema() (migrate.Plan, error) {
 	return migrate.Plan{Room: "lastseen", Files: files, Table: "stillhere_lastseen_migrations", Lock: 0x6c6173747365656e}, err
 }
 
-// Migrate brings the schema up to date and makes the days' partitions that are
-// due. Any number of processes may call it at once; one does the work, the
-// others wait for it up to two minutes. A schema that is newer than this program is
-// left as it is; the error is migrate.ErrTooOld when it cannot live with that.
+// Migrate brings the schema up to date, as postgres.Migrate does, and makes the days'
+// partitions that are due.
 func Migrate(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return err
 	}
-	if err := applyMigrations(ctx, config); err != nil {
+	pool, err := config.pool()
+	if err != nil {
+		return err
+	}
+	plan, err := schema()
+	if err != nil {
+		return err
+	}
+	if err := postgres.Migrate(ctx, pool, plan); err != nil {
 		return fmt.Errorf("migrating the Postgres schema: %w", err)
 	}
 	s, err := Open(ctx, config)
@@ -42,45 +44,11 @@ func Migrate(ctx context.Context, config Config) error {
 	return s.Maintain(ctx)
 }
 
-func applyMigrations(ctx context.Context, config Config) error {
-	plan, err := schema()
-	if err != nil {
-		return err
-	}
-	conn, err := pgx.ParseConfig(config.URL)
-	if err != nil {
-		return err
-	}
-	config.settle(conn)
-	if config.Password != nil {
-		if conn.Password, err = config.Password(); err != nil {
-			return err
-		}
-	}
-	db := stdlib.OpenDB(*conn)
-	defer func() { _ = db.Close() }()
-	_, err = migrate.Postgres(ctx, db, plan)
-	return err
-}
-
-// Schema tells how the tables stand to this program. The error is migrate.ErrTooOld
-// when this program cannot live with them; any other may pass.
+// Schema tells how the tables stand to this program; see postgres.Schema.
 func (s *Store) Schema(ctx context.Context) (migrate.State, error) {
 	plan, err := schema()
 	if err != nil {
 		return migrate.State{}, err
 	}
-	var number, least int64
-	err = s.pool.QueryRow(ctx, migrate.Question, plan.Room).Scan(&number, &least)
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) && answer.Code == undefinedTable || errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
-	if err != nil {
-		return migrate.State{}, fmt.Errorf("reading the schema's number: %w", err)
-	}
-	return plan.Compare(number, least)
+	return postgres.Schema(ctx, s.pool, plan)
 }
-
-// undefinedTable is the SQLSTATE of a table that is not there.
-const undefinedTable = "42P01"

@@ -1,0 +1,81 @@
+package postgres
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func config(url string) Config {
+	return Config{URL: url, MaxConns: 4, ConnectTimeout: 3 * time.Second, StatementTimeout: 30 * time.Second, LockTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+}
+
+func TestWhatTheURLSaysGoesFirst(t *testing.T) {
+	t.Parallel()
+	pool, err := config("postgres://me@host/db?application_name=mine&lock_timeout=7&connect_timeout=9").Pool("ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := pool.ConnConfig
+	Prefer(conn, map[string]string{"lock_timeout": "8", "jit": "off"})
+	if conn.ConnectTimeout != 9*time.Second || pool.MaxConns != 4 {
+		t.Error(conn.ConnectTimeout, pool.MaxConns)
+	}
+	for name, want := range map[string]string{"application_name": "mine", "lock_timeout": "7", "statement_timeout": "30000",
+		"idle_in_transaction_session_timeout": "60000", "timezone": "UTC", "jit": "off"} {
+		if got := conn.RuntimeParams[name]; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestThePasswordIsThatOfTheMoment(t *testing.T) {
+	t.Parallel()
+	c := config("postgres://me:old@host/db")
+	password, fault := "first", error(nil)
+	c.Password = func() (string, error) { return password, fault }
+	pool, err := c.Pool("ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, password = range []string{"first", "second"} {
+		conn := pool.ConnConfig.Copy()
+		if err := pool.BeforeConnect(t.Context(), conn); err != nil || conn.Password != password {
+			t.Errorf("%q (%v), want %q", conn.Password, err, password)
+		}
+	}
+	fault = errors.New("the file is gone")
+	if err := pool.BeforeConnect(t.Context(), pool.ConnConfig.Copy()); !errors.Is(err, fault) {
+		t.Error(err)
+	}
+}
+
+func TestWithoutASourceThePasswordIsTheURLs(t *testing.T) {
+	t.Parallel()
+	pool, err := config("postgres://me:old@host/db").Pool("ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := pool.ConnConfig.Copy()
+	if err := pool.BeforeConnect(t.Context(), conn); err != nil || conn.Password != "old" {
+		t.Error(conn.Password, err)
+	}
+}
+
+func TestEveryFaultIsNamed(t *testing.T) {
+	t.Parallel()
+	if err := config("postgres://me@host/db").Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{URL: "postgres://me:secret@[bad"}.Validate()
+	for _, name := range []string{"postgres_url", "postgres_max_conns", "postgres_connect_timeout", "postgres_statement_timeout",
+		"postgres_lock_timeout", "postgres_idle_timeout"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named in %v", name, err)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "secret") {
+		t.Errorf("the password is shown: %v", err)
+	}
+}
