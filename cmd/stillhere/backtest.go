@@ -38,7 +38,7 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 		if name != "default" {
 			var err error
 			if text, err = os.ReadFile(name); err != nil {
-				return misused(fmt.Errorf("--policy: %w", err))
+				return fmt.Errorf("--policy: %w", err)
 			}
 		}
 		p, err := backtest.ParsePolicy(name, text)

@@ -33,7 +33,7 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 	}
 	config, err := c.config()
 	if err := errors.Join(err, assembly.Check(c.Role, config)); err != nil {
-		return misused(err)
+		return err
 	}
 	_, err = fmt.Fprintf(parsed.Stdout, "# nothing is wrong with it as settings of %q\n", c.Role)
 	return err

@@ -79,7 +79,7 @@ func (f *dataFlags) open(ctx context.Context) (*dataset.Sources, error) {
 	}
 	if f.SQLite != "" {
 		if _, err := os.Stat(f.SQLite); err != nil {
-			return nil, misused(fmt.Errorf("--sqlite: %w", err))
+			return nil, fmt.Errorf("--sqlite: %w", err)
 		}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))

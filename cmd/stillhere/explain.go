@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 
@@ -36,7 +37,7 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	}
 	settings := c.settings()
 	if err := settings.Validate(); err != nil {
-		return misused(err)
+		return err
 	}
 	reader, err := stream.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
@@ -49,6 +50,10 @@ func (c *explainCommand) Run(ctx context.Context) error {
 		Progress: func(records int) { line.Say("looked at %d transitions", records) },
 	})
 	line.Clear()
+	var bad *schemas.FieldError
+	if errors.As(err, &bad) && bad.Field == "event id" {
+		return misused(err)
+	}
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,19 @@ type logFlags struct {
 }
 
 func (f logFlags) logger() *slog.Logger {
-	options := &slog.HandlerOptions{Level: f.LogLevel}
+	options := &slog.HandlerOptions{Level: f.LogLevel, ReplaceAttr: withUnits}
 	if f.LogFormat == "text" {
 		return slog.New(slog.NewTextHandler(os.Stderr, options))
 	}
 	return slog.New(slog.NewJSONHandler(os.Stderr, options))
+}
+
+// withUnits writes spans of time with their unit, which JSON would not.
+func withUnits(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // policyFlags say when a person counts as here.
@@ -100,5 +108,5 @@ type storeFlags struct {
 func (f kafkaFlags) config() (stream.Config, error) {
 	c := stream.Config{Brokers: f.KafkaBrokers, Prefix: f.TopicPrefix}
 	err := f.secure(&c)
-	return c, misused(err)
+	return c, err
 }

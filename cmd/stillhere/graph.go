@@ -39,7 +39,7 @@ func (g graphStore) open(ctx context.Context) (graph.Store, error) {
 	if g.Postgres == "" && g.SQLite == "" {
 		store.SQLite = filepath.Join("stillhere-data", assembly.GraphFile)
 		if _, err := os.Stat(filepath.Dir(store.SQLite)); err != nil {
-			return nil, misused(errors.New("--postgres or --sqlite is needed: there is no data of dev in this folder"))
+			return nil, errors.New("--postgres or --sqlite is needed: there is no data of dev in this folder")
 		}
 	}
 	return assembly.OpenGraph(ctx, store, g.postgres())

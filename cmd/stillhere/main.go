@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -19,7 +20,7 @@ const description = `Stillhere says who is here: it takes heartbeats, decides wh
 
 Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
 
-Every flag can be given in the environment (--kafka-brokers is STILLHERE_KAFKA_BROKERS) or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line goes before the environment, the environment before the file.`
+Every flag can be given in the environment (--kafka-brokers is STILLHERE_KAFKA_BROKERS) or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line goes before the environment, the environment before the file. Exit codes: 0 done, 1 failed, 2 the command line was not understood.`
 
 // commands is the command line.
 type commands struct {
@@ -61,13 +62,14 @@ type commands struct {
 	Sim   simCommand   `cmd:"" group:"Measure:" help:"Run the detector through hours of faults in seconds, and compare it with the rules."`
 
 	ConfigFile string           `name:"config" help:"YAML file with settings, by the names of the flags; see \"config init\"." placeholder:"FILE"`
-	Version    kong.VersionFlag `help:"Print the version and exit." short:"V"`
+	Version    kong.VersionFlag `help:"Print the version and exit." short:"V" env:"-"`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run returns the exit code: 0 done, 1 failed, 2 used wrongly.
+// run returns the exit code: 0 done, 1 failed, 2 the command line cannot be understood.
 func run(args []string, out, errs io.Writer) int {
+	args = withNegatives(args)
 	var cli commands
 	file, options := &configFile{}, []kong.Option{kong.Writers(out, errs)}
 	if path := configPath(args); path != "" {
@@ -114,6 +116,9 @@ func run(args []string, out, errs io.Writer) int {
 	parsed.Bind(file)
 	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
 		tell(errs, err)
+		if errors.Is(err, syscall.ECONNREFUSED) && parsed.Selected().ClosestGroup().Title != "Roles:" {
+			fmt.Fprintln(errs, `stillhere: nobody listens there; flags such as --kafka-brokers, --postgres, --redis, --url and --admin say where servers are, and "stillhere dev" prints its addresses`)
+		}
 		if errors.As(err, new(misuse)) {
 			return 2
 		}
@@ -122,7 +127,24 @@ func run(args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// misuse is an error of what the program was told, found before it did anything.
+// negative is a value that the parser would take for a short flag.
+var negative = regexp.MustCompile(`^-[0-9]`)
+
+// withNegatives writes --from -2h as --from=-2h.
+func withNegatives(args []string) []string {
+	var all []string
+	for i, arg := range args {
+		if i > 0 && negative.MatchString(arg) && strings.HasPrefix(args[i-1], "--") && args[i-1] != "--" && !strings.Contains(args[i-1], "=") {
+			all[len(all)-1] += "=" + arg
+			continue
+		}
+		all = append(all, arg)
+	}
+	return all
+}
+
+// misuse is an error of a command line with a value that cannot be read. Settings that
+// can be read and cannot work are a failure.
 type misuse struct{ error }
 
 func (m misuse) Unwrap() error { return m.error }

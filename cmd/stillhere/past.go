@@ -13,7 +13,7 @@ import (
 
 // asofCommand tells who was here at an instant.
 type asofCommand struct {
-	Time  string   `arg:"" help:"The instant, as replay's --from takes it."`
+	Time  string   `arg:"" help:"The instant, as replay's --from takes it; after -- if it begins with a minus: asof -- -2h."`
 	State []string `help:"Only users who were in these states: online, away, offline." env:"-" group:"What:"`
 	dataFlags
 }

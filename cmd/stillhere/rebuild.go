@@ -25,7 +25,7 @@ type rebuildLastseen struct{ dataFlags }
 // Run writes.
 func (c *rebuildLastseen) Run(ctx context.Context) error {
 	if c.Postgres == "" && c.SQLite == "" {
-		return misused(errors.New("--postgres or --sqlite must name the store"))
+		return errors.New("--postgres or --sqlite must name the store")
 	}
 	sources, err := c.open(ctx)
 	if err != nil {

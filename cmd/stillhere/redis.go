@@ -66,7 +66,7 @@ func (f redisFlags) redis(prefix string) (assembly.Redis, error) {
 	if f.RedisTLS {
 		r.Dialer = files.Dialer(nil)
 	}
-	return r, misused(c.join())
+	return r, c.join()
 }
 
 // fromURL takes what a URL says; flags go before it.

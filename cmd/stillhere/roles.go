@@ -35,10 +35,10 @@ type roleCommand struct {
 func (c *roleCommand) Run(ctx context.Context, name role) error {
 	config, err := c.config()
 	if err := errors.Join(err, assembly.Check(string(name), config)); err != nil {
-		return misused(err)
+		return err
 	}
 	log := c.logger()
-	return assembly.Run(ctx, string(name), config, log, func() { log.Info("ready") })
+	return assembly.Run(ctx, string(name), config, log, func() { log.Info("ready", "role", string(name), "instance", config.Instance) })
 }
 
 func (c *roleCommand) config() (assembly.Config, error) {
@@ -96,9 +96,6 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config.Policy = c.settings()
 	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions}
-	if err := dev.Validate(); err != nil {
-		return misused(err)
-	}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {
 		return err
@@ -202,7 +199,7 @@ type migrateCommand struct{ postgresFlags }
 func (c *migrateCommand) Run(ctx context.Context) error {
 	config := c.postgres()
 	if config.URL == "" {
-		return misused(errors.New("postgres: a URL is needed, e.g. --postgres postgres://user@localhost:5432/stillhere"))
+		return errors.New("postgres: a URL is needed, e.g. --postgres postgres://user@localhost:5432/stillhere")
 	}
 	if err := pgstore.Migrate(ctx, config); err != nil {
 		return err

@@ -75,19 +75,14 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 	return Run(ctx, "all", config, log, func() { started(kafka.Addrs()[0]) })
 }
 
-// Validate reports everything that is wrong with the settings, joined.
-func (dev *Dev) Validate() error {
+// check finds what can be refused before anything is made.
+func (dev *Dev) check() error {
 	faults := []error{dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated || dev.Auth.On()), dev.Auth.Validate()}
 	faults = append(faults, dev.Expand.Validate())
 	if dev.Partitions < 1 {
 		faults = append(faults, fmt.Errorf("partitions: must be at least 1, is %d", dev.Partitions))
 	}
-	return errors.Join(faults...)
-}
-
-// check finds what can be refused before anything is made.
-func (dev *Dev) check() error {
-	if err := dev.Validate(); err != nil {
+	if err := errors.Join(faults...); err != nil {
 		return err
 	}
 	for _, address := range []string{dev.Listen, dev.Admin} {

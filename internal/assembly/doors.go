@@ -33,6 +33,7 @@ func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 		if h.config.Page {
 			page.Routes(h.mux)
 		}
+		answerElsewhere(h.mux)
 		guarded, err := h.guarded(ctx, h.mux)
 		if err != nil {
 			return err
@@ -53,7 +54,7 @@ func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 // last for hours.
 func (h *house) route(r *http.Request) string {
 	_, pattern := h.mux.Handler(r)
-	if strings.HasSuffix(pattern, "/presence/connect") || strings.HasSuffix(pattern, "/presence/stream") {
+	if pattern == elsewhere || strings.HasSuffix(pattern, "/presence/connect") || strings.HasSuffix(pattern, "/presence/stream") {
 		return ""
 	}
 	return pattern

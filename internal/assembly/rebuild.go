@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stillhere/stillhere/internal/assembly/rebuild"
 	"github.com/stillhere/stillhere/internal/stream"
 )
@@ -17,7 +19,7 @@ func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress
 	if err != nil {
 		return err
 	}
-	h := &house{config: config, log: log}
+	h := &house{config: config, log: log, registry: prometheus.NewRegistry()}
 	view, err := h.redisView()
 	if err != nil {
 		return err

@@ -54,6 +54,8 @@ func (h *house) lookAtTables(ctx context.Context, name string, of tables) (told 
 	case state.Newer():
 		h.log.Warn("a newer program has migrated the tables; this one can live with them", "store", name,
 			"schema", state.Schema, "known", state.Known, "lives_with", state.Least)
+	case state.Schema == 0:
+		h.log.Warn("there are no tables yet, and nothing works without: run \"stillhere migrate\"", "store", name)
 	case state.Behind():
 		h.log.Warn("the tables are older than this program: run \"stillhere migrate\"", "store", name, "schema", state.Schema, "known", state.Known)
 	}

@@ -9,6 +9,12 @@ import (
 	"github.com/stillhere/stillhere/lastseen/store"
 )
 
+// SQLSTATEs of a table and a column that are not there.
+const (
+	undefinedTable  = "42P01"
+	undefinedColumn = "42703"
+)
+
 // uniqueViolation is the SQLSTATE of a row that is there already.
 const uniqueViolation = "23505"
 
@@ -17,6 +23,10 @@ const uniqueViolation = "23505"
 // and rights. Everything else (connection 08, deadlock and serialization 40,
 // resources 53, operator 57, read only 25006, lock timeout 55P03 ...) may pass.
 func classify(err error) error {
+	var answer *pgconn.PgError
+	if errors.As(err, &answer) && (answer.Code == undefinedTable || answer.Code == undefinedColumn) {
+		return fmt.Errorf("%w: %w; \"stillhere migrate\" makes what is missing", store.ErrRefused, err)
+	}
 	switch class(err) {
 	case "0A", "22", "23", "42":
 		return fmt.Errorf("%w: %w", store.ErrRefused, err)

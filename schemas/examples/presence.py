@@ -1,6 +1,7 @@
 """Reads presence transitions and writes heartbeats with confluent-kafka.
 
-    protoc -I schemas/proto --python_out=. stillhere/v1/frame.proto stillhere/v1/transition.proto
+    cd schemas/examples
+    protoc -I ../proto --python_out=. stillhere/v1/frame.proto stillhere/v1/transition.proto
     pip install confluent-kafka protobuf
     python presence.py 127.0.0.1:9092 watch          # prints every change from now on
     python presence.py 127.0.0.1:9092 watch 3        # the first three that there are, then ends
@@ -84,6 +85,8 @@ def beat(brokers: str, user: int, device: int) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < (5 if sys.argv[2:3] == ["beat"] else 3) or sys.argv[2] not in ("watch", "beat"):
+        raise SystemExit(__doc__)
     if sys.argv[2] == "beat":
         beat(sys.argv[1], int(sys.argv[3]), int(sys.argv[4]))
     else:

@@ -129,7 +129,7 @@ func TestABrokenRecordingIsAnErrorThatSaysWhere(t *testing.T) {
 func TestPoliciesAreCheckedAndNamed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"online_tll: 30s":                "field online_tll not found",
+		"online_tll: 30s":                "online_tll is no setting of a policy",
 		"online_ttl: soon":               `"soon" is no duration`,
 		"online_ttl: 20s\naway_ttl: 10s": "away_ttl",
 		"cohort_rate: 0":                 "cohort_rate",
@@ -139,7 +139,7 @@ func TestPoliciesAreCheckedAndNamed(t *testing.T) {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
 	}
-	p, err := ParsePolicy("a/b.yaml", []byte("idle_after: 0\nannounce_devices: false\nonline_ttl: 10s\n"))
+	p, err := ParsePolicy("a/b.yaml", []byte("idle_after: 0\nannounce-devices: false\nonline-ttl: 10s\n"))
 	must(t, err)
 	if p.Name != "b" || p.Settings.IdleAfter != 0 || p.Settings.AnnounceDevices || p.Settings.HeartbeatInterval != 5*time.Second {
 		t.Errorf("read as %+v", p)

@@ -1,11 +1,11 @@
 package backtest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,10 +38,17 @@ func ParsePolicy(file string, text []byte) (Policy, error) {
 		AnnounceDevices   *bool     `yaml:"announce_devices"`
 	}
 	p := Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Settings: liveness.Defaults()}
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&given); err != nil && !errors.Is(err, io.EOF) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
 		return p, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(document.Content) > 0 {
+		if err := checkNames(document.Content[0], reflect.TypeOf(given)); err != nil {
+			return p, fmt.Errorf("%s: %w", file, err)
+		}
+		if err := document.Decode(&given); err != nil {
+			return p, fmt.Errorf("%s: %w", file, err)
+		}
 	}
 	s := &p.Settings
 	for _, set := range []struct {
@@ -71,6 +78,27 @@ func ParsePolicy(file string, text []byte) (Policy, error) {
 		return p, fmt.Errorf("%s: %w", file, err)
 	}
 	return p, nil
+}
+
+// checkNames refuses what is not one of the fields' names, and writes those with dashes,
+// as flags and configuration files have them, with underscores.
+func checkNames(settings *yaml.Node, fields reflect.Type) error {
+	if settings.Kind != yaml.MappingNode {
+		return errors.New("must be a list of names and values, such as \"online_ttl: 45s\"")
+	}
+	known := make([]string, fields.NumField())
+	for i := range known {
+		known[i] = fields.Field(i).Tag.Get("yaml")
+	}
+	var faults []error
+	for i := 0; i < len(settings.Content); i += 2 {
+		name := settings.Content[i]
+		name.Value = strings.ReplaceAll(name.Value, "-", "_")
+		if !slices.Contains(known, name.Value) {
+			faults = append(faults, fmt.Errorf("line %d: %s is no setting of a policy: these are %s", name.Line, name.Value, strings.Join(known, ", ")))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // duration is a time.Duration as people write it.
