@@ -45,6 +45,17 @@ func (g graphStore) open(ctx context.Context) (graph.Store, error) {
 	return assembly.OpenGraph(ctx, store, g.postgres())
 }
 
+// existing is with for commands that only look or take away: a misspelt file is no
+// empty graph.
+func (g graphStore) existing(ctx context.Context, do func(graph.Store) error) error {
+	if g.SQLite != "" {
+		if _, err := os.Stat(g.SQLite); err != nil {
+			return fmt.Errorf("--sqlite: %w", err)
+		}
+	}
+	return g.with(ctx, do)
+}
+
 func (g graphStore) with(ctx context.Context, do func(graph.Store) error) error {
 	store, err := g.open(ctx)
 	if err != nil {
@@ -159,7 +170,7 @@ func (c *graphRemove) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, func(store graph.Store) error {
+	return c.existing(ctx, func(store graph.Store) error {
 		n, err := store.Remove(ctx, edges)
 		if err == nil {
 			fmt.Printf("%d removed\n", n)
@@ -181,7 +192,7 @@ func (c *graphFollowers) Run(ctx context.Context) error {
 	if err != nil {
 		return misused(err)
 	}
-	return c.with(ctx, func(store graph.Store) error {
+	return c.existing(ctx, func(store graph.Store) error {
 		if c.Count {
 			n, err := store.Count(ctx, user)
 			if err == nil {
@@ -231,7 +242,11 @@ func (c *graphUsers) set(ctx context.Context, on bool) error {
 			return misused(err)
 		}
 	}
-	return c.with(ctx, func(store graph.Store) error { return store.List(ctx, users, on) })
+	with := c.with
+	if !on {
+		with = c.existing
+	}
+	return with(ctx, func(store graph.Store) error { return store.List(ctx, users, on) })
 }
 
 type graphList struct{ graphUsers }

@@ -71,7 +71,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		e.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 		e.viewer = s.hub.newViewer(s.viewer(r), e.send, e.fail)
 		e.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.asEvent()) }
-		e.viewer.part = func(after time.Duration) error { return conn.Send(appendParting(nil, after)) }
+		e.viewer.backIn = func(after time.Duration) error { return conn.Send(appendRetry(nil, after)) }
 		go e.serve(st, asks) // Run waits for it, by leave
 	}
 }
@@ -146,7 +146,7 @@ func (s *Server) eventsWithin(w http.ResponseWriter, r *http.Request, st *stream
 		s.disconnected(reason)
 		abort()
 	})
-	v.part = func(after time.Duration) error { return write(appendParting(nil, after)) }
+	v.backIn = func(after time.Duration) error { return write(appendRetry(nil, after)) }
 	defer v.close()
 	if !s.begin(st, v, abort) {
 		return
@@ -175,9 +175,8 @@ func appendEvent(to, message []byte) []byte {
 	return append(append(append(to, "data: "...), message...), "\n\n"...)
 }
 
-// appendParting appends the message that says when to come back, and has an EventSource
-// wait so long: it reconnects by itself, and hears of the delay only so.
-func appendParting(to []byte, after time.Duration) []byte {
-	to = append(strconv.AppendInt(append(to, "retry: "...), max(after.Milliseconds(), 1), 10), '\n')
-	return appendEvent(to, reconnectMessage(after))
+// appendRetry has an EventSource, which reconnects by itself, do so after that time: it
+// heeds no message of ours.
+func appendRetry(to []byte, after time.Duration) []byte {
+	return append(strconv.AppendInt(append(to, "retry: "...), max(after.Milliseconds(), 1), 10), "\n\n"...)
 }

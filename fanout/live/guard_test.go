@@ -73,7 +73,7 @@ func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.
 	}
 	defer answer.Body.Close()
 	var text strings.Builder
-	if err := answer.Write(&text); err != nil || !strings.Contains(text.String(), "not_allowed") {
+	if err := answer.Write(&text); err != nil || !strings.Contains(text.String(), "not_allowed") || !strings.Contains(text.String(), "retry: ") {
 		t.Errorf("%s %v", text.String(), err)
 	}
 	// And in the socket of another, whose owner is known.

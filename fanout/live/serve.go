@@ -17,8 +17,11 @@ func (v *viewer) do(r request) error {
 	switch r.kind {
 	case subscribe:
 		err := v.subscribe(r.ids)
-		if (errors.Is(err, errUnavailable) || errors.Is(err, errNotAllowed)) && !r.once {
+		switch refused := errors.Is(err, errNotAllowed); {
+		case !r.once && (refused || errors.Is(err, errUnavailable)):
 			return nil // it was told
+		case refused:
+			return errors.Join(err, v.comeBackIn(refusedFor/2+rand.N(refusedFor)))
 		}
 		return err
 	case unsubscribe:
@@ -43,11 +46,22 @@ func (v *viewer) do(r request) error {
 }
 
 func (v *viewer) goodbye(after time.Duration) error {
-	if v.part != nil {
-		return v.part(after)
+	if err := v.comeBackIn(after); err != nil {
+		return err
 	}
 	return v.send(reconnectMessage(after))
 }
+
+func (v *viewer) comeBackIn(after time.Duration) error {
+	if v.backIn == nil {
+		return nil
+	}
+	return v.backIn(after)
+}
+
+// refusedFor is how long a client that comes back by itself is asked to stay away when it
+// may watch none of those it asked for: no sooner will anything have changed.
+const refusedFor = time.Minute
 
 // subscribe starts watching those of ids that are not watched yet, and sends a
 // snapshot of all of ids that the viewer may watch. When it cannot, nothing of the

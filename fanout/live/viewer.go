@@ -35,8 +35,9 @@ type viewer struct {
 	// be called for the rest, if any; see socket.Conn.Offer. nil where the transport
 	// cannot do that.
 	offer func(*state) (finish func() error, err error)
-	// part says when to come back; nil: the message for that is all there is to say.
-	part func(after time.Duration) error
+	// backIn says after what time the client, which comes back by itself, is to do so; nil
+	// where clients heed messages alone.
+	backIn func(after time.Duration) error
 	// fail is told, once, why the viewer ended itself; nil where the transport cannot
 	// be closed from here: then a slow viewer is only collapsed. Called by the
 	// viewer's goroutine; it must not call close.

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestAMisspeltGraphIsNoEmptyGraph(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "graph.db")
+	for _, args := range [][]string{{"followers", "1"}, {"remove", "1", "2"}, {"unlist", "1"}} {
+		code, _, errs := stillhere(t, "", append(append([]string{"graph"}, args...), "--sqlite", file)...)
+		if code == 0 || !strings.Contains(errs, "--sqlite") || !strings.Contains(errs, "no such file") {
+			t.Errorf("%v: exit %d, %s", args, code, errs)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Fatalf("%v made a file", args)
+		}
+	}
+	for _, args := range [][]string{{"add", "1", "2"}, {"followers", "1"}, {"list", "1"}, {"unlist", "1"}} {
+		if code, _, errs := stillhere(t, "", append(append([]string{"graph"}, args...), "--sqlite", file)...); code != 0 {
+			t.Errorf("%v: exit %d, %s", args, code, errs)
+		}
+	}
+}
+
+func TestAFileInWhichNoLineIsAnEdgeIsAFault(t *testing.T) {
+	folder := t.TempDir()
+	for text, want := range map[string]int{"1;2\n3;4\n": 1, "user,follower\n1;2\n1,2\n": 0, "user,follower\n": 0, "": 0} {
+		file := filepath.Join(folder, "follows.csv")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errs := stillhere(t, "", "graph", "load", file, "--anew", "--sqlite", filepath.Join(folder, "graph.db"))
+		if code != want || want != 0 && !strings.Contains(errs, "no line of") {
+			t.Errorf("%q: exit %d, %s", text, code, errs)
+		}
+	}
+}
