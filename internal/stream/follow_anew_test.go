@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -117,6 +121,37 @@ func TestAHandlerThatLostItsPlaceIsGivenThatPartitionAgainFromThereAndNoOther(t 
 		}
 		if k.starts[1] != 1 || k.starts[0] != 6 {
 			w.Errorf("the partitions were started %v times, must be 6 and 1", k.starts)
+		}
+	})
+}
+
+func TestAFollowerAloneThatBeginsAnewGoesOnWhereItsHandlerIs(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		k := newForgetful()
+		f := Follow(w.cfg, "follower", schemas.Transitions, decodeOffset, k, w.producer, w.log, w.metrics, Alone())
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- f.Run(ctx) }()
+		w.ends = append(w.ends, func() {
+			cancel()
+			if err := <-ended; err != nil {
+				w.Error(err)
+			}
+		})
+		begun := func() int {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			return k.starts[0]
+		}
+		for total := 1; total <= 3; total++ {
+			w.put(0, "x")
+			w.put(1, "x")
+			w.until("applied", 30*time.Second, func() bool { return k.whole(0, total) == nil && k.whole(1, total) == nil })
+			before := begun()
+			// What a change of ACLs does: not an error that passes by itself.
+			fault := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+			w.until("it begins anew", 60*time.Second, func() bool { return begun() > before })
+			fault.Remove()
 		}
 	})
 }

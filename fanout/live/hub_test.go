@@ -1,0 +1,76 @@
+package live
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// What is published again, or late, is not told again; nor does it become what whoever
+// subscribes next is told while the view knows nothing yet.
+func TestAnOlderChangeNeitherGoesOutNorBecomesTheSnapshot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := bareHub(fanout.DefaultConfig())
+		one := h.newViewer(0, func([]byte) error { return nil }, nil)
+		one.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		synctest.Wait()
+		for _, version := range []int64{3, 2, 3, 1} {
+			h.Change(changeOf(1, version))
+		}
+		g := newGate()
+		two := h.newViewer(0, g.send, nil)
+		two.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		if m := g.next(); m.Type != "snapshot" || m.Users[0].Version != "3" {
+			t.Errorf("%+v", m)
+		}
+		synctest.Wait()
+		if queued, dropped := counted(h.metrics.Queued), counted(h.metrics.ChangesDropped); queued != 1 || dropped != 3 {
+			t.Errorf("%v changes went out, %v were dropped", queued, dropped)
+		}
+		one.close()
+		two.close()
+	})
+}
+
+// The channel brings a change, and an older one again, while the snapshot is being read,
+// which does not know of them yet: nobody will bring them again.
+func TestWhatComesWhileTheFirstSnapshotIsReadIsInIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := bareHub(fanout.DefaultConfig())
+		h.reader.view = func(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
+			users, err := neverSeen(ctx, ids)
+			h.Change(changeOf(1, 5))
+			h.Change(changeOf(1, 4))
+			return users, err
+		}
+		g := newGate()
+		v := h.newViewer(0, g.send, nil)
+		v.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		if m := g.next(); m.Type != "snapshot" || m.Users[0].Version != "5" {
+			t.Errorf("%+v", m)
+		}
+		h.Change(changeOf(1, 6))
+		if m := g.next(); m.Type != "change" || m.User.Version != "6" {
+			t.Errorf("%+v", m)
+		}
+		synctest.Wait()
+		v.close()
+	})
+}
+
+// counted reads a counter.
+func counted(m prometheus.Metric) float64 {
+	var out dto.Metric
+	if err := m.Write(&out); err != nil {
+		panic(err)
+	}
+	return out.GetCounter().GetValue()
+}
