@@ -66,6 +66,36 @@ func TestWhatComesWhileTheFirstSnapshotIsReadIsInIt(t *testing.T) {
 	})
 }
 
+// The view is behind the channel: only that it may be out of date is news.
+func TestAReadingThatIsBehindTellsNothingButThatItIsStale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := bareHub(fanout.DefaultConfig())
+		g := newGate()
+		one := h.newViewer(0, g.send, nil)
+		one.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		g.next()
+		h.Change(changeOf(1, 3))
+		g.next()
+		for _, stale := range []schemas.Millis{0, 7} {
+			behind := changeOf(1, 2).After(schemas.Presence{})
+			behind.StaleSince = stale
+			h.correct(behind)
+		}
+		if m := g.next(); m.Type != "resync" || m.Users[0].Version != "3" || m.Users[0].StaleSince == nil {
+			t.Errorf("%+v", m)
+		}
+		two := h.newViewer(0, g.send, nil)
+		two.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		if m := g.next(); m.Type != "snapshot" || m.Users[0].Version != "3" {
+			t.Errorf("%+v", m)
+		}
+		synctest.Wait()
+		one.close()
+		two.close()
+	})
+}
+
 // counted reads a counter.
 func counted(m prometheus.Metric) float64 {
 	var out dto.Metric

@@ -48,8 +48,11 @@ func changeOf(user, version int64) fanout.Change {
 type message struct {
 	Type  string
 	Count int
-	Users []struct{ Version string }
-	User  *struct {
+	Users []struct {
+		Version    string
+		StaleSince *string `json:"stale_since"`
+	}
+	User *struct {
 		UserID  string `json:"user_id"`
 		Version string
 	}
