@@ -29,6 +29,10 @@ func (c *watchCommand) Run(ctx context.Context) error {
 		}
 		users[i] = id
 	}
+	left := map[string]bool{} // who may still be watched, as far as is known
+	for _, id := range users {
+		left[id.String()] = true
+	}
 	paint := painter(!c.NoColor && isTerminal(os.Stdout))
 	options := watchclient.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: users, Header: c.header()}
 	for message, err := range watchclient.Messages(ctx, options) {
@@ -45,12 +49,36 @@ func (c *watchCommand) Run(ctx context.Context) error {
 		case watchclient.Collapsed:
 			fmt.Fprintf(os.Stderr, "stillhere: %d changes were left out: this terminal reads too slowly\n", message.Count)
 		case watchclient.Error:
-			return fmt.Errorf("watching: %w", message.Problem)
+			if err := heed(message.Problem, left); err != nil {
+				return fmt.Errorf("watching: %w", err)
+			}
+			fmt.Fprintf(os.Stderr, "stillhere: %s\n", told(message.Problem))
 		case watchclient.Disconnected:
 			fmt.Fprintf(os.Stderr, "stillhere: not connected (%v); trying again in %s\n", message.Cause, message.RetryIn.Round(time.Millisecond))
 		}
 	}
 	return nil
+}
+
+// heed is the problem itself when there is nothing left to watch; it takes those who may
+// not be watched out of left.
+func heed(p *watchclient.Problem, left map[string]bool) error {
+	switch p.Code {
+	case "unavailable", "too_slow", "rate_limited": // it passes, and the client sees to it
+		return nil
+	case "not_allowed":
+		if delete(left, p.UserID); p.UserID != "" && len(left) > 0 {
+			return nil
+		}
+	}
+	return p
+}
+
+func told(p *watchclient.Problem) string {
+	if p.UserID != "" {
+		return fmt.Sprintf("user %s: %s", p.UserID, p.Message)
+	}
+	return p.Message
 }
 
 // painter writes a line about a user: instant, dot, id, state, what else is known.

@@ -96,6 +96,28 @@ func TestAReadingThatIsBehindTellsNothingButThatItIsStale(t *testing.T) {
 	})
 }
 
+func TestWhatWaitsForAViewerIsNotSentOnceItHasUnsubscribed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := bareHub(fanout.DefaultConfig())
+		g := newGate()
+		v := h.newViewer(0, g.send, nil)
+		v.ask(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
+		g.next()
+		h.Change(changeOf(1, 1))
+		m := <-g.reached // it is being written, and holds up what comes now
+		h.Change(changeOf(1, 2))
+		h.Change(changeOf(2, 1))
+		v.ask(request{kind: unsubscribe, ids: []schemas.UserID{1}})
+		g.pass <- nil
+		if next := g.next(); m.User.UserID != "1" || next.Type != "change" || next.User.UserID != "2" {
+			t.Errorf("after %+v came %+v", m, next)
+		}
+		synctest.Wait()
+		v.close()
+	})
+}
+
 // counted reads a counter.
 func counted(m prometheus.Metric) float64 {
 	var out dto.Metric
