@@ -39,6 +39,19 @@ func history(t *rapid.T) []*schemas.Transition {
 	return ts
 }
 
+// All that enters Redis of who hides is that, and when.
+func TestTheChangeOfAHideHoldsNothingElse(t *testing.T) {
+	t.Parallel()
+	hide := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Away, At: 1000, LastSeen: 900, LastActive: 800, Cause: schemas.VisibilityChange,
+		Device: 7, Kinds: schemas.SetOfKinds(schemas.Mobile), Visibility: schemas.Nobody, Version: 5, Policy: "p"}
+	c, ok := fanout.ChangeOf(hide)
+	want := schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Offline, At: 1000, Cause: schemas.VisibilityChange,
+		Visibility: schemas.Nobody, Version: 5, Policy: "p"}
+	if !ok || c.Since != 0 || !reflect.DeepEqual(*c.Transition, want) {
+		t.Errorf("%+v since %v", c.Transition, c.Since)
+	}
+}
+
 func TestFoldingChangesTellsWhatTheStoresWouldButSinceAfterHiding(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -168,6 +168,13 @@ func TestFollowersAreToldOnWhicheverNodeTheyAreOnceAVersionAndNothingOfWhoHides(
 	ann.told(other) // not late
 	bob.told(other)
 
+	// What nobody may know reaches nobody, whoever put it on the bus.
+	for _, secret := range []*schemas.Transition{(&person{id: 3}).hides(true), (&person{id: 3, hidden: true}).becomes(schemas.Online)} {
+		if err := busOn(t, r).PublishDelivery(t.Context(), &schemas.Delivery{Transition: secret, Recipients: []schemas.UserID{11, 12}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
 	// Who has had enough, and who never asked, hear nothing of it.
 	bob.send(`{"type":"deliveries","enabled":false}`)
 	bob.expect("deliveries")

@@ -1,0 +1,44 @@
+package expand
+
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/fanout/here"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// The status knows of a hide before the planner comes to it.
+func TestNothingIsPlannedOfWhoHidesByALaterVersion(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	one, other := s.comes(small), s.comes(star)
+	s.see(t, here.Seen{User: small, Hidden: s.version + 1}, here.Seen{User: star, Hidden: s.version + 1})
+	if outs := s.plan(t, one, other); len(outs) != 0 {
+		t.Errorf("%d records about those who hide", len(outs))
+	}
+}
+
+// Newest hears of a job a moment later than the worker may.
+func TestOfTwoVersionsInOneBatchTheOlderIsVoid(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	older, newer := s.comes(star), s.comes(star)
+	var jobs []schemas.Outgoing
+	for _, c := range []*schemas.Transition{older, newer} {
+		jobs = append(jobs, s.job(&schemas.FanoutJob{Kind: schemas.RangeJob, Transition: c, Through: 5_000, Chunks: 1}))
+	}
+	got := told(t, s.work(t, jobs))
+	if len(got[older.Version]) != 0 || len(got[newer.Version]) == 0 {
+		t.Errorf("%d are told of the older, %d of the newer", len(got[older.Version]), len(got[newer.Version]))
+	}
+}
+
+func TestNothingIsPlannedOfWhatOneWhoHidesDoes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	one, other := s.comes(small), s.comes(star)
+	one.Visibility, other.Visibility = schemas.Nobody, schemas.Nobody
+	if got := told(t, s.work(t, s.plan(t, one, other))); len(got) != 0 {
+		t.Errorf("%d versions are told of", len(got))
+	}
+}
