@@ -159,6 +159,7 @@ type counted struct {
 	heads   map[schemas.UserID][]schemas.UserID
 	asked   int
 	changed chan schemas.UserID
+	during  func() // happens while followers are on their way back
 }
 
 func (c *counted) Heads(_ context.Context, users []schemas.UserID, most int) ([][]schemas.UserID, error) {
@@ -166,6 +167,9 @@ func (c *counted) Heads(_ context.Context, users []schemas.UserID, most int) ([]
 	for _, u := range users {
 		c.asked++
 		all = append(all, c.heads[u][:min(most, len(c.heads[u]))])
+	}
+	if c.during != nil {
+		c.during()
 	}
 	return all, nil
 }
@@ -242,6 +246,22 @@ func TestTheCacheAsksOnceUntilSomethingChanges(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		ask("it stands again", 25)
 		ask("and things are kept", 25)
+	})
+}
+
+func TestWhatChangesWhileItIsReadIsNotKept(t *testing.T) {
+	inCache(t, cacheConfig, func(t *testing.T, c *graph.Cache, s *counted) {
+		s.during = func() {
+			s.during, s.heads[1] = nil, []schemas.UserID{5}
+			s.changed <- 1
+			synctest.Wait()
+		}
+		for _, want := range [][]schemas.UserID{{5, 6}, {5}} {
+			got, err := c.Of(t.Context(), []schemas.UserID{1})
+			if err != nil || !slices.Equal(got[0].IDs, want) {
+				t.Errorf("%v, %v; want %v", got[0].IDs, err, want)
+			}
+		}
 	})
 }
 
