@@ -178,5 +178,5 @@ func appendEvent(to, message []byte) []byte {
 // appendRetry has an EventSource, which reconnects by itself, do so after that time: it
 // heeds no message of ours.
 func appendRetry(to []byte, after time.Duration) []byte {
-	return append(strconv.AppendInt(append(to, "retry: "...), max(after.Milliseconds(), 1), 10), "\n\n"...)
+	return append(strconv.AppendInt(append(to, "retry: "...), after.Milliseconds(), 10), "\n\n"...)
 }
