@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -115,6 +116,53 @@ func TestWhatWaitsForAViewerIsNotSentOnceItHasUnsubscribed(t *testing.T) {
 		}
 		synctest.Wait()
 		v.close()
+	})
+}
+
+// The partition stays stale for several readings: it is looked again until it is not.
+func TestWhatIsStillUnsureIsReadAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := bareHub(fanout.DefaultConfig())
+		v := h.newViewer(0, func([]byte) error { return nil }, nil)
+		v.ask(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
+		synctest.Wait()
+		if users, _ := h.watched(true); len(users) != 0 {
+			t.Errorf("of %v something unsure was told", users)
+		}
+		for _, stale := range []schemas.Millis{7, 7, 8, 0} {
+			h.correct(schemas.NeverSeen(1, stale))
+			if users, _ := h.watched(true); slices.Contains(users, 1) != (stale != 0) || slices.Contains(users, 2) {
+				t.Errorf("after a reading that is stale since %d, %v are read again", stale, users)
+			}
+		}
+		v.close()
+	})
+}
+
+func TestWhoHasGoneIsLookedForNoMoreWhenDeliveriesCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := bareHub(fanout.DefaultConfig())
+		h.told.offered = true
+		var viewers []*viewer
+		for range 3 {
+			v := h.newViewer(11, func([]byte) error { return nil }, nil)
+			v.ask(request{kind: deliveries, on: true})
+			viewers = append(viewers, v)
+		}
+		synctest.Wait()
+		if n := len(h.told.of[11]); n != 3 {
+			t.Fatalf("%d are told", n)
+		}
+		viewers[0].ask(request{kind: deliveries})
+		synctest.Wait()
+		for _, v := range viewers {
+			v.close()
+		}
+		if len(h.told.of) != 0 {
+			t.Errorf("left over: %v", h.told.of)
+		}
 	})
 }
 
