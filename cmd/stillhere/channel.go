@@ -10,6 +10,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -55,12 +56,14 @@ func (c *channelLive) Run(ctx context.Context) error {
 	if err := errors.Join(faults, err); err != nil {
 		return err
 	}
+	log := c.logger()
+	redisview.LogTo(log)
 	run := assembly.ChannelRun{Name: "live", Instance: c.Instance, Kafka: kafka, Config: channel.Defaults(), Admin: c.Admin}
 	if run.Instance == "" {
 		run.Instance = assembly.Defaults().Instance
 	}
 	run.Config.Rate, run.Config.MaxAge = c.Rate, c.MaxAge
-	return assembly.RunLiveChannel(ctx, run, redis, c.logger())
+	return assembly.RunLiveChannel(ctx, run, redis, log)
 }
 
 // channelWebhook posts.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -167,9 +168,16 @@ func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 }
 
 // tell prints one line a fault, so that it can be read where logs are cut at lines.
+// A fault that comes twice, alone and as the end of what was attempted, is told once.
 func tell(errs io.Writer, err error) {
+	var told []string
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(errs, "stillhere: %s\n", strings.TrimRight(line, "\n"))
+		line = strings.TrimSpace(line)
+		if slices.ContainsFunc(told, func(before string) bool { return strings.HasSuffix(before, line) }) {
+			continue
+		}
+		told = append(told, line)
+		fmt.Fprintf(errs, "stillhere: %s\n", line)
 	}
 }
 

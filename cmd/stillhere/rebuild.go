@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/assembly/progress"
 	"github.com/stillhere/stillhere/internal/assembly/rebuild"
+	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
 // rebuildCommand makes a store anew from the log.
@@ -72,6 +73,7 @@ func (c *rebuildRedis) Run(ctx context.Context) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	redisview.LogTo(log)
 	line, begun := progress.Stderr(), time.Now()
 	err = assembly.RebuildRedis(ctx, config, log, func(done, all int32) {
 		line.Say("%s", meter(float64(done)/float64(all), time.Since(begun), fmt.Sprintf("%d of %d partitions", done, all)))

@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
 // roleCommand runs a role on real servers.
@@ -38,6 +39,7 @@ func (c *roleCommand) Run(ctx context.Context, name role) error {
 		return err
 	}
 	log := c.logger()
+	redisview.LogTo(log)
 	return assembly.Run(ctx, string(name), config, log, func() { log.Info("ready", "role", string(name), "instance", config.Instance) })
 }
 
@@ -100,6 +102,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	redisview.LogTo(logs.logger())
 	var playing sync.WaitGroup
 	defer playing.Wait()
 	return assembly.RunDev(ctx, dev, logs.logger(), func(kafka string) {
@@ -148,6 +151,17 @@ type topicsApply struct {
 	kafkaFlags
 	Partitions  int32 `help:"Partitions of topics that are made. It cannot be changed later: users would move." default:"64"`
 	Replication int16 `help:"Copies of each partition; -1: what the cluster prefers." default:"-1"`
+}
+
+// Validate is called by the parser.
+func (c *topicsApply) Validate() error {
+	if c.Partitions < 1 {
+		return fmt.Errorf("--partitions: must be at least 1, is %d", c.Partitions)
+	}
+	if c.Replication != -1 && c.Replication < 1 {
+		return fmt.Errorf("--replication: must be at least 1, or -1, is %d", c.Replication)
+	}
+	return nil
 }
 
 // setUpTimeout bounds commands that only talk to Kafka for a moment.

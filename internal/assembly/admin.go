@@ -30,6 +30,9 @@ const readyTimeout = 5 * time.Second
 func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []stream.GroupStatus) http.Handler {
 	mux := http.NewServeMux()
 	alive := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "/livez\n/healthz\n/readyz\n/readyz?verbose\n/metrics\n/debug/pprof/\n/debug/vars\n")
+	})
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {

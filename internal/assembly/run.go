@@ -54,17 +54,27 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 	return errors.Join(err, h.close(ctx))
 }
 
+// A process that does not become ready says why after firstTold, and again every
+// tellEvery.
+const firstTold, tellEvery = 10 * time.Second, time.Minute
+
 // announce calls started once when all checks pass, and, where reads are what the
 // role is for, when answers are fresh.
 func (h *house) announce(started func(), reads bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(20 * time.Millisecond)
 		defer ticker.Stop()
+		told := time.Now().Add(firstTold - tellEvery)
 		for {
-			if h.ready(ctx, reads) == nil {
+			why := h.ready(ctx, reads)
+			if why == nil {
 				started()
 				<-ctx.Done()
 				return nil
+			}
+			if time.Since(told) >= tellEvery && ctx.Err() == nil {
+				h.log.Warn("not ready yet", "error", why)
+				told = time.Now()
 			}
 			select {
 			case <-ctx.Done():

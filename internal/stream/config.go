@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 
@@ -112,6 +113,10 @@ func set[T comparable](field *T, value T) {
 	}
 }
 
+// topicName is what Kafka takes in the names of topics; the length leaves room for what
+// follows a prefix.
+var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{0,200}$`)
+
 // Validate reports everything that is wrong with c, joined.
 func (c Config) Validate() error {
 	c = c.withDefaults()
@@ -126,6 +131,7 @@ func (c Config) Validate() error {
 		_, _, err := net.SplitHostPort(b)
 		fault(err != nil, "brokers: %q must be host:port", b)
 	}
+	fault(!topicName.MatchString(c.Prefix), "topic prefix: %q must be letters, digits, dots, dashes or underscores, at most 200", c.Prefix)
 	for name, d := range map[string]time.Duration{
 		"tick interval": c.TickInterval, "commit interval": c.CommitInterval, "idle commit interval": c.IdleCommitInterval,
 		"watermark interval": c.WatermarkInterval, "session timeout": c.SessionTimeout, "rebalance timeout": c.RebalanceTimeout,
