@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/crowd"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -41,8 +43,19 @@ func (c *devCommand) crowd(interval time.Duration, log *slog.Logger) (play func(
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}
+	target := crowd.Target{URL: "http://" + c.Listen}
+	if as := c.auth(); as.On() {
+		if !as.Secret.Given() {
+			return nil, errors.New("users: whoever issues the tokens of auth_jwks has to make one for them; see stillhere crowd --token")
+		}
+		var err error
+		who := auth.Caller{Gateway: "crowd", Scopes: []string{auth.Admin}, Until: time.Now().AddDate(1, 0, 0)}
+		if target.Token, err = auth.Issue(as, who, time.Now()); err != nil {
+			return nil, err
+		}
+	}
 	return func(ctx context.Context) {
-		if err := crowd.Run(ctx, settings, crowd.Target{URL: "http://" + c.Listen}, log); err != nil {
+		if err := crowd.Run(ctx, settings, target, log); err != nil {
 			log.Error("playing users", "error", err)
 		}
 	}, nil

@@ -21,7 +21,7 @@ const description = `Stillhere says who is here: it takes heartbeats, decides wh
 
 Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
 
-Every flag can be given in the environment (--kafka-brokers is STILLHERE_KAFKA_BROKERS) or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line goes before the environment, the environment before the file. Exit codes: 0 done, 1 failed, 2 the command line was not understood.`
+Flags can be given in the environment, under the name that their help shows (--kafka-brokers is STILLHERE_KAFKA_BROKERS), or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line goes before the environment, the environment before the file. Exit codes: 0 done, 1 failed, 2 the command line was not understood.`
 
 // commands is the command line.
 type commands struct {
