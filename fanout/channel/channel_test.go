@@ -128,8 +128,10 @@ func TestWhatIsRefusedForGoodIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	f := &fake{fail: func(Notice) error { return Permanent(errAway) }}
 	c, l := consumer(t, Defaults(), f)
-	if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(l.reasons) != 1 || len(f.tries) != 1 {
-		t.Errorf("%v, %d set aside, %d tries", err, len(l.reasons), len(f.tries))
+	for range 2 { // the second time because another of the batch could not be set aside, say
+		if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(l.reasons) != 1 || len(f.tries) != 1 {
+			t.Errorf("%v, %d set aside, %d tries", err, len(l.reasons), len(f.tries))
+		}
 	}
 }
 
