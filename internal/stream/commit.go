@@ -24,12 +24,23 @@ func (s *session) pending() bool { return !s.offsetSince.IsZero() }
 func (s *session) dueAt() time.Time {
 	due := s.offsetSince.Add(s.t.cfg.IdleCommitInterval)
 	if !s.outputSince.IsZero() {
-		if soon := s.lastCommit.Add(s.t.cfg.CommitInterval); soon.Before(due) {
+		soon := s.lastBegun.Add(s.t.cfg.CommitInterval)
+		if settled := s.lastCommit.Add(s.t.cfg.settling()); settled.After(soon) {
+			soon = settled
+		}
+		if soon.Before(due) {
 			due = soon
 		}
 	}
 	return due
 }
+
+// settling is how long what is put out after a commit waits for more, unless it is to
+// be committed before. The brokers write the markers of the last transaction
+// meanwhile, and keep those waiting who come earlier with the next one; what was
+// appended while we committed is fetched; and records that are written together cost
+// one request, and one way to the transaction's coordinator.
+func (c Config) settling() time.Duration { return c.CommitInterval / 4 }
 
 func (s *session) due(now bool) bool {
 	if !s.pending() {
@@ -74,6 +85,7 @@ func (s *session) produced(r *kgo.Record, err error) {
 // written once more, out of what is kept in s.outputs: that happens whenever the
 // group moves on while the client prepares the commit, so in most rebalances.
 func (s *session) commit() (err error) {
+	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), s.t.cfg.StopTimeout)
 	defer cancel()
 	ctx, end := tracing.Span(ctx, tracing.Batch{What: "commit", Topic: s.name, Group: s.t.group, Partition: -1, Records: len(s.outputs)})
@@ -102,7 +114,7 @@ func (s *session) commit() (err error) {
 	clear(s.outputs)
 	s.outputs = s.outputs[:0]
 	s.offsetSince, s.outputSince = time.Time{}, time.Time{}
-	s.lastCommit = time.Now()
+	s.lastBegun, s.lastCommit = begun, time.Now()
 	s.commits++
 	s.hurry.Store(false)
 	return nil

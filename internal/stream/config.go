@@ -39,8 +39,9 @@ type Config struct {
 
 	// TickInterval is how often the owner of a partition appends a tick [250ms].
 	TickInterval time.Duration
-	// CommitInterval is the least time between two commits that publish
-	// something [20ms].
+	// CommitInterval is the least time from one commit that publishes something to
+	// the next, begin to begin [20ms]. A quarter of it at least is between the end of
+	// one and the next.
 	CommitInterval time.Duration
 	// IdleCommitInterval is the longest time that consumed offsets wait when there
 	// is nothing to publish [1s].

@@ -82,7 +82,7 @@ func (s *session) groupOptions() []kgo.Opt {
 		// of the log, and tells the task.
 		kgo.ConsumeResetOffset(kgo.NoResetOffset().AtStart()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerLinger(0),
+		kgo.ProducerLinger(cfg.settling()),
 		kgo.OnPartitionsAssigned(s.onAssigned),
 		kgo.OnPartitionsRevoked(s.onRevoked),
 		kgo.OnPartitionsLost(s.onLost),

@@ -53,7 +53,8 @@ type session struct {
 	forwards    *forwards
 	outputSince time.Time // when what is pending came up; zero for nothing
 	offsetSince time.Time
-	lastCommit  time.Time
+	lastBegun   time.Time // when the last commit began
+	lastCommit  time.Time // when it was over
 	commits     int
 }
 
