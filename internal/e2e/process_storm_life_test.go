@@ -152,12 +152,31 @@ func (d *detectorProcess) stop() {
 	d.program.signal(syscall.SIGTERM)
 	switch code := d.program.wait(30 * time.Second); {
 	case code == 0:
+	case d.withoutBroker():
+		d.count("starts without a broker", 1)
 	case code == -1 && !strings.Contains(d.program.err.String(), `"msg":"starting"`): // it could not catch signals yet
 		d.count("kills", 1)
 	case strings.Contains(d.program.err.String(), "stillhere: detector: "), strings.Contains(d.program.err.String(), "context canceled"):
 		d.count("stops without a commit", 1)
 	default:
 		d.Errorf("%s stopped with exit code %d:\n%s", d.instance, code, tail(d.program.err.String(), 2000))
+	}
+}
+
+// withoutBroker tells whether the detector has ended because there was no broker to be
+// asked when it was started.
+func (d *detectorProcess) withoutBroker() bool {
+	return d.until != nil && !d.program.running() && d.program.command.ProcessState.ExitCode() == 1 &&
+		!strings.Contains(d.program.err.String(), `"msg":"starting"`)
+}
+
+// startAgain does what a supervisor does with one that has ended so.
+func (d *detectorProcess) startAgain() {
+	d.Helper()
+	if d.withoutBroker() {
+		d.count("starts without a broker", 1)
+		d.ended()
+		d.start("")
 	}
 }
 

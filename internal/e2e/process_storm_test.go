@@ -187,6 +187,9 @@ func (s *storm) blow(guest bool) {
 	lives.Wait()
 	if s.until != nil {
 		<-s.until
+		for _, d := range residents {
+			d.startAgain()
+		}
 	}
 	close(over)
 	visits.Wait()
