@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -142,6 +143,27 @@ func TestServerSentEventsCarryTheSameMessages(t *testing.T) {
 		<-stopped
 		f.gone()
 	}, func(c *fanout.Config) { c.PingInterval = 10 * time.Millisecond })
+}
+
+func TestAListenersStreamEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 50*time.Millisecond)
+		defer cancel()
+		g.server.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	t.Cleanup(func() { g.stop(); front.Close() })
+	answer, err := front.Client().Get(front.URL + "/presence/stream?user_ids=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "it is counted", func() bool { return valueOf(g.metrics.Disconnected.WithLabelValues("token_ended")) == 1 })
+	g.gone()
 }
 
 func TestAListenerWhoLeavesIsForgotten(t *testing.T) {
