@@ -95,15 +95,18 @@ func TestARecipientIsToldEachVersionOnceAndNoneOlder(t *testing.T) {
 	}
 }
 
+// awayFor7 fails for what user 7 does.
+func awayFor7(n Notice) error {
+	if n.Transition.User == 7 {
+		return errAway
+	}
+	return nil
+}
+
 func TestADeliveryIsTriedWithGrowingPausesAndThenSetAside(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{fail: func(n Notice) error {
-			if n.Transition.User == 7 {
-				return errAway
-			}
-			return nil
-		}}
+		f := &fake{fail: awayFor7}
 		config := Defaults()
 		config.Attempts, config.MaxWait = 5, time.Second
 		c, l := consumer(t, config, f)
@@ -138,12 +141,7 @@ func TestWhatIsRefusedForGoodIsNotTriedAgain(t *testing.T) {
 func TestOfWhoHidesByNowNothingIsDeliveredNorTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{fail: func(n Notice) error {
-			if n.Transition.User == 7 {
-				return errAway
-			}
-			return nil
-		}}
+		f := &fake{fail: awayFor7}
 		c, l := consumer(t, Defaults(), f)
 		begun := time.Now()
 		c.hides = func(user schemas.UserID, version schemas.Version) bool {

@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
@@ -40,19 +37,8 @@ func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := httptest.NewServer(server)
-	defer front.Close()
-	dial := func(query string) *peer {
-		conn, _, err := websocket.Dial(t.Context(), front.URL+query, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.CloseNow() })
-		p := &peer{t: t, conn: conn}
-		p.expect(watchclient.Hello)
-		return p
-	}
-	stranger, friend := dial("/"), dial("/?friend=x")
+	front := g.front(server)
+	stranger, friend := g.dialAt(front+"/"), g.dialAt(front+"/?friend=x")
 	stranger.send(`{"type":"subscribe","user_ids":["1","11"]}`)
 	if m := stranger.expect(watchclient.Error); m.Problem.Code != "not_allowed" || m.Problem.Field != "user_ids[1]" {
 		t.Errorf("%+v", m.Problem)
@@ -67,7 +53,7 @@ func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.
 		t.Errorf("%+v", m.Problem)
 	}
 	// Server-Sent Events have no second chance: the stream ends.
-	answer, err := http.Get(front.URL + "/?user_ids=11")
+	answer, err := http.Get(front + "/?user_ids=11")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,19 +100,11 @@ func TestOfARequestThoseWhoMayBeWatchedAreAndTheOthersAreNamedAlikeWhetherTheyHi
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := httptest.NewServer(server)
-	defer front.Close()
-	conn, _, err := websocket.Dial(t.Context(), front.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.CloseNow() })
-	p := &peer{t: t, conn: conn}
-	p.expect(watchclient.Hello)
+	p := g.dialAt(g.front(server))
 	p.send(`{"type":"subscribe","user_ids":["11","1","12","13"]}`) // there, hides, never seen
 	texts := map[string]bool{}
 	for _, id := range []string{"11", "12", "13"} {
-		_, text, err := conn.Read(t.Context())
+		_, text, err := p.conn.Read(t.Context())
 		if err != nil || !strings.Contains(string(text), `"user_id":"`+id+`"`) {
 			t.Fatalf("of %s: %s %v", id, text, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -21,9 +23,18 @@ type peer struct {
 
 func (g *rig) url() string { return "ws" + strings.TrimPrefix(g.http.URL, "http") + "/presence/stream" }
 
-func (g *rig) dial() *peer {
+func (g *rig) dial() *peer { return g.dialAt(g.url()) }
+
+// front has another server than the rig's own serve, and returns its URL.
+func (g *rig) front(server http.Handler) string {
+	front := httptest.NewServer(server)
+	g.t.Cleanup(front.Close)
+	return front.URL
+}
+
+func (g *rig) dialAt(url string) *peer {
 	g.t.Helper()
-	conn, _, err := websocket.Dial(g.t.Context(), g.url(), nil)
+	conn, _, err := websocket.Dial(g.t.Context(), url, nil)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -3,13 +3,10 @@ package live_test
 import (
 	"context"
 	"errors"
-	"net/http/httptest"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
@@ -55,15 +52,7 @@ func TestWhoMayNotWatchSomebodyAnyMoreHearsThatAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Changes come to the rig's own server: what this one is told is not of interest.
-	front := httptest.NewServer(server)
-	defer front.Close()
-	conn, _, err := websocket.Dial(t.Context(), front.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.CloseNow() })
-	p := &peer{t: t, conn: conn}
-	p.expect(watchclient.Hello)
+	p := g.dialAt(g.front(server))
 	p.watch(1, 2, 3)
 
 	may.set(errors.New("the graph is away")) // nobody goes blind for that

@@ -90,15 +90,7 @@ func TestAHandlerThatLostItsPlaceIsGivenThatPartitionAgainFromThereAndNoOther(t 
 		cfg := w.cfg
 		cfg.InstanceName, cfg.MaxPollRecords = "a", 7
 		f := Follow(cfg, "follower", schemas.Transitions, decodeOffset, k, w.producer, w.log, w.metrics)
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- f.Run(ctx) }()
-		w.ends = append(w.ends, func() {
-			cancel()
-			if err := <-ended; err != nil {
-				w.Error(err)
-			}
-		})
+		w.runs("a", f.Run)
 		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 2 })
 		total := 0
 		for range 5 {
@@ -129,15 +121,7 @@ func TestAFollowerAloneThatBeginsAnewGoesOnWhereItsHandlerIs(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		k := newForgetful()
 		f := Follow(w.cfg, "follower", schemas.Transitions, decodeOffset, k, w.producer, w.log, w.metrics, Alone())
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- f.Run(ctx) }()
-		w.ends = append(w.ends, func() {
-			cancel()
-			if err := <-ended; err != nil {
-				w.Error(err)
-			}
-		})
+		w.runs("a", f.Run)
 		begun := func() int {
 			k.mu.Lock()
 			defer k.mu.Unlock()

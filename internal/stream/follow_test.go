@@ -103,9 +103,14 @@ func (w *world) follower(name string, handler Handler[string], options ...Follow
 	cfg := w.cfg
 	cfg.InstanceName = name
 	f = Follow(cfg, "follower", schemas.Transitions, decodeKey, handler, w.producer, w.log, w.metrics, options...)
+	return w.runs(name, f.Run), f
+}
+
+// runs runs a follower until stop or the world's end.
+func (w *world) runs(name string, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- f.Run(ctx) }()
+	go func() { ended <- run(ctx) }()
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
@@ -116,7 +121,7 @@ func (w *world) follower(name string, handler Handler[string], options ...Follow
 		})
 	}
 	w.ends = append(w.ends, stop)
-	return stop, f
+	return stop
 }
 
 // put appends a record to the transitions, outside of a transaction.
