@@ -93,15 +93,18 @@ func (m *Machine) EndReplay(c *schemas.Checkpoint) (unknown int) {
 	if c != nil && c.LogTime > m.clock.now {
 		m.clock.advance(c.LogTime)
 	}
+	// Timers that were set before now was known would be dropped or never fire.
+	m.wheel.restart(m.clock.presence())
 	u := &m.scratch
 	for e := range m.entriesLive() {
 		m.load(e, u)
 		if u.state == schemas.Offline && !u.hidden {
 			u.refresh()
-			m.save(e, u, true)
+			m.save(e, u, false)
 			continue
 		}
 		if u.state == schemas.Offline || u.silentFrom != 0 || len(u.devices) > 0 {
+			m.save(e, u, false)
 			continue
 		}
 		unknown++
@@ -118,7 +121,7 @@ func (m *Machine) EndReplay(c *schemas.Checkpoint) (unknown int) {
 		}
 		u.devices = append(u.devices, d)
 		u.lastSeen = max(u.lastSeen, d.seen)
-		m.save(e, u, true)
+		m.save(e, u, false)
 	}
 	m.replaying = false
 	return unknown

@@ -28,6 +28,9 @@ const (
 	timersPerBlock = 61 // makes a block 256 bytes
 )
 
+// restart empties the wheel and sets it to the presence instant now.
+func (w *wheel) restart(now presence) { *w = wheel{cursor: now / wheelStep * wheelStep} }
+
 // horizon is the latest instant a timer can be set for. Whoever waits longer
 // looks then and arms again.
 func (w *wheel) horizon() presence { return w.cursor + wheelHorizon }
