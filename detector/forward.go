@@ -10,16 +10,17 @@ import (
 // warnEvery is how often one partition warns about misrouted beats.
 const warnEvery = time.Minute
 
-// router sends beats to the partition they belong to. Its frames carry no
-// gateway: their sequence and silence belong to the partition they came from.
+// router sends beats to the partition they belong to. Its frames name the gateway that
+// the beats came through, so that its byes end no report of another; they carry no
+// sequence, which belongs to the partition they came from.
 type router struct {
 	partition, partitions int32
 	warned                time.Time
 	rows                  []schemas.Beat
 }
 
-// errMisroutedTwice is why a beat that was forwarded and is wrong again is set
-// aside: the partition counts of the two writers differ.
+// errMisroutedTwice is why a beat that was forwarded and is wrong again goes to the
+// dead-letter topic: the partition counts of the two writers differ.
 var errMisroutedTwice = &schemas.FieldError{Code: "misrouted", Field: "user_id",
 	Reason: "belongs to another partition although it was forwarded before; do all parts agree on the number of partitions?"}
 
@@ -37,7 +38,8 @@ func (p *Partition) forward(r *schemas.Record, out *schemas.Outbox) {
 			"offset", r.Offset, "beats", len(p.out.Misrouted), "producer", producerOf(r, &p.frame))
 	}
 	underWay := max(0, schemas.MillisOf(now)-r.Time)
-	out.Forwards = p.router.frames(out.Forwards, p.out.Misrouted, underWay)
+	head := schemas.FrameHead{Gateway: schemas.GatewayID(p.frame.Gateway), GatewayEpoch: p.frame.GatewayEpoch, Forwarded: true}
+	out.Forwards = p.router.frames(out.Forwards, head, p.out.Misrouted, underWay)
 	if user := p.out.MisroutedVisibility; user != 0 {
 		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
 			Key: user.Key(), Value: schemas.AppendForwardedVisibility(nil, user, p.frame.Visibility)})
@@ -45,7 +47,7 @@ func (p *Partition) forward(r *schemas.Record, out *schemas.Outbox) {
 }
 
 // frames appends one frame per partition to dst.
-func (r *router) frames(dst []schemas.Outgoing, beats []schemas.Beat, underWay schemas.Millis) []schemas.Outgoing {
+func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []schemas.Beat, underWay schemas.Millis) []schemas.Outgoing {
 	slices.SortStableFunc(beats, func(a, b schemas.Beat) int {
 		return int(schemas.PartitionOf(a.User, r.partitions)) - int(schemas.PartitionOf(b.User, r.partitions))
 	})
@@ -59,7 +61,7 @@ func (r *router) frames(dst []schemas.Outgoing, beats []schemas.Beat, underWay s
 		for i := range r.rows {
 			r.rows[i].Age = min(r.rows[i].Age+underWay, schemas.MaxAge)
 		}
-		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: to, Value: schemas.AppendFrame(nil, schemas.FrameHead{Forwarded: true}, r.rows)})
+		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: to, Value: schemas.AppendFrame(nil, head, r.rows)})
 		beats = beats[n:]
 	}
 	return dst

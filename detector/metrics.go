@@ -16,9 +16,16 @@ type Metrics struct {
 	LostFrames      prometheus.Counter
 	DuplicateFrames prometheus.Counter
 	GatewaysLost    prometheus.Counter
+	GatewaysDrained prometheus.Counter
 	CohortReturned  prometheus.Counter
 	CohortReleased  prometheus.Counter
 	Unknown         prometheus.Counter
+	RejectedStatus  prometheus.Counter
+	Evicted         prometheus.Counter
+	LeftOut         prometheus.Counter
+	NoPlace         prometheus.Counter
+	BreakerTrips    prometheus.Counter
+	BreakerOpen     prometheus.Gauge
 
 	transitions [len(schemas.Causes)][len(schemas.States)]prometheus.Counter // those of Transitions
 }
@@ -40,7 +47,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		GatewaysLost:    counter("gateways_lost", "Gateways lost, per partition in which they had users."),
 		CohortReturned:  counter("cohort_returned", "Devices of lost gateways that were heard again in time."),
 		CohortReleased:  counter("cohort_released", "Devices of lost gateways that were let go."),
-		Unknown:         counter("restored_unknown", "Users restored without any of their heartbeats, because retention had overtaken the detector."),
+		GatewaysDrained: counter("gateways_drained", "Gateways that stopped as planned, per partition in which they had users."),
+		Unknown:         counter("restored_unknown", "Users restored without heartbeats of all their devices: they were lost, and count as heard at the restart."),
+		RejectedStatus:  counter("rejected_statuses", "Records of the status topic that no detector of this partition can have written."),
+		Evicted:         counter("evicted_devices", "Devices that made room for another of their user, who has more than the policy keeps."),
+		LeftOut:         counter("left_out_changes", "Changes that were published later or not at all, because their user changed too often."),
+		NoPlace:         counter("gateways_without_place_frames", "Frames of gateways beyond those that a partition can tell apart; their devices have no cohort."),
+		BreakerTrips:    counter("breaker_trips", "Times that presence time was stopped because many gateways fell silent at once."),
+		BreakerOpen: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_detector_breaker_open_partitions",
+			Help: "Partitions in which presence time stands still because many gateways fell silent at once."}),
 	}
 	for i, cause := range schemas.Causes {
 		for j, state := range schemas.States {

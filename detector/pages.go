@@ -38,11 +38,10 @@ func (p *pages) transition(partition int32, t *schemas.Transition) schemas.Outgo
 	return o
 }
 
-// status is what the status topic keeps of a user: nothing of one who is offline
-// and visible.
+// status is what the status topic keeps of a user, or a tombstone.
 func (p *pages) status(partition int32, s *schemas.Status) schemas.Outgoing {
 	o := schemas.Outgoing{Topic: schemas.Statuses, Partition: partition, Key: p.key(s.User)}
-	if s.State != schemas.Offline || s.Visibility == schemas.Nobody {
+	if !s.Tombstone() {
 		from := len(p.begin())
 		p.page = s.Append(p.page)
 		o.Value = p.cut(from)

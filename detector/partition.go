@@ -17,12 +17,17 @@ type Read = func(ctx context.Context, topic schemas.Topic, from, to int64, each 
 
 // Config is what all partitions of a process share.
 type Config struct {
+	// Settings are the policy of a partition that has none yet.
 	Settings liveness.Settings
 	Log      *slog.Logger
 	Metrics  *Metrics
 	// Now is the clock that says how long a forwarded beat was under way. Nothing
 	// is decided by it.
 	Now func() time.Time
+	// Key keeps users who choose their ids from costing memory; see liveness.New.
+	Key uint64
+	// Slice bounds what one record puts out at once; 0 is liveness.DefaultSlice.
+	Slice int
 }
 
 // Partition is the detector of one partition. One goroutine may use it: the one
@@ -35,10 +40,15 @@ type Partition struct {
 	topicID schemas.TopicID
 	next    int64 // offset after the last handled record
 	frame   schemas.Frame
+	held    []byte // value of the record that has more to put out; frame aliases it
 	out     liveness.Output
 	counted liveness.Counts
 	router  router
 	pages   pages
+	stopped schemas.Millis // since when presence time stands still, as was logged last
+
+	rejected       []schemas.Rejected // found in a restore; go out with the next record
+	announcePolicy bool               // the log does not say which policy is in force
 }
 
 // NewPartition makes the detector of a partition; Restore must be called first.
@@ -46,140 +56,55 @@ func NewPartition(config Config, partition int32) *Partition {
 	return &Partition{config: config, id: partition, log: config.Log.With("partition", partition)}
 }
 
-// Restore brings the partition to the state of the commit. It publishes nothing.
-// On any error the Partition must be thrown away.
-func (p *Partition) Restore(ctx context.Context, at schemas.Commit, read Read) error {
-	began := p.config.Now()
-	p.topicID = at.TopicID
-	p.router = router{partition: at.Partition, partitions: at.Partitions}
-	past, err := p.past(at)
-	if err != nil {
-		return err
-	}
-	p.machine = liveness.New(p.config.Settings, at.Partition, at.Partitions, past.epoch)
-	p.next = past.next
-	if past.checkpoint != nil {
-		p.machine.BeginReplay(past.checkpoint)
-	} else {
-		p.machine.BeginReplay(&schemas.Checkpoint{})
-	}
-	if past.replayFrom < past.replayTo {
-		err := read(ctx, schemas.Heartbeats, past.replayFrom, past.replayTo, func(r *schemas.Record) error {
-			if p.frame.Decode(r.Value) == nil {
-				p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
-				p.out.Reset()
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("re-reading heartbeats from offset %d: %w", past.replayFrom, err)
-		}
-	}
-	epoch, err := p.adopt(ctx, read)
-	if err != nil {
-		return err
-	}
-	if past.fresh {
-		published, err := publishedEpoch(ctx, read)
-		if err != nil {
-			return err
-		}
-		if epoch = max(epoch, published); epoch >= past.epoch {
-			p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins", "epoch", epoch+1)
-			p.machine.StartEpoch(epoch + 1)
-		}
-	}
-	if unknown := p.machine.EndReplay(past.checkpoint); unknown > 0 {
-		p.config.Metrics.Unknown.Add(float64(unknown))
-		p.log.Warn("heartbeats of some users are gone; they count as heard at the last committed moment", "users", unknown)
-	}
-	p.counted = p.machine.Counts()
-	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", past.replayFrom, "next", p.next, "took", p.config.Now().Sub(began))
-	return nil
-}
-
-// adopt hands the machine the status of every user. It returns the greatest log
-// epoch among their versions.
-func (p *Partition) adopt(ctx context.Context, read Read) (epoch uint32, err error) {
-	p.machine.BeginAdopt()
-	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
-		user, err := schemas.UserOfKey(r.Key)
-		if err != nil {
-			return fmt.Errorf("record %d of the status topic: %w", r.Offset, err)
-		}
-		if r.Value == nil {
-			p.machine.Adopt(user, nil)
-			return nil
-		}
-		status, err := schemas.DecodeStatus(r.Value)
-		if err != nil {
-			return fmt.Errorf("record %d of the status topic: %w", r.Offset, err)
-		}
-		epoch = max(epoch, status.Version.LogEpoch())
-		p.machine.Adopt(user, status)
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("reading the status of all users: %w", err)
-	}
-	return epoch, nil
-}
-
-// publishedEpoch is the greatest log epoch among what was ever published: with its
-// commit a partition loses its epoch, and users who are offline have no status that
-// would tell it.
-func publishedEpoch(ctx context.Context, read Read) (epoch uint32, err error) {
-	err = read(ctx, schemas.Transitions, -1, -1, func(r *schemas.Record) error {
-		if t, err := schemas.DecodeTransition(r.Value); err == nil { // who cannot be read says nothing of epochs
-			epoch = max(epoch, t.Version.LogEpoch())
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("looking for the last log epoch in the transitions: %w", err)
-	}
-	return epoch, nil
-}
-
-// past says how a partition's history is to be taken up.
-type past struct {
-	checkpoint           *schemas.Checkpoint
-	epoch                uint32
-	fresh                bool // nothing is known of epochs but what was published
-	replayFrom, replayTo int64
-	next                 int64
-}
-
-// past decides it from the commit.
-func (p *Partition) past(at schemas.Commit) (past, error) {
-	if at.Offset < 0 || at.Metadata == "" {
-		return past{epoch: 1, fresh: true, next: at.LogStart}, nil
-	}
-	c, err := schemas.DecodeCheckpoint(at.Metadata)
-	if err != nil {
-		return past{}, fmt.Errorf("partition %d, committed offset %d: %w", at.Partition, at.Offset, err)
-	}
-	switch {
-	case at.Offset > at.LogEnd || c.TopicID.Differs(at.TopicID):
-		p.log.Error("the heartbeats log was cut or made anew: a new log epoch begins", "committed", at.Offset, "log_end", at.LogEnd)
-		return past{epoch: c.LogEpoch + 1, next: at.LogStart}, nil
-	case at.Offset < at.LogStart:
-		p.log.Error("retention has overtaken the detector: heartbeats are lost", "committed", at.Offset, "log_start", at.LogStart)
-		c.ReplayLogTime = c.LogTime
-		return past{checkpoint: c, epoch: c.LogEpoch, next: at.LogStart}, nil
-	}
-	return past{checkpoint: c, epoch: c.LogEpoch, replayFrom: max(c.ReplayOffset, at.LogStart), replayTo: at.Offset, next: at.Offset}, nil
-}
-
-// Handle applies one record. What it leads to is appended to out.
+// Handle applies one record. What it leads to is appended to out. When that is too much
+// at once, Pending tells so, and Continue puts out the rest.
 func (p *Partition) Handle(r *schemas.Record, out *schemas.Outbox) error {
-	p.next = r.Offset + 1
+	out.Rejected = append(out.Rejected, p.rejected...)
+	p.rejected = nil
+	if r.Offset < p.next {
+		return nil // re-read by the restore
+	}
 	if err := p.frame.Decode(r.Value); err != nil {
+		p.next = r.Offset + 1
 		p.reject(r, err, out)
 		return nil
 	}
+	if p.announcePolicy {
+		p.announcePolicy = false
+		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
+			Value: schemas.AppendPolicy(nil, p.machine.Policy().Policy)})
+	}
 	p.out.Reset()
-	p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
+	done := p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
+	if !done {
+		p.held = slices.Clone(r.Value)
+		if err := p.frame.Decode(p.held); err != nil {
+			return fmt.Errorf("decoding record %d again: %w", r.Offset, err)
+		}
+	}
+	p.putOut(r, done, out)
+	return nil
+}
+
+// Next is the offset of the next record to be handed to Handle; earlier ones are ignored.
+// After Restore it may lie beyond the committed one: what a lost commit covered has been
+// re-read.
+func (p *Partition) Next() int64 { return p.next }
+
+// Pending tells whether the record handled last has more to put out.
+func (p *Partition) Pending() bool { return p.machine.Pending() }
+
+// Continue puts out the next slice of the record handled last.
+func (p *Partition) Continue(out *schemas.Outbox) error {
+	p.out.Reset()
+	done := p.machine.Continue(&p.frame, &p.out)
+	p.putOut(&schemas.Record{Partition: p.id, Offset: p.machine.Offset(), Value: p.held}, done, out)
+	return nil
+}
+
+// putOut turns what the machine wants published into records. r is the record it comes of.
+func (p *Partition) putOut(r *schemas.Record, done bool, out *schemas.Outbox) {
+	p.next = r.Offset
 	out.Records = slices.Grow(out.Records, len(p.out.Transitions)+len(p.out.Statuses))
 	for i := range p.out.Transitions {
 		t := &p.out.Transitions[i]
@@ -189,14 +114,21 @@ func (p *Partition) Handle(r *schemas.Record, out *schemas.Outbox) error {
 	for i := range p.out.Statuses {
 		out.Records = append(out.Records, p.pages.status(p.id, &p.out.Statuses[i]))
 	}
+	if !done {
+		return
+	}
+	p.next, p.held = r.Offset+1, nil
 	if len(p.out.Misrouted) > 0 || p.out.MisroutedVisibility != 0 {
 		p.forward(r, out)
 	}
 	for _, end := range p.out.Gateways {
 		p.summarize(end)
 	}
+	if p.frame.Policy != nil {
+		p.tellPolicy()
+	}
+	p.tellBreaker()
 	p.count()
-	return nil
 }
 
 // Checkpoint is the metadata that Restore needs beside the offset after the last
@@ -215,19 +147,64 @@ func (p *Partition) reject(r *schemas.Record, err error, out *schemas.Outbox) {
 	out.Rejected = append(out.Rejected, schemas.Rejected{Record: r, Reason: err})
 }
 
+// summarize tells what became of the devices of a gateway that is gone.
 func (p *Partition) summarize(end liveness.GatewayEnd) {
-	p.config.Metrics.GatewaysLost.Inc()
+	log := p.log.With("gateway", end.Gateway, "epoch", end.Epoch, "last_heard_at", end.HeardAt,
+		"devices", end.Returned+end.Released, "returned", end.Returned, "released", end.Released)
+	if end.Drained {
+		p.config.Metrics.GatewaysDrained.Inc()
+		log.Info("gateway drained")
+	} else {
+		p.config.Metrics.GatewaysLost.Inc()
+		log.Warn("gateway lost")
+	}
 	p.config.Metrics.CohortReturned.Add(float64(end.Returned))
 	p.config.Metrics.CohortReleased.Add(float64(end.Released))
-	p.log.Warn("gateway lost", "gateway", end.Gateway, "epoch", end.Epoch, "last_heard_at", end.HeardAt,
-		"devices", end.Returned+end.Released, "came_back", end.Returned, "released", end.Released)
+}
+
+// tellPolicy logs the policy in force.
+func (p *Partition) tellPolicy() {
+	in := p.machine.Policy()
+	p.log.Info("policy in force", "policy", in.Policy.ID(), "since_offset", in.Offset)
+}
+
+// tellBreaker logs when presence time stops and goes on.
+func (p *Partition) tellBreaker() {
+	stopped := p.machine.Stopped()
+	switch {
+	case stopped == p.stopped:
+		return
+	case stopped != 0:
+		p.log.Error("ALARM: many gateways fell silent at once; presence time stands still until they are heard again", "since", stopped)
+		p.config.Metrics.BreakerOpen.Inc()
+	default:
+		p.log.Warn("presence time goes on", "stood_still_since", p.stopped, "log_time", p.machine.LogTime())
+		p.config.Metrics.BreakerOpen.Dec()
+	}
+	p.stopped = stopped
 }
 
 // count adds what the machine has counted since the last call.
 func (p *Partition) count() {
-	c := p.machine.Counts()
-	p.config.Metrics.Beats.Add(float64(c.Beats - p.counted.Beats))
-	p.config.Metrics.LostFrames.Add(float64(c.LostFrames - p.counted.LostFrames))
-	p.config.Metrics.DuplicateFrames.Add(float64(c.DuplicateFrames - p.counted.DuplicateFrames))
+	c, m := p.machine.Counts(), p.config.Metrics
+	m.Beats.Add(float64(c.Beats - p.counted.Beats))
+	m.LostFrames.Add(float64(c.LostFrames - p.counted.LostFrames))
+	m.DuplicateFrames.Add(float64(c.DuplicateFrames - p.counted.DuplicateFrames))
+	m.Evicted.Add(float64(c.Evicted - p.counted.Evicted))
+	m.LeftOut.Add(float64(c.LeftOut - p.counted.LeftOut))
+	m.BreakerTrips.Add(float64(c.BreakerTrips - p.counted.BreakerTrips))
+	if n := c.NoPlace - p.counted.NoPlace; n > 0 {
+		if p.counted.NoPlace == 0 {
+			p.log.Error("ALARM: more gateways than a partition can tell apart; devices of the others have no time to reconnect when theirs is lost")
+		}
+		m.NoPlace.Add(float64(n))
+	}
 	p.counted = c
+}
+
+// Close gives back what the partition holds in metrics: it goes to another owner.
+func (p *Partition) Close() {
+	if p.stopped != 0 {
+		p.config.Metrics.BreakerOpen.Dec()
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func (l *log) read(_ context.Context, topic schemas.Topic, from, to int64, each 
 	records := l.statuses
 	switch topic {
 	case schemas.Heartbeats:
-		records = l.heartbeats[from:to]
+		records = l.heartbeats[from:min(to, int64(len(l.heartbeats)))]
 	case schemas.Transitions:
 		records = l.published
 	}
@@ -71,12 +72,16 @@ func (l *log) write(at schemas.Millis, value []byte) {
 	if err := l.p.Handle(&r, &l.out); err != nil {
 		l.t.Fatal(err)
 	}
+	l.out.Forwards = slices.DeleteFunc(l.out.Forwards, func(o schemas.Outgoing) bool {
+		var f schemas.Frame
+		return f.Decode(o.Value) == nil && f.Policy != nil
+	})
 	for _, o := range l.out.Records {
 		switch o.Topic {
 		case schemas.Statuses:
-			l.statuses = append(l.statuses, schemas.Record{Offset: int64(len(l.statuses)), Key: o.Key, Value: o.Value})
+			l.statuses = append(l.statuses, schemas.Record{Time: at, Offset: int64(len(l.statuses)), Key: o.Key, Value: o.Value})
 		case schemas.Transitions:
-			l.published = append(l.published, schemas.Record{Offset: int64(len(l.published)), Key: o.Key, Value: o.Value})
+			l.published = append(l.published, schemas.Record{Time: at, Offset: int64(len(l.published)), Key: o.Key, Value: o.Value})
 		}
 	}
 }

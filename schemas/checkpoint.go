@@ -21,6 +21,66 @@ type Checkpoint struct {
 	Frozen        []Span // log time that did not count as silence, oldest first
 	ReplayOffset  int64
 	ReplayLogTime Millis
+	// Bases say from which offset the versions of an epoch count, the newest last;
+	// none: from 0.
+	Bases []EpochBase
+	// Policies are those in force from ReplayOffset on, oldest first; none when a
+	// program wrote the checkpoint that knew of none.
+	Policies []PolicyInForce
+	// Stops are the stretches since ReplayOffset in which the breaker stopped presence
+	// time; Disarmed: it does not do so again before the gateways have recovered.
+	Stops    []BreakerStop
+	Disarmed bool
+	// Published is set when only a part of what the record at the committed offset
+	// leads to has been published.
+	Published *PublishedUpTo
+	// GatewaysFirst tells that what the first records re-read say of users does not count;
+	// see transition.proto.
+	GatewaysFirst bool
+}
+
+// EpochBase is the offset from which the versions of a log epoch count.
+type EpochBase struct {
+	LogEpoch uint32
+	Offset   int64
+}
+
+// PolicyInForce is a policy, the offset of the record that brought it into force, and
+// the log time at that record. Both are 0 when it was there from the beginning.
+type PolicyInForce struct {
+	Offset int64
+	At     Millis
+	Policy Policy
+}
+
+// BreakerStop is a stretch of log time in which presence time stood still, and the
+// offsets of the records at which that began and ended. End is 0 while it lasts.
+type BreakerStop struct {
+	Start       Millis
+	StartOffset int64
+	End         Millis
+	EndOffset   int64
+}
+
+// PublishedUpTo says how far the output of a record has come; see transition.proto.
+type PublishedUpTo struct {
+	At      Millis
+	User    UserID
+	Version Version
+	// PresumedAt is not 0 until the first record after a restart that had lost heartbeats is
+	// done.
+	PresumedAt Millis
+}
+
+// BaseOf is the offset from which versions of the epoch count; false when the
+// checkpoint does not tell any more.
+func (c *Checkpoint) BaseOf(epoch uint32) (offset int64, known bool) {
+	for _, b := range c.Bases {
+		if b.LogEpoch == epoch {
+			return b.Offset, true
+		}
+	}
+	return 0, len(c.Bases) == 0
 }
 
 // Encode is the metadata text.
@@ -31,6 +91,19 @@ func (c *Checkpoint) Encode() string {
 	for _, s := range c.Frozen {
 		m.Frozen = append(m.Frozen, int64(s.Start-last), int64(s.End-s.Start))
 		last = s.End
+	}
+	for _, b := range c.Bases {
+		m.Bases = append(m.Bases, &pb.EpochBase{LogEpoch: b.LogEpoch, Offset: b.Offset})
+	}
+	for _, p := range c.Policies {
+		m.Policies = append(m.Policies, &pb.PolicyInForce{Offset: p.Offset, AtMs: int64(p.At), Policy: p.Policy.message()})
+	}
+	for _, s := range c.Stops {
+		m.BreakerStops = append(m.BreakerStops, &pb.BreakerStop{StartMs: int64(s.Start), StartOffset: s.StartOffset, EndMs: int64(s.End), EndOffset: s.EndOffset})
+	}
+	m.BreakerDisarmed, m.GatewaysFirst = c.Disarmed, c.GatewaysFirst
+	if p := c.Published; p != nil {
+		m.Published = &pb.PublishedUpTo{AtMs: int64(p.At), UserId: int64(p.User), Version: int64(p.Version), PresumedAtMs: int64(p.PresumedAt)}
 	}
 	return base64.RawStdEncoding.EncodeToString(encode(&m))
 }
@@ -54,6 +127,23 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 		s.End = s.Start + Millis(m.Frozen[i+1])
 		c.Frozen = append(c.Frozen, s)
 		last = s.End
+	}
+	for _, b := range m.Bases {
+		c.Bases = append(c.Bases, EpochBase{LogEpoch: b.GetLogEpoch(), Offset: b.GetOffset()})
+	}
+	for _, p := range m.Policies {
+		policy, err := policyOf("policy", p.GetPolicy())
+		if err != nil {
+			return nil, fmt.Errorf("reading the checkpoint %q: %w", text, err)
+		}
+		c.Policies = append(c.Policies, PolicyInForce{Offset: p.GetOffset(), At: Millis(p.GetAtMs()), Policy: policy})
+	}
+	for _, s := range m.BreakerStops {
+		c.Stops = append(c.Stops, BreakerStop{Start: Millis(s.GetStartMs()), StartOffset: s.GetStartOffset(), End: Millis(s.GetEndMs()), EndOffset: s.GetEndOffset()})
+	}
+	c.Disarmed, c.GatewaysFirst = m.BreakerDisarmed, m.GatewaysFirst
+	if p := m.Published; p != nil {
+		c.Published = &PublishedUpTo{At: Millis(p.AtMs), User: UserID(p.UserId), Version: Version(p.Version), PresumedAt: Millis(p.PresumedAtMs)}
 	}
 	return c, nil
 }

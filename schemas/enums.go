@@ -28,6 +28,8 @@ const (
 	GatewayLost      = pb.Cause_CAUSE_GATEWAY_LOST
 	DevicesChanged   = pb.Cause_CAUSE_DEVICES
 	VisibilityChange = pb.Cause_CAUSE_VISIBILITY
+	GatewayDrained   = pb.Cause_CAUSE_GATEWAY_DRAINED
+	DeviceEvicted    = pb.Cause_CAUSE_DEVICE_EVICTED
 
 	Mobile  = pb.DeviceKind_DEVICE_KIND_MOBILE
 	Desktop = pb.DeviceKind_DEVICE_KIND_DESKTOP
@@ -42,7 +44,7 @@ const (
 // States and Causes are all there are, in the order of their numbers.
 var (
 	States = [...]State{Offline, Away, Online}
-	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange}
+	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange, GatewayDrained, DeviceEvicted}
 )
 
 // word pairs a value of an enumeration with the word that JSON, SQL and people
@@ -57,6 +59,7 @@ var (
 	causeWords = []word[Cause]{
 		{FirstBeat, "first_beat"}, {ActiveAgain, "active_again"}, {Idle, "idle"}, {Silent, "silent"},
 		{Bye, "bye"}, {GatewayLost, "gateway_lost"}, {DevicesChanged, "devices"}, {VisibilityChange, "visibility"},
+		{GatewayDrained, "gateway_drained"}, {DeviceEvicted, "device_evicted"},
 	}
 	kindWords = []word[DeviceKind]{
 		{Mobile, "mobile"}, {Desktop, "desktop"}, {Web, "web"}, {Bot, "bot"}, {Other, "other"},

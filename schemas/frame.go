@@ -31,6 +31,7 @@ const (
 	fieldTick
 	fieldVisibility
 	fieldForwarded
+	fieldPolicy
 )
 
 // Beat is one row of a frame.
@@ -56,7 +57,10 @@ type Frame struct {
 	// Visibility is set for VisibilityUser when that is not 0.
 	VisibilityUser UserID
 	Visibility     Visibility
+	// Policy comes into force with this record; nil in nearly all.
+	Policy *Policy
 
+	policy                                    []byte
 	rows                                      int
 	users, devices, kinds, beats, ages, idles []byte
 }
@@ -65,7 +69,9 @@ type Frame struct {
 func (f *Frame) Rows() int { return f.rows }
 
 // Control tells whether the frame is a control message rather than beats.
-func (f *Frame) Control() bool { return f.Tick || f.Draining || f.VisibilityUser != 0 }
+func (f *Frame) Control() bool {
+	return f.Tick || f.Draining || f.VisibilityUser != 0 || f.Policy != nil
+}
 
 // Decode reads value into f, whose previous content is lost. It allocates
 // nothing for what a Protobuf writer normally produces. On any error, which is
@@ -210,6 +216,9 @@ func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
 		return column(&f.idles, shortVarints(v))
 	case fieldVisibility:
 		return f.VisibilityUser == 0 && f.takeVisibility(v)
+	case fieldPolicy:
+		// Given twice, the parts are one message: canonical joins them.
+		return column(&f.policy, true)
 	}
 	return true
 }
@@ -245,6 +254,8 @@ func (f *Frame) check() error {
 		return Invalid("gateway_id", "must be set in a draining frame")
 	case f.rows > 0 && (f.Tick || f.VisibilityUser != 0):
 		return Invalid("user_id", "a tick or a change of visibility carries no beats")
+	case f.policy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || len(f.Gateway) > 0):
+		return Invalid("policy", "a change of policy comes alone in its frame")
 	case f.VisibilityUser < 0:
 		return &FieldError{Code: "invalid_user_id", Field: "visibility.user_id", Reason: userIDRange}
 	case f.VisibilityUser != 0 && f.Visibility != Everyone && f.Visibility != Nobody:
@@ -275,6 +286,9 @@ func (f *Frame) check() error {
 	}
 	if i := firstAbove(f.idles, uint64(MaxIdle)); i >= 0 {
 		return Invalid(rowField("idle_ms", i), "must be at most 2592000000 (30 days)")
+	}
+	if f.policy != nil {
+		return f.takePolicy(f.policy)
 	}
 	return nil
 }

@@ -71,6 +71,10 @@ func unusualFrames() [][]byte {
 		with(varint(varint(nil, uint64(protowire.MaxValidNumber+1)<<3), 1)), // no field has this number
 		with([]byte{0x2b, 0x2c}), with(varint(tag(nil, 5, protowire.VarintType), 1)), with(column(1, 1)),
 	}
+	policy := AppendPolicy(nil, DefaultPolicy())[2:] // without the version
+	frames = append(frames, with(policy), with(policy, policy), with(policy, user, device), with(policy, []byte{0x60, 1}),
+		with(column(15)), with(column(15, 0x08, 1)), with(column(15, 0xff)), with(policy, column(15, 0x10, 1)),
+		with(policy, column(2, 'g'), []byte{0x18, 1}))
 	for _, f := range goldenFrames() {
 		frames = append(frames, f.value)
 	}

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -58,6 +59,7 @@ func goldenFrames() []goldenFrame {
 	full, draining, forwarded := gateway, gateway, gateway
 	full.Beats, draining.Draining = beats, true
 	forwarded.Forwarded, forwarded.Beats = true, beats[:1]
+	policy := anyPolicy()
 	return []goldenFrame{
 		{"frame-v1-one-beat", AppendFrame(nil, FrameHead{}, beats[:1]), contents{Beats: beats[:1]}},
 		{"frame-v1-beats", AppendFrame(nil, head, beats), full},
@@ -66,6 +68,7 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-forwarded", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Forwarded: true}, beats[:1]), forwarded},
 		{"frame-v1-tick", AppendTick(nil), contents{Tick: true}},
 		{"frame-v1-visibility", AppendVisibility(nil, 42, Nobody), contents{VisibilityUser: 42, Visibility: Nobody}},
+		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},
 	}
 }
 
@@ -87,6 +90,34 @@ func TestTransitionsOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
 	want := anyTransition()
 	got, err := DecodeTransition(golden(t, "transition-v1", want.Encode()))
 	if err != nil || *got != want {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
+func TestTransitionsThatLeaveChangesOutReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := anyTransition()
+	want.Cause, want.LeftOut = DeviceEvicted, 40
+	got, err := DecodeTransition(golden(t, "transition-v1-left-out", want.Encode()))
+	if err != nil || *got != want {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
+func TestStatusesOfFlappingUsersReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := flappingStatus()
+	got, err := DecodeStatus(golden(t, "status-v1-pending", want.Encode()))
+	if err != nil || *got != want {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
+func TestCheckpointsWithPoliciesReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := fullCheckpoint()
+	got, err := DecodeCheckpoint(string(golden(t, "checkpoint-v1-policies", []byte(want.Encode()))))
+	if err != nil || !reflect.DeepEqual(*got, want) {
 		t.Errorf("reads as %+v, %v", got, err)
 	}
 }
@@ -136,4 +167,31 @@ func anyCheckpoint() Checkpoint {
 	return Checkpoint{LogEpoch: 3, TopicID: [16]byte{0: 1, 15: 16}, LogTime: 1_763_700_100_000,
 		Frozen:       []Span{{1_763_700_010_000, 1_763_700_020_000}, {1_763_700_050_000, 1_763_700_050_001}},
 		ReplayOffset: 900, ReplayLogTime: 1_763_700_000_000}
+}
+
+func flappingStatus() Status {
+	s := anyStatus()
+	s.Bucket, s.PublishedAt, s.LeftOut = Bucket{At: 1_763_700_045_000, Lacks: 41_000}, 1_763_700_045_000, 3
+	s.Pending = Pending{State: Online, Kinds: SetOfKinds(Web), Visibility: Everyone, Since: 1_763_700_046_000, KindsAt: 1_763_700_046_500,
+		VisibilityAt: 1_763_700_046_200, Cause: ActiveAgain, Device: 9, KindsDevice: 10, Evicted: true}
+	s.Presumed = Presumed{At: 1_763_700_000_500, Active: 1_763_700_000_400, Kinds: SetOfKinds(Desktop)}
+	s.Drained = true
+	return s
+}
+
+func anyPolicy() Policy {
+	return Policy{HeartbeatInterval: 5 * time.Second, OnlineTTL: 15 * time.Second, OfflineDebounce: 30 * time.Second, AwayTTL: time.Minute,
+		IdleAfter: 2 * time.Minute, ByeDebounce: time.Second, AllowedLateness: 250 * time.Millisecond, GatewaySilence: 11 * time.Second,
+		ReconnectWindow: 31 * time.Second, CohortRate: 7, CohortTotalRate: 84, AnnounceDevices: true, MaxDevices: 16, FlapBurst: 10,
+		FlapInterval: 3 * time.Second, BreakerPercent: 40, BreakerLimit: 5 * time.Minute}
+}
+
+func fullCheckpoint() Checkpoint {
+	c := anyCheckpoint()
+	c.Bases = []EpochBase{{LogEpoch: 2, Offset: 0}, {LogEpoch: 3, Offset: 1 << 41}}
+	c.Policies = []PolicyInForce{{Offset: 0, Policy: DefaultPolicy()}, {Offset: 950, At: 1_763_700_002_000, Policy: anyPolicy()}}
+	c.Stops = []BreakerStop{{Start: 1_763_700_000_100, StartOffset: 901, End: 1_763_700_000_900, EndOffset: 903}, {Start: 1_763_700_001_000, StartOffset: 904}}
+	c.Disarmed, c.GatewaysFirst = true, true
+	c.Published = &PublishedUpTo{At: 1_763_700_099_000, User: 42, Version: NewVersion(3, 1000, 2)}
+	return c
 }

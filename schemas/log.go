@@ -49,9 +49,11 @@ type Outbox struct {
 	Rejected []Rejected
 }
 
-// Rejected is an input record that is set aside, and why.
+// Rejected is a record that goes to the dead-letter topic, and why.
 type Rejected struct {
 	Record *Record
+	// Topic is where it was read; empty for the input of the loop.
+	Topic  Topic
 	Reason error
 }
 

@@ -27,6 +27,7 @@ func transitionByGenerated(value []byte) (Transition, bool) {
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause, Device: DeviceID(m.DeviceId),
 		Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId,
+		LeftOut: m.LeftOut,
 	}, true
 }
 
@@ -44,7 +45,13 @@ func statusByGenerated(value []byte) (Status, bool) {
 	return Status{
 		User: UserID(m.UserId), State: m.State, Since: Millis(m.SinceMs), LastSeen: Millis(m.LastSeenAtMs),
 		LastActive: Millis(m.LastActiveAtMs), Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility),
-		Version: Version(m.Version), SilentFrom: Millis(m.SilentFromMs), Held: Millis(m.HeldMs), Device: DeviceID(m.DeviceId),
+		Version: Version(m.Version), SilentFrom: Millis(m.SilentFromMs), Held: Millis(m.HeldMs), Device: DeviceID(m.DeviceId), Drained: m.Drained,
+		Bucket:      Bucket{At: Millis(m.BucketAtMs), Lacks: Millis(m.BucketLacksMs)},
+		PublishedAt: Millis(m.PublishedAtMs), LeftOut: m.LeftOut,
+		Pending: Pending{State: m.PendingState, Kinds: KindSet(m.PendingKinds), Visibility: m.PendingVisibility, Since: Millis(m.PendingSinceMs),
+			KindsAt: Millis(m.PendingKindsAtMs), VisibilityAt: Millis(m.PendingVisibilityAtMs), Cause: m.PendingCause,
+			Device: DeviceID(m.PendingDeviceId), KindsDevice: DeviceID(m.PendingKindsDeviceId), Evicted: m.PendingEvicted},
+		Presumed: Presumed{At: Millis(m.PresumedAtMs), Active: Millis(m.PresumedActiveAtMs), Kinds: KindSet(m.PresumedKinds)},
 	}, true
 }
 
@@ -54,19 +61,26 @@ func statusEncodedByGenerated(s *Status) []byte {
 		LastSeenAtMs: int64(s.LastSeen), LastActiveAtMs: int64(s.LastActive), DeviceKinds: s.Kinds.Append(nil),
 		Visibility: KnownVisibility(s.Visibility), Version: int64(s.Version), SilentFromMs: int64(s.SilentFrom),
 		HeldMs: int64(s.Held), DeviceId: uint32(s.Device),
+		BucketAtMs: int64(s.Bucket.At), BucketLacksMs: int64(s.Bucket.Lacks), PublishedAtMs: int64(s.PublishedAt), LeftOut: s.LeftOut,
+		PendingState: s.Pending.State, PendingKinds: uint32(s.Pending.Kinds), PendingVisibility: s.Pending.Visibility,
+		PendingSinceMs: int64(s.Pending.Since), PendingKindsAtMs: int64(s.Pending.KindsAt), PendingVisibilityAtMs: int64(s.Pending.VisibilityAt),
+		PendingCause: s.Pending.Cause, PendingDeviceId: uint32(s.Pending.Device), PendingKindsDeviceId: uint32(s.Pending.KindsDevice),
+		PendingEvicted: s.Pending.Evicted, PresumedAtMs: int64(s.Presumed.At), PresumedActiveAtMs: int64(s.Presumed.Active),
+		PresumedKinds: uint32(s.Presumed.Kinds), Drained: s.Drained,
 	})
 }
 
 // unusualMessages are transitions and statuses in every encoding that Protobuf
 // permits, and broken ones.
 func unusualMessages() [][]byte {
-	transition, status := anyTransition(), anyStatus()
+	transition, status, flapping := anyTransition(), anyStatus(), flappingStatus()
+	transition.LeftOut = 3
 	extreme := Transition{User: math.MaxInt64, From: Offline, To: Online, At: 1, LastSeen: maxMillis, Cause: -1,
 		Device: math.MaxUint32, Kinds: SetOfKinds(Mobile, Desktop, Web, Bot, Other), Version: math.MaxInt64}
 	beyond := extreme
 	beyond.LastSeen, beyond.LastActive = -1, math.MinInt64
 	messages := [][]byte{nil, {0x08, 1}, {0x08, 2}, {0xff}, extreme.Encode(), beyond.Encode()}
-	for _, value := range [][]byte{transition.Encode(), status.Encode()} {
+	for _, value := range [][]byte{transition.Encode(), status.Encode(), flapping.Encode()} {
 		with := func(more ...byte) { messages = append(messages, append(value[:len(value):len(value)], more...)) }
 		messages = append(messages, value, value[:len(value)-1])
 		with(0x58, 5)                               // a kind of a transition, unpacked

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,9 +31,10 @@ func TestATransitionReadsBackAsItWasWritten(t *testing.T) {
 		want := Transition{
 			User: anyUser.Draw(t, "user"), From: anyState.Draw(t, "from"), To: anyState.Draw(t, "to"),
 			At: anyMillis.Draw(t, "at") + 1, LastSeen: anyMillis.Draw(t, "seen"), LastActive: anyMillis.Draw(t, "active"),
-			Cause: Cause(rapid.Int32Range(1, 8).Draw(t, "cause")), Device: DeviceID(rapid.Uint32().Draw(t, "device")),
+			Cause: Cause(rapid.Int32Range(1, 10).Draw(t, "cause")), Device: DeviceID(rapid.Uint32().Draw(t, "device")),
 			Kinds: anyKinds.Draw(t, "kinds"), Visibility: anyVisibility.Draw(t, "visibility"),
 			Version: anyVersion.Draw(t, "version"), Policy: rapid.StringMatching("[0-9a-f]{12}").Draw(t, "policy"),
+			LeftOut: rapid.Uint32().Draw(t, "left out"),
 		}
 		got, err := DecodeTransition(want.Encode())
 		if err != nil || *got != want {
@@ -103,10 +105,14 @@ func TestACheckpointOfManyOutagesFitsInTheMetadataOfAnOffset(t *testing.T) {
 	t.Parallel()
 	c := anyCheckpoint()
 	c.Frozen = nil
-	for i := range Millis(256) {
+	c.Policies = fullCheckpoint().Policies
+	c.Stops = slices.Repeat(fullCheckpoint().Stops, 8)
+	c.Bases = slices.Repeat(fullCheckpoint().Bases, 4)
+	c.Published = fullCheckpoint().Published
+	for i := range Millis(128) {
 		c.Frozen = append(c.Frozen, Span{1_763_700_000_000 + i*60_000, 1_763_700_000_000 + i*60_000 + 30_000})
 	}
-	if n := len(c.Encode()); n > 4096 { // offset.metadata.max.bytes
+	if n := len(Transaction{math.MaxInt64, math.MaxInt16}.On(c.Encode())); n > 4096 { // offset.metadata.max.bytes
 		t.Errorf("takes %d bytes", n)
 	}
 }

@@ -12,11 +12,14 @@ import (
 // numbers, a few strings, and one set of device kinds.
 type fields struct {
 	number [lastField + 1]uint64
-	text   [lastField + 1][]byte
+	text   [lastText + 1][]byte
 	kinds  KindSet
 }
 
-const lastField = 14
+const (
+	lastField = 30
+	lastText  = 14
+)
 
 // form says which fields of a message are not numbers.
 type form struct {
@@ -26,8 +29,8 @@ type form struct {
 }
 
 var (
-	transitionForm = form{last: transitionPolicyID, kinds: transitionKinds, texts: 1<<transitionEventID | 1<<transitionPolicyID}
-	statusForm     = form{last: statusDevice, kinds: statusKinds}
+	transitionForm = form{last: transitionLeftOut, kinds: transitionKinds, texts: 1<<transitionEventID | 1<<transitionPolicyID}
+	statusForm     = form{last: statusDrained, kinds: statusKinds}
 )
 
 // read takes the fields out of value. Whatever a Protobuf writer does not normally

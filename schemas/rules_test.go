@@ -16,6 +16,7 @@ type contents struct {
 	Draining, Tick, Forwarded bool
 	VisibilityUser            UserID
 	Visibility                Visibility
+	Policy                    *Policy
 	Beats                     []Beat
 }
 
@@ -43,6 +44,12 @@ func byGenerated(value []byte) (contents, bool) {
 	ok = ok && (m.GatewayId == "" || m.GatewayEpochMs > 0)
 	ok = ok && (m.GatewayId != "" || !m.Draining)
 	ok = ok && (rows == 0 || !m.Tick && m.Visibility == nil)
+	var inForce *Policy
+	if m.Policy != nil {
+		p, err := policyOf("policy", m.Policy)
+		ok = ok && err == nil && rows == 0 && !m.Tick && m.Visibility == nil && m.GatewayId == ""
+		inForce = &p
+	}
 	if v := m.Visibility; v != nil {
 		ok = ok && v.UserId > 0 && (v.Visibility == Everyone || v.Visibility == Nobody)
 	}
@@ -51,7 +58,7 @@ func byGenerated(value []byte) (contents, bool) {
 	}
 	c := contents{Gateway: m.GatewayId, GatewayEpoch: Millis(m.GatewayEpochMs), Sequence: m.Sequence,
 		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded,
-		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility()}
+		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce}
 	for i := range m.UserId {
 		b := Beat{User: UserID(m.UserId[i]), Device: DeviceID(m.DeviceId[i]), Kind: Other}
 		if len(m.DeviceKind) > 0 && m.DeviceKind[i] > 0 && m.DeviceKind[i] <= Other {
@@ -78,7 +85,7 @@ func byHand(value []byte) (contents, error) {
 		return contents{}, err
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
-		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility}
+		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy}
 	rows := f.Beats()
 	for b := (Beat{}); rows.Next(&b); {
 		c.Beats = append(c.Beats, b)

@@ -23,6 +23,44 @@ type Status struct {
 	SilentFrom Millis
 	Held       Millis
 	Device     DeviceID
+	Drained    bool // Held is for a gateway that was drained as planned
+
+	// Bucket bounds how often the user may change; the zero value is full.
+	Bucket Bucket
+	// PublishedAt is when, by the rules, the newest published change came about;
+	// LeftOut how many changes since were not published.
+	PublishedAt Millis
+	LeftOut     uint32
+	// Pending is a change that waits for the bucket; the zero value is none.
+	Pending Pending
+	// Presumed stands for devices whose heartbeats were lost; the zero value is none.
+	Presumed Presumed
+}
+
+// Bucket is how far a user's changes have drawn on what is allowed: at log time At it
+// lacked Lacks milliseconds of presence time until it is full again.
+type Bucket struct{ At, Lacks Millis }
+
+// Pending is what a user has become while no change of it may be published. All
+// instants are those that the rules give to the change.
+type Pending struct {
+	State        State // STATE_UNSPECIFIED: nothing is pending
+	Kinds        KindSet
+	Visibility   Visibility
+	Since        Millis // when the state began
+	KindsAt      Millis // when the kinds came about
+	VisibilityAt Millis
+	Cause        Cause // of the state
+	Device       DeviceID
+	KindsDevice  DeviceID
+	Evicted      bool // the kinds changed because a device was evicted
+}
+
+// Presumed are devices of these kinds that count as heard at log time At and as
+// touched at Active: their heartbeats were lost.
+type Presumed struct {
+	At, Active Millis
+	Kinds      KindSet
 }
 
 // Numbers of the fields of Status in proto/stillhere/v1/transition.proto.
@@ -39,6 +77,24 @@ const (
 	statusSilentFrom
 	statusHeld
 	statusDevice
+	statusBucketAt
+	statusBucketLacks
+	statusPublishedAt
+	statusLeftOut
+	statusPendingState
+	statusPendingKinds
+	statusPendingVisibility
+	statusPendingSince
+	statusPendingKindsAt
+	statusPendingVisibilityAt
+	statusPendingCause
+	statusPendingDevice
+	statusPendingKindsDevice
+	statusPendingEvicted
+	statusPresumedAt
+	statusPresumedActive
+	statusPresumedKinds
+	statusDrained
 )
 
 // Encode is the value of the status record. Its key is User.Key().
@@ -57,7 +113,42 @@ func (s *Status) Append(dst []byte) []byte {
 	dst = appendNumber(dst, statusVersion, int64(s.Version))
 	dst = appendNumber(dst, statusSilentFrom, int64(s.SilentFrom))
 	dst = appendNumber(dst, statusHeld, int64(s.Held))
-	return appendNumber(dst, statusDevice, int64(s.Device))
+	dst = appendNumber(dst, statusDevice, int64(s.Device))
+	return s.appendUnusual(dst)
+}
+
+// appendUnusual appends what few users have.
+func (s *Status) appendUnusual(dst []byte) []byte {
+	dst = appendNumber(dst, statusBucketAt, int64(s.Bucket.At))
+	dst = appendNumber(dst, statusBucketLacks, int64(s.Bucket.Lacks))
+	dst = appendNumber(dst, statusPublishedAt, int64(s.PublishedAt))
+	dst = appendNumber(dst, statusLeftOut, int64(s.LeftOut))
+	p := &s.Pending
+	dst = appendNumber(dst, statusPendingState, int64(p.State))
+	dst = appendNumber(dst, statusPendingKinds, int64(p.Kinds))
+	dst = appendNumber(dst, statusPendingVisibility, int64(p.Visibility))
+	dst = appendNumber(dst, statusPendingSince, int64(p.Since))
+	dst = appendNumber(dst, statusPendingKindsAt, int64(p.KindsAt))
+	dst = appendNumber(dst, statusPendingVisibilityAt, int64(p.VisibilityAt))
+	dst = appendNumber(dst, statusPendingCause, int64(p.Cause))
+	dst = appendNumber(dst, statusPendingDevice, int64(p.Device))
+	dst = appendNumber(dst, statusPendingKindsDevice, int64(p.KindsDevice))
+	if p.Evicted {
+		dst = appendVarint(dst, statusPendingEvicted, 1)
+	}
+	dst = appendNumber(dst, statusPresumedAt, int64(s.Presumed.At))
+	dst = appendNumber(dst, statusPresumedActive, int64(s.Presumed.Active))
+	dst = appendNumber(dst, statusPresumedKinds, int64(s.Presumed.Kinds))
+	if s.Drained {
+		dst = appendVarint(dst, statusDrained, 1)
+	}
+	return dst
+}
+
+// Tombstone tells whether s says no more than that nothing is known of the user, which
+// is what a record without a value says.
+func (s *Status) Tombstone() bool {
+	return s.State == Offline && s.Visibility != Nobody && s.Bucket.At == 0 && s.Pending.State == 0
 }
 
 // Current is what the stores would hold of the user if all they had was s.
@@ -96,6 +187,18 @@ func (s *Status) Decode(value []byte) error {
 		LastSeen: Millis(f.number[statusLastSeen]), LastActive: Millis(f.number[statusLastActive]), Kinds: f.kinds,
 		Visibility: KnownVisibility(Visibility(f.number[statusVisibility])), Version: Version(f.number[statusVersion]),
 		SilentFrom: Millis(f.number[statusSilentFrom]), Held: Millis(f.number[statusHeld]), Device: DeviceID(f.number[statusDevice]),
+		Drained:     f.number[statusDrained] != 0,
+		Bucket:      Bucket{At: Millis(f.number[statusBucketAt]), Lacks: Millis(f.number[statusBucketLacks])},
+		PublishedAt: Millis(f.number[statusPublishedAt]), LeftOut: uint32(f.number[statusLeftOut]),
+		Pending: Pending{
+			State: State(f.number[statusPendingState]), Kinds: KindSet(f.number[statusPendingKinds]),
+			Visibility: Visibility(f.number[statusPendingVisibility]), Since: Millis(f.number[statusPendingSince]),
+			KindsAt: Millis(f.number[statusPendingKindsAt]), VisibilityAt: Millis(f.number[statusPendingVisibilityAt]),
+			Cause: Cause(f.number[statusPendingCause]), Device: DeviceID(f.number[statusPendingDevice]),
+			KindsDevice: DeviceID(f.number[statusPendingKindsDevice]), Evicted: f.number[statusPendingEvicted] != 0,
+		},
+		Presumed: Presumed{At: Millis(f.number[statusPresumedAt]), Active: Millis(f.number[statusPresumedActive]),
+			Kinds: KindSet(f.number[statusPresumedKinds])},
 	}
 	switch {
 	case s.User < 1:

@@ -26,6 +26,9 @@ type Transition struct {
 	Visibility Visibility
 	Version    Version
 	Policy     string
+	// LeftOut counts the changes of the user since the transition before that were
+	// not published, because the user changed too often.
+	LeftOut uint32
 }
 
 // EventID names the transition for ever.
@@ -47,6 +50,7 @@ const (
 	transitionVisibility
 	transitionVersion
 	transitionPolicyID
+	transitionLeftOut
 )
 
 // Encode is the value of the transition's record. Its key is User.Key().
@@ -73,7 +77,7 @@ func (t *Transition) Append(dst []byte) []byte {
 		dst = protowire.AppendTag(dst, transitionPolicyID, protowire.BytesType)
 		dst = protowire.AppendString(dst, t.Policy)
 	}
-	return dst
+	return appendNumber(dst, transitionLeftOut, int64(t.LeftOut))
 }
 
 // DecodeTransition reads a record of the transitions topic. Every error is a
@@ -110,7 +114,7 @@ func (t *Transition) Scan(value []byte) (event []byte, err error) {
 		LastActive: Millis(f.number[transitionLastActive]), Cause: Cause(f.number[transitionCause]),
 		Device: DeviceID(f.number[transitionDevice]), Kinds: f.kinds,
 		Visibility: KnownVisibility(Visibility(f.number[transitionVisibility])), Version: Version(f.number[transitionVersion]),
-		Policy: policy(f.text[transitionPolicyID]),
+		Policy: policy(f.text[transitionPolicyID]), LeftOut: uint32(f.number[transitionLeftOut]),
 	}
 	return f.text[transitionEventID], t.check()
 }
@@ -144,7 +148,7 @@ func (t *Transition) message() *pb.Transition {
 		Schema: messageVersion, EventId: t.EventID().String(), UserId: int64(t.User),
 		From: t.From, To: t.To, AtMs: int64(t.At), LastSeenAtMs: int64(t.LastSeen), LastActiveAtMs: int64(t.LastActive),
 		Cause: t.Cause, DeviceId: uint32(t.Device), DeviceKinds: t.Kinds.Append(nil), Visibility: KnownVisibility(t.Visibility),
-		Version: int64(t.Version), PolicyId: t.Policy,
+		Version: int64(t.Version), PolicyId: t.Policy, LeftOut: t.LeftOut,
 	}
 }
 
@@ -160,6 +164,7 @@ func transitionOf(field string, m *pb.Transition) (*Transition, error) {
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause, Device: DeviceID(m.DeviceId),
 		Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId,
+		LeftOut: m.LeftOut,
 	}
 	return t, t.check()
 }

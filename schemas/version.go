@@ -18,17 +18,21 @@ const (
 	offsetBits  = 41
 
 	maxOrdinal  = 1<<ordinalBits - 1
-	maxOffset   = 1<<offsetBits - 1
 	maxLogEpoch = 1<<(63-offsetBits-ordinalBits) - 1
+
+	// MaxVersionOffset is the greatest offset that a version can name, counted from the
+	// base of its log epoch.
+	MaxVersionOffset = 1<<offsetBits - 1
 )
 
 // NewVersion packs a version. logEpoch counts the lives of the partition's log
-// from 1 (at most 1023), offset is that of the causing record, ordinal counts
-// the transitions this record has caused for this user before. It panics when
-// one is out of range: the limits of a frame rule out a greater ordinal, and
-// 2^41 records in one partition take 600 years at 100 a second.
+// from 1 (at most 1023), offset is that of the causing record less the base of the
+// epoch (see Checkpoint.Bases), ordinal counts the transitions this record has caused
+// for this user before. It panics when one is out of range: the limits of a frame rule
+// out a greater ordinal, and the detector begins another epoch before the offsets that
+// 41 bits can count are used up, as they are after 3.5 years of 20,000 records a second.
 func NewVersion(logEpoch uint32, offset int64, ordinal int) Version {
-	if logEpoch < 1 || logEpoch > maxLogEpoch || offset < 0 || offset > maxOffset || ordinal < 0 || ordinal > maxOrdinal {
+	if logEpoch < 1 || logEpoch > maxLogEpoch || offset < 0 || offset > MaxVersionOffset || ordinal < 0 || ordinal > maxOrdinal {
 		panic(fmt.Sprintf("version out of range: log epoch %d, offset %d, ordinal %d", logEpoch, offset, ordinal))
 	}
 	return Version(logEpoch)<<(offsetBits+ordinalBits) | Version(offset)<<ordinalBits | Version(ordinal)
@@ -37,8 +41,9 @@ func NewVersion(logEpoch uint32, offset int64, ordinal int) Version {
 // LogEpoch is the life of the partition's log, from 1.
 func (v Version) LogEpoch() uint32 { return uint32(v >> (offsetBits + ordinalBits)) }
 
-// Offset is that of the causing record in the heartbeats partition.
-func (v Version) Offset() int64 { return int64(v>>ordinalBits) & maxOffset }
+// Offset is that of the causing record in the heartbeats partition, less the base of
+// the epoch.
+func (v Version) Offset() int64 { return int64(v>>ordinalBits) & MaxVersionOffset }
 
 // Ordinal is how many transitions the record had caused for the user before.
 func (v Version) Ordinal() int { return int(v & maxOrdinal) }

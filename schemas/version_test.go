@@ -17,7 +17,7 @@ func TestVersionsAreOrderedByEpochThenOffsetThenOrdinal(t *testing.T) {
 	anyParts := rapid.Custom(func(t *rapid.T) parts {
 		return parts{
 			rapid.Uint32Range(1, maxLogEpoch).Draw(t, "epoch"),
-			rapid.Int64Range(0, maxOffset).Draw(t, "offset"),
+			rapid.Int64Range(0, MaxVersionOffset).Draw(t, "offset"),
 			rapid.IntRange(0, maxOrdinal).Draw(t, "ordinal"),
 		}
 	})
@@ -36,7 +36,7 @@ func TestVersionsAreOrderedByEpochThenOffsetThenOrdinal(t *testing.T) {
 
 func TestTheGreatestVersionFitsIn63Bits(t *testing.T) {
 	t.Parallel()
-	if v := NewVersion(maxLogEpoch, maxOffset, maxOrdinal); v != 1<<63-1 {
+	if v := NewVersion(maxLogEpoch, MaxVersionOffset, maxOrdinal); v != 1<<63-1 {
 		t.Fatalf("is %d", v)
 	}
 }

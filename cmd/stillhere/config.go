@@ -42,13 +42,7 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 // printSettings prints the flags of the command as a configuration file, each with
 // where it comes from.
 func printSettings(to io.Writer, parsed *kong.Context, file *configFile) error {
-	given := map[string]bool{}
-	for _, path := range parsed.Path {
-		if path.Flag != nil && !path.Resolved {
-			given[path.Flag.Name] = true
-		}
-	}
-	group := ""
+	given, group := onCommandLine(parsed), ""
 	for _, flag := range settingsOf(parsed.Selected()) {
 		if flag.Group != nil && flag.Group.Title != group {
 			group = flag.Group.Title
@@ -67,6 +61,20 @@ func printSettings(to io.Writer, parsed *kong.Context, file *configFile) error {
 	return nil
 }
 
+// onCommandLine are the names of the flags that the command line has.
+func onCommandLine(parsed *kong.Context) map[string]bool {
+	given := map[string]bool{}
+	for _, path := range parsed.Path {
+		if path.Flag != nil && !path.Resolved {
+			given[path.Flag.Name] = true
+		}
+	}
+	return given
+}
+
+// byDefault is the origin of a setting that nobody gave.
+const byDefault = "default"
+
 func origin(flag *kong.Flag, given map[string]bool, file *configFile) string {
 	if given[flag.Name] {
 		return "command line"
@@ -79,7 +87,7 @@ func origin(flag *kong.Flag, given map[string]bool, file *configFile) string {
 	if _, set := file.values[flag.Name]; set {
 		return fmt.Sprintf("%s:%d", file.path, file.lines[flag.Name])
 	}
-	return "default"
+	return byDefault
 }
 
 // settingsOf are the flags that are settings, in order.

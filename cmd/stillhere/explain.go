@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/assembly/explain"
 	"github.com/stillhere/stillhere/internal/assembly/progress"
 	"github.com/stillhere/stillhere/internal/stream"
@@ -45,8 +46,12 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	}
 	defer reader.Close()
 	line := progress.Stderr()
+	checkpoints, err := assembly.DetectorCheckpoints(ctx, config)
+	if err != nil {
+		return err
+	}
 	found, err := explain.Explain(ctx, reader, explain.Options{
-		Event: c.Event, User: user, Settings: settings, Prefix: c.TopicPrefix,
+		Event: c.Event, User: user, Settings: settings, Checkpoints: checkpoints, Prefix: c.TopicPrefix,
 		Progress: func(records int) { line.Say("looked at %d transitions", records) },
 	})
 	line.Clear()

@@ -3,10 +3,14 @@ package main
 import (
 	"log/slog"
 	"os"
+	"strings"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/stream"
 )
 
@@ -44,19 +48,40 @@ type policyFlags struct {
 	GatewaySilence    time.Duration `help:"A gateway from which nothing came for so long is lost." default:"10s" group:"Policy:"`
 	ReconnectWindow   time.Duration `help:"What the devices of a lost gateway get on top." default:"30s" group:"Policy:"`
 	CohortRate        int           `help:"How many devices of lost gateways are let go per second and partition." default:"2000" group:"Policy:"`
+	CohortTotalRate   int           `help:"The same for all partitions together." default:"100000" group:"Policy:"`
 	AnnounceDevices   bool          `help:"Publish changes in the set of device kinds." default:"true" negatable:"" group:"Policy:"`
+	MaxDevices        int           `help:"Devices of one user that are kept; one more evicts the one that was heard longest ago." default:"32" group:"Policy:"`
+	FlapBurst         int           `help:"Changes of one user that are published at once; further ones wait, and one goes out every --flap-interval. 0: no bound." default:"20" group:"Policy:"`
+	FlapInterval      time.Duration `help:"How long one more change of such a user takes." default:"2s" group:"Policy:"`
+	BreakerPercent    int           `help:"Share of the present devices, in percent, that gateways which fall silent may take along before presence time stands still. 0: any." default:"30" group:"Policy:"`
+	BreakerLimit      time.Duration `help:"How long presence time stands still at most." default:"10m" group:"Policy:"`
 }
 
 func (f policyFlags) settings() liveness.Settings {
 	s := liveness.Defaults()
 	s.HeartbeatInterval = f.HeartbeatInterval
 	if s.HeartbeatInterval == 0 {
-		s.HeartbeatInterval = assembly.DeriveInterval(f.OnlineTTL)
+		s.HeartbeatInterval = policy.Interval(f.OnlineTTL)
 	}
 	s.OnlineTTL, s.OfflineDebounce, s.AwayTTL, s.IdleAfter = f.OnlineTTL, f.OfflineDebounce, f.AwayTTL, f.IdleAfter
 	s.ByeDebounce, s.AllowedLateness, s.ReconnectWindow = f.ByeDebounce, f.AllowedLateness, f.ReconnectWindow
-	s.GatewaySilence, s.CohortRate, s.AnnounceDevices = f.GatewaySilence, f.CohortRate, f.AnnounceDevices
+	s.GatewaySilence, s.CohortRate, s.CohortTotalRate, s.AnnounceDevices = f.GatewaySilence, f.CohortRate, f.CohortTotalRate, f.AnnounceDevices
+	s.MaxDevices, s.FlapBurst, s.FlapInterval = f.MaxDevices, f.FlapBurst, f.FlapInterval
+	s.BreakerPercent, s.BreakerLimit = f.BreakerPercent, f.BreakerLimit
 	return s
+}
+
+// asked are the settings that somebody gave: on the command line, in the environment or in
+// the file.
+func (f policyFlags) asked(parsed *kong.Context, file *configFile) policy.Change {
+	given := onCommandLine(parsed)
+	var names []string
+	for _, flag := range settingsOf(parsed.Selected()) {
+		if flag.Group.Title == "Policy:" && origin(flag, given, file) != byDefault {
+			names = append(names, strings.ReplaceAll(flag.Name, "-", "_"))
+		}
+	}
+	return policy.Only(f.settings(), names)
 }
 
 // kafkaFlags say where Kafka is.

@@ -36,6 +36,7 @@ type commands struct {
 
 	Topics  topicsCommand  `cmd:"" group:"Set up:" help:"Create or check the Kafka topics."`
 	Migrate migrateCommand `cmd:"" group:"Set up:" help:"Bring the Postgres schema up to date."`
+	Policy  policyCommand  `cmd:"" group:"Set up:" help:"Look at the policy in force, which says when a person counts as here, or change it."`
 	Config  configCommand  `cmd:"" group:"Set up:" help:"Look at the settings, or start a configuration file."`
 
 	Graph graphCommand `cmd:"" group:"Set up:" help:"Look after who follows whom."`

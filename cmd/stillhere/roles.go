@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/stream"
@@ -33,8 +35,9 @@ type roleCommand struct {
 }
 
 // Run runs the role until ctx ends.
-func (c *roleCommand) Run(ctx context.Context, name role) error {
+func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, file *configFile) error {
 	config, err := c.config()
+	config.PolicyAsked = c.asked(parsed, file)
 	if err := errors.Join(err, assembly.Check(string(name), config)); err != nil {
 		return err
 	}
@@ -85,7 +88,7 @@ type devCommand struct {
 }
 
 // Run runs until ctx ends.
-func (c *devCommand) Run(ctx context.Context) error {
+func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *configFile) error {
 	logs := logFlags{LogFormat: "text"}
 	if err := logs.LogLevel.UnmarshalText([]byte(c.DevLogLevel)); err != nil {
 		return err
@@ -95,7 +98,7 @@ func (c *devCommand) Run(ctx context.Context) error {
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	c.apply(&config)
 	config.Auth = c.auth()
-	config.Policy = c.settings()
+	config.Policy, config.PolicyAsked = c.settings(), c.asked(parsed, file)
 	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())

@@ -23,9 +23,9 @@ const maxWrong = 4
 
 // applyBeats takes the rows in blocks. Users are looked up a block at a time, so
 // that the loads for one row need not wait for those of the row before.
-func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
+func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 	m.counts.Beats += uint64(f.Rows())
-	now := stamp(m.clock.now)
+	now := m.stampOf(m.clock.now)
 	rows := f.Beats()
 	var beat schemas.Beat
 	for first := 0; first < f.Rows(); first += blockRows {
@@ -36,10 +36,10 @@ func (m *Machine) applyBeats(f *schemas.Frame, row uint16) {
 			if m.ordinals.used > 0 && m.ordinals.of(beat.User) >= maxCaused {
 				continue
 			}
-			if e := m.block.entries[i]; e != none && m.repeats(m.store.hot(e), &beat, now, row) {
+			if e := m.block.entries[i]; e != none && m.repeats(m.store.hot(e), &beat, now, life) {
 				continue
 			}
-			m.applyBeat(&beat, m.block.entries[i], now, row)
+			m.applyBeat(&beat, m.block.entries[i], now, life)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	// processor has under way.
 	hashes := b.hashes[:missed]
 	for j, id := range hashes {
-		hashes[j] = hash(schemas.UserID(id))
+		hashes[j] = m.index.hash(schemas.UserID(id))
 	}
 	for _, h := range hashes {
 		touched += m.index.touch(h)
@@ -100,10 +100,9 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 // repeats applies a beat that can change nothing but times, and reports whether
 // it was one: of the user's only device, present, through the same gateway, in
 // time, with the same answer to whether the person is active.
-func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, row uint16) bool {
-	const plain = flagMany | flagPresent | flagBye | flagKind
-	want := flagPresent | flags(beat.Kind)<<shiftKind
-	if h.user != beat.User || h.flags&plain != want || h.device != beat.Device || h.gateway != row || beat.Bye {
+func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, life uint16) bool {
+	want := flagPresent | flags(beat.Kind)<<shiftKind | flags(1)<<(beat.Kind-1)<<shiftKinds
+	if h.user != beat.User || h.flags&m.plain != want&m.plain || h.device != beat.Device || h.life != life || beat.Bye {
 		return false
 	}
 	// Log time since the newest report; presence time is never more.
@@ -111,32 +110,35 @@ func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, row uint16) boo
 	if since < 0 || since >= m.present {
 		return false
 	}
+	b := now - stamp(beat.Age)
 	idle := presence(beat.Idle)
 	switch {
-	case m.idleAfter == 0:
+	case b < first+stamp(idle):
+		return false // the last touch lies before the base of the stamps
 	case h.flags.state() == schemas.Away:
-		if idle < m.idleAfter {
+		if idle < m.idleAfter || m.idleAfter == 0 {
 			return false
 		}
+	case m.idleAfter == 0:
 	case idle+m.present > m.idleAfter || presence(now-h.active)-presence(beat.Age) >= m.idleAfter:
 		// Close to the limit of idleness: the timer may have to come forward.
 		return false
 	}
-	b := now - stamp(beat.Age)
 	h.seen, h.active = b, b-stamp(beat.Idle)
 	return true
 }
 
 // applyBeat takes a beat or bye by the rules. guessed is the entry that was not
 // simply a repeat's: that of another user, now and then.
-func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, row uint16) {
-	e := m.index.find(&m.store, hash(beat.User), beat.User)
+func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, life uint16) {
+	h := m.index.hash(beat.User)
+	e := m.index.find(&m.store, h, beat.User)
 	u := &m.scratch
 	switch {
-	case e != none && e != guessed && m.repeats(m.store.hot(e), beat, now, row):
+	case e != none && e != guessed && m.repeats(m.store.hot(e), beat, now, life):
 		return
 	case e != none:
-		m.load(e, u)
+		u = m.load(e, u)
 	case m.foreign(beat.User):
 		m.out.Misrouted = append(m.out.Misrouted, *beat)
 		return
@@ -145,6 +147,6 @@ func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, row u
 	default:
 		e = m.enter(beat.User, u)
 	}
-	m.report(u, beat, m.clock.now-beat.Age, row)
+	m.report(u, beat, m.clock.now-beat.Age, life)
 	m.save(e, u, true)
 }

@@ -10,6 +10,9 @@
 //
 //	record ─▶ clock ─▶ evaluate(due limits) ─▶ beats ─▶ Output{transitions, status, misrouted}
 //
+// One record may silence a million users. Apply stops when the output has the length
+// Slice; Continue goes on.
+//
 // # State
 //
 // A user costs one entry in a dense array (hot and cold part, 36 bytes), one slot
@@ -26,7 +29,9 @@
 //
 // # Restart
 //
-// BeginReplay, then Apply for the last stretch of heartbeats, then Adopt for every
-// record of the status topic, then EndReplay: the machine is what it was when the
-// offset was committed. Checkpoint says where that stretch begins.
+// BeginReplay, then Apply for the last stretch of heartbeats, then BeginAdopt and Adopt for
+// every record of the status topic, then EndReplay: the machine is what it was when the
+// offset was committed. Checkpoint says where that stretch begins. Where records of that
+// stretch are gone, or the commit is, devices are presumed in place of those that nothing
+// is found of.
 package liveness

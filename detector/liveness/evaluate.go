@@ -7,55 +7,97 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// manyDue is from how many timers on room is made for what they lead to beforehand.
-const manyDue = 4096
-
-// evaluate publishes everything that is due at limits up to x, in order.
-func (m *Machine) evaluate(x presence) {
-	m.wheel.advance(x, m.touch, m.look)
-	first := len(m.out.Transitions)
-	if n := len(m.wheel.soon); n > manyDue && !m.replaying {
-		m.out.Transitions, m.out.Statuses = slices.Grow(m.out.Transitions, n), slices.Grow(m.out.Statuses, n)
-	}
-	for {
-		at, isRelease := m.queue.next(), true
-		if soon := m.wheel.soon; len(soon) > 0 && (soon[0].at < at || len(m.joining) > 0 && soon[0].at <= m.joining[0].due) {
-			at, isRelease = soon[0].at, false
-		}
-		if len(m.joining) > 0 && (isRelease || at > m.joining[0].due) {
-			// All that are due at this instant have been found.
-			m.join()
-			continue
-		}
-		if at > x {
-			break
-		}
-		if isRelease {
-			m.release()
-		} else {
-			m.fire(m.wheel.soon.pop())
-		}
-	}
-	sortTransitions(m.out.Transitions[first:])
+// evaluation is how far the evaluation of a record has come. Its instants are taken one
+// after another; at each, the limits of users come first, in the order of their ids,
+// then releases from the queue, then the silence of gateways.
+type evaluation struct {
+	x     presence // everything due up to here
+	at    presence // the instant that is being worked on
+	round int      // of it
+	batch []uint32 // entries due at it
+	done  int      // of them
 }
 
-// fire looks at the user of a timer.
-func (m *Machine) fire(d due) {
-	if at, counts := m.armedAt(d.e); !counts || at != d.at {
-		return
+// evaluate publishes everything that is due, in order. It is false when the output is
+// full; it goes on where it was when it is called again.
+func (m *Machine) evaluate() bool {
+	v := &m.evaluation
+	for {
+		for ; v.done < len(v.batch); v.done++ {
+			e := v.batch[v.done]
+			if v.round == 1 && m.outputFull() {
+				return false
+			}
+			m.slice.upTo = schemas.PublishedUpTo{At: m.clock.wall(v.at), User: m.store.hot(e).user}
+			m.fire(e, v.at)
+		}
+		if len(m.joining) > 0 {
+			m.join()
+		}
+		for m.queue.next() <= v.at {
+			m.release()
+		}
+		if m.gateways.nextSilence(&m.clock) <= v.at {
+			m.gateways.forgetSilent(&m.clock, v.at)
+			m.tripBreaker(v.at)
+		}
+		if !m.nextInstant() {
+			return true
+		}
 	}
-	u := &m.scratch
-	m.load(d.e, u)
-	if limit := m.next(u); limit <= d.at {
+}
+
+// nextInstant finds the next instant up to x at which something is due.
+func (m *Machine) nextInstant() bool {
+	v := &m.evaluation
+	v.batch, v.done = emptied(v.batch), 0
+	at := min(m.queue.next(), m.gateways.nextSilence(&m.clock))
+	for m.wheel.cursor <= min(at, v.x) && (len(m.wheel.soon) == 0 || m.wheel.soon[0].at >= m.wheel.cursor) {
+		m.wheel.advance(m.touch, m.look)
+	}
+	if soon := m.wheel.soon; len(soon) > 0 {
+		at = min(at, soon[0].at)
+	}
+	if at > v.x {
+		return false
+	}
+	v.round++
+	if at != v.at {
+		v.at, v.round = at, 1
+		m.slice.upTo = schemas.PublishedUpTo{At: m.clock.wall(at)}
+	}
+	for len(m.wheel.soon) > 0 && m.wheel.soon[0].at <= at {
+		if e := m.wheel.soon.pop().e; m.dueAt(e, at) {
+			v.batch = append(v.batch, e)
+		}
+	}
+	slices.SortFunc(v.batch, func(a, b uint32) int { return cmp.Compare(m.store.hot(a).user, m.store.hot(b).user) })
+	v.batch = slices.Compact(v.batch)
+	return true
+}
+
+// dueAt tells whether the timer of e that counts is due at the instant at.
+func (m *Machine) dueAt(e uint32, at presence) bool {
+	armed, counts := m.armedAt(e)
+	return counts && armed <= at
+}
+
+// fire looks at the user of a timer, and does all that is due by then.
+func (m *Machine) fire(e uint32, at presence) {
+	u := m.load(e, &m.scratch)
+	for limit := m.next(u); limit <= at; limit = m.next(u) {
 		m.step(u, limit)
 	}
-	m.save(d.e, u, false)
+	m.save(e, u, false)
 }
 
 // arm sets the timer of entry e for the next limit of u. When waiting tells that
 // the present timer still waits and it is not later than that limit, it may stay:
 // it will look again.
 func (m *Machine) arm(e uint32, u *user, waiting bool) {
+	if m.adopting {
+		return
+	}
 	limit := min(m.next(u), m.wheel.horizon())
 	if waiting {
 		if at, counts := m.armedAt(e); counts && at <= limit {
@@ -67,10 +109,8 @@ func (m *Machine) arm(e uint32, u *user, waiting bool) {
 
 // setTimer sets the one timer that counts for entry e.
 func (m *Machine) setTimer(e uint32, at presence) {
-	if stamp(at) == 0 {
-		at-- // 0 stands for no timer; a millisecond early only means to look twice
-	}
-	m.store.cold(e).armed = stamp(at)
+	at = max(at, m.wheel.base) // what has been due for weeks
+	m.store.cold(e).armed = m.wheel.stamp(at)
 	m.wheel.add(at, e)
 }
 
@@ -80,11 +120,10 @@ func (m *Machine) armedAt(e uint32) (presence, bool) {
 		return 0, false
 	}
 	armed := m.store.cold(e).armed
-	if armed == 0 {
+	if armed == never0 {
 		return 0, false
 	}
-	base := m.wheel.cursor
-	return base + presence(int32(armed-stamp(base))), true
+	return m.wheel.instant(armed), true
 }
 
 // touchEntries loads entries that are about to be looked at, all at once.
@@ -115,8 +154,11 @@ func (m *Machine) lookAtTimer(e uint32) (presence, bool) {
 	if h.flags&(flagMany|flagPresent) != flagPresent {
 		return at, true
 	}
-	limit := m.clock.at(m.past(h.seen)) + m.present
+	limit := m.clock.at(m.instant(h.seen)) + m.present
 	if h.flags.state() == schemas.Online && m.idleAfter != 0 {
+		if h.active == old {
+			return at, true
+		}
 		limit = min(limit, limit-m.present-presence(h.seen-h.active)+m.idleAfter)
 	}
 	if limit < m.wheel.cursor+wheelStep {
@@ -128,10 +170,13 @@ func (m *Machine) lookAtTimer(e uint32) (presence, bool) {
 
 // place is a device's place in the queue of those that are let go.
 type place struct {
+	until   presence // when the device would have fallen silent
 	due     presence
 	release presence
+	seen    schemas.Millis
 	user    schemas.UserID
 	device  schemas.DeviceID
+	life    uint16
 }
 
 // queue paces the devices of lost gateways, first in, first out.
@@ -155,9 +200,17 @@ func (q *queue) busy(x presence) bool {
 	return q.first < len(q.places) || q.last+q.step > int64(x)*1000
 }
 
+// queueUp notes that a held device waits to be let go from here on.
+func (m *Machine) queueUp(u *user, r *report) {
+	r.phase = queued
+	until := m.presentUntil(r)
+	due := max(until+m.window, m.clock.at(m.policyFrom))
+	m.joining = append(m.joining, place{until: until, due: due, seen: r.seen, user: u.id, device: r.device, life: r.life})
+}
+
 // join gives those who have become due their places.
 func (m *Machine) join() {
-	slices.SortFunc(m.joining, func(a, b place) int {
+	slices.SortStableFunc(m.joining, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device))
 	})
 	q := &m.queue
@@ -182,12 +235,11 @@ func (m *Machine) release() {
 	if q.first == len(q.places) {
 		q.places, q.first = q.places[:0], 0
 	}
-	e := m.index.find(&m.store, hash(p.user), p.user)
+	e := m.index.find(&m.store, m.index.hash(p.user), p.user)
 	if e == none {
 		return
 	}
-	u := &m.scratch
-	m.load(e, u)
+	u := m.load(e, &m.scratch)
 	m.letGo(u, p)
 	m.save(e, u, true)
 }
@@ -197,14 +249,14 @@ const movesPerTick = 4096
 
 // upkeep is done at ticks: it forgets what is over and gives memory back.
 func (m *Machine) upkeep() {
-	m.gateways.sweep(&m.clock, m.evaluated)
+	m.gateways.sweep()
 	if !m.replaying {
 		m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
 	}
 	m.gateways.ends = m.gateways.ends[:0]
 	m.wheel.trim()
 	if len(m.clock.frozen) > 0 {
-		m.clock.forget(m.clock.presence() - m.away - m.memory - 15*60*1000)
+		m.clock.forget(m.clock.presence() - m.away - m.reach - m.foresight - 15*60*1000)
 	}
 	m.store.trim()
 	for i := 0; i < movesPerTick && m.store.sparse(); i++ {
@@ -237,7 +289,7 @@ func (m *Machine) compact() {
 // when it fires.
 func (m *Machine) moveEntry(from, to uint32) {
 	h := *m.store.hot(from)
-	m.index.move(hash(h.user), from, to)
+	m.index.move(m.index.hash(h.user), from, to)
 	*m.store.hot(to), *m.store.cold(to) = h, *m.store.cold(from)
 	m.store.used[to/chunkEntries]++
 	m.store.live++

@@ -9,112 +9,194 @@ import (
 // gateways is what a partition knows of gateways: those heard of late, and the
 // lives through which devices were heard.
 type gateways struct {
-	known map[string][]gateway // by id: the epochs that are remembered
-	lives []life               // 0 stands for no gateway, bornLost for one that is lost as it speaks
-	free  []uint16
-	ends  []GatewayEnd // to be told
+	known   map[string][]*epoch // by id, those that are remembered
+	oldest  *epoch              // of them, the one heard longest ago; with newest a list
+	newest  *epoch
+	origins map[origin]uint16 // lives of gateways that were heard only through other partitions
+	lives   []life            // the first few stand for no life of their own, see noLife
+	free    []uint16
+	swept   int          // where the next sweep begins
+	ends    []GatewayEnd // to be told
+
+	present  int // reports of devices that are here and came through a life
+	silenced int // of those, through lives that were lost by silence
+	mute     int // such lives, with devices that are here
+	overflow uint64
 
 	silence presence // how long a gateway may be silent
-	memory  presence // how long after its last frame a life can still matter
 }
 
-// gateway is one epoch of a gateway, as its last frame left it.
-type gateway struct {
-	epoch    schemas.Millis
-	heard    schemas.Millis // log time
-	sequence uint64
-	life     uint16 // that goes on; 0 when it has ended
+// epoch is one start of a gateway, as its last frame left it.
+type epoch struct {
+	id         string
+	epoch      schemas.Millis
+	heard      schemas.Millis // log time
+	sequence   uint64
+	life       uint16 // that goes on; 0 when it has ended
+	next, prev *epoch
 }
 
-// life is a stretch in which a gateway was not lost. Devices remember the number
-// of the one they were last heard through.
+// origin names a gateway whose rows were forwarded.
+type origin struct {
+	id    string
+	epoch schemas.Millis
+}
+
+// life is a stretch in which a gateway was not lost. Reports remember the number
+// of the one they came through.
 type life struct {
 	id       string
 	epoch    schemas.Millis
 	heard    schemas.Millis // log time of its last frame
-	lostAt   presence       // never while it goes on, or is merely silent
+	lostAt   schemas.Millis // log time at which it was said to be over; 0 while it is not
+	end      ending
 	used     bool
-	waiting  int // devices in the queue
+	reports  int // that came through it, byes included
+	here     int // of devices that are here
 	returned int // devices of its cohort that were heard again
 	released int // devices of its cohort that were let go
 }
 
+// ending is how a life ended.
+type ending uint8
+
 const (
-	bornLost = 1
+	goesOn    ending = iota
+	silent           // too long without a frame
+	outlived         // a newer epoch of the gateway was heard
+	drained          // the gateway said that it stops
+	forwarded        // no end: it is only a name for rows that were forwarded
+)
+
+const (
+	// noLife is for reports through no gateway. Those through a gateway that is lost or
+	// stops as it speaks share a life, and those for which there is no place.
+	noLife      uint16 = 0
+	bornLost    uint16 = 1
+	bornDrained uint16 = 2
+	noPlace     uint16 = 3
+	firstLife          = 4
+
 	// maxLives bounds the table: its numbers have 16 bits. Beats through a gateway
-	// that finds no place count as coming through none.
+	// that finds no place have no cohort.
 	maxLives = 1 << 16
 )
 
-// GatewayEnd sums up what became of the devices of a lost gateway.
+// GatewayEnd sums up what became of the devices of a gateway that is gone.
 type GatewayEnd struct {
 	Gateway  schemas.GatewayID
 	Epoch    schemas.Millis // when that gateway process had started
 	HeardAt  schemas.Millis // its last frame
+	Drained  bool           // it had said that it stops
 	Returned int            // devices that were heard again in time
 	Released int            // devices that were let go
 }
 
-func newGateways(silence, memory presence) gateways {
-	return gateways{known: map[string][]gateway{}, lives: make([]life, bornLost+1), silence: silence, memory: memory}
+func newGateways() gateways {
+	g := gateways{known: map[string][]*epoch{}, origins: map[origin]uint16{}, lives: make([]life, firstLife), swept: firstLife}
+	g.lives[bornLost].end, g.lives[bornDrained].end = outlived, drained
+	g.lives[noPlace].end = forwarded
+	return g
 }
 
-// hear notes a frame at the evaluation clock x. It returns the life its beats
-// come through; fresh is false for a duplicate frame, which does not count.
-// missing is how many frames the sequence lacks before this one.
-func (g *gateways) hear(c *clock, f *schemas.Frame, x presence) (number uint16, missing uint64, fresh bool) {
+// hear notes a frame. What has been silent for too long is forgotten already. It
+// returns the life its beats come through; fresh is false for a duplicate frame, which
+// does not count. missing is how many frames the sequence lacks before this one.
+func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint64, fresh bool) {
 	if len(f.Gateway) == 0 {
-		return 0, 0, true
+		return noLife, 0, true
 	}
-	epochs := g.remembered(c, g.known[string(f.Gateway)], x)
-	i, outlived := -1, false
-	for j := range epochs {
+	if f.Forwarded {
+		return g.originOf(f), 0, true
+	}
+	var own *epoch
+	newer := false
+	for _, e := range g.known[string(f.Gateway)] {
 		switch {
-		case epochs[j].epoch == f.GatewayEpoch:
-			i = j
-		case epochs[j].epoch > f.GatewayEpoch:
-			outlived = true
+		case e.epoch == f.GatewayEpoch:
+			own = e
+		case e.epoch > f.GatewayEpoch:
+			newer = true
 		}
 	}
-	if i < 0 {
-		i = len(epochs)
-		epochs = append(epochs, gateway{epoch: f.GatewayEpoch})
-		g.known[string(f.Gateway)] = epochs
-	} else if f.Sequence != 0 && epochs[i].sequence != 0 {
-		if f.Sequence <= epochs[i].sequence {
-			return 0, 0, false
+	if own == nil {
+		own = &epoch{id: string(f.Gateway), epoch: f.GatewayEpoch}
+		g.known[own.id] = append(g.known[own.id], own)
+	} else {
+		if f.Sequence != 0 && own.sequence != 0 {
+			if f.Sequence <= own.sequence {
+				return 0, 0, false
+			}
+			missing = f.Sequence - own.sequence - 1
 		}
-		missing = f.Sequence - epochs[i].sequence - 1
+		g.unlink(own)
 	}
-	for j := range epochs {
-		if epochs[j].epoch < f.GatewayEpoch {
-			g.lose(c, &epochs[j])
+	g.link(own)
+	for _, e := range g.known[own.id] {
+		if e.epoch < own.epoch {
+			g.lose(c, e, outlived)
 		}
 	}
-	own := &epochs[i]
 	own.heard, own.sequence = c.now, f.Sequence
 	if own.life != 0 {
 		g.lives[own.life].heard = c.now
 	}
-	if f.Draining {
-		g.lose(c, own)
-	}
-	if f.Draining || outlived {
+	switch {
+	case f.Draining:
+		g.lose(c, own, drained)
+		return bornDrained, missing, true
+	case newer:
 		return bornLost, missing, true
-	}
-	if own.life == 0 {
-		own.life = g.begin(string(f.Gateway), f.GatewayEpoch, c.now)
+	case own.life == 0:
+		if own.life = g.begin(life{id: own.id, epoch: own.epoch, heard: c.now, used: true}); own.life == 0 {
+			g.overflow++
+			return noPlace, missing, true
+		}
 	}
 	return own.life, missing, true
 }
 
-// remembered drops the epochs whose silence has been noticed at x.
-func (g *gateways) remembered(c *clock, epochs []gateway, x presence) []gateway {
-	return slices.DeleteFunc(epochs, func(e gateway) bool { return c.at(e.heard)+g.silence <= x })
+// link makes e the newest.
+func (g *gateways) link(e *epoch) {
+	if e.prev = g.newest; e.prev != nil {
+		e.prev.next = e
+	} else {
+		g.oldest = e
+	}
+	g.newest = e
 }
 
-// begin starts a life; 0 when there is no place for it.
-func (g *gateways) begin(id string, epoch, now schemas.Millis) uint16 {
+func (g *gateways) unlink(e *epoch) {
+	if e.prev != nil {
+		e.prev.next = e.next
+	} else {
+		g.oldest = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	} else {
+		g.newest = e.prev
+	}
+	e.prev, e.next = nil, nil
+}
+
+// originOf is the life that stands for a gateway whose rows were written to a wrong
+// partition: its frames are not counted here, and its silence is not heard.
+func (g *gateways) originOf(f *schemas.Frame) uint16 {
+	key := origin{string(f.Gateway), f.GatewayEpoch}
+	number, ok := g.origins[key]
+	if !ok {
+		if number = g.begin(life{id: key.id, epoch: key.epoch, end: forwarded, used: true}); number == 0 {
+			g.overflow++
+			return noPlace
+		}
+		g.origins[key] = number
+	}
+	return number
+}
+
+// begin gives a life a number; 0 when there is no place for it.
+func (g *gateways) begin(l life) uint16 {
 	var number uint16
 	switch n := len(g.free); {
 	case n > 0:
@@ -125,72 +207,128 @@ func (g *gateways) begin(id string, epoch, now schemas.Millis) uint16 {
 	default:
 		return 0
 	}
-	g.lives[number] = life{id: id, epoch: epoch, heard: now, lostAt: never, used: true}
+	g.lives[number] = l
 	return number
 }
 
 // lose ends the life of e now, or when its silence had become too long before.
-func (g *gateways) lose(c *clock, e *gateway) {
-	if e.life != 0 {
-		l := &g.lives[e.life]
-		l.lostAt = min(c.presence(), c.at(l.heard)+g.silence)
-		e.life = 0
+func (g *gateways) lose(c *clock, e *epoch, why ending) {
+	if e.life == 0 {
+		return
 	}
+	l := &g.lives[e.life]
+	if c.at(l.heard)+g.silence <= c.presence() {
+		why = silent
+	}
+	l.end, l.lostAt = why, c.now
+	if why == silent {
+		g.silenced += l.here
+		if l.here > 0 {
+			g.mute++
+		}
+	}
+	e.life = 0
 }
 
 // lost tells whether the life was over at the presence instant p, which has been
 // reached.
 func (g *gateways) lost(c *clock, number uint16, p presence) bool {
-	switch number {
-	case 0:
+	l := &g.lives[number]
+	switch {
+	case number == noLife || l.end == forwarded:
 		return false
-	case bornLost:
+	case number == bornLost || number == bornDrained:
 		return true
 	}
-	l := &g.lives[number]
-	return min(l.lostAt, c.at(l.heard)+g.silence) <= p
-}
-
-// returned counts a device that is heard again, now through another life, when it
-// belongs to the cohort of a lost one.
-func (g *gateways) returned(c *clock, d *device, now uint16) {
-	l := &g.lives[d.gateway]
-	if d.phase == queued {
-		l.waiting--
+	over := c.at(l.heard) + g.silence
+	if l.end != goesOn {
+		over = min(over, c.at(l.lostAt))
 	}
-	if d.phase != present || d.gateway != now && g.lost(c, d.gateway, c.presence()) {
-		l.returned++
+	return over <= p
+}
+
+// nextSilence is when the next gateway will have been silent for too long.
+func (g *gateways) nextSilence(c *clock) presence {
+	if g.oldest == nil {
+		return never
 	}
+	return c.at(g.oldest.heard) + g.silence
 }
 
-// queued counts a device of the life's cohort that waits to be let go.
-func (g *gateways) queued(number uint16) { g.lives[number].waiting++ }
-
-// released counts a device of the life's cohort that was let go.
-func (g *gateways) released(number uint16) {
-	g.lives[number].waiting--
-	g.lives[number].released++
-}
-
-// sweep forgets gateways, and frees the lives that no device can belong to.
-func (g *gateways) sweep(c *clock, x presence) {
-	for id, epochs := range g.known {
-		if epochs = g.remembered(c, epochs, x); len(epochs) == 0 {
-			delete(g.known, id)
+// forgetSilent ends the lives of gateways that have been silent for too long at the
+// presence instant p, and forgets them.
+func (g *gateways) forgetSilent(c *clock, p presence) {
+	for e := g.oldest; e != nil && c.at(e.heard)+g.silence <= p; e = g.oldest {
+		g.lose(c, e, silent)
+		g.unlink(e)
+		if epochs := slices.DeleteFunc(g.known[e.id], func(o *epoch) bool { return o == e }); len(epochs) == 0 {
+			delete(g.known, e.id)
 		} else {
-			g.known[id] = epochs
+			g.known[e.id] = epochs
 		}
 	}
-	for i := bornLost + 1; i < len(g.lives); i++ {
-		l := &g.lives[i]
-		if !l.used || l.waiting > 0 || c.presence()-c.at(l.heard) <= g.memory {
+}
+
+// attach counts a report.
+func (g *gateways) attach(r *report) { g.count(r, 1) }
+
+// detach takes a report out of the count.
+func (g *gateways) detach(r *report) { g.count(r, -1) }
+
+func (g *gateways) count(r *report, n int) {
+	if r.life == noLife {
+		return
+	}
+	l := &g.lives[r.life]
+	l.reports += n
+	if !r.here() || l.end == forwarded {
+		return
+	}
+	g.present += n
+	if l.end == silent {
+		g.silenced += n
+		if l.here == 0 || l.here+n == 0 {
+			g.mute += n
+		}
+	}
+	l.here += n
+}
+
+// returned counts a device that is heard again, now through the life now, when it
+// belongs to the cohort of a lost one.
+func (g *gateways) returned(c *clock, r *report, now uint16) {
+	if r.phase != present || r.life != now && g.lost(c, r.life, c.presence()) {
+		g.lives[r.life].returned++
+	}
+}
+
+// released counts a device of the life's cohort that was let go, and tells whether the
+// gateway had been drained.
+func (g *gateways) released(number uint16) (wasDrained bool) {
+	g.lives[number].released++
+	return g.lives[number].end == drained
+}
+
+// sweepAtOnce bounds how many lives a tick looks at.
+const sweepAtOnce = 64
+
+// sweep frees the lives that are over and that no report names.
+func (g *gateways) sweep() {
+	for range min(sweepAtOnce, len(g.lives)-firstLife) {
+		if g.swept++; g.swept >= len(g.lives) {
+			g.swept = firstLife
+		}
+		l := &g.lives[g.swept]
+		if !l.used || l.end == goesOn || l.reports > 0 {
 			continue
 		}
-		if l.returned+l.released > 0 {
+		if l.end == forwarded {
+			delete(g.origins, origin{l.id, l.epoch})
+		} else if l.returned+l.released > 0 {
 			g.ends = append(g.ends, GatewayEnd{Gateway: schemas.GatewayID(l.id), Epoch: l.epoch, HeardAt: l.heard,
-				Returned: l.returned, Released: l.released})
+				Drained: l.end == drained, Returned: l.returned, Released: l.released})
 		}
 		*l = life{}
-		g.free = append(g.free, uint16(i))
+		g.free = append(g.free, uint16(g.swept))
 	}
 }

@@ -17,6 +17,7 @@ import (
 // the hash above them so that most foreign slots are passed over without a look at
 // their entries. That bounds the users of one partition at 67 million.
 type index struct {
+	key       uint64 // of the hash
 	directory []*segment
 	depth     uint // the directory has 1<<depth places
 	segments  int
@@ -46,8 +47,8 @@ const (
 // none is no entry.
 const none = ^uint32(0)
 
-func newIndex() index {
-	return index{directory: []*segment{newSegment(0)}, segments: 1}
+func newIndex(key uint64) index {
+	return index{key: key, directory: []*segment{newSegment(0)}, segments: 1}
 }
 
 func newSegment(depth uint32) *segment {
@@ -58,9 +59,12 @@ func newSegment(depth uint32) *segment {
 func (seg *segment) full() bool { return int(seg.used+seg.gaps) >= len(seg.slots)*85/100 }
 
 // hash mixes a user id well enough that its top bits choose a segment and lower
-// ones a slot (the finalizer of SplitMix64, Steele et al. 2014).
-func hash(id schemas.UserID) uint64 {
-	h := uint64(id)
+// ones a slot (the finalizer of SplitMix64, Steele et al. 2014). The key keeps whoever
+// chooses user ids from filling one segment: with its directory, memory would double
+// for every thousand of them.
+func (x *index) hash(id schemas.UserID) uint64 {
+	h := uint64(id) ^ x.key
+	h *= 0x9e3779b97f4a7c15
 	h ^= h >> 30
 	h *= 0xbf58476d1ce4e5b9
 	h ^= h >> 27
@@ -139,9 +143,9 @@ func (x *index) insert(s *store, h uint64, e uint32) {
 	for seg.full() {
 		switch {
 		case seg.gaps > seg.used/8:
-			seg.resize(s, len(seg.slots)) // without the gaps
+			x.resize(s, seg, len(seg.slots)) // without the gaps
 		case len(seg.slots) == smallSegment:
-			seg.resize(s, largeSegment)
+			x.resize(s, seg, largeSegment)
 		default:
 			x.split(s, seg, h)
 			seg = x.segmentOf(h)
@@ -163,13 +167,13 @@ func (seg *segment) put(h uint64, e uint32) {
 }
 
 // resize gives seg another number of slots.
-func (seg *segment) resize(s *store, slots int) {
+func (x *index) resize(s *store, seg *segment, slots int) {
 	old := seg.slots
 	seg.slots, seg.used, seg.gaps = make([]uint32, slots), 0, 0
 	for _, slot := range old {
 		if slot != 0 && slot != left {
 			e := slot&entryMask - 1
-			seg.put(hash(s.hot(e).user), e)
+			seg.put(x.hash(s.hot(e).user), e)
 		}
 	}
 }
@@ -209,7 +213,7 @@ func (x *index) remove(s *store, h uint64, e uint32) {
 	}
 	switch {
 	case len(seg.slots) == largeSegment && seg.used < smallSegment/2:
-		seg.resize(s, smallSegment)
+		x.resize(s, seg, smallSegment)
 	case seg.used < segmentLow/2 && seg.depth > 0:
 		x.join(s, seg, h)
 	}

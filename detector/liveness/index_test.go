@@ -10,7 +10,7 @@ import (
 func TestTheIndexFindsWhoIsInItAndNobodyElseHoweverUsersComeAndGo(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	x, s := newIndex(), &store{}
+	x, s := newIndex(12345), &store{}
 	in := map[schemas.UserID]uint32{}
 	var ids []schemas.UserID
 	check := func() {
@@ -28,12 +28,12 @@ func TestTheIndexFindsWhoIsInItAndNobodyElseHoweverUsersComeAndGo(t *testing.T) 
 			t.Fatalf("%d slots are used by %d users", used, len(in))
 		}
 		for id, e := range in {
-			if got := x.find(s, hash(id), id); got != e {
+			if got := x.find(s, x.hash(id), id); got != e {
 				t.Fatalf("user %d is found at %d, want %d", id, got, e)
 			}
 		}
 		for range 1000 {
-			if id := schemas.UserID(random.Int64N(1 << 40)); in[id] == 0 && x.find(s, hash(id), id) != none {
+			if id := schemas.UserID(random.Int64N(1 << 40)); in[id] == 0 && x.find(s, x.hash(id), id) != none {
 				if _, there := in[id]; !there {
 					t.Fatalf("user %d is found, who is not there", id)
 				}
@@ -49,13 +49,13 @@ func TestTheIndexFindsWhoIsInItAndNobodyElseHoweverUsersComeAndGo(t *testing.T) 
 					continue
 				}
 				e := s.add(id)
-				x.insert(s, hash(id), e)
+				x.insert(s, x.hash(id), e)
 				in[id], ids = e, append(ids, id)
 			} else if len(ids) > 0 {
 				i := random.IntN(len(ids))
 				id := ids[i]
 				ids[i], ids = ids[len(ids)-1], ids[:len(ids)-1]
-				x.remove(s, hash(id), in[id])
+				x.remove(s, x.hash(id), in[id])
 				s.remove(in[id])
 				delete(in, id)
 			}

@@ -8,13 +8,15 @@ import (
 
 // event is what made the rules look at a user.
 type event struct {
-	device schemas.DeviceID
-	active bool // the device reported that its person is active
-	letGo  bool // a device of a lost gateway was let go
+	device  schemas.DeviceID
+	active  bool // the device reported that its person is active
+	evicted bool // it took the place of another
+	letGo   bool // a device of a lost gateway was let go
+	row     bool // a row of the record being applied
 }
 
-// judge compares what is with what was published, and publishes the difference.
-// at is the log time of the instant p.
+// judge compares what is with what was, and publishes the difference. at is the log
+// time of the instant p.
 func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 	here := u.anyHere()
 	state := schemas.Offline
@@ -35,22 +37,22 @@ func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 		m.written(u)
 		return
 	}
-	cause := m.cause(u, state, here, why)
-	u.kinds = kinds
-	m.publish(u, state, at, cause, why.device)
+	m.become(u, p, becoming{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: m.cause(u, state, here, why), device: why.device, row: why.row})
 }
 
 // cause names the rule by which u goes from its state to the next.
 func (m *Machine) cause(u *user, next schemas.State, here bool, why event) schemas.Cause {
 	switch {
 	case next == u.state:
-		return schemas.DevicesChanged
+		return kindsCause(why.evicted)
 	case next == schemas.Online && u.state == schemas.Away:
 		return schemas.ActiveAgain
 	case u.state == schemas.Offline:
 		return schemas.FirstBeat
 	case here:
 		return schemas.Idle
+	case (why.letGo || u.held > 0) && u.drained:
+		return schemas.GatewayDrained
 	case why.letGo || u.held > 0:
 		return schemas.GatewayLost
 	case u.silentFrom == 0:
@@ -59,37 +61,119 @@ func (m *Machine) cause(u *user, next schemas.State, here bool, why event) schem
 	return schemas.Silent
 }
 
-// tailDevice is the device that was the last to be here.
+// tailDevice is the device that was the last to be here, 0 while one is.
 func (u *user) tailDevice() schemas.DeviceID {
 	if u.silentFrom != 0 {
 		return u.last
 	}
-	var last *device
-	for i := range u.devices {
-		d := &u.devices[i]
-		if last == nil || cmp.Or(cmp.Compare(d.seen, last.seen), cmp.Compare(last.id, d.id)) > 0 {
-			last = d
+	var last *report
+	for i := range u.reports {
+		r := &u.reports[i]
+		if r.phase == gone && (last == nil || cmp.Or(cmp.Compare(r.seen, last.seen), cmp.Compare(last.device, r.device)) > 0) {
+			last = r
 		}
 	}
 	if last == nil {
 		return 0
 	}
-	return last.id
+	return last.device
 }
 
-// publish emits a transition of u to state, and its status.
-func (m *Machine) publish(u *user, state schemas.State, at schemas.Millis, cause schemas.Cause, device schemas.DeviceID) {
-	at = max(at, u.since)
+// becoming is what a user becomes, and why.
+type becoming struct {
+	state  schemas.State
+	kinds  schemas.KindSet
+	hidden bool
+	at     schemas.Millis
+	cause  schemas.Cause
+	device schemas.DeviceID
+	row    bool // by what the record being applied says, not by a limit
+}
+
+// become makes u what b says, and publishes that unless u changes too often.
+func (m *Machine) become(u *user, p presence, b becoming) {
+	at, changesState := max(b.at, u.since), b.state != u.state
+	if b.row {
+		// For the bucket, what comes late comes now: an earlier instant might ask for a
+		// bucket that was dropped as full.
+		p = max(p, m.evaluated)
+	}
+	if m.mayChange(u, p) {
+		at = max(at, m.lastAt(u))
+		m.charge(u, p, changesState, at)
+		c := change{from: u.state, at: at, cause: b.cause, device: b.device}
+		u.state, u.kinds, u.hidden = b.state, b.kinds, b.hidden
+		m.publish(u, c)
+		return
+	}
+	w := u.leaveOut()
+	m.counts.LeftOut++
+	if changesState {
+		w.cause, w.device, u.since = b.cause, b.device, at
+	}
+	if b.kinds != u.kinds {
+		w.kindsAt, w.kindsDevice, w.evicted = at, b.device, b.cause == schemas.DeviceEvicted
+	}
+	if b.hidden != u.hidden {
+		w.visibilityAt = at
+	}
+	u.state, u.kinds, u.hidden = b.state, b.kinds, b.hidden
+	m.written(u)
+}
+
+// setVisibility applies a change of visibility at the record's log time. Hiding is
+// published at once, however often the user has changed.
+func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
+	p := m.clock.presence()
+	m.lookAhead(u, p)
+	hidden := visibility == schemas.Nobody
+	if hidden == u.hidden {
+		return
+	}
+	kinds := u.kinds
+	if u.anyHere() || u.silentFrom != 0 {
+		kinds = u.presentKinds()
+	}
+	w := u.flaps.waiting
+	if !hidden || w != nil && w.hidden {
+		m.become(u, p, becoming{state: u.state, kinds: kinds, hidden: hidden, at: m.clock.now, cause: schemas.VisibilityChange, row: true})
+		return
+	}
+	c := change{from: u.state, at: max(m.clock.now, u.since, m.lastAt(u)), cause: schemas.VisibilityChange}
+	if w != nil {
+		c.from = w.state
+		if w.state != u.state {
+			u.flaps.leftOut--
+		}
+		u.settleSince()
+	}
+	u.kinds, u.hidden = kinds, true
+	if !m.isFull(u, m.settled()) {
+		u.flaps.publishedAt = c.at
+	}
+	m.publish(u, c)
+}
+
+// change is a transition in the making.
+type change struct {
+	from   schemas.State
+	at     schemas.Millis
+	cause  schemas.Cause
+	device schemas.DeviceID
+}
+
+// publish emits the transition of u from what was published last to what it is, and
+// its status.
+func (m *Machine) publish(u *user, c change) {
 	u.lastActive = u.touched()
-	t := schemas.Transition{
-		User: u.id, From: u.state, To: state, At: at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: cause,
-		Device: device, Kinds: u.kinds, Visibility: u.visibility(), Policy: m.policy,
+	if c.from != u.state {
+		u.since = c.at
 	}
-	if state != u.state {
-		u.since = at
-	}
-	u.state = state
-	m.emit(&t)
+	m.emit(&schemas.Transition{
+		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: c.cause,
+		Device: c.device, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Policy: m.policyID, LeftOut: u.flaps.leftOut,
+	})
+	u.flaps.leftOut = 0
 	u.dirty = true
 	m.written(u)
 }
@@ -97,16 +181,27 @@ func (m *Machine) publish(u *user, state schemas.State, at schemas.Millis, cause
 // written writes the status of a user who has become dirty, and lets an offline
 // user be forgotten.
 func (m *Machine) written(u *user) {
-	if u.state == schemas.Offline && !u.hidden {
-		u.refresh()
-	}
 	if u.state == schemas.Offline {
-		u.silentFrom, u.held, u.kinds = 0, 0, 0
+		if !u.hidden && u.flaps.waiting == nil {
+			u.refresh()
+		}
+		u.silentFrom, u.held, u.drained, u.kinds = 0, 0, false, 0
 	}
 	if u.dirty {
 		u.dirty = false
 		m.emitStatus(u)
 	}
+}
+
+// lastBye is the greatest time of the byes that are remembered, 0 if none is.
+func (u *user) lastBye() schemas.Millis {
+	var last schemas.Millis
+	for i := range u.reports {
+		if r := &u.reports[i]; r.phase == gone {
+			last = max(last, r.seen)
+		}
+	}
+	return last
 }
 
 // refresh leaves of an offline, visible user only what the remembered byes tell.

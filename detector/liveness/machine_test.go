@@ -21,7 +21,7 @@ type world struct {
 const start = schemas.Millis(1_763_700_000_000)
 
 func newWorld(t *testing.T, s Settings) *world {
-	return &world{t: t, m: New(s, 0, 1, 1), now: start}
+	return &world{t: t, m: New(s, 0, 1, 1, 0), now: start}
 }
 
 func (w *world) record(value []byte) {
@@ -29,7 +29,9 @@ func (w *world) record(value []byte) {
 	if err := w.frame.Decode(value); err != nil {
 		w.t.Fatal(err)
 	}
-	w.m.Apply(w.offset, w.now, &w.frame, &w.out)
+	for done := w.m.Apply(w.offset, w.now, &w.frame, &w.out); !done; {
+		done = w.m.Continue(&w.frame, &w.out)
+	}
 	w.offset++
 }
 
@@ -80,7 +82,7 @@ func BenchmarkBeats(b *testing.B) {
 // came at other times, which is the worst there is.
 func benchmarkBeats(b *testing.B, users int, shuffled bool) {
 	const rows = 1000
-	m := New(Defaults(), 0, 1, 1)
+	m := New(Defaults(), 0, 1, 1, 0)
 	var out Output
 	var frame schemas.Frame
 	beats := make([]schemas.Beat, rows)

@@ -6,6 +6,7 @@ import "github.com/stillhere/stillhere/schemas"
 // They are forgotten after every record, at once: each slot says for which record
 // it counts.
 type ordinals struct {
+	key    uint64
 	slots  []ordinal // a power of two, or none; at most half of them are used
 	used   int
 	record uint32
@@ -47,10 +48,16 @@ func (o *ordinals) take(user schemas.UserID) int {
 	return int(s.n) - 1
 }
 
+// set makes of return n.
+func (o *ordinals) set(user schemas.UserID, n int) {
+	o.take(user)
+	o.slot(user).n = uint32(n)
+}
+
 // slot is the user's, or the one to use for the user.
 func (o *ordinals) slot(user schemas.UserID) *ordinal {
 	mask := uint64(len(o.slots) - 1)
-	for i := hash(user) & mask; ; i = (i + 1) & mask {
+	for i := uint64(user) * o.key >> 32 & mask; ; i = (i + 1) & mask {
 		if s := &o.slots[i]; s.record != o.record || s.user == user {
 			return s
 		}
@@ -75,6 +82,6 @@ func (o *ordinals) forget() {
 	}
 	o.used = 0
 	if o.record++; o.record == 0 || len(o.slots) > keptOrdinals {
-		*o = ordinals{}
+		*o = ordinals{key: o.key}
 	}
 }

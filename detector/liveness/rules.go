@@ -6,28 +6,28 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The rules of ../DESIGN.md, on one decoded user.
+// The rules of ../DESIGN.md, on one decoded user: what its limits lead to.
 
 // never is later than any limit.
 const never = presence(1<<63 - 1)
 
 // presentUntil is when a device that is not heard again falls silent.
-func (m *Machine) presentUntil(d *device) presence { return m.clock.at(d.seen) + m.present }
+func (m *Machine) presentUntil(r *report) presence { return m.clock.at(r.seen) + m.present }
 
 // activeUntil is when a device that is here stops being active, silence aside.
-func (m *Machine) activeUntil(d *device) presence {
+func (m *Machine) activeUntil(r *report) presence {
 	if m.idleAfter == 0 {
 		return never
 	}
-	return m.clock.at(d.seen) - presence(d.seen-d.active) + m.idleAfter
+	return m.clock.at(r.seen) - presence(r.seen-r.active) + m.idleAfter
 }
 
 // idleFrom is when the last active device of u stops being so.
 func (m *Machine) idleFrom(u *user) presence {
 	var from presence
-	for i := range u.devices {
-		if d := &u.devices[i]; d.here() {
-			from = max(from, m.activeUntil(d))
+	for i := range u.reports {
+		if r := &u.reports[i]; r.here() {
+			from = max(from, m.activeUntil(r))
 		}
 	}
 	return from
@@ -41,33 +41,22 @@ func (m *Machine) tail(u *user) presence {
 	return m.clock.at(u.lastBye()) + m.byeDebounce
 }
 
-// lastBye is the greatest time of the byes that are remembered, 0 if none is.
-func (u *user) lastBye() schemas.Millis {
-	var last schemas.Millis
-	for i := range u.devices {
-		if d := &u.devices[i]; d.phase == gone {
-			last = max(last, d.seen)
-		}
-	}
-	return last
-}
-
 // next is the earliest limit at which something about u may change by itself,
-// releases from the queue aside.
+// releases from the queue aside. A policy makes nothing due before it is there.
 func (m *Machine) next(u *user) presence {
 	limit, here := never, false
-	for i := range u.devices {
-		d := &u.devices[i]
-		here = here || d.here()
-		switch d.phase {
+	for i := range u.reports {
+		r := &u.reports[i]
+		here = here || r.here()
+		switch r.phase {
 		case present:
-			limit = min(limit, m.presentUntil(d))
+			limit = min(limit, m.presentUntil(r))
 		case held:
 			if !m.ahead {
-				limit = min(limit, m.presentUntil(d)+m.window)
+				limit = min(limit, m.presentUntil(r)+m.window)
 			}
 		case gone:
-			limit = min(limit, m.clock.at(d.seen)+m.byeMemory)
+			limit = min(limit, m.clock.at(r.seen)+m.byeMemory)
 		}
 	}
 	switch {
@@ -76,7 +65,13 @@ func (m *Machine) next(u *user) presence {
 	case !here && u.state != schemas.Offline:
 		limit = min(limit, m.tail(u))
 	}
-	return limit
+	switch f := &u.flaps; {
+	case f.waiting != nil:
+		limit = min(limit, m.releaseAt(u))
+	case u.state == schemas.Offline && f.bucket != (schemas.Bucket{}):
+		limit = min(limit, max(m.full(u), m.clock.at(f.publishedAt)))
+	}
+	return max(limit, m.clock.at(m.policyFrom))
 }
 
 // lookAhead publishes what is due for u at limits up to and including upTo, which
@@ -98,51 +93,70 @@ func (m *Machine) settle(u *user, upTo presence) {
 // step does what is due for u at the instant limit, which is that of next.
 func (m *Machine) step(u *user, limit presence) {
 	idle := u.state == schemas.Online && m.idleFrom(u) <= limit
-	byDevice := m.idleDevice(u, limit, idle)
+	byDevice, found := m.idleDevice(u, limit, idle)
 	tailDevice := u.tailDevice() // before the bye that began the tail is forgotten
 	var went departures
-	for i := len(u.devices) - 1; i >= 0; i-- {
-		d := &u.devices[i]
+	moved := false
+	for i := 0; i < len(u.reports); {
+		r := &u.reports[i]
+		dropped, phase := false, r.phase
 		switch {
-		case d.phase == present && m.presentUntil(d) <= limit:
-			if m.gateways.lost(&m.clock, d.gateway, m.presentUntil(d)) {
-				d.phase = held
-			} else {
-				went.add(d)
-				m.leave(u, d)
-				u.drop(i)
+		case r.phase == present && m.presentUntil(r) <= limit:
+			if m.gateways.lost(&m.clock, r.life, m.presentUntil(r)) {
+				r.phase = held
+				break
 			}
-		case d.phase == held && !m.ahead && m.presentUntil(d)+m.window <= limit:
-			d.phase = queued
-			m.gateways.queued(d.gateway)
-			m.joining = append(m.joining, place{due: m.presentUntil(d) + m.window, user: u.id, device: d.id})
-		case d.phase == gone && m.clock.at(d.seen)+m.byeMemory <= limit:
-			u.drop(i)
+			went.add(r)
+			m.leave(u, r)
+			dropped = true
+		case r.phase == held && !m.ahead && m.presentUntil(r)+m.window <= limit:
+			m.queueUp(u, r)
+		case r.phase == gone && m.clock.at(r.seen)+m.byeMemory <= limit:
+			dropped = true
+		}
+		moved = moved || dropped || r.phase != phase
+		if dropped {
+			m.drop(u, i)
+		} else {
+			i++
 		}
 	}
-	went.apply(u, 0)
-	if went.n > 0 && (byDevice == 0 || went.device < byDevice) {
-		byDevice = went.device
+	went.apply(u, 0, false)
+	if went.n > 0 && (!found || went.device < byDevice) {
+		byDevice, found = went.device, true
 	}
-	if byDevice == 0 {
+	if m.published(u.id) {
+		m.wasPublished(u)
+		if moved || m.next(u) > limit {
+			return
+		}
+		// The status cannot be of that slice. The user must not stay as it is for ever.
+	}
+	if !found {
 		byDevice = tailDevice
 	}
-	m.judge(u, limit, m.clock.wall(limit), event{device: byDevice})
+	m.judge(u, limit, max(m.clock.wall(limit), m.policyFrom), event{device: byDevice})
+	if u.flaps.waiting != nil && m.releaseAt(u) <= limit {
+		m.catchUp(u, limit)
+	}
+	if u.state == schemas.Offline {
+		m.refill(u, limit)
+		m.written(u)
+	}
 }
 
 // idleDevice is the device whose person's idleness is the reason for a step.
-func (m *Machine) idleDevice(u *user, limit presence, idle bool) schemas.DeviceID {
-	var id schemas.DeviceID
+func (m *Machine) idleDevice(u *user, limit presence, idle bool) (id schemas.DeviceID, found bool) {
 	if !idle {
-		return id
+		return 0, false
 	}
-	for i := range u.devices {
-		d := &u.devices[i]
-		if d.here() && m.activeUntil(d) == limit && (id == 0 || d.id < id) {
-			id = d.id
+	for i := range u.reports {
+		r := &u.reports[i]
+		if r.here() && m.activeUntil(r) == limit && (!found || r.device < id) {
+			id, found = r.device, true
 		}
 	}
-	return id
+	return id, found
 }
 
 // departures collects the devices that fall silent at one instant.
@@ -152,94 +166,60 @@ type departures struct {
 	device schemas.DeviceID
 }
 
-func (w *departures) add(d *device) {
-	if w.n == 0 || d.id < w.device {
-		w.device = d.id
+func (w *departures) add(r *report) {
+	if w.n == 0 || r.device < w.device {
+		w.device = r.device
 	}
-	w.seen = max(w.seen, d.seen)
+	w.seen = max(w.seen, r.seen)
 	w.n++
 }
 
 // apply makes u silent if these were its last devices. held is how much later
-// than by the settings they went.
-func (w *departures) apply(u *user, held schemas.Millis) {
+// than by the settings they went, drained why.
+func (w *departures) apply(u *user, held schemas.Millis, drained bool) {
 	if w.n == 0 || u.anyHere() {
 		return
 	}
-	u.silentFrom, u.held, u.last = w.seen, held, w.device
+	u.silentFrom, u.held, u.drained, u.last = w.seen, held, drained, w.device
 	u.dirty = true
 }
 
 // leave keeps what a device that leaves knew and others do not.
-func (m *Machine) leave(u *user, d *device) {
-	if d.active > u.lastActive {
-		u.lastActive = d.active
+func (m *Machine) leave(u *user, r *report) {
+	if touched := r.touched(); touched > u.lastActive {
+		u.lastActive = touched
 		u.dirty = true
 	}
+	// What was presumed is in the status, and has to go from there.
+	u.dirty = u.dirty || r.device == 0
+}
+
+// drop takes out report i. The order of the others stays.
+func (m *Machine) drop(u *user, i int) {
+	m.gateways.detach(&u.reports[i])
+	u.reports = slices.Delete(u.reports, i, i+1)
 }
 
 // letGo takes a device out that has waited in the queue, if it has not come back
 // since it was given the place.
 func (m *Machine) letGo(u *user, p place) {
-	id, release := p.device, p.release
-	m.settle(u, release)
-	d := u.find(id)
-	if d == nil || d.phase != queued || m.presentUntil(d)+m.window != p.due {
+	m.settle(u, p.release)
+	i := slices.IndexFunc(u.reports, func(r report) bool {
+		return r.device == p.device && r.life == p.life && r.phase == queued && r.seen == p.seen
+	})
+	if i < 0 {
 		return
 	}
-	m.gateways.released(d.gateway)
+	r := &u.reports[i]
+	drained := m.gateways.released(r.life)
 	var went departures
-	went.add(d)
-	kept := schemas.Millis(release - m.presentUntil(d))
-	m.leave(u, d)
-	u.drop(slices.IndexFunc(u.devices, func(d device) bool { return d.id == id }))
-	went.apply(u, kept)
-	m.judge(u, release, m.clock.wall(release), event{device: id, letGo: true})
-}
-
-// report applies a beat or bye that came in at b through gateway.
-func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, gateway uint16) {
-	at := m.clock.at(b)
-	m.lookAhead(u, at)
-	d := u.find(beat.Device)
-	over := at+m.present <= m.evaluated
-	switch {
-	case d != nil && b < d.seen:
+	went.add(r)
+	m.leave(u, r)
+	m.drop(u, i)
+	went.apply(u, schemas.Millis(p.release-p.until), drained)
+	if m.published(u.id) {
+		m.wasPublished(u)
 		return
-	case beat.Bye && (d == nil || !d.here()):
-		return
-	case over && (d == nil || !d.here()):
-		return
-	case d == nil:
-		u.devices = append(u.devices, device{id: beat.Device, phase: gone})
-		d = &u.devices[len(u.devices)-1]
 	}
-	if d.here() {
-		m.gateways.returned(&m.clock, d, gateway)
-	}
-	if over {
-		gateway = 0 // no cohort for what is over when it comes
-	}
-	if beat.Bye {
-		m.leave(u, d)
-		d.phase, d.seen = gone, b
-	} else {
-		*d = device{id: beat.Device, kind: beat.Kind, phase: present, gateway: gateway, seen: b, active: b - beat.Idle}
-		u.silentFrom, u.held = 0, 0
-	}
-	u.lastSeen = max(u.lastSeen, b)
-	active := !beat.Bye && (m.idleAfter == 0 || presence(beat.Idle) < m.idleAfter)
-	m.judge(u, at, b, event{device: beat.Device, active: active})
-}
-
-// setVisibility applies a change of visibility at the record's log time.
-func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
-	m.lookAhead(u, m.clock.presence())
-	if hidden := visibility == schemas.Nobody; hidden != u.hidden {
-		u.hidden = hidden
-		if u.anyHere() || u.silentFrom != 0 {
-			u.kinds = u.presentKinds()
-		}
-		m.publish(u, u.state, m.clock.now, schemas.VisibilityChange, 0)
-	}
+	m.judge(u, p.release, max(m.clock.wall(p.release), m.policyFrom), event{device: p.device, letGo: true})
 }

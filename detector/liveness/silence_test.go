@@ -24,7 +24,7 @@ func BenchmarkSilence(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		b.StopTimer()
-		m, out := New(settings, 0, 1, 1), Output{}
+		m, out := New(settings, 0, 1, 1, 0), Output{}
 		offset := int64(0)
 		for first := 0; first < users; first += rows {
 			for i := range beats {

@@ -26,7 +26,7 @@ func (x *index) redistribute(s *store, seg, lower, upper *segment) {
 			continue
 		}
 		e := slot&entryMask - 1
-		h := hash(s.hot(e).user)
+		h := x.hash(s.hot(e).user)
 		if h<<seg.depth>>63 == 0 {
 			lower.put(h, e)
 		} else {

@@ -6,34 +6,21 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Times in entries are the low 32 bits of log time, read as the past of now;
-// that holds for 49 days, and the settings and limits of the wire rule out more.
-type stamp = uint32
-
-// stampOf encodes t. 0 stands for never, so the one millisecond in 49 days that
-// would read so is kept as its neighbour.
-func stampOf(t schemas.Millis) stamp {
-	if s := stamp(t); s != 0 || t == 0 {
-		return s
-	}
-	return 1
-}
-
 // hot is the part of an entry that a repeated beat reads and writes.
 type hot struct {
-	user    schemas.UserID // 0: the entry is free
-	seen    stamp          // the device's newest report; without a device, when the last one was heard
-	active  stamp          // the device's last touch
-	device  schemas.DeviceID
-	gateway uint16 // life of the gateway the newest report came through, 0 = none
-	flags   flags
+	user   schemas.UserID // 0: the entry is free
+	seen   stamp          // the device's newest report; without a device, when the last one was heard
+	active stamp          // the device's last touch
+	device schemas.DeviceID
+	life   uint16 // of the gateway that the newest report came through, 0 = none
+	flags  flags
 }
 
 // cold is the rest of an entry.
 type cold struct {
-	armed      stamp // presence time of the user's timer
-	lastActive stamp // what the newest published transition said, or a device that left
-	since      stamp // at of the last change of state
+	armed      stamp  // presence time of the user's timer
+	lastActive stamp  // what the newest published transition said, or a device that left
+	since      uint32 // stamp of the last change of state; with flagOld, a number of Machine.olds
 }
 
 // flags pack what an entry knows in bits.
@@ -47,6 +34,7 @@ const (
 	flagPresent flags = 1 << 11 // the device is here
 	flagBye     flags = 1 << 12 // the device said bye, which is remembered
 	flagMany    flags = 1 << 13 // the user does not fit: see Machine.many
+	flagOld     flags = 1 << 14 // some of its times are before the base: see Machine.olds
 
 	shiftKinds = 2
 	shiftKind  = 8

@@ -1,34 +1,49 @@
 package liveness
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"slices"
 
-// phase is where a device stands.
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// phase is where a report stands.
 type phase uint8
 
 const (
-	present phase = iota // here
+	present phase = iota // the device is here
 	held                 // in the cohort of a lost gateway: given the reconnect window
 	queued               // the window is over: waits to be let go
-	gone                 // said bye, which is remembered for a while
+	gone                 // the device said bye, which is remembered for a while
 )
 
-// device is one device of a user, decoded.
-type device struct {
-	id      schemas.DeviceID
-	kind    schemas.DeviceKind
-	phase   phase
-	gateway uint16         // life of a gateway, 0 = none
-	seen    schemas.Millis // time of the newest report
-	active  schemas.Millis // when the person last touched it, by that report
+// report is what one gateway said of one device, decoded. A device that is heard
+// through several gateways has a report of each.
+type report struct {
+	device schemas.DeviceID // 0: presumed, see presume
+	kind   schemas.DeviceKind
+	phase  phase
+	life   uint16         // of the gateway, 0 = none
+	seen   schemas.Millis // time of the newest report
+	active schemas.Millis // when the person last touched the device, by that report
 }
 
-func (d *device) here() bool { return d.phase != gone }
+func (r *report) here() bool { return r.phase != gone }
 
-// user is everything about one user, decoded, for the rules to work on.
+// touched is when the person last touched the device, 0 when the report does not say: the
+// greatest idleness that a report can tell stands for any that is greater.
+func (r *report) touched() schemas.Millis {
+	if r.seen-r.active >= schemas.MaxIdle {
+		return 0
+	}
+	return r.active
+}
+
+// user is everything about one user, decoded, for the rules to work on. State, kinds
+// and hidden are as the rules judge them; as published, too, unless waiting.
 type user struct {
 	id         schemas.UserID
-	state      schemas.State   // as published
-	kinds      schemas.KindSet // as published
+	state      schemas.State
+	kinds      schemas.KindSet
 	hidden     bool
 	since      schemas.Millis // at of the last change of state
 	lastSeen   schemas.Millis
@@ -37,8 +52,10 @@ type user struct {
 	// newest report.
 	silentFrom schemas.Millis
 	held       schemas.Millis // how much longer than by the settings it was kept
+	drained    bool           // ... because its gateway was drained as planned
 	last       schemas.DeviceID
-	devices    []device
+	reports    []report // in the order in which they came
+	flaps      flaps
 	// dirty: something changed that neither a transition nor the replay of
 	// heartbeats would restore.
 	dirty bool
@@ -46,37 +63,30 @@ type user struct {
 
 // anyHere tells whether some device is here.
 func (u *user) anyHere() bool {
-	for i := range u.devices {
-		if u.devices[i].here() {
+	for i := range u.reports {
+		if u.reports[i].here() {
 			return true
 		}
 	}
 	return false
 }
 
-// find returns the device of that id, nil if there is none.
-func (u *user) find(id schemas.DeviceID) *device {
-	for i := range u.devices {
-		if u.devices[i].id == id {
-			return &u.devices[i]
+// index finds the report of a device through a life that is here, or that is gone.
+func (u *user) index(device schemas.DeviceID, life uint16, here bool) int {
+	for i := range u.reports {
+		if r := &u.reports[i]; r.device == device && r.life == life && r.here() == here {
+			return i
 		}
 	}
-	return nil
-}
-
-// drop removes device i.
-func (u *user) drop(i int) {
-	last := len(u.devices) - 1
-	u.devices[i] = u.devices[last]
-	u.devices = u.devices[:last]
+	return -1
 }
 
 // presentKinds is the set of kinds of the devices that are here.
 func (u *user) presentKinds() schemas.KindSet {
 	var kinds schemas.KindSet
-	for i := range u.devices {
-		if u.devices[i].here() {
-			kinds = kinds.With(u.devices[i].kind)
+	for i := range u.reports {
+		if u.reports[i].here() {
+			kinds = kinds.With(u.reports[i].kind)
 		}
 	}
 	return kinds
@@ -86,67 +96,72 @@ func (u *user) presentKinds() schemas.KindSet {
 // what the devices that are here say.
 func (u *user) touched() schemas.Millis {
 	touched := u.lastActive
-	for i := range u.devices {
-		if d := &u.devices[i]; d.here() && d.active > touched {
-			touched = d.active
+	for i := range u.reports {
+		if r := &u.reports[i]; r.here() {
+			touched = max(touched, r.touched())
 		}
 	}
 	return touched
 }
 
-// visibility is the wire's word for hidden.
-func (u *user) visibility() schemas.Visibility {
-	if u.hidden {
+// visibilityOf is the wire's word for hidden.
+func visibilityOf(hidden bool) schemas.Visibility {
+	if hidden {
 		return schemas.Nobody
 	}
 	return schemas.Everyone
 }
 
 // simple tells whether the user fits in an entry.
-func (u *user) simple() bool {
-	switch len(u.devices) {
+func (u *user) simple(base schemas.Millis) bool {
+	if u.flaps != (flaps{}) || u.lastSeen < base {
+		return false
+	}
+	switch len(u.reports) {
 	case 0:
 		return u.held == 0 && u.lastSeen == u.silentFrom
 	case 1:
-		d := &u.devices[0]
-		return u.silentFrom == 0 && d.seen == u.lastSeen && (d.phase == present || d.phase == gone)
+		r := &u.reports[0]
+		return u.silentFrom == 0 && r.device != 0 && r.seen == u.lastSeen && (r.phase == present || r.phase == gone)
 	}
 	return false
 }
 
 // reset makes u a user of whom nothing is known.
 func (u *user) reset(id schemas.UserID) {
-	*u = user{id: id, state: schemas.Offline, devices: u.devices[:0]}
+	*u = user{id: id, state: schemas.Offline, reports: u.reports[:0]}
 }
 
-// copyTo copies u into v without sharing devices.
-func (u *user) copyTo(v *user) {
-	devices := append(v.devices[:0], u.devices...)
-	*v = *u
-	v.devices = devices
-}
-
-// load decodes entry e into u.
-func (m *Machine) load(e uint32, u *user) {
+// load decodes entry e: into u, or the user itself where it does not fit in an entry.
+func (m *Machine) load(e uint32, u *user) *user {
 	h := m.store.hot(e)
 	if h.flags&flagMany != 0 {
-		m.many[e].copyTo(u)
-		return
+		return m.many[e]
 	}
 	c := m.store.cold(e)
 	u.reset(h.user)
 	u.state, u.kinds, u.hidden = h.flags.state(), h.flags.kinds(), h.flags&flagHidden != 0
-	u.since, u.lastActive = m.past(c.since), m.past(c.lastActive)
-	u.lastSeen = m.past(h.seen)
+	active := m.instant(h.active)
+	if h.flags&flagOld == 0 {
+		u.since, u.lastActive = m.instant(c.since), m.instant(c.lastActive)
+	} else {
+		o := m.olds.at(c.since)
+		u.since, u.lastActive = o.since, o.lastActive
+		if h.active == old {
+			active = o.active
+		}
+	}
+	u.lastSeen = m.instant(h.seen)
 	if h.flags&(flagPresent|flagBye) == 0 {
 		u.silentFrom, u.last = u.lastSeen, h.device
-		return
+		return u
 	}
-	d := device{id: h.device, kind: h.flags.kind(), phase: present, gateway: h.gateway, seen: u.lastSeen, active: m.past(h.active)}
+	r := report{device: h.device, kind: h.flags.kind(), phase: present, life: h.life, seen: u.lastSeen, active: active}
 	if h.flags&flagBye != 0 {
-		d.phase = gone
+		r.phase = gone
 	}
-	u.devices = append(u.devices, d)
+	u.reports = append(u.reports, r)
+	return u
 }
 
 // save encodes u into entry e and arms its timer; a user of whom nothing needs to
@@ -156,52 +171,87 @@ func (m *Machine) save(e uint32, u *user, timer bool) {
 		m.forget(e, u)
 		return
 	}
+	m.encode(e, u)
+	m.arm(e, u, timer)
+}
+
+// encode writes u into entry e.
+func (m *Machine) encode(e uint32, u *user) {
 	h, c := m.store.hot(e), m.store.cold(e)
 	f := flags(u.state)&flagState | flags(u.kinds>>1)<<shiftKinds&flagKinds
 	if u.hidden {
 		f |= flagHidden
 	}
-	c.since, c.lastActive = stampOf(u.since), stampOf(u.lastActive)
-	h.seen, h.device = stampOf(u.lastSeen), u.last
-	if !u.simple() {
-		f |= flagMany
-		kept := m.many[e]
-		if kept == nil {
-			kept = new(user)
-			m.many[e] = kept
+	if !u.simple(m.base) {
+		if h.flags&flagOld != 0 {
+			m.olds.remove(c.since)
 		}
-		u.copyTo(kept)
-	} else {
-		if h.flags&flagMany != 0 {
-			delete(m.many, e)
+		if h.flags&flagMany == 0 {
+			kept := *u
+			kept.reports = slices.Clone(u.reports)
+			m.many[e] = &kept
 		}
-		if len(u.devices) == 1 {
-			d := &u.devices[0]
-			h.active, h.device, h.gateway = stampOf(d.active), d.id, d.gateway
-			f |= flags(d.kind) << shiftKind & flagKind
-			if d.phase == gone {
-				f |= flagBye
-			} else {
-				f |= flagPresent
-			}
-		}
+		h.seen, h.active, h.device, c.since, c.lastActive = never0, never0, 0, never0, never0
+		h.flags = f | flagMany
+		return
 	}
-	h.flags = f
-	m.arm(e, u, timer)
-}
-
-// forgettable tells whether u needs no entry: offline, and no bye remembered.
-func (u *user) forgettable() bool {
-	return u.state == schemas.Offline && len(u.devices) == 0
-}
-
-// forget frees entry e of u. One who hides is kept in a side table, where times
-// have all their bits: hiding may last for years.
-func (m *Machine) forget(e uint32, u *user) {
-	if m.store.hot(e).flags&flagMany != 0 {
+	if h.flags&flagMany != 0 {
 		delete(m.many, e)
 	}
-	m.index.remove(&m.store, hash(u.id), e)
+	h.seen, h.device, h.active = m.stampOf(u.lastSeen), u.last, never0
+	times := oldTimes{since: u.since, lastActive: u.lastActive}
+	if len(u.reports) == 1 {
+		r := &u.reports[0]
+		times.active = r.active
+		h.active, h.device, h.life = m.stampOf(r.active), r.device, r.life
+		f |= flags(r.kind) << shiftKind & flagKind
+		if r.phase == gone {
+			f |= flagBye
+		} else {
+			f |= flagPresent
+		}
+	}
+	m.encodeTimes(h, c, times, &f)
+	h.flags = f
+}
+
+// encodeTimes writes the times that may be of any age.
+func (m *Machine) encodeTimes(h *hot, c *cold, t oldTimes, f *flags) {
+	since, lastActive := m.stampOf(t.since), m.stampOf(t.lastActive)
+	isOld := since == old || lastActive == old || h.active == old
+	switch {
+	case isOld && h.flags&flagOld != 0:
+		*m.olds.at(c.since) = t
+	case isOld:
+		c.since = m.olds.add(t)
+	default:
+		if h.flags&flagOld != 0 {
+			m.olds.remove(c.since)
+		}
+		c.since = since
+	}
+	c.lastActive = lastActive
+	if isOld {
+		*f |= flagOld
+	}
+}
+
+// forgettable tells whether u needs no entry: offline, no bye remembered, and free to
+// change again.
+func (u *user) forgettable() bool {
+	return u.state == schemas.Offline && len(u.reports) == 0 && u.flaps.bucket == (schemas.Bucket{}) && u.flaps.waiting == nil
+}
+
+// forget frees entry e of u. A hidden user is kept in a side table, where times have all
+// their bits: hiding may last for years.
+func (m *Machine) forget(e uint32, u *user) {
+	switch f := m.store.hot(e).flags; {
+	case f&flagMany != 0:
+		delete(m.many, e)
+	case f&flagOld != 0:
+		m.olds.remove(m.store.cold(e).since)
+	}
+	m.index.remove(&m.store, m.index.hash(u.id), e)
 	m.store.remove(e)
 	if u.hidden {
 		m.hidden[u.id] = hiddenUser{lastSeen: u.lastSeen, lastActive: u.lastActive, since: u.since}
@@ -219,14 +269,6 @@ func (m *Machine) enter(id schemas.UserID, u *user) (e uint32) {
 		delete(m.hidden, id)
 	}
 	e = m.store.add(id)
-	m.index.insert(&m.store, hash(id), e)
+	m.index.insert(&m.store, m.index.hash(id), e)
 	return e
-}
-
-// past decodes a stamp as the latest instant not after now.
-func (m *Machine) past(s stamp) schemas.Millis {
-	if s == 0 {
-		return 0
-	}
-	return m.clock.now - schemas.Millis(stamp(m.clock.now)-s)
 }

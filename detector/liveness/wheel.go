@@ -11,6 +11,7 @@ type wheel struct {
 	spares  int
 	blocks  int
 	cursor  presence // start of the first bucket that is still to come
+	base    presence // of the stamps in entries
 	soon    heap     // what is due before cursor
 }
 
@@ -28,8 +29,17 @@ const (
 	timersPerBlock = 61 // makes a block 256 bytes
 )
 
-// restart empties the wheel and sets it to the presence instant now.
-func (w *wheel) restart(now presence) { *w = wheel{cursor: now / wheelStep * wheelStep} }
+// restart empties the wheel and sets it to the presence instant now: timers that were
+// set by another clock, as in a restore, would be dropped or never fire.
+func (w *wheel) restart(now presence) {
+	*w = wheel{cursor: max(now, 0) / wheelStep * wheelStep, base: w.base} // buckets have no negative numbers
+}
+
+// stamp encodes the instant of a timer for its entry.
+func (w *wheel) stamp(at presence) stamp { return stamp(at-w.base) + first }
+
+// instant decodes what stamp encodes.
+func (w *wheel) instant(s stamp) presence { return w.base + presence(s-first) }
 
 // horizon is the latest instant a timer can be set for. Whoever waits longer
 // looks then and arms again.
@@ -58,30 +68,23 @@ func (w *wheel) add(at presence, e uint32) {
 	(*b).n++
 }
 
-// advance moves the timers of all buckets that begin before or at now to soon,
-// after asking look for the exact instant of each; look reports false for a timer
-// that does not count, and may set others. touch is told beforehand which will be
-// asked for.
-func (w *wheel) advance(now presence, touch func(entries []uint32), look func(e uint32) (presence, bool)) {
-	if w.cursor == 0 || now-w.cursor > wheelHorizon+wheelStep {
-		// Before the first record all buckets are empty; later, presence time
-		// advances by at most maxStep between two calls.
-		w.cursor = now / wheelStep * wheelStep
-	}
-	for ; w.cursor <= now; w.cursor += wheelStep {
-		b := &w.buckets[w.cursor/wheelStep%wheelBuckets]
-		for *b != nil {
-			block := *b
-			touch(block.entries[:block.n])
-			for _, e := range block.entries[:block.n] {
-				if at, counts := look(e); counts {
-					w.soon.push(due{at, e})
-				}
+// advance moves the timers of the next bucket to soon, after asking look for the exact
+// instant of each; look reports false for a timer that does not count, and may set
+// others. touch is told beforehand which will be asked for.
+func (w *wheel) advance(touch func(entries []uint32), look func(e uint32) (presence, bool)) {
+	b := &w.buckets[w.cursor/wheelStep%wheelBuckets]
+	for *b != nil {
+		block := *b
+		touch(block.entries[:block.n])
+		for _, e := range block.entries[:block.n] {
+			if at, counts := look(e); counts {
+				w.soon.push(due{at, e})
 			}
-			*b = block.next
-			w.recycle(block)
 		}
+		*b = block.next
+		w.recycle(block)
 	}
+	w.cursor += wheelStep
 }
 
 // recycle keeps a block for use again.

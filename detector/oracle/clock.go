@@ -1,6 +1,10 @@
 package oracle
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // millis is an instant or a length in presence time, milliseconds.
 type millis int64
@@ -14,20 +18,51 @@ type frozen struct{ start, end schemas.Millis }
 // clock is the partition's time.
 type clock struct {
 	now    schemas.Millis // log time W: running maximum of the append times
-	frozen []frozen       // all there ever were
+	frozen []frozen       // all there ever were; none overlap
+	// stopped is since when the breaker is open; 0 when it is not.
+	stopped schemas.Millis
+	// past: frozen already tells of everything up to some log time to come.
+	past bool
 }
 
-// advance takes the append time of the next record.
-func (c *clock) advance(appended schemas.Millis) {
+// advance takes the append time of the next record. An open breaker lets presence time go
+// on after limit; overdue tells that it has just done so.
+func (c *clock) advance(appended, limit schemas.Millis) (overdue bool) {
 	before := c.now
 	c.now = max(before, appended)
-	if before != 0 && c.now-before > maxStep {
-		c.frozen = append(c.frozen, frozen{before + maxStep, c.now})
+	if before == 0 || c.past {
+		return false
 	}
+	start := before + maxStep
+	if c.stopped != 0 && c.now-c.stopped >= limit {
+		overdue = true
+		end := c.stopped + limit
+		c.close(end)
+		start = max(start, end)
+	}
+	if c.stopped == 0 && start < c.now {
+		c.frozen = append(c.frozen, frozen{start, c.now})
+	}
+	return overdue
+}
+
+// open makes presence time stand still from start on.
+func (c *clock) open(start schemas.Millis) {
+	c.frozen = slices.DeleteFunc(c.frozen, func(f frozen) bool { return f.start >= start })
+	c.stopped = start
+}
+
+// close ends what open began.
+func (c *clock) close(end schemas.Millis) {
+	c.frozen = append(c.frozen, frozen{c.stopped, end})
+	c.stopped = 0
 }
 
 // presence is P(w): w without what was frozen before it.
 func (c *clock) presence(w schemas.Millis) millis {
+	if c.stopped != 0 {
+		w = min(w, c.stopped)
+	}
 	p := w
 	for _, f := range c.frozen {
 		if w > f.start {

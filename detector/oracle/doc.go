@@ -9,7 +9,8 @@
 // At every record it goes over every user, collects the instants at which
 // something is due, takes the earliest, does what is due there, and starts over.
 // Times are 64-bit and absolute. Nothing is remembered between records but what
-// the rules name.
+// the rules name. A restart that loses nothing is no event here; one that does
+// (Loss) begins another world with what is left.
 //
-// With the machine it shares the settings and the messages, no code.
+// With the machine it shares the policy and the messages, no code.
 package oracle

@@ -17,11 +17,21 @@ type gateway struct {
 
 // life is a stretch in which a gateway was not lost.
 type life struct {
-	heard    schemas.Millis // log time of its last frame
-	ended    bool
-	lost     millis // when ended
-	bornLost bool   // it was lost before it began
+	heard     schemas.Millis // log time of its last frame
+	end       ending
+	endedAt   schemas.Millis // log time of the record at which it ended
+	forwarded bool           // stands for a gateway that speaks to another partition
 }
+
+// ending is how a life ended.
+type ending int
+
+const (
+	goesOn ending = iota
+	bySilence
+	byEpoch
+	byDrain
+)
 
 // hear applies what f says about its gateway, and returns the life that its rows
 // come through, nil if the frame names no gateway. It reports false for a
@@ -30,8 +40,13 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	if len(f.Gateway) == 0 {
 		return nil, true
 	}
-	w.gateways = slices.DeleteFunc(w.gateways, func(g *gateway) bool { return w.presence(g.heard)+w.silence <= w.x })
-
+	if f.Forwarded {
+		origin := origin{string(f.Gateway), f.GatewayEpoch}
+		if w.origins[origin] == nil {
+			w.origins[origin] = &life{forwarded: true}
+		}
+		return w.origins[origin], true
+	}
 	var own *gateway
 	outlived := false
 	for _, g := range w.gateways {
@@ -51,7 +66,7 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	}
 	for _, g := range w.gateways {
 		if g.id == own.id && g.epoch < own.epoch {
-			w.lose(g)
+			w.lose(g, byEpoch)
 		}
 	}
 	own.heard, own.sequence = w.now, f.Sequence
@@ -59,10 +74,11 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 		own.life.heard = w.now
 	}
 	if f.Draining {
-		w.lose(own)
+		w.lose(own, byDrain)
+		return w.bornDrained, true
 	}
-	if f.Draining || outlived {
-		return &life{bornLost: true}, true
+	if outlived {
+		return w.bornLost, true
 	}
 	if own.life == nil {
 		own.life = &life{heard: w.now}
@@ -70,24 +86,97 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	return own.life, true
 }
 
-// lose ends the life of g at the record's P, or earlier if it was silent for too
+// origin names a gateway that speaks to another partition.
+type origin struct {
+	id    string
+	epoch schemas.Millis
+}
+
+// lose ends the life of g at the record's P, or by silence if it was silent for too
 // long before.
-func (w *world) lose(g *gateway) {
-	if g.life != nil {
-		g.life.ended, g.life.lost = true, min(w.presence(w.now), w.presence(g.life.heard)+w.silence)
-		g.life = nil
+func (w *world) lose(g *gateway, why ending) {
+	if g.life == nil {
+		return
 	}
+	if w.presence(g.life.heard)+w.silence <= w.presence(w.now) {
+		why = bySilence
+	}
+	g.life.end, g.life.endedAt = why, w.now
+	g.life = nil
+}
+
+// silenceLimit is when the next gateway is forgotten for its silence.
+func (w *world) silenceLimit() millis {
+	limit := never
+	for _, g := range w.gateways {
+		limit = min(limit, w.presence(g.heard)+w.silence)
+	}
+	return limit
+}
+
+// forgetSilent ends the lives of gateways whose silence has come due at limit.
+func (w *world) forgetSilent(limit millis) {
+	w.gateways = slices.DeleteFunc(w.gateways, func(g *gateway) bool {
+		if w.presence(g.heard)+w.silence > limit {
+			return false
+		}
+		w.lose(g, bySilence)
+		return true
+	})
 }
 
 // lostAt tells whether l has been lost at p, as far as is known now.
 func (w *world) lostAt(l *life, p millis) bool {
 	switch {
-	case l == nil:
+	case l == nil || l.forwarded:
 		return false
-	case l.bornLost:
+	case l == w.bornLost || l == w.bornDrained:
 		return true
-	case l.ended:
-		return l.lost <= p
+	case l.end != goesOn && w.presence(l.endedAt) <= p:
+		return true
 	}
 	return w.presence(l.heard)+w.silence <= p
+}
+
+// share counts the present reports that came through lives, those of them whose lives
+// were lost by silence, and these lives.
+func (w *world) share() (all, lost, lives int) {
+	mute := map[*life]bool{}
+	for _, u := range w.users {
+		for _, r := range u.reports {
+			if r.life == nil || r.life.forwarded {
+				continue
+			}
+			all++
+			if r.life.end == bySilence {
+				lost++
+				mute[r.life] = true
+			}
+		}
+	}
+	return all, lost, len(mute)
+}
+
+// trip stops presence time at limit, at which gateways fell silent, if they took too many
+// reports along. It reports whether it did.
+func (w *world) trip(limit millis) bool {
+	all, lost, lives := w.share()
+	if w.replaying || w.policy.BreakerPercent == 0 || w.disarmed || w.stopped != 0 || lives < 3 || lost < 100 ||
+		100*lost <= w.policy.BreakerPercent*all {
+		return false
+	}
+	w.open(w.wall(limit))
+	return true
+}
+
+// tend closes the breaker, or arms it, after a record by which the gateways recovered.
+func (w *world) tend() {
+	all, lost, _ := w.share()
+	if w.replaying || lost > 0 && w.policy.BreakerPercent > 0 && 200*lost >= w.policy.BreakerPercent*all {
+		return
+	}
+	w.disarmed = false
+	if w.stopped != 0 {
+		w.close(w.now)
+	}
 }

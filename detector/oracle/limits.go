@@ -5,23 +5,23 @@ import "github.com/stillhere/stillhere/schemas"
 // never is later than any limit.
 const never = millis(1<<63 - 1)
 
-func (w *world) presentUntil(d *device) millis { return w.presence(d.seen) + w.present }
+func (w *world) presentUntil(r *report) millis { return w.presence(r.seen) + w.present }
 
-func (w *world) due(d *device) millis { return w.presentUntil(d) + w.window }
+func (w *world) due(r *report) millis { return w.presentUntil(r) + w.window }
 
-// activeUntil is when d stops being active while it is present.
-func (w *world) activeUntil(d *device) millis {
+// activeUntil is when r stops being active while it is present.
+func (w *world) activeUntil(r *report) millis {
 	if w.idleAfter == 0 {
 		return never
 	}
-	return w.presence(d.seen) - millis(d.idle) + w.idleAfter
+	return w.presence(r.seen) - millis(r.idle) + w.idleAfter
 }
 
-// idleLimit is when the last active device stops being so.
+// idleLimit is when the last active report stops being so.
 func (w *world) idleLimit(u *user) millis {
 	var limit millis
-	for _, d := range u.devices {
-		limit = max(limit, w.activeUntil(d))
+	for _, r := range u.reports {
+		limit = max(limit, w.activeUntil(r))
 	}
 	return limit
 }
@@ -30,7 +30,7 @@ func (w *world) byeLimit(b bye) millis {
 	return w.presence(b.time) + max(w.present, w.byeDebounce)
 }
 
-// offlineLimit is when a user without a device becomes offline.
+// offlineLimit is when a user without a report becomes offline.
 func (w *world) offlineLimit(u *user) millis {
 	if u.silent {
 		return w.presence(u.silentFrom) + max(w.away, w.present) + u.held
@@ -38,35 +38,69 @@ func (w *world) offlineLimit(u *user) millis {
 	return w.presence(u.lastBye().time) + w.byeDebounce
 }
 
+// lacks is what u's bucket lacks at p.
+func (w *world) lacks(u *user, p millis) millis { return max(0, w.full(u)-p) }
+
+// full is when u's bucket is full.
+func (w *world) full(u *user) millis {
+	since := u.since
+	if u.waits != nil {
+		since = u.waits.since
+	}
+	var full millis
+	if u.bucket != nil {
+		full = w.presence(u.bucket.at) + u.bucket.lacks
+	}
+	if u.published.state != schemas.Offline {
+		full = max(full, w.presence(since)+2*w.interval)
+	}
+	return full
+}
+
+// release is when what waits of u may be published.
+func (w *world) release(u *user) millis { return w.full(u) - w.burst }
+
 // limits are the instants at which something is due for u. joins tells whether
-// the limit at which a device joins the queue is among them.
+// the limit at which a report joins the queue is among them.
 func (w *world) limits(u *user, joins bool) []millis {
 	var limits []millis
-	for _, d := range u.devices {
+	for _, r := range u.reports {
 		switch {
-		case !d.cohort:
-			limits = append(limits, w.presentUntil(d))
-		case !d.queued && joins:
-			limits = append(limits, w.due(d))
+		case !r.cohort:
+			limits = append(limits, w.presentUntil(r))
+		case !r.queued && joins:
+			limits = append(limits, w.due(r))
 		}
 	}
 	for _, b := range u.byes {
 		limits = append(limits, w.byeLimit(b))
 	}
 	switch {
-	case len(u.devices) > 0 && u.state == schemas.Online:
+	case len(u.reports) > 0 && u.state == schemas.Online:
 		limits = append(limits, w.idleLimit(u))
-	case len(u.devices) == 0 && u.state != schemas.Offline:
+	case len(u.reports) == 0 && u.state != schemas.Offline:
 		limits = append(limits, w.offlineLimit(u))
+	}
+	switch {
+	case u.waits != nil:
+		limits = append(limits, w.release(u))
+	case u.bucket != nil && u.state == schemas.Offline:
+		limits = append(limits, w.forgetLimit(u))
 	}
 	return limits
 }
 
-// next is the earliest of limits; never if there is none.
+// forgetLimit is when the bucket of an offline user is forgotten.
+func (w *world) forgetLimit(u *user) millis {
+	return max(w.full(u), w.presence(u.publishedAt))
+}
+
+// next is the earliest of limits; never if there is none. A policy makes nothing due
+// before it is there.
 func (w *world) next(u *user, joins bool) millis {
 	earliest := never
 	for _, limit := range w.limits(u, joins) {
 		earliest = min(earliest, limit)
 	}
-	return earliest
+	return max(earliest, w.presence(w.policyFrom))
 }

@@ -19,7 +19,9 @@ func TestARecordThatSaysTooMuchOfOneUserStopsNothing(t *testing.T) {
 		rows[i] = schemas.Beat{User: 1, Device: 1, Kind: schemas.Mobile, Age: schemas.Millis(len(rows) - i), Idle: 299_999}
 	}
 	rows[len(rows)-1].User = 2
-	got := oracle.Transitions(liveness.Defaults(), 0, 1, 1, []schemas.Record{
+	policy := liveness.Defaults()
+	policy.FlapBurst = 0
+	got := oracle.Transitions(policy, 0, 1, 1, []schemas.Record{
 		{Offset: 0, Time: start, Value: schemas.AppendFrame(nil, schemas.FrameHead{}, rows)},
 		{Offset: 1, Time: start + 1000, Value: schemas.AppendTick(nil)},
 	})

@@ -21,46 +21,126 @@ func (w *world) row(row schemas.Beat, through *life) {
 	w.lookAhead(u, w.presence(b))
 	// It may have been forgotten just now.
 	u = w.user(row.User)
-	if w.apply(u, row, b, through) {
+	why := reason{device: row.Device, row: true}
+	counts := false
+	switch over := w.presence(b)+w.present <= w.x; {
+	case over:
+	case row.Bye:
+		counts = w.bye(u, row.Device, b, through)
+	default:
+		counts = w.beat(u, row, b, through, &why)
+	}
+	if counts {
 		u.lastSeen = max(u.lastSeen, b)
-		beats := u.device(row.Device)
-		active := beats != nil && w.presence(b) < w.activeUntil(beats)
-		w.judge(u, w.presence(b), b, reason{device: row.Device, active: active})
+		w.judge(u, w.presence(b), b, why)
 	}
 	w.forget(u)
 }
 
-// apply changes u's devices by a report; false when it changes nothing.
-func (w *world) apply(u *user, row schemas.Beat, b schemas.Millis, through *life) bool {
-	d := u.device(row.Device)
-	if d != nil && b < d.seen {
-		return false
-	}
-	if row.Bye {
-		if d == nil {
+// beat changes u's reports by a beat; false when it changes nothing.
+func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life, why *reason) bool {
+	known := u.of(row.Device)
+	for _, r := range known {
+		if r.life == through && b < r.seen {
 			return false
 		}
-		u.remove(d)
-		u.byes = append(u.byes, bye{row.Device, b})
-		return true
 	}
-	if said, remembered := u.saidBye(row.Device); remembered && b < said {
-		return false
+	for _, said := range u.byes {
+		if said.device == row.Device && (said.life == through || said.life == nil) && b < said.time {
+			return false
+		}
 	}
-	over := w.presence(b)+w.present <= w.x
-	if over && d == nil {
-		return false
+	for _, r := range known {
+		if r.life == through || w.leftBehind(r, b) {
+			// A newer report replaces what an older one said of idleness. A place that it has in
+			// the queue is empty from here on.
+			u.end(r, false)
+		}
 	}
-	if over {
-		through = nil // no cohort for it
+	u.forgetBye(row.Device, through)
+	switch {
+	case len(known) == 0:
+		why.evicted = w.evict(u)
+	case len(u.of(row.Device)) == 4:
+		u.end(oldest(u.of(row.Device)), true)
 	}
-	u.forgetBye(row.Device)
-	// Not by remove: a newer report replaces what an older one said of idleness.
-	// A place that the device has in the queue is empty from here on.
-	u.devices = slices.DeleteFunc(u.devices, func(other *device) bool { return other == d })
-	u.devices = append(u.devices, &device{id: row.Device, kind: row.Kind, seen: b, idle: row.Idle, gateway: through})
-	u.silent = false
+	u.reports = append(u.reports, &report{device: row.Device, kind: row.Kind, seen: b, idle: row.Idle, life: through})
+	u.dirty = u.dirty || u.silent
+	u.silent, u.held, u.drained = false, 0, false
+	why.active = w.idleAfter == 0 || millis(row.Idle) < w.idleAfter
 	return true
+}
+
+// leftBehind tells whether a device that is heard at b through another life leaves r behind.
+func (w *world) leftBehind(r *report, b schemas.Millis) bool {
+	return r.seen <= b && w.lostAt(r.life, w.presence(w.now))
+}
+
+// bye changes u's reports by a bye; false when it changes nothing.
+func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
+	var ended []*report
+	for _, r := range u.of(device) {
+		switch {
+		case through == nil && r.seen > b:
+			return false
+		case through == nil, r.life == through && r.seen <= b, r.life != through && w.leftBehind(r, b):
+			ended = append(ended, r)
+		}
+	}
+	if len(ended) == 0 {
+		return false
+	}
+	for _, r := range ended {
+		u.end(r, true)
+	}
+	u.forgetBye(device, through)
+	if len(u.byes) == w.policy.MaxDevices {
+		first := 0
+		for i := range u.byes {
+			if u.byes[i].time < u.byes[first].time {
+				first = i
+			}
+		}
+		u.byes = slices.Delete(u.byes, first, first+1)
+	}
+	u.byes = append(u.byes, bye{device, through, b})
+	return true
+}
+
+// evict makes room for one more device. It reports whether one had to go.
+func (w *world) evict(u *user) (evicted bool) {
+	for {
+		newest := map[schemas.DeviceID]schemas.Millis{}
+		for _, r := range u.reports {
+			if r.device != 0 {
+				newest[r.device] = max(newest[r.device], r.seen)
+			}
+		}
+		if len(newest) < w.policy.MaxDevices {
+			return evicted
+		}
+		var goes schemas.DeviceID
+		for device, seen := range newest {
+			if goes == 0 || seen < newest[goes] || seen == newest[goes] && device < goes {
+				goes = device
+			}
+		}
+		for _, r := range u.of(goes) {
+			u.end(r, true)
+		}
+		evicted = true
+	}
+}
+
+// oldest is the report with the smallest time, the first of several.
+func oldest(reports []*report) *report {
+	oldest := reports[0]
+	for _, r := range reports {
+		if r.seen < oldest.seen {
+			oldest = r
+		}
+	}
+	return oldest
 }
 
 func (w *world) setVisibility(id schemas.UserID, hidden bool) {
@@ -71,63 +151,75 @@ func (w *world) setVisibility(id schemas.UserID, hidden bool) {
 	w.lookAhead(u, w.presence(w.now))
 	u = w.user(id)
 	if u.hidden != hidden {
-		u.hidden = hidden
-		kinds := u.presentKinds()
-		if u.waitsOnBye() {
-			kinds = u.kinds
+		next := u.shown
+		next.hidden = hidden
+		if !u.waitsOnBye() {
+			next.kinds = u.presentKinds()
 		}
-		w.publish(u, u.state, kinds, w.now, schemas.VisibilityChange, 0)
+		w.change(u, w.presence(w.now), next, w.now, reason{row: true}, schemas.VisibilityChange)
 	}
 	w.forget(u)
 }
 
 // reason is why a user is looked at.
 type reason struct {
-	device schemas.DeviceID
-	active bool // it reported, and is active by that
-	letGo  bool // it was let go by the queue
+	device  schemas.DeviceID
+	active  bool // it reported, and is active by that
+	evicted bool // another had to go for it
+	letGo   bool // it was let go by the queue ...
+	drained bool // ... after its gateway had been drained
+	row     bool // the record being applied says so, rather than a limit
 }
 
 // judge compares u's state at the presence instant p, which is log time at, with
-// what was published, and publishes the difference.
+// what it was.
 func (w *world) judge(u *user, p millis, at schemas.Millis, why reason) {
-	here := len(u.devices) > 0
+	here := len(u.reports) > 0
 	stays := false // online
 	if u.state == schemas.Online && here {
 		stays = p < w.idleLimit(u)
 	}
-	var state schemas.State
+	next := shown{kinds: u.presentKinds(), hidden: u.hidden}
 	switch {
 	case here && (why.active || stays):
-		state = schemas.Online
+		next.state = schemas.Online
 	case here:
-		state = schemas.Away
+		next.state = schemas.Away
 	case u.state == schemas.Offline || p >= w.offlineLimit(u):
-		state = schemas.Offline
+		next.state = schemas.Offline
 	case u.silent:
-		state = schemas.Away
+		next.state = schemas.Away
 	default: // a bye is waited on: state and kinds stay as they were
 		return
 	}
-	kinds := u.presentKinds()
 	switch {
-	case state != u.state:
-		w.publish(u, state, kinds, at, cause(u, state, why), why.device)
-	case kinds != u.kinds && state != schemas.Offline && w.announce:
-		w.publish(u, state, kinds, at, schemas.DevicesChanged, why.device)
+	case next.state != u.state:
+		w.change(u, p, next, at, why, cause(u, next.state, why))
+	case next.kinds != u.kinds && next.state != schemas.Offline && w.policy.AnnounceDevices:
+		w.change(u, p, next, at, why, kindsCause(why))
 	}
+}
+
+func kindsCause(why reason) schemas.Cause {
+	if why.evicted {
+		return schemas.DeviceEvicted
+	}
+	return schemas.DevicesChanged
 }
 
 // cause is the rule by which u goes to another state.
 func cause(u *user, to schemas.State, why reason) schemas.Cause {
+	lost := why.letGo || u.silent && u.held > 0
 	switch {
 	case u.state == schemas.Offline:
 		return schemas.FirstBeat
 	case to == schemas.Online:
 		return schemas.ActiveAgain
-	case len(u.devices) > 0:
+	case len(u.reports) > 0:
 		return schemas.Idle
-	case why.letGo || u.silent && u.held > 0:
+	case lost && u.drained:
+		return schemas.GatewayDrained
+	case lost:
 		return schemas.GatewayLost
 	case u.silent:
 		return schemas.Silent
@@ -135,23 +227,137 @@ func cause(u *user, to schemas.State, why reason) schemas.Cause {
 	return schemas.Bye
 }
 
-func (w *world) publish(u *user, to schemas.State, kinds schemas.KindSet, at schemas.Millis, cause schemas.Cause, device schemas.DeviceID) {
+// change makes u what next says, and publishes it unless it has to wait.
+func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why reason, cause schemas.Cause) {
 	at = max(at, u.since)
-	for _, d := range u.devices {
-		u.lastActive = max(u.lastActive, d.touched())
+	if cause == schemas.VisibilityChange && next.hidden && !u.published.hidden {
+		w.hide(u, next, at)
+		return
 	}
-	visibility := schemas.Everyone
-	if u.hidden {
-		visibility = schemas.Nobody
+	if why.row {
+		p = max(p, w.x) // what comes late draws on the bucket now
 	}
-	w.out = append(w.out, schemas.Transition{
-		User: u.id, From: u.state, To: to, At: at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: cause,
-		Device: device, Kinds: kinds, Visibility: visibility, Policy: w.policy,
-		Version: schemas.NewVersion(w.logEpoch, w.offset, w.caused[u.id]),
-	})
-	w.caused[u.id]++
-	if to != u.state {
+	if u.waits == nil && (w.policy.FlapBurst == 0 || w.lacks(u, p) <= w.burst) {
+		at = max(at, w.lastAt(u))
+		w.charge(u, p, next.state != u.state, at)
+		u.shown = next
+		w.publish(u, at, cause, why.device)
+		return
+	}
+	if u.waits == nil {
+		u.waits = &waits{since: u.since}
+	}
+	u.leftOut++
+	u.dirty = true
+	if next.state != u.state {
+		u.waits.cause, u.waits.device, u.since = cause, why.device, at
+	}
+	if next.kinds != u.kinds {
+		u.waits.kindsAt, u.waits.kindsDevice, u.waits.kindsCause = at, why.device, schemas.DevicesChanged
+		if cause == schemas.DeviceEvicted {
+			u.waits.kindsCause = cause
+		}
+	}
+	if next.hidden != u.hidden {
+		u.waits.visibilityAt = at
+	}
+	u.shown = next
+}
+
+// hide publishes that u is hidden, together with whatever waits.
+func (w *world) hide(u *user, next shown, at schemas.Millis) {
+	at = max(at, w.lastAt(u))
+	if u.waits != nil {
+		if u.state != u.published.state {
+			u.leftOut--
+		}
+		w.stopWaiting(u)
+	}
+	if !w.dropped(u) {
+		u.publishedAt = at
+	}
+	u.shown = next
+	w.publish(u, at, schemas.VisibilityChange, 0)
+}
+
+// stopWaiting ends the waiting: a state that is as it was published has not changed.
+func (w *world) stopWaiting(u *user) {
+	if u.state == u.published.state {
+		u.since = u.waits.since
+	}
+	u.waits, u.dirty = nil, true
+}
+
+// catchUp publishes what u has become while its changes waited.
+func (w *world) catchUp(u *user, p millis) {
+	waited := u.waits
+	at, cause, device := u.since, waited.cause, waited.device
+	if u.hidden != u.published.hidden {
+		cause, device = schemas.VisibilityChange, 0
+	}
+	switch {
+	case u.state != u.published.state:
+	case u.hidden != u.published.hidden:
+		at = waited.visibilityAt
+	case u.kinds != u.published.kinds && u.state != schemas.Offline && w.policy.AnnounceDevices:
+		at, cause, device = waited.kindsAt, waited.kindsCause, waited.kindsDevice
+	default:
+		w.stopWaiting(u)
+		u.published = u.shown
+		return
+	}
+	at = max(at, w.lastAt(u))
+	w.charge(u, p, u.state != u.published.state, at)
+	w.stopWaiting(u)
+	u.leftOut--
+	w.publish(u, at, cause, device)
+}
+
+// lastAt is at of the newest transition while the bucket is kept, 0 after that.
+func (w *world) lastAt(u *user) schemas.Millis {
+	if w.dropped(u) {
+		return 0
+	}
+	return u.publishedAt
+}
+
+// dropped tells whether the bucket of u was full before anything that can still count.
+func (w *world) dropped(u *user) bool {
+	return u.bucket == nil || u.waits == nil && w.forgetLimit(u) <= w.x-w.present
+}
+
+// charge draws a change at p on u's bucket.
+func (w *world) charge(u *user, p millis, changesState bool, at schemas.Millis) {
+	lacks := w.lacks(u, p)
+	if w.policy.FlapBurst == 0 || lacks == 0 && changesState {
+		u.bucket, u.publishedAt = nil, 0
+		return
+	}
+	u.bucket, u.publishedAt = &bucket{w.wall(p), lacks + w.interval}, at
+}
+
+// publish emits the transition of u from what was published last to what it is.
+func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device schemas.DeviceID) {
+	for _, r := range u.reports {
+		u.lastActive = max(u.lastActive, r.touched())
+	}
+	if u.published.state != u.state {
 		u.since = at
 	}
-	u.state, u.kinds = to, kinds
+	if !w.replaying {
+		w.out = append(w.out, schemas.Transition{
+			User: u.id, From: u.published.state, To: u.state, At: at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: cause,
+			Device: device, Kinds: u.kinds, Visibility: visibility(u.hidden), Policy: w.policy.ID(), LeftOut: uint32(u.leftOut),
+			Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
+		})
+	}
+	w.caused[u.id]++
+	u.published, u.leftOut, u.dirty = u.shown, 0, true
+}
+
+func visibility(hidden bool) schemas.Visibility {
+	if hidden {
+		return schemas.Nobody
+	}
+	return schemas.Everyone
 }

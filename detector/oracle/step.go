@@ -7,51 +7,38 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// evaluate publishes everything that is due at limits up to x, for all users, in
-// order of limit. At one instant the limits of users come before releases.
-func (w *world) evaluate(x millis) {
-	first := len(w.out)
+// evaluate publishes everything that is due up to w.x, instant by instant.
+func (w *world) evaluate() {
 	for {
-		earliest := never
+		limit := w.silenceLimit()
 		for _, u := range w.users {
-			earliest = min(earliest, w.next(u, true))
+			limit = min(limit, w.next(u, true))
 		}
-		if len(w.queue) > 0 && w.queue[0].release < earliest {
-			if w.queue[0].release > x {
-				break
-			}
-			w.letGo()
-			continue
+		if len(w.queue) > 0 {
+			limit = min(limit, w.queue[0].release)
 		}
-		if earliest > x {
-			break
+		if limit > w.x {
+			return
 		}
-		w.stepAll(earliest)
+		w.instant(limit)
 	}
-	slices.SortStableFunc(w.out[first:], func(a, b schemas.Transition) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.User, b.User), cmp.Compare(a.Version, b.Version))
-	})
 }
 
-// stepAll does all that is due at limit, for all users; then those who have become
-// due to be let go get their places.
-func (w *world) stepAll(limit millis) {
-	for again := true; again; {
-		again = false
-		for _, id := range w.ids() {
-			if u := w.users[id]; w.next(u, true) == limit {
-				w.step(u, limit, true)
-				again = true // one limit may bring another of the same instant
-			}
+// instant does one round of what is due at limit.
+func (w *world) instant(limit millis) {
+	for _, id := range w.ids() {
+		for u := w.users[id]; u != nil && w.next(u, true) == limit; u = w.users[id] {
+			w.step(u, limit, true)
 		}
 	}
-	for _, id := range w.ids() {
-		u := w.users[id]
-		slices.SortFunc(u.devices, func(a, b *device) int { return cmp.Compare(a.id, b.id) })
-		for _, d := range u.devices {
-			if d.queued && !d.placed {
-				w.join(u, d)
-			}
+	w.join()
+	for len(w.queue) > 0 && w.queue[0].release == limit {
+		w.letGo()
+	}
+	if w.silenceLimit() <= limit {
+		w.forgetSilent(limit)
+		if w.trip(limit) {
+			w.x = limit
 		}
 	}
 }
@@ -76,10 +63,10 @@ func (w *world) lookAhead(u *user, p millis) {
 // step does all that is due for u at limit.
 func (w *world) step(u *user, limit millis, joins bool) {
 	var causes []schemas.DeviceID // the devices whose limit it is
-	if u.state == schemas.Online && len(u.devices) > 0 && w.idleLimit(u) == limit {
-		for _, d := range u.devices {
-			if w.activeUntil(d) == limit {
-				causes = append(causes, d.id)
+	if u.state == schemas.Online && len(u.reports) > 0 && w.idleLimit(u) == limit {
+		for _, r := range u.reports {
+			if w.activeUntil(r) == limit {
+				causes = append(causes, r.device)
 			}
 		}
 	}
@@ -88,33 +75,93 @@ func (w *world) step(u *user, limit millis, joins bool) {
 		offlineDevice = u.lastBye().device
 	}
 
-	var gone []*device
-	for _, d := range u.devices {
+	var gone []*report
+	for _, r := range u.reports {
 		switch {
-		case !d.cohort && w.presentUntil(d) == limit && w.lostAt(d.gateway, limit):
-			d.cohort = true
-		case !d.cohort && w.presentUntil(d) == limit:
-			gone = append(gone, d)
-		case d.cohort && !d.queued && joins && w.due(d) == limit:
-			d.queued = true
+		case !r.cohort && w.presentUntil(r) <= limit && w.lostAt(r.life, w.presentUntil(r)):
+			r.cohort = true
+		case !r.cohort && w.presentUntil(r) <= limit:
+			gone = append(gone, r)
+		case r.cohort && !r.queued && joins && w.due(r) <= limit:
+			r.queued = true
 		}
 	}
-	for _, d := range gone {
-		u.remove(d)
-		causes = append(causes, d.id)
+	for _, r := range gone {
+		u.end(r, true)
+		causes = append(causes, r.device)
 	}
-	if len(gone) > 0 && len(u.devices) == 0 {
-		u.silent, u.silentFrom, u.held, u.silentDevice = true, 0, 0, gone[0].id
-		for _, d := range gone {
-			u.silentDevice = min(u.silentDevice, d.id)
-			u.silentFrom = max(u.silentFrom, d.seen)
-		}
+	if len(gone) > 0 && len(u.reports) == 0 {
+		w.fellSilent(u, gone, 0, false)
 	}
 
 	if len(causes) == 0 {
 		causes = append(causes, offlineDevice)
 	}
-	w.judge(u, limit, w.wall(limit), reason{device: slices.Min(causes)})
-	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return w.byeLimit(b) == limit })
+	w.judge(u, limit, max(w.wall(limit), w.policyFrom), reason{device: slices.Min(causes)})
+	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return w.byeLimit(b) <= limit })
+	if u.waits != nil && w.release(u) <= limit {
+		w.catchUp(u, limit)
+	}
+	if u.state == schemas.Offline && u.waits == nil && u.bucket != nil && w.forgetLimit(u) <= limit {
+		u.bucket, u.leftOut, u.dirty = nil, 0, true
+	}
+	w.forget(u)
+}
+
+// fellSilent notes that the last reports of u ended without a word.
+func (w *world) fellSilent(u *user, gone []*report, held millis, drained bool) {
+	u.silent, u.silentFrom, u.held, u.drained, u.silentDevice = true, 0, held, drained, gone[0].device
+	for _, r := range gone {
+		u.silentDevice = min(u.silentDevice, r.device)
+		u.silentFrom = max(u.silentFrom, r.seen)
+	}
+	u.dirty = true
+}
+
+// place is the place of a report in the queue of those that are let go.
+type place struct {
+	user                schemas.UserID
+	report              *report // a newer one takes its place, and leaves the place in the queue empty
+	until, due, release millis
+}
+
+// join gives those that have become due their places.
+func (w *world) join() {
+	var places []place
+	for _, id := range w.ids() {
+		for _, r := range w.users[id].reports {
+			if r.queued && !r.placed {
+				r.placed = true
+				due := max(w.due(r), w.presence(w.policyFrom))
+				places = append(places, place{user: id, report: r, until: w.presentUntil(r), due: due})
+			}
+		}
+	}
+	slices.SortStableFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.report.device, b.report.device))
+	})
+	step := max((1_000_000+int64(w.policy.CohortRate)-1)/int64(w.policy.CohortRate),
+		(1_000_000*int64(w.log.Partitions)+int64(w.policy.CohortTotalRate)-1)/int64(w.policy.CohortTotalRate))
+	for _, p := range places {
+		w.lastRelease = max(int64(p.due)*1000, w.lastRelease+step) // microseconds
+		p.release = millis((w.lastRelease + 999) / 1000)
+		w.queue = append(w.queue, p)
+	}
+}
+
+// letGo does the first release of the queue.
+func (w *world) letGo() {
+	p := w.queue[0]
+	w.queue = w.queue[1:]
+	u := w.users[p.user]
+	if u == nil || !slices.Contains(u.reports, p.report) {
+		return
+	}
+	drained := p.report.life.end == byDrain
+	u.end(p.report, true)
+	if len(u.reports) == 0 {
+		w.fellSilent(u, []*report{p.report}, p.release-p.until, drained)
+	}
+	w.judge(u, p.release, max(w.wall(p.release), w.policyFrom), reason{device: p.report.device, letGo: true, drained: drained})
 	w.forget(u)
 }

@@ -6,76 +6,111 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// device is a device that is present.
-type device struct {
-	id      schemas.DeviceID
-	kind    schemas.DeviceKind
-	seen    schemas.Millis // time of its newest report
-	idle    schemas.Millis // as that report said
-	gateway *life          // through which it came, nil for none
-	cohort  bool           // kept for the reconnect window, because gateway was lost
-	queued  bool           // the window is over; it waits to be let go ...
-	placed  bool           // ... at its place in the queue
+// report is what one gateway said last of a device that is present.
+type report struct {
+	device schemas.DeviceID // 0: presumed
+	kind   schemas.DeviceKind
+	seen   schemas.Millis // time of the newest beat
+	idle   schemas.Millis // as that beat said
+	life   *life          // through which it came, nil for none
+	cohort bool           // kept for the reconnect window, because the gateway was lost
+	queued bool           // the window is over; it waits to be let go ...
+	placed bool           // ... at its place in the queue
 }
 
-// touched is when the person last touched the device.
-func (d *device) touched() schemas.Millis { return d.seen - d.idle }
+// touched is when the person last touched the device, 0 when it does not say.
+func (r *report) touched() schemas.Millis {
+	if r.idle >= schemas.MaxIdle {
+		return 0
+	}
+	return r.seen - r.idle
+}
 
 // bye is a remembered bye.
 type bye struct {
 	device schemas.DeviceID
+	life   *life
 	time   schemas.Millis
+}
+
+// shown is what others see of a user.
+type shown struct {
+	state  schemas.State
+	kinds  schemas.KindSet
+	hidden bool
 }
 
 // user is what is known of a user.
 type user struct {
 	id schemas.UserID
-	// What was published last.
-	state      schemas.State
-	kinds      schemas.KindSet
+
+	shown            // as the rules judge it
+	published  shown // the same unless changes wait
 	since      schemas.Millis
-	lastActive schemas.Millis // or what a device knew that has left since
+	lastActive schemas.Millis // of the newest transition, or what a report knew that has left since
+	lastSeen   schemas.Millis
+	reports    []*report // the present ones, in the order in which their newest beats came
+	byes       []bye     // in the order in which they came
 
-	hidden   bool
-	lastSeen schemas.Millis
-	devices  []*device // the present ones
-	byes     []bye
-
-	// Without a device: whether the last one went silently, and then the newest
-	// report of the ones that went last, how long they had been held, and the
-	// smallest of their ids.
+	// Without a report: whether the last one ended silently, and then the newest beat of
+	// those that ended last, how long they had been held, whether by a drained gateway, and
+	// the smallest of their devices.
 	silent       bool
 	silentFrom   schemas.Millis
 	held         millis
+	drained      bool
 	silentDevice schemas.DeviceID
+
+	// How often it may change.
+	bucket      *bucket
+	publishedAt schemas.Millis // at of the newest transition, while there is a bucket
+	leftOut     int
+	waits       *waits
+
+	dirty bool // the status is to be written
 }
 
-func (u *user) device(id schemas.DeviceID) *device {
-	for _, d := range u.devices {
-		if d.id == id {
-			return d
+// bucket lacked so much at the log time at.
+type bucket struct {
+	at    schemas.Millis
+	lacks millis
+}
+
+// waits is what is needed once the changes that wait may be published.
+type waits struct {
+	since               schemas.Millis // of the state published last
+	cause               schemas.Cause  // of the state
+	device, kindsDevice schemas.DeviceID
+	kindsCause          schemas.Cause
+	kindsAt             schemas.Millis
+	visibilityAt        schemas.Millis
+}
+
+// of are the present reports of a device.
+func (u *user) of(device schemas.DeviceID) []*report {
+	var reports []*report
+	for _, r := range u.reports {
+		if r.device == device {
+			reports = append(reports, r)
 		}
 	}
-	return nil
+	return reports
 }
 
-func (u *user) remove(gone *device) {
-	u.lastActive = max(u.lastActive, gone.touched())
-	u.devices = slices.DeleteFunc(u.devices, func(d *device) bool { return d == gone })
-}
-
-// saidBye is the remembered bye of a device; false if there is none.
-func (u *user) saidBye(id schemas.DeviceID) (schemas.Millis, bool) {
-	for _, b := range u.byes {
-		if b.device == id {
-			return b.time, true
+// end takes a report out; leaves tells whether what it knew stays.
+func (u *user) end(gone *report, leaves bool) {
+	if leaves {
+		if gone.touched() > u.lastActive {
+			u.lastActive, u.dirty = gone.touched(), true
 		}
+		u.dirty = u.dirty || gone.device == 0
 	}
-	return 0, false
+	u.reports = slices.DeleteFunc(u.reports, func(r *report) bool { return r == gone })
 }
 
-func (u *user) forgetBye(id schemas.DeviceID) {
-	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return b.device == id })
+// forgetBye forgets the bye of a device through a life.
+func (u *user) forgetBye(device schemas.DeviceID, through *life) {
+	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return b.device == device && b.life == through })
 }
 
 // lastBye is the remembered bye with the greatest time; of several, that of the
@@ -92,14 +127,14 @@ func (u *user) lastBye() bye {
 
 func (u *user) presentKinds() schemas.KindSet {
 	var kinds schemas.KindSet
-	for _, d := range u.devices {
-		kinds = kinds.With(d.kind)
+	for _, r := range u.reports {
+		kinds = kinds.With(r.kind)
 	}
 	return kinds
 }
 
 // waitsOnBye tells whether the user has no device, the last one said bye, and
-// that has not been published yet.
+// that has not been judged yet.
 func (u *user) waitsOnBye() bool {
-	return len(u.devices) == 0 && !u.silent && u.state != schemas.Offline
+	return len(u.reports) == 0 && !u.silent && u.state != schemas.Offline
 }

@@ -131,7 +131,7 @@ var devices = []scenario{
 			for at := h.now; at <= 30_000; at += 15_000 {
 				h.until(at).via("a", 1).beat(1, 1, web, 0).via("b", 1).beat(1, 2, web, 0)
 			}
-			h.alive("a", 1).alive("b", 1).until(35_000).via("b", 1).bye(1, 1).bye(1, 2)
+			h.alive("a", 1).alive("b", 1).until(35_000).via("a", 1).bye(1, 1).via("b", 1).bye(1, 2)
 		},
 		want: []string{
 			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [web]",

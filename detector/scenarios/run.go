@@ -16,13 +16,34 @@ type Impl = func(s liveness.Settings, partition, partitions int32, logEpoch uint
 
 // Run runs every scenario against impl, each as a subtest.
 func Run(t *testing.T, impl Impl) {
-	for _, group := range [][]scenario{timers, instants, devices, sessions, gateways, crowds, outages, privacy} {
+	for _, group := range [][]scenario{timers, instants, devices, sessions, gateways, crowds, outages, privacy, edges} {
 		for _, s := range group {
 			t.Run(strings.ReplaceAll(s.name, " ", "_"), func(t *testing.T) {
 				t.Parallel()
 				s.run(t, impl)
 			})
 		}
+	}
+}
+
+// From is impl on logs that begin at another instant. What comes of them must not depend on
+// it.
+func From(begin schemas.Millis, impl Impl) Impl {
+	shift := begin - start
+	return func(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition {
+		records = slices.Clone(records)
+		for i := range records {
+			records[i].Time += shift
+		}
+		got := impl(s, partition, partitions, logEpoch, records)
+		for i := range got {
+			for _, instant := range []*schemas.Millis{&got[i].At, &got[i].LastSeen, &got[i].LastActive} {
+				if *instant != 0 {
+					*instant -= shift
+				}
+			}
+		}
+		return got
 	}
 }
 
@@ -92,12 +113,12 @@ func checkAll(t *testing.T, h *log, s liveness.Settings, got []schemas.Transitio
 			t.Errorf("%s\ndoes not follow on\n%s", line(&tr), line(&before))
 		case !known && tr.From != schemas.Offline:
 			t.Errorf("%s: the first of a user begins offline", line(&tr))
-		case tr.From == tr.To && tr.Cause != schemas.DevicesChanged && tr.Cause != schemas.VisibilityChange:
+		case tr.From == tr.To && tr.Cause != schemas.DevicesChanged && tr.Cause != schemas.DeviceEvicted && tr.Cause != schemas.VisibilityChange:
 			t.Errorf("%s: nothing changes", line(&tr))
 		case tr.Version.LogEpoch() != 1 || tr.Version.Offset() >= int64(len(h.records)):
 			t.Errorf("%s: version %v names no record", line(&tr), tr.Version)
-		case tr.Policy != s.PolicyID():
-			t.Errorf("%s: policy %q, want %q", line(&tr), tr.Policy, s.PolicyID())
+		case tr.Policy != s.ID():
+			t.Errorf("%s: policy %q, want %q", line(&tr), tr.Policy, s.ID())
 		}
 		last[tr.User] = tr
 	}

@@ -43,6 +43,8 @@ var onePipeline = []string{"ingest", "detector", "lastseen", "fanout", "api"}
 var Needs = []Need{
 	{Role: eachRole, Topic: everyTopic, Operations: []string{"Describe", "DescribeConfigs"}, For: "looking at start whether the topics are as they must be"},
 
+	{Role: eachRole, Group: detectorGroup, Operations: []string{"Describe"}, For: "looking which policy is in force"},
+
 	{Role: "ingest", Topic: schemas.Heartbeats, Operations: []string{"Write"}, For: "beats"},
 
 	{Role: "detector", Topic: schemas.Heartbeats, Operations: []string{"Read", "Write"}, For: "beats; ticks and beats that landed in a wrong partition"},
@@ -57,7 +59,6 @@ var Needs = []Need{
 	{Role: "lastseen", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "records that cannot be read"},
 	{Role: "lastseen", Group: sinkGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
 	{Role: "lastseen", Group: projectorGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
-	{Role: "lastseen", Group: detectorGroup, Operations: []string{"Describe"}, For: "knowing up to when answers are fresh"},
 
 	{Role: "fanout", Topic: schemas.Transitions, Operations: []string{"Read"}, For: "telling who is looking"},
 	{Role: "fanout", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "records that cannot be read"},
@@ -80,6 +81,7 @@ var Needs = []Need{
 	{Role: "gateway", Topic: schemas.Heartbeats, Operations: []string{"Write"}, For: "a gateway that writes to Kafka itself"},
 
 	{Role: "tools", Topic: schemas.Heartbeats, Operations: []string{"Read"}, For: "explain, backtest, record"},
+	{Role: "tools", Group: detectorGroup, Operations: []string{"Describe"}, For: "explain, policy show"},
 	{Role: "tools", Topic: schemas.Transitions, Operations: []string{"Read"}, For: "replay, asof, sessions, explain"},
 
 	{Role: "topics", Topic: everyTopic, Operations: []string{"Create", "Describe", "DescribeConfigs"}, For: "topics apply and topics check"},

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -64,7 +65,12 @@ type Config struct {
 	// Auth says whose tokens the doors take; the zero value has no authentication.
 	Auth auth.Config
 
-	Policy   liveness.Settings
+	// Policy is that of a new pipeline; of another the one in force counts. PolicyAsked are
+	// the settings that somebody asked for: a process refuses to start where they differ
+	// from the policy in force.
+	Policy      liveness.Settings
+	PolicyAsked policy.Change
+
 	Ingest   ingest.Config
 	Lastseen lastseen.Config
 	Fanout   fanout.Config
@@ -127,12 +133,6 @@ func Defaults() Config {
 		Fanout:   fanout.DefaultConfig(),
 		Expand:   expand.Defaults(),
 	}
-}
-
-// DeriveInterval is the heartbeat interval for those who name only the time to
-// live: half of it, at most the default.
-func DeriveInterval(onlineTTL time.Duration) time.Duration {
-	return min(liveness.Defaults().HeartbeatInterval, (onlineTTL / 2).Truncate(time.Millisecond))
 }
 
 // settle carries what several rooms must agree on into their settings.

@@ -72,6 +72,9 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 	if err != nil {
 		return fmt.Errorf("setting up the topics: %w", err)
 	}
+	if err := changePolicy(ctx, config, log); err != nil {
+		return err
+	}
 	return Run(ctx, "all", config, log, func() { started(kafka.Addrs()[0]) })
 }
 

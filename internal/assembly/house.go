@@ -82,6 +82,9 @@ func newHouse(ctx context.Context, config Config, log *slog.Logger) (*house, err
 	}
 	h.partitions = partitions
 	h.streamMetrics.Partitions(partitions)
+	if err := h.takePolicy(ctx); err != nil {
+		return nil, err
+	}
 	h.config.settle(partitions)
 	h.producer, err = stream.NewProducer(h.config.Kafka, log, h.streamMetrics)
 	if err != nil {

@@ -2,6 +2,8 @@ package assembly
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"time"
@@ -111,13 +113,20 @@ func detectorRole(ctx context.Context, h *house) error {
 	if err := h.usersAreInPlace(ctx); err != nil {
 		return err
 	}
-	config := detector.Config{Settings: h.config.Policy, Log: h.log, Metrics: detector.NewMetrics(h.registry), Now: time.Now}
+	config := detector.Config{Settings: h.config.Policy, Log: h.log, Metrics: detector.NewMetrics(h.registry), Now: time.Now, Key: newKey()}
 	loop := stream.NewTransform(h.config.Kafka, detectorGroup, schemas.Heartbeats,
 		func(partition int32) stream.Task { return detector.NewPartition(config, partition) }, h.producer, h.log, h.streamMetrics).
 		Writes(schemas.Transitions, schemas.Statuses)
 	h.service("detector", loops, loop.Run)
 	h.check("detector", func(context.Context) error { return loop.Ready() })
 	return nil
+}
+
+// newKey is a number that nobody can guess.
+func newKey() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // lastseenRole keeps the durable store and Redis up to date.

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,7 +23,20 @@ func TestScenario10ALimitThatIsChangedHoldsForThoseWhoAreOnlineAlready(t *testin
 		w.mustPost(p.door, gateway{}, row{User: 1, Device: 7, Kind: "web"})
 		w.sleepTo(from + 10*second)
 		p.stop()
-		p = w.start("all", "one", func(c *assembly.Config) { c.Policy.OnlineTTL = time.Minute })
+		changed := time.Minute
+		asked := policy.Change{OnlineTTL: &changed}
+		p = w.begin("all", "one", func(c *assembly.Config) { c.PolicyAsked = asked })
+		if err := <-p.ended; err == nil || !strings.Contains(err.Error(), "online_ttl: this process was started with 1m0s, in force is 30s") {
+			w.Fatalf("a process with another policy than the one in force ended with %v", err)
+		}
+		p.ended <- nil
+		if err := assembly.SetPolicy(context.Background(), w.config.Kafka, asked.To(w.config.Policy), w.log); err != nil {
+			w.Fatal(err)
+		}
+		p = w.start("all", "one")
+		w.sleepTo(from + 15*second)
+		p.stop()
+		p = w.start("all", "one", func(c *assembly.Config) { c.PolicyAsked = asked })
 		w.sleepTo(from + 2*minute)
 		w.tap.catchUp()
 		users := byUser(w.tap.committed())

@@ -56,6 +56,7 @@ func newerThan(version schemas.Version, than string) bool {
 
 func TestScenario29WhoSubscribesWhileAUserChangesAThousandTimesMissesNothingAndHearsNothingOlder(t *testing.T) {
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+		w.config.Policy.FlapBurst = 0 // every change is published
 		p := w.start("all", "one")
 		random := rand.New(rand.NewPCG(1, 29))
 		var changing sync.WaitGroup
@@ -152,6 +153,7 @@ func TestScenario30TwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
 func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) {
 	const users, flips = 50, 160 // more than a connection's buffers hold
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+		w.config.Policy.FlapBurst = 0 // every change is published
 		p := w.start("all", "one", func(c *assembly.Config) { c.Fanout.MaxSubscriptions, c.Fanout.QueueLength = users, users+10 })
 		//nolint:bodyclose // Dial has read the body; it needs no closing, it says.
 		conn, _, err := websocket.Dial(context.Background(), strings.Replace(p.door, "http", "ws", 1)+"/presence/stream", &websocket.DialOptions{HTTPClient: w.http})

@@ -211,6 +211,9 @@ func (p *partition) setAside(from *kgo.Record) {
 			record = &copied
 		}
 		origin := origin{topic: p.s.name, group: p.s.t.group}
+		if r.Topic != "" {
+			origin.topic = r.Topic.Name(p.s.t.cfg.Prefix)
+		}
 		p.outbox.Records = append(p.outbox.Records, deadLetter(origin, record, r.Reason, p.s.deadLetters))
 		p.s.t.metrics.deadLetter(errorCode(r.Reason))
 		p.s.t.log.Warn("record set aside", "partition", p.id, "offset", from.Offset, "error", r.Reason)

@@ -215,7 +215,10 @@ type Frame struct {
 	Visibility *VisibilityChange `protobuf:"bytes,13,opt,name=visibility,proto3" json:"visibility,omitempty"`
 	// The detector moved these beats here from a partition they had been written
 	// to by mistake; a frame is forwarded only once.
-	Forwarded     bool `protobuf:"varint,14,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
+	Forwarded bool `protobuf:"varint,14,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
+	// The policy that is in force in this partition from this record on. Written to
+	// every partition by whoever changes the policy; carries no beats.
+	Policy        *Policy `protobuf:"bytes,15,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,6 +349,13 @@ func (x *Frame) GetForwarded() bool {
 		return x.Forwarded
 	}
 	return false
+}
+
+func (x *Frame) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
 }
 
 // VisibilityChange sets who may see a user from this record on.
@@ -596,7 +606,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\"\xea\x03\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\x98\x04\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -616,7 +626,8 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
 	"visibility\x18\r \x01(\v2\x1e.stillhere.v1.VisibilityChangeR\n" +
 	"visibility\x12\x1c\n" +
-	"\tforwarded\x18\x0e \x01(\bR\tforwarded\"e\n" +
+	"\tforwarded\x18\x0e \x01(\bR\tforwarded\x12,\n" +
+	"\x06policy\x18\x0f \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\"e\n" +
 	"\x10VisibilityChange\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x128\n" +
 	"\n" +
@@ -677,19 +688,21 @@ var file_stillhere_v1_frame_proto_goTypes = []any{
 	(*HeartbeatsRequest)(nil),  // 5: stillhere.v1.HeartbeatsRequest
 	(*Beat)(nil),               // 6: stillhere.v1.Beat
 	(*HeartbeatsResponse)(nil), // 7: stillhere.v1.HeartbeatsResponse
+	(*Policy)(nil),             // 8: stillhere.v1.Policy
 }
 var file_stillhere_v1_frame_proto_depIdxs = []int32{
 	0, // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
 	1, // 1: stillhere.v1.Frame.beat_kind:type_name -> stillhere.v1.BeatKind
 	4, // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
-	2, // 3: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
-	6, // 4: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
-	0, // 5: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	8, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
+	2, // 4: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
+	6, // 5: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
+	0, // 6: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_frame_proto_init() }
@@ -697,6 +710,7 @@ func file_stillhere_v1_frame_proto_init() {
 	if File_stillhere_v1_frame_proto != nil {
 		return
 	}
+	file_stillhere_v1_policy_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -78,40 +78,46 @@ func (State) EnumDescriptor() ([]byte, []int) {
 type Cause int32
 
 const (
-	Cause_CAUSE_UNSPECIFIED  Cause = 0 // never written
-	Cause_CAUSE_FIRST_BEAT   Cause = 1 // an offline user was heard
-	Cause_CAUSE_ACTIVE_AGAIN Cause = 2 // an away user touched a device
-	Cause_CAUSE_IDLE         Cause = 3 // devices are here, nobody touches them
-	Cause_CAUSE_SILENT       Cause = 4 // no device has been heard for its time to live
-	Cause_CAUSE_BYE          Cause = 5 // the last device said goodbye
-	Cause_CAUSE_GATEWAY_LOST Cause = 6 // the gateway was lost and the device did not return
-	Cause_CAUSE_DEVICES      Cause = 7 // same state, another set of device kinds
-	Cause_CAUSE_VISIBILITY   Cause = 8 // the user hid or showed again
+	Cause_CAUSE_UNSPECIFIED     Cause = 0  // never written
+	Cause_CAUSE_FIRST_BEAT      Cause = 1  // an offline user was heard
+	Cause_CAUSE_ACTIVE_AGAIN    Cause = 2  // an away user touched a device
+	Cause_CAUSE_IDLE            Cause = 3  // devices are here, nobody touches them
+	Cause_CAUSE_SILENT          Cause = 4  // no device has been heard for its time to live
+	Cause_CAUSE_BYE             Cause = 5  // the last device said goodbye
+	Cause_CAUSE_GATEWAY_LOST    Cause = 6  // the gateway was lost and the device did not return
+	Cause_CAUSE_DEVICES         Cause = 7  // same state, another set of device kinds
+	Cause_CAUSE_VISIBILITY      Cause = 8  // the user hid or showed again
+	Cause_CAUSE_GATEWAY_DRAINED Cause = 9  // the gateway stopped as planned and the device did not return
+	Cause_CAUSE_DEVICE_EVICTED  Cause = 10 // same state; a device more than the policy keeps took the place of the oldest
 )
 
 // Enum value maps for Cause.
 var (
 	Cause_name = map[int32]string{
-		0: "CAUSE_UNSPECIFIED",
-		1: "CAUSE_FIRST_BEAT",
-		2: "CAUSE_ACTIVE_AGAIN",
-		3: "CAUSE_IDLE",
-		4: "CAUSE_SILENT",
-		5: "CAUSE_BYE",
-		6: "CAUSE_GATEWAY_LOST",
-		7: "CAUSE_DEVICES",
-		8: "CAUSE_VISIBILITY",
+		0:  "CAUSE_UNSPECIFIED",
+		1:  "CAUSE_FIRST_BEAT",
+		2:  "CAUSE_ACTIVE_AGAIN",
+		3:  "CAUSE_IDLE",
+		4:  "CAUSE_SILENT",
+		5:  "CAUSE_BYE",
+		6:  "CAUSE_GATEWAY_LOST",
+		7:  "CAUSE_DEVICES",
+		8:  "CAUSE_VISIBILITY",
+		9:  "CAUSE_GATEWAY_DRAINED",
+		10: "CAUSE_DEVICE_EVICTED",
 	}
 	Cause_value = map[string]int32{
-		"CAUSE_UNSPECIFIED":  0,
-		"CAUSE_FIRST_BEAT":   1,
-		"CAUSE_ACTIVE_AGAIN": 2,
-		"CAUSE_IDLE":         3,
-		"CAUSE_SILENT":       4,
-		"CAUSE_BYE":          5,
-		"CAUSE_GATEWAY_LOST": 6,
-		"CAUSE_DEVICES":      7,
-		"CAUSE_VISIBILITY":   8,
+		"CAUSE_UNSPECIFIED":     0,
+		"CAUSE_FIRST_BEAT":      1,
+		"CAUSE_ACTIVE_AGAIN":    2,
+		"CAUSE_IDLE":            3,
+		"CAUSE_SILENT":          4,
+		"CAUSE_BYE":             5,
+		"CAUSE_GATEWAY_LOST":    6,
+		"CAUSE_DEVICES":         7,
+		"CAUSE_VISIBILITY":      8,
+		"CAUSE_GATEWAY_DRAINED": 9,
+		"CAUSE_DEVICE_EVICTED":  10,
 	}
 )
 
@@ -170,7 +176,10 @@ type Transition struct {
 	// that record had caused for this user before (12 bits).
 	Version int64 `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"`
 	// Names the settings by which it was decided.
-	PolicyId      string `protobuf:"bytes,14,opt,name=policy_id,json=policyId,proto3" json:"policy_id,omitempty"`
+	PolicyId string `protobuf:"bytes,14,opt,name=policy_id,json=policyId,proto3" json:"policy_id,omitempty"`
+	// Changes of this user since the transition before that were not published,
+	// because the user changed too often.
+	LeftOut       uint32 `protobuf:"varint,15,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -303,9 +312,17 @@ func (x *Transition) GetPolicyId() string {
 	return ""
 }
 
+func (x *Transition) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
 // Status is a record of presence.status (compacted): what the detector must
 // know of a user after a restart, beyond what the last minute of heartbeats
-// tells. A tombstone stands for: offline, visible to everyone.
+// tells. A tombstone stands for: offline, visible to everyone. state, since_ms,
+// device_kinds and visibility are as published last.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of this message: 1.
@@ -326,7 +343,34 @@ type Status struct {
 	// gateway was lost.
 	HeldMs int64 `protobuf:"varint,11,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`
 	// The device that was heard last.
-	DeviceId      uint32 `protobuf:"varint,12,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	DeviceId uint32 `protobuf:"varint,12,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	// How often the user may change: at this log time the bucket lacked so much, in
+	// milliseconds of presence time until it is full again.
+	BucketAtMs    int64 `protobuf:"varint,13,opt,name=bucket_at_ms,json=bucketAtMs,proto3" json:"bucket_at_ms,omitempty"`
+	BucketLacksMs int64 `protobuf:"varint,14,opt,name=bucket_lacks_ms,json=bucketLacksMs,proto3" json:"bucket_lacks_ms,omitempty"`
+	// When, by the rules, the change published last came about.
+	PublishedAtMs int64 `protobuf:"varint,15,opt,name=published_at_ms,json=publishedAtMs,proto3" json:"published_at_ms,omitempty"`
+	// Changes that were not published since then.
+	LeftOut uint32 `protobuf:"varint,16,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// A change waits for the bucket: what the user has become, and since when. 0 when
+	// none waits.
+	PendingState          State      `protobuf:"varint,17,opt,name=pending_state,json=pendingState,proto3,enum=stillhere.v1.State" json:"pending_state,omitempty"`
+	PendingKinds          uint32     `protobuf:"varint,18,opt,name=pending_kinds,json=pendingKinds,proto3" json:"pending_kinds,omitempty"` // bit set of DeviceKind
+	PendingVisibility     Visibility `protobuf:"varint,19,opt,name=pending_visibility,json=pendingVisibility,proto3,enum=stillhere.v1.Visibility" json:"pending_visibility,omitempty"`
+	PendingSinceMs        int64      `protobuf:"varint,20,opt,name=pending_since_ms,json=pendingSinceMs,proto3" json:"pending_since_ms,omitempty"`         // of the state
+	PendingKindsAtMs      int64      `protobuf:"varint,21,opt,name=pending_kinds_at_ms,json=pendingKindsAtMs,proto3" json:"pending_kinds_at_ms,omitempty"` // of the kinds
+	PendingVisibilityAtMs int64      `protobuf:"varint,22,opt,name=pending_visibility_at_ms,json=pendingVisibilityAtMs,proto3" json:"pending_visibility_at_ms,omitempty"`
+	PendingCause          Cause      `protobuf:"varint,23,opt,name=pending_cause,json=pendingCause,proto3,enum=stillhere.v1.Cause" json:"pending_cause,omitempty"` // of the state
+	PendingDeviceId       uint32     `protobuf:"varint,24,opt,name=pending_device_id,json=pendingDeviceId,proto3" json:"pending_device_id,omitempty"`
+	PendingKindsDeviceId  uint32     `protobuf:"varint,25,opt,name=pending_kinds_device_id,json=pendingKindsDeviceId,proto3" json:"pending_kinds_device_id,omitempty"`
+	PendingEvicted        bool       `protobuf:"varint,26,opt,name=pending_evicted,json=pendingEvicted,proto3" json:"pending_evicted,omitempty"` // the kinds changed because a device was evicted
+	// The heartbeats of the user's devices were lost: devices of these kinds count as
+	// heard at this log time, and as touched at that one.
+	PresumedAtMs       int64  `protobuf:"varint,27,opt,name=presumed_at_ms,json=presumedAtMs,proto3" json:"presumed_at_ms,omitempty"`
+	PresumedActiveAtMs int64  `protobuf:"varint,28,opt,name=presumed_active_at_ms,json=presumedActiveAtMs,proto3" json:"presumed_active_at_ms,omitempty"`
+	PresumedKinds      uint32 `protobuf:"varint,29,opt,name=presumed_kinds,json=presumedKinds,proto3" json:"presumed_kinds,omitempty"` // bit set of DeviceKind
+	// The gateway that held the user longer (held_ms) was drained as planned.
+	Drained       bool `protobuf:"varint,30,opt,name=drained,proto3" json:"drained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -445,6 +489,132 @@ func (x *Status) GetDeviceId() uint32 {
 	return 0
 }
 
+func (x *Status) GetBucketAtMs() int64 {
+	if x != nil {
+		return x.BucketAtMs
+	}
+	return 0
+}
+
+func (x *Status) GetBucketLacksMs() int64 {
+	if x != nil {
+		return x.BucketLacksMs
+	}
+	return 0
+}
+
+func (x *Status) GetPublishedAtMs() int64 {
+	if x != nil {
+		return x.PublishedAtMs
+	}
+	return 0
+}
+
+func (x *Status) GetLeftOut() uint32 {
+	if x != nil {
+		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *Status) GetPendingState() State {
+	if x != nil {
+		return x.PendingState
+	}
+	return State_STATE_UNSPECIFIED
+}
+
+func (x *Status) GetPendingKinds() uint32 {
+	if x != nil {
+		return x.PendingKinds
+	}
+	return 0
+}
+
+func (x *Status) GetPendingVisibility() Visibility {
+	if x != nil {
+		return x.PendingVisibility
+	}
+	return Visibility_VISIBILITY_UNSPECIFIED
+}
+
+func (x *Status) GetPendingSinceMs() int64 {
+	if x != nil {
+		return x.PendingSinceMs
+	}
+	return 0
+}
+
+func (x *Status) GetPendingKindsAtMs() int64 {
+	if x != nil {
+		return x.PendingKindsAtMs
+	}
+	return 0
+}
+
+func (x *Status) GetPendingVisibilityAtMs() int64 {
+	if x != nil {
+		return x.PendingVisibilityAtMs
+	}
+	return 0
+}
+
+func (x *Status) GetPendingCause() Cause {
+	if x != nil {
+		return x.PendingCause
+	}
+	return Cause_CAUSE_UNSPECIFIED
+}
+
+func (x *Status) GetPendingDeviceId() uint32 {
+	if x != nil {
+		return x.PendingDeviceId
+	}
+	return 0
+}
+
+func (x *Status) GetPendingKindsDeviceId() uint32 {
+	if x != nil {
+		return x.PendingKindsDeviceId
+	}
+	return 0
+}
+
+func (x *Status) GetPendingEvicted() bool {
+	if x != nil {
+		return x.PendingEvicted
+	}
+	return false
+}
+
+func (x *Status) GetPresumedAtMs() int64 {
+	if x != nil {
+		return x.PresumedAtMs
+	}
+	return 0
+}
+
+func (x *Status) GetPresumedActiveAtMs() int64 {
+	if x != nil {
+		return x.PresumedActiveAtMs
+	}
+	return 0
+}
+
+func (x *Status) GetPresumedKinds() uint32 {
+	if x != nil {
+		return x.PresumedKinds
+	}
+	return 0
+}
+
+func (x *Status) GetDrained() bool {
+	if x != nil {
+		return x.Drained
+	}
+	return false
+}
+
 // Checkpoint rides, in base64, in the metadata of the detector's committed
 // offset of a heartbeats partition.
 type Checkpoint struct {
@@ -471,6 +641,23 @@ type Checkpoint struct {
 	// transactions of a producer have the same epoch.
 	ProducerId    *int64 `protobuf:"varint,8,opt,name=producer_id,json=producerId,proto3,oneof" json:"producer_id,omitempty"`
 	ProducerEpoch *int32 `protobuf:"varint,9,opt,name=producer_epoch,json=producerEpoch,proto3,oneof" json:"producer_epoch,omitempty"`
+	// The life of the log that log_epoch counts, and those before it: versions count
+	// offsets from a base. The newest last; none stands for a base of 0.
+	Bases []*EpochBase `protobuf:"bytes,10,rep,name=bases,proto3" json:"bases,omitempty"`
+	// The policies in force from the replay offset on, oldest first. None: not known,
+	// the checkpoint was written by a program that had no policies.
+	Policies []*PolicyInForce `protobuf:"bytes,11,rep,name=policies,proto3" json:"policies,omitempty"`
+	// Stretches since the replay offset in which presence time stood still because
+	// many gateways fell silent at once.
+	BreakerStops []*BreakerStop `protobuf:"bytes,12,rep,name=breaker_stops,json=breakerStops,proto3" json:"breaker_stops,omitempty"`
+	// The last of them ended without recovery: presence time does not stop again
+	// before that.
+	BreakerDisarmed bool `protobuf:"varint,13,opt,name=breaker_disarmed,json=breakerDisarmed,proto3" json:"breaker_disarmed,omitempty"`
+	// The record at the committed offset has been published up to here.
+	Published *PublishedUpTo `protobuf:"bytes,14,opt,name=published,proto3" json:"published,omitempty"`
+	// Records within gateway_silence and allowed_lateness after the first that is re-read
+	// tell of gateways only: which frames are duplicates is not known yet.
+	GatewaysFirst bool `protobuf:"varint,15,opt,name=gateways_first,json=gatewaysFirst,proto3" json:"gateways_first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -568,11 +755,314 @@ func (x *Checkpoint) GetProducerEpoch() int32 {
 	return 0
 }
 
+func (x *Checkpoint) GetBases() []*EpochBase {
+	if x != nil {
+		return x.Bases
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetPolicies() []*PolicyInForce {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetBreakerStops() []*BreakerStop {
+	if x != nil {
+		return x.BreakerStops
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetBreakerDisarmed() bool {
+	if x != nil {
+		return x.BreakerDisarmed
+	}
+	return false
+}
+
+func (x *Checkpoint) GetPublished() *PublishedUpTo {
+	if x != nil {
+		return x.Published
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetGatewaysFirst() bool {
+	if x != nil {
+		return x.GatewaysFirst
+	}
+	return false
+}
+
+// EpochBase is the offset from which the versions of a log epoch count.
+type EpochBase struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	LogEpoch      uint32                 `protobuf:"varint,1,opt,name=log_epoch,json=logEpoch,proto3" json:"log_epoch,omitempty"`
+	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EpochBase) Reset() {
+	*x = EpochBase{}
+	mi := &file_stillhere_v1_transition_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EpochBase) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EpochBase) ProtoMessage() {}
+
+func (x *EpochBase) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_transition_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EpochBase.ProtoReflect.Descriptor instead.
+func (*EpochBase) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_transition_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *EpochBase) GetLogEpoch() uint32 {
+	if x != nil {
+		return x.LogEpoch
+	}
+	return 0
+}
+
+func (x *EpochBase) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+// PolicyInForce is a policy, the offset of the record that brought it and the log time
+// at that record; both are 0 when it was there from the beginning.
+type PolicyInForce struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
+	Policy        *Policy                `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	AtMs          int64                  `protobuf:"varint,3,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyInForce) Reset() {
+	*x = PolicyInForce{}
+	mi := &file_stillhere_v1_transition_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyInForce) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyInForce) ProtoMessage() {}
+
+func (x *PolicyInForce) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_transition_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyInForce.ProtoReflect.Descriptor instead.
+func (*PolicyInForce) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_transition_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PolicyInForce) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *PolicyInForce) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *PolicyInForce) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+// BreakerStop is a stretch of log time from start_ms to end_ms in which presence time
+// stood still, and the offsets of the records at which it began and ended. end_offset
+// is 0 while it lasts.
+type BreakerStop struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	StartMs       int64                  `protobuf:"varint,1,opt,name=start_ms,json=startMs,proto3" json:"start_ms,omitempty"`
+	StartOffset   int64                  `protobuf:"varint,2,opt,name=start_offset,json=startOffset,proto3" json:"start_offset,omitempty"`
+	EndMs         int64                  `protobuf:"varint,3,opt,name=end_ms,json=endMs,proto3" json:"end_ms,omitempty"`
+	EndOffset     int64                  `protobuf:"varint,4,opt,name=end_offset,json=endOffset,proto3" json:"end_offset,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BreakerStop) Reset() {
+	*x = BreakerStop{}
+	mi := &file_stillhere_v1_transition_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BreakerStop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BreakerStop) ProtoMessage() {}
+
+func (x *BreakerStop) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_transition_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BreakerStop.ProtoReflect.Descriptor instead.
+func (*BreakerStop) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_transition_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *BreakerStop) GetStartMs() int64 {
+	if x != nil {
+		return x.StartMs
+	}
+	return 0
+}
+
+func (x *BreakerStop) GetStartOffset() int64 {
+	if x != nil {
+		return x.StartOffset
+	}
+	return 0
+}
+
+func (x *BreakerStop) GetEndMs() int64 {
+	if x != nil {
+		return x.EndMs
+	}
+	return 0
+}
+
+func (x *BreakerStop) GetEndOffset() int64 {
+	if x != nil {
+		return x.EndOffset
+	}
+	return 0
+}
+
+// PublishedUpTo says how far the output of a record has come, which is ordered by the
+// instants of limits and, at one instant, by user.
+type PublishedUpTo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Everything before this instant is published, and of it that of users up to this one.
+	// 0: statuses that came before all limits are, of users up to this one.
+	AtMs   int64 `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
+	UserId int64 `protobuf:"varint,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The version that the record's first transition of a user has: it names the record.
+	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
+	// Set until the first record after a restart that had lost heartbeats, and presumed
+	// devices in their place: the log time up to which it had dropped what was due.
+	PresumedAtMs  int64 `protobuf:"varint,4,opt,name=presumed_at_ms,json=presumedAtMs,proto3" json:"presumed_at_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PublishedUpTo) Reset() {
+	*x = PublishedUpTo{}
+	mi := &file_stillhere_v1_transition_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PublishedUpTo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PublishedUpTo) ProtoMessage() {}
+
+func (x *PublishedUpTo) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_transition_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PublishedUpTo.ProtoReflect.Descriptor instead.
+func (*PublishedUpTo) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_transition_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PublishedUpTo) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *PublishedUpTo) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *PublishedUpTo) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *PublishedUpTo) GetPresumedAtMs() int64 {
+	if x != nil {
+		return x.PresumedAtMs
+	}
+	return 0
+}
+
 var File_stillhere_v1_transition_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\n" +
-	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\"\x83\x04\n" +
+	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\x9e\x04\n" +
 	"\n" +
 	"Transition\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x19\n" +
@@ -591,7 +1081,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"visibility\x18\f \x01(\x0e2\x18.stillhere.v1.VisibilityR\n" +
 	"visibility\x12\x18\n" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12\x1b\n" +
-	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\"\xbe\x03\n" +
+	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\x12\x19\n" +
+	"\bleft_out\x18\x0f \x01(\rR\aleftOut\"\xe5\t\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -607,7 +1098,26 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0esilent_from_ms\x18\n" +
 	" \x01(\x03R\fsilentFromMs\x12\x17\n" +
 	"\aheld_ms\x18\v \x01(\x03R\x06heldMs\x12\x1b\n" +
-	"\tdevice_id\x18\f \x01(\rR\bdeviceId\"\xdb\x02\n" +
+	"\tdevice_id\x18\f \x01(\rR\bdeviceId\x12 \n" +
+	"\fbucket_at_ms\x18\r \x01(\x03R\n" +
+	"bucketAtMs\x12&\n" +
+	"\x0fbucket_lacks_ms\x18\x0e \x01(\x03R\rbucketLacksMs\x12&\n" +
+	"\x0fpublished_at_ms\x18\x0f \x01(\x03R\rpublishedAtMs\x12\x19\n" +
+	"\bleft_out\x18\x10 \x01(\rR\aleftOut\x128\n" +
+	"\rpending_state\x18\x11 \x01(\x0e2\x13.stillhere.v1.StateR\fpendingState\x12#\n" +
+	"\rpending_kinds\x18\x12 \x01(\rR\fpendingKinds\x12G\n" +
+	"\x12pending_visibility\x18\x13 \x01(\x0e2\x18.stillhere.v1.VisibilityR\x11pendingVisibility\x12(\n" +
+	"\x10pending_since_ms\x18\x14 \x01(\x03R\x0ependingSinceMs\x12-\n" +
+	"\x13pending_kinds_at_ms\x18\x15 \x01(\x03R\x10pendingKindsAtMs\x127\n" +
+	"\x18pending_visibility_at_ms\x18\x16 \x01(\x03R\x15pendingVisibilityAtMs\x128\n" +
+	"\rpending_cause\x18\x17 \x01(\x0e2\x13.stillhere.v1.CauseR\fpendingCause\x12*\n" +
+	"\x11pending_device_id\x18\x18 \x01(\rR\x0fpendingDeviceId\x125\n" +
+	"\x17pending_kinds_device_id\x18\x19 \x01(\rR\x14pendingKindsDeviceId\x12'\n" +
+	"\x0fpending_evicted\x18\x1a \x01(\bR\x0ependingEvicted\x12$\n" +
+	"\x0epresumed_at_ms\x18\x1b \x01(\x03R\fpresumedAtMs\x121\n" +
+	"\x15presumed_active_at_ms\x18\x1c \x01(\x03R\x12presumedActiveAtMs\x12%\n" +
+	"\x0epresumed_kinds\x18\x1d \x01(\rR\rpresumedKinds\x12\x18\n" +
+	"\adrained\x18\x1e \x01(\bR\adrained\"\x90\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -619,15 +1129,40 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x12replay_log_time_ms\x18\a \x01(\x03R\x0freplayLogTimeMs\x12$\n" +
 	"\vproducer_id\x18\b \x01(\x03H\x00R\n" +
 	"producerId\x88\x01\x01\x12*\n" +
-	"\x0eproducer_epoch\x18\t \x01(\x05H\x01R\rproducerEpoch\x88\x01\x01B\x0e\n" +
+	"\x0eproducer_epoch\x18\t \x01(\x05H\x01R\rproducerEpoch\x88\x01\x01\x12-\n" +
+	"\x05bases\x18\n" +
+	" \x03(\v2\x17.stillhere.v1.EpochBaseR\x05bases\x127\n" +
+	"\bpolicies\x18\v \x03(\v2\x1b.stillhere.v1.PolicyInForceR\bpolicies\x12>\n" +
+	"\rbreaker_stops\x18\f \x03(\v2\x19.stillhere.v1.BreakerStopR\fbreakerStops\x12)\n" +
+	"\x10breaker_disarmed\x18\r \x01(\bR\x0fbreakerDisarmed\x129\n" +
+	"\tpublished\x18\x0e \x01(\v2\x1b.stillhere.v1.PublishedUpToR\tpublished\x12%\n" +
+	"\x0egateways_first\x18\x0f \x01(\bR\rgatewaysFirstB\x0e\n" +
 	"\f_producer_idB\x11\n" +
-	"\x0f_producer_epoch*S\n" +
+	"\x0f_producer_epoch\"@\n" +
+	"\tEpochBase\x12\x1b\n" +
+	"\tlog_epoch\x18\x01 \x01(\rR\blogEpoch\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\"j\n" +
+	"\rPolicyInForce\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x03R\x06offset\x12,\n" +
+	"\x06policy\x18\x02 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x12\x13\n" +
+	"\x05at_ms\x18\x03 \x01(\x03R\x04atMs\"\x81\x01\n" +
+	"\vBreakerStop\x12\x19\n" +
+	"\bstart_ms\x18\x01 \x01(\x03R\astartMs\x12!\n" +
+	"\fstart_offset\x18\x02 \x01(\x03R\vstartOffset\x12\x15\n" +
+	"\x06end_ms\x18\x03 \x01(\x03R\x05endMs\x12\x1d\n" +
+	"\n" +
+	"end_offset\x18\x04 \x01(\x03R\tendOffset\"}\n" +
+	"\rPublishedUpTo\x12\x13\n" +
+	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x03R\aversion\x12$\n" +
+	"\x0epresumed_at_ms\x18\x04 \x01(\x03R\fpresumedAtMs*S\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_OFFLINE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"STATE_AWAY\x10\x02\x12\x10\n" +
-	"\fSTATE_ONLINE\x10\x03*\xbe\x01\n" +
+	"\fSTATE_ONLINE\x10\x03*\xf3\x01\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10CAUSE_FIRST_BEAT\x10\x01\x12\x16\n" +
@@ -638,7 +1173,10 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\tCAUSE_BYE\x10\x05\x12\x16\n" +
 	"\x12CAUSE_GATEWAY_LOST\x10\x06\x12\x11\n" +
 	"\rCAUSE_DEVICES\x10\a\x12\x14\n" +
-	"\x10CAUSE_VISIBILITY\x10\bB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\x10CAUSE_VISIBILITY\x10\b\x12\x19\n" +
+	"\x15CAUSE_GATEWAY_DRAINED\x10\t\x12\x18\n" +
+	"\x14CAUSE_DEVICE_EVICTED\x10\n" +
+	"B4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_transition_proto_rawDescOnce sync.Once
@@ -653,30 +1191,43 @@ func file_stillhere_v1_transition_proto_rawDescGZIP() []byte {
 }
 
 var file_stillhere_v1_transition_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_stillhere_v1_transition_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_stillhere_v1_transition_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_stillhere_v1_transition_proto_goTypes = []any{
-	(State)(0),         // 0: stillhere.v1.State
-	(Cause)(0),         // 1: stillhere.v1.Cause
-	(*Transition)(nil), // 2: stillhere.v1.Transition
-	(*Status)(nil),     // 3: stillhere.v1.Status
-	(*Checkpoint)(nil), // 4: stillhere.v1.Checkpoint
-	(DeviceKind)(0),    // 5: stillhere.v1.DeviceKind
-	(Visibility)(0),    // 6: stillhere.v1.Visibility
+	(State)(0),            // 0: stillhere.v1.State
+	(Cause)(0),            // 1: stillhere.v1.Cause
+	(*Transition)(nil),    // 2: stillhere.v1.Transition
+	(*Status)(nil),        // 3: stillhere.v1.Status
+	(*Checkpoint)(nil),    // 4: stillhere.v1.Checkpoint
+	(*EpochBase)(nil),     // 5: stillhere.v1.EpochBase
+	(*PolicyInForce)(nil), // 6: stillhere.v1.PolicyInForce
+	(*BreakerStop)(nil),   // 7: stillhere.v1.BreakerStop
+	(*PublishedUpTo)(nil), // 8: stillhere.v1.PublishedUpTo
+	(DeviceKind)(0),       // 9: stillhere.v1.DeviceKind
+	(Visibility)(0),       // 10: stillhere.v1.Visibility
+	(*Policy)(nil),        // 11: stillhere.v1.Policy
 }
 var file_stillhere_v1_transition_proto_depIdxs = []int32{
-	0, // 0: stillhere.v1.Transition.from:type_name -> stillhere.v1.State
-	0, // 1: stillhere.v1.Transition.to:type_name -> stillhere.v1.State
-	1, // 2: stillhere.v1.Transition.cause:type_name -> stillhere.v1.Cause
-	5, // 3: stillhere.v1.Transition.device_kinds:type_name -> stillhere.v1.DeviceKind
-	6, // 4: stillhere.v1.Transition.visibility:type_name -> stillhere.v1.Visibility
-	0, // 5: stillhere.v1.Status.state:type_name -> stillhere.v1.State
-	5, // 6: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
-	6, // 7: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	0,  // 0: stillhere.v1.Transition.from:type_name -> stillhere.v1.State
+	0,  // 1: stillhere.v1.Transition.to:type_name -> stillhere.v1.State
+	1,  // 2: stillhere.v1.Transition.cause:type_name -> stillhere.v1.Cause
+	9,  // 3: stillhere.v1.Transition.device_kinds:type_name -> stillhere.v1.DeviceKind
+	10, // 4: stillhere.v1.Transition.visibility:type_name -> stillhere.v1.Visibility
+	0,  // 5: stillhere.v1.Status.state:type_name -> stillhere.v1.State
+	9,  // 6: stillhere.v1.Status.device_kinds:type_name -> stillhere.v1.DeviceKind
+	10, // 7: stillhere.v1.Status.visibility:type_name -> stillhere.v1.Visibility
+	0,  // 8: stillhere.v1.Status.pending_state:type_name -> stillhere.v1.State
+	10, // 9: stillhere.v1.Status.pending_visibility:type_name -> stillhere.v1.Visibility
+	1,  // 10: stillhere.v1.Status.pending_cause:type_name -> stillhere.v1.Cause
+	5,  // 11: stillhere.v1.Checkpoint.bases:type_name -> stillhere.v1.EpochBase
+	6,  // 12: stillhere.v1.Checkpoint.policies:type_name -> stillhere.v1.PolicyInForce
+	7,  // 13: stillhere.v1.Checkpoint.breaker_stops:type_name -> stillhere.v1.BreakerStop
+	8,  // 14: stillhere.v1.Checkpoint.published:type_name -> stillhere.v1.PublishedUpTo
+	11, // 15: stillhere.v1.PolicyInForce.policy:type_name -> stillhere.v1.Policy
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_transition_proto_init() }
@@ -685,6 +1236,7 @@ func file_stillhere_v1_transition_proto_init() {
 		return
 	}
 	file_stillhere_v1_frame_proto_init()
+	file_stillhere_v1_policy_proto_init()
 	file_stillhere_v1_transition_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -692,7 +1244,7 @@ func file_stillhere_v1_transition_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_transition_proto_rawDesc), len(file_stillhere_v1_transition_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   3,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -17,13 +16,18 @@ type Test interface {
 	Fatalf(format string, args ...any)
 }
 
-// Impl is an implementation of the rules; see oracle.Transitions.
-type Impl func(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition
+// Impl is an implementation of the rules; see oracle.Run.
+type Impl func(log oracle.Log) []schemas.Transition
+
+// Flat is impl for a log that loses nothing, in the form of oracle.Transitions.
+func Flat(impl Impl) func(p schemas.Policy, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition {
+	return func(p schemas.Policy, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition {
+		return impl(oracle.Log{Policy: p, Partition: partition, Partitions: partitions, LogEpoch: logEpoch, Records: records})
+	}
+}
 
 // of runs an implementation over h.
-func (impl Impl) of(h *History) []schemas.Transition {
-	return impl(h.Settings, h.Partition, h.Partitions, 1, h.Log())
-}
+func (impl Impl) of(h *History) []schemas.Transition { return impl(h.Log()) }
 
 // Compare holds impl equal to the oracle on the history of a seed.
 func Compare(t Test, impl Impl, seed uint64) {
@@ -36,12 +40,12 @@ func Compare(t Test, impl Impl, seed uint64) {
 // testdata.
 func CompareOn(t Test, impl Impl, h *History) {
 	t.Helper()
-	differ := func(h *History) bool { return !slices.Equal(Impl(oracle.Transitions).of(h), impl.of(h)) }
+	differ := func(h *History) bool { return !slices.Equal(Impl(oracle.Run).of(h), impl.of(h)) }
 	if !differ(h) {
 		return
 	}
 	h = Shrink(h, differ)
-	t.Fatalf("%s\nKeep it under testdata:\n%s", Difference(h, Impl(oracle.Transitions).of(h), impl.of(h)), h)
+	t.Fatalf("%s\nKeep it under testdata:\n%s", Difference(h, Impl(oracle.Run).of(h), impl.of(h)), h)
 }
 
 // Difference tells where got departs from want.
@@ -55,21 +59,21 @@ func Difference(h *History, want, got []schemas.Transition) string {
 	for i, list := range [][]schemas.Transition{want[same:], got[same:]} {
 		fmt.Fprintln(&text, []string{"the rules want", "got"}[i])
 		for _, tr := range list[:min(len(list), 3)] {
-			fmt.Fprintln(&text, "  "+Describe(tr))
+			fmt.Fprintln(&text, "  "+Describe(h, tr))
 		}
 	}
 	return text.String()
 }
 
-// Describe is a transition in a line, times relative to the start of a history.
-func Describe(t schemas.Transition) string {
+// Describe is a transition in a line, times relative to the start of h.
+func Describe(h *History, t schemas.Transition) string {
 	relative := func(m schemas.Millis) string {
 		if m == 0 {
 			return "never"
 		}
-		return itoa(int64(m - start))
+		return itoa(int64(m - h.start()))
 	}
-	return fmt.Sprintf("record %d.%d: user %d %s→%s at %s, %s by device %d, seen %s, active %s, kinds %v, %s",
-		t.Version.Offset(), t.Version.Ordinal(), t.User, schemas.StateWord(t.From), schemas.StateWord(t.To), relative(t.At),
-		schemas.CauseWord(t.Cause), t.Device, relative(t.LastSeen), relative(t.LastActive), t.Kinds.Words(), schemas.VisibilityWord(t.Visibility))
+	return fmt.Sprintf("epoch %d record %d.%d: user %d %s→%s at %s, %s by device %d, seen %s, active %s, kinds %v, %s, left out %d",
+		t.Version.LogEpoch(), t.Version.Offset(), t.Version.Ordinal(), t.User, schemas.StateWord(t.From), schemas.StateWord(t.To), relative(t.At),
+		schemas.CauseWord(t.Cause), t.Device, relative(t.LastSeen), relative(t.LastActive), t.Kinds.Words(), schemas.VisibilityWord(t.Visibility), t.LeftOut)
 }

@@ -11,12 +11,25 @@ import (
 const grid = 250
 
 // FromSeed is the history that a seed stands for.
-func FromSeed(seed uint64) *History { return FromBytes(ofSeed(seed, 600+int(seed%7)*300)) }
+func FromSeed(seed uint64) *History { return FromBytes(ofSeed(seed, 1000+int(seed%7)*500)) }
+
+// starts are instants at which histories begin: today and in ten years, and around those
+// at which the low 32 or 31 bits of the clock wrap.
+var starts = []int64{0, int64(usualStart), wrap, wrap + 1<<31, wrap - 1<<31, wrap + 1<<32, 1_795_400_000_000, 2_100_000_000_000}
+
+// wrap is 2026-11-21 21:25:29.728 UTC, a multiple of 2^32 milliseconds.
+const wrap = 418 << 32
 
 // FromBytes is the history that a byte string stands for.
 func FromBytes(bytes []byte) *History {
 	s := &source{bytes: bytes}
-	h := &History{Settings: settings(s), Partitions: one(s, int32(1), 1, 1, 3)}
+	h := &History{Settings: settings(s), Partitions: one(s, int32(1), 1, 1, 3), Start: one(s, starts...)}
+	if h.Start != 0 {
+		// Within 30 days of it, most of them close.
+		h.Start += one(s, int64(-1), 1) * one(s, int64(0), 1, 300_000, 86_400_000, 30*86_400_000) * int64(s.below(256)) / 256
+	}
+	// Versions run out in some histories.
+	h.Offset = one(s, int64(0), 0, 0, 0, 7, schemas.MaxVersionOffset-60, schemas.MaxVersionOffset*2)
 	h.Partition = int32(s.below(int(h.Partitions)))
 	g := &generator{source: s, h: h, users: h.users(1 + s.below(4)), epochs: map[string]int64{}, sequences: map[string]uint64{}}
 	for !s.empty() {
@@ -49,6 +62,12 @@ func settings(s *source) liveness.Settings {
 	set.GatewaySilence = steps(2, 12)
 	set.ReconnectWindow = steps(0, 16)
 	set.CohortRate = one(s, 1, 2, 3, 7, 2000, 600_000)
+	set.CohortTotalRate = one(s, 100_000, 100_000, 2)
+	set.MaxDevices = one(s, 32, 1, 2, 3)
+	set.FlapBurst = one(s, 20, 0, 1, 2, 3)
+	set.FlapInterval = steps(1, 12)
+	set.BreakerPercent = one(s, 30, 0)
+	set.BreakerLimit = steps(4, 400)
 	return set
 }
 
@@ -82,6 +101,10 @@ func (g *generator) add(r Record) { g.h.Records = append(g.h.Records, r) }
 func (g *generator) after() int64 {
 	switch g.below(16) {
 	case 15:
+		if g.chance(64) {
+			const day = 24 * 3600 * 1000
+			return one(g.source, int64(day), 20*day, 25*day, 38*day, 49*day+70_000_000, 60*day, 121*day)
+		}
 		return one(g.source, int64(1000), 4750, 5000, 5001, 5250, 7000, 30_000, 180_000)
 	case 14:
 		return int64(g.below(3000))
@@ -106,6 +129,9 @@ func (g *generator) record() {
 		r.Hide = one(g.source, g.users...)
 	case kind == 12:
 		r.Show = one(g.source, g.users...)
+	case kind == 14 && g.chance(8):
+		p := settings(g.source)
+		r.Policy = &p
 	case kind == 13 && len(g.h.Records) > 0:
 		// A frame that a producer has written twice.
 		again := g.h.Records[len(g.h.Records)-1-g.below(min(4, len(g.h.Records)))]
@@ -122,7 +148,7 @@ func (g *generator) record() {
 
 // gateway says through whom a frame comes.
 func (g *generator) gateway(r *Record) {
-	r.Gateway = one(g.source, "", "a", "a", "b")
+	r.Gateway = one(g.source, "", "a", "a", "b", "c")
 	if r.Gateway == "" {
 		return
 	}
@@ -140,7 +166,8 @@ func (g *generator) gateway(r *Record) {
 	case 21:
 		r.Draining = true
 	}
-	if r.Gateway == "a" { // counts its frames; the other does not
+	r.Forward = g.chance(12)
+	if r.Gateway == "a" && !r.Forward { // counts its frames; the others do not
 		g.sequences[r.Gateway]++
 		r.Sequence = g.sequences[r.Gateway]
 		if g.chance(8) {
@@ -151,7 +178,7 @@ func (g *generator) gateway(r *Record) {
 
 func (g *generator) row() Row {
 	b := Row{
-		User: one(g.source, g.users...), Device: one(g.source, schemas.DeviceID(1), 1, 2, 3),
+		User: one(g.source, g.users...), Device: one(g.source, schemas.DeviceID(1), 1, 2, 3, 4),
 		Kind: one(g.source, schemas.Mobile, schemas.Mobile, schemas.Web, schemas.Desktop), Bye: g.chance(7),
 	}
 	switch g.below(8) {
@@ -169,6 +196,9 @@ func (g *generator) row() Row {
 		b.Idle = int64(g.below(20)) * grid
 	case 2:
 		b.Idle = int64(g.below(400_000))
+		if g.chance(8) {
+			b.Idle = one(g.source, int64(schemas.MaxIdle), int64(schemas.MaxIdle)-1, 25*86_400_000)
+		}
 	}
 	b.Idle = max(b.Idle, 0)
 	return b

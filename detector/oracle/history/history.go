@@ -2,36 +2,68 @@ package history
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// start is the append time before the first record.
-const start = schemas.Millis(1_763_700_000_000)
+// usualStart is the append time before the first record of most histories.
+const usualStart = schemas.Millis(1_763_700_000_000)
 
 // History is a log of one partition and the settings to judge it by.
 type History struct {
 	Settings              liveness.Settings
 	Partition, Partitions int32
-	Records               []Record
+	// Start is the append time before the first record; 0 is usualStart. Offset is that of
+	// the first record.
+	Start   int64 `json:",omitempty"`
+	Offset  int64 `json:",omitempty"`
+	Records []Record
+}
+
+func (h *History) start() schemas.Millis {
+	if h.Start == 0 {
+		return usualStart
+	}
+	return schemas.Millis(h.Start)
 }
 
 // Record is one record of the log, as people read it.
 type Record struct {
 	// After is its append time less that of the record before, milliseconds.
-	After    int64          `json:",omitempty"`
-	Restart  bool           `json:",omitempty"` // the detector is restarted before it; see Restarted
-	Garbage  bool           `json:",omitempty"` // cannot be decoded
-	Tick     bool           `json:",omitempty"`
-	Gateway  string         `json:",omitempty"`
-	Epoch    int64          `json:",omitempty"`
-	Sequence uint64         `json:",omitempty"`
-	Draining bool           `json:",omitempty"`
-	Hide     schemas.UserID `json:",omitempty"` // who hides
-	Show     schemas.UserID `json:",omitempty"` // who shows again
-	Rows     []Row          `json:",omitempty"`
+	After    int64              `json:",omitempty"`
+	Restart  bool               `json:",omitempty"` // the detector is restarted before it; see Restarted
+	Lose     Lost               `json:",omitempty"` // the detector is restarted before it, and something is gone
+	Keep     int                `json:",omitempty"` // how much is left; see Lost
+	Garbage  bool               `json:",omitempty"` // cannot be decoded
+	Tick     bool               `json:",omitempty"`
+	Policy   *liveness.Settings `json:",omitempty"` // comes into force
+	Gateway  string             `json:",omitempty"`
+	Epoch    int64              `json:",omitempty"`
+	Sequence uint64             `json:",omitempty"`
+	Draining bool               `json:",omitempty"`
+	Forward  bool               `json:",omitempty"` // the frame was forwarded by the detector of another partition
+	Hide     schemas.UserID     `json:",omitempty"` // is hidden from here on
+	Show     schemas.UserID     `json:",omitempty"` // is shown again
+	Rows     []Row              `json:",omitempty"`
 }
+
+// Lost is what a restart cannot find any more.
+type Lost string
+
+const (
+	// LostLog: all but the last Keep records; a negative Keep takes records along that come
+	// next.
+	LostLog Lost = "log"
+	// LostCommit: the committed offset, and all but the last Keep records.
+	LostCommit Lost = "commit"
+	// LostTopic: the whole log. Offsets begin at 0 again.
+	LostTopic Lost = "topic"
+	// LostTail: the last Keep records. Their offsets are used again.
+	LostTail Lost = "tail"
+)
 
 // Row is a schemas.Beat with its times in plain milliseconds.
 type Row struct {
@@ -44,14 +76,55 @@ type Row struct {
 }
 
 // Log is the history as Kafka would hand it over.
-func (h *History) Log() []schemas.Record {
-	records := make([]schemas.Record, len(h.Records))
-	at := start
+func (h *History) Log() oracle.Log {
+	l := oracle.Log{Policy: h.Settings, Partition: h.Partition, Partitions: h.Partitions, LogEpoch: 1}
+	at, offset := h.start(), h.Offset
+	var kept []int // the records that are there
+	unseen := 0    // records before this one went before they were handled
 	for i := range h.Records {
-		at += schemas.Millis(h.Records[i].After)
-		records[i] = schemas.Record{Partition: h.Partition, Offset: int64(i), Time: at, Value: h.Records[i].value()}
+		r := &h.Records[i]
+		if r.Lose != "" && i > 0 && i >= unseen {
+			kept, offset = lose(&l, r, i, kept, offset)
+			if n := len(l.Losses); n > 0 && l.Losses[n-1].Before == i {
+				unseen = i + l.Losses[n-1].Skip
+			}
+		}
+		at += schemas.Millis(r.After)
+		l.Records = append(l.Records, schemas.Record{Partition: h.Partition, Offset: offset, Time: at, Value: r.value()})
+		if i >= unseen {
+			kept = append(kept, i)
+		}
+		offset++
 	}
-	return records
+	return l
+}
+
+// lose adds the loss before record i to l. It returns which records are left, and the
+// offset of record i.
+func lose(l *oracle.Log, r *Record, i int, kept []int, offset int64) ([]int, int64) {
+	loss := oracle.Loss{Before: i, Commit: r.Lose == LostCommit}
+	switch r.Lose {
+	case LostLog, LostCommit:
+		if r.Lose == LostLog && r.Keep >= len(kept) {
+			return kept, offset // nothing is lost
+		}
+		kept = kept[max(0, len(kept)-max(0, r.Keep)):]
+		if r.Lose == LostLog {
+			loss.Skip = max(0, -r.Keep)
+		}
+	case LostTopic:
+		kept, offset, loss.Epoch = nil, 0, true
+	case LostTail:
+		cut := min(r.Keep, len(kept)-1)
+		if cut < 1 {
+			return kept, offset // nothing to cut
+		}
+		kept, loss.Epoch = kept[:len(kept)-cut], true
+		offset = l.Records[kept[len(kept)-1]].Offset + 1
+	}
+	loss.Kept = slices.Clone(kept)
+	l.Losses = append(l.Losses, loss)
+	return kept, offset
 }
 
 func (r *Record) value() []byte {
@@ -60,13 +133,15 @@ func (r *Record) value() []byte {
 		return []byte{0xff}
 	case r.Tick:
 		return schemas.AppendTick(nil)
+	case r.Policy != nil:
+		return schemas.AppendPolicy(nil, *r.Policy)
 	case r.Hide != 0:
 		return schemas.AppendVisibility(nil, r.Hide, schemas.Nobody)
 	case r.Show != 0:
 		return schemas.AppendVisibility(nil, r.Show, schemas.Everyone)
 	}
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), GatewayEpoch: schemas.Millis(r.Epoch),
-		Sequence: r.Sequence, Draining: r.Draining}
+		Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward}
 	beats := make([]schemas.Beat, len(r.Rows))
 	for i, row := range r.Rows {
 		beats[i] = schemas.Beat{User: row.User, Device: row.Device, Kind: row.Kind, Bye: row.Bye,
@@ -81,7 +156,7 @@ func (h *History) String() string {
 	if err != nil {
 		return err.Error()
 	}
-	text := `{"Settings":` + string(settings) + `,"Partitions":` + itoa(int64(h.Partitions)) + `,"Partition":` + itoa(int64(h.Partition)) + `,"Records":[`
+	text := `{"Settings":` + string(settings) + `,"Start":` + itoa(h.Start) + `,"Offset":` + itoa(h.Offset) + `,"Partitions":` + itoa(int64(h.Partitions)) + `,"Partition":` + itoa(int64(h.Partition)) + `,"Records":[`
 	for i := range h.Records {
 		record, err := json.Marshal(&h.Records[i])
 		if err != nil {
@@ -97,7 +172,7 @@ func (h *History) String() string {
 
 // Parse reads what String writes.
 func Parse(text []byte) (*History, error) {
-	var h History
+	h := History{Settings: liveness.Defaults()} // for settings that came later
 	if err := json.Unmarshal(text, &h); err != nil {
 		return nil, err
 	}

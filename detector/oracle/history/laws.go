@@ -79,7 +79,7 @@ func CheckWellFormed(t Test, impl Impl, h *History) {
 			before = schemas.Transition{To: schemas.Offline, Visibility: schemas.Everyone}
 		}
 		if fault := fault(before, tr); fault != "" {
-			t.Fatalf("%s:\n%s\nafter\n%s\nin\n%s", fault, Describe(tr), Describe(before), h)
+			t.Fatalf("%s:\n%s\nafter\n%s\nin\n%s", fault, Describe(h, tr), Describe(h, before), h)
 		}
 		last[tr.User] = tr
 	}
@@ -94,9 +94,9 @@ func fault(before, tr schemas.Transition) string {
 		return "version does not grow"
 	case tr.Visibility != before.Visibility && tr.Cause != schemas.VisibilityChange:
 		return "visibility changes by itself"
-	case same && tr.Cause == schemas.DevicesChanged && (tr.Kinds == before.Kinds && tr.Visibility == before.Visibility || tr.To == schemas.Offline):
+	case same && kindsChanged(tr) && (tr.Kinds == before.Kinds && tr.Visibility == before.Visibility || tr.To == schemas.Offline):
 		return "nothing changes"
-	case same != (tr.Cause == schemas.DevicesChanged || tr.Cause == schemas.VisibilityChange):
+	case tr.Cause != schemas.VisibilityChange && same != kindsChanged(tr):
 		return fmt.Sprintf("the cause does not fit %s→%s", schemas.StateWord(tr.From), schemas.StateWord(tr.To))
 	case tr.Kinds != 0 && tr.To == schemas.Offline, tr.Kinds == 0 && tr.To == schemas.Online:
 		return "the devices do not fit the state"
@@ -104,4 +104,8 @@ func fault(before, tr schemas.Transition) string {
 		return "active later than seen"
 	}
 	return ""
+}
+
+func kindsChanged(tr schemas.Transition) bool {
+	return tr.Cause == schemas.DevicesChanged || tr.Cause == schemas.DeviceEvicted
 }

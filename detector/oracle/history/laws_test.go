@@ -10,7 +10,7 @@ import (
 // lawful runs check on many histories, for both implementations.
 func lawful(t *testing.T, check func(t *testing.T, impl history.Impl, seed uint64)) {
 	t.Parallel()
-	for name, impl := range map[string]history.Impl{"oracle": oracle.Transitions, "machine": history.Machine} {
+	for name, impl := range map[string]history.Impl{"oracle": oracle.Run, "machine": history.Machine} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(400) {

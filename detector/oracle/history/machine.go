@@ -1,85 +1,200 @@
 package history
 
 import (
-	"github.com/stillhere/stillhere/detector/liveness"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/detector"
+	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Machine is the fast implementation.
-func Machine(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition {
-	return RestartedAt(func(int) bool { return false })(s, partition, partitions, logEpoch, records)
-}
+// Machine is the fast implementation, as the detector runs it.
+func Machine(log oracle.Log) []schemas.Transition { return Runs{}.Run(log) }
 
 // Restarted is the fast implementation, killed and restored before the records of
 // h that say so. It must be given the log of h.
-func Restarted(h *History) Impl { return RestartedAt(func(i int) bool { return h.Records[i].Restart }) }
-
-// RestartedAt is the fast implementation, killed and restored as the detector
-// does it before every record whose index here tells.
-func RestartedAt(here func(index int) bool) Impl {
-	return func(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition {
-		r := &runner{status: map[schemas.UserID]*schemas.Status{}, records: records}
-		fresh := func() *liveness.Machine { return liveness.New(s, partition, partitions, logEpoch) }
-		r.machine = fresh()
-		for i := range records {
-			if i > 0 && here(i) {
-				r.restart(fresh(), i)
-			}
-			r.apply(i, &r.out)
-			r.commit()
-		}
-		return r.transitions
-	}
+func Restarted(h *History) Impl {
+	return Runs{Restart: func(i int) bool { return h.Records[i].Restart }}.Run
 }
 
-// runner is a machine, what it has published and the status topic.
-type runner struct {
-	machine     *liveness.Machine
-	records     []schemas.Record
-	out         liveness.Output
+// RestartedAt is the fast implementation, killed and restored before every record whose
+// index here tells.
+func RestartedAt(here func(index int) bool) Impl { return Runs{Restart: here}.Run }
+
+// Runs says how the detector is run over a log.
+type Runs struct {
+	// Restart tells before which records the detector is killed and restored.
+	Restart func(index int) bool
+	// Slice bounds what a record puts out at once; 0: what the detector does by itself.
+	Slice int
+	// Cut tells after which slices the detector is killed and restored.
+	Cut func(slice int) bool
+}
+
+// Run is an Impl. What the detector commits goes through the wire.
+func (r Runs) Run(l oracle.Log) []schemas.Transition {
+	d := &run{Runs: r, log: l, commit: schemas.Commit{Partition: l.Partition, Partitions: l.Partitions, Offset: -1, TopicID: schemas.TopicID{1}}}
+	d.config = detector.Config{Settings: l.Policy, Log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})),
+		Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return time.Time{} }, Key: 42, Slice: r.Slice}
+	if len(l.Records) > 0 {
+		d.start = l.Records[0].Offset
+	}
+	d.restore()
+	losses := l.Losses
+	for i := 0; i < len(l.Records); i++ {
+		for len(losses) > 0 && losses[0].Before <= i {
+			d.lose(losses[0])
+			i += losses[0].Skip
+			losses = losses[1:]
+		}
+		if i >= len(l.Records) {
+			break
+		}
+		if i > 0 && r.Restart != nil && r.Restart(i) {
+			d.restore()
+		}
+		d.live = append(d.live, l.Records[i])
+		d.handle(&l.Records[i])
+	}
+	return d.transitions
+}
+
+// run is a detector, what it has published, and its topics.
+type run struct {
+	Runs
+	log         oracle.Log
+	config      detector.Config
+	partition   *detector.Partition
+	commit      schemas.Commit
+	start       int64            // of the heartbeats log
+	live        []schemas.Record // that are still there
+	published   []schemas.Record
+	statuses    []schemas.Record
 	transitions []schemas.Transition
-	status      map[schemas.UserID]*schemas.Status
+	outbox      schemas.Outbox
+	now         schemas.Millis // greatest append time
+	slices      int
+	handled     bool // something, since the last restart
 }
 
-func (r *runner) apply(i int, out *liveness.Output) {
-	var f schemas.Frame
-	if f.Decode(r.records[i].Value) == nil {
-		r.machine.Apply(r.records[i].Offset, r.records[i].Time, &f, out)
+// handle gives the detector a record and commits what it leads to, slice by slice.
+func (d *run) handle(r *schemas.Record) {
+	d.now = max(d.now, r.Time)
+	must(d.partition.Handle(r, &d.outbox))
+	for d.partition.Pending() {
+		d.flush(r.Offset)
+		d.slices++
+		if d.Cut != nil && d.Cut(d.slices) {
+			d.restore()
+			must(d.partition.Handle(r, &d.outbox))
+		} else {
+			must(d.partition.Continue(&d.outbox))
+		}
+	}
+	d.flush(r.Offset + 1)
+}
+
+// flush commits what the detector has put out.
+func (d *run) flush(next int64) {
+	for _, o := range d.outbox.Records {
+		r := schemas.Record{Partition: d.log.Partition, Time: d.now, Key: o.Key, Value: o.Value}
+		switch o.Topic {
+		case schemas.Transitions:
+			t, err := schemas.DecodeTransition(o.Value)
+			must(err)
+			d.transitions, d.published = append(d.transitions, *t), append(d.published, r)
+		case schemas.Statuses:
+			d.statuses = append(d.statuses, r)
+		}
+	}
+	for _, r := range d.outbox.Rejected {
+		if r.Topic == schemas.Statuses {
+			panic(fmt.Sprintf("a status of its own is rejected: %v", r.Reason))
+		}
+	}
+	d.outbox = schemas.Outbox{}
+	d.commit.Offset, d.handled = next, true
+}
+
+// restore kills the detector and starts it again.
+func (d *run) restore() {
+	d.checkpoint()
+	d.begin()
+}
+
+// checkpoint makes the commit what it was when something was committed last.
+func (d *run) checkpoint() {
+	if d.handled {
+		d.commit.Metadata = d.partition.Checkpoint()
 	}
 }
 
-// commit takes over what the machine wants published.
-func (r *runner) commit() {
-	r.transitions = append(r.transitions, r.out.Transitions...)
-	for _, s := range r.out.Statuses {
-		// Through the wire, as it would be.
-		decoded, err := schemas.DecodeStatus(s.Encode())
-		if err != nil {
-			panic(err)
-		}
-		if r.status[s.User] = decoded; s.State == schemas.Offline && s.Visibility != schemas.Nobody {
-			r.status[s.User] = nil // a tombstone
-		}
+// begin starts a detector at the commit.
+func (d *run) begin() {
+	d.commit.LogStart, d.commit.LogEnd = d.start, d.start
+	if n := len(d.live); n > 0 {
+		d.commit.LogStart, d.commit.LogEnd = d.live[0].Offset, d.live[n-1].Offset+1
 	}
-	r.out.Reset()
+	d.outbox, d.handled = schemas.Outbox{}, false
+	d.partition = detector.NewPartition(d.config, d.log.Partition)
+	must(d.partition.Restore(context.Background(), d.commit, d.read))
 }
 
-// restart goes on with a fresh machine at the record next.
-func (r *runner) restart(fresh *liveness.Machine, next int) {
-	saved := r.machine.Checkpoint(int64(next))
-	checkpoint, err := schemas.DecodeCheckpoint(saved.Encode())
+// lose restarts the detector without some of what it needs.
+func (d *run) lose(loss oracle.Loss) {
+	d.checkpoint()
+	if loss.Commit {
+		d.commit.Offset, d.commit.Metadata = -1, ""
+	} else if c, err := schemas.DecodeCheckpoint(d.commit.Metadata); err == nil {
+		// A checkpoint may name an earlier offset than it must; this one is lost in any case.
+		c.ReplayOffset = d.commit.LogStart
+		d.commit.Metadata = c.Encode()
+	}
+	d.live = nil
+	for _, i := range loss.Kept {
+		d.live = append(d.live, d.log.Records[i])
+	}
+	if len(loss.Kept) == 0 {
+		switch {
+		case loss.Epoch:
+			d.start = 0
+			d.commit.TopicID[0]++
+		case d.commit.Offset >= 0:
+			d.start = d.commit.Offset + int64(loss.Skip)
+		case loss.Before < len(d.log.Records):
+			d.start = d.log.Records[loss.Before].Offset
+		}
+	}
+	d.begin()
+	for i := range d.live {
+		if d.live[i].Offset >= d.partition.Next() {
+			d.handle(&d.live[i])
+		}
+	}
+}
+
+// read is a detector.Read.
+func (d *run) read(_ context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
+	records := map[schemas.Topic][]schemas.Record{schemas.Heartbeats: d.live, schemas.Statuses: d.statuses, schemas.Transitions: d.published}[topic]
+	for i := range records {
+		if topic == schemas.Heartbeats && (records[i].Offset < from || to >= 0 && records[i].Offset >= to) {
+			continue
+		}
+		if err := each(&records[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func must(err error) {
 	if err != nil {
 		panic(err)
 	}
-	r.machine = fresh
-	r.machine.BeginReplay(checkpoint)
-	var discarded liveness.Output
-	for i := int(checkpoint.ReplayOffset); i < next; i++ {
-		r.apply(i, &discarded)
-	}
-	r.machine.BeginAdopt()
-	for user, status := range r.status {
-		r.machine.Adopt(user, status)
-	}
-	r.machine.EndReplay(checkpoint)
 }

@@ -10,6 +10,7 @@ import (
 func TestMachineDoesWhatTheOracleDoesOnARecordThatSaysTooMuchOfOneUser(t *testing.T) {
 	t.Parallel()
 	h := &history.History{Settings: liveness.Defaults(), Partitions: 1}
+	h.Settings.FlapBurst = 0
 	rows := make([]history.Row, 4000)
 	for i := range rows {
 		rows[i] = history.Row{User: 1, Device: 1, Kind: 1, Age: int64(4000 - i), Idle: 299_999}

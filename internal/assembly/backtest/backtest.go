@@ -37,6 +37,7 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 			r.Unreadable++
 			return nil
 		}
+		frame.Policy = nil // the policies to try stand against what was in force
 		r.Records++
 		r.Beats += int64(frame.Rows())
 		if r.From == 0 || record.Time < r.From {
@@ -82,10 +83,10 @@ func newTrial(p Policy, partitions int32, o Options) *trial {
 	t := &trial{
 		policy: p, flap: schemas.Millis(o.Flap.Milliseconds()), warmUp: schemas.Millis(o.WarmUp.Milliseconds()),
 		begun: make([]schemas.Millis, partitions), left: map[schemas.UserID]schemas.Millis{}, load: map[int64]int32{},
-		o: Outcome{Policy: p.Name, PolicyID: p.Settings.PolicyID(), Causes: map[string]int64{}},
+		o: Outcome{Policy: p.Name, PolicyID: p.Settings.ID(), Causes: map[string]int64{}},
 	}
 	for id := range partitions {
-		t.machines = append(t.machines, liveness.New(p.Settings, id, partitions, 1))
+		t.machines = append(t.machines, liveness.New(p.Settings, id, partitions, 1, 0))
 	}
 	return t
 }
@@ -96,7 +97,11 @@ func (t *trial) apply(r *schemas.Record, f *schemas.Frame) {
 		t.begun[r.Partition] = r.Time
 	}
 	t.out.Reset()
-	m.Apply(r.Offset, r.Time, f, &t.out)
+	if !m.Apply(r.Offset, r.Time, f, &t.out) {
+		for !m.Continue(f, &t.out) {
+			continue // all slices are counted together
+		}
+	}
 	if r.Time < t.begun[r.Partition]+t.warmUp {
 		return
 	}

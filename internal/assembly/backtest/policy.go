@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stillhere/stillhere/detector/liveness"
-	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/policy"
 )
 
 // Policy is settings under a name.
@@ -35,7 +35,13 @@ func ParsePolicy(file string, text []byte) (Policy, error) {
 		GatewaySilence    *duration `yaml:"gateway_silence"`
 		ReconnectWindow   *duration `yaml:"reconnect_window"`
 		CohortRate        *int      `yaml:"cohort_rate"`
+		CohortTotalRate   *int      `yaml:"cohort_total_rate"`
 		AnnounceDevices   *bool     `yaml:"announce_devices"`
+		MaxDevices        *int      `yaml:"max_devices"`
+		FlapBurst         *int      `yaml:"flap_burst"`
+		FlapInterval      *duration `yaml:"flap_interval"`
+		BreakerPercent    *int      `yaml:"breaker_percent"`
+		BreakerLimit      *duration `yaml:"breaker_limit"`
 	}
 	p := Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Settings: liveness.Defaults()}
 	var document yaml.Node
@@ -50,31 +56,16 @@ func ParsePolicy(file string, text []byte) (Policy, error) {
 			return p, fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	s := &p.Settings
-	for _, set := range []struct {
-		to   *time.Duration
-		from *duration
-	}{
-		{&s.OnlineTTL, given.OnlineTTL}, {&s.OfflineDebounce, given.OfflineDebounce}, {&s.AwayTTL, given.AwayTTL}, {&s.IdleAfter, given.IdleAfter},
-		{&s.ByeDebounce, given.ByeDebounce}, {&s.AllowedLateness, given.AllowedLateness}, {&s.GatewaySilence, given.GatewaySilence},
-		{&s.ReconnectWindow, given.ReconnectWindow},
-	} {
-		if set.from != nil {
-			*set.to = time.Duration(*set.from)
-		}
-	}
-	if given.HeartbeatInterval != nil {
-		s.HeartbeatInterval = time.Duration(*given.HeartbeatInterval)
-	} else {
-		s.HeartbeatInterval = assembly.DeriveInterval(s.OnlineTTL)
-	}
-	if given.CohortRate != nil {
-		s.CohortRate = *given.CohortRate
-	}
-	if given.AnnounceDevices != nil {
-		s.AnnounceDevices = *given.AnnounceDevices
-	}
-	if err := s.Validate(); err != nil {
+	p.Settings = policy.Change{
+		HeartbeatInterval: (*time.Duration)(given.HeartbeatInterval), OnlineTTL: (*time.Duration)(given.OnlineTTL),
+		OfflineDebounce: (*time.Duration)(given.OfflineDebounce), AwayTTL: (*time.Duration)(given.AwayTTL), IdleAfter: (*time.Duration)(given.IdleAfter),
+		ByeDebounce: (*time.Duration)(given.ByeDebounce), AllowedLateness: (*time.Duration)(given.AllowedLateness),
+		GatewaySilence: (*time.Duration)(given.GatewaySilence), ReconnectWindow: (*time.Duration)(given.ReconnectWindow),
+		CohortRate: given.CohortRate, CohortTotalRate: given.CohortTotalRate, AnnounceDevices: given.AnnounceDevices, MaxDevices: given.MaxDevices,
+		FlapBurst: given.FlapBurst, FlapInterval: (*time.Duration)(given.FlapInterval), BreakerPercent: given.BreakerPercent,
+		BreakerLimit: (*time.Duration)(given.BreakerLimit),
+	}.To(p.Settings)
+	if err := p.Settings.Validate(); err != nil {
 		return p, fmt.Errorf("%s: %w", file, err)
 	}
 	return p, nil

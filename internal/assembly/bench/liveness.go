@@ -70,7 +70,7 @@ type machine struct {
 }
 
 func newMachine(frames int) *machine {
-	return &machine{machine: liveness.New(liveness.Defaults(), 0, 1, 1), now: schemas.MillisOf(time.Now()), each: 15_000 / float64(frames)}
+	return &machine{machine: liveness.New(liveness.Defaults(), 0, 1, 1, 0), now: schemas.MillisOf(time.Now()), each: 15_000 / float64(frames)}
 }
 
 func (m *machine) apply(frames []schemas.Outgoing) {
@@ -78,7 +78,10 @@ func (m *machine) apply(frames []schemas.Outgoing) {
 		if err := m.frame.Decode(frames[i].Value); err != nil {
 			panic(err) // we have written it ourselves
 		}
-		m.machine.Apply(m.offset, m.now, &m.frame, &m.out)
+		for done := m.machine.Apply(m.offset, m.now, &m.frame, &m.out); !done; {
+			m.out.Reset()
+			done = m.machine.Continue(&m.frame, &m.out)
+		}
 		m.out.Reset()
 		m.offset++
 		m.part += m.each

@@ -74,7 +74,7 @@ func (s silence) length() time.Duration { return s.settings.OnlineTTL + s.settin
 
 // silentMachine is what the machine alone takes.
 func silentMachine(ctx context.Context, o *Options, s silence) (late spread, err error) {
-	m := liveness.New(s.settings, 0, 1, 1)
+	m := liveness.New(s.settings, 0, 1, 1, 0)
 	var frame schemas.Frame
 	var out liveness.Output
 	offset := int64(0)
@@ -82,15 +82,19 @@ func silentMachine(ctx context.Context, o *Options, s silence) (late spread, err
 		if err := frame.Decode(value); err != nil {
 			panic(err) // we have written it ourselves
 		}
-		m.Apply(offset, schemas.MillisOf(at), &frame, &out)
-		offset++
-		published := schemas.MillisOf(time.Now())
-		for i := range out.Transitions {
-			if t := &out.Transitions[i]; t.To == schemas.Offline {
-				late = append(late, time.Duration(published-t.At)*time.Millisecond)
+		for done := m.Apply(offset, schemas.MillisOf(at), &frame, &out); ; done = m.Continue(&frame, &out) {
+			published := schemas.MillisOf(time.Now())
+			for i := range out.Transitions {
+				if t := &out.Transitions[i]; t.To == schemas.Offline {
+					late = append(late, time.Duration(published-t.At)*time.Millisecond)
+				}
+			}
+			out.Reset()
+			if done {
+				break
 			}
 		}
-		out.Reset()
+		offset++
 	}
 	frames := crowd{o.Users, 1}.frames(beatsPerFrame)
 	together := time.Now()

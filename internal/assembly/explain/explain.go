@@ -3,7 +3,6 @@ package explain
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/segmentio/ksuid"
@@ -19,8 +18,12 @@ type Options struct {
 	Event string
 	// User narrows the search to one partition; 0 if unknown.
 	User schemas.UserID
-	// Settings are those that the detector is thought to have had.
+	// Settings are those that the detector is thought to have had, where its checkpoints
+	// do not tell.
 	Settings liveness.Settings
+	// Checkpoints are those of the detector's group, by partition; may be nil. They tell
+	// policies, and from where the versions of a log epoch count.
+	Checkpoints map[int32]*schemas.Checkpoint
 	// Prefix is that of the topics.
 	Prefix string
 	// Progress, if not nil, is told now and then how many records were looked at.
@@ -53,6 +56,7 @@ type Change struct {
 	Device     uint32         `json:"device_id,omitempty"` // 0: none caused it
 	Devices    []string       `json:"devices"`
 	Visibility string         `json:"visibility"`
+	LeftOut    uint32         `json:"left_out,omitempty"` // changes before it that were not published
 	Version    string         `json:"version"`
 	Published  schemas.Millis `json:"published_at"` // time of its record, by the detector's clock
 }
@@ -61,15 +65,9 @@ type Change struct {
 type Policy struct {
 	ID    string `json:"id"`
 	Given string `json:"given_id"` // of the settings that were given
-	Known bool   `json:"known"`    // the two are the same
+	Known bool   `json:"known"`    // it was given, or is in a checkpoint
 	// Settings are those in force, where they are known.
-	Settings []Setting `json:"settings,omitempty"`
-}
-
-// Setting is a setting of the detector in words.
-type Setting struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Settings []schemas.Setting `json:"settings,omitempty"`
 }
 
 // Place is the version unpacked: the record at which the transition came about.
@@ -99,32 +97,47 @@ func Explain(ctx context.Context, reader *stream.Reader, o Options) (*Explanatio
 		return nil, err
 	}
 	t := found.Message
+	policy, known := o.policy(t.Policy)
+	base, baseKnown := o.base(found.Partition, t.Version.LogEpoch())
+	offset := base + t.Version.Offset()
 	e := &Explanation{
 		Event: id.String(), Change: changeOf(found), Before: changesOf(before), After: changesOf(after),
-		Policy: Policy{ID: t.Policy, Given: o.Settings.PolicyID(), Known: t.Policy == o.Settings.PolicyID()},
+		Policy: Policy{ID: t.Policy, Given: o.Settings.ID(), Known: known},
 		Place: Place{Topic: schemas.Heartbeats.Name(o.Prefix), Partition: found.Partition,
-			LogEpoch: t.Version.LogEpoch(), Offset: t.Version.Offset(), Ordinal: t.Version.Ordinal()},
+			LogEpoch: t.Version.LogEpoch(), Offset: offset, Ordinal: t.Version.Ordinal()},
 	}
-	e.Heartbeat, e.Gone, err = readHeartbeat(ctx, reader, found)
-	if err != nil {
-		return nil, err
+	if e.Gone = fmt.Sprintf("from which offset the versions of log epoch %d count is not known any more", t.Version.LogEpoch()); baseKnown {
+		if e.Heartbeat, e.Gone, err = readHeartbeat(ctx, reader, found, offset); err != nil {
+			return nil, err
+		}
 	}
-	if e.Policy.Known {
-		e.Policy.Settings = settingsOf(o.Settings)
+	if known {
+		e.Policy.Settings = policy.Settings()
 	}
-	e.Rule = ruleOf(t, e.Heartbeat, o.Settings, e.Policy.Known)
+	e.Rule = ruleOf(t, e.Heartbeat, policy, known)
 	return e, nil
 }
 
-// settingsOf lists the settings by the names that the design gives them.
-func settingsOf(s liveness.Settings) []Setting {
-	return []Setting{
-		{"heartbeat_interval", s.HeartbeatInterval.String()}, {"online_ttl", s.OnlineTTL.String()}, {"offline_debounce", s.OfflineDebounce.String()},
-		{"away_ttl", s.AwayTTL.String()}, {"idle_after", s.IdleAfter.String()}, {"bye_debounce", s.ByeDebounce.String()},
-		{"allowed_lateness", s.AllowedLateness.String()}, {"gateway_silence", s.GatewaySilence.String()},
-		{"reconnect_window", s.ReconnectWindow.String()}, {"cohort_rate", strconv.Itoa(s.CohortRate)},
-		{"announce_devices", strconv.FormatBool(s.AnnounceDevices)},
+// policy is the one with the id; false if it is not known, and then the one that was given.
+func (o *Options) policy(id string) (schemas.Policy, bool) {
+	for _, c := range o.Checkpoints {
+		for _, p := range c.Policies {
+			if p.Policy.ID() == id {
+				return p.Policy, true
+			}
+		}
 	}
+	return o.Settings, o.Settings.ID() == id
+}
+
+// base is the offset from which the versions of a log epoch count; false if it is not
+// known.
+func (o *Options) base(partition int32, epoch uint32) (int64, bool) {
+	c := o.Checkpoints[partition]
+	if c == nil {
+		return 0, true // as long as nobody began to count elsewhere
+	}
+	return c.BaseOf(epoch)
 }
 
 // parseEvent reads an event id.
@@ -144,7 +157,7 @@ func changeOf(l transition) Change {
 	return Change{
 		Event: t.EventID().String(), User: t.User, From: schemas.StateWord(t.From), To: schemas.StateWord(t.To), At: t.At,
 		Cause: schemas.CauseWord(t.Cause), LastSeen: t.LastSeen, LastActive: t.LastActive, Device: uint32(t.Device),
-		Devices: t.Kinds.Words(), Visibility: schemas.VisibilityWord(t.Visibility), Version: t.Version.String(), Published: l.Time,
+		Devices: t.Kinds.Words(), Visibility: schemas.VisibilityWord(t.Visibility), LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
 	}
 }
 

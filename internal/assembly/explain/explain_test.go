@@ -145,7 +145,7 @@ func TestATransitionIsTracedToItsRecordAndItsRule(t *testing.T) {
 	if e.Policy.Known || len(e.Rule.Sum) != 0 {
 		t.Errorf("other settings are taken for those in force: %+v", e)
 	}
-	wants(t, text, "decided by other settings")
+	wants(t, text, "which no checkpoint has any more")
 	if _, err := json.Marshal(e); err != nil {
 		t.Error(err)
 	}
@@ -181,7 +181,7 @@ func TestARecordThatIsGoneIsNotMistakenForAnother(t *testing.T) {
 		old := *first
 		old.At, old.Version = first.At-3_600_000, version
 		l := transition{Partition: schemas.PartitionOf(1, 2), Time: old.At, Message: &old}
-		record, gone, err := readHeartbeat(t.Context(), w.reader, l)
+		record, gone, err := readHeartbeat(t.Context(), w.reader, l, l.Message.Version.Offset())
 		if err != nil || record != nil || !strings.Contains(gone, want) {
 			t.Errorf("got %v, %q, %v, want %q", record, gone, err, want)
 		}

@@ -12,7 +12,7 @@ import (
 type Record struct {
 	// Time is the brokers' append time.
 	Time schemas.Millis `json:"time"`
-	// Kind is tick, visibility, draining, alive or beats.
+	// Kind is tick, policy, visibility, draining, alive or beats.
 	Kind         string         `json:"kind"`
 	Gateway      string         `json:"gateway_id,omitempty"`
 	GatewayEpoch schemas.Millis `json:"gateway_epoch,omitzero"`
@@ -35,10 +35,9 @@ type Row struct {
 	IdleMS int64          `json:"idle_ms"`
 }
 
-// readHeartbeat reads the record that the version names. Where there is none, gone
+// readHeartbeat reads the record at the offset that the version names. Where there is none, gone
 // tells why.
-func readHeartbeat(ctx context.Context, reader *stream.Reader, of transition) (record *Record, gone string, err error) {
-	offset := of.Message.Version.Offset()
+func readHeartbeat(ctx context.Context, reader *stream.Reader, of transition, offset int64) (record *Record, gone string, err error) {
 	start, end, err := reader.Bounds(ctx, schemas.Heartbeats, of.Partition)
 	switch {
 	case err != nil:
@@ -71,6 +70,8 @@ func recordOf(r *schemas.Record, of transition) (*Record, string) {
 	switch {
 	case f.Tick:
 		record.Kind = "tick"
+	case f.Policy != nil:
+		record.Kind = "policy"
 	case f.VisibilityUser != 0:
 		record.Kind = "visibility"
 		if f.VisibilityUser == of.Message.User {

@@ -62,8 +62,11 @@ func ruleOf(t *schemas.Transition, record *Record, s liveness.Settings, known bo
 			r.Words = "nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that"
 			r.Sum = silence
 		}
-	case schemas.GatewayLost:
-		r.Words, r.Limit = "the gateway of the device was lost (it said that it drains, came back as another process, or was silent for gateway_silence), and the device was not heard through any other within reconnect_window", true
+	case schemas.GatewayLost, schemas.GatewayDrained:
+		r.Words, r.Limit = "the gateway of the device was lost (it came back as another process, or was silent for gateway_silence), and the device was not heard through any other within reconnect_window", true
+		if t.Cause == schemas.GatewayDrained {
+			r.Words = "the gateway of the device said that it drains, and the device was not heard through any other within reconnect_window"
+		}
 		r.Sum = append(silence, setting("reconnect_window", s.ReconnectWindow))
 		if t.From == schemas.Away && t.To == schemas.Offline && s.AwayTTL > s.OnlineTTL+s.OfflineDebounce {
 			r.Words += "; since then nothing was heard until away_ttl was over, as much later as the device had been let go later"
@@ -74,6 +77,8 @@ func ruleOf(t *schemas.Transition, record *Record, s liveness.Settings, known bo
 		if s.ByeDebounce > 0 {
 			r.Limit, r.Sum = true, []Term{{Name: "bye", At: t.LastSeen}, setting("bye_debounce", s.ByeDebounce)}
 		}
+	case schemas.DeviceEvicted:
+		r.Words = "the user has more devices than max_devices: the one that was heard longest ago made room for another"
 	case schemas.DevicesChanged:
 		r.Words = "the user stays " + schemas.StateWord(t.To) + ", but the kinds of devices that are here changed"
 		r.Limit = !reported
@@ -100,11 +105,11 @@ func timerOf(t *schemas.Transition, limit bool) string {
 	switch t.Cause {
 	case schemas.Idle:
 		return "the idle time of " + whose
-	case schemas.Silent, schemas.GatewayLost, schemas.DevicesChanged:
+	case schemas.Silent, schemas.GatewayLost, schemas.GatewayDrained, schemas.DevicesChanged:
 		switch {
 		case t.To == schemas.Offline && t.From == schemas.Away:
 			return "the end of away, which " + whose + " began when it left last"
-		case t.Cause == schemas.GatewayLost:
+		case t.Cause == schemas.GatewayLost || t.Cause == schemas.GatewayDrained:
 			return "the silence of " + whose + ", its gateway's reconnect window and its turn among those who were lost"
 		}
 		return "the silence of " + whose
@@ -135,7 +140,7 @@ func (r *Rule) balance(t *schemas.Transition) {
 		sum += schemas.Millis(term.add.Milliseconds())
 	}
 	switch rest := time.Duration(t.At-sum) * time.Millisecond; {
-	case rest > 0 && t.Cause == schemas.GatewayLost:
+	case rest > 0 && (t.Cause == schemas.GatewayLost || t.Cause == schemas.GatewayDrained):
 		r.Rest, r.RestWords = rest.String(), "the devices of a lost gateway are let go one after the other, at cohort_rate; "+
 			"and time in which the log stood still does not count"
 	case rest > 0:

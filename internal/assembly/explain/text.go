@@ -23,6 +23,9 @@ func (e *Explanation) Write(out io.Writer) error {
 	}
 	say("  devices here   %s", orNone(c.Devices))
 	say("  visible to     %s", c.Visibility)
+	if c.LeftOut > 0 {
+		say("  left out       %d changes before it: the user changed more often than flap_burst and flap_interval allow", c.LeftOut)
+	}
 	say("  published      %s, %s later (by the detector's clock)", c.Published, time.Duration(c.Published-c.At)*time.Millisecond)
 	say("  event          %s", e.Event)
 	say("")
@@ -57,7 +60,7 @@ func (e *Explanation) why(say func(string, ...any)) {
 		say("  Noticed there: %s.", e.Rule.Noticed)
 	}
 	if e.Policy.Known {
-		say("  The settings are those that were given, policy %s:", e.Policy.ID)
+		say("  By policy %s:", e.Policy.ID)
 		line := "   "
 		for i, s := range e.Policy.Settings {
 			if line += fmt.Sprintf(" %s %s", s.Name, s.Value); i+1 < len(e.Policy.Settings) {
@@ -69,7 +72,7 @@ func (e *Explanation) why(say func(string, ...any)) {
 			}
 		}
 	} else {
-		say("  It was decided by other settings than those given: policy %s, given is %s. Give the detector's settings for the arithmetic.",
+		say("  It was decided by policy %s, which no checkpoint has any more; the flags make %s. Give its settings as flags for the arithmetic.",
 			e.Policy.ID, e.Policy.Given)
 	}
 }

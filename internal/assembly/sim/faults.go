@@ -24,6 +24,12 @@ func (w *world) fault() {
 			w.tickerDown = w.now + w.between(second, 30*second)
 			w.at(w.tickerDown, func() { w.restartsNext = true })
 		}},
+		{"old records deleted while the detector restarts", func() { w.loseNext = history.Record{Lose: history.LostLog, Keep: w.IntN(30)} }},
+		{"all records deleted while the detector is down", func() {
+			w.tickerDown = w.now + w.between(second, 30*second)
+			w.at(w.tickerDown, func() { w.loseNext = history.Record{Lose: history.LostLog, Keep: -w.IntN(10)} })
+		}},
+		{"group reset", func() { w.loseNext = history.Record{Lose: history.LostCommit, Keep: w.IntN(30)} }},
 		{"gateway crash", func() { w.crash(i, g) }},
 		{"gateway drain", func() { w.drain(i, g) }},
 		{"gateway replaced while it still sends", func() {

@@ -51,12 +51,12 @@ func hold(seed uint64, o Options, impls ...func(*history.History) history.Impl) 
 			r.Restarts++
 		}
 	}
-	want := on(h, oracle.Transitions)
+	want := on(h, oracle.Run)
 	r.Transitions = len(want)
 	for _, impl := range impls {
 		if got := on(h, impl(h)); !slices.Equal(want, got) {
 			small := shrink(h, o.ShrinkFor, impl)
-			r.Difference = history.Difference(small, on(small, oracle.Transitions), on(small, impl(small)))
+			r.Difference = history.Difference(small, on(small, oracle.Run), on(small, impl(small)))
 			r.Case = small.String()
 			break
 		}
@@ -67,5 +67,5 @@ func hold(seed uint64, o Options, impls ...func(*history.History) history.Impl) 
 
 // on are the transitions that impl makes of h.
 func on(h *history.History, impl history.Impl) []schemas.Transition {
-	return impl(h.Settings, h.Partition, h.Partitions, 1, h.Log())
+	return impl(h.Log())
 }

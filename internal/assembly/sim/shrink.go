@@ -15,9 +15,9 @@ import (
 func shrink(h *history.History, patience time.Duration, impl func(*history.History) history.Impl) *history.History {
 	deadline := time.Now().Add(patience)
 	differ := func(h *history.History) bool {
-		return time.Now().Before(deadline) && !slices.Equal(on(h, oracle.Transitions), on(h, impl(h)))
+		return time.Now().Before(deadline) && !slices.Equal(on(h, oracle.Run), on(h, impl(h)))
 	}
-	user, record := firstDifference(on(h, oracle.Transitions), on(h, impl(h)))
+	user, record := firstDifference(on(h, oracle.Run), on(h, impl(h)))
 	for _, cut := range []*history.History{upTo(h, record+1), upTo(h, record+1000)} {
 		if differ(cut) {
 			h = cut
@@ -61,7 +61,7 @@ func about(h *history.History, user schemas.UserID) *history.History {
 		r := &only.Records[i]
 		r.Rows = slices.DeleteFunc(slices.Clone(r.Rows), func(row history.Row) bool { return row.User != user })
 		if r.Hide != user && r.Hide != 0 || r.Show != user && r.Show != 0 {
-			*r = history.Record{After: r.After, Restart: r.Restart, Tick: true}
+			*r = history.Record{After: r.After, Restart: r.Restart, Lose: r.Lose, Keep: r.Keep, Tick: true}
 		}
 	}
 	return &only

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -47,12 +47,12 @@ func TestEveryFaultIsDrawnAndTheDetectorIsRestarted(t *testing.T) {
 			all[name] += n
 		}
 		for i := range h.Records {
-			if h.Records[i].Restart {
+			if h.Records[i].Restart || h.Records[i].Lose != "" {
 				restarts++
 			}
 		}
 	}
-	if len(all) != 14 || restarts == 0 {
+	if len(all) != 17 || restarts == 0 {
 		t.Errorf("%d kinds of faults, %d restarts: %v", len(all), restarts, all)
 	}
 }
@@ -60,8 +60,8 @@ func TestEveryFaultIsDrawnAndTheDetectorIsRestarted(t *testing.T) {
 func TestAnImplementationThatIsWrongIsFoundAndItsHistoryCutDown(t *testing.T) {
 	t.Parallel()
 	forgetful := func(h *history.History) history.Impl {
-		return func(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition {
-			all := history.Machine(s, partition, partitions, logEpoch, records)
+		return func(log oracle.Log) []schemas.Transition {
+			all := history.Machine(log)
 			var kept []schemas.Transition
 			for _, tr := range all {
 				if tr.Cause != schemas.Silent {

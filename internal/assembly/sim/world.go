@@ -38,6 +38,8 @@ type world struct {
 	brokerDown   int64 // until when; nothing can be appended
 	tickerDown   int64 // until when; nobody ticks
 	restartsNext bool  // the detector is restarted before the next record
+
+	loseNext history.Record // what such a restart does not find any more
 }
 
 // Make is the history that a seed stands for: hours of the life of users.
@@ -82,6 +84,7 @@ func (w *world) append(r history.Record) bool {
 	at := w.now + w.skew
 	r.After = at - w.appended
 	r.Restart, w.restartsNext = w.restartsNext, false
+	r.Lose, r.Keep, w.loseNext = w.loseNext.Lose, w.loseNext.Keep, history.Record{}
 	w.appended = at
 	w.h.Records = append(w.h.Records, r)
 	return true

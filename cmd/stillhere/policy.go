@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// policyCommand looks at the policy in force, and changes it.
+type policyCommand struct {
+	Show policyShow `cmd:"" help:"Print the policy in force, and since which record of each partition."`
+	Set  policySet  `cmd:"" help:"Change the policy in force. Settings that are left out stay as they are."`
+}
+
+type policyShow struct {
+	Output string `help:"How to print: ${enum}." enum:"text,json" default:"text" env:"-"`
+	kafkaFlags
+}
+
+// policyReport is what show prints.
+type policyReport struct {
+	ID         string              `json:"id"`
+	Settings   []schemas.Setting   `json:"settings"`
+	Partitions []partitionOfPolicy `json:"partitions"`
+}
+
+type partitionOfPolicy struct {
+	Partition   int32          `json:"partition"`
+	ID          string         `json:"policy_id"`
+	SinceOffset int64          `json:"since_offset"`
+	Since       schemas.Millis `json:"since,omitzero"` // log time
+}
+
+// Run prints.
+func (c *policyShow) Run(ctx context.Context) error {
+	kafka, err := c.config()
+	if err != nil {
+		return err
+	}
+	all, err := assembly.PolicyInForce(ctx, kafka)
+	if err != nil {
+		return err
+	}
+	newest, ok := policy.Newest(all)
+	if !ok {
+		return errors.New("no policy is in force yet: no detector has committed anything")
+	}
+	r := policyReport{ID: newest.ID(), Settings: newest.Settings()}
+	for _, p := range all {
+		r.Partitions = append(r.Partitions, partitionOfPolicy{p.ID, p.Policy.ID(), p.Offset, p.At})
+	}
+	if c.Output == "json" {
+		encoder := json.NewEncoder(os.Stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	}
+	fmt.Printf("policy %s\n", r.ID)
+	for _, s := range r.Settings {
+		fmt.Printf("  %-20s %s\n", s.Name, s.Value)
+	}
+	for _, p := range r.Partitions {
+		since := "the beginning"
+		if p.Since != 0 {
+			since = fmt.Sprintf("record %d, %s", p.SinceOffset, p.Since)
+		}
+		fmt.Printf("partition %d: %s since %s\n", p.Partition, p.ID, since)
+	}
+	return nil
+}
+
+type policySet struct {
+	policyFlags
+	Wait time.Duration `help:"How long to wait for the detectors." default:"30s" env:"-"`
+	kafkaFlags
+}
+
+// Help is printed below the list of flags.
+func (*policySet) Help() string {
+	return `The policy says when a person counts as here. It is kept in the log of heartbeats: the command writes a record to every partition, and each detector goes by the new policy from that record on, so that all decide alike, also when they read the log again.
+
+    stillhere policy set --online-ttl 45s --kafka-brokers kafka:9092
+
+Processes that were started with other settings as flags refuse to start from then on, and name both. Leave policy flags out where the policy in force is to count.`
+}
+
+// Run changes.
+func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configFile) error {
+	kafka, err := c.config()
+	if err != nil {
+		return err
+	}
+	asked := c.asked(parsed, file)
+	if asked == (policy.Change{}) {
+		return misused(errors.New("no setting is given, e.g. --online-ttl 45s"))
+	}
+	partitions, err := stream.CheckTopics(ctx, kafka)
+	if err != nil {
+		return err
+	}
+	all, err := assembly.PolicyInForce(ctx, kafka)
+	if err != nil {
+		return err
+	}
+	inForce, ok := policy.Newest(all)
+	if !ok {
+		return errors.New("no policy is in force yet: no detector has committed anything. The flags of the first detector say what a new pipeline begins with")
+	}
+	p := asked.To(inForce)
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	for _, d := range policy.Differences(inForce, p) {
+		fmt.Printf("%s: %s → %s\n", d.Name, d.InForce, d.Asked)
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	if err := assembly.SetPolicy(ctx, kafka, p, log); err != nil {
+		return err
+	}
+	line := progress.Stderr()
+	wait, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	err = assembly.AwaitPolicy(wait, kafka, p.ID(), partitions, func(done, all int32) { line.Say("in force in %d of %d partitions", done, all) })
+	line.Clear()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("policy %s is in force in all %d partitions\n", p.ID(), partitions)
+	return nil
+}

@@ -1,0 +1,152 @@
+package liveness
+
+import "github.com/stillhere/stillhere/schemas"
+
+// flaps bounds how often a user may change, by a bucket that every published change
+// draws on (GCRA, ITU-T I.371). The zero value is that of nearly all: full, or as full
+// as the last change of state says (see full).
+type flaps struct {
+	bucket schemas.Bucket
+	// publishedAt is the at of the newest published change, while bucket is set.
+	publishedAt schemas.Millis
+	leftOut     uint32 // changes since the newest published one that were not published
+	waiting     *waiting
+}
+
+// waiting is what was published of a user whose changes wait for the bucket, and how
+// the user came to be what it is now.
+type waiting struct {
+	state  schemas.State // as published
+	kinds  schemas.KindSet
+	hidden bool
+	since  schemas.Millis
+
+	kindsAt, visibilityAt schemas.Millis
+	cause                 schemas.Cause // of the state
+	device, kindsDevice   schemas.DeviceID
+	evicted               bool
+}
+
+// full is when u's bucket is full again.
+//
+// A change of state that finds it full leaves no bucket behind: it counts twice, and
+// since says when. So most users need none, and one who goes offline and is forgotten
+// has paid for the return.
+func (m *Machine) full(u *user) presence {
+	var full presence
+	if b := u.flaps.bucket; b != (schemas.Bucket{}) {
+		full = m.clock.at(b.At) + presence(b.Lacks)
+	}
+	state, since := u.state, u.since
+	if w := u.flaps.waiting; w != nil {
+		state, since = w.state, w.since
+	}
+	if state == schemas.Offline {
+		return full
+	}
+	return max(full, m.clock.at(since)+2*m.flapInterval)
+}
+
+// mayChange tells whether a change of u at p may be published.
+func (m *Machine) mayChange(u *user, p presence) bool {
+	return u.flaps.waiting == nil && (m.flapBurst == 0 || m.full(u)-p <= m.flapBurst)
+}
+
+// releaseAt is when a change of u that waits may be published.
+func (m *Machine) releaseAt(u *user) presence { return m.full(u) - m.flapBurst }
+
+// charge draws a change of u at p, from the state before, on the bucket. It is called
+// before the change.
+func (m *Machine) charge(u *user, p presence, stateChanges bool, at schemas.Millis) {
+	lacks := max(0, m.full(u)-p)
+	if m.flapBurst == 0 || lacks == 0 && stateChanges {
+		u.flaps.bucket, u.flaps.publishedAt = schemas.Bucket{}, 0
+		return
+	}
+	u.flaps.bucket = schemas.Bucket{At: m.clock.wall(p), Lacks: schemas.Millis(lacks + m.flapInterval)}
+	u.flaps.publishedAt = at
+}
+
+// lastAt is at of the newest published change, before which no other may be, as long as
+// the bucket is kept; 0 after that.
+func (m *Machine) lastAt(u *user) schemas.Millis {
+	if m.isFull(u, m.settled()) {
+		return 0
+	}
+	return u.flaps.publishedAt
+}
+
+// isFull tells whether the bucket of u is full at p, and nothing published is later.
+func (m *Machine) isFull(u *user, p presence) bool {
+	f := &u.flaps
+	return f.bucket == (schemas.Bucket{}) || f.waiting == nil && m.full(u) <= p && m.clock.at(f.publishedAt) <= p
+}
+
+// settled is until when nothing can come any more that counts as earlier.
+func (m *Machine) settled() presence { return m.evaluated - m.present }
+
+// refill drops the bucket of u if it is full at p.
+func (m *Machine) refill(u *user, p presence) {
+	f := &u.flaps
+	if f.bucket != (schemas.Bucket{}) && m.isFull(u, p) {
+		f.bucket, f.publishedAt = schemas.Bucket{}, 0
+		if u.state == schemas.Offline {
+			f.leftOut, u.dirty = 0, true
+		}
+	}
+}
+
+// leaveOut notes a change of u that may not be published now. It is called before the
+// change.
+func (u *user) leaveOut() *waiting {
+	if u.flaps.waiting == nil {
+		u.flaps.waiting = &waiting{state: u.state, kinds: u.kinds, hidden: u.hidden, since: u.since}
+	}
+	u.flaps.leftOut++
+	u.dirty = true
+	return u.flaps.waiting
+}
+
+// catchUp publishes what u has become while its changes waited, in one transition, if
+// it is something else than was published last.
+func (m *Machine) catchUp(u *user, p presence) {
+	w := u.flaps.waiting
+	c := change{from: w.state, at: u.since, cause: w.cause, device: w.device}
+	if u.hidden != w.hidden {
+		c.cause, c.device = schemas.VisibilityChange, 0
+	}
+	switch {
+	case u.state != w.state:
+	case u.hidden != w.hidden:
+		c.at = w.visibilityAt
+	case u.kinds != w.kinds && u.state != schemas.Offline && m.announce:
+		c.at, c.cause, c.device = w.kindsAt, kindsCause(w.evicted), w.kindsDevice
+	default:
+		u.settleSince()
+		u.dirty = true
+		m.written(u)
+		return
+	}
+	c.at = max(c.at, m.lastAt(u))
+	m.charge(u, p, u.state != w.state, c.at)
+	u.settleSince()
+	u.flaps.leftOut--
+	m.publish(u, c)
+}
+
+// settleSince ends the waiting of u's changes. A state that has come back to what was
+// published has not changed.
+func (u *user) settleSince() {
+	if w := u.flaps.waiting; w.state == u.state {
+		u.since = w.since
+	}
+	u.flaps.waiting = nil
+}
+
+// kindsCause is the cause of a change of kinds alone.
+func kindsCause(evicted bool) schemas.Cause {
+	if evicted {
+		return schemas.DeviceEvicted
+	}
+	return schemas.DevicesChanged
+}

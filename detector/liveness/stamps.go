@@ -1,0 +1,104 @@
+package liveness
+
+import "github.com/stillhere/stillhere/schemas"
+
+// Entries keep instants as stamps: 32 bits of milliseconds since a base that the whole
+// partition shares. A stamp is a distance and never read modulo anything: what lies
+// before the base is kept whole in a side table, and the base is moved, with all
+// stamps, long before now would be too far from it.
+type stamp = uint32
+
+const (
+	never0 stamp = 0 // no instant at all
+	old    stamp = 1 // before the base: see Machine.olds
+	first  stamp = 2 // the base itself
+
+	// behindBase is how far the base is behind now when it is set, aheadOfBase how far
+	// now may get before it is moved: some 25 and 37 days.
+	behindBase  = 1 << 31
+	aheadOfBase = 3 << 30
+)
+
+// stampOf encodes t, which is not after now.
+func (m *Machine) stampOf(t schemas.Millis) stamp {
+	switch {
+	case t == 0:
+		return never0
+	case t < m.base:
+		return old
+	}
+	return stamp(t-m.base) + first
+}
+
+// instant decodes a stamp that is not old.
+func (m *Machine) instant(s stamp) schemas.Millis {
+	if s == never0 {
+		return 0
+	}
+	return m.base + schemas.Millis(s-first)
+}
+
+// oldTimes are instants of a user some of which lie before the base.
+type oldTimes struct{ since, lastActive, active schemas.Millis }
+
+// olds keeps oldTimes, 24 bytes each, in chunks so that growth moves nothing.
+type olds struct {
+	chunks [][]oldTimes
+	free   []uint32
+	used   int
+}
+
+const oldsPerChunk = 512
+
+func (o *olds) at(i uint32) *oldTimes { return &o.chunks[i/oldsPerChunk][i%oldsPerChunk] }
+
+func (o *olds) add(t oldTimes) uint32 {
+	if len(o.free) == 0 {
+		first := uint32(len(o.chunks) * oldsPerChunk)
+		o.chunks = append(o.chunks, make([]oldTimes, oldsPerChunk))
+		for i := first + oldsPerChunk; i > first; i-- {
+			o.free = append(o.free, i-1)
+		}
+	}
+	i := o.free[len(o.free)-1]
+	o.free = o.free[:len(o.free)-1]
+	*o.at(i) = t
+	o.used++
+	return i
+}
+
+func (o *olds) remove(i uint32) {
+	o.free = append(o.free, i)
+	if o.used--; o.used == 0 {
+		*o = olds{}
+	}
+}
+
+func (o *olds) bytes() int { return len(o.chunks)*(oldsPerChunk*24+24) + 4*cap(o.free) }
+
+// rebase moves the base when now is far from it, and all stamps with it. That is a walk
+// over all users, once in twelve days of log time; an absence of months moves it too.
+func (m *Machine) rebase(now schemas.Millis) {
+	p := m.clock.presence()
+	if m.base != 0 && now-m.base < aheadOfBase && p-m.wheel.base < aheadOfBase {
+		return
+	}
+	before, timers := m.base, m.wheel.base
+	base, wheelBase := now-behindBase, p-behindBase
+	if before == 0 {
+		m.base, m.wheel.base = base, wheelBase
+		return
+	}
+	for e := range m.entriesLive() {
+		m.base, m.wheel.base = before, timers
+		u := m.load(e, &m.scratch)
+		armed, counts := m.armedAt(e)
+		m.base, m.wheel.base = base, wheelBase
+		m.encode(e, u)
+		m.store.cold(e).armed = never0
+		if counts {
+			m.store.cold(e).armed = m.wheel.stamp(armed)
+		}
+	}
+	m.base, m.wheel.base = base, wheelBase
+}

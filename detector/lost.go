@@ -1,0 +1,145 @@
+package detector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// published is what the transitions topic tells of a partition whose commit is lost.
+type published struct {
+	epoch   uint32          // the greatest log epoch
+	newest  schemas.Version // the greatest version
+	written schemas.Millis  // when that was written
+	latest  schemas.Millis  // the latest instant
+}
+
+// maxEpoch is the greatest log epoch that is believed. A forged one must not use up those
+// that there are.
+const maxEpoch = 1000
+
+// lost completes a plan without a commit: with it, a partition loses its log epoch, its
+// clock and where it was, and users who are offline have no status that would tell.
+func (p *Partition) lost(ctx context.Context, at schemas.Commit, plan *plan, read Read) (published, error) {
+	var found published
+	err := read(ctx, schemas.Transitions, -1, -1, func(r *schemas.Record) error {
+		t, err := schemas.DecodeTransition(r.Value)
+		if err != nil || t.Version.LogEpoch() > maxEpoch || t.At > r.Time+believable {
+			return nil // what cannot be read, or be true, says nothing
+		}
+		found.epoch, found.latest = max(found.epoch, t.Version.LogEpoch()), max(found.latest, t.At)
+		if t.Version > found.newest {
+			found.newest, found.written = t.Version, r.Time
+		}
+		return nil
+	})
+	if err != nil {
+		return found, fmt.Errorf("looking for the newest change in the transitions: %w", err)
+	}
+	plan.latest = found.latest
+	if found.epoch == 0 {
+		return found, nil
+	}
+	known, err := p.caused(ctx, at, found, read)
+	if err != nil {
+		return found, err
+	}
+	plan.replayFrom = at.LogStart
+	if known {
+		plan.replayTo = max(plan.next, found.newest.Offset()+1)
+	} else {
+		plan.replayTo, plan.handled = at.LogEnd, found.latest
+	}
+	return found, nil
+}
+
+// caused tells whether the record that the newest version names is still the one that
+// caused it: it is there, and not younger.
+func (p *Partition) caused(ctx context.Context, at schemas.Commit, found published, read Read) (bool, error) {
+	offset, known := found.newest.Offset(), false
+	if offset < at.LogStart || offset >= at.LogEnd {
+		return false, nil
+	}
+	err := read(ctx, schemas.Heartbeats, offset, offset+1, func(r *schemas.Record) error {
+		known = r.Offset == offset && r.Time <= found.written+causedWithin
+		return errStop
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		return false, fmt.Errorf("reading heartbeat %d, which the newest change names: %w", offset, err)
+	}
+	return known, nil
+}
+
+const (
+	// causedWithin is by how much the clocks of a broker and a detector may differ.
+	causedWithin schemas.Millis = 5000
+	// believable is how far beyond its record a status or transition may tell of.
+	believable schemas.Millis = 60_000
+)
+
+// bounds tell what can be a status of a partition.
+type bounds struct {
+	checkpoint *schemas.Checkpoint // nil: not known
+	committed  int64
+	partition  int32
+	partitions int32
+}
+
+// status reads a record of the status topic; nil for a tombstone.
+func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, error) {
+	user, err := schemas.UserOfKey(r.Key)
+	if err != nil {
+		return 0, nil, err
+	}
+	if schemas.PartitionOf(user, b.partitions) != b.partition {
+		return 0, nil, schemas.Invalid("key", "is that of a user of another partition")
+	}
+	if r.Value == nil {
+		return user, nil, nil
+	}
+	s, err := schemas.DecodeStatus(r.Value)
+	if err != nil {
+		return 0, nil, err
+	}
+	latest := r.Time + believable
+	if b.checkpoint != nil && b.checkpoint.Published == nil {
+		latest = b.checkpoint.LogTime
+	}
+	for _, of := range [...]struct {
+		field string
+		at    schemas.Millis
+	}{
+		{"since_ms", s.Since}, {"last_seen_at_ms", s.LastSeen}, {"last_active_at_ms", s.LastActive}, {"silent_from_ms", s.SilentFrom},
+		{"held_ms", s.Held}, {"bucket_at_ms", s.Bucket.At}, {"bucket_lacks_ms", s.Bucket.Lacks}, {"published_at_ms", s.PublishedAt},
+		{"pending_since_ms", s.Pending.Since}, {"pending_kinds_at_ms", s.Pending.KindsAt}, {"pending_visibility_at_ms", s.Pending.VisibilityAt},
+		{"presumed_at_ms", s.Presumed.At}, {"presumed_active_at_ms", s.Presumed.Active},
+	} {
+		if of.at < 0 || of.at > latest {
+			return 0, nil, schemas.Invalid(of.field, fmt.Sprintf("is %d, must be between 0 and %d: no later instant had been published", of.at, latest))
+		}
+	}
+	switch {
+	case s.User != user:
+		return 0, nil, schemas.Invalid("user_id", "is not that of the key")
+	case s.Version < 0 || s.Version.LogEpoch() > maxEpoch:
+		return 0, nil, schemas.Invalid("version", "names a log epoch that cannot be")
+	case b.checkpoint != nil && b.after(s.Version):
+		return 0, nil, schemas.Invalid("version", "names a record after the committed one")
+	}
+	return user, s, nil
+}
+
+// after tells whether a version names a record that the checkpoint does not know.
+func (b *bounds) after(v schemas.Version) bool {
+	epoch := v.LogEpoch()
+	if p := b.checkpoint.Published; p != nil && v.Record() == p.Version.Record() {
+		return false // a part of what the committed record leads to
+	}
+	if epoch != b.checkpoint.LogEpoch {
+		return epoch > b.checkpoint.LogEpoch
+	}
+	base, known := b.checkpoint.BaseOf(epoch)
+	return known && base+v.Offset() > b.committed
+}

@@ -1,0 +1,32 @@
+package history
+
+// WithLosses is h with restarts that cannot find everything any more, of the kinds given, or
+// of any. The seed says where.
+func WithLosses(h *History, seed uint64, kinds ...Lost) *History {
+	if len(kinds) == 0 {
+		kinds = []Lost{LostLog, LostLog, LostCommit, LostTopic, LostTail}
+	}
+	s := &source{bytes: ofSeed(seed, 16+4*len(h.Records))}
+	lossy := *h
+	lossy.Records = nil
+	every := one(s, 40, 120, 15)
+	for i, r := range h.Records {
+		if i > 0 && s.chance(every) {
+			r.Lose = one(s, kinds...)
+			r.Keep = s.below(20)
+			if r.Lose == LostLog && s.chance(3) {
+				r.Keep = -s.below(6)
+			}
+			r.After = max(r.After, 0)
+			if r.Lose == LostTopic || r.Lose == LostTail {
+				// So that no record of the new log can be taken for one of the old.
+				r.After += 10_000
+			}
+			if s.chance(4) {
+				r.After += 20 * 60_000 // an absence
+			}
+		}
+		lossy.Records = append(lossy.Records, r)
+	}
+	return &lossy
+}

@@ -1,0 +1,233 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// write keeps the status of a user of whom something changed that a restart must know.
+func (w *world) write(u *user) {
+	if !u.dirty || w.replaying {
+		return
+	}
+	u.dirty = false
+	if u.state != schemas.Offline && w.dropped(u) {
+		u.bucket, u.publishedAt = nil, 0
+	}
+	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive,
+		Kinds: u.published.kinds, Visibility: visibility(u.published.hidden), PublishedAt: u.publishedAt, LeftOut: uint32(u.leftOut),
+		Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]) - 1}
+	if u.silent {
+		s.SilentFrom, s.Held, s.Drained, s.Device = u.silentFrom, schemas.Millis(u.held), u.drained, u.silentDevice
+	}
+	if u.bucket != nil {
+		s.Bucket = schemas.Bucket{At: u.bucket.at, Lacks: schemas.Millis(u.bucket.lacks)}
+	}
+	if p := u.waits; p != nil {
+		s.Since = p.since
+		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibility(u.hidden), Since: u.since, KindsAt: p.kindsAt,
+			VisibilityAt: p.visibilityAt, Cause: p.cause, Device: p.device, KindsDevice: p.kindsDevice, Evicted: p.kindsCause == schemas.DeviceEvicted}
+	}
+	for _, r := range u.of(0) {
+		s.Presumed = schemas.Presumed{At: r.seen, Active: r.seen - r.idle, Kinds: s.Presumed.Kinds.With(r.kind)}
+	}
+	w.statuses[u.id] = s
+	if s.State == schemas.Offline && s.Visibility == schemas.Everyone && u.bucket == nil && u.waits == nil {
+		delete(w.statuses, u.id)
+	}
+}
+
+// restart is the world after a restart that cannot re-read everything, and the indices of
+// records that are handled once more there before the next.
+func (w *world) restart(loss Loss) (n *world, again []int) {
+	n = newWorld(w.log)
+	n.out, n.newest, n.newestBase, n.statuses = w.out, w.newest, w.newestBase, w.statuses
+	n.epoch, n.base = w.epoch, w.base
+	reread := loss.Kept
+	next := loss.Before + loss.Skip
+	if loss.Commit {
+		known := w.handled(loss.Kept)
+		reread, again = loss.Kept[:known], loss.Kept[known:]
+		if len(again) > 0 {
+			next = again[0]
+		}
+	} else {
+		n.setPolicy(w.policy)
+		n.policyFrom = w.policyFrom
+		n.frozen, n.stopped, n.past = slices.Clone(w.frozen), w.stopped, true
+	}
+	published := w.publishedEpoch()
+	if loss.Commit && published == 0 {
+		n.epoch, n.base = w.log.LogEpoch, 0
+	} else if loss.Commit || loss.Epoch {
+		n.epoch, n.base = w.epoch+1, 0
+		if loss.Commit {
+			n.epoch = published + 1
+		}
+		if next < len(w.log.Records) && w.log.Records[next].Offset > schemas.MaxVersionOffset/2 {
+			n.base = w.log.Records[next].Offset
+		}
+	}
+	n.replaying = true
+	for _, i := range reread {
+		n.record(i)
+	}
+	// What is due by now was done by records that need not be there any more.
+	begins := n.now == 0
+	if loss.Commit {
+		n.goOnFrom(w.latestChange())
+	} else {
+		n.now = max(n.now, w.now)
+	}
+	if !begins {
+		n.x, n.caused = max(n.x, n.presence(n.now)-n.lateness), map[schemas.UserID]int{}
+		n.evaluate()
+	}
+	n.replaying = false
+	n.adopt()
+	if loss.Commit {
+		n.goOnFrom(w.latest())
+	} else {
+		n.past, n.disarmed = false, w.disarmed
+	}
+	n.x = max(n.x, n.presence(n.now)-n.lateness)
+	if n.stopped != 0 {
+		n.x = n.presence(n.now)
+	}
+	n.presume()
+	return n, again
+}
+
+// handled is how many of the records count as handled when the commit is lost.
+func (w *world) handled(kept []int) int {
+	if i := slices.Index(kept, w.newest); i >= 0 && w.newestBase == 0 {
+		return i + 1
+	}
+	latest := w.latestChange()
+	later := func(i int) bool {
+		var f schemas.Frame
+		return w.log.Records[i].Time > latest && f.Decode(w.log.Records[i].Value) == nil
+	}
+	if n := slices.IndexFunc(kept, later); n >= 0 {
+		return n
+	}
+	return len(kept)
+}
+
+// publishedEpoch is the greatest log epoch that transitions and statuses name.
+func (w *world) publishedEpoch() (epoch uint32) {
+	for i := range w.out {
+		epoch = max(epoch, w.out[i].Version.LogEpoch())
+	}
+	for _, s := range w.statuses {
+		epoch = max(epoch, s.Version.LogEpoch())
+	}
+	return epoch
+}
+
+// latestChange is the latest instant that transitions name.
+func (w *world) latestChange() (latest schemas.Millis) {
+	for i := range w.out {
+		latest = max(latest, w.out[i].At)
+	}
+	return latest
+}
+
+// latest is the latest instant that transitions and statuses name.
+func (w *world) latest() schemas.Millis {
+	latest := w.latestChange()
+	for _, s := range w.statuses {
+		latest = max(latest, s.Since, s.LastSeen, s.LastActive, s.PublishedAt)
+	}
+	return latest
+}
+
+// goOnFrom takes the clock to at least an instant.
+func (w *world) goOnFrom(latest schemas.Millis) {
+	if latest > w.now {
+		w.advance(latest, w.breakerLimit)
+	}
+}
+
+// adopt makes users what their statuses say. Of what the records told, their devices
+// and byes stay.
+func (w *world) adopt() {
+	for id := range w.statuses {
+		w.user(id)
+	}
+	for id, u := range w.users {
+		s, ok := w.statuses[id]
+		if !ok {
+			s = schemas.Status{State: schemas.Offline}
+		}
+		u.shown = shown{s.State, s.Kinds, s.Visibility == schemas.Nobody}
+		u.published = u.shown
+		if len(u.reports) == 0 && len(u.byes) == 0 {
+			u.lastSeen = 0 // what else was heard was heard before the status was written
+		}
+		u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, max(u.lastSeen, s.LastSeen)
+		u.publishedAt, u.leftOut, u.bucket, u.waits, u.dirty = s.PublishedAt, int(s.LeftOut), nil, nil, false
+		if s.Bucket.Lacks > 0 {
+			u.bucket = &bucket{s.Bucket.At, millis(s.Bucket.Lacks)}
+		}
+		if p := s.Pending; p.State != 0 {
+			u.waits = &waits{since: s.Since, cause: p.Cause, device: p.Device, kindsDevice: p.KindsDevice, kindsAt: p.KindsAt,
+				visibilityAt: p.VisibilityAt, kindsCause: schemas.DevicesChanged}
+			if p.Evicted {
+				u.waits.kindsCause = schemas.DeviceEvicted
+			}
+			u.shown, u.since = shown{p.State, p.Kinds, p.Visibility == schemas.Nobody}, p.Since
+		}
+		if u.state == schemas.Offline {
+			u.lastSeen = s.LastSeen // nothing that counted came later
+		}
+		u.silent, u.silentFrom, u.held, u.drained, u.silentDevice = false, 0, 0, false, 0
+		if s.SilentFrom != 0 && len(u.reports) == 0 {
+			u.silent, u.silentFrom, u.held, u.drained, u.silentDevice = true, s.SilentFrom, millis(s.Held), s.Drained, s.Device
+		}
+	}
+}
+
+// presume puts reports in place of those that were lost.
+func (w *world) presume() {
+	for _, id := range w.ids() {
+		u := w.users[id]
+		if u.state == schemas.Offline {
+			u.reports = nil
+		}
+		missing := u.kinds &^ u.presentKinds()
+		switch {
+		case u.state == schemas.Offline || u.silent:
+			missing = 0
+		case missing == 0 && len(u.reports) == 0:
+			missing = missing.With(schemas.Other)
+		}
+		var idle schemas.Millis
+		if u.state == schemas.Away {
+			idle = schemas.Millis(w.idleAfter)
+		}
+		for _, kind := range missing.Append(nil) {
+			u.reports = append(u.reports, &report{kind: kind, seen: w.now, idle: idle})
+		}
+		if missing != 0 {
+			u.lastSeen = max(u.lastSeen, w.now)
+		}
+		if was := w.statuses[id].Presumed.Kinds; missing != 0 || was != 0 && u.state != schemas.Offline && !u.silent {
+			w.presumed = append(w.presumed, u) // the status has to tell what is presumed now
+		}
+		w.forget(u)
+	}
+}
+
+// writePresumed writes the statuses of users of whom something was presumed.
+func (w *world) writePresumed() {
+	if w.replaying {
+		return
+	}
+	for _, u := range w.presumed {
+		u.dirty = true
+		w.write(u)
+	}
+	w.presumed = nil
+}

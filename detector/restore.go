@@ -1,0 +1,174 @@
+package detector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// plan says how a partition's history is to be taken up. See ../DESIGN.md, Restarts.
+type plan struct {
+	checkpoint *schemas.Checkpoint // nil: the commit is lost
+	lossy      bool                // not all that the checkpoint names can be re-read
+	newEpoch   bool                // the log is another one, or was cut back
+	replayFrom int64
+	replayTo   int64          // records before it are re-read without publishing ...
+	handled    schemas.Millis // ... only if they were not appended after this, unless it is 0
+	next       int64
+	latest     schemas.Millis // the latest instant that was published, without a commit
+}
+
+// Restore brings the partition to the state of the commit. It publishes nothing.
+// On any error the Partition must be thrown away.
+func (p *Partition) Restore(ctx context.Context, at schemas.Commit, read Read) error {
+	began := p.config.Now()
+	p.topicID = at.TopicID
+	p.router = router{partition: at.Partition, partitions: at.Partitions}
+	plan, err := p.plan(at)
+	if err != nil {
+		return err
+	}
+	p.machine = liveness.New(p.config.Settings, at.Partition, at.Partitions, 1, p.config.Key)
+	if p.config.Slice > 0 {
+		p.machine.Slice = p.config.Slice
+	}
+	var published published
+	if plan.checkpoint == nil {
+		if published, err = p.lost(ctx, at, &plan, read); err != nil {
+			return err
+		}
+	}
+	p.machine.BeginReplay(plan.checkpoint, plan.lossy)
+	if err := p.replay(ctx, &plan, read); err != nil {
+		return err
+	}
+	epoch, err := p.adopt(ctx, &plan, at.Offset, read)
+	if err != nil {
+		return err
+	}
+	switch epoch = max(epoch, published.epoch); {
+	case plan.checkpoint == nil && epoch > 0:
+		p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins", "epoch", epoch+1, "next", plan.next)
+		p.machine.StartEpoch(epoch+1, baseFor(plan.next))
+	case plan.newEpoch:
+		p.machine.StartEpoch(plan.checkpoint.LogEpoch+1, baseFor(plan.next))
+	}
+	if presumed := p.machine.EndReplay(); presumed > 0 {
+		p.config.Metrics.Unknown.Add(float64(presumed))
+		p.log.Warn("heartbeats of some users are gone; their devices count as heard at the last moment that is known", "users", presumed)
+	}
+	p.next, p.counted = plan.next, p.machine.Counts()
+	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0
+	p.tellPolicy()
+	p.tellBreaker()
+	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", plan.replayFrom, "next", p.next, "took", p.config.Now().Sub(began))
+	return nil
+}
+
+// plan decides from the commit how to restore.
+func (p *Partition) plan(at schemas.Commit) (plan, error) {
+	first := at.LogStart // where the records begin that will be handed over
+	if at.Offset >= at.LogStart && at.Offset <= at.LogEnd {
+		first = at.Offset
+	}
+	if at.Offset < 0 || at.Metadata == "" {
+		return plan{lossy: true, next: first}, nil
+	}
+	c, err := schemas.DecodeCheckpoint(at.Metadata)
+	if err != nil {
+		return plan{}, fmt.Errorf("partition %d, committed offset %d: %w", at.Partition, at.Offset, err)
+	}
+	log := p.log.With("committed", at.Offset, "log_start", at.LogStart, "log_end", at.LogEnd)
+	switch {
+	case c.TopicID.Differs(at.TopicID):
+		log.Error("ALARM: the heartbeats topic is another one than the detector knew: a new log epoch begins")
+		return plan{checkpoint: c, lossy: true, newEpoch: true, next: at.LogStart}, nil
+	case at.Offset > at.LogEnd:
+		log.Error("ALARM: the heartbeats log was cut back behind the committed offset: a new log epoch begins")
+		return plan{checkpoint: c, lossy: true, newEpoch: true, replayFrom: at.LogStart, replayTo: at.LogEnd, handled: c.LogTime, next: at.LogStart}, nil
+	case at.Offset < at.LogStart:
+		log.Error("ALARM: retention has overtaken the detector: heartbeats were lost before it saw them")
+		return plan{checkpoint: c, lossy: true, next: at.LogStart}, nil
+	case c.ReplayOffset < at.LogStart:
+		log.Warn("retention has taken heartbeats that a restart needs", "replay_offset", c.ReplayOffset)
+		return plan{checkpoint: c, lossy: true, replayFrom: at.LogStart, replayTo: at.Offset, next: at.Offset}, nil
+	}
+	return plan{checkpoint: c, replayFrom: c.ReplayOffset, replayTo: at.Offset, next: at.Offset}, nil
+}
+
+// errStop ends a reading early.
+var errStop = errors.New("enough")
+
+// replay re-reads heartbeats.
+func (p *Partition) replay(ctx context.Context, plan *plan, read Read) error {
+	if plan.replayFrom >= plan.replayTo {
+		return nil
+	}
+	err := read(ctx, schemas.Heartbeats, plan.replayFrom, plan.replayTo, func(r *schemas.Record) error {
+		readable := p.frame.Decode(r.Value) == nil
+		if readable && plan.handled != 0 && r.Time > plan.handled {
+			return errStop
+		}
+		plan.next = max(plan.next, r.Offset+1)
+		if readable {
+			p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
+			p.out.Reset()
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		return fmt.Errorf("re-reading heartbeats from offset %d: %w", plan.replayFrom, err)
+	}
+	return nil
+}
+
+// maxRejected bounds how many records one restore sends to the dead-letter topic. The
+// others are counted, and found again in the next.
+const maxRejected = 1000
+
+// adopt hands the machine the status of every user. What cannot be a status of this
+// partition is rejected, and its user counts as one without a status. It returns the
+// greatest log epoch among their versions.
+func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64, read Read) (epoch uint32, err error) {
+	p.machine.BeginAdopt(plan.latest)
+	bounds := bounds{checkpoint: plan.checkpoint, committed: committed, partition: p.id, partitions: p.router.partitions}
+	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
+		user, status, err := bounds.status(r)
+		switch {
+		case err != nil:
+			p.config.Metrics.RejectedStatus.Inc()
+			if len(p.rejected) < maxRejected {
+				p.rejected = append(p.rejected, schemas.Rejected{Record: copyOf(r), Topic: schemas.Statuses, Reason: err})
+			}
+			return nil
+		case status != nil:
+			epoch = max(epoch, status.Version.LogEpoch())
+		}
+		p.machine.Adopt(user, status)
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reading the status of all users: %w", err)
+	}
+	return epoch, nil
+}
+
+// copyOf is r with bytes of its own.
+func copyOf(r *schemas.Record) *schemas.Record {
+	c := *r
+	c.Key, c.Value, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)
+	return &c
+}
+
+// baseFor is the base of a log epoch that begins at an offset. As long as versions can
+// count from 0 they do, so that they name offsets as they are.
+func baseFor(next int64) int64 {
+	if next > schemas.MaxVersionOffset/2 {
+		return next
+	}
+	return 0
+}

@@ -1,0 +1,120 @@
+package assembly
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// policyEvery is how often a process looks whether it still has the policy in force.
+const policyEvery = 30 * time.Second
+
+// takePolicy makes the policy in force that of this process. Where there is none, in a new
+// pipeline, the settings of the process stand.
+func (h *house) takePolicy(ctx context.Context) error {
+	all, err := policy.InForce(ctx, h.config.Kafka, detectorGroup)
+	if err != nil {
+		return err
+	}
+	if inForce, ok := policy.Newest(all); ok {
+		if err := h.config.PolicyAsked.Refuse(inForce); err != nil {
+			return err
+		}
+		h.config.Policy = inForce
+	}
+	differs := prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_policy_differs",
+		Help: "1 while the policy in force is another one than this process works with; 0 otherwise. Restart it to take the one in force."})
+	h.registry.MustRegister(differs)
+	h.service("policy", loops, func(ctx context.Context) error {
+		h.watchPolicy(ctx, differs)
+		return nil
+	})
+	return nil
+}
+
+// watchPolicy tells when a policy came into force that this process does not work with.
+func (h *house) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
+	ticker := time.NewTicker(policyEvery)
+	defer ticker.Stop()
+	for told := ""; ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		look, cancel := context.WithTimeout(ctx, policyEvery)
+		all, err := policy.InForce(look, h.config.Kafka, detectorGroup)
+		cancel()
+		inForce, ok := policy.Newest(all)
+		switch id := inForce.ID(); {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			h.log.Warn("looking which policy is in force", "error", err)
+		case !ok || id == h.config.Policy.ID():
+			differs.Set(0)
+			told = ""
+		case id != told:
+			differs.Set(1)
+			told = id
+			h.log.Warn("another policy came into force; detectors follow it, this process tells clients the intervals of the one before until it is restarted",
+				"in_force", id, "own", h.config.Policy.ID())
+		}
+	}
+}
+
+// changePolicy brings what is asked for into force in a pipeline that has one owner.
+func changePolicy(ctx context.Context, config Config, log *slog.Logger) (err error) {
+	all, err := policy.InForce(ctx, config.Kafka, detectorGroup)
+	if err != nil {
+		return err
+	}
+	inForce, ok := policy.Newest(all)
+	if !ok || config.PolicyAsked.Refuse(inForce) == nil {
+		return nil
+	}
+	asked := config.PolicyAsked.To(inForce)
+	if err := SetPolicy(ctx, config.Kafka, asked, log); err != nil {
+		return err
+	}
+	log.Info("the policy is changed", "policy", asked.ID(), "before", inForce.ID())
+	return nil
+}
+
+// SetPolicy writes the policy to every partition of the heartbeats. Detectors bring it
+// into force there as soon as they come to it.
+func SetPolicy(ctx context.Context, kafka stream.Config, p schemas.Policy, log *slog.Logger) (err error) {
+	producer, err := stream.NewProducer(kafka, log, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, producer.Close(context.WithoutCancel(ctx))) }()
+	if err := policy.Set(ctx, producer, p); err != nil {
+		return fmt.Errorf("changing the policy: %w", err)
+	}
+	return nil
+}
+
+// PolicyInForce is the policy in force by partition; see policy.InForce.
+func PolicyInForce(ctx context.Context, kafka stream.Config) ([]policy.Partition, error) {
+	return policy.InForce(ctx, kafka, detectorGroup)
+}
+
+// AwaitPolicy waits until the policy with the id is in force everywhere; see policy.Await.
+func AwaitPolicy(ctx context.Context, kafka stream.Config, id string, partitions int32, progress func(done, all int32)) error {
+	return policy.Await(ctx, kafka, detectorGroup, id, partitions, progress)
+}
+
+// DetectorCheckpoints are the checkpoints that the detector's group has committed, by
+// partition.
+func DetectorCheckpoints(ctx context.Context, kafka stream.Config) (map[int32]*schemas.Checkpoint, error) {
+	return stream.Checkpoints(ctx, kafka, detectorGroup, schemas.Heartbeats)
+}

@@ -1,0 +1,98 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Partition is the policy in force in one partition: the newest of its checkpoint.
+type Partition struct {
+	ID int32
+	schemas.PolicyInForce
+}
+
+// InForce is the policy in force in each partition for which the detector's group has
+// committed one, ordered by partition. It is empty for a new pipeline.
+func InForce(ctx context.Context, kafka stream.Config, group string) ([]Partition, error) {
+	checkpoints, err := stream.Checkpoints(ctx, kafka, group, schemas.Heartbeats)
+	if err != nil {
+		return nil, fmt.Errorf("looking which policy is in force: %w", err)
+	}
+	var all []Partition
+	for id, c := range checkpoints {
+		if n := len(c.Policies); n > 0 {
+			all = append(all, Partition{id, c.Policies[n-1]})
+		}
+	}
+	slices.SortFunc(all, func(a, b Partition) int { return int(a.ID) - int(b.ID) })
+	return all, nil
+}
+
+// Newest is the policy that came into force last; false if there is none. Partitions differ
+// only while a change is under way.
+func Newest(all []Partition) (schemas.Policy, bool) {
+	if len(all) == 0 {
+		return schemas.Policy{}, false
+	}
+	newest := slices.MaxFunc(all, func(a, b Partition) int { return int(a.At - b.At) })
+	return newest.Policy, true
+}
+
+// Set brings the policy into force: it writes a policy frame to every partition of the
+// heartbeats.
+func Set(ctx context.Context, producer *stream.Producer, p schemas.Policy) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	partitions, err := producer.Partitions(ctx, schemas.Heartbeats)
+	if err != nil {
+		return err
+	}
+	frame := schemas.AppendPolicy(nil, p)
+	outs := make([]schemas.Outgoing, partitions)
+	for i := range outs {
+		outs[i] = schemas.Outgoing{Topic: schemas.Heartbeats, Partition: int32(i), Value: frame}
+	}
+	if err := producer.AppendSync(ctx, outs...); err != nil {
+		return fmt.Errorf("writing the policy to %d partitions (the same command may be run again): %w", partitions, err)
+	}
+	return nil
+}
+
+// pollInterval is how often Await looks.
+const pollInterval = 200 * time.Millisecond
+
+// Await returns when the detectors have committed the policy with the id in all
+// partitions, or when ctx ends. progress, if not nil, is told in how many they have.
+func Await(ctx context.Context, kafka stream.Config, group, id string, partitions int32, progress func(done, all int32)) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		all, err := InForce(ctx, kafka, group)
+		if err != nil {
+			return err
+		}
+		done := int32(0)
+		for _, p := range all {
+			if p.Policy.ID() == id {
+				done++
+			}
+		}
+		if progress != nil {
+			progress(done, partitions)
+		}
+		if done >= partitions {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the policy is written, but in force in %d of %d partitions only; it comes into force there as soon as a detector runs: %w", done, partitions, ctx.Err())
+		}
+	}
+}
