@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -22,7 +23,14 @@ type Caller struct {
 	MayWatch bool
 	// Refused is told of what is refused for who it is from; may be nil.
 	Refused func()
+	// Charge takes the beats of a user's request from what that user may send. wait is
+	// after how long the request may come again; most is not 0 when it never may,
+	// because the limit has room for only so many beats at once. nil: no limit.
+	Charge func(beats int) (wait time.Duration, most int)
 }
+
+// OnlyUser tells that the caller is a user and may speak for nobody else.
+func (c *Caller) OnlyUser() bool { return c != nil && !c.Any && c.Gateway == "" }
 
 type callerKey struct{}
 

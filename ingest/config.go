@@ -41,8 +41,12 @@ type Config struct {
 
 // HTTPConfig bounds the HTTP doors.
 type HTTPConfig struct {
-	MaxBody     int           // bytes of a request body, before and after decompression
-	MaxBeats    int           // beats in a request
+	MaxBody  int // bytes of a request body, before and after decompression
+	MaxBeats int // beats in a request
+	// MaxDevices is how many devices of one user a request may have whose token is that
+	// user's: what a detector keeps of a user (max_devices of its policy). A gateway's
+	// batch is not bounded by it.
+	MaxDevices  int
 	MaxRequests int           // heartbeats requests at a time; more are told 503
 	MaxWaiting  int           // beats that wait for Kafka; more are told 503
 	MaxGateways int           // named gateways that are kept alive; more are told 503
@@ -81,7 +85,7 @@ func Defaults() Config {
 		AppendTimeout:     5 * time.Second,
 		AliveInterval:     1500 * time.Millisecond,
 		HTTP: HTTPConfig{
-			MaxBody: 1_000_000, MaxBeats: 10_000, MaxRequests: 1024, MaxWaiting: 1_000_000, MaxGateways: 1000,
+			MaxBody: 1_000_000, MaxBeats: 10_000, MaxDevices: 32, MaxRequests: 1024, MaxWaiting: 1_000_000, MaxGateways: 1000,
 			BodyTimeout: 10 * time.Second, Linger: 5 * time.Millisecond, GatewayQuiet: 10 * time.Second,
 		},
 		Sockets: SocketConfig{
@@ -118,8 +122,9 @@ func (c *Config) Validate() error {
 		fault(value <= 0, field, "must be positive")
 	}
 	for field, value := range map[string]int{
-		"http.max_body": c.HTTP.MaxBody, "http.max_beats": c.HTTP.MaxBeats, "http.max_requests": c.HTTP.MaxRequests,
-		"http.max_waiting": c.HTTP.MaxWaiting, "http.max_gateways": c.HTTP.MaxGateways,
+		"http.max_body": c.HTTP.MaxBody, "http.max_beats": c.HTTP.MaxBeats, "http.max_devices": c.HTTP.MaxDevices,
+		"http.max_requests": c.HTTP.MaxRequests,
+		"http.max_waiting":  c.HTTP.MaxWaiting, "http.max_gateways": c.HTTP.MaxGateways,
 		"sockets.max_sockets": c.Sockets.MaxSockets, "sockets.max_message": c.Sockets.MaxMessage,
 		"sockets.max_subscriptions": c.Sockets.MaxSubscriptions,
 	} {

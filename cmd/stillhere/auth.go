@@ -30,7 +30,7 @@ type authFlags struct {
 	signingFlags
 	AuthJWKS      string        `name:"auth-jwks" help:"URL or file of the public keys that tokens are signed with (JWKS), in place of a secret." group:"Authentication:"`
 	AuthLeeway    time.Duration `help:"How far clocks may differ." default:"10s" group:"Authentication:"`
-	LimitRequests float64       `help:"Requests that one user may make a second; 0: any number. Gateways are not counted." default:"20" group:"Authentication:"`
+	LimitRequests float64       `help:"Requests that one user may make a second, a request with several beats counting as so many; 0: any number. Five seconds of it may come at once. Gateways are not counted." default:"20" group:"Authentication:"`
 	LimitConnects float64       `help:"Connections that one user may open a minute; 0: any number." default:"60" group:"Authentication:"`
 }
 

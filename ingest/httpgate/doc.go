@@ -20,5 +20,8 @@
 // frame when nothing else went there.
 //
 // Every bound has an answer: a body that is too long 413, too many beats 400, too
-// much at a time 503.
+// much at a time 503. A user's own token has bounds that gateways and administrators
+// do not have: 32 devices in a request (400 too_many_devices), and every beat counts
+// as a request of that user (429 too_many_requests with Retry-After; 400
+// too_many_beats when the request is larger than the limit ever allows at once).
 package httpgate

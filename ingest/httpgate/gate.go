@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -85,6 +86,14 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
+// busy is a refusal after which the caller may come again.
+type busy struct {
+	refusal
+	after time.Duration
+}
+
+func (b *busy) Unwrap() error { return &b.refusal }
+
 func refuse(status int, code, field, reason string) error {
 	return &refusal{status, &schemas.FieldError{Code: code, Field: field, Reason: reason}}
 }
@@ -124,6 +133,9 @@ const retryAfter = time.Second
 // explain answers with err and returns the status.
 func (g *Gate) explain(w http.ResponseWriter, err error) (status int) {
 	var known *refusal
+	if again := new(busy); errors.As(err, &again) {
+		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(again.after.Seconds())))))
+	}
 	switch ok := errors.As(err, &known); {
 	case ok && known.status == http.StatusServiceUnavailable:
 		problem.WriteBusy(w, retryAfter, err)

@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
@@ -32,6 +34,9 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 		return 0, err
 	}
 	if err := allowed(ingest.CallerOf(r.Context()), &req); err != nil {
+		return 0, err
+	}
+	if err := g.fits(ingest.CallerOf(r.Context()), req.beats); err != nil {
 		return 0, err
 	}
 	if req.gateway != "" {
@@ -64,6 +69,47 @@ func allowed(caller *ingest.Caller, req *request) error {
 		}
 	}
 	return nil
+}
+
+// fits refuses more beats of a user's own token than one user may send. Gateways and
+// administrators speak for many users and are not bounded.
+func (g *Gate) fits(caller *ingest.Caller, beats []schemas.Beat) error {
+	if !caller.OnlyUser() {
+		return nil
+	}
+	var wait time.Duration
+	var room int
+	if caller.Charge != nil {
+		wait, room = caller.Charge(len(beats))
+	}
+	if most := g.cfg.HTTP.MaxDevices; moreDevices(beats, most) {
+		return refuse(http.StatusBadRequest, "too_many_devices", "beats", "must be of at most "+strconv.Itoa(most)+
+			" devices in a request with the token of their user")
+	}
+	switch {
+	case room > 0:
+		return refuse(http.StatusBadRequest, "too_many_beats", "beats", "must have at most "+strconv.Itoa(room)+
+			" elements in a request with a user's token: the limit on one user's beats has room for no more at once")
+	case wait > 0:
+		return &busy{after: wait, refusal: refusal{http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_requests", Field: "beats",
+			Reason: "are too many for now: every beat counts as a request of their user"}}}
+	}
+	return nil
+}
+
+// moreDevices tells whether beats, which are all of one user, are of more than most
+// devices. It looks no further than that.
+func moreDevices(beats []schemas.Beat, most int) bool {
+	if len(beats) <= most {
+		return false
+	}
+	seen := make(map[schemas.DeviceID]struct{}, most+1)
+	for i := range beats {
+		if seen[beats[i].Device] = struct{}{}; len(seen) > most {
+			return true
+		}
+	}
+	return false
 }
 
 // accept answers in Protobuf when the client asks for it, in JSON otherwise.

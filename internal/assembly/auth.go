@@ -3,6 +3,7 @@ package assembly
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/auth"
@@ -25,6 +26,7 @@ func (h *house) guarded(ctx context.Context, doors http.Handler) (http.Handler, 
 		return ingest.WithCaller(ctx, &ingest.Caller{
 			User: who.User, Gateway: who.Gateway, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
 			Refused: func() { guard.Refused("not_own") },
+			Charge:  func(beats int) (time.Duration, int) { return guard.Charge(who, beats) },
 		})
 	}), nil
 }

@@ -22,9 +22,10 @@ type Config struct {
 	Issuer, Audience string
 	// Leeway is how far clocks may differ.
 	Leeway time.Duration
-	// Requests is how many requests one user may make a second, Connects how many
-	// connections may be opened a minute; 0: any number. Both may come five at a time
-	// more. Gateways are not counted.
+	// Requests is how many requests one user may make a second, and a request with
+	// several beats counts as so many; Connects how many connections may be opened a
+	// minute; 0: any number. Five seconds' worth may come at once. Gateways are not
+	// counted.
 	Requests, Connects float64
 }
 

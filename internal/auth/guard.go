@@ -100,9 +100,29 @@ func (g *Guard) wait(who *Caller, r *http.Request) time.Duration {
 		return 0
 	}
 	if connects(r) {
-		return g.connects.take(who.name(), g.now())
+		return g.connects.take(who.name(), 1, g.now())
 	}
-	return g.requests.take(who.name(), g.now())
+	return g.requests.take(who.name(), 1, g.now())
+}
+
+// Charge takes the beats of a request from what who may send. One of them was taken
+// when the request came in. wait is how long to wait before the request may come
+// again; most is not 0 when it never may, because no more beats than that fit into
+// the limit at once. A refusal takes nothing more, except that a request that never
+// may come takes all there is: reading it was work.
+func (g *Guard) Charge(who *Caller, beats int) (wait time.Duration, most int) {
+	switch burst := g.requests.burst; {
+	case g.requests.each == 0 || who.Gateway != "" || beats <= 1:
+		return 0, 0
+	case beats > burst:
+		g.requests.empty(who.name(), g.now())
+		g.Refused("too_many_beats")
+		return 0, burst
+	}
+	if wait = g.requests.take(who.name(), beats-1, g.now()); wait > 0 {
+		g.Refused("too_many_requests")
+	}
+	return wait, 0
 }
 
 // scopeOf is what a request needs; empty: nothing. What is not known below

@@ -27,6 +27,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/auth"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -311,6 +312,35 @@ func TestSettingsThatCannotWorkAreRefusedByName(t *testing.T) {
 		change(&c)
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got: %v", want, err)
+		}
+	}
+}
+
+func TestEveryBeatOfARequestIsChargedToItsUserAndARequestThatNeverFitsIsToldSo(t *testing.T) {
+	t.Parallel()
+	c := auth.Defaults()
+	c.Secret, c.Requests = keys.Secret{Value: secret}, 10 // 50 at once
+	g, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(user schemas.UserID) *auth.Caller { return &auth.Caller{User: user} }
+	if wait, most := g.Charge(of(1), 49); wait != 0 || most != 0 {
+		t.Errorf("49 beats have to wait %s, and no more than %d fit", wait, most)
+	}
+	if wait, most := g.Charge(of(1), 11); wait <= 0 || wait > time.Second || most != 0 {
+		t.Errorf("11 more have to wait %s, and no more than %d fit; there was room for 2", wait, most)
+	}
+	if wait, most := g.Charge(of(2), 51); wait != 0 || most != 50 {
+		t.Errorf("51 beats have to wait %s, and no more than %d fit, want 50", wait, most)
+	}
+	if wait, _ := g.Charge(of(2), 11); wait <= 0 {
+		t.Error("a request that never fits costs nothing")
+	}
+	for who, caller := range map[string]*auth.Caller{"another user": of(3), "a gateway": {Gateway: "gw"}, "one beat": of(2)} {
+		beats := map[string]int{"another user": 50, "a gateway": 10_000, "one beat": 1}[who]
+		if wait, most := g.Charge(caller, beats); wait != 0 || most != 0 {
+			t.Errorf("%s has to wait %s, and no more than %d fit", who, wait, most)
 		}
 	}
 }

@@ -28,12 +28,30 @@ func newLimits(each float64, burst int) *limits {
 	return &limits{each: rate.Limit(each), burst: burst, of: map[string]*rate.Limiter{}}
 }
 
-// take tells how long name has to wait; 0: it may go on.
-func (l *limits) take(name string, now time.Time) time.Duration {
+// take takes n from what name may do and tells how long it has to wait; 0: it may go
+// on. n is at most burst.
+func (l *limits) take(name string, n int, now time.Time) time.Duration {
 	if l.each == 0 {
 		return 0
 	}
+	taken := l.limiter(name, now).ReserveN(now, n)
+	wait := taken.DelayFrom(now)
+	if wait > 0 {
+		taken.CancelAt(now) // being refused costs nothing
+	}
+	return wait
+}
+
+// empty takes everything that name may do now.
+func (l *limits) empty(name string, now time.Time) {
+	limiter := l.limiter(name, now)
+	limiter.AllowN(now, int(limiter.TokensAt(now)))
+}
+
+// limiter is what is known of name.
+func (l *limits) limiter(name string, now time.Time) *rate.Limiter {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if now.Sub(l.turned) > round {
 		l.before, l.of, l.turned = l.of, map[string]*rate.Limiter{}, now
 	}
@@ -44,13 +62,7 @@ func (l *limits) take(name string, now time.Time) time.Duration {
 		}
 		l.of[name] = limiter
 	}
-	l.mu.Unlock()
-	taken := limiter.ReserveN(now, 1)
-	wait := taken.DelayFrom(now)
-	if wait > 0 {
-		taken.CancelAt(now) // being refused costs nothing
-	}
-	return wait
+	return limiter
 }
 
 // seconds is wait as Retry-After tells it: whole, at least 1.
