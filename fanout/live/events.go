@@ -49,9 +49,9 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, err)
 		return
 	}
-	st := &stream{kind: "events"}
-	if !s.enter(st) {
-		s.refuse(w)
+	st := &stream{kind: "events", user: s.viewer(r)}
+	if err := s.enter(st); err != nil {
+		s.refuse(w, err)
 		return
 	}
 	header := w.Header()
@@ -69,7 +69,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	default:
 		e := &events{server: s, conn: conn}
 		e.until, _ = r.Context().Deadline() // when what lets the viewer in ends
-		e.viewer = s.hub.newViewer(s.viewer(r), e.send, e.fail)
+		e.viewer = s.hub.newViewer(st.user, e.send, e.fail)
 		e.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.asEvent()) }
 		e.viewer.backIn = func(after time.Duration) error { return conn.Send(appendRetry(nil, after)) }
 		go e.serve(st, asks) // Run waits for it, by leave
@@ -142,7 +142,7 @@ func (s *Server) eventsWithin(w http.ResponseWriter, r *http.Request, st *stream
 		return to.Flush()
 	}
 	send := func(message []byte) error { return write(appendEvent(nil, message)) }
-	v := s.hub.newViewer(s.viewer(r), send, func(reason error) {
+	v := s.hub.newViewer(st.user, send, func(reason error) {
 		s.disconnected(reason)
 		abort()
 	})

@@ -46,8 +46,19 @@ type Dependencies struct {
 	// MayWatch is asked before each subscription, and again every RecheckInterval about all
 	// of a viewer's; nil: everybody may watch everybody.
 	MayWatch MayWatch
-	Metrics  *fanout.Metrics
-	Log      *slog.Logger // nil: none
+	// PerUser bounds how many streams each known viewer has open, here and at other
+	// doors of the process; nil: any number.
+	PerUser PerUser
+	Metrics *fanout.Metrics
+	Log     *slog.Logger // nil: none
+}
+
+// PerUser counts what each user has open. Take reports false when the user has as many
+// as allowed, and true for user 0, who is not known; each true is paired with one Give.
+type PerUser interface {
+	Take(user schemas.UserID) bool
+	Give(user schemas.UserID)
+	Most() int
 }
 
 // Deliveries hands deliveries to take, from one goroutine, until ctx ends.
@@ -80,6 +91,7 @@ type Server struct {
 	bus     Bus
 	brings  Deliveries
 	viewer  func(*http.Request) schemas.UserID
+	perUser PerUser // nil: any number
 	metrics *fanout.Metrics
 	log     *slog.Logger
 
@@ -92,8 +104,9 @@ type Server struct {
 
 // stream is an open connection as Run sees it.
 type stream struct {
-	kind   string  // websocket, events or embedded
-	viewer *viewer // nil until messages can be sent; guarded by Server.mu
+	kind   string         // websocket, events or embedded
+	user   schemas.UserID // whom it counts against; 0: nobody known
+	viewer *viewer        // nil until messages can be sent; guarded by Server.mu
 	// abort ends the stream without asking the viewer; nil while it is being opened,
 	// which the HTTP server bounds. It may block up to the write timeout where the
 	// connection belongs to another. Guarded by Server.mu.
@@ -117,7 +130,7 @@ func New(cfg fanout.Config, d Dependencies) (*Server, error) {
 	}
 	h := newHub(cfg, d.Metrics, d.Bus, r)
 	h.mayWatch, h.told.offered = d.MayWatch, d.Deliveries != nil
-	return &Server{cfg: cfg, hub: h, bus: d.Bus, brings: d.Deliveries, viewer: d.Viewer, metrics: d.Metrics, log: d.Log,
+	return &Server{cfg: cfg, hub: h, bus: d.Bus, brings: d.Deliveries, viewer: d.Viewer, metrics: d.Metrics, log: d.Log, perUser: d.PerUser,
 		streams: make(map[*stream]struct{})}, nil
 }
 
@@ -160,7 +173,7 @@ func (s *Server) Open(viewer schemas.UserID, send func(message []byte) error) (h
 		v.close()
 		s.leave(st)
 	})
-	if !s.enter(st) {
+	if s.enter(st) != nil {
 		return func([]byte) bool { return false }, func() {}
 	}
 	handle = func(message []byte) bool {
@@ -191,18 +204,27 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter counts a stream in; false when there is no place for it.
-func (s *Server) enter(st *stream) bool {
+var (
+	errFull          = errors.New("this server takes no more streams now")
+	errTooManyOfUser = errors.New("the user has too many connections open")
+)
+
+// enter counts a stream in; the error says why there is no place for it.
+func (s *Server) enter(st *stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts := st.kind != "embedded"
+	counts := st.kind != "embedded" // else it is part of a socket that counts already
 	switch {
 	case s.stopping:
 		s.metrics.Refused.WithLabelValues("stopping").Inc()
-		return false
+		return errFull
 	case counts && s.served >= s.cfg.MaxConnections:
 		s.metrics.Refused.WithLabelValues("too_many_connections").Inc()
-		return false
+		return errFull
+	}
+	if counts && s.perUser != nil && !s.perUser.Take(st.user) {
+		s.metrics.Refused.WithLabelValues("too_many_of_user").Inc()
+		return errTooManyOfUser
 	}
 	if counts {
 		s.served++
@@ -210,7 +232,7 @@ func (s *Server) enter(st *stream) bool {
 	s.streams[st] = struct{}{}
 	s.running.Add(1)
 	s.metrics.Connections.WithLabelValues(st.kind).Inc()
-	return true
+	return nil
 }
 
 // begin says that v can be sent messages, and by what the stream ends at once; false
@@ -226,6 +248,9 @@ func (s *Server) leave(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st)
+	if st.kind != "embedded" && s.perUser != nil {
+		s.perUser.Give(st.user)
+	}
 	if st.kind != "embedded" {
 		s.served--
 	}
@@ -234,11 +259,16 @@ func (s *Server) leave(st *stream) {
 }
 
 // refuse answers that there is no place for a stream.
-func (s *Server) refuse(w http.ResponseWriter) {
+func (s *Server) refuse(w http.ResponseWriter, why error) {
 	// Spread, so that those refused together do not come back together.
+	if errors.Is(why, errTooManyOfUser) {
+		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))
+		writeError(w, http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id", Reason: "has " +
+			strconv.Itoa(s.perUser.Most()) + " connections open already, which is all that one user may have; close one first"})
+		return
+	}
 	w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(5)))
-	writeError(w, http.StatusServiceUnavailable, &schemas.FieldError{Code: "too_many_connections",
-		Reason: "this server takes no more streams now"})
+	writeError(w, http.StatusServiceUnavailable, &schemas.FieldError{Code: "too_many_connections", Reason: why.Error()})
 }
 
 func writeError(w http.ResponseWriter, status int, err error) {

@@ -26,9 +26,9 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, err)
 		return
 	}
-	st := &stream{kind: "websocket"}
-	if !s.enter(st) {
-		s.refuse(w)
+	st := &stream{kind: "websocket", user: s.viewer(r)}
+	if err := s.enter(st); err != nil {
+		s.refuse(w, err)
 		return
 	}
 	conn, err := socket.Accept(w, r, s.sockets())
@@ -39,14 +39,14 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	v := &webSocket{server: s, conn: conn, told: told}
 	v.until, _ = r.Context().Deadline() // when what lets the viewer in ends
-	v.viewer = s.hub.newViewer(s.viewer(r), conn.Write, v.close)
+	v.viewer = s.hub.newViewer(st.user, conn.Write, v.close)
 	v.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.frame) }
 	go v.serve(st) // Run waits for it, by leave
 }
 
 func (s *Server) sockets() socket.Options {
 	return socket.Options{MaxMessage: int(s.cfg.MaxMessageBytes), MaxDiscard: int(s.cfg.MaxMessageBytes) * hardLimit,
-		PingInterval: s.cfg.PingInterval, WriteTimeout: s.cfg.WriteTimeout}
+		PingInterval: s.cfg.PingInterval, WriteTimeout: s.cfg.WriteTimeout, Rate: socket.DefaultRate, Burst: socket.DefaultBurst}
 }
 
 // webSocket is one viewer's WebSocket; see socket.Handler.
@@ -74,8 +74,13 @@ func (w *webSocket) serve(st *stream) {
 	if !w.until.IsZero() {
 		defer time.AfterFunc(time.Until(w.until), func() { w.close(errEnded) }).Stop()
 	}
-	// Gone, by whichever side: there is nobody to be told.
-	_ = w.conn.Serve(w)
+	// Otherwise gone, by whichever side: there is nobody to be told.
+	switch err := w.conn.Serve(w); {
+	case errors.Is(err, socket.ErrTooOften):
+		w.server.metrics.Disconnected.WithLabelValues("too_often").Inc()
+	case errors.Is(err, socket.ErrUnfinished):
+		w.server.metrics.Disconnected.WithLabelValues("unfinished").Inc()
+	}
 }
 
 // Message takes a request.

@@ -23,5 +23,7 @@
 // goes on. Beats need no answer from Kafka: see package client.
 //
 // Close codes sent: 1001 this process stops; 1013 too many devices, try again
-// later; 1009 a message beyond all measure; 4408 nothing was heard for too long.
+// later; 1008 more than 50 messages a second (200 at once, pings count), or a message
+// that was not complete after 10 s; 1009 a message beyond all measure; 4408 nothing
+// was heard for too long.
 package socketgate

@@ -35,8 +35,18 @@ type Beats interface {
 // handle, and no send may begin after it has returned.
 type OpenStream = func(user schemas.UserID, send func(message []byte) error) (handle func(message []byte) bool, close func())
 
+// PerUser bounds how many connections each user has open at a time, here and at other
+// doors of the process. Take reports false when the user has as many as allowed; each
+// true is paired with one Give.
+type PerUser interface {
+	Take(user schemas.UserID) bool
+	Give(user schemas.UserID)
+	Most() int
+}
+
 // Gate serves the WebSocket door.
 type Gate struct {
+	perUser PerUser // nil: any number
 	cfg     ingest.Config
 	beats   Beats
 	open    OpenStream
@@ -65,6 +75,10 @@ func New(cfg ingest.Config, beats Beats, open OpenStream, metrics *ingest.Metric
 	g.sockets = map[*connection]bool{}
 	return g, nil
 }
+
+// Bound makes the gate refuse a user more sockets than perUser allows. Call it before
+// Routes.
+func (g *Gate) Bound(perUser PerUser) { g.perUser = perUser }
 
 // Routes registers the door with mux.
 func (g *Gate) Routes(mux *http.ServeMux) {
@@ -124,6 +138,7 @@ func (g *Gate) leave(s *connection) {
 	g.count--
 	delete(g.sockets, s)
 	g.mu.Unlock()
+	g.giveOf(s.who.user)
 	g.metrics.Sockets.Dec()
 	g.running.Done()
 }
@@ -155,7 +170,14 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusUpgradeRequired, &schemas.FieldError{Code: "upgrade_required", Reason: "this is a WebSocket"})
 		return
 	}
+	if !g.takeOf(who.user) {
+		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))
+		answer(http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id", Reason: "has " +
+			strconv.Itoa(g.perUser.Most()) + " connections open already, which is all that one user may have; close one first"})
+		return
+	}
 	if !g.enter() {
+		g.giveOf(who.user)
 		g.metrics.Answered("connect", "503")
 		// Spread, or all who were refused would come again at the same time.
 		problem.WriteBusy(w, time.Second+rand.N(5*time.Second),
@@ -169,6 +191,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	s.conn, err = socket.Accept(w, r, socket.Options{
 		MaxMessage: g.cfg.Sockets.MaxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
 		PingInterval: min(g.cfg.Sockets.PingInterval, g.cfg.Sockets.IdleTimeout/3),
+		Rate:         socket.DefaultRate, Burst: socket.DefaultBurst,
 	})
 	if err != nil {
 		g.leave(s)
@@ -179,6 +202,14 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		defer g.leave(s)
 		g.metrics.Closed(s.run())
 	}()
+}
+
+func (g *Gate) takeOf(user schemas.UserID) bool { return g.perUser == nil || g.perUser.Take(user) }
+
+func (g *Gate) giveOf(user schemas.UserID) {
+	if g.perUser != nil {
+		g.perUser.Give(user)
+	}
 }
 
 func (g *Gate) now() time.Duration { return time.Since(g.start) }

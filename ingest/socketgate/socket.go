@@ -17,8 +17,10 @@ const (
 	endLost   = "lost"
 	endIdle   = "idle"
 	endDrain  = "drain"
-	endRefuse = "refused" // the beats are not taken any more
-	endToken  = "token"   // what let the client in has ended
+	endRefuse = "refused"    // the beats are not taken any more
+	endToken  = "token"      // what let the client in has ended
+	endOften  = "too_often"  // more messages than a socket may send
+	endHalf   = "unfinished" // a message was not complete in time
 )
 
 // statusIdle closes a socket from which nothing was heard for too long; like HTTP
@@ -89,6 +91,12 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 func (s *connection) reason(err error) string {
 	if reason := s.ending.Load(); reason != nil {
 		return *reason
+	}
+	switch {
+	case errors.Is(err, socket.ErrTooOften):
+		return endOften
+	case errors.Is(err, socket.ErrUnfinished):
+		return endHalf
 	}
 	if closed := new(socket.Closed); errors.As(err, &closed) {
 		switch closed.Status {

@@ -44,6 +44,9 @@ type Config struct {
 	// MaxPerAddress [0] is how many connections to the doors one address (of IPv6, one
 	// network of 64 bits) may have open; 0: any number, as it has to be behind a proxy.
 	MaxPerAddress int
+	// MaxPerUser [20] is how many sockets and streams one user may have open in this
+	// process, all together; 0: any number.
+	MaxPerUser int
 	// Page serves the page that shows who is here at the root of the doors.
 	Page bool
 	// Listener replaces the network for Listen and Admin, e.g. in virtual time.
@@ -120,7 +123,10 @@ func Defaults() Config {
 		Instance: host,
 		Listen:   "127.0.0.1:8080",
 		Admin:    "127.0.0.1:9090",
-		Kafka:    stream.Config{Prefix: schemas.DefaultPrefix},
+
+		MaxPerUser: 20,
+
+		Kafka: stream.Config{Prefix: schemas.DefaultPrefix},
 
 		TopicsEvery: time.Minute,
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -49,6 +50,7 @@ type house struct {
 	reader          *query.Reader
 	bus             *redisbus.Bus
 	stream          *live.Server
+	perUser         *quota.Quota
 	graph           graph.Store
 }
 
@@ -234,6 +236,14 @@ func (h *house) presenceReader(ctx context.Context) (*query.Reader, error) {
 	return h.reader, nil
 }
 
+// connections are what each user has open at all doors of the process.
+func (h *house) connections() *quota.Quota {
+	if h.perUser == nil {
+		h.perUser = quota.New(h.config.MaxPerUser)
+	}
+	return h.perUser
+}
+
 // liveStream serves those who are looking.
 func (h *house) liveStream(ctx context.Context) (*live.Server, error) {
 	if h.stream != nil {
@@ -252,6 +262,7 @@ func (h *house) liveStream(ctx context.Context) (*live.Server, error) {
 		return nil, err
 	}
 	h.stream, err = live.New(h.config.Fanout, live.Dependencies{Bus: bus, Recent: bus.Recent, View: reader.Read, Viewer: viewerOf, MayWatch: mayWatch,
+		PerUser: h.connections(),
 		Deliveries: func(ctx context.Context, take func(*schemas.Delivery)) error {
 			return bus.RunDeliveries(ctx, take, nil)
 		},

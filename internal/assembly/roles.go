@@ -75,6 +75,7 @@ func ingestRole(ctx context.Context, h *house) error {
 	if err != nil {
 		return err
 	}
+	sockets.Bound(h.connections())
 	sockets.Routes(h.mux)
 	h.service("socket gate", doors, sockets.Run)
 	return nil

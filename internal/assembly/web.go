@@ -45,6 +45,9 @@ func (c Config) checkWeb() error {
 	if c.MaxPerAddress < 0 {
 		faults = append(faults, errors.New("max_connections_per_address: must not be negative"))
 	}
+	if c.MaxPerUser < 0 {
+		faults = append(faults, errors.New("max_connections_per_user: must not be negative"))
+	}
 	if c.Fanout.MaxConnections < 1 {
 		faults = append(faults, errors.New("max_streams: must be positive"))
 	}

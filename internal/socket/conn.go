@@ -17,9 +17,38 @@ type Options struct {
 	MaxMessage, MaxDiscard int
 	// PingInterval is how often the client is pinged and Handler.Quiet is called.
 	PingInterval time.Duration
-	// WriteTimeout bounds writing one message, receiving one frame once it has begun,
-	// and waiting for a sign of life after a ping.
+	// WriteTimeout bounds writing one message, receiving one message or control frame
+	// once it has begun, and waiting for a sign of life after a ping.
 	WriteTimeout time.Duration
+	// Rate is how many frames (messages, parts of them, pings, pongs) the client may
+	// send a second, and Burst how many at once; a client that sends more is closed
+	// (1008). 0: any number.
+	Rate, Burst int
+}
+
+// The rate that every door of this module allows its clients.
+const (
+	DefaultRate  = 50
+	DefaultBurst = 200
+)
+
+// pace is a token bucket (GCRA, the generic cell rate algorithm): one instant.
+type pace struct{ full time.Time } // when the bucket is full again
+
+// take tells whether the client may send one more frame now.
+func (p *pace) take(o *Options, now time.Time) bool {
+	if o.Rate <= 0 {
+		return true
+	}
+	each := time.Second / time.Duration(o.Rate)
+	if p.full.Before(now) {
+		p.full = now
+	}
+	if p.full.Sub(now) > time.Duration(max(o.Burst, 1)-1)*each {
+		return false
+	}
+	p.full = p.full.Add(each)
+	return true
 }
 
 // CloseTimeout is how long the client has to confirm a Close.

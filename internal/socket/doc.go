@@ -21,7 +21,10 @@
 //
 //   - The client says nothing: after PingInterval it is pinged; without any sign of
 //     life within WriteTimeout after that, Serve ends.
-//   - The client stops in the middle of a frame: Serve ends after WriteTimeout.
+//   - The client stops in the middle of a message: it is closed (1008) after
+//     WriteTimeout, counted from the message's beginning, whatever else it sends.
+//   - The client sends more frames than Rate and Burst allow, pings included: it is
+//     closed (1008).
 //   - The client does not read: a Write that takes longer than WriteTimeout ends
 //     the connection.
 //   - Close waits, in Serve, for the client to confirm, at most CloseTimeout.

@@ -41,21 +41,28 @@ func (c *Conn) Send(what []byte) error {
 }
 
 // Watch returns when the client of a connection of TakeOver has gone or the connection
-// was ended; it is closed then. What the client says is read away. quiet is called
+// was ended; it is closed then. What the client says is read away, and a client that
+// says more than Options.Rate allows is cut off. quiet is called
 // every PingInterval from the same goroutine, and has to send something: nothing else
 // finds out that a client has gone without a word.
 func (c *Conn) Watch(quiet func()) {
 	defer func() { _ = c.conn.Close() }()
 	// A part of the interval first; see Serve.
 	due := time.Now().Add(c.options.PingInterval - rand.N(c.options.PingInterval/2+1))
+	var pace pace
 	for {
 		if c.conn.SetReadDeadline(due) != nil {
 			return
 		}
-		if err := c.fill(); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		err := c.fill()
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
-		if now := time.Now(); !now.Before(due) {
+		now := time.Now()
+		if err == nil && !pace.take(&c.options, now) {
+			return
+		}
+		if !now.Before(due) {
 			quiet()
 			due = now.Add(c.options.PingInterval)
 		}

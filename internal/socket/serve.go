@@ -37,7 +37,12 @@ func (e *Closed) Error() string { return fmt.Sprintf("closed with %d %q", e.Stat
 var (
 	// ErrSilent is the error of Serve when the client showed no sign of life.
 	ErrSilent = errors.New("the client shows no sign of life")
-	errLong   = errors.New("a message is too long")
+	// ErrTooOften is the error of Serve when the client sent more than Options.Rate.
+	ErrTooOften = errors.New("too many messages")
+	// ErrUnfinished is the error of Serve when a message or frame that had begun was
+	// not complete in time.
+	ErrUnfinished = errors.New("a message was not complete in time")
+	errLong       = errors.New("a message is too long")
 )
 
 // Serve hands what the client says to h until the connection ends, and tells why.
@@ -75,6 +80,8 @@ type reading struct {
 	message *[]byte   // of a message that comes in several frames; nil: none is open
 	long    bool      // and it has become too long to be kept
 	length  int       // of it so far
+	by      time.Time // when it must be complete
+	pace    pace
 }
 
 // messages are shared: a connection needs one only while a message comes in.
@@ -82,11 +89,27 @@ var messages = sync.Pool{New: func() any { return new([]byte) }}
 
 // frame reads a frame, of which the first bytes are there, and does what it says.
 func (r *reading) frame() error {
-	c := r.c
-	if err := c.readUntil(time.Now().Add(c.options.WriteTimeout)); err != nil {
+	c, now := r.c, time.Now()
+	by := now.Add(c.options.WriteTimeout)
+	if r.message != nil && r.by.Before(by) {
+		by = r.by
+	}
+	if err := c.readUntil(by); err != nil {
 		return err
 	}
-	header, err := ws.ReadHeader(c)
+	if !r.pace.take(&c.options, now) {
+		return ErrTooOften
+	}
+	err := r.frameBy(by)
+	if errors.Is(err, os.ErrDeadlineExceeded) && c.closing.Load() == 0 {
+		return ErrUnfinished
+	}
+	return err
+}
+
+// frameBy is frame within a deadline that is set.
+func (r *reading) frameBy(by time.Time) error {
+	header, err := ws.ReadHeader(r.c)
 	if err != nil {
 		return err
 	}
@@ -101,7 +124,7 @@ func (r *reading) frame() error {
 	if header.OpCode.IsControl() {
 		return r.control(header)
 	}
-	return r.data(header)
+	return r.data(header, by)
 }
 
 // work does what is next, and what has come besides.
@@ -118,10 +141,14 @@ func (r *reading) work() {
 
 // rest sets until when the next frame is waited for.
 func (r *reading) rest() error {
-	if !r.answer.IsZero() && r.answer.Before(r.pingAt) {
-		return r.c.readUntil(r.answer)
+	until := r.pingAt
+	if !r.answer.IsZero() && r.answer.Before(until) {
+		until = r.answer
 	}
-	return r.c.readUntil(r.pingAt)
+	if r.message != nil && r.by.Before(until) {
+		until = r.by
+	}
+	return r.c.readUntil(until)
 }
 
 // wait returns what there is to do, when there is something.
@@ -141,6 +168,9 @@ func (r *reading) quiet() error {
 	now := time.Now()
 	if !r.answer.IsZero() && !now.Before(r.answer) {
 		return ErrSilent
+	}
+	if r.message != nil && !now.Before(r.by) {
+		return ErrUnfinished
 	}
 	if now.Before(r.pingAt) {
 		return nil
@@ -184,10 +214,11 @@ func (r *reading) control(header ws.Header) error {
 	return nil
 }
 
-// data takes a frame of a message.
-func (r *reading) data(header ws.Header) error {
-	o := r.c.options
+// data takes a frame of a message, which must be complete by then if it begins here.
+func (r *reading) data(header ws.Header, by time.Time) error {
+	o := &r.c.options
 	if r.message == nil {
+		r.by = by
 		r.message, r.long, r.length = messages.Get().(*[]byte), false, 0
 		*r.message = (*r.message)[:0]
 	}
@@ -240,6 +271,12 @@ func (r *reading) ended(err error) error {
 	switch {
 	case errors.Is(err, errLong):
 		r.c.Close(TooLarge, "the message is too long")
+		r.linger()
+	case errors.Is(err, ErrTooOften):
+		r.c.Close(Policy, fmt.Sprintf("more than %d messages a second", r.c.options.Rate))
+		r.linger()
+	case errors.Is(err, ErrUnfinished):
+		r.c.Close(Policy, "a message was not complete after "+r.c.options.WriteTimeout.String())
 		r.linger()
 	case errors.As(err, &broke):
 		r.c.Close(ProtocolError, string(broke))

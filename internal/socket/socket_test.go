@@ -2,6 +2,7 @@ package socket_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -326,7 +327,85 @@ func TestAClientThatStopsInsideAFrameIsGivenUp(t *testing.T) {
 	if _, err := conn.Write(frame(0x81, "half a message")[:9]); err != nil {
 		t.Fatal(err)
 	}
-	d.endsWith(t, os.ErrDeadlineExceeded)
+	d.endsWith(t, socket.ErrUnfinished)
+}
+
+func TestAMessageInPartsMustBeCompleteInTimeWhateverComesBetween(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.WriteTimeout = 300 * time.Millisecond
+	d := open(t, o, nil)
+	conn, from := d.raw(t)
+	begun := time.Now()
+	if _, err := conn.Write(frame(0x01, "the beginning")); err != nil {
+		t.Fatal(err)
+	}
+	d.serving.Go(func() { // the client goes on to ping and to send empty parts
+		for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
+			if _, err := conn.Write(append(frame(0x89, ""), frame(0x00, "")...)); err != nil {
+				return
+			}
+		}
+	})
+	for head := make([]byte, 2); ; { // what a server sends is short and not masked
+		if _, err := io.ReadFull(from, head); err != nil {
+			t.Fatalf("before it was closed: %v", err)
+		}
+		payload := make([]byte, head[1])
+		if _, err := io.ReadFull(from, payload); err != nil {
+			t.Fatal(err)
+		}
+		if head[0] == 0x88 {
+			if code := binary.BigEndian.Uint16(payload); code != 1008 || !strings.Contains(string(payload), "not complete after 300ms") {
+				t.Errorf("closed with %d %q", code, payload[2:])
+			}
+			break
+		}
+	}
+	if took := time.Since(begun); took < o.WriteTimeout || took > 10*time.Second {
+		t.Errorf("closed after %s", took)
+	}
+	_ = conn.Close()
+	d.endsWith(t, socket.ErrUnfinished)
+}
+
+func TestAClientThatSendsTooOftenIsClosedAndOneAtTheRateIsNot(t *testing.T) {
+	t.Parallel()
+	o := options()
+	o.Rate, o.Burst = 50, 200
+	for name, one := range map[string][]byte{"pings": frame(0x89, ""), "pongs": frame(0x8a, ""), "messages": frame(0x81, "x"), "parts": frame(0x00, "")} {
+		d := open(t, o, nil)
+		conn, from := d.raw(t)
+		if name == "parts" {
+			conn.Write(frame(0x01, "x"))
+		}
+		if _, err := conn.Write(bytes.Repeat(one, 400)); err != nil {
+			t.Fatal(name, err)
+		}
+		answered := 0
+		for head := make([]byte, 2); ; {
+			if _, err := io.ReadFull(from, head); err != nil {
+				t.Fatalf("%s: before it was closed: %v", name, err)
+			}
+			payload := make([]byte, head[1])
+			if _, err := io.ReadFull(from, payload); err != nil {
+				t.Fatal(name, err)
+			}
+			if head[0] != 0x88 {
+				answered++
+				continue
+			}
+			if code := binary.BigEndian.Uint16(payload); code != 1008 || !strings.Contains(string(payload), "more than 50 messages a second") {
+				t.Errorf("%s: closed with %d %q", name, code, payload[2:])
+			}
+			break
+		}
+		if answered > 250 || (name == "pings" || name == "messages") && answered < 200 {
+			t.Errorf("%s: %d were answered of 200 that may come at once", name, answered)
+		}
+		_ = conn.Close()
+		d.endsWith(t, socket.ErrTooOften)
+	}
 }
 
 func TestAClientThatDoesNotReadEndsTheWriteAndTheConnection(t *testing.T) {
