@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/coalesce"
+	"github.com/stillhere/stillhere/ingest/devices"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,8 +25,9 @@ var ErrFull = coalesce.ErrFull
 // the producer is little.
 const maxInFlight = 8
 
-// Client reports the devices of one gateway. All its methods may be called from
-// any goroutine; Run and Close once each.
+// Client reports the devices of one gateway. It sends from the first report until
+// Close, which must be called. All its methods may be called from any goroutine; Run
+// and Close once each.
 type Client struct {
 	cfg    Config
 	log    ingest.Log
@@ -38,8 +40,15 @@ type Client struct {
 	wake    chan struct{}
 	base    context.Context // of all appends
 	giveUp  context.CancelFunc
-	life    sync.Mutex    // protects running
-	running chan struct{} // closed when Run has returned; nil when it never began
+	devices *devices.Registry
+
+	looping  context.Context // of the loop that sends
+	stopLoop context.CancelFunc
+	started  atomic.Bool   // the loop has begun, or never will
+	life     sync.Mutex    // protects running and ran
+	running  chan struct{} // closed when the loop has ended; nil when it never began
+	ran      bool          // Run was called
+
 	closing chan struct{} // closed when Close begins
 	closed  atomic.Bool
 	failed  atomic.Bool // while closing: something was not written since it was last asked
@@ -55,7 +64,7 @@ type shard struct {
 	hurry atomic.Bool // the queue has something that should leave at once
 }
 
-// New makes a client; its epoch is now. Nothing is sent until Run.
+// New makes a client; its epoch is now.
 func New(cfg Config, log ingest.Log) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -64,10 +73,11 @@ func New(cfg Config, log ingest.Log) (*Client, error) {
 	share := cfg.MaxDevices / int(cfg.Partitions)
 	c := &Client{
 		cfg: cfg, log: log, start: time.Now(), shards: make([]shard, cfg.Partitions),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), devices: devices.NewRegistry(),
 	}
 	c.epoch = schemas.MillisOf(c.start)
 	c.base, c.giveUp = context.WithCancel(context.Background())
+	c.looping, c.stopLoop = context.WithCancel(context.Background())
 	for i := range c.shards {
 		c.shards[i].queue = coalesce.New(coalesce.Rules{
 			HeartbeatInterval: cfg.HeartbeatInterval, ActiveAfterIdle: cfg.ActiveAfterIdle, ForgetAfter: cfg.ForgetAfter,
@@ -99,6 +109,9 @@ func (c *Client) Bye(user schemas.UserID, device schemas.DeviceID) error {
 func (c *Client) report(r coalesce.Report) error {
 	if !r.User.Valid() || r.Device == 0 {
 		return outOfRange(r)
+	}
+	if !c.started.Load() {
+		c.begin()
 	}
 	s := &c.shards[schemas.PartitionOf(r.User, c.cfg.Partitions)]
 	s.mu.Lock()

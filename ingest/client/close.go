@@ -10,8 +10,8 @@ import (
 // take.
 const closeRetry = 100 * time.Millisecond
 
-// Close ends the gateway in good order: it takes no more reports, waits for Run
-// to return, writes what is held, then tells each partition in which the gateway
+// Close ends the gateway in good order: it takes no more reports, waits for
+// what it started to end, writes what is held, then tells each partition in which the gateway
 // has users that it is draining, so that they get time to reconnect elsewhere.
 // It returns when Kafka has all of it or ctx ends; then the error says how many
 // reports are not known to be written. Further calls do nothing.
@@ -20,12 +20,8 @@ func (c *Client) Close(ctx context.Context) error {
 		return nil
 	}
 	defer c.giveUp()
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		s.closed = true
-		s.mu.Unlock()
-	}
+	defer c.stopLoop()
+	c.takeNoMore()
 	close(c.closing)
 	c.life.Lock()
 	running := c.running
@@ -34,6 +30,8 @@ func (c *Client) Close(ctx context.Context) error {
 		select {
 		case <-running:
 		case <-ctx.Done():
+			c.giveUp() // what the loop may be waiting in
+			<-running
 			return c.unfinished(ctx)
 		}
 	}

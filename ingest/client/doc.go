@@ -2,12 +2,18 @@
 // to it.
 //
 //	c, err := client.New(client.Config{GatewayID: "gw-1", Partitions: 12}, log)
-//	go c.Run(ctx)                                 // wait for it
-//	c.Beat(user, device, schemas.Mobile, 0)       // on connect and on every ping
-//	c.Bye(user, device)                           // when the user leaves on purpose
-//	c.Close(deadline)                             // on shutdown, before Run's ctx ends
+//	k, err := c.Connect(user, device, schemas.Mobile, 0) // when a connection opens
+//	k.Beat(idle)                                  // on every ping
+//	k.Bye()                                       // when the client closes it on purpose
+//	k.Drop()                                      // when it was lost
+//	c.Close(deadline)                             // on shutdown
 //
-// Beat and Bye only write into memory. Run sends: reports that can change a
+// Connections are counted: a device that has several here leaves when the last of them
+// says bye. A gateway that counts for itself may call c.Beat and c.Bye, which are about
+// the device whatever connections it has.
+//
+// All of these only write into memory. The client sends from the first of them until
+// Close: reports that can change a
 // state at once within 10 ms, the others with the next flush, one frame per
 // partition; and an empty frame to each partition in which the gateway has users
 // when nothing else went there for a while. A device that beats a thousand times
@@ -16,5 +22,5 @@
 // While Kafka is away the client keeps the newest report of each device and goes
 // on trying; afterwards they arrive with their true ages.
 //
-// A connection that was lost is not a Bye: just stop beating for it.
+// A connection that was lost is not a Bye: Drop it, or just stop beating for it.
 package client

@@ -18,24 +18,63 @@ const pace = 5 * time.Millisecond
 // have fallen silent.
 const sweepEvery = 5
 
-// Run sends what is reported, until Close is called or ctx ends. Close is the
-// way to stop: the end of ctx drops what the client holds, like a crash. It
+// Run waits until Close is called or ctx ends. Calling it is not needed to send: the
+// first report begins that. Close is the way to stop: the end of ctx drops what the
+// client holds, like a crash, and every later report is refused with ErrClosed. It
 // returns nil, or an error when it was called before.
 func (c *Client) Run(ctx context.Context) error {
 	c.life.Lock()
-	if c.closed.Load() && c.running == nil {
-		c.life.Unlock()
-		return nil
-	}
-	if c.running != nil {
+	if c.ran {
 		c.life.Unlock()
 		return errors.New("running the presence client: it has been run already")
 	}
-	ended := make(chan struct{})
-	c.running = ended
+	c.ran = true
 	c.life.Unlock()
-	defer close(ended)
+	c.begin()
+	c.life.Lock()
+	running := c.running
+	c.life.Unlock()
+	if running == nil {
+		return nil // closed before
+	}
+	select {
+	case <-running:
+	case <-ctx.Done():
+		c.takeNoMore()
+		c.stopLoop()
+		<-running
+	}
+	return nil
+}
 
+// begin starts the loop that sends, unless it runs or the client closes. Close waits
+// for the loop.
+func (c *Client) begin() {
+	c.life.Lock()
+	defer c.life.Unlock()
+	c.started.Store(true)
+	if c.running != nil || c.closed.Load() {
+		return
+	}
+	c.running = make(chan struct{})
+	go func(ended chan struct{}) {
+		defer close(ended)
+		c.loop()
+	}(c.running)
+}
+
+// takeNoMore makes every further report fail with ErrClosed.
+func (c *Client) takeNoMore() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+	}
+}
+
+// loop sends what is reported, until Close begins or stopLoop is called.
+func (c *Client) loop() {
 	flush := time.NewTimer(c.untilFlush())
 	defer flush.Stop()
 	alive := time.NewTicker(aliveCheck)
@@ -45,10 +84,10 @@ func (c *Client) Run(ctx context.Context) error {
 	wake := c.wake
 	for flushes := 0; ; {
 		select {
-		case <-ctx.Done():
-			return nil
+		case <-c.looping.Done():
+			return
 		case <-c.closing:
-			return nil
+			return
 		case <-wake:
 			c.sendUrgent()
 			wake = nil

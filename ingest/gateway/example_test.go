@@ -17,23 +17,22 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	running := make(chan error, 1)
-	go func() { running <- g.Run(context.Background()) }() // ends with Close
 
 	const user, device = schemas.UserID(42), schemas.DeviceID(7)
-	if err := g.Beat(user, device, schemas.Web, 0); err != nil { // and again every heartbeat interval
-		log.Print(err) // an id that no user has, or a client that is closed: trying again is no use
+	tab, err := g.Connect(user, device, schemas.Web, 0)
+	if err != nil {
+		log.Fatal(err) // an id that no user has, or a client that is closed: trying again is no use
 	}
-	if err := g.Bye(user, device); err != nil {
+	if err := tab.Beat(0); err != nil { // every heartbeat interval
+		log.Print(err)
+	}
+	if err := tab.Bye(); err != nil { // or Drop, when the connection was lost
 		log.Print(err)
 	}
 
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := g.Close(last); err != nil {
-		log.Print(err)
-	}
-	if err := <-running; err != nil {
 		log.Print(err)
 	}
 }

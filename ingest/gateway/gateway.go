@@ -6,10 +6,12 @@
 //
 //	g, err := gateway.Dial(ctx, gateway.Config{Brokers: []string{"kafka:9092"}, ID: "gw-1"})
 //	…
-//	go g.Run(ctx)                    // sends until Close
-//	g.Beat(user, device, kind, idle) // from any goroutine, as often as the device beats
-//	g.Bye(user, device)
-//	g.Close(ctx)                     // sends what is held and says that the gateway drains
+//	k, err := g.Connect(user, device, kind, 0) // from any goroutine: a connection opens
+//	k.Beat(idle)                               // as often as the device beats
+//	k.Bye()                                    // it was closed on purpose; k.Drop() when it was lost
+//	g.Close(ctx)                               // sends what is held and says that the gateway drains
+//
+// Connections are counted: a device leaves when the last of its connections says bye.
 package gateway
 
 import (
@@ -51,8 +53,9 @@ type Config struct {
 	Registry prometheus.Registerer // nil: no metrics
 }
 
-// Gateway reports who is connected. Beat and Bye may be called from any
-// goroutine.
+// Gateway reports who is connected: see client.Client for Connect, Beat and Bye, which
+// may be called from any goroutine. It sends from the first report until Close, which
+// must be called.
 type Gateway struct {
 	*client.Client
 	producer *stream.Producer
@@ -63,7 +66,7 @@ type Gateway struct {
 const appendTimeout = 5 * time.Second
 
 // Dial connects to Kafka and learns how many partitions there are; ctx bounds
-// that. Nothing is sent until Run.
+// that.
 func Dial(ctx context.Context, c Config) (*Gateway, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()

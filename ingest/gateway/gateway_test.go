@@ -27,23 +27,27 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := make(chan error, 1)
-	go func() { ran <- g.Run(ctx) }()
-	if err := g.Beat(1, 7, schemas.Mobile, 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ran; err != nil {
-		t.Fatal(err)
-	}
-
 	reader, err := stream.NewReader(config, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.Close()
+	if err := g.Beat(1, 7, schemas.Mobile, 0); err != nil {
+		t.Fatal(err)
+	}
+	// It leaves by itself: nobody calls Run.
+	for written := false; !written; {
+		err := reader.Read(ctx, schemas.Heartbeats, schemas.PartitionOf(1, 2), -1, -1, false, func(*schemas.Record) error {
+			written = true
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
 	beats, draining := 0, false
 	err = reader.Read(ctx, schemas.Heartbeats, schemas.PartitionOf(1, 2), -1, -1, false, func(r *schemas.Record) error {
 		var f schemas.Frame

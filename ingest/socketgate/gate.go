@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/ingest/devices"
 	"github.com/stillhere/stillhere/ingest/problem"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
@@ -53,7 +54,7 @@ type Gate struct {
 	metrics *ingest.Metrics
 	start   time.Time
 	hello   []byte
-	devices registry
+	devices *devices.Registry
 
 	mu       sync.Mutex // never held while anything blocks
 	stopping bool
@@ -71,7 +72,7 @@ func New(cfg ingest.Config, beats Beats, open OpenStream, metrics *ingest.Metric
 	g := &Gate{cfg: cfg, beats: beats, open: open, metrics: metrics, start: time.Now(), hello: []byte(
 		`{"type":"hello","heartbeat_interval_ms":` + strconv.FormatInt(cfg.HeartbeatInterval.Milliseconds(), 10) +
 			`,"max_subscriptions":` + strconv.Itoa(cfg.Sockets.MaxSubscriptions) + `}`)}
-	g.devices.sockets = map[device]*connection{}
+	g.devices = devices.NewRegistry()
 	g.sockets = map[*connection]bool{}
 	return g, nil
 }
@@ -138,7 +139,7 @@ func (g *Gate) leave(s *connection) {
 	g.count--
 	delete(g.sockets, s)
 	g.mu.Unlock()
-	g.giveOf(s.who.user)
+	g.giveOf(s.who.device.User)
 	g.metrics.Sockets.Dec()
 	g.running.Done()
 }
@@ -161,7 +162,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusBadRequest, err)
 		return
 	}
-	if err := caller.MaySpeakFor("user_id", who.user); err != nil {
+	if err := caller.MaySpeakFor("user_id", who.device.User); err != nil {
 		answer(http.StatusForbidden, err)
 		return
 	}
@@ -170,14 +171,14 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusUpgradeRequired, &schemas.FieldError{Code: "upgrade_required", Reason: "this is a WebSocket"})
 		return
 	}
-	if !g.takeOf(who.user) {
+	if !g.takeOf(who.device.User) {
 		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))
 		answer(http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id", Reason: "has " +
 			strconv.Itoa(g.perUser.Most()) + " connections open already, which is all that one user may have; close one first"})
 		return
 	}
 	if !g.enter() {
-		g.giveOf(who.user)
+		g.giveOf(who.device.User)
 		g.metrics.Answered("connect", "503")
 		// Spread, or all who were refused would come again at the same time.
 		problem.WriteBusy(w, time.Second+rand.N(5*time.Second),
@@ -187,7 +188,8 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	s := &connection{gate: g, who: who, mayWatch: caller == nil || caller.MayWatch}
 	s.until, _ = r.Context().Deadline() // when what lets the client in ends
 	s.touched.Store(int64(g.now() - who.idle))
-	s.heard.Store(int64(g.now()))
+	s.at.Of = who.device
+	s.at.Hear(g.now())
 	s.conn, err = socket.Accept(w, r, socket.Options{
 		MaxMessage: g.cfg.Sockets.MaxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
 		PingInterval: min(g.cfg.Sockets.PingInterval, g.cfg.Sockets.IdleTimeout/3),

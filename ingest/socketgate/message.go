@@ -15,7 +15,7 @@ const maxDiscard = 4 << 20 // bytes
 
 // Message takes one message; see socket.Handler.
 func (s *connection) Message(message []byte) {
-	s.heard.Store(int64(s.gate.now()))
+	s.at.Hear(s.gate.now())
 	if err := s.understand(message); err != nil {
 		s.tell(err)
 	}
@@ -23,7 +23,7 @@ func (s *connection) Message(message []byte) {
 
 // TooLong answers a message that was longer than MaxMessage.
 func (s *connection) TooLong() {
-	s.heard.Store(int64(s.gate.now()))
+	s.at.Hear(s.gate.now())
 	s.tell(&schemas.FieldError{Code: problem.TooLarge, Field: "message",
 		Reason: "must have at most " + strconv.Itoa(s.gate.cfg.Sockets.MaxMessage) + " bytes"})
 }

@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/ingest/devices"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // identity is who is at the other end.
 type identity struct {
-	device
-	kind schemas.DeviceKind
-	idle time.Duration // when connecting
+	device devices.Device
+	kind   schemas.DeviceKind
+	idle   time.Duration // when connecting
 }
 
 // whoConnects reads the query of a connect. Every error is a *schemas.FieldError
@@ -31,11 +32,11 @@ func whoConnects(query string, caller *ingest.Caller) (identity, error) {
 	}
 	who := identity{kind: schemas.Other}
 	if caller != nil && caller.User != 0 && !values.Has("user_id") {
-		who.user = caller.User
-	} else if who.user, err = schemas.ParseUserID("user_id", values.Get("user_id")); err != nil {
+		who.device.User = caller.User
+	} else if who.device.User, err = schemas.ParseUserID("user_id", values.Get("user_id")); err != nil {
 		return identity{}, err
 	}
-	if who.id, err = schemas.ParseDeviceID("device_id", values.Get("device_id")); err != nil {
+	if who.device.ID, err = schemas.ParseDeviceID("device_id", values.Get("device_id")); err != nil {
 		return identity{}, err
 	}
 	if values.Has("device_kind") {

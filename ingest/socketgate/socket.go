@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stillhere/stillhere/ingest/devices"
 	"github.com/stillhere/stillhere/ingest/problem"
 	"github.com/stillhere/stillhere/internal/socket"
 )
@@ -40,14 +41,9 @@ type connection struct {
 	mayWatch bool
 	until    time.Time // when the client's token ends; zero: never
 
-	heard   atomic.Int64 // when the client last said something
-	touched atomic.Int64 // when the person last touched the device, as far as was said
+	at      devices.Connection // and when the client last said something
+	touched atomic.Int64       // when the person last touched the device, as far as was said
 	ending  atomic.Pointer[string]
-
-	// The registry's lock protects these.
-	here bool        // the socket counts as one of its device
-	over bool        // and never will again
-	next *connection // of the same device
 }
 
 // run is the life of the socket after the handshake. It returns why it ended.
@@ -82,7 +78,7 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	if s.gate.open == nil || !s.mayWatch {
 		return func([]byte) bool { return false }, func() {}
 	}
-	return s.gate.open(s.who.user, s.conn.Write)
+	return s.gate.open(s.who.device.User, s.conn.Write)
 }
 
 // reason tells by the error of the last read why the socket ended. A close that
@@ -110,12 +106,11 @@ func (s *connection) reason(err error) string {
 // beat reports that the device is here, also one that had said bye; false when
 // beats are not taken any more.
 func (s *connection) beat() bool {
-	if !s.gate.devices.join(s) {
+	now := s.gate.now()
+	if !s.gate.devices.Join(&s.at, now) {
 		return true // a ping that came in while the socket was being closed
 	}
-	now := s.gate.now()
-	s.heard.Store(int64(now))
-	err := s.gate.beats.Beat(s.who.user, s.who.id, s.who.kind, now-time.Duration(s.touched.Load()))
+	err := s.gate.beats.Beat(s.who.device.User, s.who.device.ID, s.who.kind, now-time.Duration(s.touched.Load()))
 	if err != nil {
 		s.endAs(endRefuse)
 	}
@@ -132,11 +127,12 @@ func (s *connection) Ping() {
 // leave takes the socket out of the registry, for good if it is over, and reports
 // a bye if that was meant and no other socket of the device is alive.
 func (s *connection) leave(over, bye bool) {
-	last := s.gate.devices.part(s, over, s.gate.now()-3*s.gate.cfg.HeartbeatInterval/2)
-	if bye && last {
+	var last func()
+	if bye {
 		// Refused only when this process stops, and then it says so itself.
-		_ = s.gate.beats.Bye(s.who.user, s.who.id)
+		last = func() { _ = s.gate.beats.Bye(s.who.device.User, s.who.device.ID) }
 	}
+	s.gate.devices.Part(&s.at, over, s.gate.now()-3*s.gate.cfg.HeartbeatInterval/2, last)
 }
 
 func (s *connection) tell(err error) { _ = s.conn.Write(problem.Message(err)) }
@@ -147,7 +143,7 @@ func (s *connection) endAs(reason string) { s.ending.CompareAndSwap(nil, &reason
 // Quiet ends a socket from which nothing has been heard for too long. A client that
 // answers pings and says nothing is such a one.
 func (s *connection) Quiet() {
-	if s.gate.now()-time.Duration(s.heard.Load()) >= s.gate.cfg.Sockets.IdleTimeout {
+	if s.gate.now()-s.at.Heard() >= s.gate.cfg.Sockets.IdleTimeout {
 		s.endAs(endIdle)
 		s.conn.Close(statusIdle, "nothing was heard for too long")
 	}
