@@ -12,7 +12,9 @@ const closeRetry = 100 * time.Millisecond
 
 // Close ends the gateway in good order: it takes no more reports, waits for
 // what it started to end, writes what is held, then tells each partition in which the gateway
-// has users that it is draining, so that they get time to reconnect elsewhere.
+// has users, or of late had, that it is draining: the detector takes its silence for
+// a drain, not for a death, and its users get time to reconnect elsewhere. One line in
+// the log says so.
 // It returns when Kafka has all of it or ctx ends; then the error says how many
 // reports are not known to be written. Further calls do nothing.
 func (c *Client) Close(ctx context.Context) error {
@@ -35,6 +37,7 @@ func (c *Client) Close(ctx context.Context) error {
 			return c.unfinished(ctx)
 		}
 	}
+	devices := c.here()
 	for _, step := range []func() (finished bool){c.sendHeld, c.sendDraining} {
 		for !step() {
 			if !c.answered(ctx) {
@@ -42,6 +45,8 @@ func (c *Client) Close(ctx context.Context) error {
 			}
 		}
 	}
+	c.cfg.Log.Info("the gateway has drained: its devices have the reconnect window to come back through another", "gateway", c.cfg.GatewayID,
+		"gateway_epoch", c.epoch, "devices", devices, "partitions", c.drained())
 	return nil
 }
 
@@ -65,7 +70,7 @@ func (c *Client) sendDraining() (finished bool) {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
-		if s.drained || s.queue.Here() == 0 {
+		if s.drained || !s.queue.Lives(c.now()) {
 			s.mu.Unlock()
 			continue
 		}
@@ -75,6 +80,30 @@ func (c *Client) sendDraining() (finished bool) {
 		c.send(i, b)
 	}
 	return finished
+}
+
+// here is how many devices are here.
+func (c *Client) here() (devices int) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		devices += s.queue.Here()
+		s.mu.Unlock()
+	}
+	return devices
+}
+
+// drained is how many partitions have a draining frame.
+func (c *Client) drained() (partitions int) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		if s.drained {
+			partitions++
+		}
+		s.mu.Unlock()
+	}
+	return partitions
 }
 
 // answered waits until nothing is in flight, sending what becomes ready, and

@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 	"unicode/utf8"
 
@@ -41,6 +42,8 @@ type Config struct {
 	MaxDevices int
 	// Metrics may be nil.
 	Metrics *ingest.Metrics
+	// Log is told when the gateway has drained; nil: nothing is.
+	Log *slog.Logger
 }
 
 // aliveCheck is how often it is looked whether an empty frame is due.
@@ -55,6 +58,9 @@ func (c Config) withDefaults() Config {
 	set(&c.AppendTimeout, 5*time.Second)
 	if c.MaxDevices == 0 {
 		c.MaxDevices = 1_000_000
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Metrics == nil {
 		c.Metrics = ingest.NewMetrics(nil)

@@ -77,10 +77,16 @@ func (q *Queue) SealAlive(now, after time.Duration) *Batch {
 	return q.sealAs(q.batch(), now)
 }
 
+// Lives tells whether the detector may still count the gateway as alive in this
+// partition: some device is here, or something was sent of late.
+func (q *Queue) Lives(now time.Duration) bool {
+	return q.Here() > 0 || now-q.sealed < q.rules.ForgetAfter
+}
+
 // SealDraining makes the frame by which the gateway says that it is about to
-// stop, when some device is here; nil otherwise.
+// stop, when it lives here; nil otherwise.
 func (q *Queue) SealDraining(now time.Duration) *Batch {
-	if q.Here() == 0 {
+	if !q.Lives(now) {
 		return nil
 	}
 	q.control++

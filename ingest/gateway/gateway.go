@@ -93,7 +93,7 @@ func dial(ctx context.Context, c Config, producer *stream.Producer) (*Gateway, e
 	}
 	beats, err := client.New(client.Config{
 		GatewayID: c.ID, Partitions: partitions, HeartbeatInterval: c.HeartbeatInterval, ForgetAfter: c.ForgetAfter,
-		AppendTimeout: appendTimeout, Metrics: ingest.NewMetrics(c.Registry),
+		AppendTimeout: appendTimeout, Metrics: ingest.NewMetrics(c.Registry), Log: c.Log,
 	}, producer)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,10 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +26,8 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 	if _, err := stream.ApplyTopics(ctx, config, 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.Dial(ctx, gateway.Config{Brokers: kafka.Addrs(), ID: "gw-1"})
+	var log bytes.Buffer
+	g, err := gateway.Dial(ctx, gateway.Config{Brokers: kafka.Addrs(), ID: "gw-1", Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +67,9 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if said := log.String(); !strings.Contains(said, "the gateway has drained") || !strings.Contains(said, "gateway=gw-1") || !strings.Contains(said, "devices=1 partitions=1") {
+		t.Errorf("the log says %q, want a line on the drain", said)
 	}
 	if beats != 1 || !draining {
 		t.Errorf("%d beats were written, want 1; the last frame says draining: %v, want true", beats, draining)

@@ -86,7 +86,7 @@ func (h *house) clientConfig() client.Config {
 	c := client.Config{
 		GatewayID: h.config.Ingest.GatewayID, Partitions: h.partitions, HeartbeatInterval: h.config.Policy.HeartbeatInterval,
 		AliveInterval: h.config.Ingest.AliveInterval, ForgetAfter: h.config.Ingest.ForgetAfter,
-		AppendTimeout: h.config.Ingest.AppendTimeout, Metrics: h.ingestRoom(),
+		AppendTimeout: h.config.Ingest.AppendTimeout, Metrics: h.ingestRoom(), Log: h.log,
 	}
 	if idle := h.config.Policy.IdleAfter; idle > 0 {
 		c.ActiveAfterIdle = min(time.Minute, idle)
