@@ -23,6 +23,9 @@ type KafkaConfig struct {
 	// DataDir keeps the cluster's data on disk; it is made if it is missing. Empty:
 	// in memory.
 	DataDir string
+	// AcceptDataLoss goes on with what is whole in a data directory that is damaged;
+	// without it that is an error (ErrCorrupt).
+	AcceptDataLoss bool
 	// Listen is host:port; port 0 takes a free one [127.0.0.1:0]. With several
 	// brokers the port is the first one's and the others follow, or all are free.
 	Listen string
@@ -45,11 +48,16 @@ type KafkaConfig struct {
 type Kafka struct {
 	cluster *kfake.Cluster
 	lock    *dirLock
+	sums    *recorder // nil: in memory
 	virtual *kfake.VirtualNetwork
 	stop    chan struct{}
 	cleaner sync.WaitGroup
+	log     *slog.Logger // nil: none
 	ahead   atomic.Int64 // of the brokers' clock, in milliseconds
 }
+
+// recordEvery is how often it is looked whether checksums have to be taken anew.
+const recordEvery = time.Second
 
 // never is longer than any stand-in lives.
 const never = 10 * 365 * 24 * time.Hour
@@ -85,15 +93,19 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 		options = append(options, kfake.WithLogger(clusterLog{cfg.Log}))
 	}
 	options = append(options, cfg.Options...)
-	k := &Kafka{virtual: cfg.Virtual, stop: make(chan struct{})}
+	k := &Kafka{virtual: cfg.Virtual, log: cfg.Log, stop: make(chan struct{})}
 	if cfg.DataDir != "" {
 		if k.lock, err = lockDir(cfg.DataDir); err != nil {
+			return nil, err
+		}
+		if err := k.openDir(cfg); err != nil {
+			k.lock.release()
 			return nil, err
 		}
 		options = append(options, kfake.DataDir(cfg.DataDir))
 	}
 	if k.cluster, err = kfake.NewCluster(options...); err != nil {
-		k.lock.release()
+		k.closeDir(false)
 		return nil, explainStart(err, cfg)
 	}
 	stampAppendTime(k.cluster, &k.ahead)
@@ -111,10 +123,18 @@ func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 func (k *Kafka) clean(every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
+	var record <-chan time.Time // none in memory, where time may be virtual
+	if k.sums != nil {
+		t := time.NewTicker(recordEvery)
+		defer t.Stop()
+		record = t.C
+	}
 	for {
 		select {
 		case <-ticker.C:
 			k.cluster.ApplyRetention()
+		case <-record:
+			k.warn(k.sums.record(false))
 		case <-k.stop:
 			return
 		}
@@ -223,7 +243,42 @@ func (k *Kafka) Close() {
 	close(k.stop)
 	k.cleaner.Wait()
 	k.cluster.Close()
+	k.closeDir(true)
+}
+
+// openDir makes sure that the data directory is whole before the cluster reads it.
+func (k *Kafka) openDir(cfg KafkaConfig) error {
+	err := makeWhole(cfg.DataDir, cfg.AcceptDataLoss, cfg.Log)
+	if err != nil {
+		return err
+	}
+	if k.sums, err = newRecorder(cfg.DataDir); err == nil {
+		err = k.sums.record(false) // nothing has to be as at the last stop any more
+	}
+	if err != nil {
+		return fmt.Errorf("writing checksums into the data directory %s: %w", cfg.DataDir, err)
+	}
+	return nil
+}
+
+// closeDir lets go of the data directory, if there is one. clean says that the cluster
+// has stopped and saved what it held.
+func (k *Kafka) closeDir(clean bool) {
+	if k.sums != nil {
+		if clean {
+			k.warn(k.sums.record(true))
+		}
+		k.sums.release()
+	}
 	k.lock.release()
+}
+
+// warn logs that checksums could not be written: damage to those files may then not be
+// found.
+func (k *Kafka) warn(err error) {
+	if err != nil && k.log != nil {
+		k.log.Warn("writing the checksums of the Kafka stand-in", "error", err)
+	}
 }
 
 type clusterLog struct{ log *slog.Logger }
