@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,7 +26,10 @@ type BatchTask interface {
 var errGivenUp = errors.New("given up")
 
 // handleBatch gives the records to the task together.
-func (p *partition) handleBatch(task BatchTask, from []*kgo.Record) handled {
+func (p *partition) handleBatch(task BatchTask, work portion) handled {
+	// What they lead to is known afterwards only: on slow brokers it is fewer at once.
+	n := min(max(p.s.t.cfg.MaxPollRecords>>p.s.t.narrow.Load(), 1), len(work.records))
+	from, rest := work.records[:n], work.records[n:]
 	next := p.next.Load()
 	records := make([]schemas.Record, 0, len(from))
 	for _, r := range from {
@@ -37,7 +38,7 @@ func (p *partition) handleBatch(task BatchTask, from []*kgo.Record) handled {
 			fill(&records[len(records)-1], r, nil)
 		}
 	}
-	result := handled{out: &p.outbox, records: len(records)}
+	result := handled{out: &p.outbox, records: len(records), parts: len(records), rest: rest}
 	last := from[len(from)-1]
 	for tries := 1; ; tries++ {
 		p.emptyOutbox()
@@ -62,9 +63,9 @@ func (p *partition) handleBatch(task BatchTask, from []*kgo.Record) handled {
 			return result
 		}
 	}
-	p.setAside(last)
-	result.checkpoint = task.Checkpoint()
-	p.next.Store(max(next, last.Offset+1))
+	p.setAside(last.Offset)
+	result.next, result.checkpoint = max(next, last.Offset+1), task.Checkpoint()
+	p.next.Store(result.next)
 	p.logTime.Store(last.Timestamp.UnixMilli())
 	return result
 }

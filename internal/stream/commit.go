@@ -109,10 +109,14 @@ func (s *session) commit() (err error) {
 	}
 	s.t.metrics.transaction("committed")
 	for _, p := range s.each() {
+		if p.dirty && p.halfway {
+			crashpoint.At("slice.committed")
+		}
 		p.dirty = false
 	}
+	s.noteSize(time.Since(s.begunAt))
 	clear(s.outputs)
-	s.outputs = s.outputs[:0]
+	s.outputs, s.outputBytes, s.outputParts = s.outputs[:0], 0, 0
 	s.offsetSince, s.outputSince = time.Time{}, time.Time{}
 	s.lastBegun, s.lastCommit = begun, time.Now()
 	s.commits++
@@ -187,7 +191,7 @@ func (s *session) writeAgain() error {
 	ahead := map[int32]kgo.EpochOffset{}
 	for _, p := range s.each() {
 		if p.dirty {
-			ahead[p.id] = kgo.EpochOffset{Epoch: -1, Offset: p.next.Load()}
+			ahead[p.id] = kgo.EpochOffset{Epoch: -1, Offset: p.done}
 		}
 	}
 	s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.name: ahead})
@@ -219,7 +223,7 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 		}
 		part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
 		part.Partition = p.id
-		part.Offset = p.next.Load()
+		part.Offset = p.done
 		part.LeaderEpoch = -1
 		metadata := transaction.On(p.checkpoint)
 		part.Metadata = &metadata

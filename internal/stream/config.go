@@ -70,6 +70,11 @@ type Config struct {
 	MaxBufferedBytes int
 	// MaxPollRecords is how many records the loop takes at a time [1,000].
 	MaxPollRecords int
+	// MaxTransactionRecords and MaxTransactionBytes bound what is written in one
+	// transaction [20,000 and 16 MiB]: it is committed once it holds as much, between
+	// two records or two slices of one. Slow brokers make the loop write less at once.
+	MaxTransactionRecords int
+	MaxTransactionBytes   int
 	// MaxBatchBytes is the greatest size a batch may decompress to [64 MiB];
 	// greater ones are skipped, loudly.
 	MaxBatchBytes int
@@ -93,6 +98,8 @@ func (c Config) withDefaults() Config {
 	set(&c.MaxBuffered, 20_000)
 	set(&c.MaxBufferedBytes, 256<<20)
 	set(&c.MaxPollRecords, 1000)
+	set(&c.MaxTransactionRecords, 20_000)
+	set(&c.MaxTransactionBytes, 16<<20)
 	set(&c.MaxBatchBytes, 64<<20)
 	set(&c.MaxFailures, 3)
 	return c
@@ -142,7 +149,8 @@ func (c Config) Validate() error {
 	}
 	fault(c.StallTimeout <= 2*c.TickInterval, "stall timeout: %s must be well above the tick interval %s", c.StallTimeout, c.TickInterval)
 	fault(c.RebalanceTimeout < c.IdleCommitInterval, "rebalance timeout: %s must not be below the idle commit interval %s", c.RebalanceTimeout, c.IdleCommitInterval)
-	fault(c.MaxBuffered < 1 || c.MaxPollRecords < 1 || c.MaxBufferedBytes < 1 || c.MaxBatchBytes < 1 || c.MaxFailures < 1, "bounds must be positive")
+	fault(c.MaxBuffered < 1 || c.MaxPollRecords < 1 || c.MaxBufferedBytes < 1 || c.MaxBatchBytes < 1 || c.MaxFailures < 1 ||
+		c.MaxTransactionRecords < 1 || c.MaxTransactionBytes < 1, "bounds must be positive")
 	if err := c.Security.validate(); err != nil {
 		faults = append(faults, err)
 	}

@@ -12,7 +12,9 @@
 //
 // A transaction begins when there is something to publish and ends as soon as it
 // may, at most every Config.CommitInterval; offsets with nothing to publish wait
-// for Config.IdleCommitInterval. What is forwarded goes through the plain
+// for Config.IdleCommitInterval. It holds Config.MaxTransactionRecords at most, and
+// less where the brokers are slow; a SlicedTask can have more than that put out for
+// one record, by several transactions. What is forwarded goes through the plain
 // Producer and is acknowledged before the transaction ends. The owner of a
 // partition appends a tick to it every Config.TickInterval.
 //

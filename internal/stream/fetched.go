@@ -3,16 +3,17 @@ package stream
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// sort puts what was polled into s.batches and deals with what went wrong in
-// fetching.
+// sort puts what was polled into s.batches, behind what was left there of partitions
+// that are still ours, and deals with what went wrong in fetching.
 func (s *session) sort(fetches kgo.Fetches) error {
-	s.batches = s.batches[:0]
+	s.batches = slices.DeleteFunc(s.batches, func(b batch) bool { return s.part(b.part.id) != b.part })
 	var fatal error
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if f.Err != nil {
@@ -44,7 +45,7 @@ func (s *session) sort(fetches kgo.Fetches) error {
 				return
 			}
 		}
-		s.batches = append(s.batches, batch{p, f.Records})
+		s.batches = append(s.batches, batch{part: p, records: f.Records})
 	})
 	return fatal
 }

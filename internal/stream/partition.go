@@ -21,9 +21,9 @@ type partition struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	begin   chan beginning     // one, from onPositions
-	work    chan []*kgo.Record // from the loop, only when it has the last result
-	results chan handled       // to the loop
+	begin   chan beginning // one, from onPositions
+	work    chan portion   // from the loop, only when it has the last result
+	results chan handled   // to the loop
 
 	began   beginning        // goroutine's until it restores, the loop's after that
 	task    Task             // goroutine's
@@ -31,13 +31,15 @@ type partition struct {
 	headers []schemas.Header // goroutine's, reused
 	outbox  schemas.Outbox   // goroutine's while it handles, the loop's otherwise
 
-	checkpoint string // loop's: of what was handled last
+	done       int64  // loop's: the offset to be committed, of what was sent last
+	checkpoint string // loop's: of the same
 	dirty      bool   // loop's: handled, not committed
+	halfway    bool   // loop's: more is to come of the record at done
 	handledAny bool   // loop's
 	fetching   bool   // loop's: restored and resumed; what comes before that is not for its task
 
 	phase     atomicPhase
-	next, end atomic.Int64
+	next, end atomic.Int64 // next is the goroutine's to change
 	logTime   atomic.Int64
 	behind    atomic.Int64 // see PartitionStatus.BehindSince
 	progress  atomic.Int64 // Unix nanoseconds of the last sign of life
@@ -52,17 +54,29 @@ type beginning struct {
 	failures int
 }
 
-// handled is what came of a batch. out belongs to the loop until it hands over
-// the next batch.
+// portion is what a partition is given to do: to go on with the record that has more
+// to put out, if there is one, then to handle these, until it has put out as much as
+// room says.
+type portion struct {
+	records []*kgo.Record
+	room    room
+}
+
+// handled is what came of a portion. out belongs to the loop until it hands over
+// the next one.
 type handled struct {
 	out        *schemas.Outbox
+	next       int64 // the offset to be committed with it ...
 	checkpoint string
 	records    int
+	parts      int           // records and slices that something was put out for
+	rest       []*kgo.Record // what there was no room for
+	halfway    bool          // the record at next has more to put out
 	err        error
 }
 
 func newPartition(s *session, id int32) *partition {
-	p := &partition{s: s, id: id, begin: make(chan beginning, 1), work: make(chan []*kgo.Record, 1), results: make(chan handled, 1)}
+	p := &partition{s: s, id: id, begin: make(chan beginning, 1), work: make(chan portion, 1), results: make(chan handled, 1)}
 	p.ctx, p.cancel = context.WithCancel(s.ctx)
 	p.phase.Store(Restoring)
 	p.touch()
@@ -76,6 +90,7 @@ func (p *partition) touch() { p.progress.Store(time.Now().UnixNano()) }
 
 func (p *partition) run() {
 	defer p.cancel()
+	defer p.release()
 	select {
 	case p.began = <-p.begin:
 	case <-p.ctx.Done():
@@ -86,8 +101,8 @@ func (p *partition) run() {
 	}
 	for {
 		select {
-		case records := <-p.work:
-			p.results <- p.handle(records)
+		case portion := <-p.work:
+			p.results <- p.handle(portion)
 		case <-p.ctx.Done():
 			return
 		}
@@ -116,6 +131,7 @@ func (p *partition) restore(b beginning) error {
 		}
 		return err
 	}
+	p.release()
 	err := guarded(func() error {
 		p.task = p.s.t.newTask(p.id)
 		return p.task.Restore(p.ctx, b.commit, read)
@@ -130,13 +146,17 @@ func (p *partition) restore(b beginning) error {
 		return fmt.Errorf("restoring %s at offset %d: %w: %w", p, b.commit.Offset, errTask, err)
 	}
 	crashpoint.At("restore.done")
-	p.next.Store(b.first)
+	first := b.first
+	if task, ok := p.task.(PlacedTask); ok {
+		first = task.Next()
+	}
+	p.next.Store(first)
 	p.end.Store(b.commit.LogEnd)
 	p.touch()
 	p.phase.Store(Running)
 	took := time.Since(begun)
 	p.s.t.metrics.restored(took.Seconds())
-	p.s.t.log.Info("partition restored", "partition", p.id, "offset", b.first, "took", took)
+	p.s.t.log.Info("partition restored", "partition", p.id, "offset", first, "took", took)
 	p.s.mu.Lock()
 	p.s.restored = append(p.s.restored, p)
 	p.s.mu.Unlock()
@@ -144,16 +164,51 @@ func (p *partition) restore(b beginning) error {
 	return nil
 }
 
-// handle gives the records to the task, one by one.
-func (p *partition) handle(records []*kgo.Record) handled {
+// release is the end of the task.
+func (p *partition) release() {
+	task, ok := p.task.(ClosedTask)
+	p.task = nil
+	if !ok {
+		return
+	}
+	if err := guarded(func() error { task.Close(); return nil }); err != nil {
+		p.s.t.log.Error("closing a task", "partition", p.id, "error", err)
+	}
+}
+
+// handle gives the records to the task, one by one, until there is no more room for
+// what it puts out.
+func (p *partition) handle(work portion) handled {
 	if task, ok := p.task.(BatchTask); ok {
-		return p.handleBatch(task, records)
+		return p.handleBatch(task, work)
 	}
 	p.emptyOutbox()
+	task, sliced := p.task.(SlicedTask)
 	next := p.next.Load()
-	result := handled{out: &p.outbox}
+	result := handled{out: &p.outbox, rest: work.records}
 	result.err = guarded(func() error {
-		for _, from := range records {
+		for {
+			if sliced && task.Pending() {
+				result.halfway = true
+				if work.room.full() {
+					break
+				}
+				crashpoint.At("slice")
+				if err := task.Continue(&p.outbox); err != nil {
+					return err
+				}
+				p.setAside(next)
+				work.room.take(&p.outbox)
+				continue
+			}
+			if result.halfway {
+				next, result.halfway = next+1, false
+			}
+			if len(result.rest) == 0 || work.room.full() {
+				break
+			}
+			from := result.rest[0]
+			result.rest = result.rest[1:]
 			if from.Offset < next {
 				continue // handled in an earlier life of this log or session
 			}
@@ -171,9 +226,12 @@ func (p *partition) handle(records []*kgo.Record) handled {
 			if err := p.task.Handle(&p.record, &p.outbox); err != nil {
 				return err
 			}
-			p.setAside(from)
-			next = from.Offset + 1
+			p.setAside(from.Offset)
+			work.room.take(&p.outbox)
 			result.records++
+			if !sliced || !task.Pending() {
+				next = from.Offset + 1
+			}
 		}
 		result.checkpoint = p.task.Checkpoint()
 		return nil
@@ -183,6 +241,7 @@ func (p *partition) handle(records []*kgo.Record) handled {
 		result.err = fmt.Errorf("handling %s offset %d: %w", p, next, result.err)
 		return result
 	}
+	result.next, result.parts = next, work.room.parts
 	p.next.Store(next)
 	if result.records > 0 {
 		p.logTime.Store(int64(p.record.Time))
@@ -202,7 +261,7 @@ func (p *partition) emptyOutbox() {
 
 // setAside makes dead letters of what the task rejected, before the record that
 // it points to is used for the next one.
-func (p *partition) setAside(from *kgo.Record) {
+func (p *partition) setAside(offset int64) {
 	for _, r := range p.outbox.Rejected {
 		record := r.Record
 		if record == nil || record == &p.record {
@@ -216,7 +275,7 @@ func (p *partition) setAside(from *kgo.Record) {
 		}
 		p.outbox.Records = append(p.outbox.Records, deadLetter(origin, record, r.Reason, p.s.deadLetters))
 		p.s.t.metrics.deadLetter(errorCode(r.Reason))
-		p.s.t.log.Warn("record set aside", "partition", p.id, "offset", from.Offset, "error", r.Reason)
+		p.s.t.log.Warn("record set aside", "partition", p.id, "offset", offset, "error", r.Reason)
 	}
 	p.outbox.Rejected = p.outbox.Rejected[:0]
 }

@@ -42,12 +42,14 @@ type session struct {
 	rebalanced atomic.Bool                        // the client will refuse the next commit for a revocation that is over
 	commitsFor map[int32]schemas.Commit           // between the two callbacks of an offset fetch
 
-	deadLetters int32 // partitions of the dead letter topic
-	batches     []batch
+	deadLetters int32        // partitions of the dead letter topic
+	batches     []batch      // what is to be handled; a partition that is in it is not fetched
 	broken      []*partition // whose task has failed; to be restored after the next commit
 	inTxn       bool
 	begunAt     time.Time     // of the transaction
 	outputs     []*kgo.Record // of the transaction, until it is committed
+	outputBytes int
+	outputParts int // records and slices that they come of
 	produceErr  atomic.Pointer[error]
 	written     atomic.Int64 // records of transactions that were acknowledged
 	forwards    *forwards
@@ -58,10 +60,12 @@ type session struct {
 	commits     int
 }
 
-// batch is what one poll brought for one partition.
+// batch is what is to be handled of one partition: what a poll brought, or what was
+// left of that. A partition in the middle of a record may have no other.
 type batch struct {
 	part    *partition
 	records []*kgo.Record
+	held    bool // from an earlier round; its partition's fetching pauses
 }
 
 func newSession(t *Transform) *session {
@@ -107,7 +111,7 @@ func (s *session) loop(stop context.Context) error {
 			return err
 		}
 		stopping := stop.Err() != nil
-		if s.due(stopping || len(s.broken) > 0) {
+		if s.due(stopping || len(s.broken) > 0 || s.full()) {
 			if err := s.commit(); err != nil {
 				return err
 			}
@@ -125,7 +129,11 @@ func (s *session) loop(stop context.Context) error {
 // poll waits for records, but not past the time of the next commit. When it
 // returns, no rebalance happens until AllowRebalance.
 func (s *session) poll(stop context.Context) kgo.Fetches {
-	ctx, cancel := context.WithTimeout(context.Background(), s.untilDue())
+	wait := s.untilDue()
+	if len(s.batches) > 0 {
+		wait = min(wait, restPoll) // only what has come already
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	s.wakeup.Store(&cancel)
 	if s.hurry.Load() || stop.Err() != nil || s.failure() != nil {
@@ -133,6 +141,10 @@ func (s *session) poll(stop context.Context) kgo.Fetches {
 	}
 	return s.PollRecords(ctx, s.t.cfg.MaxPollRecords)
 }
+
+// restPoll is how long a poll waits when there is something left to do. Without any
+// time it would bring nothing.
+const restPoll = time.Millisecond
 
 // wake ends the poll under way. What it is about must have been set before.
 func (s *session) wake() {
@@ -158,35 +170,62 @@ func (s *session) failure() error {
 }
 
 // process lets the partitions handle their records, all at the same time, and
-// sends on what they put out.
+// sends on what they put out; what there was no room for stays in s.batches. A
+// transaction that is full is committed before more is put in.
 func (s *session) process() error {
+	share := s.share(len(s.batches))
 	for i := range s.batches {
-		s.batches[i].part.work <- s.batches[i].records
+		s.batches[i].part.work <- portion{s.batches[i].records, share}
 	}
 	var fatal error
-	for i := range s.batches {
+	rest := s.batches[:0]
+	for _, b := range s.batches {
 		var result handled
 		select {
-		case result = <-s.batches[i].part.results:
+		case result = <-b.part.results:
 		case <-s.ctx.Done():
 			return errors.Join(fatal, s.failure())
 		}
-		if result.err != nil {
-			s.setBack(s.batches[i].part, result.err)
+		if fatal != nil {
 			continue
 		}
+		if result.err != nil {
+			s.setBack(b.part, result.err)
+			continue
+		}
+		if s.full() {
+			fatal = s.commit()
+		}
 		if fatal == nil {
-			fatal = s.send(s.batches[i].part, &result)
+			fatal = s.send(b.part, &result)
+		}
+		b.records = result.rest
+		if result.halfway || len(result.rest) > 0 {
+			rest = append(rest, s.hold(b))
+		} else if b.held {
+			s.ResumeFetchPartitions(map[string][]int32{s.name: {b.part.id}})
 		}
 	}
+	clear(s.batches[len(rest):])
+	s.batches = rest
 	return fatal
+}
+
+// hold keeps a batch for the next round.
+func (s *session) hold(b batch) batch {
+	if !b.held {
+		s.PauseFetchPartitions(map[string][]int32{s.name: {b.part.id}})
+		b.held = true
+	}
+	return b
 }
 
 // send writes what one partition put out into the transaction.
 func (s *session) send(p *partition, result *handled) error {
 	now := time.Now()
 	p.progress.Store(now.UnixNano())
-	p.checkpoint, p.dirty, p.handledAny = result.checkpoint, true, true
+	p.done, p.checkpoint, p.halfway = result.next, result.checkpoint, result.halfway
+	p.dirty, p.handledAny = true, true
 	s.t.metrics.handled(result.records)
 	if s.offsetSince.IsZero() {
 		s.offsetSince = now
@@ -200,6 +239,7 @@ func (s *session) send(p *partition, result *handled) error {
 		return nil
 	}
 	s.noteOutput(now)
+	s.outputParts += result.parts
 	if err := s.begin(); err != nil {
 		return err
 	}
@@ -215,6 +255,7 @@ func (s *session) send(p *partition, result *handled) error {
 			}
 			outgoing(&slab[i], name, head, &records[i])
 			s.outputs = append(s.outputs, &slab[i])
+			s.outputBytes += len(slab[i].Key) + len(slab[i].Value)
 			s.Produce(s.ctx, &slab[i], s.produced)
 		}
 		records = records[len(slab):]
@@ -262,8 +303,8 @@ func (s *session) resumeRestored() {
 	s.mu.Unlock()
 	for _, p := range restored {
 		if s.part(p.id) == p {
-			if p.began.failures > 0 { // the client has read on since
-				s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.name: {p.id: {Epoch: -1, Offset: p.next.Load()}}})
+			if next := p.next.Load(); p.began.failures > 0 || next != p.began.first { // the client is elsewhere
+				s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.name: {p.id: {Epoch: -1, Offset: next}}})
 			}
 			p.fetching = true
 			s.ResumeFetchPartitions(map[string][]int32{s.name: {p.id}})

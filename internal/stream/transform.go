@@ -28,7 +28,8 @@ type Task interface {
 	// Restore brings the task to where it was at the commit, emitting nothing. The
 	// first record handled afterwards is the one at at.Offset; it is the one at
 	// at.LogStart instead when at.Offset is -1, when it lies outside of LogStart to
-	// LogEnd, or when at.Metadata is a checkpoint that names another topic id.
+	// LogEnd, or when at.Metadata is a checkpoint that names another topic id. A
+	// PlacedTask says itself which one it is.
 	// Records that are gone leave a hole, never more.
 	Restore(ctx context.Context, at schemas.Commit, read ReadFunc) error
 	// Handle takes the next record of the partition and puts what must be written
@@ -36,6 +37,35 @@ type Task interface {
 	Handle(rec *schemas.Record, out *schemas.Outbox) error
 	// Checkpoint is the metadata for the commit of everything handled so far.
 	Checkpoint() string
+}
+
+// PlacedTask is a Task that knows which record it needs next.
+type PlacedTask interface {
+	Task
+	// Next is the offset of the record to be handed to Handle next. It is asked once,
+	// after Restore; after a lost commit it may lie beyond the one in at.
+	Next() int64
+}
+
+// SlicedTask is a Task that puts out in slices what one record leads to. Between two
+// slices the loop may commit: Checkpoint then says how far the record has come, and
+// the offset committed is that of the record, so that Handle is given it again after
+// the next Restore.
+type SlicedTask interface {
+	Task
+	// Pending tells whether the record handled last has more to put out. It is asked
+	// after Handle and after Continue.
+	Pending() bool
+	// Continue puts out the next slice of that record. An error means what one of
+	// Handle means.
+	Continue(out *schemas.Outbox) error
+}
+
+// ClosedTask is a Task that gives something back when it is thrown away.
+type ClosedTask interface {
+	Task
+	// Close is called once, after everything else, also where Restore failed.
+	Close()
 }
 
 // Transform reads the partitions of a topic that its group gives it, hands them
@@ -55,6 +85,7 @@ type Transform struct {
 	current    atomic.Pointer[session]
 	partitions atomic.Int32 // of the input, as the first session found them
 	slow       atomic.Bool  // the brokers take long to commit
+	narrow     atomic.Int32 // how often the bound of a transaction has been halved for them
 
 	mu       sync.Mutex
 	failures map[int32]failure // of partitions whose task failed
@@ -108,6 +139,7 @@ func (t *Transform) Run(ctx context.Context) error {
 			}
 			return err
 		}
+		s.narrower(2) // if its last transaction did not end
 		if s.commits > 0 {
 			failures = 0
 		}
