@@ -110,16 +110,11 @@ func committed(ctx context.Context, client *kgo.Client, group, name string, part
 	if !ok {
 		return -1, "", nil
 	}
-	return c.offset, c.metadata, nil
-}
-
-type committedOffset struct {
-	offset   int64
-	metadata string
+	return c.Offset, c.Metadata, nil
 }
 
 // committedAll leaves out partitions for which nothing was committed.
-func committedAll(ctx context.Context, client *kgo.Client, group, name string, partitions []int32) (map[int32]committedOffset, error) {
+func committedAll(ctx context.Context, client *kgo.Client, group, name string, partitions []int32) (map[int32]CommittedOffset, error) {
 	meta, err := describe(ctx, client, name, "Describe")
 	if err != nil {
 		return nil, err
@@ -135,8 +130,11 @@ func committedAll(ctx context.Context, client *kgo.Client, group, name string, p
 	if err != nil {
 		return nil, fmt.Errorf("asking what %s has committed: %w", group, needs(err, "Describe", OfGroup, group))
 	}
-	all := map[int32]committedOffset{}
+	all := map[int32]CommittedOffset{}
 	for _, g := range response.Groups {
+		if g.ErrorCode == kerr.GroupIDNotFound.Code {
+			continue // it has committed nothing; some brokers say it with this, others with offsets of -1
+		}
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
 			return nil, fmt.Errorf("asking what %s has committed: %w", group, needs(err, "Describe", OfGroup, group))
 		}
@@ -146,7 +144,7 @@ func committedAll(ctx context.Context, client *kgo.Client, group, name string, p
 					return nil, fmt.Errorf("asking what %s has committed for %s partition %d: %w", group, name, p.Partition, needs(err, "Describe", OfTopic, name))
 				}
 				if p.Offset >= 0 && p.Metadata != nil {
-					all[p.Partition] = committedOffset{p.Offset, *p.Metadata}
+					all[p.Partition] = CommittedOffset{p.Offset, *p.Metadata}
 				}
 			}
 		}

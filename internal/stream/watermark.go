@@ -68,7 +68,7 @@ func (s *following[T]) lookAhead(ctx context.Context) error {
 		if !ok {
 			continue
 		}
-		checkpoint, err := schemas.DecodeCheckpoint(commit.metadata)
+		checkpoint, err := schemas.DecodeCheckpoint(commit.Metadata)
 		if err != nil {
 			return err
 		}
