@@ -17,6 +17,7 @@ func (s *session) onAssigned(_ context.Context, client *kgo.Client, assigned map
 	ids := assigned[s.name]
 	// After the partitions are known, or they would seem to be none.
 	defer s.told.Store(true)
+	s.t.twins.wasIn.Store(true)
 	if len(ids) == 0 {
 		return
 	}

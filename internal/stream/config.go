@@ -25,7 +25,8 @@ type Config struct {
 	// InstanceName is this process's stable name. With the group's name it makes
 	// the group instance id and the transactional id, so that a restarted process
 	// takes up its partitions at once and fences the one it replaces. No two
-	// processes of a role may share it. Needed by Transform and Follower.
+	// processes of a role may share it: the younger one ends. Needed by Transform and
+	// Follower.
 	InstanceName string
 	// Security is TLS and SASL; nil for plain text.
 	Security *Security
@@ -80,6 +81,8 @@ type Config struct {
 	MaxBatchBytes int
 	// MaxFailures is how many failures at one record park its partition [3].
 	MaxFailures int
+
+	stamp stamp // in place of the process's own; for tests of two processes in one
 }
 
 // withDefaults fills in what was left out.

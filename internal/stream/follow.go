@@ -57,6 +57,7 @@ type Follower[T any] struct {
 	metrics  groupMetrics
 	options  followOptions
 
+	twins       *twins
 	reader      *Reader // made by Run
 	deadLetters int32   // partitions of the dead letter topic, known to Run
 	current     atomic.Pointer[following[T]]
@@ -107,6 +108,7 @@ func Follow[T any](cfg Config, group string, topic schemas.Topic, decode func(*s
 	f := &Follower[T]{
 		cfg: cfg.withDefaults(), group: cfg.GroupName(group), topic: topic, decode: decode, handler: handler, producer: producer,
 		log: log.With("group", cfg.GroupName(group)), metrics: metrics.of(group),
+		twins: newTwins(cfg, cfg.GroupName(group), log.With("group", cfg.GroupName(group))),
 	}
 	for _, option := range options {
 		option(&f.options)
@@ -117,7 +119,8 @@ func Follow[T any](cfg Config, group string, topic schemas.Topic, decode func(*s
 // Run follows until ctx ends; it returns when everything has stopped: the
 // batches in hand have been applied and committed by then, as far as
 // Config.StopTimeout allowed. The error is nil unless the follower was set up
-// wrongly. It may be called once.
+// wrongly, or an older process runs under the same instance name. It may be called
+// once.
 func (f *Follower[T]) Run(ctx context.Context) error {
 	validate := f.cfg.needInstance
 	if f.options.alone {
@@ -145,8 +148,18 @@ func (f *Follower[T]) Run(ctx context.Context) error {
 		failures++
 		wait := backoff(failures)
 		f.metrics.restart(reasonOf(err))
-		f.log.Error("following starts anew", "error", plainly(err), "again in", wait)
-		if !pause(ctx, wait) {
+		if fenced(err) {
+			wait = fencedWait(failures)
+		}
+		f.log.Error("following starts anew", "error", plainly(err), "again in at most", wait)
+		if fenced(err) {
+			if err := f.twins.settle(ctx, reader.client, wait); err != nil {
+				return fmt.Errorf("following %s as %s: %w", f.topic, f.group, err)
+			}
+		} else {
+			pause(ctx, wait)
+		}
+		if ctx.Err() != nil {
 			return nil
 		}
 	}

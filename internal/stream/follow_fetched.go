@@ -47,9 +47,8 @@ func (s *following[T]) judge(topic string, partition int32, err error) error {
 		// The client would stay with the topic that is gone.
 		return broken("fetch", "following %s partition %d: was it deleted and made anew? %w", topic, partition, err)
 	case errors.As(err, &group) && errors.Is(err, kerr.FencedInstanceID):
-		// The client tries again by itself and has the partitions when the other has gone.
-		s.f.log.Error("another process has taken this instance name, or this one was thought dead: of two that run, one must be given another name",
-			"instance", s.f.cfg.InstanceName, "error", plainly(err))
+		// The client would try again at once and throw the other out.
+		return broken("fenced", "another process has taken the instance name %s, or this one was thought dead: %w", s.f.cfg.InstanceName, err)
 	case errors.As(err, &group), passing(err) && !errors.Is(err, kgo.ErrClientClosed):
 		// The client goes on by itself.
 		s.f.log.Warn("following", "topic", topic, "partition", partition, "error", needs(err, "Read", OfGroup, s.f.group))

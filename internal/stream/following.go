@@ -130,7 +130,7 @@ func (s *following[T]) groupOptions() []kgo.Opt {
 		kgo.SessionTimeout(cfg.SessionTimeout),
 		kgo.RebalanceTimeout(cfg.RebalanceTimeout),
 		kgo.HeartbeatInterval(cfg.SessionTimeout / 12),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		s.f.twins.balancer(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.AutoCommitMarks(),
 		kgo.AutoCommitInterval(cfg.IdleCommitInterval),
@@ -145,6 +145,7 @@ func (s *following[T]) onAssigned(_ context.Context, client *kgo.Client, assigne
 	ids := assigned[s.name]
 	// After the partitions are known, or they would seem to be none.
 	defer s.told.Store(true)
+	s.f.twins.wasIn.Store(true)
 	if len(ids) == 0 {
 		return
 	}

@@ -73,7 +73,7 @@ func (s *session) groupOptions() []kgo.Opt {
 		kgo.SessionTimeout(cfg.SessionTimeout),
 		kgo.RebalanceTimeout(cfg.RebalanceTimeout),
 		kgo.HeartbeatInterval(cfg.SessionTimeout / 12),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		s.t.twins.balancer(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.DisableAutoCommit(),
 		kgo.FetchIsolationLevel(isolation),

@@ -81,6 +81,7 @@ type Transform struct {
 	log      *slog.Logger
 	metrics  groupMetrics
 
+	twins      *twins
 	reader     *Reader // made by Run
 	current    atomic.Pointer[session]
 	partitions atomic.Int32 // of the input, as the first session found them
@@ -105,6 +106,7 @@ func NewTransform(cfg Config, group string, input schemas.Topic, newTask func(pa
 	return &Transform{
 		cfg: cfg.withDefaults(), group: cfg.GroupName(group), input: input, outputs: []schemas.Topic{schemas.DeadLetter}, newTask: newTask, producer: producer,
 		log: log.With("group", cfg.GroupName(group)), metrics: metrics.of(group), failures: map[int32]failure{},
+		twins: newTwins(cfg, cfg.GroupName(group), log.With("group", cfg.GroupName(group))),
 	}
 }
 
@@ -118,7 +120,8 @@ func (t *Transform) Writes(topics ...schemas.Topic) *Transform {
 // Run works until ctx ends, and returns when everything has stopped: what was in
 // hand has been finished and committed by then, else the error tells why not.
 // Whatever goes wrong before that, it starts a new session that restores all
-// partitions, after a pause that grows. It may be called once.
+// partitions, after a pause that grows; but when an older process turns out to run
+// under the same instance name, it returns an error. It may be called once.
 func (t *Transform) Run(ctx context.Context) error {
 	if err := t.cfg.needInstance(); err != nil {
 		return fmt.Errorf("running group %s: %w", t.group, err)
@@ -145,7 +148,14 @@ func (t *Transform) Run(ctx context.Context) error {
 		}
 		failures++
 		wait := t.explain(err, failures)
-		if !pause(ctx, wait) {
+		if fenced(err) {
+			if err := t.twins.settle(ctx, reader.client, wait); err != nil {
+				return fmt.Errorf("running group %s: %w", t.group, err)
+			}
+		} else {
+			pause(ctx, wait)
+		}
+		if ctx.Err() != nil {
 			return nil
 		}
 	}
@@ -158,12 +168,17 @@ func (t *Transform) explain(err error, failures int) time.Duration {
 	t.metrics.restart(reason)
 	message := "the session is thrown away; all its partitions are restored"
 	if fenced(err) {
-		// Two processes of one name would throw each other out for ever.
-		wait = min(time.Duration(failures)*5*time.Second, time.Minute)
+		// Longer, for the group to show who else there is.
+		wait = fencedWait(failures)
 		message = "another process has taken this instance name, or this one was thought dead; " + message
 	}
-	t.log.Error(message, "reason", reason, "error", plainly(err), "again in", wait)
+	t.log.Error(message, "reason", reason, "error", plainly(err), "again in at most", wait)
 	return wait
+}
+
+// fencedWait is how long who was fenced waits.
+func fencedWait(failures int) time.Duration {
+	return min(time.Duration(failures)*5*time.Second, time.Minute)
 }
 
 // taskFailed counts failures of a partition's task at an offset, -1 while it was
