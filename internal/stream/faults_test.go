@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -224,6 +225,37 @@ func TestAPartitionWithoutProgressIsNoticedAndRestarted(t *testing.T) {
 		fault.Remove()
 		w.beat(0, "x")
 		w.until("copied", 60*time.Second, func() bool { return w.counts()["x"] == 1 })
+	})
+}
+
+func TestAMarkerAmongTheHeartbeatsIsNotAMissingRecord(t *testing.T) {
+	onEach(t, 1, func(w *world) {
+		client, err := newClient(w.cfg.withDefaults(), w.log, kgo.TransactionalID(w.cfg.GroupName("strange")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer client.Close()
+		write := func(end kgo.TransactionEndTry) {
+			if err := client.BeginTransaction(); err != nil {
+				w.Fatal(err)
+			}
+			if err := client.ProduceSync(w.Context(), &kgo.Record{Topic: w.name(schemas.Heartbeats), Key: []byte("x")}).FirstErr(); err != nil {
+				w.Fatal(err)
+			}
+			if err := client.EndTransaction(w.Context(), end); err != nil {
+				w.Fatal(err)
+			}
+		}
+		_, a := w.member("a")
+		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
+		write(kgo.TryCommit)
+		w.beat(0, "x")
+		write(kgo.TryAbort)
+		w.beat(0, "x")
+		w.until("copied", 10*time.Second, func() bool { return w.counts()["x"] == 4 })
+		if n := w.metric(func(m *Metrics) *prometheus.CounterVec { return m.gaps }); n != 0 {
+			w.Errorf("records are said to be missing %d times", n)
+		}
 	})
 }
 
