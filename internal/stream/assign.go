@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -155,10 +156,19 @@ func (s *session) onPositions(ctx context.Context, offsets map[string]map[int32]
 		// Without its epoch: we have just compared with the log as it is.
 		offsets[s.name][id] = kgo.NewOffset().At(first)
 		if p := s.part(id); p != nil {
-			p.begin <- beginning{commit: commit, first: first}
+			p.begin <- beginning{commit: commit, first: first, owners: s.ownersBefore(commit)}
 		}
 	}
 	return offsets, nil
+}
+
+// ownersBefore are those to be named in what is committed from now on.
+func (s *session) ownersBefore(c schemas.Commit) []owner {
+	owners, complete := ownersIn(c.Metadata)
+	if !complete && c.Offset >= 0 && len(owners) == 0 {
+		owners = append(owners, forgotten(time.Now())) // an older program's
+	}
+	return owners
 }
 
 // firstOffset is where a partition goes on; see Task.Restore.

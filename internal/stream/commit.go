@@ -115,6 +115,7 @@ func (s *session) commit() (err error) {
 		p.dirty = false
 	}
 	s.noteSize(time.Since(s.begunAt))
+	s.committed = s.own
 	clear(s.outputs)
 	s.outputs, s.outputBytes, s.outputParts = s.outputs[:0], 0, 0
 	s.offsetSince, s.outputSince = time.Time{}, time.Time{}
@@ -210,6 +211,11 @@ func (s *session) writeAgain() error {
 // checkpoints.
 func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 	transaction := schemas.Transaction{Producer: request.ProducerID, Epoch: request.ProducerEpoch}
+	s.own = owner{request.ProducerID, request.ProducerEpoch, time.Now().UnixMilli()}
+	s.epoch.Store(int32(s.own.epoch))
+	if s.committed.producer != s.own.producer && s.commits > 0 {
+		s.former = mergeOwners(time.Now(), s.former, []owner{s.committed}) // its epochs were used up
+	}
 	topic := kmsg.NewTxnOffsetCommitRequestTopic()
 	topic.Topic = s.name
 	for _, t := range request.Topics {
@@ -225,7 +231,7 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 		part.Partition = p.id
 		part.Offset = p.done
 		part.LeaderEpoch = -1
-		metadata := transaction.On(p.checkpoint)
+		metadata := withOwners(transaction.On(p.checkpoint), mergeOwners(time.Now(), p.began.owners, s.former, []owner{s.own}))
 		part.Metadata = &metadata
 		topic.Partitions = append(topic.Partitions, part)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -34,37 +34,52 @@ var errHanging = errors.New("transactions of ours that were over had been left o
 // there were any: the client's idea of the producer's epoch is out of date then.
 //
 // They are ended by a new transaction that the partitions are added to: its markers
-// end the old one as well. That takes no right that the writer does not have.
+// end the old one as well. That takes no right that the writer does not have. But from the
+// moment in which they are added until that transaction ends, anything that goes wrong aborts
+// it. So what is to be committed is read before, and published again then, under the same ids.
 func (s *session) endHanging(ctx context.Context, producer int64, epoch int16) error {
 	hanging, err := s.hanging(ctx, producer)
 	if err != nil || len(hanging) == 0 {
 		return err
 	}
-	hanging, commit := s.sameEnd(ctx, hanging)
-	for _, h := range hanging {
-		s.t.log.Error("a transaction of ours hangs: Kafka holds it for over, but not in this partition; ending it there",
-			"topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset, "producer", producer, "epoch", h.ProducerEpoch, "committed", commit)
-	}
-	if err := s.join(ctx, producer, epoch, hanging); err != nil {
-		return fmt.Errorf("ending hanging transactions: %w", err)
-	}
-	end := kmsg.NewPtrEndTxnRequest()
-	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = s.t.instance(), producer, epoch, commit
-	response, err := end.RequestWith(ctx, s.Client)
-	if err == nil {
-		err = kerr.ErrorForCode(response.ErrorCode)
-	}
+	commit, abort, err := s.verdict(ctx, hanging)
 	if err != nil {
-		return fmt.Errorf("ending hanging transactions: %w", err)
+		return err
+	}
+	end := ending{s, producer, epoch}
+	if len(commit) > 0 {
+		records, err := s.held(ctx, commit)
+		if err != nil {
+			return fmt.Errorf("before ending hanging transactions: %w", err)
+		}
+		if spoilt, err := end.commit(ctx, commit); spoilt {
+			return errors.Join(err, s.t.producer.appendAgain(ctx, records))
+		} else if err != nil {
+			return err
+		}
+	}
+	// The offsets also when they do not seem to hang: not everybody may ask. They are
+	// never committed: what is read again gives the same.
+	if err := end.partitions(ctx, abort); err != nil {
+		return err
+	}
+	if err := end.offsets(ctx); err != nil {
+		return err
+	}
+	if err := end.end(ctx, false); err != nil {
+		return err
 	}
 	s.t.metrics.ended(len(hanging))
 	return errHanging
 }
 
-// hanging are the open transactions of the producer. An error is that we may not ask;
-// about the offsets not everybody may, and brokers before 2.8 do not know the
-// question: what is not told is left out.
+// hanging are the open transactions of the producer. An error is that we may not ask, or
+// that some partition does not tell; about the offsets not everybody may ask, and brokers before 2.8
+// do not know the question.
 func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.DescribedProducer, err error) {
+	if !s.knows(ctx, kmsg.DescribeProducers) {
+		return nil, nil
+	}
 	names := []string{consumerOffsets}
 	for _, topic := range s.t.outputs {
 		names = append(names, topic.Name(s.t.cfg.Prefix))
@@ -73,10 +88,20 @@ func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.Desc
 	for _, name := range names {
 		// One by one: the answer about a topic that is refused hides the others.
 		described, fault := admin.DescribeProducers(ctx, kadm.TopicsSet{name: nil})
-		if refused := (*kadm.AuthError)(nil); errors.As(fault, &refused) && name != consumerOffsets {
-			return nil, fmt.Errorf("looking for hanging transactions: %w", needs(refused.Err, "Read", OfTopic, name))
-		} else if fault != nil {
+		described.EachPartition(func(p kadm.DescribedProducersPartition) {
+			if p.Err != nil && fault == nil {
+				fault = fmt.Errorf("partition %d: %w", p.Partition, p.Err)
+			}
+		})
+		refused := (*kadm.AuthError)(nil)
+		switch {
+		case fault == nil:
+		case name == consumerOffsets:
 			s.t.log.Debug("not looked at for hanging transactions", "topic", name, "error", fault)
+		case errors.As(fault, &refused):
+			return nil, fmt.Errorf("looking for hanging transactions: %w", needs(refused.Err, "Read", OfTopic, name))
+		default:
+			return nil, fmt.Errorf("looking for hanging transactions in %s: %w", name, fault)
 		}
 		described.EachProducer(func(active kadm.DescribedProducer) {
 			if active.ProducerID == producer && active.CurrentTxnStartOffset >= 0 {
@@ -91,57 +116,110 @@ func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.Desc
 // that hangs, and how often that is looked for. Far beyond the transaction timeout.
 const hangingAge = time.Minute
 
+// lastEpochs is where a producer's epochs begin to run out: when they have, it is given
+// another id, and what hangs under the one before can be ended by an operator only. At 50
+// transactions a second that is every eleven minutes, with a minute left from here.
+const lastEpochs = 30_000
+
+// lookAge is hangingAge for this session now.
+func (s *session) lookAge() time.Duration {
+	if s.epoch.Load() < lastEpochs {
+		return hangingAge
+	}
+	return min(2*s.t.transactionTimeout(), hangingAge)
+}
+
 // leftHanging is in how many partitions a transaction of this session hangs. A new
 // session ends them.
-func (s *session) leftHanging() (n int) {
+func (s *session) leftHanging() (n int, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Second)
 	defer cancel()
 	producer, _, err := s.ProducerID(ctx)
 	if err != nil {
-		return 0 // the loop meets that as well
+		return 0, err
 	}
-	open, _ := s.hanging(ctx, producer) // the session has asked before, with the same rights
+	open, err := s.hanging(ctx, producer)
 	for _, h := range open {
-		if time.Since(time.UnixMilli(h.LastTimestamp)) > hangingAge {
+		if time.Since(time.UnixMilli(h.LastTimestamp)) > s.lookAge() {
 			n++
 		}
 	}
-	return n
+	return n, err
 }
 
-// sameEnd picks those that had been committed, if there are any, else those that had
-// been aborted: one transaction ends all that joined it in the same way, and the next
-// session finds the others.
-//
-// What is committed names its transaction in the metadata of its offsets, and a
-// session begins no other transaction after one that was not committed. When the
-// offsets hang as well this cannot be told, and aborting is right: what was read is
-// read again and gives the same. Nor can it be told where transactions share an epoch,
-// as before 4.0: what hangs there was overtaken by an abort.
-func (s *session) sameEnd(ctx context.Context, hanging []kadm.DescribedProducer) (same []kadm.DescribedProducer, commit bool) {
-	if !s.epochPerTransaction(ctx) {
-		return hanging, false
-	}
+// verdict tells how hanging transactions had ended, by what the group's offsets say of
+// the producer; see owners.go. Where they do not tell, as after an older program, records are
+// committed: aborted ones come again with the same ids anyway, while committed
+// ones would be lost. Offsets are always aborted.
+func (s *session) verdict(ctx context.Context, hanging []kadm.DescribedProducer) (commit, abort []kadm.DescribedProducer, err error) {
 	offsets, err := kadm.NewClient(s.Client).FetchOffsetsForTopics(ctx, s.t.group, s.name)
-	if err != nil {
-		s.t.log.Warn("cannot tell how hanging transactions had ended; aborting them", "error", err)
-		return hanging, false
+	if err == nil {
+		err = offsets.Error()
 	}
-	last := int16(-1)
+	if err != nil {
+		return nil, nil, fmt.Errorf("asking how hanging transactions had ended: %w", needs(err, "Describe", OfGroup, s.t.group))
+	}
+	var last owner
+	told, complete := false, true
 	offsets.Each(func(o kadm.OffsetResponse) {
-		if t, ok := schemas.TransactionOn(o.Metadata); ok && t.Producer == hanging[0].ProducerID {
-			last = max(last, t.Epoch)
+		if o.At < 0 {
+			return
+		}
+		owners, all := ownersIn(o.Metadata)
+		told, complete = true, complete && all
+		for _, o := range owners {
+			if o.producer == hanging[0].ProducerID && (o.epoch > last.epoch || o.epoch == last.epoch && o.at > last.at) {
+				last = o
+			}
 		}
 	})
+	unique := s.epochPerTransaction(ctx)
 	for _, h := range hanging {
-		if h.ProducerEpoch <= last {
-			same = append(same, h)
+		how := "aborted"
+		switch {
+		case h.Topic == consumerOffsets:
+			abort = append(abort, h)
+		case last.covers(h, unique):
+			how, commit = "committed", append(commit, h)
+		case !told || !complete:
+			how, commit = "not known; its records are committed", append(commit, h)
+		default:
+			abort = append(abort, h)
 		}
+		s.t.log.Error("a transaction of ours hangs: Kafka holds it for over, but not in this partition; ending it there",
+			"topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset, "producer", h.ProducerID, "epoch", h.ProducerEpoch, "had been", how)
 	}
-	if len(same) > 0 {
-		return same, true
+	return commit, abort, nil
+}
+
+// held are the records that hang, as they are to be published again: of states only those
+// of which there is none later in the log.
+func (s *session) held(ctx context.Context, hanging []kadm.DescribedProducer) (all []*kgo.Record, err error) {
+	for _, h := range hanging {
+		_, end, err := s.t.reader.boundsOf(ctx, h.Topic, h.Partition)
+		if err != nil {
+			return nil, err
+		}
+		var ours []*kgo.Record
+		later := map[string]int64{} // by key, offsets of others' records
+		read := rangeRead{Reader: s.t.reader, name: h.Topic, partition: h.Partition, next: h.CurrentTxnStartOffset, to: end, isolation: kgo.ReadUncommitted()}
+		read.raw = func(r *kgo.Record) {
+			if r.ProducerID != h.ProducerID {
+				later[string(r.Key)] = r.Offset
+			} else {
+				ours = append(ours, &kgo.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
+					Key: slices.Clone(r.Key), Value: slices.Clone(r.Value), Headers: r.Headers, Timestamp: r.Timestamp})
+			}
+		}
+		if err := read.run(ctx, nil); err != nil {
+			return nil, err
+		}
+		if h.Topic == schemas.Statuses.Name(s.t.cfg.Prefix) {
+			ours = slices.DeleteFunc(ours, func(r *kgo.Record) bool { return later[string(r.Key)] > r.Offset })
+		}
+		all = append(all, ours...)
 	}
-	return hanging, false
+	return all, nil
 }
 
 // epochPerTransaction tells whether the cluster gives every transaction an epoch of its
@@ -156,46 +234,9 @@ func (s *session) epochPerTransaction(ctx context.Context) bool {
 	})
 }
 
-// join adds the partitions, and the group's offsets, to a new transaction.
-func (s *session) join(ctx context.Context, producer int64, epoch int16, hanging []kadm.DescribedProducer) error {
-	topics := kadm.TopicsSet{}
-	for _, h := range hanging {
-		if h.Topic != consumerOffsets {
-			topics.Add(h.Topic, h.Partition)
-		}
-	}
-	request := kmsg.NewPtrAddPartitionsToTxnRequest()
-	request.TransactionalID, request.ProducerID, request.ProducerEpoch = s.t.instance(), producer, epoch
-	for name, partitions := range topics {
-		topic := kmsg.NewAddPartitionsToTxnRequestTopic()
-		topic.Topic = name
-		for partition := range partitions {
-			topic.Partitions = append(topic.Partitions, partition)
-		}
-		request.Topics = append(request.Topics, topic)
-	}
-	if len(request.Topics) > 0 {
-		response, err := request.RequestWith(ctx, s.Client)
-		if err != nil {
-			return err
-		}
-		for _, topic := range response.Topics {
-			for _, p := range topic.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					return fmt.Errorf("adding %s partition %d to a transaction: %w", topic.Topic, p.Partition, err)
-				}
-			}
-		}
-	}
-	// Also when they do not seem to hang: not everybody may ask.
-	offsets := kmsg.NewPtrAddOffsetsToTxnRequest()
-	offsets.TransactionalID, offsets.ProducerID, offsets.ProducerEpoch, offsets.Group = s.t.instance(), producer, epoch, s.t.group
-	response, err := offsets.RequestWith(ctx, s.Client)
-	if err == nil {
-		err = kerr.ErrorForCode(response.ErrorCode)
-	}
-	if err != nil {
-		return fmt.Errorf("adding the offsets of group %s to a transaction: %w", s.t.group, err)
-	}
-	return nil
+// knows tells whether the brokers know a request; when they do not say, they do.
+func (s *session) knows(ctx context.Context, key kmsg.Key) bool {
+	response, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, s.Client)
+	return err != nil || response.ErrorCode != 0 ||
+		slices.ContainsFunc(response.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == int16(key) })
 }

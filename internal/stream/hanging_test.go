@@ -107,7 +107,8 @@ func (w *world) commitOffsets(client *kgo.Client, id int64, epoch int16) {
 	commit := kmsg.NewPtrTxnOffsetCommitRequest()
 	commit.TransactionalID, commit.ProducerID, commit.ProducerEpoch, commit.Group = instance, id, epoch, group
 	topic, part := kmsg.NewTxnOffsetCommitRequestTopic(), kmsg.NewTxnOffsetCommitRequestTopicPartition()
-	metadata := schemas.Transaction{Producer: id, Epoch: epoch}.On(checkpoint.Encode())
+	now := time.Now().UnixMilli()
+	metadata := withOwners(schemas.Transaction{Producer: id, Epoch: epoch}.On(checkpoint.Encode()), []owner{{id, epoch, now}})
 	topic.Topic, part.Offset, part.Metadata = w.name(schemas.Heartbeats), offset, &metadata
 	topic.Partitions = append(topic.Partitions, part)
 	commit.Topics = append(commit.Topics, topic)
@@ -119,12 +120,23 @@ func (w *world) commitOffsets(client *kgo.Client, id int64, epoch int16) {
 	must(err, ended.ErrorCode)
 }
 
+// committedOf is what the detector has committed of a partition.
+func committedOf(w *world, partition int32) (int64, string, error) {
+	return committed(w.Context(), w.producer.client, w.cfg.GroupName("detector"), w.name(schemas.Heartbeats), partition)
+}
+
 func TestATransactionThatKafkaLeftHangingEndsAsItsCoordinatorHadIt(t *testing.T) {
 	letHang(t)
-	for name, committed := range map[string]bool{"aborted": false, "committed": true} {
+	for name, c := range map[string]struct{ committed, takenOver bool }{
+		"aborted": {}, "committed": {committed: true}, "committed, and taken over since": {committed: true, takenOver: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			inKafka(t, 1, func(w *world) {
-				topics := []schemas.Topic{schemas.Transitions, schemas.Statuses, schemas.DeadLetter}
+				committed := c.committed
+				topics := []schemas.Topic{schemas.Transitions, schemas.DeadLetter, schemas.Statuses}
+				if c.takenOver {
+					topics = topics[:2] // whoever restores waits for the states
+				}
 				stop, transform := w.member("a")
 				w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
 				w.beat(0, "x")
@@ -142,6 +154,18 @@ func TestATransactionThatKafkaLeftHangingEndsAsItsCoordinatorHadIt(t *testing.T)
 					w.commitOffsets(client, id, epoch)
 				}
 				w.beat(0, "x")
+				if c.takenOver {
+					stop, b := w.member("b")
+					w.until("another has taken over", 30*time.Second, func() bool { return b.Ready() == nil && len(b.Status()) == 1 })
+					w.until("it has committed", 10*time.Second, func() bool {
+						_, text, err := committedOf(w, 0)
+						named, ok := schemas.TransactionOn(text)
+						return err == nil && ok && named.Producer != id
+					})
+					if err := stop(); err != nil {
+						w.Fatal(err)
+					}
+				}
 				_, transform = w.member("a")
 				w.until("ready again", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
 				w.beat(0, "x")

@@ -50,7 +50,10 @@ func (s *session) prepare(stop context.Context) error {
 	if err != nil {
 		return broken("start", "taking the transactional id %s: %w", s.t.instance(), needs(err, "Write", OfTransactionalID, s.t.instance()))
 	}
-	if err := s.endHanging(ctx, id, epoch); err != nil {
+	// Reading what hangs may take its time.
+	ending, cancel := context.WithTimeout(stop, endingTimeout)
+	defer cancel()
+	if err := s.endHanging(ending, id, epoch); err != nil {
 		return broken("hanging", "%w", err)
 	}
 	return nil

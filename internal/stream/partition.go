@@ -51,6 +51,7 @@ type partition struct {
 type beginning struct {
 	commit   schemas.Commit
 	first    int64
+	owners   []owner // as in the metadata of the commit, when the partition came to us
 	failures int
 }
 

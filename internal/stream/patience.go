@@ -6,6 +6,9 @@ import "time"
 // other: a broker that takes two seconds for each is slow, not away.
 const openTimeout = 30 * time.Second
 
+// endingTimeout bounds the publishing again of what hung.
+const endingTimeout = 10 * time.Minute
+
 // transactionTimeout is how long the brokers leave a transaction open that nobody
 // ends: as long as the group waits for a silent member, so that what a dead member
 // left open is gone when its successor needs it gone. Where a commit has taken

@@ -102,6 +102,15 @@ func (p *Producer) AppendSync(ctx context.Context, outs ...schemas.Outgoing) err
 	return errors.Join(faults...)
 }
 
+// appendAgain appends records as they were read. It waits until all are acknowledged.
+func (p *Producer) appendAgain(ctx context.Context, records []*kgo.Record) error {
+	p.log.Warn("publishing records again whose transaction may have been aborted after it was committed", "records", len(records))
+	if err := p.client.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		return fmt.Errorf("publishing %d records again: %w", len(records), plainly(err))
+	}
+	return nil
+}
+
 func (p *Producer) explain(r *kgo.Record, err error) error {
 	switch {
 	case err == nil:

@@ -64,7 +64,10 @@ func (r *Reader) TopicID(ctx context.Context, topic schemas.Topic) (schemas.Topi
 // Bounds are the first offset of the partition and the one after the last,
 // transactions that are still open included.
 func (r *Reader) Bounds(ctx context.Context, topic schemas.Topic, partition int32) (start, end int64, err error) {
-	name := topic.Name(r.prefix)
+	return r.boundsOf(ctx, topic.Name(r.prefix), partition)
+}
+
+func (r *Reader) boundsOf(ctx context.Context, name string, partition int32) (start, end int64, err error) {
 	if start, err = listOffset(ctx, r.client, name, partition, atStart); err != nil {
 		return 0, 0, err
 	}
@@ -125,6 +128,7 @@ type rangeRead struct {
 	isolation kgo.IsolationLevel
 	level     int8
 	whole     bool // nothing may be missing
+	raw       func(*kgo.Record)
 
 	topicID [16]byte
 	leader  int32
@@ -142,6 +146,10 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 			held.tell(r, next, fetched.LastStableOffset)
 			for _, from := range fetched.Records {
 				if from.Offset < r.next || from.Offset >= r.to {
+					continue
+				}
+				if r.raw != nil {
+					r.raw(from)
 					continue
 				}
 				headers = fill(&record, from, headers)

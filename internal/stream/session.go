@@ -58,6 +58,10 @@ type session struct {
 	lastBegun   time.Time // when the last commit began
 	lastCommit  time.Time // when it was over
 	commits     int
+	own         owner        // the transaction being committed; the loop's, inside of commit
+	committed   owner        // the last that was; of the same producer as own, or one before it
+	former      []owner      // of producers that this session had before
+	epoch       atomic.Int32 // of own
 }
 
 // batch is what is to be handled of one partition: what a poll brought, or what was

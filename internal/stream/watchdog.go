@@ -31,9 +31,14 @@ func (s *session) watch() {
 		if s.joined() {
 			joinedAt = time.Now()
 		}
-		if time.Since(lookedAt) > hangingAge {
+		if time.Since(lookedAt) > s.lookAge() {
 			lookedAt = time.Now()
-			if n := s.leftHanging(); n > 0 {
+			n, err := s.leftHanging()
+			if err != nil {
+				lookedAt = time.Time{} // it is asked again at the next look
+				s.t.log.Debug("looking for hanging transactions", "error", err)
+			}
+			if n > 0 {
 				s.fail(broken("hanging", "Kafka has left transactions of ours open in %d partitions", n))
 				continue
 			}
