@@ -116,5 +116,5 @@ func AwaitPolicy(ctx context.Context, kafka stream.Config, id string, partitions
 // DetectorCheckpoints are the checkpoints that the detector's group has committed, by
 // partition.
 func DetectorCheckpoints(ctx context.Context, kafka stream.Config) (map[int32]*schemas.Checkpoint, error) {
-	return stream.Checkpoints(ctx, kafka, detectorGroup, schemas.Heartbeats)
+	return policy.Checkpoints(ctx, kafka, detectorGroup)
 }

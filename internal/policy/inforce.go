@@ -19,7 +19,7 @@ type Partition struct {
 // InForce is the policy in force in each partition for which the detector's group has
 // committed one, ordered by partition. It is empty for a new pipeline.
 func InForce(ctx context.Context, kafka stream.Config, group string) ([]Partition, error) {
-	checkpoints, err := stream.Checkpoints(ctx, kafka, group, schemas.Heartbeats)
+	checkpoints, err := Checkpoints(ctx, kafka, group)
 	if err != nil {
 		return nil, fmt.Errorf("looking which policy is in force: %w", err)
 	}

@@ -1,0 +1,34 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Checkpoints reads what the detector's group has committed beside its offsets, by
+// partition. Partitions without a commit are left out.
+func Checkpoints(ctx context.Context, kafka stream.Config, group string) (map[int32]*schemas.Checkpoint, error) {
+	commits, err := stream.Committed(ctx, kafka, group, schemas.Heartbeats)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil // nobody has committed anything yet
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := map[int32]*schemas.Checkpoint{}
+	for id, c := range commits {
+		if c.Metadata == "" {
+			continue
+		}
+		if all[id], err = schemas.DecodeCheckpoint(c.Metadata); err != nil {
+			return nil, fmt.Errorf("%s, partition %d: %w", group, id, err)
+		}
+	}
+	return all, nil
+}
