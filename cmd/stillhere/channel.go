@@ -79,7 +79,8 @@ type channelWebhook struct {
 	FirstWait   time.Duration `help:"Pause before the second try; it doubles, with jitter." default:"200ms" group:"Channel:"`
 	MaxWait     time.Duration `help:"The longest pause between two tries, also where the receiver asks for a longer one by Retry-After." default:"30s" group:"Channel:"`
 	Timeout     time.Duration `help:"The longest a try may take." default:"10s" group:"Channel:"`
-	Concurrency int           `help:"Deliveries under way at the same time, in each partition." default:"8" group:"Channel:"`
+	Concurrency int           `help:"Deliveries under way at the same time, in each partition, besides as many that are tried again or take longer than a second." default:"8" group:"Channel:"`
+	Queue       int           `help:"Deliveries of a partition in hand: under way, or waiting for another of the same user or for the next try. When it is full the partition is not read on." default:"1000" group:"Channel:"`
 	Rate        float64       `help:"Deliveries a second at most; 0: no bound." default:"0" group:"Channel:"`
 	MaxAge      time.Duration `help:"Leave out what followers were to be told longer ago than this, as after the channel was away; 0: nothing." default:"0s" group:"Channel:"`
 	Remember    int           `help:"Of how many pairs of recipient and user it is known what was told last, 60 bytes each, so that nobody is told twice." default:"1000000" group:"Channel:"`
@@ -104,7 +105,7 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	}
 	config := channel.Defaults()
 	config.Attempts, config.FirstWait, config.MaxWait, config.Timeout = c.Attempts, c.FirstWait, c.MaxWait, c.Timeout
-	config.Concurrency, config.Rate, config.MaxAge, config.Remember = c.Concurrency, c.Rate, c.MaxAge, c.Remember
+	config.Concurrency, config.Queue, config.Rate, config.MaxAge, config.Remember = c.Concurrency, c.Queue, c.Rate, c.MaxAge, c.Remember
 	instance := c.Instance
 	if instance == "" {
 		instance = assembly.Defaults().Instance

@@ -53,8 +53,13 @@ type Config struct {
 	// Timeout [10s] bounds one try.
 	Timeout time.Duration
 	// Concurrency [8] is how many deliveries are under way at the same time in one
-	// partition.
+	// partition, besides as many that are tried again or take longer than a second.
 	Concurrency int
+	// Queue [1,000] is how many deliveries of one partition may be in hand: under way, or
+	// waiting for another of the same user or for the next try. When it is full the
+	// partition is not read on. A delivery has up to 1,000 recipients, 8 bytes each, and
+	// its record.
+	Queue int
 	// Rate [0: no bound] is how many deliveries a second begin.
 	Rate float64
 	// Remember [1,000,000] is of how many pairs of recipient and user the newest
@@ -72,7 +77,7 @@ type Hides func(user schemas.UserID, version schemas.Version) bool
 // Defaults are the documented defaults.
 func Defaults() Config {
 	return Config{Attempts: 8, FirstWait: 200 * time.Millisecond, MaxWait: 30 * time.Second, Timeout: 10 * time.Second,
-		Concurrency: 8, Remember: 1_000_000}
+		Concurrency: 8, Queue: 1_000, Remember: 1_000_000}
 }
 
 // Validate reports everything that is wrong, joined.
@@ -87,6 +92,7 @@ func (c Config) Validate() error {
 	fault(c.FirstWait <= 0 || c.MaxWait < c.FirstWait, "first_wait, max_wait: must be positive, the first not above the last; are %s and %s", c.FirstWait, c.MaxWait)
 	fault(c.Timeout <= 0, "timeout: must be positive, is %s", c.Timeout)
 	fault(c.Concurrency < 1, "concurrency: must be at least 1, is %d", c.Concurrency)
+	fault(c.Queue < 1, "queue: must be at least 1, is %d", c.Queue)
 	fault(c.Rate < 0, "rate: must not be negative, is %g", c.Rate)
 	fault(c.MaxAge < 0, "max_age: must not be negative, is %s", c.MaxAge)
 	fault(c.Remember < 1, "remember: must be positive, is %d", c.Remember)

@@ -50,9 +50,14 @@ func (f *fake) Deliver(_ context.Context, n Notice) error {
 	return nil
 }
 
-type letters struct{ reasons []error }
+type letters struct {
+	mu      sync.Mutex
+	reasons []error
+}
 
 func (l *letters) setAside(_ context.Context, _ *schemas.Record, reason error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.reasons = append(l.reasons, reason)
 	return nil
 }
@@ -69,6 +74,22 @@ func consumer(t *testing.T, config Config, c Channel) (*Consumer, *letters) {
 
 func batch(items ...Item) schemas.Batch[Item] { return schemas.Batch[Item]{Partition: 3, Items: items} }
 
+// apply returns when nothing of the batch is in hand any more. Like a feed it finishes
+// the partition when its context ends.
+func apply(c *Consumer, ctx context.Context, b schemas.Batch[Item]) error {
+	if err := c.Apply(ctx, b); err != nil {
+		return err
+	}
+	p := c.partition(ctx, b.Partition)
+	defer context.AfterFunc(ctx, p.cancel)()
+	p.work.Wait()
+	_, left := c.Finish(ctx, b.Partition)
+	if left && ctx.Err() == nil {
+		return errors.New("something is still in hand")
+	}
+	return ctx.Err()
+}
+
 var errAway = errors.New("nobody answers")
 
 func TestARecipientIsToldEachVersionOnceAndNoneOlder(t *testing.T) {
@@ -79,7 +100,7 @@ func TestARecipientIsToldEachVersionOnceAndNoneOlder(t *testing.T) {
 		batch(item(1, 7, 10, 1, 2), item(2, 7, 10, 2, 3), item(3, 8, 10, 1)),
 		batch(item(1, 7, 10, 1, 2), item(4, 7, 9, 1, 4), item(5, 7, 11, 1)),
 	} {
-		if err := c.Apply(t.Context(), b); err != nil {
+		if err := apply(c, t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -112,7 +133,7 @@ func TestADeliveryIsTriedWithGrowingPausesAndThenSetAside(t *testing.T) {
 		c, l := consumer(t, config, f)
 		c.jitter = func(d time.Duration) time.Duration { return d }
 		begun := time.Now()
-		if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1), item(2, 8, 10, 1))); err != nil {
+		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1), item(2, 8, 10, 1))); err != nil {
 			t.Fatal(err)
 		}
 		if len(l.reasons) != 1 || !errors.Is(l.reasons[0], errAway) || !strings.Contains(l.reasons[0].Error(), "5 times") {
@@ -132,7 +153,7 @@ func TestWhatIsRefusedForGoodIsNotTriedAgain(t *testing.T) {
 	f := &fake{fail: func(Notice) error { return Permanent(errAway) }}
 	c, l := consumer(t, Defaults(), f)
 	for range 2 { // the second time because another of the batch could not be set aside, say
-		if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(l.reasons) != 1 || len(f.tries) != 1 {
+		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(l.reasons) != 1 || len(f.tries) != 1 {
 			t.Errorf("%v, %d set aside, %d tries", err, len(l.reasons), len(f.tries))
 		}
 	}
@@ -153,7 +174,7 @@ func TestOfWhoHidesByNowNothingIsDeliveredNorTriedAgain(t *testing.T) {
 			}
 			return false
 		}
-		if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1, 2), item(2, 8, 10, 1), item(3, 8, 11, 1), item(4, 9, 10, 1))); err != nil {
+		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1, 2), item(2, 8, 10, 1), item(3, 8, 11, 1), item(4, 9, 10, 1))); err != nil {
 			t.Fatal(err)
 		}
 		if len(l.reasons) != 0 || time.Since(begun) > 3*time.Second {
@@ -172,7 +193,7 @@ func TestOfWhoHidesByNowNothingIsDeliveredNorTriedAgain(t *testing.T) {
 		// The same batch again, when they show: it is over.
 		c.hides = func(schemas.UserID, schemas.Version) bool { return false }
 		f.fail, f.told = nil, nil
-		if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1, 2), item(2, 8, 10, 1))); err != nil || len(f.told) != 0 {
+		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1, 2), item(2, 8, 10, 1))); err != nil || len(f.told) != 0 {
 			t.Errorf("told %v, %v", f.told, err)
 		}
 	})
@@ -188,7 +209,7 @@ func TestWhatIsTooOldIsNotDelivered(t *testing.T) {
 		young, old := item(1, 7, 10, 1), item(2, 8, 10, 1, 2)
 		young.Record.Time = schemas.MillisOf(time.Now().Add(-time.Minute))
 		old.Record.Time = young.Record.Time - 1
-		if err := c.Apply(t.Context(), batch(young, old)); err != nil || len(l.reasons) != 0 {
+		if err := apply(c, t.Context(), batch(young, old)); err != nil || len(l.reasons) != 0 {
 			t.Fatal(err, l.reasons)
 		}
 		if len(f.told) != 1 || f.told[0].Transition.User != 7 {
@@ -213,11 +234,11 @@ func TestAfterAStopTheSameBatchGoesOnWhereItWas(t *testing.T) {
 	}
 	c, l := consumer(t, Defaults(), f)
 	b := batch(item(1, 7, 10, 1), item(2, 15, 10, 1)) // of one lane
-	if err := c.Apply(ctx, b); !errors.Is(err, context.Canceled) {
+	if err := apply(c, ctx, b); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	f.fail = nil
-	if err := c.Apply(t.Context(), b); err != nil || len(f.told) != 2 || len(l.reasons) != 0 {
+	if err := apply(c, t.Context(), b); err != nil || len(f.told) != 2 || len(l.reasons) != 0 {
 		t.Errorf("%v, told %d times, %d set aside", err, len(f.told), len(l.reasons))
 	}
 }
@@ -233,7 +254,7 @@ func TestDeliveriesKeepToTheRate(t *testing.T) {
 			items = append(items, item(int64(i), schemas.UserID(i+1), 10, 1))
 		}
 		begun := time.Now()
-		if err := c.Apply(t.Context(), batch(items...)); err != nil || time.Since(begun) != 2*time.Second {
+		if err := apply(c, t.Context(), batch(items...)); err != nil || time.Since(begun) != 2*time.Second {
 			t.Errorf("21 deliveries at 10 a second took %s, %v", time.Since(begun), err)
 		}
 	})
@@ -252,7 +273,7 @@ func TestAWaitThatTheReceiverAsksForIsKeptWithinTheLongestPause(t *testing.T) {
 			}}
 			c, _ := consumer(t, Defaults(), f)
 			c.jitter = func(d time.Duration) time.Duration { return d }
-			if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(f.tries) != 2 || f.tries[1].Sub(f.tries[0]) != want {
+			if err := apply(c, t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(f.tries) != 2 || f.tries[1].Sub(f.tries[0]) != want {
 				t.Errorf("asked for %s: tries at %v, %v", asked, f.tries, err)
 			}
 		})
@@ -263,7 +284,7 @@ func TestTheLogIsALineForEachNotice(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	c, _ := consumer(t, Defaults(), NewLog(&out))
-	if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1, 2))); err != nil {
+	if err := apply(c, t.Context(), batch(item(1, 7, 10, 1, 2))); err != nil {
 		t.Fatal(err)
 	}
 	var m Message

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/stillhere/stillhere/fanout/internal/told"
 	"github.com/stillhere/stillhere/schemas"
@@ -32,8 +31,9 @@ func Decode(r *schemas.Record) (Item, error) {
 // record counts as handled when it returns nil.
 type SetAside func(ctx context.Context, r *schemas.Record, reason error) error
 
-// Consumer hands deliveries to a channel. It is a handler of presence.deliveries:
-// batches of one partition come in order, those of several at the same time.
+// Consumer hands deliveries to a channel. It is a handler of presence.deliveries that
+// defers (see stream.Deferring): batches of one partition come in order, those of several at
+// the same time; what happens to a delivery is in partition.go.
 type Consumer struct {
 	config   Config
 	channel  Channel
@@ -44,8 +44,9 @@ type Consumer struct {
 	seen     *told.Memory
 	jitter   func(time.Duration) time.Duration
 
-	mu   sync.Mutex
-	free time.Time // when the next delivery may begin
+	mu         sync.Mutex
+	free       time.Time // when the next delivery may begin
+	partitions map[int32]*partition
 }
 
 // Metrics are the figures of a channel.
@@ -55,6 +56,7 @@ type Metrics struct {
 	Withheld  *prometheus.CounterVec
 	Tries     *prometheus.CounterVec
 	Letters   prometheus.Counter
+	InHand    prometheus.Gauge
 }
 
 // NewMetrics registers the metrics with r; nil registers them nowhere.
@@ -72,8 +74,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			"Recipients not told, by reason: hidden (the user hides by now), old (the delivery is older than max-age)."), []string{"reason"}),
 		Tries:   prometheus.NewCounterVec(opts("tries_total", "Deliveries tried, by outcome: done, failed, refused."), []string{"outcome"}),
 		Letters: prometheus.NewCounter(opts("dead_letters_total", "Deliveries given up.")),
+		InHand: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_channel_in_hand",
+			Help: "Deliveries that were read and are under way, or wait for another of their user or for the next try."}),
 	}
-	r.MustRegister(m.Delivered, m.Dropped, m.Withheld, m.Tries, m.Letters)
+	r.MustRegister(m.InHand, m.Delivered, m.Dropped, m.Withheld, m.Tries, m.Letters)
 	return m
 }
 
@@ -87,37 +91,14 @@ func NewConsumer(config Config, channel Channel, hides Hides, setAside SetAside,
 		hides = func(schemas.UserID, schemas.Version) bool { return false }
 	}
 	return &Consumer{config: config, channel: channel, hides: hides, setAside: setAside, metrics: metrics, log: log, seen: told.New(config.Remember),
-		jitter: func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
+		partitions: map[int32]*partition{},
+		jitter:     func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
 
-// Apply delivers a batch. After an error part of it has been delivered; the same
-// batch again skips that.
-func (c *Consumer) Apply(ctx context.Context, batch schemas.Batch[Item]) error {
-	lanes := make([][]*Item, c.config.Concurrency)
-	for i := range batch.Items {
-		item := &batch.Items[i]
-		lane := int(uint64(item.Delivery.Transition.User) % uint64(len(lanes)))
-		lanes[lane] = append(lanes[lane], item)
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	for _, lane := range lanes {
-		if len(lane) == 0 {
-			continue
-		}
-		group.Go(func() error {
-			for _, item := range lane {
-				if err := c.deliver(ctx, item); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-func (c *Consumer) deliver(ctx context.Context, item *Item) error {
-	t := item.Delivery.Transition
+// deliver brings one delivery to its end. An error means that it was left as it was,
+// because the partition goes.
+func (p *partition) deliver(q *queue, item *Item) error {
+	c, t := p.c, item.Delivery.Transition
 	fresh := c.seen.Fresh(t.User, t.Version, item.Delivery.Recipients)
 	c.metrics.Dropped.Add(float64(len(item.Delivery.Recipients) - len(fresh)))
 	if len(fresh) == 0 {
@@ -126,24 +107,39 @@ func (c *Consumer) deliver(ctx context.Context, item *Item) error {
 	notice := Notice{ID: fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), Transition: t, Recipients: fresh}
 	err := c.old(item)
 	if err == nil {
-		err = c.persist(ctx, notice)
+		err = p.persist(q, notice)
 	}
 	switch {
 	case err == nil:
 		c.metrics.Delivered.Add(float64(len(fresh)))
 	case errors.Is(err, errOld), errors.Is(err, errHidden):
 		c.metrics.Withheld.WithLabelValues(err.Error()).Add(float64(len(fresh)))
-	case ctx.Err() != nil:
-		return ctx.Err()
+	case errors.Is(err, errEnding):
+		return err
 	default:
 		c.log.Error("a delivery is given up", "id", notice.ID, "user", t.User, "recipients", len(fresh), "error", err)
-		if err := c.setAside(ctx, &item.Record, err); err != nil {
-			return fmt.Errorf("setting aside delivery %s: %w", notice.ID, err)
+		if err := p.giveUp(item, notice.ID, err); err != nil {
+			return err
 		}
 		c.metrics.Letters.Inc()
 	}
 	c.seen.Note(t.User, t.Version, fresh)
 	return nil
+}
+
+// giveUp makes a dead letter of a delivery, however often that must be tried.
+func (p *partition) giveUp(item *Item, id string, reason error) error {
+	c := p.c
+	for tries := 1; ; tries++ {
+		err := c.setAside(p.ctx, &item.Record, reason)
+		if err == nil {
+			return nil
+		}
+		c.log.Warn("writing a delivery to the dead-letter topic; trying again", "id", id, "tries", tries, "error", err)
+		if err := p.pause(c.waitAfter(tries, err)); err != nil {
+			return err
+		}
+	}
 }
 
 // Why a delivery is withheld.
@@ -160,34 +156,56 @@ func (c *Consumer) old(item *Item) error {
 }
 
 // persist tries until it works, is pointless, or was tried often enough.
-func (c *Consumer) persist(ctx context.Context, n Notice) error {
+func (p *partition) persist(q *queue, n Notice) error {
+	c := p.c
 	for tries := 1; ; tries++ {
-		if err := c.pace(ctx); err != nil {
-			return err
-		}
-		if c.hides(n.Transition.User, n.Transition.Version) {
-			return errHidden
-		}
-		try, cancel := context.WithTimeout(ctx, c.config.Timeout)
-		err := c.channel.Deliver(try, n)
-		cancel()
+		err := p.try(q, n)
 		var final *permanent
 		switch {
 		case err == nil:
+			q.failing = false
 			c.metrics.Tries.WithLabelValues("done").Inc()
 			return nil
+		case errors.Is(err, errEnding), errors.Is(err, errHidden):
+			return err
 		case errors.As(err, &final):
 			c.metrics.Tries.WithLabelValues("refused").Inc()
 			return err
 		}
+		q.failing = true
 		c.metrics.Tries.WithLabelValues("failed").Inc()
 		if tries == c.config.Attempts {
 			return fmt.Errorf("tried %d times: %w", tries, err)
 		}
-		if err := sleep(ctx, c.waitAfter(tries, err)); err != nil {
+		if err := p.pause(c.waitAfter(tries, err)); err != nil {
 			return err
 		}
 	}
+}
+
+// try tries once, when there is a slot and when the rate allows it.
+func (p *partition) try(q *queue, n Notice) error {
+	c := p.c
+	leave, err := p.enter(q.failing)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if c.pace(p.ctx) != nil {
+		return errEnding
+	}
+	if c.hides(n.Transition.User, n.Transition.Version) {
+		return errHidden
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, c.config.Timeout)
+	defer cancel()
+	if err := c.channel.Deliver(ctx, n); err != nil {
+		if p.ctx.Err() != nil {
+			return errEnding
+		}
+		return err
+	}
+	return nil
 }
 
 func (c *Consumer) waitAfter(tries int, err error) time.Duration {

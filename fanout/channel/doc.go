@@ -9,14 +9,24 @@
 // Every delivery record reaches the channel at least once, or the dead letter
 // topic. Of two versions of one user for one recipient, the older is never handed
 // over after the newer, and none twice, as long as the process lives and remembers
-// (Config.Remember pairs). After a crash some come again, with the same ID. Of a user
+// (Config.Remember pairs). After a crash some come again, with the same ID: all from
+// the first that was in hand. Of a user
 // who hides by now nothing is delivered, and nothing that is older than Config.MaxAge;
 // both count as handled.
 //
 // # Order and time
 //
-// Deliveries of one user stay in order; those of different users go out at the
-// same time, Config.Concurrency of them, at Config.Rate at most. A delivery that
-// fails is tried again after a growing, jittered pause and holds up the users that
-// share its lane, until it works or Config.Attempts are used up.
+// Each user with deliveries in hand has a queue, worked off in order; the queues of
+// different users go on at the same time, Config.Concurrency of them, at Config.Rate
+// at most. A delivery that fails is tried again after a growing, jittered pause, until
+// it works or Config.Attempts are used up, and holds up what comes after it of the same
+// user and nobody else: what is tried again, or takes longer than a second, has slots of
+// its own. Config.Queue bounds what is in hand of a partition; when it is full the
+// partition is not read on.
+//
+// # Offsets
+//
+// An offset is committed only when everything before it was delivered, withheld or
+// written to the dead-letter topic. When a partition goes, what has not failed is
+// delivered first; what has failed is left to the next owner.
 package channel

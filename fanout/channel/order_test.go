@@ -43,7 +43,7 @@ func TestOfOneUserEverythingComesInOrderAndOfOthersMeanwhile(t *testing.T) {
 			items = append(items, item(int64(len(items)), 7, version, 1), item(int64(len(items)+1), 8, version, 1))
 		}
 		begun := time.Now()
-		if err := c.Apply(t.Context(), batch(items...)); err != nil {
+		if err := apply(c, t.Context(), batch(items...)); err != nil {
 			t.Fatal(err)
 		}
 		for _, user := range []schemas.UserID{7, 8} {

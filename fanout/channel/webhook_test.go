@@ -47,7 +47,7 @@ func TestAWebhookIsASignedCloudEventThatKeepsItsKey(t *testing.T) {
 	config := Defaults()
 	config.FirstWait = time.Millisecond
 	c, l := consumer(t, config, hook)
-	if err := c.Apply(t.Context(), batch(item(1, 7, 10, 1, 2))); err != nil || len(l.reasons) != 0 || len(keys) != 1 || len(answers) != 0 {
+	if err := apply(c, t.Context(), batch(item(1, 7, 10, 1, 2))); err != nil || len(l.reasons) != 0 || len(keys) != 1 || len(answers) != 0 {
 		t.Errorf("%v, set aside %v, keys %v", err, l.reasons, keys)
 	}
 }

@@ -52,7 +52,9 @@
 // A Follower reads a topic, read committed, for a Handler: effects first, offsets
 // after. Every partition has a goroutine and a bounded queue; a handler that
 // fails is called again with the same batch until it works, which holds up its
-// partition alone. Records that can never be decoded go to the dead letter topic.
+// partition alone. A Deferring handler takes batches in hand and says how far it has
+// come; its offsets are committed up to there. Records that can never be decoded go to
+// the dead letter topic.
 // With WatermarksOf, a Watermarker hears about every second up to which log time
 // everything has been applied, also when nothing happens.
 //

@@ -32,6 +32,8 @@ type feed[T any] struct {
 	marks  []mark // to be reached, ascending
 
 	items []T       // the goroutine's, reused
+	read  bool      // the goroutine's: something was applied
+	epoch int32     // the goroutine's: of the record applied last
 	begun time.Time // the goroutine's: the batch before
 
 	next, end atomic.Int64
@@ -110,6 +112,14 @@ func (f *feed[T]) take() []*kgo.Record {
 func (f *feed[T]) run() {
 	defer close(f.done)
 	defer f.cancel()
+	deferring, _ := any(f.s.f.handler).(Deferring)
+	var again <-chan time.Time // to look whether more may be committed
+	if deferring != nil {
+		ticker := time.NewTicker(f.s.f.cfg.IdleCommitInterval)
+		defer ticker.Stop()
+		again = ticker.C
+		defer func() { f.mark(deferring.Finish(f.ctx, f.id)) }()
+	}
 	select {
 	case at := <-f.begin:
 		f.next.Store(at.first)
@@ -123,6 +133,9 @@ func (f *feed[T]) run() {
 	for {
 		select {
 		case <-f.signal:
+		case <-again:
+			f.mark(deferring.InHand(f.id))
+			continue
 		case <-f.stop:
 			return
 		case <-f.ctx.Done():
@@ -131,8 +144,16 @@ func (f *feed[T]) run() {
 		if !f.gather() {
 			return
 		}
-		if records := f.take(); len(records) > 0 && !f.apply(records) {
-			return
+		if records := f.take(); len(records) > 0 {
+			if !f.apply(records) {
+				return
+			}
+			var first int64
+			var inHand bool
+			if deferring != nil {
+				first, inHand = deferring.InHand(f.id)
+			}
+			f.mark(first, inHand)
 		}
 		f.reachMarks()
 	}
@@ -203,10 +224,21 @@ func (f *feed[T]) apply(records []*kgo.Record) bool {
 	f.logTime.Store(last.Timestamp.UnixMilli())
 	f.s.f.metrics.handled(len(kept))
 	f.s.applied.Store(true)
-	if !f.s.f.options.alone {
-		f.s.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{f.s.name: {f.id: {Epoch: last.LeaderEpoch, Offset: last.Offset + 1}}})
-	}
+	f.read, f.epoch = true, last.LeaderEpoch
 	return true
+}
+
+// mark lets be committed what was applied, but nothing from first on when that is in
+// hand.
+func (f *feed[T]) mark(first int64, inHand bool) {
+	if f.s.f.options.alone || !f.read || f.ctx.Err() != nil {
+		return
+	}
+	next := f.next.Load()
+	if inHand {
+		next = min(next, first)
+	}
+	f.s.MarkCommitOffsets(map[string]map[int32]kgo.EpochOffset{f.s.name: {f.id: {Epoch: f.epoch, Offset: next}}})
 }
 
 // pause is between two tries: a feed that ends gives up there, not in the

@@ -36,6 +36,21 @@ type Starter interface {
 	Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error)
 }
 
+// Deferring is a Handler whose Apply may return before the batch has taken effect, so
+// that a piece of it that has to wait does not hold up what comes behind it. Only what
+// lies before the first piece in hand is committed: after a crash that piece comes
+// again, and what came behind it does too.
+type Deferring interface {
+	// InHand is the offset of the first record of the partition that has not taken
+	// effect yet, of all that were applied; false when there is none. Called from the
+	// partition's goroutine.
+	InHand(partition int32) (first int64, any bool)
+	// Finish is called after the last Apply, when the partition goes. It returns when
+	// nothing works on the partition any more, soon after ctx ends at the latest, and
+	// says what InHand would. After it the partition is forgotten.
+	Finish(ctx context.Context, partition int32) (first int64, any bool)
+}
+
 // Watermarker is a Handler that wants to know how far it is even when nothing
 // happens.
 type Watermarker interface {
