@@ -23,9 +23,10 @@
 // # Order
 //
 // Ranges stay as they are while they are in use, and the jobs of one range go to
-// one partition, in the order of the versions; the same for delivery records. A
+// one partition, in the order of the versions. The partition of a delivery record
+// follows from the user and the follower's id alone, whatever the ranges. A
 // job is void when presence.fanout holds one of the same user with a greater
-// version, anywhere; workers look before each page. A STOP job has no effect but
+// version, anywhere; workers look before each page, and before they put out what came of it. A STOP job has no effect but
 // that. Workers begin only when they know all of presence.fanout, so a job that was
 // overtaken during an outage is void, not late.
 //

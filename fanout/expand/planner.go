@@ -118,7 +118,7 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 			delete(p.many, t.User)
 		}
 		if len(followers) > 0 {
-			out.Records, here = r.deliver(out.Records, r.change(t, false, 0), followers, here)
+			out.Records, here = r.deliver(out.Records, r.small(t), followers, here)
 		}
 	}
 	return here

@@ -88,29 +88,82 @@ func (r *Room) deliver(out []schemas.Outgoing, change *change, followers, here [
 		here = r.Here.Filter(here[:0], followers)
 		recipients = here
 	}
-	r.Metrics.Recipients.Add(float64(len(recipients)))
 	for len(recipients) > 0 {
 		n := min(len(recipients), schemas.MaxRecipients)
-		out = append(out, schemas.Outgoing{
-			Topic: schemas.Deliveries, Partition: change.partition, Key: change.key,
-			Value: schemas.AppendDelivery(nil, change.encoded, recipients[:n], change.chunk),
-		})
-		r.Metrics.Deliveries.Inc()
+		out = append(out, r.delivery(change, recipients[:n]))
 		recipients = recipients[n:]
 	}
 	return out, here
 }
 
-// change is what all delivery records of one piece of an expansion share.
+func (r *Room) delivery(change *change, recipients []schemas.UserID) schemas.Outgoing {
+	r.Metrics.Deliveries.Inc()
+	r.Metrics.Recipients.Add(float64(len(recipients)))
+	return schemas.Outgoing{Topic: schemas.Deliveries, Partition: change.partition, Key: change.key,
+		Value: schemas.AppendDelivery(nil, change.encoded, recipients, change.chunk)}
+}
+
+// change is what all delivery records of a transition in one partition share.
 type change struct {
 	key, encoded []byte
 	partition    int32
 	chunk        uint32
 }
 
-func (r *Room) change(t *schemas.Transition, job bool, chunk uint32) *change {
-	return &change{key: schemas.JobKey(t.User, chunk), encoded: t.Encode(), chunk: chunk,
-		partition: schemas.DeliveryPartition(t.User, job, chunk, r.Deliveries)}
+// small is of a user with few followers.
+func (r *Room) small(t *schemas.Transition) *change {
+	return &change{key: schemas.JobKey(t.User, 0), encoded: t.Encode(), partition: schemas.DeliveryPartition(t.User, false, 0, r.Deliveries)}
+}
+
+// pieces collects the recipients of a job by the partition that they are told in.
+type pieces struct {
+	changes []change
+	waiting [][]schemas.UserID // ascending, fewer than schemas.MaxRecipients
+}
+
+// pieces is of a user with many followers: one for each partition that is for those.
+func (r *Room) pieces(t *schemas.Transition) *pieces {
+	n := max(1, r.Deliveries/2)
+	p := &pieces{make([]change, n), make([][]schemas.UserID, n)}
+	encoded := t.Encode()
+	for i := range p.changes {
+		chunk := uint32(i)
+		p.changes[i] = change{key: schemas.JobKey(t.User, chunk), encoded: encoded, chunk: chunk,
+			partition: schemas.DeliveryPartition(t.User, true, chunk, r.Deliveries)}
+	}
+	return p
+}
+
+// add puts those of followers who are to be told, ascending, into their pieces, and
+// appends the delivery records that are full. A follower's piece follows from its id
+// alone, so that whatever is told of one user to one follower is in one partition, however
+// the followers are cut into jobs. here is scratch space.
+func (p *pieces) add(r *Room, out []schemas.Outgoing, followers, here []schemas.UserID) ([]schemas.Outgoing, []schemas.UserID) {
+	r.Metrics.Followers.Add(float64(len(followers)))
+	recipients := followers
+	if !r.Config.Everyone {
+		here = r.Here.Filter(here[:0], followers)
+		recipients = here
+	}
+	for _, id := range recipients {
+		i := schemas.PartitionOf(id, int32(len(p.changes)))
+		p.waiting[i] = append(p.waiting[i], id)
+		if len(p.waiting[i]) == schemas.MaxRecipients {
+			out = append(out, r.delivery(&p.changes[i], p.waiting[i]))
+			p.waiting[i] = p.waiting[i][:0]
+		}
+	}
+	return out, here
+}
+
+// rest appends what add has left.
+func (p *pieces) rest(r *Room, out []schemas.Outgoing) []schemas.Outgoing {
+	for i, waiting := range p.waiting {
+		if len(waiting) > 0 {
+			out = append(out, r.delivery(&p.changes[i], waiting))
+		}
+	}
+	return out
 }
 
 func (r *Room) job(j *schemas.FanoutJob) schemas.Outgoing {

@@ -50,15 +50,15 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 		jobs[i] = job
 		newest.versions[job.Transition.User] = max(newest.versions[job.Transition.User], job.Transition.Version)
 	}
-	results := make([][]schemas.Outgoing, len(jobs))
+	results := make([]result, len(jobs))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, job := range jobs {
 		switch {
 		case job == nil:
 		case newest.Void(job.Transition):
-			w.count(job, "superseded")
+			results[i].outcome = "superseded"
 		case w.room.Newest.Forgotten(records[i].Time):
-			w.count(job, "old")
+			results[i].outcome = "old"
 		default:
 			group.Go(func() (err error) { results[i], err = w.do(ctx, job); return err })
 		}
@@ -66,33 +66,45 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for _, r := range results {
-		out.Records = append(out.Records, r...)
+	for i, r := range results {
+		// While other jobs were done a newer version may have come, whose delivery
+		// records must not be before these.
+		if len(r.records) > 0 && w.void(jobs[i]) != "" {
+			r = result{outcome: "cut_short"}
+		}
+		out.Records = append(out.Records, r.records...)
+		if jobs[i] != nil {
+			w.count(jobs[i], r.outcome)
+		}
 	}
 	return nil
 }
 
+// result is what came of a job.
+type result struct {
+	records []schemas.Outgoing
+	outcome string
+}
+
 // do does a job when it is its turn.
-func (w *Worker) do(ctx context.Context, job *schemas.FanoutJob) ([]schemas.Outgoing, error) {
+func (w *Worker) do(ctx context.Context, job *schemas.FanoutJob) (r result, err error) {
 	select {
 	case w.room.work <- struct{}{}:
 		defer func() { <-w.room.work }()
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return r, ctx.Err()
 	}
 	if outcome := w.void(job); outcome != "" {
-		w.count(job, outcome)
-		return nil, nil
+		return result{outcome: outcome}, nil
 	}
+	r.outcome = "done"
 	switch job.Kind {
 	case schemas.SplitJob:
-		return w.split(ctx, job)
+		r.records, err = w.split(ctx, job)
 	case schemas.RangeJob:
 		return w.tell(ctx, job)
-	default:
-		w.count(job, "done")
-		return nil, nil
 	}
+	return r, err
 }
 
 // void tells why nobody is to be told of this any more, if so.
@@ -120,34 +132,31 @@ func (w *Worker) split(ctx context.Context, job *schemas.FanoutJob) ([]schemas.O
 			Chunk: uint32(i), Chunks: uint32(len(ends))}))
 		after = end
 	}
-	w.count(job, "done")
 	return out, nil
 }
 
 // tell makes the delivery records of a range.
-func (w *Worker) tell(ctx context.Context, job *schemas.FanoutJob) ([]schemas.Outgoing, error) {
+func (w *Worker) tell(ctx context.Context, job *schemas.FanoutJob) (result, error) {
 	r, t := w.room, job.Transition
-	change := r.change(t, true, job.Chunk)
+	pieces := r.pieces(t)
 	var out []schemas.Outgoing
 	page, here := make([]schemas.UserID, 0, pageSize), make([]schemas.UserID, 0, pageSize)
 	for after := job.After; ; {
 		var err error
 		if page, err = r.Graph.Page(ctx, page[:0], t.User, after, job.Through, pageSize); err != nil {
-			return nil, err
+			return result{}, err
 		}
 		waited, err := r.pace.wait(ctx, len(page), r.Config.Rate)
 		r.Metrics.Paced.Add(waited.Seconds())
 		if err != nil {
-			return nil, fmt.Errorf("telling the followers of %d: %w", t.User, err)
+			return result{}, fmt.Errorf("telling the followers of %d: %w", t.User, err)
 		}
 		if w.void(job) != "" {
-			w.count(job, "cut_short")
-			return out, nil
+			return result{outcome: "cut_short"}, nil
 		}
-		out, here = r.deliver(out, change, page, here)
+		out, here = pieces.add(r, out, page, here)
 		if len(page) < pageSize {
-			w.count(job, "done")
-			return out, nil
+			return result{pieces.rest(r, out), "done"}, nil
 		}
 		after = page[len(page)-1]
 	}
