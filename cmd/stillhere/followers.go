@@ -12,6 +12,7 @@ type followerFlags struct {
 	FanoutJobFollowers int           `help:"How many followers a job has." default:"50000" group:"Followers:"`
 	FanoutTo           string        `help:"Which followers are told: those who are ${enum}." enum:"here,everyone" default:"here" group:"Followers:"`
 	FanoutRate         float64       `help:"How many followers of users with many a process looks at per second; 0: as many as it can." default:"1000000" group:"Followers:"`
+	FanoutGap          time.Duration `help:"The least time between two expansions of one user; of what changes meanwhile followers are told the newest. 0: none." default:"1s" group:"Followers:"`
 	FanoutParallel     int           `help:"How many jobs a process works on at the same time." default:"2" group:"Followers:"`
 	MayWatch           string        `help:"Who may watch a user on the live stream: ${enum}; followers: those who follow it, by the graph, and the user. Needs to know who watches, by tokens. What tokens may read by HTTP it does not change." enum:"everyone,followers" default:"everyone" group:"Followers:"`
 	FanoutMaxAge       time.Duration `help:"Older changes are not told any more." default:"1h" group:"Followers:"`
@@ -21,6 +22,6 @@ func (f followerFlags) expand(of string) expand.Config {
 	c := expand.Defaults()
 	c.Mode = expand.Mode(of)
 	c.HighFollower, c.JobFollowers, c.Everyone = f.HighFollower, f.FanoutJobFollowers, f.FanoutTo == "everyone"
-	c.Rate, c.Parallel, c.MaxAge = f.FanoutRate, f.FanoutParallel, f.FanoutMaxAge
+	c.Rate, c.Gap, c.Parallel, c.MaxAge = f.FanoutRate, f.FanoutGap, f.FanoutParallel, f.FanoutMaxAge
 	return c
 }

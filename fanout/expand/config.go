@@ -30,6 +30,9 @@ type Config struct {
 	// Rate [1,000,000] is how many followers per second the workers of a process
 	// look at, so that others find the machine and Kafka free; 0: as many as they can.
 	Rate float64
+	// Gap [1s] is the least time between two expansions of one user with followers; of
+	// what comes before it is over the newest is told then. 0: none.
+	Gap time.Duration
 	// Parallel [2] is how many jobs a process works on at the same time.
 	Parallel int
 	// MaxAge [1h] is how old a transition may be to be told; older ones are news no
@@ -44,7 +47,7 @@ type Config struct {
 
 // Defaults are the documented defaults.
 func Defaults() Config {
-	return Config{Mode: Off, HighFollower: 10_000, JobFollowers: 50_000, Rate: 1_000_000, Parallel: 2, MaxAge: time.Hour,
+	return Config{Mode: Off, HighFollower: 10_000, JobFollowers: 50_000, Rate: 1_000_000, Gap: time.Second, Parallel: 2, MaxAge: time.Hour,
 		CacheFollowers: 5_000_000, CacheTTL: 10 * time.Second}
 }
 
@@ -61,6 +64,7 @@ func (c Config) Validate() error {
 	// A job is one turn of the loop, which everything else in the process waits for.
 	fault(c.JobFollowers < 1 || c.JobFollowers > 1_000_000, "fanout_job_followers: must be between 1 and 1000000, is %d", c.JobFollowers)
 	fault(c.Rate < 0 || c.Rate > 0 && c.Rate < float64(c.JobFollowers), "fanout_rate: must be 0 or at least fanout_job_followers (%d) a second, is %g", c.JobFollowers, c.Rate)
+	fault(c.Gap < 0 || c.Gap > time.Minute, "fanout_gap: must be between 0 and 1m, is %s", c.Gap)
 	fault(c.Parallel < 1 || c.Parallel > 64, "fanout_parallel: must be between 1 and 64, is %d", c.Parallel)
 	fault(c.MaxAge < time.Second, "fanout_max_age: must be at least 1s, is %s", c.MaxAge)
 	fault(c.CacheFollowers < 1, "fanout_cache: must be positive, is %d", c.CacheFollowers)

@@ -14,7 +14,11 @@
 // # An expansion
 //
 // Of each batch the planner takes the newest transition of a user (one who flaps
-// is told of once). A user with few followers is expanded at once. Of one with
+// is told of once). A user is expanded at most once in Config.Gap: of what changes
+// meanwhile the newest waits, and is planned when the gap is over. The offset that is
+// committed does not go past the first transition that waits, and the checkpoint says
+// which of the records behind it were planned, so a restart loses and doubles nothing.
+// Hides do not wait. A user with few followers is expanded at once. Of one with
 // many it writes a SPLIT job; whichever worker gets it cuts the followers into
 // ranges and writes a RANGE job for each, spread over all partitions of
 // presence.fanout; so all workers share one celebrity, and cutting, which takes a

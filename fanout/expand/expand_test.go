@@ -81,7 +81,7 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: here.NewRegister()}
 	config := Defaults()
-	config.Mode, config.JobFollowers, config.Rate = All, 1_100, 0
+	config.Mode, config.JobFollowers, config.Rate, config.Gap = All, 1_100, 0, 0
 	s.Room = &Room{Config: config, Followers: s.graph, Graph: s.graph, Here: s.register, Newest: NewNewest(),
 		Metrics: NewMetrics(nil), Jobs: 4, Deliveries: 4}
 	s.planner, s.worker = s.NewPlanner(), s.NewWorker()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -14,6 +15,7 @@ type Planner struct {
 	room *Room
 	now  func() time.Time
 	many map[schemas.UserID]struct{} // who had jobs lately
+	held *held
 }
 
 // manyKept bounds Planner.many.
@@ -21,51 +23,95 @@ const manyKept = 100_000
 
 // NewPlanner makes one.
 func (r *Room) NewPlanner() *Planner {
-	return &Planner{room: r, now: time.Now, many: map[schemas.UserID]struct{}{}}
+	return &Planner{room: r, now: time.Now, many: map[schemas.UserID]struct{}{}, held: newHeld()}
 }
 
-// Restore has nothing to restore.
-func (p *Planner) Restore(context.Context, schemas.Commit, func(context.Context, schemas.Topic, int64, int64, func(*schemas.Record) error) error) error {
+// Restore reads which of the records that come again were planned.
+func (p *Planner) Restore(_ context.Context, at schemas.Commit, _ func(context.Context, schemas.Topic, int64, int64, func(*schemas.Record) error) error) error {
+	p.held.restore(at)
 	return nil
 }
+
+// Due is when the next transition that waits may be told.
+func (p *Planner) Due() time.Time { return p.held.due() }
+
+// Kept is the offset of the first transition that waits.
+func (p *Planner) Kept() (first int64, any bool) { return p.held.first() }
 
 // Handle is not called.
 func (p *Planner) Handle(*schemas.Record, *schemas.Outbox) error {
 	return errors.New("transitions are handled in batches")
 }
 
-// Checkpoint has nothing to keep.
-func (p *Planner) Checkpoint() string { return "" }
+// Checkpoint says what of the records behind the first that waits was planned.
+func (p *Planner) Checkpoint() string { return p.held.checkpoint() }
 
-// HandleBatch plans what is to be told of a batch of transitions.
+// HandleBatch plans what is to be told of a batch of transitions, and of those before
+// it that are due. Called again with the same batch it does the same.
 func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out *schemas.Outbox) error {
-	newest, users := p.newest(records, out)
-	if len(users) == 0 {
-		return nil
-	}
-	followers, err := p.room.Followers.Of(ctx, users)
-	if err != nil {
-		return fmt.Errorf("planning %d transitions: %w", len(newest), err)
-	}
-	var here []schemas.UserID
-	for i, t := range newest {
-		f := followers[i]
-		if p.room.Config.Mode == Listed && !f.Listed {
-			p.count("unlisted")
-			continue
+	now := p.now()
+	todo := p.ripe(p.newest(records, out), now)
+	if len(todo) > 0 {
+		users := make([]schemas.UserID, len(todo))
+		for i, w := range todo {
+			users[i] = w.change.User
 		}
-		here = p.plan(t, f.IDs, f.Many, here, out)
+		followers, err := p.room.Followers.Of(ctx, users)
+		if err != nil {
+			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
+		}
+		var here []schemas.UserID
+		for i, w := range todo {
+			f := followers[i]
+			p.held.done(w.change.User)
+			if p.room.Config.Mode == Listed && !f.Listed {
+				p.count("unlisted")
+				continue
+			}
+			here = p.plan(w.change, f.IDs, f.Many, here, out)
+		}
+	}
+	if len(records) > 0 {
+		p.held.takenUpTo(records[len(records)-1].Offset + 1)
 	}
 	return nil
 }
 
+// ripe are the transitions to be planned now; the others wait. A hide does not wait, and
+// nobody needs to hear of what waited before a newer one.
+func (p *Planner) ripe(newest []waits, now time.Time) []waits {
+	started := make(map[schemas.UserID]struct{}, len(newest))
+	var todo []waits
+	for _, w := range newest {
+		until := p.held.until(w.change.User, now, p.room.Config.Gap)
+		if until.IsZero() || w.change.Visibility == schemas.Nobody {
+			todo = append(todo, w)
+			started[w.change.User] = struct{}{}
+		} else if p.held.wait(w.change, w.offset, until) {
+			p.count("superseded")
+		}
+	}
+	for _, w := range p.held.release(now) {
+		if _, newer := started[w.change.User]; newer {
+			p.count("superseded")
+			continue
+		}
+		todo = append(todo, w)
+	}
+	slices.SortFunc(todo, byOffset)
+	return todo
+}
+
 // newest is the newest transition of each user, in the order of the log; nobody
 // needs to hear of those before it.
-func (p *Planner) newest(records []schemas.Record, out *schemas.Outbox) (newest []*schemas.Transition, users []schemas.UserID) {
+func (p *Planner) newest(records []schemas.Record, out *schemas.Outbox) (newest []waits) {
 	oldest := schemas.MillisOf(p.now().Add(-p.room.Config.MaxAge))
 	last := make(map[schemas.UserID]int, len(records))
 	all := make([]*schemas.Transition, len(records))
 	for i := range records {
+		if p.held.planned(records[i].Offset) {
+			continue
+		}
 		t, err := schemas.DecodeTransition(records[i].Value)
 		if err != nil {
 			out.Rejected = append(out.Rejected, schemas.Rejected{Record: &records[i], Reason: err})
@@ -82,12 +128,12 @@ func (p *Planner) newest(records []schemas.Record, out *schemas.Outbox) (newest 
 		}
 		last[t.User] = i
 	}
-	for _, t := range all {
+	for i, t := range all {
 		if t != nil {
-			newest, users = append(newest, t), append(users, t.User)
+			newest = append(newest, waits{change: t, offset: records[i].Offset})
 		}
 	}
-	return newest, users
+	return newest
 }
 
 // plan puts out what is to be done about t. It gives back the scratch space.
@@ -110,6 +156,7 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 		}
 		p.many[t.User] = struct{}{}
 		out.Records = append(out.Records, r.job(&schemas.FanoutJob{Kind: schemas.SplitJob, Transition: t}))
+		p.held.expanded(t.User, p.now(), r.Config.Gap)
 	default:
 		p.count("in_place")
 		if had {
@@ -119,6 +166,7 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 		}
 		if len(followers) > 0 {
 			out.Records, here = r.deliver(out.Records, r.small(t), followers, here)
+			p.held.expanded(t.User, p.now(), r.Config.Gap)
 		}
 	}
 	return here

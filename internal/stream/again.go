@@ -42,7 +42,7 @@ func (s *session) revive() {
 func (p *partition) again() beginning {
 	b := p.began
 	if p.handledAny {
-		b.commit.Offset, b.commit.Metadata, b.first = p.done, p.checkpoint, p.done
+		b.commit.Offset, b.commit.Metadata, b.first = p.committable(), p.checkpoint, p.committable()
 	}
 	b.failures = p.s.t.failuresOf(p.id)
 	return b

@@ -3,7 +3,10 @@ package stream
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -22,10 +25,22 @@ type BatchTask interface {
 	HandleBatch(ctx context.Context, records []schemas.Record, out *schemas.Outbox) error
 }
 
+// Waiting is a BatchTask that keeps some records back for a while.
+type Waiting interface {
+	BatchTask
+	// Due is when HandleBatch is to be called without records, should none come before;
+	// zero: never. Asked after each call of HandleBatch.
+	Due() time.Time
+	// Kept is the offset of the first record that is kept back. The offset that is
+	// committed does not go past it, so that it comes again after a restart, and what is
+	// behind it does too: Checkpoint must say what of that was handled.
+	Kept() (first int64, any bool)
+}
+
 // errGivenUp ends a session in the middle of tries; it is nobody's fault.
 var errGivenUp = errors.New("given up")
 
-// handleBatch gives the records to the task together.
+// handleBatch gives the records to the task together. Without records the task is due.
 func (p *partition) handleBatch(task BatchTask, work portion) handled {
 	// What they lead to is known afterwards only: on slow brokers it is fewer at once.
 	n := min(max(p.s.t.cfg.MaxPollRecords>>p.s.t.narrow.Load(), 1), len(work.records))
@@ -38,12 +53,15 @@ func (p *partition) handleBatch(task BatchTask, work portion) handled {
 			fill(&records[len(records)-1], r, nil)
 		}
 	}
-	result := handled{out: &p.outbox, records: len(records), parts: len(records), rest: rest}
-	last := from[len(from)-1]
+	result := handled{out: &p.outbox, next: next, records: len(records), parts: len(records), rest: rest}
+	var last *kgo.Record
+	if len(from) > 0 {
+		last = from[len(from)-1]
+	}
 	for tries := 1; ; tries++ {
 		p.emptyOutbox()
 		p.outbox.Rejected = p.outbox.Rejected[:0]
-		if len(records) == 0 {
+		if len(records) == 0 && last != nil {
 			break
 		}
 		var unwell error
@@ -63,11 +81,56 @@ func (p *partition) handleBatch(task BatchTask, work portion) handled {
 			return result
 		}
 	}
-	p.setAside(last.Offset)
-	result.next, result.checkpoint = max(next, last.Offset+1), task.Checkpoint()
-	p.next.Store(result.next)
-	p.logTime.Store(last.Timestamp.UnixMilli())
+	result.checkpoint = task.Checkpoint()
+	if waiting, ok := task.(Waiting); ok {
+		result.due = waiting.Due()
+		result.kept, result.keeps = waiting.Kept()
+	}
+	if last != nil {
+		p.setAside(last.Offset)
+		result.next = max(next, last.Offset+1)
+		p.next.Store(result.next)
+		p.logTime.Store(last.Timestamp.UnixMilli())
+	}
 	return result
+}
+
+// dueAt is when the task wants to be called without records; zero for never. The loop
+// calls it.
+func (p *partition) dueAt() time.Time {
+	if !p.fetching || p.phase.Load() != Running {
+		return time.Time{}
+	}
+	return p.due
+}
+
+// rouse adds the partitions whose tasks are due to those that got records.
+func (s *session) rouse() {
+	if !s.waiting {
+		return
+	}
+	now := time.Now()
+	for _, p := range s.each() {
+		due := p.dueAt()
+		if due.IsZero() || due.After(now) || slices.ContainsFunc(s.batches, func(b batch) bool { return b.part == p }) {
+			continue
+		}
+		s.batches = append(s.batches, batch{part: p})
+	}
+}
+
+// untilRoused is how long a poll may take before a task is due.
+func (s *session) untilRoused() time.Duration {
+	wait := idlePoll
+	if !s.waiting {
+		return wait
+	}
+	for _, p := range s.each() {
+		if due := p.dueAt(); !due.IsZero() {
+			wait = min(wait, max(time.Until(due), 0))
+		}
+	}
+	return wait
 }
 
 // mayTryAgain waits, and is false when the session is to end.

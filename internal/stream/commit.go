@@ -51,10 +51,11 @@ func (s *session) due(now bool) bool {
 }
 
 func (s *session) untilDue() time.Duration {
-	if !s.pending() {
-		return idlePoll
+	wait := s.untilRoused()
+	if s.pending() {
+		wait = min(wait, max(time.Until(s.dueAt()), 0))
 	}
-	return max(time.Until(s.dueAt()), 0)
+	return wait
 }
 
 func (s *session) begin() error {
@@ -229,7 +230,7 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 		}
 		part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
 		part.Partition = p.id
-		part.Offset = p.done
+		part.Offset = p.committable()
 		part.LeaderEpoch = -1
 		metadata := withOwners(transaction.On(p.checkpoint), mergeOwners(time.Now(), p.began.owners, s.former, []owner{s.own}))
 		part.Metadata = &metadata

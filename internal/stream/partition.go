@@ -31,12 +31,15 @@ type partition struct {
 	headers []schemas.Header // goroutine's, reused
 	outbox  schemas.Outbox   // goroutine's while it handles, the loop's otherwise
 
-	done       int64  // loop's: the offset to be committed, of what was sent last
-	checkpoint string // loop's: of the same
-	dirty      bool   // loop's: handled, not committed
-	halfway    bool   // loop's: more is to come of the record at done
-	handledAny bool   // loop's
-	fetching   bool   // loop's: restored and resumed; what comes before that is not for its task
+	done       int64     // loop's: the offset after what was sent last
+	checkpoint string    // loop's: of the same
+	dirty      bool      // loop's: handled, not committed
+	halfway    bool      // loop's: more is to come of the record at done
+	due        time.Time // loop's: see Waiting
+	kept       int64     // loop's: see Waiting; where keeps
+	keeps      bool      // loop's
+	handledAny bool      // loop's
+	fetching   bool      // loop's: restored and resumed; what comes before that is not for its task
 
 	phase     atomicPhase
 	next, end atomic.Int64 // next is the goroutine's to change
@@ -73,6 +76,9 @@ type handled struct {
 	parts      int           // records and slices that something was put out for
 	rest       []*kgo.Record // what there was no room for
 	halfway    bool          // the record at next has more to put out
+	due        time.Time     // see Waiting
+	kept       int64
+	keeps      bool
 	err        error
 }
 
@@ -82,6 +88,14 @@ func newPartition(s *session, id int32) *partition {
 	p.phase.Store(Restoring)
 	p.touch()
 	return p
+}
+
+// committable is the offset that may be committed once everything handled is written.
+func (p *partition) committable() int64 {
+	if p.keeps {
+		return min(p.done, p.kept)
+	}
+	return p.done
 }
 
 func (p *partition) String() string { return fmt.Sprintf("%s/%d", p.s.name, p.id) }

@@ -45,6 +45,7 @@ type session struct {
 	deadLetters int32        // partitions of the dead letter topic
 	batches     []batch      // what is to be handled; a partition that is in it is not fetched
 	broken      []*partition // whose task has failed; to be restored after the next commit
+	waiting     bool         // a task has been due once
 	inTxn       bool
 	begunAt     time.Time     // of the transaction
 	outputs     []*kgo.Record // of the transaction, until it is committed
@@ -111,6 +112,7 @@ func (s *session) loop(stop context.Context) error {
 			return err
 		}
 		s.resumeRestored()
+		s.rouse()
 		if err := s.process(); err != nil {
 			return err
 		}
@@ -230,6 +232,8 @@ func (s *session) send(p *partition, result *handled) error {
 	p.progress.Store(now.UnixNano())
 	p.done, p.checkpoint, p.halfway = result.next, result.checkpoint, result.halfway
 	p.dirty, p.handledAny = true, true
+	p.due, p.kept, p.keeps = result.due, result.kept, result.keeps
+	s.waiting = s.waiting || !p.due.IsZero()
 	s.t.metrics.handled(result.records)
 	if s.offsetSince.IsZero() {
 		s.offsetSince = now
