@@ -68,8 +68,9 @@ func (c *channelLive) Run(ctx context.Context) error {
 
 // channelWebhook posts.
 type channelWebhook struct {
-	URL         string        `name:"url" help:"Where to post to, http:// or https://." required:"" group:"Webhook:"`
-	Secret      string        `help:"Key of the signature; better in STILLHERE_SECRET or a file. Without it nothing is signed." group:"Webhook:" secret:"" xor:"secret"`
+	URL         string        `name:"url" help:"Where to post to, http:// or https://." required:"" group:"Webhook:" secret:"url"`
+	LinkLocal   bool          `name:"allow-link-local" help:"Post to link-local addresses and those of clouds' metadata services too, which are refused otherwise, also where a name leads to one." group:"Webhook:"`
+	Secret      string        `help:"Key of the signature, of at least 32 bytes; better in STILLHERE_SECRET or a file. Without it nothing is signed, and a warning says so." group:"Webhook:" secret:"" xor:"secret"`
 	SecretFile  string        `help:"File with the key." group:"Webhook:" type:"path" xor:"secret"`
 	Source      string        `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
 	Name        string        `help:"Name of the channel, for its place in the topic and its metrics; one for each URL." default:"webhook" group:"Channel:"`
@@ -99,7 +100,8 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--secret-file: %w", err)
 	}
-	hook, err := channel.NewWebhook(c.URL, c.Source, []byte(secret), nil)
+	log := c.logger()
+	hook, err := channel.NewWebhook(channel.WebhookConfig{URL: c.URL, Source: c.Source, Secret: []byte(secret), LinkLocal: c.LinkLocal}, log)
 	if err != nil {
 		return misused(err)
 	}
@@ -111,5 +113,5 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 		instance = assembly.Defaults().Instance
 	}
 	return assembly.RunChannel(ctx, assembly.ChannelRun{Name: c.Name, Instance: instance, Kafka: kafka, Config: config, Channel: hook,
-		FromStart: c.FromStart, Admin: c.Admin}, c.logger())
+		FromStart: c.FromStart, Admin: c.Admin}, log)
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -14,6 +15,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+// What sender and receiver share, and what another believes that they do.
+const (
+	shared = "0123456789abcdef0123456789abcdef"
+	forged = "fedcba9876543210fedcba9876543210"
+)
+
 func TestTheExamplesTellEachRecipientOnceAndRefuseForgeries(t *testing.T) {
 	t.Parallel()
 	goBinary := t.TempDir() + "/receiver"
@@ -21,8 +28,8 @@ func TestTheExamplesTellEachRecipientOnceAndRefuseForgeries(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for name, command := range map[string][]string{
-		"go":     {goBinary, "-listen", "127.0.0.1:0", "-secret", "s3cret"},
-		"python": {"python3", "examples/receiver.py", "127.0.0.1:0", "s3cret"},
+		"go":     {goBinary, "-listen", "127.0.0.1:0", "-secret", shared},
+		"python": {"python3", "examples/receiver.py", "127.0.0.1:0", shared},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +53,7 @@ func replay(t *testing.T, client *http.Client, url string, n Notice) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set(SignatureHeader, Sign([]byte("s3cret"), time.Now(), body))
+	request.Header.Set(SignatureHeader, Sign([]byte(shared), time.Now(), body))
 	request.Header.Set(IdempotencyHeader, "another")
 	answer, err := client.Do(request)
 	if err != nil {
@@ -76,19 +83,19 @@ func tryExample(t *testing.T, example *exec.Cmd) {
 	defer client.CloseIdleConnections()
 	i := item(1, 7, 10, 1, 2)
 	n := Notice{ID: "x", Transition: i.Delivery.Transition, Recipients: i.Delivery.Recipients}
-	for _, secret := range []string{"forged", "s3cret", "s3cret"} {
-		hook, err := NewWebhook(url, "/here", []byte(secret), client)
+	for _, secret := range []string{forged, shared, shared} {
+		hook, err := NewWebhook(WebhookConfig{URL: url, Source: "/here", Secret: []byte(secret), Client: client}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
 		var refused *permanent
-		if err := hook.Deliver(t.Context(), n); errors.As(err, &refused) != (secret == "forged") || err != nil && secret != "forged" {
+		if err := hook.Deliver(t.Context(), n); errors.As(err, &refused) != (secret == forged) || err != nil && secret != forged {
 			t.Fatalf("with secret %s: %v", secret, err)
 		}
 	}
 	replay(t, client, url, n)
 	n.ID, n.Recipients = "y", []schemas.UserID{3}
-	hook, _ := NewWebhook(url, "/here", []byte("s3cret"), client)
+	hook, _ := NewWebhook(WebhookConfig{URL: url, Source: "/here", Secret: []byte(shared), Client: client}, slog.New(slog.DiscardHandler))
 	if err := hook.Deliver(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package channel
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -31,7 +32,7 @@ func TestAReceiverThatFailsOrHangsForSomeUsersDelaysNobodyElse(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	hook, err := NewWebhook(server.URL, "/here", nil, server.Client())
+	hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here", Client: server.Client()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

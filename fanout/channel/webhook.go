@@ -10,11 +10,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/redact"
 )
 
 // The headers of a webhook's request besides those of CloudEvents.
@@ -35,6 +40,8 @@ const EventType = "stillhere.presence.changed.v1"
 // within Config.MaxWait; everything else is refused for good.
 type Webhook struct {
 	url, source string
+	shown       string // the URL in logs and errors
+	dial        *net.Dialer
 	secret      []byte
 	client      *http.Client
 	now         func() time.Time
@@ -44,23 +51,54 @@ type Webhook struct {
 // would have it, most deliveries that are under way at the same time make one anew.
 const idleConns = 64
 
-// NewWebhook makes one. source is the CloudEvents source. An empty secret signs
-// nothing. client nil is one that follows no redirects.
-func NewWebhook(to, source string, secret []byte, client *http.Client) (*Webhook, error) {
+// minSecret is how many bytes a secret has at least: as many as the hash.
+const minSecret = 32
+
+// WebhookConfig says where to post and how.
+type WebhookConfig struct {
+	URL    string
+	Source string // the CloudEvents source
+	// Secret signs, with at least 32 bytes; none: nothing is signed, of which log is
+	// warned.
+	Secret []byte
+	// LinkLocal allows link-local addresses and those of clouds' metadata services. Where
+	// a proxy is set (HTTPS_PROXY), it is the proxy that resolves the receiver's name.
+	LinkLocal bool
+	// Client nil is one that follows no redirects. LinkLocal says nothing of another.
+	Client *http.Client
+}
+
+// NewWebhook makes one.
+func NewWebhook(config WebhookConfig, log *slog.Logger) (*Webhook, error) {
+	to, source, secret, client := config.URL, config.Source, config.Secret, config.Client
+	shown := redact.URL(to)
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("url: %q must be http://… or https://…", to)
+		return nil, fmt.Errorf("url: %q must be http://… or https://…", shown)
 	}
 	if s, err := url.Parse(source); err != nil || source == "" || s.String() != source {
 		return nil, fmt.Errorf("source: %q must be a URI or a path, such as /stillhere", source)
 	}
+	if len(secret) > 0 && len(secret) < minSecret {
+		return nil, fmt.Errorf("secret: must have at least %d bytes, has %d; `openssl rand -hex 32` makes one", minSecret, len(secret))
+	}
+	if len(secret) == 0 {
+		log.Warn("the webhook is not signed, so its receiver cannot tell our requests from others'; set a secret", "url", shown)
+	}
+	if literal, err := netip.ParseAddr(u.Hostname()); err == nil && !config.LinkLocal {
+		if err := mayReach(literal); err != nil {
+			return nil, err
+		}
+	}
+	dial := dialer(config.LinkLocal)
 	if client == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.DialContext = dial.DialContext
 		transport.MaxIdleConnsPerHost = idleConns
 		client = &http.Client{Transport: transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
-	return &Webhook{url: to, source: source, secret: secret, client: client, now: time.Now}, nil
+	return &Webhook{url: to, shown: shown, dial: dial, source: source, secret: secret, client: client, now: time.Now}, nil
 }
 
 // Deliver posts n.
@@ -71,7 +109,7 @@ func (w *Webhook) Deliver(ctx context.Context, n Notice) error {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
 	if err != nil {
-		return Permanent(err)
+		return Permanent(redact.Error(err))
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "stillhere",
@@ -86,7 +124,7 @@ func (w *Webhook) Deliver(ctx context.Context, n Notice) error {
 	}
 	response, err := w.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("posting to %s: %w", w.url, withoutURL(err))
+		return fmt.Errorf("posting to %s: %w", w.shown, withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
 	// What is left unread would cost the connection.
@@ -105,7 +143,7 @@ func withoutURL(err error) error {
 
 func (w *Webhook) judge(r *http.Response) error {
 	code := r.StatusCode
-	err := fmt.Errorf("posting to %s: answered %s", w.url, r.Status)
+	err := fmt.Errorf("posting to %s: answered %s", w.shown, r.Status)
 	switch {
 	case code >= 200 && code < 300:
 		return nil

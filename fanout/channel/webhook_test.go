@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 func TestAWebhookIsASignedCloudEventThatKeepsItsKey(t *testing.T) {
 	t.Parallel()
-	secret := []byte("s3cret")
+	secret := []byte("0123456789abcdef0123456789abcdef")
 	answers := []int{http.StatusServiceUnavailable, http.StatusNoContent}
 	keys := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +41,7 @@ func TestAWebhookIsASignedCloudEventThatKeepsItsKey(t *testing.T) {
 		answers = answers[1:]
 	}))
 	defer server.Close()
-	hook, err := NewWebhook(server.URL, "/here", secret, server.Client())
+	hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here", Secret: secret, Client: server.Client()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
 			w.Header().Set("Location", "/")
 			w.WriteHeader(code)
 		}))
-		hook, err := NewWebhook(server.URL, "/here", nil, nil)
+		hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here"}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +96,7 @@ func TestTheReceiverSaysHowLongToWaitInSecondsOrByADate(t *testing.T) {
 func TestAWebhookThatCannotWorkIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{{"", "/s"}, {"ftp://h/", "/s"}, {"http://", "/s"}, {"nonsense", "/s"}, {"http://h/", ""}, {"http://h/", "two words"}} {
-		if _, err := NewWebhook(c[0], c[1], nil, nil); err == nil {
+		if _, err := NewWebhook(WebhookConfig{URL: c[0], Source: c[1]}, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%q is taken", c)
 		}
 	}

@@ -3,7 +3,7 @@ Python's standard library: it checks the signature, drops what it has seen, and
 prints who is told what.
 
     python3 receiver.py 127.0.0.1:9000 s3cret
-    stillhere channel webhook --url http://127.0.0.1:9000/ --secret s3cret
+    stillhere channel webhook --url http://127.0.0.1:9000/ --secret-file FILE
 """
 
 import hashlib

@@ -2,8 +2,8 @@
 // webhook`: it checks the signature, drops what it has seen, and prints who is
 // told what.
 //
-//	go run ./fanout/channel/examples/receiver -listen 127.0.0.1:9000 -secret s3cret
-//	stillhere channel webhook --url http://127.0.0.1:9000/ --secret s3cret
+//	go run ./fanout/channel/examples/receiver -listen 127.0.0.1:9000 -secret "$(cat FILE)"
+//	stillhere channel webhook --url http://127.0.0.1:9000/ --secret-file FILE
 package main
 
 import (

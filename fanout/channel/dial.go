@@ -1,0 +1,53 @@
+package channel
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// metadata are addresses at which clouds tell machines their credentials, besides the
+// link-local 169.254.169.254.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // AWS
+	netip.MustParseAddr("fd20:ce::254"),    // Google Cloud
+	netip.MustParseAddr("100.100.100.200"), // Alibaba Cloud
+	netip.MustParseAddr("192.0.0.192"),     // Oracle Cloud
+}
+
+// nat64 is the prefix under which IPv4 addresses are reached from IPv6 (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// dialer connects to receivers. Unless linkLocal is set it refuses link-local and
+// metadata addresses: after names have been resolved, so that none can stand for one.
+func dialer(linkLocal bool) *net.Dialer {
+	d := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	if !linkLocal {
+		d.Control = func(_, address string, _ syscall.RawConn) error { return mayDial(address) }
+	}
+	return d
+}
+
+// mayDial tells why host:port must not be dialed.
+func mayDial(address string) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("url: the address %s cannot be judged: %w", address, err)
+	}
+	return mayReach(to.Addr())
+}
+
+func mayReach(a netip.Addr) error {
+	plain := a.Unmap().WithZone("")
+	if nat64.Contains(plain) {
+		bytes := plain.As16()
+		plain = netip.AddrFrom4([4]byte(bytes[12:]))
+	}
+	if plain.IsLinkLocalUnicast() || plain.IsLinkLocalMulticast() || slices.Contains(metadata, plain) {
+		return fmt.Errorf("url: leads to %s, which is link-local or a cloud's metadata service; --allow-link-local permits it", a)
+	}
+	return nil
+}
