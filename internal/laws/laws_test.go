@@ -1,12 +1,12 @@
 package laws
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
-	"os/exec"
+	"go/parser"
+	"go/token"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -15,10 +15,8 @@ const module = "github.com/stillhere/stillhere/"
 
 // pkg is a package of this module, named without the module.
 type pkg struct {
-	ImportPath                         string
-	Imports, TestImports, XTestImports []string
-	GoFiles, TestGoFiles, XTestGoFiles []string
-	Dir                                string
+	ImportPath           string
+	Imports, TestImports []string // of all builds; TestImports are of its tests
 }
 
 var rooms = []string{"ingest", "detector", "fanout", "lastseen"}
@@ -119,22 +117,6 @@ func TestEachDriverHasOneHome(t *testing.T) {
 	})
 }
 
-func TestTheDecisionIsPure(t *testing.T) {
-	forbidden := []string{"context", "log", "log/slog", "sync", "sync/atomic", "net", "net/http", "os", "math/rand", "math/rand/v2"}
-	each(t, func(p pkg, imported string, test bool) {
-		if under(p, "detector/liveness") && !test && (slices.Contains(forbidden, imported) || isClient(imported)) {
-			t.Errorf("%s imports %s: the same records must give the same transitions on any machine, so the machine has no clock, context, goroutine, logger or client", p.ImportPath, imported)
-		}
-	})
-	out, err := exec.Command("grep", "-rnE", `time\.(Now|Since|After|Sleep|Tick|NewTimer)|\bgo func|\bgo [a-z]+\(`, "--include=*.go", "--exclude=*_test.go", filepath.Join("..", "..", "detector", "liveness")).Output()
-	if len(out) > 0 {
-		t.Errorf("the decision has a clock or a goroutine:\n%s", out)
-	}
-	if exit := new(exec.ExitError); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
-		t.Error(err)
-	}
-}
-
 func TestOnlyTheWiringNamesTwoRooms(t *testing.T) {
 	wiring := []string{"internal/assembly", "internal/e2e", "cmd"}
 	seen := map[string][]string{}
@@ -151,30 +133,93 @@ func TestOnlyTheWiringNamesTwoRooms(t *testing.T) {
 }
 
 // each calls f for every import of every package; test tells whether only tests
-// import it.
+// import it. It reads all files, whatever their build tags: a law holds on every system
+// and in every build.
 func each(t *testing.T, f func(p pkg, imported string, test bool)) {
 	t.Helper()
-	command := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports,Dir", "./...")
-	command.Dir = filepath.Join("..", "..")
-	out, err := command.Output()
-	if err != nil {
-		t.Fatalf("listing the packages: %v", err)
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(out)))
-	for {
-		var p pkg
-		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range packages(t) {
 		for _, imported := range p.Imports {
 			f(p, imported, false)
 		}
-		for _, imported := range append(p.TestImports, p.XTestImports...) {
+		for _, imported := range p.TestImports {
 			if imported != p.ImportPath && !slices.Contains(p.Imports, imported) {
 				f(p, imported, true)
 			}
+		}
+	}
+}
+
+// packages are those of this module.
+var packages = func() func(t *testing.T) []pkg {
+	var all []pkg
+	return func(t *testing.T) []pkg {
+		t.Helper()
+		if all == nil {
+			all = readPackages(t)
+		}
+		return all
+	}
+}()
+
+func readPackages(t *testing.T) []pkg {
+	t.Helper()
+	found := map[string]*pkg{}
+	for _, path := range filesOf(t, ".") {
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder = filepath.ToSlash(folder)
+		if filepath.Ext(path) != ".go" || slices.Contains(strings.Split(folder, "/"), "testdata") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := found[folder]
+		if p == nil {
+			p = &pkg{ImportPath: strings.TrimSuffix(module+folder, "/.")}
+			found[folder] = p
+		}
+		imports := &p.Imports
+		if strings.HasSuffix(path, "_test.go") {
+			imports = &p.TestImports
+		}
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			if !slices.Contains(*imports, imported) {
+				*imports = append(*imports, imported)
+			}
+		}
+	}
+	all := make([]pkg, 0, len(found))
+	for _, folder := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, *found[folder])
+	}
+	return all
+}
+
+func TestTheLawsSeeEveryBuild(t *testing.T) {
+	for _, want := range []struct {
+		folder, imported string
+		test             bool
+	}{
+		{"internal/crashpoint", "os", false},                            // with the tag crashpoints
+		{"internal/standin", "syscall", false},                          // on Unix
+		{"internal/stream", "github.com/twmb/franz-go/pkg/kmsg", false}, // always
+		{"internal/e2e", "testing/synctest", true},                      // a test
+		{"internal/stream", "github.com/twmb/franz-go/pkg/kfake", true}, // a test with the tag synctests
+	} {
+		seen := false
+		each(t, func(p pkg, imported string, test bool) {
+			seen = seen || p.ImportPath == module+want.folder && imported == want.imported && test == want.test
+		})
+		if !seen {
+			t.Errorf("that %s imports %s is not seen", want.folder, want.imported)
 		}
 	}
 }
