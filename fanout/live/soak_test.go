@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -194,6 +195,9 @@ func mean(of []float64) (m float64) {
 	return m
 }
 
+// heldUp is by how much the slowest change may be later beside viewers who do not read.
+const heldUp = 200 * time.Millisecond
+
 // TestStuckViewersCostLittleAndHoldUpNobody is G15: a thousand who do not read.
 func TestStuckViewersCostLittleAndHoldUpNobody(t *testing.T) {
 	stuck, rounds, most := 40, 30, 128.0
@@ -249,8 +253,17 @@ func TestStuckViewersCostLittleAndHoldUpNobody(t *testing.T) {
 		beside = append(beside, delay())
 	}
 	each := (heapAndStacks() - before) / float64(stuck)
-	t.Logf("%d stuck viewers of %d users, %.0f changes left out: %.1f kB each; a healthy viewer's p99 %s, %s without them",
-		stuck, users, valueOf(g.metrics.Collapsed), each/1000, p99(beside), p99(idle))
+	slices.Sort(idle)
+	slices.Sort(beside)
+	median, alone := beside[rounds/2], idle[rounds/2]
+	slowest, slowestAlone := p99(beside), p99(idle)
+	t.Logf("%d stuck viewers of %d users, %.0f changes left out: %.1f kB each; a healthy viewer's median %s and p99 %s, %s and %s without them",
+		stuck, users, valueOf(g.metrics.Collapsed), each/1000, median, slowest, alone, slowestAlone)
+	// Room for a machine that others use as well; one write that waits for a stuck viewer
+	// would take a minute, and one that is tried for each of them shows in the median.
+	if median > 5*alone+heldUp/10 || slowest > 5*slowestAlone+heldUp {
+		t.Errorf("a healthy viewer waits for stuck ones: median %s, p99 %s; without them %s, %s", median, slowest, alone, slowestAlone)
+	}
 	if each > most*1024 {
 		t.Errorf("a stuck viewer costs %.0f bytes, at most %.0f KiB are allowed", each, most)
 	}
