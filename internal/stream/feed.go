@@ -22,8 +22,9 @@ type feed[T any] struct {
 	cancel context.CancelFunc
 	stop   chan struct{} // closed: finish what is in hand
 	done   chan struct{}
-	begin  chan position // one
-	signal chan struct{} // something was put below
+	after  <-chan struct{} // closed: the partition's former feed has let go of the handler; nil for none
+	begin  chan position   // one
+	signal chan struct{}   // something was put below
 
 	mu     sync.Mutex
 	topic  schemas.TopicID // of which the position is; zero before that, or when nobody asked
@@ -112,6 +113,9 @@ func (f *feed[T]) take() []*kgo.Record {
 func (f *feed[T]) run() {
 	defer close(f.done)
 	defer f.cancel()
+	if f.after != nil {
+		<-f.after // its calls to the handler have been cancelled
+	}
 	deferring, _ := any(f.s.f.handler).(Deferring)
 	var again <-chan time.Time // to look whether more may be committed
 	if deferring != nil {

@@ -106,3 +106,56 @@ func TestWhatADeferringHandlerHasInHandIsNotCommittedAndComesAgain(t *testing.T)
 		stop()
 	})
 }
+
+// slowly is a deferrer whose Finish takes its time, whatever its context says.
+type slowly struct {
+	*deferrer
+	release chan struct{}
+	both    bool // Apply was called while Finish was
+	ending  bool
+}
+
+func (s *slowly) Apply(ctx context.Context, b schemas.Batch[kept]) error {
+	s.mu.Lock()
+	s.both = s.both || s.ending
+	s.mu.Unlock()
+	return s.deferrer.Apply(ctx, b)
+}
+
+func (s *slowly) Finish(context.Context, int32) (int64, bool) {
+	s.mu.Lock()
+	s.ending = true
+	s.mu.Unlock()
+	<-s.release
+	s.mu.Lock()
+	s.ending = false
+	s.mu.Unlock()
+	return s.InHand(0)
+}
+
+func TestAPartitionThatComesBackWaitsUntilItsFormerFeedHasEnded(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		handler := &slowly{deferrer: &deferrer{held: -1}, release: make(chan struct{})}
+		cfg := w.cfg
+		cfg.InstanceName = "a"
+		f := Follow(cfg, "follower", schemas.Transitions, func(r *schemas.Record) (kept, error) { return kept{string(r.Key), r.Offset}, nil },
+			handler, w.producer, w.log, w.metrics)
+		stop := w.runs("a", f.Run)
+		w.put(0, "first")
+		w.until("taken", 30*time.Second, func() bool { return len(handler.keys()) == 1 })
+		s := f.current.Load()
+		s.end([]int32{0}, 0) // as when the partition is lost
+		s.start(0).beginAt(position{first: 1, end: 1})
+		w.put(0, "second")
+		time.Sleep(time.Second)
+		if keys := handler.keys(); len(keys) != 1 {
+			w.Errorf("taken while the former feed ends: %v", keys)
+		}
+		close(handler.release)
+		w.until("taken", 30*time.Second, func() bool { return len(handler.keys()) == 2 })
+		if handler.both {
+			w.Error("the handler was called for two feeds of one partition at the same time")
+		}
+		stop()
+	})
+}

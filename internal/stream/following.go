@@ -28,12 +28,13 @@ type following[T any] struct {
 
 	mu       sync.Mutex
 	feeds    map[int32]*feed[T]
-	renewals []renewal[T] // for the loop
+	former   map[int32]<-chan struct{} // closed when the last feed of a partition has ended
+	renewals []renewal[T]              // for the loop
 	failed   error
 }
 
 func newFollowing[T any](f *Follower[T]) *following[T] {
-	s := &following[T]{f: f, name: f.topic.Name(f.cfg.Prefix), feeds: map[int32]*feed[T]{}}
+	s := &following[T]{f: f, name: f.topic.Name(f.cfg.Prefix), feeds: map[int32]*feed[T]{}, former: map[int32]<-chan struct{}{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -161,6 +162,7 @@ func (s *following[T]) onAssigned(_ context.Context, client *kgo.Client, assigne
 func (s *following[T]) start(id int32) *feed[T] {
 	feed := newFeed(s, id)
 	s.mu.Lock()
+	feed.after = s.former[id]
 	s.feeds[id] = feed
 	s.mu.Unlock()
 	s.work.Go(feed.run)
@@ -199,6 +201,7 @@ func (s *following[T]) end(ids []int32, grace time.Duration) {
 		if feed := s.feeds[id]; feed != nil {
 			ending = append(ending, feed)
 			delete(s.feeds, id)
+			s.former[id] = feed.done
 		}
 	}
 	s.mu.Unlock()
