@@ -196,7 +196,7 @@ func mean(of []float64) (m float64) {
 }
 
 // heldUp is by how much the slowest change may be later beside viewers who do not read.
-const heldUp = 200 * time.Millisecond
+const heldUp = time.Second
 
 // TestStuckViewersCostLittleAndHoldUpNobody is G15: a thousand who do not read.
 func TestStuckViewersCostLittleAndHoldUpNobody(t *testing.T) {
@@ -261,7 +261,7 @@ func TestStuckViewersCostLittleAndHoldUpNobody(t *testing.T) {
 		stuck, users, valueOf(g.metrics.Collapsed), each/1000, median, slowest, alone, slowestAlone)
 	// Room for a machine that others use as well; one write that waits for a stuck viewer
 	// would take a minute, and one that is tried for each of them shows in the median.
-	if median > 5*alone+heldUp/10 || slowest > 5*slowestAlone+heldUp {
+	if median > 5*alone+heldUp/20 || slowest > 5*slowestAlone+heldUp {
 		t.Errorf("a healthy viewer waits for stuck ones: median %s, p99 %s; without them %s, %s", median, slowest, alone, slowestAlone)
 	}
 	if each > most*1024 {
