@@ -14,7 +14,8 @@ type followerFlags struct {
 	FanoutRate         float64       `help:"How many followers of users with many a process looks at per second; 0: as many as it can." default:"1000000" group:"Followers:"`
 	FanoutGap          time.Duration `help:"The least time between two expansions of one user; of what changes meanwhile followers are told the newest. 0: none." default:"1s" group:"Followers:"`
 	FanoutParallel     int           `help:"How many jobs a process works on at the same time." default:"2" group:"Followers:"`
-	MayWatch           string        `help:"Who may watch a user on the live stream: ${enum}; followers: those who follow it, by the graph, and the user. Needs to know who watches, by tokens. What tokens may read by HTTP it does not change." enum:"everyone,followers" default:"everyone" group:"Followers:"`
+	MayWatch           string        `help:"Who may see a user, on the live stream and by HTTP: ${enum}; followers: those who follow it, by the graph, the user and administrators. Needs to know who asks, by tokens." enum:"everyone,followers" default:"everyone" group:"Followers:"`
+	MayReadHistory     string        `help:"Who may read the history of a user: ${enum}; self: the user and administrators; watchers: whoever may see the user. Without authentication nobody is told apart and everybody may." enum:"self,watchers" default:"self" group:"Followers:"`
 	FanoutMaxAge       time.Duration `help:"Older changes are not told any more." default:"1h" group:"Followers:"`
 }
 

@@ -61,7 +61,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	c.apply(&config)
 	config.Auth = c.auth()
 	config.Policy = c.settings()
-	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
+	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
 	config.Graph = assembly.Store{Postgres: c.Postgres}
 	return config, errors.Join(kafka, redis)
 }
@@ -99,7 +99,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	c.apply(&config)
 	config.Auth = c.auth()
 	config.Policy, config.PolicyAsked = c.settings(), c.asked(parsed, file)
-	config.Expand, config.MayWatch = c.expand(c.FollowersOf), c.MayWatch
+	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {

@@ -36,6 +36,8 @@ type Store interface {
 	Count(ctx context.Context, user schemas.UserID) (int64, error)
 	// Follows tells which of users follower follows, in their order.
 	Follows(ctx context.Context, follower schemas.UserID, users []schemas.UserID) ([]bool, error)
+	// Followers tells which of followers follow user, in their order.
+	Followers(ctx context.Context, user schemas.UserID, followers []schemas.UserID) ([]bool, error)
 	// Ranges cuts the followers of user into ranges of size, but for the last, which
 	// may be smaller. It gives the last id of each; the last of all is LastID, so
 	// that together they cover every id. Asked again within RangesKept it gives the

@@ -70,6 +70,7 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 		e := &events{server: s, conn: conn}
 		e.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 		e.viewer = s.hub.newViewer(st.user, e.send, e.fail)
+		e.viewer.exempt = s.exempt(r)
 		e.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.asEvent()) }
 		e.viewer.backIn = func(after time.Duration) error { return conn.Send(appendRetry(nil, after)) }
 		go e.serve(st, asks) // Run waits for it, by leave
@@ -146,6 +147,7 @@ func (s *Server) eventsWithin(w http.ResponseWriter, r *http.Request, st *stream
 		s.disconnected(reason)
 		abort()
 	})
+	v.exempt = s.exempt(r)
 	v.backIn = func(after time.Duration) error { return write(appendRetry(nil, after)) }
 	defer v.close()
 	if !s.begin(st, v, abort) {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type hub struct {
 	bus       Bus
 	reader    reader
 	mayWatch  MayWatch // nil: everybody may
+	mayBeTold func(context.Context, schemas.UserID, []schemas.UserID) ([]schemas.UserID, error)
 	told      recipients
 	shards    [shards]shard
 	reconnect chan struct{} // capacity 1: read everything again

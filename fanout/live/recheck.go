@@ -14,7 +14,7 @@ import (
 // recheckLater has it asked again, after a jittered RecheckInterval, whether the viewer
 // may watch whom it watches. Called by work.
 func (v *viewer) recheckLater() {
-	if v.hub.mayWatch == nil || v.again != nil || len(v.subs) == 0 {
+	if v.hub.mayWatch == nil || v.exempt || v.again != nil || len(v.subs) == 0 {
 		return
 	}
 	wait := v.hub.cfg.RecheckInterval

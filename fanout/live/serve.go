@@ -141,7 +141,7 @@ func (v *viewer) pace(users int) time.Duration {
 
 // allowed asks whether the viewer may watch ids, and tells it when not.
 func (v *viewer) allowed(ctx context.Context, ids []schemas.UserID) error {
-	if v.hub.mayWatch == nil || len(ids) == 0 {
+	if v.hub.mayWatch == nil || v.exempt || len(ids) == 0 {
 		return nil
 	}
 	err := v.hub.mayWatch(ctx, v.who, ids)

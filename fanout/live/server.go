@@ -40,12 +40,18 @@ type Dependencies struct {
 	// Viewer tells who opens a stream, 0 for nobody known; nil: nobody is. The handler
 	// around the server has let the request in.
 	Viewer func(*http.Request) schemas.UserID
+	// Exempt tells of who opens a stream that MayWatch is not asked, as of an
+	// administrator; nil: of nobody.
+	Exempt func(*http.Request) bool
 	// Deliveries brings what recipients are to be told; nil: nothing does, and viewers
 	// who ask for it are told so.
 	Deliveries Deliveries
 	// MayWatch is asked before each subscription, and again every RecheckInterval about all
 	// of a viewer's; nil: everybody may watch everybody.
 	MayWatch MayWatch
+	// MayBeTold is asked before each delivery which of its recipients may not be told of
+	// the user, by the same decision as MayWatch; on an error none of them is. nil: all may.
+	MayBeTold func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, err error)
 	// PerUser bounds how many streams each known viewer has open, here and at other
 	// doors of the process; nil: any number.
 	PerUser PerUser
@@ -92,6 +98,7 @@ type Server struct {
 	brings  Deliveries
 	viewer  func(*http.Request) schemas.UserID
 	perUser PerUser // nil: any number
+	exempt  func(*http.Request) bool
 	metrics *fanout.Metrics
 	log     *slog.Logger
 
@@ -128,9 +135,12 @@ func New(cfg fanout.Config, d Dependencies) (*Server, error) {
 	if d.Viewer == nil {
 		d.Viewer = func(*http.Request) schemas.UserID { return 0 }
 	}
+	if d.Exempt == nil {
+		d.Exempt = func(*http.Request) bool { return false }
+	}
 	h := newHub(cfg, d.Metrics, d.Bus, r)
-	h.mayWatch, h.told.offered = d.MayWatch, d.Deliveries != nil
-	return &Server{cfg: cfg, hub: h, bus: d.Bus, brings: d.Deliveries, viewer: d.Viewer, metrics: d.Metrics, log: d.Log, perUser: d.PerUser,
+	h.mayWatch, h.mayBeTold, h.told.offered = d.MayWatch, d.MayBeTold, d.Deliveries != nil
+	return &Server{cfg: cfg, hub: h, bus: d.Bus, brings: d.Deliveries, viewer: d.Viewer, exempt: d.Exempt, metrics: d.Metrics, log: d.Log, perUser: d.PerUser,
 		streams: make(map[*stream]struct{})}, nil
 }
 
@@ -144,7 +154,13 @@ func (s *Server) Run(ctx context.Context) error {
 	loops, serving := errgroup.WithContext(serving)
 	loops.Go(func() error { return s.bus.Run(serving, s.hub) })
 	if s.brings != nil {
-		loops.Go(func() error { return s.brings(serving, s.hub.deliver) })
+		loops.Go(func() error {
+			return s.brings(serving, func(d *schemas.Delivery) {
+				if err := s.hub.deliver(serving, d); err != nil && serving.Err() == nil {
+					s.log.Warn("a delivery was withheld", "user_id", d.Transition.User, "recipients", len(d.Recipients), "error", err)
+				}
+			})
+		})
 	}
 	loops.Go(func() error { s.hub.resyncs(serving, s.log); return nil })
 	select {

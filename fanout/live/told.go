@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"net/url"
 	"strconv"
 	"sync"
@@ -63,14 +64,26 @@ func (r *recipients) here(users []schemas.UserID) []schemas.UserID {
 	return here
 }
 
-// deliver tells those of the recipients who are here, unless they were told of this
-// version or a newer one. One goroutine calls it.
-func (h *hub) deliver(d *schemas.Delivery) {
+// deliver tells those of the recipients who are here and may be told, unless they were
+// told of this version or a newer one. Where it cannot be decided who may be told,
+// nobody is, and the error says why. One goroutine calls it.
+func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	t := d.Transition
 	here := h.told.here(d.Recipients)
 	c, visible := fanout.ChangeOf(t)
 	if len(here) == 0 || !visible || c.Hides() {
-		return
+		return nil
+	}
+	if h.mayBeTold != nil {
+		asking, cancel := context.WithTimeout(ctx, h.cfg.ReadTimeout)
+		refused, err := h.mayBeTold(asking, t.User, here)
+		cancel()
+		if err != nil {
+			return err
+		}
+		if here = without(here, refused); len(here) == 0 {
+			return nil
+		}
 	}
 	here = h.told.seen.Fresh(t.User, t.Version, here)
 	h.told.seen.Note(t.User, t.Version, here)
@@ -87,6 +100,7 @@ func (h *hub) deliver(d *schemas.Delivery) {
 	h.told.mu.RUnlock()
 	h.metrics.Told.Add(float64(len(here)))
 	deliver(resting)
+	return nil
 }
 
 // notices are the deliveries that wait for one viewer, in order.

@@ -28,6 +28,8 @@ var (
 type viewer struct {
 	hub *hub
 	who schemas.UserID // 0: nobody known
+	// exempt is set, before the first request, of who may watch everybody.
+	exempt bool
 	// send writes one message; nil stands for a sign of life. It may block up to the
 	// write timeout and is called by one goroutine at a time.
 	send func(message []byte) error

@@ -40,6 +40,7 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	v := &webSocket{server: s, conn: conn, told: told}
 	v.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 	v.viewer = s.hub.newViewer(st.user, conn.Write, v.close)
+	v.viewer.exempt = s.exempt(r)
 	v.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.frame) }
 	go v.serve(st) // Run waits for it, by leave
 }

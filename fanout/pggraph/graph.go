@@ -125,6 +125,20 @@ func (g *Graph) Follows(ctx context.Context, follower schemas.UserID, users []sc
 	return follows, nil
 }
 
+// Followers tells who of some follows user; see graph.Store.
+func (g *Graph) Followers(ctx context.Context, user schemas.UserID, followers []schemas.UserID) ([]bool, error) {
+	rows, err := g.pool.Query(ctx, `SELECT EXISTS (SELECT 1 FROM follows WHERE user_id = $2 AND follows.follower_id = wanted.follower_id)
+		FROM unnest($1::bigint[]) WITH ORDINALITY AS wanted (follower_id, place) ORDER BY place`, numbers(followers), int64(user))
+	var follow []bool
+	if err == nil {
+		follow, err = pgx.CollectRows(rows, pgx.RowTo[bool])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking who of %d users follows %d: %w", len(followers), user, err)
+	}
+	return follow, nil
+}
+
 // Count counts; see graph.Store.
 func (g *Graph) Count(ctx context.Context, user schemas.UserID) (int64, error) {
 	var n int64

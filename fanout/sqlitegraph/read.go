@@ -77,6 +77,19 @@ func (g *Graph) Follows(ctx context.Context, follower schemas.UserID, users []sc
 	return follows, nil
 }
 
+// Followers tells who of some follows user; see graph.Store.
+func (g *Graph) Followers(ctx context.Context, user schemas.UserID, followers []schemas.UserID) ([]bool, error) {
+	follow := make([]bool, len(followers))
+	for i, follower := range followers {
+		err := g.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM follows WHERE user_id = ? AND follower_id = ?)`,
+			int64(user), int64(follower)).Scan(&follow[i])
+		if err != nil {
+			return nil, fmt.Errorf("asking who of %d users follows %d: %w", len(followers), user, err)
+		}
+	}
+	return follow, nil
+}
+
 // Listed tells who is on the list; see graph.Store.
 func (g *Graph) Listed(ctx context.Context, users []schemas.UserID) ([]bool, error) {
 	listed := make([]bool, len(users))

@@ -23,6 +23,13 @@ const secret = "0123456789abcdef0123456789abcdef"
 // guarded runs the whole pipeline behind authentication and returns where.
 func guarded(t *testing.T) (host string) {
 	t.Helper()
+	host, _ = guardedAs(t, nil)
+	return host
+}
+
+// guardedAs is guarded with other settings; dir is where its data is.
+func guardedAs(t *testing.T, change func(*assembly.Dev)) (host, dir string) {
+	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -34,11 +41,15 @@ func guarded(t *testing.T) (host string) {
 	config := assembly.Defaults()
 	config.Instance, config.Listen, config.Admin = "dev", host, ""
 	config.Auth.Secret = keys.Secret{Value: secret}
-	dir := t.TempDir() // before the clean-up that stops what writes into it
+	dir = t.TempDir() // before the clean-up that stops what writes into it
+	dev := assembly.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 2}
+	if change != nil {
+		change(&dev)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		done <- assembly.RunDev(ctx, assembly.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 2},
+		done <- assembly.RunDev(ctx, dev,
 			slog.New(slog.DiscardHandler), func(string) { close(ready) })
 	}()
 	t.Cleanup(func() {
@@ -53,7 +64,7 @@ func guarded(t *testing.T) (host string) {
 		done <- err
 		t.Fatal(err)
 	}
-	return host
+	return host, dir
 }
 
 func token(t *testing.T, life time.Duration, who, id, scope string) string {

@@ -78,9 +78,13 @@ type Config struct {
 	Lastseen lastseen.Config
 	Fanout   fanout.Config
 	Expand   expand.Config
-	// MayWatch says who may watch whom on the live stream: WatchEveryone, or
-	// WatchFollowers for those who follow a user, and the user. The zero value is the first.
+	// MayWatch says who may see whom, by every way out: WatchEveryone, or WatchFollowers
+	// for those who follow a user, the user and administrators. The zero value is the first.
 	MayWatch string
+	// MayReadHistory says who may read the history of a user: HistorySelf for the user and
+	// administrators, or HistoryWatchers for whoever may watch the user. The zero value is
+	// the first. Without authentication and WatchFollowers nobody is told apart.
+	MayReadHistory string
 	// Graph says where it is kept who follows whom; needed unless Expand.Mode is off,
 	// and by WatchFollowers.
 	Graph Store
@@ -205,6 +209,9 @@ func (c Config) validate(r Role) error {
 	}
 	if r.doors && !slices.Contains([]string{"", WatchEveryone, WatchFollowers}, c.MayWatch) {
 		add(fmt.Errorf("may_watch: must be %s or %s, is %q", WatchEveryone, WatchFollowers, c.MayWatch))
+	}
+	if r.doors && !slices.Contains([]string{"", HistorySelf, HistoryWatchers}, c.MayReadHistory) {
+		add(fmt.Errorf("may_read_history: must be %s or %s, is %q", HistorySelf, HistoryWatchers, c.MayReadHistory))
 	}
 	if r.store && c.Store.Postgres != "" {
 		add(c.postgres().Validate())

@@ -52,6 +52,7 @@ type house struct {
 	stream          *live.Server
 	perUser         *quota.Quota
 	graph           graph.Store
+	decision        *decision
 }
 
 // durable is the store of last seen and of the log of changes.
@@ -257,16 +258,19 @@ func (h *house) liveStream(ctx context.Context) (*live.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	mayWatch, err := h.mayWatch(ctx)
+	decision, err := h.decide(ctx)
 	if err != nil {
 		return nil, err
 	}
-	h.stream, err = live.New(h.config.Fanout, live.Dependencies{Bus: bus, Recent: bus.Recent, View: reader.Read, Viewer: viewerOf, MayWatch: mayWatch,
-		PerUser: h.connections(),
+	dependencies := live.Dependencies{Bus: bus, Recent: bus.Recent, View: reader.Read, Viewer: viewerOf, Exempt: isAdmin, PerUser: h.connections(),
 		Deliveries: func(ctx context.Context, take func(*schemas.Delivery)) error {
 			return bus.RunDeliveries(ctx, take, nil)
 		},
-		Metrics: h.fanoutRoom(), Log: h.log})
+		Metrics: h.fanoutRoom(), Log: h.log}
+	if decision != nil && decision.follows != nil {
+		dependencies.MayWatch, dependencies.MayBeTold = decision.mayWatch, decision.mayBeTold
+	}
+	h.stream, err = live.New(h.config.Fanout, dependencies)
 	if err != nil {
 		return nil, err
 	}

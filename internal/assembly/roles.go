@@ -210,7 +210,15 @@ func apiRole(ctx context.Context, h *house) error {
 	if err != nil {
 		return err
 	}
-	query.NewServer(reader, h.log).Routes(h.mux)
+	decision, err := h.decide(ctx)
+	if err != nil {
+		return err
+	}
+	reads := query.NewServer(reader, h.log)
+	if decision != nil {
+		reads.Ask(decision)
+	}
+	reads.Routes(h.mux)
 	stream, err := h.liveStream(ctx)
 	if err != nil {
 		return err

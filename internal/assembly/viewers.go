@@ -17,6 +17,12 @@ const (
 	WatchFollowers = "followers"
 )
 
+// The rules of Config.MayReadHistory.
+const (
+	HistorySelf     = "self"
+	HistoryWatchers = "watchers"
+)
+
 // viewerOf is who opens a stream: whom the token names or, where there is no
 // authentication, whom ?user_id= names, as for a socket that beats.
 func viewerOf(r *http.Request) schemas.UserID {
@@ -30,43 +36,107 @@ func viewerOf(r *http.Request) schemas.UserID {
 	return user
 }
 
-// mayWatch is the rule of who may watch whom; nil: everybody may.
-func (h *house) mayWatch(ctx context.Context) (live.MayWatch, error) {
-	if h.config.MayWatch != WatchFollowers {
-		return nil, nil
-	}
-	store, err := h.followerGraph(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return onlyFollowers(store), nil
+// decision is the one answer to who may see whom: batch, one user, history, stream and
+// deliveries ask it. What it says of a user depends on the graph and the token alone, so
+// it tells nothing of whether the user is there, hides or exists.
+type decision struct {
+	follows follows // nil: everybody may see everybody
+	history string  // one of the rules of Config.MayReadHistory
 }
 
-// onlyFollowers lets users be watched by those who follow them and by themselves.
-// What it says of a user depends on the graph alone, so it tells nothing of whether
-// the user is there, hides or exists.
-func onlyFollowers(store interface {
+// follows is what is asked of the graph.
+type follows interface {
 	Follows(ctx context.Context, follower schemas.UserID, users []schemas.UserID) ([]bool, error)
-}) live.MayWatch {
-	return func(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) error {
-		follows := make([]bool, len(users))
-		if viewer != 0 {
-			var err error
-			if follows, err = store.Follows(ctx, viewer, users); err != nil {
-				return fmt.Errorf("deciding who may watch: %w", err)
-			}
-		}
-		refused := &live.NotAllowed{}
-		for i, user := range users {
-			if !follows[i] && user != viewer {
-				refused.Users = append(refused.Users, user)
-			}
-		}
-		if len(refused.Users) > 0 {
-			return refused
-		}
-		return nil
+	Followers(ctx context.Context, user schemas.UserID, followers []schemas.UserID) ([]bool, error)
+}
+
+// decide makes the decision; nil where everybody may see everything: without tokens
+// nobody is told apart, unless followers are asked for and say themselves who they are.
+func (h *house) decide(ctx context.Context) (*decision, error) {
+	if h.decision != nil {
+		return h.decision, nil
 	}
+	d := &decision{history: h.config.MayReadHistory}
+	if h.config.MayWatch == WatchFollowers {
+		store, err := h.followerGraph(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.follows = store
+	}
+	if d.follows == nil && !h.config.Auth.On() {
+		return nil, nil
+	}
+	h.decision = d
+	return d, nil
+}
+
+// strangers are those of users whom viewer may not see, 0 being nobody known.
+func (d *decision) strangers(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) ([]schemas.UserID, error) {
+	if d.follows == nil || len(users) == 0 {
+		return nil, nil
+	}
+	known := make([]bool, len(users))
+	if viewer != 0 {
+		var err error
+		if known, err = d.follows.Follows(ctx, viewer, users); err != nil {
+			return nil, fmt.Errorf("deciding who may watch: %w", err)
+		}
+	}
+	var refused []schemas.UserID
+	for i, user := range users {
+		if !known[i] && user != viewer {
+			refused = append(refused, user)
+		}
+	}
+	return refused, nil
+}
+
+// mayBeTold is strangers the other way round: those of recipients who may not see user.
+func (d *decision) mayBeTold(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error) {
+	known, err := d.follows.Followers(ctx, user, recipients)
+	if err != nil {
+		return nil, fmt.Errorf("deciding who may be told: %w", err)
+	}
+	var refused []schemas.UserID
+	for i, recipient := range recipients {
+		if !known[i] && recipient != user {
+			refused = append(refused, recipient)
+		}
+	}
+	return refused, nil
+}
+
+// mayWatch is the decision in the stream's words.
+func (d *decision) mayWatch(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) error {
+	refused, err := d.strangers(ctx, viewer, users)
+	if err == nil && len(refused) > 0 {
+		err = &live.NotAllowed{Users: refused}
+	}
+	return err
+}
+
+// Refused is the decision in the words of the reads; see query.Access.
+func (d *decision) Refused(r *http.Request, users []schemas.UserID) ([]schemas.UserID, error) {
+	if isAdmin(r) {
+		return nil, nil
+	}
+	return d.strangers(r.Context(), viewerOf(r), users)
+}
+
+// MayReadHistory is the decision about the log of a user's changes; see query.Access.
+func (d *decision) MayReadHistory(r *http.Request, user schemas.UserID) (bool, error) {
+	if d.history != HistoryWatchers {
+		return isAdmin(r) || viewerOf(r) == user, nil
+	}
+	refused, err := d.Refused(r, []schemas.UserID{user})
+	return len(refused) == 0, err
+}
+
+// isAdmin tells whether the token is an administrator's.
+func isAdmin(r *http.Request) bool {
+	caller := ingest.CallerOf(r.Context())
+	return caller != nil && caller.Any
 }
 
 // followerGraph is the store of who follows whom.

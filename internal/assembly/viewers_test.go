@@ -16,6 +16,17 @@ import (
 // edges are who follows whom: follower, then user.
 type edges map[[2]schemas.UserID]bool
 
+func (e edges) Followers(_ context.Context, user schemas.UserID, followers []schemas.UserID) ([]bool, error) {
+	if e == nil {
+		return nil, errors.New("the store is away")
+	}
+	follow := make([]bool, len(followers))
+	for i, f := range followers {
+		follow[i] = e[[2]schemas.UserID{f, user}]
+	}
+	return follow, nil
+}
+
 func (e edges) Follows(_ context.Context, follower schemas.UserID, users []schemas.UserID) ([]bool, error) {
 	if e == nil {
 		return nil, errors.New("the store is away")
@@ -29,7 +40,8 @@ func (e edges) Follows(_ context.Context, follower schemas.UserID, users []schem
 
 func TestOnlyFollowersAndTheUserMayWatchAUser(t *testing.T) {
 	t.Parallel()
-	rule := onlyFollowers(edges{{7, 1}: true, {7, 2}: true})
+	only := &decision{follows: edges{{7, 1}: true, {7, 2}: true}}
+	rule := only.mayWatch
 	for viewer, refused := range map[schemas.UserID][]schemas.UserID{7: {3}, 1: {2, 3, 7}, 0: {1, 2, 3, 7}} {
 		err := rule(t.Context(), viewer, []schemas.UserID{1, 2, 3, 7})
 		var not *live.NotAllowed
@@ -40,8 +52,11 @@ func TestOnlyFollowersAndTheUserMayWatchAUser(t *testing.T) {
 	if err := rule(t.Context(), 7, []schemas.UserID{2, 1}); err != nil {
 		t.Error(err)
 	}
+	if refused, err := only.mayBeTold(t.Context(), 1, []schemas.UserID{1, 2, 7}); err != nil || !slices.Equal(refused, []schemas.UserID{2}) {
+		t.Errorf("not told of 1: %v, %v", refused, err)
+	}
 	var not *live.NotAllowed
-	if err := onlyFollowers(edges(nil))(t.Context(), 7, []schemas.UserID{1}); err == nil || errors.As(err, &not) {
+	if err := (&decision{follows: edges(nil)}).mayWatch(t.Context(), 7, []schemas.UserID{1}); err == nil || errors.As(err, &not) {
 		t.Errorf("without the graph it is decided: %v", err)
 	}
 }

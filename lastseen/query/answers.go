@@ -21,7 +21,7 @@ const staleHeader = "Stale-Since"
 // batch answers GET /presence/batch?user_ids=1,2,3 with the states by user, in
 // the order in which they were asked for.
 func (s *Server) batch(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	parameters, err := parametersOf(request, "user_ids")
+	parameters, err := s.parametersOf(request, "user_ids")
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (s *Server) batch(ctx context.Context, request *http.Request, header http.H
 	if err != nil {
 		return nil, err
 	}
-	answers, err := s.reader.read(ctx, ids)
+	answers, err := s.allowed(ctx, request, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +50,46 @@ func (s *Server) batch(ctx context.Context, request *http.Request, header http.H
 		header.Set(staleHeader, stale.String())
 	}
 	return append(body, "}\n"...), nil
+}
+
+// allowed reads those of the users who may be told. The others look like users who hide,
+// whatever they do; nothing is read of them.
+func (s *Server) allowed(ctx context.Context, request *http.Request, ids []schemas.UserID) ([]answer, error) {
+	if s.access == nil {
+		return s.reader.read(ctx, ids)
+	}
+	refused, err := s.access.Refused(request.WithContext(ctx), ids)
+	if err != nil {
+		return nil, err
+	}
+	if len(refused) == 0 {
+		return s.reader.read(ctx, ids)
+	}
+	withheld := make(map[schemas.UserID]bool, len(refused))
+	for _, id := range refused {
+		withheld[id] = true
+	}
+	var told []schemas.UserID
+	for _, id := range ids {
+		if !withheld[id] {
+			told = append(told, id)
+		}
+	}
+	var read []answer
+	if len(told) > 0 {
+		if read, err = s.reader.read(ctx, told); err != nil {
+			return nil, err
+		}
+	}
+	answers := make([]answer, len(ids))
+	for i, id := range ids {
+		if withheld[id] {
+			answers[i] = answer{Current: schemas.Current{User: id, Visibility: schemas.Nobody}, seen: true}
+			continue
+		}
+		answers[i], read = read[0], read[1:]
+	}
+	return answers, nil
 }
 
 // appendState appends the state as PresenceOf and NeverSeen would show it.
@@ -107,12 +147,21 @@ func at(err error, i int) error {
 // user answers GET /presence/{user_id}. A user never seen is offline, not 404,
 // which would tell who has ever been here.
 func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	if _, err := parametersOf(request); err != nil {
+	if _, err := s.parametersOf(request); err != nil {
 		return nil, err
 	}
 	id, err := schemas.ParseUserID("user_id", request.PathValue("user_id"))
 	if err != nil {
 		return nil, err
+	}
+	if s.access != nil {
+		refused, err := s.access.Refused(request.WithContext(ctx), []schemas.UserID{id})
+		if err != nil {
+			return nil, err
+		}
+		if len(refused) > 0 {
+			return nil, notAllowed("presence")
+		}
 	}
 	users, err := s.reader.Read(ctx, []schemas.UserID{id})
 	if err != nil {
@@ -123,13 +172,13 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 
 // parametersOf are the query parameters; those that are not allowed are an
 // error, so that a misspelt bound is not an open one.
-func parametersOf(request *http.Request, allowed ...string) (map[string][]string, error) {
+func (s *Server) parametersOf(request *http.Request, allowed ...string) (map[string][]string, error) {
 	values := request.URL.Query()
 	if strings.Contains(request.URL.RawQuery, ";") {
 		return nil, schemas.Invalid("query", "must separate parameters by &")
 	}
 	for name := range values {
-		known := false
+		known := s.access != nil && name == whoAsks
 		for _, a := range allowed {
 			known = known || a == name
 		}

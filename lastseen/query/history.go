@@ -42,9 +42,18 @@ type historyPage struct {
 // history answers GET /presence/{user_id}/history. The history of a user who
 // hides is that of one never seen: empty.
 func (s *Server) history(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	query, err := parseHistory(request)
+	query, err := s.parseHistory(request)
 	if err != nil {
 		return nil, err
+	}
+	if s.access != nil {
+		may, err := s.access.MayReadHistory(request.WithContext(ctx), query.User)
+		if err != nil {
+			return nil, err
+		}
+		if !may {
+			return nil, notAllowed("history")
+		}
 	}
 	page, err := s.durable.History(ctx, query)
 	if err != nil {
@@ -74,13 +83,13 @@ func changeOf(t *schemas.Transition) change {
 	return c
 }
 
-func parseHistory(request *http.Request) (store.HistoryQuery, error) {
+func (s *Server) parseHistory(request *http.Request) (store.HistoryQuery, error) {
 	query := store.HistoryQuery{Limit: usualLimit}
 	var err error
 	if query.User, err = schemas.ParseUserID("user_id", request.PathValue("user_id")); err != nil {
 		return query, err
 	}
-	parameters, err := parametersOf(request, "from", "to", "limit", "cursor")
+	parameters, err := s.parametersOf(request, "from", "to", "limit", "cursor")
 	if err != nil {
 		return query, err
 	}

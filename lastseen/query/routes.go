@@ -13,8 +13,19 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Server answers the HTTP reads. Who may read is decided before it.
+// Access decides what the sender of a request may read. What it answers must not depend
+// on whether a user is here, hides or exists. An error says that it cannot be decided
+// now. Called concurrently; the request's context ends the wait.
+type Access interface {
+	// Refused are those of users whose presence must not be told.
+	Refused(r *http.Request, users []schemas.UserID) ([]schemas.UserID, error)
+	// MayReadHistory tells whether the log of the user's changes may be told.
+	MayReadHistory(r *http.Request, user schemas.UserID) (bool, error)
+}
+
+// Server answers the HTTP reads. Whether a request may read at all is decided before it.
 type Server struct {
+	access  Access // nil: everybody may read everything
 	reader  *Reader
 	durable store.Reader
 	config  lastseen.Config
@@ -26,6 +37,20 @@ type Server struct {
 func NewServer(reader *Reader, log *slog.Logger) *Server {
 	return &Server{reader: reader, durable: reader.durable, config: reader.config, metrics: reader.metrics, log: log}
 }
+
+// Ask has access decide what is told to whom. Call it before Routes.
+func (s *Server) Ask(access Access) { s.access = access }
+
+// whoAsks is the parameter by which a request without a token says who it is from, as on
+// the stream. Access reads it.
+const whoAsks = "user_id"
+
+// notAllowed is the same for every user, here, hidden or unknown.
+func notAllowed(what string) error {
+	return &schemas.FieldError{Code: codeNotAllowed, Field: "user_id", Reason: "you may not read the " + what + " of this user"}
+}
+
+const codeNotAllowed = "not_allowed"
 
 // Routes mounts the reads.
 func (s *Server) Routes(mux *http.ServeMux) {
@@ -85,6 +110,9 @@ func fail(err error) (int, []byte) {
 	status := http.StatusServiceUnavailable
 	if errors.As(err, &bad) {
 		status = http.StatusBadRequest
+		if bad.Code == codeNotAllowed {
+			status = http.StatusForbidden
+		}
 		body.Error.Code, body.Error.Message, body.Error.Field = bad.Code, bad.Error(), bad.Field
 	} else {
 		body.Error.Code, body.Error.Message = "unavailable", "the stores do not answer; try again"

@@ -46,6 +46,10 @@ func whom(t *testing.T, s graph.Store) {
 	if follows, err := s.Follows(t.Context(), 10, nil); err != nil || len(follows) != 0 {
 		t.Errorf("of nobody: %v, %v", follows, err)
 	}
+	followers, err := s.Followers(t.Context(), 1, []schemas.UserID{12, 11, 1, 10, 11})
+	if err != nil || !slices.Equal(followers, []bool{false, true, false, true, true}) {
+		t.Errorf("followers of 1: %v, %v", followers, err)
+	}
 }
 
 func follow(t *testing.T, s graph.Store, user schemas.UserID, followers ...schemas.UserID) {
