@@ -11,7 +11,6 @@ import (
 	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/lastseen/redisview"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // channelCommand brings what followers are told to where they are told it.
@@ -52,7 +51,7 @@ type channelLive struct {
 // Run tells until ctx ends.
 func (c *channelLive) Run(ctx context.Context) error {
 	kafka, faults := c.config()
-	redis, err := c.redis(schemas.RedisPrefix)
+	redis, err := c.redis()
 	if err := errors.Join(faults, err); err != nil {
 		return err
 	}

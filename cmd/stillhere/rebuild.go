@@ -69,7 +69,7 @@ func (c *rebuildRedis) Run(ctx context.Context) error {
 	if config.Kafka, err = c.config(); err != nil {
 		return err
 	}
-	if config.Redis, err = c.redis(config.Redis.Prefix); err != nil {
+	if config.Redis, err = c.redis(); err != nil {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))

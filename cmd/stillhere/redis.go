@@ -28,11 +28,12 @@ type redisFlags struct {
 	RedisTLSKey      string   `name:"redis-tls-key" help:"File with its key (PEM)." group:"Redis:" type:"path"`
 	RedisTLSName     string   `name:"redis-tls-server-name" help:"Name that the servers' certificates must have, if not the host's." group:"Redis:"`
 	RedisDatabase    int      `help:"Number of the Redis database." default:"0" group:"Redis:"`
+	RedisPrefix      string   `help:"What keys and channels begin with; made from --topic-prefix when left out (presence: for presence.), so that pipelines may share a Redis." group:"Redis:"`
 	RedisPoolSize    int      `help:"Connections to each server, for reads and writes each; 0: ten per core." default:"0" group:"Redis:"`
 }
 
 // redis is what the flags say. The error names every flag that is wrong.
-func (f redisFlags) redis(prefix string) (assembly.Redis, error) {
+func (f redisFlags) redis() (assembly.Redis, error) {
 	var c check
 	for _, given := range f.Redis {
 		if strings.Contains(given, "://") {
@@ -53,7 +54,7 @@ func (f redisFlags) redis(prefix string) (assembly.Redis, error) {
 		c.err("--redis-tls", files.Check())
 	}
 	r := assembly.Redis{
-		Addrs: f.Redis, Master: f.RedisMaster, Cluster: f.RedisCluster, DB: f.RedisDatabase, PoolSize: f.RedisPoolSize, Prefix: prefix,
+		Addrs: f.Redis, Master: f.RedisMaster, Cluster: f.RedisCluster, DB: f.RedisDatabase, PoolSize: f.RedisPoolSize, Prefix: f.RedisPrefix,
 		SentinelUsername: f.SentinelUser, SentinelPassword: f.SentinelPassword,
 	}
 	if f.RedisUser != "" || password.Given() {

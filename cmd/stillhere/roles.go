@@ -53,7 +53,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	}
 	var kafka, redis error
 	config.Kafka, kafka = c.kafkaFlags.config()
-	config.Redis, redis = c.redis(config.Redis.Prefix)
+	config.Redis, redis = c.redis()
 	config.Version, config.SchemaRegistry = version, c.SchemaRegistry
 	config.Store = assembly.Store{Postgres: c.Postgres}
 	config.Postgres = c.postgres()

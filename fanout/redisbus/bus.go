@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -44,7 +45,8 @@ const (
 type Bus struct {
 	client   redis.UniversalClient
 	cluster  *redis.ClusterClient // client, when it is one
-	prefix   string
+	prefix   string               // of keys
+	channels string               // of channels: pub/sub knows no numbers of databases, so they are in it
 	cfg      fanout.Config
 	metrics  *fanout.Metrics
 	log      *slog.Logger
@@ -66,7 +68,11 @@ func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logge
 	}
 	client := o.client()
 	cluster, _ := client.(*redis.ClusterClient)
-	return &Bus{client: client, cluster: cluster, prefix: o.Prefix, cfg: cfg, metrics: metrics, log: log, wanted: newChannels(metrics)}, nil
+	channels := o.Prefix
+	if o.DB != 0 {
+		channels += "db" + strconv.Itoa(o.DB) + ":"
+	}
+	return &Bus{client: client, cluster: cluster, prefix: o.Prefix, channels: channels, cfg: cfg, metrics: metrics, log: log, wanted: newChannels(metrics)}, nil
 }
 
 // Close closes all connections. Call it after Run has returned.
@@ -85,7 +91,7 @@ func (b *Bus) serverCommands(ctx context.Context) (*commands, error) {
 		return known, nil
 	}
 	found := &commands{publish: "SPUBLISH", sharded: true}
-	if err := b.client.Do(ctx, "SPUBLISH", b.prefix+"probe", "").Err(); err != nil {
+	if err := b.client.Do(ctx, "SPUBLISH", b.channels+"probe", "").Err(); err != nil {
 		var refusal redis.Error
 		if !errors.As(err, &refusal) || !strings.Contains(strings.ToLower(err.Error()), "unknown command") {
 			return nil, fmt.Errorf("asking Redis for sharded pub/sub: %w", err)

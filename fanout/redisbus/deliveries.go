@@ -15,7 +15,7 @@ import (
 // Deliveries travel on one channel that every node listens on: a node picks those of
 // up to 1,000 recipients who are its own in microseconds, while a channel for each
 // recipient would take Redis a command for each.
-func (b *Bus) deliveriesName() string { return b.prefix + "deliveries" }
+func (b *Bus) deliveriesName() string { return b.channels + "deliveries" }
 
 // PublishDelivery tells all nodes that listen now; see channel.Bus.
 func (b *Bus) PublishDelivery(ctx context.Context, d *schemas.Delivery) error {

@@ -13,12 +13,12 @@ import (
 const numberWidth = 19
 
 // The braces are a Redis Cluster hash tag: everything of one user is in one slot.
-func (b *Bus) channelName(id schemas.UserID) string { return b.prefix + "live:{" + id.String() + "}" }
+func (b *Bus) channelName(id schemas.UserID) string { return b.channels + "live:{" + id.String() + "}" }
 func (b *Bus) recentName(id schemas.UserID) string  { return b.prefix + "recent:{" + id.String() + "}" }
 
 // userOfChannel reverses channelName.
 func (b *Bus) userOfChannel(name string) (schemas.UserID, error) {
-	digits := strings.TrimSuffix(strings.TrimPrefix(name, b.prefix+"live:{"), "}")
+	digits := strings.TrimSuffix(strings.TrimPrefix(name, b.channels+"live:{"), "}")
 	return schemas.ParseUserID("channel", digits)
 }
 

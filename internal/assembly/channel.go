@@ -86,6 +86,10 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 // RunLiveChannel brings deliveries to the sockets of those who want them, over redis,
 // until ctx ends.
 func RunLiveChannel(ctx context.Context, run ChannelRun, redis Redis, log *slog.Logger) error {
+	redis = redis.named(run.Kafka)
+	if err := checkRedis(ctx, run.Kafka, redis); errors.Is(err, errNotOurs) { // or Redis is away, which passes
+		return err
+	}
 	bus, err := redisbus.Open(redis.bus(), fanout.DefaultConfig(), fanout.NewMetrics(nil), log)
 	if err != nil {
 		return err

@@ -106,7 +106,8 @@ type Redis struct {
 	DB                                 int
 	PoolSize                           int // connections per server; 0: ten per core
 	TLS                                *tls.Config
-	Prefix                             string
+	// Prefix begins all keys and channels; empty: that of the topics, presence: for presence.
+	Prefix string
 	// Dialer replaces the network, e.g. in virtual time.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -134,7 +135,6 @@ func Defaults() Config {
 
 		TopicsEvery: time.Minute,
 
-		Redis:    Redis{Prefix: schemas.RedisPrefix},
 		Postgres: pgstore.Defaults(),
 		Auth:     auth.Defaults(),
 		Policy:   liveness.Defaults(),
@@ -148,6 +148,7 @@ func Defaults() Config {
 // settle carries what several rooms must agree on into their settings.
 func (c *Config) settle(partitions int32) {
 	c.Kafka.InstanceName = c.Instance
+	c.Redis = c.Redis.named(c.Kafka)
 	// How long a frame may be under way bounds how wrong the ages in it can be.
 	c.Kafka.DeliveryTimeout = c.Ingest.AppendTimeout
 	c.Ingest.Partitions = partitions

@@ -153,12 +153,7 @@ func (h *house) redisView() (*redisview.View, error) {
 	if h.view != nil {
 		return h.view, nil
 	}
-	r := h.config.Redis
-	view, err := redisview.Open(redisview.Options{
-		Addrs: r.addrs(), Master: r.Master, Cluster: r.Cluster, Username: r.Username, Password: r.Password, Credentials: r.Credentials,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, Database: r.DB, PoolSize: r.PoolSize, TLS: r.TLS, Dialer: r.Dialer,
-		Prefix: r.Prefix, Retention: h.config.Lastseen.RedisRetention,
-	})
+	view, err := redisview.Open(h.config.Redis.view(h.config.Lastseen.RedisRetention))
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,10 @@ func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress
 	if err != nil {
 		return err
 	}
+	config.Redis = config.Redis.named(config.Kafka)
+	if err := checkRedis(ctx, config.Kafka, config.Redis); err != nil {
+		return fmt.Errorf("rebuilding Redis: %w", err)
+	}
 	h := &house{config: config, log: log, registry: prometheus.NewRegistry()}
 	view, err := h.redisView()
 	if err != nil {

@@ -64,7 +64,7 @@ func ingestRole(ctx context.Context, h *house) error {
 	h.service("gateway client", buffers, func(ctx context.Context) error { return runClient(ctx, beats) })
 
 	var open socketgate.OpenStream
-	if h.config.Redis.given() && h.config.Store != (Store{}) {
+	if h.watches() {
 		stream, err := h.liveStream(ctx)
 		if err != nil {
 			return err
@@ -80,6 +80,9 @@ func ingestRole(ctx context.Context, h *house) error {
 	h.service("socket gate", doors, sockets.Run)
 	return nil
 }
+
+// watches tells whether the sockets of the role ingest can watch others.
+func (h *house) watches() bool { return h.config.Redis.given() && h.config.Store != (Store{}) }
 
 // clientConfig makes this process the gateway of its sockets.
 func (h *house) clientConfig() client.Config {

@@ -42,6 +42,11 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 		return err
 	}
 	h.closeLater("traces", endTraces)
+	if role.redis || role.Name == "ingest" && h.watches() {
+		if err := h.claimRedis(ctx); err != nil {
+			return errors.Join(err, h.close(ctx))
+		}
+	}
 	if err := errors.Join(role.build(ctx, h), h.openDoors(ctx, role.doors)); err != nil {
 		return errors.Join(err, h.close(ctx))
 	}

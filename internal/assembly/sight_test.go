@@ -31,7 +31,9 @@ const (
 	nobody   = "45" // was never here
 )
 
-func reader(t *testing.T, user string) string { return token(t, time.Hour, "sub", user, "presence:read") }
+func reader(t *testing.T, user string) string {
+	return token(t, time.Hour, "sub", user, "presence:read")
+}
 
 // ask is the answer to a GET with a token.
 func ask(t *testing.T, host, path, token string) (int, http.Header, string) {
