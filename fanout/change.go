@@ -7,7 +7,7 @@ import "github.com/stillhere/stillhere/schemas"
 type Change struct {
 	Transition *schemas.Transition
 	// Since is when the state that the transition ends in began; 0 where the
-	// sender did not know (the state stayed the same, or the user had been hidden).
+	// sender did not know (the state stayed the same).
 	Since schemas.Millis
 }
 
@@ -24,23 +24,50 @@ func ChangeOf(t *schemas.Transition) (Change, bool) {
 			Cause: t.Cause, Visibility: t.Visibility, Version: t.Version, Policy: t.Policy,
 		}}, true
 	}
-	c := Change{Transition: t}
-	if t.From != t.To {
+	c := Change{Transition: Shown(t)}
+	if t.From != t.To || t.Cause == schemas.VisibilityChange {
 		c.Since = t.At
 	}
 	return c, true
 }
 
+// Shown is t, or of a user who shows again what may be told of it: the times begin now,
+// for those of t are of when the user hid.
+func Shown(t *schemas.Transition) *schemas.Transition {
+	if t.Cause != schemas.VisibilityChange || t.Visibility == schemas.Nobody {
+		return t
+	}
+	shown := *t
+	shown.LastSeen, shown.LastActive = t.At, t.At
+	return &shown
+}
+
 // Hides tells whether the change is that the user hid.
 func (c Change) Hides() bool { return c.Transition.Visibility == schemas.Nobody }
 
+// AsOffline is After where who hides is shown as offline since the hide, at which it was
+// seen last; who was offline before stays so.
+func (c Change) AsOffline(previous schemas.Presence) schemas.Presence {
+	t := c.Transition
+	if !c.Hides() {
+		return c.After(previous)
+	}
+	next := schemas.Current{User: t.User, State: schemas.Offline, Since: t.At, LastSeen: t.At, LastActive: t.At,
+		Visibility: schemas.Everyone, Version: t.Version}
+	if previous.State != nil && *previous.State == schemas.StateWord(schemas.Offline) {
+		next.Since, next.LastSeen, next.LastActive = previous.Since, previous.LastSeenAt, previous.LastActiveAt
+	}
+	return schemas.PresenceOf(next, 0)
+}
+
 // After is how others see the user after c, who was seen as previous before. Since
-// stays 0 when neither knows it.
+// stays 0 when neither knows it. Last seen and last active never go back.
 func (c Change) After(previous schemas.Presence) schemas.Presence {
 	t := c.Transition
 	next := schemas.Current{
-		User: t.User, State: t.To, Since: c.Since, LastSeen: t.LastSeen, LastActive: t.LastActive,
-		Kinds: t.Kinds, Visibility: t.Visibility, Version: t.Version,
+		User: t.User, State: t.To, Since: c.Since, LastSeen: max(previous.LastSeenAt, t.LastSeen),
+		LastActive: max(previous.LastActiveAt, t.LastActive),
+		Kinds:      t.Kinds, Visibility: t.Visibility, Version: t.Version,
 	}
 	if c.Hides() {
 		next.Hidden = t.Version

@@ -52,13 +52,35 @@ func TestTheChangeOfAHideHoldsNothingElse(t *testing.T) {
 	}
 }
 
-func TestFoldingChangesTellsWhatTheStoresWouldButSinceAfterHiding(t *testing.T) {
+// kept is what the stores keep of a user after t (lastseen/store.After): times stand still
+// while the user hides, begin at the show and never go back.
+func kept(c schemas.Current, t *schemas.Transition) schemas.Current {
+	next := c.After(t)
+	seen, active := t.LastSeen, t.LastActive
+	switch turns := t.Cause == schemas.VisibilityChange; {
+	case t.Visibility == schemas.Nobody && !turns:
+		next.Since, seen, active = c.Since, 0, 0
+	case t.Visibility == schemas.Nobody:
+		if next.Since, seen, active = t.At, t.At, t.At; t.From == schemas.Offline {
+			seen, active = t.LastSeen, t.LastActive
+			if c.Version != 0 {
+				next.Since = c.Since
+			}
+		}
+	case turns:
+		next.Since, seen, active = t.At, t.At, t.At
+	}
+	next.LastSeen, next.LastActive = max(c.LastSeen, seen), max(c.LastActive, active)
+	return next
+}
+
+func TestFoldingChangesTellsWhatTheStoresWould(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var stored schemas.Current
 		seen := schemas.NeverSeen(1, 0)
 		for _, one := range history(t) {
-			stored = stored.After(one)
+			stored = kept(stored, one)
 			want := schemas.PresenceOf(stored, 0)
 			c, told := fanout.ChangeOf(one)
 			if told {
@@ -105,5 +127,23 @@ func TestAllFaultsOfTheSettingsAreNamedTogether(t *testing.T) {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) || len(joined.Unwrap()) != 3 {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestWhoHidesIsToldAsOfflineSinceTheHideWhereItIsShownSo(t *testing.T) {
+	t.Parallel()
+	online, _ := fanout.ChangeOf(&schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: 1000, LastSeen: 900, Version: 1, Visibility: schemas.Everyone})
+	hide, _ := fanout.ChangeOf(&schemas.Transition{User: 1, From: schemas.Online, To: schemas.Online, At: 2000, LastSeen: 1900, Version: 2,
+		Cause: schemas.VisibilityChange, Visibility: schemas.Nobody})
+	bye, _ := fanout.ChangeOf(&schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: 2000, LastSeen: 2000, LastActive: 2000, Version: 2,
+		Cause: schemas.Bye, Visibility: schemas.Everyone})
+	seen := online.AsOffline(schemas.NeverSeen(1, 0))
+	if got, want := hide.AsOffline(seen), bye.After(seen); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, who leaves is %+v", got, want)
+	}
+	gone := bye.After(seen)
+	again := hide.AsOffline(gone)
+	if again.Version = gone.Version; !reflect.DeepEqual(again, gone) {
+		t.Errorf("who was offline before is %+v, was %+v", again, gone)
 	}
 }

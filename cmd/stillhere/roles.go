@@ -62,6 +62,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	config.Auth = c.auth()
 	config.Policy = c.settings()
 	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
+	config.HiddenOffline = c.ShownAs == "offline"
 	config.Graph = assembly.Store{Postgres: c.Postgres}
 	return config, errors.Join(kafka, redis)
 }
@@ -100,6 +101,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	config.Auth = c.auth()
 	config.Policy, config.PolicyAsked = c.settings(), c.asked(parsed, file)
 	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
+	config.HiddenOffline = c.ShownAs == "offline"
 	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -155,7 +156,7 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 			clear(p.many)
 		}
 		p.many[t.User] = struct{}{}
-		out.Records = append(out.Records, r.job(&schemas.FanoutJob{Kind: schemas.SplitJob, Transition: t}))
+		out.Records = append(out.Records, r.job(&schemas.FanoutJob{Kind: schemas.SplitJob, Transition: fanout.Shown(t)}))
 		p.held.expanded(t.User, p.now(), r.Config.Gap)
 	default:
 		p.count("in_place")
@@ -165,7 +166,7 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 			delete(p.many, t.User)
 		}
 		if len(followers) > 0 {
-			out.Records, here = r.deliver(out.Records, r.small(t), followers, here)
+			out.Records, here = r.deliver(out.Records, r.small(fanout.Shown(t)), followers, here)
 			p.held.expanded(t.User, p.now(), r.Config.Gap)
 		}
 	}

@@ -70,6 +70,11 @@ func newHub(cfg fanout.Config, metrics *fanout.Metrics, bus Bus, r reader) *hub 
 	return h
 }
 
+// after is how viewers see the user after c, who was seen as previous before.
+func (h *hub) after(c fanout.Change, previous schemas.Presence) schemas.Presence {
+	return h.reader.after(c, previous)
+}
+
 func (h *hub) shardOf(id schemas.UserID) *shard { return &h.shards[uint64(id)%shards] }
 
 // attach puts v among the viewers of ids. Nothing is queued before settle.
@@ -127,7 +132,7 @@ func (h *hub) settle(s *sub, read schemas.Presence) *state {
 	if e.current == nil {
 		e.current = told
 		if c := e.early; c.Transition != nil && int64(c.Transition.Version) > told.version {
-			e.current = newState(c.After(read))
+			e.current = newState(h.after(c, read))
 		}
 		e.early = fanout.Change{}
 	}
@@ -171,7 +176,7 @@ func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
 		h.metrics.ChangesDropped.Inc()
 		return nil
 	}
-	e.current = newState(c.After(e.current.presence))
+	e.current = newState(h.after(c, e.current.presence))
 	pushed := 0
 	for _, s := range e.subs {
 		took, rests := s.viewer.pushChange(s, e.current)

@@ -24,6 +24,14 @@ type reader struct {
 	view    Snapshot
 	recent  Recent
 	metrics *fanout.Metrics
+	offline bool // Config.HiddenOffline
+}
+
+func (r reader) after(c fanout.Change, previous schemas.Presence) schemas.Presence {
+	if r.offline {
+		return c.AsOffline(previous)
+	}
+	return c.After(previous)
 }
 
 // read is the newer, by version, of what the view and the recent changes say. When
@@ -53,7 +61,7 @@ func (r reader) read(ctx context.Context, ids []schemas.UserID, connected bool) 
 		}
 		stale := users[i].StaleSince
 		if c, ok := newest[id]; ok {
-			if p := c.After(users[i]); p.Newer(users[i]) {
+			if p := r.after(c, users[i]); p.Newer(users[i]) {
 				users[i] = p
 				users[i].StaleSince = stale
 			}

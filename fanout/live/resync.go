@@ -101,7 +101,7 @@ func (h *hub) correct(p schemas.Presence) {
 	case e.current == nil:
 		// Some viewer is reading its snapshot; what it reads may be from before the gap.
 		if c := e.early; c.Transition != nil && int64(c.Transition.Version) > read.version {
-			read = newState(c.After(p))
+			read = newState(h.after(c, p))
 		}
 		e.current = read
 	case read.version < e.current.version:

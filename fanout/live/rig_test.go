@@ -53,7 +53,7 @@ func (v *view) apply(ts ...*schemas.Transition) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, t := range ts {
-		v.users[t.User] = v.users[t.User].After(t)
+		v.users[t.User] = kept(v.users[t.User], t)
 	}
 }
 
@@ -261,4 +261,26 @@ func run(tb testing.TB, server *live.Server) (stop func()) {
 			tb.Error(err)
 		}
 	})
+}
+
+// kept is what the stores keep of a user after t (lastseen/store.After): times stand still
+// while the user hides, begin at the show and never go back.
+func kept(c schemas.Current, t *schemas.Transition) schemas.Current {
+	next := c.After(t)
+	seen, active := t.LastSeen, t.LastActive
+	switch turns := t.Cause == schemas.VisibilityChange; {
+	case t.Visibility == schemas.Nobody && !turns:
+		next.Since, seen, active = c.Since, 0, 0
+	case t.Visibility == schemas.Nobody:
+		if next.Since, seen, active = t.At, t.At, t.At; t.From == schemas.Offline {
+			seen, active = t.LastSeen, t.LastActive
+			if c.Version != 0 {
+				next.Since = c.Since
+			}
+		}
+	case turns:
+		next.Since, seen, active = t.At, t.At, t.At
+	}
+	next.LastSeen, next.LastActive = max(c.LastSeen, seen), max(c.LastActive, active)
+	return next
 }

@@ -131,7 +131,7 @@ func New(cfg fanout.Config, d Dependencies) (*Server, error) {
 	if d.Metrics == nil {
 		d.Metrics = fanout.NewMetrics(nil)
 	}
-	r := reader{view: d.View, recent: d.Recent, metrics: d.Metrics}
+	r := reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}
 	if d.Viewer == nil {
 		d.Viewer = func(*http.Request) schemas.UserID { return 0 }
 	}

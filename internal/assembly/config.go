@@ -85,6 +85,9 @@ type Config struct {
 	// administrators, or HistoryWatchers for whoever may watch the user. The zero value is
 	// the first. Without authentication and WatchFollowers nobody is told apart.
 	MayReadHistory string
+	// HiddenOffline has who hides look like a user who went offline when it hid, in place
+	// of null.
+	HiddenOffline bool
 	// Graph says where it is kept who follows whom; needed unless Expand.Mode is off,
 	// and by WatchFollowers.
 	Graph Store
@@ -159,6 +162,7 @@ func (c *Config) settle(partitions int32) {
 	c.Ingest.ForgetAfter = max(time.Minute, c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 4*c.Policy.HeartbeatInterval)
 	c.Ingest.Sockets.IdleTimeout = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
 	c.Ingest.AllowedOrigins, c.Fanout.Origins = c.AllowedOrigins, c.AllowedOrigins
+	c.Fanout.HiddenOffline, c.Lastseen.HiddenOffline = c.HiddenOffline, c.HiddenOffline
 	c.Fanout.HeartbeatInterval = c.Policy.HeartbeatInterval
 	c.Ingest.Sockets.MaxSubscriptions = c.Fanout.MaxSubscriptions
 }

@@ -160,7 +160,7 @@ func lastseenRole(ctx context.Context, h *house) error {
 		return err
 	}
 	h.closeLater("status reader", func(context.Context) error { reader.Close(); return nil })
-	project := projector.New(view, statuses(reader, h.log), h.config.Lastseen, h.lastseenRoom(), h.log)
+	project := projector.New(view, statuses(reader, h.log), h.config.Lastseen, h.lastseenRoom(), h.log).Knowing(kept)
 	h.follow("projector", projectorGroup, project, stream.WatermarksOf(detectorGroup, schemas.Heartbeats))
 	return nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/stillhere/stillhere/internal/standin"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -212,7 +213,7 @@ func (w *sinkWorld) judge() {
 	current := map[schemas.UserID]schemas.Current{}
 	for i, t := range w.log {
 		ids[i] = t.EventID().String()
-		current[t.User] = current[t.User].After(t)
+		current[t.User] = store.After(current[t.User], t)
 	}
 	slices.Sort(ids)
 	sum := md5.Sum([]byte(strings.Join(ids, ",")))

@@ -76,7 +76,7 @@ func byUser(all [][]schemas.Transition) map[schemas.UserID][]schemas.Transition 
 func current(transitions []schemas.Transition) schemas.Current {
 	var c schemas.Current
 	for i := range transitions {
-		c = c.After(&transitions[i])
+		c = store.After(c, &transitions[i])
 	}
 	return c
 }
@@ -120,6 +120,14 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 		slices.SortStableFunc(shown, func(a, b schemas.Transition) int {
 			return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(b.Version, a.Version))
 		})
+		// The times of when the user hid are not in it.
+		veiled := make([]*schemas.Transition, len(shown))
+		for i := range shown {
+			veiled[i] = &shown[i]
+		}
+		if err := store.Veil(veiled, func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }); err != nil {
+			w.Fatal(err)
+		}
 		var got []schemas.Transition
 		for _, t := range page.Changes {
 			got = append(got, *t)

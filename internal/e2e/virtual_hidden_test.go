@@ -95,3 +95,65 @@ func TestWhoHidesAndLivesLooksLikeWhoHidesAndIsGone(t *testing.T) {
 		w.storedAre(transitions)
 	})
 }
+
+// Times of what a user did while it hid come out by no way when it shows again: not by the
+// stream, nor by the reads, after Redis has lost everything neither.
+func TestWhoShowsAgainTellsNothingOfTheTimeBefore(t *testing.T) {
+	const stays, comes = 1, 2 // one is here all the time, the other one came while it hid and falls silent
+	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
+		p := w.start("all", "one")
+		v := w.watch(p.door, stays, comes)
+		beat := func(user schemas.UserID) { w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile"}) }
+		beat(stays)
+		time.Sleep(5 * time.Second)
+		for _, user := range []schemas.UserID{stays, comes} {
+			w.show(p.door, user, "nobody")
+		}
+		for range 9 {
+			time.Sleep(10 * time.Second)
+			beat(stays)
+		}
+		beat(comes)
+		time.Sleep(20 * time.Second)
+		beat(stays)
+		shown := now()
+		for _, user := range []schemas.UserID{stays, comes} {
+			w.show(p.door, user, "everyone")
+		}
+		heard := len(v.changes())
+		tells := func(where string, u *schemas.Presence) {
+			for name, at := range map[string]schemas.Millis{"since": u.Since, "last_seen_at": u.LastSeenAt, "last_active_at": u.LastActiveAt} {
+				if at != 0 && at < shown {
+					w.Errorf("%s: %s of user %s is %s, %dms before it showed again", where, name, u.UserID, at, shown-at)
+				}
+			}
+		}
+		for round := range 12 { // the silent one goes away and offline meanwhile
+			time.Sleep(30 * time.Second)
+			beat(stays)
+			if round%4 == 1 {
+				w.redis.Server().FlushAll()
+				time.Sleep(5 * time.Second)
+			}
+			for _, user := range []schemas.UserID{stays, comes} {
+				u := w.user(p.door, user)
+				tells(fmt.Sprint("round ", round), &u)
+			}
+		}
+		if u := w.user(p.door, stays); u.State == nil || *u.State != "online" || u.Since == 0 {
+			w.Errorf("who stays is told as %+v", u)
+		}
+		if u := w.user(p.door, comes); u.State == nil || *u.State != "offline" || u.Since == 0 {
+			w.Errorf("who fell silent is told as %+v", u)
+		}
+		changes := v.changes()[heard:]
+		if len(changes) < 3 {
+			w.Errorf("%d changes came after the show", len(changes))
+		}
+		for _, c := range changes {
+			tells("the stream", &c)
+		}
+		v.stop()
+		p.stop()
+	})
+}

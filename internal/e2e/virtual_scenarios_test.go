@@ -124,7 +124,8 @@ func TestScenarios34And35WhoHidesIsClearedOnceAndThenNotHeardOfUntilItShows(t *t
 		w.sleepTo(from + 8*minute + 5*second)
 		w.show(p.door, 1, "everyone")
 		time.Sleep(100 * time.Millisecond)
-		if got := viewer.changes(); len(got) != 3 || word(got[2].State) != "online" || got[2].LastSeenAt != from+8*minute {
+		if got := viewer.changes(); len(got) != 3 || word(got[2].State) != "online" || got[2].Since < from+8*minute+5*second ||
+			got[2].LastSeenAt != got[2].Since || got[2].LastActiveAt != got[2].Since {
 			w.Errorf("when the user shows again the viewer has heard %+v", got)
 		}
 		sending.Wait()

@@ -20,6 +20,8 @@ var (
 	usersSQL string
 	//go:embed sql/history.sql
 	historySQL string
+	//go:embed sql/last_show.sql
+	lastShowSQL string
 )
 
 // Users reads users by id; see store.Reader.
@@ -74,6 +76,13 @@ func scanUser(row pgx.Rows) (schemas.Current, error) {
 // History reads a page of changes; see store.Reader.
 func (s *Store) History(ctx context.Context, query store.HistoryQuery) (store.Page, error) {
 	changes, err := s.history(ctx, query)
+	if err == nil {
+		err = store.Veil(changes, func(after, through schemas.Millis) (schemas.Millis, error) {
+			var at *time.Time
+			err := s.pool.QueryRow(ctx, lastShowSQL, int64(query.User), infinite(after, pgtype.NegativeInfinity), through.Time()).Scan(&at)
+			return millisOf(at), err
+		})
+	}
 	if err != nil {
 		return store.Page{}, fmt.Errorf("reading the history of user %d: %w", query.User, classify(err))
 	}

@@ -26,6 +26,7 @@ type Statuses func(ctx context.Context, partition int32, each func(schemas.Statu
 type Projector struct {
 	view     *redisview.View
 	statuses Statuses
+	durable  Users // nil: a rebuild has the statuses alone
 	config   lastseen.Config
 	metrics  *lastseen.Metrics
 	log      *slog.Logger
@@ -55,6 +56,18 @@ type partition struct {
 	// yet when a rebuild begins right now: a transaction becomes visible partition
 	// by partition.
 	last []store.Update
+}
+
+// Users reads from the durable store; store.Reader has it. It knows what a status does not
+// tell: the version at which a user hid, and the times that may be shown of one who did.
+type Users interface {
+	Users(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error)
+}
+
+// Knowing has rebuilds ask the durable store. Call it before the first batch.
+func (p *Projector) Knowing(durable Users) *Projector {
+	p.durable = durable
+	return p
 }
 
 // New makes a projector. The config has been validated.

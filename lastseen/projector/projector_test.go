@@ -105,7 +105,7 @@ func (p *pipeline) happen(t *testing.T, log ...*schemas.Transition) {
 	b := schemas.Batch[schemas.Logged[*schemas.Transition]]{}
 	p.mu.Lock()
 	for _, change := range log {
-		p.users[change.User] = p.users[change.User].After(change)
+		p.users[change.User] = store.After(p.users[change.User], change)
 		b.Items = append(b.Items, schemas.Logged[*schemas.Transition]{Offset: p.next, Message: change})
 		p.next++
 	}

@@ -64,7 +64,7 @@ func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (
 	flush := func() error {
 		ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 		defer cancel()
-		if _, err := p.view.Confirm(ctx, epoch, trip); err != nil {
+		if _, err := p.view.Confirm(ctx, epoch, p.withTimes(ctx, trip)); err != nil {
 			return err
 		}
 		users += len(trip)
@@ -73,7 +73,9 @@ func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (
 		return nil
 	}
 	err := p.statuses(ctx, number, func(status schemas.Status) error {
-		trip = append(trip, status.Current())
+		c := status.Current()
+		c.Hidden = 0 // the status tells the newest version, not that of the hide
+		trip = append(trip, c)
 		if len(trip) < confirmTrip {
 			return nil
 		}
@@ -83,6 +85,32 @@ func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (
 		return users, err
 	}
 	return users, flush()
+}
+
+// withTimes is what statuses say of users, with the times that may be shown. Those of a
+// status are the detector's own, also of what happened while the user hid; where the
+// durable store does not have the same change or a newer one, or does not answer, they
+// are left open, and reads ask it.
+func (p *Projector) withTimes(ctx context.Context, trip []schemas.Current) []schemas.Current {
+	if p.durable == nil || len(trip) == 0 {
+		return trip
+	}
+	ids := make([]schemas.UserID, len(trip))
+	for i, c := range trip {
+		ids[i] = c.User
+	}
+	known, err := p.durable.Users(ctx, ids)
+	if err != nil {
+		p.log.WarnContext(ctx, "the store does not tell the times of users, which reads will ask it for", "users", len(ids), "error", err)
+	}
+	for i, c := range trip {
+		if row, ok := known[c.User]; ok && row.Version >= c.Version {
+			trip[i] = row
+			continue
+		}
+		trip[i].Since, trip[i].LastSeen, trip[i].LastActive = 0, 0, 0
+	}
+	return trip
 }
 
 // mustMove moves a mark that nobody else should be moving; when somebody does,

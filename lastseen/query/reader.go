@@ -87,6 +87,11 @@ func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, erro
 			return nil, err
 		}
 	}
+	if r.config.HiddenOffline {
+		for i := range answers {
+			answers[i].Current = asOffline(answers[i].Current)
+		}
+	}
 	r.count(answers, len(open))
 	return answers, nil
 }
@@ -120,6 +125,16 @@ func (r *Reader) staleSince(now schemas.Millis, partition int32, mark redisview.
 		return schemas.Millis(last)
 	}
 	return now
+}
+
+// asOffline is c, or of who hides what it looks like when it is shown as offline since
+// the hide.
+func asOffline(c schemas.Current) schemas.Current {
+	if c.Visibility != schemas.Nobody {
+		return c
+	}
+	return schemas.Current{User: c.User, State: schemas.Offline, Since: c.Since, LastSeen: c.LastSeen, LastActive: c.LastActive,
+		Visibility: schemas.Everyone, Version: c.Hidden}
 }
 
 // ask settles the open places from the durable store.
@@ -160,8 +175,14 @@ func together(e redisview.Entry, c schemas.Current) schemas.Current {
 		return c
 	}
 	newest := e.Current
-	if newest.Since == 0 && c.State == newest.State {
-		newest.Since = c.Since
+	switch {
+	case newest.Since != 0:
+		newest.LastSeen, newest.LastActive = max(newest.LastSeen, c.LastSeen), max(newest.LastActive, c.LastActive)
+	default: // its times may be of when the user hid
+		newest.LastSeen, newest.LastActive = c.LastSeen, c.LastActive
+		if c.State == newest.State || c.Visibility == schemas.Nobody && newest.Visibility == schemas.Nobody {
+			newest.Since = c.Since
+		}
 	}
 	if newest.Visibility == schemas.Nobody && newest.Hidden == 0 {
 		newest.Hidden = c.Hidden
@@ -174,9 +195,10 @@ func together(e redisview.Entry, c schemas.Current) schemas.Current {
 
 // contradicts tells whether the durable store says of a user of whom Redis says
 // nothing that it is here, although Redis should know by now: the store is
-// behind, or Redis has evicted the user.
+// behind, or Redis has evicted the user. Of who hides it is not said, since it would
+// tell that the user is here.
 func (r *Reader) contradicts(c schemas.Current, mark redisview.Mark) bool {
-	return c.State > schemas.Offline && c.Since < mark.Watermark-schemas.Millis(r.config.StaleAfter.Milliseconds())
+	return c.Visibility != schemas.Nobody && c.State > schemas.Offline && c.Since < mark.Watermark-schemas.Millis(r.config.StaleAfter.Milliseconds())
 }
 
 func (r *Reader) count(answers []answer, fromStore int) {

@@ -36,6 +36,8 @@ type world struct {
 	reader  *query.Reader
 	marks   [partitions]redisview.Mark
 	written int64
+	// hiddenOffline is Config.HiddenOffline of the next serve.
+	hiddenOffline bool
 }
 
 func must(tb testing.TB, err error) {
@@ -64,6 +66,7 @@ func newWorld(tb testing.TB, server redistest.Server) *world {
 func (w *world) serve(view query.View, durable store.Reader) {
 	config := lastseen.Defaults()
 	config.RedisTimeout, config.ReadTimeout = 10*time.Second, 20*time.Second // a busy machine must not change who answers
+	config.HiddenOffline = w.hiddenOffline
 	w.reader = query.NewReader(view, durable, partitions, config, lastseen.NewMetrics(prometheus.NewRegistry()))
 	w.ServeMux = http.NewServeMux()
 	query.NewServer(w.reader, slog.New(slog.DiscardHandler)).Routes(w.ServeMux)

@@ -98,7 +98,7 @@ func eachEmptied(t *testing.T, test func(e *emptied)) {
 func (e *emptied) fill(epoch int64) {
 	e.Helper()
 	user := schemas.Current{User: 1, State: schemas.Online, Since: 1, Version: 1, Visibility: schemas.Everyone}
-	_, err := e.view.Write(context.Background(), epoch, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true}})
+	_, err := e.view.Write(context.Background(), epoch, []store.Update{{Current: user, SinceKnown: true, HiddenKnown: true, TimesKnown: true}})
 	must(e, err)
 }
 

@@ -31,7 +31,7 @@ func openAt(t *testing.T, o Options) *View {
 
 func someUsers(n int, version schemas.Version) (updates []store.Update, ids []schemas.UserID) {
 	for id := schemas.UserID(1); id <= schemas.UserID(n); id++ {
-		updates = append(updates, store.Update{SinceKnown: true, HiddenKnown: true, Current: schemas.Current{
+		updates = append(updates, store.Update{SinceKnown: true, HiddenKnown: true, TimesKnown: true, Current: schemas.Current{
 			User: id, State: schemas.Online, Version: version, Since: 5, LastSeen: 6, LastActive: 7, Visibility: schemas.Everyone,
 		}})
 		ids = append(ids, id)

@@ -32,12 +32,13 @@ func (v *View) Write(ctx context.Context, epoch int64, updates []store.Update) (
 }
 
 // Confirm writes what a rebuild has found of users and confirms what is there
-// already, if that is as new or newer, for the epoch of the rebuild.
+// already, if that is as new or newer, for the epoch of the rebuild. Since 0 stands for
+// times that are not known, Hidden 0 for a version of the hide that is not.
 func (v *View) Confirm(ctx context.Context, epoch int64, found []schemas.Current) (int, error) {
 	updates := make([]store.Update, len(found))
 	for i, c := range found {
-		// A status does not tell at which version the user hid.
-		updates[i] = store.Update{Current: c, SinceKnown: c.Since != 0, HiddenKnown: c.Visibility != schemas.Nobody}
+		updates[i] = store.Update{Current: c, SinceKnown: c.Since != 0, TimesKnown: c.Since != 0,
+			HiddenKnown: c.Visibility != schemas.Nobody || c.Hidden != 0}
 	}
 	return v.write(ctx, epoch, updates, true)
 }
@@ -113,6 +114,9 @@ func flags(u store.Update, confirm bool) string {
 	}
 	if u.HiddenKnown {
 		text += "h"
+	}
+	if u.TimesKnown {
+		text += "t"
 	}
 	if confirm {
 		text += "c"

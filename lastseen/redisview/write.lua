@@ -4,11 +4,13 @@
 -- KEYS[i]       the user's key
 -- ARGV[1]       how long a user who is offline and visible stays, milliseconds
 -- ARGV[2 * i]   the new value (value.go)
--- ARGV[2*i + 1] what the update knows: "s" since, "h" hidden, "c" that it was
---               read from the status topic and confirms what is there
+-- ARGV[2*i + 1] what the update knows: "s" since, "h" hidden, "t" that its times do
+--               not depend on those before, "c" that it was read from the status
+--               topic and confirms what is there
 -- Returns how many were written.
 
 local VERSION, EPOCH, SINCE, HIDDEN = {2, 17}, {18, 29}, {30, 41}, {42, 57}
+local SEEN, ACTIVE = {62, 73}, {74, 85}
 local LENGTH = 85
 local NO_SINCE, NOT_HIDDEN = string.rep('0', 12), string.rep('0', 16)
 local OFFLINE_VISIBLE = '11'
@@ -53,6 +55,15 @@ for i, key in ipairs(KEYS) do
     end
     if not knows(flags, 'h') and not (confirmed and get(old, HIDDEN) == NOT_HIDDEN and string.sub(old, 59, 59) == '1') then
       result = set(result, HIDDEN, confirmed and get(old, HIDDEN) or NOT_HIDDEN)
+    end
+    -- Last seen and last active never go back. Where those before count and are not
+    -- known, the times are left open as a whole: they may be of when the user hid.
+    if confirmed then
+      if get(old, SEEN) > get(result, SEEN) then result = set(result, SEEN, get(old, SEEN)) end
+      if get(old, ACTIVE) > get(result, ACTIVE) then result = set(result, ACTIVE, get(old, ACTIVE)) end
+    end
+    if not knows(flags, 't') and not (confirmed and get(old, SINCE) ~= NO_SINCE) then
+      result = set(result, SINCE, NO_SINCE)
     end
   end
 

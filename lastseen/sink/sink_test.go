@@ -69,7 +69,7 @@ func wantStore(t rapid.TB, s *sqlitestore.Store, partition int32, next int64, lo
 		if want[change.User].Version == 0 {
 			ids = append(ids, change.User)
 		}
-		want[change.User] = want[change.User].After(change)
+		want[change.User] = store.After(want[change.User], change)
 	}
 	got, err := s.Users(context.Background(), ids)
 	if err != nil {

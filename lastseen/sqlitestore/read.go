@@ -18,6 +18,8 @@ var (
 	usersSQL string
 	//go:embed sql/history.sql
 	historySQL string
+	//go:embed sql/last_show.sql
+	lastShowSQL string
 )
 
 // Users reads users by id; see store.Reader.
@@ -72,6 +74,12 @@ func scanUser(row *sql.Rows) (schemas.Current, error) {
 // History reads a page of changes; see store.Reader.
 func (s *Store) History(ctx context.Context, query store.HistoryQuery) (store.Page, error) {
 	changes, err := s.history(ctx, query)
+	if err == nil {
+		err = store.Veil(changes, func(after, through schemas.Millis) (at schemas.Millis, err error) {
+			err = s.readers.QueryRowContext(ctx, lastShowSQL, int64(query.User), int64(after), int64(through)).Scan(&at)
+			return at, err
+		})
+	}
 	if err != nil {
 		return store.Page{}, fmt.Errorf("reading the history of user %d: %w", query.User, classify(err))
 	}

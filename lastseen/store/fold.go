@@ -15,6 +15,45 @@ type Update struct {
 	SinceKnown bool
 	// HiddenKnown: the run itself tells the version at which the user hid.
 	HiddenKnown bool
+	// TimesKnown: no time before the run may be later than those of the run, as after an
+	// arrival or a show; otherwise last seen and last active of what was known before may
+	// be, and then they hold.
+	TimesKnown bool
+}
+
+// After is what the stores keep of a user after t, which comes right after c in the log;
+// the zero Current stands for nothing known. It is schemas.Current.After, but for the
+// times, of which nothing may come out that happened while the user hid:
+//
+//   - while the user hides they stand still. On hiding, who was not offline has them as
+//     if it had left at that instant;
+//   - on showing they begin: since, last seen and last active are the instant of the show;
+//   - last seen and last active never go back, so that a change after the show does not
+//     tell one of before it.
+func After(c schemas.Current, t *schemas.Transition) schemas.Current {
+	if t.Version <= c.Version {
+		return c
+	}
+	next := c.After(t)
+	seen, active := t.LastSeen, t.LastActive
+	switch turns := t.Cause == schemas.VisibilityChange; {
+	case t.Visibility == schemas.Nobody && !turns:
+		seen, active = 0, 0
+		if c.Version != 0 {
+			next.Since = c.Since
+		}
+	case t.Visibility == schemas.Nobody:
+		if next.Since, seen, active = t.At, t.At, t.At; t.From == schemas.Offline {
+			seen, active = t.LastSeen, t.LastActive
+			if c.Version != 0 {
+				next.Since = c.Since
+			}
+		}
+	case turns:
+		next.Since, seen, active = t.At, t.At, t.At
+	}
+	next.LastSeen, next.LastActive = max(c.LastSeen, seen), max(c.LastActive, active)
+	return next
 }
 
 // Fold makes one Update of all transitions of each user, ordered by user. Of one
@@ -27,9 +66,10 @@ func Fold(changes []*schemas.Transition) []Update {
 		if !seen {
 			place[t.User] = len(updates)
 			updates = append(updates, Update{
-				Current:     schemas.Current{}.After(t),
-				SinceKnown:  t.From != t.To,
+				Current:     After(schemas.Current{}, t),
+				SinceKnown:  determinesSince(t),
 				HiddenKnown: determinesHidden(t),
+				TimesKnown:  determinesTimes(t),
 			})
 			continue
 		}
@@ -39,8 +79,9 @@ func Fold(changes []*schemas.Transition) []Update {
 		}
 		// u holds what it would be had nothing been known, so After is right for
 		// everything that the run itself tells, and leaves the rest as it is.
-		u.Current = u.After(t)
-		u.SinceKnown = u.SinceKnown || t.From != t.To
+		u.Current = After(u.Current, t)
+		u.SinceKnown = u.SinceKnown || determinesSince(t)
+		u.TimesKnown = u.TimesKnown || determinesTimes(t)
 		u.HiddenKnown = u.HiddenKnown || determinesHidden(t)
 	}
 	slices.SortFunc(updates, func(a, b Update) int {
@@ -52,6 +93,23 @@ func Fold(changes []*schemas.Transition) []Update {
 	return updates
 }
 
+// determinesSince tells whether since is told by t alone.
+func determinesSince(t *schemas.Transition) bool {
+	turns := t.Cause == schemas.VisibilityChange
+	if t.Visibility == schemas.Nobody {
+		return turns && t.From != schemas.Offline
+	}
+	return turns || t.From != t.To
+}
+
+// determinesTimes tells whether nothing before t can have later times that count.
+func determinesTimes(t *schemas.Transition) bool {
+	if t.Visibility == schemas.Nobody {
+		return determinesSince(t)
+	}
+	return t.Cause == schemas.VisibilityChange || t.From == schemas.Offline && t.To != schemas.Offline
+}
+
 // determinesHidden tells whether the version at which the user hid can be told
 // from t alone.
 func determinesHidden(t *schemas.Transition) bool {
@@ -59,7 +117,7 @@ func determinesHidden(t *schemas.Transition) bool {
 }
 
 // Onto is what is known of the user after the update, when c was known before.
-// It equals c.After of each transition of the run in turn. The stores do the
+// It equals After of each transition of the run in turn. The stores do the
 // same in their own languages.
 func (u Update) Onto(c schemas.Current) schemas.Current {
 	if u.Version <= c.Version {
@@ -72,5 +130,27 @@ func (u Update) Onto(c schemas.Current) schemas.Current {
 	if !u.HiddenKnown && c.Hidden != 0 {
 		next.Hidden = c.Hidden
 	}
+	next.LastSeen, next.LastActive = max(c.LastSeen, next.LastSeen), max(c.LastActive, next.LastActive)
 	return next
+}
+
+// Veil takes out of a page of visible changes, newest first, the times of when the user
+// hid: after a show, none is before it. shown is asked for the instant of the last show
+// after one instant and up to another; 0: there is none.
+func Veil(changes []*schemas.Transition, shown func(after, through schemas.Millis) (schemas.Millis, error)) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	oldest := changes[len(changes)-1]
+	show, err := shown(min(oldest.LastSeen, oldest.LastActive), oldest.At)
+	if err != nil {
+		return err
+	}
+	for _, t := range slices.Backward(changes) {
+		if t.Cause == schemas.VisibilityChange {
+			show = t.At
+		}
+		t.LastSeen, t.LastActive = max(t.LastSeen, show), max(t.LastActive, show)
+	}
+	return nil
 }

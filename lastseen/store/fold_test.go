@@ -17,7 +17,7 @@ func TestFoldedRunsSayWhatTheirTransitionsSayOneByOne(t *testing.T) {
 		log := storetest.DrawLog(t, 3, 40)
 		one := map[schemas.UserID]schemas.Current{}
 		for _, change := range log {
-			one[change.User] = one[change.User].After(change)
+			one[change.User] = store.After(one[change.User], change)
 		}
 		folded := map[schemas.UserID]schemas.Current{}
 		for rest := log; len(rest) > 0; {

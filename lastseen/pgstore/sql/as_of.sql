@@ -1,6 +1,7 @@
 -- What was in force at $1 of every user, with the columns of export_changes.sql.
 -- $2 is some days earlier: who changed since then is found in those days' rows,
--- whoever was offline all the time until now in user_presence, and only the others
+-- whoever was offline all the time until now in user_presence (since of who hides is
+-- not when the state began), and only the others
 -- cost a look into each day.
 WITH recent AS MATERIALIZED (
     SELECT DISTINCT ON (user_id) user_id, at, version, last_seen_at, last_active_at, to_state, visibility, device_kinds
@@ -8,7 +9,7 @@ WITH recent AS MATERIALIZED (
     WHERE at > $2 AND at <= $1
     ORDER BY user_id, at DESC, version DESC
 ), others AS (
-    SELECT p.*, p.state = 'offline' AND p.since <= $1 AS unchanged
+    SELECT p.*, p.state = 'offline' AND p.visibility = 'everyone' AND p.since <= $1 AS unchanged
     FROM user_presence p
     WHERE NOT EXISTS (SELECT FROM recent WHERE recent.user_id = p.user_id)
 )

@@ -1,5 +1,6 @@
 -- What a batch says of its users, each once, ordered by user. since and hidden
--- stay as they are where the batch does not tell them (store.Update.Onto). That
+-- stay as they are where the batch does not tell them, last seen and last active
+-- never go back (store.Update.Onto; greatest passes over NULL). That
 -- they are read before the row is locked is safe: the users of a partition are
 -- written by whoever holds its row of sink_offsets, which this transaction does.
 INSERT INTO user_presence AS known
@@ -17,8 +18,8 @@ FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::
 ON CONFLICT (user_id) DO UPDATE SET
     state          = excluded.state,
     since          = excluded.since,
-    last_seen_at   = excluded.last_seen_at,
-    last_active_at = excluded.last_active_at,
+    last_seen_at   = greatest(known.last_seen_at, excluded.last_seen_at),
+    last_active_at = greatest(known.last_active_at, excluded.last_active_at),
     device_kinds   = excluded.device_kinds,
     visibility     = excluded.visibility,
     version        = excluded.version,

@@ -1,13 +1,14 @@
 -- What a batch says of one user. since and hidden stay as they are where the
--- batch does not tell them: ?10 and ?11 say whether it does (store.Update.Onto).
+-- batch does not tell them: ?10 and ?11 say whether it does; last seen and last
+-- active never go back (store.Update.Onto).
 INSERT INTO user_presence
     (user_id, state, since, last_seen_at, last_active_at, device_kinds, visibility, version, hidden)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 ON CONFLICT (user_id) DO UPDATE SET
     state          = excluded.state,
     since          = CASE WHEN ?10 THEN excluded.since ELSE since END,
-    last_seen_at   = excluded.last_seen_at,
-    last_active_at = excluded.last_active_at,
+    last_seen_at   = nullif(max(coalesce(last_seen_at, 0), coalesce(excluded.last_seen_at, 0)), 0),
+    last_active_at = nullif(max(coalesce(last_active_at, 0), coalesce(excluded.last_active_at, 0)), 0),
     device_kinds   = excluded.device_kinds,
     visibility     = excluded.visibility,
     version        = excluded.version,

@@ -116,6 +116,30 @@ func hiddenPartLeftOut(t *testing.T, s Store) {
 	wantPages(t, s, store.HistoryQuery{User: 7, Limit: 2}, newestFirst(slices.Concat(log[:2], log[4:])))
 }
 
+// hiddenTimesLeftOut has a user who was seen while it hid, showed again, and fell silent.
+func hiddenTimesLeftOut(t *testing.T, s Store) {
+	log := visits(7, Start, Start+1000, Start+2000, Start+3000)
+	hides(log, 1, 2)
+	show, after := log[2], log[3]
+	show.Cause, show.From, show.To, show.LastSeen, show.LastActive = schemas.VisibilityChange, schemas.Away, schemas.Away, Start+1500, Start+1400
+	after.Cause, after.From, after.To, after.LastSeen, after.LastActive = schemas.Silent, schemas.Away, schemas.Offline, Start+1500, Start+1400
+	write(t, s, log)
+	told := func(change *schemas.Transition) *schemas.Transition {
+		c := *change
+		c.LastSeen, c.LastActive = show.At, show.At
+		return &c
+	}
+	want := []*schemas.Transition{told(after), told(show), log[0]}
+	for limit := 1; limit <= 3; limit++ {
+		wantPages(t, s, store.HistoryQuery{User: 7, Limit: limit}, want)
+	}
+	users, err := s.Users(t.Context(), []schemas.UserID{7})
+	must(t, err)
+	if u := users[7]; u.Since != after.At || u.LastSeen != show.At || u.LastActive != show.At {
+		t.Errorf("of who has shown again is kept %+v", u)
+	}
+}
+
 func historyAcrossDays(t *testing.T, s Store) {
 	var instants []schemas.Millis
 	for _, text := range []string{

@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -32,7 +33,7 @@ func makeLog(users, length int, choose func(name string, n int) int) []*schemas.
 		at := Start + schemas.Millis(i)*7
 		change := next(current[user], user, at, choose)
 		change.Version = schemas.NewVersion(1, int64(i), 0)
-		current[user] = current[user].After(change)
+		current[user] = store.After(current[user], change)
 		log = append(log, change)
 	}
 	return log

@@ -46,6 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		"changes of one instant are told apart by version across pages":      historyOneInstant,
 		"the history of a user who hides is empty":                           hiddenHistoryEmpty,
 		"what happened while a user hid is never in the history":             hiddenPartLeftOut,
+		"times of when the user hid never come out":                          hiddenTimesLeftOut,
 		"histories reach across days, months and the end of daylight saving": historyAcrossDays,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +115,7 @@ func wantUsers(t *testing.T, s Store, log []*schemas.Transition) {
 		ids = append(ids, id+1)
 	}
 	for _, change := range log {
-		want[change.User] = want[change.User].After(change)
+		want[change.User] = store.After(want[change.User], change)
 		if change.User > 100 {
 			ids = append(ids, change.User)
 		}
@@ -132,15 +133,17 @@ func wantLog(t *testing.T, s Store, log []*schemas.Transition) {
 	current := map[schemas.UserID]schemas.Current{}
 	want := map[schemas.UserID][]*schemas.Transition{}
 	for _, change := range log {
-		current[change.User] = current[change.User].After(change)
+		current[change.User] = store.After(current[change.User], change)
 		if change.Visibility != schemas.Nobody {
-			want[change.User] = append([]*schemas.Transition{change}, want[change.User]...)
+			told := *change
+			want[change.User] = append([]*schemas.Transition{&told}, want[change.User]...)
 		}
 	}
 	for user, c := range current {
 		if c.Visibility == schemas.Nobody {
 			want[user] = nil
 		}
+		must(t, store.Veil(want[user], func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }))
 		wantHistory(t, s, store.HistoryQuery{User: user, Limit: len(log) + 1}, want[user])
 	}
 }
