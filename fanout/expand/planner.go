@@ -51,7 +51,11 @@ func (p *Planner) Checkpoint() string { return p.held.checkpoint() }
 // it that are due. Called again with the same batch it does the same.
 func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out *schemas.Outbox) error {
 	now := p.now()
-	todo := p.ripe(p.newest(records, out), now)
+	newest, err := p.newest(records, out)
+	if err != nil {
+		return err
+	}
+	todo := p.ripe(newest, now)
 	if len(todo) > 0 {
 		users := make([]schemas.UserID, len(todo))
 		for i, w := range todo {
@@ -105,7 +109,7 @@ func (p *Planner) ripe(newest []waits, now time.Time) []waits {
 
 // newest is the newest transition of each user, in the order of the log; nobody
 // needs to hear of those before it.
-func (p *Planner) newest(records []schemas.Record, out *schemas.Outbox) (newest []waits) {
+func (p *Planner) newest(records []schemas.Record, out *schemas.Outbox) (newest []waits, _ error) {
 	oldest := schemas.MillisOf(p.now().Add(-p.room.Config.MaxAge))
 	last := make(map[schemas.UserID]int, len(records))
 	all := make([]*schemas.Transition, len(records))
@@ -114,8 +118,11 @@ func (p *Planner) newest(records []schemas.Record, out *schemas.Outbox) (newest 
 			continue
 		}
 		t, err := schemas.DecodeTransition(records[i].Value)
+		rejected, err := p.room.reject(&records[i], t, err, out)
 		if err != nil {
-			out.Rejected = append(out.Rejected, schemas.Rejected{Record: &records[i], Reason: err})
+			return nil, err
+		}
+		if rejected {
 			continue
 		}
 		if records[i].Time < oldest {
@@ -134,7 +141,7 @@ func (p *Planner) newest(records []schemas.Record, out *schemas.Outbox) (newest 
 			newest = append(newest, waits{change: t, offset: records[i].Offset})
 		}
 	}
-	return newest
+	return newest, nil
 }
 
 // plan puts out what is to be done about t. It gives back the scratch space.

@@ -2,6 +2,7 @@ package expand
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type Room struct {
 	Here      Here
 	Newest    *Newest
 	Metrics   *Metrics
+	// Check is a *schemas.FieldError for a transition that cannot be of this log, whose
+	// record is of that time; any other error says that it cannot be told now. nil: all can.
+	Check func(at schemas.Millis, t *schemas.Transition) error
 	// Jobs and Deliveries are the numbers of partitions of these topics.
 	Jobs, Deliveries int32
 
@@ -77,6 +81,21 @@ func (p *pacer) wait(ctx context.Context, n int, rate float64) (time.Duration, e
 	case <-ctx.Done():
 		return wait, ctx.Err()
 	}
+}
+
+// reject sets a record aside whose transition cannot be of this log, or cannot be read; an
+// error says that it cannot be told now.
+func (r *Room) reject(record *schemas.Record, t *schemas.Transition, err error, out *schemas.Outbox) (rejected bool, _ error) {
+	if err == nil && r.Check != nil {
+		err = r.Check(record.Time, t)
+	}
+	if bad := new(schemas.FieldError); err != nil && !errors.As(err, &bad) {
+		return false, err
+	}
+	if err != nil {
+		out.Rejected = append(out.Rejected, schemas.Rejected{Record: record, Reason: err})
+	}
+	return err != nil, nil
 }
 
 // deliver appends delivery records for those of followers who are to be told.

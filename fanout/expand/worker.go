@@ -43,8 +43,15 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 	newest := NewNewest()
 	for i := range records {
 		job, err := schemas.DecodeFanoutJob(records[i].Value)
+		var t *schemas.Transition
+		if err == nil {
+			t = job.Transition
+		}
+		rejected, err := w.room.reject(&records[i], t, err, out)
 		if err != nil {
-			out.Rejected = append(out.Rejected, schemas.Rejected{Record: &records[i], Reason: err})
+			return err
+		}
+		if rejected {
 			continue
 		}
 		jobs[i] = job

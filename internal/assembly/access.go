@@ -43,7 +43,7 @@ var onePipeline = []string{"ingest", "detector", "lastseen", "fanout", "api"}
 var Needs = []Need{
 	{Role: eachRole, Topic: everyTopic, Operations: []string{"Describe", "DescribeConfigs"}, For: "looking at start whether the topics are as they must be"},
 
-	{Role: eachRole, Group: detectorGroup, Operations: []string{"Describe"}, For: "looking which policy is in force"},
+	{Role: eachRole, Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force, which log epochs there are, up to when answers are fresh"},
 
 	{Role: "ingest", Topic: schemas.Heartbeats, Operations: []string{"Write"}, For: "beats"},
 
@@ -64,6 +64,8 @@ var Needs = []Need{
 	{Role: "fanout", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "records that cannot be read"},
 	{Role: "fanout", Group: publishGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
 
+	{Role: "fanout", Group: detectorGroup, Operations: []string{"Describe"}, For: "which log epochs there are"},
+
 	{Role: "fanout", Followers: true, Topic: schemas.Statuses, Operations: []string{"Read"}, For: "which followers are here"},
 	{Role: "fanout", Followers: true, Topic: schemas.Fanout, Operations: []string{"Read", "Write"}, For: "users with many followers"},
 	{Role: "fanout", Followers: true, Topic: schemas.DeadLetter, Operations: []string{"Read"}, For: "finding transactions that hang"},
@@ -81,7 +83,7 @@ var Needs = []Need{
 	{Role: "gateway", Topic: schemas.Heartbeats, Operations: []string{"Write"}, For: "a gateway that writes to Kafka itself"},
 
 	{Role: "tools", Topic: schemas.Heartbeats, Operations: []string{"Read"}, For: "explain, backtest, record"},
-	{Role: "tools", Group: detectorGroup, Operations: []string{"Describe"}, For: "explain, policy show"},
+	{Role: "tools", Group: detectorGroup, Operations: []string{"Describe"}, For: "explain, policy show; which log epochs there are"},
 	{Role: "tools", Topic: schemas.Transitions, Operations: []string{"Read"}, For: "replay, asof, sessions, explain"},
 
 	{Role: "topics", Topic: everyTopic, Operations: []string{"Create", "Describe", "DescribeConfigs"}, For: "topics apply and topics check"},

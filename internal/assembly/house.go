@@ -53,6 +53,7 @@ type house struct {
 	perUser         *quota.Quota
 	graph           graph.Store
 	decision        *decision
+	ofThisLog       *Origin
 }
 
 // durable is the store of last seen and of the log of changes.

@@ -153,22 +153,26 @@ func lastseenRole(ctx context.Context, h *house) error {
 	h.service("store maintenance", loops, func(ctx context.Context) error {
 		return kept.Run(ctx, func(err error) { h.log.Warn("maintaining the store", "error", err) })
 	})
-	h.followSink(sink.New(kept, h.config.Lastseen, h.lastseenRoom()))
+	origin, err := h.origin()
+	if err != nil {
+		return err
+	}
+	h.followSink(origin, sink.New(kept, h.config.Lastseen, h.lastseenRoom()))
 
 	reader, err := stream.NewReader(h.config.Kafka, h.log)
 	if err != nil {
 		return err
 	}
 	h.closeLater("status reader", func(context.Context) error { reader.Close(); return nil })
-	project := projector.New(view, statuses(reader, h.log), h.config.Lastseen, h.lastseenRoom(), h.log).Knowing(kept)
-	h.follow("projector", projectorGroup, project, stream.WatermarksOf(detectorGroup, schemas.Heartbeats))
+	project := projector.New(view, statuses(reader, origin, h.log), h.config.Lastseen, h.lastseenRoom(), h.log).Knowing(kept)
+	h.follow(origin, "projector", projectorGroup, project, stream.WatermarksOf(detectorGroup, schemas.Heartbeats))
 	return nil
 }
 
 // statuses reads the newest status of every user of a partition. What came before
 // a user's newest record may still be in the topic: compaction lags behind, and
 // never touches its end.
-func statuses(reader *stream.Reader, log *slog.Logger) projector.Statuses {
+func statuses(reader *stream.Reader, origin *Origin, log *slog.Logger) projector.Statuses {
 	return func(ctx context.Context, partition int32, each func(schemas.Status) error) error {
 		newest := map[string]*schemas.Status{} // by key
 		err := reader.Read(ctx, schemas.Statuses, partition, -1, -1, true, func(r *schemas.Record) error {
@@ -177,6 +181,12 @@ func statuses(reader *stream.Reader, log *slog.Logger) projector.Statuses {
 				return nil
 			}
 			status, err := schemas.DecodeStatus(r.Value)
+			if err == nil {
+				err = origin.checkStatus(partition, r, status)
+			}
+			if bad := new(schemas.FieldError); err != nil && !errors.As(err, &bad) {
+				return err
+			}
 			if err != nil {
 				// One record must not keep a whole partition from being rebuilt.
 				log.Error("a status cannot be read and is left out", "partition", partition, "offset", r.Offset, "error", err)
@@ -203,7 +213,11 @@ func fanoutRole(ctx context.Context, h *house) error {
 	if err != nil {
 		return err
 	}
-	h.follow("publisher", publishGroup, publish.New(bus, h.fanoutRoom()), stream.FromEnd())
+	origin, err := h.origin()
+	if err != nil {
+		return err
+	}
+	h.follow(origin, "publisher", publishGroup, publish.New(bus, h.fanoutRoom()), stream.FromEnd())
 	return h.followerFanout(ctx)
 }
 
@@ -250,19 +264,19 @@ var (
 )
 
 // followSink adds the sink's loop, whose batches are as great as its transactions.
-func (h *house) followSink(write *sink.Sink) {
+func (h *house) followSink(origin *Origin, write *sink.Sink) {
 	kafka := h.config.Kafka
 	kafka.MaxPollRecords = h.config.Lastseen.SinkRows
-	h.followWith(kafka, "sink", sinkGroup, write, stream.Every(h.config.Lastseen.SinkEvery))
+	h.followWith(origin, kafka, "sink", sinkGroup, write, stream.Every(h.config.Lastseen.SinkEvery))
 }
 
 // follow adds a loop over the transitions.
-func (h *house) follow(name, group string, handler changes, options ...stream.FollowOption) {
-	h.followWith(h.config.Kafka, name, group, handler, options...)
+func (h *house) follow(origin *Origin, name, group string, handler changes, options ...stream.FollowOption) {
+	h.followWith(origin, h.config.Kafka, name, group, handler, options...)
 }
 
-func (h *house) followWith(kafka stream.Config, name, group string, handler changes, options ...stream.FollowOption) {
-	f := stream.Follow(kafka, group, schemas.Transitions, schemas.DecodeLoggedTransition, handler, h.producer, h.log, h.streamMetrics, options...)
+func (h *house) followWith(origin *Origin, kafka stream.Config, name, group string, handler changes, options ...stream.FollowOption) {
+	f := stream.Follow(kafka, group, schemas.Transitions, origin.decode, handler, h.producer, h.log, h.streamMetrics, options...)
 	h.service(name, loops, f.Run)
 	h.check(name, func(context.Context) error { return f.Ready() })
 }

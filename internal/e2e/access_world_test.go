@@ -27,6 +27,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/ingest/gateway"
 	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/assembly/dataset"
 	"github.com/stillhere/stillhere/internal/standin"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -217,15 +218,21 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		s.started.Store(err == nil)
 		return err
 	case "tools":
-		reader, err := stream.NewReader(s.config, log)
+		sources, err := dataset.Open(ctx, s.config, assembly.Store{}, pgstore.Defaults(), log)
 		if err != nil {
 			return err
 		}
-		defer reader.Close()
-		for _, topic := range []schemas.Topic{schemas.Heartbeats, schemas.Transitions} {
-			if err := reader.Read(ctx, topic, 0, -1, -1, true, func(*schemas.Record) error { return nil }); err != nil {
-				return err
-			}
+		defer func() { check(s.T, sources.Close()) }()
+		nothing := func(*schemas.Record) error { return nil }
+		if err := sources.Reader.Read(ctx, schemas.Heartbeats, 0, -1, -1, true, nothing); err != nil {
+			return err
+		}
+		start, end, err := sources.Log.Bounds(ctx, 0)
+		if err == nil {
+			err = sources.Log.Read(ctx, 0, start, end, nothing)
+		}
+		if err != nil {
+			return err
 		}
 		s.started.Store(true)
 		return nil

@@ -33,7 +33,7 @@ func Open(ctx context.Context, kafka stream.Config, from assembly.Store, limits 
 	if err != nil {
 		return nil, err
 	}
-	s := &Sources{Reader: reader, Log: Topic{reader}, close: []func() error{func() error { reader.Close(); return nil }}}
+	s := &Sources{Reader: reader, Log: Topic{reader, assembly.NewOrigin(kafka, reader)}, close: []func() error{func() error { reader.Close(); return nil }}}
 	switch {
 	case from.SQLite != "":
 		config := sqlitestore.Defaults()
@@ -75,7 +75,12 @@ func (s *Sources) Close() error {
 }
 
 // Topic is the topic of the transitions as a replay sees it.
-type Topic struct{ *stream.Reader }
+// What cannot be of the detector's log is handed over without its value, as a record that
+// cannot be read.
+type Topic struct {
+	*stream.Reader
+	origin *assembly.Origin // nil: everything is taken
+}
 
 var _ replay.Log = Topic{}
 
@@ -109,7 +114,18 @@ func (t Topic) OffsetSince(ctx context.Context, partition int32, since schemas.M
 
 // Read reads a range, all of it.
 func (t Topic) Read(ctx context.Context, partition int32, from, to int64, each func(*schemas.Record) error) error {
-	err := t.ReadWhole(ctx, schemas.Transitions, partition, from, to, each)
+	var change schemas.Transition
+	err := t.ReadWhole(ctx, schemas.Transitions, partition, from, to, func(r *schemas.Record) error {
+		if t.origin != nil && change.Decode(r.Value) == nil {
+			err := t.origin.Check(partition, r.Time, &change)
+			if bad := new(schemas.FieldError); errors.As(err, &bad) {
+				r.Value = nil
+			} else if err != nil {
+				return err
+			}
+		}
+		return each(r)
+	})
 	if errors.Is(err, stream.ErrOvertaken) {
 		return fmt.Errorf("%w: %w", replay.ErrOvertaken, err)
 	}

@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/expand"
+	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/assembly/dataset"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Somebody who may write to presence.transitions writes changes of user 1 that no change of
+// the detector's would ever be newer than.
+func TestForgedTransitionsAreSetAsideAndFreezeNobody(t *testing.T) {
+	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
+		t := w.T
+		w.config.Expand.Mode = expand.All
+		w.config.Graph = assembly.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
+		p := w.start("all", "one")
+		gw := gateway{}
+		w.mustPost(p.door, gw, row{User: 1, Device: 7, Kind: "mobile"})
+		v := w.watch(p.door, 1)
+		is := func(state string) func() bool {
+			return func() bool {
+				u := w.user(p.door, 1)
+				_, history := w.ask(http.MethodGet, p.door+"/presence/1/history?limit=1", nil)
+				return u.State != nil && *u.State == state && strings.Contains(string(history), `"to":"`+state+`"`)
+			}
+		}
+		w.until("user 1 is online", time.Minute, is("online"))
+
+		producer, err := stream.NewProducer(w.config.Kafka, w.log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		future := now() + 10*365*24*60*minute
+		forged := []schemas.Transition{
+			{Version: math.MaxInt64, At: now(), LastSeen: now()},
+			{Version: schemas.NewVersion(3, 1, 0), At: now(), LastSeen: now()},
+			{Version: schemas.NewVersion(1, 1<<40, 0), At: future, LastSeen: now()},
+			{Version: schemas.NewVersion(1, 1<<40, 1), At: now(), LastSeen: future},
+		}
+		for i := range forged {
+			f := &forged[i]
+			f.User, f.From, f.To, f.Cause, f.Visibility = 1, schemas.Online, schemas.Offline, schemas.Bye, schemas.Everyone
+			out := schemas.Outgoing{Topic: schemas.Transitions, Key: f.User.Key(), Value: f.Encode()}
+			if err := producer.AppendSync(t.Context(), out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if !is("online")() {
+			t.Errorf("after the forged changes user 1 is told as %+v", w.user(p.door, 1))
+		}
+		heard := len(v.changes())
+		bye := row{User: 1, Device: 7, Kind: "mobile", Bye: true}
+		w.mustPost(p.door, gw, bye)
+		w.until("the leaving arrives", time.Minute, is("offline"))
+		w.mustPost(p.door, gw, row{User: 1, Device: 7, Kind: "mobile"})
+		w.until("the coming arrives", time.Minute, is("online"))
+		changes := v.changes()[heard:]
+		if len(changes) != 2 || word(changes[0].State) != "offline" || word(changes[1].State) != "online" {
+			t.Errorf("the stream tells %+v", changes)
+		}
+		v.stop()
+		p.stop()
+
+		// Started anew, it reads nothing of them either.
+		p = w.start("all", "one")
+		w.mustPost(p.door, gw, bye)
+		w.until("the leaving arrives after a restart", time.Minute, is("offline"))
+		p.stop()
+
+		reader, err := stream.NewReader(w.config.Kafka, w.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		roles := map[string]int{}
+		from, to, err := reader.Bounds(t.Context(), schemas.DeadLetter, 0)
+		if err == nil {
+			err = reader.Read(t.Context(), schemas.DeadLetter, 0, from, to, true, func(r *schemas.Record) error {
+				roles[string(r.Header(stream.HeaderGroup))]++
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, group := range []string{"stillhere.lastseen.sink", "stillhere.lastseen.projector", "stillhere.fanout.publish", "stillhere.fanout.planner"} {
+			if roles[group] != len(forged) {
+				t.Errorf("%s has set aside %d records, %d were forged: %v", group, roles[group], len(forged), roles)
+			}
+		}
+		replayed(w, len(forged))
+		if err := producer.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// replayed reads the topic as the command replay does.
+func replayed(w *world, forged int) {
+	w.Helper()
+	sources, err := dataset.Open(w.Context(), w.config.Kafka, assembly.Store{}, w.config.Postgres, w.log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var out bytes.Buffer
+	o := replay.Defaults()
+	lines := replay.Changes(replay.JSONL, &out)
+	sum, err := replay.Run(w.Context(), sources.Log, nil, &o, lines.Write)
+	if err := errors.Join(err, lines.Close(), sources.Close()); err != nil {
+		w.Fatal(err)
+	}
+	if sum.Rows != 4 || sum.Unreadable != int64(forged) || strings.Contains(out.String(), "9223372036854775807") {
+		w.Errorf("replayed %+v:\n%s", sum, out.String())
+	}
+}
