@@ -117,12 +117,14 @@ type doorFlags struct {
 type webFlags struct {
 	AllowedOrigins []string `help:"Web origins besides the doors' own whose pages may use them, such as https://chat.example.com or https://*.example.com." placeholder:"https://*.example.com,..." group:"Doors:"`
 	MaxStreams     int      `help:"Viewers' connections that this process serves; further ones are answered 503." default:"100000" group:"Doors:"`
+	MaxConnections int      `help:"Connections that the doors may have open; further ones are closed at once. 0: as many as the limit of descriptors (ulimit -n) allows." default:"0" group:"Doors:"`
 	MaxPerAddress  int      `name:"max-connections-per-address" help:"Connections that one address, or one IPv6 network of 64 bits, may have open; further ones are closed at once. 0: any number, as it must be behind a proxy, whose address they all have." default:"0" group:"Doors:"`
 	MaxPerUser     int      `name:"max-connections-per-user" help:"Sockets and streams that one user may have open in this process, all together; further ones are answered 429. 0: any number." default:"20" group:"Doors:"`
 }
 
 func (f webFlags) apply(c *assembly.Config) {
-	c.AllowedOrigins, c.Fanout.MaxConnections, c.MaxPerAddress, c.MaxPerUser = f.AllowedOrigins, f.MaxStreams, f.MaxPerAddress, f.MaxPerUser
+	c.AllowedOrigins, c.Fanout.MaxConnections = f.AllowedOrigins, f.MaxStreams
+	c.MaxConnections, c.MaxPerAddress, c.MaxPerUser = f.MaxConnections, f.MaxPerAddress, f.MaxPerUser
 }
 
 // storeFlags say where state is kept outside of Kafka.

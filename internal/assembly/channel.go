@@ -78,7 +78,8 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 			return err
 		}
 		checks := []check{{"channel", func(context.Context) error { return loop.Ready() }}}
-		services = append(services, service{"admin", doors, serve(l, adminRoutes(registry, checks, metrics.Status), log)})
+		l = newBounded(l, "admin", adminConnections, 0, newConnectionMetrics(registry), log)
+		services = append(services, service{"admin", doors, serve(l, adminRoutes(registry, checks, metrics.Status), profileTimeout, log)})
 	}
 	return runAll(ctx, services)
 }

@@ -41,6 +41,9 @@ type Config struct {
 	// the doors: scheme://host, in which * stands for anything, as in
 	// https://*.example.com (path.Match).
 	AllowedOrigins []string
+	// MaxConnections [0] is how many connections the doors may have open; 0: as many as
+	// the process's descriptors allow. The admin port has a bound of its own.
+	MaxConnections int
 	// MaxPerAddress [0] is how many connections to the doors one address (of IPv6, one
 	// network of 64 bits) may have open; 0: any number, as it has to be behind a proxy.
 	MaxPerAddress int

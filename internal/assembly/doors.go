@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/assembly/page"
 	"github.com/stillhere/stillhere/internal/tracing"
@@ -14,19 +15,20 @@ import (
 // openDoors adds the HTTP servers. Their listeners are taken here, so that a port
 // in use is found before anything runs.
 func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
-	add := func(name, address string, handler http.Handler, narrow func(net.Listener) net.Listener) error {
-		l, err := listen(h.config.Listener, address)
+	metrics := newConnectionMetrics(h.registry)
+	add := func(name, address string, handler http.Handler, most, each int, timeout time.Duration) error {
+		inner, err := listen(h.config.Listener, address)
 		if err != nil {
 			return err
 		}
-		l = narrow(l)
+		l := newBounded(inner, name, most, each, metrics, h.log)
 		h.closeLater(name, func(context.Context) error {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				return err
 			}
 			return nil
 		})
-		h.service(name, doors, serve(l, handler, h.log))
+		h.service(name, doors, serve(l, handler, timeout, h.log))
 		return nil
 	}
 	if doorsOpen {
@@ -39,15 +41,14 @@ func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 			return err
 		}
 		handler := sharedWith(h.config.AllowedOrigins, tracing.Doors(withDocuments(guarded), h.route))
-		if err := add("doors", h.config.Listen, handler, h.perAddress); err != nil {
+		if err := add("doors", h.config.Listen, handler, h.config.mostConnections(), h.config.MaxPerAddress, writeTimeout); err != nil {
 			return err
 		}
 	}
 	if h.config.Admin == "" {
 		return nil
 	}
-	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks, h.streamMetrics.Status),
-		func(l net.Listener) net.Listener { return l })
+	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks, h.streamMetrics.Status), adminConnections, 0, profileTimeout)
 }
 
 // route names the door of a request for its trace. Sockets and streams have none: they

@@ -44,12 +44,23 @@ func checkOpen(address string, allowed bool) error {
 		"say --auth-secret-file or --auth-jwks, or put a proxy that authenticates in front and say --allow-unauthenticated, or listen on 127.0.0.1", address)
 }
 
+// readTimeout bounds the arrival of a request with its body, and how long a client may
+// leave the answer unread. Neither holds for connections that were taken over, which
+// WebSockets and streams are.
+const readTimeout, writeTimeout = 15 * time.Second, time.Minute
+
+// profileTimeout is writeTimeout of the admin port, whose profiles take as long as they
+// are asked to.
+const profileTimeout = 10 * time.Minute
+
 // serve runs an HTTP server on l until ctx ends.
-func serve(l net.Listener, handler http.Handler, log *slog.Logger) func(context.Context) error {
+func serve(l net.Listener, handler http.Handler, writeTimeout time.Duration, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		server := &http.Server{
-			Handler:           handler,
+			Handler:           unread(handler),
 			ReadHeaderTimeout: 5 * time.Second,
+			ReadTimeout:       readTimeout,
+			WriteTimeout:      writeTimeout,
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    32 << 10,
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -48,6 +48,9 @@ func (c Config) checkWeb() error {
 	if c.MaxPerUser < 0 {
 		faults = append(faults, errors.New("max_connections_per_user: must not be negative"))
 	}
+	if err := c.checkConnections(); err != nil {
+		faults = append(faults, err)
+	}
 	if c.Fanout.MaxConnections < 1 {
 		faults = append(faults, errors.New("max_streams: must be positive"))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -46,12 +47,12 @@ func TestWrongSettingsForTheWebAreNamed(t *testing.T) {
 	t.Parallel()
 	c := Defaults()
 	c.AllowedOrigins = []string{"https://chat.example.com", "http://localhost:*", "*", "chat.example.com", "https://a.example/path", "*://a.example", "https://[a"}
-	c.MaxPerAddress, c.Fanout.MaxConnections = -1, 0
+	c.MaxConnections, c.MaxPerAddress, c.Fanout.MaxConnections = 1<<31, -1, 0
 	err := c.checkWeb()
 	if err == nil {
 		t.Fatal("nothing is wrong")
 	}
-	for _, name := range []string{"allowed_origins[2]", "allowed_origins[3]", "allowed_origins[4]", "allowed_origins[5]", "allowed_origins[6]", "max_connections_per_address", "max_streams"} {
+	for _, name := range []string{"allowed_origins[2]", "allowed_origins[3]", "allowed_origins[4]", "allowed_origins[5]", "allowed_origins[6]", "max_connections:", "max_connections_per_address:", "max_streams"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named in %q", name, err)
 		}
@@ -67,7 +68,8 @@ func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &fewEach{Listener: inner, most: 2, refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "refused"}), open: map[netip.Prefix]int{}}
+	metrics := newConnectionMetrics(prometheus.NewRegistry())
+	l := newBounded(inner, "doors", 100, 2, metrics, slog.New(slog.DiscardHandler))
 	accepted := make(chan net.Conn, 10)
 	ended := make(chan error, 1)
 	go func() {
@@ -123,7 +125,7 @@ func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 	dial("127.0.0.1")
 	accept()
 	refuse(dial("127.0.0.1"))
-	if n := testutil.ToFloat64(l.refused); n != 2 {
+	if n := testutil.ToFloat64(metrics.refused.WithLabelValues("doors", "address")); n != 2 {
 		t.Errorf("%v refused", n)
 	}
 	if err := l.Close(); err != nil || <-ended == nil {
@@ -150,7 +152,7 @@ func TestAConnectionThatWasTakenOverCountsUntilItEnds(t *testing.T) {
 		}
 		taken <- conn
 	}))
-	l := &fewEach{Listener: server.Listener, most: 1, refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "refused"}), open: map[netip.Prefix]int{}}
+	l := newBounded(server.Listener, "doors", 1, 0, newConnectionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 	server.Listener = l
 	server.Start()
 	defer server.Close()
@@ -163,10 +165,10 @@ func TestAConnectionThatWasTakenOverCountsUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := <-taken
-	if l.enter(whereFrom(conn.LocalAddr())) {
+	if l.enter(whereFrom(conn.LocalAddr())) == "" {
 		t.Error("there is room for another")
 	}
-	if err := held.Close(); err != nil || !l.enter(whereFrom(conn.LocalAddr())) {
+	if err := held.Close(); err != nil || l.enter(whereFrom(conn.LocalAddr())) != "" {
 		t.Error("there is no room after it", err)
 	}
 }

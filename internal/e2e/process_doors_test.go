@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type house struct {
 	listen, admin, broker string
 	in                    string // where heartbeats are taken, where that is another process; else empty
 	client                *http.Client
+	change                func(*exec.Cmd) // how the process is started; nil: as it is
 	*program
 }
 
@@ -43,7 +45,7 @@ func newHouse(t *testing.T, flags ...string) *house {
 // first thing that it says.
 func (h *house) up() {
 	h.Helper()
-	h.program = start(h.T, binary(h.T, "stillhere"), nil, append([]string{"dev", "--data-dir", h.dir, "--listen", h.listen,
+	h.program = start(h.T, binary(h.T, "stillhere"), h.change, append([]string{"dev", "--data-dir", h.dir, "--listen", h.listen,
 		"--admin", h.admin, "--kafka-listen", h.broker}, h.flags...)...)
 	until(h.T, "dev has said something", 40*time.Second, func() bool { return len(h.out.lines()) > 0 || !h.running() })
 	if lines := h.out.lines(); len(lines) == 0 || lines[0] != "ready http://"+h.listen {

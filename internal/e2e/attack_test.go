@@ -1,0 +1,179 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// These tests attack a process that runs as in production, each in the way of one row
+// of the table of attacks in SECURITY.md.
+
+const attackedSecret = "a secret that only this test knows, of 32 bytes"
+
+// attackedHouse is `stillhere dev` with authentication, with at most so many
+// descriptors; 0: as many as the machine gives.
+func attackedHouse(t *testing.T, descriptors int, flags ...string) *house {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(attackedSecret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := newHouse(t, append([]string{"--auth-secret-file", file}, flags...)...)
+	if descriptors > 0 {
+		h.change = func(c *exec.Cmd) {
+			limit := fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, descriptors)
+			c.Args = append([]string{"sh", "-c", limit, c.Path}, c.Args[1:]...)
+			c.Path = "/bin/sh"
+		}
+	}
+	h.up()
+	return h
+}
+
+// tokenOf is a user's token.
+func tokenOf(t *testing.T, user schemas.UserID, scopes ...string) string {
+	t.Helper()
+	c := auth.Defaults()
+	c.Secret = keys.Secret{Value: attackedSecret}
+	text, err := auth.Issue(c, auth.Caller{User: user, Scopes: scopes, Until: time.Now().Add(time.Hour)}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// dialed is a connection on which a test says what it likes.
+type dialed struct {
+	*testing.T
+	net.Conn
+	read *bufio.Reader
+}
+
+func dialRaw(t *testing.T, address string) *dialed {
+	t.Helper()
+	conn, err := net.DialTimeout("tcp", address, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &dialed{t, conn, bufio.NewReader(conn)}
+}
+
+// say writes a request; lines end as HTTP wants them.
+func (d *dialed) say(lines ...string) {
+	// A server that has closed already is judged by what it says.
+	_, _ = io.WriteString(d.Conn, strings.Join(lines, "\r\n"))
+}
+
+// answer is the next answer, with its body.
+func (d *dialed) answer(limit time.Duration) (*http.Response, string, error) {
+	if err := d.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		return nil, "", err
+	}
+	answer, err := http.ReadResponse(d.read, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	body, err := io.ReadAll(answer.Body)
+	return answer, string(body), errors.Join(err, answer.Body.Close())
+}
+
+// closed tells whether the server closes the connection within the limit.
+func (d *dialed) closed(limit time.Duration) bool {
+	if d.SetReadDeadline(time.Now().Add(limit)) != nil {
+		return true
+	}
+	_, err := io.Copy(io.Discard, d.read)
+	var late net.Error
+	return err == nil || !errors.As(err, &late) || !late.Timeout()
+}
+
+func TestBodiesThatNeverComeAreAnsweredAtOnceAndHoldNoConnection(t *testing.T) {
+	t.Parallel()
+	h := attackedHouse(t, 0)
+	var asking sync.WaitGroup
+	for _, request := range []string{
+		"POST /presence/heartbeats", "PUT /presence/1/visibility", "GET /presence/batch?user_ids=1", "GET /presence/1",
+		"GET /presence/1/history", "GET /presence/connect?device_id=1", "GET /presence/stream?user_ids=1", "POST /", "GET /nothing", "GET /openapi.yaml",
+		"admin GET /livez", "admin GET /readyz", "admin GET /metrics", "admin POST /livez",
+	} {
+		for _, length := range []string{"Content-Length: 1000", "Content-Length: 10000000", "Transfer-Encoding: chunked"} {
+			asking.Go(func() {
+				address, line := h.listen, request
+				if rest, admin := strings.CutPrefix(request, "admin "); admin {
+					address, line = h.admin, rest
+				}
+				d := dialRaw(t, address)
+				begun := time.Now()
+				d.say(line+" HTTP/1.1", "Host: "+address, length, "", "")
+				answer, _, err := d.answer(5 * time.Second)
+				if err != nil || !answer.Close {
+					t.Errorf("%s with %q: %v, closes: %v", request, length, err, answer != nil && answer.Close)
+				}
+				if !d.closed(5*time.Second - time.Since(begun)) {
+					t.Errorf("%s with %q: the connection is still open after %s", request, length, time.Since(begun))
+				}
+			})
+		}
+	}
+	// With a token the body is waited for, but not for ever.
+	asking.Go(func() {
+		d := dialRaw(t, h.listen)
+		d.say("POST /presence/heartbeats HTTP/1.1", "Host: "+h.listen, "Authorization: Bearer "+tokenOf(t, 1, auth.Beat), "Content-Length: 1000", "", `{"beats":[`)
+		if answer, _, err := d.answer(20 * time.Second); err != nil || answer.StatusCode != http.StatusRequestTimeout || !d.closed(5*time.Second) {
+			t.Errorf("a body that stops: %v %v", answer, err)
+		}
+	})
+	asking.Wait()
+}
+
+func TestConnectionsThatSayNothingLeaveTheAdminPortAndThoseWhoAreThereAlone(t *testing.T) {
+	t.Parallel()
+	h := attackedHouse(t, 400)
+	there := dialRaw(t, h.listen) // a client that keeps its connection
+	read := func() {
+		t.Helper()
+		there.say("GET /presence/1 HTTP/1.1", "Host: "+h.listen, "Authorization: Bearer "+tokenOf(t, 1, auth.Read), "", "")
+		if answer, body, err := there.answer(2 * time.Second); err != nil || answer.StatusCode != http.StatusOK {
+			t.Errorf("who is there is answered %v %s %v", answer, body, err)
+		}
+	}
+	read()
+	for range 600 {
+		dialRaw(t, h.listen).say("POST /presence/heartbeats HTTP/1.1", "Host: x", "X: ")
+	}
+	read()
+	live := dialRaw(t, h.admin)
+	live.say("GET /livez HTTP/1.1", "Host: "+h.admin, "", "")
+	if answer, _, err := live.answer(2 * time.Second); err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("/livez: %v %v", answer, err)
+	}
+	until(t, "the log warns of refused connections", 10*time.Second, func() bool { return strings.Contains(h.err.String(), "connections are refused") })
+	if n := strings.Count(h.err.String(), "connections are refused"); n > 3 {
+		t.Errorf("it warns %d times", n)
+	}
+	if refused := h.metric(`stillhere_doors_connections_refused_total{port="doors",reason="full"}`); refused < 300 {
+		t.Errorf("%v refused of 600 beyond 200", refused)
+	}
+	until(t, "the doors are free again", 20*time.Second, func() bool {
+		status, _, err := h.ask(http.MethodGet, "/openapi.yaml", "", nil)
+		return err == nil && status == http.StatusOK
+	})
+}
