@@ -47,7 +47,14 @@ type HTTPConfig struct {
 	// user's: what a detector keeps of a user (max_devices of its policy). A gateway's
 	// batch is not bounded by it.
 	MaxDevices  int
-	MaxRequests int           // heartbeats requests at a time; more are told 503
+	MaxRequests int // heartbeats requests that have arrived, at a time; more are told 503
+	// MaxVisibility is how many changes of visibility that have arrived are worked on at
+	// a time; more are told 503. They have places of their own, so that a crowd of
+	// heartbeats keeps nobody from hiding.
+	MaxVisibility int
+	// MaxArriving is how many bodies of one user, or one gateway, may be on their way at
+	// a time; more are told 429. It holds where authentication tells who sends.
+	MaxArriving int
 	MaxWaiting  int           // beats that wait for Kafka; more are told 503
 	MaxGateways int           // named gateways that are kept alive; more are told 503
 	BodyTimeout time.Duration // how long a client may take to send a body
@@ -85,7 +92,7 @@ func Defaults() Config {
 		AppendTimeout:     5 * time.Second,
 		AliveInterval:     1500 * time.Millisecond,
 		HTTP: HTTPConfig{
-			MaxBody: 1_000_000, MaxBeats: 10_000, MaxDevices: 32, MaxRequests: 1024, MaxWaiting: 1_000_000, MaxGateways: 1000,
+			MaxBody: 1_000_000, MaxBeats: 10_000, MaxDevices: 32, MaxRequests: 1024, MaxVisibility: 256, MaxArriving: 64, MaxWaiting: 1_000_000, MaxGateways: 1000,
 			BodyTimeout: 10 * time.Second, Linger: 5 * time.Millisecond, GatewayQuiet: 10 * time.Second,
 		},
 		Sockets: SocketConfig{
@@ -123,8 +130,8 @@ func (c *Config) Validate() error {
 	}
 	for field, value := range map[string]int{
 		"http.max_body": c.HTTP.MaxBody, "http.max_beats": c.HTTP.MaxBeats, "http.max_devices": c.HTTP.MaxDevices,
-		"http.max_requests": c.HTTP.MaxRequests,
-		"http.max_waiting":  c.HTTP.MaxWaiting, "http.max_gateways": c.HTTP.MaxGateways,
+		"http.max_requests": c.HTTP.MaxRequests, "http.max_visibility": c.HTTP.MaxVisibility, "http.max_arriving": c.HTTP.MaxArriving,
+		"http.max_waiting": c.HTTP.MaxWaiting, "http.max_gateways": c.HTTP.MaxGateways,
 		"sockets.max_sockets": c.Sockets.MaxSockets, "sockets.max_message": c.Sockets.MaxMessage,
 		"sockets.max_subscriptions": c.Sockets.MaxSubscriptions,
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/problem"
 )
 
@@ -47,21 +48,25 @@ func isProtobuf(kind string) bool {
 	return kind == "application/protobuf" || kind == "application/x-protobuf"
 }
 
+// firstRead is how much room a body has before any of it is there.
+const firstRead = 16 << 10 // bytes
+
 // readBody reads a body of at most limit bytes, before and after decompression.
 func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	if r.ContentLength > int64(limit) {
-		// A body that is only somewhat too long is thrown away unread, so that the
-		// connection stays usable; a longer one costs the connection.
-		if r.ContentLength <= 2*int64(limit) {
-			g.limitTime(w)
-			_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 2*int64(limit)))
-		}
-		return nil, tooLong(limit)
+		return nil, tooLong(limit) // unread, which costs the connection
 	}
+	leave, err := g.arriving.enter(ingest.CallerOf(r.Context()), g.cfg.HTTP.MaxArriving)
+	if err != nil {
+		w.Header().Set("Retry-After", "1")
+		return nil, err
+	}
+	defer leave()
 	g.limitTime(w)
 	var body bytes.Buffer
-	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
-	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(limit)))
+	// Memory follows what has arrived, not what was announced.
+	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
+	_, err = body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(limit)))
 	// Else the server's watch for a lost client would take it for one.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	var long *http.MaxBytesError

@@ -23,7 +23,9 @@ type Gate struct {
 	start    time.Time // the origin of all times below
 	writer   *writer
 	gateways *gateways
-	slots    chan struct{} // one for each request at a time
+	slots    chan struct{} // one for each request with beats that have arrived
+	hiding   chan struct{} // one for each change of visibility that has arrived
+	arriving arriving
 	zstd     *zstd.Decoder
 }
 
@@ -38,7 +40,8 @@ func New(cfg ingest.Config, log ingest.Log, metrics *ingest.Metrics) (*Gate, err
 	}
 	g := &Gate{
 		cfg: cfg, log: log, metrics: metrics, start: time.Now(), zstd: unzstd,
-		slots: make(chan struct{}, cfg.HTTP.MaxRequests),
+		slots: make(chan struct{}, cfg.HTTP.MaxRequests), hiding: make(chan struct{}, cfg.HTTP.MaxVisibility),
+		arriving: arriving{of: map[sender]int{}},
 	}
 	g.writer = newWriter(g.now, cfg, log, metrics)
 	g.gateways = newGateways(cfg)
@@ -98,8 +101,8 @@ func refuse(status int, code, field, reason string) error {
 	return &refusal{status, &schemas.FieldError{Code: code, Field: field, Reason: reason}}
 }
 
-// door wraps a handler with what all have in common: the origin check, the
-// bound on requests at a time, the answer to an error, the count.
+// door wraps a handler with what all have in common: the origin check, the answer to
+// an error, the count.
 func (g *Gate) door(route string, handle func(w http.ResponseWriter, r *http.Request) (status int, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		status, err := g.admit(w, r, handle)
@@ -114,13 +117,7 @@ func (g *Gate) admit(w http.ResponseWriter, r *http.Request, handle func(http.Re
 	if !g.cfg.AllowsOrigin(r) {
 		return 0, refuse(http.StatusForbidden, "forbidden_origin", "", "the origin "+strconv.Quote(r.Header.Get("Origin"))+" is not allowed")
 	}
-	select {
-	case g.slots <- struct{}{}:
-		defer func() { <-g.slots }()
-		return handle(w, r)
-	default:
-		return 0, overloaded("too many requests at a time")
-	}
+	return handle(w, r)
 }
 
 func overloaded(reason string) error {

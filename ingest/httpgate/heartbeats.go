@@ -25,6 +25,11 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	if err != nil {
 		return 0, err
 	}
+	leave, err := enter(g.slots)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	decode := decodeJSON
 	if format == protobufFormat {
 		decode = decodeProtobuf

@@ -28,6 +28,11 @@ func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int
 	if err != nil {
 		return 0, err
 	}
+	leave, err := enter(g.hiding)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
 	visibility, err := decodeVisibility(body)
 	if err != nil {
 		return 0, err

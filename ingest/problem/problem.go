@@ -19,6 +19,7 @@ const (
 	Malformed   = "malformed"
 	TooLarge    = "too_large"
 	Overloaded  = "overloaded"
+	TooMany     = "too_many_requests"
 	Unavailable = "kafka_unavailable"
 	Internal    = "internal"
 )

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,4 +177,38 @@ func TestConnectionsThatSayNothingLeaveTheAdminPortAndThoseWhoAreThereAlone(t *t
 		status, _, err := h.ask(http.MethodGet, "/openapi.yaml", "", nil)
 		return err == nil && status == http.StatusOK
 	})
+}
+
+func TestSlowBodiesOfManyTokensKeepNobodyFromBeatingOrHiding(t *testing.T) {
+	t.Parallel()
+	h := attackedHouse(t, 0)
+	// 16 tokens, 90 requests each: more than heartbeats have places.
+	var refused atomic.Int32
+	var slow sync.WaitGroup
+	for user := range schemas.UserID(16) {
+		token := tokenOf(t, 1000+user, auth.Beat)
+		for range 90 {
+			d := dialRaw(t, h.listen)
+			d.say("POST /presence/heartbeats HTTP/1.1", "Host: "+h.listen, "Authorization: Bearer "+token, "Content-Length: 1000", "", `{"beats":[`)
+			slow.Go(func() {
+				if answer, _, err := d.answer(15 * time.Second); err == nil && answer.StatusCode == http.StatusTooManyRequests && answer.Close {
+					refused.Add(1)
+				}
+			})
+		}
+	}
+	honest := "Authorization: Bearer " + tokenOf(t, 1, auth.Beat)
+	for line, want := range map[string]int{`POST /presence/heartbeats {"beats":[{"user_id":"1","device_id":7}]}`: 202, `PUT /presence/1/visibility {"visibility":"nobody"}`: 200} {
+		words := strings.SplitN(line, " ", 3)
+		begun, d := time.Now(), dialRaw(t, h.listen)
+		d.say(words[0]+" "+words[1]+" HTTP/1.1", "Host: "+h.listen, honest, fmt.Sprint("Content-Length: ", len(words[2])), "", words[2])
+		answer, body, err := d.answer(5 * time.Second)
+		if err != nil || answer.StatusCode != want || time.Since(begun) > 2*time.Second {
+			t.Errorf("an honest user's %s: %v %s %v, after %s", words[0], answer, body, err, time.Since(begun))
+		}
+	}
+	slow.Wait()
+	if n := refused.Load(); n < 16*20 {
+		t.Errorf("%d slow bodies were refused, want all beyond 64 of a user", n)
+	}
 }
