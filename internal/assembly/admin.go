@@ -3,7 +3,6 @@ package assembly
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"expvar"
 	"fmt"
 	"net/http"
@@ -16,15 +15,6 @@ import (
 	"github.com/stillhere/stillhere/internal/stream"
 )
 
-// check tells why a part is not ready; nil when it is.
-type check struct {
-	name  string
-	ready func(context.Context) error
-}
-
-// readyTimeout bounds all checks of one question together.
-const readyTimeout = 5 * time.Second
-
 // adminRoutes are what operators look at. /livez and /healthz must not depend on
 // Kafka: an outage of the broker must not restart the fleet.
 func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []stream.GroupStatus) http.Handler {
@@ -36,13 +26,11 @@ func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []s
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
-		defer cancel()
 		if r.URL.Query().Has("verbose") {
-			tellReadiness(w, readiness(ctx, checks, status(), time.Now()))
+			tellReadiness(w, readiness(r.Context(), checks, status(), time.Now()))
 			return
 		}
-		if err := allReady(ctx, checks); err != nil {
+		if err := allReady(r.Context(), needs(checks)); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
@@ -58,34 +46,27 @@ func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []s
 	return mux
 }
 
-// allReady joins what is not ready.
-func allReady(ctx context.Context, checks []check) error {
-	var faults []error
-	for _, c := range checks {
-		if err := c.ready(ctx); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", c.name, err))
-		}
-	}
-	return errors.Join(faults...)
-}
-
 // buildInfo tells which version of the program runs.
 func buildInfo(version string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stillhere_build_info", Help: "1; the label tells the version of the program.",
 		ConstLabels: prometheus.Labels{"version": version}}, func() float64 { return 1 })
 }
 
-// readyReport is the answer to /readyz?verbose.
+// readyReport is the answer to /readyz?verbose. Degraded names what the process goes
+// on without.
 type readyReport struct {
-	Ready  bool         `json:"ready"`
-	Checks []readyCheck `json:"checks"`
-	Groups []readyGroup `json:"groups"`
+	Ready    bool         `json:"ready"`
+	Degraded []string     `json:"degraded"`
+	Checks   []readyCheck `json:"checks"`
+	Groups   []readyGroup `json:"groups"`
 }
 
+// readyCheck is one part; the process is not ready when one that is needed is not.
 type readyCheck struct {
-	Name  string `json:"name"`
-	Ready bool   `json:"ready"`
-	Error string `json:"error,omitempty"`
+	Name   string `json:"name"`
+	Ready  bool   `json:"ready"`
+	Needed bool   `json:"needed"`
+	Error  string `json:"error,omitempty"`
 }
 
 type readyGroup struct {
@@ -105,11 +86,15 @@ type readyPartition struct {
 
 // readiness tells what is ready, and how far every partition of this process is.
 func readiness(ctx context.Context, checks []check, status []stream.GroupStatus, now time.Time) readyReport {
-	report := readyReport{Ready: true, Checks: []readyCheck{}, Groups: []readyGroup{}}
-	for _, c := range checks {
-		told := readyCheck{Name: c.name, Ready: true}
-		if err := c.ready(ctx); err != nil {
-			report.Ready, told.Ready, told.Error = false, false, err.Error()
+	report := readyReport{Ready: true, Degraded: []string{}, Checks: []readyCheck{}, Groups: []readyGroup{}}
+	for _, found := range examine(ctx, checks) {
+		told := readyCheck{Name: found.name, Ready: found.err == nil, Needed: found.needed}
+		if found.err != nil {
+			told.Error = found.err.Error()
+			report.Ready = report.Ready && !found.needed
+		}
+		if found.degraded() {
+			report.Degraded = append(report.Degraded, found.name)
 		}
 		report.Checks = append(report.Checks, told)
 	}

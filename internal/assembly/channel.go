@@ -77,7 +77,7 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 		if err != nil {
 			return err
 		}
-		checks := []check{{"channel", func(context.Context) error { return loop.Ready() }}}
+		checks := []check{{name: "channel", ready: func(context.Context) error { return loop.Ready() }}}
 		l = newBounded(l, "admin", adminConnections, 0, newConnectionMetrics(registry), log)
 		services = append(services, service{"admin", doors, serve(l, adminRoutes(registry, checks, metrics.Status), profileTimeout, log)})
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +32,7 @@ import (
 // house is a process under construction. What several roles of one process share
 // is made once.
 type house struct {
+	role       Role
 	config     Config
 	log        *slog.Logger
 	registry   *prometheus.Registry
@@ -75,8 +77,8 @@ type closer struct {
 const closeTimeout = 10 * time.Second
 
 // newHouse looks whether Kafka is there and set up as it must be.
-func newHouse(ctx context.Context, config Config, log *slog.Logger) (*house, error) {
-	h := &house{config: config, log: log, registry: prometheus.NewRegistry(), mux: http.NewServeMux()}
+func newHouse(ctx context.Context, role Role, config Config, log *slog.Logger) (*house, error) {
+	h := &house{role: role, config: config, log: log, registry: prometheus.NewRegistry(), mux: http.NewServeMux()}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	h.registry.MustRegister(buildInfo(config.Version))
 	h.streamMetrics = stream.NewMetrics(h.registry)
@@ -108,7 +110,7 @@ func (h *house) service(name string, s stage, run func(context.Context) error) {
 }
 
 func (h *house) check(name string, ready func(context.Context) error) {
-	h.checks = append(h.checks, check{name, ready})
+	h.checks = append(h.checks, check{name, ready, h.role.rankOf(name), new(atomic.Bool)})
 }
 
 func (h *house) closeLater(name string, close func(context.Context) error) {

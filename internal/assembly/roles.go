@@ -25,17 +25,20 @@ type Role struct {
 	Name                string
 	doors, redis, store bool // what it needs
 	framed              bool // writes what may have the head of a Schema Registry
-	build               func(context.Context, *house) error
+	// needs are the checks without which the role cannot do its own job, first those that
+	// have to pass once before it is ready. Without the others it is degraded.
+	needs, first []string
+	build        func(context.Context, *house) error
 }
 
 // Roles are all roles, in the order of the data's way.
 var Roles = []Role{
-	{"ingest", true, false, false, false, ingestRole},
-	{"detector", false, false, false, true, detectorRole},
-	{"lastseen", false, true, true, false, lastseenRole},
-	{"fanout", false, true, false, true, fanoutRole},
-	{"api", true, true, true, false, apiRole},
-	{"all", true, true, true, true, allRoles},
+	{"ingest", true, false, false, false, []string{"kafka", "auth"}, nil, ingestRole},
+	{"detector", false, false, false, true, []string{"kafka", "detector"}, nil, detectorRole},
+	{"lastseen", false, true, true, false, []string{"kafka", "redis", "store", "sink", "projector"}, nil, lastseenRole},
+	{"fanout", false, true, false, true, []string{"kafka", "publisher", "follower planner", "follower worker", "follower graph"}, nil, fanoutRole},
+	{"api", true, true, true, false, []string{"auth", "reads"}, nil, apiRole},
+	{"all", true, true, true, true, []string{"kafka", "auth", "detector"}, []string{"sink", "projector", "publisher", "follower planner", "follower worker"}, allRoles},
 }
 
 // Groups of consumers, as Kafka knows them.
@@ -227,6 +230,7 @@ func apiRole(ctx context.Context, h *house) error {
 	if err != nil {
 		return err
 	}
+	h.check("reads", h.answersReads)
 	decision, err := h.decide(ctx)
 	if err != nil {
 		return err
@@ -241,6 +245,21 @@ func apiRole(ctx context.Context, h *house) error {
 		return err
 	}
 	h.mux.Handle("GET /presence/stream", stream)
+	return nil
+}
+
+// answersReads tells whether a read is answered: from Redis or, as reads do when it takes
+// too long, from the durable store.
+func (h *house) answersReads(ctx context.Context) error {
+	quick, cancel := context.WithTimeout(ctx, h.config.Lastseen.RedisTimeout)
+	defer cancel()
+	redis := h.view.Ping(quick)
+	if redis == nil {
+		return nil
+	}
+	if store := h.store.Ping(ctx); store != nil {
+		return errors.Join(redis, store)
+	}
 	return nil
 }
 

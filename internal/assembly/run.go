@@ -37,7 +37,7 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 	if err != nil {
 		return err
 	}
-	h, err := newHouse(ctx, config, log)
+	h, err := newHouse(ctx, role, config, log)
 	if err != nil {
 		return err
 	}
@@ -50,6 +50,7 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 	if err := errors.Join(role.build(ctx, h), h.openDoors(ctx, role.doors)); err != nil {
 		return errors.Join(err, h.close(ctx))
 	}
+	h.service("health", loops, func(ctx context.Context) error { return watchHealth(ctx, h.checks, h.registry, log) })
 	if started != nil {
 		h.service("readiness", loops, h.announce(started, role.store))
 	}
@@ -63,8 +64,8 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 // tellEvery.
 const firstTold, tellEvery = 10 * time.Second, time.Minute
 
-// announce calls started once when all checks pass, and, where reads are what the
-// role is for, when answers are fresh.
+// announce calls started once when the role can do its job, and, where reads are a part
+// of it, when everything is well and answers are fresh.
 func (h *house) announce(started func(), reads bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(20 * time.Millisecond)
@@ -93,7 +94,11 @@ func (h *house) announce(started func(), reads bool) func(context.Context) error
 func (h *house) ready(ctx context.Context, reads bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := allReady(ctx, h.checks); err != nil || !reads {
+	checks := h.checks
+	if !reads {
+		checks = needs(checks)
+	}
+	if err := allReady(ctx, checks); err != nil || !reads {
 		return err
 	}
 	return h.answersAreFresh(ctx)

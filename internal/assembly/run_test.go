@@ -35,7 +35,7 @@ func TestAProcessThatDoesNotBecomeReadySaysWhyNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged transcript
 		var there, started atomic.Bool
-		h := &house{log: slog.New(slog.NewTextHandler(&logged, nil))}
+		h := &house{role: Role{needs: []string{"durable store"}}, log: slog.New(slog.NewTextHandler(&logged, nil))}
 		h.check("durable store", func(context.Context) error {
 			if there.Load() {
 				return nil
