@@ -16,11 +16,12 @@ func (h *house) guarded(ctx context.Context, doors http.Handler) (http.Handler, 
 		return doors, nil
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	h.closeLater("keys for tokens", func(context.Context) error { stop(); return nil })
 	guard, err := auth.New(ctx, h.config.Auth, h.registry, h.log)
 	if err != nil {
+		stop()
 		return nil, err
 	}
+	h.closeLater("keys for tokens", func(context.Context) error { stop(); guard.Wait(); return nil })
 	h.check("auth", guard.Ready)
 	return guard.Protect(doors, func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{

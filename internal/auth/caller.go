@@ -65,11 +65,18 @@ func (s *scopes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// errBoth refuses a token of which a part of the pipeline would take the user and
+// another the gateway.
+var errBoth = errors.New("the token names a user (sub) and a gateway (gateway_id); it must be of one")
+
 var errNobody = errors.New("the token names neither a user (sub) nor a gateway (gateway_id)")
 
 func (c *claims) caller() (*Caller, error) {
 	who := &Caller{Gateway: schemas.GatewayID(c.Gateway), Scopes: append(c.Scope, c.Scp...), Until: c.ExpiresAt.Time}
 	if c.Gateway != "" {
+		if _, err := schemas.ParseUserID("sub", c.Subject); err == nil {
+			return nil, errBoth
+		}
 		return who, nil
 	}
 	if c.Subject == "" {

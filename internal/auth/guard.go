@@ -49,6 +49,10 @@ func New(ctx context.Context, c Config, registry prometheus.Registerer, log *slo
 // Ready tells whether tokens can be judged.
 func (g *Guard) Ready(ctx context.Context) error { return g.verifier.ready(ctx) }
 
+// Wait returns when the guard fetches no more keys, after the context that it was made
+// with has ended.
+func (g *Guard) Wait() { g.verifier.wait() }
+
 // Protect hands on to next what its token allows, after with has put the caller
 // into the request's context.
 func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) context.Context) http.Handler {

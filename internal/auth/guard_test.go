@@ -91,6 +91,18 @@ func good(t *testing.T, edit map[string]any) string {
 	return sign(t, jwt.SigningMethodHS256, []byte(secret), claims(edit), "")
 }
 
+// critical is a good token but for a header that has to be understood.
+func critical(t *testing.T) string {
+	t.Helper()
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims(nil))
+	token.Header["crit"] = []string{"b64"}
+	text, err := token.SignedString([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func ask(h http.Handler, method, target string, header ...string) *http.Response {
 	r := httptest.NewRequest(method, target, nil)
 	for i := 0; i < len(header); i += 2 {
@@ -119,6 +131,9 @@ func TestTokensThatDoNotHoldAreRefused(t *testing.T) {
 		"scopes under the name scp":    {good(t, map[string]any{"scope": nil, "scp": []string{"presence:read"}}), 200, ""},
 		"administrator":                {good(t, map[string]any{"scope": "presence:admin"}), 200, ""},
 		"gateway":                      {good(t, map[string]any{"sub": nil, "gateway_id": "gw-1"}), 200, ""},
+		"gateway of a named client":    {good(t, map[string]any{"sub": "client-7", "gateway_id": "gw-1"}), 200, ""},
+		"a user's and a gateway's":     {good(t, map[string]any{"gateway_id": "gw-1"}), 401, "invalid_token"},
+		"critical header":              {critical(t), 401, "invalid_token"},
 		"expired":                      {good(t, map[string]any{"exp": time.Now().Add(-time.Second).Unix()}), 401, "invalid_token"},
 		"without an end":               {good(t, map[string]any{"exp": nil}), 401, "invalid_token"},
 		"not valid yet":                {good(t, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}), 401, "invalid_token"},
@@ -199,6 +214,27 @@ func TestPublicKeysAreNoSecrets(t *testing.T) {
 		if answer := ask(h, "GET", "/presence/1", "Authorization", "Bearer "+c.token); answer.StatusCode != c.status {
 			t.Errorf("%s: %d, want %d", name, answer.StatusCode, c.status)
 		}
+	}
+}
+
+func TestRSAKeysThatAreTooShortSignNothing(t *testing.T) {
+	t.Parallel()
+	private, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that is the test
+	if err != nil {
+		t.Skip(err)
+	}
+	text, err := json.Marshal(map[string]any{"keys": []any{map[string]any{"kty": "RSA", "kid": "one", "n": base64.RawURLEncoding.EncodeToString(private.N.Bytes()), "e": "AQAB"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "jwks.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := auth.Defaults()
+	c.JWKS = file
+	if _, err := auth.New(t.Context(), c, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "less than 2048 bits") {
+		t.Errorf("a file with such a key: %v", err)
 	}
 }
 

@@ -2,27 +2,25 @@ package auth
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
-	"time"
 
-	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
-	"golang.org/x/time/rate"
 )
 
 // errNoKeys says that tokens cannot be judged now.
 var errNoKeys = errors.New("the keys that tokens are signed with are not known yet")
 
+// errCritical says that a token demands what this program does not know (RFC 7515, section 4.1.11).
+var errCritical = errors.New("the token has a critical header (crit) that is not understood")
+
 // verifier checks tokens. Any goroutine may use it.
 type verifier struct {
 	parser *jwt.Parser
 	key    jwt.Keyfunc
-	ready  func(context.Context) error // why tokens cannot be judged
+	keys   *jwks // nil where a secret signs
 }
 
 // newVerifier starts to fetch the keys, again every hour and when a token names one
@@ -41,44 +39,43 @@ func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, er
 			secret, err := c.Secret.Read()
 			return []byte(secret), err
 		}
-		return &verifier{jwt.NewParser(options...), key, func(context.Context) error { return nil }}, nil
+		return &verifier{parser: jwt.NewParser(options...), key: understood(key)}, nil
 	}
 	// No HS: a public key would serve as its secret.
 	options = append(options, jwt.WithValidMethods([]string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}))
-	set, err := keySet(ctx, c.JWKS, log)
+	if strings.Contains(c.JWKS, "://") {
+		keys := watchKeys(ctx, c.JWKS, log)
+		return &verifier{jwt.NewParser(options...), understood(keys.key), keys}, nil
+	}
+	keys, err := keysOf(c.JWKS)
 	if err != nil {
 		return nil, fmt.Errorf("auth_jwks: %w", err)
 	}
-	ready := func(ctx context.Context) error {
-		if all, err := set.Storage().KeyReadAll(ctx); err != nil || len(all) == 0 {
-			return errors.Join(errNoKeys, err)
-		}
-		return nil
-	}
-	return &verifier{jwt.NewParser(options...), set.Keyfunc, ready}, nil
+	return &verifier{jwt.NewParser(options...), understood(keys.key), keys}, nil
 }
 
-func keySet(ctx context.Context, where string, log *slog.Logger) (keyfunc.Keyfunc, error) {
-	if !strings.Contains(where, "://") {
-		text, err := os.ReadFile(where)
-		if err != nil {
-			return nil, err
+// understood refuses tokens whose header has to be understood in full.
+func understood(key jwt.Keyfunc) jwt.Keyfunc {
+	return func(token *jwt.Token) (any, error) {
+		if _, critical := token.Header["crit"]; critical {
+			return nil, errCritical
 		}
-		return keyfunc.NewJWKSetJSON(json.RawMessage(text))
+		return key(token)
 	}
-	return keyfunc.NewDefaultOverrideCtx(ctx, []string{where}, keyfunc.Override{
-		HTTPTimeout:     10 * time.Second,
-		RefreshInterval: time.Hour,
-		// Forged key ids must neither make us ask the server all the time nor let
-		// requests wait for their turn.
-		RefreshUnknownKID: rate.NewLimiter(rate.Every(10*time.Second), 1),
-		RateLimitWaitMax:  10 * time.Millisecond,
-		RefreshErrorHandlerFunc: func(url string) func(context.Context, error) {
-			return func(ctx context.Context, err error) {
-				log.WarnContext(ctx, "the keys for tokens cannot be fetched; those known go on", "url", url, "error", err)
-			}
-		},
-	})
+}
+
+func (v *verifier) ready(ctx context.Context) error {
+	if v.keys == nil {
+		return nil
+	}
+	return v.keys.ready(ctx)
+}
+
+// wait returns when nothing is fetched any more, after ctx of newVerifier has ended.
+func (v *verifier) wait() {
+	if v.keys != nil {
+		<-v.keys.ended
+	}
 }
 
 // verify is whose token it is. An error is errNoKeys, or tells what is wrong with
@@ -88,6 +85,9 @@ func (v *verifier) verify(ctx context.Context, token string) (*Caller, error) {
 	if _, err := v.parser.ParseWithClaims(token, &c, v.key); err != nil {
 		if none := v.ready(ctx); none != nil {
 			return nil, none
+		}
+		if v.keys != nil && (errors.Is(err, jwt.ErrTokenUnverifiable) || errors.Is(err, jwt.ErrTokenSignatureInvalid)) {
+			v.keys.ask() // it may be signed with a new key
 		}
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/redact"
 )
 
 const (
@@ -45,7 +47,7 @@ func (c *ClientCredentials) Token(ctx context.Context) (string, error) {
 	}
 	token, life, err := c.ask(ctx)
 	if err != nil {
-		return "", fmt.Errorf("getting a token from %s: %w", c.URL, err)
+		return "", fmt.Errorf("getting a token from %s: %w", redact.URL(c.URL), redact.Error(err))
 	}
 	c.token, c.until = token, time.Now().Add(life-min(tokenMargin, life/2))
 	return token, nil

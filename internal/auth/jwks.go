@@ -1,0 +1,208 @@
+package auth
+
+import (
+	"context"
+	"crypto"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/MicahParks/keyfunc/v3"
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stillhere/stillhere/internal/redact"
+)
+
+const (
+	fetchTimeout = 10 * time.Second // of one fetch
+	fetchEvery   = time.Hour
+	// fetchPause is the least time between two fetches, so that forged key ids cannot make
+	// us ask the server all the time. A new key works after it, at the latest.
+	fetchPause = 10 * time.Second
+	// retryFirst doubles with each fetch that fails, up to retryMost.
+	retryFirst, retryMost = time.Second, time.Minute
+	maxKeySet             = 1 << 20 // bytes
+	// minRSA is what RFC 7518, section 3.3, asks for.
+	minRSA = 2048 // bits
+)
+
+// jwks are the public keys of an issuer. Requests never wait for a fetch: keys come in
+// the background, and an unknown one asks for a fetch soon. Any goroutine may use it.
+type jwks struct {
+	url   string
+	log   *slog.Logger
+	known atomic.Pointer[keyfunc.Keyfunc]
+	asked chan struct{} // somebody has a token of an unknown key
+	ended chan struct{} // closed when nothing is fetched any more
+}
+
+// watchKeys fetches the keys at url, now and again, until ctx ends.
+func watchKeys(ctx context.Context, url string, log *slog.Logger) *jwks {
+	k := &jwks{url: url, log: log, asked: make(chan struct{}, 1), ended: make(chan struct{})}
+	go k.run(ctx)
+	return k
+}
+
+// keysOf reads the keys of a file, once.
+func keysOf(file string) (*jwks, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	set, weak, err := parseKeys(context.Background(), text)
+	if err == nil && weak > 0 {
+		err = fmt.Errorf("%s has %d RSA keys of less than %d bits", file, weak, minRSA)
+	}
+	if err != nil {
+		return nil, err
+	}
+	k := &jwks{asked: make(chan struct{}, 1), ended: make(chan struct{})}
+	k.known.Store(&set)
+	close(k.ended)
+	return k, nil
+}
+
+func (k *jwks) run(ctx context.Context) {
+	defer close(k.ended)
+	retry := retryFirst
+	for {
+		err := k.fetch(ctx)
+		wait := fetchEvery
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			wait = retry
+			retry = min(2*retry, retryMost)
+			k.log.Warn("the keys for tokens cannot be fetched; those known go on", "url", redact.URL(k.url), "error", redact.Error(err), "again_in", wait)
+		case retry > retryFirst:
+			retry = retryFirst
+			k.log.Info("the keys for tokens are fetched again", "url", redact.URL(k.url))
+		}
+		if !k.pause(ctx, wait, err == nil) {
+			return
+		}
+	}
+}
+
+// pause waits until the next fetch is due: after wait or, where unknown keys may hurry it,
+// when one is asked for and fetchPause is over. It returns false when ctx has ended.
+func (k *jwks) pause(ctx context.Context, wait time.Duration, hurry bool) bool {
+	due := time.NewTimer(wait)
+	defer due.Stop()
+	var asked chan struct{}
+	if hurry {
+		soon := time.NewTimer(fetchPause)
+		defer soon.Stop()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-soon.C:
+		}
+		asked = k.asked
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-due.C:
+	case <-asked:
+	}
+	return true
+}
+
+func (k *jwks) fetch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept", "application/jwk-set+json, application/json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxKeySet))
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("the server answers %s", answer.Status)
+	}
+	set, weak, err := parseKeys(ctx, text)
+	if err != nil {
+		return err
+	}
+	if weak > 0 {
+		k.log.Warn("RSA keys that are too short are left out: no token that is signed with them is taken", "url", redact.URL(k.url), "keys", weak, "least_bits", minRSA)
+	}
+	k.known.Store(&set)
+	return nil
+}
+
+// parseKeys reads a key set. weak is how many keys were left out because anybody could
+// sign with them one day.
+func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, weak int, err error) {
+	if set, err = keyfunc.NewJWKSetJSON(json.RawMessage(text)); err != nil {
+		return nil, 0, err
+	}
+	all, err := set.Storage().KeyReadAll(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(all) == 0 {
+		return nil, 0, errors.New("the key set is empty")
+	}
+	strong := all[:0:0]
+	for _, key := range all {
+		if tooShort(key.Key()) {
+			weak++
+			continue
+		}
+		strong = append(strong, key)
+	}
+	if len(strong) == 0 {
+		return nil, weak, fmt.Errorf("all %d keys are RSA keys of less than %d bits", weak, minRSA)
+	}
+	return set, weak, set.Storage().KeyReplaceAll(ctx, strong)
+}
+
+func tooShort(key any) bool {
+	if private, ok := key.(interface{ Public() crypto.PublicKey }); ok {
+		key = private.Public()
+	}
+	public, ok := key.(*rsa.PublicKey)
+	return ok && public.N.BitLen() < minRSA
+}
+
+// key is what a token must be signed with.
+func (k *jwks) key(token *jwt.Token) (any, error) {
+	set := k.known.Load()
+	if set == nil {
+		return nil, errNoKeys
+	}
+	return (*set).Keyfunc(token)
+}
+
+// ready tells whether there are keys.
+func (k *jwks) ready(context.Context) error {
+	if k.known.Load() == nil {
+		return errNoKeys
+	}
+	return nil
+}
+
+// ask has the keys fetched soon.
+func (k *jwks) ask() {
+	select {
+	case k.asked <- struct{}{}:
+	default:
+	}
+}
