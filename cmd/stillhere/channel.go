@@ -43,6 +43,7 @@ type channelLive struct {
 	Rate     float64       `help:"Deliveries, of up to 1,000 recipients each, a second at most; 0: no bound." default:"0" group:"Channel:"`
 	MaxAge   time.Duration `help:"Leave out what followers were to be told longer ago than this, as after the channel was away; 0: nothing." default:"1m" group:"Channel:"`
 	Admin    string        `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
+	adminFlags
 	kafkaFlags
 	redisFlags
 	logFlags
@@ -57,7 +58,8 @@ func (c *channelLive) Run(ctx context.Context) error {
 	}
 	log := c.logger()
 	redisview.LogTo(log)
-	run := assembly.ChannelRun{Name: "live", Instance: c.Instance, Kafka: kafka, Config: channel.Defaults(), Admin: c.Admin}
+	run := assembly.ChannelRun{Name: "live", Instance: c.Instance, Kafka: kafka, Config: channel.Defaults(), Admin: c.Admin,
+		AdminPort: c.admin(), AllowedHosts: c.AllowedHosts}
 	if run.Instance == "" {
 		run.Instance = assembly.Defaults().Instance
 	}
@@ -85,6 +87,7 @@ type channelWebhook struct {
 	MaxAge      time.Duration `help:"Leave out what followers were to be told longer ago than this, as after the channel was away; 0: nothing." default:"0s" group:"Channel:"`
 	Remember    int           `help:"Of how many pairs of recipient and user it is known what was told last, 60 bytes each, so that nobody is told twice." default:"1000000" group:"Channel:"`
 	Admin       string        `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
+	adminFlags
 	kafkaFlags
 	logFlags
 }
@@ -112,5 +115,6 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 		instance = assembly.Defaults().Instance
 	}
 	return assembly.RunChannel(ctx, assembly.ChannelRun{Name: c.Name, Instance: instance, Kafka: kafka, Config: config, Channel: hook,
-		FromStart: c.FromStart, Admin: c.Admin}, log)
+		FromStart: c.FromStart, Admin: c.Admin,
+		AdminPort: c.admin(), AllowedHosts: c.AllowedHosts}, log)
 }

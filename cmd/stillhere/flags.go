@@ -109,8 +109,20 @@ type kafkaFlags struct {
 // doorFlags say where to listen.
 type doorFlags struct {
 	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
-	Admin                string `help:"Where health, metrics and profiles are, host:port; empty: nowhere." default:"127.0.0.1:9090" group:"Doors:"`
+	Admin                string `help:"Where health and metrics are, host:port; empty: nowhere." default:"127.0.0.1:9090" group:"Doors:"`
 	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
+	adminFlags
+}
+
+// adminFlags say what the admin port shows, and to whom.
+type adminFlags struct {
+	AdminExpose   bool     `help:"Let the admin port listen on other addresses than the loopback: whoever reaches it sees metrics and readiness." group:"Doors:"`
+	AdminProfiles bool     `help:"Serve profiles (/debug/pprof/) on the admin port: they show what is in memory, and take processor time." group:"Doors:"`
+	AllowedHosts  []string `help:"Hosts, without port, besides the address that is listened on and the loopback, that requests may be for on the admin port and, where there is no authentication, on the doors; others are answered 421." placeholder:"presence.internal,..." group:"Doors:"`
+}
+
+func (f adminFlags) admin() assembly.Admin {
+	return assembly.Admin{Expose: f.AdminExpose, Profiles: f.AdminProfiles}
 }
 
 // webFlags say who may use the doors, and how much of them.

@@ -108,6 +108,10 @@ func run(args []string, out, errs io.Writer) int {
 	case parsed == nil:
 		return code
 	}
+	if err := refuseExposed(parsed); err != nil {
+		tell(errs, err)
+		return 1
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	go func() { // the second signal ends the process at once

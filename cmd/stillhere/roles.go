@@ -58,6 +58,7 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	config.Store = assembly.Store{Postgres: c.Postgres}
 	config.Postgres = c.postgres()
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
+	config.AdminPort, config.AllowedHosts = c.admin(), c.AllowedHosts
 	c.apply(&config)
 	config.Auth = c.auth()
 	config.Policy = c.settings()
@@ -77,8 +78,9 @@ type devCommand struct {
 	Redis string `help:"A Redis to use in place of the one inside the process, host:port." env:"-" group:"Process:"`
 
 	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
-	Admin                string `help:"Where health, metrics and profiles are, host:port; empty: nowhere." default:"" group:"Doors:"`
+	Admin                string `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Doors:"`
 	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
+	adminFlags
 	registryFlags
 	webFlags
 	authFlags
@@ -97,6 +99,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	config := assembly.Defaults()
 	config.Instance, config.Version, config.SchemaRegistry = "dev", version, c.SchemaRegistry
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
+	config.AdminPort, config.AllowedHosts = c.admin(), c.AllowedHosts
 	c.apply(&config)
 	config.Auth = c.auth()
 	config.Policy, config.PolicyAsked = c.settings(), c.asked(parsed, file)

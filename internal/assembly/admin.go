@@ -17,11 +17,14 @@ import (
 
 // adminRoutes are what operators look at. /livez and /healthz must not depend on
 // Kafka: an outage of the broker must not restart the fleet.
-func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []stream.GroupStatus) http.Handler {
+func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []stream.GroupStatus, profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	alive := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, "/livez\n/healthz\n/readyz\n/readyz?verbose\n/metrics\n/debug/pprof/\n/debug/vars\n")
+		fmt.Fprint(w, "/livez\n/healthz\n/readyz\n/readyz?verbose\n/metrics\n/debug/vars\n")
+		if profiles {
+			fmt.Fprintln(w, "/debug/pprof/")
+		}
 	})
 	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /healthz", alive)
@@ -37,13 +40,27 @@ func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []s
 		fmt.Fprintln(w, "ready")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.Handle("GET /debug/vars", expvar.Handler())
+	mux.HandleFunc("GET /debug/vars", tellVars)
+	if profiles { // all but the command line
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	}
 	return mux
+}
+
+// tellVars tells what package expvar keeps but for the command line, in which there may
+// be secrets.
+func tellVars(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	all := map[string]json.RawMessage{}
+	expvar.Do(func(v expvar.KeyValue) {
+		if v.Key != "cmdline" {
+			all[v.Key] = json.RawMessage(v.Value.String())
+		}
+	})
+	_ = json.NewEncoder(w).Encode(all) // the one who asked has gone
 }
 
 // buildInfo tells which version of the program runs.

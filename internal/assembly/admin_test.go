@@ -26,7 +26,7 @@ import (
 // ask asks the admin port of a process with these checks and partitions.
 func ask(t *testing.T, path string, checks []check, status []stream.GroupStatus) (code int, body string) {
 	t.Helper()
-	routes := adminRoutes(prometheus.NewRegistry(), checks, func() []stream.GroupStatus { return status })
+	routes := adminRoutes(prometheus.NewRegistry(), checks, func() []stream.GroupStatus { return status }, false)
 	recorder := httptest.NewRecorder()
 	routes.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 	return recorder.Code, recorder.Body.String()

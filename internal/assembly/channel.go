@@ -31,6 +31,10 @@ type ChannelRun struct {
 	Alone bool
 	// Admin is where health and metrics are; empty: nowhere.
 	Admin string
+	// AdminPort says what is shown there and to whom, AllowedHosts for which hosts besides
+	// Admin and the loopback it may be asked.
+	AdminPort    Admin
+	AllowedHosts []string
 }
 
 // RunChannel brings deliveries to a channel until ctx ends. It knows who hides, and
@@ -38,6 +42,9 @@ type ChannelRun struct {
 func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err error) {
 	if !instanceName.MatchString(run.Name) {
 		return errors.New("name: must be 1 to 100 letters, digits, dots, dashes or underscores")
+	}
+	if err := errors.Join(run.AdminPort.check(run.Admin), checkHosts(run.AllowedHosts)); err != nil {
+		return err
 	}
 	run.Kafka.InstanceName = run.Instance
 	registry := prometheus.NewRegistry()
@@ -79,7 +86,8 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 		}
 		checks := []check{{name: "channel", ready: func(context.Context) error { return loop.Ready() }}}
 		l = newBounded(l, "admin", adminConnections, 0, newConnectionMetrics(registry), log)
-		services = append(services, service{"admin", doors, serve(l, adminRoutes(registry, checks, metrics.Status), profileTimeout, log)})
+		services = append(services, service{"admin", doors, serve(l, onlyHosts(run.Admin, run.AllowedHosts,
+			adminRoutes(registry, checks, metrics.Status, run.AdminPort.Profiles)), profileTimeout, log)})
 	}
 	return runAll(ctx, services)
 }

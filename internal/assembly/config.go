@@ -35,6 +35,12 @@ type Config struct {
 	// Listen is where the doors are, host:port; Admin where operators look: health,
 	// metrics, profiles. Empty Admin: nowhere.
 	Listen, Admin string
+	// AdminPort says what the admin port shows, and to whom.
+	AdminPort Admin
+	// AllowedHosts are the hosts, besides Listen, Admin and the loopback, that requests
+	// may be for where nothing else tells who asks: on the admin port, and on the doors
+	// without authentication.
+	AllowedHosts []string
 	// AllowUnauthenticated opens the doors to other machines.
 	AllowUnauthenticated bool
 	// AllowedOrigins are the web origins, besides the doors' own, whose pages may use
@@ -195,9 +201,12 @@ func (c Config) validate(r Role) error {
 		add(fmt.Errorf("instance: %q must be 1 to 100 letters, digits, dots, dashes or underscores", c.Instance))
 	}
 	add(c.Policy.Validate())
+	add(c.AdminPort.check(c.Admin))
+	add(checkHosts(c.AllowedHosts))
 	if r.doors {
 		add(checkOpen(c.Listen, c.AllowUnauthenticated || c.Auth.On()))
 		add(c.Auth.Validate())
+		add(c.checkSecret())
 		add(c.checkWeb())
 	}
 	if r.redis {
@@ -282,8 +291,13 @@ func (s Store) validate() error {
 // dataDir makes the folder that the embedded servers keep their data in, and
 // makes sure that it can be written.
 func dataDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
+	}
+	// It has everybody's presence and, with who follows whom, more; one of an older version
+	// was open to all.
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs x
+		return fmt.Errorf("data directory: closing it to other users: %w", err)
 	}
 	probe, err := os.CreateTemp(dir, ".writable-*")
 	if err != nil {

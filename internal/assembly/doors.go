@@ -41,6 +41,9 @@ func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 			return err
 		}
 		handler := sharedWith(h.config.AllowedOrigins, tracing.Doors(withDocuments(guarded), h.route))
+		if !h.config.Auth.On() {
+			handler = onlyHosts(h.config.Listen, h.config.AllowedHosts, handler)
+		}
 		if err := add("doors", h.config.Listen, handler, h.config.mostConnections(), h.config.MaxPerAddress, writeTimeout); err != nil {
 			return err
 		}
@@ -48,7 +51,8 @@ func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 	if h.config.Admin == "" {
 		return nil
 	}
-	return add("admin", h.config.Admin, adminRoutes(h.registry, h.checks, h.streamMetrics.Status), adminConnections, 0, profileTimeout)
+	return add("admin", h.config.Admin, onlyHosts(h.config.Admin, h.config.AllowedHosts,
+		adminRoutes(h.registry, h.checks, h.streamMetrics.Status, h.config.AdminPort.Profiles)), adminConnections, 0, profileTimeout)
 }
 
 // route names the door of a request for its trace. Sockets and streams have none: they

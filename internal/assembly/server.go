@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -32,16 +33,32 @@ func listen(open func(network, address string) (net.Listener, error), address st
 
 // checkOpen refuses to open doors without authentication to other machines.
 func checkOpen(address string, allowed bool) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("listen: %q must be host:port, e.g. 127.0.0.1:8080", address)
 	}
-	ip := net.ParseIP(host)
-	if host == "localhost" || ip != nil && ip.IsLoopback() || allowed {
+	if onLoopback(address) || allowed {
 		return nil
 	}
 	return fmt.Errorf("listen: %s can be reached from other machines, and no authentication is configured; "+
 		"say --auth-secret-file or --auth-jwks, or put a proxy that authenticates in front and say --allow-unauthenticated, or listen on 127.0.0.1", address)
+}
+
+// exampleSecret is in every secret that this repository shows.
+const exampleSecret = "change-me"
+
+// checkSecret refuses, where other machines come in, the secret that everybody knows.
+func (c Config) checkSecret() error {
+	if !c.Auth.Secret.Given() || onLoopback(c.Listen) {
+		return nil
+	}
+	secret, err := c.Auth.Secret.Read()
+	if err != nil {
+		return nil //nolint:nilerr // Validate has told it
+	}
+	if strings.Contains(secret, exampleSecret) {
+		return fmt.Errorf("auth_secret: is the example of the documentation, with which everybody can make tokens, and %s can be reached from other machines; make one, e.g. with: openssl rand -hex 32", c.Listen)
+	}
+	return nil
 }
 
 // readTimeout bounds the arrival of a request with its body, and how long a client may

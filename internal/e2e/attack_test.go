@@ -212,3 +212,53 @@ func TestSlowBodiesOfManyTokensKeepNobodyFromBeatingOrHiding(t *testing.T) {
 		t.Errorf("%d slow bodies were refused, want all beyond 64 of a user", n)
 	}
 }
+
+func TestRequestsForAnotherHostAreMisdirectedWhereNothingTellsWhoAsks(t *testing.T) {
+	t.Parallel()
+	open, guarded := newHouse(t), attackedHouse(t, 0)
+	open.up()
+	for _, c := range []struct {
+		address, host string
+		misdirected   bool
+	}{
+		{open.listen, "evil.example", true}, {open.listen, "evil.example:8080", true}, {open.listen, open.listen, false}, {open.listen, "localhost", false},
+		{open.admin, "evil.example", true}, {open.admin, "localhost:9090", false},
+		{guarded.listen, "presence.example", false}, {guarded.admin, "evil.example", true},
+	} {
+		for _, request := range []string{"GET /presence/1", "GET /", "GET /metrics", "GET /livez", "POST /presence/heartbeats", "GET /presence/stream?user_ids=1", "OPTIONS /presence/heartbeats"} {
+			d := dialRaw(t, c.address)
+			d.say(request+" HTTP/1.1", "Host: "+c.host, "Origin: http://"+c.host, "", "")
+			answer, _, err := d.answer(time.Second) // a stream does not end
+			if answer == nil || (answer.StatusCode == http.StatusMisdirectedRequest) != c.misdirected {
+				t.Errorf("%s for %s: %v %v", request, c.host, answer, err)
+			}
+		}
+	}
+}
+
+func TestTheAdminPortTellsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "--auth-secret", attackedSecret) // on the loopback that is allowed
+	h.up()
+	for path, status := range map[string]int{"/debug/vars": 200, "/debug/pprof/": 404, "/debug/pprof/cmdline": 404, "/debug/pprof/heap": 404, "/": 200, "/metrics": 200} {
+		answer, err := h.client.Get("http://" + h.admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		if answer.Body.Close(); err != nil || answer.StatusCode != status || strings.Contains(string(text), attackedSecret) || strings.Contains(string(text), "cmdline") {
+			t.Errorf("%s: %d %s", path, answer.StatusCode, text[:min(len(text), 200)])
+		}
+	}
+	profiled := newHouse(t, "--admin-profiles")
+	profiled.up()
+	for path, status := range map[string]int{"/debug/pprof/": 200, "/debug/pprof/cmdline": 404, "/debug/pprof/goroutine": 200} {
+		answer, err := profiled.client.Get("http://" + profiled.admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Body.Close(); answer.StatusCode != status {
+			t.Errorf("with profiles %s: %d", path, answer.StatusCode)
+		}
+	}
+}

@@ -105,7 +105,7 @@ func (c *containers) checkQueries(roles []string) {
 			}
 			known.add(m[1], labels...)
 		}
-		for _, path := range []string{"/livez", "/healthz", "/readyz", "/debug/pprof/", "/debug/vars"} {
+		for _, path := range []string{"/livez", "/healthz", "/readyz", "/debug/vars"} {
 			// What the crowd has sent may still be on its way, and a role behind is not ready.
 			until(c.T, role+" answers "+path, 30*time.Second, func() bool {
 				code, _ := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+path, "")

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Not parallel, as parse sets the environment.
+func TestSecretsOnTheCommandLineAreRefusedWhereOtherMachinesComeIn(t *testing.T) {
+	const hush = "a-secret-that-is-long-enough-for-the-test"
+	for words, named := range map[string]string{
+		"ingest --auth-secret " + hush:                                                "",
+		"dev --auth-secret=" + hush + " --listen localhost:8080":                      "",
+		"ingest --auth-secret " + hush + " --listen 0.0.0.0:8080":                     "--auth-secret",
+		"ingest --auth-secret " + hush + " --listen :8080":                            "--auth-secret",
+		"dev --auth-secret=" + hush + " --kafka-listen 0.0.0.0:9092":                  "--auth-secret",
+		"detector --kafka-password " + hush + " --admin 10.0.0.1:9090 --admin-expose": "--kafka-password",
+		"lastseen --postgres postgres://u:" + hush + "@db/x --admin 0.0.0.0:9090":     "--postgres",
+		"lastseen --postgres postgres://u@db/x --admin 0.0.0.0:9090":                  "",
+		"api --redis redis://u:" + hush + "@r:6379 --listen 0.0.0.0:8080":             "--redis",
+		"channel webhook --url https://h --secret " + hush + " --admin 0.0.0.0:9090":  "--secret",
+		"ingest --auth-secret-file /run/secret --listen 0.0.0.0:8080":                 "",
+		"token --user 1 --auth-secret " + hush:                                        "",
+	} {
+		parsed, err := parse(t, strings.Fields(words), map[string]string{"STILLHERE_REDIS_PASSWORD": hush})
+		if err != nil {
+			t.Errorf("%s: %v", words, err)
+			continue
+		}
+		err = refuseExposed(parsed)
+		switch {
+		case named == "" && err != nil:
+			t.Errorf("%s is refused: %v", words, err)
+		case named != "" && (err == nil || !strings.HasPrefix(err.Error(), named+":") || strings.Contains(err.Error(), hush)):
+			t.Errorf("%s: got %v, want a refusal of %s", words, err, named)
+		}
+	}
+}
+
+// Not parallel, as parse sets the environment.
+func TestSecretsInAFileOfSettingsAreTakenWhereOtherMachinesComeIn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte("auth-secret: a-secret-that-is-long-enough-for-the-test\nlisten: 0.0.0.0:8080\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	if code := run([]string{"config", "check", "ingest", "--config", path}, &out, &errs); code != 0 {
+		t.Errorf("%d: %s", code, &errs)
+	}
+}
