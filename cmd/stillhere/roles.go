@@ -75,6 +75,8 @@ type devCommand struct {
 	Partitions  int32  `help:"Partitions of the topics when they are made." default:"4" group:"Process:"`
 	Users       int    `help:"Play so many users who come and go; see stillhere crowd." default:"0" group:"Process:"`
 
+	AcceptDataLoss bool `help:"Start although files in the data directory are damaged, with what is whole; the damaged ones are kept under names that end in .damaged." env:"-" group:"Process:"`
+
 	Redis string `help:"A Redis to use in place of the one inside the process, host:port." env:"-" group:"Process:"`
 
 	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
@@ -105,7 +107,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	config.Policy, config.PolicyAsked = c.settings(), c.asked(parsed, file)
 	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
 	config.HiddenOffline = c.ShownAs == "offline"
-	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions}
+	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {
 		return err

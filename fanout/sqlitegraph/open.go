@@ -9,13 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"time"
-
-	_ "modernc.org/sqlite" // the driver
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/migrate"
+	"github.com/stillhere/stillhere/internal/sqlitefile"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -52,14 +50,14 @@ func (g *Graph) open(ctx context.Context, path string) error {
 	// wait for them.
 	const readers = 8
 	var err error
-	if g.writer, err = sql.Open("sqlite", address(path, "immediate")); err != nil {
+	if g.writer, err = sql.Open("sqlite", sqlitefile.Address(path, "immediate", busy)); err != nil {
 		return err
 	}
 	g.writer.SetMaxOpenConns(1)
 	if err := g.migrate(ctx, path); err != nil {
 		return err
 	}
-	if g.readers, err = sql.Open("sqlite", address(path, "deferred")); err != nil {
+	if g.readers, err = sql.Open("sqlite", sqlitefile.Address(path, "deferred", busy)); err != nil {
 		return err
 	}
 	g.readers.SetMaxOpenConns(readers)
@@ -67,14 +65,8 @@ func (g *Graph) open(ctx context.Context, path string) error {
 	return g.readers.PingContext(ctx)
 }
 
-// address is the file with the settings that every connection must have.
-func address(path, lock string) string {
-	settings := url.Values{
-		"_pragma": {"journal_mode(WAL)", "synchronous(NORMAL)", "busy_timeout(10000)", "temp_store(MEMORY)", "cache_size(-65536)"},
-		"_txlock": {lock},
-	}
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: settings.Encode()}).String()
-}
+// busy is how long a connection waits for another's lock.
+const busy = 10 * time.Second
 
 // migrate brings the schema up to date, or finds it to be that of a newer program.
 func (g *Graph) migrate(ctx context.Context, path string) error {

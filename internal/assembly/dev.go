@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/sqlitefile"
 	"github.com/stillhere/stillhere/internal/standin"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/stream/registry"
@@ -24,6 +25,9 @@ type Dev struct {
 	RedisAddr string
 	// Partitions is how many the topics get when they are made.
 	Partitions int32
+	// AcceptDataLoss goes on with what is whole where DataDir is damaged; without it
+	// that is an error.
+	AcceptDataLoss bool
 }
 
 // quick is how often dev commits and looks how far it is.
@@ -40,7 +44,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 		return err
 	}
 	kafka, err := standin.StartKafka(standin.KafkaConfig{
-		DataDir: filepath.Join(dev.DataDir, "kafka"), Listen: dev.KafkaListen, Partitions: int(dev.Partitions), Log: log,
+		DataDir: filepath.Join(dev.DataDir, "kafka"), AcceptDataLoss: dev.AcceptDataLoss, Listen: dev.KafkaListen, Partitions: int(dev.Partitions), Log: log,
 	})
 	if err != nil {
 		return err
@@ -60,6 +64,11 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 	config.Kafka.Brokers = kafka.Addrs()
 	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
 	config.Graph = Store{SQLite: filepath.Join(dev.DataDir, GraphFile)}
+	for _, file := range []string{config.Store.SQLite, config.Graph.SQLite} {
+		if err := sqlitefile.MakeWhole(ctx, file, dev.AcceptDataLoss, log); err != nil {
+			return err
+		}
+	}
 	config.Kafka.InstanceName = config.Instance
 	// With one process and few users, freshness costs nothing.
 	config.Kafka.IdleCommitInterval, config.Kafka.WatermarkInterval = quick, quick

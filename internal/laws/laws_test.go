@@ -56,6 +56,9 @@ func TestRoomsDoNotImportRooms(t *testing.T) {
 		if imported == module+"internal/migrate" {
 			return // four stores of two rooms migrate alike; a test below holds it to knowing no room and no driver
 		}
+		if imported == module+"internal/sqlitefile" {
+			return // two stores keep a file alike; a test below holds it to knowing no room
+		}
 		if imported == module+"internal/postgres" {
 			return // two stores reach a server alike; a test below holds it to knowing no room
 		}
@@ -95,6 +98,14 @@ func TestReachingPostgresKnowsNoRoom(t *testing.T) {
 	})
 }
 
+func TestKeepingASQLiteFileKnowsNoRoom(t *testing.T) {
+	each(t, func(p pkg, imported string, _ bool) {
+		if under(p, "internal/sqlitefile") && ours(imported) && !inside(imported, "internal/sqlitefile") {
+			t.Errorf("%s imports %s: it knows of files and whether they are whole, not of what is kept there", p.ImportPath, imported)
+		}
+	})
+}
+
 func TestEachDriverHasOneHome(t *testing.T) {
 	homes := []struct {
 		client  string
@@ -104,7 +115,7 @@ func TestEachDriverHasOneHome(t *testing.T) {
 		{"github.com/twmb/franz-go", []string{"internal/stream", "internal/standin", "internal/e2e"}, "rooms hand the loop handlers and never see a Kafka client"},
 		{"github.com/redis/go-redis", []string{"lastseen/redisview", "fanout/redisbus", "internal/e2e"}, "what Redis is used for must fit behind a small interface"},
 		{"github.com/jackc/pgx", []string{"internal/postgres", "lastseen/pgstore", "fanout/pggraph", "internal/pgtest", "internal/e2e"}, "the durable store has a contract that SQLite keeps as well"},
-		{"modernc.org/sqlite", []string{"lastseen/sqlitestore", "fanout/sqlitegraph"}, "the durable store has a contract that Postgres keeps as well"},
+		{"modernc.org/sqlite", []string{"internal/sqlitefile", "lastseen/sqlitestore", "fanout/sqlitegraph"}, "the durable store has a contract that Postgres keeps as well"},
 		{"github.com/gobwas/ws", []string{"internal/socket"}, "how a WebSocket is made cheap is one decision, for all doors"},
 	}
 	each(t, func(p pkg, imported string, test bool) {

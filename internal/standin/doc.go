@@ -12,5 +12,6 @@
 // Redis forgets everything at the end. Its keys age once a second.
 //
 // What cannot start says why in one line: the port that is in use, the directory
-// that cannot be read or that another process uses.
+// that cannot be read or that another process uses, the file in it that is damaged.
+// A damaged directory is taken up only on demand, with what is whole.
 package standin

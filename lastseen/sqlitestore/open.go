@@ -7,12 +7,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
-
 	"github.com/stillhere/stillhere/internal/migrate"
+	"github.com/stillhere/stillhere/internal/sqlitefile"
 )
 
 // Config says which file and how long to keep.
@@ -76,14 +74,14 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 func (s *Store) open(ctx context.Context) error {
 	const readers = 4
 	var err error
-	if s.writer, err = sql.Open("sqlite", s.address("immediate")); err != nil {
+	if s.writer, err = sql.Open("sqlite", sqlitefile.Address(s.config.Path, "immediate", busy)); err != nil {
 		return err
 	}
 	s.writer.SetMaxOpenConns(1)
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	if s.readers, err = sql.Open("sqlite", s.address("deferred")); err != nil {
+	if s.readers, err = sql.Open("sqlite", sqlitefile.Address(s.config.Path, "deferred", busy)); err != nil {
 		return err
 	}
 	s.readers.SetMaxOpenConns(readers)
@@ -91,18 +89,8 @@ func (s *Store) open(ctx context.Context) error {
 	return s.prepare(ctx)
 }
 
-// address is the file with the settings that every connection must have.
-func (s *Store) address(lock string) string {
-	settings := url.Values{
-		"_pragma": {"journal_mode(WAL)", "synchronous(NORMAL)", "busy_timeout(5000)", "temp_store(MEMORY)", "cache_size(-65536)"},
-		"_txlock": {lock},
-	}
-	return address(s.config.Path, settings)
-}
-
-func address(path string, settings url.Values) string {
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: settings.Encode()}).String()
-}
+// busy is how long a connection waits for another's lock.
+const busy = 5 * time.Second
 
 // Close waits for running statements and closes the file.
 func (s *Store) Close() error {
