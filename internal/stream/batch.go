@@ -53,6 +53,7 @@ func (p *partition) handleBatch(task BatchTask, work portion) handled {
 			fill(&records[len(records)-1], r, nil)
 		}
 	}
+	defer p.handling.Store(-1)
 	result := handled{out: &p.outbox, next: next, records: len(records), parts: len(records), rest: rest}
 	var last *kgo.Record
 	if len(from) > 0 {
@@ -64,6 +65,8 @@ func (p *partition) handleBatch(task BatchTask, work portion) handled {
 		if len(records) == 0 && last != nil {
 			break
 		}
+		p.asksOthers.Store(true)
+		p.handling.Store(next)
 		var unwell error
 		failed := guarded(func() error { unwell = task.HandleBatch(p.ctx, records, &p.outbox); return nil })
 		if failed != nil {

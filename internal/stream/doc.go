@@ -33,7 +33,11 @@
 //   - the group took partitions away without asking, or somebody has our name;
 //   - a task hangs;
 //   - a partition made no progress for Config.StallTimeout although Kafka answers;
+//     for one record that is twice as long at every restart, and after
+//     Config.MaxFailures of them its partition is parked;
 //   - the log of a partition turned out to be cut back, overtaken or replaced.
+//
+// Of two processes with one Config.InstanceName the younger ends.
 //
 // The next session begins after a pause that grows from 50 ms to a second (from
 // 5 s to a minute when we were fenced) and restores everything from what is

@@ -46,7 +46,10 @@ type partition struct {
 	logTime   atomic.Int64
 	behind    atomic.Int64 // see PartitionStatus.BehindSince
 	progress  atomic.Int64 // Unix nanoseconds of the last sign of life
-	ticking   atomic.Bool  // a tick is on its way
+	handling  atomic.Int64 // offset of the record that the task has in hand, -1 for none
+
+	asksOthers atomic.Bool // it is a BatchTask
+	ticking    atomic.Bool // a tick is on its way
 }
 
 // beginning is where a partition starts. failures are those that its task had
@@ -60,7 +63,7 @@ type beginning struct {
 
 // portion is what a partition is given to do: to go on with the record that has more
 // to put out, if there is one, then to handle these, until it has put out as much as
-// room says.
+// room says or has been at it for long enough.
 type portion struct {
 	records []*kgo.Record
 	room    room
@@ -86,6 +89,7 @@ func newPartition(s *session, id int32) *partition {
 	p := &partition{s: s, id: id, begin: make(chan beginning, 1), work: make(chan portion, 1), results: make(chan handled, 1)}
 	p.ctx, p.cancel = context.WithCancel(s.ctx)
 	p.phase.Store(Restoring)
+	p.handling.Store(-1)
 	p.touch()
 	return p
 }
@@ -201,6 +205,8 @@ func (p *partition) handle(work portion) handled {
 	task, sliced := p.task.(SlicedTask)
 	next := p.next.Load()
 	result := handled{out: &p.outbox, rest: work.records}
+	enough := time.Now().Add(p.s.t.cfg.StallTimeout / 10)
+	defer p.handling.Store(-1)
 	result.err = guarded(func() error {
 		for {
 			if sliced && task.Pending() {
@@ -208,6 +214,8 @@ func (p *partition) handle(work portion) handled {
 				if work.room.full() {
 					break
 				}
+				p.handling.Store(next)
+				p.touch()
 				crashpoint.At("slice")
 				if err := task.Continue(&p.outbox); err != nil {
 					return err
@@ -219,7 +227,8 @@ func (p *partition) handle(work portion) handled {
 			if result.halfway {
 				next, result.halfway = next+1, false
 			}
-			if len(result.rest) == 0 || work.room.full() {
+			// What is done must be committed before a stall can be suspected.
+			if len(result.rest) == 0 || work.room.full() || result.records > 0 && time.Now().After(enough) {
 				break
 			}
 			from := result.rest[0]
@@ -237,6 +246,8 @@ func (p *partition) handle(work portion) handled {
 				continue
 			}
 			p.headers = fill(&p.record, from, p.headers)
+			p.handling.Store(next)
+			p.touch()
 			crashpoint.At("handle")
 			if err := p.task.Handle(&p.record, &p.outbox); err != nil {
 				return err

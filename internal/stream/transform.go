@@ -90,6 +90,7 @@ type Transform struct {
 
 	mu       sync.Mutex
 	failures map[int32]failure // of partitions whose task failed
+	stalls   map[int32]failure // of those whose task took too long
 }
 
 // failure remembers where a task failed and how often in a row.
@@ -105,7 +106,7 @@ func NewTransform(cfg Config, group string, input schemas.Topic, newTask func(pa
 	producer *Producer, log *slog.Logger, metrics *Metrics) *Transform {
 	return &Transform{
 		cfg: cfg.withDefaults(), group: cfg.GroupName(group), input: input, outputs: []schemas.Topic{schemas.DeadLetter}, newTask: newTask, producer: producer,
-		log: log.With("group", cfg.GroupName(group)), metrics: metrics.of(group), failures: map[int32]failure{},
+		log: log.With("group", cfg.GroupName(group)), metrics: metrics.of(group), failures: map[int32]failure{}, stalls: map[int32]failure{},
 		twins: newTwins(cfg, cfg.GroupName(group), log.With("group", cfg.GroupName(group))),
 	}
 }
@@ -208,6 +209,32 @@ func (t *Transform) taskFailed(partition int32, offset int64) int {
 // beats in it is somebody whom another one knows.
 func (t *Transform) surplus(partition int32) bool {
 	return byUser(t.input) && partition >= t.partitions.Load()
+}
+
+// hung counts stalls at a record. What asks servers besides Kafka may have to wait for
+// them; other tasks fail by that.
+func (t *Transform) hung(partition int32, offset int64, asksOthers bool) {
+	t.mu.Lock()
+	f := t.stalls[partition]
+	if f.offset != offset {
+		f = failure{offset: offset}
+	}
+	f.count++
+	t.stalls[partition] = f
+	t.mu.Unlock()
+	if !asksOthers {
+		t.taskFailed(partition, offset)
+	}
+}
+
+// stallsAt is how often in a row a partition stalled at an offset.
+func (t *Transform) stallsAt(partition int32, offset int64) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.stalls[partition]; f.offset == offset {
+		return f.count
+	}
+	return 0
 }
 
 func (t *Transform) failuresOf(partition int32) int {

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -11,7 +12,8 @@ import (
 // answers. Ticks see to it that there is something to handle in every partition
 // of the heartbeats; other inputs may be idle. As long as records of the open
 // transaction are being acknowledged, all wait for that with good reason: what one
-// record leads to has no bound but the number of users.
+// record leads to has no bound but the number of users. Nor does a restart go on with the
+// same work for ever; see stalled.
 func (s *session) watch() {
 	every := s.t.cfg.StallTimeout / 10
 	ticker := time.NewTicker(every)
@@ -58,6 +60,9 @@ func (s *session) watch() {
 			continue
 		}
 		s.t.metrics.stall("restart")
+		if stalled != nil && stalled.handling.Load() >= 0 {
+			s.t.hung(stalled.id, stalled.handling.Load(), stalled.asksOthers.Load())
+		}
 		if stalled == nil {
 			s.fail(broken("stall", "Kafka answers, but the group has not let us in for %s", since.Round(time.Second)))
 		} else {
@@ -69,11 +74,19 @@ func (s *session) watch() {
 	}
 }
 
+// maxDoublings bounds the time given to a record, to sixteen times the first.
+const maxDoublings = 4
+
 // stalled is a partition that has made no progress for too long, if there is
-// one, and how long.
+// one, and how long. What a record takes is bounded by what is in it, but how long that is on
+// this machine nobody knows: at each restart the same record is given twice the time,
+// and when that was not enough Config.MaxFailures times, its partition is parked, unless the
+// task asks servers besides Kafka. It is never left out.
 func (s *session) stalled() (*partition, time.Duration) {
-	now := time.Now()
-	for _, p := range s.each() {
+	now, all := time.Now(), s.each()
+	// The loop waits for all that have something in hand, and the others for the loop.
+	working := slices.ContainsFunc(all, func(p *partition) bool { return p.handling.Load() >= 0 })
+	for _, p := range all {
 		limit := s.t.cfg.StallTimeout
 		switch p.phase.Load() {
 		case Parked:
@@ -82,7 +95,9 @@ func (s *session) stalled() (*partition, time.Duration) {
 			// A dead member's transaction may have to time out first.
 			limit *= 3
 		case Running:
-			if s.t.input != schemas.Heartbeats && p.next.Load() >= p.end.Load() {
+			if at := p.handling.Load(); at >= 0 {
+				limit <<= min(s.t.stallsAt(p.id, at), maxDoublings)
+			} else if working || s.t.input != schemas.Heartbeats && p.next.Load() >= p.end.Load() {
 				continue
 			}
 		}
