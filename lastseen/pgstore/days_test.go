@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stillhere/stillhere/internal/postgres"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -24,6 +26,44 @@ func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
 	done.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	state, err := s.Schema(t.Context())
+	if err != nil || state.Schema < 2 || state.Schema != state.Known {
+		t.Errorf("migrated to %+v (%v)", state, err)
+	}
+	// Every step was applied by one of them, in order, and is noted once.
+	const history = `SELECT version_id FROM stillhere_lastseen_migrations WHERE is_applied ORDER BY id`
+	rows, err := s.pool.Query(t.Context(), history)
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []int64 // the first one, 0, is the tool's own
+	for version := range state.Known + 1 {
+		want = append(want, int64(version))
+	}
+	if !slices.Equal(applied, want) {
+		t.Errorf("applied were %v, want %v", applied, want)
+	}
+	// Nor does a later start do anything again.
+	if err := Migrate(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	var again int
+	if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM stillhere_lastseen_migrations`).Scan(&again); err != nil || again != len(want) {
+		t.Errorf("after another start %d steps are noted (%v), want %d", again, err, len(want))
+	}
+	days := tableDays(t, s)
+	if len(days) < 2 || len(slices.Compact(slices.Clone(days))) != len(days) {
+		t.Errorf("there are the days %v", days)
 	}
 }
 
