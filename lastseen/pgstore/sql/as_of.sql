@@ -1,8 +1,9 @@
 -- What was in force at $1 of every user, with the columns of export_changes.sql.
 -- $2 is some days earlier: who changed since then is found in those days' rows,
 -- whoever was offline all the time until now in user_presence (since of who hides is
--- not when the state began), and only the others
--- cost a look into each day.
+-- not when the state began), and only the others cost a look into each day. Of whom the
+-- log has nothing from before $1, because it is older than the retention, the next
+-- change tells what was in force, and without one user_presence.
 WITH recent AS MATERIALIZED (
     SELECT DISTINCT ON (user_id) user_id, at, version, last_seen_at, last_active_at, to_state, visibility, device_kinds
     FROM status_changes
@@ -12,6 +13,21 @@ WITH recent AS MATERIALIZED (
     SELECT p.*, p.state = 'offline' AND p.visibility = 'everyone' AND p.since <= $1 AS unchanged
     FROM user_presence p
     WHERE NOT EXISTS (SELECT FROM recent WHERE recent.user_id = p.user_id)
+), before AS MATERIALIZED (
+    SELECT c.*, o.user_id AS of_user, o.state AS kept_state, o.since AS kept_since, o.last_seen_at AS kept_seen, o.last_active_at AS kept_active,
+           o.device_kinds AS kept_kinds, o.visibility AS kept_visibility, o.version AS kept_version
+    FROM others o
+    LEFT JOIN LATERAL (
+        SELECT * FROM status_changes c WHERE c.user_id = o.user_id AND c.at <= $2 ORDER BY c.at DESC, c.version DESC LIMIT 1
+    ) c ON true
+    WHERE NOT o.unchanged
+), after AS MATERIALIZED (
+    SELECT b.of_user, b.kept_state, b.kept_since, b.kept_seen, b.kept_active, b.kept_kinds, b.kept_visibility, b.kept_version, n.*
+    FROM before b
+    LEFT JOIN LATERAL (
+        SELECT * FROM status_changes n WHERE n.user_id = b.of_user AND n.at > $1 ORDER BY n.at, n.version LIMIT 1
+    ) n ON true
+    WHERE b.user_id IS NULL
 )
 SELECT user_id, at, version, 0::bigint, last_seen_at, last_active_at, to_state, to_state, 'unspecified'::presence_cause, visibility,
        device_kinds, ''::text, ''::text
@@ -21,9 +37,15 @@ SELECT user_id, since, version, 0, last_seen_at, last_active_at, state, state, '
 FROM others
 WHERE unchanged
 UNION ALL
-SELECT o.user_id, c.at, c.version, 0, c.last_seen_at, c.last_active_at, c.to_state, c.to_state, 'unspecified', c.visibility, c.device_kinds, '', ''
-FROM others o
-CROSS JOIN LATERAL (
-    SELECT * FROM status_changes c WHERE c.user_id = o.user_id AND c.at <= $2 ORDER BY c.at DESC, c.version DESC LIMIT 1
-) c
-WHERE NOT o.unchanged
+SELECT user_id, at, version, 0, last_seen_at, last_active_at, to_state, to_state, 'unspecified', visibility, device_kinds, '', ''
+FROM before
+WHERE user_id IS NOT NULL
+UNION ALL
+SELECT of_user, $1, 0, 0, NULL, NULL, from_state, from_state, 'unspecified',
+       CASE WHEN cause <> 'visibility' THEN visibility WHEN visibility = 'nobody' THEN 'everyone' ELSE 'nobody' END, 0::smallint, '', ''
+FROM after
+WHERE user_id IS NOT NULL AND from_state <> 'offline'
+UNION ALL
+SELECT of_user, kept_since, kept_version, 0, kept_seen, kept_active, kept_state, kept_state, 'unspecified', kept_visibility, kept_kinds, '', ''
+FROM after
+WHERE user_id IS NULL AND kept_since <= $1

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -112,3 +113,51 @@ func inForce(t *testing.T, s Archive) {
 		}
 	}
 }
+
+// LongHere has users whose last change is older than what the store keeps of the log, and
+// wants to be told what was in force of them all the same. forget drops what is older than
+// the retention at an instant; the retention is Retained.
+func LongHere(t *testing.T, s Archive, forget func(now time.Time)) {
+	t.Helper()
+	const day = schemas.Millis(24 * 60 * 60 * 1000)
+	change := func(user schemas.UserID, at schemas.Millis, from, to schemas.State, cause schemas.Cause, visibility schemas.Visibility) *schemas.Transition {
+		return &schemas.Transition{User: user, From: from, To: to, At: at, LastSeen: at, LastActive: at, Cause: cause, Visibility: visibility,
+			Kinds: schemas.SetOfKinds(schemas.Web), Version: schemas.NewVersion(1, int64(at-Start), int(user))}
+	}
+	log := []*schemas.Transition{
+		change(1, Start, schemas.Offline, schemas.Online, schemas.FirstBeat, schemas.Everyone),
+		change(2, Start, schemas.Offline, schemas.Away, schemas.FirstBeat, schemas.Everyone),
+		change(5, Start, schemas.Offline, schemas.Online, schemas.FirstBeat, schemas.Everyone),
+		change(5, Start+1, schemas.Online, schemas.Online, schemas.VisibilityChange, schemas.Nobody),
+		change(2, Start+10*day, schemas.Away, schemas.Offline, schemas.Silent, schemas.Everyone),
+		change(3, Start+10*day, schemas.Offline, schemas.Online, schemas.FirstBeat, schemas.Everyone),
+	}
+	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: int64(len(log)), Changes: log}))
+	forget((Start + 5*day).Time().Add(Retained))
+	for at, want := range map[schemas.Millis]map[schemas.UserID]schemas.State{
+		Start + 8*day:  {1: schemas.Online, 2: schemas.Away, 5: schemas.Online},
+		Start + 11*day: {1: schemas.Online, 2: schemas.Offline, 3: schemas.Online, 5: schemas.Online},
+	} {
+		for user := range schemas.UserID(6) { // 0: all
+			seen := map[schemas.UserID]schemas.State{}
+			must(t, s.AsOf(t.Context(), at, user, func(e *store.Entry) error {
+				if _, twice := seen[e.User]; twice || e.At > at || (e.Visibility == schemas.Nobody) != (e.User == 5) {
+					t.Errorf("at %s user %d: %+v", at, e.User, e.Transition)
+				}
+				seen[e.User] = e.To
+				return nil
+			}))
+			for id, state := range want {
+				if (user == 0 || user == id) && seen[id] != state {
+					t.Errorf("at %s user %d was %v, is told as %v", at, id, state, seen[id])
+				}
+			}
+			if user == 0 && len(seen) != len(want) || user != 0 && want[user] == 0 && len(seen) != 0 {
+				t.Errorf("at %s of user %d: %v", at, user, seen)
+			}
+		}
+	}
+}
+
+// Retained is the retention of LongHere's log.
+const Retained = 400 * 24 * time.Hour
