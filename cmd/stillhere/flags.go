@@ -130,13 +130,14 @@ type webFlags struct {
 	AllowedOrigins []string `help:"Web origins besides the doors' own whose pages may use them, such as https://chat.example.com or https://*.example.com." placeholder:"https://*.example.com,..." group:"Doors:"`
 	MaxStreams     int      `help:"Viewers' connections that this process serves; further ones are answered 503." default:"100000" group:"Doors:"`
 	MaxConnections int      `help:"Connections that the doors may have open; further ones are closed at once. 0: as many as the limit of descriptors (ulimit -n) allows." default:"0" group:"Doors:"`
-	MaxPerAddress  int      `name:"max-connections-per-address" help:"Connections that one address, or one IPv6 network of 64 bits, may have open; further ones are closed at once. 0: any number, as it must be behind a proxy, whose address they all have." default:"0" group:"Doors:"`
+	MaxPerAddress  int      `name:"max-connections-per-address" help:"Connections that one address, or one IPv6 network of 64 bits, may have open; further ones are closed at once. 0: any number, as it must be behind a proxy that is not in --trusted-proxies, whose address they all have." default:"0" group:"Doors:"`
 	MaxPerUser     int      `name:"max-connections-per-user" help:"Sockets and streams that one user may have open in this process, all together; further ones are answered 429. 0: any number." default:"20" group:"Doors:"`
+	TrustedProxies []string `help:"Addresses or networks of proxies whose X-Forwarded-For is believed; --max-connections-per-address then bounds the clients behind them." placeholder:"10.0.0.0/8,..." group:"Doors:"`
 }
 
 func (f webFlags) apply(c *assembly.Config) {
 	c.AllowedOrigins, c.Fanout.MaxConnections = f.AllowedOrigins, f.MaxStreams
-	c.MaxConnections, c.MaxPerAddress, c.MaxPerUser = f.MaxConnections, f.MaxPerAddress, f.MaxPerUser
+	c.MaxConnections, c.MaxPerAddress, c.MaxPerUser, c.TrustedProxies = f.MaxConnections, f.MaxPerAddress, f.MaxPerUser, f.TrustedProxies
 }
 
 // storeFlags say where state is kept outside of Kafka.

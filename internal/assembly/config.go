@@ -56,6 +56,9 @@ type Config struct {
 	// MaxPerUser [20] is how many sockets and streams one user may have open in this
 	// process, all together; 0: any number.
 	MaxPerUser int
+	// TrustedProxies are the addresses and networks whose X-Forwarded-For is believed.
+	// MaxPerAddress then bounds the clients behind them, and not themselves.
+	TrustedProxies []string
 	// Page serves the page that shows who is here at the root of the doors.
 	Page bool
 	// Listener replaces the network for Listen and Admin, e.g. in virtual time.

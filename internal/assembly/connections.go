@@ -78,7 +78,8 @@ type bounded struct {
 	net.Listener
 	port       string
 	most, each int
-	// proxy tells of addresses to which each does not apply; nil: it applies to all.
+	// proxy tells of addresses to which each does not apply, because many are behind them;
+	// nil: it applies to all.
 	proxy   func(netip.Addr) bool
 	metrics *connectionMetrics
 	log     *slog.Logger
@@ -115,6 +116,9 @@ func (l *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		from := whereFrom(conn.RemoteAddr())
+		if at, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil && l.proxy != nil && l.proxy(at.Addr()) {
+			from = netip.Prefix{} // many are behind it
+		}
 		if reason := l.enter(from); reason != "" {
 			l.refuse(conn, reason)
 			continue
@@ -122,9 +126,9 @@ func (l *bounded) Accept() (net.Conn, error) {
 		l.metrics.open.WithLabelValues(l.port).Inc()
 		leave := sync.OnceFunc(func() { l.leave(from) })
 		if kernels, ok := conn.(*net.TCPConn); ok {
-			return &countedTCP{TCPConn: kernels, leave: leave}, nil
+			return &countedTCP{TCPConn: kernels, connState: connState{leave: leave}}, nil
 		}
-		return &counted{Conn: conn, leave: leave}, nil
+		return &counted{Conn: conn, connState: connState{leave: leave}}, nil
 	}
 }
 
@@ -150,11 +154,11 @@ func (l *bounded) enter(from netip.Prefix) (reason string) {
 	switch {
 	case l.total >= l.most:
 		return "full"
-	case l.each > 0 && l.open[from] >= l.each && (l.proxy == nil || !l.proxy(from.Addr())):
+	case l.counts(from) && l.open[from] >= l.each:
 		return "address"
 	}
 	l.total++
-	if l.each > 0 {
+	if l.counts(from) {
 		l.open[from]++
 	}
 	return ""
@@ -165,10 +169,18 @@ func (l *bounded) leave(from netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total--
-	if l.each > 0 {
-		if l.open[from]--; l.open[from] == 0 {
-			delete(l.open, from)
-		}
+	if l.counts(from) {
+		l.forget(from)
+	}
+}
+
+// counts tells whether connections from there are counted by address.
+func (l *bounded) counts(from netip.Prefix) bool { return l.each > 0 && from.IsValid() }
+
+// forget counts one less; the lock is held.
+func (l *bounded) forget(from netip.Prefix) {
+	if l.open[from]--; l.open[from] == 0 {
+		delete(l.open, from)
 	}
 }
 
@@ -185,26 +197,4 @@ func whereFrom(a net.Addr) netip.Prefix {
 		bits = 64
 	}
 	return netip.PrefixFrom(ip, bits).Masked()
-}
-
-// countedTCP is a connection of the kernel's, with everything that it can do.
-type countedTCP struct {
-	*net.TCPConn
-	leave func()
-}
-
-func (c *countedTCP) Close() error {
-	defer c.leave()
-	return c.TCPConn.Close()
-}
-
-// counted is any other.
-type counted struct {
-	net.Conn
-	leave func()
-}
-
-func (c *counted) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }

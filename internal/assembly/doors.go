@@ -21,7 +21,13 @@ func (h *house) openDoors(ctx context.Context, doorsOpen bool) error {
 		if err != nil {
 			return err
 		}
+		trusted, err := parseProxies(h.config.TrustedProxies)
+		if err != nil {
+			return errors.Join(err, inner.Close())
+		}
 		l := newBounded(inner, name, most, each, metrics, h.log)
+		l.proxy = trusted.has
+		handler = behindProxies(trusted, l, handler)
 		h.closeLater(name, func(context.Context) error {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				return err

@@ -74,7 +74,9 @@ const profileTimeout = 10 * time.Minute
 func serve(l net.Listener, handler http.Handler, writeTimeout time.Duration, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		server := &http.Server{
-			Handler:           unread(handler),
+			Handler:           careful(unread(handler)),
+			ConnContext:       withConn,
+			ConnState:         noteTaken,
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,

@@ -42,6 +42,9 @@ func (c Config) checkWeb() error {
 			faults = append(faults, fmt.Errorf("allowed_origins[%d]: %q must be scheme://host, such as https://chat.example.com or https://*.example.com", i, pattern))
 		}
 	}
+	if _, err := parseProxies(c.TrustedProxies); err != nil {
+		faults = append(faults, err)
+	}
 	if c.MaxPerAddress < 0 {
 		faults = append(faults, errors.New("max_connections_per_address: must not be negative"))
 	}

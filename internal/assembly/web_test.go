@@ -47,12 +47,13 @@ func TestWrongSettingsForTheWebAreNamed(t *testing.T) {
 	t.Parallel()
 	c := Defaults()
 	c.AllowedOrigins = []string{"https://chat.example.com", "http://localhost:*", "*", "chat.example.com", "https://a.example/path", "*://a.example", "https://[a"}
+	c.TrustedProxies = []string{"10.0.0.0/8", "::1", "proxy.example"}
 	c.MaxConnections, c.MaxPerAddress, c.Fanout.MaxConnections = 1<<31, -1, 0
 	err := c.checkWeb()
 	if err == nil {
 		t.Fatal("nothing is wrong")
 	}
-	for _, name := range []string{"allowed_origins[2]", "allowed_origins[3]", "allowed_origins[4]", "allowed_origins[5]", "allowed_origins[6]", "max_connections:", "max_connections_per_address:", "max_streams"} {
+	for _, name := range []string{"allowed_origins[2]", "allowed_origins[3]", "allowed_origins[4]", "allowed_origins[5]", "allowed_origins[6]", "max_connections:", "trusted_proxies[2]", "max_connections_per_address:", "max_streams"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named in %q", name, err)
 		}

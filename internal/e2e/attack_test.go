@@ -262,3 +262,60 @@ func TestTheAdminPortTellsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestsThatTwoServersMayReadDifferentlyEndTheirConnection(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.up()
+	const body = `{"beats":[{"user_id":"1","device_id":7}]}`
+	chunked := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	smuggled := chunked + "GET /presence/666 HTTP/1.1\r\nHost: " + h.listen + "\r\n\r\n"
+	for name, headers := range map[string][]string{
+		"length first": {"Content-Length: 5", "Transfer-Encoding: chunked"}, "length last": {"Transfer-Encoding: chunked", "content-length: 5"},
+	} {
+		d := dialRaw(t, h.listen)
+		d.say(append([]string{"POST /presence/heartbeats HTTP/1.1", "Host: " + h.listen, "Content-Type: application/json"}, append(headers, "", smuggled)...)...)
+		answer, _, err := d.answer(5 * time.Second)
+		if err != nil || !answer.Close || !d.closed(5*time.Second) {
+			t.Errorf("%s: %+v %v", name, answer, err)
+		}
+	}
+	// Chunked alone is ordinary, and the connection stays.
+	d := dialRaw(t, h.listen)
+	for range 2 {
+		d.say("POST /presence/heartbeats HTTP/1.1", "Host: "+h.listen, "Transfer-Encoding: chunked", "", chunked)
+		if answer, text, err := d.answer(5 * time.Second); err != nil || answer.StatusCode != http.StatusAccepted || answer.Close {
+			t.Errorf("chunked: %+v %s %v", answer, text, err)
+		}
+	}
+}
+
+func TestNoAnswerCanBeFramedSniffedOrKept(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "--allowed-origins", "https://chat.example")
+	h.up()
+	for _, request := range []string{"GET /", "GET /presence/1", "GET /presence/batch?user_ids=1", "GET /presence/x", "GET /nothing", "POST /presence/heartbeats",
+		"GET /openapi.yaml", "GET /presence/connect", "GET /presence/stream?user_ids=1", "OPTIONS /presence/1", "GET /presence/1/history", "admin GET /", "admin GET /metrics", "admin GET /readyz?verbose"} {
+		address, line := h.listen, request
+		if rest, admin := strings.CutPrefix(request, "admin "); admin {
+			address, line = h.admin, rest
+		}
+		d := dialRaw(t, address)
+		d.say(line+" HTTP/1.1", "Host: "+address, "", "")
+		answer, _, _ := d.answer(time.Second) // a stream does not end
+		if answer == nil {
+			t.Errorf("%s is not answered", request)
+			continue
+		}
+		header := answer.Header
+		if header.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(header.Get("Cache-Control"), "no-") ||
+			!strings.Contains(header.Get("Content-Security-Policy"), "frame-ancestors 'none'") {
+			t.Errorf("%s: %d %v", request, answer.StatusCode, header)
+		}
+	}
+	for _, path := range []string{h.dir} {
+		if about, err := os.Stat(path); err != nil || about.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v %v", path, about.Mode(), err)
+		}
+	}
+}

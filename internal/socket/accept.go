@@ -74,10 +74,21 @@ func CheckOrigin(r *http.Request, patterns []string) error {
 // MatchesOrigin tells whether a web origin matches one of the patterns, as CheckOrigin
 // takes them.
 func MatchesOrigin(patterns []string, origin string) bool {
+	from, err := url.Parse(strings.ToLower(origin))
+	if err != nil || strings.ContainsFunc(from.Host, notOfHost) || from.Scheme+"://"+from.Host != strings.ToLower(origin) {
+		return false // it is more than scheme, host and port, or less
+	}
 	for _, pattern := range patterns {
-		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(origin)); err == nil && ok {
+		scheme, host, _ := strings.Cut(strings.ToLower(pattern), "://")
+		if ok, err := path.Match(host, from.Host); err == nil && ok && scheme == from.Scheme {
 			return true
 		}
 	}
 	return false
+}
+
+// notOfHost tells of characters that a host and its port do not have, so that a * in a
+// pattern stands for parts of a host alone.
+func notOfHost(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_:[]", r)
 }

@@ -431,7 +431,9 @@ func TestOnlyPagesOfThisSiteAndNamedOnesMayConnect(t *testing.T) {
 	t.Parallel()
 	for origin, allowed := range map[string]bool{
 		"": true, "https://here.example": true, "https://HERE.example": true, "https://app.friend.example": true,
-		"https://evil.example": false, "http://app.friend.example": false, "null": false, "://": false, "https://friend.example": false,
+		"https://evil.example": false, "http://app.friend.example": false, "null": false, "://": false, "https://a.friend.example:8443": false,
+		"https://evil.example?.friend.example": false, "https://evil.example#.friend.example": false, "https://u@a.friend.example": false,
+		"https://evil.example%2f.friend.example": false, "https://evil.example;a.friend.example": false, "https://evil.example\\.friend.example": false, "https://friend.example": false,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "http://here.example/", nil)
 		r.Header.Set("Origin", origin)
