@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+const (
+	honestUsers = 1000
+	// flippers come and go, one after the other, and are watched.
+	flippers      = 100
+	firstFlipper  = schemas.UserID(honestUsers + 1)
+	beatEvery     = 15 * time.Second
+	flipEvery     = time.Second
+	notSeen       = 10 * time.Second // a change that is not on the stream by then is an error
+	honestTimeout = 10 * time.Second
+)
+
+// Kinds of what honest users do.
+var kinds = []string{"read", "beat", "stream"}
+
+// honest are the users whom the attack is not about.
+type honest struct {
+	at     place
+	client *http.Client
+	tokens []string
+
+	mu      sync.Mutex
+	now     *phase
+	flipped map[schemas.UserID]flip
+}
+
+// flip is a change that the stream has to tell.
+type flip struct {
+	to string
+	at time.Time
+	of *phase
+}
+
+// phase is what was felt in one part of the run.
+type phase struct {
+	name                  string
+	took                  map[string][]time.Duration
+	failed                map[string]int
+	first                 map[string]error
+	megabytes, goroutines int
+}
+
+func newPhase(name string) *phase {
+	return &phase{name: name, took: map[string][]time.Duration{}, failed: map[string]int{}, first: map[string]error{}}
+}
+
+func newHonest(at place) *honest {
+	h := &honest{at: at, now: newPhase("settling"), flipped: map[schemas.UserID]flip{},
+		client: &http.Client{Timeout: honestTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	for user := range schemas.UserID(honestUsers + flippers) {
+		h.tokens = append(h.tokens, userToken(user+1))
+	}
+	return h
+}
+
+// live beats, reads and watches until ctx ends.
+func (h *honest) live(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { h.watch(ctx) })
+	all.Go(func() { h.flip(ctx) })
+	ticker := time.NewTicker(beatEvery / honestUsers)
+	defer ticker.Stop()
+	under := make(chan struct{}, 256) // requests under way: a bound that honest users do not reach
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			all.Wait()
+			h.client.CloseIdleConnections()
+			return
+		case <-ticker.C:
+		}
+		user := schemas.UserID(n%honestUsers + 1)
+		for _, act := range []func(){func() { h.beat(ctx, user) }, func() { h.read(ctx, user) }} {
+			select {
+			case under <- struct{}{}:
+				all.Go(func() { defer func() { <-under }(); act() })
+			default:
+				h.note("beat", 0, errors.New("256 requests are under way"))
+			}
+		}
+	}
+}
+
+func (h *honest) beat(ctx context.Context, user schemas.UserID) {
+	body := fmt.Sprintf(`{"beats":[{"user_id":"%d","device_id":7,"device_kind":"mobile"}]}`, user)
+	h.ask(ctx, "beat", user, http.MethodPost, "/presence/heartbeats", body, http.StatusAccepted)
+}
+
+func (h *honest) read(ctx context.Context, user schemas.UserID) {
+	ids := make([]string, 50)
+	for i := range ids {
+		ids[i] = (schemas.UserID((int(user)+i)%honestUsers) + 1).String()
+	}
+	h.ask(ctx, "read", user, http.MethodGet, "/presence/batch?user_ids="+strings.Join(ids, ","), "", http.StatusOK)
+}
+
+func (h *honest) ask(ctx context.Context, kind string, user schemas.UserID, method, path, body string, want int) {
+	begun := time.Now()
+	err := h.send(ctx, user, method, path, body, want)
+	if ctx.Err() == nil {
+		h.note(kind, time.Since(begun), err)
+	}
+}
+
+func (h *honest) send(ctx context.Context, user schemas.UserID, method, path, body string, want int) error {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+h.at.doors+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+h.tokens[user-1])
+	answer, err := h.client.Do(request)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		return err
+	}
+	if answer.StatusCode != want {
+		return fmt.Errorf("%s %s: %s %s", method, path, answer.Status, text)
+	}
+	return nil
+}
+
+func (h *honest) note(kind string, took time.Duration, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now.note(kind, took, err)
+}
+
+func (p *phase) note(kind string, took time.Duration, err error) {
+	p.took[kind] = append(p.took[kind], took)
+	if err != nil {
+		p.failed[kind]++
+		if p.first[kind] == nil {
+			p.first[kind] = err
+		}
+	}
+}
+
+// flip lets one user after the other come, and later go.
+func (h *honest) flip(ctx context.Context) {
+	for n := 0; pause(ctx, flipEvery); n++ {
+		user, to, bye := firstFlipper+schemas.UserID(n%flippers), "online", ""
+		if n/flippers%2 == 1 {
+			to, bye = "offline", `,"bye":true`
+		}
+		h.mu.Lock()
+		h.flipped[user] = flip{to, time.Now(), h.now}
+		h.mu.Unlock()
+		body := fmt.Sprintf(`{"beats":[{"user_id":"%d","device_id":7%s}]}`, user, bye)
+		if err := h.send(ctx, user, http.MethodPost, "/presence/heartbeats", body, http.StatusAccepted); err != nil && ctx.Err() == nil {
+			h.note("beat", 0, err)
+		}
+		h.overdue(time.Now())
+	}
+}
+
+// overdue counts changes that the stream has not told in time.
+func (h *honest) overdue(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for user, f := range h.flipped {
+		if took := now.Sub(f.at); took > notSeen {
+			f.of.note("stream", took, fmt.Errorf("user %d is not seen %s", user, f.to))
+			delete(h.flipped, user)
+		}
+	}
+}
+
+// watch hears of those who come and go.
+func (h *honest) watch(ctx context.Context) {
+	watched := make([]schemas.UserID, flippers)
+	for i := range watched {
+		watched[i] = firstFlipper + schemas.UserID(i)
+	}
+	options := watchclient.Options{URL: "http://" + h.at.doors + "/presence/stream", Users: watched, Header: http.Header{"Authorization": {"Bearer " + h.tokens[0]}}}
+	for m, err := range watchclient.Messages(ctx, options) {
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			h.note("stream", 0, err)
+			return
+		}
+		if m.Type == watchclient.Disconnected {
+			h.note("stream", 0, fmt.Errorf("the stream is cut: %w", m.Cause))
+		}
+		users := m.Users
+		if m.User != nil {
+			users = append(users, *m.User)
+		}
+		for _, p := range users {
+			h.seen(p)
+		}
+	}
+}
+
+func (h *honest) seen(p schemas.Presence) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f, waits := h.flipped[p.UserID]; waits && p.State != nil && *p.State == f.to {
+		f.of.note("stream", time.Since(f.at), nil)
+		delete(h.flipped, p.UserID)
+	}
+}
+
+// settle waits until everybody has come once.
+func (h *honest) settle(ctx context.Context) {
+	fmt.Printf("%d honest users come, which takes %s\n", honestUsers, beatEvery)
+	pause(ctx, beatEvery+2*time.Second)
+}
+
+// phase lets time go by and returns what was felt in it.
+func (h *honest) phase(ctx context.Context, name string, length time.Duration) *phase {
+	fmt.Printf("%s: %s\n", name, length)
+	p := newPhase(name)
+	h.mu.Lock()
+	h.now = p
+	h.mu.Unlock()
+	pause(ctx, length)
+	p.megabytes, p.goroutines = int(h.at.gauge("process_resident_memory_bytes")/1e6), int(h.at.gauge("go_goroutines"))
+	h.mu.Lock()
+	h.now = newPhase("between")
+	h.mu.Unlock()
+	pause(ctx, notSeen) // what is on its way belongs to the phase in which it began
+	h.overdue(time.Now())
+	return p
+}
+
+// at is the time that the share of all requests of a kind took at most.
+func (p *phase) at(kind string, share float64) time.Duration {
+	all := slices.Sorted(slices.Values(p.took[kind]))
+	if len(all) == 0 {
+		return 0
+	}
+	return all[max(0, int(math.Ceil(share*float64(len(all))))-1)]
+}
+
+func (p *phase) print() {
+	for _, kind := range kinds {
+		fmt.Printf("| %s | %s | %d | %d | %s | %s | %s |\n", p.name, kind, len(p.took[kind]), p.failed[kind],
+			p.at(kind, .5).Round(10*time.Microsecond), p.at(kind, .99).Round(10*time.Microsecond), p.at(kind, 1).Round(10*time.Microsecond))
+	}
+}
+
+// floor is what a p99 is taken for at least: below it, ten times as long is still short,
+// and on a quiet machine a single pause of the collector is ten times a p99.
+const floor = 20 * time.Millisecond
+
+// judge compares with the quiet phase.
+func (p *phase) judge(quiet *phase) error {
+	var faults []error
+	for _, kind := range kinds {
+		if n := p.failed[kind]; n > 0 {
+			faults = append(faults, fmt.Errorf("%s: %d of %d honest %ss failed, the first: %w", p.name, n, len(p.took[kind]), kind, p.first[kind]))
+		}
+		if got, most := p.at(kind, .99), 10*max(quiet.at(kind, .99), floor); got > most {
+			faults = append(faults, fmt.Errorf("%s: the p99 of a %s is %s, must be at most %s", p.name, kind, got, most))
+		}
+		if len(p.took[kind]) == 0 {
+			faults = append(faults, fmt.Errorf("%s: no %s was measured", p.name, kind))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// memoryBack compares what is held before and after. The embedded Kafka's indexes and the
+// collector's generosity grow with what was written, hence the room.
+func memoryBack(before, after *phase) error {
+	var faults []error
+	if most := before.megabytes + max(before.megabytes, 300); after.megabytes > most {
+		faults = append(faults, fmt.Errorf("memory: %d MB after, must be at most %d", after.megabytes, most))
+	}
+	if most := before.goroutines + 200; after.goroutines > most {
+		faults = append(faults, fmt.Errorf("goroutines: %d after, must be at most %d", after.goroutines, most))
+	}
+	return errors.Join(faults...)
+}
