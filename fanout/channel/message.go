@@ -17,7 +17,10 @@ type Message struct {
 	LastActiveAt  schemas.Millis `json:"last_active_at"`
 	Devices       []string       `json:"devices"`
 	Version       string         `json:"version"`
-	Recipients    []string       `json:"recipients"`
+	// LeftOut is how many changes of the user just before this one were not published,
+	// because the user changed too often; left out when there is none.
+	LeftOut    uint32   `json:"left_out,omitempty"`
+	Recipients []string `json:"recipients"`
 }
 
 // MessageOf is n as JSON has it.
@@ -25,7 +28,7 @@ func MessageOf(n Notice) Message {
 	t := n.Transition
 	m := Message{ID: n.ID, EventID: t.EventID().String(), UserID: t.User, State: schemas.StateWord(t.To), PreviousState: schemas.StateWord(t.From),
 		Cause: schemas.CauseWord(t.Cause), At: t.At, LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(),
-		Version: t.Version.String(), Recipients: make([]string, len(n.Recipients))}
+		Version: t.Version.String(), LeftOut: t.LeftOut, Recipients: make([]string, len(n.Recipients))}
 	for i, r := range n.Recipients {
 		m.Recipients[i] = r.String()
 	}

@@ -48,8 +48,8 @@ func attackedHouse(t *testing.T, descriptors int, flags ...string) *house {
 	return h
 }
 
-// tokenOf is a user's token.
-func tokenOf(t *testing.T, user schemas.UserID, scopes ...string) string {
+// scopedToken is a user's token.
+func scopedToken(t *testing.T, user schemas.UserID, scopes ...string) string {
 	t.Helper()
 	c := auth.Defaults()
 	c.Secret = keys.Secret{Value: attackedSecret}
@@ -137,7 +137,7 @@ func TestBodiesThatNeverComeAreAnsweredAtOnceAndHoldNoConnection(t *testing.T) {
 	// With a token the body is waited for, but not for ever.
 	asking.Go(func() {
 		d := dialRaw(t, h.listen)
-		d.say("POST /presence/heartbeats HTTP/1.1", "Host: "+h.listen, "Authorization: Bearer "+tokenOf(t, 1, auth.Beat), "Content-Length: 1000", "", `{"beats":[`)
+		d.say("POST /presence/heartbeats HTTP/1.1", "Host: "+h.listen, "Authorization: Bearer "+scopedToken(t, 1, auth.Beat), "Content-Length: 1000", "", `{"beats":[`)
 		if answer, _, err := d.answer(20 * time.Second); err != nil || answer.StatusCode != http.StatusRequestTimeout || !d.closed(5*time.Second) {
 			t.Errorf("a body that stops: %v %v", answer, err)
 		}
@@ -151,7 +151,7 @@ func TestConnectionsThatSayNothingLeaveTheAdminPortAndThoseWhoAreThereAlone(t *t
 	there := dialRaw(t, h.listen) // a client that keeps its connection
 	read := func() {
 		t.Helper()
-		there.say("GET /presence/1 HTTP/1.1", "Host: "+h.listen, "Authorization: Bearer "+tokenOf(t, 1, auth.Read), "", "")
+		there.say("GET /presence/1 HTTP/1.1", "Host: "+h.listen, "Authorization: Bearer "+scopedToken(t, 1, auth.Read), "", "")
 		if answer, body, err := there.answer(2 * time.Second); err != nil || answer.StatusCode != http.StatusOK {
 			t.Errorf("who is there is answered %v %s %v", answer, body, err)
 		}
@@ -186,7 +186,7 @@ func TestSlowBodiesOfManyTokensKeepNobodyFromBeatingOrHiding(t *testing.T) {
 	var refused atomic.Int32
 	var slow sync.WaitGroup
 	for user := range schemas.UserID(16) {
-		token := tokenOf(t, 1000+user, auth.Beat)
+		token := scopedToken(t, 1000+user, auth.Beat)
 		for range 90 {
 			d := dialRaw(t, h.listen)
 			d.say("POST /presence/heartbeats HTTP/1.1", "Host: "+h.listen, "Authorization: Bearer "+token, "Content-Length: 1000", "", `{"beats":[`)
@@ -197,7 +197,7 @@ func TestSlowBodiesOfManyTokensKeepNobodyFromBeatingOrHiding(t *testing.T) {
 			})
 		}
 	}
-	honest := "Authorization: Bearer " + tokenOf(t, 1, auth.Beat)
+	honest := "Authorization: Bearer " + scopedToken(t, 1, auth.Beat)
 	for line, want := range map[string]int{`POST /presence/heartbeats {"beats":[{"user_id":"1","device_id":7}]}`: 202, `PUT /presence/1/visibility {"visibility":"nobody"}`: 200} {
 		words := strings.SplitN(line, " ", 3)
 		begun, d := time.Now(), dialRaw(t, h.listen)
