@@ -293,13 +293,17 @@ func (r *recorder) record(clean bool) error {
 			changed = true
 		}
 	}
-	for _, name := range stoppedState(r.dir) {
-		if !clean { // as they were at the last orderly stop
-			if was, known := r.last.Files[name]; known {
+	if clean {
+		for _, name := range stoppedState(r.dir) {
+			if text, err := os.ReadFile(filepath.Join(r.dir, name)); err == nil {
+				next.Files[name] = sum{CRC: crc32.Checksum(text, castagnoli)}
+			}
+		}
+	} else { // as they were at the last orderly stop
+		for name, was := range r.last.Files {
+			if !slices.Contains(liveState, name) {
 				next.Files[name] = was
 			}
-		} else if text, err := os.ReadFile(filepath.Join(r.dir, name)); err == nil {
-			next.Files[name] = sum{CRC: crc32.Checksum(text, castagnoli)}
 		}
 	}
 	var err error
@@ -318,8 +322,20 @@ func newRecorder(dir string) (*recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if last != nil {
-		r.last = *last
+	if last == nil {
+		return r, nil
+	}
+	r.last = *last
+	for name := range last.Files {
+		if filepath.Base(name) != "snapshot.json" {
+			continue
+		}
+		// Retention has taken all of the partition, and kfake, after a kill, begins it
+		// again at offset 0: where it ended once says nothing any more.
+		segments, err := filepath.Glob(filepath.Join(dir, filepath.Dir(name), "*.dat"))
+		if err == nil && len(segments) == 0 {
+			delete(r.last.Files, name)
+		}
 	}
 	return r, nil
 }
