@@ -70,13 +70,13 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL+"/presence/heartbeats", bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("--url: %w", err)
+		return fmt.Errorf("--url: %w", redact.Error(err))
 	}
 	request.Header = c.header()
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("sending a beat of user %d: %w", c.User, err)
+		return fmt.Errorf("sending a beat of user %d: %w", c.User, redact.Error(err))
 	}
 	answer, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err := errors.Join(err, response.Body.Close()); err != nil {
