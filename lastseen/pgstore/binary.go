@@ -30,10 +30,10 @@ const (
 
 // logCopySQL takes what appendCopy writes.
 const logCopySQL = `COPY status_changes (user_id, at, version, device_id, last_seen_at, last_active_at, from_state, to_state,
-	cause, visibility, device_kinds, event_id, policy_id) FROM STDIN (FORMAT binary)`
+	cause, visibility, device_kinds, event_id, policy_id, left_out) FROM STDIN (FORMAT binary)`
 
 // logFields is how many fields a row of logCopySQL has.
-const logFields = 13
+const logFields = 14
 
 // appendCopy appends the changes as COPY's binary format.
 func appendCopy(b []byte, changes []*schemas.Transition) []byte {
@@ -54,6 +54,7 @@ func appendCopy(b []byte, changes []*schemas.Transition) []byte {
 		b = binary.BigEndian.AppendUint32(b, eventIDLength)
 		b = t.EventID().Append(b)
 		b = appendText(b, t.Policy)
+		b = appendInt8(b, int64(t.LeftOut))
 	}
 	return append(b, 0xff, 0xff)
 }

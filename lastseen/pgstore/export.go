@@ -90,7 +90,7 @@ type entryReader struct {
 }
 
 func (r *entryReader) read(columns [][]byte) error {
-	const wanted = 13
+	const wanted = 14
 	if len(columns) != wanted {
 		return fmt.Errorf("a change has %d columns, want %d", len(columns), wanted)
 	}
@@ -99,7 +99,7 @@ func (r *entryReader) read(columns [][]byte) error {
 	*e = store.Entry{Transition: schemas.Transition{
 		User: schemas.UserID(int8Of(columns[0])), At: instantOf(columns[1]), Version: schemas.Version(int8Of(columns[2])),
 		Device: schemas.DeviceID(int8Of(columns[3])), LastSeen: instantOf(columns[4]), LastActive: instantOf(columns[5]),
-		Policy: policy,
+		Policy: policy, LeftOut: uint32(int8Of(columns[13])),
 	}}
 	if len(columns[10]) == 2 {
 		e.Kinds = schemas.KindSet(binary.BigEndian.Uint16(columns[10]))

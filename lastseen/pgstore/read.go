@@ -132,7 +132,7 @@ func scanChange(row pgx.Rows) (*schemas.Transition, error) {
 		from, to, cause string
 		kinds           int16
 	)
-	if err := row.Scan(&at, (*int64)(&t.Version), &device, &seen, &active, &from, &to, &cause, &kinds, &t.Policy); err != nil {
+	if err := row.Scan(&at, (*int64)(&t.Version), &device, &seen, &active, &from, &to, &cause, &kinds, &t.Policy, &t.LeftOut); err != nil {
 		return nil, err
 	}
 	t.At, t.LastSeen, t.LastActive = schemas.MillisOf(at), millisOf(seen), millisOf(active)

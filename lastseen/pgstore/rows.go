@@ -11,6 +11,7 @@ func logArguments(changes []*schemas.Transition) []any {
 	var (
 		n                            = len(changes)
 		users, versions              = make([]int64, n), make([]int64, n)
+		leftOut                      = make([]int64, n)
 		at                           = make([]time.Time, n)
 		devices                      = make([]*int64, n)
 		seen, active                 = make([]*time.Time, n), make([]*time.Time, n)
@@ -23,9 +24,9 @@ func logArguments(changes []*schemas.Transition) []any {
 		seen[i], active[i] = timeOf(t.LastSeen), timeOf(t.LastActive)
 		from[i], to[i], causes[i] = schemas.StateWord(t.From), schemas.StateWord(t.To), schemas.CauseWord(t.Cause)
 		visibility[i], kinds[i] = schemas.VisibilityWord(t.Visibility), int16(t.Kinds)
-		events[i], policies[i] = t.EventID().String(), t.Policy
+		events[i], policies[i], leftOut[i] = t.EventID().String(), t.Policy, int64(t.LeftOut)
 	}
-	return []any{users, at, versions, devices, seen, active, from, to, causes, visibility, kinds, events, policies}
+	return []any{users, at, versions, devices, seen, active, from, to, causes, visibility, kinds, events, policies, leftOut}
 }
 
 // timeOf is NULL for never.

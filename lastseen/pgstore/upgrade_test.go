@@ -12,7 +12,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
 )
 
-func TestAProgramOfSchema1WritesOnSchema2AndIsToldApart(t *testing.T) {
+func TestAProgramOfSchema1WritesOnTheNewestSchemaAndIsToldApart(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t)
 	settings, err := pgx.ParseConfig(config.URL)
@@ -48,7 +48,7 @@ func TestAProgramOfSchema1WritesOnSchema2AndIsToldApart(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s
 	})
-	if state, err := migrate.Postgres(t.Context(), db, program1); err != nil || !state.Newer() || state.Schema != 2 {
+	if state, err := migrate.Postgres(t.Context(), db, program1); err != nil || !state.Newer() || state.Schema != 3 {
 		t.Errorf("a program of schema 1 finds %+v (%v)", state, err)
 	}
 }

@@ -107,10 +107,10 @@ func TestAHistoryIsNewestFirstWithEverythingThatWasRecorded(t *testing.T) {
 	w.happen(t, comes, goes)
 	newer := `{"event_id":"` + goes.EventID().String() + `","from":"online","to":"offline","at":"2026-11-20T10:00:45.123Z",` +
 		`"last_seen_at":"2026-11-20T10:00:45.122Z","last_active_at":"2026-11-20T10:00:45.121Z","cause":"silent","device_id":null,` +
-		`"devices":[],"version":"2","policy_id":"p-1"}`
+		`"devices":[],"version":"2","policy_id":"p-1","left_out":0}`
 	older := `{"event_id":"` + comes.EventID().String() + `","from":"offline","to":"online","at":"2026-11-20T10:00:00.123Z",` +
 		`"last_seen_at":"2026-11-20T10:00:00.122Z","last_active_at":"2026-11-20T10:00:00.121Z","cause":"first_beat","device_id":7,` +
-		`"devices":["mobile"],"version":"1","policy_id":"p-1"}`
+		`"devices":["mobile"],"version":"1","policy_id":"p-1","left_out":0}`
 	both := `{"changes":[` + newer + `,` + older + `],"next_cursor":null}`
 	w.want(t, "/presence/1/history", both)
 	w.want(t, "/presence/1/history?limit=2&from=0", both)

@@ -32,6 +32,8 @@ type change struct {
 	Devices      []string       `json:"devices"`
 	Version      string         `json:"version"`
 	PolicyID     string         `json:"policy_id"`
+	// LeftOut counts the changes since the one before that were not published.
+	LeftOut uint32 `json:"left_out"`
 }
 
 type historyPage struct {
@@ -74,7 +76,7 @@ func changeOf(t *schemas.Transition) change {
 	c := change{
 		EventID: t.EventID().String(), From: schemas.StateWord(t.From), To: schemas.StateWord(t.To), At: t.At,
 		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Cause: schemas.CauseWord(t.Cause), Devices: t.Kinds.Words(),
-		Version: t.Version.String(), PolicyID: t.Policy,
+		Version: t.Version.String(), PolicyID: t.Policy, LeftOut: t.LeftOut,
 	}
 	if t.Device != 0 {
 		device := int64(t.Device)

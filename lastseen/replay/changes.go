@@ -8,7 +8,7 @@ import (
 )
 
 // changesHead names the columns of a change, in every format.
-const changesHead = "event_id,user_id,version,changed_at,from_state,to_state,cause,device_id,device_kinds,last_seen_at,last_active_at,visibility,policy_id\n"
+const changesHead = "event_id,user_id,version,changed_at,from_state,to_state,cause,device_id,device_kinds,last_seen_at,last_active_at,visibility,policy_id,left_out\n"
 
 // appendChangeJSON appends the change as a line of JSON.
 func appendChangeJSON(dst []byte, c *clock, e *store.Entry) []byte {
@@ -42,6 +42,8 @@ func appendChangeJSON(dst []byte, c *clock, e *store.Entry) []byte {
 	dst = append(dst, seenText.of(int32(e.Visibility))...)
 	dst = append(dst, `","policy_id":`...)
 	dst = appendJSONText(dst, e.Policy)
+	dst = append(dst, `,"left_out":`...)
+	dst = strconv.AppendUint(dst, uint64(e.LeftOut), 10)
 	return append(dst, "}\n"...)
 }
 
@@ -75,6 +77,8 @@ func appendChangeCSV(dst []byte, c *clock, e *store.Entry) []byte {
 	dst = append(dst, seenText.of(int32(e.Visibility))...)
 	dst = append(dst, ',')
 	dst = appendCSVText(dst, e.Policy)
+	dst = append(dst, ',')
+	dst = strconv.AppendUint(dst, uint64(e.LeftOut), 10)
 	return append(dst, '\n')
 }
 
@@ -94,6 +98,7 @@ type changeRow struct {
 	LastActive int64    `parquet:"last_active_at,optional,timestamp(millisecond)"`
 	Visibility string   `parquet:"visibility,dict"`
 	Policy     string   `parquet:"policy_id,dict"`
+	LeftOut    int64    `parquet:"left_out"`
 }
 
 var kindsList = listKinds()
@@ -104,6 +109,7 @@ func (row *changeRow) set(e *store.Entry, event string) {
 		Event: event, User: int64(e.User), Version: int64(e.Version), At: int64(e.At), From: stateText.of(int32(e.From)),
 		To: stateText.of(int32(e.To)), Cause: causeText.of(int32(e.Cause)), Device: int64(e.Device), Kinds: kindsList[e.Kinds&63],
 		LastSeen: int64(e.LastSeen), LastActive: int64(e.LastActive), Visibility: seenText.of(int32(e.Visibility)), Policy: e.Policy,
+		LeftOut: int64(e.LeftOut),
 	}
 }
 

@@ -230,7 +230,7 @@ func (l *Left) copyColumns(w Writer[store.Entry]) error {
 func (row *changeRow) entry(e *store.Entry) error {
 	*e = store.Entry{Transition: schemas.Transition{
 		User: schemas.UserID(row.User), Version: schemas.Version(row.Version), At: schemas.Millis(row.At), Device: schemas.DeviceID(row.Device),
-		LastSeen: schemas.Millis(row.LastSeen), LastActive: schemas.Millis(row.LastActive), Policy: strings.Clone(row.Policy),
+		LastSeen: schemas.Millis(row.LastSeen), LastActive: schemas.Millis(row.LastActive), Policy: strings.Clone(row.Policy), LeftOut: uint32(row.LeftOut),
 	}}
 	copy(e.Event[:], row.Event)
 	for _, word := range row.Kinds {

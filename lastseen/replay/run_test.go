@@ -214,23 +214,25 @@ func TestLinesAreWhatStandardReadersUnderstand(t *testing.T) {
 	t.Parallel()
 	changes := entries(5, 9, 40)
 	changes[3].Policy = "a \"quoted\",\npolicy\u2028"
+	changes[3].LeftOut = 7
 	changes[4].Kinds, changes[4].Device, changes[4].LastSeen, changes[4].LastActive = 0, 0, 0, 0
 	for line := range bytes.Lines(written(t, JSONL, changes)) {
 		var row struct {
 			schemas.Presence
+			LeftOut *uint32        `json:"left_out"`
 			At      schemas.Millis `json:"changed_at"`
 			Policy  string         `json:"policy_id"`
 			Device  *int           `json:"device_id"`
 			Devices []string       `json:"device_kinds"`
 		}
 		must(t, json.Unmarshal(line, &row))
-		if row.UserID == 0 || row.Version == "0" || row.At == 0 || row.Policy == "" {
+		if row.UserID == 0 || row.Version == "0" || row.At == 0 || row.Policy == "" || row.LeftOut == nil {
 			t.Errorf("read as %+v", row)
 		}
 	}
 	rows, err := csv.NewReader(bytes.NewReader(written(t, CSV, changes))).ReadAll()
 	must(t, err)
-	if len(rows) != len(changes)+1 || rows[4][12] != changes[3].Policy || rows[5][7] != "" || rows[5][9] != "" {
+	if len(rows) != len(changes)+1 || rows[4][12] != changes[3].Policy || rows[4][13] != "7" || rows[5][7] != "" || rows[5][9] != "" {
 		t.Errorf("%d rows of CSV, %v, %v", len(rows), rows[4], rows[5])
 	}
 }

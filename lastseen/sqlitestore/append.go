@@ -61,7 +61,7 @@ func (s *Store) append(ctx context.Context, batch store.Batch) error {
 	for _, t := range batch.Changes {
 		if _, err := change.ExecContext(ctx, int64(t.User), int64(t.At), int64(t.Version), t.EventID().String(),
 			schemas.StateWord(t.From), schemas.StateWord(t.To), schemas.CauseWord(t.Cause), schemas.VisibilityWord(t.Visibility),
-			orNull(int64(t.Device)), int64(t.Kinds), orNull(int64(t.LastSeen)), orNull(int64(t.LastActive)), t.Policy); err != nil {
+			orNull(int64(t.Device)), int64(t.Kinds), orNull(int64(t.LastSeen)), orNull(int64(t.LastActive)), t.Policy, int64(t.LeftOut)); err != nil {
 			return err
 		}
 	}

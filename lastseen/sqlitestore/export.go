@@ -40,7 +40,7 @@ func (s *Store) export(ctx context.Context, query string, arguments []any, each 
 		var from, to, cause, visibility string
 		var event sql.RawBytes
 		if err := rows.Scan(&e.User, &e.At, &e.Version, &e.Device, &e.LastSeen, &e.LastActive, &from, &to, &cause, &visibility, &e.Kinds,
-			&event, &e.Policy); err != nil {
+			&event, &e.Policy, &e.LeftOut); err != nil {
 			return classify(err)
 		}
 		if err := store.ParseWords(&e.Transition, from, to, cause); err != nil {

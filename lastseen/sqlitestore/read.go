@@ -104,7 +104,7 @@ func (s *Store) history(ctx context.Context, query store.HistoryQuery) ([]*schem
 	for rows.Next() {
 		var from, to, cause string
 		t := &schemas.Transition{User: query.User, Visibility: schemas.Everyone}
-		if err := rows.Scan(&t.At, &t.Version, &t.Device, &t.LastSeen, &t.LastActive, &from, &to, &cause, &t.Kinds, &t.Policy); err != nil {
+		if err := rows.Scan(&t.At, &t.Version, &t.Device, &t.LastSeen, &t.LastActive, &from, &to, &cause, &t.Kinds, &t.Policy, &t.LeftOut); err != nil {
 			return nil, err
 		}
 		if err := store.ParseWords(t, from, to, cause); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
 )
 
-func TestAProgramOfSchema1WritesOnSchema2AndIsToldApart(t *testing.T) {
+func TestAProgramOfSchema1WritesOnTheNewestSchemaAndIsToldApart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "stillhere.db")
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
@@ -32,7 +32,7 @@ func TestAProgramOfSchema1WritesOnSchema2AndIsToldApart(t *testing.T) {
 		Insert: `INSERT INTO sink_offsets (partition, next_offset) VALUES (?1, ?2) ON CONFLICT DO NOTHING`,
 		Update: `UPDATE sink_offsets SET next_offset = ?2 WHERE partition = ?1 AND next_offset = ?3`,
 	}, db, func() storetest.Store { return newStore(t, path) })
-	if state, err := migrate.SQLite(t.Context(), db, path, program1); err != nil || !state.Newer() || state.Schema != 2 {
+	if state, err := migrate.SQLite(t.Context(), db, path, program1); err != nil || !state.Newer() || state.Schema != 3 {
 		t.Errorf("a program of schema 1 finds %+v (%v)", state, err)
 	}
 }

@@ -5,7 +5,7 @@
 -- log has nothing from before $1, because it is older than the retention, the next
 -- change tells what was in force, and without one user_presence.
 WITH recent AS MATERIALIZED (
-    SELECT DISTINCT ON (user_id) user_id, at, version, last_seen_at, last_active_at, to_state, visibility, device_kinds
+    SELECT DISTINCT ON (user_id) user_id, at, version, last_seen_at, last_active_at, to_state, visibility, device_kinds, left_out
     FROM status_changes
     WHERE at > $2 AND at <= $1
     ORDER BY user_id, at DESC, version DESC
@@ -30,22 +30,22 @@ WITH recent AS MATERIALIZED (
     WHERE b.user_id IS NULL
 )
 SELECT user_id, at, version, 0::bigint, last_seen_at, last_active_at, to_state, to_state, 'unspecified'::presence_cause, visibility,
-       device_kinds, ''::text, ''::text
+       device_kinds, ''::text, ''::text, left_out
 FROM recent
 UNION ALL
-SELECT user_id, since, version, 0, last_seen_at, last_active_at, state, state, 'unspecified', visibility, device_kinds, '', ''
+SELECT user_id, since, version, 0, last_seen_at, last_active_at, state, state, 'unspecified', visibility, device_kinds, '', '', 0
 FROM others
 WHERE unchanged
 UNION ALL
-SELECT user_id, at, version, 0, last_seen_at, last_active_at, to_state, to_state, 'unspecified', visibility, device_kinds, '', ''
+SELECT user_id, at, version, 0, last_seen_at, last_active_at, to_state, to_state, 'unspecified', visibility, device_kinds, '', '', left_out
 FROM before
 WHERE user_id IS NOT NULL
 UNION ALL
 SELECT of_user, $1, 0, 0, NULL, NULL, from_state, from_state, 'unspecified',
-       CASE WHEN cause <> 'visibility' THEN visibility WHEN visibility = 'nobody' THEN 'everyone' ELSE 'nobody' END, 0::smallint, '', ''
+       CASE WHEN cause <> 'visibility' THEN visibility WHEN visibility = 'nobody' THEN 'everyone' ELSE 'nobody' END, 0::smallint, '', '', 0
 FROM after
 WHERE user_id IS NOT NULL AND from_state <> 'offline'
 UNION ALL
-SELECT of_user, kept_since, kept_version, 0, kept_seen, kept_active, kept_state, kept_state, 'unspecified', kept_visibility, kept_kinds, '', ''
+SELECT of_user, kept_since, kept_version, 0, kept_seen, kept_active, kept_state, kept_state, 'unspecified', kept_visibility, kept_kinds, '', '', 0
 FROM after
 WHERE user_id IS NULL AND kept_since <= $1

@@ -44,7 +44,7 @@ func next(c schemas.Current, user schemas.UserID, at schemas.Millis, choose func
 	t := &schemas.Transition{
 		User: user, From: max(c.State, schemas.Offline), At: at, LastSeen: at - 11, LastActive: at - 1013,
 		Kinds: schemas.SetOfKinds(schemas.DeviceKind(1 + choose("kind", 5))), Visibility: schemas.KnownVisibility(c.Visibility),
-		Device: schemas.DeviceID(choose("device", 3)), Policy: "p-1",
+		Device: schemas.DeviceID(choose("device", 3)), Policy: "p-1", LeftOut: uint32(choose("left out", 3)),
 	}
 	t.To = t.From
 	switch choose("what", 4) {
@@ -55,9 +55,9 @@ func next(c schemas.Current, user schemas.UserID, at schemas.Millis, choose func
 			t.Visibility = schemas.Everyone
 		}
 	case 1:
-		t.Cause = schemas.DevicesChanged
+		t.Cause = []schemas.Cause{schemas.DevicesChanged, schemas.DeviceEvicted}[choose("evicted", 2)]
 	case 2:
-		t.Cause, t.To = schemas.Silent, schemas.Offline
+		t.Cause, t.To = []schemas.Cause{schemas.Silent, schemas.GatewayDrained}[choose("drained", 2)], schemas.Offline
 		if t.From == schemas.Offline {
 			t.Cause, t.To = schemas.FirstBeat, schemas.Away
 		}
