@@ -56,7 +56,7 @@ func (c *countedTCP) Read(p []byte) (int, error) {
 }
 
 func (c *countedTCP) Close() error {
-	defer c.connState.close()
+	defer c.close()
 	return c.TCPConn.Close()
 }
 
@@ -75,7 +75,7 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 func (c *counted) Close() error {
-	defer c.connState.close()
+	defer c.close()
 	return c.Conn.Close()
 }
 
@@ -105,10 +105,10 @@ func (l *lengthSeen) look(p []byte) {
 		if b >= 'A' && b <= 'Z' {
 			b += 'a' - 'A'
 		}
-		switch {
-		case b == lengthHeader[l.matched]:
+		switch b {
+		case lengthHeader[l.matched]:
 			l.matched++
-		case b == '\n':
+		case '\n':
 			l.matched = 1
 		default:
 			l.matched = 0

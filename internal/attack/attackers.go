@@ -48,14 +48,14 @@ func (t *tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// crews runs each attack again and again, so many at a time, with a pause between.
+// crew is an attack that is made again and again, so many at a time, with a pause between.
 type crew struct {
-	name   string
 	size   int
 	every  time.Duration
 	attack func(context.Context, *tally)
 }
 
+// run makes each attack again and again, so many at a time, with a pause between.
 func run(ctx context.Context, results *tally, crews ...crew) {
 	var all sync.WaitGroup
 	for _, c := range crews {
@@ -70,7 +70,7 @@ func run(ctx context.Context, results *tally, crews ...crew) {
 	all.Wait()
 }
 
-// post sends a request and counts its answer.
+// request sends a request and counts its answer.
 func (at place) request(ctx context.Context, results *tally, name, method, path, token string, body []byte, header ...string) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -125,16 +125,16 @@ func strangers(ctx context.Context, at place, results *tally) {
 		return line + " HTTP/1.1\r\n" + strings.Join(append([]string{"Host: " + at.doors}, headers...), "\r\n") + "\r\n\r\n"
 	}
 	run(ctx, results,
-		crew{"unread", 40, 200 * time.Millisecond, say("unread body", at.doors, head("POST /presence/heartbeats", "Content-Length: 1000"))},
-		crew{"unread", 10, 200 * time.Millisecond, say("unread body, admin", at.admin, "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")},
-		crew{"silent", 50, 100 * time.Millisecond, say("silence", at.doors, "")},
-		crew{"trickle", 50, 100 * time.Millisecond, say("half a head", at.doors, "GET /presence/1 HTTP/1.1\r\nHost: x\r\nX: ")},
-		crew{"smuggle", 2, 100 * time.Millisecond, say("two lengths", at.doors, head("POST /presence/heartbeats", "Content-Length: 5", "Transfer-Encoding: chunked")+"0\r\n\r\nGET /presence/1 HTTP/1.1\r\n\r\n")},
-		crew{"garbage", 2, 100 * time.Millisecond, say("garbage", at.doors, "\x16\x03\x01\x00\xff\x00\x00\r\n\r\n")},
-		crew{"forged", 4, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		crew{40, 200 * time.Millisecond, say("unread body", at.doors, head("POST /presence/heartbeats", "Content-Length: 1000"))},
+		crew{10, 200 * time.Millisecond, say("unread body, admin", at.admin, "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")},
+		crew{50, 100 * time.Millisecond, say("silence", at.doors, "")},
+		crew{50, 100 * time.Millisecond, say("half a head", at.doors, "GET /presence/1 HTTP/1.1\r\nHost: x\r\nX: ")},
+		crew{2, 100 * time.Millisecond, say("two lengths", at.doors, head("POST /presence/heartbeats", "Content-Length: 5", "Transfer-Encoding: chunked")+"0\r\n\r\nGET /presence/1 HTTP/1.1\r\n\r\n")},
+		crew{2, 100 * time.Millisecond, say("garbage", at.doors, "\x16\x03\x01\x00\xff\x00\x00\r\n\r\n")},
+		crew{4, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "forged token", http.MethodGet, "/presence/1", userToken(victims)+"x", nil)
 		}},
-		crew{"long", 2, time.Second, func(ctx context.Context, t *tally) {
+		crew{2, time.Second, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "long body", http.MethodPost, "/presence/heartbeats", "", make([]byte, 4<<20))
 		}},
 	)
@@ -158,29 +158,29 @@ func users(ctx context.Context, at place, results *tally) {
 		return []byte(`{"beats":[` + strings.Join(rows, ",") + `]}`)
 	}
 	run(ctx, results,
-		crew{"devices", 1, 6 * time.Second, func(ctx context.Context, t *tally) {
+		crew{1, 6 * time.Second, func(ctx context.Context, t *tally) {
 			user, token := one()
 			at.request(ctx, t, "10,000 devices", http.MethodPost, "/presence/heartbeats", token, many(user, 10_000))
 		}},
-		crew{"flapping", 2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			user, token := one()
 			body := fmt.Sprintf(`{"beats":[{"user_id":"%[1]d","device_id":1,"device_kind":"web"},{"user_id":"%[1]d","device_id":2,"device_kind":"mobile","bye":%[2]t}]}`, user, rand.IntN(2) == 0)
 			at.request(ctx, t, "flapping", http.MethodPost, "/presence/heartbeats", token, []byte(body))
 		}},
-		crew{"slow", 200, 500 * time.Millisecond, func(ctx context.Context, t *tally) {
+		crew{200, 500 * time.Millisecond, func(ctx context.Context, t *tally) {
 			_, token := one()
 			raw(ctx, t, "slow body", at.doors, "POST /presence/heartbeats HTTP/1.1\r\nHost: "+at.doors+"\r\nAuthorization: Bearer "+token+"\r\nContent-Length: 1000\r\n\r\n{")
 		}},
-		crew{"hiding", 2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			user, token := one()
 			visibility := []string{"nobody", "everyone"}[rand.IntN(2)]
 			at.request(ctx, t, "hiding", http.MethodPut, "/presence/"+user.String()+"/visibility", token, []byte(`{"visibility":"`+visibility+`"}`))
 		}},
-		crew{"others", 2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			_, token := one()
 			at.request(ctx, t, "for another", http.MethodPost, "/presence/heartbeats", token, []byte(`{"beats":[{"user_id":"1","device_id":7,"bye":true}]}`))
 		}},
-		crew{"sockets", 4, 50 * time.Millisecond, func(ctx context.Context, t *tally) { pings(ctx, at, t, tokens[rand.IntN(len(tokens))]) }},
+		crew{4, 50 * time.Millisecond, func(ctx context.Context, t *tally) { pings(ctx, at, t, tokens[rand.IntN(len(tokens))]) }},
 	)
 }
 
@@ -188,7 +188,7 @@ func users(ctx context.Context, at place, results *tally) {
 func pings(ctx context.Context, at place, results *tally, token string) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	conn, answer, err := websocket.Dial(ctx, "ws://"+at.doors+"/presence/connect?device_id=9&access_token="+token, nil)
+	conn, answer, err := websocket.Dial(ctx, "ws://"+at.doors+"/presence/connect?device_id=9&access_token="+token, nil) //nolint:bodyclose // Dial has closed it
 	if err != nil {
 		status := 0
 		if answer != nil {
@@ -215,23 +215,23 @@ func gateways(ctx context.Context, at place, results *tally) {
 	_, _ = z.Write(make([]byte, 64<<20)) // a buffer takes everything
 	_ = z.Close()
 	run(ctx, results,
-		crew{"crowd", 1, 5 * time.Second, func(ctx context.Context, t *tally) {
+		crew{1, 5 * time.Second, func(ctx context.Context, t *tally) {
 			rows := make([]string, 10_000)
 			for i := range rows {
 				rows[i] = fmt.Sprintf(`{"user_id":"%d","device_id":1}`, victims+1000+schemas.UserID(rand.IntN(20_000)))
 			}
 			at.request(ctx, t, "10,000 users", http.MethodPost, "/presence/heartbeats", token, []byte(`{"beats":[`+strings.Join(rows, ",")+`]}`))
 		}},
-		crew{"bomb", 2, 200 * time.Millisecond, func(ctx context.Context, t *tally) {
+		crew{2, 200 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "bomb", http.MethodPost, "/presence/heartbeats", token, bomb.Bytes(), "Content-Encoding", "gzip")
 		}},
-		crew{"name", 2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "another's name", http.MethodPost, "/presence/heartbeats", token, fmt.Appendf(nil, `{"gateway_id":"gw-%d","gateway_epoch":"1","beats":[]}`, rand.IntN(1e6)))
 		}},
-		crew{"garbage", 2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "garbage", http.MethodPost, "/presence/heartbeats", token, bytes.Repeat([]byte("["), 100_000))
 		}},
-		crew{"hide", 2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "hides another", http.MethodPut, "/presence/1/visibility", token, []byte(`{"visibility":"nobody"}`))
 		}},
 	)
@@ -246,7 +246,7 @@ func poison(ctx context.Context, at place, results *tally) {
 	}
 	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }()
 	topics := []schemas.Topic{schemas.Heartbeats, schemas.Transitions, schemas.Deliveries, schemas.Fanout}
-	run(ctx, results, crew{"poison", 1, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+	run(ctx, results, crew{1, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 		value := make([]byte, rand.IntN(200))
 		for i := range value {
 			value[i] = byte(rand.Uint32())

@@ -237,7 +237,7 @@ func (h *honest) phase(ctx context.Context, name string, length time.Duration) *
 	h.now = p
 	h.mu.Unlock()
 	pause(ctx, length)
-	p.megabytes, p.goroutines = int(h.at.gauge("process_resident_memory_bytes")/1e6), int(h.at.gauge("go_goroutines"))
+	p.megabytes, p.goroutines = int(h.at.gauge(ctx, "process_resident_memory_bytes")/1e6), int(h.at.gauge(ctx, "go_goroutines"))
 	h.mu.Lock()
 	h.now = newPhase("between")
 	h.mu.Unlock()

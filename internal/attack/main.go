@@ -134,11 +134,8 @@ func startPipeline(ctx context.Context, program, dir string, at place) (end func
 	}
 	deadline := time.Now().Add(time.Minute)
 	for {
-		if answer, err := http.Get("http://" + at.admin + "/readyz"); err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return end, nil
-			}
+		if _, err := at.look(ctx, "/readyz"); err == nil {
+			return end, nil
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			said, _ := os.ReadFile(log.Name())
@@ -202,7 +199,7 @@ func userToken(user schemas.UserID) string {
 
 // freeAddress is one that nobody listens on now.
 func freeAddress() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		panic(err) // no loopback, no attack
 	}
@@ -221,21 +218,35 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // gauge is a metric without labels of the pipeline; 0 when it does not tell.
-func (at place) gauge(name string) float64 {
-	answer, err := http.Get("http://" + at.admin + "/metrics")
+func (at place) gauge(ctx context.Context, name string) float64 {
+	text, err := at.look(ctx, "/metrics")
 	if err != nil {
 		return 0
 	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
 			value, _ := strconv.ParseFloat(rest, 64)
 			return value
 		}
 	}
 	return 0
+}
+
+// look asks the admin port.
+func (at place) look(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.admin+path, nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusOK {
+		err = errors.Join(err, fmt.Errorf("%s: %s", path, answer.Status))
+	}
+	return string(text), errors.Join(err, answer.Body.Close())
 }
