@@ -30,8 +30,14 @@ func (p *pages) key(user schemas.UserID) []byte {
 	return p.cut(from)
 }
 
-func (p *pages) transition(partition int32, t *schemas.Transition) schemas.Outgoing {
+// transition is the record of t. It is never older than what it tells of, also where the
+// brokers' clock, which t goes by, is ahead of now: consumers reject what lies in the future
+// of its record.
+func (p *pages) transition(partition int32, t *schemas.Transition, now schemas.Millis) schemas.Outgoing {
 	o := schemas.Outgoing{Topic: schemas.Transitions, Partition: partition, Key: p.key(t.User)}
+	if latest := max(t.At, t.LastSeen, t.LastActive); latest > now {
+		o.Time = latest
+	}
 	from := len(p.begin())
 	p.page = t.Append(p.page)
 	o.Value = p.cut(from)

@@ -106,10 +106,14 @@ func (p *Partition) Continue(out *schemas.Outbox) error {
 func (p *Partition) putOut(r *schemas.Record, done bool, out *schemas.Outbox) {
 	p.next = r.Offset
 	out.Records = slices.Grow(out.Records, len(p.out.Transitions)+len(p.out.Statuses))
+	var now schemas.Millis
+	if len(p.out.Transitions) > 0 {
+		now = schemas.MillisOf(p.config.Now())
+	}
 	for i := range p.out.Transitions {
 		t := &p.out.Transitions[i]
 		p.config.Metrics.transition(t)
-		out.Records = append(out.Records, p.pages.transition(p.id, t))
+		out.Records = append(out.Records, p.pages.transition(p.id, t, now))
 	}
 	for i := range p.out.Statuses {
 		out.Records = append(out.Records, p.pages.status(p.id, &p.out.Statuses[i]))

@@ -34,6 +34,9 @@ type Outgoing struct {
 	Key       []byte
 	Value     []byte
 	Headers   []Header
+	// Time is the record's timestamp where the producer gives it; 0: the moment at which it
+	// is written.
+	Time Millis
 }
 
 // Outbox collects what a room wants written while it handles a record. The loop

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/redact"
 )
 
 // beatCommand sends heartbeats over HTTP.

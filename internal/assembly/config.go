@@ -169,6 +169,7 @@ func (c *Config) settle(partitions int32) {
 	c.Ingest.Partitions = partitions
 	c.Ingest.GatewayID = schemas.GatewayID("ingest-" + c.Instance)
 	c.Ingest.HeartbeatInterval = c.Policy.HeartbeatInterval
+	c.Ingest.HTTP.MaxDevices = c.Policy.MaxDevices
 	// Shorter, and the detector would count a gateway as lost in a partition whose
 	// last device is merely silent.
 	c.Ingest.ForgetAfter = max(time.Minute, c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 4*c.Policy.HeartbeatInterval)

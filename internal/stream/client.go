@@ -115,6 +115,9 @@ func fill(to *schemas.Record, from *kgo.Record, headers []schemas.Header) []sche
 // with what goes before its values.
 func outgoing(record *kgo.Record, topic string, head []byte, out *schemas.Outgoing) {
 	record.Topic, record.Partition, record.Key, record.Value = topic, out.Partition, out.Key, out.Value
+	if out.Time != 0 {
+		record.Timestamp = out.Time.Time()
+	}
 	if len(head) > 0 && len(out.Value) > 0 {
 		record.Value = append(append(make([]byte, 0, len(head)+len(out.Value)), head...), out.Value...)
 	}

@@ -1117,7 +1117,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0epresumed_at_ms\x18\x1b \x01(\x03R\fpresumedAtMs\x121\n" +
 	"\x15presumed_active_at_ms\x18\x1c \x01(\x03R\x12presumedActiveAtMs\x12%\n" +
 	"\x0epresumed_kinds\x18\x1d \x01(\rR\rpresumedKinds\x12\x18\n" +
-	"\adrained\x18\x1e \x01(\bR\adrained\"\x90\x05\n" +
+	"\adrained\x18\x1e \x01(\bR\adrained\"\x96\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -1138,7 +1138,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\tpublished\x18\x0e \x01(\v2\x1b.stillhere.v1.PublishedUpToR\tpublished\x12%\n" +
 	"\x0egateways_first\x18\x0f \x01(\bR\rgatewaysFirstB\x0e\n" +
 	"\f_producer_idB\x11\n" +
-	"\x0f_producer_epoch\"@\n" +
+	"\x0f_producer_epochJ\x04\bd\x10e\"@\n" +
 	"\tEpochBase\x12\x1b\n" +
 	"\tlog_epoch\x18\x01 \x01(\rR\blogEpoch\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\"j\n" +
