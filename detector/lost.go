@@ -104,8 +104,12 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		return 0, nil, err
 	}
 	latest := r.Time + believable
-	if b.checkpoint != nil && b.checkpoint.Published == nil {
+	switch {
+	case b.checkpoint == nil:
+	case b.checkpoint.Published == nil:
 		latest = b.checkpoint.LogTime
+	default: // what it leads to in part may be later than the checkpoint, which is before it
+		latest = max(r.Time, b.checkpoint.LogTime) + believable
 	}
 	for _, of := range [...]struct {
 		field string

@@ -1,0 +1,64 @@
+package detector
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
+	t.Parallel()
+	const user, victim = schemas.UserID(1), schemas.UserID(2)
+	for name, forge := range map[string]func(good []byte) []byte{
+		"garbage":         func([]byte) []byte { return []byte{0xff} },
+		"in the future":   func(good []byte) []byte { return forged(t, good, func(s *schemas.Status) { s.Since += 1 << 40 }) },
+		"of another user": func(good []byte) []byte { return forged(t, good, func(s *schemas.Status) { s.User = 77 }) },
+		"of a record that is still to come": func(good []byte) []byte {
+			return forged(t, good, func(s *schemas.Status) { s.Version = 1<<63 - 1 })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLog(t, 0, 1)
+			l.restore(-1, "")
+			l.write(start, beat(user, 0))
+			l.write(start+10, beat(victim, 0))
+			l.write(start+20, schemas.AppendTick(nil))
+			last := l.statuses[len(l.statuses)-1]
+			l.statuses = append(l.statuses, schemas.Record{Time: start + 20, Offset: 2, Key: last.Key, Value: forge(last.Value)})
+			l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+			l.write(start+100, schemas.AppendTick(nil))
+			if len(l.out.Rejected) != 1 || l.out.Rejected[0].Topic != schemas.Statuses || l.out.Rejected[0].Record.Offset != 2 {
+				t.Fatalf("rejected is %v", l.out.Rejected)
+			}
+			if strings.Contains(l.warnings.String(), "level=ERROR") {
+				t.Errorf("an alarm: %s", l.warnings.String())
+			}
+			// The others go on: the user of the good status leaves in time, and once.
+			left := 0
+			for at := start + 1000; at <= start+60_000; at += 1000 {
+				l.write(at, schemas.AppendTick(nil))
+				for _, tr := range l.transitions() {
+					if tr.User == user && tr.To == schemas.Away {
+						left++
+					}
+				}
+			}
+			if left != 1 {
+				t.Errorf("the user left %d times", left)
+			}
+		})
+	}
+}
+
+// forged is the status in value with something changed.
+func forged(t *testing.T, value []byte, change func(*schemas.Status)) []byte {
+	t.Helper()
+	s, err := schemas.DecodeStatus(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(s)
+	return s.Append(nil)
+}
