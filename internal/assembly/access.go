@@ -43,9 +43,8 @@ var onePipeline = []string{"ingest", "detector", "lastseen", "fanout", "api"}
 var Needs = []Need{
 	{Role: eachRole, Topic: everyTopic, Operations: []string{"Describe", "DescribeConfigs"}, For: "looking at start whether the topics are as they must be"},
 
-	{Role: eachRole, Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force, which log epochs there are, up to when answers are fresh"},
-
 	{Role: "ingest", Topic: schemas.Heartbeats, Operations: []string{"Write"}, For: "beats"},
+	{Role: "ingest", Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force"},
 
 	{Role: "detector", Topic: schemas.Heartbeats, Operations: []string{"Read", "Write"}, For: "beats; ticks and beats that landed in a wrong partition"},
 	{Role: "detector", Topic: schemas.Statuses, Operations: []string{"Read", "Write"}, For: "coming back after a restart"},
@@ -59,12 +58,12 @@ var Needs = []Need{
 	{Role: "lastseen", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "records that cannot be read"},
 	{Role: "lastseen", Group: sinkGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
 	{Role: "lastseen", Group: projectorGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
+	{Role: "lastseen", Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force, which log epochs there are, up to when answers are fresh"},
 
 	{Role: "fanout", Topic: schemas.Transitions, Operations: []string{"Read"}, For: "telling who is looking"},
 	{Role: "fanout", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "records that cannot be read"},
 	{Role: "fanout", Group: publishGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
-
-	{Role: "fanout", Group: detectorGroup, Operations: []string{"Describe"}, For: "which log epochs there are"},
+	{Role: "fanout", Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force, and which log epochs there are"},
 
 	{Role: "fanout", Followers: true, Topic: schemas.Statuses, Operations: []string{"Read"}, For: "which followers are here"},
 	{Role: "fanout", Followers: true, Topic: schemas.Fanout, Operations: []string{"Read", "Write"}, For: "users with many followers"},
@@ -74,6 +73,8 @@ var Needs = []Need{
 	{Role: "fanout", Followers: true, Group: workerGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
 	{Role: "fanout", Followers: true, Transactional: plannerGroup, Operations: []string{"Write"}, For: "exactly once"},
 	{Role: "fanout", Followers: true, Transactional: workerGroup, Operations: []string{"Write"}, For: "exactly once"},
+
+	{Role: "api", Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force"},
 
 	{Role: "channel", Topic: schemas.Deliveries, Operations: []string{"Read"}, For: "who is told what"},
 	{Role: "channel", Topic: schemas.Statuses, Operations: []string{"Read"}, For: "who hides by now"},

@@ -298,14 +298,17 @@ func dataDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
+	probe, err := os.CreateTemp(dir, ".writable-*")
+	if err != nil {
+		return fmt.Errorf("data directory %s cannot be written: %w", filepath.Clean(dir), err)
+	}
+	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
+		return err
+	}
 	// It has everybody's presence and, with who follows whom, more; one of an older version
 	// was open to all.
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs x
 		return fmt.Errorf("data directory: closing it to other users: %w", err)
 	}
-	probe, err := os.CreateTemp(dir, ".writable-*")
-	if err != nil {
-		return fmt.Errorf("data directory %s cannot be written: %w", filepath.Clean(dir), err)
-	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	return nil
 }

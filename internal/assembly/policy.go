@@ -21,7 +21,10 @@ const policyEvery = 30 * time.Second
 // pipeline, the settings of the process stand.
 func (h *house) takePolicy(ctx context.Context) error {
 	all, err := policy.InForce(ctx, h.config.Kafka, detectorGroup)
-	if err != nil {
+	switch {
+	case stream.Refused(err):
+		h.log.Warn("the policy in force is not known: the settings of this process stand", "error", err)
+	case err != nil:
 		return err
 	}
 	if inForce, ok := policy.Newest(all); ok {

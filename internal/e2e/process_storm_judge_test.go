@@ -181,18 +181,20 @@ func differences(got, want []schemas.Transition) (n int) {
 // transition.
 func (j *judgement) statuses(p int32) {
 	j.Helper()
-	last := map[schemas.UserID]schemas.Version{}
+	last, filling := map[schemas.UserID]schemas.Version{}, map[schemas.UserID]bool{}
 	err := j.reader.Read(j.Context(), schemas.Statuses, p, -1, -1, true, func(r *schemas.Record) error {
 		user, err := schemas.UserOfKey(r.Key)
 		if err != nil {
 			return err
 		}
+		filling[user] = false
 		if last[user] = 0; r.Value != nil {
 			status, err := schemas.DecodeStatus(r.Value)
 			if err != nil {
 				return err
 			}
 			last[user] = status.Version
+			filling[user] = status.State == schemas.Offline && status.Bucket.Lacks > 0
 		}
 		return nil
 	})
@@ -204,7 +206,8 @@ func (j *judgement) statuses(p int32) {
 			continue
 		}
 		want := t.Version
-		if t.To == schemas.Offline && t.Visibility != schemas.Nobody {
+		if t.To == schemas.Offline && t.Visibility != schemas.Nobody && !filling[user] {
+			// The tombstone comes when the user's bucket of changes is full again.
 			want = 0
 		}
 		if got := last[user]; got != want && (want == 0 || got < want || !withoutTransition(got)) {

@@ -2,10 +2,7 @@ package policy
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
@@ -15,9 +12,6 @@ import (
 // partition. Partitions without a commit are left out.
 func Checkpoints(ctx context.Context, kafka stream.Config, group string) (map[int32]*schemas.Checkpoint, error) {
 	commits, err := stream.Committed(ctx, kafka, group, schemas.Heartbeats)
-	if errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, nil // nobody has committed anything yet
-	}
 	if err != nil {
 		return nil, err
 	}

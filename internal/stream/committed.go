@@ -2,8 +2,11 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -38,5 +41,12 @@ func Committed(ctx context.Context, cfg Config, group string, topic schemas.Topi
 	for i := range partitions {
 		partitions[i] = int32(i)
 	}
-	return committedAll(ctx, client, cfg.GroupName(group), name, partitions)
+	all, err := committedAll(ctx, client, cfg.GroupName(group), name, partitions)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil // it has committed nothing yet
+	}
+	return all, err
 }
+
+// Refused tells whether err says that Kafka does not allow what was asked for.
+func Refused(err error) bool { return err != nil && refused(err) }
