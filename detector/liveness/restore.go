@@ -252,15 +252,11 @@ func (m *Machine) StartEpoch(logEpoch uint32, base int64) { m.startEpoch(logEpoc
 // that moment: unknown is not offline. It returns how many those are.
 func (m *Machine) EndReplay() (presumed int) {
 	c, presumes := m.restored, m.presumes()
-	switch {
-	case c == nil:
-		if m.latest > m.clock.now {
-			m.clock.advance(m.latest, m.breakerLimit)
-		}
-	default:
-		m.clock.now = max(m.clock.now, c.LogTime)
+	if c == nil && m.latest > m.clock.now {
+		m.clock.advance(m.latest, m.breakerLimit)
 	}
 	if c != nil {
+		m.clock.now = max(m.clock.now, c.LogTime)
 		m.breaker.stops, m.breaker.disarmed = slices.Clone(c.Stops), c.Disarmed
 	}
 	m.gatewaysFirst, m.clock.given, m.breaker.replay, m.restored, m.reread, m.adopting = false, false, nil, nil, nil, false

@@ -103,6 +103,11 @@ func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		d.consumer.Finish(ended, 0)
+	})
 	return d
 }
 

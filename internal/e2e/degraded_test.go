@@ -94,7 +94,7 @@ func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
 		return in.metric(`stillhere_degraded{what="redis"}`) == 1 && strings.Contains(in.err.String(), `"what":"redis"`)
 	})
 
-	redis = startRedis(t, redis.address)
+	startRedis(t, redis.address)
 	is("ingest with Redis again", in, http.StatusOK, "store")
 	is("api with Redis again", api, http.StatusOK, "store")
 	closeKafka()

@@ -14,7 +14,7 @@ func inodeOf(file *os.File) uint64 {
 		return 0
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(s.Ino)
+		return s.Ino
 	}
 	return 0
 }

@@ -48,7 +48,7 @@ func TestSchemaIsMigratedOnceWhenManyStartAtOnce(t *testing.T) {
 	}
 	var want []int64 // the first one, 0, is the tool's own
 	for version := range state.Known + 1 {
-		want = append(want, int64(version))
+		want = append(want, version)
 	}
 	if !slices.Equal(applied, want) {
 		t.Errorf("applied were %v, want %v", applied, want)
