@@ -54,9 +54,9 @@ func (o *topicsOf) stillhere(arguments ...string) (code int, said string) {
 }
 
 // detector starts one and waits until it is ready.
-func (o *topicsOf) detector() *program {
+func (o *topicsOf) detector(more ...string) *program {
 	o.Helper()
-	p := start(o.T, o.path, func(*exec.Cmd) {}, append([]string{"detector", "--instance", "one", "--admin="}, o.flags()...)...)
+	p := start(o.T, o.path, func(*exec.Cmd) {}, append(append([]string{"detector", "--instance", "one", "--admin="}, more...), o.flags()...)...)
 	until(o.T, "the detector is ready", time.Minute, func() bool { return strings.Contains(p.err.String(), `"msg":"ready"`) || !p.running() })
 	return p
 }

@@ -3,12 +3,14 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,7 +53,34 @@ type size struct {
 	limit time.Duration
 }
 
-// inWorld runs test in a bubble whose clock shows 2026, and checks at the end
+// beginnings are when worlds begin. Instants of 32 bits wrap at 2026-11-21 21:25:29.728 UTC,
+// and change their sign 24.8 days later.
+var beginnings = []time.Time{
+	time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
+	time.Date(2026, 11, 21, 21, 25, 0, 0, time.UTC),
+	time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC),
+	time.Date(2026, 12, 16, 17, 55, 30, 0, time.UTC),
+	time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC),
+	time.Date(2036, 5, 6, 7, 8, 9, 0, time.UTC),
+}
+
+// beginning is that of a test's world: its name decides, or STILLHERE_TEST_BEGINNING, which is
+// an index of beginnings.
+func beginning(t *testing.T) time.Time {
+	t.Helper()
+	hash := fnv.New32a()
+	hash.Write([]byte(t.Name()))
+	i := int(hash.Sum32() % uint32(len(beginnings)))
+	if text := os.Getenv("STILLHERE_TEST_BEGINNING"); text != "" {
+		var err error
+		if i, err = strconv.Atoi(text); err != nil || i < 0 || i >= len(beginnings) {
+			t.Fatalf("STILLHERE_TEST_BEGINNING must be from 0 to %d, is %q", len(beginnings)-1, text)
+		}
+	}
+	return beginnings[i]
+}
+
+// inWorld runs test in a bubble whose clock shows its beginning, and checks at the end
 // that the processes have left nothing behind.
 //
 // Tests in virtual time are not parallel: the check for goroutines that were left
@@ -72,7 +101,7 @@ func inWorld(t *testing.T, of size, test func(w *world)) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		// Event ids are KSUIDs, which cannot name a time before 2014.
-		time.Sleep(time.Until(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)))
+		time.Sleep(time.Until(beginning(t)))
 		w := newWorld(t, of, dir)
 		defer w.close()
 		test(w)

@@ -117,7 +117,8 @@ func (s *scanned) checkIndex(b batch) {
 	}
 	e := s.index[at : at+indexEntry]
 	if e[0] != 1 || e[1] != byte(crc32.Checksum(e[2:], castagnoli)) || e[14] > 1 || binary.LittleEndian.Uint32(e[2:]) != b.epoch {
-		s.indexFault = fmt.Sprintf("the entry at byte %d, for offset %d, is damaged", at, b.first)
+		// What the entry repeats of the batch's head has no checksum there.
+		s.indexFault = fmt.Sprintf("the entry at byte %d, for offset %d, or what it repeats of %s, is damaged", at, b.first, s.file)
 	}
 }
 
