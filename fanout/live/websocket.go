@@ -125,6 +125,9 @@ func (w *webSocket) close(reason error) {
 	case errors.Is(reason, errEnded):
 		status, label = statusEnded, "token_ended"
 	case !errors.Is(reason, errIdle): // writing failed: nobody is there to be told
+		if w.conn.Closing() {
+			return // breaking the connection would keep the client from reading why
+		}
 		w.server.metrics.Disconnected.WithLabelValues("write").Inc()
 		w.conn.Abort()
 		return

@@ -147,5 +147,9 @@ func (c *Conn) Close(status int, reason string) {
 	_ = c.conn.SetReadDeadline(until) // fails only on a closed connection
 }
 
+// Closing tells whether Close was called: the client is being told why, and Serve ends within
+// CloseTimeout.
+func (c *Conn) Closing() bool { return c.closing.Load() != 0 }
+
 // Abort breaks the connection without a word. Serve and Write end at once.
 func (c *Conn) Abort() { _ = c.conn.Close() }
