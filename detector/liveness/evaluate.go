@@ -211,7 +211,7 @@ func (m *Machine) queueUp(u *user, r *report) {
 // join gives those who have become due their places.
 func (m *Machine) join() {
 	slices.SortStableFunc(m.joining, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device))
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device), cmp.Compare(a.seen, b.seen))
 	})
 	q := &m.queue
 	if q.first > len(q.places)/2 {
