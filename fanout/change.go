@@ -45,7 +45,7 @@ func Shown(t *schemas.Transition) *schemas.Transition {
 // Hides tells whether the change is that the user hid.
 func (c Change) Hides() bool { return c.Transition.Visibility == schemas.Nobody }
 
-// AsOffline is After where who hides is shown as offline since the hide, at which it was
+// AsOffline is After where a hidden user is shown as offline since the hide, at which it was
 // seen last; who was offline before stays so.
 func (c Change) AsOffline(previous schemas.Presence) schemas.Presence {
 	t := c.Transition

@@ -57,7 +57,7 @@ type Config struct {
 	ReconnectSpread time.Duration
 	// DrainTimeout [15s] bounds closing all viewers when the node stops.
 	DrainTimeout time.Duration
-	// HiddenOffline [false]: who hides is shown as offline since the hide, not as null.
+	// HiddenOffline [false]: a hidden user is shown as offline since the hide, not as null.
 	HiddenOffline bool
 	// Origins are patterns (path.Match), such as https://*.example.com, of the origins of
 	// web pages that may open a WebSocket, besides those of the server's own host.

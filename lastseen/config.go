@@ -31,7 +31,7 @@ type Config struct {
 	RedisTimeout time.Duration
 	// ReadTimeout bounds one HTTP read in all.
 	ReadTimeout time.Duration
-	// HiddenOffline [false]: who hides is shown as offline since the hide, not as null.
+	// HiddenOffline [false]: a hidden user is shown as offline since the hide, not as null.
 	HiddenOffline bool
 	// NewRedis [false]: Redis was made for this process. That it has nothing at first is
 	// then no loss, whatever was done before with another one.

@@ -94,7 +94,7 @@ func TestWhatOneRecipientGetsStaysInOrderThroughFailuresAndNothingIsLost(t *test
 			got = append(got, n.Transition.Version)
 		}
 		if len(got) != 20 || !slices.IsSorted(got) || len(l.reasons) != 0 {
-			t.Errorf("told %v, set aside %v", got, l.reasons)
+			t.Errorf("told %v, dead letters %v", got, l.reasons)
 		}
 		if first, inHand := c.Finish(t.Context(), 3); inHand {
 			t.Errorf("%d is still in hand", first)
@@ -127,7 +127,7 @@ func TestNoMoreThanTheQueueHoldsIsInHand(t *testing.T) {
 		wait.Wait()
 		p.work.Wait()
 		if len(l.reasons) != 9 {
-			t.Errorf("%d set aside, want 9", len(l.reasons))
+			t.Errorf("%d dead letters, want 9", len(l.reasons))
 		}
 		c.Finish(t.Context(), 3)
 	})
@@ -156,7 +156,7 @@ func TestADeliveryStaysInHandUntilItsDeadLetterIsWritten(t *testing.T) {
 		}
 		c.partition(t.Context(), 3).work.Wait()
 		if _, inHand := c.Finish(t.Context(), 3); inHand || len(l.reasons) != 1 {
-			t.Errorf("in hand %t, set aside %v", inHand, l.reasons)
+			t.Errorf("in hand %t, dead letters %v", inHand, l.reasons)
 		}
 	})
 }

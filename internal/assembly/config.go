@@ -97,7 +97,7 @@ type Config struct {
 	// administrators, or HistoryWatchers for whoever may watch the user. The zero value is
 	// the first. Without authentication and WatchFollowers nobody is told apart.
 	MayReadHistory string
-	// HiddenOffline has who hides look like a user who went offline when it hid, in place
+	// HiddenOffline has a hidden user look like one who went offline when it hid, in place
 	// of null.
 	HiddenOffline bool
 	// Graph says where it is kept who follows whom; needed unless Expand.Mode is off,

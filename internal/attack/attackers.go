@@ -48,17 +48,17 @@ func (t *tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// crew is an attack that is made again and again, so many at a time, with a pause between.
-type crew struct {
+// spec is an attack that is made again and again, so many at a time, with a pause between.
+type spec struct {
 	size   int
 	every  time.Duration
 	attack func(context.Context, *tally)
 }
 
 // run makes each attack again and again, so many at a time, with a pause between.
-func run(ctx context.Context, results *tally, crews ...crew) {
+func run(ctx context.Context, results *tally, specs ...spec) {
 	var all sync.WaitGroup
-	for _, c := range crews {
+	for _, c := range specs {
 		for range c.size {
 			all.Go(func() {
 				for pause(ctx, time.Duration((0.5+rand.Float64())*float64(c.every))) {
@@ -125,16 +125,16 @@ func strangers(ctx context.Context, at place, results *tally) {
 		return line + " HTTP/1.1\r\n" + strings.Join(append([]string{"Host: " + at.doors}, headers...), "\r\n") + "\r\n\r\n"
 	}
 	run(ctx, results,
-		crew{40, 200 * time.Millisecond, say("unread body", at.doors, head("POST /presence/heartbeats", "Content-Length: 1000"))},
-		crew{10, 200 * time.Millisecond, say("unread body, admin", at.admin, "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")},
-		crew{50, 100 * time.Millisecond, say("silence", at.doors, "")},
-		crew{50, 100 * time.Millisecond, say("half a head", at.doors, "GET /presence/1 HTTP/1.1\r\nHost: x\r\nX: ")},
-		crew{2, 100 * time.Millisecond, say("two lengths", at.doors, head("POST /presence/heartbeats", "Content-Length: 5", "Transfer-Encoding: chunked")+"0\r\n\r\nGET /presence/1 HTTP/1.1\r\n\r\n")},
-		crew{2, 100 * time.Millisecond, say("garbage", at.doors, "\x16\x03\x01\x00\xff\x00\x00\r\n\r\n")},
-		crew{4, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		spec{40, 200 * time.Millisecond, say("unread body", at.doors, head("POST /presence/heartbeats", "Content-Length: 1000"))},
+		spec{10, 200 * time.Millisecond, say("unread body, admin", at.admin, "POST /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")},
+		spec{50, 100 * time.Millisecond, say("silence", at.doors, "")},
+		spec{50, 100 * time.Millisecond, say("half a head", at.doors, "GET /presence/1 HTTP/1.1\r\nHost: x\r\nX: ")},
+		spec{2, 100 * time.Millisecond, say("two lengths", at.doors, head("POST /presence/heartbeats", "Content-Length: 5", "Transfer-Encoding: chunked")+"0\r\n\r\nGET /presence/1 HTTP/1.1\r\n\r\n")},
+		spec{2, 100 * time.Millisecond, say("garbage", at.doors, "\x16\x03\x01\x00\xff\x00\x00\r\n\r\n")},
+		spec{4, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "forged token", http.MethodGet, "/presence/1", userToken(victims)+"x", nil)
 		}},
-		crew{2, time.Second, func(ctx context.Context, t *tally) {
+		spec{2, time.Second, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "long body", http.MethodPost, "/presence/heartbeats", "", make([]byte, 4<<20))
 		}},
 	)
@@ -158,29 +158,29 @@ func users(ctx context.Context, at place, results *tally) {
 		return []byte(`{"beats":[` + strings.Join(rows, ",") + `]}`)
 	}
 	run(ctx, results,
-		crew{1, 6 * time.Second, func(ctx context.Context, t *tally) {
+		spec{1, 6 * time.Second, func(ctx context.Context, t *tally) {
 			user, token := one()
 			at.request(ctx, t, "10,000 devices", http.MethodPost, "/presence/heartbeats", token, many(user, 10_000))
 		}},
-		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			user, token := one()
 			body := fmt.Sprintf(`{"beats":[{"user_id":"%[1]d","device_id":1,"device_kind":"web"},{"user_id":"%[1]d","device_id":2,"device_kind":"mobile","bye":%[2]t}]}`, user, rand.IntN(2) == 0)
 			at.request(ctx, t, "flapping", http.MethodPost, "/presence/heartbeats", token, []byte(body))
 		}},
-		crew{200, 500 * time.Millisecond, func(ctx context.Context, t *tally) {
+		spec{200, 500 * time.Millisecond, func(ctx context.Context, t *tally) {
 			_, token := one()
 			raw(ctx, t, "slow body", at.doors, "POST /presence/heartbeats HTTP/1.1\r\nHost: "+at.doors+"\r\nAuthorization: Bearer "+token+"\r\nContent-Length: 1000\r\n\r\n{")
 		}},
-		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			user, token := one()
 			visibility := []string{"nobody", "everyone"}[rand.IntN(2)]
 			at.request(ctx, t, "hiding", http.MethodPut, "/presence/"+user.String()+"/visibility", token, []byte(`{"visibility":"`+visibility+`"}`))
 		}},
-		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			_, token := one()
 			at.request(ctx, t, "for another", http.MethodPost, "/presence/heartbeats", token, []byte(`{"beats":[{"user_id":"1","device_id":7,"bye":true}]}`))
 		}},
-		crew{4, 50 * time.Millisecond, func(ctx context.Context, t *tally) { pings(ctx, at, t, tokens[rand.IntN(len(tokens))]) }},
+		spec{4, 50 * time.Millisecond, func(ctx context.Context, t *tally) { pings(ctx, at, t, tokens[rand.IntN(len(tokens))]) }},
 	)
 }
 
@@ -215,23 +215,23 @@ func gateways(ctx context.Context, at place, results *tally) {
 	_, _ = z.Write(make([]byte, 64<<20)) // a buffer takes everything
 	_ = z.Close()
 	run(ctx, results,
-		crew{1, 5 * time.Second, func(ctx context.Context, t *tally) {
+		spec{1, 5 * time.Second, func(ctx context.Context, t *tally) {
 			rows := make([]string, 10_000)
 			for i := range rows {
 				rows[i] = fmt.Sprintf(`{"user_id":"%d","device_id":1}`, victims+1000+schemas.UserID(rand.IntN(20_000)))
 			}
 			at.request(ctx, t, "10,000 users", http.MethodPost, "/presence/heartbeats", token, []byte(`{"beats":[`+strings.Join(rows, ",")+`]}`))
 		}},
-		crew{2, 200 * time.Millisecond, func(ctx context.Context, t *tally) {
+		spec{2, 200 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "bomb", http.MethodPost, "/presence/heartbeats", token, bomb.Bytes(), "Content-Encoding", "gzip")
 		}},
-		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "another's name", http.MethodPost, "/presence/heartbeats", token, fmt.Appendf(nil, `{"gateway_id":"gw-%d","gateway_epoch":"1","beats":[]}`, rand.IntN(1e6)))
 		}},
-		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "garbage", http.MethodPost, "/presence/heartbeats", token, bytes.Repeat([]byte("["), 100_000))
 		}},
-		crew{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			at.request(ctx, t, "hides another", http.MethodPut, "/presence/1/visibility", token, []byte(`{"visibility":"nobody"}`))
 		}},
 	)
@@ -246,7 +246,7 @@ func poison(ctx context.Context, at place, results *tally) {
 	}
 	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }()
 	topics := []schemas.Topic{schemas.Heartbeats, schemas.Transitions, schemas.Deliveries, schemas.Fanout}
-	run(ctx, results, crew{1, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
+	run(ctx, results, spec{1, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 		value := make([]byte, rand.IntN(200))
 		for i := range value {
 			value[i] = byte(rand.Uint32())

@@ -21,7 +21,7 @@ import (
 
 // Somebody who may write to presence.transitions writes changes of user 1 that no change of
 // the detector's would ever be newer than.
-func TestForgedTransitionsAreSetAsideAndFreezeNobody(t *testing.T) {
+func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
 		t := w.T
 		w.config.Expand.Mode = expand.All
@@ -99,7 +99,7 @@ func TestForgedTransitionsAreSetAsideAndFreezeNobody(t *testing.T) {
 		}
 		for _, group := range []string{"stillhere.lastseen.sink", "stillhere.lastseen.projector", "stillhere.fanout.publish", "stillhere.fanout.planner"} {
 			if roles[group] != len(forged) {
-				t.Errorf("%s has set aside %d records, %d were forged: %v", group, roles[group], len(forged), roles)
+				t.Errorf("%s has %d dead letters, %d were forged: %v", group, roles[group], len(forged), roles)
 			}
 		}
 		replayed(w, len(forged))

@@ -101,7 +101,7 @@ func TestWhoHidesAsOfflineLooksLikeWhoWentOfflineThen(t *testing.T) {
 		_, a := w.get(t, fmt.Sprintf(path, hider))
 		_, b := w.get(t, fmt.Sprintf(path, leaver))
 		if a = strings.ReplaceAll(a, `"12"`, `"U"`); a != strings.ReplaceAll(b, `"17"`, `"U"`) {
-			t.Errorf("who hides is told as %s, who left as %s", a, b)
+			t.Errorf("a hidden user is told as %s, who left as %s", a, b)
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (r *Reader) staleSince(now schemas.Millis, partition int32, mark redisview.
 	return now
 }
 
-// asOffline is c, or of who hides what it looks like when it is shown as offline since
+// asOffline is c, or of a hidden user what it looks like when it is shown as offline since
 // the hide.
 func asOffline(c schemas.Current) schemas.Current {
 	if c.Visibility != schemas.Nobody {
@@ -195,7 +195,7 @@ func together(e redisview.Entry, c schemas.Current) schemas.Current {
 
 // contradicts tells whether the durable store says of a user of whom Redis says
 // nothing that it is here, although Redis should know by now: the store is
-// behind, or Redis has evicted the user. Of who hides it is not said, since it would
+// behind, or Redis has evicted the user. Of a hidden user it is not said, since it would
 // tell that the user is here.
 func (r *Reader) contradicts(c schemas.Current, mark redisview.Mark) bool {
 	return c.Visibility != schemas.Nobody && c.State > schemas.Offline && c.Since < mark.Watermark-schemas.Millis(r.config.StaleAfter.Milliseconds())
