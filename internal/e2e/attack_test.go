@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,24 +18,17 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/auth"
-	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // These tests attack a process that runs as in production, each in the way of one row
 // of the table of attacks in SECURITY.md.
 
-const attackedSecret = "a secret that only this test knows, of 32 bytes"
-
 // attackedHouse is `stillhere dev` with authentication, with at most so many
 // descriptors; 0: as many as the machine gives.
 func attackedHouse(t *testing.T, descriptors int, flags ...string) *house {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(attackedSecret), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	h := newHouse(t, append([]string{"--auth-secret-file", file}, flags...)...)
+	h := newGuardedHouse(t, flags...)
 	if descriptors > 0 {
 		h.change = func(c *exec.Cmd) {
 			limit := fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, descriptors)
@@ -51,13 +43,7 @@ func attackedHouse(t *testing.T, descriptors int, flags ...string) *house {
 // scopedToken is a user's token.
 func scopedToken(t *testing.T, user schemas.UserID, scopes ...string) string {
 	t.Helper()
-	c := auth.Defaults()
-	c.Secret = keys.Secret{Value: attackedSecret}
-	text, err := auth.Issue(c, auth.Caller{User: user, Scopes: scopes, Until: time.Now().Add(time.Hour)}, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return issued(t, auth.Caller{User: user, Scopes: scopes})
 }
 
 // dialed is a connection on which a test says what it likes.
@@ -238,7 +224,7 @@ func TestRequestsForAnotherHostAreMisdirectedWhereNothingTellsWhoAsks(t *testing
 
 func TestTheAdminPortTellsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, "--auth-secret", attackedSecret) // on the loopback that is allowed
+	h := newHouse(t, "--auth-secret", attackSecret) // on the loopback that is allowed
 	h.up()
 	for path, status := range map[string]int{"/debug/vars": 200, "/debug/pprof/": 404, "/debug/pprof/cmdline": 404, "/debug/pprof/heap": 404, "/": 200, "/metrics": 200} {
 		answer, err := h.client.Get("http://" + h.admin + path)
@@ -246,7 +232,7 @@ func TestTheAdminPortTellsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, err := io.ReadAll(answer.Body)
-		if answer.Body.Close(); err != nil || answer.StatusCode != status || strings.Contains(string(text), attackedSecret) || strings.Contains(string(text), "cmdline") {
+		if answer.Body.Close(); err != nil || answer.StatusCode != status || strings.Contains(string(text), attackSecret) || strings.Contains(string(text), "cmdline") {
 			t.Errorf("%s: %d %s", path, answer.StatusCode, text[:min(len(text), 200)])
 		}
 	}

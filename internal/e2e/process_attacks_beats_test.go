@@ -31,10 +31,15 @@ func newGuardedHouse(t *testing.T, flags ...string) *house {
 // tokenOf is a token of a user, or of a gateway where user is 0.
 func tokenOf(t *testing.T, user schemas.UserID, gateway schemas.GatewayID) string {
 	t.Helper()
+	return issued(t, auth.Caller{User: user, Gateway: gateway, Scopes: []string{auth.Beat, auth.Read}})
+}
+
+// issued is a token of the caller, for an hour.
+func issued(t *testing.T, caller auth.Caller) string {
+	t.Helper()
 	config := auth.Defaults()
-	config.Secret = keys.Secret{Value: attackSecret}
-	token, err := auth.Issue(config, auth.Caller{User: user, Gateway: gateway, Scopes: []string{auth.Beat, auth.Read},
-		Until: time.Now().Add(time.Hour)}, time.Now())
+	config.Secret, caller.Until = keys.Secret{Value: attackSecret}, time.Now().Add(time.Hour)
+	token, err := auth.Issue(config, caller, time.Now())
 	check(t, err)
 	return token
 }
