@@ -46,11 +46,11 @@ func (p *Partition) lost(ctx context.Context, at schemas.Commit, plan *plan, rea
 	if err != nil {
 		return found, err
 	}
-	plan.replayFrom = at.LogStart
+	plan.from = at.LogStart
 	if known {
-		plan.replayTo = max(plan.next, found.newest.Offset()+1)
+		plan.to = max(plan.next, found.newest.Offset()+1)
 	} else {
-		plan.replayTo, plan.handled = at.LogEnd, found.latest
+		plan.to, plan.handled = at.LogEnd, found.latest
 	}
 	return found, nil
 }

@@ -15,11 +15,12 @@ type plan struct {
 	checkpoint *schemas.Checkpoint // nil: the commit is lost
 	lossy      bool                // not all that the checkpoint names can be re-read
 	newEpoch   bool                // the log is another one, or was cut back
-	replayFrom int64
-	replayTo   int64          // records before it are re-read without publishing ...
-	handled    schemas.Millis // ... only if they were not appended after this, unless it is 0
-	next       int64
-	latest     schemas.Millis // the latest instant that was published, without a commit
+	// Heartbeats to be re-read without publishing; of a lossy restart, those among which the
+	// next is found.
+	from, to int64
+	handled  schemas.Millis // such records had been handled if they were not appended after this, unless it is 0
+	next     int64
+	latest   schemas.Millis // the latest instant that was published, without a commit
 }
 
 // Restore brings the partition to the state of the commit. It publishes nothing.
@@ -42,7 +43,11 @@ func (p *Partition) Restore(ctx context.Context, at schemas.Commit, read Read) e
 			return err
 		}
 	}
-	p.machine.BeginReplay(plan.checkpoint, plan.lossy)
+	if plan.lossy {
+		p.machine.BeginLossy(plan.checkpoint)
+	} else {
+		p.machine.BeginReplay(plan.checkpoint)
+	}
 	if err := p.replay(ctx, &plan, read); err != nil {
 		return err
 	}
@@ -65,7 +70,7 @@ func (p *Partition) Restore(ctx context.Context, at schemas.Commit, read Read) e
 	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0
 	p.tellPolicy()
 	p.tellBreaker()
-	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", plan.replayFrom, "next", p.next, "took", p.config.Now().Sub(began))
+	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", plan.from, "next", p.next, "took", p.config.Now().Sub(began))
 	return nil
 }
 
@@ -89,39 +94,43 @@ func (p *Partition) plan(at schemas.Commit) (plan, error) {
 		return plan{checkpoint: c, lossy: true, newEpoch: true, next: at.LogStart}, nil
 	case at.Offset > at.LogEnd:
 		log.Error("ALARM: the heartbeats log was cut back behind the committed offset: a new log epoch begins")
-		return plan{checkpoint: c, lossy: true, newEpoch: true, replayFrom: at.LogStart, replayTo: at.LogEnd, handled: c.LogTime, next: at.LogStart}, nil
+		return plan{checkpoint: c, lossy: true, newEpoch: true, from: at.LogStart, to: at.LogEnd, handled: c.LogTime, next: at.LogStart}, nil
 	case at.Offset < at.LogStart:
 		log.Error("ALARM: retention has overtaken the detector: heartbeats were lost before it saw them")
 		return plan{checkpoint: c, lossy: true, next: at.LogStart}, nil
 	case c.ReplayOffset < at.LogStart:
 		log.Warn("retention has taken heartbeats that a restart needs", "replay_offset", c.ReplayOffset)
-		return plan{checkpoint: c, lossy: true, replayFrom: at.LogStart, replayTo: at.Offset, next: at.Offset}, nil
+		return plan{checkpoint: c, lossy: true, next: at.Offset}, nil
 	}
-	return plan{checkpoint: c, replayFrom: c.ReplayOffset, replayTo: at.Offset, next: at.Offset}, nil
+	return plan{checkpoint: c, from: c.ReplayOffset, to: at.Offset, next: at.Offset}, nil
 }
 
 // errStop ends a reading early.
 var errStop = errors.New("enough")
 
-// replay re-reads heartbeats.
+// replay re-reads heartbeats, or finds out which is the next.
 func (p *Partition) replay(ctx context.Context, plan *plan, read Read) error {
-	if plan.replayFrom >= plan.replayTo {
+	if plan.from >= plan.to {
 		return nil
 	}
-	err := read(ctx, schemas.Heartbeats, plan.replayFrom, plan.replayTo, func(r *schemas.Record) error {
+	err := read(ctx, schemas.Heartbeats, plan.from, plan.to, func(r *schemas.Record) error {
 		readable := p.frame.Decode(r.Value) == nil
 		if readable && plan.handled != 0 && r.Time > plan.handled {
 			return errStop
 		}
 		plan.next = max(plan.next, r.Offset+1)
-		if readable {
+		switch {
+		case !readable:
+		case !plan.lossy:
 			p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
 			p.out.Reset()
+		case plan.checkpoint == nil:
+			p.machine.Pass(r.Offset, r.Time, &p.frame)
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errStop) {
-		return fmt.Errorf("re-reading heartbeats from offset %d: %w", plan.replayFrom, err)
+		return fmt.Errorf("re-reading heartbeats from offset %d: %w", plan.from, err)
 	}
 	return nil
 }

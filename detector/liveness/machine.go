@@ -107,7 +107,7 @@ type Machine struct {
 	resuming      map[schemas.UserID]int            // ordinals of a record that was published in part
 	keptBack      []schemas.UserID                  // and those of its users whose tombstones are due
 	resumeFrom    schemas.PublishedUpTo             // how far it was published
-	presumedAt    schemas.Millis                    // log time up to which a restart had dropped what was due
+	presumedAt    schemas.Millis                    // log time of a lossy restart, until the next record is through
 	presumed      []schemas.UserID                  // statuses of these are to be written with the next record
 	scratch       user
 	block         block

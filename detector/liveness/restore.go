@@ -37,35 +37,18 @@ func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 
 // BeginReplay makes a new machine ready to re-read heartbeats with Apply, which publishes
 // nothing until EndReplay: from the checkpoint's replay offset up to the committed one.
-// c is nil when no checkpoint is known. lossy tells that not all of these records are
-// there any more.
-func (m *Machine) BeginReplay(c *schemas.Checkpoint, lossy bool) {
-	m.replaying, m.lossy, m.restored = true, lossy || c == nil, c
-	if c == nil {
-		return
-	}
+func (m *Machine) BeginReplay(c *schemas.Checkpoint) {
+	m.replaying, m.lossy, m.restored = true, c.Published != nil && c.Published.PresumedAt != 0, c
 	if c.Published != nil {
 		m.resumeFrom = *c.Published
 	}
-	m.logEpoch, m.bases = c.LogEpoch, slices.Clone(c.Bases)
-	if len(m.bases) == 0 {
-		m.bases = []schemas.EpochBase{{LogEpoch: c.LogEpoch}}
-	}
-	if n := len(c.Policies); n > 0 {
-		m.policies = slices.Clone(c.Policies[:1])
-		if lossy {
-			m.policies = slices.Clone(c.Policies[n-1:])
-		}
-		m.setPolicy(m.policies[0].Policy)
-		m.policyFrom = m.policies[0].At
+	m.takeEpoch(c)
+	if len(c.Policies) > 0 {
+		m.takePolicy(c.Policies[0])
 	}
 	m.clock.given = true
 	for _, s := range c.Frozen {
 		m.clock.freeze(s.Start, s.End)
-	}
-	if lossy {
-		m.clock.takeStops(c.Stops)
-		return
 	}
 	m.breaker.replay, m.gatewaysFirst, m.replayedFrom, m.history.continues = c.Stops, c.GatewaysFirst, never, c.GatewaysFirst
 	m.clock.now = c.ReplayLogTime
@@ -84,30 +67,45 @@ func (m *Machine) BeginReplay(c *schemas.Checkpoint, lossy bool) {
 	}
 }
 
-// catchUpTo evaluates what is due at the moment of the restart: the records that took
-// devices away need not be there any more.
-func (m *Machine) catchUpTo(latest schemas.Millis) {
-	begins := m.clock.now == 0
-	if c := m.restored; c != nil && !m.lossy {
-		if c.Published.PresumedAt > 1 {
-			m.clock.now = max(m.clock.now, c.Published.PresumedAt)
-		}
-	} else if c != nil {
-		m.clock.now = max(m.clock.now, c.LogTime)
-	} else if latest > m.clock.now {
-		m.clock.advance(latest, m.breakerLimit)
+// BeginLossy makes a new machine ready for a restart that cannot re-read all it needs: it
+// re-reads nothing. c is nil when the commit is lost; the records that had been handled by
+// then are to be given to Pass.
+func (m *Machine) BeginLossy(c *schemas.Checkpoint) {
+	m.replaying, m.lossy, m.restored = true, true, c
+	if c == nil {
+		return
 	}
-	m.presumedAt = max(m.clock.now, 1) // 1 stands for no instant
-	if begins {
-		return // no record was there
+	m.takeEpoch(c)
+	if n := len(c.Policies); n > 0 {
+		m.takePolicy(c.Policies[n-1])
 	}
-	m.rebase(m.clock.now)
-	m.evaluated = max(m.evaluated, m.clock.presence()-m.lateness)
-	m.evaluation = evaluation{x: m.evaluated, at: -never}
-	m.out = &Output{}
-	m.evaluate()
-	m.ordinals.forget()
-	m.out = nil
+	for _, s := range c.Frozen {
+		m.clock.freeze(s.Start, s.End)
+	}
+	m.clock.takeStops(c.Stops)
+	m.clock.now = c.LogTime
+}
+
+func (m *Machine) takeEpoch(c *schemas.Checkpoint) {
+	m.logEpoch, m.bases = c.LogEpoch, slices.Clone(c.Bases)
+	if len(m.bases) == 0 {
+		m.bases = []schemas.EpochBase{{LogEpoch: c.LogEpoch}}
+	}
+}
+
+func (m *Machine) takePolicy(p schemas.PolicyInForce) {
+	m.policies = []schemas.PolicyInForce{p}
+	m.setPolicy(p.Policy)
+	m.policyFrom = p.At
+}
+
+// Pass takes the time and the policy of a record that had been handled when the commit was
+// lost.
+func (m *Machine) Pass(offset int64, appended schemas.Millis, f *schemas.Frame) {
+	m.clock.advance(appended, m.breakerLimit)
+	if f.Policy != nil && *f.Policy != m.Policy().Policy {
+		m.takePolicy(schemas.PolicyInForce{Offset: offset, At: m.clock.now, Policy: *f.Policy})
+	}
 }
 
 // takeStops makes stretches in which the breaker was open those of the clock.
@@ -126,12 +124,12 @@ func (c *clock) takeStops(stops []schemas.BreakerStop) {
 // to Adopt next, in the order of the topic. latest is the latest instant that a
 // transition names, where there is no checkpoint.
 func (m *Machine) BeginAdopt(latest schemas.Millis) {
-	if m.presumes() {
-		m.catchUpTo(latest)
-	}
-	m.adopting = true
+	m.adopting, m.latest = true, latest
 	if c := m.restored; c != nil {
-		m.rebase(c.LogTime)
+		latest = c.LogTime
+	}
+	if latest = max(latest, m.clock.now); latest != 0 {
+		m.rebase(latest)
 	}
 	for e := range m.entriesLive() {
 		u := m.load(e, &m.scratch)
@@ -140,12 +138,6 @@ func (m *Machine) BeginAdopt(latest schemas.Millis) {
 	}
 	clear(m.hidden)
 	m.reread = map[schemas.UserID]schemas.Millis{}
-}
-
-// presumes tells whether devices are presumed in place of those whose heartbeats were
-// lost: in this restart, or in one before it whose statuses are not all written.
-func (m *Machine) presumes() bool {
-	return m.lossy || m.restored != nil && m.restored.Published != nil && m.restored.Published.PresumedAt != 0
 }
 
 // demote makes u an offline, visible user with the devices it has.
@@ -247,11 +239,10 @@ func (m *Machine) StartEpoch(logEpoch uint32, base int64) { m.startEpoch(logEpoc
 // EndReplay makes the machine ready for the record at the committed offset. Without a
 // checkpoint, its time goes on from the latest instant that was published.
 //
-// Where heartbeats were lost, a user who is not offline by its status, and of whose
-// devices not all kinds were found, is presumed to have been heard on such devices at
-// that moment: unknown is not offline. It returns how many those are.
+// Where heartbeats were lost, users who are here by their status are presumed to have been
+// heard at that moment: unknown is not offline. It returns how many those are.
 func (m *Machine) EndReplay() (presumed int) {
-	c, presumes := m.restored, m.presumes()
+	c, lossy := m.restored, m.lossy
 	if c == nil && m.latest > m.clock.now {
 		m.clock.advance(m.latest, m.breakerLimit)
 	}
@@ -259,9 +250,12 @@ func (m *Machine) EndReplay() (presumed int) {
 		m.clock.now = max(m.clock.now, c.LogTime)
 		m.breaker.stops, m.breaker.disarmed = slices.Clone(c.Stops), c.Disarmed
 	}
+	if lossy {
+		m.breaker.stops = onlyOpen(m.breaker.stops)
+	}
 	m.gatewaysFirst, m.clock.given, m.breaker.replay, m.restored, m.reread, m.adopting = false, false, nil, nil, nil, false
+	m.replaying, m.lossy = false, false
 	if m.clock.now == 0 {
-		m.replaying, m.lossy, m.presumedAt = false, false, 0
 		return 0 // nothing was ever heard, or published
 	}
 	m.rebase(m.clock.now)
@@ -276,53 +270,51 @@ func (m *Machine) EndReplay() (presumed int) {
 		if u.state == schemas.Offline && !u.hidden && u.flaps.waiting == nil {
 			u.refresh()
 		}
-		if presumes || u.state != schemas.Offline && u.silentFrom == 0 && len(u.reports) == 0 {
+		// Some statuses say already what this restart presumes: it is not the first to do so.
+		said := m.resumeFrom.At != 0 || u.id <= m.resumeFrom.User
+		if lossy && !said || u.state != schemas.Offline && u.silentFrom == 0 && len(u.reports) == 0 {
 			presumed += m.presume(u)
 		}
 		m.save(e, u, false)
 	}
 	slices.Sort(m.presumed)
-	m.replaying, m.lossy = false, false
+	if lossy {
+		m.presumedAt = m.clock.now
+	}
 	return presumed
 }
 
-// presume puts devices in place of those whose heartbeats were lost. It returns how many
-// users that is.
+// onlyOpen keeps the stop that has not ended. It began before anything that is re-read from
+// now on.
+func onlyOpen(stops []schemas.BreakerStop) []schemas.BreakerStop {
+	stops = slices.DeleteFunc(stops, func(s schemas.BreakerStop) bool { return s.End != 0 })
+	for i := range stops {
+		stops[i].StartOffset = -1
+	}
+	return stops
+}
+
+// presume gives devices to a user who is here: of the kinds that its status names, heard
+// now. It returns how many users that is.
 func (m *Machine) presume(u *user) int {
-	_, resumes := m.resuming[u.id]
-	// The record took the user away, and that waits.
-	resumes = !m.lossy && (resumes || u.since > m.clock.wall(m.evaluated))
-	was := false // presumed before
-	u.reports = slices.DeleteFunc(u.reports, func(r report) bool {
-		drop := r.device == 0 || u.state == schemas.Offline && !resumes && r.here()
-		if drop {
-			m.gateways.detach(&r)
-		}
-		was = was || r.device == 0
-		return drop
-	})
+	u.reports = u.reports[:0] // what was presumed before
 	if u.state == schemas.Offline || u.silentFrom != 0 {
 		return 0
 	}
-	missing := u.kinds &^ u.presentKinds()
-	if missing == 0 && !u.anyHere() {
-		missing = missing.With(schemas.Other)
-	}
-	if missing != 0 || was {
-		m.presumed = append(m.presumed, u.id)
-	}
-	if missing == 0 {
-		return 0
+	kinds := u.kinds
+	if kinds == 0 {
+		kinds = kinds.With(schemas.Other)
 	}
 	now := m.clock.now
 	active := now
 	if u.state == schemas.Away {
 		active -= schemas.Millis(m.idleAfter)
 	}
-	for _, kind := range missing.Append(nil) {
+	for _, kind := range kinds.Append(nil) {
 		u.reports = append(u.reports, report{kind: kind, seen: now, active: active})
 	}
 	u.lastSeen = max(u.lastSeen, now)
+	m.presumed = append(m.presumed, u.id)
 	return 1
 }
 
@@ -334,9 +326,6 @@ func (m *Machine) tellPresumed() {
 	for len(m.presumed) > 0 && !m.outputFull() {
 		id := m.presumed[0]
 		m.presumed = m.presumed[1:]
-		if r := &m.slice.resume; id <= r.User || r.At != 0 {
-			continue // written before a restart
-		}
 		m.slice.upTo = schemas.PublishedUpTo{User: id}
 		if e := m.index.find(&m.store, m.index.hash(id), id); e != none {
 			m.emitStatus(m.load(e, &m.scratch))

@@ -22,8 +22,7 @@ type slice struct {
 	bases    []schemas.EpochBase
 
 	// Users of the record's rows whose statuses stand in place of tombstones: they keep
-	// the version until the rows are applied. After a restart that presumed devices, all
-	// users: the version tells whose devices the record took away.
+	// the version until the rows are applied.
 	kept []schemas.UserID
 	rows map[schemas.UserID]bool
 }
@@ -86,7 +85,7 @@ func (m *Machine) cut(f *schemas.Frame) {
 		}
 	}
 	for i := s.from; i < len(m.out.Statuses); i++ {
-		if status := &m.out.Statuses[i]; (s.rows[status.User] || m.presumedAt != 0) && status.Tombstone() {
+		if status := &m.out.Statuses[i]; s.rows[status.User] && status.Tombstone() {
 			status.Bucket.At = s.before.now
 			s.kept = append(s.kept, status.User)
 		}

@@ -21,8 +21,6 @@ type clock struct {
 	frozen []frozen       // all there ever were; none overlap
 	// stopped is since when the breaker is open; 0 when it is not.
 	stopped schemas.Millis
-	// past: frozen already tells of everything up to some log time to come.
-	past bool
 }
 
 // advance takes the append time of the next record. An open breaker lets presence time go
@@ -30,7 +28,7 @@ type clock struct {
 func (c *clock) advance(appended, limit schemas.Millis) (overdue bool) {
 	before := c.now
 	c.now = max(before, appended)
-	if before == 0 || c.past {
+	if before == 0 {
 		return false
 	}
 	start := before + maxStep

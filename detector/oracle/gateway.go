@@ -161,7 +161,7 @@ func (w *world) share() (all, lost, lives int) {
 // reports along. It reports whether it did.
 func (w *world) trip(limit millis) bool {
 	all, lost, lives := w.share()
-	if w.replaying || w.policy.BreakerPercent == 0 || w.disarmed || w.stopped != 0 || lives < 3 || lost < 100 ||
+	if w.policy.BreakerPercent == 0 || w.disarmed || w.stopped != 0 || lives < 3 || lost < 100 ||
 		100*lost <= w.policy.BreakerPercent*all {
 		return false
 	}
@@ -172,7 +172,7 @@ func (w *world) trip(limit millis) bool {
 // tend closes the breaker, or arms it, after a record by which the gateways recovered.
 func (w *world) tend() {
 	all, lost, _ := w.share()
-	if w.replaying || lost > 0 && w.policy.BreakerPercent > 0 && 200*lost >= w.policy.BreakerPercent*all {
+	if lost > 0 && w.policy.BreakerPercent > 0 && 200*lost >= w.policy.BreakerPercent*all {
 		return
 	}
 	w.disarmed = false

@@ -28,8 +28,9 @@ type Log struct {
 // Before would be the next. Indices are those of Log.Records.
 type Loss struct {
 	Before int
-	// Kept are the records before Before that are still there; Skip is how many from it on
-	// are never seen, because they went before they were handled.
+	// Kept are the records before Before that are still there: without a commit they tell
+	// which is next. Skip is how many from Before on are never seen, because they went
+	// before they were handled.
 	Kept []int
 	Skip int
 	// Commit tells that the commit is lost, too.
@@ -91,10 +92,9 @@ type world struct {
 	newestBase  int64 // ... counting from this offset
 
 	// Of the record being applied.
-	offset    int64
-	x         millis // evaluation clock
-	caused    map[schemas.UserID]int
-	replaying bool // nothing is published
+	offset int64
+	x      millis // evaluation clock
+	caused map[schemas.UserID]int
 }
 
 func newWorld(log *Log) *world {
@@ -121,7 +121,7 @@ func (w *world) record(index int) {
 		return
 	}
 	w.offset, w.caused = r.Offset, map[schemas.UserID]int{}
-	if !w.replaying && w.offset-w.base > schemas.MaxVersionOffset {
+	if w.offset-w.base > schemas.MaxVersionOffset {
 		w.epoch, w.base = w.epoch+1, w.offset
 	}
 	if w.advance(r.Time, w.breakerLimit) {

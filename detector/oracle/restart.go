@@ -8,7 +8,7 @@ import (
 
 // write keeps the status of a user of whom something changed that a restart must know.
 func (w *world) write(u *user) {
-	if !u.dirty || w.replaying {
+	if !u.dirty {
 		return
 	}
 	u.dirty = false
@@ -39,23 +39,24 @@ func (w *world) write(u *user) {
 }
 
 // restart is the world after a restart that cannot re-read everything, and the indices of
-// records that are handled once more there before the next.
+// records that are handled once more there before the next. Heartbeats that were handled
+// are not re-read at all: what is known of users is what their statuses say.
 func (w *world) restart(loss Loss) (n *world, again []int) {
 	n = newWorld(w.log)
 	n.out, n.newest, n.newestBase, n.statuses = w.out, w.newest, w.newestBase, w.statuses
 	n.epoch, n.base = w.epoch, w.base
-	reread := loss.Kept
 	next := loss.Before + loss.Skip
 	if loss.Commit {
 		known := w.handled(loss.Kept)
-		reread, again = loss.Kept[:known], loss.Kept[known:]
-		if len(again) > 0 {
+		if again = loss.Kept[known:]; len(again) > 0 {
 			next = again[0]
 		}
+		n.pass(loss.Kept[:known])
+		n.goOnFrom(w.latest())
 	} else {
 		n.setPolicy(w.policy)
 		n.policyFrom = w.policyFrom
-		n.frozen, n.stopped, n.past = slices.Clone(w.frozen), w.stopped, true
+		n.now, n.frozen, n.stopped, n.disarmed = w.now, slices.Clone(w.frozen), w.stopped, w.disarmed
 	}
 	published := w.publishedEpoch()
 	if loss.Commit && published == 0 {
@@ -69,34 +70,29 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 			n.base = w.log.Records[next].Offset
 		}
 	}
-	n.replaying = true
-	for _, i := range reread {
-		n.record(i)
-	}
-	// What is due by now was done by records that need not be there any more.
-	begins := n.now == 0
-	if loss.Commit {
-		n.goOnFrom(w.latestChange())
-	} else {
-		n.now = max(n.now, w.now)
-	}
-	if !begins {
-		n.x, n.caused = max(n.x, n.presence(n.now)-n.lateness), map[schemas.UserID]int{}
-		n.evaluate()
-	}
-	n.replaying = false
-	n.adopt()
-	if loss.Commit {
-		n.goOnFrom(w.latest())
-	} else {
-		n.past, n.disarmed = false, w.disarmed
-	}
 	n.x = max(n.x, n.presence(n.now)-n.lateness)
 	if n.stopped != 0 {
 		n.x = n.presence(n.now)
 	}
+	n.adopt()
 	n.presume()
 	return n, again
+}
+
+// pass takes the time and the policy of records that had been handled when the commit was
+// lost.
+func (w *world) pass(indices []int) {
+	for _, i := range indices {
+		var f schemas.Frame
+		if f.Decode(w.log.Records[i].Value) != nil {
+			continue
+		}
+		w.advance(w.log.Records[i].Time, w.breakerLimit)
+		if f.Policy != nil && *f.Policy != w.policy {
+			w.setPolicy(*f.Policy)
+			w.policyFrom = w.now
+		}
+	}
 }
 
 // handled is how many of the records count as handled when the commit is lost.
@@ -150,24 +146,14 @@ func (w *world) goOnFrom(latest schemas.Millis) {
 	}
 }
 
-// adopt makes users what their statuses say. Of what the records told, their devices
-// and byes stay.
+// adopt makes users what their statuses say.
 func (w *world) adopt() {
-	for id := range w.statuses {
-		w.user(id)
-	}
-	for id, u := range w.users {
-		s, ok := w.statuses[id]
-		if !ok {
-			s = schemas.Status{State: schemas.Offline}
-		}
+	for id, s := range w.statuses {
+		u := w.user(id)
 		u.shown = shown{s.State, s.Kinds, s.Visibility == schemas.Nobody}
 		u.published = u.shown
-		if len(u.reports) == 0 && len(u.byes) == 0 {
-			u.lastSeen = 0 // what else was heard was heard before the status was written
-		}
-		u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, max(u.lastSeen, s.LastSeen)
-		u.publishedAt, u.leftOut, u.bucket, u.waits, u.dirty = s.PublishedAt, int(s.LeftOut), nil, nil, false
+		u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, s.LastSeen
+		u.publishedAt, u.leftOut = s.PublishedAt, int(s.LeftOut)
 		if s.Bucket.Lacks > 0 {
 			u.bucket = &bucket{s.Bucket.At, millis(s.Bucket.Lacks)}
 		}
@@ -179,52 +165,42 @@ func (w *world) adopt() {
 			}
 			u.shown, u.since = shown{p.State, p.Kinds, p.Visibility == schemas.Nobody}, p.Since
 		}
-		if u.state == schemas.Offline {
-			u.lastSeen = s.LastSeen // nothing that counted came later
-		}
-		u.silent, u.silentFrom, u.held, u.drained, u.silentDevice = false, 0, 0, false, 0
-		if s.SilentFrom != 0 && len(u.reports) == 0 {
+		if s.SilentFrom != 0 {
 			u.silent, u.silentFrom, u.held, u.drained, u.silentDevice = true, s.SilentFrom, millis(s.Held), s.Drained, s.Device
 		}
 	}
 }
 
-// presume puts reports in place of those that were lost.
+// presume gives reports to users who are here: of the kinds that their statuses name, heard
+// now.
 func (w *world) presume() {
 	for _, id := range w.ids() {
 		u := w.users[id]
-		if u.state == schemas.Offline {
-			u.reports = nil
-		}
-		missing := u.kinds &^ u.presentKinds()
-		switch {
-		case u.state == schemas.Offline || u.silent:
-			missing = 0
-		case missing == 0 && len(u.reports) == 0:
-			missing = missing.With(schemas.Other)
-		}
-		var idle schemas.Millis
-		if u.state == schemas.Away {
-			idle = schemas.Millis(w.idleAfter)
-		}
-		for _, kind := range missing.Append(nil) {
-			u.reports = append(u.reports, &report{kind: kind, seen: w.now, idle: idle})
-		}
-		if missing != 0 {
-			u.lastSeen = max(u.lastSeen, w.now)
-		}
-		if was := w.statuses[id].Presumed.Kinds; missing != 0 || was != 0 && u.state != schemas.Offline && !u.silent {
-			w.presumed = append(w.presumed, u) // the status has to tell what is presumed now
+		if u.state != schemas.Offline && !u.silent {
+			w.presumeHere(u)
+			w.presumed = append(w.presumed, u)
 		}
 		w.forget(u)
 	}
 }
 
+func (w *world) presumeHere(u *user) {
+	kinds := u.kinds
+	if kinds == 0 {
+		kinds = kinds.With(schemas.Other)
+	}
+	var idle schemas.Millis
+	if u.state == schemas.Away {
+		idle = schemas.Millis(w.idleAfter)
+	}
+	for _, kind := range kinds.Append(nil) {
+		u.reports = append(u.reports, &report{kind: kind, seen: w.now, idle: idle})
+	}
+	u.lastSeen = max(u.lastSeen, w.now)
+}
+
 // writePresumed writes the statuses of users of whom something was presumed.
 func (w *world) writePresumed() {
-	if w.replaying {
-		return
-	}
 	for _, u := range w.presumed {
 		u.dirty = true
 		w.write(u)

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/oracle/history"
@@ -44,16 +43,8 @@ func TestMachineThatLosesItsLogDoesWhatTheOracleDoes(t *testing.T) {
 
 func TestMachineKilledAnywhereWhileItLosesItsLogDoesWhatTheOracleDoes(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(t, 500) {
-		h, runs := history.WithLosses(history.FromSeed(seed), seed, history.LostLog, history.LostTopic), killed(seed)
-		// Not twice at one record, nor soon after another policy: see ../../DESIGN.md, "What may
-		// surprise".
-		if slices.ContainsFunc(h.Records, func(r history.Record) bool { return r.Policy != nil }) {
-			continue
-		}
-		at := runs.Restart
-		runs.Slice, runs.Cut, runs.Restart = 0, nil, func(i int) bool { return at(i) && h.Records[i].Lose == "" }
-		history.CompareOn(t, runs.Run, h)
+	for seed := range seeds(t, 1000) {
+		history.CompareOn(t, killed(seed).Run, history.WithLosses(history.FromSeed(seed), seed))
 	}
 }
 
@@ -108,6 +99,7 @@ func TestMachineDoesWhatTheOracleDoesOnHistoriesThatOnceWentWrong(t *testing.T) 
 			}
 			history.CompareOn(t, history.Machine, h)
 			history.CompareOn(t, history.RestartedAt(func(int) bool { return true }), h)
+			history.CompareOn(t, history.Runs{Slice: 1, Cut: func(int) bool { return true }}.Run, h)
 		})
 	}
 }
@@ -134,6 +126,7 @@ func FuzzMachineDoesWhatTheOracleDoes(f *testing.F) {
 		}
 		h := history.FromBytes(bytes)
 		history.CompareOn(t, history.Machine, h)
-		history.CompareOn(t, history.RestartedAt(func(i int) bool { return i%3 == 0 }), history.WithLosses(h, uint64(len(bytes))))
+		seed := uint64(len(bytes))
+		history.CompareOn(t, killed(seed).Run, history.WithLosses(h, seed))
 	})
 }
