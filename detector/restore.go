@@ -64,7 +64,7 @@ func (p *Partition) Restore(ctx context.Context, at schemas.Commit, read Read) e
 	}
 	if presumed := p.machine.EndReplay(); presumed > 0 {
 		p.config.Metrics.Unknown.Add(float64(presumed))
-		p.log.Warn("heartbeats of some users are gone; their devices count as heard at the last moment that is known", "users", presumed)
+		p.log.Warn("heartbeats are lost: users who were here count as heard at the last committed moment", "users", presumed, "log_time", p.machine.LogTime())
 	}
 	p.next, p.counted = plan.next, p.machine.Counts()
 	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0

@@ -67,8 +67,8 @@ type PublishedUpTo struct {
 	At      Millis
 	User    UserID
 	Version Version
-	// PresumedAt is not 0 until the first record after a restart that had lost heartbeats is
-	// done.
+	// PresumedAt is the log time of a restart that had lost heartbeats, until the first record
+	// after it is published whole; else 0.
 	PresumedAt Millis
 }
 

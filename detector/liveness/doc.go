@@ -32,6 +32,6 @@
 // BeginReplay, then Apply for the last stretch of heartbeats, then BeginAdopt and Adopt for
 // every record of the status topic, then EndReplay: the machine is what it was when the
 // offset was committed. Checkpoint says where that stretch begins. Where records of that
-// stretch are gone, or the commit is, devices are presumed in place of those that nothing
-// is found of.
+// stretch are gone, or the commit is, BeginLossy comes first: nothing is re-read, and users
+// who are here by their statuses are presumed to have been heard at that moment.
 package liveness

@@ -993,8 +993,8 @@ type PublishedUpTo struct {
 	UserId int64 `protobuf:"varint,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// The version that the record's first transition of a user has: it names the record.
 	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	// Set until the first record after a restart that had lost heartbeats, and presumed
-	// devices in their place: the log time up to which it had dropped what was due.
+	// The log time of a restart that had lost heartbeats, until the first record after it is
+	// published whole: users who are here count as heard then.
 	PresumedAtMs  int64 `protobuf:"varint,4,opt,name=presumed_at_ms,json=presumedAtMs,proto3" json:"presumed_at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
