@@ -103,12 +103,10 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 	if err != nil {
 		return 0, nil, err
 	}
+	// The checkpoint's log time is no bound: after a lost commit, it may be earlier than what
+	// older records tell.
 	latest := r.Time + believable
-	switch {
-	case b.checkpoint == nil:
-	case b.checkpoint.Published == nil:
-		latest = b.checkpoint.LogTime
-	default: // what it leads to in part may be later than the checkpoint, which is before it
+	if b.checkpoint != nil {
 		latest = max(r.Time, b.checkpoint.LogTime) + believable
 	}
 	for _, of := range [...]struct {
@@ -116,7 +114,7 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		at    schemas.Millis
 	}{
 		{"since_ms", s.Since}, {"last_seen_at_ms", s.LastSeen}, {"last_active_at_ms", s.LastActive}, {"silent_from_ms", s.SilentFrom},
-		{"held_ms", s.Held}, {"bucket_at_ms", s.Bucket.At}, {"bucket_lacks_ms", s.Bucket.Lacks}, {"published_at_ms", s.PublishedAt},
+		{"held_ms", s.Held}, {"bucket_at_ms", s.Bucket.At}, {"bucket_lacks_ms", s.Bucket.Lacks}, {"published_at_ms", s.PublishedAt}, {"policy_at_ms", s.PolicyAt},
 		{"pending_since_ms", s.Pending.Since}, {"pending_kinds_at_ms", s.Pending.KindsAt}, {"pending_visibility_at_ms", s.Pending.VisibilityAt},
 		{"presumed_at_ms", s.Presumed.At}, {"presumed_active_at_ms", s.Presumed.Active},
 	} {

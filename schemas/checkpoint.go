@@ -34,9 +34,9 @@ type Checkpoint struct {
 	// Published is set when only a part of what the record at the committed offset
 	// leads to has been published.
 	Published *PublishedUpTo
-	// GatewaysFirst tells that what the first records re-read say of users does not count;
-	// see transition.proto.
-	GatewaysFirst bool
+	// RowsFrom is the log time before which rows of the records re-read do not count: those
+	// records tell of gateways only.
+	RowsFrom Millis
 }
 
 // EpochBase is the offset from which the versions of a log epoch count.
@@ -101,7 +101,7 @@ func (c *Checkpoint) Encode() string {
 	for _, s := range c.Stops {
 		m.BreakerStops = append(m.BreakerStops, &pb.BreakerStop{StartMs: int64(s.Start), StartOffset: s.StartOffset, EndMs: int64(s.End), EndOffset: s.EndOffset})
 	}
-	m.BreakerDisarmed, m.GatewaysFirst = c.Disarmed, c.GatewaysFirst
+	m.BreakerDisarmed, m.RowsFromMs = c.Disarmed, int64(c.RowsFrom)
 	if p := c.Published; p != nil {
 		m.Published = &pb.PublishedUpTo{AtMs: int64(p.At), UserId: int64(p.User), Version: int64(p.Version), PresumedAtMs: int64(p.PresumedAt)}
 	}
@@ -141,7 +141,7 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 	for _, s := range m.BreakerStops {
 		c.Stops = append(c.Stops, BreakerStop{Start: Millis(s.GetStartMs()), StartOffset: s.GetStartOffset(), End: Millis(s.GetEndMs()), EndOffset: s.GetEndOffset()})
 	}
-	c.Disarmed, c.GatewaysFirst = m.BreakerDisarmed, m.GatewaysFirst
+	c.Disarmed, c.RowsFrom = m.BreakerDisarmed, Millis(m.RowsFromMs)
 	if p := m.Published; p != nil {
 		c.Published = &PublishedUpTo{At: Millis(p.AtMs), User: UserID(p.UserId), Version: Version(p.Version), PresumedAt: Millis(p.PresumedAtMs)}
 	}

@@ -172,6 +172,7 @@ func anyCheckpoint() Checkpoint {
 func flappingStatus() Status {
 	s := anyStatus()
 	s.Bucket, s.PublishedAt, s.LeftOut = Bucket{At: 1_763_700_045_000, Lacks: 41_000}, 1_763_700_045_000, 3
+	s.PolicyAt = 1_763_600_000_000
 	s.Pending = Pending{State: Online, Kinds: SetOfKinds(Web), Visibility: Everyone, Since: 1_763_700_046_000, KindsAt: 1_763_700_046_500,
 		VisibilityAt: 1_763_700_046_200, Cause: ActiveAgain, Device: 9, KindsDevice: 10, Evicted: true}
 	s.Presumed = Presumed{At: 1_763_700_000_500, Active: 1_763_700_000_400, Kinds: SetOfKinds(Desktop)}
@@ -191,7 +192,7 @@ func fullCheckpoint() Checkpoint {
 	c.Bases = []EpochBase{{LogEpoch: 2, Offset: 0}, {LogEpoch: 3, Offset: 1 << 41}}
 	c.Policies = []PolicyInForce{{Offset: 0, Policy: DefaultPolicy()}, {Offset: 950, At: 1_763_700_002_000, Policy: anyPolicy()}}
 	c.Stops = []BreakerStop{{Start: 1_763_700_000_100, StartOffset: 901, End: 1_763_700_000_900, EndOffset: 903}, {Start: 1_763_700_001_000, StartOffset: 904}}
-	c.Disarmed, c.GatewaysFirst = true, true
+	c.Disarmed, c.RowsFrom = true, 1_763_699_900_000
 	c.Published = &PublishedUpTo{At: 1_763_700_099_000, User: 42, Version: NewVersion(3, 1000, 2)}
 	return c
 }

@@ -17,7 +17,7 @@ type fields struct {
 }
 
 const (
-	lastField = 30
+	lastField = 31
 	lastText  = 14
 )
 
@@ -30,7 +30,7 @@ type form struct {
 
 var (
 	transitionForm = form{last: transitionLeftOut, kinds: transitionKinds, texts: 1<<transitionEventID | 1<<transitionPolicyID}
-	statusForm     = form{last: statusDrained, kinds: statusKinds}
+	statusForm     = form{last: statusPolicyAt, kinds: statusKinds}
 )
 
 // read takes the fields out of value. Whatever a Protobuf writer does not normally

@@ -31,6 +31,9 @@ type Status struct {
 	// LeftOut how many changes since were not published.
 	PublishedAt Millis
 	LeftOut     uint32
+	// PolicyAt is the log time from which the policy is in force that the bucket was filled
+	// by. Another policy begins with full buckets, but for users who are offline or pending.
+	PolicyAt Millis
 	// Pending is a change that waits for the bucket; the zero value is none.
 	Pending Pending
 	// Presumed stands for devices whose heartbeats were lost; the zero value is none.
@@ -95,6 +98,7 @@ const (
 	statusPresumedActive
 	statusPresumedKinds
 	statusDrained
+	statusPolicyAt
 )
 
 // Encode is the value of the status record. Its key is User.Key().
@@ -142,6 +146,7 @@ func (s *Status) appendUnusual(dst []byte) []byte {
 	if s.Drained {
 		dst = appendVarint(dst, statusDrained, 1)
 	}
+	dst = appendNumber(dst, statusPolicyAt, int64(s.PolicyAt))
 	return dst
 }
 
@@ -189,7 +194,7 @@ func (s *Status) Decode(value []byte) error {
 		SilentFrom: Millis(f.number[statusSilentFrom]), Held: Millis(f.number[statusHeld]), Device: DeviceID(f.number[statusDevice]),
 		Drained:     f.number[statusDrained] != 0,
 		Bucket:      Bucket{At: Millis(f.number[statusBucketAt]), Lacks: Millis(f.number[statusBucketLacks])},
-		PublishedAt: Millis(f.number[statusPublishedAt]), LeftOut: uint32(f.number[statusLeftOut]),
+		PublishedAt: Millis(f.number[statusPublishedAt]), LeftOut: uint32(f.number[statusLeftOut]), PolicyAt: Millis(f.number[statusPolicyAt]),
 		Pending: Pending{
 			State: State(f.number[statusPendingState]), Kinds: KindSet(f.number[statusPendingKinds]),
 			Visibility: Visibility(f.number[statusPendingVisibility]), Since: Millis(f.number[statusPendingSince]),

@@ -27,12 +27,19 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 	m.counts.Beats += uint64(f.Rows())
 	now := m.stampOf(m.clock.now)
 	rows := f.Beats()
+	oldest := schemas.Millis(never)
+	if m.replaying {
+		oldest = m.clock.now - m.restored.RowsFrom
+	}
 	var beat schemas.Beat
 	for first := 0; first < f.Rows(); first += blockRows {
 		n := min(blockRows, f.Rows()-first)
 		m.lookUp(f, first, n)
 		for i := range n {
 			rows.Next(&beat)
+			if beat.Age > oldest {
+				continue
+			}
 			if m.ordinals.used > 0 && m.ordinals.of(beat.User) >= maxCaused {
 				continue
 			}
@@ -141,8 +148,6 @@ func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, life 
 		u = m.load(e, u)
 	case m.foreign(beat.User):
 		m.out.Misrouted = append(m.out.Misrouted, *beat)
-		return
-	case beat.Bye:
 		return
 	default:
 		e = m.enter(beat.User, u)

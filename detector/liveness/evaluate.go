@@ -183,8 +183,7 @@ type place struct {
 type queue struct {
 	places []place
 	first  int
-	last   int64 // presence time of the newest release given, microseconds
-	step   int64
+	free   int64 // presence time of the earliest release to be given, microseconds
 }
 
 // next is when the first in the queue is let go.
@@ -197,7 +196,7 @@ func (q *queue) next() presence {
 
 // busy tells whether what was let go before x may still delay who comes next.
 func (q *queue) busy(x presence) bool {
-	return q.first < len(q.places) || q.last+q.step > int64(x)*1000
+	return q.first < len(q.places) || q.free > int64(x)*1000
 }
 
 // queueUp notes that a held device waits to be let go from here on.
@@ -219,9 +218,9 @@ func (m *Machine) join() {
 		q.first = 0
 	}
 	for _, p := range m.joining {
-		q.step = m.cohortStep
-		q.last = max(int64(p.due)*1000, q.last+q.step)
-		p.release = presence((q.last + 999) / 1000)
+		release := max(int64(p.due)*1000, q.free)
+		q.free = release + m.cohortStep
+		p.release = presence((release + 999) / 1000)
 		q.places = append(q.places, p)
 	}
 	m.joining = m.joining[:0]
@@ -250,6 +249,7 @@ const movesPerTick = 4096
 // upkeep is done at ticks: it forgets what is over and gives memory back.
 func (m *Machine) upkeep() {
 	m.gateways.sweep()
+	m.gateways.fade(&m.clock)
 	if !m.replaying {
 		m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
 	}

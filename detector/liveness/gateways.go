@@ -24,9 +24,10 @@ type gateways struct {
 	overflow uint64
 
 	silence presence // how long a gateway may be silent
+	fading  []*epoch // that are known for their sequences alone
 }
 
-// epoch is one start of a gateway, as its last frame left it.
+// epoch is one start of a gateway, as its last frame left it that was no duplicate.
 type epoch struct {
 	id         string
 	epoch      schemas.Millis
@@ -34,6 +35,52 @@ type epoch struct {
 	sequence   uint64
 	life       uint16 // that goes on; 0 when it has ended
 	next, prev *epoch
+	numbered   []numbered // the greatest sequence first
+	forgotten  bool       // but for its sequences
+}
+
+// numbered is a frame with a sequence, a duplicate or not. It tells which others are
+// duplicates for as long as a gateway may be silent, by the policy then and now.
+type numbered struct {
+	sequence uint64
+	at       schemas.Millis
+	silence  presence
+}
+
+// maxNumbered bounds how many frames with ever smaller sequences are remembered.
+const maxNumbered = 32
+
+// duplicate tells whether the newest frame with no smaller a sequence still counts.
+func (e *epoch) duplicate(c *clock, sequence uint64, silence presence) (duplicate bool) {
+	if sequence == 0 {
+		return false
+	}
+	n := len(e.numbered)
+	for n > 0 && e.numbered[n-1].sequence < sequence {
+		n--
+	}
+	if n > 0 {
+		last := &e.numbered[n-1]
+		duplicate = last.counts(c, silence)
+		if last.sequence == sequence {
+			n--
+		}
+	}
+	if e.numbered = e.numbered[:n]; n < maxNumbered {
+		e.numbered = append(e.numbered, numbered{sequence, c.now, silence})
+	}
+	return duplicate
+}
+
+// over tells whether the sequences of e say nothing any more.
+func (e *epoch) over(c *clock, silence presence) bool {
+	return !slices.ContainsFunc(e.numbered, func(n numbered) bool { return n.counts(c, silence) })
+}
+
+// counts tells whether n still says which frames are duplicates, where gateways may be
+// silent for so long now.
+func (n *numbered) counts(c *clock, silence presence) bool {
+	return c.presence() < c.at(n.at)+min(n.silence, silence)
 }
 
 // origin names a gateway whose rows were forwarded.
@@ -115,18 +162,22 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 		switch {
 		case e.epoch == f.GatewayEpoch:
 			own = e
-		case e.epoch > f.GatewayEpoch:
+		case e.epoch > f.GatewayEpoch && !e.forgotten:
 			newer = true
 		}
 	}
 	if own == nil {
 		own = &epoch{id: string(f.Gateway), epoch: f.GatewayEpoch}
 		g.known[own.id] = append(g.known[own.id], own)
+		own.forgotten = true
+	}
+	if own.duplicate(c, f.Sequence, g.silence) {
+		return 0, 0, false
+	}
+	if own.forgotten {
+		own.forgotten = false
 	} else {
-		if f.Sequence != 0 && own.sequence != 0 {
-			if f.Sequence <= own.sequence {
-				return 0, 0, false
-			}
+		if f.Sequence > own.sequence && own.sequence != 0 {
 			missing = f.Sequence - own.sequence - 1
 		}
 		g.unlink(own)
@@ -261,12 +312,33 @@ func (g *gateways) forgetSilent(c *clock, p presence) {
 	for e := g.oldest; e != nil && c.at(e.heard)+g.silence <= p; e = g.oldest {
 		g.lose(c, e, silent)
 		g.unlink(e)
-		if epochs := slices.DeleteFunc(g.known[e.id], func(o *epoch) bool { return o == e }); len(epochs) == 0 {
-			delete(g.known, e.id)
+		e.forgotten = true
+		if e.over(c, g.silence) {
+			g.forget(e)
 		} else {
-			g.known[e.id] = epochs
+			g.fading = append(g.fading, e)
 		}
 	}
+}
+
+// forget drops e.
+func (g *gateways) forget(e *epoch) {
+	if epochs := slices.DeleteFunc(g.known[e.id], func(o *epoch) bool { return o == e }); len(epochs) == 0 {
+		delete(g.known, e.id)
+	} else {
+		g.known[e.id] = epochs
+	}
+}
+
+// fade drops the epochs that were known for their sequences, and that say nothing any more.
+func (g *gateways) fade(c *clock) {
+	g.fading = slices.DeleteFunc(g.fading, func(e *epoch) bool {
+		if e.forgotten && e.over(c, g.silence) {
+			g.forget(e)
+			return true
+		}
+		return !e.forgotten
+	})
 }
 
 // attach counts a report.

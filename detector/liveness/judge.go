@@ -182,7 +182,10 @@ func (m *Machine) publish(u *user, c change) {
 // user be forgotten.
 func (m *Machine) written(u *user) {
 	if u.state == schemas.Offline {
-		if !u.hidden && u.flaps.waiting == nil {
+		switch {
+		case m.replaying: // its status says what was known
+			u.lastSeen = 0
+		case !u.hidden && u.flaps.waiting == nil:
 			u.refresh()
 		}
 		u.silentFrom, u.held, u.drained, u.kinds = 0, 0, false, 0

@@ -52,6 +52,7 @@ type Machine struct {
 	policies   []schemas.PolicyInForce // since the offset from which a restart re-reads
 	policyID   string
 	policyFrom schemas.Millis // log time from which the policy is in force
+	policyAt   presence       // the evaluation clock at its record
 
 	// The policy, in presence time.
 	present        presence // online_ttl + offline_debounce
@@ -85,37 +86,35 @@ type Machine struct {
 	queue      queue
 	joining    []place
 	history    history
-	pins       pins
 	breaker    breaker
 	evaluation evaluation
 
-	offset        int64    // of the record being applied
-	evaluated     presence // the evaluation clock at it
-	ahead         bool     // limits are looked at that are beyond the evaluation clock
-	slice         slice
-	ordinals      ordinals
-	out           *Output
-	replaying     bool
-	gatewaysFirst bool                              // the first records re-read tell of gateways only
-	replayedFrom  presence                          // presence time at the first of them
-	adopting      bool                              // no timers are set
-	lossy         bool                              // not all that a restart needs could be re-read
-	restored      *schemas.Checkpoint               // the one that is being restored
-	latest        schemas.Millis                    // instant that a status told
-	reread        map[schemas.UserID]schemas.Millis // last_seen of users as the re-reading found it, where a status said more
-	silences      map[schemas.UserID]silence        // of users that such a record has silenced already
-	resuming      map[schemas.UserID]int            // ordinals of a record that was published in part
-	keptBack      []schemas.UserID                  // and those of its users whose tombstones are due
-	resumeFrom    schemas.PublishedUpTo             // how far it was published
-	presumedAt    schemas.Millis                    // log time of a lossy restart, until the next record is through
-	presumed      []schemas.UserID                  // statuses of these are to be written with the next record
-	scratch       user
-	block         block
-	draining      int // chunk that is being emptied, and how far
-	drained       int
-	touch         func(entries []uint32)
-	look          func(e uint32) (presence, bool)
-	counts        Counts
+	offset     int64    // of the record being applied
+	evaluated  presence // the evaluation clock at it
+	ahead      bool     // limits are looked at that are beyond the evaluation clock
+	slice      slice
+	ordinals   ordinals
+	out        *Output
+	replaying  bool
+	rowsFrom   presence                          // from when on what devices said may matter
+	adopting   bool                              // no timers are set
+	lossy      bool                              // not all that a restart needs could be re-read
+	restored   *schemas.Checkpoint               // the one that is being restored
+	latest     schemas.Millis                    // that a transition names, without a checkpoint
+	reread     map[schemas.UserID]schemas.Millis // last_seen of users as the re-reading found it, where a status said more
+	silences   map[schemas.UserID]silence        // of users that such a record has silenced already
+	resuming   map[schemas.UserID]int            // ordinals of a record that was published in part
+	keptBack   []schemas.UserID                  // and those of its users whose tombstones are due
+	resumeFrom schemas.PublishedUpTo             // how far it was published
+	presumedAt schemas.Millis                    // log time of a lossy restart, until the next record is through
+	presumed   []schemas.UserID                  // statuses of these are to be written with the next record
+	scratch    user
+	block      block
+	draining   int // chunk that is being emptied, and how far
+	drained    int
+	touch      func(entries []uint32)
+	look       func(e uint32) (presence, bool)
+	counts     Counts
 }
 
 // Counts are totals since the machine was made.
@@ -136,7 +135,7 @@ type Counts struct {
 func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, key uint64) *Machine {
 	m := &Machine{
 		Slice: DefaultSlice, partition: partition, partitions: partitions, logEpoch: logEpoch, bases: []schemas.EpochBase{{LogEpoch: logEpoch}},
-		index: newIndex(key), many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{}, gateways: newGateways(),
+		rowsFrom: -never, index: newIndex(key), many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{}, gateways: newGateways(),
 	}
 	m.ordinals.key = (key ^ 0x9e3779b97f4a7c15) | 1
 	m.policies = []schemas.PolicyInForce{{Policy: policy}}
@@ -186,12 +185,6 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 		m.goOn(overdue)
 	}
 	m.replayGoOn(true)
-	if m.gatewaysFirst {
-		// Rows are not judged before it is known which of their frames are duplicates: those
-		// that may still matter come later.
-		m.replayedFrom = min(m.replayedFrom, m.clock.presence())
-		m.gatewaysFirst = m.clock.presence() < m.replayedFrom+m.foresight
-	}
 	m.rebase(m.clock.now)
 	if begins {
 		m.wheel.restart(m.clock.presence() - m.lateness)
@@ -244,7 +237,7 @@ func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
 	m.replayGoOn(false)
 	m.tendBreaker()
 	m.endSlices()
-	m.history.after(m.clock.presence(), m.needed(), m.queue.busy(m.evaluated))
+	m.tendHistory()
 	m.forgetStops()
 	m.forgetPolicies()
 	m.ordinals.forget()
@@ -255,17 +248,23 @@ func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
 	return true
 }
 
-// needed is the presence time from which records may still matter.
-func (m *Machine) needed() presence {
+// tendHistory finds out from when on what devices said may matter, and drops what a restart
+// need not re-read.
+func (m *Machine) tendHistory() {
 	if m.evaluated-m.reach-m.foresight >= m.clock.at(m.policyFrom) {
 		m.carried.reach, m.carried.foresight = 0, 0
 	}
 	reach := max(m.reach, m.carried.reach)
-	needed := m.evaluated - reach
-	if len(m.pins) > 0 {
-		needed = min(needed, m.pins.oldest(&m.clock, m.evaluated, reach))
+	from := m.evaluated
+	if from < m.clock.at(m.policyFrom) {
+		from = min(from, m.policyAt) // what is due since then waits for the policy
 	}
-	return needed - max(m.foresight, m.carried.foresight)
+	from -= reach
+	if m.queue.busy(m.evaluated) { // the places of those who wait hang on one another
+		from = min(from, m.rowsFrom)
+	}
+	m.rowsFrom = from
+	m.history.after(m.clock.presence(), m.rowsFrom-max(m.foresight, m.carried.foresight))
 }
 
 // apply takes what the frame says.
@@ -280,7 +279,7 @@ func (m *Machine) apply(f *schemas.Frame) {
 		m.counts.DuplicateFrames++
 		return
 	}
-	if m.gatewaysFirst {
+	if m.replaying && m.clock.now < m.restored.RowsFrom {
 		return
 	}
 	if f.VisibilityUser != 0 {
@@ -298,14 +297,14 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 		return
 	}
 	for _, u := range m.many {
-		if u.state != schemas.Offline {
-			m.refill(u, m.settled())
+		if u.state != schemas.Offline && u.flaps.waiting == nil {
+			u.flaps.bucket, u.flaps.publishedAt = schemas.Bucket{}, 0
 		}
 	}
 	m.policies = append(slices.Clone(m.policies), schemas.PolicyInForce{Offset: m.offset, At: m.clock.now, Policy: p})
 	m.carried.reach, m.carried.foresight = max(m.carried.reach, m.reach), max(m.carried.foresight, m.foresight)
 	m.setPolicy(p)
-	m.policyFrom = m.clock.now
+	m.policyFrom, m.policyAt = m.clock.now, m.evaluated
 	for e := range m.entriesLive() {
 		u := m.load(e, &m.scratch)
 		m.arm(e, u, true)
@@ -402,6 +401,9 @@ func (m *Machine) emitStatus(u *user) {
 		Visibility: visibilityOf(u.hidden), Version: m.version(m.ordinals.of(u.id)) - 1,
 		SilentFrom: u.silentFrom, Held: u.held, Drained: u.drained, Device: u.last,
 		Bucket: u.flaps.bucket, PublishedAt: u.flaps.publishedAt, LeftOut: u.flaps.leftOut,
+	}
+	if s.Bucket != (schemas.Bucket{}) {
+		s.PolicyAt = m.policyFrom
 	}
 	if w := u.flaps.waiting; w != nil {
 		s.State, s.Since, s.Kinds, s.Visibility = w.state, w.since, w.kinds, visibilityOf(w.hidden)

@@ -24,6 +24,7 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uin
 		return
 	case beat.Bye:
 		if !m.bye(u, beat.Device, b, life) {
+			m.written(u)
 			return
 		}
 	case !m.heard(u, beat, b, life, &why):
@@ -31,7 +32,9 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uin
 	default:
 		why.active = m.idleAfter == 0 || presence(beat.Idle) < m.idleAfter
 	}
-	u.lastSeen = max(u.lastSeen, b)
+	if !m.replaying || !beat.Bye {
+		u.lastSeen = max(u.lastSeen, b)
+	}
 	m.judge(u, at, b, why)
 }
 
@@ -48,6 +51,9 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 			return false
 		}
 	}
+	if m.tooOld(u, beat.Device, known, b, life) {
+		return false
+	}
 	m.endLost(u, beat.Device, b, life, nil)
 	if i := u.index(beat.Device, life, true); i >= 0 {
 		m.gateways.returned(&m.clock, &u.reports[i], life)
@@ -59,7 +65,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	if known {
 		m.limitReports(u, beat.Device)
 	} else {
-		why.evicted = m.evict(u)
+		_, why.evicted = m.evict(u, m.maxDevices-1)
 	}
 	r := report{device: beat.Device, kind: beat.Kind, phase: present, life: life, seen: b, active: b - beat.Idle}
 	m.gateways.attach(&r)
@@ -70,20 +76,23 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 }
 
 // bye ends the report of a device through the gateway that says so, or all of its
-// reports when none does; false when there is nothing to end.
-func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) bool {
-	ended, oldest := false, b
+// reports when none does. It is remembered in any case, so that a restart need not know
+// what it ended; ended tells whether it did.
+func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) (ended bool) {
 	end := func(i int) {
-		oldest = min(oldest, u.reports[i].seen)
 		m.leave(u, &u.reports[i])
 		ended = true
 	}
-	if life == 0 {
-		for i := range u.reports {
-			if r := &u.reports[i]; r.device == device && r.here() && r.seen > b {
-				return false
-			}
+	newer := func(r report) bool { return r.device == device && r.here() && r.seen > b }
+	switch {
+	case life != 0:
+		m.endLost(u, device, b, life, end)
+		if i := u.index(device, life, true); i >= 0 && u.reports[i].seen <= b {
+			end(i)
+			m.gateways.returned(&m.clock, &u.reports[i], life)
+			m.drop(u, i)
 		}
+	case !slices.ContainsFunc(u.reports, newer):
 		for i := len(u.reports) - 1; i >= 0; i-- {
 			if r := &u.reports[i]; r.device == device && r.here() {
 				end(i)
@@ -91,28 +100,47 @@ func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life u
 				m.drop(u, i)
 			}
 		}
-	} else {
-		m.endLost(u, device, b, life, end)
-		if i := u.index(device, life, true); i >= 0 && u.reports[i].seen <= b {
-			end(i)
-			m.gateways.returned(&m.clock, &u.reports[i], life)
-			m.drop(u, i)
-		}
 	}
-	if !ended {
-		return false
-	}
+	m.remember(u, device, b, life)
+	// A restart could not tell otherwise whether the bye ended something.
+	u.dirty = u.dirty || ended
+	return ended
+}
+
+// remember keeps a bye in place of an earlier one of its device through the same life.
+func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) {
 	if i := u.index(device, life, false); i >= 0 {
+		if u.reports[i].seen >= b {
+			return
+		}
 		m.drop(u, i)
 	}
-	m.limitByes(u)
-	if presence(b-oldest) > 0 {
-		m.pins.add(b, oldest) // a restart does not look so far back otherwise
+	if !m.limitByes(u, b) {
+		return
 	}
 	r := report{device: device, phase: gone, life: life, seen: b}
 	m.gateways.attach(&r)
 	u.reports = append(u.reports, r)
-	return true
+}
+
+// tooOld tells whether there is no room for a report because it would be the first to go.
+func (m *Machine) tooOld(u *user, device schemas.DeviceID, known bool, b schemas.Millis, life uint16) bool {
+	if !known {
+		n, oldest, seen := u.devices()
+		return n >= m.maxDevices && (b < seen || b == seen && device < oldest)
+	}
+	n, oldest := 0, schemas.Millis(never)
+	for i := range u.reports {
+		if r := &u.reports[i]; r.device == device && r.here() && r.life != life && !m.leftBehind(r, b) {
+			n, oldest = n+1, min(oldest, r.seen)
+		}
+	}
+	return n >= maxReports && b < oldest
+}
+
+// leftBehind tells whether a device that is heard at b through another life leaves r behind.
+func (m *Machine) leftBehind(r *report, b schemas.Millis) bool {
+	return r.seen <= b && m.gateways.lost(&m.clock, r.life, m.clock.presence())
 }
 
 // endLost drops the reports of a device, not newer than b, that came through lives
@@ -120,7 +148,7 @@ func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life u
 func (m *Machine) endLost(u *user, device schemas.DeviceID, b schemas.Millis, life uint16, each func(i int)) {
 	for i := len(u.reports) - 1; i >= 0; i-- {
 		r := &u.reports[i]
-		if r.device != device || !r.here() || r.life == life || r.seen > b || !m.gateways.lost(&m.clock, r.life, m.clock.presence()) {
+		if r.device != device || !r.here() || r.life == life || !m.leftBehind(r, b) {
 			continue
 		}
 		if each != nil {
@@ -147,8 +175,8 @@ func (m *Machine) limitReports(u *user, device schemas.DeviceID) {
 	}
 }
 
-// limitByes makes room for another remembered bye.
-func (m *Machine) limitByes(u *user) {
+// limitByes makes room for another remembered bye; false when it would be the first to go.
+func (m *Machine) limitByes(u *user, b schemas.Millis) bool {
 	n, oldest := 0, -1
 	for i := range u.reports {
 		if r := &u.reports[i]; r.phase == gone {
@@ -157,18 +185,26 @@ func (m *Machine) limitByes(u *user) {
 			}
 		}
 	}
-	if n >= m.maxDevices {
-		m.drop(u, oldest)
+	if n < m.maxDevices {
+		return true
 	}
+	if b < u.reports[oldest].seen {
+		return false
+	}
+	m.drop(u, oldest)
+	return true
 }
 
-// evict makes room for another device: those that were heard longest ago go. It reports
-// whether one had to.
-func (m *Machine) evict(u *user) (evicted bool) {
+// evict leaves no more devices than most: those that were heard longest ago go. It tells
+// whether one had to, and the smallest of them.
+func (m *Machine) evict(u *user, most int) (first schemas.DeviceID, evicted bool) {
 	for {
-		n, oldest := u.devices()
-		if n < m.maxDevices {
-			return evicted
+		n, oldest, _ := u.devices()
+		if n <= most {
+			return first, evicted
+		}
+		if !evicted || oldest < first {
+			first = oldest
 		}
 		for i := len(u.reports) - 1; i >= 0; i-- {
 			if r := &u.reports[i]; r.device == oldest && r.here() {
@@ -183,8 +219,7 @@ func (m *Machine) evict(u *user) (evicted bool) {
 
 // devices counts the devices that are here, and finds the one that was heard longest
 // ago; of several the one with the smallest id. What is presumed is no device.
-func (u *user) devices() (n int, oldest schemas.DeviceID) {
-	var oldestSeen schemas.Millis
+func (u *user) devices() (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
 	for i := range u.reports {
 		r := &u.reports[i]
 		if r.device == 0 || !r.here() || slices.ContainsFunc(u.reports[:i], func(o report) bool { return o.device == r.device && o.here() }) {
@@ -200,5 +235,5 @@ func (u *user) devices() (n int, oldest schemas.DeviceID) {
 			oldest, oldestSeen = r.device, seen
 		}
 	}
-	return n, oldest
+	return n, oldest, oldestSeen
 }

@@ -17,7 +17,7 @@ func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 	c := schemas.Checkpoint{LogEpoch: bases[len(bases)-1].LogEpoch, LogTime: at.now, ReplayOffset: next, ReplayLogTime: at.now,
 		Bases: slices.Clone(bases), Policies: slices.Clone(m.policies), Stops: slices.Clone(stops), Disarmed: disarmed}
 	if from, ok := m.history.replay(); ok {
-		c.ReplayOffset, c.ReplayLogTime, c.GatewaysFirst = from.offset, from.before, !from.first
+		c.ReplayOffset, c.ReplayLogTime, c.RowsFrom = from.offset, from.before, at.wall(m.rowsFrom)
 	}
 	for _, s := range at.frozen {
 		if !slices.ContainsFunc(stops, func(b schemas.BreakerStop) bool { return b.Start == s.Start }) {
@@ -50,7 +50,7 @@ func (m *Machine) BeginReplay(c *schemas.Checkpoint) {
 	for _, s := range c.Frozen {
 		m.clock.freeze(s.Start, s.End)
 	}
-	m.breaker.replay, m.gatewaysFirst, m.replayedFrom, m.history.continues = c.Stops, c.GatewaysFirst, never, c.GatewaysFirst
+	m.breaker.replay = c.Stops
 	m.clock.now = c.ReplayLogTime
 	for _, s := range c.Stops {
 		if s.StartOffset < c.ReplayOffset {
@@ -172,10 +172,8 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 	}
 	u.lastSeen = seen
 	if s != nil {
-		latest := max(s.Since, s.LastSeen, s.LastActive, s.PublishedAt)
-		if m.restored == nil && latest > m.latest {
-			m.latest = latest
-			m.rebase(max(latest, m.clock.now))
+		if m.restored == nil {
+			m.rebase(max(s.Since, s.LastSeen, s.LastActive, s.PublishedAt, m.latest, m.clock.now))
 		}
 		m.adopt(u, s)
 	}
@@ -193,6 +191,9 @@ func (m *Machine) adopt(u *user, s *schemas.Status) {
 	u.flaps = flaps{bucket: s.Bucket, publishedAt: s.PublishedAt, leftOut: s.LeftOut}
 	if s.Bucket.Lacks == 0 {
 		u.flaps.bucket = schemas.Bucket{}
+	}
+	if s.State != schemas.Offline && s.Pending.State == 0 && s.PolicyAt != m.policyFrom {
+		u.flaps.bucket, u.flaps.publishedAt = schemas.Bucket{}, 0
 	}
 	if p := &s.Pending; p.State != 0 {
 		u.flaps.waiting = &waiting{state: s.State, kinds: s.Kinds, hidden: u.hidden, since: s.Since, kindsAt: p.KindsAt,
@@ -243,8 +244,8 @@ func (m *Machine) StartEpoch(logEpoch uint32, base int64) { m.startEpoch(logEpoc
 // heard at that moment: unknown is not offline. It returns how many those are.
 func (m *Machine) EndReplay() (presumed int) {
 	c, lossy := m.restored, m.lossy
-	if c == nil && m.latest > m.clock.now {
-		m.clock.advance(m.latest, m.breakerLimit)
+	if latest := m.latestInstant(); c == nil && latest > m.clock.now {
+		m.clock.advance(latest, m.breakerLimit)
 	}
 	if c != nil {
 		m.clock.now = max(m.clock.now, c.LogTime)
@@ -253,7 +254,10 @@ func (m *Machine) EndReplay() (presumed int) {
 	if lossy {
 		m.breaker.stops = onlyOpen(m.breaker.stops)
 	}
-	m.gatewaysFirst, m.clock.given, m.breaker.replay, m.restored, m.reread, m.adopting = false, false, nil, nil, nil, false
+	if c != nil && !lossy {
+		m.rowsFrom = max(m.rowsFrom, m.clock.at(c.RowsFrom))
+	}
+	m.clock.given, m.breaker.replay, m.restored, m.reread, m.adopting = false, nil, nil, nil, false
 	m.replaying, m.lossy = false, false
 	if m.clock.now == 0 {
 		return 0 // nothing was ever heard, or published
@@ -282,6 +286,19 @@ func (m *Machine) EndReplay() (presumed int) {
 		m.presumedAt = m.clock.now
 	}
 	return presumed
+}
+
+// latestInstant is the latest that is known of a user.
+func (m *Machine) latestInstant() schemas.Millis {
+	latest := m.latest
+	for e := range m.entriesLive() {
+		u := m.load(e, &m.scratch)
+		latest = max(latest, u.since, u.lastSeen, u.lastActive, u.flaps.publishedAt)
+	}
+	for _, h := range m.hidden {
+		latest = max(latest, h.since, h.lastSeen, h.lastActive)
+	}
+	return latest
 }
 
 // onlyOpen keeps the stop that has not ended. It began before anything that is re-read from

@@ -65,6 +65,9 @@ func (m *Machine) next(u *user) presence {
 	case !here && u.state != schemas.Offline:
 		limit = min(limit, m.tail(u))
 	}
+	if m.tooMany(u) {
+		limit = 0 // another policy
+	}
 	switch f := &u.flaps; {
 	case f.waiting != nil:
 		limit = min(limit, m.releaseAt(u))
@@ -96,7 +99,14 @@ func (m *Machine) step(u *user, limit presence) {
 	byDevice, found := m.idleDevice(u, limit, idle)
 	tailDevice := u.tailDevice() // before the bye that began the tail is forgotten
 	var went departures
-	moved := false
+	moved, evicted := false, false
+	if m.tooMany(u) {
+		moved, evicted = true, true
+		first, _ := m.evict(u, m.maxDevices)
+		if !found || first < byDevice {
+			byDevice, found = first, true
+		}
+	}
 	for i := 0; i < len(u.reports); {
 		r := &u.reports[i]
 		dropped, phase := false, r.phase
@@ -135,7 +145,7 @@ func (m *Machine) step(u *user, limit presence) {
 	if !found {
 		byDevice = tailDevice
 	}
-	m.judge(u, limit, max(m.clock.wall(limit), m.policyFrom), event{device: byDevice})
+	m.judge(u, limit, max(m.clock.wall(limit), m.policyFrom), event{device: byDevice, evicted: evicted})
 	if u.flaps.waiting != nil && m.releaseAt(u) <= limit {
 		m.catchUp(u, limit)
 	}
@@ -143,6 +153,15 @@ func (m *Machine) step(u *user, limit presence) {
 		m.refill(u, limit)
 		m.written(u)
 	}
+}
+
+// tooMany tells whether u has more devices than the policy allows.
+func (m *Machine) tooMany(u *user) bool {
+	if len(u.reports) <= m.maxDevices {
+		return false
+	}
+	n, _, _ := u.devices()
+	return n > m.maxDevices
 }
 
 // idleDevice is the device whose person's idleness is the reason for a step.
@@ -190,8 +209,9 @@ func (m *Machine) leave(u *user, r *report) {
 		u.lastActive = touched
 		u.dirty = true
 	}
-	// What was presumed is in the status, and has to go from there.
-	u.dirty = u.dirty || r.device == 0
+	// What was presumed is in the status, and has to go from there. As long as something is,
+	// records do not tell that the user was here.
+	u.dirty = u.dirty || slices.ContainsFunc(u.reports, func(r report) bool { return r.device == 0 })
 }
 
 // drop takes out report i. The order of the others stays.

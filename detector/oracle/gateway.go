@@ -6,13 +6,39 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// gateway is what is remembered of one epoch of a gateway: its last frame.
+// gateway is what is remembered of one epoch of a gateway: its last frame that was no
+// duplicate.
 type gateway struct {
-	id       string
-	epoch    schemas.Millis
-	heard    schemas.Millis // log time of its last frame
-	sequence uint64         // of its last frame
-	life     *life          // that goes on; nil when it has ended
+	id    string
+	epoch schemas.Millis
+	heard schemas.Millis // log time of that frame
+	life  *life          // that goes on; nil when it has ended
+}
+
+// numbered is a frame with a sequence, duplicates included. It tells which others are
+// duplicates for as long as a gateway may be silent, by the policy then and now.
+type numbered struct {
+	gateway  origin
+	sequence uint64
+	at       schemas.Millis
+	silence  millis
+}
+
+// duplicate tells whether the newest frame of the same gateway and epoch with no smaller a
+// sequence still counts.
+func (w *world) duplicate(f *schemas.Frame) bool {
+	if f.Sequence == 0 {
+		return false
+	}
+	duplicate := false
+	of := origin{string(f.Gateway), f.GatewayEpoch}
+	for _, n := range w.numbered {
+		if n.gateway == of && n.sequence >= f.Sequence {
+			duplicate = w.presence(w.now) < w.presence(n.at)+min(n.silence, w.silence)
+		}
+	}
+	w.numbered = append(w.numbered, numbered{of, f.Sequence, w.now, w.silence})
+	return duplicate
 }
 
 // life is a stretch in which a gateway was not lost.
@@ -47,6 +73,9 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 		}
 		return w.origins[origin], true
 	}
+	if w.duplicate(f) {
+		return nil, false
+	}
 	var own *gateway
 	outlived := false
 	for _, g := range w.gateways {
@@ -61,15 +90,13 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	if own == nil {
 		own = &gateway{id: string(f.Gateway), epoch: f.GatewayEpoch}
 		w.gateways = append(w.gateways, own)
-	} else if f.Sequence != 0 && f.Sequence <= own.sequence {
-		return nil, false
 	}
 	for _, g := range w.gateways {
 		if g.id == own.id && g.epoch < own.epoch {
 			w.lose(g, byEpoch)
 		}
 	}
-	own.heard, own.sequence = w.now, f.Sequence
+	own.heard = w.now
 	if own.life != nil {
 		own.life.heard = w.now
 	}

@@ -81,6 +81,9 @@ func (w *world) limits(u *user, joins bool) []millis {
 	case len(u.reports) == 0 && u.state != schemas.Offline:
 		limits = append(limits, w.offlineLimit(u))
 	}
+	if len(u.devices()) > w.policy.MaxDevices {
+		limits = append(limits, w.presence(w.policyFrom))
+	}
 	switch {
 	case u.waits != nil:
 		limits = append(limits, w.release(u))

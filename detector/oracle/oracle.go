@@ -82,11 +82,12 @@ type world struct {
 	presumed    []*user // whose statuses are to be written
 	gateways    []*gateway
 	origins     map[origin]*life
+	numbered    []numbered
 	bornLost    *life
 	bornDrained *life
 	disarmed    bool
 	queue       []place
-	lastRelease int64 // given in the queue, microseconds of presence time
+	nextRelease int64 // the earliest that the queue gives, microseconds of presence time
 	out         []schemas.Transition
 	newest      int   // index of the newest record that a transition names ...
 	newestBase  int64 // ... counting from this offset
@@ -146,7 +147,7 @@ func (w *world) apply(f *schemas.Frame) {
 	if f.Policy != nil {
 		if *f.Policy != w.policy {
 			for _, u := range w.users {
-				if u.state != schemas.Offline && w.dropped(u) {
+				if u.state != schemas.Offline && u.waits == nil {
 					u.bucket, u.publishedAt = nil, 0
 				}
 			}

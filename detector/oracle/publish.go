@@ -50,6 +50,9 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 			return false
 		}
 	}
+	if w.tooOld(u, row.Device, b, through) {
+		return false
+	}
 	for _, r := range known {
 		if r.life == through || w.leftBehind(r, b) {
 			// A newer report replaces what an older one said of idleness. A place that it has in
@@ -60,7 +63,7 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	u.forgetBye(row.Device, through)
 	switch {
 	case len(known) == 0:
-		why.evicted = w.evict(u)
+		why.evicted = len(w.evict(u, w.policy.MaxDevices-1)) > 0
 	case len(u.of(row.Device)) == 4:
 		u.end(oldest(u.of(row.Device)), true)
 	}
@@ -71,29 +74,83 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	return true
 }
 
+// tooOld tells whether there is no room for a report because it would be the first to go.
+func (w *world) tooOld(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
+	known := u.of(device)
+	if len(known) == 0 {
+		newest := u.devices()
+		_, goes := smallest(newest)
+		return len(newest) >= w.policy.MaxDevices && (b < newest[goes] || b == newest[goes] && device < goes)
+	}
+	var stay []*report
+	for _, r := range known {
+		if r.life != through && !w.leftBehind(r, b) {
+			stay = append(stay, r)
+		}
+	}
+	return len(stay) == 4 && b < oldest(stay).seen
+}
+
+// devices are the devices that are here, and when they were heard last. What is presumed
+// is no device.
+func (u *user) devices() map[schemas.DeviceID]schemas.Millis {
+	newest := map[schemas.DeviceID]schemas.Millis{}
+	for _, r := range u.reports {
+		if r.device != 0 {
+			newest[r.device] = max(newest[r.device], r.seen)
+		}
+	}
+	return newest
+}
+
+// smallest is the device that was heard longest ago; of several, the one with the smallest
+// id.
+func smallest(newest map[schemas.DeviceID]schemas.Millis) (seen schemas.Millis, goes schemas.DeviceID) {
+	for device, at := range newest {
+		if goes == 0 || at < seen || at == seen && device < goes {
+			seen, goes = at, device
+		}
+	}
+	return seen, goes
+}
+
 // leftBehind tells whether a device that is heard at b through another life leaves r behind.
 func (w *world) leftBehind(r *report, b schemas.Millis) bool {
 	return r.seen <= b && w.lostAt(r.life, w.presence(w.now))
 }
 
-// bye changes u's reports by a bye; false when it changes nothing.
+// bye ends reports by a bye, and remembers it. It reports whether one ended.
 func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
 	var ended []*report
+	newer := false
 	for _, r := range u.of(device) {
 		switch {
 		case through == nil && r.seen > b:
-			return false
+			newer = true
 		case through == nil, r.life == through && r.seen <= b, r.life != through && w.leftBehind(r, b):
 			ended = append(ended, r)
 		}
 	}
-	if len(ended) == 0 {
-		return false
+	if newer {
+		ended = nil
 	}
 	for _, r := range ended {
 		u.end(r, true)
 	}
-	u.forgetBye(device, through)
+	w.remember(u, bye{device, through, b})
+	// A restart could not tell otherwise whether the bye ended something.
+	u.dirty = u.dirty || len(ended) > 0
+	return len(ended) > 0
+}
+
+// remember keeps a bye in place of an earlier one of its device through the same life.
+func (w *world) remember(u *user, said bye) {
+	for _, known := range u.byes {
+		if known.device == said.device && known.life == said.life && known.time >= said.time {
+			return
+		}
+	}
+	u.forgetBye(said.device, said.life)
 	if len(u.byes) == w.policy.MaxDevices {
 		first := 0
 		for i := range u.byes {
@@ -101,34 +158,26 @@ func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through 
 				first = i
 			}
 		}
+		if said.time < u.byes[first].time {
+			return
+		}
 		u.byes = slices.Delete(u.byes, first, first+1)
 	}
-	u.byes = append(u.byes, bye{device, through, b})
-	return true
+	u.byes = append(u.byes, said)
 }
 
-// evict makes room for one more device. It reports whether one had to go.
-func (w *world) evict(u *user) (evicted bool) {
+// evict leaves no more devices than most. It returns those that had to go.
+func (w *world) evict(u *user, most int) (evicted []schemas.DeviceID) {
 	for {
-		newest := map[schemas.DeviceID]schemas.Millis{}
-		for _, r := range u.reports {
-			if r.device != 0 {
-				newest[r.device] = max(newest[r.device], r.seen)
-			}
-		}
-		if len(newest) < w.policy.MaxDevices {
+		newest := u.devices()
+		if len(newest) <= most {
 			return evicted
 		}
-		var goes schemas.DeviceID
-		for device, seen := range newest {
-			if goes == 0 || seen < newest[goes] || seen == newest[goes] && device < goes {
-				goes = device
-			}
-		}
+		_, goes := smallest(newest)
 		for _, r := range u.of(goes) {
 			u.end(r, true)
 		}
-		evicted = true
+		evicted = append(evicted, goes)
 	}
 }
 

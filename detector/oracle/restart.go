@@ -22,6 +22,7 @@ func (w *world) write(u *user) {
 		s.SilentFrom, s.Held, s.Drained, s.Device = u.silentFrom, schemas.Millis(u.held), u.drained, u.silentDevice
 	}
 	if u.bucket != nil {
+		s.PolicyAt = w.policyFrom
 		s.Bucket = schemas.Bucket{At: u.bucket.at, Lacks: schemas.Millis(u.bucket.lacks)}
 	}
 	if p := u.waits; p != nil {
@@ -52,7 +53,6 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 			next = again[0]
 		}
 		n.pass(loss.Kept[:known])
-		n.goOnFrom(w.latest())
 	} else {
 		n.setPolicy(w.policy)
 		n.policyFrom = w.policyFrom
@@ -70,11 +70,14 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 			n.base = w.log.Records[next].Offset
 		}
 	}
-	n.x = max(n.x, n.presence(n.now)-n.lateness)
+	n.adopt()
+	if loss.Commit {
+		n.goOnFrom(n.latest())
+	}
+	n.x = n.presence(n.now) - n.lateness
 	if n.stopped != 0 {
 		n.x = n.presence(n.now)
 	}
-	n.adopt()
 	n.presume()
 	return n, again
 }
@@ -130,11 +133,11 @@ func (w *world) latestChange() (latest schemas.Millis) {
 	return latest
 }
 
-// latest is the latest instant that transitions and statuses name.
+// latest is the latest instant that transitions name or that is known of a user.
 func (w *world) latest() schemas.Millis {
 	latest := w.latestChange()
-	for _, s := range w.statuses {
-		latest = max(latest, s.Since, s.LastSeen, s.LastActive, s.PublishedAt)
+	for _, u := range w.users {
+		latest = max(latest, u.since, u.lastSeen, u.lastActive, u.publishedAt)
 	}
 	return latest
 }
@@ -154,7 +157,10 @@ func (w *world) adopt() {
 		u.published = u.shown
 		u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, s.LastSeen
 		u.publishedAt, u.leftOut = s.PublishedAt, int(s.LeftOut)
-		if s.Bucket.Lacks > 0 {
+		switch {
+		case s.State != schemas.Offline && s.Pending.State == 0 && s.PolicyAt != w.policyFrom:
+			u.publishedAt = 0
+		case s.Bucket.Lacks > 0:
 			u.bucket = &bucket{s.Bucket.At, millis(s.Bucket.Lacks)}
 		}
 		if p := s.Pending; p.State != 0 {

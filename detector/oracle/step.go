@@ -75,6 +75,8 @@ func (w *world) step(u *user, limit millis, joins bool) {
 		offlineDevice = u.lastBye().device
 	}
 
+	evicted := w.evict(u, w.policy.MaxDevices)
+	causes = append(causes, evicted...)
 	var gone []*report
 	for _, r := range u.reports {
 		switch {
@@ -97,7 +99,7 @@ func (w *world) step(u *user, limit millis, joins bool) {
 	if len(causes) == 0 {
 		causes = append(causes, offlineDevice)
 	}
-	w.judge(u, limit, max(w.wall(limit), w.policyFrom), reason{device: slices.Min(causes)})
+	w.judge(u, limit, max(w.wall(limit), w.policyFrom), reason{device: slices.Min(causes), evicted: len(evicted) > 0})
 	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return w.byeLimit(b) <= limit })
 	if u.waits != nil && w.release(u) <= limit {
 		w.catchUp(u, limit)
@@ -144,8 +146,9 @@ func (w *world) join() {
 	step := max((1_000_000+int64(w.policy.CohortRate)-1)/int64(w.policy.CohortRate),
 		(1_000_000*int64(w.log.Partitions)+int64(w.policy.CohortTotalRate)-1)/int64(w.policy.CohortTotalRate))
 	for _, p := range places {
-		w.lastRelease = max(int64(p.due)*1000, w.lastRelease+step) // microseconds
-		p.release = millis((w.lastRelease + 999) / 1000)
+		release := max(int64(p.due)*1000, w.nextRelease) // microseconds
+		w.nextRelease = release + step
+		p.release = millis((release + 999) / 1000)
 		w.queue = append(w.queue, p)
 	}
 }

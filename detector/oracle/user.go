@@ -103,7 +103,7 @@ func (u *user) end(gone *report, leaves bool) {
 		if gone.touched() > u.lastActive {
 			u.lastActive, u.dirty = gone.touched(), true
 		}
-		u.dirty = u.dirty || gone.device == 0
+		u.dirty = u.dirty || len(u.of(0)) > 0
 	}
 	u.reports = slices.DeleteFunc(u.reports, func(r *report) bool { return r == gone })
 }

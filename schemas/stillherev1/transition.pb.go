@@ -370,7 +370,10 @@ type Status struct {
 	PresumedActiveAtMs int64  `protobuf:"varint,28,opt,name=presumed_active_at_ms,json=presumedActiveAtMs,proto3" json:"presumed_active_at_ms,omitempty"`
 	PresumedKinds      uint32 `protobuf:"varint,29,opt,name=presumed_kinds,json=presumedKinds,proto3" json:"presumed_kinds,omitempty"` // bit set of DeviceKind
 	// The gateway that held the user longer (held_ms) was drained as planned.
-	Drained       bool `protobuf:"varint,30,opt,name=drained,proto3" json:"drained,omitempty"`
+	Drained bool `protobuf:"varint,30,opt,name=drained,proto3" json:"drained,omitempty"`
+	// The log time from which the policy is in force that the bucket was filled by; only
+	// with a bucket.
+	PolicyAtMs    int64 `protobuf:"varint,31,opt,name=policy_at_ms,json=policyAtMs,proto3" json:"policy_at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -615,6 +618,13 @@ func (x *Status) GetDrained() bool {
 	return false
 }
 
+func (x *Status) GetPolicyAtMs() int64 {
+	if x != nil {
+		return x.PolicyAtMs
+	}
+	return 0
+}
+
 // Checkpoint rides, in base64, in the metadata of the detector's committed
 // offset of a heartbeats partition.
 type Checkpoint struct {
@@ -655,9 +665,9 @@ type Checkpoint struct {
 	BreakerDisarmed bool `protobuf:"varint,13,opt,name=breaker_disarmed,json=breakerDisarmed,proto3" json:"breaker_disarmed,omitempty"`
 	// The record at the committed offset has been published up to here.
 	Published *PublishedUpTo `protobuf:"bytes,14,opt,name=published,proto3" json:"published,omitempty"`
-	// Records within gateway_silence and allowed_lateness after the first that is re-read
-	// tell of gateways only: which frames are duplicates is not known yet.
-	GatewaysFirst bool `protobuf:"varint,15,opt,name=gateways_first,json=gatewaysFirst,proto3" json:"gateways_first,omitempty"`
+	// Of the records that are re-read, rows count that tell of this log time or a later one:
+	// those before only tell of gateways.
+	RowsFromMs    int64 `protobuf:"varint,15,opt,name=rows_from_ms,json=rowsFromMs,proto3" json:"rows_from_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -790,11 +800,11 @@ func (x *Checkpoint) GetPublished() *PublishedUpTo {
 	return nil
 }
 
-func (x *Checkpoint) GetGatewaysFirst() bool {
+func (x *Checkpoint) GetRowsFromMs() int64 {
 	if x != nil {
-		return x.GatewaysFirst
+		return x.RowsFromMs
 	}
-	return false
+	return 0
 }
 
 // EpochBase is the offset from which the versions of a log epoch count.
@@ -1082,7 +1092,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"visibility\x12\x18\n" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12\x1b\n" +
 	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\x12\x19\n" +
-	"\bleft_out\x18\x0f \x01(\rR\aleftOut\"\xe5\t\n" +
+	"\bleft_out\x18\x0f \x01(\rR\aleftOut\"\x87\n" +
+	"\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1117,7 +1128,9 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0epresumed_at_ms\x18\x1b \x01(\x03R\fpresumedAtMs\x121\n" +
 	"\x15presumed_active_at_ms\x18\x1c \x01(\x03R\x12presumedActiveAtMs\x12%\n" +
 	"\x0epresumed_kinds\x18\x1d \x01(\rR\rpresumedKinds\x12\x18\n" +
-	"\adrained\x18\x1e \x01(\bR\adrained\"\x96\x05\n" +
+	"\adrained\x18\x1e \x01(\bR\adrained\x12 \n" +
+	"\fpolicy_at_ms\x18\x1f \x01(\x03R\n" +
+	"policyAtMs\"\x91\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -1135,8 +1148,9 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\bpolicies\x18\v \x03(\v2\x1b.stillhere.v1.PolicyInForceR\bpolicies\x12>\n" +
 	"\rbreaker_stops\x18\f \x03(\v2\x19.stillhere.v1.BreakerStopR\fbreakerStops\x12)\n" +
 	"\x10breaker_disarmed\x18\r \x01(\bR\x0fbreakerDisarmed\x129\n" +
-	"\tpublished\x18\x0e \x01(\v2\x1b.stillhere.v1.PublishedUpToR\tpublished\x12%\n" +
-	"\x0egateways_first\x18\x0f \x01(\bR\rgatewaysFirstB\x0e\n" +
+	"\tpublished\x18\x0e \x01(\v2\x1b.stillhere.v1.PublishedUpToR\tpublished\x12 \n" +
+	"\frows_from_ms\x18\x0f \x01(\x03R\n" +
+	"rowsFromMsB\x0e\n" +
 	"\f_producer_idB\x11\n" +
 	"\x0f_producer_epochJ\x04\bd\x10e\"@\n" +
 	"\tEpochBase\x12\x1b\n" +
