@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/client"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/ingest/socketgate"
+	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen/projector"
 	"github.com/stillhere/stillhere/lastseen/query"
@@ -120,8 +121,13 @@ func detectorRole(ctx context.Context, h *house) error {
 	if err := h.usersAreInPlace(ctx); err != nil {
 		return err
 	}
-	config := detector.Config{Settings: h.config.Policy, Log: h.log, Metrics: detector.NewMetrics(h.registry), Now: time.Now, Key: newKey()}
-	loop := stream.NewTransform(h.config.Kafka, detectorGroup, schemas.Heartbeats,
+	config := detector.Config{Settings: h.config.Policy, Log: h.log, Metrics: detector.NewMetrics(h.registry), Now: time.Now, Key: newKey(),
+		Slice: crashpoint.Bound("STILLHERE_SLICE")}
+	kafka := h.config.Kafka
+	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {
+		kafka.MaxTransactionRecords = n
+	}
+	loop := stream.NewTransform(kafka, detectorGroup, schemas.Heartbeats,
 		func(partition int32) stream.Task { return detector.NewPartition(config, partition) }, h.producer, h.log, h.streamMetrics).
 		Writes(schemas.Transitions, schemas.Statuses)
 	h.service("detector", loops, loop.Run)

@@ -40,6 +40,19 @@ func parseCrash(text string) *crash {
 	return c
 }
 
+// Bound is the number that an environment variable of this name holds; 0 if there is none.
+func Bound(name string) int {
+	text := os.Getenv(name)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		panic(name + ": must be a whole number above 0, is " + text)
+	}
+	return n
+}
+
 // At sends the process its signal if this is the place.
 func At(name string) {
 	if name != crashAt.point || crashAt.left.Add(-1) != 0 {

@@ -12,7 +12,17 @@ import (
 
 // crashPoints are those of internal/stream/DESIGN.md.
 var crashPoints = []string{"handle", "commit.begun", "commit.forwarded", "commit.flushed", "commit.offsets", "commit.ended",
-	"restore.begun", "restore.reading", "restore.done"}
+	"restore.begun", "restore.reading", "restore.done", "slice", "slice.committed"}
+
+// wholePoints is how many of crashPoints a detector comes to without smallSlices.
+const wholePoints = 9
+
+// smallSlices are bounds by which a few changes at one instant take several slices, and
+// transactions end between them; see internal/crashpoint.
+var smallSlices = []string{"STILLHERE_SLICE=2", "STILLHERE_TRANSACTION_RECORDS=2"}
+
+// maxTries is how often a fate is tried that does not come true.
+const maxTries = 20
 
 // fate is how one life of a detector ends.
 type fate struct {
@@ -23,6 +33,7 @@ type fate struct {
 	freeze time.Duration // it is frozen so long rather than killed
 	stop   bool          // it is asked to stop: a planned restart
 	down   time.Duration // until the next life
+	tries  int           // that failed
 }
 
 // draw is a random number generator for what is decided before the storm.
@@ -36,8 +47,11 @@ func between(random *rand.Rand, least, most time.Duration) time.Duration {
 
 func visitPoint(random *rand.Rand, point string) string {
 	most := 30
-	if strings.HasPrefix(point, "restore") {
+	switch {
+	case strings.HasPrefix(point, "restore"):
 		most = 3
+	case strings.HasPrefix(point, "slice"):
+		most = 6
 	}
 	return fmt.Sprintf("%s:%d", point, 1+random.IntN(most))
 }
@@ -57,7 +71,7 @@ func (s *storm) kills(n int64) []fate {
 		case roll < 5:
 			f.stop = true
 		case roll < 11:
-			f.at = visitPoint(random, crashPoints[random.IntN(len(crashPoints))])
+			f.at = visitPoint(random, s.points[random.IntN(len(s.points))])
 			left--
 		default:
 			left--
@@ -72,8 +86,8 @@ func (s *storm) crashes(times int) []fate {
 	random := s.draw()
 	var all []fate
 	for range times {
-		for _, i := range random.Perm(len(crashPoints)) {
-			all = append(all, fate{at: visitPoint(random, crashPoints[i]), down: between(random, time.Millisecond, 200*time.Millisecond)})
+		for _, i := range random.Perm(len(s.points)) {
+			all = append(all, fate{at: visitPoint(random, s.points[i]), down: between(random, time.Millisecond, 200*time.Millisecond)})
 		}
 	}
 	return all
@@ -112,8 +126,13 @@ func (s *storm) next() (f fate, more bool) {
 	return f, true
 }
 
-// again puts a fate that did not come true back.
+// again puts a fate that did not come true back, or fails if it never does.
 func (s *storm) again(f fate) {
+	s.Helper()
+	if f.tries++; f.tries >= maxTries {
+		s.Errorf("no detector came to the crash point %s in %d tries", f.at, f.tries)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fates = append(s.fates, f)

@@ -22,7 +22,7 @@ func TestNoStarvedDetectorChangesWhatIsCommitted(t *testing.T) {
 	}
 	s := newStorm(t)
 	s.wrap = []string{nice, "-n", "12"}
-	s.environment = []string{"GOMEMLIMIT=32MiB"}
+	s.environment = append([]string{"GOMEMLIMIT=32MiB"}, s.environment...)
 	random := s.draw()
 	for range number(t, "STILLHERE_STORM_STARVED", 6) {
 		s.fates = append(s.fates, fate{life: between(random, 2*time.Second, 10*time.Second)})

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,6 +76,7 @@ func TestNoFrozenDetectorChangesWhatIsCommitted(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t)
 	s.fates = s.freezes(int(number(t, "STILLHERE_STORM_FREEZES", 3)))
+	s.commitFirst = true
 	s.blow(false)
 }
 
@@ -113,6 +115,12 @@ type storm struct {
 	through  []string        // addresses by which detectors reach Kafka; nil: its own
 	until    <-chan struct{} // closed when nothing else will happen to the brokers; nil: nothing does
 
+	points []string // crash points at which detectors may die
+	// commitFirst lets the detectors commit in every partition before anything happens. One that
+	// is frozen in its first restore would take what another has published since for a
+	// history without a commit, and raise an alarm, before it is told that the partition is
+	// not its own any more.
+	commitFirst       bool
 	wrap, environment []string   // how detectors are started
 	hungry            []*program // take the processors until the storm is over
 	errors            int        // that the broker answered with, known after the storm
@@ -124,6 +132,7 @@ type storm struct {
 
 func newStorm(t *testing.T, brokerFlags ...string) *storm {
 	s := emptyStorm(t)
+	s.points, s.environment = crashPoints, smallSlices
 	s.broker = start(t, binary(t, "broker"), nil, append(brokerFlags, "-seed", fmt.Sprint(s.seed), "-data-dir", filepath.Join(t.TempDir(), "kafka"))...)
 	until(t, "the broker is ready", 20*time.Second, func() bool { return len(s.broker.out.lines()) > 0 })
 	s.connect(strings.TrimPrefix(s.broker.out.lines()[0], "ready "))
@@ -132,7 +141,7 @@ func newStorm(t *testing.T, brokerFlags ...string) *storm {
 
 func emptyStorm(t *testing.T) *storm {
 	s := &storm{T: t, path: binary(t, "stillhere-crashpoints"), seed: uint64(number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))),
-		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}}
+		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}, points: crashPoints[:wholePoints]}
 	t.Logf("seed %d", s.seed)
 	return s
 }
@@ -178,6 +187,15 @@ func (s *storm) blow(guest bool) {
 	for i, name := range []string{"detector-a", "detector-b"} {
 		d := s.detector(name, uint64(i))
 		residents = append(residents, d)
+	}
+	if s.commitFirst {
+		for _, d := range residents {
+			d.start("")
+		}
+		s.ready(residents)
+		until(s.T, "every partition has a commit", time.Minute, func() bool { return !slices.Contains(s.committed(), -1) })
+	}
+	for _, d := range residents {
 		lives.Go(d.live)
 	}
 	over := make(chan struct{})
@@ -197,18 +215,58 @@ func (s *storm) blow(guest bool) {
 		p.kill()
 	}
 	s.quiet()
-	for _, d := range residents {
-		until(s.T, d.instance+" is ready", time.Minute, func() bool { return strings.Contains(d.program.err.String(), `"msg":"ready"`) })
-	}
+	s.ready(residents)
 	s.settle(residents)
 	close(s.calm)
 	<-loaded
 	s.settle(residents)
+	s.end(residents)
+	s.judge()
+}
+
+// end stops the detectors. Where they have stopped between two slices of a record, others
+// that put out all of it at once end it: the judge knows whole records only.
+func (s *storm) end(residents []*detectorProcess) {
+	s.Helper()
 	for _, d := range residents {
 		d.stop()
 		d.ended()
 	}
-	s.judge()
+	if !s.halfway() {
+		return
+	}
+	s.count("ends between two slices", 1)
+	s.environment = nil
+	for _, d := range residents {
+		d.start("")
+	}
+	until(s.T, "the records that were put out in part are", time.Minute, func() bool { return !s.halfway() })
+	for _, d := range residents {
+		d.stop()
+		d.ended()
+	}
+}
+
+// halfway tells whether what is committed ends between two slices of a record.
+func (s *storm) halfway() bool {
+	s.Helper()
+	in := false
+	s.offsets().Each(func(o kadm.OffsetResponse) {
+		c, err := schemas.DecodeCheckpoint(o.Metadata)
+		if err != nil {
+			s.Fatal(err)
+		}
+		in = in || c.Published != nil
+	})
+	return in
+}
+
+// ready waits until the detectors are.
+func (s *storm) ready(detectors []*detectorProcess) {
+	s.Helper()
+	for _, d := range detectors {
+		until(s.T, d.instance+" is ready", time.Minute, func() bool { return strings.Contains(d.program.err.String(), `"msg":"ready"`) })
+	}
 }
 
 // quiet ends the errors of the broker.
@@ -265,12 +323,25 @@ func (s *storm) ends() []int64 {
 }
 
 // committed are the offsets up to which the detectors have committed, -1 where
-// they never have. It waits for commits that are under way: a broker answers that a
-// transaction is committed before the group's coordinator, which may be another
-// broker, has been told.
+// they never have.
 func (s *storm) committed() []int64 {
 	s.Helper()
-	var offsets kadm.OffsetResponses
+	offsets := s.offsets()
+	all := make([]int64, stormPartitions)
+	for p := range all {
+		offset, known := offsets.Lookup(schemas.Heartbeats.Name(schemas.DefaultPrefix), int32(p))
+		if all[p] = offset.At; !known {
+			all[p] = -1
+		}
+	}
+	return all
+}
+
+// offsets are what the detectors have committed. It waits for commits that are under
+// way: a broker answers that a transaction is committed before the group's coordinator,
+// which may be another broker, has been told.
+func (s *storm) offsets() (offsets kadm.OffsetResponses) {
+	s.Helper()
 	until(s.T, "what the detectors have committed is stable", 30*time.Second, func() bool {
 		var err error
 		if offsets, err = s.admin.FetchOffsets(kadm.RequireStable(s.Context()), "stillhere.detector"); err == nil {
@@ -281,14 +352,7 @@ func (s *storm) committed() []int64 {
 		}
 		return err == nil
 	})
-	all := make([]int64, stormPartitions)
-	for p := range all {
-		offset, known := offsets.Lookup(schemas.Heartbeats.Name(schemas.DefaultPrefix), int32(p))
-		if all[p] = offset.At; !known {
-			all[p] = -1
-		}
-	}
-	return all
+	return offsets
 }
 
 // count notes that something happened.
