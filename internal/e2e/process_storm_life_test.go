@@ -199,6 +199,7 @@ func (d *detectorProcess) ended() {
 	d.count("restores", strings.Count(log, `"msg":"restored"`))
 	d.count("revocations", strings.Count(log, `"msg":"partitions revoked"`))
 	d.count("sessions thrown away", strings.Count(log, "the session is thrown away"))
+	log = d.unexpected(log)
 	for _, bad := range []string{"panic:", "ALARM", "DATA RACE", "log was cut", "retention has overtaken", "a task failed"} {
 		if i := strings.Index(log, bad); i >= 0 {
 			d.Errorf("%s said:\n%s", d.instance, tail(log[i:min(len(log), i+2000)], 2000))
@@ -206,6 +207,14 @@ func (d *detectorProcess) ended() {
 	}
 	d.program.forget()
 	d.program = nil
+}
+
+// unexpected is a log without the lines that are expected in this storm.
+func (s *storm) unexpected(log string) string {
+	lines := slices.DeleteFunc(strings.SplitAfter(log, "\n"), func(line string) bool {
+		return slices.ContainsFunc(s.expected, func(text string) bool { return text != "" && strings.Contains(line, text) })
+	})
+	return strings.Join(lines, "")
 }
 
 // visit lets the detector join the group and leave it, until over: every join and

@@ -122,6 +122,7 @@ type storm struct {
 	// not its own any more.
 	commitFirst       bool
 	wrap, environment []string   // how detectors are started
+	expected          []string   // what detectors may say here, though it is an alarm elsewhere
 	hungry            []*program // take the processors until the storm is over
 	errors            int        // that the broker answered with, known after the storm
 
