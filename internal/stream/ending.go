@@ -17,17 +17,6 @@ type ending struct {
 	epoch    int16
 }
 
-// commit ends the hanging ones as committed. spoilt: they may be aborted instead, or are
-// about to be; not where Kafka refused the first step, which leaves them as they are.
-func (e *ending) commit(ctx context.Context, hanging []kadm.DescribedProducer) (spoilt bool, err error) {
-	if err := e.partitions(ctx, hanging); err != nil {
-		refused := (*kerr.Error)(nil)
-		return !errors.As(err, &refused), err
-	}
-	err = e.end(ctx, true)
-	return err != nil, err
-}
-
 // partitions adds to the transaction those that hang, without the offsets.
 func (e *ending) partitions(ctx context.Context, hanging []kadm.DescribedProducer) error {
 	topics := kadm.TopicsSet{}

@@ -36,11 +36,18 @@ var errHanging = errors.New("transactions of ours that were over had been left o
 // They are ended by a new transaction that the partitions are added to: its markers
 // end the old one as well. That takes no right that the writer does not have. But from the
 // moment in which they are added until that transaction ends, anything that goes wrong aborts
-// it. So what is to be committed is read before, and published again then, under the same ids.
+// it, the end of this process included. So what is to be committed is published again
+// before, under the same ids.
 func (s *session) endHanging(ctx context.Context, producer int64, epoch int16) error {
-	hanging, err := s.hanging(ctx, producer)
-	if err != nil || len(hanging) == 0 {
+	hanging, others, err := s.hanging(ctx, producer)
+	if err != nil {
 		return err
+	}
+	if err := s.save(ctx, s.orphans(ctx, others)); err != nil {
+		return err
+	}
+	if len(hanging) == 0 {
+		return nil
 	}
 	commit, abort, err := s.verdict(ctx, hanging)
 	if err != nil {
@@ -48,13 +55,13 @@ func (s *session) endHanging(ctx context.Context, producer int64, epoch int16) e
 	}
 	end := ending{s, producer, epoch}
 	if len(commit) > 0 {
-		records, err := s.held(ctx, commit)
-		if err != nil {
-			return fmt.Errorf("before ending hanging transactions: %w", err)
+		if err := s.publishAgain(ctx, commit); err != nil {
+			return err
 		}
-		if spoilt, err := end.commit(ctx, commit); spoilt {
-			return errors.Join(err, s.t.producer.appendAgain(ctx, records))
-		} else if err != nil {
+		if err := end.partitions(ctx, commit); err != nil {
+			return err
+		}
+		if err := end.end(ctx, true); err != nil {
 			return err
 		}
 	}
@@ -73,12 +80,13 @@ func (s *session) endHanging(ctx context.Context, producer int64, epoch int16) e
 	return errHanging
 }
 
-// hanging are the open transactions of the producer. An error is that we may not ask, or
+// hanging are the open transactions of the producer, and those of others in which nothing was
+// written for longer than any may last. An error is that we may not ask, or
 // that some partition does not tell; about the offsets not everybody may ask, and brokers before 2.8
 // do not know the question.
-func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.DescribedProducer, err error) {
+func (s *session) hanging(ctx context.Context, producer int64) (open, others []kadm.DescribedProducer, err error) {
 	if !s.knows(ctx, kmsg.DescribeProducers) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	names := []string{consumerOffsets}
 	for _, topic := range s.t.outputs {
@@ -99,17 +107,21 @@ func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.Desc
 		case name == consumerOffsets:
 			s.t.log.Debug("not looked at for hanging transactions", "topic", name, "error", fault)
 		case errors.As(fault, &refused):
-			return nil, fmt.Errorf("looking for hanging transactions: %w", needs(refused.Err, "Read", OfTopic, name))
+			return nil, nil, fmt.Errorf("looking for hanging transactions: %w", needs(refused.Err, "Read", OfTopic, name))
 		default:
-			return nil, fmt.Errorf("looking for hanging transactions in %s: %w", name, fault)
+			return nil, nil, fmt.Errorf("looking for hanging transactions in %s: %w", name, fault)
 		}
 		described.EachProducer(func(active kadm.DescribedProducer) {
-			if active.ProducerID == producer && active.CurrentTxnStartOffset >= 0 {
+			switch {
+			case active.CurrentTxnStartOffset < 0:
+			case active.ProducerID == producer:
 				open = append(open, active)
+			case name != consumerOffsets && time.Since(time.UnixMilli(active.LastTimestamp)) > hangingAge:
+				others = append(others, active)
 			}
 		})
 	}
-	return open, nil
+	return open, others, nil
 }
 
 // hangingAge is how long a transaction may seem open before it is looked at as one
@@ -117,7 +129,7 @@ func (s *session) hanging(ctx context.Context, producer int64) (open []kadm.Desc
 const hangingAge = time.Minute
 
 // lastEpochs is where a producer's epochs begin to run out: when they have, it is given
-// another id, and what hangs under the one before can be ended by an operator only. At 50
+// another id, and what hangs under the one before can be ended by an operator only; see orphans. At 50
 // transactions a second that is every eleven minutes, with a minute left from here.
 const lastEpochs = 30_000
 
@@ -138,7 +150,10 @@ func (s *session) leftHanging() (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	open, err := s.hanging(ctx, producer)
+	open, others, err := s.hanging(ctx, producer)
+	if err == nil {
+		s.orphans(ctx, others)
+	}
 	for _, h := range open {
 		if time.Since(time.UnixMilli(h.LastTimestamp)) > s.lookAge() {
 			n++
@@ -159,7 +174,7 @@ func (s *session) verdict(ctx context.Context, hanging []kadm.DescribedProducer)
 	if err != nil {
 		return nil, nil, fmt.Errorf("asking how hanging transactions had ended: %w", needs(err, "Describe", OfGroup, s.t.group))
 	}
-	var last owner
+	last := map[int64]owner{} // by producer
 	told, complete := false, true
 	offsets.Each(func(o kadm.OffsetResponse) {
 		if o.At < 0 {
@@ -168,32 +183,45 @@ func (s *session) verdict(ctx context.Context, hanging []kadm.DescribedProducer)
 		owners, all := ownersIn(o.Metadata)
 		told, complete = true, complete && all
 		for _, o := range owners {
-			if o.producer == hanging[0].ProducerID && (o.epoch > last.epoch || o.epoch == last.epoch && o.at > last.at) {
-				last = o
+			if known, ok := last[o.producer]; !ok || o.epoch > known.epoch || o.epoch == known.epoch && o.at > known.at {
+				last[o.producer] = o
 			}
 		}
 	})
 	unique := s.epochPerTransaction(ctx)
 	for _, h := range hanging {
 		how := "aborted"
+		of, found := last[h.ProducerID]
 		switch {
 		case h.Topic == consumerOffsets:
 			abort = append(abort, h)
-		case last.covers(h, unique):
+		case found && of.covers(h, unique):
 			how, commit = "committed", append(commit, h)
 		case !told || !complete:
 			how, commit = "not known; its records are committed", append(commit, h)
 		default:
 			abort = append(abort, h)
 		}
-		s.t.log.Error("a transaction of ours hangs: Kafka holds it for over, but not in this partition; ending it there",
+		s.t.log.Error("a transaction of ours hangs: Kafka holds it for over, but not in this partition",
 			"topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset, "producer", h.ProducerID, "epoch", h.ProducerEpoch, "had been", how)
 	}
 	return commit, abort, nil
 }
 
-// held are the records that hang, as they are to be published again: of states only those
-// of which there is none later in the log.
+// publishAgain publishes what these transactions had committed, under the same ids.
+func (s *session) publishAgain(ctx context.Context, hanging []kadm.DescribedProducer) error {
+	records, err := s.held(ctx, hanging)
+	if err != nil {
+		return fmt.Errorf("before ending hanging transactions: %w", err)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	return s.t.producer.appendAgain(ctx, records)
+}
+
+// held are the records that hang, as they are to be published again: those that have not been
+// already, and of states only those of which there is none later in the log.
 func (s *session) held(ctx context.Context, hanging []kadm.DescribedProducer) (all []*kgo.Record, err error) {
 	for _, h := range hanging {
 		_, end, err := s.t.reader.boundsOf(ctx, h.Topic, h.Partition)
@@ -201,11 +229,13 @@ func (s *session) held(ctx context.Context, hanging []kadm.DescribedProducer) (a
 			return nil, err
 		}
 		var ours []*kgo.Record
-		later := map[string]int64{} // by key, offsets of others' records
+		later := map[string]int64{}  // by key, offsets of others' records
+		already := map[string]bool{} // these, as same says
 		read := rangeRead{Reader: s.t.reader, name: h.Topic, partition: h.Partition, next: h.CurrentTxnStartOffset, to: end, isolation: kgo.ReadUncommitted()}
 		read.raw = func(r *kgo.Record) {
 			if r.ProducerID != h.ProducerID {
 				later[string(r.Key)] = r.Offset
+				already[same(r)] = true
 			} else {
 				ours = append(ours, &kgo.Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset,
 					Key: slices.Clone(r.Key), Value: slices.Clone(r.Value), Headers: r.Headers, Timestamp: r.Timestamp})
@@ -214,6 +244,7 @@ func (s *session) held(ctx context.Context, hanging []kadm.DescribedProducer) (a
 		if err := read.run(ctx, nil); err != nil {
 			return nil, err
 		}
+		ours = slices.DeleteFunc(ours, func(r *kgo.Record) bool { return already[same(r)] })
 		if h.Topic == schemas.Statuses.Name(s.t.cfg.Prefix) {
 			ours = slices.DeleteFunc(ours, func(r *kgo.Record) bool { return later[string(r.Key)] > r.Offset })
 		}
@@ -221,6 +252,9 @@ func (s *session) held(ctx context.Context, hanging []kadm.DescribedProducer) (a
 	}
 	return all, nil
 }
+
+// same is equal for two records that say the same.
+func same(r *kgo.Record) string { return fmt.Sprintf("%d %s%s", len(r.Key), r.Key, r.Value) }
 
 // epochPerTransaction tells whether the cluster gives every transaction an epoch of its
 // own (KIP-890, second part).

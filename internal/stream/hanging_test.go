@@ -133,6 +133,7 @@ func TestATransactionThatKafkaLeftHangingEndsAsItsCoordinatorHadIt(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			inKafka(t, 1, func(w *world) {
 				committed := c.committed
+				w.again = committed
 				topics := []schemas.Topic{schemas.Transitions, schemas.DeadLetter, schemas.Statuses}
 				if c.takenOver {
 					topics = topics[:2] // whoever restores waits for the states
@@ -202,6 +203,7 @@ func TestATransactionThatIsLeftHangingWhileASessionRunsIsEndedByTheNext(t *testi
 			w.Fatalf("the offset names no transaction: %q", offset.Metadata)
 		}
 		// The stand-in lets nothing hang, so it has to say so.
+		w.again = true
 		var says atomic.Bool
 		says.Store(true)
 		w.kafka.Cluster().ControlKey(int16(kmsg.DescribeProducers), func(request kmsg.Request) (kmsg.Response, error, bool) {

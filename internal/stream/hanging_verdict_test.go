@@ -3,6 +3,7 @@
 package stream
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -30,9 +32,11 @@ type lostMarker struct {
 	ended    []bool
 	added    bool
 	failEnds int
+	atEnd    func() // called at the next EndTxn, which is not carried out
 }
 
 func (l *lostMarker) install(w *world) {
+	w.again = true
 	cluster := w.kafka.Cluster()
 	locked := func(handle func(kmsg.Request) kmsg.Response) func(kmsg.Request) (kmsg.Response, error, bool) {
 		return func(request kmsg.Request) (kmsg.Response, error, bool) {
@@ -78,6 +82,13 @@ func (l *lostMarker) install(w *world) {
 		end := request.(*kmsg.EndTxnRequest)
 		if end.ProducerID != l.producer || !l.added {
 			return nil
+		}
+		if l.atEnd != nil {
+			l.atEnd()
+			l.atEnd = nil
+			response := request.ResponseKind().(*kmsg.EndTxnResponse)
+			response.ErrorCode = kerr.CoordinatorNotAvailable.Code
+			return response
 		}
 		if l.failEnds > 0 {
 			l.failEnds--
@@ -159,18 +170,112 @@ func TestAnErrorInEndingWhatHangsLosesNothingThatWasCommitted(t *testing.T) {
 		if ends := lost.ends(); len(ends) != 1 || ends[0] {
 			w.Fatalf("the transaction that was to end it was not aborted: %v", ends)
 		}
-		// The stand-in has not really lost it, so it is there twice.
-		for _, topic := range []schemas.Topic{schemas.Transitions} {
-			n := 0
-			for _, r := range w.read(topic) {
-				if string(r.Key) == "x" && binary.BigEndian.Uint64(r.Value) == 1 {
-					n++
-				}
+		w.publishedAgain()
+	})
+}
+
+// publishedAgain checks that the first copy is in the transitions twice: the stand-in has not
+// really lost the first one.
+func (w *world) publishedAgain() {
+	w.Helper()
+	n := 0
+	for _, r := range w.read(schemas.Transitions) {
+		if string(r.Key) == "x" && binary.BigEndian.Uint64(r.Value) == 1 {
+			n++
+		}
+	}
+	if n != 2 {
+		w.Errorf("it was not published again: it is there %d times", n)
+	}
+}
+
+func TestAKillInEndingWhatHangsLosesNothingThatWasCommitted(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		of := w.commitsAs("a", 1)
+		time.Sleep(time.Hour) // nobody is there for a while
+		wire, died := newWire(w.cfg.Dialer), make(chan struct{})
+		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Hour).UnixMilli()}
+		lost.atEnd = func() { wire.cut(); close(died) }
+		lost.install(w)
+		cfg, whole := w.cfg, w.producer
+		cfg.Dialer = wire.connect
+		producer, err := NewProducer(cfg, w.log, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.producer = producer // it dies with the member
+		stop, _ := w.memberWith("a", cfg)
+		w.producer = whole
+		<-died
+		if err := stop(); err != nil {
+			w.Error(err)
+		}
+		over, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = producer.Close(over) // there is nothing that it could still write
+		_, transform := w.member("a")
+		w.until("ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		if ends := lost.ends(); len(ends) != 1 || ends[0] {
+			w.Fatalf("the transaction that was to end it was not aborted: %v", ends)
+		}
+		w.publishedAgain()
+	})
+}
+
+func TestWhatHangsUnderAnIdThatIsNobodysIsSavedAndTold(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		of := w.commitsAs("a", 1)
+		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Hour).UnixMilli()}
+		lost.install(w)
+		listed := true
+		w.kafka.Cluster().ControlKey(int16(kmsg.ListTransactions), func(request kmsg.Request) (kmsg.Response, error, bool) {
+			w.kafka.Cluster().KeepControl()
+			lost.mu.Lock()
+			defer lost.mu.Unlock()
+			return request.ResponseKind(), nil, !listed
+		})
+		hanging := func() float64 {
+			var m dto.Metric
+			if err := w.metrics.othersHanging.WithLabelValues("detector").Write(&m); err != nil {
+				w.Fatal(err)
 			}
-			if n != 2 {
-				w.Errorf("%s: it was not published again: it is there %d times", topic, n)
+			return m.Gauge.GetValue()
+		}
+		stop, transform := w.member("b")
+		w.until("b is ready", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		if n := hanging(); n != 1 {
+			w.Errorf("%v transactions of others hang, it is one of a's", n)
+		}
+		if n := len(w.read(schemas.Transitions)); n != 1 {
+			w.Errorf("b has published again what a will: there are %d records", n)
+		}
+		if err := stop(); err != nil {
+			w.Fatal(err)
+		}
+		lost.mu.Lock()
+		listed = false // a's producer has got another id
+		lost.mu.Unlock()
+		for range 2 { // the second time it is there already
+			stop, transform = w.member("b")
+			w.until("b is ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+			if n := hanging(); n != 1 {
+				w.Errorf("%v transactions of others hang, it is one that was a's", n)
+			}
+			w.publishedAgain()
+			if err := stop(); err != nil {
+				w.Fatal(err)
 			}
 		}
+		if ends := lost.ends(); len(ends) != 0 {
+			w.Errorf("somebody else's transaction was ended by (committed: true) %v", ends)
+		}
+		stop, transform = w.member("b")
+		defer func() { _ = stop() }()
+		w.until("b is ready for the last time", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		lost.mu.Lock()
+		lost.ended = append(lost.ended, false) // by the operator
+		lost.mu.Unlock()
+		w.until("b has seen that it is over", 3*time.Minute, func() bool { return hanging() == 0 })
 	})
 }
 

@@ -14,7 +14,7 @@ type Metrics struct {
 	watched  *watched
 
 	topicPartitions, topicsFault                     prometheus.Gauge
-	parked                                           *prometheus.GaugeVec
+	parked, othersHanging                            *prometheus.GaugeVec
 	restores                                         *prometheus.HistogramVec
 	transactions, restarts, records, deadLetters     *prometheus.CounterVec
 	ticks, forwards, rebalances, stalls, gaps, reads *prometheus.CounterVec
@@ -41,7 +41,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Partitions over which users are spread."}),
 		topicsFault: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "topics_wrong",
 			Help: "1 where the topics were changed under the running process so that it could not be started any more."}),
-		parked: gauge("parked", "1 where a partition is set aside because its task fails again and again.", "group", "partition"),
+		parked:        gauge("parked", "1 where a partition is set aside because its task fails again and again.", "group", "partition"),
+		othersHanging: gauge("others_hanging", "Partitions in which a transaction hangs that this process cannot end: another one's, or one whose producer has another id by now.", "group"),
 		restores: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: "restore_seconds",
 			Help: "How long it took to restore a partition.", Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8, 16, 32, 64}}, []string{"group"}),
 		records:      counter("records_total", "Records handled.", "group"),
@@ -106,6 +107,12 @@ func (g groupMetrics) restart(reason string) {
 
 func (g groupMetrics) ended(n int) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.hanging }, n)
+}
+
+func (g groupMetrics) othersHang(n int) {
+	if g.on() {
+		g.othersHanging.WithLabelValues(g.group).Set(float64(n))
+	}
 }
 
 func (g groupMetrics) taskFailed() {

@@ -102,9 +102,16 @@ func (p *Producer) AppendSync(ctx context.Context, outs ...schemas.Outgoing) err
 	return errors.Join(faults...)
 }
 
-// appendAgain appends records as they were read. It waits until all are acknowledged.
+// appendAgain appends records as they were read, but for times that are over: the client
+// takes a record's time for the instant from which it may try. It waits until all are acknowledged.
 func (p *Producer) appendAgain(ctx context.Context, records []*kgo.Record) error {
-	p.log.Warn("publishing records again whose transaction may have been aborted after it was committed", "records", len(records))
+	p.log.Warn("publishing records again whose transaction was committed and hangs: ending it may abort it", "records", len(records))
+	now := time.Now()
+	for _, r := range records {
+		if r.Timestamp.Before(now) {
+			r.Timestamp = time.Time{}
+		}
+	}
 	if err := p.client.ProduceSync(ctx, records...).FirstErr(); err != nil {
 		return fmt.Errorf("publishing %d records again: %w", len(records), plainly(err))
 	}
