@@ -92,7 +92,7 @@ func (*policySet) Help() string {
 
     stillhere policy set --online-ttl 45s --kafka-brokers kafka:9092
 
-Processes that were started with other settings as flags refuse to start from then on, and name both. Leave policy flags out where the policy in force is to count.`
+Within a minute the other roles follow, and open sockets are told another heartbeat interval. Processes that were started with other settings as flags refuse to start from then on, and name both. Leave policy flags out where the policy in force is to count.`
 }
 
 // Run changes.

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stillhere/stillhere/fanout"
@@ -16,6 +17,7 @@ const shards = 64
 // hub has one entry per user that somebody here watches.
 type hub struct {
 	cfg       fanout.Config
+	interval  atomic.Int64 // nanoseconds; HeartbeatInterval as it is now
 	metrics   *fanout.Metrics
 	bus       Bus
 	reader    reader
@@ -64,6 +66,7 @@ type sub struct {
 func newHub(cfg fanout.Config, metrics *fanout.Metrics, bus Bus, r reader) *hub {
 	h := &hub{cfg: cfg, metrics: metrics, bus: bus, reader: r,
 		reconnect: make(chan struct{}, 1), told: recipients{of: map[schemas.UserID][]*viewer{}, seen: told.New(pairsKept)}}
+	h.interval.Store(int64(cfg.HeartbeatInterval))
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)
 	}

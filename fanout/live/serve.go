@@ -32,7 +32,7 @@ func (v *viewer) do(r request) error {
 	case refuse:
 		return v.sendError(r.err)
 	case greet:
-		return v.send(helloMessage(v.hub.cfg.HeartbeatInterval, v.hub.cfg.MaxSubscriptions))
+		return v.send(helloMessage(time.Duration(v.hub.interval.Load()), v.hub.cfg.MaxSubscriptions))
 	case keepAlive:
 		return v.send(nil)
 	case recheck:

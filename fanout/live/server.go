@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -142,6 +143,12 @@ func New(cfg fanout.Config, d Dependencies) (*Server, error) {
 	h.mayWatch, h.mayBeTold, h.told.offered = d.MayWatch, d.MayBeTold, d.Deliveries != nil
 	return &Server{cfg: cfg, hub: h, bus: d.Bus, brings: d.Deliveries, viewer: d.Viewer, exempt: d.Exempt, metrics: d.Metrics, log: d.Log, perUser: d.PerUser,
 		streams: make(map[*stream]struct{})}, nil
+}
+
+// Follow makes every hello from now on tell clients to beat at this interval, as when the
+// detector's policy was changed. It may be called from any goroutine.
+func (s *Server) Follow(heartbeatInterval time.Duration) {
+	s.hub.interval.Store(int64(heartbeatInterval))
 }
 
 // Run keeps viewers up to date until ctx ends. Then it takes no more of them, tells

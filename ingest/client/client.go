@@ -37,10 +37,11 @@ type Client struct {
 
 	// wake says that some shard is in a hurry, or while closing that something
 	// was answered.
-	wake    chan struct{}
-	base    context.Context // of all appends
-	giveUp  context.CancelFunc
-	devices *devices.Registry
+	wake     chan struct{}
+	interval atomic.Int64    // nanoseconds; HeartbeatInterval as it is now
+	base     context.Context // of all appends
+	giveUp   context.CancelFunc
+	devices  *devices.Registry
 
 	looping  context.Context // of the loop that sends
 	stopLoop context.CancelFunc
@@ -76,6 +77,7 @@ func New(cfg Config, log ingest.Log) (*Client, error) {
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), devices: devices.NewRegistry(),
 	}
 	c.epoch = schemas.MillisOf(c.start)
+	c.interval.Store(int64(cfg.HeartbeatInterval))
 	c.base, c.giveUp = context.WithCancel(context.Background())
 	c.looping, c.stopLoop = context.WithCancel(context.Background())
 	for i := range c.shards {
@@ -85,6 +87,19 @@ func New(cfg Config, log ingest.Log) (*Client, error) {
 		})
 	}
 	return c, nil
+}
+
+// Follow takes over HeartbeatInterval, ActiveAfterIdle and ForgetAfter of cfg, as when the
+// detector's policy was changed. It may be called from any goroutine.
+func (c *Client) Follow(cfg Config) {
+	cfg = cfg.withDefaults()
+	c.interval.Store(int64(cfg.HeartbeatInterval))
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		s.queue.Follow(cfg.HeartbeatInterval, cfg.ActiveAfterIdle, cfg.ForgetAfter)
+		s.mu.Unlock()
+	}
 }
 
 // Epoch is when this gateway started; it goes with every frame.

@@ -42,7 +42,7 @@ func (k *Connection) Beat(idle time.Duration) error {
 // heartbeat intervals may be lost already and does not count. The error is that of
 // Client.Bye.
 func (k *Connection) Bye() (err error) {
-	silent := k.client.now() - 3*k.client.cfg.HeartbeatInterval/2
+	silent := k.client.now() - 3*time.Duration(k.client.interval.Load())/2
 	k.client.devices.Part(&k.at, true, silent, func() { err = k.client.Bye(k.at.Of.User, k.at.Of.ID) })
 	return err
 }

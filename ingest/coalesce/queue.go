@@ -105,6 +105,11 @@ func New(rules Rules) *Queue {
 	return &Queue{rules: rules, index: make(map[key]int32), sealed: -time.Hour}
 }
 
+// Follow changes the times by which the queue decides.
+func (q *Queue) Follow(heartbeatInterval, activeAfterIdle, forgetAfter time.Duration) {
+	q.rules.HeartbeatInterval, q.rules.ActiveAfterIdle, q.rules.ForgetAfter = heartbeatInterval, activeAfterIdle, forgetAfter
+}
+
 // Add takes a report that came in now, in place of an older one of the same
 // device that has not been sent. It tells whether there is something that should
 // leave at once. The report's values must be in the ranges of a frame.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -27,6 +28,7 @@ type Gate struct {
 	hiding   chan struct{} // one for each change of visibility that has arrived
 	arriving arriving
 	zstd     *zstd.Decoder
+	most     atomic.Int64 // HTTP.MaxDevices as it is now
 }
 
 // New makes a gate.
@@ -45,7 +47,17 @@ func New(cfg ingest.Config, log ingest.Log, metrics *ingest.Metrics) (*Gate, err
 	}
 	g.writer = newWriter(g.now, cfg, log, metrics)
 	g.gateways = newGateways(cfg)
+	g.Follow(cfg)
 	return g, nil
+}
+
+// Follow takes over ForgetAfter and HTTP.MaxDevices of cfg, as when the detector's policy
+// was changed. It may be called from any goroutine.
+func (g *Gate) Follow(cfg ingest.Config) {
+	g.most.Store(int64(cfg.HTTP.MaxDevices))
+	g.gateways.mu.Lock()
+	defer g.gateways.mu.Unlock()
+	g.gateways.cfg.ForgetAfter = cfg.ForgetAfter
 }
 
 // Routes registers the doors with mux, one pattern for each method, so that they

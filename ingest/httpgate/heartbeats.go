@@ -87,7 +87,7 @@ func (g *Gate) fits(caller *ingest.Caller, beats []schemas.Beat) error {
 	if caller.Charge != nil {
 		wait, room = caller.Charge(len(beats))
 	}
-	if most := g.cfg.HTTP.MaxDevices; moreDevices(beats, most) {
+	if most := int(g.most.Load()); moreDevices(beats, most) {
 		return refuse(http.StatusBadRequest, "too_many_devices", "beats", "must be of at most "+strconv.Itoa(most)+
 			" devices in a request with the token of their user")
 	}

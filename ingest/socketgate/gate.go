@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
@@ -53,7 +54,7 @@ type Gate struct {
 	open    OpenStream
 	metrics *ingest.Metrics
 	start   time.Time
-	hello   []byte
+	pace    atomic.Pointer[pace]
 	devices *devices.Registry
 
 	mu       sync.Mutex // never held while anything blocks
@@ -69,12 +70,25 @@ func New(cfg ingest.Config, beats Beats, open OpenStream, metrics *ingest.Metric
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gate{cfg: cfg, beats: beats, open: open, metrics: metrics, start: time.Now(), hello: []byte(
-		`{"type":"hello","heartbeat_interval_ms":` + strconv.FormatInt(cfg.HeartbeatInterval.Milliseconds(), 10) +
-			`,"max_subscriptions":` + strconv.Itoa(cfg.Sockets.MaxSubscriptions) + `}`)}
+	g := &Gate{cfg: cfg, beats: beats, open: open, metrics: metrics, start: time.Now()}
+	g.Follow(cfg)
 	g.devices = devices.NewRegistry()
 	g.sockets = map[*connection]bool{}
 	return g, nil
+}
+
+// pace is what of the settings follows the policy in force. It is not changed once made.
+type pace struct {
+	interval, idle time.Duration
+	hello          []byte
+}
+
+// Follow takes over HeartbeatInterval and Sockets.IdleTimeout of cfg. Sockets that are open
+// are told of another interval within Sockets.PingInterval, by another hello.
+func (g *Gate) Follow(cfg ingest.Config) {
+	g.pace.Store(&pace{interval: cfg.HeartbeatInterval, idle: cfg.Sockets.IdleTimeout, hello: []byte(
+		`{"type":"hello","heartbeat_interval_ms":` + strconv.FormatInt(cfg.HeartbeatInterval.Milliseconds(), 10) +
+			`,"max_subscriptions":` + strconv.Itoa(g.cfg.Sockets.MaxSubscriptions) + `}`)})
 }
 
 // Bound makes the gate refuse a user more sockets than perUser allows. Call it before
@@ -192,7 +206,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	s.at.Hear(g.now())
 	s.conn, err = socket.Accept(w, r, socket.Options{
 		MaxMessage: g.cfg.Sockets.MaxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
-		PingInterval: min(g.cfg.Sockets.PingInterval, g.cfg.Sockets.IdleTimeout/3),
+		PingInterval: min(g.cfg.Sockets.PingInterval, g.pace.Load().idle/3),
 		Rate:         socket.DefaultRate, Burst: socket.DefaultBurst,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package socketgate
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"strconv"
@@ -44,6 +45,7 @@ type connection struct {
 	at      devices.Connection // and when the client last said something
 	touched atomic.Int64       // when the person last touched the device, as far as was said
 	ending  atomic.Pointer[string]
+	hello   []byte // the last that was sent; the reading goroutine's
 }
 
 // run is the life of the socket after the handshake. It returns why it ended.
@@ -56,7 +58,7 @@ func (s *connection) run() (reason string) {
 		return endRefuse
 	}
 	// A failure to write ends the socket, and with it the reading below.
-	_ = s.conn.Write(s.gate.hello)
+	s.greet()
 	var closeStream func()
 	s.handle, closeStream = s.openStream()
 	if !s.gate.begin(s) {
@@ -72,6 +74,14 @@ func (s *connection) run() (reason string) {
 	s.leave(true, reason == endBye)
 	closeStream()
 	return reason
+}
+
+// greet sends the hello, unless the client has the same already.
+func (s *connection) greet() {
+	if hello := s.gate.pace.Load().hello; !bytes.Equal(hello, s.hello) {
+		s.hello = hello
+		_ = s.conn.Write(hello)
+	}
 }
 
 func (s *connection) openStream() (handle func([]byte) bool, closeStream func()) {
@@ -132,7 +142,7 @@ func (s *connection) leave(over, bye bool) {
 		// Refused only when this process stops, and then it says so itself.
 		last = func() { _ = s.gate.beats.Bye(s.who.device.User, s.who.device.ID) }
 	}
-	s.gate.devices.Part(&s.at, over, s.gate.now()-3*s.gate.cfg.HeartbeatInterval/2, last)
+	s.gate.devices.Part(&s.at, over, s.gate.now()-3*s.gate.pace.Load().interval/2, last)
 }
 
 func (s *connection) tell(err error) { _ = s.conn.Write(problem.Message(err)) }
@@ -141,12 +151,15 @@ func (s *connection) tell(err error) { _ = s.conn.Write(problem.Message(err)) }
 func (s *connection) endAs(reason string) { s.ending.CompareAndSwap(nil, &reason) }
 
 // Quiet ends a socket from which nothing has been heard for too long. A client that
-// answers pings and says nothing is such a one.
+// answers pings and says nothing is such a one. A socket that is kept is told of another
+// heartbeat interval.
 func (s *connection) Quiet() {
-	if s.gate.now()-s.at.Heard() >= s.gate.cfg.Sockets.IdleTimeout {
+	if s.gate.now()-s.at.Heard() >= s.gate.pace.Load().idle {
 		s.endAs(endIdle)
 		s.conn.Close(statusIdle, "nothing was heard for too long")
+		return
 	}
+	s.greet()
 }
 
 // drain asks the client to connect again, to another process, at a time of its

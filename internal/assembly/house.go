@@ -41,6 +41,8 @@ type house struct {
 	services   []service
 	checks     []check
 	closers    []closer
+	// followers are called with the settings of another policy when it comes into force.
+	followers []func(Config)
 
 	producer        *stream.Producer
 	streamMetrics   *stream.Metrics
@@ -273,5 +275,6 @@ func (h *house) liveStream(ctx context.Context) (*live.Server, error) {
 		return nil, err
 	}
 	h.service("live stream", doors, h.stream.Run)
+	h.onPolicy(func(c Config) { h.stream.Follow(c.Fanout.HeartbeatInterval) })
 	return h.stream, nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// policyEvery is how often a process looks whether it still has the policy in force.
+// policyEvery is how often a process looks which policy is in force. Sockets are told within
+// another ping interval, together within a minute.
 const policyEvery = 30 * time.Second
 
 // takePolicy makes the policy in force that of this process. Where there is none, in a new
@@ -34,7 +35,7 @@ func (h *house) takePolicy(ctx context.Context) error {
 		h.config.Policy = inForce
 	}
 	differs := prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_policy_differs",
-		Help: "1 while the policy in force is another one than this process works with; 0 otherwise. Restart it to take the one in force."})
+		Help: "1 while the flags of this process ask for another policy than the one in force: it works with that, and would not start again. 0 otherwise."})
 	h.registry.MustRegister(differs)
 	h.service("policy", loops, func(ctx context.Context) error {
 		h.watchPolicy(ctx, differs)
@@ -43,11 +44,16 @@ func (h *house) takePolicy(ctx context.Context) error {
 	return nil
 }
 
-// watchPolicy tells when a policy came into force that this process does not work with.
+// onPolicy makes f be called when another policy comes into force, with the settings that
+// follow from it. Calls come one after the other, while services run.
+func (h *house) onPolicy(f func(Config)) { h.followers = append(h.followers, f) }
+
+// watchPolicy makes this process follow the policy in force, and tells when its flags ask for
+// another.
 func (h *house) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
 	ticker := time.NewTicker(policyEvery)
 	defer ticker.Stop()
-	for told := ""; ; {
+	for own := h.config.Policy.ID(); ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -57,19 +63,27 @@ func (h *house) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
 		all, err := policy.InForce(look, h.config.Kafka, detectorGroup)
 		cancel()
 		inForce, ok := policy.Newest(all)
-		switch id := inForce.ID(); {
+		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			h.log.Warn("looking which policy is in force", "error", err)
-		case !ok || id == h.config.Policy.ID():
-			differs.Set(0)
-			told = ""
-		case id != told:
+			continue
+		case !ok || inForce.ID() == own:
+			continue
+		}
+		config := h.config
+		config.Policy = inForce
+		config.settle(h.partitions)
+		for _, follow := range h.followers {
+			follow(config)
+		}
+		h.log.Info("another policy came into force", "policy", inForce.ID(), "before", own)
+		own = inForce.ID()
+		differs.Set(0)
+		if err := h.config.PolicyAsked.Refuse(inForce); err != nil {
 			differs.Set(1)
-			told = id
-			h.log.Warn("another policy came into force; detectors follow it, this process tells clients the intervals of the one before until it is restarted",
-				"in_force", id, "own", h.config.Policy.ID())
+			h.log.Warn("this process would not start again", "error", err)
 		}
 	}
 }

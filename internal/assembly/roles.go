@@ -60,11 +60,13 @@ func ingestRole(ctx context.Context, h *house) error {
 	}
 	http.Routes(h.mux)
 	h.service("HTTP gate", buffers, http.Run)
+	h.onPolicy(func(c Config) { http.Follow(c.Ingest) })
 
-	beats, err := client.New(h.clientConfig(), h.producer)
+	beats, err := client.New(h.clientConfig(h.config), h.producer)
 	if err != nil {
 		return err
 	}
+	h.onPolicy(func(c Config) { beats.Follow(h.clientConfig(c)) })
 	h.service("gateway client", buffers, func(ctx context.Context) error { return runClient(ctx, beats) })
 
 	var open socketgate.OpenStream
@@ -79,6 +81,7 @@ func ingestRole(ctx context.Context, h *house) error {
 	if err != nil {
 		return err
 	}
+	h.onPolicy(func(c Config) { sockets.Follow(c.Ingest) })
 	sockets.Bound(h.connections())
 	sockets.Routes(h.mux)
 	h.service("socket gate", doors, sockets.Run)
@@ -89,13 +92,13 @@ func ingestRole(ctx context.Context, h *house) error {
 func (h *house) watches() bool { return h.config.Redis.given() && h.config.Store != (Store{}) }
 
 // clientConfig makes this process the gateway of its sockets.
-func (h *house) clientConfig() client.Config {
+func (h *house) clientConfig(of Config) client.Config {
 	c := client.Config{
-		GatewayID: h.config.Ingest.GatewayID, Partitions: h.partitions, HeartbeatInterval: h.config.Policy.HeartbeatInterval,
-		AliveInterval: h.config.Ingest.AliveInterval, ForgetAfter: h.config.Ingest.ForgetAfter,
-		AppendTimeout: h.config.Ingest.AppendTimeout, Metrics: h.ingestRoom(), Log: h.log,
+		GatewayID: of.Ingest.GatewayID, Partitions: h.partitions, HeartbeatInterval: of.Policy.HeartbeatInterval,
+		AliveInterval: of.Ingest.AliveInterval, ForgetAfter: of.Ingest.ForgetAfter,
+		AppendTimeout: of.Ingest.AppendTimeout, Metrics: h.ingestRoom(), Log: h.log,
 	}
-	if idle := h.config.Policy.IdleAfter; idle > 0 {
+	if idle := of.Policy.IdleAfter; idle > 0 {
 		c.ActiveAfterIdle = min(time.Minute, idle)
 	}
 	return c
