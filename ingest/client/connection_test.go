@@ -136,6 +136,17 @@ func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
 		silent.Drop()
 	})
 	inQuiet(t, func(g gateway) {
+		g.Follow(client.Config{HeartbeatInterval: 5 * time.Second})
+		silent, alive := open(g), open(g)
+		pass(8 * time.Second) // more than one and a half of the intervals that are in force now
+		if err := alive.Beat(0); err != nil {
+			t.Fatal(err)
+		}
+		bye(alive)
+		says(g, true, "the other has been silent for long, by another policy")
+		silent.Drop()
+	})
+	inQuiet(t, func(g gateway) {
 		if k, err := g.Connect(0, 7, schemas.Web, 0); k != nil || err == nil {
 			t.Errorf("a connection of user 0: %v %v", k, err)
 		}

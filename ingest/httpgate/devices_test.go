@@ -1,6 +1,7 @@
 package httpgate_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/ingest/httpgate"
+	"github.com/stillhere/stillhere/ingest/ingesttest"
 )
 
 // beatsOf is a body with n beats of as many devices of user 1.
@@ -40,6 +43,26 @@ func TestAUsersTokenHasAtMost32DevicesInARequestAndOthersHaveAny(t *testing.T) {
 	}
 	for _, c := range []*ingest.Caller{nil, {Gateway: "gw-1"}, {User: 1, Any: true}} {
 		d.wants(d.as(c, beatsOf(10_000, 10_000)), 202, "")
+	}
+}
+
+func TestAnotherPolicysMaxDevicesHoldsForTheNextRequest(t *testing.T) {
+	t.Parallel()
+	g, err := httpgate.New(config(), &ingesttest.Log{Partitions: partitions}, ingest.NewMetrics(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	defer func() { _ = g.Run(over) }() // ends what New began
+	mux := http.NewServeMux()
+	g.Routes(mux)
+	other := config()
+	other.HTTP.MaxDevices = 2
+	g.Follow(other)
+	w := door{t: t, mux: mux}.as(&ingest.Caller{User: 1}, beatsOf(3, 3))
+	if !strings.Contains(w.Body.String(), "at most 2 devices") || w.Code != 400 {
+		t.Errorf("3 devices of one user are answered %d %s", w.Code, w.Body)
 	}
 }
 
