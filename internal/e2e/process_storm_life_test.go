@@ -83,6 +83,7 @@ func (d *detectorProcess) dieAt(f fate) {
 	}
 	if !d.program.running() && d.program.command.ProcessState.ExitCode() == 1 { // there was no broker to be asked at the start
 		d.count("starts without a broker", 1)
+		f.tries-- // it was not the detector's fault
 		d.again(f)
 		d.ended()
 		<-time.After(time.Second)
