@@ -20,9 +20,35 @@ type channelCommand struct {
 	Webhook channelWebhook `cmd:"" help:"Post who is told what to a URL, signed, as CloudEvents."`
 }
 
+// sightFlags say who may be told. They are those of the processes that answer reads.
+type sightFlags struct {
+	MayWatch string `help:"Who may be told of a user: ${enum}; followers: who still follows it when it is told, by the graph. As for the processes that answer reads." enum:"everyone,followers" default:"everyone" group:"Followers:"`
+	SQLite   string `name:"sqlite" help:"File of the graph in place of Postgres, such as stillhere-data/graph.db of dev; for --may-watch followers." type:"path" group:"Followers:"`
+	postgresFlags
+}
+
+// apply carries the flags into run.
+func (f sightFlags) apply(run *assembly.ChannelRun) error {
+	run.MayWatch = f.MayWatch
+	if f.MayWatch != assembly.WatchFollowers {
+		return nil
+	}
+	run.Graph, run.Postgres = assembly.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres()
+	if f.Postgres == "" && f.SQLite == "" {
+		return misused(errors.New("--may-watch followers: needs the follower graph; say --postgres or --sqlite"))
+	}
+	if f.SQLite != "" {
+		if _, err := os.Stat(f.SQLite); err != nil {
+			return misused(fmt.Errorf("--sqlite: %w", err))
+		}
+	}
+	return nil
+}
+
 // channelLog prints.
 type channelLog struct {
 	kafkaFlags
+	sightFlags
 	New bool `help:"Leave out what was told before now." env:"-"`
 	logFlags
 }
@@ -33,8 +59,11 @@ func (c *channelLog) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return assembly.RunChannel(ctx, assembly.ChannelRun{Name: "log", Kafka: kafka, Config: channel.Defaults(), Channel: channel.NewLog(os.Stdout),
-		FromStart: !c.New, Alone: true}, c.logger())
+	run := assembly.ChannelRun{Name: "log", Kafka: kafka, Config: channel.Defaults(), Channel: channel.NewLog(os.Stdout), FromStart: !c.New, Alone: true}
+	if err := c.apply(&run); err != nil {
+		return err
+	}
+	return assembly.RunChannel(ctx, run, c.logger())
 }
 
 // channelLive tells by the sockets of the live stream.
@@ -89,6 +118,7 @@ type channelWebhook struct {
 	Admin       string        `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
 	adminFlags
 	kafkaFlags
+	sightFlags
 	logFlags
 }
 
@@ -114,7 +144,10 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	if instance == "" {
 		instance = assembly.Defaults().Instance
 	}
-	return assembly.RunChannel(ctx, assembly.ChannelRun{Name: c.Name, Instance: instance, Kafka: kafka, Config: config, Channel: hook,
-		FromStart: c.FromStart, Admin: c.Admin,
-		AdminPort: c.admin(), AllowedHosts: c.AllowedHosts}, log)
+	run := assembly.ChannelRun{Name: c.Name, Instance: instance, Kafka: kafka, Config: config, Channel: hook,
+		FromStart: c.FromStart, Admin: c.Admin, AdminPort: c.admin(), AllowedHosts: c.AllowedHosts}
+	if err := c.apply(&run); err != nil {
+		return err
+	}
+	return assembly.RunChannel(ctx, run, log)
 }

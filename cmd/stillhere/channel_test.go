@@ -21,3 +21,12 @@ func TestAWebhookThatWouldBeUnsafeDoesNotStart(t *testing.T) {
 		}
 	}
 }
+
+func TestAChannelForFollowersAloneNeedsToKnowWhoFollowsWhom(t *testing.T) {
+	for _, args := range [][]string{{"webhook", "--url", "http://127.0.0.1:1/"}, {"log"}} {
+		code, _, errs := stillhere(t, "", append(append([]string{"channel"}, args...), "--may-watch", "followers")...)
+		if code == 0 || !strings.Contains(errs, "--postgres or --sqlite") {
+			t.Errorf("%v: it ended with %d and said %q", args, code, errs)
+		}
+	}
+}

@@ -124,6 +124,10 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 // greet says where to look and what to try.
 func (c *devCommand) greet(kafka string) {
 	url, self := "http://"+c.Listen, called(os.Args[0])
+	sight := ""
+	if c.MayWatch == assembly.WatchFollowers {
+		sight = " --may-watch followers --sqlite " + filepath.Join(c.DataDir, assembly.GraphFile)
+	}
 	fmt.Printf(`ready %s
 
   see who is here           open %s in a browser
@@ -134,10 +138,10 @@ func (c *devCommand) greet(kafka string) {
 
   read every change         %s replay --kafka-brokers %s
   tell followers            %s graph add 1 2 3 --sqlite %s      (2 and 3 follow 1)
-                            %s channel log --kafka-brokers %s
+                            %s channel log --kafka-brokers %s%s
 
   Kafka clients may join at %s; data is kept in %s; Ctrl-C stops.
-`, url, url, url, url, self, url, c.Listen, self, kafka, self, filepath.Join(c.DataDir, assembly.GraphFile), self, kafka, kafka, c.DataDir)
+`, url, url, url, url, self, url, c.Listen, self, kafka, self, filepath.Join(c.DataDir, assembly.GraphFile), self, kafka, sight, kafka, c.DataDir)
 }
 
 // called is how this program was called, so that what is printed can be pasted.

@@ -13,7 +13,7 @@ import (
 type Channel interface {
 	// Deliver tells the recipients of n. It is called from several goroutines, but
 	// for one user from one at a time. An error is met by trying again, after a
-	// pause, with the same n; Permanent says that this is pointless, After how long
+	// pause, with the same n, or with fewer recipients; Permanent says that this is pointless, After how long
 	// to wait. It heeds ctx, whose deadline is Config.Timeout away.
 	Deliver(ctx context.Context, n Notice) error
 }
@@ -73,6 +73,11 @@ type Config struct {
 // Hides tells whether user hides by a transition after version. Any goroutine may call
 // it.
 type Hides func(user schemas.UserID, version schemas.Version) bool
+
+// Refused are those of recipients, in their order, who may not see user now. An error says that it cannot
+// be decided. Called from several goroutines; it heeds ctx, whose deadline is
+// Config.Timeout away.
+type Refused func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error)
 
 // Defaults are the documented defaults.
 func Defaults() Config {

@@ -280,6 +280,63 @@ func TestAWaitThatTheReceiverAsksForIsKeptWithinTheLongestPause(t *testing.T) {
 	}
 }
 
+func TestWhoMayNotSeeTheUserWhenATryBeginsIsNotTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		left := map[schemas.UserID]bool{}
+		f := &fake{}
+		f.fail = func(n Notice) error {
+			if len(f.tries) > 1 || n.Transition.User != 7 {
+				return nil
+			}
+			left[2] = true // leaves between the first try and the second
+			return errAway
+		}
+		c, l := consumer(t, Defaults(), f)
+		c.Ask(func(_ context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, _ error) {
+			for _, r := range recipients {
+				if r == 9 || user == 7 && left[r] {
+					refused = append(refused, r)
+				}
+			}
+			return refused, nil
+		})
+		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1, 2, 3, 9))); err != nil {
+			t.Fatal(err)
+		}
+		if err := apply(c, t.Context(), batch(item(2, 8, 10, 9))); err != nil { // nobody is left
+			t.Fatal(err)
+		}
+		if len(f.told) != 1 || !slices.Equal(f.told[0].Recipients, []schemas.UserID{1, 3}) || len(l.reasons) != 0 {
+			t.Errorf("told %v, dead letters %v", f.told, l.reasons)
+		}
+		if n := valueOf(c.metrics.Withheld.WithLabelValues("not_allowed")); n != 3 {
+			t.Errorf("%g are counted as not allowed, not 3", n)
+		}
+	})
+}
+
+func TestWhileItCannotBeDecidedWhoMayBeToldNobodyIsAndNothingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		c, l := consumer(t, Defaults(), f)
+		asked := 0
+		c.Ask(func(context.Context, schemas.UserID, []schemas.UserID) ([]schemas.UserID, error) {
+			if asked++; asked <= 3*Defaults().Attempts {
+				return nil, errAway
+			}
+			return nil, nil
+		})
+		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1))); err != nil {
+			t.Fatal(err)
+		}
+		if len(f.tries) != 1 || len(f.told) != 1 || len(l.reasons) != 0 {
+			t.Errorf("tried %d times, told %d, %d dead letters", len(f.tries), len(f.told), len(l.reasons))
+		}
+	})
+}
+
 func TestTheLogIsALineForEachNotice(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -38,6 +38,7 @@ type Consumer struct {
 	config   Config
 	channel  Channel
 	hides    Hides
+	refused  Refused // nil: nobody is
 	setAside SetAside
 	metrics  *Metrics
 	log      *slog.Logger
@@ -71,8 +72,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Delivered: prometheus.NewCounter(opts("recipients_total", "Recipients told.")),
 		Dropped:   prometheus.NewCounter(opts("recipients_dropped_total", "Recipients left out because they were told this or something newer.")),
 		Withheld: prometheus.NewCounterVec(opts("recipients_withheld_total",
-			"Recipients not told, by reason: hidden (the user hides by now), old (the delivery is older than max-age)."), []string{"reason"}),
-		Tries:   prometheus.NewCounterVec(opts("tries_total", "Deliveries tried, by outcome: done, failed, refused."), []string{"outcome"}),
+			"Recipients not told, by reason: hidden (the user hides by now), not_allowed (may not see the user by now), old (the delivery is older than max-age)."), []string{"reason"}),
+		Tries: prometheus.NewCounterVec(opts("tries_total",
+			"Deliveries tried, by outcome: done, failed, refused (by the receiver), undecided (it cannot be told who may see the user)."), []string{"outcome"}),
 		Letters: prometheus.NewCounter(opts("dead_letters_total", "Deliveries given up.")),
 		InHand: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_channel_in_hand",
 			Help: "Deliveries that were read and are under way, or wait for another of their user or for the next try."}),
@@ -95,6 +97,9 @@ func NewConsumer(config Config, channel Channel, hides Hides, setAside SetAside,
 		jitter:     func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
 
+// Ask has refused decide before each try who may be told. Call it before Apply.
+func (c *Consumer) Ask(refused Refused) { c.refused = refused }
+
 // deliver brings one delivery to its end. An error means that it was left as it was,
 // because the partition goes.
 func (p *partition) deliver(q *queue, item *Item) error {
@@ -107,17 +112,17 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	notice := Notice{ID: fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), Transition: t, Recipients: fresh}
 	err := c.old(item)
 	if err == nil {
-		err = p.persist(q, notice)
+		err = p.persist(q, &notice)
 	}
 	switch {
 	case err == nil:
-		c.metrics.Delivered.Add(float64(len(fresh)))
+		c.metrics.Delivered.Add(float64(len(notice.Recipients)))
 	case errors.Is(err, errOld), errors.Is(err, errHidden):
-		c.metrics.Withheld.WithLabelValues(err.Error()).Add(float64(len(fresh)))
+		c.metrics.Withheld.WithLabelValues(err.Error()).Add(float64(len(notice.Recipients)))
 	case errors.Is(err, errEnding):
 		return err
 	default:
-		c.log.Error("a delivery is given up", "id", notice.ID, "user", t.User, "recipients", len(fresh), "error", err)
+		c.log.Error("a delivery is given up", "id", notice.ID, "user", t.User, "recipients", len(notice.Recipients), "error", err)
 		if err := p.giveUp(item, notice.ID, err); err != nil {
 			return err
 		}
@@ -148,6 +153,15 @@ var (
 	errHidden = errors.New("hidden")
 )
 
+// notAllowed is the reason by which those are counted who may not see the user.
+const notAllowed = "not_allowed"
+
+// undecided says that it cannot be told now who may be told. It is asked again for as long
+// as that takes: the receiver is not at fault.
+type undecided struct{ error }
+
+func (u *undecided) Unwrap() error { return u.error }
+
 func (c *Consumer) old(item *Item) error {
 	if c.config.MaxAge > 0 && item.Record.Time.Time().Before(time.Now().Add(-c.config.MaxAge)) {
 		return errOld
@@ -155,12 +169,16 @@ func (c *Consumer) old(item *Item) error {
 	return nil
 }
 
-// persist tries until it works, is pointless, or was tried often enough.
-func (p *partition) persist(q *queue, n Notice) error {
+// persist tries until it works, is pointless, or was tried often enough. Of n's recipients
+// those stay who were told, or would have been.
+func (p *partition) persist(q *queue, n *Notice) error {
 	c := p.c
-	for tries := 1; ; tries++ {
+	tries, asked := 0, 0
+	for {
 		err := p.try(q, n)
 		var final *permanent
+		var open *undecided
+		var wait time.Duration
 		switch {
 		case err == nil:
 			q.failing = false
@@ -171,20 +189,30 @@ func (p *partition) persist(q *queue, n Notice) error {
 		case errors.As(err, &final):
 			c.metrics.Tries.WithLabelValues("refused").Inc()
 			return err
+		case errors.As(err, &open):
+			if asked++; asked == 1 {
+				c.log.Warn("it cannot be decided who may be told; asking again", "id", n.ID, "error", err)
+			}
+			c.metrics.Tries.WithLabelValues("undecided").Inc()
+			wait = c.waitAfter(asked, err)
+		default:
+			tries++
+			c.metrics.Tries.WithLabelValues("failed").Inc()
+			if tries == c.config.Attempts {
+				return fmt.Errorf("tried %d times: %w", tries, err)
+			}
+			wait = c.waitAfter(tries, err)
 		}
 		q.failing = true
-		c.metrics.Tries.WithLabelValues("failed").Inc()
-		if tries == c.config.Attempts {
-			return fmt.Errorf("tried %d times: %w", tries, err)
-		}
-		if err := p.pause(c.waitAfter(tries, err)); err != nil {
+		if err := p.pause(wait); err != nil {
 			return err
 		}
 	}
 }
 
-// try tries once, when there is a slot and when the rate allows it.
-func (p *partition) try(q *queue, n Notice) error {
+// try tries once, when there is a slot and when the rate allows it. Where nobody is left
+// who may be told, that is all.
+func (p *partition) try(q *queue, n *Notice) error {
 	c := p.c
 	leave, err := p.enter(q.failing)
 	if err != nil {
@@ -199,12 +227,38 @@ func (p *partition) try(q *queue, n Notice) error {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, c.config.Timeout)
 	defer cancel()
-	if err := c.channel.Deliver(ctx, n); err != nil {
-		if p.ctx.Err() != nil {
-			return errEnding
-		}
-		return err
+	err = c.withhold(ctx, n)
+	if err == nil && len(n.Recipients) > 0 {
+		err = c.channel.Deliver(ctx, *n)
 	}
+	if err != nil && p.ctx.Err() != nil {
+		return errEnding
+	}
+	return err
+}
+
+// withhold takes those out of n's recipients who may not see the user.
+func (c *Consumer) withhold(ctx context.Context, n *Notice) error {
+	if c.refused == nil {
+		return nil
+	}
+	refused, err := c.refused(ctx, n.Transition.User, n.Recipients)
+	if err != nil {
+		return &undecided{err}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	c.metrics.Withheld.WithLabelValues(notAllowed).Add(float64(len(refused)))
+	var told []schemas.UserID
+	for _, r := range n.Recipients {
+		if len(refused) > 0 && refused[0] == r {
+			refused = refused[1:]
+			continue
+		}
+		told = append(told, r)
+	}
+	n.Recipients = told
 	return nil
 }
 

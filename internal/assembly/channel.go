@@ -3,6 +3,7 @@ package assembly
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/here"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -27,6 +29,11 @@ type ChannelRun struct {
 	// FromStart takes a channel that is new from the start of what is kept rather
 	// than from now.
 	FromStart bool
+	// MayWatch is Config.MayWatch: with WatchFollowers it is asked before each try who of
+	// the recipients still follows the user, by Graph, which Postgres says how to treat.
+	MayWatch string
+	Graph    Store
+	Postgres pgstore.Config
 	// Alone reads everything in this process and keeps no offsets.
 	Alone bool
 	// Admin is where health and metrics are; empty: nowhere.
@@ -45,6 +52,11 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	}
 	if err := errors.Join(run.AdminPort.check(run.Admin), checkHosts(run.AllowedHosts)); err != nil {
 		return err
+	}
+	switch run.MayWatch {
+	case "", WatchEveryone, WatchFollowers:
+	default:
+		return fmt.Errorf("may_watch: must be %s or %s, is %q", WatchEveryone, WatchFollowers, run.MayWatch)
 	}
 	run.Kafka.InstanceName = run.Instance
 	registry := prometheus.NewRegistry()
@@ -65,6 +77,14 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	}, channel.NewMetrics(registry), log)
 	if err != nil {
 		return err
+	}
+	if run.MayWatch == WatchFollowers {
+		store, err := OpenGraph(ctx, run.Graph, run.Postgres)
+		if err != nil {
+			return fmt.Errorf("the follower graph, which says who may be told: %w", err)
+		}
+		defer store.Close()
+		consumer.Ask((&decision{follows: store}).mayBeTold)
 	}
 	var options []stream.FollowOption
 	if !run.FromStart {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,11 +17,14 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
 	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/standin"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -269,6 +275,82 @@ func next(t *testing.T, conn *websocket.Conn, kind string) string {
 		}
 		if m.Type == kind {
 			return m.User.ID
+		}
+	}
+}
+
+// freePort is an address of the loopback on which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// runChannel runs a channel until the test ends.
+func runChannel(t *testing.T, run assembly.ChannelRun) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- assembly.RunChannel(ctx, run, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
+	t.Parallel()
+	kafka := freePort(t)
+	host, dir := guardedAs(t, func(d *assembly.Dev) {
+		d.KafkaListen, d.MayWatch, d.Auth.Requests = kafka, assembly.WatchFollowers, 0
+		d.Expand.Mode, d.Expand.Everyone = expand.All, true
+	})
+	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 43, Follower: 44})
+	file := assembly.Store{SQLite: filepath.Join(dir, assembly.GraphFile)}
+	store, err := sqlitegraph.Open(t.Context(), file.SQLite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	tries := make(chan string, 10)
+	first := true
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct{ Recipients []string }
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		if first { // the deliveries of one user come one at a time
+			first = false
+			if _, err := store.Remove(r.Context(), []graph.Edge{{User: 43, Follower: 44}}); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		tries <- strings.Join(m.Recipients, " ")
+	}))
+	t.Cleanup(receiver.Close)
+	hook, err := channel.NewWebhook(channel.WebhookConfig{URL: receiver.URL, Source: "/stillhere"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := assembly.ChannelRun{Name: "webhook", Instance: "one", Kafka: stream.Config{Brokers: []string{kafka}}, Config: channel.Defaults(), Channel: hook,
+		FromStart: true, MayWatch: assembly.WatchFollowers, Graph: file}
+	runChannel(t, run)
+	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
+	for i, want := range []string{"42 44", "42"} {
+		select {
+		case got := <-tries:
+			if got != want {
+				t.Errorf("try %d names %q, want %q", i+1, got, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("try %d does not come", i+1)
 		}
 	}
 }
