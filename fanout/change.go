@@ -31,6 +31,33 @@ func ChangeOf(t *schemas.Transition) (Change, bool) {
 	return c, true
 }
 
+// OfflineChangeOf is ChangeOf where a hidden user is shown as offline since the hide: that
+// has the time of the last activity before it, as a leaving would.
+func OfflineChangeOf(t *schemas.Transition) (Change, bool) {
+	c, ok := ChangeOf(t)
+	if ok && c.Hides() {
+		c.Transition.LastActive = t.LastActive
+	}
+	return c, ok
+}
+
+// AsIfGone is t as it looks where a hidden user is shown as offline since the hide: a hide
+// is a leaving, a show an arrival. False where nothing can be seen of it.
+func AsIfGone(t *schemas.Transition) (*schemas.Transition, bool) {
+	turns, gone := t.Cause == schemas.VisibilityChange, *t
+	switch {
+	case t.Visibility == schemas.Nobody:
+		gone.To, gone.Cause, gone.Kinds, gone.Visibility = schemas.Offline, schemas.Bye, 0, schemas.Everyone
+		gone.LastSeen = t.At
+		return &gone, turns && t.From != schemas.Offline
+	case turns:
+		gone = *Shown(t)
+		gone.From, gone.Cause = schemas.Offline, schemas.FirstBeat
+		return &gone, t.To != schemas.Offline
+	}
+	return t, true
+}
+
 // Shown is t, or of a user who shows again what may be told of it: the times begin now,
 // for those of t are of when the user hid.
 func Shown(t *schemas.Transition) *schemas.Transition {
@@ -52,8 +79,8 @@ func (c Change) AsOffline(previous schemas.Presence) schemas.Presence {
 	if !c.Hides() {
 		return c.After(previous)
 	}
-	next := schemas.Current{User: t.User, State: schemas.Offline, Since: t.At, LastSeen: t.At, LastActive: t.At,
-		Visibility: schemas.Everyone, Version: t.Version}
+	next := schemas.Current{User: t.User, State: schemas.Offline, Since: t.At, LastSeen: max(previous.LastSeenAt, t.At),
+		LastActive: max(previous.LastActiveAt, t.LastActive), Visibility: schemas.Everyone, Version: t.Version}
 	if previous.State != nil && *previous.State == schemas.StateWord(schemas.Offline) {
 		next.Since, next.LastSeen, next.LastActive = previous.Since, previous.LastSeenAt, previous.LastActiveAt
 	}

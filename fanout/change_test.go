@@ -61,8 +61,8 @@ func kept(c schemas.Current, t *schemas.Transition) schemas.Current {
 	case t.Visibility == schemas.Nobody && !turns:
 		next.Since, seen, active = c.Since, 0, 0
 	case t.Visibility == schemas.Nobody:
-		if next.Since, seen, active = t.At, t.At, t.At; t.From == schemas.Offline {
-			seen, active = t.LastSeen, t.LastActive
+		if next.Since, seen, active = t.At, t.At, t.LastActive; t.From == schemas.Offline {
+			seen = t.LastSeen
 			if c.Version != 0 {
 				next.Since = c.Since
 			}
@@ -133,9 +133,9 @@ func TestAllFaultsOfTheSettingsAreNamedTogether(t *testing.T) {
 func TestWhoHidesIsToldAsOfflineSinceTheHideWhereItIsShownSo(t *testing.T) {
 	t.Parallel()
 	online, _ := fanout.ChangeOf(&schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: 1000, LastSeen: 900, Version: 1, Visibility: schemas.Everyone})
-	hide, _ := fanout.ChangeOf(&schemas.Transition{User: 1, From: schemas.Online, To: schemas.Online, At: 2000, LastSeen: 1900, Version: 2,
+	hide, _ := fanout.OfflineChangeOf(&schemas.Transition{User: 1, From: schemas.Online, To: schemas.Online, At: 2000, LastSeen: 1900, LastActive: 1500, Version: 2,
 		Cause: schemas.VisibilityChange, Visibility: schemas.Nobody})
-	bye, _ := fanout.ChangeOf(&schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: 2000, LastSeen: 2000, LastActive: 2000, Version: 2,
+	bye, _ := fanout.ChangeOf(&schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: 2000, LastSeen: 2000, LastActive: 1500, Version: 2,
 		Cause: schemas.Bye, Visibility: schemas.Everyone})
 	seen := online.AsOffline(schemas.NeverSeen(1, 0))
 	if got, want := hide.AsOffline(seen), bye.After(seen); !reflect.DeepEqual(got, want) {

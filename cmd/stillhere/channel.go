@@ -20,16 +20,22 @@ type channelCommand struct {
 	Webhook channelWebhook `cmd:"" help:"Post who is told what to a URL, signed, as CloudEvents."`
 }
 
+// shownFlags say what may be told of who hides. They are those of the fanout.
+type shownFlags struct {
+	ShownAs string `help:"What others see of a user who hides: ${enum}; offline: a user who went offline when it hid. As for the role fanout." enum:"null,offline" default:"null" group:"Followers:"`
+}
+
 // sightFlags say who may be told. They are those of the processes that answer reads.
 type sightFlags struct {
 	MayWatch string `help:"Who may be told of a user: ${enum}; followers: who still follows it when it is told, by the graph. As for the processes that answer reads." enum:"everyone,followers" default:"everyone" group:"Followers:"`
 	SQLite   string `name:"sqlite" help:"File of the graph in place of Postgres, such as stillhere-data/graph.db of dev; for --may-watch followers." type:"path" group:"Followers:"`
+	shownFlags
 	postgresFlags
 }
 
 // apply carries the flags into run.
 func (f sightFlags) apply(run *assembly.ChannelRun) error {
-	run.MayWatch = f.MayWatch
+	run.MayWatch, run.Config.HiddenOffline = f.MayWatch, f.ShownAs == "offline"
 	if f.MayWatch != assembly.WatchFollowers {
 		return nil
 	}
@@ -75,6 +81,7 @@ type channelLive struct {
 	adminFlags
 	kafkaFlags
 	redisFlags
+	shownFlags
 	logFlags
 }
 
@@ -92,7 +99,7 @@ func (c *channelLive) Run(ctx context.Context) error {
 	if run.Instance == "" {
 		run.Instance = assembly.Defaults().Instance
 	}
-	run.Config.Rate, run.Config.MaxAge = c.Rate, c.MaxAge
+	run.Config.Rate, run.Config.MaxAge, run.Config.HiddenOffline = c.Rate, c.MaxAge, c.ShownAs == "offline"
 	return assembly.RunLiveChannel(ctx, run, redis, log)
 }
 

@@ -16,7 +16,7 @@ type followerFlags struct {
 	FanoutParallel     int           `help:"How many jobs a process works on at the same time." default:"2" group:"Followers:"`
 	MayWatch           string        `help:"Who may see a user, on the live stream and by HTTP: ${enum}; followers: those who follow it, by the graph, the user and administrators. Needs to know who asks, by tokens." enum:"everyone,followers" default:"everyone" group:"Followers:"`
 	MayReadHistory     string        `help:"Who may read the history of a user: ${enum}; self: the user and administrators; watchers: whoever may see the user. Without authentication nobody is told apart and everybody may." enum:"self,watchers" default:"self" group:"Followers:"`
-	ShownAs            string        `help:"What others see of a user who hides: ${enum}; null: that it hides; offline: a user who went offline when it hid." enum:"null,offline" default:"null" group:"Followers:"`
+	ShownAs            string        `help:"What others see of a user who hides: ${enum}; null: that it hides; offline: a user who went offline when it hid, by reads, stream and deliveries alike. The same for all roles and channels." enum:"null,offline" default:"null" group:"Followers:"`
 	FanoutMaxAge       time.Duration `help:"Older changes are not told any more." default:"1h" group:"Followers:"`
 }
 

@@ -65,6 +65,9 @@ type Config struct {
 	// Remember [1,000,000] is of how many pairs of recipient and user the newest
 	// version is known, about 60 bytes each.
 	Remember int
+	// HiddenOffline [false]: a hidden user is shown as offline since the hide, so that one
+	// is offline may be told of who hides.
+	HiddenOffline bool
 	// MaxAge [0: any] is how old a delivery may be; older ones are news no more and left
 	// out, as after a channel was away for long.
 	MaxAge time.Duration

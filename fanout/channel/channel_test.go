@@ -280,6 +280,23 @@ func TestAWaitThatTheReceiverAsksForIsKeptWithinTheLongestPause(t *testing.T) {
 	}
 }
 
+func TestWhereHiddenUsersAreShownAsOfflineThatOneIsOfflineIsTold(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	config := Defaults()
+	config.HiddenOffline = true
+	c, _ := consumer(t, config, f)
+	c.hides = func(schemas.UserID, schemas.Version) bool { return true }
+	came, left := item(1, 7, 10, 1), item(2, 7, 11, 1)
+	left.Delivery.Transition.From, left.Delivery.Transition.To = schemas.Online, schemas.Offline
+	if err := apply(c, t.Context(), batch(came, left)); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.told) != 1 || f.told[0].Transition.Version != 11 {
+		t.Errorf("told %+v", f.told)
+	}
+}
+
 func TestWhoMayNotSeeTheUserWhenATryBeginsIsNotTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -27,6 +27,9 @@ type Config struct {
 	JobFollowers int
 	// Everyone [off] tells followers who are not here as well.
 	Everyone bool
+	// HiddenOffline [false]: a hidden user is shown as offline since the hide, so that
+	// followers are told of the hide as of a leaving and of the show as of an arrival.
+	HiddenOffline bool
 	// Rate [1,000,000] is how many followers per second the workers of a process
 	// look at, so that others find the machine and Kafka free; 0: as many as they can.
 	Rate float64

@@ -129,6 +129,13 @@ func (p *Planner) newest(records []schemas.Record, out *schemas.Outbox) (newest 
 			p.count("old")
 			continue
 		}
+		if p.room.Config.HiddenOffline {
+			var visible bool
+			if t, visible = fanout.AsIfGone(t); !visible {
+				p.count("hidden")
+				continue
+			}
+		}
 		all[i] = t
 		if before, ok := last[t.User]; ok {
 			p.count("superseded")
@@ -154,7 +161,7 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 		if many || had {
 			p.stop(t, out)
 		}
-	case r.Here.Hides(t.User, t.Version):
+	case r.hides(t):
 		// The hide comes later in this log, and brings its own stop.
 		p.count("superseded")
 	case many:

@@ -83,6 +83,12 @@ func (p *pacer) wait(ctx context.Context, n int, rate float64) (time.Duration, e
 	}
 }
 
+// hides tells whether t must not be told because its user hides by a later transition.
+// Where hidden users are shown as offline, that one is offline is what they look like.
+func (r *Room) hides(t *schemas.Transition) bool {
+	return !(r.Config.HiddenOffline && t.To == schemas.Offline) && r.Here.Hides(t.User, t.Version)
+}
+
 // reject sets a record aside whose transition cannot be of this log, or cannot be read; an
 // error says that it cannot be told now.
 func (r *Room) reject(record *schemas.Record, t *schemas.Transition, err error, out *schemas.Outbox) (rejected bool, _ error) {

@@ -42,3 +42,35 @@ func TestNothingIsPlannedOfWhatOneWhoHidesDoes(t *testing.T) {
 		t.Errorf("%d versions are told of", len(got))
 	}
 }
+
+// A hide reaches followers as a leaving although its user goes on, hidden, before the
+// planner and the workers come to it; what was before it does not.
+func TestWhereHiddenUsersAreShownAsOfflineAHideIsToldAsALeaving(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Config.HiddenOffline = true
+	var before, all []*schemas.Transition
+	for _, user := range []schemas.UserID{small, star} {
+		before = append(before, s.comes(user))
+		hide, goesOn := s.hides(user), s.comes(user)
+		hide.From, goesOn.Visibility = schemas.Online, schemas.Nobody
+		all = append(all, hide, goesOn)
+		s.see(t, here.Seen{User: user, Hidden: goesOn.Version})
+	}
+	if got := told(t, s.work(t, s.plan(t, before...))); len(got) != 0 {
+		t.Errorf("of who hides by now %d versions are told", len(got))
+	}
+	for _, o := range s.work(t, s.plan(t, all...)) {
+		d, err := schemas.DecodeDelivery(o.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := d.Transition; c.From != schemas.Online || c.To != schemas.Offline || c.Cause != schemas.Bye || c.Visibility != schemas.Everyone {
+			t.Errorf("told: %+v", c)
+		}
+	}
+	got := told(t, s.work(t, s.plan(t, all...)))
+	if len(got) != 2 || len(got[all[0].Version]) == 0 || len(got[all[2].Version]) == 0 {
+		t.Errorf("told of the versions %v, the hides are %d and %d", got, all[0].Version, all[2].Version)
+	}
+}

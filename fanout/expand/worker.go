@@ -119,7 +119,7 @@ func (w *Worker) void(job *schemas.FanoutJob) string {
 	switch {
 	case w.room.Newest.Void(job.Transition):
 		return "superseded"
-	case w.room.Here.Hides(job.Transition.User, job.Transition.Version):
+	case w.room.hides(job.Transition):
 		return "hidden"
 	}
 	return ""

@@ -127,7 +127,7 @@ func newRig(t *testing.T, r *redistest.Redis, tweaks ...func(*fanout.Config)) *r
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()
-	g := &rig{t: t, redis: r, bus: tapped, handler: publish.New(bus, metrics), view: v, server: server,
+	g := &rig{t: t, redis: r, bus: tapped, handler: publish.New(bus, cfg, metrics), view: v, server: server,
 		http: httptest.NewServer(server), metrics: metrics}
 	g.stop = sync.OnceFunc(func() {
 		cancel()

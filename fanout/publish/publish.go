@@ -22,11 +22,16 @@ type Bus interface {
 type Handler struct {
 	bus     Bus
 	metrics *fanout.Metrics
+	change  func(*schemas.Transition) (fanout.Change, bool)
 }
 
-// New makes a Handler.
-func New(bus Bus, metrics *fanout.Metrics) *Handler {
-	return &Handler{bus: bus, metrics: metrics}
+// New makes a Handler. What viewers may know of a user who hides is by config.HiddenOffline.
+func New(bus Bus, config fanout.Config, metrics *fanout.Metrics) *Handler {
+	h := &Handler{bus: bus, metrics: metrics, change: fanout.ChangeOf}
+	if config.HiddenOffline {
+		h.change = fanout.OfflineChangeOf
+	}
+	return h
 }
 
 // Apply publishes what viewers may know of batch. On error nothing of the batch
@@ -35,7 +40,7 @@ func New(bus Bus, metrics *fanout.Metrics) *Handler {
 func (h *Handler) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
 	changes := make([]fanout.Change, 0, len(batch.Items))
 	for _, item := range batch.Items {
-		if c, ok := fanout.ChangeOf(item.Message); ok {
+		if c, ok := h.change(item.Message); ok {
 			changes = append(changes, c)
 		}
 	}

@@ -61,7 +61,7 @@ func transition(version int64, cause schemas.Cause, visibility schemas.Visibilit
 func TestOfAHiddenUserOnlyTheHidingIsPublished(t *testing.T) {
 	t.Parallel()
 	bus, metrics := &flaky{}, fanout.NewMetrics(nil)
-	err := publish.New(bus, metrics).Apply(t.Context(), batch(
+	err := publish.New(bus, fanout.DefaultConfig(), metrics).Apply(t.Context(), batch(
 		transition(1, schemas.Idle, schemas.Everyone),
 		transition(2, schemas.VisibilityChange, schemas.Nobody),
 		transition(3, schemas.ActiveAgain, schemas.Nobody),
@@ -80,7 +80,7 @@ func TestOfAHiddenUserOnlyTheHidingIsPublished(t *testing.T) {
 func TestABatchThatFailedIsPublishedByTryingAgain(t *testing.T) {
 	t.Parallel()
 	bus, metrics := &flaky{takes: []int{0, 2}}, fanout.NewMetrics(nil)
-	h := publish.New(bus, metrics)
+	h := publish.New(bus, fanout.DefaultConfig(), metrics)
 	b := batch(transition(1, schemas.Idle, schemas.Everyone), transition(2, schemas.Idle, schemas.Everyone), transition(3, schemas.Idle, schemas.Everyone))
 	for range 2 {
 		if err := h.Apply(t.Context(), b); !errors.Is(err, errCut) {

@@ -175,7 +175,7 @@ func (c *Config) settle(partitions int32) {
 	c.Ingest.ForgetAfter = max(time.Minute, c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 4*c.Policy.HeartbeatInterval)
 	c.Ingest.Sockets.IdleTimeout = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
 	c.Ingest.AllowedOrigins, c.Fanout.Origins = c.AllowedOrigins, c.AllowedOrigins
-	c.Fanout.HiddenOffline, c.Lastseen.HiddenOffline = c.HiddenOffline, c.HiddenOffline
+	c.Fanout.HiddenOffline, c.Lastseen.HiddenOffline, c.Expand.HiddenOffline = c.HiddenOffline, c.HiddenOffline, c.HiddenOffline
 	c.Fanout.HeartbeatInterval = c.Policy.HeartbeatInterval
 	c.Ingest.Sockets.MaxSubscriptions = c.Fanout.MaxSubscriptions
 }

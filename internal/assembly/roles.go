@@ -229,7 +229,7 @@ func fanoutRole(ctx context.Context, h *house) error {
 	if err != nil {
 		return err
 	}
-	h.follow(origin, "publisher", publishGroup, publish.New(bus, h.fanoutRoom()), stream.FromEnd())
+	h.follow(origin, "publisher", publishGroup, publish.New(bus, h.config.Fanout, h.fanoutRoom()), stream.FromEnd())
 	return h.followerFanout(ctx)
 }
 

@@ -95,7 +95,7 @@ func TestWhoHidesAsOfflineLooksLikeWhoWentOfflineThen(t *testing.T) {
 	const hider, leaver = 12, 17
 	w.happen(t, lives(hider, day)...)
 	gone := leaves(leaver, 2, day+1000)
-	gone.LastSeen, gone.LastActive = gone.At, gone.At
+	gone.LastSeen, gone.LastActive = gone.At, hides(hider, 2, day+1000).LastActive
 	w.happen(t, arrives(leaver, 1, day), gone)
 	for _, path := range []string{"/presence/%d", "/presence/batch?user_ids=%d"} {
 		_, a := w.get(t, fmt.Sprintf(path, hider))

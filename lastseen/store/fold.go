@@ -26,7 +26,7 @@ type Update struct {
 // times, of which nothing may come out that happened while the user hid:
 //
 //   - while the user hides they stand still. On hiding, who was not offline has them as
-//     if it had left at that instant;
+//     if it had said bye at that instant;
 //   - on showing they begin: since, last seen and last active are the instant of the show;
 //   - last seen and last active never go back, so that a change after the show does not
 //     tell one of before it.
@@ -43,8 +43,8 @@ func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 			next.Since = c.Since
 		}
 	case t.Visibility == schemas.Nobody:
-		if next.Since, seen, active = t.At, t.At, t.At; t.From == schemas.Offline {
-			seen, active = t.LastSeen, t.LastActive
+		if next.Since, seen, active = t.At, t.At, t.LastActive; t.From == schemas.Offline {
+			seen = t.LastSeen
 			if c.Version != 0 {
 				next.Since = c.Since
 			}
@@ -105,7 +105,7 @@ func determinesSince(t *schemas.Transition) bool {
 // determinesTimes tells whether nothing before t can have later times that count.
 func determinesTimes(t *schemas.Transition) bool {
 	if t.Visibility == schemas.Nobody {
-		return determinesSince(t)
+		return false
 	}
 	return t.Cause == schemas.VisibilityChange || t.From == schemas.Offline && t.To != schemas.Offline
 }
