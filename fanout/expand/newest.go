@@ -31,10 +31,20 @@ type Written struct {
 	At  schemas.Millis
 }
 
-// DecodeJob reads a record of presence.fanout.
+// DecodeJob reads a record of presence.fanout. Its time, which whoever wrote it may have
+// chosen, counts up to now: one of next year would have all jobs forgotten until then.
 func DecodeJob(r *schemas.Record) (Written, error) {
 	job, err := schemas.DecodeFanoutJob(r.Value)
-	return Written{job, r.Time}, err
+	return Written{job, min(r.Time, schemas.MillisOf(time.Now()))}, err
+}
+
+// DecodeJob is that of jobs which can be of this log.
+func (r *Room) DecodeJob(record *schemas.Record) (Written, error) {
+	w, err := DecodeJob(record)
+	if err == nil && r.Check != nil {
+		err = r.Check(schemas.Fanout, record, w.Job.Transition)
+	}
+	return w, err
 }
 
 // Apply notes jobs.

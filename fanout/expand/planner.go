@@ -118,7 +118,7 @@ func (p *Planner) newest(records []schemas.Record, out *schemas.Outbox) (newest 
 			continue
 		}
 		t, err := schemas.DecodeTransition(records[i].Value)
-		rejected, err := p.room.reject(&records[i], t, err, out)
+		rejected, err := p.room.reject(schemas.Transitions, &records[i], t, err, out)
 		if err != nil {
 			return nil, err
 		}

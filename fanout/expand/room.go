@@ -37,9 +37,9 @@ type Room struct {
 	Here      Here
 	Newest    *Newest
 	Metrics   *Metrics
-	// Check is a *schemas.FieldError for a transition that cannot be of this log, whose
-	// record is of that time; any other error says that it cannot be told now. nil: all can.
-	Check func(at schemas.Millis, t *schemas.Transition) error
+	// Check is a *schemas.FieldError for a transition, read in a record of a topic, that cannot
+	// be of this log; any other error says that it cannot be told now. nil: all can.
+	Check func(topic schemas.Topic, r *schemas.Record, t *schemas.Transition) error
 	// Jobs and Deliveries are the numbers of partitions of these topics.
 	Jobs, Deliveries int32
 
@@ -89,11 +89,11 @@ func (r *Room) hides(t *schemas.Transition) bool {
 	return !(r.Config.HiddenOffline && t.To == schemas.Offline) && r.Here.Hides(t.User, t.Version)
 }
 
-// reject sets a record aside whose transition cannot be of this log, or cannot be read; an
+// reject sets a record of a topic aside whose transition cannot be of this log, or cannot be read; an
 // error says that it cannot be told now.
-func (r *Room) reject(record *schemas.Record, t *schemas.Transition, err error, out *schemas.Outbox) (rejected bool, _ error) {
+func (r *Room) reject(topic schemas.Topic, record *schemas.Record, t *schemas.Transition, err error, out *schemas.Outbox) (rejected bool, _ error) {
 	if err == nil && r.Check != nil {
-		err = r.Check(record.Time, t)
+		err = r.Check(topic, record, t)
 	}
 	if bad := new(schemas.FieldError); err != nil && !errors.As(err, &bad) {
 		return false, err

@@ -47,7 +47,7 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 		if err == nil {
 			t = job.Transition
 		}
-		rejected, err := w.room.reject(&records[i], t, err, out)
+		rejected, err := w.room.reject(schemas.Fanout, &records[i], t, err, out)
 		if err != nil {
 			return err
 		}

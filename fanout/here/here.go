@@ -4,6 +4,7 @@ package here
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -19,12 +20,24 @@ type Seen struct {
 }
 
 // Decode reads a record of presence.status.
-func Decode(r *schemas.Record) (Seen, error) {
+func Decode(r *schemas.Record) (Seen, error) { return decode(r, nil) }
+
+// Checked is Decode of statuses that check takes.
+func Checked(check func(*schemas.Record, *schemas.Status) error) func(*schemas.Record) (Seen, error) {
+	return func(r *schemas.Record) (Seen, error) { return decode(r, check) }
+}
+
+func decode(r *schemas.Record, check func(*schemas.Record, *schemas.Status) error) (Seen, error) {
 	user, err := schemas.UserOfKey(r.Key)
 	if err != nil || r.Value == nil {
 		return Seen{User: user}, err
 	}
 	status, err := schemas.DecodeStatus(r.Value)
+	if err == nil && check != nil {
+		if err = check(r, status); err == nil && status.User != user {
+			err = schemas.Invalid("key", fmt.Sprintf("is of user %d, the status of %d", user, status.User))
+		}
+	}
 	if err != nil {
 		return Seen{}, err
 	}

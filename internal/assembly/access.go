@@ -79,6 +79,8 @@ var Needs = []Need{
 	{Role: "channel", Topic: schemas.Deliveries, Operations: []string{"Read"}, For: "who is told what"},
 	{Role: "channel", Topic: schemas.Statuses, Operations: []string{"Read"}, For: "who hides by now"},
 	{Role: "channel", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "deliveries that nobody takes"},
+	{Role: "channel", Topic: schemas.Heartbeats, Operations: []string{"Describe"}, For: "how far the detector is, beyond which nothing can have happened"},
+	{Role: "channel", Group: detectorGroup, Operations: []string{"Describe"}, For: "the same"},
 	{Role: "channel", Group: channelGroup, Operations: []string{"Read"}, For: "sharing the partitions; of every channel's name"},
 
 	{Role: "gateway", Topic: schemas.Heartbeats, Operations: []string{"Write"}, For: "a gateway that writes to Kafka itself"},

@@ -93,8 +93,21 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	if run.Alone {
 		options = append(options, stream.Alone())
 	}
-	statuses := stream.Follow(run.Kafka, group+".here", schemas.Statuses, here.Decode, hidden, producer, log, metrics, stream.Alone())
-	loop := stream.Follow(run.Kafka, group, schemas.Deliveries, channel.Decode, consumer, producer, log, metrics, options...)
+	reader, err := stream.NewReader(run.Kafka, log)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	origin := NewOrigin(run.Kafka, reader, 0)
+	decode := func(r *schemas.Record) (channel.Item, error) {
+		item, err := channel.Decode(r)
+		if err == nil {
+			err = origin.Check(schemas.Deliveries, r, item.Delivery.Transition)
+		}
+		return item, err
+	}
+	statuses := stream.Follow(run.Kafka, group+".here", schemas.Statuses, here.Checked(origin.checkStatus), hidden, producer, log, metrics, stream.Alone())
+	loop := stream.Follow(run.Kafka, group, schemas.Deliveries, decode, consumer, producer, log, metrics, options...)
 	services := []service{
 		{"who hides", loops, statuses.Run},
 		{"channel " + run.Name, loops, informed(statuses.Ready, loop.Run)},

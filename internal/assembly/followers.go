@@ -56,12 +56,9 @@ func (h *house) followerFanout(ctx context.Context) error {
 
 	register, newest := here.NewRegister(), expand.NewNewest()
 	room := &expand.Room{Config: config, Followers: cache, Graph: store, Here: register, Newest: newest,
-		Metrics: expand.NewMetrics(h.registry), Jobs: jobs, Deliveries: deliveries,
-		Check: func(at schemas.Millis, t *schemas.Transition) error {
-			return origin.Check(schemas.PartitionOf(t.User, h.partitions), at, t)
-		}}
-	statuses := stream.Follow(h.config.Kafka, hereGroup, schemas.Statuses, here.Decode, register, h.producer, h.log, h.streamMetrics, stream.Alone())
-	known := stream.Follow(h.config.Kafka, newestGroup, schemas.Fanout, expand.DecodeJob, newest, h.producer, h.log, h.streamMetrics, stream.Alone())
+		Metrics: expand.NewMetrics(h.registry), Jobs: jobs, Deliveries: deliveries, Check: origin.Check}
+	statuses := stream.Follow(h.config.Kafka, hereGroup, schemas.Statuses, here.Checked(origin.checkStatus), register, h.producer, h.log, h.streamMetrics, stream.Alone())
+	known := stream.Follow(h.config.Kafka, newestGroup, schemas.Fanout, room.DecodeJob, newest, h.producer, h.log, h.streamMetrics, stream.Alone())
 	h.service("who is here", loops, statuses.Run)
 	h.service("newest jobs", loops, known.Run)
 	ready := func() error { return errors.Join(statuses.Ready(), known.Ready()) }

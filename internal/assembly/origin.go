@@ -10,87 +10,242 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Origin tells which transitions can be of the detector's log. Whoever may write to
-// presence.transitions could else freeze a user for ever: consumers drop what is not
-// newer than the greatest version they have seen. Any goroutine may use it.
+// Origin tells which transitions, statuses, jobs and deliveries can be of the detector's log.
+// Whoever may write to their topics could else freeze a user for ever: consumers drop what
+// is not newer than the greatest version they have seen. Any goroutine may use it.
+//
+// A version names the record of the heartbeats that led to it, and the detector commits the
+// offset after that record together with what the record led to. So whatever can be read as
+// committed is of a record before the committed offset.
 type Origin struct {
-	look func(ctx context.Context, partition int32) (uint32, error)
-	now  func() time.Time
+	count      func(ctx context.Context) (int32, error) // the partitions of the heartbeats
+	commits    func(ctx context.Context, settled bool, partitions ...int32) (map[int32]stream.CommittedOffset, error)
+	settledEnd func(ctx context.Context, topic schemas.Topic, partition int32) (int64, error)
+	now        func() time.Time
 
-	mu     sync.Mutex // not held while looking
-	epochs map[int32]epochKnown
+	looking sync.Mutex // held while Kafka is asked; taken before mu
+
+	mu         sync.Mutex // not held while anything is asked
+	partitions int32      // of the heartbeats; 0: not known yet
+	last       map[int32]commit
+	at         time.Time // of last
+	judged     map[place]judgment
 }
 
-type epochKnown struct {
-	epoch uint32 // 0: the detector has committed none
-	at    time.Time
+// place is a partition of a topic, and that of the heartbeats whose commit counts.
+type place struct {
+	topic         schemas.Topic
+	partition, of int32
+}
+
+// judgment is a commit that has all that led to records before an offset.
+type judgment struct {
+	before int64
+	commit commit
 }
 
 const (
-	// lookAgain is how often it is looked for a newer log epoch at most, so that forged
-	// records cannot have each of them asked about.
+	// lookAgain is how long it counts that the detector has committed nothing.
 	lookAgain   = time.Second
 	lookTimeout = 5 * time.Second
+	// For fresh after a look, versions of up to soon records beyond the commit are not looked
+	// up: what the detector publishes is mostly newer than the last look.
+	fresh = 100 * time.Millisecond
+	soon  = 1_000
 	// ahead is by how much a transition's instants may be later than its record: they are
 	// log time, the record's is of the detector's clock.
 	ahead = schemas.Millis(60_000)
 )
 
-// NewOrigin looks for log epochs in the detector's commits.
-func NewOrigin(kafka stream.Config, reader *stream.Reader) *Origin {
+// NewOrigin looks at the detector's commits. partitions is how many the heartbeats have; 0:
+// that is looked up when it is needed.
+func NewOrigin(kafka stream.Config, reader *stream.Reader, partitions int32) *Origin {
 	group := kafka.GroupName(detectorGroup)
-	return &Origin{now: time.Now, epochs: map[int32]epochKnown{}, look: func(ctx context.Context, partition int32) (uint32, error) {
-		return reader.LogEpoch(ctx, group, schemas.Heartbeats, partition)
-	}}
+	return &Origin{partitions: partitions, now: time.Now, judged: map[place]judgment{}, settledEnd: reader.SettledEnd,
+		count: func(ctx context.Context) (int32, error) { return reader.Count(ctx, schemas.Heartbeats) },
+		commits: func(ctx context.Context, settled bool, partitions ...int32) (map[int32]stream.CommittedOffset, error) {
+			return reader.Commits(ctx, group, schemas.Heartbeats, settled, partitions...)
+		}}
 }
 
-// Check is a *schemas.FieldError for a transition that cannot be of this log: its log
-// epoch is not known, or an instant is more than a minute later than the record and now.
-// (Both, because the clock of the detector that stamped the record may be slow.) A log
-// epoch begins after the one of the last commit, so one more than that is known. Any other
-// error says that it could not be looked up. partition is the user's, at the record's time.
-func (o *Origin) Check(partition int32, at schemas.Millis, t *schemas.Transition) error {
-	limit := max(at, schemas.MillisOf(o.now())) + ahead
+// commit is what a commit of the detector's says of versions.
+type commit struct {
+	offset    int64 // the next record
+	epoch     uint32
+	base      int64 // of the epoch
+	baseKnown bool
+	within    schemas.Version // the last that the record at offset has led to so far; 0: none
+}
+
+// commitOf is the zero commit where the detector has committed nothing that can be read: it
+// begins anew then, after the last epoch that it published.
+func commitOf(c stream.CommittedOffset, found bool) commit {
+	if !found || c.Metadata == "" {
+		return commit{}
+	}
+	checkpoint, err := schemas.DecodeCheckpoint(c.Metadata)
+	if err != nil {
+		return commit{}
+	}
+	known := commit{offset: c.Offset, epoch: checkpoint.LogEpoch}
+	known.base, known.baseKnown = checkpoint.BaseOf(checkpoint.LogEpoch)
+	if checkpoint.Published != nil {
+		known.within = checkpoint.Published.Version
+	}
+	return known
+}
+
+// has tells whether v may be of a record up to slack records beyond the commit.
+func (c commit) has(v schemas.Version, slack int64) bool {
+	switch epoch := v.LogEpoch(); {
+	case c.epoch == 0, epoch < c.epoch:
+		return true
+	case epoch > c.epoch:
+		return epoch <= c.within.LogEpoch()
+	case !c.baseKnown, c.within >= v:
+		return true
+	}
+	end := c.offset + slack
+	if c.within != 0 {
+		end++
+	}
+	return c.base+v.Offset() < end
+}
+
+// Check is a *schemas.FieldError for a transition, or what a status, a job or a delivery says
+// of one, that cannot be of this log. It was read as committed, in record r of topic. It
+// cannot be where
+//
+//   - its version is of a record that the detector has not come to: looked up after r was there;
+//   - an instant is more than a minute later than the record and now (both, because the clock
+//     of the detector that stamped the record may be slow);
+//   - topic goes by user, and r is not in the user's partition.
+//
+// Any other error says that it could not be looked up.
+func (o *Origin) Check(topic schemas.Topic, r *schemas.Record, t *schemas.Transition) error {
+	limit := max(r.Time, schemas.MillisOf(o.now())) + ahead
 	for _, instant := range []struct {
 		field string
 		at    schemas.Millis
 	}{{"at_ms", t.At}, {"last_seen_at_ms", t.LastSeen}, {"last_active_at_ms", t.LastActive}} {
 		if instant.at > limit {
-			return &schemas.FieldError{Code: "not_of_this_log", Field: instant.field,
-				Reason: fmt.Sprintf("%s is more than a minute later than the record, which no detector of this log writes", instant.at)}
+			return notOfThisLog(instant.field, "%s is more than a minute later than the record, which no detector of this log writes", instant.at)
 		}
 	}
-	epoch := t.Version.LogEpoch()
-	known, err := o.known(partition, epoch)
+	partitions, err := o.partitionsNow()
 	if err != nil {
-		return fmt.Errorf("looking up the log epoch of partition %d: %w", partition, err)
+		return err
 	}
-	if known != 0 && epoch > known+1 {
-		return &schemas.FieldError{Code: "not_of_this_log", Field: "version",
-			Reason: fmt.Sprintf("is of log epoch %d, the detector's is %d", epoch, known)}
+	of := schemas.PartitionOf(t.User, partitions)
+	if byUser := topic == schemas.Transitions || topic == schemas.Statuses; byUser && of != r.Partition {
+		return notOfThisLog("user_id", "is %d, whose partition is %d and not %d", t.User, of, r.Partition)
 	}
-	return nil
+	known, has, err := o.lookUp(place{topic, r.Partition, of}, r.Offset, t.Version)
+	if err != nil {
+		return fmt.Errorf("looking up how far the detector is in partition %d: %w", of, err)
+	}
+	switch v := t.Version; {
+	case has:
+		return nil
+	case v.LogEpoch() > known.epoch:
+		return notOfThisLog("version", "is of log epoch %d, the detector's is %d", v.LogEpoch(), known.epoch)
+	default:
+		return notOfThisLog("version", "is of record %d of the heartbeats, the detector has come to %d", known.base+v.Offset(), known.offset)
+	}
 }
 
-// known is the detector's log epoch, looked up again where it does not account for epoch.
-func (o *Origin) known(partition int32, epoch uint32) (uint32, error) {
+// partitionsNow is how many partitions the heartbeats have, which stays so while a process runs.
+func (o *Origin) partitionsNow() (int32, error) {
 	o.mu.Lock()
-	last, looked := o.epochs[partition]
+	defer o.mu.Unlock()
+	if o.partitions > 0 {
+		return o.partitions, nil
+	}
 	o.mu.Unlock()
-	now := o.now()
-	if looked && (last.epoch != 0 && epoch <= last.epoch+1 || now.Sub(last.at) < lookAgain) {
-		return last.epoch, nil
+	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
+	defer cancel()
+	count, err := o.count(ctx)
+	o.mu.Lock()
+	if err != nil {
+		return 0, fmt.Errorf("looking up the partitions: %w", err)
+	}
+	o.partitions = count
+	return count, nil
+}
+
+func notOfThisLog(field, format string, args ...any) error {
+	return &schemas.FieldError{Code: "not_of_this_log", Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// lookUp tells whether v, read at an offset of a place, can be of the detector, and by which
+// of its commits that was judged: one that has v, or one looked up when the record was there.
+func (o *Origin) lookUp(at place, offset int64, v schemas.Version) (known commit, has bool, err error) {
+	if known, has, sure := o.recall(at, offset, v); sure {
+		return known, has, nil
+	}
+	o.looking.Lock()
+	defer o.looking.Unlock()
+	if known, has, sure := o.recall(at, offset, v); sure { // another has looked meanwhile
+		return known, has, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	found, err := o.look(ctx, partition)
+	all, err := o.commits(ctx, false)
 	if err != nil {
-		return 0, err
+		return commit{}, false, err
+	}
+	last := make(map[int32]commit, len(all))
+	for p, c := range all {
+		last[p] = commitOf(c, true)
 	}
 	o.mu.Lock()
+	o.last, o.at = last, o.now()
+	o.mu.Unlock()
+	if known := last[at.of]; known.has(v, 0) {
+		return known, true, nil
+	}
+	// What is being committed is not in it yet. The end is asked for first: what is read as
+	// committed before it is in what was committed by then, or is being committed.
+	end, err := o.settledEnd(ctx, at.topic, at.partition)
+	if err != nil {
+		return commit{}, false, err
+	}
+	one, err := o.commits(ctx, true, at.of)
+	if err != nil {
+		return commit{}, false, err
+	}
+	found, ok := one[at.of]
+	known = commitOf(found, ok)
+	if has = known.has(v, 0); !has && offset >= end {
+		return commit{}, false, fmt.Errorf("the record at offset %d is not before the end, %d", offset, end)
+	}
+	if known.epoch != 0 {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.judged[at] = judgment{end, known}
+	}
+	return known, has, nil
+}
+
+// recall judges v by what was looked up before; sure is false where that is not enough.
+func (o *Origin) recall(at place, offset int64, v schemas.Version) (known commit, has, sure bool) {
+	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.epochs[partition] = epochKnown{epoch: max(found, o.epochs[partition].epoch), at: now}
-	return o.epochs[partition].epoch, nil
+	age := o.now().Sub(o.at)
+	known = o.last[at.of]
+	switch {
+	case o.last == nil:
+	case known.epoch == 0:
+		if age < lookAgain {
+			return known, true, true
+		}
+	case known.has(v, 0), age < fresh && known.has(v, soon):
+		return known, true, true
+	}
+	if j, ok := o.judged[at]; ok && (offset < j.before || j.commit.has(v, 0)) {
+		return j.commit, j.commit.has(v, 0), true
+	}
+	return commit{}, false, false
 }
 
 // origin is made once in a process.
@@ -100,8 +255,8 @@ func (h *house) origin() (*Origin, error) {
 		if err != nil {
 			return nil, err
 		}
-		h.closeLater("reader of log epochs", func(context.Context) error { reader.Close(); return nil })
-		h.ofThisLog = NewOrigin(h.config.Kafka, reader)
+		h.closeLater("reader of the detector's commits", func(context.Context) error { reader.Close(); return nil })
+		h.ofThisLog = NewOrigin(h.config.Kafka, reader, h.partitions)
 	}
 	return h.ofThisLog, nil
 }
@@ -110,12 +265,12 @@ func (h *house) origin() (*Origin, error) {
 func (o *Origin) decode(r *schemas.Record) (schemas.Logged[*schemas.Transition], error) {
 	item, err := schemas.DecodeLoggedTransition(r)
 	if err == nil {
-		err = o.Check(r.Partition, r.Time, item.Message)
+		err = o.Check(schemas.Transitions, r, item.Message)
 	}
 	return item, err
 }
 
 // checkStatus is Check of what a status says.
-func (o *Origin) checkStatus(partition int32, r *schemas.Record, s *schemas.Status) error {
-	return o.Check(partition, r.Time, &schemas.Transition{User: s.User, Version: s.Version, At: s.Since, LastSeen: s.LastSeen, LastActive: s.LastActive})
+func (o *Origin) checkStatus(r *schemas.Record, s *schemas.Status) error {
+	return o.Check(schemas.Statuses, r, &schemas.Transition{User: s.User, Version: s.Version, At: s.Since, LastSeen: s.LastSeen, LastActive: s.LastActive})
 }

@@ -194,7 +194,7 @@ func statuses(reader *stream.Reader, origin *Origin, log *slog.Logger) projector
 			}
 			status, err := schemas.DecodeStatus(r.Value)
 			if err == nil {
-				err = origin.checkStatus(partition, r, status)
+				err = origin.checkStatus(r, status)
 			}
 			if bad := new(schemas.FieldError); err != nil && !errors.As(err, &bad) {
 				return err

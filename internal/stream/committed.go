@@ -33,15 +33,7 @@ func Committed(ctx context.Context, cfg Config, group string, topic schemas.Topi
 	}
 	defer client.Close()
 	name := topic.Name(cfg.Prefix)
-	count, err := partitionCount(ctx, client, name, "Describe")
-	if err != nil {
-		return nil, err
-	}
-	partitions := make([]int32, count)
-	for i := range partitions {
-		partitions[i] = int32(i)
-	}
-	all, err := committedAll(ctx, client, cfg.GroupName(group), name, partitions)
+	all, err := committedAll(ctx, client, cfg.GroupName(group), name, nil, false)
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, nil // it has committed nothing yet
 	}

@@ -9,19 +9,21 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// LogEpoch is the one in the checkpoint that group, as Config.GroupName names it, has
-// committed for a partition of topic; 0 where it has committed none.
-func (r *Reader) LogEpoch(ctx context.Context, group string, topic schemas.Topic, partition int32) (uint32, error) {
-	_, metadata, err := committed(ctx, r.client, group, topic.Name(r.prefix), partition)
-	if errors.Is(err, kerr.GroupIDNotFound) || err == nil && metadata == "" {
-		return 0, nil
+// Commits are what group, as Config.GroupName names it, has committed of some partitions of
+// topic, or of all when none is named. Partitions of which nothing was committed are left
+// out. settled makes it an error, which passes, where a transaction with offsets of these
+// partitions is being committed.
+func (r *Reader) Commits(ctx context.Context, group string, topic schemas.Topic, settled bool, partitions ...int32) (map[int32]CommittedOffset, error) {
+	all, err := committedAll(ctx, r.client, group, topic.Name(r.prefix), partitions, settled)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil
 	}
-	if err != nil {
-		return 0, err
-	}
-	checkpoint, err := schemas.DecodeCheckpoint(metadata)
-	if err != nil {
-		return 0, nil //nolint:nilerr // the detector's to mend: it begins anew after the last epoch that it published
-	}
-	return checkpoint.LogEpoch, nil
+	return all, err
+}
+
+// SettledEnd is the offset of a partition before which no transaction is open: what is read
+// of it as committed is before it.
+func (r *Reader) SettledEnd(ctx context.Context, topic schemas.Topic, partition int32) (int64, error) {
+	ends, err := listOffsetsAs(ctx, r.client, topic.Name(r.prefix), []int32{partition}, atEnd, readCommitted)
+	return ends[partition], err
 }

@@ -71,7 +71,16 @@ func listOffset(ctx context.Context, client *kgo.Client, name string, partition 
 
 // listOffsets asks where partitions start or end, once. All are in the answer.
 func listOffsets(ctx context.Context, client *kgo.Client, name string, partitions []int32, place int64) (map[int32]int64, error) {
+	return listOffsetsAs(ctx, client, name, partitions, place, 0)
+}
+
+// readCommitted is the isolation level by which a partition ends before the first
+// transaction that is open.
+const readCommitted = int8(1)
+
+func listOffsetsAs(ctx context.Context, client *kgo.Client, name string, partitions []int32, place int64, isolation int8) (map[int32]int64, error) {
 	request := kmsg.NewPtrListOffsetsRequest()
+	request.IsolationLevel = isolation
 	topic := kmsg.NewListOffsetsRequestTopic()
 	topic.Topic = name
 	for _, id := range partitions {
@@ -102,7 +111,7 @@ func listOffsets(ctx context.Context, client *kgo.Client, name string, partition
 // committed is what group has committed for a partition: -1 for nothing. It does
 // not wait for what is being committed.
 func committed(ctx context.Context, client *kgo.Client, group, name string, partition int32) (int64, string, error) {
-	all, err := committedAll(ctx, client, group, name, []int32{partition})
+	all, err := committedAll(ctx, client, group, name, []int32{partition}, false)
 	if err != nil {
 		return -1, "", err
 	}
@@ -113,13 +122,20 @@ func committed(ctx context.Context, client *kgo.Client, group, name string, part
 	return c.Offset, c.Metadata, nil
 }
 
-// committedAll leaves out partitions for which nothing was committed.
-func committedAll(ctx context.Context, client *kgo.Client, group, name string, partitions []int32) (map[int32]CommittedOffset, error) {
+// committedAll leaves out partitions for which nothing was committed; no partitions are all
+// of them. settled makes it an error that may pass where something is being committed.
+func committedAll(ctx context.Context, client *kgo.Client, group, name string, partitions []int32, settled bool) (map[int32]CommittedOffset, error) {
 	meta, err := describe(ctx, client, name, "Describe")
 	if err != nil {
 		return nil, err
 	}
+	if len(partitions) == 0 {
+		for i := range meta.leaders {
+			partitions = append(partitions, int32(i))
+		}
+	}
 	request := kmsg.NewPtrOffsetFetchRequest()
+	request.RequireStable = settled
 	g := kmsg.NewOffsetFetchRequestGroup()
 	g.Group = group
 	topic := kmsg.NewOffsetFetchRequestGroupTopic()

@@ -55,6 +55,11 @@ func (r *Reader) Partitions(ctx context.Context, topic schemas.Topic) (int32, er
 	return partitionCount(ctx, r.client, topic.Name(r.prefix), "Read")
 }
 
+// Count is Partitions for who need not be allowed to read the topic, but to describe it.
+func (r *Reader) Count(ctx context.Context, topic schemas.Topic) (int32, error) {
+	return partitionCount(ctx, r.client, topic.Name(r.prefix), "Describe")
+}
+
 // TopicID is the id of the topic that has the name now.
 func (r *Reader) TopicID(ctx context.Context, topic schemas.Topic) (schemas.TopicID, error) {
 	meta, err := describe(ctx, r.client, topic.Name(r.prefix), "Read")

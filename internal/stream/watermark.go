@@ -50,7 +50,7 @@ func (s *following[T]) lookAhead(ctx context.Context) error {
 		ids = append(ids, f.id)
 	}
 	client := s.f.reader.client
-	commits, err := committedAll(ctx, client, s.f.cfg.GroupName(s.f.options.watermarkGroup), s.f.options.watermarkInput.Name(s.f.cfg.Prefix), ids)
+	commits, err := committedAll(ctx, client, s.f.cfg.GroupName(s.f.options.watermarkGroup), s.f.options.watermarkInput.Name(s.f.cfg.Prefix), ids, false)
 	if err != nil {
 		return err
 	}

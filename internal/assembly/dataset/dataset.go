@@ -33,7 +33,7 @@ func Open(ctx context.Context, kafka stream.Config, from assembly.Store, limits 
 	if err != nil {
 		return nil, err
 	}
-	s := &Sources{Reader: reader, Log: Topic{reader, assembly.NewOrigin(kafka, reader)}, close: []func() error{func() error { reader.Close(); return nil }}}
+	s := &Sources{Reader: reader, Log: Topic{reader, assembly.NewOrigin(kafka, reader, 0)}, close: []func() error{func() error { reader.Close(); return nil }}}
 	switch {
 	case from.SQLite != "":
 		config := sqlitestore.Defaults()
@@ -117,7 +117,7 @@ func (t Topic) Read(ctx context.Context, partition int32, from, to int64, each f
 	var change schemas.Transition
 	err := t.ReadWhole(ctx, schemas.Transitions, partition, from, to, func(r *schemas.Record) error {
 		if t.origin != nil && change.Decode(r.Value) == nil {
-			err := t.origin.Check(partition, r.Time, &change)
+			err := t.origin.Check(schemas.Transitions, r, &change)
 			if bad := new(schemas.FieldError); errors.As(err, &bad) {
 				r.Value = nil
 			} else if err != nil {
