@@ -222,7 +222,7 @@ func (p *partition) try(q *queue, n *Notice) error {
 	if c.pace(p.ctx) != nil {
 		return errEnding
 	}
-	if t := n.Transition; !(c.config.HiddenOffline && t.To == schemas.Offline) && c.hides(t.User, t.Version) {
+	if t := n.Transition; (!c.config.HiddenOffline || t.To != schemas.Offline) && c.hides(t.User, t.Version) {
 		return errHidden
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, c.config.Timeout)

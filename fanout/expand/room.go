@@ -86,7 +86,7 @@ func (p *pacer) wait(ctx context.Context, n int, rate float64) (time.Duration, e
 // hides tells whether t must not be told because its user hides by a later transition.
 // Where hidden users are shown as offline, that one is offline is what they look like.
 func (r *Room) hides(t *schemas.Transition) bool {
-	return !(r.Config.HiddenOffline && t.To == schemas.Offline) && r.Here.Hides(t.User, t.Version)
+	return (!r.Config.HiddenOffline || t.To != schemas.Offline) && r.Here.Hides(t.User, t.Version)
 }
 
 // reject sets a record of a topic aside whose transition cannot be of this log, or cannot be read; an

@@ -210,9 +210,10 @@ func (l *toldLines) of(user schemas.UserID) (told []channel.Message) {
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			l.w.Fatalf("%q: %v", line, err)
 		}
-		m.Message.At, m.Message.LastSeenAt, m.Message.LastActiveAt = schemas.MillisOf(m.At), schemas.MillisOf(m.LastSeen), schemas.MillisOf(m.LastActive)
-		if m.UserID == user {
-			told = append(told, m.Message)
+		one := m.Message
+		one.At, one.LastSeenAt, one.LastActiveAt = schemas.MillisOf(m.At), schemas.MillisOf(m.LastSeen), schemas.MillisOf(m.LastActive)
+		if one.UserID == user {
+			told = append(told, one)
 		}
 	}
 	return told
