@@ -84,7 +84,11 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(kafka s
 	if err := changePolicy(ctx, config, log); err != nil {
 		return err
 	}
-	return Run(ctx, "all", config, log, func() { started(kafka.Addrs()[0]) })
+	err = Run(ctx, "all", config, log, func() { started(kafka.Addrs()[0]) })
+	if err == nil {
+		err = errors.Join(sqlitefile.Seal(config.Store.SQLite), sqlitefile.Seal(config.Graph.SQLite))
+	}
+	return err
 }
 
 // check finds what can be refused before anything is made.

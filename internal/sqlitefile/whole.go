@@ -20,7 +20,8 @@ var ErrCorrupt = errors.New("is damaged")
 // MakeWhole looks whether a database and its write-ahead log are as they were written;
 // there may be none. An error is one line with the file. With accept it goes on with the
 // rows that can be read and warns; the damaged files are kept under names that end in
-// .damaged. Nobody else may use the file meanwhile.
+// .damaged. A value that has changed in a sealed file (Seal) is found but cannot be told from the
+// others, so it stays. Nobody else may use the file meanwhile.
 func MakeWhole(ctx context.Context, path string, accept bool, log *slog.Logger) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
@@ -33,14 +34,19 @@ func MakeWhole(ctx context.Context, path string, accept bool, log *slog.Logger) 
 	if what, err = checkWAL(file); err != nil {
 		return err
 	}
-	if what == "" {
+	if what == "" { // before SQLite opens it
 		file = path
+		if what, err = checkSeal(path); err != nil {
+			return fmt.Errorf("looking whether %s is whole: %w", path, err)
+		}
+	}
+	if what == "" {
 		if what, err = integrity(ctx, path); err != nil {
 			return fmt.Errorf("looking whether %s is whole: %w", path, err)
 		}
 	}
 	if what == "" {
-		return nil
+		return unseal(path)
 	}
 	if !accept {
 		return fmt.Errorf("%s %w: %s; put a copy of the data directory in its place, or go on with what is whole with --accept-data-loss", file, ErrCorrupt, what)
@@ -49,7 +55,7 @@ func MakeWhole(ctx context.Context, path string, accept bool, log *slog.Logger) 
 	if err := salvage(ctx, path); err != nil {
 		return fmt.Errorf("going on without what is damaged in %s: %w", file, err)
 	}
-	return nil
+	return unseal(path)
 }
 
 // integrity is what SQLite finds wrong, in one line; empty: nothing. The error is that it

@@ -151,3 +151,80 @@ func TestADamagedFileIsRefusedAndWithConsentTheRowsThatCanBeReadAreKept(t *testi
 		})
 	}
 }
+
+// flipValue changes a digit of a note, which breaks no rule of the file and is in no index, and
+// leaves the time of the last writing, as a bad disk does.
+func flipValue(t *testing.T, path string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[bytes.Index(text, []byte("note 01234"))+len("note 0")] ^= 2
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOneFlippedBitWithinAValueOfASealedFileIsFound(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	exec := func(path, statement string) {
+		t.Helper()
+		db, err := sql.Open("sqlite", Address(path, "immediate", time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.ExecContext(t.Context(), statement)
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		before func(path string)
+		found  bool
+	}{
+		"sealed":     {func(path string) { flipValue(t, path) }, true},
+		"untouched":  {func(string) {}, false},
+		"edited":     {func(path string) { exec(path, `DELETE FROM people WHERE id = 7`) }, false},
+		"seal broke": {func(path string) { _ = os.WriteFile(path+sealSuffix, []byte("7 7 7 7\n"), 0o600) }, false},
+	} {
+		path := table(t, false)
+		exec(path, `CREATE TABLE notes AS SELECT 'note ' || printf('%05d', id) AS text FROM people`)
+		if err := Seal(path); err != nil {
+			t.Fatal(err)
+		}
+		c.before(path)
+		err := MakeWhole(t.Context(), path, false, log)
+		if errors.Is(err, ErrCorrupt) != c.found || !c.found && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := MakeWhole(t.Context(), path, true, log); err != nil {
+			t.Errorf("%s: going on: %v", name, err)
+		}
+		if _, err := os.Stat(path + sealSuffix); err == nil {
+			t.Errorf("%s: the seal is there while the file is in use", name)
+		}
+	}
+}
+
+func TestAFileThatSomebodyHasOpenIsNotSealed(t *testing.T) {
+	t.Parallel()
+	path := table(t, true)
+	if err := Seal(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path + sealSuffix); err == nil {
+		t.Error("a file with a write-ahead log is sealed")
+	}
+	if err := Seal(filepath.Join(t.TempDir(), "none.db")); err != nil {
+		t.Error(err)
+	}
+}
