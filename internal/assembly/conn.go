@@ -17,7 +17,9 @@ type accepted interface {
 
 // connState is what is known of a connection beside its bytes.
 type connState struct {
-	leave  func() // gives its place back; may be called twice
+	leave  func()         // gives its place back; may be called twice
+	idle   func(net.Conn) // it waits for a request
+	busy   func()         // it does not, or not any more
 	length lengthSeen
 	taken  atomic.Bool // by a socket or stream, which the server does not see any more
 
@@ -44,10 +46,10 @@ func (s *connState) settle(another func()) {
 // countedTCP is a connection of the kernel's, with everything that it can do.
 type countedTCP struct {
 	*net.TCPConn
-	connState
+	*connState
 }
 
-func (c *countedTCP) state() *connState { return &c.connState }
+func (c *countedTCP) state() *connState { return c.connState }
 
 func (c *countedTCP) Read(p []byte) (int, error) {
 	n, err := c.TCPConn.Read(p)
@@ -63,10 +65,10 @@ func (c *countedTCP) Close() error {
 // counted is any other.
 type counted struct {
 	net.Conn
-	connState
+	*connState
 }
 
-func (c *counted) state() *connState { return &c.connState }
+func (c *counted) state() *connState { return c.connState }
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
@@ -136,11 +138,22 @@ func connOf(r *http.Request) *connState {
 	return state
 }
 
-// noteTaken notes connections that a handler has taken over.
+// noteTaken notes connections that a handler has taken over, and those that wait between
+// two requests.
 func noteTaken(c net.Conn, now http.ConnState) {
-	if known, ok := c.(accepted); ok && now == http.StateHijacked {
-		known.state().taken.Store(true)
+	known, ok := c.(accepted)
+	if !ok {
+		return
 	}
+	state := known.state()
+	switch now {
+	case http.StateHijacked:
+		state.taken.Store(true)
+	case http.StateIdle:
+		state.idle(c)
+		return
+	}
+	state.busy()
 }
 
 // careful closes connections after requests of which two servers might see different ends
@@ -152,6 +165,10 @@ func careful(next http.Handler) http.Handler {
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Cache-Control", "no-store")
 		header.Set("Content-Security-Policy", "frame-ancestors 'none'")
+		// net/http overlooks Transfer-Encoding in HTTP/1.0, where another server may heed it.
+		if !r.ProtoAtLeast(1, 1) {
+			header.Set("Connection", "close")
+		}
 		// Whether it was in this request nobody tells; that it was on the connection will do.
 		if conn := connOf(r); conn != nil && len(r.TransferEncoding) > 0 && conn.length.seen.Load() {
 			header.Set("Connection", "close")

@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,10 @@ const adminConnections = 64
 // reserved are descriptors that the doors leave to the rest of the process, the admin
 // port included.
 const reserved = 1024
+
+// keepIdle is how long a connection may wait between two requests while all places are
+// taken. After it, whoever comes gets the place of the one that has waited longest.
+const keepIdle = 5 * time.Second
 
 // warnEvery is how often at most a listener tells that it refuses connections.
 const warnEvery = 10 * time.Second
@@ -63,7 +68,8 @@ func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
 		open: gauges("connections", "Open connections by port: doors, admin."),
 		most: gauges("connections_max", "Connections that may be open, by port."),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "doors", Name: "connections_refused_total",
-			Help: "Connections closed at once, by port and reason: full (all are taken), address (this address has too many open)."}, []string{"port", "reason"}),
+			Help: "Connections closed by this side, by port and reason: full (at once: all are taken), address (at once: this address has too many open), " +
+				"idle (between two requests, for another when all were taken)."}, []string{"port", "reason"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "doors", Name: "accept_failures_total",
 			Help: "Connections that the system did not hand over, by port; usually because the process has no descriptors left."}, []string{"port"}),
 	}
@@ -88,18 +94,25 @@ type bounded struct {
 	mu      sync.Mutex // never held while anything blocks
 	total   int
 	open    map[netip.Prefix]int
-	refused int // since the last warning
+	refused int        // since the last warning
+	idle    *list.List // of *waiting, those that wait between two requests, the first first
+}
+
+// waiting is a connection without a request.
+type waiting struct {
+	conn  net.Conn
+	since time.Time
 }
 
 func newBounded(l net.Listener, port string, most, each int, metrics *connectionMetrics, log *slog.Logger) *bounded {
 	metrics.most.WithLabelValues(port).Set(float64(most))
 	// A counter that appears with its first count is one of which alerts know nothing.
 	metrics.failures.WithLabelValues(port)
-	for _, reason := range []string{"full", "address"} {
+	for _, reason := range []string{"full", "address", "idle"} {
 		metrics.refused.WithLabelValues(port, reason)
 	}
 	return &bounded{Listener: l, port: port, most: most, each: each, metrics: metrics, log: log,
-		tell: rate.Sometimes{Interval: warnEvery}, open: map[netip.Prefix]int{}}
+		tell: rate.Sometimes{Interval: warnEvery}, open: map[netip.Prefix]int{}, idle: list.New()}
 }
 
 // Accept closes connections for which there is no room, and goes on.
@@ -119,17 +132,60 @@ func (l *bounded) Accept() (net.Conn, error) {
 		if at, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil && l.proxy != nil && l.proxy(at.Addr()) {
 			from = netip.Prefix{} // many are behind it
 		}
-		if reason := l.enter(from); reason != "" {
+		reason := l.enter(from)
+		if reason == "full" && l.reclaim() {
+			reason = l.enter(from)
+		}
+		if reason != "" {
 			l.refuse(conn, reason)
 			continue
 		}
 		l.metrics.open.WithLabelValues(l.port).Inc()
-		leave := sync.OnceFunc(func() { l.leave(from) })
 		if kernels, ok := conn.(*net.TCPConn); ok {
-			return &countedTCP{TCPConn: kernels, connState: connState{leave: leave}}, nil
+			return &countedTCP{TCPConn: kernels, connState: l.state(from)}, nil
 		}
-		return &counted{Conn: conn, connState: connState{leave: leave}}, nil
+		return &counted{Conn: conn, connState: l.state(from)}, nil
 	}
+}
+
+// state is that of a connection that has entered.
+func (l *bounded) state(from netip.Prefix) *connState {
+	var at *list.Element // nil while there is a request; guarded by mu
+	busy := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if at != nil {
+			l.idle.Remove(at)
+			at = nil
+		}
+	}
+	return &connState{
+		leave: sync.OnceFunc(func() { busy(); l.leave(from) }),
+		idle: func(conn net.Conn) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			at = l.idle.PushBack(&waiting{conn: conn, since: time.Now()})
+		},
+		busy: busy,
+	}
+}
+
+// reclaim closes the connection that has waited longest between two requests; false when
+// none has for keepIdle.
+func (l *bounded) reclaim() bool {
+	l.mu.Lock()
+	first := l.idle.Front()
+	l.mu.Unlock()
+	if first == nil {
+		return false
+	}
+	longest := first.Value.(*waiting)
+	if time.Since(longest.since) < keepIdle {
+		return false
+	}
+	l.metrics.refused.WithLabelValues(l.port, "idle").Inc()
+	_ = longest.conn.Close() // whatever that says, its place is free
+	return true
 }
 
 func (l *bounded) refuse(conn net.Conn, reason string) {
