@@ -82,7 +82,9 @@ func serve(l net.Listener, handler http.Handler, writeTimeout time.Duration, log
 			WriteTimeout:      writeTimeout,
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    32 << 10,
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+			// "OPTIONS *" is for the handlers as well; net/http would wait for its body.
+			DisableGeneralOptionsHandler: true,
+			ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(l) }()
