@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -56,9 +57,9 @@ func keysOf(file string) (*jwks, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, weak, err := parseKeys(context.Background(), text)
-	if err == nil && weak > 0 {
-		err = fmt.Errorf("%s has %d RSA keys of less than %d bits", file, weak, minRSA)
+	set, leftOut, err := parseKeys(context.Background(), text)
+	if err == nil && len(leftOut) > 0 {
+		err = fmt.Errorf("%s has keys that cannot be used; take them out: %w", file, errors.Join(leftOut...))
 	}
 	if err != nil {
 		return nil, err
@@ -136,42 +137,62 @@ func (k *jwks) fetch(ctx context.Context) error {
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("the server answers %s", answer.Status)
 	}
-	set, weak, err := parseKeys(ctx, text)
+	set, leftOut, err := parseKeys(ctx, text)
 	if err != nil {
 		return err
 	}
-	if weak > 0 {
-		k.log.Warn("RSA keys that are too short are left out: no token that is signed with them is taken", "url", redact.URL(k.url), "keys", weak, "least_bits", minRSA)
+	if len(leftOut) > 0 {
+		k.log.Warn("some keys are left out: no token that is signed with them is taken", "url", redact.URL(k.url), "keys", len(leftOut), "error", leftOut[0])
 	}
 	k.known.Store(&set)
 	return nil
 }
 
-// parseKeys reads a key set. weak is how many keys were left out because anybody could
-// sign with them one day.
-func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, weak int, err error) {
-	if set, err = keyfunc.NewJWKSetJSON(json.RawMessage(text)); err != nil {
-		return nil, 0, err
+// parseKeys reads a key set. leftOut are the keys that no token may be signed with: those
+// that are not understood or lack something (RFC 7517, section 5), those for encryption,
+// and RSA keys that are too short, with which anybody could sign one day.
+func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, leftOut []error, err error) {
+	var all struct {
+		Keys []json.RawMessage `json:"keys"`
 	}
-	all, err := set.Storage().KeyReadAll(ctx)
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, nil, fmt.Errorf("reading the key set: %w", err)
+	}
+	if len(all.Keys) == 0 {
+		return nil, nil, errors.New("the key set is empty")
+	}
+	if set, err = keyfunc.NewJWKSetJSON(json.RawMessage(`{"keys":[]}`)); err != nil {
+		return nil, nil, err
+	}
+	good, err := set.Storage().KeyReadAll(ctx)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	if len(all) == 0 {
-		return nil, 0, errors.New("the key set is empty")
-	}
-	strong := all[:0:0]
-	for _, key := range all {
-		if tooShort(key.Key()) {
-			weak++
+	for i, key := range all.Keys {
+		one, err := keyfunc.NewJWKSetJSON(slices.Concat(json.RawMessage(`{"keys":[`), key, json.RawMessage(`]}`)))
+		if err != nil {
+			leftOut = append(leftOut, fmt.Errorf("keys[%d]: %w", i, err))
 			continue
 		}
-		strong = append(strong, key)
+		read, err := one.Storage().KeyReadAll(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, k := range read {
+			switch {
+			case k.Marshal().USE == "enc":
+				leftOut = append(leftOut, fmt.Errorf("keys[%d]: is for encryption", i))
+			case tooShort(k.Key()):
+				leftOut = append(leftOut, fmt.Errorf("keys[%d]: is an RSA key of less than %d bits", i, minRSA))
+			default:
+				good = append(good, k)
+			}
+		}
 	}
-	if len(strong) == 0 {
-		return nil, weak, fmt.Errorf("all %d keys are RSA keys of less than %d bits", weak, minRSA)
+	if len(good) == 0 {
+		return nil, nil, fmt.Errorf("none of the %d keys can be used: %w", len(all.Keys), errors.Join(leftOut...))
 	}
-	return set, weak, set.Storage().KeyReplaceAll(ctx, strong)
+	return set, leftOut, set.Storage().KeyReplaceAll(ctx, good)
 }
 
 func tooShort(key any) bool {
