@@ -2,6 +2,7 @@ package assembly
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +15,9 @@ const sample = 50
 
 // usersAreInPlace refuses to start where users have been written with another
 // number of partitions, as when all topics were given more: the topics agree, and
-// half of the users would be looked for where they are not.
+// half of the users would be looked for where they are not. Where the detector has
+// committed in all of the partitions, none has been added: then somebody else has written
+// a status where none of its user's belongs, which must not keep everybody out.
 func (h *house) usersAreInPlace(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -35,15 +38,40 @@ func (h *house) usersAreInPlace(ctx context.Context) error {
 				return nil // the detector says what it thinks of that
 			}
 			if place := schemas.PartitionOf(user, h.partitions); place != p {
+				known, err := h.committedEverywhere(ctx, reader)
+				if err != nil {
+					return fmt.Errorf("looking whether partitions were added: %w", err)
+				}
+				if known {
+					h.log.Error("ALARM: a status is in a partition of other users; the detector does not write such: somebody else has",
+						"user", user, "partition", p, "offset", r.Offset, "belongs_in", place)
+					return errForeign
+				}
 				return fmt.Errorf("user %d is in partition %d of %d of %s and belongs in %d: partitions were added after users had been written, and cannot be taken away again; "+
 					"start with topics of another prefix (stillhere topics apply --topic-prefix), or of the same name made anew", user, p, h.partitions,
 					schemas.Statuses.Name(h.config.Kafka.Prefix), place)
 			}
 			return nil
 		})
+		if errors.Is(err, errForeign) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+var errForeign = errors.New("somebody else has written")
+
+// committedEverywhere tells whether the detector has committed in every partition.
+func (h *house) committedEverywhere(ctx context.Context, reader *stream.Reader) (bool, error) {
+	for p := range h.partitions {
+		epoch, err := reader.LogEpoch(ctx, h.config.Kafka.GroupName(detectorGroup), schemas.Heartbeats, p)
+		if err != nil || epoch == 0 {
+			return false, err
+		}
+	}
+	return true, nil
 }
