@@ -59,13 +59,14 @@ func AsIfGone(t *schemas.Transition) (*schemas.Transition, bool) {
 }
 
 // Shown is t, or of a user who shows again what may be told of it: the times begin now,
-// for those of t are of when the user hid.
+// for those of t are of when the user hid, as are the state before and the changes that
+// were left out.
 func Shown(t *schemas.Transition) *schemas.Transition {
 	if t.Cause != schemas.VisibilityChange || t.Visibility == schemas.Nobody {
 		return t
 	}
 	shown := *t
-	shown.LastSeen, shown.LastActive = t.At, t.At
+	shown.From, shown.LastSeen, shown.LastActive, shown.LeftOut = t.To, t.At, t.At, 0
 	return &shown
 }
 

@@ -134,8 +134,9 @@ func (u Update) Onto(c schemas.Current) schemas.Current {
 	return next
 }
 
-// Veil takes out of a page of visible changes, newest first, the times of when the user
-// hid: after a show, none is before it. shown is asked for the instant of the last show
+// Veil takes out of a page of visible changes, newest first, what is of when the user hid:
+// after a show, no time is before it, and a show tells neither the state before it nor how
+// many changes were left out. shown is asked for the instant of the last show
 // after one instant and up to another; 0: there is none.
 func Veil(changes []*schemas.Transition, shown func(after, through schemas.Millis) (schemas.Millis, error)) error {
 	if len(changes) == 0 {
@@ -148,7 +149,7 @@ func Veil(changes []*schemas.Transition, shown func(after, through schemas.Milli
 	}
 	for _, t := range slices.Backward(changes) {
 		if t.Cause == schemas.VisibilityChange {
-			show = t.At
+			show, t.From, t.LeftOut = t.At, t.To, 0
 		}
 		t.LastSeen, t.LastActive = max(t.LastSeen, show), max(t.LastActive, show)
 	}

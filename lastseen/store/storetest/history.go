@@ -121,12 +121,16 @@ func hiddenTimesLeftOut(t *testing.T, s Store) {
 	log := visits(7, Start, Start+1000, Start+2000, Start+3000)
 	hides(log, 1, 2)
 	show, after := log[2], log[3]
-	show.Cause, show.From, show.To, show.LastSeen, show.LastActive = schemas.VisibilityChange, schemas.Away, schemas.Away, Start+1500, Start+1400
+	show.Cause, show.From, show.To, show.LastSeen, show.LastActive = schemas.VisibilityChange, schemas.Offline, schemas.Away, Start+1500, Start+1400
+	show.LeftOut = 5
 	after.Cause, after.From, after.To, after.LastSeen, after.LastActive = schemas.Silent, schemas.Away, schemas.Offline, Start+1500, Start+1400
 	write(t, s, log)
 	told := func(change *schemas.Transition) *schemas.Transition {
 		c := *change
 		c.LastSeen, c.LastActive = show.At, show.At
+		if c.Cause == schemas.VisibilityChange {
+			c.From, c.LeftOut = c.To, 0
+		}
 		return &c
 	}
 	want := []*schemas.Transition{told(after), told(show), log[0]}
