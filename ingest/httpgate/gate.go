@@ -160,6 +160,10 @@ func (g *Gate) explain(w http.ResponseWriter, err error) (status int) {
 	return http.StatusInternalServerError
 }
 
+// statusGone is the status in the metric of a request that the client has given up: no
+// fault of ours, for which somebody would be woken.
+const statusGone = 499
+
 // await waits until written is told Kafka's answer, for as long as Kafka has
 // time.
 func (g *Gate) await(ctx context.Context, written <-chan error) error {
@@ -171,7 +175,8 @@ func (g *Gate) await(ctx context.Context, written <-chan error) error {
 			return nil
 		}
 	case <-timeout.C:
-	case <-ctx.Done(): // nobody reads the answer
+	case <-ctx.Done():
+		return refuse(statusGone, "gone", "", "nobody reads the answer")
 	}
 	return refuse(http.StatusServiceUnavailable, problem.Unavailable, "", "Kafka has not acknowledged it; it is safe to repeat the request")
 }

@@ -3,6 +3,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -98,12 +99,14 @@ func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, erro
 
 // fromRedis returns empty entries and no marks when Redis does not answer.
 func (r *Reader) fromRedis(ctx context.Context, ids []schemas.UserID) ([]redisview.Entry, redisview.Marks) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
+	within, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
 	defer cancel()
-	entries, marks, err := r.view.Read(ctx, ids)
-	if err != nil {
+	entries, marks, err := r.view.Read(within, ids)
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else whoever asked has gone
 		// Not logged: it would be once a read. stale_since and the metric say it.
 		r.metrics.ReadRedisLost.Inc()
+	}
+	if err != nil {
 		return make([]redisview.Entry, len(ids)), nil
 	}
 	return entries, marks

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -31,11 +33,17 @@ type Server struct {
 	config  lastseen.Config
 	metrics *lastseen.Metrics
 	log     *slog.Logger
+	tell    rate.Sometimes // what is logged of reads that are not answered
 }
+
+// statusGone is the status in the metric of a request that the client has given up. No
+// answer has it.
+const statusGone = "499"
 
 // NewServer makes a server on a reader and its durable store.
 func NewServer(reader *Reader, log *slog.Logger) *Server {
-	return &Server{reader: reader, durable: reader.durable, config: reader.config, metrics: reader.metrics, log: log}
+	return &Server{reader: reader, durable: reader.durable, config: reader.config, metrics: reader.metrics, log: log,
+		tell: rate.Sometimes{Interval: time.Second}}
 }
 
 // Ask has access decide what is told to whom. Call it before Routes.
@@ -76,6 +84,11 @@ func (s *Server) handle(route string, read read) http.Handler {
 		status := http.StatusOK
 		header := w.Header()
 		body, err := read(ctx, request, header)
+		if err != nil && request.Context().Err() != nil {
+			// Whoever asked has gone, which is no fault of the stores and nobody is told of.
+			s.metrics.Requests.WithLabelValues(route, statusGone).Inc()
+			return
+		}
 		if err != nil {
 			status, body = fail(err)
 		}
@@ -83,7 +96,9 @@ func (s *Server) handle(route string, read read) http.Handler {
 		header.Set("Cache-Control", "no-store")
 		header.Set("Content-Length", strconv.Itoa(len(body)))
 		if status == http.StatusServiceUnavailable {
-			s.log.WarnContext(ctx, "a read was not answered", "route", route, "error", err)
+			s.tell.Do(func() {
+				s.log.WarnContext(ctx, "a read was not answered; others may be as well", "route", route, "error", err)
+			})
 			header.Set("Retry-After", "1")
 		}
 		w.WriteHeader(status)
