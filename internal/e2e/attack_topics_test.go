@@ -46,7 +46,7 @@ func noise(t *testing.T, size int) []byte {
 // Of each topic, records that nobody can read, the largest ones too.
 func TestRecordsThatNobodyCanReadHoldUpNoPartition(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, "--followers", "all")
 	h.up()
 	var many []kgo.RecordHeader
 	for range 20_000 {
@@ -61,7 +61,7 @@ func TestRecordsThatNobodyCanReadHoldUpNoPartition(t *testing.T) {
 		{Value: noise(t, largest)}, {Value: noise(t, 100), Key: noise(t, largest-100)}, {Value: noise(t, 10), Headers: many},
 		{Value: []byte{}}, {Key: schemas.UserID(1).Key(), Value: noise(t, largest)}, {Key: []byte("x")}, {},
 	}
-	for _, topic := range []schemas.Topic{schemas.Heartbeats, schemas.Transitions, schemas.Statuses} {
+	for _, topic := range []schemas.Topic{schemas.Heartbeats, schemas.Transitions, schemas.Statuses, schemas.Fanout, schemas.Deliveries} {
 		h.produces(topic, garbage...)
 	}
 	future := schemas.MillisOf(time.Now().AddDate(10, 0, 0))

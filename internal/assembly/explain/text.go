@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -136,7 +137,8 @@ func (r *Record) what() string {
 		text = fmt.Sprintf("%d beats, %d of this user", r.Beats, len(r.Rows))
 	}
 	if r.Gateway != "" {
-		text += fmt.Sprintf(", from gateway %s (started %s", r.Gateway, r.GatewayEpoch)
+		name := strconv.Quote(r.Gateway) // it may have anything in it, what steers a terminal too
+		text += fmt.Sprintf(", from gateway %s (started %s", name[1:len(name)-1], r.GatewayEpoch)
 		if r.Sequence > 0 {
 			text += fmt.Sprintf(", frame %d", r.Sequence)
 		}
