@@ -133,8 +133,9 @@ func conceal(flag *kong.Flag, text string) string {
 	}
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		query := u.Query()
+		web := u.Scheme == "http" || u.Scheme == "https" // where any parameter may be a token
 		for name := range query {
-			if strings.Contains(strings.ToLower(name), "password") {
+			if web || strings.Contains(strings.ToLower(name), "password") {
 				query.Set(name, "hidden")
 				u.RawQuery = query.Encode()
 			}

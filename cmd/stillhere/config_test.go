@@ -116,3 +116,12 @@ func TestTheExampleIsAConfigurationFile(t *testing.T) {
 		t.Fatal(errs)
 	}
 }
+
+func TestAConfigurationIsShownWithoutWhatURLsCarry(t *testing.T) {
+	const file = "postgres: postgres://u:hush@h/d?password=hush\nauth-jwks: https://u:hush@h/keys?token=hush\nredis: rediss://u:hush@h:1\n" +
+		"schema-registry: http://u:hush@h?key=hush\n"
+	code, out, errs := stillhere(t, file, "config", "check")
+	if strings.Contains(out+errs, "hush") || !strings.Contains(out, "h/keys") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+}
