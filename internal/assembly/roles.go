@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/fanout/publish"
 	"github.com/stillhere/stillhere/ingest/client"
@@ -187,6 +189,7 @@ func lastseenRole(ctx context.Context, h *house) error {
 func statuses(reader *stream.Reader, origin *Origin, log *slog.Logger) projector.Statuses {
 	return func(ctx context.Context, partition int32, each func(schemas.Status) error) error {
 		newest := map[string]*schemas.Status{} // by key
+		tell := rate.Sometimes{First: 20, Interval: time.Second}
 		err := reader.Read(ctx, schemas.Statuses, partition, -1, -1, true, func(r *schemas.Record) error {
 			if r.Value == nil {
 				delete(newest, string(r.Key))
@@ -201,7 +204,9 @@ func statuses(reader *stream.Reader, origin *Origin, log *slog.Logger) projector
 			}
 			if err != nil {
 				// One record must not keep a whole partition from being rebuilt.
-				log.Error("a status cannot be read and is left out", "partition", partition, "offset", r.Offset, "error", err)
+				tell.Do(func() {
+					log.Error("a status cannot be read and is left out", "partition", partition, "offset", r.Offset, "error", err)
+				})
 				return nil
 			}
 			newest[string(r.Key)] = status

@@ -5,6 +5,8 @@ package e2e_test
 import (
 	"crypto/rand"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,18 +21,20 @@ const largest = 1_048_000
 // produces writes records as somebody who may write to a topic, to every partition.
 func (h *house) produces(topic schemas.Topic, records ...kgo.Record) {
 	h.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(h.broker), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(1<<21), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(h.broker), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(1<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
 		h.Fatalf("%v", err)
 	}
 	defer client.Close()
+	var all []*kgo.Record
 	for p := range int32(devPartitions) {
 		for _, r := range records {
 			r.Topic, r.Partition = topic.Name(schemas.DefaultPrefix), p
-			if err := client.ProduceSync(h.Context(), &r).FirstErr(); err != nil {
-				h.Fatalf("writing to %s: %v", r.Topic, err)
-			}
+			all = append(all, &r)
 		}
+	}
+	if err := client.ProduceSync(h.Context(), all...).FirstErr(); err != nil {
+		h.Fatalf("writing to %s: %v", topic, err)
 	}
 }
 
@@ -76,10 +80,14 @@ func TestRecordsThatNobodyCanReadHoldUpNoPartition(t *testing.T) {
 			h.produces(schemas.Statuses, kgo.Record{Key: user.Key(), Value: s.Encode()})
 		}
 	}
+	h.produces(schemas.Heartbeats, slices.Repeat([]kgo.Record{{Value: []byte("x")}}, 500)...)
 	h.mustSend(beats...)
 	begun := time.Now()
 	h.allAre("online", users)
 	t.Logf("online after %s", time.Since(begun))
+	if n := strings.Count(h.err.String(), "record set aside"); n > 500 {
+		t.Errorf("%d lines of the log tell of 2,000 records that nobody can read", n)
+	}
 	for range 2 {
 		h.kill()
 		begun = time.Now()

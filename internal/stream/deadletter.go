@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strconv"
+	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -89,6 +92,10 @@ func errorCode(err error) string {
 	}
 	return "other"
 }
+
+// tellSetAside bounds what is logged of records that are set aside, for whoever writes
+// them may write a million. The metric counts all of them.
+func tellSetAside() *rate.Sometimes { return &rate.Sometimes{First: 20, Interval: time.Second} }
 
 // SetAside keeps r, which group read from topic and cannot make anything of, in the
 // dead letter topic; it is there when the error is nil.

@@ -303,7 +303,9 @@ func (f *feed[T]) setAside(record *schemas.Record, reason error) error {
 		return err
 	}
 	f.s.f.metrics.deadLetter(errorCode(reason))
-	f.s.f.log.Warn("record set aside", "partition", f.id, "offset", record.Offset, "error", reason)
+	f.s.f.aside.Do(func() {
+		f.s.f.log.Warn("record set aside", "partition", f.id, "offset", record.Offset, "error", reason)
+	})
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -70,6 +72,7 @@ type Follower[T any] struct {
 	producer *Producer
 	log      *slog.Logger
 	metrics  groupMetrics
+	aside    *rate.Sometimes // what is logged of records that are set aside
 	options  followOptions
 
 	twins       *twins
@@ -123,7 +126,7 @@ func Follow[T any](cfg Config, group string, topic schemas.Topic, decode func(*s
 	f := &Follower[T]{
 		cfg: cfg.withDefaults(), group: cfg.GroupName(group), topic: topic, decode: decode, handler: handler, producer: producer,
 		log: log.With("group", cfg.GroupName(group)), metrics: metrics.of(group),
-		twins: newTwins(cfg, cfg.GroupName(group), log.With("group", cfg.GroupName(group))),
+		twins: newTwins(cfg, cfg.GroupName(group), log.With("group", cfg.GroupName(group))), aside: tellSetAside(),
 	}
 	for _, option := range options {
 		option(&f.options)

@@ -301,7 +301,9 @@ func (p *partition) setAside(offset int64) {
 		}
 		p.outbox.Records = append(p.outbox.Records, deadLetter(origin, record, r.Reason, p.s.deadLetters))
 		p.s.t.metrics.deadLetter(errorCode(r.Reason))
-		p.s.t.log.Warn("record set aside", "partition", p.id, "offset", offset, "error", r.Reason)
+		p.s.t.aside.Do(func() {
+			p.s.t.log.Warn("record set aside", "partition", p.id, "offset", offset, "error", r.Reason)
+		})
 	}
 	p.outbox.Rejected = p.outbox.Rejected[:0]
 }

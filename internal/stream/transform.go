@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -80,6 +82,7 @@ type Transform struct {
 	producer *Producer
 	log      *slog.Logger
 	metrics  groupMetrics
+	aside    *rate.Sometimes // what is logged of records that are set aside
 
 	twins      *twins
 	reader     *Reader // made by Run
@@ -107,7 +110,7 @@ func NewTransform(cfg Config, group string, input schemas.Topic, newTask func(pa
 	return &Transform{
 		cfg: cfg.withDefaults(), group: cfg.GroupName(group), input: input, outputs: []schemas.Topic{schemas.DeadLetter}, newTask: newTask, producer: producer,
 		log: log.With("group", cfg.GroupName(group)), metrics: metrics.of(group), failures: map[int32]failure{}, stalls: map[int32]failure{},
-		twins: newTwins(cfg, cfg.GroupName(group), log.With("group", cfg.GroupName(group))),
+		twins: newTwins(cfg, cfg.GroupName(group), log.With("group", cfg.GroupName(group))), aside: tellSetAside(),
 	}
 }
 
