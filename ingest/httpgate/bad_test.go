@@ -3,6 +3,7 @@ package httpgate_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -166,6 +167,30 @@ func TestBombsAreRefusedWithoutUnpackingThem(t *testing.T) {
 	}
 	e.Close()
 	d.wants(d.post(zst.String(), "Content-Encoding", "zstd"), 413, "")
+}
+
+func TestABombThatStatesItsLengthIsNotUnpackedAtAll(t *testing.T) {
+	t.Parallel()
+	d := open(t, config())
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err := z.Write(make([]byte, 100<<20))
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	bomb := packed.Bytes()
+	clear(bomb[10 : len(bomb)-8]) // not the header and the length: whoever unpacks it finds it broken
+	d.wants(d.post(string(bomb), "Content-Encoding", "gzip"), 413, "")
+	// A length that is too small is not believed.
+	packed.Reset()
+	z.Reset(&packed)
+	_, err = z.Write(make([]byte, 100<<20))
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	liar := packed.Bytes()
+	clear(liar[len(liar)-4:])
+	d.wants(d.post(string(liar), "Content-Encoding", "gzip"), 413, "")
 }
 
 // counted counts what is read of a body.

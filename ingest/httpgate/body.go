@@ -2,6 +2,7 @@ package httpgate
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"mime"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -93,34 +95,57 @@ func tooLong(limit int) error {
 }
 
 func (g *Gate) decompress(encoding string, body []byte, limit int) ([]byte, error) {
-	broken := func() error {
-		return refuse(http.StatusBadRequest, problem.Malformed, "body", "is not valid "+encoding)
-	}
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
 		return body, nil
 	case "gzip":
-		unzip, err := gzip.NewReader(bytes.NewReader(body))
-		if err != nil {
-			return nil, broken()
-		}
-		plain, err := io.ReadAll(io.LimitReader(unzip, int64(limit)+1))
-		switch {
-		case err != nil:
-			return nil, broken()
-		case len(plain) > limit:
-			return nil, tooLong(limit)
-		}
-		return plain, nil
+		return unzip(body, limit)
 	case "zstd":
 		plain, err := g.zstd.DecodeAll(body, nil)
 		switch {
 		case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded), len(plain) > limit:
 			return nil, tooLong(limit)
 		case err != nil:
-			return nil, broken()
+			return nil, broken("zstd")
 		}
 		return plain, nil
 	}
 	return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding", "must be gzip or zstd")
+}
+
+func broken(encoding string) error {
+	return refuse(http.StatusBadRequest, problem.Malformed, "body", "is not valid "+encoding)
+}
+
+// unzippers are *gzip.Reader, whose tables are more than most bodies.
+var unzippers sync.Pool
+
+// unzip unpacks at most limit bytes, and nothing of a body that says at its end that it
+// has more.
+func unzip(body []byte, limit int) ([]byte, error) {
+	packed := bytes.NewReader(body)
+	reader, known := unzippers.Get().(*gzip.Reader)
+	if !known {
+		reader = new(gzip.Reader)
+	}
+	defer unzippers.Put(reader)
+	if reader.Reset(packed) != nil {
+		return nil, broken("gzip")
+	}
+	// RFC 1952, section 2.3.1: the last four bytes are the length of what was packed, of
+	// the last member where there are several.
+	length := int64(binary.LittleEndian.Uint32(body[len(body)-4:]))
+	if length > int64(limit) {
+		return nil, tooLong(limit)
+	}
+	var plain bytes.Buffer
+	plain.Grow(int(length) + bytes.MinRead)
+	_, err := plain.ReadFrom(io.LimitReader(reader, int64(limit)+1))
+	switch {
+	case err != nil:
+		return nil, broken("gzip")
+	case plain.Len() > limit:
+		return nil, tooLong(limit)
+	}
+	return plain.Bytes(), nil
 }
