@@ -138,6 +138,22 @@ func TestWritesInAnyOrderAndNumberEndWithTheNewestVersion(t *testing.T) {
 	})
 }
 
+func TestOneUserTwiceInOneWriteEndsWithTheNewestVersion(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+		v := open(t, server)
+		at := func(version schemas.Version, state schemas.State) store.Update {
+			return store.Update{Current: schemas.Current{User: 1, State: state, Since: 1000, LastSeen: 1000, Visibility: schemas.Everyone, Version: version},
+				SinceKnown: true, HiddenKnown: true, TimesKnown: true}
+		}
+		written, err := v.Write(t.Context(), 1, []store.Update{at(2, schemas.Away), at(9, schemas.Offline), at(5, schemas.Online)})
+		must(t, err)
+		if got := entry(t, v, 1); got.Version != 9 || got.State != schemas.Offline || written != 2 {
+			t.Errorf("%d written, and version %d is there", written, got.Version)
+		}
+	})
+}
+
 func TestOnlyUsersWhoAreOfflineAndVisibleExpire(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Server) {

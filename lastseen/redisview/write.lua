@@ -1,5 +1,6 @@
 -- Writes users, each only if what is there is older. The same text as one key a
--- call, for a cluster, or many.
+-- call, for a cluster, or many. All are read with one MGET and, but for those that
+-- expire, written with one MSET: a script keeps everybody else waiting.
 --
 -- KEYS[i]       the user's key
 -- ARGV[1]       how long a user who is offline and visible stays, milliseconds
@@ -28,9 +29,11 @@ local function knows(flags, what)
 end
 
 local written = 0
+local held = redis.call('MGET', unpack(KEYS))
+local results = {} -- of the keys that are written, by key
 for i, key in ipairs(KEYS) do
   local new, flags = ARGV[2 * i], ARGV[2 * i + 1]
-  local old = redis.call('GET', key)
+  local old = results[key] or held[i]
   if old and (#old ~= LENGTH or string.sub(old, 1, 1) ~= '1') then
     old = false -- a format of another time
   end
@@ -68,12 +71,21 @@ for i, key in ipairs(KEYS) do
   end
 
   if result then
-    if string.sub(result, 58, 59) == OFFLINE_VISIBLE then
-      redis.call('SET', key, result, 'PX', ARGV[1])
-    else
-      redis.call('SET', key, result)
-    end
+    results[key] = result
     written = written + 1
   end
+end
+
+local kept = {}
+for key, result in pairs(results) do
+  if string.sub(result, 58, 59) == OFFLINE_VISIBLE then
+    redis.call('SET', key, result, 'PX', ARGV[1])
+  else
+    kept[#kept + 1] = key
+    kept[#kept + 1] = result
+  end
+end
+if #kept > 0 then
+  redis.call('MSET', unpack(kept))
 end
 return written
