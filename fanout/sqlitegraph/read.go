@@ -44,15 +44,36 @@ func (g *Graph) collect(ctx context.Context, dst []schemas.UserID, query string,
 
 // Heads reads the first followers; see graph.Store.
 func (g *Graph) Heads(ctx context.Context, users []schemas.UserID, most int) ([][]schemas.UserID, error) {
-	heads := make([][]schemas.UserID, 0, len(users))
-	for _, user := range users {
-		head, err := g.Page(ctx, nil, user, 0, graph.LastID, most)
-		if err != nil {
+	// Most users have no followers: one statement leaves them out, however many are asked about.
+	followed, err := g.followed(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("asking who of %d users is followed: %w", len(users), err)
+	}
+	heads := make([][]schemas.UserID, len(users))
+	for i, user := range users {
+		if _, ok := followed[user]; !ok {
+			continue
+		}
+		if heads[i], err = g.Page(ctx, nil, user, 0, graph.LastID, most); err != nil {
 			return nil, err
 		}
-		heads = append(heads, head)
 	}
 	return heads, nil
+}
+
+// followed are those of users who have followers.
+func (g *Graph) followed(ctx context.Context, users []schemas.UserID) (map[schemas.UserID]struct{}, error) {
+	ids := make([]string, len(users))
+	for i, user := range users {
+		ids[i] = user.String()
+	}
+	found, err := g.collect(ctx, nil, `SELECT value FROM json_each(?) AS asked WHERE EXISTS (SELECT 1 FROM follows WHERE user_id = asked.value)`,
+		"["+strings.Join(ids, ",")+"]")
+	followed := make(map[schemas.UserID]struct{}, len(found))
+	for _, user := range found {
+		followed[user] = struct{}{}
+	}
+	return followed, err
 }
 
 // Count counts; see graph.Store.
