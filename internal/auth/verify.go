@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stillhere/stillhere/internal/keys"
 )
 
 // errNoKeys says that tokens cannot be judged now.
@@ -35,11 +39,8 @@ func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, er
 	}
 	if c.Secret.Given() {
 		options = append(options, jwt.WithValidMethods([]string{"HS256"}))
-		key := func(*jwt.Token) (any, error) {
-			secret, err := c.Secret.Read()
-			return []byte(secret), err
-		}
-		return &verifier{parser: jwt.NewParser(options...), key: understood(key)}, nil
+		signer := &secretKey{secret: c.Secret, now: time.Now}
+		return &verifier{parser: jwt.NewParser(options...), key: understood(signer.key)}, nil
 	}
 	// No HS: a public key would serve as its secret.
 	options = append(options, jwt.WithValidMethods([]string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}))
@@ -52,6 +53,34 @@ func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, er
 		return nil, fmt.Errorf("auth_jwks: %w", err)
 	}
 	return &verifier{jwt.NewParser(options...), understood(keys.key), keys}, nil
+}
+
+// secretKey is a secret that is read again when what was read is older than a second, so
+// that forged tokens do not have a file read for each. Any goroutine may use it.
+type secretKey struct {
+	secret keys.Secret
+	now    func() time.Time
+
+	mu    sync.Mutex
+	value []byte
+	read  time.Time
+}
+
+const readSecretEvery = time.Second
+
+func (k *secretKey) key(*jwt.Token) (any, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.now()
+	if k.value != nil && now.Sub(k.read) < readSecretEvery {
+		return k.value, nil
+	}
+	value, err := k.secret.Read()
+	if err != nil {
+		return nil, err
+	}
+	k.value, k.read = []byte(value), now
+	return k.value, nil
 }
 
 // understood refuses tokens whose header has to be understood in full.
