@@ -16,6 +16,9 @@ const (
 	fetchPartitionMax = 4 << 20
 	brokerMaxRead     = 128 << 20
 	concurrentFetches = 3
+	// fetchMaxWait is how long a fetch waits for records. A partition that was paused is
+	// fetched again only after the fetch that was under way without it.
+	fetchMaxWait = 2 * time.Second
 )
 
 // newClient opens a client with what all clients of this package share.
@@ -56,6 +59,7 @@ func clientOptions(cfg Config, log *slog.Logger) ([]kgo.Opt, error) {
 func fetchOptions(cfg Config) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.MaxConcurrentFetches(concurrentFetches),
+		kgo.FetchMaxWait(fetchMaxWait),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionMax),
 		kgo.MaxDecompressBatchBytes(cfg.MaxBatchBytes),

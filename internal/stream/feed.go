@@ -28,7 +28,7 @@ type feed[T any] struct {
 
 	mu     sync.Mutex
 	topic  schemas.TopicID // of which the position is; zero before that, or when nobody asked
-	queue  []*kgo.Record   // waiting; bounded by MaxPollRecords and what one fetch brings
+	queue  []*kgo.Record   // waiting; bounded by batchesWaiting and what one fetch brings
 	paused bool
 	marks  []mark // to be reached, ascending
 
@@ -65,6 +65,10 @@ func (f *feed[T]) isOf(topic schemas.TopicID) bool {
 	return !f.topic.Differs(topic)
 }
 
+// batchesWaiting is how many batches of MaxPollRecords wait before a partition is paused.
+// What comes after a pause may be late by fetchMaxWait, so an ordinary burst needs none.
+const batchesWaiting = 4
+
 // give queues records. When there are enough, the partition is not fetched any
 // more until they are taken.
 func (f *feed[T]) give(records []*kgo.Record, end int64) {
@@ -74,7 +78,7 @@ func (f *feed[T]) give(records []*kgo.Record, end int64) {
 	f.end.Store(end)
 	f.mu.Lock()
 	f.queue = append(f.queue, records...)
-	if !f.paused && len(f.queue) >= f.s.f.cfg.MaxPollRecords {
+	if !f.paused && len(f.queue) >= batchesWaiting*f.s.f.cfg.MaxPollRecords {
 		// Under the lock, or take might resume first.
 		f.paused = true
 		f.s.PauseFetchPartitions(map[string][]int32{f.s.name: {f.id}})

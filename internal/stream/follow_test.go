@@ -195,6 +195,32 @@ func TestAFailingHandlerHoldsUpItsPartitionAloneAndLosesNothing(t *testing.T) {
 	})
 }
 
+func TestAPartitionThatWasPausedIsFetchedWithinTwoSecondsWhereOthersAreQuiet(t *testing.T) {
+	onEach(t, 2, func(w *world) {
+		w.cfg.MaxPollRecords = 10
+		k := newKeeper()
+		k.setFail(errors.New("the database is down"), 0)
+		_, f := w.follower("a", k)
+		w.until("ready", 30*time.Second, func() bool { return f.Ready() == nil && len(f.Status()) == 2 })
+		put := func(first, n int) {
+			for i := first; i < first+n; i++ {
+				w.put(0, fmt.Sprint(i))
+			}
+		}
+		put(0, 100)
+		w.until("the partition is not fetched any more", 10*time.Second, func() bool {
+			feed := f.current.Load().feed(0)
+			feed.mu.Lock()
+			defer feed.mu.Unlock()
+			return feed.paused
+		})
+		put(100, 100)
+		k.setFail(nil, -1)
+		w.until("what waited is applied", 2*time.Second, func() bool { return k.count(0) >= 100 })
+		w.until("the rest is applied", 2100*time.Millisecond, func() bool { return k.count(0) == 200 })
+	})
+}
+
 func TestWhatCannotBeDecodedIsADeadLetterAndTheRestGoesOn(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		k := newKeeper()
