@@ -60,8 +60,10 @@ func dialRaw(t *testing.T, address string) *dialed {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &dialed{t, conn, bufio.NewReader(conn)}
+	return newDialed(t, conn)
 }
+
+func newDialed(t *testing.T, conn net.Conn) *dialed { return &dialed{t, conn, bufio.NewReader(conn)} }
 
 // say writes a request; lines end as HTTP wants them.
 func (d *dialed) say(lines ...string) {

@@ -31,14 +31,14 @@ type badStart struct {
 }
 
 // refused checks that a start is refused as it must be, soon, and without a word
-// on standard output.
-func refused(t *testing.T, b badStart) {
+// on standard output. It returns what was on standard error.
+func refused(t *testing.T, b badStart) (said string) {
 	t.Helper()
 	p := start(t, binary(t, "stillhere"), b.change, b.arguments...)
 	if code := p.wait(40 * time.Second); code != b.code {
 		t.Errorf("the exit code is %d, must be %d", code, b.code)
 	}
-	said := p.err.String()
+	said = p.err.String()
 	if lines := p.err.lines(); len(lines) != b.lines || strings.Count(said, "\n") != len(lines) || !strings.HasPrefix(said, "stillhere: ") {
 		t.Errorf("standard error has %d lines, must have %d, and begin with stillhere:\n%s", len(lines), b.lines, said)
 	}
@@ -50,6 +50,7 @@ func refused(t *testing.T, b badStart) {
 	if out := p.out.String(); out != "" {
 		t.Errorf("standard output is not empty: %s", out)
 	}
+	return said
 }
 
 // devArguments start dev in dir on free ports.
