@@ -25,6 +25,9 @@ import (
 // victims are users of the attackers' own: nobody honest has these ids.
 const victims = schemas.UserID(1_000_000)
 
+// claimed is how many users the gateway says are here.
+const claimed = 20_000
+
 // tally counts what came back.
 type tally struct {
 	mu sync.Mutex
@@ -35,6 +38,16 @@ func (t *tally) add(what string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.of[what]++
+}
+
+// sum is how many attempts there were.
+func (t *tally) sum() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, of := range t.of {
+		n += of
+	}
+	return n
 }
 
 func (t *tally) String() string {
@@ -218,7 +231,7 @@ func gateways(ctx context.Context, at place, results *tally) {
 		spec{1, 5 * time.Second, func(ctx context.Context, t *tally) {
 			rows := make([]string, 10_000)
 			for i := range rows {
-				rows[i] = fmt.Sprintf(`{"user_id":"%d","device_id":1}`, victims+1000+schemas.UserID(rand.IntN(20_000)))
+				rows[i] = fmt.Sprintf(`{"user_id":"%d","device_id":1}`, victims+1000+schemas.UserID(rand.IntN(claimed)))
 			}
 			at.request(ctx, t, "10,000 users", http.MethodPost, "/presence/heartbeats", token, []byte(`{"beats":[`+strings.Join(rows, ",")+`]}`))
 		}},
