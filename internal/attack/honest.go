@@ -20,11 +20,12 @@ import (
 const (
 	honestUsers = 1000
 	// flippers come and go, one after the other, and are watched. Each goes after flippers
-	// times flipEvery, before it would count as silent.
-	flippers      = 20
+	// times flipEvery, before it would count as silent. So often that a p99 is not the
+	// worst of all.
+	flippers      = 80
 	firstFlipper  = schemas.UserID(honestUsers + 1)
 	beatEvery     = 15 * time.Second
-	flipEvery     = time.Second
+	flipEvery     = 250 * time.Millisecond
 	notSeen       = 10 * time.Second // a change that is not on the stream by then is an error
 	honestTimeout = 10 * time.Second
 	lookEvery     = 250 * time.Millisecond // for the heap
