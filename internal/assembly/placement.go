@@ -67,10 +67,13 @@ var errForeign = errors.New("somebody else has written")
 
 // committedEverywhere tells whether the detector has committed in every partition.
 func (h *house) committedEverywhere(ctx context.Context, reader *stream.Reader) (bool, error) {
+	commits, err := reader.Commits(ctx, h.config.Kafka.GroupName(detectorGroup), schemas.Heartbeats, false)
+	if err != nil {
+		return false, err
+	}
 	for p := range h.partitions {
-		epoch, err := reader.LogEpoch(ctx, h.config.Kafka.GroupName(detectorGroup), schemas.Heartbeats, p)
-		if err != nil || epoch == 0 {
-			return false, err
+		if commits[p].Metadata == "" {
+			return false, nil
 		}
 	}
 	return true, nil
