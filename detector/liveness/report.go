@@ -198,11 +198,7 @@ func (m *Machine) limitByes(u *user, b schemas.Millis) bool {
 // evict leaves no more devices than most: those that were heard longest ago go. It tells
 // whether one had to, and the smallest of them.
 func (m *Machine) evict(u *user, most int) (first schemas.DeviceID, evicted bool) {
-	for {
-		n, oldest, _ := u.devices()
-		if n <= most {
-			return first, evicted
-		}
+	for n, oldest, _ := u.devices(); n > most; n, oldest, _ = u.devices() {
 		if !evicted || oldest < first {
 			first = oldest
 		}
@@ -214,20 +210,30 @@ func (m *Machine) evict(u *user, most int) (first schemas.DeviceID, evicted bool
 		}
 		evicted = true
 		m.counts.Evicted++
+		if n-1 == most {
+			break // as usual: one was too many
+		}
 	}
+	return first, evicted
 }
 
 // devices counts the devices that are here, and finds the one that was heard longest
 // ago; of several the one with the smallest id. What is presumed is no device.
 func (u *user) devices() (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
+next:
 	for i := range u.reports {
 		r := &u.reports[i]
-		if r.device == 0 || !r.here() || slices.ContainsFunc(u.reports[:i], func(o report) bool { return o.device == r.device && o.here() }) {
+		if r.device == 0 || !r.here() {
 			continue
 		}
+		for j := range i { // by index: a copy of each would be most of the work
+			if o := &u.reports[j]; o.device == r.device && o.here() {
+				continue next
+			}
+		}
 		seen := r.seen
-		for _, o := range u.reports[i:] {
-			if o.device == r.device && o.here() {
+		for j := i + 1; j < len(u.reports); j++ {
+			if o := &u.reports[j]; o.device == r.device && o.here() {
 				seen = max(seen, o.seen)
 			}
 		}

@@ -103,3 +103,55 @@ func TestAHundredRequestsOfTenThousandDevicesOfOneUserAreRefusedAtOnce(t *testin
 		t.Errorf("a gateway's batch of one user's devices is answered %d %s", status, answer)
 	}
 }
+
+// A gateway may say what it likes of its users, and a request of its may be of one user alone.
+func TestAHundredRequestsOfTenThousandDevicesThroughAGatewayHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	h := newGuardedHouse(t)
+	h.up()
+	const attacker = 66
+	gateway := tokenOf(t, 0, "gw-1")
+	is := func(user schemas.UserID, state string) bool {
+		status, answer := h.with(gateway, http.MethodGet, "/presence/"+user.String(), "")
+		return status == http.StatusOK && strings.Contains(answer, `"state":"`+state+`"`)
+	}
+	comes := func(user schemas.UserID) {
+		t.Helper()
+		begun := time.Now()
+		if status, answer := h.with(gateway, http.MethodPost, "/presence/heartbeats", manyDevices(user, 1)); status != http.StatusAccepted {
+			t.Fatalf("the beat of user %d is answered %d %s", user, status, answer)
+		}
+		until(t, "user "+user.String()+" is online", 10*time.Second, func() bool { return is(user, "online") })
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("user %d was online after %s", user, took)
+		} else {
+			t.Logf("user %d was online after %s", user, took)
+		}
+	}
+	honest := schemas.UserID(100)
+	for i := range 100 {
+		var beats []string
+		for d := range 10_000 {
+			beats = append(beats, fmt.Sprintf(`{"user_id":%d,"device_id":%d}`, attacker, i*10_000+d+1))
+		}
+		if status, answer := h.with(gateway, http.MethodPost, "/presence/heartbeats", `{"beats":[`+strings.Join(beats, ",")+`]}`); status != http.StatusAccepted {
+			t.Fatalf("request %d is answered %d %s", i, status, answer)
+		}
+		if i%20 == 19 {
+			for range 4 { // of every partition, as it may be
+				honest++
+				comes(honest)
+			}
+		}
+	}
+	h.kill()
+	begun := time.Now()
+	h.up()
+	honest++
+	comes(honest)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("after a kill it serves after %s", took)
+	} else {
+		t.Logf("after a kill it serves after %s", took)
+	}
+}
