@@ -117,6 +117,9 @@ func (m *Machine) catchUp(u *user, p presence) {
 	}
 	switch {
 	case u.state != w.state:
+		if u.hidden != w.hidden { // when the state began is of the hidden time, before the show
+			c.at = max(c.at, w.visibilityAt)
+		}
 	case u.hidden != w.hidden:
 		c.at = w.visibilityAt
 	case u.kinds != w.kinds && u.state != schemas.Offline && m.announce:

@@ -346,6 +346,9 @@ func (w *world) catchUp(u *user, p millis) {
 	}
 	switch {
 	case u.state != u.published.state:
+		if u.hidden != u.published.hidden {
+			at = max(at, waited.visibilityAt)
+		}
 	case u.hidden != u.published.hidden:
 		at = waited.visibilityAt
 	case u.kinds != u.published.kinds && u.state != schemas.Offline && w.policy.AnnounceDevices:

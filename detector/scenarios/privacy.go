@@ -1,6 +1,12 @@
 package scenarios
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/schemas"
+)
 
 var privacy = []scenario{
 	{
@@ -35,6 +41,23 @@ var privacy = []scenario{
 			"user 1 online→online at 10000, visibility by device 0, seen 0, active 0, [web], hidden",
 			"user 1 online→away at 45000, silent by device 7, seen 0, active 0, [], hidden",
 			"user 1 away→away at 60000, visibility by device 0, seen 0, active 0, []",
+		},
+	},
+	{
+		name:   "35 a show that waits for the bucket names no instant before it",
+		change: func(s *liveness.Settings) { s.FlapBurst, s.FlapInterval = 2, 10*time.Second },
+		log: func(h *log) {
+			h.at(0).beat(1, 7, web, 0).until(1000).visibility(1, schemas.Nobody)
+			for i := range schemas.Millis(4) {
+				h.until(2000+i*1000).bye(1, 7).until(2500+i*1000).beat(1, 7, web, 0)
+			}
+			h.until(8000).visibility(1, schemas.Everyone).until(30_000)
+		},
+		check: func(t *testing.T, got []schemas.Transition) {
+			last := got[len(got)-1]
+			if last.Cause != schemas.VisibilityChange || last.Visibility == schemas.Nobody || last.From == last.To || last.At != start+8000 {
+				t.Errorf("the last is %s", line(&last))
+			}
 		},
 	},
 	{
