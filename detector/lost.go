@@ -87,6 +87,10 @@ type bounds struct {
 	partitions int32
 }
 
+// longestWait is the longest for which a bucket may keep the changes of a user: no policy in
+// its senses has a longer one.
+const longestWait schemas.Millis = 24 * 60 * 60 * 1000
+
 // status reads a record of the status topic; nil for a tombstone.
 func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, error) {
 	user, err := schemas.UserOfKey(r.Key)
@@ -114,7 +118,7 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		at    schemas.Millis
 	}{
 		{"since_ms", s.Since}, {"last_seen_at_ms", s.LastSeen}, {"last_active_at_ms", s.LastActive}, {"silent_from_ms", s.SilentFrom},
-		{"held_ms", s.Held}, {"bucket_at_ms", s.Bucket.At}, {"bucket_lacks_ms", s.Bucket.Lacks}, {"published_at_ms", s.PublishedAt}, {"policy_at_ms", s.PolicyAt},
+		{"held_ms", s.Held}, {"bucket_at_ms", s.Bucket.At}, {"published_at_ms", s.PublishedAt}, {"policy_at_ms", s.PolicyAt},
 		{"pending_since_ms", s.Pending.Since}, {"pending_kinds_at_ms", s.Pending.KindsAt}, {"pending_visibility_at_ms", s.Pending.VisibilityAt},
 		{"presumed_at_ms", s.Presumed.At}, {"presumed_active_at_ms", s.Presumed.Active},
 	} {
@@ -123,6 +127,8 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		}
 	}
 	switch {
+	case s.Bucket.Lacks < 0 || s.Bucket.Lacks > longestWait:
+		return 0, nil, schemas.Invalid("bucket_lacks_ms", fmt.Sprintf("is %d, must be between 0 and %d", s.Bucket.Lacks, longestWait))
 	case s.User != user:
 		return 0, nil, schemas.Invalid("user_id", "is not that of the key")
 	case s.Version < 0 || s.Version.LogEpoch() > maxEpoch:

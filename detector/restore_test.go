@@ -11,8 +11,11 @@ func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	const user, victim = schemas.UserID(1), schemas.UserID(2)
 	for name, forge := range map[string]func(good []byte) []byte{
-		"garbage":         func([]byte) []byte { return []byte{0xff} },
-		"in the future":   func(good []byte) []byte { return forged(t, good, func(s *schemas.Status) { s.Since += 1 << 40 }) },
+		"garbage":       func([]byte) []byte { return []byte{0xff} },
+		"in the future": func(good []byte) []byte { return forged(t, good, func(s *schemas.Status) { s.Since += 1 << 40 }) },
+		"of a bucket for decades": func(good []byte) []byte {
+			return forged(t, good, func(s *schemas.Status) { s.Bucket = schemas.Bucket{At: s.Since, Lacks: 1 << 40} })
+		},
 		"of another user": func(good []byte) []byte { return forged(t, good, func(s *schemas.Status) { s.User = 77 }) },
 		"of a record that is still to come": func(good []byte) []byte {
 			return forged(t, good, func(s *schemas.Status) { s.Version = 1<<63 - 1 })
