@@ -1,5 +1,11 @@
 package history
 
+import "slices"
+
+// inOrder is for how long what is due waits in the order of its instants: see ../../DESIGN.md,
+// "What may surprise".
+const inOrder = 20 * 24 * 60 * 60 * 1000
+
 // WithLosses is h with restarts that cannot find everything any more, of the kinds given, or
 // of any. The seed says where.
 func WithLosses(h *History, seed uint64, kinds ...Lost) *History {
@@ -10,9 +16,13 @@ func WithLosses(h *History, seed uint64, kinds ...Lost) *History {
 	lossy := *h
 	lossy.Records = nil
 	every := one(s, 40, 120, 15)
+	weeks := slices.ContainsFunc(h.Records, func(r Record) bool { return r.After > inOrder })
 	for i, r := range h.Records {
 		if i > 0 && s.chance(every) {
 			r.Lose = one(s, kinds...)
+			if r.Lose == LostCommit && weeks {
+				r.Lose = LostLog
+			}
 			r.Keep = s.below(20)
 			if r.Lose == LostLog && s.chance(3) {
 				r.Keep = -s.below(6)
