@@ -301,15 +301,20 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 			u.flaps.bucket, u.flaps.publishedAt = schemas.Bucket{}, 0
 		}
 	}
-	m.policies = append(slices.Clone(m.policies), schemas.PolicyInForce{Offset: m.offset, At: m.clock.now, Policy: p})
+	from := m.nextPolicyFrom()
+	m.policies = append(slices.Clone(m.policies), schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p})
 	m.carried.reach, m.carried.foresight = max(m.carried.reach, m.reach), max(m.carried.foresight, m.foresight)
 	m.setPolicy(p)
-	m.policyFrom, m.policyAt = m.clock.now, m.evaluated
+	m.policyFrom, m.policyAt = from, m.evaluated
 	for e := range m.entriesLive() {
 		u := m.load(e, &m.scratch)
 		m.arm(e, u, true)
 	}
 }
+
+// nextPolicyFrom is from when on a policy that comes now is in force. No two are from one
+// instant: statuses name their policy by it.
+func (m *Machine) nextPolicyFrom() schemas.Millis { return max(m.clock.now, m.policyFrom+1) }
 
 // maxPolicies bounds how many policies a checkpoint tells of.
 const maxPolicies = 4

@@ -104,7 +104,7 @@ func (m *Machine) takePolicy(p schemas.PolicyInForce) {
 func (m *Machine) Pass(offset int64, appended schemas.Millis, f *schemas.Frame) {
 	m.clock.advance(appended, m.breakerLimit)
 	if f.Policy != nil && *f.Policy != m.Policy().Policy {
-		m.takePolicy(schemas.PolicyInForce{Offset: offset, At: m.clock.now, Policy: *f.Policy})
+		m.takePolicy(schemas.PolicyInForce{Offset: offset, At: m.nextPolicyFrom(), Policy: *f.Policy})
 	}
 }
 

@@ -152,7 +152,7 @@ func (w *world) apply(f *schemas.Frame) {
 				}
 			}
 			w.setPolicy(*f.Policy)
-			w.policyFrom = w.now
+			w.policyFrom = max(w.now, w.policyFrom+1)
 		}
 		return
 	}

@@ -93,7 +93,7 @@ func (w *world) pass(indices []int) {
 		w.advance(w.log.Records[i].Time, w.breakerLimit)
 		if f.Policy != nil && *f.Policy != w.policy {
 			w.setPolicy(*f.Policy)
-			w.policyFrom = w.now
+			w.policyFrom = max(w.now, w.policyFrom+1)
 		}
 	}
 }

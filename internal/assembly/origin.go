@@ -23,7 +23,9 @@ type Origin struct {
 	settledEnd func(ctx context.Context, topic schemas.Topic, partition int32) (int64, error)
 	now        func() time.Time
 
-	looking sync.Mutex // held while Kafka is asked; taken before mu
+	// looking has room for who asks Kafka, taken before mu. It is no mutex: virtual time stands
+	// still while somebody waits for one.
+	looking chan struct{}
 
 	mu         sync.Mutex // not held while anything is asked
 	partitions int32      // of the heartbeats; 0: not known yet
@@ -61,7 +63,7 @@ const (
 // that is looked up when it is needed.
 func NewOrigin(kafka stream.Config, reader *stream.Reader, partitions int32) *Origin {
 	group := kafka.GroupName(detectorGroup)
-	return &Origin{partitions: partitions, now: time.Now, judged: map[place]judgment{}, settledEnd: reader.SettledEnd,
+	return &Origin{partitions: partitions, looking: make(chan struct{}, 1), now: time.Now, judged: map[place]judgment{}, settledEnd: reader.SettledEnd,
 		count: func(ctx context.Context) (int32, error) { return reader.Count(ctx, schemas.Heartbeats) },
 		commits: func(ctx context.Context, settled bool, partitions ...int32) (map[int32]stream.CommittedOffset, error) {
 			return reader.Commits(ctx, group, schemas.Heartbeats, settled, partitions...)
@@ -183,8 +185,8 @@ func (o *Origin) lookUp(at place, offset int64, v schemas.Version) (known commit
 	if known, has, sure := o.recall(at, offset, v); sure {
 		return known, has, nil
 	}
-	o.looking.Lock()
-	defer o.looking.Unlock()
+	o.looking <- struct{}{}
+	defer func() { <-o.looking }()
 	if known, has, sure := o.recall(at, offset, v); sure { // another has looked meanwhile
 		return known, has, nil
 	}

@@ -50,6 +50,9 @@
 //	postgres  what becomes of the sink when Postgres is killed, frozen, full, read-only,
 //	          locked, out of connections, or falls back to a replica
 //
+// Tests of processes run where STILLHERE_PROCESSES=1 (or STILLHERE_LONG=1) asks for them: they
+// build the program, and wait for real time.
+//
 // # On real servers (kafka_*_test.go)
 //
 // Where STILLHERE_TEST_KAFKA names a server, these start servers of their own with

@@ -50,12 +50,11 @@ func builder(name string, arguments ...string) func() error {
 	})
 }
 
-// binary is the path of a binary. It skips the test where real processes are not
-// wanted.
+// binary is the path of a binary. It skips the test unless real processes are wanted.
 func binary(t *testing.T, name string) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds binaries, runs real processes and waits for real time, which -short is to avoid")
+	if testing.Short() || os.Getenv("STILLHERE_PROCESSES") == "" && os.Getenv("STILLHERE_LONG") == "" {
+		t.Skip("runs real processes in real time: STILLHERE_PROCESSES=1 go test ./internal/e2e")
 	}
 	if err := builders[name](); err != nil {
 		t.Fatal(err)

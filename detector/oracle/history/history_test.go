@@ -43,7 +43,7 @@ func TestMachineThatLosesItsLogDoesWhatTheOracleDoes(t *testing.T) {
 
 func TestMachineKilledAnywhereWhileItLosesItsLogDoesWhatTheOracleDoes(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(t, 1000) {
+	for seed := range seeds(t, 400) {
 		history.CompareOn(t, killed(seed).Run, history.WithLosses(history.FromSeed(seed), seed))
 	}
 }
