@@ -177,22 +177,23 @@ func (m *Machine) limitReports(u *user, device schemas.DeviceID) {
 
 // limitByes makes room for another remembered bye; false when it would be the first to go.
 func (m *Machine) limitByes(u *user, b schemas.Millis) bool {
-	n, oldest := 0, -1
-	for i := range u.reports {
-		if r := &u.reports[i]; r.phase == gone {
-			if n++; oldest < 0 || r.seen < u.reports[oldest].seen {
-				oldest = i
+	for {
+		n, oldest := 0, -1
+		for i := range u.reports {
+			if r := &u.reports[i]; r.phase == gone {
+				if n++; oldest < 0 || r.seen < u.reports[oldest].seen {
+					oldest = i
+				}
 			}
 		}
+		switch {
+		case n < m.maxDevices:
+			return true
+		case b < u.reports[oldest].seen:
+			return false
+		}
+		m.drop(u, oldest)
 	}
-	if n < m.maxDevices {
-		return true
-	}
-	if b < u.reports[oldest].seen {
-		return false
-	}
-	m.drop(u, oldest)
-	return true
 }
 
 // evict leaves no more devices than most: those that were heard longest ago go. It tells

@@ -151,7 +151,7 @@ func (w *world) remember(u *user, said bye) {
 		}
 	}
 	u.forgetBye(said.device, said.life)
-	if len(u.byes) == w.policy.MaxDevices {
+	for len(u.byes) >= w.policy.MaxDevices {
 		first := 0
 		for i := range u.byes {
 			if u.byes[i].time < u.byes[first].time {
