@@ -40,7 +40,7 @@ type epoch struct {
 }
 
 // numbered is a frame with a sequence, a duplicate or not. It tells which others are
-// duplicates for as long as a gateway may be silent, by the policy then and now.
+// duplicates for as long as a gateway may be silent, by the policy then and all since.
 type numbered struct {
 	sequence uint64
 	at       schemas.Millis
@@ -61,7 +61,7 @@ func (e *epoch) duplicate(c *clock, sequence uint64, silence presence) (duplicat
 	}
 	if n > 0 {
 		last := &e.numbered[n-1]
-		duplicate = last.counts(c, silence)
+		duplicate = last.counts(c)
 		if last.sequence == sequence {
 			n--
 		}
@@ -73,14 +73,23 @@ func (e *epoch) duplicate(c *clock, sequence uint64, silence presence) (duplicat
 }
 
 // over tells whether the sequences of e say nothing any more.
-func (e *epoch) over(c *clock, silence presence) bool {
-	return !slices.ContainsFunc(e.numbered, func(n numbered) bool { return n.counts(c, silence) })
+func (e *epoch) over(c *clock) bool {
+	return !slices.ContainsFunc(e.numbered, func(n numbered) bool { return n.counts(c) })
 }
 
-// counts tells whether n still says which frames are duplicates, where gateways may be
-// silent for so long now.
-func (n *numbered) counts(c *clock, silence presence) bool {
-	return c.presence() < c.at(n.at)+min(n.silence, silence)
+// counts tells whether n still says which frames are duplicates.
+func (n *numbered) counts(c *clock) bool { return c.presence() < c.at(n.at)+n.silence }
+
+// setSilence makes silence how long a gateway may be silent from now on.
+func (g *gateways) setSilence(silence presence) {
+	g.silence = silence
+	for _, epochs := range g.known {
+		for _, e := range epochs {
+			for i := range e.numbered {
+				e.numbered[i].silence = min(e.numbered[i].silence, silence)
+			}
+		}
+	}
 }
 
 // origin names a gateway whose rows were forwarded.
@@ -313,7 +322,7 @@ func (g *gateways) forgetSilent(c *clock, p presence) {
 		g.lose(c, e, silent)
 		g.unlink(e)
 		e.forgotten = true
-		if e.over(c, g.silence) {
+		if e.over(c) {
 			g.forget(e)
 		} else {
 			g.fading = append(g.fading, e)
@@ -333,7 +342,7 @@ func (g *gateways) forget(e *epoch) {
 // fade drops the epochs that were known for their sequences, and that say nothing any more.
 func (g *gateways) fade(c *clock) {
 	g.fading = slices.DeleteFunc(g.fading, func(e *epoch) bool {
-		if e.forgotten && e.over(c, g.silence) {
+		if e.forgotten && e.over(c) {
 			g.forget(e)
 			return true
 		}

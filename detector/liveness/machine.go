@@ -151,7 +151,8 @@ func (m *Machine) setPolicy(p schemas.Policy) {
 	m.present, m.idleAfter, m.byeDebounce = ms(p.OnlineTTL+p.OfflineDebounce), ms(p.IdleAfter), ms(p.ByeDebounce)
 	m.away = max(ms(p.AwayTTL), m.present)
 	m.byeMemory = max(m.present, m.byeDebounce)
-	m.lateness, m.window, m.gateways.silence = ms(p.AllowedLateness), ms(p.ReconnectWindow), ms(p.GatewaySilence)
+	m.lateness, m.window = ms(p.AllowedLateness), ms(p.ReconnectWindow)
+	m.gateways.setSilence(ms(p.GatewaySilence))
 	m.reach, m.foresight = max(m.present+m.window, m.byeMemory), 2*m.gateways.silence+m.lateness
 	m.cohortStep = max(perSecond(int64(p.CohortRate), 1), perSecond(int64(p.CohortTotalRate), int64(m.partitions)))
 	m.announce, m.maxDevices = p.AnnounceDevices, p.MaxDevices

@@ -16,7 +16,7 @@ type gateway struct {
 }
 
 // numbered is a frame with a sequence, duplicates included. It tells which others are
-// duplicates for as long as a gateway may be silent, by the policy then and now.
+// duplicates for as long as a gateway may be silent, by the policy then and all since.
 type numbered struct {
 	gateway  origin
 	sequence uint64
@@ -34,7 +34,7 @@ func (w *world) duplicate(f *schemas.Frame) bool {
 	of := origin{string(f.Gateway), f.GatewayEpoch}
 	for _, n := range w.numbered {
 		if n.gateway == of && n.sequence >= f.Sequence {
-			duplicate = w.presence(w.now) < w.presence(n.at)+min(n.silence, w.silence)
+			duplicate = w.presence(w.now) < w.presence(n.at)+n.silence
 		}
 	}
 	w.numbered = append(w.numbered, numbered{of, f.Sequence, w.now, w.silence})

@@ -153,6 +153,9 @@ func (w *world) apply(f *schemas.Frame) {
 			}
 			w.setPolicy(*f.Policy)
 			w.policyFrom = max(w.now, w.policyFrom+1)
+			for i := range w.numbered {
+				w.numbered[i].silence = min(w.numbered[i].silence, w.silence)
+			}
 		}
 		return
 	}
