@@ -306,7 +306,10 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 	m.policies = append(slices.Clone(m.policies), schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p})
 	m.carried.reach, m.carried.foresight = max(m.carried.reach, m.reach), max(m.carried.foresight, m.foresight)
 	m.setPolicy(p)
-	m.policyFrom, m.policyAt = from, m.evaluated
+	if m.evaluated >= m.clock.at(m.policyFrom) { // else what waited for the policy before still waits
+		m.policyAt = m.evaluated
+	}
+	m.policyFrom = from
 	for e := range m.entriesLive() {
 		u := m.load(e, &m.scratch)
 		m.arm(e, u, true)
