@@ -254,6 +254,8 @@ func (m *Machine) EndReplay() (presumed int) {
 	if lossy {
 		m.breaker.stops = onlyOpen(m.breaker.stops)
 	}
+	// Where a record was published in part, statuses are ahead of the reports.
+	whole := c == nil || c.Published == nil
 	if c != nil && !lossy {
 		m.rowsFrom = max(m.rowsFrom, m.clock.at(c.RowsFrom))
 	}
@@ -271,6 +273,9 @@ func (m *Machine) EndReplay() (presumed int) {
 	m.wheel.restart(m.evaluated)
 	for e := range m.entriesLive() {
 		u := m.load(e, &m.scratch)
+		if whole && u.state == schemas.Offline {
+			m.endAll(u)
+		}
 		if u.state == schemas.Offline && !u.hidden && u.flaps.waiting == nil {
 			u.refresh()
 		}
@@ -286,6 +291,17 @@ func (m *Machine) EndReplay() (presumed int) {
 		m.presumedAt = m.clock.now
 	}
 	return presumed
+}
+
+// endAll ends the reports of a user who is offline by its status. Records have such reports
+// where a program read them that knew one report of each device, which a bye through any
+// gateway ended.
+func (m *Machine) endAll(u *user) {
+	for i := len(u.reports) - 1; i >= 0; i-- {
+		if u.reports[i].here() {
+			m.drop(u, i)
+		}
+	}
 }
 
 // latestInstant is the latest that is known of a user.
