@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -87,9 +88,9 @@ type bounds struct {
 	partitions int32
 }
 
-// longestWait is the longest for which a bucket may keep the changes of a user: no policy in
-// its senses has a longer one.
-const longestWait schemas.Millis = 24 * 60 * 60 * 1000
+// longestWait is the longest for which a bucket may keep the changes of a user: no policy is
+// valid that has a longer one.
+const longestWait = schemas.Millis(schemas.LongestWait / time.Millisecond)
 
 // status reads a record of the status topic; nil for a tombstone.
 func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, error) {

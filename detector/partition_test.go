@@ -28,16 +28,17 @@ type log struct {
 	warnings   bytes.Buffer
 	p          *Partition
 	topicID    [16]byte
+	settings   liveness.Settings
 }
 
 func newLog(t *testing.T, partition, partitions int32) *log {
-	return &log{t: t, partition: partition, partitions: partitions, topicID: [16]byte{1}}
+	return &log{t: t, partition: partition, partitions: partitions, topicID: [16]byte{1}, settings: liveness.Defaults()}
 }
 
 // restore begins anew at the committed offset; -1 for none.
 func (l *log) restore(committed int64, metadata string) {
 	l.t.Helper()
-	config := Config{Settings: liveness.Defaults(), Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
+	config := Config{Settings: l.settings, Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
 		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }}
 	l.p = NewPartition(config, l.partition)
 	err := l.p.Restore(context.Background(), schemas.Commit{Partition: l.partition, Partitions: l.partitions, Offset: committed,

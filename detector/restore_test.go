@@ -3,7 +3,9 @@ package detector
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -98,5 +100,37 @@ func TestAnUpgradeBringsNobodyBackWhomTheOlderProgramHadPublishedOffline(t *test
 	through(start+121_000, "a", 2, false)
 	if got := l.transitions(); len(got) != 1 || got[0].From != schemas.Offline || got[0].To != schemas.Online {
 		t.Errorf("a beat after that published %v", got)
+	}
+}
+
+// A status is refused whose bucket lacks more than any policy lets it lack.
+func TestNoValidPolicyLetsABucketLackSoMuchThatItsStatusIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, burst := range []int{3, 20, 1000} {
+		settings := liveness.Defaults()
+		settings.FlapBurst = burst
+		settings.FlapInterval = (schemas.LongestWait / time.Duration(burst+1)).Truncate(time.Millisecond)
+		if err := settings.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		l := newLog(t, 0, 1)
+		l.settings = settings
+		l.restore(-1, "")
+		for i := range burst + 2 {
+			l.write(start+schemas.Millis(i), schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Bye: i%2 == 1}}))
+		}
+		before := l.statuses[len(l.statuses)-1]
+		if s, err := schemas.DecodeStatus(before.Value); err != nil || s.Bucket.Lacks == 0 {
+			t.Fatalf("burst %d: the last status is %+v, %v", burst, s, err)
+		}
+		l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+		l.write(start+10_000, schemas.AppendTick(nil))
+		if n := len(l.out.Rejected); n != 0 {
+			t.Errorf("burst %d: %d statuses were refused, as of the first %v", burst, n, l.out.Rejected[0].Reason)
+		}
+		settings.FlapInterval += time.Second
+		if settings.Validate() == nil {
+			t.Errorf("burst %d: a longer flap interval (%v) is valid", burst, settings.FlapInterval)
+		}
 	}
 }

@@ -87,6 +87,9 @@ const (
 	// maxDevicesOfUser bounds Policy.MaxDevices: a report looks at all of them.
 	maxDevicesOfUser = 128
 	maxFlapBurst     = 1000
+	// LongestWait is the longest for which changes of a user may wait because it changes too
+	// often. A status that says more cannot be true.
+	LongestWait = 24 * time.Hour
 )
 
 // Validate reports everything that is wrong with the policy, joined, each fault
@@ -139,6 +142,9 @@ func (p Policy) Validate() error {
 	}
 	if p.AwayTTL != 0 && p.AwayTTL < p.OnlineTTL {
 		fault("away_ttl: is %v, must be 0 or at least online_ttl (%v)", p.AwayTTL, p.OnlineTTL)
+	}
+	if paid := time.Duration(p.FlapBurst+1) * p.FlapInterval; p.FlapBurst > 0 && p.FlapBurst <= maxFlapBurst && p.FlapInterval <= longestSetting && paid > LongestWait {
+		fault("flap_burst, flap_interval: %d changes and one more take %v, must be at most %v", p.FlapBurst, paid, LongestWait)
 	}
 	if p.AllowedLateness > 5*time.Second {
 		fault("allowed_lateness: is %v, must be at most 5s", p.AllowedLateness)
