@@ -115,7 +115,7 @@ func (p *Partition) replay(ctx context.Context, plan *plan, read Read) error {
 	}
 	err := read(ctx, schemas.Heartbeats, plan.from, plan.to, func(r *schemas.Record) error {
 		readable := p.frame.Decode(r.Value) == nil
-		if readable && plan.handled != 0 && r.Time > plan.handled {
+		if readable && plan.handled != 0 && r.Time > plan.handled && r.Offset >= plan.next {
 			return errStop
 		}
 		plan.next = max(plan.next, r.Offset+1)

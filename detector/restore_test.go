@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -132,5 +133,30 @@ func TestNoValidPolicyLetsABucketLackSoMuchThatItsStatusIsRefused(t *testing.T) 
 		if settings.Validate() == nil {
 			t.Errorf("burst %d: a longer flap interval (%v) is valid", burst, settings.FlapInterval)
 		}
+	}
+}
+
+// Offsets that a tool has set have no metadata: the policy is looked for in all records
+// before them.
+func TestAPolicyBeforeACommitWithoutMetadataStaysInForce(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	l.write(start, beat(1, 0))
+	l.write(start+1000, schemas.AppendTick(nil))
+	policy := l.settings
+	policy.OnlineTTL = 3 * policy.OnlineTTL
+	l.write(start+2000, schemas.AppendPolicy(nil, policy))
+	l.write(start+3000, schemas.AppendTick(nil))
+	// Retention has taken the beat, the only record that led to a transition.
+	p := NewPartition(l.p.config, 0)
+	if err := p.Restore(context.Background(), schemas.Commit{Partitions: 1, Offset: 4, LogStart: 1, LogEnd: 4, TopicID: l.topicID}, l.read); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.machine.Policy().Policy; got != policy {
+		t.Errorf("in force is %+v, want %+v", got, policy)
+	}
+	if at := p.LogTime(); at != start+3000 {
+		t.Errorf("log time is %v, want that of the record before the commit, %v", at, start+3000)
 	}
 }
