@@ -287,3 +287,33 @@ func TestAnUnreadableCheckpointIsAnErrorThatShowsIt(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestAnOutageDoesNotCountForAChangeThatWaitsForHours(t *testing.T) {
+	t.Parallel()
+	var at [2]schemas.Millis
+	for i := range at {
+		l := newLog(t, 0, 1)
+		l.settings.FlapBurst, l.settings.FlapInterval = 1, time.Hour
+		l.restore(-1, "")
+		now := start
+		for n := range 2 {
+			now += 1000
+			l.write(now, schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: 1, Device: 7, Kind: schemas.Web, Bye: n%2 == 1}}))
+		}
+		now += 65_000 // a minute in which presence time stands still
+		for n := 0; at[i] == 0 && n < 4000; n++ {
+			l.write(now, schemas.AppendTick(nil))
+			if len(l.transitions()) != 0 {
+				at[i] = now
+			}
+			if i == 1 && n%300 == 299 {
+				l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+			}
+			now += 4000
+		}
+	}
+	const due = start + 1000 + 60*60_000 + 60_000
+	if at[0] != at[1] || at[0] < due || at[0] > due+4000 {
+		t.Errorf("it went out at %v, and with restarts at %v, due at %v", at[0], at[1], due)
+	}
+}

@@ -256,7 +256,7 @@ func (m *Machine) upkeep() {
 	m.gateways.ends = m.gateways.ends[:0]
 	m.wheel.trim()
 	if len(m.clock.frozen) > 0 {
-		m.clock.forget(m.clock.presence() - m.away - m.reach - m.foresight - 15*60*1000)
+		m.clock.forget(m.clock.presence() - m.away - m.reach - m.foresight - m.flapBurst - 2*m.flapInterval - 15*60*1000)
 	}
 	m.store.trim()
 	for i := 0; i < movesPerTick && m.store.sparse(); i++ {
