@@ -20,7 +20,7 @@ type channelCommand struct {
 	Webhook channelWebhook `cmd:"" help:"Post who is told what to a URL, signed, as CloudEvents."`
 }
 
-// shownFlags say what may be told of who hides. They are those of the fanout.
+// shownFlags say what may be told of a hidden user. They are those of the fanout.
 type shownFlags struct {
 	ShownAs string `help:"What others see of a user who hides: ${enum}; offline: a user who went offline when it hid. As for the role fanout." enum:"null,offline" default:"null" group:"Followers:"`
 }

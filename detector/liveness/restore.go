@@ -244,10 +244,11 @@ func (m *Machine) StartEpoch(logEpoch uint32, base int64) { m.startEpoch(logEpoc
 // heard at that moment: unknown is not offline. It returns how many those are.
 func (m *Machine) EndReplay() (presumed int) {
 	c, lossy := m.restored, m.lossy
-	if latest := m.latestInstant(); c == nil && latest > m.clock.now {
-		m.clock.advance(latest, m.breakerLimit)
-	}
-	if c != nil {
+	if c == nil {
+		if latest := m.latestInstant(); latest > m.clock.now {
+			m.clock.advance(latest, m.breakerLimit)
+		}
+	} else {
 		m.clock.now = max(m.clock.now, c.LogTime)
 		m.breaker.stops, m.breaker.disarmed = slices.Clone(c.Stops), c.Disarmed
 	}

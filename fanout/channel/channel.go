@@ -66,7 +66,7 @@ type Config struct {
 	// version is known, about 60 bytes each.
 	Remember int
 	// HiddenOffline [false]: a hidden user is shown as offline since the hide, so that one
-	// is offline may be told of who hides.
+	// is offline may be told of a hidden user.
 	HiddenOffline bool
 	// MaxAge [0: any] is how old a delivery may be; older ones are news no more and left
 	// out, as after a channel was away for long.

@@ -58,7 +58,7 @@ func TestWhereHiddenUsersAreShownAsOfflineAHideIsToldAsALeaving(t *testing.T) {
 		s.see(t, here.Seen{User: user, Hidden: goesOn.Version})
 	}
 	if got := told(t, s.work(t, s.plan(t, before...))); len(got) != 0 {
-		t.Errorf("of who hides by now %d versions are told", len(got))
+		t.Errorf("of a user hidden by now %d versions are told", len(got))
 	}
 	for _, o := range s.work(t, s.plan(t, all...)) {
 		d, err := schemas.DecodeDelivery(o.Value)

@@ -93,7 +93,7 @@ func errorCode(err error) string {
 	return "other"
 }
 
-// tellSetAside bounds what is logged of records that are set aside, for whoever writes
+// tellSetAside bounds what is logged of rejected records, for whoever writes
 // them may write a million. The metric counts all of them.
 func tellSetAside() *rate.Sometimes { return &rate.Sometimes{First: 20, Interval: time.Second} }
 

@@ -72,7 +72,7 @@ type Follower[T any] struct {
 	producer *Producer
 	log      *slog.Logger
 	metrics  groupMetrics
-	aside    *rate.Sometimes // what is logged of records that are set aside
+	aside    *rate.Sometimes // what is logged of rejected records
 	options  followOptions
 
 	twins       *twins

@@ -82,7 +82,7 @@ type Transform struct {
 	producer *Producer
 	log      *slog.Logger
 	metrics  groupMetrics
-	aside    *rate.Sometimes // what is logged of records that are set aside
+	aside    *rate.Sometimes // what is logged of rejected records
 
 	twins      *twins
 	reader     *Reader // made by Run
