@@ -11,7 +11,7 @@
 // over after the newer, and none twice, as long as the process lives and remembers
 // (Config.Remember pairs). After a crash some come again, with the same ID: all from
 // the first that was in hand. Of a user
-// a user hidden by now nothing is delivered, nor to a recipient who may not see the user by
+// who is hidden by now nothing is delivered, nor to a recipient who may not see the user by
 // now (Consumer.Ask), nor what is older than Config.MaxAge; all three count as handled.
 //
 // # Order and time
