@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/stillhere/stillhere/internal/assembly"
-	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/kafka"
 )
 
 // topicsACLs prints or applies what a role must be allowed.
@@ -33,7 +33,7 @@ Look at what the detector needs:
 
 Grant it, as a user who may; the names of topics, groups and transactional ids follow --topic-prefix:
 
-    stillhere topics acls --role detector --principal User:detector --apply --kafka-brokers kafka:9093 --kafka-tls --kafka-sasl SCRAM-SHA-512 --kafka-user admin --kafka-password-file admin.password
+    stillhere topics acls --role detector --principal User:detector --apply --kafka-brokers cluster:9093 --kafka-tls --kafka-sasl SCRAM-SHA-512 --kafka-user admin --kafka-password-file admin.password
 
 Or hand the commands to whoever may:
 
@@ -51,10 +51,10 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 	if c.Apply && c.Remove {
 		return misused(fmt.Errorf("--apply and --remove exclude each other"))
 	}
-	var grants []stream.Grant
-	seen := map[stream.Grant]bool{}
+	var grants []kafka.Grant
+	seen := map[kafka.Grant]bool{}
 	for _, role := range c.Role {
-		more, err := assembly.Grants(role, c.Followers, config)
+		more, err := app.Grants(role, c.Followers, config)
 		if err != nil {
 			return err
 		}
@@ -69,9 +69,9 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 	defer cancel()
 	switch {
 	case c.Apply:
-		err = stream.ApplyGrants(ctx, config, c.Principal, grants)
+		err = kafka.ApplyGrants(ctx, config, c.Principal, grants)
 	case c.Remove:
-		err = stream.RevokeGrants(ctx, config, c.Principal, grants)
+		err = kafka.RevokeGrants(ctx, config, c.Principal, grants)
 	}
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 	return c.print(config, grants)
 }
 
-func (c *topicsACLs) print(config stream.Config, grants []stream.Grant) error {
+func (c *topicsACLs) print(config kafka.Config, grants []kafka.Grant) error {
 	if c.Output == "json" {
 		return json.NewEncoder(os.Stdout).Encode(grants)
 	}
@@ -98,7 +98,7 @@ func (c *topicsACLs) print(config stream.Config, grants []stream.Grant) error {
 }
 
 // aclCommand is the line for the tool that comes with Kafka.
-func aclCommand(brokers []string, principal string, g stream.Grant, remove bool) string {
+func aclCommand(brokers []string, principal string, g kafka.Grant, remove bool) string {
 	do, pattern := "--add", "literal"
 	if remove {
 		do = "--remove --force"

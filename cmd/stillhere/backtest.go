@@ -9,11 +9,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/assembly/backtest"
-	"github.com/stillhere/stillhere/internal/assembly/progress"
-	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/backtest"
+	"github.com/stillhere/stillhere/tools/progress"
 )
 
 // backtestCommand tries other settings on recorded heartbeats.
@@ -87,7 +87,7 @@ func (c *backtestCommand) source(ctx context.Context) (backtest.Source, func(), 
 }
 
 // openHeartbeats opens the topic from an instant on.
-func openHeartbeats(ctx context.Context, kafka kafkaFlags, from string) (*backtest.Live, func(), error) {
+func openHeartbeats(ctx context.Context, cluster kafkaFlags, from string) (*backtest.Live, func(), error) {
 	var since schemas.Millis
 	if from != "" {
 		var err error
@@ -95,11 +95,11 @@ func openHeartbeats(ctx context.Context, kafka kafkaFlags, from string) (*backte
 			return nil, nil, misused(err)
 		}
 	}
-	config, err := kafka.config()
+	config, err := cluster.config()
 	if err != nil {
 		return nil, nil, err
 	}
-	reader, err := stream.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	reader, err := kafka.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return nil, nil, err
 	}

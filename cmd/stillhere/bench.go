@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stillhere/stillhere/internal/assembly/bench"
-	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/tools/bench"
+	"github.com/stillhere/stillhere/tools/progress"
 )
 
 // benchCommand measures how fast Stillhere is on this machine.

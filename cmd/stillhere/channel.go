@@ -7,8 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/channel"
-	"github.com/stillhere/stillhere/internal/assembly"
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
@@ -34,12 +34,12 @@ type sightFlags struct {
 }
 
 // apply carries the flags into run.
-func (f sightFlags) apply(run *assembly.ChannelRun) error {
+func (f sightFlags) apply(run *app.ChannelRun) error {
 	run.MayWatch, run.Config.HiddenOffline = f.MayWatch, f.ShownAs == "offline"
-	if f.MayWatch != assembly.WatchFollowers {
+	if f.MayWatch != app.WatchFollowers {
 		return nil
 	}
-	run.Graph, run.Postgres = assembly.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres()
+	run.Graph, run.Postgres = app.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres()
 	if f.Postgres == "" && f.SQLite == "" {
 		return misused(errors.New("--may-watch followers: needs the follower graph; say --postgres or --sqlite"))
 	}
@@ -65,11 +65,11 @@ func (c *channelLog) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	run := assembly.ChannelRun{Name: "log", Kafka: kafka, Config: channel.Defaults(), Channel: channel.NewLog(os.Stdout), FromStart: !c.New, Alone: true}
+	run := app.ChannelRun{Name: "log", Kafka: kafka, Config: channel.Defaults(), Channel: channel.NewLog(os.Stdout), FromStart: !c.New, Alone: true}
 	if err := c.apply(&run); err != nil {
 		return err
 	}
-	return assembly.RunChannel(ctx, run, c.logger())
+	return app.RunChannel(ctx, run, c.logger())
 }
 
 // channelLive tells by the sockets of the live stream.
@@ -94,13 +94,13 @@ func (c *channelLive) Run(ctx context.Context) error {
 	}
 	log := c.logger()
 	redisview.LogTo(log)
-	run := assembly.ChannelRun{Name: "live", Instance: c.Instance, Kafka: kafka, Config: channel.Defaults(), Admin: c.Admin,
+	run := app.ChannelRun{Name: "live", Instance: c.Instance, Kafka: kafka, Config: channel.Defaults(), Admin: c.Admin,
 		AdminPort: c.admin(), AllowedHosts: c.AllowedHosts}
 	if run.Instance == "" {
-		run.Instance = assembly.Defaults().Instance
+		run.Instance = app.Defaults().Instance
 	}
 	run.Config.Rate, run.Config.MaxAge, run.Config.HiddenOffline = c.Rate, c.MaxAge, c.ShownAs == "offline"
-	return assembly.RunLiveChannel(ctx, run, redis, log)
+	return app.RunLiveChannel(ctx, run, redis, log)
 }
 
 // channelWebhook posts.
@@ -149,12 +149,12 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	config.Concurrency, config.Queue, config.Rate, config.MaxAge, config.Remember = c.Concurrency, c.Queue, c.Rate, c.MaxAge, c.Remember
 	instance := c.Instance
 	if instance == "" {
-		instance = assembly.Defaults().Instance
+		instance = app.Defaults().Instance
 	}
-	run := assembly.ChannelRun{Name: c.Name, Instance: instance, Kafka: kafka, Config: config, Channel: hook,
+	run := app.ChannelRun{Name: c.Name, Instance: instance, Kafka: kafka, Config: config, Channel: hook,
 		FromStart: c.FromStart, Admin: c.Admin, AdminPort: c.admin(), AllowedHosts: c.AllowedHosts}
 	if err := c.apply(&run); err != nil {
 		return err
 	}
-	return assembly.RunChannel(ctx, run, log)
+	return app.RunChannel(ctx, run, log)
 }

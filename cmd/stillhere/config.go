@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/app"
 )
 
 // configCommand is about settings.
@@ -32,7 +32,7 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 		return err
 	}
 	config, err := c.config()
-	if err := errors.Join(err, assembly.Check(c.Role, config)); err != nil {
+	if err := errors.Join(err, app.Check(c.Role, config)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(parsed.Stdout, "# nothing is wrong with it as settings of %q\n", c.Role)

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/auth"
-	"github.com/stillhere/stillhere/internal/crowd"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/load"
 )
 
 // crowdCommand plays users against a running service.
@@ -27,10 +27,10 @@ type crowdCommand struct {
 
 // Run plays until ctx ends.
 func (c *crowdCommand) Run(ctx context.Context) error {
-	settings := crowd.Settings{
+	settings := load.Settings{
 		Users: c.Users, First: schemas.UserID(c.First), Gateways: c.Gateways, Interval: c.Interval, Pace: c.Pace, Crashes: c.Crashes, Seed: c.Seed,
 	}
-	return crowd.Run(ctx, settings, crowd.Target{URL: c.URL, Token: c.Token}, c.logger())
+	return load.Run(ctx, settings, load.Target{URL: c.URL, Token: c.Token}, c.logger())
 }
 
 // crowd prepares the users that dev is asked to play.
@@ -38,12 +38,12 @@ func (c *devCommand) crowd(interval time.Duration, log *slog.Logger) (play func(
 	if c.Users == 0 {
 		return func(context.Context) {}, nil
 	}
-	settings := crowd.Defaults()
+	settings := load.Defaults()
 	settings.Users, settings.Interval = c.Users, interval
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}
-	target := crowd.Target{URL: "http://" + c.Listen}
+	target := load.Target{URL: "http://" + c.Listen}
 	if as := c.auth(); as.On() {
 		if !as.Secret.Given() {
 			return nil, errors.New("users: whoever issues the tokens of auth_jwks has to make one for them; see stillhere crowd --token")
@@ -55,7 +55,7 @@ func (c *devCommand) crowd(interval time.Duration, log *slog.Logger) (play func(
 		}
 	}
 	return func(ctx context.Context) {
-		if err := crowd.Run(ctx, settings, target, log); err != nil {
+		if err := load.Run(ctx, settings, target, log); err != nil {
 			log.Error("playing users", "error", err)
 		}
 	}, nil

@@ -10,11 +10,11 @@ import (
 	"time"
 	_ "time/tzdata" // --tz works where the machine has no time zones
 
-	"github.com/stillhere/stillhere/internal/assembly"
-	"github.com/stillhere/stillhere/internal/assembly/dataset"
-	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/dataset"
+	"github.com/stillhere/stillhere/tools/progress"
 )
 
 // dataFlags are those of all commands that give data out.
@@ -83,7 +83,7 @@ func (f *dataFlags) open(ctx context.Context) (*dataset.Sources, error) {
 		}
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	return dataset.Open(ctx, kafka, assembly.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres(), log)
+	return dataset.Open(ctx, kafka, app.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres(), log)
 }
 
 // output is where rows go.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stillhere/stillhere/internal/assembly"
-	"github.com/stillhere/stillhere/internal/deploytest"
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/testkit/manifests"
 )
 
 // parse reads a command line and these settings as the program would, with no
@@ -60,7 +60,7 @@ func checkCommand(t *testing.T, where string, words []string, settings map[strin
 
 // Not parallel, as parse sets the environment.
 func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
-	compose, err := deploytest.ReadCompose()
+	compose, err := manifests.ReadCompose()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 		})
 		roles[service.Command[0]] = true
 	}
-	for _, role := range assembly.Roles {
+	for _, role := range app.Roles {
 		if role.Name != "all" && !roles[role.Name] {
 			t.Errorf("no service runs the role %s", role.Name)
 		}
@@ -93,12 +93,12 @@ func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 }
 
 func TestEveryCommandLineOfKubernetesIsUnderstood(t *testing.T) {
-	manifests, err := deploytest.ReadManifests()
+	kubernetes, err := manifests.ReadManifests()
 	if err != nil {
 		t.Fatal(err)
 	}
 	roles, read := map[string]bool{}, []string{}
-	for name, container := range deploytest.Ours(manifests) {
+	for name, container := range manifests.Ours(kubernetes) {
 		settings := map[string]string{}
 		for _, e := range container.Env {
 			if strings.HasPrefix(e.Name, "STILLHERE_") {
@@ -113,13 +113,13 @@ func TestEveryCommandLineOfKubernetesIsUnderstood(t *testing.T) {
 		})
 		roles[container.Args[0]] = true
 	}
-	for _, role := range assembly.Roles {
+	for _, role := range app.Roles {
 		if role.Name != "all" && !roles[role.Name] {
 			t.Errorf("nothing runs the role %s", role.Name)
 		}
 	}
 	// What all are told somebody must read.
-	for _, m := range manifests {
+	for _, m := range kubernetes {
 		for name := range m.Data {
 			if !slices.Contains(read, name) {
 				t.Errorf("%s: nobody reads %s", m.File, name)
@@ -129,11 +129,11 @@ func TestEveryCommandLineOfKubernetesIsUnderstood(t *testing.T) {
 }
 
 func TestTheImagesOwnCommandsAreUnderstood(t *testing.T) {
-	instructions, err := deploytest.ReadDockerfile()
+	instructions, err := manifests.ReadDockerfile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	words, err := deploytest.Of(instructions, "", "HEALTHCHECK")[0].Exec()
+	words, err := manifests.Of(instructions, "", "HEALTHCHECK")[0].Exec()
 	if err != nil {
 		t.Fatal(err)
 	}

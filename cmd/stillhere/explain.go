@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/stillhere/stillhere/internal/assembly"
-	"github.com/stillhere/stillhere/internal/assembly/explain"
-	"github.com/stillhere/stillhere/internal/assembly/progress"
-	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/explain"
+	"github.com/stillhere/stillhere/tools/progress"
 )
 
 // explainCommand tells why a transition was published.
@@ -40,13 +40,13 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	if err := settings.Validate(); err != nil {
 		return err
 	}
-	reader, err := stream.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	reader, err := kafka.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
 	line := progress.Stderr()
-	checkpoints, err := assembly.DetectorCheckpoints(ctx, config)
+	checkpoints, err := app.DetectorCheckpoints(ctx, config)
 	if err != nil {
 		return err
 	}

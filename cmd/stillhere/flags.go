@@ -8,10 +8,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/detector/liveness"
-	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
-	"github.com/stillhere/stillhere/internal/stream"
 )
 
 // logFlags say what is logged and how.
@@ -121,8 +121,8 @@ type adminFlags struct {
 	AllowedHosts  []string `help:"Hosts, without port, besides the address that is listened on and the loopback, that requests may be for on the admin port and, where there is no authentication, on the doors; others are answered 421." placeholder:"presence.internal,..." group:"Doors:"`
 }
 
-func (f adminFlags) admin() assembly.Admin {
-	return assembly.Admin{Expose: f.AdminExpose, Profiles: f.AdminProfiles}
+func (f adminFlags) admin() app.Admin {
+	return app.Admin{Expose: f.AdminExpose, Profiles: f.AdminProfiles}
 }
 
 // webFlags say who may use the doors, and how much of them.
@@ -135,7 +135,7 @@ type webFlags struct {
 	TrustedProxies []string `help:"Addresses or networks of proxies whose X-Forwarded-For is believed; --max-connections-per-address then bounds the clients behind them." placeholder:"10.0.0.0/8,..." group:"Doors:"`
 }
 
-func (f webFlags) apply(c *assembly.Config) {
+func (f webFlags) apply(c *app.Config) {
 	c.AllowedOrigins, c.Fanout.MaxConnections = f.AllowedOrigins, f.MaxStreams
 	c.MaxConnections, c.MaxPerAddress, c.MaxPerUser, c.TrustedProxies = f.MaxConnections, f.MaxPerAddress, f.MaxPerUser, f.TrustedProxies
 }
@@ -146,8 +146,8 @@ type storeFlags struct {
 	postgresFlags
 }
 
-func (f kafkaFlags) config() (stream.Config, error) {
-	c := stream.Config{Brokers: f.KafkaBrokers, Prefix: f.TopicPrefix}
+func (f kafkaFlags) config() (kafka.Config, error) {
+	c := kafka.Config{Brokers: f.KafkaBrokers, Prefix: f.TopicPrefix}
 	err := f.secure(&c)
 	return c, err
 }

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/assembly"
-	"github.com/stillhere/stillhere/internal/assembly/progress"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/progress"
 )
 
 // graphCommand looks after who follows whom.
@@ -35,14 +35,14 @@ type graphStore struct {
 }
 
 func (g graphStore) open(ctx context.Context) (graph.Store, error) {
-	store := assembly.Store{Postgres: g.Postgres, SQLite: g.SQLite}
+	store := app.Store{Postgres: g.Postgres, SQLite: g.SQLite}
 	if g.Postgres == "" && g.SQLite == "" {
-		store.SQLite = filepath.Join("stillhere-data", assembly.GraphFile)
+		store.SQLite = filepath.Join("stillhere-data", app.GraphFile)
 		if _, err := os.Stat(filepath.Dir(store.SQLite)); err != nil {
 			return nil, errors.New("--postgres or --sqlite is needed: there is no data of dev in this folder")
 		}
 	}
-	return assembly.OpenGraph(ctx, store, g.postgres())
+	return app.OpenGraph(ctx, store, g.postgres())
 }
 
 // existing is with for commands that only look or take away: a misspelt file is no

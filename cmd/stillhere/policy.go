@@ -11,11 +11,11 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stillhere/stillhere/internal/assembly"
-	"github.com/stillhere/stillhere/internal/assembly/progress"
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
-	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/progress"
 )
 
 // policyCommand looks at the policy in force, and changes it.
@@ -45,11 +45,11 @@ type partitionOfPolicy struct {
 
 // Run prints.
 func (c *policyShow) Run(ctx context.Context) error {
-	kafka, err := c.config()
+	cluster, err := c.config()
 	if err != nil {
 		return err
 	}
-	all, err := assembly.PolicyInForce(ctx, kafka)
+	all, err := app.PolicyInForce(ctx, cluster)
 	if err != nil {
 		return err
 	}
@@ -90,14 +90,14 @@ type policySet struct {
 func (*policySet) Help() string {
 	return `The policy says when a person counts as here. It is kept in the log of heartbeats: the command writes a record to every partition, and each detector goes by the new policy from that record on, so that all decide alike, also when they read the log again.
 
-    stillhere policy set --online-ttl 45s --kafka-brokers kafka:9092
+    stillhere policy set --online-ttl 45s --kafka-brokers cluster:9092
 
 Within a minute the other roles follow, and open sockets are told another heartbeat interval. Processes that were started with other settings as flags refuse to start from then on, and name both. Leave policy flags out where the policy in force is to count.`
 }
 
 // Run changes.
 func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configFile) error {
-	kafka, err := c.config()
+	cluster, err := c.config()
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,11 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 	if asked == (policy.Change{}) {
 		return misused(errors.New("no setting is given, e.g. --online-ttl 45s"))
 	}
-	partitions, err := stream.CheckTopics(ctx, kafka)
+	partitions, err := kafka.CheckTopics(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	all, err := assembly.PolicyInForce(ctx, kafka)
+	all, err := app.PolicyInForce(ctx, cluster)
 	if err != nil {
 		return err
 	}
@@ -125,13 +125,13 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 		fmt.Printf("%s: %s → %s\n", d.Name, d.InForce, d.Asked)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	if err := assembly.SetPolicy(ctx, kafka, p, log); err != nil {
+	if err := app.SetPolicy(ctx, cluster, p, log); err != nil {
 		return err
 	}
 	line := progress.Stderr()
 	wait, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
-	err = assembly.AwaitPolicy(wait, kafka, p.ID(), partitions, func(done, all int32) { line.Say("in force in %d of %d partitions", done, all) })
+	err = app.AwaitPolicy(wait, cluster, p.ID(), partitions, func(done, all int32) { line.Say("in force in %d of %d partitions", done, all) })
 	line.Clear()
 	if err != nil {
 		return err

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/assembly"
-	"github.com/stillhere/stillhere/internal/assembly/progress"
-	"github.com/stillhere/stillhere/internal/assembly/rebuild"
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/lastseen/rebuild"
 	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/tools/progress"
 )
 
 // rebuildCommand makes a store anew from the log.
@@ -64,7 +64,7 @@ type rebuildRedis struct {
 
 // Run has it rebuilt.
 func (c *rebuildRedis) Run(ctx context.Context) error {
-	config := assembly.Defaults()
+	config := app.Defaults()
 	var err error
 	if config.Kafka, err = c.config(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (c *rebuildRedis) Run(ctx context.Context) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	redisview.LogTo(log)
 	line, begun := progress.Stderr(), time.Now()
-	err = assembly.RebuildRedis(ctx, config, log, func(done, all int32) {
+	err = app.RebuildRedis(ctx, config, log, func(done, all int32) {
 		line.Say("%s", meter(float64(done)/float64(all), time.Since(begun), fmt.Sprintf("%d of %d partitions", done, all)))
 	})
 	line.Clear()

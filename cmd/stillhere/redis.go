@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stillhere/stillhere/internal/assembly"
+	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/keys"
 )
 
@@ -33,7 +33,7 @@ type redisFlags struct {
 }
 
 // redis is what the flags say. The error names every flag that is wrong.
-func (f redisFlags) redis() (assembly.Redis, error) {
+func (f redisFlags) redis() (app.Redis, error) {
 	var c check
 	for _, given := range f.Redis {
 		if strings.Contains(given, "://") {
@@ -53,7 +53,7 @@ func (f redisFlags) redis() (assembly.Redis, error) {
 	if f.RedisTLS && len(c.faults) == 0 {
 		c.err("--redis-tls", files.Check())
 	}
-	r := assembly.Redis{
+	r := app.Redis{
 		Addrs: f.Redis, Master: f.RedisMaster, Cluster: f.RedisCluster, DB: f.RedisDatabase, PoolSize: f.RedisPoolSize, Prefix: f.RedisPrefix,
 		SentinelUsername: f.SentinelUser, SentinelPassword: f.SentinelPassword,
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stillhere/stillhere/internal/stream/registry"
+	"github.com/stillhere/stillhere/internal/kafka/registry"
 )
 
 // registryFlags say whether values are written as a Schema Registry's clients

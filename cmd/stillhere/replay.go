@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/assembly/dataset"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/dataset"
 )
 
 // replayCommand gives out what was published.

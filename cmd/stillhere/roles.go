@@ -12,9 +12,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/pggraph"
-	"github.com/stillhere/stillhere/internal/assembly"
-	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
@@ -38,24 +38,24 @@ type roleCommand struct {
 func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, file *configFile) error {
 	config, err := c.config()
 	config.PolicyAsked = c.asked(parsed, file)
-	if err := errors.Join(err, assembly.Check(string(name), config)); err != nil {
+	if err := errors.Join(err, app.Check(string(name), config)); err != nil {
 		return err
 	}
 	log := c.logger()
 	redisview.LogTo(log)
-	return assembly.Run(ctx, string(name), config, log, func() { log.Info("ready", "role", string(name), "instance", config.Instance) })
+	return app.Run(ctx, string(name), config, log, func() { log.Info("ready", "role", string(name), "instance", config.Instance) })
 }
 
-func (c *roleCommand) config() (assembly.Config, error) {
-	config := assembly.Defaults()
+func (c *roleCommand) config() (app.Config, error) {
+	config := app.Defaults()
 	if c.Instance != "" {
 		config.Instance = c.Instance
 	}
-	var kafka, redis error
-	config.Kafka, kafka = c.kafkaFlags.config()
+	var cluster, redis error
+	config.Kafka, cluster = c.kafkaFlags.config()
 	config.Redis, redis = c.redis()
 	config.Version, config.SchemaRegistry = version, c.SchemaRegistry
-	config.Store = assembly.Store{Postgres: c.Postgres}
+	config.Store = app.Store{Postgres: c.Postgres}
 	config.Postgres = c.postgres()
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.AdminPort, config.AllowedHosts = c.admin(), c.AllowedHosts
@@ -64,8 +64,8 @@ func (c *roleCommand) config() (assembly.Config, error) {
 	config.Policy = c.settings()
 	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
 	config.HiddenOffline = c.ShownAs == "offline"
-	config.Graph = assembly.Store{Postgres: c.Postgres}
-	return config, errors.Join(kafka, redis)
+	config.Graph = app.Store{Postgres: c.Postgres}
+	return config, errors.Join(cluster, redis)
 }
 
 // devCommand runs everything in one process.
@@ -98,7 +98,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	if err := logs.LogLevel.UnmarshalText([]byte(c.DevLogLevel)); err != nil {
 		return err
 	}
-	config := assembly.Defaults()
+	config := app.Defaults()
 	config.Instance, config.Version, config.SchemaRegistry = "dev", version, c.SchemaRegistry
 	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
 	config.AdminPort, config.AllowedHosts = c.admin(), c.AllowedHosts
@@ -107,7 +107,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	config.Policy, config.PolicyAsked = c.settings(), c.asked(parsed, file)
 	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
 	config.HiddenOffline = c.ShownAs == "offline"
-	dev := assembly.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}
+	dev := app.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}
 	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {
 		return err
@@ -115,18 +115,18 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	redisview.LogTo(logs.logger())
 	var playing sync.WaitGroup
 	defer playing.Wait()
-	return assembly.RunDev(ctx, dev, logs.logger(), func(kafka string) {
-		c.greet(kafka)
+	return app.RunDev(ctx, dev, logs.logger(), func(cluster string) {
+		c.greet(cluster)
 		playing.Go(func() { play(ctx) })
 	})
 }
 
 // greet says where to look and what to try.
-func (c *devCommand) greet(kafka string) {
+func (c *devCommand) greet(brokers string) {
 	url, self := "http://"+c.Listen, called(os.Args[0])
 	sight := ""
-	if c.MayWatch == assembly.WatchFollowers {
-		sight = " --may-watch followers --sqlite " + filepath.Join(c.DataDir, assembly.GraphFile)
+	if c.MayWatch == app.WatchFollowers {
+		sight = " --may-watch followers --sqlite " + filepath.Join(c.DataDir, app.GraphFile)
 	}
 	fmt.Printf(`ready %s
 
@@ -141,7 +141,7 @@ func (c *devCommand) greet(kafka string) {
                             %s channel log --kafka-brokers %s%s
 
   Kafka clients may join at %s; data is kept in %s; Ctrl-C stops.
-`, url, url, url, url, self, url, c.Listen, self, kafka, self, filepath.Join(c.DataDir, assembly.GraphFile), self, kafka, sight, kafka, c.DataDir)
+`, url, url, url, url, self, url, c.Listen, self, brokers, self, filepath.Join(c.DataDir, app.GraphFile), self, brokers, sight, brokers, c.DataDir)
 }
 
 // called is how this program was called, so that what is printed can be pasted.
@@ -189,7 +189,7 @@ func (c *topicsApply) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	reports, err := stream.ApplyTopics(ctx, config, c.Partitions, c.Replication)
+	reports, err := kafka.ApplyTopics(ctx, config, c.Partitions, c.Replication)
 	for _, r := range reports {
 		what := "is there"
 		if r.Created {
@@ -213,7 +213,7 @@ func (c *topicsCheck) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	partitions, err := stream.CheckTopics(ctx, config)
+	partitions, err := kafka.CheckTopics(ctx, config)
 	if err == nil {
 		fmt.Printf("all topics are as they must be; users are spread over %d partitions\n", partitions)
 	}
@@ -232,7 +232,7 @@ func (c *migrateCommand) Run(ctx context.Context) error {
 	if err := pgstore.Migrate(ctx, config); err != nil {
 		return err
 	}
-	if err := pggraph.Migrate(ctx, assembly.GraphPostgres(config.URL, config)); err != nil {
+	if err := pggraph.Migrate(ctx, app.GraphPostgres(config.URL, config)); err != nil {
 		return err
 	}
 	fmt.Println("the Postgres schema is up to date")

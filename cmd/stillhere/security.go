@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/keys"
-	"github.com/stillhere/stillhere/internal/stream"
 )
 
 // secure carries what the Kafka flags say of TLS and SASL into c. The error
 // names every flag that is wrong.
-func (f kafkaFlags) secure(c *stream.Config) error {
+func (f kafkaFlags) secure(c *kafka.Config) error {
 	err := errors.Join(f.checkTLS(), f.checkSASL())
 	if err != nil {
 		return err
@@ -23,7 +23,7 @@ func (f kafkaFlags) secure(c *stream.Config) error {
 	if f.KafkaSASL == "" {
 		return nil
 	}
-	c.Security = &stream.Security{Mechanism: f.KafkaSASL, User: f.KafkaUser}
+	c.Security = &kafka.Security{Mechanism: f.KafkaSASL, User: f.KafkaUser}
 	password := keys.Secret{Value: f.KafkaPassword, File: f.KafkaPassFile}
 	c.Security.Credentials = func(context.Context) (string, string, error) {
 		text, err := password.Read()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stillhere/stillhere/fanout/internal/told"
+	"github.com/stillhere/stillhere/fanout/internal/dedup"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -42,7 +42,7 @@ type Consumer struct {
 	setAside SetAside
 	metrics  *Metrics
 	log      *slog.Logger
-	seen     *told.Memory
+	seen     *dedup.Memory
 	jitter   func(time.Duration) time.Duration
 
 	mu         sync.Mutex
@@ -92,7 +92,7 @@ func NewConsumer(config Config, channel Channel, hides Hides, setAside SetAside,
 	if hides == nil {
 		hides = func(schemas.UserID, schemas.Version) bool { return false }
 	}
-	return &Consumer{config: config, channel: channel, hides: hides, setAside: setAside, metrics: metrics, log: log, seen: told.New(config.Remember),
+	return &Consumer{config: config, channel: channel, hides: hides, setAside: setAside, metrics: metrics, log: log, seen: dedup.New(config.Remember),
 		partitions: map[int32]*partition{},
 		jitter:     func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/here"
+	"github.com/stillhere/stillhere/fanout/online"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -71,7 +71,7 @@ func (f *fans) Of(ctx context.Context, users []schemas.UserID) ([]graph.Follower
 type stage struct {
 	*Room
 	graph    *fans
-	register *here.Register
+	register *online.Register
 	planner  *Planner
 	worker   *Worker
 	version  schemas.Version
@@ -79,25 +79,25 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: here.NewRegister()}
+	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: online.NewRegister()}
 	config := Defaults()
 	config.Mode, config.JobFollowers, config.Rate, config.Gap = All, 1_100, 0, 0
 	s.Room = &Room{Config: config, Followers: s.graph, Graph: s.graph, Here: s.register, Newest: NewNewest(),
 		Metrics: NewMetrics(nil), Jobs: 4, Deliveries: 4}
 	s.planner, s.worker = s.NewPlanner(), s.NewWorker()
-	var seen []here.Seen
+	var seen []online.Seen
 	for id := schemas.UserID(1); id < 300_000; id++ {
 		if id%2 == 0 || id == 11 {
-			seen = append(seen, here.Seen{User: id, Here: true})
+			seen = append(seen, online.Seen{User: id, Here: true})
 		}
 	}
 	s.see(t, seen...)
 	return s
 }
 
-func (s *stage) see(t *testing.T, seen ...here.Seen) {
+func (s *stage) see(t *testing.T, seen ...online.Seen) {
 	t.Helper()
-	if err := s.register.Apply(t.Context(), schemas.Batch[here.Seen]{Items: seen}); err != nil {
+	if err := s.register.Apply(t.Context(), schemas.Batch[online.Seen]{Items: seen}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -194,9 +194,9 @@ func (s *stage) here(user schemas.UserID) []schemas.UserID {
 func TestFewFollowersAreToldInPlaceIfTheyAreHere(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.register = here.NewRegister()
+	s.register = online.NewRegister()
 	s.Here = s.register
-	s.see(t, here.Seen{User: 11, Here: true}, here.Seen{User: 31, Here: true}, here.Seen{User: 32, Here: true})
+	s.see(t, online.Seen{User: 11, Here: true}, online.Seen{User: 31, Here: true}, online.Seen{User: 32, Here: true})
 	outs := s.plan(t, s.comes(small), s.comes(shy))
 	if got := told(t, outs)[1]; !slices.Equal(got, []schemas.UserID{11, 31}) || len(outs) != 1 || outs[0].Partition > 1 {
 		t.Errorf("told are %v, by %d records", got, len(outs))
@@ -255,7 +255,7 @@ func TestNobodyIsToldAnyMoreOnceTheHideIsKnown(t *testing.T) {
 	t.Parallel()
 	for name, learn := range map[string]func(s *stage, hide *schemas.Transition){
 		"by the status": func(s *stage, hide *schemas.Transition) {
-			s.see(t, here.Seen{User: star, Here: true, Hidden: hide.Version})
+			s.see(t, online.Seen{User: star, Here: true, Hidden: hide.Version})
 		},
 		"by the stop job": func(s *stage, hide *schemas.Transition) { s.know(t, s.plan(t, hide)) },
 	} {
@@ -295,7 +295,7 @@ func TestOneWhoShowsAgainIsToldOfThoughTheStatusIsLate(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	hide := s.hides(small)
-	s.see(t, here.Seen{User: small, Hidden: hide.Version})
+	s.see(t, online.Seen{User: small, Hidden: hide.Version})
 	if got := told(t, s.plan(t, s.comes(small))); len(got[2]) == 0 {
 		t.Errorf("nobody is told: %v", got)
 	}

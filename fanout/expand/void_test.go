@@ -3,7 +3,7 @@ package expand
 import (
 	"testing"
 
-	"github.com/stillhere/stillhere/fanout/here"
+	"github.com/stillhere/stillhere/fanout/online"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -12,7 +12,7 @@ func TestNothingIsPlannedOfWhoHidesByALaterVersion(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	one, other := s.comes(small), s.comes(star)
-	s.see(t, here.Seen{User: small, Hidden: s.version + 1}, here.Seen{User: star, Hidden: s.version + 1})
+	s.see(t, online.Seen{User: small, Hidden: s.version + 1}, online.Seen{User: star, Hidden: s.version + 1})
 	if outs := s.plan(t, one, other); len(outs) != 0 {
 		t.Errorf("%d records about those who hide", len(outs))
 	}
@@ -55,7 +55,7 @@ func TestWhereHiddenUsersAreShownAsOfflineAHideIsToldAsALeaving(t *testing.T) {
 		hide, goesOn := s.hides(user), s.comes(user)
 		hide.From, goesOn.Visibility = schemas.Online, schemas.Nobody
 		all = append(all, hide, goesOn)
-		s.see(t, here.Seen{User: user, Hidden: goesOn.Version})
+		s.see(t, online.Seen{User: user, Hidden: goesOn.Version})
 	}
 	if got := told(t, s.work(t, s.plan(t, before...))); len(got) != 0 {
 		t.Errorf("of a user hidden by now %d versions are told", len(got))

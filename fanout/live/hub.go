@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/fanout/internal/told"
+	"github.com/stillhere/stillhere/fanout/internal/dedup"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -65,7 +65,7 @@ type sub struct {
 
 func newHub(cfg fanout.Config, metrics *fanout.Metrics, bus Bus, r reader) *hub {
 	h := &hub{cfg: cfg, metrics: metrics, bus: bus, reader: r,
-		reconnect: make(chan struct{}, 1), told: recipients{of: map[schemas.UserID][]*viewer{}, seen: told.New(pairsKept)}}
+		reconnect: make(chan struct{}, 1), told: recipients{of: map[schemas.UserID][]*viewer{}, seen: dedup.New(pairsKept)}}
 	h.interval.Store(int64(cfg.HeartbeatInterval))
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/fanout/internal/told"
+	"github.com/stillhere/stillhere/fanout/internal/dedup"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -18,7 +18,7 @@ const pairsKept = 100_000
 // recipients are the viewers who want to be told of those they follow.
 type recipients struct {
 	offered bool // by whoever made the server
-	seen    *told.Memory
+	seen    *dedup.Memory
 
 	mu sync.RWMutex // never held while anything blocks; after it, a viewer's
 	of map[schemas.UserID][]*viewer

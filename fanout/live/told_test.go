@@ -13,10 +13,10 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/channel"
-	"github.com/stillhere/stillhere/fanout/here"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/fanout/online"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -89,14 +89,14 @@ func (p *peer) told(of *person) {
 // deliveries are the live channel with what it reads.
 type deliveries struct {
 	t        *testing.T
-	register *here.Register
+	register *online.Register
 	consumer *channel.Consumer
 	offset   int64
 }
 
 func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 	t.Helper()
-	d := &deliveries{t: t, register: here.NewRegister()}
+	d := &deliveries{t: t, register: online.NewRegister()}
 	var err error
 	d.consumer, err = channel.NewConsumer(channel.Defaults(), channel.NewLive(bus), d.register.Hides,
 		func(context.Context, *schemas.Record, error) error { t.Error("set aside"); return nil }, channel.NewMetrics(nil), slog.New(slog.DiscardHandler))
@@ -164,7 +164,7 @@ func TestFollowersAreToldOnWhicheverNodeTheyAreOnceAVersionAndNothingOfWhoHides(
 
 	// A delivery that is read when the user already hides.
 	late := star.becomes(schemas.Online)
-	if err := d.register.Apply(t.Context(), schemas.Batch[here.Seen]{Items: []here.Seen{{User: 1, Hidden: star.version + 1}}}); err != nil {
+	if err := d.register.Apply(t.Context(), schemas.Batch[online.Seen]{Items: []online.Seen{{User: 1, Hidden: star.version + 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	d.come(late, 11, 12)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/graph/graphtest"
-	"github.com/stillhere/stillhere/internal/pgtest"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/keys"
-	"github.com/stillhere/stillhere/internal/keys/keystest"
-	"github.com/stillhere/stillhere/internal/redisfleet"
+	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/redisfleet"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/migrate"
-	"github.com/stillhere/stillhere/internal/sqlitefile"
+	"github.com/stillhere/stillhere/internal/sqlite"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -50,14 +50,14 @@ func (g *Graph) open(ctx context.Context, path string) error {
 	// wait for them.
 	const readers = 8
 	var err error
-	if g.writer, err = sql.Open("sqlite", sqlitefile.Address(path, "immediate", busy)); err != nil {
+	if g.writer, err = sql.Open("sqlite", sqlite.Address(path, "immediate", busy)); err != nil {
 		return err
 	}
 	g.writer.SetMaxOpenConns(1)
 	if err := g.migrate(ctx, path); err != nil {
 		return err
 	}
-	if g.readers, err = sql.Open("sqlite", sqlitefile.Address(path, "deferred", busy)); err != nil {
+	if g.readers, err = sql.Open("sqlite", sqlite.Address(path, "deferred", busy)); err != nil {
 		return err
 	}
 	g.readers.SetMaxOpenConns(readers)

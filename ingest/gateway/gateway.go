@@ -26,7 +26,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/client"
-	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -58,7 +58,7 @@ type Config struct {
 // must be called.
 type Gateway struct {
 	*client.Client
-	producer *stream.Producer
+	producer *kafka.Producer
 }
 
 // appendTimeout is how long Kafka has to take a frame; what it has not taken by
@@ -71,11 +71,11 @@ func Dial(ctx context.Context, c Config) (*Gateway, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	config := stream.Config{Brokers: c.Brokers, Prefix: c.TopicPrefix, ClientID: "stillhere-gateway", DeliveryTimeout: appendTimeout}
+	config := kafka.Config{Brokers: c.Brokers, Prefix: c.TopicPrefix, ClientID: "stillhere-gateway", DeliveryTimeout: appendTimeout}
 	if c.TLS != nil || c.SASL != "" {
-		config.Security = &stream.Security{TLS: c.TLS, Mechanism: c.SASL, User: c.User, Password: c.Password}
+		config.Security = &kafka.Security{TLS: c.TLS, Mechanism: c.SASL, User: c.User, Password: c.Password}
 	}
-	producer, err := stream.NewProducer(config, c.Log, nil)
+	producer, err := kafka.NewProducer(config, c.Log, nil)
 	if err != nil {
 		return nil, fmt.Errorf("connecting gateway %s: %w", c.ID, err)
 	}
@@ -86,7 +86,7 @@ func Dial(ctx context.Context, c Config) (*Gateway, error) {
 	return g, nil
 }
 
-func dial(ctx context.Context, c Config, producer *stream.Producer) (*Gateway, error) {
+func dial(ctx context.Context, c Config, producer *kafka.Producer) (*Gateway, error) {
 	partitions, err := producer.Partitions(ctx, schemas.Heartbeats)
 	if err != nil {
 		return nil, err

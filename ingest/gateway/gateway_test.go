@@ -9,29 +9,29 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest/gateway"
-	"github.com/stillhere/stillhere/internal/standin"
-	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	kafka, err := standin.StartKafka(standin.KafkaConfig{})
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer kafka.Close()
-	config := stream.Config{Brokers: kafka.Addrs()}
-	if _, err := stream.ApplyTopics(ctx, config, 2, 1); err != nil {
+	defer cluster.Close()
+	config := kafka.Config{Brokers: cluster.Addrs()}
+	if _, err := kafka.ApplyTopics(ctx, config, 2, 1); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	g, err := gateway.Dial(ctx, gateway.Config{Brokers: kafka.Addrs(), ID: "gw-1", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	g, err := gateway.Dial(ctx, gateway.Config{Brokers: cluster.Addrs(), ID: "gw-1", Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := stream.NewReader(config, nil)
+	reader, err := kafka.NewReader(config, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/ingest/problem"
+	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
 )
 

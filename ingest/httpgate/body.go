@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/ingest/problem"
+	"github.com/stillhere/stillhere/internal/problem"
 )
 
 // format is what a body is written in.

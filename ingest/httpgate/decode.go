@@ -3,7 +3,7 @@ package httpgate
 import (
 	"strconv"
 
-	"github.com/stillhere/stillhere/ingest/strictjson"
+	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/ingest/problem"
+	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
 )
 

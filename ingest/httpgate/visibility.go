@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/ingest/strictjson"
+	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/schemas"
 )
 

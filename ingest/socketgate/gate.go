@@ -12,7 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/devices"
-	"github.com/stillhere/stillhere/ingest/problem"
+	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
 )

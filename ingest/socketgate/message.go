@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stillhere/stillhere/ingest/problem"
-	"github.com/stillhere/stillhere/ingest/strictjson"
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest/devices"
-	"github.com/stillhere/stillhere/ingest/problem"
+	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/socket"
 )
 

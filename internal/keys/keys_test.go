@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/keys"
-	"github.com/stillhere/stillhere/internal/keys/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/keystest"
 )
 
 // serve shakes hands with whoever connects.

@@ -16,7 +16,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/stillhere/stillhere/internal/migrate"
-	"github.com/stillhere/stillhere/internal/pgtest"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
 // cluster is the Postgres of these tests; nil, and why, when there is none.

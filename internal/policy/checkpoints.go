@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Checkpoints reads what the detector's group has committed beside its offsets, by
 // partition. Partitions without a commit are left out.
-func Checkpoints(ctx context.Context, kafka stream.Config, group string) (map[int32]*schemas.Checkpoint, error) {
-	commits, err := stream.Committed(ctx, kafka, group, schemas.Heartbeats)
+func Checkpoints(ctx context.Context, cluster kafka.Config, group string) (map[int32]*schemas.Checkpoint, error) {
+	commits, err := kafka.Committed(ctx, cluster, group, schemas.Heartbeats)
 	if err != nil {
 		return nil, err
 	}

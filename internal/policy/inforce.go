@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -18,8 +18,8 @@ type Partition struct {
 
 // InForce is the policy in force in each partition for which the detector's group has
 // committed one, ordered by partition. It is empty for a new pipeline.
-func InForce(ctx context.Context, kafka stream.Config, group string) ([]Partition, error) {
-	checkpoints, err := Checkpoints(ctx, kafka, group)
+func InForce(ctx context.Context, cluster kafka.Config, group string) ([]Partition, error) {
+	checkpoints, err := Checkpoints(ctx, cluster, group)
 	if err != nil {
 		return nil, fmt.Errorf("looking which policy is in force: %w", err)
 	}
@@ -45,7 +45,7 @@ func Newest(all []Partition) (schemas.Policy, bool) {
 
 // Set brings the policy into force: it writes a policy frame to every partition of the
 // heartbeats.
-func Set(ctx context.Context, producer *stream.Producer, p schemas.Policy) error {
+func Set(ctx context.Context, producer *kafka.Producer, p schemas.Policy) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
@@ -69,11 +69,11 @@ const pollInterval = 200 * time.Millisecond
 
 // Await returns when the detectors have committed the policy with the id in all
 // partitions, or when ctx ends. progress, if not nil, is told in how many they have.
-func Await(ctx context.Context, kafka stream.Config, group, id string, partitions int32, progress func(done, all int32)) error {
+func Await(ctx context.Context, cluster kafka.Config, group, id string, partitions int32, progress func(done, all int32)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
-		all, err := InForce(ctx, kafka, group)
+		all, err := InForce(ctx, cluster, group)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/stillhere/stillhere/internal/pgtest"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
 // cluster is the Postgres of this package's tests; nil, and why, when there is

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/migrate"
-	"github.com/stillhere/stillhere/internal/pgtest"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
 func TestAStoreTellsWhetherThisProgramCanLiveWithItsTables(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/keys/keystest"
-	"github.com/stillhere/stillhere/internal/pgtest"
+	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
 func TestPostgresIsReachedWithTLSAndAnUnknownAuthorityIsRefused(t *testing.T) {

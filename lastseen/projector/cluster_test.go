@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/redisfleet"
+	"github.com/stillhere/stillhere/internal/testkit/redisfleet"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
 	"github.com/stillhere/stillhere/schemas"

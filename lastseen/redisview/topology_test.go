@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/keys"
-	"github.com/stillhere/stillhere/internal/keys/keystest"
-	"github.com/stillhere/stillhere/internal/redisfleet"
+	"github.com/stillhere/stillhere/internal/testkit/keystest"
+	"github.com/stillhere/stillhere/internal/testkit/redisfleet"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/migrate"
-	"github.com/stillhere/stillhere/internal/sqlitefile"
+	"github.com/stillhere/stillhere/internal/sqlite"
 )
 
 // Config says which file and how long to keep.
@@ -74,14 +74,14 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 func (s *Store) open(ctx context.Context) error {
 	const readers = 4
 	var err error
-	if s.writer, err = sql.Open("sqlite", sqlitefile.Address(s.config.Path, "immediate", busy)); err != nil {
+	if s.writer, err = sql.Open("sqlite", sqlite.Address(s.config.Path, "immediate", busy)); err != nil {
 		return err
 	}
 	s.writer.SetMaxOpenConns(1)
 	if err := s.migrate(ctx); err != nil {
 		return err
 	}
-	if s.readers, err = sql.Open("sqlite", sqlitefile.Address(s.config.Path, "deferred", busy)); err != nil {
+	if s.readers, err = sql.Open("sqlite", sqlite.Address(s.config.Path, "deferred", busy)); err != nil {
 		return err
 	}
 	s.readers.SetMaxOpenConns(readers)

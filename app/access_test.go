@@ -1,0 +1,95 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// row is a Need as the runbook has it.
+func row(n Need) string {
+	who, what := n.Role, ""
+	if n.Followers {
+		who += ", `--followers`"
+	}
+	switch {
+	case n.Topic == everyTopic:
+		what = "topics `" + schemas.DefaultPrefix + "*`"
+	case n.Topic != "":
+		what = "topic `" + n.Topic.Name(schemas.DefaultPrefix) + "`"
+	case strings.HasSuffix(n.Group, "."):
+		what = "groups `" + n.Group + "*`"
+	case n.Group != "":
+		what = "group `" + n.Group + "`"
+	default:
+		what = "transactional ids `" + n.Transactional + ".*`"
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s |", who, what, strings.Join(n.Operations, ", "), n.For)
+}
+
+func TestTheRunbookHasTheListOfACLsAsItIs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "deploy", "RUNBOOK.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = "| who | resource | operations | for |\n|---|---|---|---|\n"
+	_, table, found := strings.Cut(string(text), head)
+	if !found {
+		t.Fatalf("deploy/RUNBOOK.md has no table with the head\n%s", head)
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want []string
+	for _, n := range Needs {
+		want = append(want, row(n))
+	}
+	if got := strings.Split(table, "\n"); !slices.Equal(got, want) {
+		t.Errorf("the table of ACLs in deploy/RUNBOOK.md is\n%s\nand must be\n%s", table, strings.Join(want, "\n"))
+	}
+}
+
+func TestGrantsFollowThePrefix(t *testing.T) {
+	t.Parallel()
+	grants, err := Grants("detector", false, kafka.Config{Prefix: "eu.presence."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []kafka.Grant{
+		{Resource: kafka.OfTopic, Name: "eu.presence.", Prefixed: true, Operation: "Describe"},
+		{Resource: kafka.OfTopic, Name: "eu.presence.heartbeats", Operation: "Write"},
+		{Resource: kafka.OfGroup, Name: "stillhere.detector@eu.presence", Operation: "Read"},
+		{Resource: kafka.OfTransactionalID, Name: "stillhere.detector@eu.presence.", Prefixed: true, Operation: "Write"},
+	} {
+		if !slices.Contains(grants, want) {
+			t.Errorf("%s is missing among %v", want, grants)
+		}
+	}
+}
+
+func TestOneProcessWithEveryRoleNeedsWhatTheRolesNeed(t *testing.T) {
+	t.Parallel()
+	all, err := Grants("all", true, kafka.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range onePipeline {
+		grants, err := Grants(role, true, kafka.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range grants {
+			if !slices.Contains(all, g) {
+				t.Errorf("%s needs %s, and all does not", role, g)
+			}
+		}
+	}
+	if _, err := Grants("nobody", false, kafka.Config{}); err == nil || !strings.Contains(err.Error(), "ingest, detector") {
+		t.Errorf("the error of a role that does not exist does not name those that do: %v", err)
+	}
+}

@@ -1,0 +1,165 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/keys"
+)
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+// guarded runs the whole pipeline behind authentication and returns where.
+func guarded(t *testing.T) (host string) {
+	t.Helper()
+	host, _ = guardedAs(t, nil)
+	return host
+}
+
+// guardedAs is guarded with other settings; dir is where its data is.
+func guardedAs(t *testing.T, change func(*app.Dev)) (host, dir string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host = l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	config := app.Defaults()
+	config.Instance, config.Listen, config.Admin = "dev", host, ""
+	config.Auth.Secret = keys.Secret{Value: secret}
+	dir = t.TempDir() // before the clean-up that stops what writes into it
+	dev := app.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 2}
+	if change != nil {
+		change(&dev)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- app.RunDev(ctx, dev,
+			slog.New(slog.DiscardHandler), func(string) { close(ready) })
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-done:
+		done <- err
+		t.Fatal(err)
+	}
+	return host, dir
+}
+
+func token(t *testing.T, life time.Duration, who, id, scope string) string {
+	t.Helper()
+	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{who: id, "scope": scope, "exp": time.Now().Add(life).Unix()}).SignedString([]byte(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestNobodySpeaksForAnotherThroughTheDoors(t *testing.T) {
+	t.Parallel()
+	host := guarded(t)
+	own := token(t, time.Hour, "sub", "42", "presence:beat presence:read")
+	gateway := token(t, time.Hour, "gateway_id", "gw-1", "presence:beat")
+	admin := token(t, time.Hour, "sub", "1", "presence:admin")
+	beat := func(user string) string {
+		return `{"beats":[{"user_id":"42","device_id":1},{"user_id":"` + user + `","device_id":1}]}`
+	}
+	for _, c := range []struct {
+		name, token, request, body string
+		status                     int
+		says                       string
+	}{
+		{"no token", "", "POST /presence/heartbeats", beat("42"), 401, "no_token"},
+		{"expired", token(t, -time.Hour, "sub", "42", "presence:beat"), "POST /presence/heartbeats", beat("42"), 401, "invalid_token"},
+		{"wrong scope", token(t, time.Hour, "sub", "42", "presence:read"), "POST /presence/heartbeats", beat("42"), 403, "insufficient_scope"},
+		{"own beat", own, "POST /presence/heartbeats", beat("42"), 202, ""},
+		{"another's beat in the same body", own, "POST /presence/heartbeats", beat("43"), 403, "beats[1].user_id"},
+		{"a user as a gateway", own, "POST /presence/heartbeats", `{"gateway_id":"gw-1","gateway_epoch":"1","beats":[]}`, 403, "gateway_id"},
+		{"a gateway for anybody", gateway, "POST /presence/heartbeats", beat("43"), 202, ""},
+		{"a gateway under its name", gateway, "POST /presence/heartbeats", `{"gateway_id":"gw-1","gateway_epoch":"1","beats":[]}`, 202, ""},
+		{"a gateway under another's name", gateway, "POST /presence/heartbeats", `{"gateway_id":"gw-2","gateway_epoch":"1","beats":[]}`, 403, "gateway_id"},
+		{"hiding oneself", own, "PUT /presence/42/visibility", `{"visibility":"nobody"}`, 200, ""},
+		{"hiding another", own, "PUT /presence/43/visibility", `{"visibility":"nobody"}`, 403, "user_id"},
+		{"a gateway hides", gateway, "PUT /presence/43/visibility", `{"visibility":"nobody"}`, 403, "user_id"},
+		{"an administrator hides", admin, "PUT /presence/43/visibility", `{"visibility":"nobody"}`, 200, ""},
+		{"reading", own, "GET /presence/batch?user_ids=43", "", 200, ""},
+		{"reading without the scope", gateway, "GET /presence/batch?user_ids=43", "", 403, "insufficient_scope"},
+		{"history without a token", "", "GET /presence/43/history", "", 401, "no_token"},
+		{"the stream without a token", "", "GET /presence/stream?user_ids=1", "", 401, "no_token"},
+		{"another's socket", own, "GET /presence/connect?user_id=43&device_id=1", "", 403, "user_id"},
+	} {
+		method, path, _ := strings.Cut(c.request, " ")
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.token != "" {
+			r.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		if c.body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said json.RawMessage
+		_ = json.NewDecoder(answer.Body).Decode(&said)
+		_ = answer.Body.Close()
+		if answer.StatusCode != c.status || !strings.Contains(string(said), c.says) {
+			t.Errorf("%s: %d %s, want %d %s", c.name, answer.StatusCode, said, c.status, c.says)
+		}
+	}
+}
+
+func TestASocketIsOfTheTokensUserAndEndsWithIt(t *testing.T) {
+	t.Parallel()
+	host := guarded(t)
+	for path, scope := range map[string]string{"connect?device_id=7": "presence:beat", "stream?": "presence:read"} {
+		const life = 2 * time.Second // exp has whole seconds
+		url := fmt.Sprintf("ws://%s/presence/%s&access_token=%s", host, path, token(t, life, "sub", "42", scope))
+		conn, answer, err := websocket.Dial(t.Context(), url, nil)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		_ = answer.Body
+		if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["9"]}`)); err != nil {
+			t.Fatal(err)
+		}
+		watched := false
+		for {
+			_, message, err := conn.Read(t.Context())
+			if err != nil {
+				if websocket.CloseStatus(err) != 4401 {
+					t.Errorf("%s ends with %v", path, err)
+				}
+				break
+			}
+			watched = watched || strings.Contains(string(message), `"snapshot"`)
+		}
+		if want := scope == "presence:read"; watched != want {
+			t.Errorf("%s: a snapshot came: %t", path, watched)
+		}
+	}
+}

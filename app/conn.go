@@ -1,0 +1,178 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// accepted is a connection of a bounded listener, as the handlers of its requests see it.
+type accepted interface {
+	net.Conn
+	state() *connState
+}
+
+// connState is what is known of a connection beside its bytes.
+type connState struct {
+	leave  func()         // gives its place back; may be called twice
+	idle   func(net.Conn) // it waits for a request
+	busy   func()         // it does not, or not any more
+	length lengthSeen
+	taken  atomic.Bool // by a socket or stream, which the server does not see any more
+
+	mu     sync.Mutex
+	behind func() // gives back the place of the client behind a proxy; nil: there is none
+}
+
+func (s *connState) close() {
+	s.leave()
+	s.settle(nil)
+}
+
+// settle gives back the place of the client behind a proxy, and keeps another's.
+func (s *connState) settle(another func()) {
+	s.mu.Lock()
+	before := s.behind
+	s.behind = another
+	s.mu.Unlock()
+	if before != nil {
+		before()
+	}
+}
+
+// countedTCP is a connection of the kernel's, with everything that it can do.
+type countedTCP struct {
+	*net.TCPConn
+	*connState
+}
+
+func (c *countedTCP) state() *connState { return c.connState }
+
+func (c *countedTCP) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	c.length.look(p[:n])
+	return n, err
+}
+
+func (c *countedTCP) Close() error {
+	defer c.close()
+	return c.TCPConn.Close()
+}
+
+// counted is any other.
+type counted struct {
+	net.Conn
+	*connState
+}
+
+func (c *counted) state() *connState { return c.connState }
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.length.look(p[:n])
+	return n, err
+}
+
+func (c *counted) Close() error {
+	defer c.close()
+	return c.Conn.Close()
+}
+
+// lengthSeen tells whether a connection has ever said "Content-Length". net/http hides it
+// from handlers where the same request says "Transfer-Encoding".
+type lengthSeen struct {
+	seen    atomic.Bool
+	matched int // bytes of lengthHeader that the last bytes were; of the one who reads
+}
+
+var lengthHeader = []byte("\ncontent-length:")
+
+func (l *lengthSeen) look(p []byte) {
+	if l.seen.Load() {
+		return
+	}
+	for len(p) > 0 {
+		if l.matched == 0 {
+			i := bytes.IndexByte(p, '\n')
+			if i < 0 {
+				return
+			}
+			p = p[i:]
+		}
+		b := p[0]
+		p = p[1:]
+		if b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		switch b {
+		case lengthHeader[l.matched]:
+			l.matched++
+		case '\n':
+			l.matched = 1
+		default:
+			l.matched = 0
+		}
+		if l.matched == len(lengthHeader) {
+			l.seen.Store(true)
+			return
+		}
+	}
+}
+
+type connKey struct{}
+
+// withConn lets handlers find the connection of a request.
+func withConn(ctx context.Context, c net.Conn) context.Context {
+	if known, ok := c.(accepted); ok {
+		return context.WithValue(ctx, connKey{}, known.state())
+	}
+	return ctx
+}
+
+// connOf is the connection of a request; nil where it is not one of a bounded listener.
+func connOf(r *http.Request) *connState {
+	state, _ := r.Context().Value(connKey{}).(*connState)
+	return state
+}
+
+// noteTaken notes connections that a handler has taken over, and those that wait between
+// two requests.
+func noteTaken(c net.Conn, now http.ConnState) {
+	known, ok := c.(accepted)
+	if !ok {
+		return
+	}
+	state := known.state()
+	switch now {
+	case http.StateHijacked:
+		state.taken.Store(true)
+	case http.StateIdle:
+		state.idle(c)
+		return
+	}
+	state.busy()
+}
+
+// careful closes connections after requests of which two servers might see different ends
+// (RFC 9112, section 6.1), and sets the headers that no answer to a browser should lack;
+// handlers may set others.
+func careful(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Cache-Control", "no-store")
+		header.Set("Content-Security-Policy", "frame-ancestors 'none'")
+		// net/http overlooks Transfer-Encoding in HTTP/1.0, where another server may heed it.
+		if !r.ProtoAtLeast(1, 1) {
+			header.Set("Connection", "close")
+		}
+		// Whether it was in this request nobody tells; that it was on the connection will do.
+		if conn := connOf(r); conn != nil && len(r.TransferEncoding) > 0 && conn.length.seen.Load() {
+			header.Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,256 @@
+package app
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
+)
+
+// adminConnections bounds the connections to the admin port. It has a bound of its own,
+// so that it answers while the doors are full.
+const adminConnections = 64
+
+// reserved are descriptors that the doors leave to the rest of the process, the admin
+// port included.
+const reserved = 1024
+
+// keepIdle is how long a connection may wait between two requests while all places are
+// taken. After it, whoever comes gets the place of the one that has waited longest.
+const keepIdle = 5 * time.Second
+
+// warnEvery is how often at most a listener tells that it refuses connections.
+const warnEvery = 10 * time.Second
+
+// mostConnections is how many connections the doors may have open, so that the process
+// has descriptors left for Kafka, Redis, its files and the admin port.
+func (c Config) mostConnections() int {
+	if c.MaxConnections > 0 {
+		return c.MaxConnections
+	}
+	return spare(descriptors())
+}
+
+// spare is how many of limit descriptors the doors may take.
+func spare(limit int) int { return limit - min(reserved, limit/2) }
+
+// checkConnections refuses bounds that would leave the process without descriptors.
+func (c Config) checkConnections() error {
+	if most := spare(descriptors()); c.MaxConnections > most {
+		return fmt.Errorf("max_connections: %d leaves this process too few of its %d descriptors; say at most %d, or raise the limit (ulimit -n)",
+			c.MaxConnections, descriptors(), most)
+	}
+	if c.MaxConnections < 0 {
+		return errors.New("max_connections: must not be negative")
+	}
+	return nil
+}
+
+// connectionMetrics tell of the connections of all ports.
+type connectionMetrics struct {
+	open, most *prometheus.GaugeVec
+	refused    *prometheus.CounterVec
+	failures   *prometheus.CounterVec
+}
+
+func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
+	gauges := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stillhere", Subsystem: "doors", Name: name, Help: help}, []string{"port"})
+	}
+	m := &connectionMetrics{
+		open: gauges("connections", "Open connections by port: doors, admin."),
+		most: gauges("connections_max", "Connections that may be open, by port."),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "doors", Name: "connections_refused_total",
+			Help: "Connections closed by this side, by port and reason: full (at once: all are taken), address (at once: this address has too many open), " +
+				"idle (between two requests, for another when all were taken)."}, []string{"port", "reason"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "doors", Name: "accept_failures_total",
+			Help: "Connections that the system did not hand over, by port; usually because the process has no descriptors left."}, []string{"port"}),
+	}
+	registry.MustRegister(m.open, m.most, m.refused, m.failures)
+	return m
+}
+
+// bounded accepts at most so many connections at a time, and so many of one address if
+// each is not 0. It counts from the moment a connection is accepted, so that those who
+// trickle their requests count as well.
+type bounded struct {
+	net.Listener
+	port       string
+	most, each int
+	// proxy tells of addresses to which each does not apply, because many are behind them;
+	// nil: it applies to all.
+	proxy   func(netip.Addr) bool
+	metrics *connectionMetrics
+	log     *slog.Logger
+	tell    rate.Sometimes
+
+	mu      sync.Mutex // never held while anything blocks
+	total   int
+	open    map[netip.Prefix]int
+	refused int        // since the last warning
+	idle    *list.List // of *waiting, those that wait between two requests, the first first
+}
+
+// waiting is a connection without a request.
+type waiting struct {
+	conn  net.Conn
+	since time.Time
+}
+
+func newBounded(l net.Listener, port string, most, each int, metrics *connectionMetrics, log *slog.Logger) *bounded {
+	metrics.most.WithLabelValues(port).Set(float64(most))
+	// A counter that appears with its first count is one of which alerts know nothing.
+	metrics.failures.WithLabelValues(port)
+	for _, reason := range []string{"full", "address", "idle"} {
+		metrics.refused.WithLabelValues(port, reason)
+	}
+	return &bounded{Listener: l, port: port, most: most, each: each, metrics: metrics, log: log,
+		tell: rate.Sometimes{Interval: warnEvery}, open: map[netip.Prefix]int{}, idle: list.New()}
+}
+
+// Accept closes connections for which there is no room, and goes on.
+func (l *bounded) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				l.metrics.failures.WithLabelValues(l.port).Inc()
+				l.tell.Do(func() {
+					l.log.Warn("a connection cannot be accepted; look at the process's descriptors (ulimit -n)", "port", l.port, "address", l.Addr().String(), "error", err)
+				})
+			}
+			return nil, err
+		}
+		from := whereFrom(conn.RemoteAddr())
+		if at, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil && l.proxy != nil && l.proxy(at.Addr()) {
+			from = netip.Prefix{} // many are behind it
+		}
+		reason := l.enter(from)
+		if reason == "full" && l.reclaim() {
+			reason = l.enter(from)
+		}
+		if reason != "" {
+			l.refuse(conn, reason)
+			continue
+		}
+		l.metrics.open.WithLabelValues(l.port).Inc()
+		if kernels, ok := conn.(*net.TCPConn); ok {
+			return &countedTCP{TCPConn: kernels, connState: l.state(from)}, nil
+		}
+		return &counted{Conn: conn, connState: l.state(from)}, nil
+	}
+}
+
+// state is that of a connection that has entered.
+func (l *bounded) state(from netip.Prefix) *connState {
+	var at *list.Element // nil while there is a request; guarded by mu
+	busy := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if at != nil {
+			l.idle.Remove(at)
+			at = nil
+		}
+	}
+	return &connState{
+		leave: sync.OnceFunc(func() { busy(); l.leave(from) }),
+		idle: func(conn net.Conn) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			at = l.idle.PushBack(&waiting{conn: conn, since: time.Now()})
+		},
+		busy: busy,
+	}
+}
+
+// reclaim closes the connection that has waited longest between two requests; false when
+// none has for keepIdle.
+func (l *bounded) reclaim() bool {
+	l.mu.Lock()
+	first := l.idle.Front()
+	l.mu.Unlock()
+	if first == nil {
+		return false
+	}
+	longest := first.Value.(*waiting)
+	if time.Since(longest.since) < keepIdle {
+		return false
+	}
+	l.metrics.refused.WithLabelValues(l.port, "idle").Inc()
+	_ = longest.conn.Close() // whatever that says, its place is free
+	return true
+}
+
+func (l *bounded) refuse(conn net.Conn, reason string) {
+	l.metrics.refused.WithLabelValues(l.port, reason).Inc()
+	_ = conn.Close() // whatever that says, it is over
+	l.mu.Lock()
+	l.refused++
+	l.mu.Unlock()
+	l.tell.Do(func() {
+		l.mu.Lock()
+		refused := l.refused
+		l.refused = 0
+		l.mu.Unlock()
+		l.log.Warn("connections are refused: too many are open", "port", l.port, "reason", reason, "refused", refused, "max", l.most, "max_per_address", l.each)
+	})
+}
+
+// enter makes room for a connection, or tells why there is none.
+func (l *bounded) enter(from netip.Prefix) (reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.total >= l.most:
+		return "full"
+	case l.counts(from) && l.open[from] >= l.each:
+		return "address"
+	}
+	l.total++
+	if l.counts(from) {
+		l.open[from]++
+	}
+	return ""
+}
+
+func (l *bounded) leave(from netip.Prefix) {
+	l.metrics.open.WithLabelValues(l.port).Dec()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.total--
+	if l.counts(from) {
+		l.forget(from)
+	}
+}
+
+// counts tells whether connections from there are counted by address.
+func (l *bounded) counts(from netip.Prefix) bool { return l.each > 0 && from.IsValid() }
+
+// forget counts one less; the lock is held.
+func (l *bounded) forget(from netip.Prefix) {
+	if l.open[from]--; l.open[from] == 0 {
+		delete(l.open, from)
+	}
+}
+
+// whereFrom is an address of IPv4, or a network of IPv6: whoever has one address of it
+// has all of them.
+func whereFrom(a net.Addr) netip.Prefix {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
+	bits := 32
+	if ip.Is6() {
+		bits = 64
+	}
+	return netip.PrefixFrom(ip, bits).Masked()
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/registry"
+	"github.com/stillhere/stillhere/internal/sqlite"
+)
+
+// Dev says how to run everything in one process.
+type Dev struct {
+	Config
+	// DataDir keeps Kafka's data and SQLite's file across restarts.
+	DataDir string
+	// KafkaListen is where other Kafka clients may connect, host:port.
+	KafkaListen string
+	// RedisAddr is a Redis to use, host:port; empty: one inside the process.
+	RedisAddr string
+	// Partitions is how many the topics get when they are made.
+	Partitions int32
+	// AcceptDataLoss goes on with what is whole where DataDir is damaged; without it
+	// that is an error.
+	AcceptDataLoss bool
+}
+
+// quick is how often dev commits and looks how far it is.
+const quick = 250 * time.Millisecond
+
+// RunDev runs every role on servers inside this process, with the wiring of
+// production, until ctx ends. started is called when everything is ready, with
+// the address of the Kafka stand-in.
+func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster string)) (err error) {
+	if err := dev.check(); err != nil {
+		return err
+	}
+	if err := dataDir(dev.DataDir); err != nil {
+		return err
+	}
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{
+		DataDir: filepath.Join(dev.DataDir, "kafka"), AcceptDataLoss: dev.AcceptDataLoss, Listen: dev.KafkaListen, Partitions: int(dev.Partitions), Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	config := dev.Config
+	config.Page = true
+	if config.Redis.Addr = dev.RedisAddr; dev.RedisAddr == "" {
+		redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
+		if err != nil {
+			return err
+		}
+		defer redis.Close()
+		config.Redis.Addr = redis.Addr()
+		config.Lastseen.NewRedis = true
+	}
+	config.Kafka.Brokers = cluster.Addrs()
+	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
+	config.Graph = Store{SQLite: filepath.Join(dev.DataDir, GraphFile)}
+	for _, file := range []string{config.Store.SQLite, config.Graph.SQLite} {
+		if err := sqlite.MakeWhole(ctx, file, dev.AcceptDataLoss, log); err != nil {
+			return err
+		}
+	}
+	config.Kafka.InstanceName = config.Instance
+	// With one process and few users, freshness costs nothing.
+	config.Kafka.IdleCommitInterval, config.Kafka.WatermarkInterval = quick, quick
+	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)
+	_, err = kafka.ApplyTopics(setUp, config.Kafka, dev.Partitions, 1)
+	if err == nil && config.SchemaRegistry != "" {
+		_, err = registry.Register(setUp, config.SchemaRegistry, config.Kafka.Prefix)
+	}
+	cancel()
+	if err != nil {
+		return fmt.Errorf("setting up the topics: %w", err)
+	}
+	if err := changePolicy(ctx, config, log); err != nil {
+		return err
+	}
+	err = Run(ctx, "all", config, log, func() { started(cluster.Addrs()[0]) })
+	if err == nil {
+		err = errors.Join(sqlite.Seal(config.Store.SQLite), sqlite.Seal(config.Graph.SQLite))
+	}
+	return err
+}
+
+// check finds what can be refused before anything is made.
+func (dev *Dev) check() error {
+	faults := []error{dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated || dev.Auth.On()), dev.Auth.Validate(), dev.checkSecret(), dev.AdminPort.check(dev.Admin), checkHosts(dev.AllowedHosts)}
+	faults = append(faults, dev.Expand.Validate())
+	if dev.Partitions < 1 {
+		faults = append(faults, fmt.Errorf("partitions: must be at least 1, is %d", dev.Partitions))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	for _, address := range []string{dev.Listen, dev.Admin} {
+		if address == "" {
+			continue // Admin: nowhere
+		}
+		l, err := listen(dev.Listener, address)
+		if err != nil {
+			return err
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
+	}
+	return embedded.KafkaConfig{Listen: dev.KafkaListen}.CheckListen()
+}

@@ -1,0 +1,23 @@
+package app
+
+import (
+	"net/http"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// withDocuments serves, to everybody, the documents of what others may count on, and
+// leaves the rest to the doors.
+func withDocuments(doors http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", doors)
+	serve := func(document []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/yaml")
+			_, _ = w.Write(document) // whoever asked may have gone
+		}
+	}
+	mux.HandleFunc("GET /openapi.yaml", serve(schemas.OpenAPI))
+	mux.HandleFunc("GET /asyncapi.yaml", serve(schemas.AsyncAPI))
+	return mux
+}

@@ -1,0 +1,170 @@
+package app
+
+import (
+	"bytes"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/stillhere/stillhere/schemas"
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+// routes are the doors' routes as the source of the rooms has them.
+func routes(t *testing.T) map[string]bool {
+	t.Helper()
+	direct := regexp.MustCompile(`"(GET|POST|PUT|PATCH|DELETE) (/presence[^" ]*|/[a-z]+api\.yaml)"`)
+	byMethod := regexp.MustCompile(`OnlyMethod\([^,]*, http\.Method([A-Z][a-z]+), ("[^"]*"|[A-Za-z]+)`)
+	constant := regexp.MustCompile(`([A-Za-z]+) *= "(/presence[^"]*)"`)
+	found := map[string]bool{}
+	root := filepath.Join("..")
+	for _, room := range []string{"ingest", "lastseen", "fanout", "app"} {
+		err := filepath.WalkDir(filepath.Join(root, room), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			constants := map[string]string{}
+			for _, m := range constant.FindAllStringSubmatch(string(text), -1) {
+				constants[m[1]] = m[2]
+			}
+			for _, m := range direct.FindAllStringSubmatch(string(text), -1) {
+				found[m[1]+" "+m[2]] = true
+			}
+			for _, m := range byMethod.FindAllStringSubmatch(string(text), -1) {
+				name := strings.Trim(m[2], `"`)
+				if path, ok := constants[name]; ok {
+					name = path
+				}
+				if strings.HasPrefix(name, "/") {
+					found[strings.ToUpper(m[1])+" "+name] = true
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
+
+func TestTheOpenAPIDocumentHasExactlyTheRoutesOfTheDoors(t *testing.T) {
+	t.Parallel()
+	var document struct {
+		OpenAPI string                               `yaml:"openapi"`
+		Paths   map[string]map[string]map[string]any `yaml:"paths"`
+	}
+	// Parameters of a path are a list, which is not of interest here.
+	text := regexp.MustCompile(`(?m)^    parameters: .*\n`).ReplaceAll(schemas.OpenAPI, nil)
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for path, methods := range document.Paths {
+		for method := range methods {
+			documented[strings.ToUpper(method)+" "+path] = true
+		}
+	}
+	if want := routes(t); !maps.Equal(documented, want) || document.OpenAPI != "3.1.0" {
+		t.Errorf("documented are %v\nthe doors have %v", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(want)))
+	}
+}
+
+func TestTheAsyncAPIDocumentHasExactlyTheTopicsAndTheirMessages(t *testing.T) {
+	t.Parallel()
+	var document struct {
+		Channels map[string]struct {
+			Address  string                       `yaml:"address"`
+			Messages map[string]map[string]string `yaml:"messages"`
+		} `yaml:"channels"`
+		Components struct {
+			Messages map[string]struct {
+				Protobuf string `yaml:"x-protobuf-message"`
+			} `yaml:"messages"`
+		} `yaml:"components"`
+	}
+	if err := yaml.Unmarshal(schemas.AsyncAPI, &document); err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, spec := range schemas.Topics() {
+		want = append(want, spec.Topic.Name(schemas.DefaultPrefix))
+	}
+	for name, channel := range document.Channels {
+		if strings.HasPrefix(channel.Address, "/") {
+			if !routes(t)["GET "+channel.Address] {
+				t.Errorf("there is no door %s", channel.Address)
+			}
+			continue
+		}
+		if channel.Address != schemas.DefaultPrefix+name {
+			t.Errorf("channel %s is %s", name, channel.Address)
+		}
+		got = append(got, channel.Address)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("documented are %v, the program has %v", got, want)
+	}
+	known := string((&pb.Frame{}).ProtoReflect().Descriptor().ParentFile().Package())
+	for name, message := range document.Components.Messages {
+		if message.Protobuf == "" {
+			continue
+		}
+		definitions, err := exec.Command("grep", "-rhoE", "^message "+name+" ", filepath.Join("..", "schemas", "proto")).Output()
+		if err != nil || len(definitions) == 0 || message.Protobuf != known+"."+name {
+			t.Errorf("message %s is %s, which is not defined (%v)", name, message.Protobuf, err)
+		}
+	}
+}
+
+func TestTheDocumentsAreServed(t *testing.T) {
+	t.Parallel()
+	mux := withDocuments(http.NotFoundHandler())
+	for path, want := range map[string][]byte{"/openapi.yaml": schemas.OpenAPI, "/asyncapi.yaml": schemas.AsyncAPI} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), want) || w.Header().Get("Content-Type") != "application/yaml" {
+			t.Errorf("%s: %d, %d bytes", path, w.Code, w.Body.Len())
+		}
+	}
+}
+
+// TestTheAsyncAPIParserAcceptsTheDocument needs Node and a folder in which
+// "npm install @asyncapi/parser" was run, named by STILLHERE_TEST_NODE_MODULES.
+func TestTheAsyncAPIParserAcceptsTheDocument(t *testing.T) {
+	t.Parallel()
+	dir := os.Getenv("STILLHERE_TEST_NODE_MODULES")
+	if dir == "" {
+		t.Skip("STILLHERE_TEST_NODE_MODULES names no folder with @asyncapi/parser")
+	}
+	const program = `
+const { Parser } = require("@asyncapi/parser");
+const text = require("fs").readFileSync(0, "utf8");
+new Parser().parse(text).then(({ document, diagnostics }) => {
+  const faults = diagnostics.filter((d) => d.severity === 0);
+  for (const d of faults) console.log(d.path.join("."), d.message);
+  process.exit(document && faults.length === 0 ? 0 : 1);
+});`
+	command := exec.Command("node", "-e", program)
+	command.Dir = dir
+	command.Stdin = bytes.NewReader(schemas.AsyncAPI)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

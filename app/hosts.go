@@ -1,0 +1,103 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// onLoopback tells whether an address to listen on can be reached from this machine
+// alone.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && isLoopback(host)
+}
+
+// isLoopback tells whether a host without its port is this machine under a name or
+// address that no other can have (RFC 6761, section 6.3).
+func isLoopback(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// onlyHosts answers 421 to requests for any other host than the address that is listened
+// on, the loopback and those that are allowed. Where nothing else tells who asks, a web
+// page could otherwise have its own name resolve to this address and be of the same
+// origin (DNS rebinding). Where all addresses of the machine are listened on, any address
+// will do, for an address cannot be rebound.
+func onlyHosts(listen string, allowed []string, next http.Handler) http.Handler {
+	own, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		own = listen
+	}
+	address, err := netip.ParseAddr(own)
+	every := own == "" || err == nil && address.IsUnspecified()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := hostOf(r.Host)
+		ip, err := netip.ParseAddr(host)
+		known := r.Host == "" && !r.ProtoAtLeast(1, 1) || // no browser says so little
+			isLoopback(host) || strings.EqualFold(host, own) || every && err == nil && ip.IsValid() ||
+			slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, host) })
+		if !known {
+			problem.Write(w, http.StatusMisdirectedRequest, &schemas.FieldError{Code: "misdirected_request", Field: "Host",
+				Reason: strconv.Quote(r.Host) + " is no name of this server; use the address that it listens on, or name the host in --allowed-hosts"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostOf is the host of a Host header, without port and brackets.
+func hostOf(header string) string {
+	if host, _, err := net.SplitHostPort(header); err == nil {
+		return host
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+}
+
+// Admin says what the admin port shows, and to whom.
+type Admin struct {
+	// Expose allows it to listen on other addresses than the loopback, where whoever
+	// reaches it sees metrics and, with Profiles, memory.
+	Expose bool
+	// Profiles adds /debug/pprof/.
+	Profiles bool
+}
+
+// check refuses to open the admin port to other machines in silence.
+func (a Admin) check(address string) error {
+	if address == "" || a.Expose {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("admin: %q must be host:port, e.g. 127.0.0.1:9090", address)
+	}
+	if !onLoopback(address) {
+		return fmt.Errorf("admin: %s can be reached from other machines, and whoever reaches it sees metrics and readiness; "+
+			"listen on 127.0.0.1, or keep strangers out by other means and say --admin-expose", address)
+	}
+	return nil
+}
+
+// checkHosts refuses what cannot be a host.
+func checkHosts(allowed []string) error {
+	var faults []error
+	for i, name := range allowed {
+		if name == "" || strings.ContainsAny(name, "/:*@ ") {
+			faults = append(faults, fmt.Errorf("allowed_hosts[%d]: %q must be a host without port, such as presence.internal", i, name))
+		}
+	}
+	return errors.Join(faults...)
+}

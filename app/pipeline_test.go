@@ -1,0 +1,96 @@
+package app_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/embedded"
+)
+
+func sharedRedis(t *testing.T) *embedded.Redis {
+	t.Helper()
+	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { redis.Close() })
+	return redis
+}
+
+// Pub/sub is of the whole server: pipelines with other topics, and with another database,
+// must not hear of each other.
+func TestPipelinesThatShareARedisDoNotMix(t *testing.T) {
+	t.Parallel()
+	redis := sharedRedis(t)
+	start := func(change func(*app.Dev)) string {
+		host, _ := guardedAs(t, func(d *app.Dev) {
+			d.RedisAddr, d.Auth.Requests = redis.Addr(), 0
+			change(d)
+		})
+		return host
+	}
+	one := start(func(*app.Dev) {})
+	others := []string{
+		start(func(d *app.Dev) { d.Kafka.Prefix = "other.presence." }),
+		start(func(d *app.Dev) { d.Redis.DB = 1 }),
+	}
+	admin := token(t, time.Hour, "sub", "1", "presence:admin")
+	conn := dial(t, one, "?access_token="+admin)
+	defer func() { _ = conn.CloseNow() }()
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["42","99"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	next(t, conn, "snapshot")
+	for _, host := range others {
+		beatUntilSeen(t, host, admin, "42")
+	}
+	if _, _, text := ask(t, one, "/presence/42", admin); !strings.Contains(text, `"state":"offline"`) {
+		t.Errorf("others' user 42 is told as %s", text)
+	}
+	beatUntilSeen(t, one, admin, "99")
+	for {
+		_, message, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m struct {
+			Type string
+			User struct {
+				ID string `json:"user_id"`
+			}
+		}
+		if err := json.Unmarshal(message, &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.User.ID == "42" {
+			t.Fatalf("a viewer is told of another pipeline's user: %s", message)
+		}
+		if m.Type == "change" && m.User.ID == "99" {
+			return
+		}
+	}
+}
+
+func TestAPipelineDoesNotStartOnTheKeysOfAnother(t *testing.T) {
+	t.Parallel()
+	redis := sharedRedis(t)
+	if err := redis.Server().Set("presence:pipeline", `topics presence.* of the Kafka cluster "elsewhere"`); err != nil {
+		t.Fatal(err)
+	}
+	config := app.Defaults()
+	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
+	dev := app.Dev{Config: config, DataDir: t.TempDir(), KafkaListen: "127.0.0.1:0", RedisAddr: redis.Addr(), Partitions: 1}
+	err := app.RunDev(t.Context(), dev, slog.New(slog.DiscardHandler), func(string) { t.Error("it has started") })
+	if err == nil || !strings.Contains(err.Error(), "elsewhere") || !strings.Contains(err.Error(), "--redis-prefix") {
+		t.Errorf("started with %v", err)
+	}
+	if keys := redis.Server().Keys(); len(keys) != 1 {
+		t.Errorf("it has written %v", keys)
+	}
+}

@@ -1,0 +1,72 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// transcript is what was logged so far.
+type transcript struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *transcript) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, b...)
+	return len(b), nil
+}
+
+func (l *transcript) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.text)
+}
+
+func TestAProcessThatDoesNotBecomeReadySaysWhyNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged transcript
+		var there, started atomic.Bool
+		h := &house{role: Role{needs: []string{"durable store"}}, log: slog.New(slog.NewTextHandler(&logged, nil))}
+		h.check("durable store", func(context.Context) error {
+			if there.Load() {
+				return nil
+			}
+			return errors.New("no database of that name")
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- h.announce(func() { started.Store(true) }, false)(ctx) }()
+
+		said := func(after time.Duration) int {
+			time.Sleep(after)
+			synctest.Wait()
+			return strings.Count(logged.String(), "durable store: no database of that name")
+		}
+		if n := said(firstTold - time.Second); n != 0 {
+			t.Errorf("said %d times at once", n)
+		}
+		if n := said(2 * time.Second); n != 1 {
+			t.Errorf("said %d times after %s", n, firstTold)
+		}
+		if n := said(2 * tellEvery); n != 3 {
+			t.Errorf("said %d times after two minutes more", n)
+		}
+		there.Store(true)
+		if n := said(2 * tellEvery); n != 3 || !started.Load() {
+			t.Errorf("said %d times when it was ready; started: %v", n, started.Load())
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,372 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/fanout/expand"
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// The people of the tests: friend follows owner, stranger follows other.
+const (
+	owner    = "43"
+	friend   = "42"
+	stranger = "44"
+	other    = "46"
+	nobody   = "45" // was never here
+)
+
+func reader(t *testing.T, user string) string {
+	return token(t, time.Hour, "sub", user, "presence:read")
+}
+
+// ask is the answer to a GET with a token.
+func ask(t *testing.T, host, path, token string) (int, http.Header, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header, strings.TrimSpace(string(text))
+}
+
+// beat says that users are here, and waits until one of them is seen to be.
+func beatUntilSeen(t *testing.T, host, admin string, users ...string) {
+	t.Helper()
+	var beats []string
+	for _, u := range users {
+		beats = append(beats, `{"user_id":"`+u+`","device_id":1,"device_kind":"web"}`)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+"/presence/heartbeats", strings.NewReader(`{"beats":[`+strings.Join(beats, ",")+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+admin)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = answer.Body.Close()
+	if answer.StatusCode != http.StatusAccepted {
+		t.Fatalf("beats are answered %d", answer.StatusCode)
+	}
+	for _, u := range users {
+		eventually(t, "user "+u+" is online", func() bool {
+			_, _, text := ask(t, host, "/presence/"+u, admin)
+			_, _, history := ask(t, host, "/presence/"+u+"/history", admin)
+			return strings.Contains(text, `"state":"online"`) && strings.Contains(history, "event_id")
+		})
+	}
+}
+
+// eventually asks again and again what must become true.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(30 * time.Second); !is(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+func follow(t *testing.T, dir string, edges ...graph.Edge) {
+	t.Helper()
+	g, err := sqlitegraph.Open(t.Context(), filepath.Join(dir, app.GraphFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if _, err := g.Add(t.Context(), edges); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAStrangerReadsNothingByAnyWayOutWhereOnlyFollowersMayWatch(t *testing.T) {
+	t.Parallel()
+	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { redis.Close() })
+	host, dir := guardedAs(t, func(d *app.Dev) {
+		d.RedisAddr, d.MayWatch, d.MayReadHistory = redis.Addr(), app.WatchFollowers, app.HistoryWatchers
+		d.Auth.Requests = 0
+	})
+	admin := token(t, time.Hour, "sub", "1", "presence:admin")
+	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 46, Follower: 44})
+	beatUntilSeen(t, host, admin, owner)
+
+	for _, who := range []struct {
+		name, token string
+		may         bool
+	}{
+		{"the follower", reader(t, friend), true}, {"the user", reader(t, owner), true}, {"an administrator", admin, true},
+		{"a stranger", reader(t, stranger), false}, {"a stranger who claims to follow", reader(t, stranger), false},
+	} {
+		claim := ""
+		if strings.Contains(who.name, "claims") {
+			claim = "user_id=" + friend
+		}
+		status, _, text := ask(t, host, "/presence/"+owner+"?"+claim, who.token)
+		if (status == http.StatusOK) != who.may || who.may != strings.Contains(text, "online") {
+			t.Errorf("%s asks for the user: %d %s", who.name, status, text)
+		}
+		_, header, text := ask(t, host, "/presence/batch?user_ids="+owner+"&"+claim, who.token)
+		if who.may != strings.Contains(text, "online") || !who.may && (text != `{"43":null}` || header.Get("Stale-Since") != "") {
+			t.Errorf("%s asks for a batch: %s %v", who.name, text, header)
+		}
+		status, _, text = ask(t, host, "/presence/"+owner+"/history?"+claim, who.token)
+		if (status == http.StatusOK) != who.may || who.may != strings.Contains(text, "first_beat") {
+			t.Errorf("%s asks for the history: %d %s", who.name, status, text)
+		}
+		if seen := strings.Contains(firstOf(t, host, "?user_ids="+owner+"&"+claim, who.token), `"state":"online"`); seen != who.may {
+			t.Errorf("%s opens a stream: sees the user: %t", who.name, seen)
+		}
+	}
+	// Refusals do not tell who exists.
+	for _, path := range []string{"/presence/%s", "/presence/%s/history"} {
+		_, _, here := ask(t, host, fmt.Sprintf(path, owner), reader(t, stranger))
+		_, _, never := ask(t, host, fmt.Sprintf(path, nobody), reader(t, stranger))
+		if here != never {
+			t.Errorf("%s of who is here: %s, of who never was: %s", path, here, never)
+		}
+	}
+	// Of several, those who may be seen are told.
+	_, _, text := ask(t, host, "/presence/batch?user_ids="+owner+","+stranger+","+nobody, reader(t, stranger))
+	if text != `{"43":null,"44":"offline","45":null}` {
+		t.Errorf("a batch of some: %s", text)
+	}
+	deliveriesReachFollowersOnly(t, host, redis.Addr())
+}
+
+// firstOf is what a stream says first of the users that its query names.
+func firstOf(t *testing.T, host, query, token string) string {
+	t.Helper()
+	conn := dial(t, host, query+"&access_token="+token)
+	defer func() { _ = conn.CloseNow() }()
+	_, ids, _ := strings.Cut(query, "user_ids=")
+	id, _, _ := strings.Cut(ids, "&")
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["`+id+`"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		_, message, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(message); strings.Contains(text, `"snapshot"`) || strings.Contains(text, `"error"`) {
+			return text
+		}
+	}
+}
+
+func dial(t *testing.T, host, query string) *websocket.Conn {
+	t.Helper()
+	conn, _, err := websocket.Dial(t.Context(), "ws://"+host+"/presence/stream"+query, nil) //nolint:bodyclose // a socket has none
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// deliveriesReachFollowersOnly publishes deliveries that name a follower and a stranger,
+// as one does that was expanded before the stranger left.
+func deliveriesReachFollowersOnly(t *testing.T, host, redis string) {
+	t.Helper()
+	bus, err := redisbus.Open(redisbus.Options{Addr: redis}, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = bus.Close() }()
+	sockets := map[string]*websocket.Conn{}
+	for _, who := range []string{friend, stranger} {
+		conn := dial(t, host, "?deliveries=true&access_token="+reader(t, who))
+		defer func() { _ = conn.CloseNow() }()
+		sockets[who] = conn
+		next(t, conn, "deliveries")
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	published := make(chan error, 1)
+	go func() { // again and again, since what comes before the server listens is lost
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for version := schemas.Version(1); ; version++ {
+			for _, about := range []schemas.UserID{43, 46} {
+				d := &schemas.Delivery{Recipients: []schemas.UserID{42, 44}, Transition: &schemas.Transition{User: about, From: schemas.Offline,
+					To: schemas.Online, At: schemas.MillisOf(time.Now()), Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: version}}
+				if err := bus.PublishDelivery(ctx, d); err != nil && ctx.Err() == nil {
+					published <- err
+					return
+				}
+			}
+			select {
+			case <-ctx.Done():
+				published <- nil
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	for who, about := range map[string]string{friend: owner, stranger: other} {
+		for range 5 {
+			if got := next(t, sockets[who], "delivery"); got != about {
+				t.Errorf("%s is told of %s, whom only the other follows", who, got)
+			}
+		}
+	}
+	stop()
+	if err := <-published; err != nil {
+		t.Error(err)
+	}
+}
+
+// next reads up to the next message of a type and tells of whom it is.
+func next(t *testing.T, conn *websocket.Conn, kind string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		_, message, err := conn.Read(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m struct {
+			Type string
+			User struct {
+				ID string `json:"user_id"`
+			}
+		}
+		if err := json.Unmarshal(message, &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Type == kind {
+			return m.User.ID
+		}
+	}
+}
+
+// freePort is an address of the loopback on which nobody listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// runChannel runs a channel until the test ends.
+func runChannel(t *testing.T, run app.ChannelRun) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- app.RunChannel(ctx, run, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
+	t.Parallel()
+	cluster := freePort(t)
+	host, dir := guardedAs(t, func(d *app.Dev) {
+		d.KafkaListen, d.MayWatch, d.Auth.Requests = cluster, app.WatchFollowers, 0
+		d.Expand.Mode, d.Expand.Everyone = expand.All, true
+	})
+	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 43, Follower: 44})
+	file := app.Store{SQLite: filepath.Join(dir, app.GraphFile)}
+	store, err := sqlitegraph.Open(t.Context(), file.SQLite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	tries := make(chan string, 10)
+	first := true
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct{ Recipients []string }
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			t.Error(err)
+		}
+		if first { // the deliveries of one user come one at a time
+			first = false
+			if _, err := store.Remove(r.Context(), []graph.Edge{{User: 43, Follower: 44}}); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		tries <- strings.Join(m.Recipients, " ")
+	}))
+	t.Cleanup(receiver.Close)
+	hook, err := channel.NewWebhook(channel.WebhookConfig{URL: receiver.URL, Source: "/stillhere"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := app.ChannelRun{Name: "webhook", Instance: "one", Kafka: kafka.Config{Brokers: []string{cluster}}, Config: channel.Defaults(), Channel: hook,
+		FromStart: true, MayWatch: app.WatchFollowers, Graph: file}
+	runChannel(t, run)
+	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
+	for i, want := range []string{"42 44", "42"} {
+		select {
+		case got := <-tries:
+			if got != want {
+				t.Errorf("try %d names %q, want %q", i+1, got, want)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("try %d does not come", i+1)
+		}
+	}
+}
+
+func TestAHistoryIsForTheUserAndAdministratorsUnlessSetOtherwise(t *testing.T) {
+	t.Parallel()
+	host, _ := guardedAs(t, func(d *app.Dev) { d.Auth.Requests = 0 })
+	admin := token(t, time.Hour, "sub", "1", "presence:admin")
+	beatUntilSeen(t, host, admin, owner)
+	for token, want := range map[string]int{reader(t, owner): 200, admin: 200, reader(t, stranger): 403,
+		token(t, time.Hour, "gateway_id", "gw-1", "presence:read"): 403} {
+		if status, _, text := ask(t, host, "/presence/"+owner+"/history", token); status != want {
+			t.Errorf("answered %d, want %d: %s", status, want, text)
+		}
+		if status, _, text := ask(t, host, "/presence/"+owner, token); status != http.StatusOK {
+			t.Errorf("whom everybody may watch: %d %s", status, text)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pipes is a listener whose connections are made by dial.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (p *pipes) dial() net.Conn {
+	ours, theirs := net.Pipe()
+	p.conns <- theirs
+	return ours
+}
+
+func TestClientsThatTrickleTheirRequestsAreCutOffAndHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const trickling = 5000
+		l := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }), writeTimeout, slog.New(slog.DiscardHandler))(ctx)
+		}()
+		var open atomic.Int32
+		for range trickling {
+			conn := l.dial()
+			open.Add(1)
+			go func() {
+				defer open.Add(-1)
+				defer conn.Close()
+				if _, err := io.WriteString(conn, "GET /presence/stream HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nX: "); err != nil {
+					return
+				}
+				go func() { _, _ = io.Copy(io.Discard, conn) }() // whatever it is told
+				for {
+					time.Sleep(time.Second)
+					if _, err := conn.Write([]byte("x")); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		time.Sleep(4 * time.Second)
+		if n := open.Load(); n != trickling {
+			t.Errorf("%d of %d are connected", n, trickling)
+		}
+		begun := time.Now()
+		healthy := l.dial()
+		fmt.Fprint(healthy, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		answer, err := http.ReadResponse(bufio.NewReader(healthy), nil)
+		if err != nil || answer.StatusCode != http.StatusOK || time.Since(begun) > 0 {
+			t.Errorf("beside them a request is answered %v, %v, after %s", answer, err, time.Since(begun))
+		}
+		healthy.Close()
+		time.Sleep(3 * time.Second)
+		if n := open.Load(); n != 0 {
+			t.Errorf("%d are still connected, two seconds after the time for a header", n)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/live"
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// The rules of Config.MayWatch.
+const (
+	WatchEveryone  = "everyone"
+	WatchFollowers = "followers"
+)
+
+// The rules of Config.MayReadHistory.
+const (
+	HistorySelf     = "self"
+	HistoryWatchers = "watchers"
+)
+
+// viewerOf is who opens a stream: whom the token names or, where there is no
+// authentication, whom ?user_id= names, as for a socket that beats.
+func viewerOf(r *http.Request) schemas.UserID {
+	if caller := ingest.CallerOf(r.Context()); caller != nil {
+		return caller.User
+	}
+	user, err := schemas.ParseUserID("user_id", r.URL.Query().Get("user_id"))
+	if err != nil {
+		return 0
+	}
+	return user
+}
+
+// decision is the one answer to who may see whom: batch, one user, history, stream and
+// deliveries ask it. What it says of a user depends on the graph and the token alone, so
+// it tells nothing of whether the user is there, hides or exists.
+type decision struct {
+	follows follows // nil: everybody may see everybody
+	history string  // one of the rules of Config.MayReadHistory
+}
+
+// follows is what is asked of the graph.
+type follows interface {
+	Follows(ctx context.Context, follower schemas.UserID, users []schemas.UserID) ([]bool, error)
+	Followers(ctx context.Context, user schemas.UserID, followers []schemas.UserID) ([]bool, error)
+}
+
+// decide makes the decision; nil where everybody may see everything: without tokens
+// nobody is told apart, unless followers are asked for and say themselves who they are.
+func (h *house) decide(ctx context.Context) (*decision, error) {
+	if h.decision != nil {
+		return h.decision, nil
+	}
+	d := &decision{history: h.config.MayReadHistory}
+	if h.config.MayWatch == WatchFollowers {
+		store, err := h.followerGraph(ctx)
+		if err != nil {
+			return nil, err
+		}
+		d.follows = store
+	}
+	if d.follows == nil && !h.config.Auth.On() {
+		return nil, nil
+	}
+	h.decision = d
+	return d, nil
+}
+
+// strangers are those of users whom viewer may not see, 0 being nobody known.
+func (d *decision) strangers(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) ([]schemas.UserID, error) {
+	if d.follows == nil || len(users) == 0 {
+		return nil, nil
+	}
+	known := make([]bool, len(users))
+	if viewer != 0 {
+		var err error
+		if known, err = d.follows.Follows(ctx, viewer, users); err != nil {
+			return nil, fmt.Errorf("deciding who may watch: %w", err)
+		}
+	}
+	var refused []schemas.UserID
+	for i, user := range users {
+		if !known[i] && user != viewer {
+			refused = append(refused, user)
+		}
+	}
+	return refused, nil
+}
+
+// mayBeTold is strangers the other way round: those of recipients who may not see user.
+func (d *decision) mayBeTold(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error) {
+	known, err := d.follows.Followers(ctx, user, recipients)
+	if err != nil {
+		return nil, fmt.Errorf("deciding who may be told: %w", err)
+	}
+	var refused []schemas.UserID
+	for i, recipient := range recipients {
+		if !known[i] && recipient != user {
+			refused = append(refused, recipient)
+		}
+	}
+	return refused, nil
+}
+
+// mayWatch is the decision in the stream's words.
+func (d *decision) mayWatch(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) error {
+	refused, err := d.strangers(ctx, viewer, users)
+	if err == nil && len(refused) > 0 {
+		err = &live.NotAllowed{Users: refused}
+	}
+	return err
+}
+
+// Refused is the decision in the words of the reads; see query.Access.
+func (d *decision) Refused(r *http.Request, users []schemas.UserID) ([]schemas.UserID, error) {
+	if isAdmin(r) {
+		return nil, nil
+	}
+	return d.strangers(r.Context(), viewerOf(r), users)
+}
+
+// MayReadHistory is the decision about the log of a user's changes; see query.Access.
+func (d *decision) MayReadHistory(r *http.Request, user schemas.UserID) (bool, error) {
+	if d.history != HistoryWatchers {
+		return isAdmin(r) || viewerOf(r) == user, nil
+	}
+	refused, err := d.Refused(r, []schemas.UserID{user})
+	return len(refused) == 0, err
+}
+
+// isAdmin tells whether the token is an administrator's.
+func isAdmin(r *http.Request) bool {
+	caller := ingest.CallerOf(r.Context())
+	return caller != nil && caller.Any
+}
+
+// followerGraph is the store of who follows whom.
+func (h *house) followerGraph(ctx context.Context) (graph.Store, error) {
+	if h.graph != nil {
+		return h.graph, nil
+	}
+	store, err := OpenGraph(ctx, h.config.Graph, h.config.Postgres)
+	if err != nil {
+		return nil, err
+	}
+	h.graph = store
+	h.closeLater("follower graph", func(context.Context) error { store.Close(); return nil })
+	h.check("follower graph", store.Ping)
+	h.watchTables("follower graph", store)
+	return store, nil
+}

@@ -1,0 +1,145 @@
+package online
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestTheRegisterIsTheNewestRecordOfEveryUser(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r, want := NewRegister(), map[schemas.UserID]*schemas.Status{}
+		users := []schemas.UserID{1, 2, 3, 1 << 40, 1<<63 - 1}
+		for range rapid.IntRange(0, 60).Draw(t, "records") {
+			user := rapid.SampledFrom(users).Draw(t, "user")
+			record := &schemas.Record{Key: user.Key()}
+			delete(want, user)
+			if rapid.Bool().Draw(t, "status") {
+				s := &schemas.Status{User: user, State: rapid.SampledFrom([]schemas.State{schemas.Offline, schemas.Away, schemas.Online}).Draw(t, "state"),
+					Visibility: rapid.SampledFrom([]schemas.Visibility{schemas.Everyone, schemas.Nobody}).Draw(t, "visibility"),
+					Version:    schemas.Version(rapid.Int64Range(1, 100).Draw(t, "version"))}
+				record.Value, want[user] = s.Encode(), s
+			}
+			seen, err := Decode(record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Apply(t.Context(), schemas.Batch[Seen]{Items: []Seen{seen}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var here []schemas.UserID
+		for _, u := range users {
+			s := want[u]
+			if s != nil && s.State != schemas.Offline {
+				here = append(here, u)
+			}
+			if hides := s != nil && s.Visibility == schemas.Nobody && s.Version > 50; r.Hides(u, 50) != hides {
+				t.Fatalf("user %d hides: %v, want %v", u, !hides, hides)
+			}
+		}
+		if got := r.Filter(nil, users); !slices.Equal(got, here) || r.Count() != uint64(len(here)) {
+			t.Fatalf("here are %v (%d), want %v", got, r.Count(), here)
+		}
+	})
+}
+
+func TestAStatusThatCannotBeReadIsSetAside(t *testing.T) {
+	t.Parallel()
+	for _, r := range []schemas.Record{{Key: []byte("x")}, {Key: schemas.UserID(1).Key(), Value: []byte{0xff}}} {
+		if _, err := Decode(&r); !schemas.IsInvalid(err) {
+			t.Errorf("%v: %v", r, err)
+		}
+	}
+}
+
+func BenchmarkFilter(b *testing.B) {
+	r := NewRegister()
+	for i := range schemas.UserID(1_000_000) {
+		if rand.IntN(2) == 0 {
+			r.here.Add(uint64(i*7 + 1))
+		}
+	}
+	page, kept := make([]schemas.UserID, 1000), make([]schemas.UserID, 0, 1000)
+	for b.Loop() {
+		first := rand.Int64N(900_000)
+		for i := range page {
+			page[i] = schemas.UserID((first+int64(i))*7 + 1)
+		}
+		kept = r.Filter(kept[:0], page)
+	}
+	b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "followers/s")
+}
+
+func TestAPartitionIsReadOnWhereItWasLeftAndForgottenOnlyWhenThatPlaceIsGone(t *testing.T) {
+	t.Parallel()
+	const partitions = 4
+	log := schemas.Commit{Partitions: partitions, LogStart: 0, LogEnd: 100, TopicID: schemas.TopicID{1}}
+	for name, c := range map[string]struct {
+		again schemas.Commit
+		next  int64
+		stays bool
+	}{
+		"the same log":         {log, 50, true},
+		"as long as was read":  {schemas.Commit{Partitions: partitions, LogEnd: 50, TopicID: log.TopicID}, 50, true},
+		"cut at its start":     {schemas.Commit{Partitions: partitions, LogStart: 51, LogEnd: 100, TopicID: log.TopicID}, -1, false},
+		"cut at its end":       {schemas.Commit{Partitions: partitions, LogEnd: 49, TopicID: log.TopicID}, -1, false},
+		"a topic made anew":    {schemas.Commit{Partitions: partitions, LogEnd: 100, TopicID: schemas.TopicID{2}}, -1, false},
+		"a topic without name": {schemas.Commit{Partitions: partitions, LogEnd: 100}, 50, true},
+	} {
+		r := NewRegister()
+		start := func(partition int32, at schemas.Commit) int64 {
+			at.Partition = partition
+			kept, err := r.Start(t.Context(), at)
+			if err != nil || kept.Topic != at.TopicID {
+				t.Fatal(kept, err)
+			}
+			return kept.Next
+		}
+		var users [partitions]schemas.UserID // one of each partition
+		for id := schemas.UserID(1); slices.Contains(users[:], 0); id++ {
+			users[schemas.PartitionOf(id, partitions)] = id
+		}
+		for p := range int32(partitions) {
+			if next := start(p, log); next != -1 {
+				t.Errorf("%s: partition %d begins at %d", name, p, next)
+			}
+			seen := []Seen{{User: users[p], Here: true, Hidden: 7}}
+			if err := r.Apply(t.Context(), schemas.Batch[Seen]{Partition: p, Items: seen, Next: 50}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if next := start(2, c.again); next != c.next {
+			t.Errorf("%s: goes on at %d, not %d", name, next, c.next)
+		}
+		want := slices.Clone(users[:])
+		if !c.stays {
+			want = slices.Delete(want, 2, 3)
+		}
+		if got := r.Filter(nil, users[:]); !slices.Equal(got, want) {
+			t.Errorf("%s: %v are here, not %v", name, got, want)
+		}
+		if !r.Hides(users[2], 6) {
+			t.Errorf("%s: who hides is seen", name)
+		}
+		if next := start(2, c.again); next != c.next {
+			t.Errorf("%s: at the next time it goes on at %d", name, next)
+		}
+	}
+}
+
+func TestARegisterOfWhoHidesKnowsNobodyWhoIsHere(t *testing.T) {
+	t.Parallel()
+	r := OnlyWhoHides()
+	if err := r.Apply(t.Context(), schemas.Batch[Seen]{Items: []Seen{{User: 1, Here: true}, {User: 2, Here: true, Hidden: 9}}}); err != nil {
+		t.Fatal(err)
+	}
+	if r.Count() != 0 || !r.Hides(2, 8) || r.Hides(2, 9) || r.Hides(1, 1) {
+		t.Errorf("%d are here", r.Count())
+	}
+}

@@ -1,8 +1,0 @@
-//go:build !linux && !darwin
-
-package assembly
-
-import "math"
-
-// descriptors is how many files and connections this process may have open.
-func descriptors() int { return math.MaxInt32 }

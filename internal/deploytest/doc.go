@@ -1,5 +1,0 @@
-// Package deploytest reads what people deploy Stillhere with, docker-compose.yml,
-// the Dockerfile and the files under deploy/, so that tests can hold it true
-// without a Docker engine: against the command line (cmd/stillhere), against the
-// repository (here) and against running processes (internal/e2e).
-package deploytest

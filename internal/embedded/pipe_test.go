@@ -1,0 +1,75 @@
+package embedded
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestBothEndsOfAPipeMayWriteBeforeTheyRead(t *testing.T) {
+	t.Parallel()
+	a, b := Pipe()
+	text := strings.Repeat("0123456789", 1000)
+	for _, end := range []net.Conn{a, b} {
+		if _, err := io.WriteString(end, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, end := range []net.Conn{a, b} {
+		got := make([]byte, len(text))
+		if _, err := io.ReadFull(end, got); err != nil || string(got) != text {
+			t.Fatalf("read %d bytes: %v", len(got), err)
+		}
+	}
+}
+
+func TestAPipeCarriesWhatItsWriterLeftAndThenEnds(t *testing.T) {
+	t.Parallel()
+	a, b := Pipe()
+	if _, err := io.WriteString(a, "last words"); err != nil {
+		t.Fatal(err)
+	}
+	a.Close()
+	if got, err := io.ReadAll(b); err != nil || string(got) != "last words" {
+		t.Fatalf("read %q: %v", got, err)
+	}
+	if _, err := io.WriteString(b, "too late"); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("writing to an end that is gone: %v", err)
+	}
+	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("reading from an end that one has closed: %v", err)
+	}
+}
+
+func TestAPipeThatIsFullWaitsForItsReaderOrItsDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := Pipe()
+		began := time.Now()
+		_ = a.SetDeadline(began.Add(time.Minute))
+		if n, err := a.Write(make([]byte, pipeBuffer+1)); n != pipeBuffer || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("wrote %d: %v", n, err)
+		}
+		if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Minute {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		_ = a.SetDeadline(time.Time{})
+		go func() {
+			time.Sleep(time.Second)
+			_, _ = io.CopyN(io.Discard, b, 1)
+		}()
+		if n, err := a.Write([]byte{1}); n != 1 || err != nil || time.Since(began) != time.Minute+time.Second {
+			t.Errorf("wrote %d after %s: %v", n, time.Since(began), err)
+		}
+		// A reader that waits is told of the end.
+		go func() { time.Sleep(time.Second); a.Close() }()
+		if _, err := io.Copy(io.Discard, b); err != nil {
+			t.Error(err)
+		}
+	})
+}

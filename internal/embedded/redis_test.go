@@ -1,0 +1,52 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestKeysExpireWithTheClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, err := StartRedis(RedisConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		c := redis.NewClient(&redis.Options{Addr: r.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return r.Dial(ctx, network, addr)
+		}})
+		defer c.Close()
+		if err := c.Set(t.Context(), "key", "value", 10*time.Second).Err(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(9 * time.Second)
+		if got := c.Get(t.Context(), "key").Val(); got != "value" {
+			t.Errorf("after 9 s the key is %q", got)
+		}
+		time.Sleep(2500 * time.Millisecond)
+		if err := c.Get(t.Context(), "key").Err(); !errors.Is(err, redis.Nil) {
+			t.Errorf("after 11.5 s the key is still there (%v)", err)
+		}
+	})
+}
+
+func TestRedisListensOnTCP(t *testing.T) {
+	t.Parallel()
+	r, err := StartRedis(RedisConfig{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	c := redis.NewClient(&redis.Options{Addr: r.Addr()})
+	defer c.Close()
+	if err := c.Ping(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+}

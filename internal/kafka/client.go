@@ -1,0 +1,131 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+const (
+	fetchMaxBytes     = 32 << 20
+	fetchPartitionMax = 4 << 20
+	brokerMaxRead     = 128 << 20
+	concurrentFetches = 3
+	// fetchMaxWait is how long a fetch waits for records. A partition that was paused is
+	// fetched again only after the fetch that was under way without it.
+	fetchMaxWait = 2 * time.Second
+)
+
+// newClient opens a client with what all clients of this package share.
+func newClient(cfg Config, log *slog.Logger, more ...kgo.Opt) (*kgo.Client, error) {
+	options, err := clientOptions(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(append(options, more...)...)
+	if err != nil {
+		return nil, fmt.Errorf("setting up a Kafka client for %v: %w", cfg.Brokers, err)
+	}
+	return client, nil
+}
+
+func clientOptions(cfg Config, log *slog.Logger) ([]kgo.Opt, error) {
+	security, err := cfg.Security.options()
+	if err != nil {
+		return nil, err
+	}
+	options := append([]kgo.Opt{
+		kgo.SeedBrokers(cfg.Brokers...),
+		kgo.ClientID(cfg.ClientID),
+		kgo.WithLogger(clientLog{log}),
+		kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.RetryBackoffFn(backoff),
+		kgo.BrokerMaxReadBytes(brokerMaxRead),
+		kgo.DisableClientMetrics(),
+	}, security...)
+	if cfg.Dialer != nil {
+		options = append(options, kgo.Dialer(cfg.Dialer))
+	}
+	return options, nil
+}
+
+// fetchOptions bound what a consumer holds: at most concurrentFetches answers
+// that nobody has taken yet.
+func fetchOptions(cfg Config) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.MaxConcurrentFetches(concurrentFetches),
+		kgo.FetchMaxWait(fetchMaxWait),
+		kgo.FetchMaxBytes(fetchMaxBytes),
+		kgo.FetchMaxPartitionBytes(fetchPartitionMax),
+		kgo.MaxDecompressBatchBytes(cfg.MaxBatchBytes),
+	}
+}
+
+// backoff is 50 ms, doubled at every try, up to a second.
+func backoff(tries int) time.Duration {
+	return min(50*time.Millisecond<<min(max(tries-1, 0), 6), time.Second)
+}
+
+// pause waits; false when ctx ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// clientLog passes on what the client warns about.
+type clientLog struct{ log *slog.Logger }
+
+func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+
+func (l clientLog) Log(level kgo.LogLevel, message string, pairs ...any) {
+	at := slog.LevelWarn
+	if level == kgo.LogLevelError {
+		at = slog.LevelError
+	}
+	for i := range pairs {
+		if err, ok := pairs[i].(error); ok {
+			pairs[i] = plainly(err)
+		}
+	}
+	l.log.Log(context.Background(), at, "kafka client: "+message, pairs...)
+}
+
+// fill makes a schemas.Record of a client's, without copying bytes. headers is
+// the memory to use for the headers.
+func fill(to *schemas.Record, from *kgo.Record, headers []schemas.Header) []schemas.Header {
+	headers = headers[:0]
+	for i := range from.Headers {
+		headers = append(headers, schemas.Header(from.Headers[i]))
+	}
+	*to = schemas.Record{
+		Partition: from.Partition, Offset: from.Offset, Time: schemas.MillisOf(from.Timestamp),
+		Key: from.Key, Value: from.Value, Headers: headers,
+	}
+	return headers
+}
+
+// outgoing fills in a client's record for the topic of that name in the cluster,
+// with what goes before its values.
+func outgoing(record *kgo.Record, topic string, head []byte, out *schemas.Outgoing) {
+	record.Topic, record.Partition, record.Key, record.Value = topic, out.Partition, out.Key, out.Value
+	if out.Time != 0 {
+		record.Timestamp = out.Time.Time()
+	}
+	if len(head) > 0 && len(out.Value) > 0 {
+		record.Value = append(append(make([]byte, 0, len(head)+len(out.Value)), head...), out.Value...)
+	}
+	for i := range out.Headers {
+		record.Headers = append(record.Headers, kgo.RecordHeader(out.Headers[i]))
+	}
+}

@@ -1,0 +1,32 @@
+package kafka
+
+import "time"
+
+// openTimeout bounds the requests that a session begins with, some ten one after the
+// other: a broker that takes two seconds for each is slow, not away.
+const openTimeout = 30 * time.Second
+
+// endingTimeout bounds the publishing again of what hung.
+const endingTimeout = 10 * time.Minute
+
+// transactionTimeout is how long the brokers leave a transaction open that nobody
+// ends: as long as the group waits for a silent member, so that what a dead member
+// left open is gone when its successor needs it gone. Where a commit has taken
+// about as long, the next session gets twice that: on a broker so slow it would
+// else be thrown away for every transaction, and get nowhere.
+func (t *Transform) transactionTimeout() time.Duration {
+	if t.slow.Load() {
+		return 2 * t.cfg.SessionTimeout
+	}
+	return t.cfg.SessionTimeout
+}
+
+// notePace learns from how long a transaction took, whether it was committed or not.
+func (s *session) notePace(took time.Duration) {
+	switch timeout := s.t.cfg.SessionTimeout; {
+	case took > timeout*2/3 && !s.t.slow.Swap(true):
+		s.t.log.Warn("a transaction took almost as long as the brokers leave it open; from the next session on it may take twice as long", "took", took)
+	case took < timeout/6:
+		s.t.slow.Store(false)
+	}
+}

@@ -1,0 +1,69 @@
+package strictjson_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// skipAll reads any object.
+func skipAll(data []byte) error {
+	r := strictjson.NewReader("body", data)
+	return r.Document(func([]byte) error { return r.Skip() })
+}
+
+func TestHalfAndBrokenDocumentsAreMalformed(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", " ", "{", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{"a":[1,]}`, `{"a":"`, `{"a":"\`, `{"a":"\x"}`,
+		`{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":1e}`, `{"a":+1}`, `{"a":tru}`, `{a:1}`, `{"a":1}{`, `{"a":1} x`, "{\"a\":\"\x01\"}",
+		"{\"a\":\"\xff\"}", "{}\x00", `{"a" 1}`, `{"a":1 "b":2}`,
+	} {
+		var bad *schemas.FieldError
+		if err := skipAll([]byte(text)); !errors.As(err, &bad) || bad.Code != "malformed" || bad.Field != "body" {
+			t.Errorf("%q: got %v, want malformed body", text, err)
+		}
+	}
+}
+
+func TestRootThatIsNoObjectNamesTheBody(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"1", "[]", `"x"`, "null", "true"} {
+		var bad *schemas.FieldError
+		if err := skipAll([]byte(text)); !errors.As(err, &bad) || bad.Field != "body" || bad.Reason != "must be an object" {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+func TestDeepNestingIsRefused(t *testing.T) {
+	t.Parallel()
+	deep := []byte(`{"a":`)
+	for range 1_000_000 {
+		deep = append(deep, '[')
+	}
+	if skipAll(deep) == nil {
+		t.Fatal("accepted")
+	}
+}
+
+// FuzzAcceptsOnlyJSON: what this reader accepts, encoding/json accepts as an
+// object.
+func FuzzAcceptsOnlyJSON(f *testing.F) {
+	for _, text := range []string{`{}`, `{"a":[1,-2.5e3,"x\u00e9\n",true,false,null,{"b":{}}]}`, `{"a":1} `, `{"a":"\ud800"}`, `[`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		err := skipAll(data)
+		var object map[string]json.RawMessage
+		if std := json.Unmarshal(data, &object); err == nil && std != nil {
+			t.Fatalf("accepted %q, of which encoding/json says %v", data, std)
+		}
+		if err != nil && !schemas.IsInvalid(err) {
+			t.Fatalf("%q: %v is no FieldError", data, err)
+		}
+	})
+}

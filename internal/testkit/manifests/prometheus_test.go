@@ -1,0 +1,149 @@
+package manifests
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestEveryBoardTakesItsFiguresFromTheChosenPrometheus(t *testing.T) {
+	t.Parallel()
+	boards, err := ReadDashboards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(boards) < 3 {
+		t.Fatalf("there are only %d boards", len(boards))
+	}
+	uids := map[string]string{}
+	for _, board := range boards {
+		if other := uids[board.UID]; board.UID == "" || other != "" {
+			t.Errorf("%s and %s have the same uid %q", board.File, other, board.UID)
+		}
+		uids[board.UID] = board.File
+		if list := board.Templating.List; len(list) == 0 || list[0].Name != "datasource" || list[0].Type != "datasource" {
+			t.Errorf("%s: nobody can choose the Prometheus", board.File)
+		}
+		ids := map[int]bool{}
+		for _, panel := range board.Panels {
+			if ids[panel.ID] {
+				t.Errorf("%s: two panels have the id %d", board.File, panel.ID)
+			}
+			ids[panel.ID] = true
+			if panel.Type == "row" {
+				continue
+			}
+			if panel.Title == "" || len(panel.Targets) == 0 || panel.GridPos.X+panel.GridPos.W > 24 {
+				t.Errorf("%s: panel %d (%q) shows nothing, or lies outside", board.File, panel.ID, panel.Title)
+			}
+			for _, target := range panel.Targets {
+				if target.Expr == "" || target.Datasource.UID != "${datasource}" || panel.Datasource.UID != "${datasource}" {
+					t.Errorf("%s: %s: asks %+v of %q", board.File, panel.Title, target, panel.Datasource.UID)
+				}
+			}
+		}
+	}
+}
+
+func TestGrafanaFindsTheBoardsAndPrometheus(t *testing.T) {
+	t.Parallel()
+	grafana := compose(t).Services["grafana"]
+	var provider struct {
+		Providers []struct {
+			Options struct {
+				Path string `yaml:"path"`
+			} `yaml:"options"`
+		} `yaml:"providers"`
+	}
+	if err := ReadYAML(&provider, "deploy", "grafana", "provisioning", "dashboards", "stillhere.yml"); err != nil {
+		t.Fatal(err)
+	}
+	path := provider.Providers[0].Options.Path
+	if !slices.Contains(grafana.Volumes, "./deploy/grafana/dashboards:"+path+":ro") || !slices.Contains(grafana.Volumes, "./deploy/grafana/provisioning:/etc/grafana/provisioning:ro") {
+		t.Errorf("Grafana looks for boards in %s; mounted are %v", path, grafana.Volumes)
+	}
+	home, inside := strings.CutPrefix(grafana.Environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"], path+"/")
+	boards, err := ReadDashboards()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !inside || !slices.ContainsFunc(boards, func(b Dashboard) bool { return b.File == home }) {
+		t.Errorf("the home board %q is not there", home)
+	}
+	var sources struct {
+		Datasources []struct {
+			UID, Type, URL string
+		} `yaml:"datasources"`
+	}
+	if err := ReadYAML(&sources, "deploy", "grafana", "provisioning", "datasources", "prometheus.yml"); err != nil {
+		t.Fatal(err)
+	}
+	if s := sources.Datasources[0]; s.Type != "prometheus" || s.URL != "http://prometheus:9090" {
+		t.Errorf("Grafana asks %+v", s)
+	}
+}
+
+func TestEveryAlertSaysHowUrgentItIsAndWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	rules, err := ReadRules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			if seen[rule.Alert] || !strings.HasPrefix(rule.Alert, "Stillhere") {
+				t.Errorf("%q is there twice, or does not say whose it is", rule.Alert)
+			}
+			seen[rule.Alert] = true
+			if s := rule.Labels["severity"]; s != "page" && s != "ticket" {
+				t.Errorf("%s: severity %q", rule.Alert, s)
+			}
+			if !strings.HasSuffix(rule.Annotations["summary"], ".") {
+				t.Errorf("%s: %q is not a sentence", rule.Alert, rule.Annotations["summary"])
+			}
+		}
+	}
+	// Each is tried by promtool.
+	var tests struct {
+		Tests []struct {
+			Cases []struct {
+				Alert    string `yaml:"alertname"`
+				Expected []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		} `yaml:"tests"`
+	}
+	if err := ReadYAML(&tests, "deploy", "prometheus", "tests", "stillhere.yml"); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range tests.Tests {
+		for _, c := range test.Cases {
+			if len(c.Expected) > 0 {
+				delete(seen, c.Alert)
+			}
+		}
+	}
+	for alert := range seen {
+		t.Errorf("no test sees %s fire", alert)
+	}
+}
+
+func TestPromtoolAcceptsTheConfigurationAndItsTestsPass(t *testing.T) {
+	t.Parallel()
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("there is no promtool: install Debian's package prometheus")
+	}
+	folder := filepath.Join(Root(), "deploy", "prometheus")
+	for _, arguments := range [][]string{
+		{"check", "config", filepath.Join(folder, "prometheus.yml")},
+		{"check", "rules", filepath.Join(folder, "rules", "stillhere.yml")},
+		{"test", "rules", filepath.Join(folder, "tests", "stillhere.yml")},
+	} {
+		if out, err := exec.Command(promtool, arguments...).CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v\n%s", arguments[:2], err, out)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package backtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// header is the first line of a recording.
+type header struct {
+	Version    int    `json:"stillhere_recording"`
+	Topic      string `json:"topic"`
+	Partitions int32  `json:"partitions"`
+}
+
+// maxRecord bounds a record of a recording; Kafka's own bound is 1 MB by default.
+const maxRecord = 64 << 20
+
+// Recorder writes a recording. One goroutine may use it.
+type Recorder struct {
+	zstd    *zstd.Encoder
+	out     *bufio.Writer
+	scratch []byte
+}
+
+// NewRecorder begins a recording on w.
+func NewRecorder(w io.Writer, topic string, partitions int32) (*Recorder, error) {
+	encoder, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+	if err != nil {
+		return nil, fmt.Errorf("beginning a recording: %w", err)
+	}
+	r := &Recorder{zstd: encoder, out: bufio.NewWriterSize(encoder, 1<<20)}
+	if err := json.NewEncoder(r.out).Encode(header{1, topic, partitions}); err != nil {
+		return nil, fmt.Errorf("beginning a recording: %w", err)
+	}
+	return r, nil
+}
+
+// Write takes the next record of its partition.
+func (r *Recorder) Write(record *schemas.Record) error {
+	b := r.scratch[:0]
+	for _, n := range []uint64{uint64(record.Partition), uint64(record.Offset), uint64(record.Time), uint64(len(record.Value))} {
+		b = binary.AppendUvarint(b, n)
+	}
+	r.scratch = append(b, record.Value...)
+	_, err := r.out.Write(r.scratch)
+	return err
+}
+
+// Close completes the recording; it does not close what it is written to.
+func (r *Recorder) Close() error { return errors.Join(r.out.Flush(), r.zstd.Close()) }
+
+// Source gives recorded heartbeats.
+type Source interface {
+	// Partitions is how many the topic has.
+	Partitions() int32
+	// Each calls each for the records, those of a partition in order. The record is
+	// valid until each returns.
+	Each(ctx context.Context, each func(*schemas.Record) error) error
+}
+
+// recording is a Source.
+type recording struct {
+	header
+	in *bufio.Reader
+}
+
+// OpenRecording reads the head of a recording. It can be read once.
+func OpenRecording(r io.Reader) (Source, error) {
+	decoder, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("opening a recording: %w", err)
+	}
+	s := &recording{in: bufio.NewReaderSize(decoder, 1<<20)}
+	line, err := s.in.ReadBytes('\n')
+	if err != nil || json.Unmarshal(line, &s.header) != nil || s.Version == 0 {
+		return nil, errors.New("this is no recording of heartbeats: stillhere record makes them")
+	}
+	if s.Version != 1 || s.header.Partitions < 1 {
+		return nil, fmt.Errorf("a recording of version %d: this program reads version 1", s.Version)
+	}
+	return s, nil
+}
+
+func (s *recording) Partitions() int32 { return s.header.Partitions }
+
+func (s *recording) Each(ctx context.Context, each func(*schemas.Record) error) error {
+	var r schemas.Record
+	for n := 0; ; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := s.in.Peek(1); errors.Is(err, io.EOF) {
+			return nil
+		}
+		var numbers [4]uint64
+		for i := range numbers {
+			var err error
+			if numbers[i], err = binary.ReadUvarint(s.in); err != nil {
+				return broken(n, err)
+			}
+		}
+		if numbers[3] > maxRecord || numbers[0] >= uint64(s.header.Partitions) {
+			return broken(n, errors.New("its numbers are out of range"))
+		}
+		r.Partition, r.Offset, r.Time = int32(numbers[0]), int64(numbers[1]), schemas.Millis(numbers[2])
+		if cap(r.Value) < int(numbers[3]) {
+			r.Value = make([]byte, numbers[3])
+		}
+		r.Value = r.Value[:numbers[3]]
+		if _, err := io.ReadFull(s.in, r.Value); err != nil {
+			return broken(n, err)
+		}
+		if err := each(&r); err != nil {
+			return err
+		}
+	}
+}
+
+func broken(record int, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("record %d of the recording: %w", record+1, err)
+}
+
+// Live is a Source of what the topic keeps now.
+type Live struct {
+	Reader *kafka.Reader
+	Since  schemas.Millis // 0: all there is
+	count  int32
+}
+
+// OpenLive looks at the topic.
+func OpenLive(ctx context.Context, reader *kafka.Reader, since schemas.Millis) (*Live, error) {
+	count, err := reader.Partitions(ctx, schemas.Heartbeats)
+	return &Live{Reader: reader, Since: since, count: count}, err
+}
+
+// Partitions is how many the topic has.
+func (l *Live) Partitions() int32 { return l.count }
+
+// Each reads one partition after the other, up to its end as it is then.
+func (l *Live) Each(ctx context.Context, each func(*schemas.Record) error) error {
+	for p := range l.count {
+		from, err := l.start(ctx, p)
+		if err != nil {
+			return err
+		}
+		if err := l.Reader.Read(ctx, schemas.Heartbeats, p, from, -1, false, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Live) start(ctx context.Context, p int32) (int64, error) {
+	if l.Since == 0 {
+		return -1, nil
+	}
+	return l.Reader.OffsetSince(ctx, schemas.Heartbeats, p, l.Since)
+}
+
+// lookEvery is how often the topic is looked at for more.
+const lookEvery = 200 * time.Millisecond
+
+// Follow calls each for what there is and for what comes, until ctx ends; each
+// record once, those of a partition in order. It returns nil when ctx has ended.
+func (l *Live) Follow(ctx context.Context, each func(*schemas.Record) error) error {
+	next := make([]int64, l.count)
+	for p := range next {
+		from, err := l.start(ctx, int32(p))
+		if err != nil {
+			return err
+		}
+		next[p] = max(from, 0)
+	}
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		for p := range next {
+			_, end, err := l.Reader.Bounds(ctx, schemas.Heartbeats, int32(p))
+			if err == nil && end > next[p] {
+				err = l.Reader.Read(ctx, schemas.Heartbeats, int32(p), next[p], end, false, each)
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			next[p] = max(next[p], end)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,133 @@
+// Package dataset gives the commands for data teams what they read: the topic of
+// the transitions and, where one is named, the durable store.
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/lastseen/sqlitestore"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Sources are where data comes from.
+type Sources struct {
+	Log     replay.Log
+	Reader  *kafka.Reader
+	Archive replay.PastArchive // nil: none was named
+	Writer  store.Writer       // the same store
+	close   []func() error
+}
+
+// Open opens the sources. The store may be the zero one; limits says how Postgres is
+// treated, and its password.
+func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgstore.Config, log *slog.Logger) (*Sources, error) {
+	reader, err := kafka.NewReader(cluster, log)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sources{Reader: reader, Log: Topic{reader, app.NewOrigin(cluster, reader, 0)}, close: []func() error{func() error { reader.Close(); return nil }}}
+	switch {
+	case from.SQLite != "":
+		config := sqlitestore.Defaults()
+		config.Path = from.SQLite
+		kept, err := sqlitestore.Open(ctx, config)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.Archive, s.Writer, s.close = kept, kept, append(s.close, kept.Close)
+	case from.Postgres != "":
+		limits.URL = from.Postgres
+		kept, err := pgstore.Open(ctx, limits)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.Archive, s.Writer, s.close = kept, kept, append(s.close, func() error { kept.Close(); return nil })
+		if _, err := kept.Schema(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Kept is the archive as a reading of the log needs it, nil if there is none.
+func (s *Sources) Kept() replay.Archive {
+	if s.Archive == nil {
+		return nil
+	}
+	return s.Archive
+}
+
+// Close closes what was opened.
+func (s *Sources) Close() error {
+	var faults []error
+	for _, c := range s.close {
+		faults = append(faults, c())
+	}
+	return errors.Join(faults...)
+}
+
+// Topic is the topic of the transitions as a replay sees it.
+// What cannot be of the detector's log is handed over without its value, as a record that
+// cannot be read.
+type Topic struct {
+	*kafka.Reader
+	origin *app.Origin // nil: everything is taken
+}
+
+var _ replay.Log = Topic{}
+
+// Partitions is how many there are.
+func (t Topic) Partitions(ctx context.Context) (int32, error) {
+	n, err := t.Reader.Partitions(ctx, schemas.Transitions)
+	if err != nil {
+		return 0, fmt.Errorf("looking for the topic of the transitions: %w", err)
+	}
+	return n, nil
+}
+
+// Topic is the id of the topic that has the name now.
+func (t Topic) Topic(ctx context.Context) (schemas.TopicID, error) {
+	id, err := t.TopicID(ctx, schemas.Transitions)
+	if err != nil {
+		return id, fmt.Errorf("looking for the topic of the transitions: %w", err)
+	}
+	return id, nil
+}
+
+// Bounds are the first offset and the one after the last.
+func (t Topic) Bounds(ctx context.Context, partition int32) (start, end int64, err error) {
+	return t.Reader.Bounds(ctx, schemas.Transitions, partition)
+}
+
+// OffsetSince is the first offset published at or after since.
+func (t Topic) OffsetSince(ctx context.Context, partition int32, since schemas.Millis) (int64, error) {
+	return t.Reader.OffsetSince(ctx, schemas.Transitions, partition, since)
+}
+
+// Read reads a range, all of it.
+func (t Topic) Read(ctx context.Context, partition int32, from, to int64, each func(*schemas.Record) error) error {
+	var change schemas.Transition
+	err := t.ReadWhole(ctx, schemas.Transitions, partition, from, to, func(r *schemas.Record) error {
+		if t.origin != nil && change.Decode(r.Value) == nil {
+			err := t.origin.Check(schemas.Transitions, r, &change)
+			if bad := new(schemas.FieldError); errors.As(err, &bad) {
+				r.Value = nil
+			} else if err != nil {
+				return err
+			}
+		}
+		return each(r)
+	})
+	if errors.Is(err, kafka.ErrOvertaken) {
+		return fmt.Errorf("%w: %w", replay.ErrOvertaken, err)
+	}
+	return err
+}

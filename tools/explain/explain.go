@@ -1,0 +1,170 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/ksuid"
+
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Options say what is to be explained.
+type Options struct {
+	// Event is the id of the transition: 27 letters and digits.
+	Event string
+	// User narrows the search to one partition; 0 if unknown.
+	User schemas.UserID
+	// Settings are those that the detector is thought to have had, where its checkpoints
+	// do not tell.
+	Settings liveness.Settings
+	// Checkpoints are those of the detector's group, by partition; may be nil. They tell
+	// policies, and from where the versions of a log epoch count.
+	Checkpoints map[int32]*schemas.Checkpoint
+	// Prefix is that of the topics.
+	Prefix string
+	// Progress, if not nil, is told now and then how many records were looked at.
+	Progress func(records int)
+}
+
+// Explanation is everything that is known of why a transition was published.
+type Explanation struct {
+	Event     string   `json:"event_id"`
+	Change    Change   `json:"change"`
+	Policy    Policy   `json:"policy"`
+	Place     Place    `json:"place"`
+	Heartbeat *Record  `json:"record,omitempty"`
+	Gone      string   `json:"record_gone,omitempty"` // why there is no record
+	Rule      Rule     `json:"rule"`
+	Before    []Change `json:"before"`
+	After     []Change `json:"after"`
+}
+
+// Change is a transition in words.
+type Change struct {
+	Event      string         `json:"event_id"`
+	User       schemas.UserID `json:"user_id,string"`
+	From       string         `json:"from"`
+	To         string         `json:"to"`
+	At         schemas.Millis `json:"at"`
+	Cause      string         `json:"cause"`
+	LastSeen   schemas.Millis `json:"last_seen_at"`
+	LastActive schemas.Millis `json:"last_active_at"`
+	Device     uint32         `json:"device_id,omitempty"` // 0: none caused it
+	Devices    []string       `json:"devices"`
+	Visibility string         `json:"visibility"`
+	LeftOut    uint32         `json:"left_out,omitempty"` // changes before it that were not published
+	Version    string         `json:"version"`
+	Published  schemas.Millis `json:"published_at"` // time of its record, by the detector's clock
+}
+
+// Policy tells by which settings it was decided, and whether they are known.
+type Policy struct {
+	ID    string `json:"id"`
+	Given string `json:"given_id"` // of the settings that were given
+	Known bool   `json:"known"`    // it was given, or is in a checkpoint
+	// Settings are those in force, where they are known.
+	Settings []schemas.Setting `json:"settings,omitempty"`
+}
+
+// Place is the version unpacked: the record at which the transition came about.
+type Place struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	LogEpoch  uint32 `json:"log_epoch"`
+	Offset    int64  `json:"offset"`
+	Ordinal   int    `json:"ordinal"`
+}
+
+// Explain looks up the transition and what led to it. An id that is none is a
+// *schemas.FieldError; one that is not in the log is an error that says what was
+// looked through.
+func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation, error) {
+	id, err := parseEvent(o.Event)
+	if err != nil {
+		return nil, err
+	}
+	s := search{reader: reader, id: id, user: o.User, progress: o.Progress}
+	found, err := s.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, after, err := s.neighbours(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	t := found.Message
+	policy, known := o.policy(t.Policy)
+	base, baseKnown := o.base(found.Partition, t.Version.LogEpoch())
+	offset := base + t.Version.Offset()
+	e := &Explanation{
+		Event: id.String(), Change: changeOf(found), Before: changesOf(before), After: changesOf(after),
+		Policy: Policy{ID: t.Policy, Given: o.Settings.ID(), Known: known},
+		Place: Place{Topic: schemas.Heartbeats.Name(o.Prefix), Partition: found.Partition,
+			LogEpoch: t.Version.LogEpoch(), Offset: offset, Ordinal: t.Version.Ordinal()},
+	}
+	if e.Gone = fmt.Sprintf("from which offset the versions of log epoch %d count is not known any more", t.Version.LogEpoch()); baseKnown {
+		if e.Heartbeat, e.Gone, err = readHeartbeat(ctx, reader, found, offset); err != nil {
+			return nil, err
+		}
+	}
+	if known {
+		e.Policy.Settings = policy.Settings()
+	}
+	e.Rule = ruleOf(t, e.Heartbeat, policy, known)
+	return e, nil
+}
+
+// policy is the one with the id; false if it is not known, and then the one that was given.
+func (o *Options) policy(id string) (schemas.Policy, bool) {
+	for _, c := range o.Checkpoints {
+		for _, p := range c.Policies {
+			if p.Policy.ID() == id {
+				return p.Policy, true
+			}
+		}
+	}
+	return o.Settings, o.Settings.ID() == id
+}
+
+// base is the offset from which the versions of a log epoch count; false if it is not
+// known.
+func (o *Options) base(partition int32, epoch uint32) (int64, bool) {
+	c := o.Checkpoints[partition]
+	if c == nil {
+		return 0, true // as long as nobody began to count elsewhere
+	}
+	return c.BaseOf(epoch)
+}
+
+// parseEvent reads an event id.
+func parseEvent(text string) (ksuid.KSUID, error) {
+	id, err := ksuid.Parse(text)
+	if err != nil {
+		return ksuid.Nil, schemas.Invalid("event id", fmt.Sprintf("%q is none: it must be 27 letters and digits, as event_id in a transition", text))
+	}
+	if age := time.Until(id.Time()); age > 24*time.Hour {
+		return ksuid.Nil, schemas.Invalid("event id", fmt.Sprintf("%q lies in the future: at %s", text, id.Time().UTC().Format(time.RFC3339)))
+	}
+	return id, nil
+}
+
+func changeOf(l transition) Change {
+	t := l.Message
+	return Change{
+		Event: t.EventID().String(), User: t.User, From: schemas.StateWord(t.From), To: schemas.StateWord(t.To), At: t.At,
+		Cause: schemas.CauseWord(t.Cause), LastSeen: t.LastSeen, LastActive: t.LastActive, Device: uint32(t.Device),
+		Devices: t.Kinds.Words(), Visibility: schemas.VisibilityWord(t.Visibility), LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
+	}
+}
+
+func changesOf(all []transition) []Change {
+	changes := make([]Change, len(all))
+	for i := range all {
+		changes[i] = changeOf(all[i])
+	}
+	return changes
+}

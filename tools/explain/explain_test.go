@@ -1,0 +1,222 @@
+package explain
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/ksuid"
+
+	"github.com/stillhere/stillhere/detector"
+	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// world is a Kafka stand-in with a detector that has short limits.
+type world struct {
+	t        *testing.T
+	settings liveness.Settings
+	reader   *kafka.Reader
+	producer *kafka.Producer
+	seen     chan schemas.Logged[*schemas.Transition]
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, settings: liveness.Defaults(), seen: make(chan schemas.Logged[*schemas.Transition], 100)}
+	w.settings.HeartbeatInterval, w.settings.OnlineTTL, w.settings.OfflineDebounce = 100*time.Millisecond, 300*time.Millisecond, 100*time.Millisecond
+	w.settings.AwayTTL = time.Second
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
+	w.must(err)
+	t.Cleanup(cluster.Close)
+	log := slog.New(slog.DiscardHandler)
+	cfg := kafka.Config{Brokers: cluster.Addrs(), InstanceName: "test", TickInterval: 50 * time.Millisecond}
+	_, err = kafka.ApplyTopics(t.Context(), cfg, 2, 1)
+	w.must(err)
+	w.producer, err = kafka.NewProducer(cfg, log, nil)
+	w.must(err)
+	t.Cleanup(func() { w.producer.Close(context.Background()) })
+	w.reader, err = kafka.NewReader(cfg, log)
+	w.must(err)
+	t.Cleanup(w.reader.Close)
+	config := detector.Config{Settings: w.settings, Log: log, Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: time.Now}
+	w.run(kafka.NewTransform(cfg, "detector", schemas.Heartbeats,
+		func(p int32) kafka.Task { return detector.NewPartition(config, p) }, w.producer, log, nil).Run)
+	w.run(kafka.Follow(cfg, "watch", schemas.Transitions, schemas.DecodeLoggedTransition, w, w.producer, log, nil, kafka.Alone()).Run)
+	return w
+}
+
+// run runs something until the test ends.
+func (w *world) run(f func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f(ctx) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+// Apply hands on what the detector has published.
+func (w *world) Apply(_ context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+	for _, l := range batch.Items {
+		w.seen <- l
+	}
+	return nil
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) beat(beats ...schemas.Beat) {
+	w.t.Helper()
+	w.must(w.producer.AppendSync(w.t.Context(), schemas.Outgoing{Topic: schemas.Heartbeats,
+		Partition: schemas.PartitionOf(beats[0].User, 2), Value: schemas.AppendFrame(nil, schemas.FrameHead{}, beats)}))
+}
+
+// next waits for the user's next transition.
+func (w *world) next(user schemas.UserID) *schemas.Transition {
+	w.t.Helper()
+	for {
+		select {
+		case l := <-w.seen:
+			if l.Message.User == user {
+				return l.Message
+			}
+		case <-time.After(20 * time.Second):
+			w.t.Fatal("no transition came")
+		}
+	}
+}
+
+func (w *world) explain(o Options) (*Explanation, string) {
+	w.t.Helper()
+	e, err := Explain(w.t.Context(), w.reader, o)
+	w.must(err)
+	var text bytes.Buffer
+	w.must(e.Write(&text))
+	return e, text.String()
+}
+
+func TestATransitionIsTracedToItsRecordAndItsRule(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.beat(schemas.Beat{User: 42, Device: 7, Kind: schemas.Mobile, Age: 20, Idle: 5})
+	online, away, offline := w.next(42), w.next(42), w.next(42)
+	options := Options{Event: online.EventID().String(), User: 42, Settings: w.settings, Prefix: "presence."}
+
+	e, text := w.explain(options)
+	if !e.Policy.Known || e.Rule.Limit || e.Heartbeat == nil || len(e.Heartbeat.Rows) != 1 || e.Heartbeat.Rows[0].At != online.At {
+		t.Errorf("the first beat is explained as %+v", e)
+	}
+	if len(e.Before) != 0 || len(e.After) != 2 || e.After[1].Event != offline.EventID().String() {
+		t.Errorf("neighbours are %v and %v", e.Before, e.After)
+	}
+	wants(t, text, "user 42 went from offline to online", "beat of device 7 (mobile)", "age 20ms, idle 5ms", "presence.heartbeats partition")
+
+	options.Event, options.User = away.EventID().String(), 0
+	e, text = w.explain(options)
+	if !e.Rule.Limit || len(e.Rule.Sum) != 3 || e.Rule.Rest != "" || e.Heartbeat == nil || e.Heartbeat.Kind != "tick" {
+		t.Errorf("silence is explained as %+v", e.Rule)
+	}
+	wants(t, text, "+ online_ttl         300ms", "+ offline_debounce   100ms", "= at", "a tick of the detector", "less allowed_lateness (250ms)",
+		"Timer: the silence of device 7.", "gateway_silence 10s, reconnect_window 30s")
+
+	options.Event = offline.EventID().String()
+	if _, text = w.explain(options); len(e.Before) != 1 {
+		t.Errorf("before is %v", e.Before)
+	}
+	wants(t, text, "+ away_ttl           1s")
+
+	options.Settings.OnlineTTL = time.Minute
+	e, text = w.explain(options)
+	if e.Policy.Known || len(e.Rule.Sum) != 0 {
+		t.Errorf("other settings are taken for those in force: %+v", e)
+	}
+	wants(t, text, "which no checkpoint has any more")
+	if _, err := json.Marshal(e); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatCannotBeExplainedIsSaidClearly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.beat(schemas.Beat{User: 1, Device: 7, Kind: schemas.Mobile})
+	w.next(1)
+	recent, err := ksuid.NewRandom()
+	w.must(err)
+	for event, want := range map[string]string{
+		"":              "it must be 27 letters and digits",
+		"not-an-event":  `"not-an-event" is none`,
+		recent.String(): "there is no event " + recent.String(),
+	} {
+		if _, err := Explain(t.Context(), w.reader, Options{Event: event}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("event %q: %v", event, err)
+		}
+	}
+}
+
+func TestARecordThatIsGoneIsNotMistakenForAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.beat(schemas.Beat{User: 1, Device: 7, Kind: schemas.Mobile})
+	first := w.next(1)
+	for version, want := range map[schemas.Version]string{
+		schemas.NewVersion(1, 1_000_000, 0): "made anew since",
+		first.Version:                       "after the transition was published",
+	} {
+		old := *first
+		old.At, old.Version = first.At-3_600_000, version
+		l := transition{Partition: schemas.PartitionOf(1, 2), Time: old.At, Message: &old}
+		record, gone, err := readHeartbeat(t.Context(), w.reader, l, l.Message.Version.Offset())
+		if err != nil || record != nil || !strings.Contains(gone, want) {
+			t.Errorf("got %v, %q, %v, want %q", record, gone, err, want)
+		}
+	}
+}
+
+func wants(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is missing in\n%s", part, text)
+		}
+	}
+}
+
+func TestTheSumTellsOfEveryLimit(t *testing.T) {
+	t.Parallel()
+	s := liveness.Defaults()
+	s.ByeDebounce = 2 * time.Second
+	const seen = schemas.Millis(1_763_700_000_000)
+	tick := &Record{Kind: "tick"}
+	for name, c := range map[string]struct {
+		t    schemas.Transition
+		rest string
+		sum  int
+	}{
+		"idle":         {schemas.Transition{From: schemas.Online, To: schemas.Away, Cause: schemas.Idle, LastActive: seen, At: seen + 300_000}, "", 2},
+		"bye":          {schemas.Transition{From: schemas.Online, To: schemas.Offline, Cause: schemas.Bye, LastSeen: seen, At: seen + 2000}, "", 2},
+		"gateway lost": {schemas.Transition{From: schemas.Online, To: schemas.Away, Cause: schemas.GatewayLost, LastSeen: seen, At: seen + 75_500}, "500ms", 4},
+		"outage":       {schemas.Transition{From: schemas.Away, To: schemas.Offline, Cause: schemas.Silent, LastSeen: seen, At: seen + 310_000}, "10s", 2},
+		"devices":      {schemas.Transition{From: schemas.Online, To: schemas.Online, Cause: schemas.DevicesChanged, LastSeen: seen, At: seen + 10}, "", 0},
+	} {
+		r := ruleOf(&c.t, tick, s, true)
+		if r.Rest != c.rest || len(r.Sum) != c.sum || !r.Limit {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

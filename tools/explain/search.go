@@ -1,0 +1,158 @@
+package explain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/ksuid"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// transition is one with its place in the topic.
+type transition = schemas.Logged[*schemas.Transition]
+
+const (
+	// slack is how far the detector's clock, which stamps the transitions, may be
+	// behind the brokers', which says when they happened.
+	slack = schemas.Millis(time.Minute / time.Millisecond)
+	// usual is how long after it happened a transition is published at the latest,
+	// unless the detector stood still.
+	usual = 15 * slack
+	// reach is how far from a transition its neighbours are looked for.
+	reach = schemas.Millis(24 * time.Hour / time.Millisecond)
+	// neighbourhood is how many of them are told, on either side.
+	neighbourhood = 3
+)
+
+// errEnough ends a reading early.
+var errEnough = errors.New("enough")
+
+type search struct {
+	reader   *kafka.Reader
+	id       ksuid.KSUID
+	user     schemas.UserID
+	looked   int
+	progress func(int)
+}
+
+// find looks for the transition: first where it should be, then in all that was
+// published later.
+func (s *search) find(ctx context.Context) (transition, error) {
+	count, err := s.reader.Partitions(ctx, schemas.Transitions)
+	if err != nil {
+		return transition{}, err
+	}
+	first, last := int32(0), count-1
+	if s.user != 0 {
+		first = schemas.PartitionOf(s.user, count)
+		last = first
+	}
+	at := schemas.MillisOf(s.id.Time())
+	for _, stretch := range [][2]schemas.Millis{{at - slack, at + usual}, {at + usual, 0}} {
+		for p := first; p <= last; p++ {
+			found, err := s.findIn(ctx, p, stretch[0], stretch[1])
+			if err != nil || found.Message != nil {
+				return found, err
+			}
+		}
+	}
+	where := "any partition"
+	if s.user != 0 {
+		where = fmt.Sprintf("the partition of user %d (%d of %d)", s.user, first, count)
+	}
+	return transition{}, fmt.Errorf("there is no event %s in %s: %d transitions published since %s were looked at; "+
+		"older ones may have been taken by retention (stillhere replay asks Postgres)", s.id, where, s.looked, (at - slack).Time().Format(time.RFC3339))
+}
+
+// findIn looks in one partition, from one time to another (0: the end).
+func (s *search) findIn(ctx context.Context, partition int32, since, until schemas.Millis) (found transition, err error) {
+	from, err := s.reader.OffsetSince(ctx, schemas.Transitions, partition, since)
+	if err != nil {
+		return found, err
+	}
+	to := int64(-1)
+	if until != 0 {
+		if to, err = s.reader.OffsetSince(ctx, schemas.Transitions, partition, until); err != nil {
+			return found, err
+		}
+	}
+	if to >= 0 && from >= to {
+		return found, nil
+	}
+	err = s.reader.Read(ctx, schemas.Transitions, partition, from, to, true, func(r *schemas.Record) error {
+		s.look()
+		l, err := schemas.DecodeLoggedTransition(r)
+		if err != nil {
+			return nil // not ours to judge; it is not what we look for
+		}
+		// The id is a hash: it is worked out only where the second fits.
+		if int64(l.Message.At)/1000 != s.id.Time().Unix() || l.Message.EventID() != s.id {
+			return nil
+		}
+		found = l
+		return errEnough
+	})
+	return found, notEnough(err)
+}
+
+// neighbours are the transitions of the same user before and after, nearest ones
+// only, oldest first.
+func (s *search) neighbours(ctx context.Context, of transition) (before, after []transition, err error) {
+	for back := reach / 144; ; back *= 6 { // 10 min, 1 h, 6 h, …
+		before, after, err = s.around(ctx, of, min(back, reach))
+		if err != nil || len(before) == neighbourhood || back >= reach {
+			return before, after, err
+		}
+	}
+}
+
+func (s *search) around(ctx context.Context, of transition, back schemas.Millis) (before, after []transition, err error) {
+	from, err := s.reader.OffsetSince(ctx, schemas.Transitions, of.Partition, of.Message.At-back)
+	if err != nil {
+		return nil, nil, err
+	}
+	key := of.Message.User.Key()
+	err = s.reader.Read(ctx, schemas.Transitions, of.Partition, min(from, of.Offset), -1, true, func(r *schemas.Record) error {
+		s.look()
+		if r.Time > of.Time+reach {
+			return errEnough
+		}
+		if !bytes.Equal(r.Key, key) || r.Offset == of.Offset {
+			return nil
+		}
+		l, err := schemas.DecodeLoggedTransition(r)
+		if err != nil {
+			return nil
+		}
+		if r.Offset < of.Offset {
+			before = append(before, l)
+			before = before[max(0, len(before)-neighbourhood):]
+			return nil
+		}
+		after = append(after, l)
+		if len(after) == neighbourhood {
+			return errEnough
+		}
+		return nil
+	})
+	return before, after, notEnough(err)
+}
+
+func (s *search) look() {
+	s.looked++
+	if s.progress != nil && s.looked%1000 == 0 {
+		s.progress(s.looked)
+	}
+}
+
+func notEnough(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Target is where the crowd's gateways send.
+type Target struct {
+	// URL is where the doors of ingest are.
+	URL string
+	// Token, if not empty, is the bearer token of the gateways.
+	Token string
+	// Client is nil for one with a pool that fits.
+	Client *http.Client
+}
+
+const (
+	stepEvery   = 250 * time.Millisecond
+	reportEvery = 10 * time.Second
+	// requestTimeout is longer than ingest waits for Kafka.
+	requestTimeout = 10 * time.Second
+)
+
+// Run plays until ctx ends. While nobody answers at target it goes on trying; what
+// fails is said in the log once every reportEvery.
+func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger) error {
+	if err := errors.Join(settings.Validate(), target.validate()); err != nil {
+		return err
+	}
+	if target.Client == nil {
+		target.Client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: settings.Gateways}, Timeout: requestTimeout}
+		defer target.Client.CloseIdleConnections()
+	}
+	start := time.Now()
+	world := NewWorld(settings, start)
+	ticker := time.NewTicker(stepEvery)
+	defer ticker.Stop()
+	var beats, failed int
+	var last error
+	for reported := start; ; {
+		now := time.Since(start)
+		requests := world.Step(now)
+		for i, err := range target.sendAll(ctx, requests) {
+			beats += len(requests[i].Beats)
+			if err != nil {
+				failed, last = failed+1, err
+				world.Failed(requests[i], time.Since(start))
+			}
+		}
+		if since := time.Since(reported); since >= reportEvery {
+			working, idle, gone := world.Count()
+			log.Info("crowd", "working", working, "idle", idle, "gone", gone, "beats_per_second", int(float64(beats)/since.Seconds()))
+			if failed > 0 {
+				log.Warn("some requests of the crowd failed", "requests", failed, "last", last)
+			}
+			reported, beats, failed = time.Now(), 0, 0
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (t Target) validate() error {
+	at, err := url.Parse(t.URL)
+	if err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return fmt.Errorf("url: %q must be like http://127.0.0.1:8080", t.URL)
+	}
+	return nil
+}
+
+// sendAll sends the requests, those of one gateway one after the other, and
+// returns what came of each.
+func (t Target) sendAll(ctx context.Context, requests []Request) []error {
+	results := make([]error, len(requests))
+	var wait sync.WaitGroup
+	for i := 0; i < len(requests); {
+		first := i
+		for i < len(requests) && requests[i].Gateway == requests[first].Gateway {
+			i++
+		}
+		last := i
+		wait.Go(func() {
+			for j := first; j < last; j++ {
+				results[j] = t.send(ctx, requests[j])
+			}
+		})
+	}
+	wait.Wait()
+	return results
+}
+
+func (t Target) send(ctx context.Context, r Request) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("writing the beats of %s: %w", r.Gateway, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(t.URL, "/")+"/presence/heartbeats", bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("addressing %s: %w", t.URL, err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if t.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+t.Token)
+	}
+	response, err := t.Client.Do(request)
+	if err != nil {
+		return fmt.Errorf("sending beats of %s: %w", r.Gateway, err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return fmt.Errorf("reading the answer to %s: %w", r.Gateway, err)
+	}
+	if response.StatusCode != http.StatusAccepted {
+		return fmt.Errorf("sending beats of %s: %s: %s", r.Gateway, response.Status, bytes.TrimSpace(answer))
+	}
+	return nil
+}
