@@ -29,7 +29,7 @@ type simCommand struct {
 func (*simCommand) Help() string {
 	return "One partition of the detector lives through hours of users, gateways and faults, and must publish what the rules say, restarted or not. " +
 		"The whole pipeline, every role as a process of its own with faults in every minute, is simulated by a test, because virtual time for all " +
-		"of it exists only there: go test -tags synctests ./test/e2e -run TestSimulatedHours -v -sim.seed N -sim.hours H"
+		"of it exists only there: go test -tags synctests ./test/virtual -run TestSimulatedHours -v -sim.seed N -sim.hours H"
 }
 
 // Validate is called by the parser.

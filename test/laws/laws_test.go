@@ -168,7 +168,7 @@ func TestTheLawsSeeEveryBuild(t *testing.T) {
 		{"internal/crashpoint", "os", false},                           // with the tag crashpoints
 		{"internal/embedded", "syscall", false},                        // on Unix
 		{"internal/kafka", "github.com/twmb/franz-go/pkg/kmsg", false}, // always
-		{"test/e2e", "testing/synctest", true},                         // a test
+		{"test/virtual", "testing/synctest", true},                     // a test
 		{"internal/kafka", "github.com/twmb/franz-go/pkg/kfake", true}, // a test with the tag synctests
 	} {
 		seen := false

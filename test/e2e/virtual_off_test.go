@@ -1,7 +1,0 @@
-//go:build !synctests
-
-package e2e
-
-// virtualTime: without the tag the Kafka client blocks on sync.Mutex, which does
-// not let a bubble's clock move.
-const virtualTime = false

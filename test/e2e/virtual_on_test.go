@@ -1,5 +1,0 @@
-//go:build synctests
-
-package e2e
-
-const virtualTime = true

@@ -1,0 +1,103 @@
+//go:build unix
+
+package process_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+)
+
+// roleOn starts a role as a process of its own.
+func roleOn(t *testing.T, role string, flags ...string) *house {
+	t.Helper()
+	h := &house{T: t, listen: freePort(t), admin: freePort(t), client: &http.Client{Timeout: 20 * time.Second}}
+	t.Cleanup(h.client.CloseIdleConnections)
+	h.program = start(t, binary(t, "stillhere"), nil, append([]string{role, "--instance", role, "--listen", h.listen, "--admin", h.admin}, flags...)...)
+	return h
+}
+
+// readiness is what /readyz and /readyz?verbose answer.
+func (h *house) readiness() (status int, degraded []string) {
+	h.Helper()
+	for _, path := range []string{"/readyz", "/readyz?verbose"} {
+		answer, err := h.client.Get("http://" + h.admin + path)
+		if err != nil {
+			return 0, nil
+		}
+		status = max(status, answer.StatusCode)
+		var report struct{ Degraded []string }
+		if strings.Contains(path, "verbose") {
+			if err := json.NewDecoder(answer.Body).Decode(&report); err != nil {
+				h.Errorf("%s: %v", path, err)
+			}
+			degraded = report.Degraded
+		}
+		answer.Body.Close()
+	}
+	slices.Sort(degraded)
+	return status, degraded
+}
+
+func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
+	binary(t, "stillhere")
+	t.Parallel()
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
+	check(t, err)
+	closeKafka := sync.OnceFunc(cluster.Close)
+	t.Cleanup(closeKafka)
+	_, err = kafka.ApplyTopics(t.Context(), kafka.Config{Brokers: cluster.Addrs()}, devPartitions, 1)
+	check(t, err)
+	redis := startRedis(t, "")
+	// Postgres is away from the start.
+	flags := []string{"--kafka-brokers", cluster.Addrs()[0], "--redis", redis.address, "--postgres", "postgres://nobody@" + freePort(t) + "/nothing"}
+	in, api := roleOn(t, "ingest", flags...), roleOn(t, "api", flags...)
+	is := func(what string, h *house, status int, degraded ...string) {
+		t.Helper()
+		var last []string
+		if !within(30*time.Second, func() bool {
+			got, without := h.readiness()
+			last = without
+			return got == status && (status != http.StatusOK || slices.Equal(without, degraded))
+		}) {
+			t.Errorf("%s: want %d without %v, is without %v", what, status, degraded, last)
+		}
+	}
+	is("ingest without Postgres", in, http.StatusOK, "store")
+	is("api without Postgres", api, http.StatusOK, "store")
+	until(t, "the metric tells it", 20*time.Second, func() bool {
+		return in.metric(`stillhere_degraded{what="store"}`) == 1 && in.metric(`stillhere_degraded{what="redis"}`) == 0
+	})
+
+	redis.kill()
+	is("ingest without both", in, http.StatusOK, "redis", "store")
+	is("api without both", api, http.StatusServiceUnavailable)
+	for range 20 {
+		begun := time.Now()
+		in.mustSend(beat{User: 1, Device: 7})
+		if status, _ := in.readiness(); status != http.StatusOK {
+			t.Errorf("ingest answers %d", status)
+		}
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("a beat and a question took %s", took)
+		}
+	}
+	until(t, "the metric and the log tell it", 20*time.Second, func() bool {
+		return in.metric(`stillhere_degraded{what="redis"}`) == 1 && strings.Contains(in.err.String(), `"what":"redis"`)
+	})
+
+	startRedis(t, redis.address)
+	is("ingest with Redis again", in, http.StatusOK, "store")
+	is("api with Redis again", api, http.StatusOK, "store")
+	closeKafka()
+	is("ingest without Kafka", in, http.StatusServiceUnavailable)
+	is("api without Kafka", api, http.StatusOK, "kafka", "store")
+}

@@ -1,0 +1,283 @@
+//go:build unix
+
+package process_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stillhere/stillhere/internal/testkit/manifests"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
+	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
+)
+
+// containers are the services of docker-compose.yml that run our program, run
+// without an engine: the program that the Dockerfile builds, the command lines as
+// they stand, and the environment as it stands but for the names of hosts.
+type containers struct {
+	*testing.T
+	compose  *manifests.Compose
+	program  string
+	moved    map[string]string // host:port or URL in the file, and where it is here
+	more     map[string]string // settings that keep us apart from others on shared servers
+	programs map[string]*program
+}
+
+func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
+	c := newContainers(t)
+	// Two that start at once must not disturb each other.
+	first, second := c.start("migrate"), c.start("migrate")
+	for name, p := range map[string]*program{"topics": c.start("topics"), "migrate": first, "a second migrate": second} {
+		if code := p.wait(time.Minute); code != 0 {
+			t.Fatalf("%s ended with %d: %s", name, code, p.err.String())
+		}
+	}
+	roles := []string{"ingest", "detector", "lastseen", "fanout", "api"}
+	for _, role := range roles {
+		c.programs[role] = c.start(role)
+	}
+	for _, role := range roles {
+		c.waitHealthy(role)
+	}
+
+	user := fmt.Sprint(1_000_000 + rand.IntN(1_000_000_000))
+	body := `{"beats":[{"user_id":"` + user + `","device_id":7,"device_kind":"mobile"}]}`
+	if code, answer := c.ask(http.MethodPost, "http://"+c.at("ingest", "STILLHERE_LISTEN")+"/presence/heartbeats", body); code != http.StatusAccepted {
+		t.Fatalf("a beat was answered with %d %s", code, answer)
+	}
+	api := "http://" + c.at("api", "STILLHERE_LISTEN") + "/presence/"
+	until(t, "the user is online and the answer is fresh", time.Minute, func() bool {
+		var presence struct {
+			State string  `json:"state"`
+			Stale *string `json:"stale_since"`
+		}
+		_, answer := c.ask(http.MethodGet, api+user, "")
+		return json.Unmarshal(answer, &presence) == nil && presence.State == "online" && presence.Stale == nil
+	})
+	until(t, "Postgres has the change", time.Minute, func() bool {
+		code, answer := c.ask(http.MethodGet, api+user+"/history", "")
+		return code == http.StatusOK && strings.Contains(string(answer), `"first_beat"`)
+	})
+
+	if code := c.start("follows").wait(time.Minute); code != 0 {
+		t.Fatalf("follows ended with %d", code)
+	}
+	channel := c.start("channel")
+	beats := func(users ...string) {
+		body := `{"beats":[{"user_id":"` + strings.Join(users, `","device_id":7},{"user_id":"`) + `","device_id":7}]}`
+		if code, answer := c.ask(http.MethodPost, "http://"+c.at("ingest", "STILLHERE_LISTEN")+"/presence/heartbeats", body); code != http.StatusAccepted {
+			t.Fatalf("beats were answered with %d %s", code, answer)
+		}
+	}
+	beats("2", "3", "4", "5", "6", "7", "8", "9")
+	until(t, "the followers of user 1 are online", time.Minute, func() bool {
+		_, answer := c.ask(http.MethodGet, api+"batch?user_ids=2,3,4,5,6,7,8,9", "")
+		return strings.Count(string(answer), `"online"`) == 8
+	})
+	beats("1")
+	until(t, "they are told of user 1", time.Minute, func() bool { return strings.Contains(channel.out.String(), `"user_id":"1"`) })
+	c.stop("channel", channel)
+
+	crowd := c.start("crowd")
+	until(t, "somebody of the crowd is online", time.Minute, func() bool {
+		_, answer := c.ask(http.MethodGet, api+"batch?user_ids=11,12,13,14,15,16,17,18,19", "")
+		return strings.Contains(string(answer), `"online"`)
+	})
+	c.stop("crowd", crowd)
+
+	c.checkQueries(roles)
+	for _, role := range slices.Backward(roles) {
+		c.stop(role, c.programs[role])
+	}
+}
+
+func newContainers(t *testing.T) *containers {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the image's program and runs every role")
+	}
+	compose, err := manifests.ReadCompose()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &containers{T: t, compose: compose, moved: map[string]string{}, more: map[string]string{}, programs: map[string]*program{}}
+	postgres, err := pgtest.Start(t.Context())
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := postgres.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	database, err := postgres.URL(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.moved[compose.Services["migrate"].Environment["STILLHERE_POSTGRES"]] = database
+
+	server := redistest.Real(t)
+	c.moved["redis:6379"] = server.Addr
+	if server.Prefix != "" {
+		const number = 9
+		shared := redis.NewClient(&redis.Options{Addr: server.Addr, DB: number})
+		defer shared.Close()
+		if err := shared.FlushDB(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		c.more["STILLHERE_REDIS_DATABASE"] = fmt.Sprint(number)
+	}
+	c.moved["kafka:9092"] = os.Getenv("STILLHERE_TEST_KAFKA")
+	if c.moved["kafka:9092"] == "" {
+		broker := start(t, binary(t, "broker"), nil)
+		until(t, "the broker is ready", 30*time.Second, func() bool { return len(broker.out.lines()) > 0 })
+		c.moved["kafka:9092"] = strings.TrimPrefix(broker.out.lines()[0], "ready ")
+	} else {
+		c.more["STILLHERE_TOPIC_PREFIX"] = fmt.Sprintf("containers%d.", time.Now().UnixNano())
+	}
+	for name, s := range compose.Services {
+		for _, setting := range []string{"STILLHERE_LISTEN", "STILLHERE_ADMIN"} {
+			if at := s.Environment[setting]; at != "" {
+				c.moved[name+" "+at] = freePort(t)
+			}
+		}
+	}
+	c.moved["http://ingest:8080"] = "http://" + c.at("ingest", "STILLHERE_LISTEN")
+	c.program = c.build()
+	return c
+}
+
+// build runs the Dockerfile's own command.
+func (c *containers) build() string {
+	c.Helper()
+	instructions, err := manifests.ReadDockerfile()
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, run := range manifests.Of(instructions, "build", "RUN") {
+		if !strings.Contains(run.Text, "go build") {
+			continue
+		}
+		var words []string
+		for word := range strings.FieldsSeq(run.Text) {
+			if !strings.HasPrefix(word, "--mount=") {
+				words = append(words, word)
+			}
+		}
+		out := filepath.Join(c.TempDir(), "stillhere")
+		build := exec.Command("sh", "-c", strings.ReplaceAll(strings.Join(words, " "), "/out/stillhere", out))
+		build.Dir = manifests.Root()
+		build.Env = append(os.Environ(), "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH, "VERSION=1.2.3-test")
+		if said, err := build.CombinedOutput(); err != nil {
+			c.Fatalf("%s: %v\n%s", build, err, said)
+		}
+		version, err := exec.Command(out, "--version").Output()
+		if err != nil || strings.TrimSpace(string(version)) != "1.2.3-test" {
+			c.Errorf("the program says that it is version %q (%v)", version, err)
+		}
+		return out
+	}
+	c.Fatal("the Dockerfile builds nothing")
+	return ""
+}
+
+// environment is a service's, with addresses that exist here, and nothing else:
+// an image made from scratch has no other variables.
+func (c *containers) environment(name string) []string {
+	var all []string
+	for key, value := range c.compose.Services[name].Environment {
+		if moved, ok := c.moved[name+" "+value]; ok {
+			value = moved
+		} else if moved, ok := c.moved[value]; ok {
+			value = moved
+		}
+		all = append(all, key+"="+value)
+	}
+	if name != "crowd" {
+		for key, value := range c.more {
+			all = append(all, key+"="+value)
+		}
+	}
+	return all
+}
+
+// at is where a service has the address that the setting names.
+func (c *containers) at(name, setting string) string {
+	return c.moved[name+" "+c.compose.Services[name].Environment[setting]]
+}
+
+func (c *containers) start(name string) *program {
+	c.Helper()
+	return start(c.T, c.program, func(command *exec.Cmd) { command.Env = c.environment(name) }, c.compose.Services[name].Command...)
+}
+
+// waitHealthy runs the service's health check until it is content.
+func (c *containers) waitHealthy(name string) {
+	c.Helper()
+	words := c.compose.Services[name].Healthcheck.Test
+	var said []byte
+	healthy := within(90*time.Second, func() bool {
+		ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
+		defer cancel()
+		check := exec.CommandContext(ctx, c.program, words[2:]...)
+		check.Env = c.environment(name)
+		var err error
+		said, err = check.CombinedOutput()
+		return err == nil || !c.programs[name].running()
+	})
+	if !healthy || !c.programs[name].running() {
+		c.Fatalf("%s is not healthy: %s\n%s", name, said, tail(c.programs[name].err.String(), 2000))
+	}
+}
+
+// stop ends a container as the engine does, and wants it to end well.
+func (c *containers) stop(name string, p *program) {
+	c.Helper()
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(40 * time.Second); code != 0 {
+		c.Errorf("%s ended with %d: %s", name, code, tail(p.err.String(), 2000))
+	}
+}
+
+func (c *containers) ask(method, address, body string) (int, []byte) {
+	c.Helper()
+	at, err := url.Parse(address)
+	if err != nil {
+		c.Fatal(err)
+	}
+	if _, _, err := net.SplitHostPort(at.Host); err != nil {
+		c.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(c.Context(), method, address, bytes.NewReader([]byte(body)))
+	if err != nil {
+		c.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, nil // not there yet
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return response.StatusCode, answer
+}

@@ -1,0 +1,218 @@
+//go:build unix
+
+package process_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/pggraph"
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// crowdOf is an expansion whose workers are killed.
+type crowdOf struct {
+	followers int // of the celebrity; two in three are here
+	kills     int
+	rate      string // at which the workers work, so that kills come in the middle
+	between   time.Duration
+	every     int // kills between two versions
+}
+
+const celebrity = schemas.UserID(7)
+
+func TestKillsOfFanoutWorkersTellEveryFollowerWhoIsHereOnce(t *testing.T) {
+	size := crowdOf{followers: 30_000, kills: 3, rate: "15000", between: 900 * time.Millisecond, every: 2}
+	if os.Getenv("STILLHERE_LONG") != "" {
+		size = crowdOf{followers: 1_000_000, kills: 50, rate: "60000", between: 2 * time.Second, every: 10}
+	}
+	t.Parallel()
+	path := binary(t, "stillhere")
+	w := newFollowerWorld(t, size)
+	start := func(name string) *program {
+		return start(t, path, nil, "fanout", "--kafka-brokers", w.kafka.Brokers[0], "--redis", w.redis, "--postgres", w.postgres,
+			"--followers", "all", "--fanout-rate", size.rate, "--fanout-job-followers", "5000", "--high-follower", "1000",
+			"--instance", name, "--admin", "", "--log-level", "warn")
+	}
+	names := []string{"one", "two"}
+	workers := []*program{start(names[0]), start(names[1])}
+	version := schemas.Version(0)
+	// The celebrity changes now and then, so that jobs are overtaken as well.
+	for kill := range size.kills {
+		if kill%size.every == 0 {
+			version++
+			w.change(version)
+		}
+		<-time.After(size.between/2 + rand.N(size.between))
+		victim := rand.IntN(len(workers))
+		workers[victim].kill()
+		workers[victim] = start(names[victim])
+	}
+	want := w.here()
+	until(t, "all followers who are here are told of the last version", 10*time.Minute, func() bool {
+		return w.told(version) >= want
+	})
+	for _, p := range workers {
+		p.kill()
+	}
+	w.judge(version, want)
+	t.Logf("%d kills, %d of %d followers here, version %d: each told of the last once", size.kills, want, size.followers, version)
+}
+
+type followerWorld struct {
+	*testing.T
+	size            crowdOf
+	kafka           kafka.Config
+	redis, postgres string
+	producer        *kafka.Producer
+	reader          *kafka.Reader
+	next            map[int32]int64 // of each deliveries partition, where told goes on
+	counts          map[schemas.Version]int
+	last            map[schemas.UserID]schemas.Version
+}
+
+func newFollowerWorld(t *testing.T, size crowdOf) *followerWorld {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cluster, err := pgtest.Start(ctx)
+	if errors.Is(err, pgtest.ErrMissing) {
+		t.Skip(err)
+	}
+	check(t, err)
+	t.Cleanup(func() { check(t, cluster.Stop()) })
+	log := slog.New(slog.DiscardHandler)
+	broker, err := embedded.StartKafka(embedded.KafkaConfig{Log: log})
+	check(t, err)
+	t.Cleanup(func() { broker.Close() })
+	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
+	check(t, err)
+	t.Cleanup(func() { redis.Close() })
+	w := &followerWorld{T: t, size: size, kafka: kafka.Config{Brokers: broker.Addrs(), MaxBuffered: 2_000_000}, redis: redis.Addr(),
+		next: map[int32]int64{}, counts: map[schemas.Version]int{}, last: map[schemas.UserID]schemas.Version{}}
+	w.postgres, err = cluster.URL(ctx)
+	check(t, err)
+	_, err = kafka.ApplyTopics(ctx, w.kafka, 4, 1)
+	check(t, err)
+	w.producer, err = kafka.NewProducer(w.kafka, log, nil)
+	check(t, err)
+	t.Cleanup(func() { check(t, w.producer.Close(context.Background())) })
+	w.reader, err = kafka.NewReader(w.kafka, log)
+	check(t, err)
+	t.Cleanup(w.reader.Close)
+	w.fill()
+	return w
+}
+
+// fill makes the followers 10, 20, 30 ... and says that two in three are here.
+func (w *followerWorld) fill() {
+	w.Helper()
+	config := pggraph.Defaults()
+	config.URL = w.postgres
+	check(w.T, pggraph.Migrate(w.Context(), config))
+	store, err := pggraph.Open(w.Context(), config)
+	check(w.T, err)
+	defer store.Close()
+	const chunk = 100_000
+	var edges []graph.Edge
+	var statuses []schemas.Outgoing
+	place := int64(0)
+	for i := 1; i <= w.size.followers; i++ {
+		id := schemas.UserID(10 * i)
+		edges = append(edges, graph.Edge{User: celebrity, Follower: id})
+		if i%3 != 0 {
+			s := schemas.Status{User: id, State: schemas.Online, Visibility: schemas.Everyone, Version: 1}
+			statuses = append(statuses, schemas.Outgoing{Topic: schemas.Statuses, Partition: schemas.PartitionOf(id, 4), Key: id.Key(), Value: s.Encode()})
+		}
+		if len(edges) == chunk || i == w.size.followers {
+			_, err := store.Load(w.Context(), "crowd", place, place+int64(len(edges)), edges)
+			check(w.T, err)
+			check(w.T, w.producer.AppendSync(w.Context(), statuses...))
+			place += int64(len(edges))
+			edges, statuses = edges[:0], statuses[:0]
+		}
+	}
+	check(w.T, store.Settle(w.Context()))
+}
+
+func (w *followerWorld) here() int { return w.size.followers - w.size.followers/3 }
+
+// change publishes a version of the celebrity.
+func (w *followerWorld) change(version schemas.Version) {
+	w.Helper()
+	t := schemas.Transition{User: celebrity, From: schemas.Offline, To: schemas.Online, At: schemas.MillisOf(time.Now()), Cause: schemas.FirstBeat,
+		Visibility: schemas.Everyone, Version: version}
+	check(w.T, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(celebrity, 4),
+		Key: celebrity.Key(), Value: t.Encode()}))
+}
+
+// told reads what has come since, checks it, and counts who was told of version.
+func (w *followerWorld) told(version schemas.Version) int {
+	w.Helper()
+	for p := range int32(4) {
+		_, end, err := w.reader.Bounds(w.Context(), schemas.Deliveries, p)
+		check(w.T, err)
+		if end == w.next[p] {
+			continue
+		}
+		// To the end would mean to wait for transactions that the killed left open.
+		ctx, cancel := context.WithTimeout(w.Context(), 200*time.Millisecond)
+		err = w.reader.Read(ctx, schemas.Deliveries, p, w.next[p], end, true, func(r *schemas.Record) error {
+			d, err := schemas.DecodeDelivery(r.Value)
+			if err != nil {
+				return err
+			}
+			w.next[p] = r.Offset + 1
+			w.note(d)
+			return nil
+		})
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			w.Fatal(err)
+		}
+	}
+	return w.counts[version]
+}
+
+func (w *followerWorld) note(d *schemas.Delivery) {
+	w.Helper()
+	v := d.Transition.Version
+	for _, r := range d.Recipients {
+		switch last := w.last[r]; {
+		case r%10 != 0 || (r/10)%3 == 0 || int(r/10) > w.size.followers:
+			w.Fatalf("%d is told, who does not follow or is not here", r)
+		case last == v:
+			w.Fatalf("%d is told twice of version %d", r, v)
+		case last > v:
+			w.Fatalf("%d is told of version %d after version %d", r, v, last)
+		}
+		w.last[r] = v
+		w.counts[v]++
+	}
+}
+
+func (w *followerWorld) judge(version schemas.Version, want int) {
+	w.Helper()
+	if got := w.told(version); got != want {
+		w.Errorf("%d are told of version %d, %d are here", got, version, want)
+	}
+	for v, n := range w.counts {
+		w.Logf("version %d: %d of %d were told", v, n, want)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

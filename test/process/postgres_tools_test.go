@@ -1,0 +1,168 @@
+//go:build unix
+
+package process_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/lastseen/pgstore"
+)
+
+// children are the processes whose parent is this one.
+func children(parent int) []int {
+	var pids []int
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (name) state ppid …; the name may hold anything.
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat))); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// signalAll freezes the processes or lets them go on.
+func signalAll(pids []int, freeze bool) {
+	signal := syscall.SIGCONT
+	if freeze {
+		signal = syscall.SIGSTOP
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, signal) // it may have ended
+	}
+}
+
+// full moves the tables to a small file system and fills it up.
+func (w *faultyWorld) full() func() {
+	where, err := os.MkdirTemp("", "stillhere-small-")
+	if err != nil {
+		w.Fatal(err)
+	}
+	if said, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", where).CombinedOutput(); err != nil {
+		_ = os.Remove(where)
+		w.Logf("a small file system cannot be mounted here, the disk does not fill up: %v: %s", err, said)
+		return func() {}
+	}
+	space := filepath.Join(where, "space")
+	owner, err := os.Stat(w.cluster.Socket())
+	if err != nil {
+		w.Fatal(err)
+	}
+	id := owner.Sys().(*syscall.Stat_t)
+	if err := os.Mkdir(space, 0o700); err != nil {
+		w.Fatal(err)
+	}
+	if err := os.Chown(space, int(id.Uid), int(id.Gid)); err != nil {
+		w.Fatal(err)
+	}
+	conn, do := w.connect()
+	do(fmt.Sprintf(`CREATE TABLESPACE small LOCATION '%s'`, space))
+	today := "status_changes_p" + time.Now().UTC().Format("20060102")
+	// An empty copy of the day, so that all fits.
+	do(`BEGIN`)
+	do(`ALTER TABLE status_changes DETACH PARTITION ` + today)
+	do(`ALTER TABLE ` + today + ` RENAME TO before`)
+	do(`ALTER TABLE status_changes_default SET TABLESPACE small`)
+	do(`ALTER INDEX status_changes_default_pkey SET TABLESPACE small`)
+	do(`COMMIT`)
+	ballast := filepath.Join(where, "ballast")
+	fill := func() {
+		file, err := os.OpenFile(ballast, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for err == nil {
+			_, err = file.Write(make([]byte, 4096))
+		}
+		_ = file.Close()
+	}
+	fill()
+	return func() {
+		if err := os.Remove(ballast); err != nil {
+			w.Error(err)
+		}
+		w.Cleanup(func() {
+			_ = exec.Command("umount", "-l", where).Run()
+			_ = os.Remove(where)
+		})
+		do(`BEGIN`)
+		do(`ALTER TABLE status_changes_default SET TABLESPACE pg_default`)
+		do(`ALTER INDEX status_changes_default_pkey SET TABLESPACE pg_default`)
+		do(`INSERT INTO status_changes_default SELECT * FROM before`)
+		do(`DROP TABLE before`)
+		do(`COMMIT`)
+		_ = conn.Close(context.Background())
+	}
+}
+
+func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
+	path := binary(t, "stillhere")
+	t.Parallel()
+	w := &faultyWorld{sinkWorld: newSinkWorld(t), admin: freePort(t)}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	replica, err := w.cluster.Replica(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := replica.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.database = strings.Replace(w.database, "host=", "host="+strings.ReplaceAll(replica.Socket(), "/", "%2F")+"%2C", 1) + "&target_session_attrs=read-write"
+	settings := pgstore.Defaults()
+	settings.URL = w.database
+	if err := settings.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	w.sink = start(t, path, nil, "lastseen", "--instance", "sink", "--admin", w.admin, "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
+	stop := w.load()
+	until(t, "the sink writes", 60*time.Second, func() bool { return w.rows() > 0 })
+	<-time.After(time.Second)
+	if err := replica.Kill(); err != nil { // it does not hear of what follows
+		t.Fatal(err)
+	}
+	atKill := w.rows()
+	until(t, "the sink has written more", 60*time.Second, func() bool { return w.rows() > atKill+500 })
+	lost := w.rows()
+	if err := w.cluster.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Launch(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := replica.Promote(ctx); err != nil {
+		t.Fatal(err)
+	}
+	begun, written := time.Now(), w.written.Load()
+	until(t, "the replica answers", 30*time.Second, func() bool { return w.rows() >= 0 })
+	found := w.rows()
+	until(t, "everything is there again", 2*time.Minute, func() bool { return w.rows() >= written })
+	t.Logf("| Postgres fails over to a replica that lacks about %d rows | %d | %d | – | %.1f s | – |", lost-found, written, w.rows(), time.Since(begun).Seconds())
+	if !strings.Contains(w.sink.err.String(), "what was applied has been lost") {
+		t.Error("the sink has not noticed")
+	}
+	stop()
+	w.caughtUp(60 * time.Second)
+	w.judge()
+	if !w.sink.running() {
+		t.Fatalf("the sink has ended: %s", tail(w.sink.err.String(), 2000))
+	}
+}

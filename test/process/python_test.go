@@ -1,0 +1,121 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// python is one with confluent-kafka and protobuf: python3, or the one that
+// STILLHERE_TEST_PYTHON names.
+func python(t *testing.T) string {
+	t.Helper()
+	name := os.Getenv("STILLHERE_TEST_PYTHON")
+	if name == "" {
+		name = "python3"
+	}
+	if err := exec.Command(name, "-c", "import confluent_kafka, google.protobuf").Run(); err != nil {
+		t.Skipf("no Python with confluent-kafka and protobuf (%v): name one in STILLHERE_TEST_PYTHON", err)
+	}
+	if _, err := exec.LookPath("protoc"); err != nil {
+		t.Skip("no protoc to make Python of the messages")
+	}
+	return name
+}
+
+func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t)
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const partitions = 6
+	config := kafka.Config{Brokers: cluster.Addrs(), Prefix: schemas.DefaultPrefix, InstanceName: "test"}
+	if _, err := kafka.ApplyTopics(ctx, config, partitions, 1); err != nil {
+		t.Fatal(err)
+	}
+	producer, err := kafka.NewProducer(config, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = producer.Close(context.Background()) })
+	change := schemas.Transition{User: 42, From: schemas.Offline, To: schemas.Online, At: 1_795_168_800_123, Cause: schemas.FirstBeat,
+		Visibility: schemas.Everyone, Version: schemas.NewVersion(1, 1000, 0)}
+	value := change.Encode()
+	later := change
+	later.To, later.From, later.Cause, later.At, later.Version = schemas.Offline, schemas.Online, schemas.Bye, change.At+900, change.Version+4096
+	for _, v := range [][]byte{value, value, append([]byte{0, 0, 0, 0, 7, 0}, later.Encode()...)} { // one twice, one with a registry's head
+		if err := producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(42, partitions), Key: change.User.Key(), Value: v}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	dir := t.TempDir()
+	root := filepath.Join("..", "..", "schemas")
+	if out, err := exec.CommandContext(ctx, "protoc", "-I", filepath.Join(root, "proto"), "--python_out="+dir,
+		"stillhere/v1/frame.proto", "stillhere/v1/transition.proto").CombinedOutput(); err != nil {
+		t.Fatalf("protoc: %v: %s", err, out)
+	}
+	example, err := filepath.Abs(filepath.Join(root, "examples", "presence.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(arguments ...string) string {
+		t.Helper()
+		command := exec.CommandContext(ctx, interpreter, append([]string{example, cluster.Addrs()[0]}, arguments...)...)
+		command.Env = append(os.Environ(), "PYTHONPATH="+dir)
+		var said strings.Builder // the client's own log
+		command.Stderr = &said
+		out, err := command.Output()
+		if err != nil {
+			t.Fatalf("%v: %v: %s%s", arguments, err, out, said.String())
+		}
+		return string(out)
+	}
+	want := "2026-11-20T10:00:00.123+00:00 user 42 is online (first_beat)\n2026-11-20T10:00:01.023+00:00 user 42 is offline (bye)\n"
+	if got := run("watch", "2"); got != want {
+		t.Errorf("read\n%s, want\n%s", got, want)
+	}
+	for _, user := range []schemas.UserID{1, 2, 42, 1 << 40} {
+		want := fmt.Sprintf("written to partition %d", schemas.PartitionOf(user, partitions))
+		if got := strings.TrimSpace(run("beat", fmt.Sprint(user), "7")); got != want {
+			t.Errorf("user %d: %s, want %s", user, got, want)
+		}
+	}
+	reader, err := kafka.NewReader(config, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	beats := 0
+	for p := range int32(partitions) {
+		err := reader.Read(ctx, schemas.Heartbeats, p, -1, -1, false, func(r *schemas.Record) error {
+			var frame schemas.Frame
+			if err := frame.Decode(r.Value); err != nil {
+				return err
+			}
+			beats += frame.Rows()
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if beats != 4 {
+		t.Errorf("%d beats, want 4", beats)
+	}
+}

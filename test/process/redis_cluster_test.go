@@ -1,0 +1,127 @@
+//go:build unix
+
+package process_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
+	"github.com/stillhere/stillhere/internal/testkit/redisfleet"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// slotMoves is how many slots move from node to node under the pipeline.
+const slotMoves = 40
+
+// Row 61: slots of a Redis Cluster move while users beat, are read and are watched.
+func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
+	needLong(t)
+	binary(t, "stillhere")
+	t.Parallel()
+	cluster := redisfleet.StartCluster(t, 3)
+	w := &redisWorld{house: newHouse(t), told: map[schemas.UserID]schemas.Presence{}}
+	w.upOn(cluster)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { w.beatOn(ctx) })
+	until(t, "everybody is online", 30*time.Second, func() bool {
+		for _, state := range w.states(w.steady()...) {
+			if state != "online" {
+				return false
+			}
+		}
+		return true
+	})
+	running.Go(func() { w.readOn(ctx) })
+	running.Go(func() { w.watchOn(ctx) })
+	until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.toldOf(1) == "online" })
+	moved := w.moveSlots(cluster)
+	w.moveFlipper(cluster)
+	cancel()
+	running.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, fault := range w.faults {
+		t.Error(fault)
+	}
+	if w.failed > 0 {
+		t.Errorf("%d of %d reads failed", w.failed, w.answers)
+	}
+	w.countTransitions(steadyOnes + 2)
+	t.Logf("%d slots and that of a viewer's channel moved; %d reads, %d failed, %d said to be stale; %d changes, %d resyncs on the stream",
+		moved, w.answers, w.failed, w.staled, w.changes, w.resyncs)
+}
+
+// upOn starts every role in one process on the cluster, with what else it needs.
+func (w *redisWorld) upOn(cluster *redisfleet.Cluster) {
+	w.Helper()
+	postgres, err := pgtest.Start(w.Context())
+	if errors.Is(err, pgtest.ErrMissing) {
+		w.Skip(err)
+	}
+	check(w.T, err)
+	w.Cleanup(func() { check(w.T, postgres.Stop()) })
+	database, err := postgres.URL(w.Context())
+	check(w.T, err)
+	broker, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
+	check(w.T, err)
+	w.Cleanup(broker.Close)
+	w.broker = broker.Addrs()[0]
+	_, err = kafka.ApplyTopics(w.Context(), kafka.Config{Brokers: broker.Addrs()}, devPartitions, 1)
+	check(w.T, err)
+	path := binary(w.T, "stillhere")
+	if code := start(w.T, path, nil, "migrate", "--postgres", database).wait(time.Minute); code != 0 {
+		w.Fatalf("migrate ended with %d", code)
+	}
+	w.program = start(w.T, path, nil, "all", "--listen", w.listen, "--admin", w.admin, "--instance", "one", "--kafka-brokers", w.broker,
+		"--redis", strings.Join(cluster.Addrs(), ","), "--redis-cluster", "--postgres", database)
+	until(w.T, "it is ready", time.Minute, func() bool { return strings.Contains(w.err.String(), `"msg":"ready"`) || !w.running() })
+}
+
+// moveSlots moves slots of users, or of the marks, each to the next node.
+func (w *redisWorld) moveSlots(cluster *redisfleet.Cluster) (moved int) {
+	w.Helper()
+	ask := func(node *redisfleet.Server, command string, arguments ...any) string {
+		answer, err := node.Do(command, arguments...)
+		check(w.T, err)
+		return answer
+	}
+	for tries := 0; moved < slotMoves && tries < 20*slotMoves; tries++ {
+		i := tries % len(cluster.Nodes)
+		key := ask(cluster.Nodes[i], "RANDOMKEY")
+		if !strings.HasPrefix(key, schemas.RedisPrefix) {
+			continue
+		}
+		cluster.Move(key, cluster.Nodes[(i+1)%len(cluster.Nodes)])
+		moved++
+	}
+	if moved < slotMoves {
+		w.Errorf("only %d slots could be moved", moved)
+	}
+	return moved
+}
+
+// moveFlipper lets somebody come, moves the slot of that user's key and channel, and
+// lets the user go: the viewer hears both.
+func (w *redisWorld) moveFlipper(cluster *redisfleet.Cluster) {
+	w.Helper()
+	w.mustSend(beat{User: flipper, Device: 9, Kind: "web"})
+	until(w.T, "the viewer has heard of the one who came", 20*time.Second, func() bool { return w.toldOf(flipper) == "online" })
+	key := schemas.RedisPrefix + "{" + strconv.FormatInt(flipper, 10) + "}"
+	at := slices.Index(cluster.Nodes, cluster.Owner(key))
+	cluster.Move(key, cluster.Nodes[(at+1)%len(cluster.Nodes)])
+	w.mustSend(beat{User: flipper, Device: 9, Bye: true})
+	until(w.T, "the viewer hears of the one who goes", 20*time.Second, func() bool { return w.toldOf(flipper) == "offline" })
+}

@@ -1,0 +1,155 @@
+//go:build unix
+
+package process_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// redisServer is a private redis-server that keeps nothing on disk.
+type redisServer struct {
+	*program
+	address string
+}
+
+// startRedis starts one; port 0 of address takes a free one.
+func startRedis(t *testing.T, address string, arguments ...string) *redisServer {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("no redis-server here: install it")
+	}
+	if address == "" {
+		address = freePort(t)
+	}
+	_, port, _ := net.SplitHostPort(address)
+	s := &redisServer{address: address}
+	s.program = start(t, path, nil, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--dir", t.TempDir()}, arguments...)...)
+	until(t, "redis-server accepts connections", 20*time.Second, func() bool {
+		return strings.Contains(s.out.String(), "Ready to accept connections")
+	})
+	return s
+}
+
+// do sends one command, its words separated by spaces.
+func (s *redisServer) do(command string) {
+	s.Helper()
+	client := redis.NewClient(&redis.Options{Addr: s.address, MaxRetries: -1, DisableIdentity: true})
+	defer client.Close()
+	var words []any
+	for _, word := range strings.Fields(command) {
+		words = append(words, word)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := client.Do(ctx, words...).Err(); err != nil {
+		s.Errorf("redis: %s: %v", command, err)
+	}
+}
+
+// relay is the address by which Redis is known, whichever server that is.
+type relay struct {
+	listener net.Listener
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	to    string
+	conns map[net.Conn]bool
+	over  bool
+}
+
+func startRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{listener: l, to: to, conns: map[net.Conn]bool{}}
+	r.running.Go(r.accept)
+	t.Cleanup(func() {
+		l.Close()
+		r.mu.Lock()
+		r.over = true
+		r.mu.Unlock()
+		r.cut()
+		r.running.Wait()
+	})
+	return r
+}
+
+func (r *relay) address() string { return r.listener.Addr().String() }
+
+func (r *relay) accept() {
+	for {
+		near, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		to := r.to
+		r.mu.Unlock()
+		far, err := net.DialTimeout("tcp", to, 5*time.Second)
+		if err != nil || !r.keep(near, far) {
+			near.Close()
+			continue
+		}
+		for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
+			r.running.Go(func() {
+				_, _ = io.Copy(way[0], way[1]) // how it ends is the test's doing
+				r.drop(near, far)
+			})
+		}
+	}
+}
+
+func (r *relay) keep(conns ...net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over {
+		for _, c := range conns {
+			c.Close()
+		}
+		return false
+	}
+	for _, c := range conns {
+		r.conns[c] = true
+	}
+	return true
+}
+
+func (r *relay) drop(conns ...net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+		delete(r.conns, c)
+	}
+}
+
+// cut breaks all connections; new ones can be made.
+func (r *relay) cut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.conns {
+		c.Close()
+		delete(r.conns, c)
+	}
+}
+
+// lead has new connections go to another server, and breaks the old ones.
+func (r *relay) lead(to string) {
+	r.mu.Lock()
+	r.to = to
+	r.mu.Unlock()
+	r.cut()
+}

@@ -1,0 +1,362 @@
+//go:build unix
+
+package process_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+const (
+	steadyOnes = 200            // users who beat all the time
+	flipper    = steadyOnes + 1 // one who comes before each fault ends and goes after it
+)
+
+// redisFault is something that happens to Redis. strike returns when it is over,
+// and calls half when it is at its worst.
+type redisFault struct {
+	name   string
+	strike func(w *redisWorld, half func())
+	long   bool // only in the long run
+}
+
+// long tells whether the tests that take minutes are wanted.
+func long() bool { return os.Getenv("STILLHERE_LONG") != "" }
+
+// span is how long a fault lasts: short in the ordinary suite.
+func span(short, full time.Duration) time.Duration {
+	if long() {
+		return full
+	}
+	return short
+}
+
+// redisFaults are faults 53 to 58 of the catalogue.
+var redisFaults = []redisFault{
+	{"emptied (FLUSHALL)", func(w *redisWorld, half func()) { w.redis.do("FLUSHALL"); half() }, false},
+	{"killed, away, restarted empty", func(w *redisWorld, half func()) {
+		w.redis.kill()
+		<-time.After(span(time.Second, time.Minute))
+		half()
+		w.redis = startRedis(w.T, w.redis.address)
+	}, false},
+	{"frozen (SIGSTOP)", func(w *redisWorld, half func()) {
+		w.redis.signal(syscall.SIGSTOP)
+		<-time.After(span(2*time.Second, 20*time.Second))
+		half()
+		w.redis.signal(syscall.SIGCONT)
+	}, false},
+	{"connections reset 100 times", func(w *redisWorld, half func()) {
+		for i := range 100 {
+			if w.relay.cut(); i == 50 {
+				half()
+			}
+			<-time.After(span(10*time.Millisecond, 100*time.Millisecond))
+		}
+	}, false},
+	{"keys evicted (maxmemory, allkeys-random)", func(w *redisWorld, half func()) {
+		w.redis.do("CONFIG SET maxmemory-policy allkeys-random")
+		w.redis.do("CONFIG SET maxmemory 1mb")
+		<-time.After(span(time.Second, 20*time.Second))
+		half()
+		w.redis.do("CONFIG SET maxmemory 0")
+		w.redis.do("CONFIG SET maxmemory-policy noeviction")
+	}, true},
+	{"full (maxmemory, noeviction)", func(w *redisWorld, half func()) {
+		w.redis.do("CONFIG SET maxmemory 1mb")
+		<-time.After(span(time.Second, 20*time.Second))
+		half()
+		w.redis.do("CONFIG SET maxmemory 0")
+	}, true},
+	{"slow (CLIENT PAUSE, 300 ms of each second)", func(w *redisWorld, half func()) {
+		for i := range 20 {
+			if w.redis.do("CLIENT PAUSE 300 ALL"); i == 10 {
+				half()
+			}
+			<-time.After(time.Second)
+		}
+	}, true},
+	{"primary lost, replica promoted that lacks the last second", func(w *redisWorld, half func()) {
+		replica := startRedis(w.T, "", "--replicaof", "127.0.0.1", w.redis.address[strings.IndexByte(w.redis.address, ':')+1:])
+		until(w.T, "the replica has caught up", 20*time.Second, func() bool { return strings.Contains(replica.out.String(), "Finished with success") })
+		replica.signal(syscall.SIGSTOP)
+		<-time.After(time.Second)
+		half()
+		w.redis.kill()
+		replica.signal(syscall.SIGCONT)
+		replica.do("REPLICAOF NO ONE")
+		w.redis = replica
+		w.relay.lead(replica.address)
+	}, true},
+}
+
+// redisWorld is the service on a private Redis.
+type redisWorld struct {
+	*house
+	redis *redisServer
+	relay *relay
+
+	mu                      sync.Mutex
+	answers, failed, staled int // of the reads
+	faults                  []string
+	told                    map[schemas.UserID]schemas.Presence // newest on the stream
+	resyncs, changes        int
+}
+
+// Errors that are judged, not the program's.
+func (w *redisWorld) wrong(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.faults) < 20 {
+		w.faults = append(w.faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// TestNoFaultOfRedisTurnsAnybodyOffline strikes Redis while users beat, are read and
+// are watched. STILLHERE_LONG=1 runs all faults at full length.
+func TestNoFaultOfRedisTurnsAnybodyOffline(t *testing.T) {
+	binary(t, "stillhere")
+	t.Parallel()
+	first := startRedis(t, "")
+	w := &redisWorld{redis: first, relay: startRelay(t, first.address), told: map[schemas.UserID]schemas.Presence{}}
+	w.house = newHouse(t, "--redis="+w.relay.address())
+	w.up()
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { w.beatOn(ctx) })
+	until(t, "everybody is online", 30*time.Second, func() bool {
+		for _, state := range w.states(w.steady()...) {
+			if state != "online" {
+				return false
+			}
+		}
+		return true
+	})
+	running.Go(func() { w.readOn(ctx) })
+	running.Go(func() { w.watchOn(ctx) })
+	until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.toldOf(1) == "online" })
+	before := w.residentMB()
+	flips := 0
+	for _, fault := range redisFaults {
+		if fault.long && !long() {
+			continue
+		}
+		flips++
+		w.suffer(fault)
+	}
+	if after := w.residentMB(); before > 0 && after > before+100 {
+		t.Errorf("the service had %.0f MB before the faults and has %.0f MB after them", before, after)
+	}
+	cancel()
+	running.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, fault := range w.faults {
+		t.Error(fault)
+	}
+	w.countTransitions(steadyOnes + 2*flips)
+	t.Logf("%d reads, of which %d failed and %d were said to be stale", w.answers, w.failed, w.staled)
+}
+
+// suffer lets one fault happen and waits until all is well again.
+func (w *redisWorld) suffer(fault redisFault) {
+	w.Helper()
+	w.mu.Lock()
+	changes, resyncs := w.changes, w.resyncs
+	w.mu.Unlock()
+	begun := time.Now()
+	fault.strike(w, func() { w.mustSend(beat{User: flipper, Device: 9, Kind: "web"}) })
+	struck, over := time.Since(begun), time.Now()
+	// The stream and the reads know what happened meanwhile, and that they do.
+	until(w.T, "after "+fault.name+" the viewer has heard of the one who came", 40*time.Second, func() bool { return w.toldOf(flipper) == "online" })
+	streamed := time.Since(over)
+	until(w.T, "after "+fault.name+" reads are fresh", 40*time.Second, func() bool {
+		for _, user := range []schemas.UserID{1, 2, 3, 4, 5, steadyOnes, flipper} {
+			if p := w.user(user); p.StaleSince != 0 || p.State == nil || *p.State != "online" {
+				return false
+			}
+		}
+		return true
+	})
+	read := time.Since(over)
+	w.mustSend(beat{User: flipper, Device: 9, Bye: true})
+	until(w.T, "after "+fault.name+" the viewer hears of the one who goes", 20*time.Second, func() bool { return w.toldOf(flipper) == "offline" })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// As a row of deploy/FAULTS.md.
+	w.Logf("| Redis %s | %s, %d users beating | 2 transitions, %d changes and %d resyncs on the stream | stream %s, reads fresh %s |",
+		fault.name, struck.Round(100*time.Millisecond), steadyOnes, w.changes-changes, w.resyncs-resyncs, streamed.Round(10*time.Millisecond), read.Round(10*time.Millisecond))
+}
+
+func (w *redisWorld) steady() []schemas.UserID {
+	users := make([]schemas.UserID, steadyOnes)
+	for i := range users {
+		users[i] = schemas.UserID(i + 1)
+	}
+	return users
+}
+
+// beatOn lets everybody beat, well inside the time to live.
+func (w *redisWorld) beatOn(ctx context.Context) {
+	ticker := time.NewTicker(3 * time.Second)
+	defer ticker.Stop()
+	for {
+		beats := make([]beat, steadyOnes)
+		for i, user := range w.steady() {
+			beats[i] = beat{User: user, Device: 7, Kind: "mobile"}
+		}
+		if err := w.send(beats...); err != nil && ctx.Err() == nil {
+			w.wrong("a fault of Redis must not reach the doors in: %v", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// readOn reads everybody again and again.
+func (w *redisWorld) readOn(ctx context.Context) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var one schemas.Presence
+		many := map[schemas.UserID]*string{}
+		var ids []string
+		for i := range 50 {
+			ids = append(ids, strconv.Itoa((n*50+i)%steadyOnes+1))
+		}
+		err := w.fetch("/presence/"+ids[0], &one)
+		if err == nil {
+			err = w.fetch("/presence/batch?user_ids="+strings.Join(ids, ","), &many)
+		}
+		w.mu.Lock()
+		if w.answers++; err != nil {
+			w.failed++
+		} else if one.StaleSince != 0 {
+			w.staled++
+		}
+		w.mu.Unlock()
+		if err != nil {
+			continue // no answer is no wrong answer
+		}
+		if one.State == nil || *one.State != "online" {
+			w.wrong("user %s, who beats, reads as %+v", ids[0], one)
+		}
+		for user, state := range many {
+			if state == nil || *state != "online" {
+				w.wrong("user %d, who beats, is not online in the batch", user)
+			}
+		}
+	}
+}
+
+// watchOn watches everybody on one connection, which must last.
+func (w *redisWorld) watchOn(ctx context.Context) {
+	watch := watchclient.Options{URL: "http://" + w.listen + "/presence/stream", Users: append(w.steady(), flipper)}
+	for m, err := range watchclient.Messages(ctx, watch) {
+		if err != nil || m.Type == watchclient.Error || m.Type == watchclient.Disconnected && ctx.Err() == nil {
+			w.wrong("the stream: %+v %v %v", m.Problem, m.Cause, err)
+			if err != nil {
+				return
+			}
+		}
+		users := m.Users
+		w.mu.Lock()
+		switch m.Type {
+		case watchclient.Change:
+			w.changes++
+			users = append(users, *m.User)
+		case watchclient.Resync:
+			w.resyncs++
+		}
+		w.mu.Unlock()
+		for _, p := range users {
+			w.hear(p)
+		}
+	}
+}
+
+func (w *redisWorld) hear(p schemas.Presence) {
+	if p.UserID != flipper && (p.State == nil || *p.State != "online") {
+		w.wrong("the stream says of user %d, who beats: %+v", p.UserID, p)
+	}
+	w.mu.Lock()
+	older := w.told[p.UserID].Newer(p)
+	w.told[p.UserID] = p
+	w.mu.Unlock()
+	if older {
+		w.wrong("the stream goes back to version %s of user %d", p.Version, p.UserID)
+	}
+}
+
+func (w *redisWorld) toldOf(user schemas.UserID) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p, ok := w.told[user]; ok && p.State != nil {
+		return *p.State
+	}
+	return ""
+}
+
+// countTransitions checks that just so many changes are in the log, none twice.
+func (w *redisWorld) countTransitions(want int) {
+	w.Helper()
+	type change struct {
+		user    schemas.UserID
+		version schemas.Version
+	}
+	seen := map[change]int{}
+	reader := w.reader()
+	for p := range int32(devPartitions) {
+		err := reader.Read(context.Background(), schemas.Transitions, p, -1, -1, true, func(r *schemas.Record) error {
+			t, err := schemas.DecodeTransition(r.Value)
+			if err == nil {
+				seen[change{t.User, t.Version}]++
+			}
+			return err
+		})
+		if err != nil {
+			w.Fatalf("%v", err)
+		}
+	}
+	if len(seen) != want {
+		w.Errorf("%d transitions, want %d", len(seen), want)
+	}
+	for c, n := range seen {
+		if n != 1 {
+			w.Errorf("version %d of user %d is %d times in the log", c.version, c.user, n)
+		}
+	}
+}
+
+// residentMB is the memory of the service; 0 where the system does not tell.
+func (w *redisWorld) residentMB() float64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", w.command.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	var size, pages float64
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		return 0
+	}
+	return pages * float64(os.Getpagesize()) / 1e6
+}

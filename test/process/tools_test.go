@@ -1,0 +1,61 @@
+//go:build unix
+
+package process_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
+	t.Parallel()
+	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.Close)
+	h := newHouse(t, "--redis", redis.Addr())
+	h.up()
+	if said := h.err.String(); strings.Contains(said, "Redis") {
+		h.Errorf("a pipeline in which nothing has ever happened warns of its Redis:\n%s", said)
+	}
+	h.mustSend(beat{User: 1, Device: 7, Kind: "mobile"})
+	event := h.historyOf(1, 1)[0].Event
+
+	kafka := []string{"--kafka-brokers", h.broker}
+	recording := filepath.Join(t.TempDir(), "heartbeats")
+	for _, c := range []struct {
+		words string
+		flags []string
+		want  string // on standard output or standard error
+	}{
+		{"topics apply", kafka, "is there"},
+		{"topics check", kafka, "as they must be"},
+		{"replay --from -1h", kafka, event},
+		{"replay --source store", append(kafka, "--sqlite", filepath.Join(h.dir, "stillhere.db")), event},
+		{"asof now --format csv", kafka, "1,online,"},
+		{"sessions --from=-1h", kafka, `"device_kind":"mobile"`},
+		{"explain " + event, kafka, "first_beat"},
+		{"record --out " + recording, kafka, "records in"},
+		{"backtest --policy default --recording " + recording, nil, "to online"},
+		{"backtest --policy default", kafka, "to online"},
+		{"rebuild lastseen", append(kafka, "--sqlite", filepath.Join(h.dir, "stillhere.db")), "are in the store"},
+		{"rebuild redis", append(kafka, "--redis", redis.Addr()), "Redis is rebuilt"},
+		{"graph add 1 2 3 --sqlite " + filepath.Join(h.dir, "graph.db"), nil, "2 added"},
+		{"graph followers 1 --count --sqlite " + filepath.Join(h.dir, "graph.db"), nil, "2"},
+		{"beat --user 2 --url http://" + h.listen, nil, "user 2"},
+		{"health --ready --admin " + h.admin, nil, "ready"},
+	} {
+		tool := start(t, binary(t, "stillhere"), nil, append(strings.Fields(c.words), c.flags...)...)
+		code := tool.wait(time.Minute)
+		if said := tool.out.String() + tool.err.String(); code != 0 || !strings.Contains(said, c.want) {
+			h.Errorf("stillhere %s: code %d, want %q in:\n%s", c.words, code, c.want, said)
+		}
+	}
+	h.allAre("online", []schemas.UserID{1, 2})
+}

@@ -1,0 +1,213 @@
+package virtual
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/fanout/expand"
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/dataset"
+)
+
+// Somebody who may write to presence.transitions writes changes of user 1 that no change of
+// the detector's would ever be newer than.
+func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
+	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
+		t := w.T
+		w.config.Expand.Mode = expand.All
+		w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
+		p := w.start("all", "one")
+		gw := gateway{}
+		w.mustPost(p.door, gw, row{User: 1, Device: 7, Kind: "mobile"})
+		v := w.watch(p.door, 1)
+		is := func(state string) func() bool {
+			return func() bool {
+				u := w.user(p.door, 1)
+				_, history := w.ask(http.MethodGet, p.door+"/presence/1/history?limit=1", nil)
+				return u.State != nil && *u.State == state && strings.Contains(string(history), `"to":"`+state+`"`)
+			}
+		}
+		w.until("user 1 is online", time.Minute, is("online"))
+
+		producer, err := kafka.NewProducer(w.config.Kafka, w.log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		future := now() + 10*365*24*60*minute
+		forged := []schemas.Transition{
+			{Version: math.MaxInt64, At: now(), LastSeen: now()},
+			{Version: schemas.NewVersion(3, 1, 0), At: now(), LastSeen: now()},
+			{Version: schemas.NewVersion(2, 1, 0), At: now(), LastSeen: now()},
+			{Version: schemas.NewVersion(1, 1<<30, 0), At: now(), LastSeen: now()},
+			{Version: schemas.NewVersion(1, 3_000, 0), At: now(), LastSeen: now()},
+			{Version: schemas.NewVersion(1, 1<<40, 0), At: future, LastSeen: now()},
+			{Version: schemas.NewVersion(1, 1<<40, 1), At: now(), LastSeen: future},
+		}
+		for i := range forged {
+			f := &forged[i]
+			f.User, f.From, f.To, f.Cause, f.Visibility = 1, schemas.Online, schemas.Offline, schemas.Bye, schemas.Everyone
+			out := schemas.Outgoing{Topic: schemas.Transitions, Key: f.User.Key(), Value: f.Encode()}
+			if err := producer.AppendSync(t.Context(), out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		if !is("online")() {
+			t.Errorf("after the forged changes user 1 is told as %+v", w.user(p.door, 1))
+		}
+		heard := len(v.changes())
+		bye := row{User: 1, Device: 7, Kind: "mobile", Bye: true}
+		w.mustPost(p.door, gw, bye)
+		w.until("the leaving arrives", time.Minute, is("offline"))
+		w.mustPost(p.door, gw, row{User: 1, Device: 7, Kind: "mobile"})
+		w.until("the coming arrives", time.Minute, is("online"))
+		changes := v.changes()[heard:]
+		if len(changes) != 2 || word(changes[0].State) != "offline" || word(changes[1].State) != "online" {
+			t.Errorf("the stream tells %+v", changes)
+		}
+		v.stop()
+		p.stop()
+
+		// Started anew, it reads nothing of them either.
+		p = w.start("all", "one")
+		w.mustPost(p.door, gw, bye)
+		w.until("the leaving arrives after a restart", time.Minute, is("offline"))
+		p.stop()
+
+		reader, err := kafka.NewReader(w.config.Kafka, w.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		roles := map[string]int{}
+		from, to, err := reader.Bounds(t.Context(), schemas.DeadLetter, 0)
+		if err == nil {
+			err = reader.Read(t.Context(), schemas.DeadLetter, 0, from, to, true, func(r *schemas.Record) error {
+				roles[string(r.Header(kafka.HeaderGroup))]++
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, group := range []string{"stillhere.lastseen.sink", "stillhere.lastseen.projector", "stillhere.fanout.publish", "stillhere.fanout.planner"} {
+			if roles[group] != len(forged) {
+				t.Errorf("%s has %d dead letters, %d were forged: %v", group, roles[group], len(forged), roles)
+			}
+		}
+		replayed(w, len(forged))
+		if err := producer.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// replayed reads the topic as the command replay does.
+func replayed(w *world, forged int) {
+	w.Helper()
+	sources, err := dataset.Open(w.Context(), w.config.Kafka, app.Store{}, w.config.Postgres, w.log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var out bytes.Buffer
+	o := replay.Defaults()
+	lines := replay.Changes(replay.JSONL, &out)
+	sum, err := replay.Run(w.Context(), sources.Log, nil, &o, lines.Write)
+	if err := errors.Join(err, lines.Close(), sources.Close()); err != nil {
+		w.Fatal(err)
+	}
+	if sum.Rows != 4 || sum.Unreadable != int64(forged) || strings.Contains(out.String(), "9223372036854775807") {
+		w.Errorf("replayed %+v:\n%s", sum, out.String())
+	}
+}
+
+// Somebody who may write to the fan-out's topics writes that user 1, whom followers are to be
+// told of, is stopped for ever, hides for ever, and was told of already in a version that no
+// change is newer than.
+func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testing.T) {
+	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
+		t := w.T
+		w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
+		w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, 1 // so there are jobs
+		g, err := sqlitegraph.Open(t.Context(), w.config.Graph.SQLite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		if _, err := g.Add(t.Context(), []graph.Edge{{User: 1, Follower: 4}, {User: 1, Follower: 5}}); err != nil {
+			t.Fatal(err)
+		}
+		p := w.start("all", "one")
+		told := w.logChannel(false)
+		beat := row{User: 1, Device: 7, Kind: "mobile"}
+		bye := beat
+		bye.Bye = true
+		w.mustPost(p.door, gateway{}, beat)
+		w.until("the coming is told", time.Minute, func() bool { return len(told.of(1)) == 1 })
+
+		producer, err := kafka.NewProducer(w.config.Kafka, w.log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := func(version schemas.Version, at schemas.Millis) *schemas.Transition {
+			return &schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: at, Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: version}
+		}
+		beyond, future := schemas.NewVersion(1, 1<<30, 0), now()+24*60*minute
+		var forged []schemas.Outgoing
+		for _, c := range []*schemas.Transition{change(math.MaxInt64, now()), change(beyond, now()), change(schemas.NewVersion(1, 1, 0), future)} {
+			for kind, job := range map[schemas.JobKind]schemas.FanoutJob{schemas.StopJob: {}, schemas.SplitJob: {}, schemas.RangeJob: {Through: 100, Chunks: 1}} {
+				job.Kind, job.Transition = kind, c
+				forged = append(forged, schemas.Outgoing{Topic: schemas.Fanout, Key: schemas.JobKey(1, 0), Value: job.Encode()})
+			}
+			delivery := schemas.Delivery{Transition: c, Recipients: []schemas.UserID{4, 5}}
+			forged = append(forged, schemas.Outgoing{Topic: schemas.Deliveries, Key: schemas.JobKey(1, 0), Value: delivery.Encode()})
+			status := schemas.Status{User: 1, State: schemas.Online, Since: c.At, Version: c.Version, Visibility: schemas.Nobody}
+			forged = append(forged, schemas.Outgoing{Topic: schemas.Statuses, Key: schemas.UserID(1).Key(), Value: status.Encode()})
+		}
+		if err := producer.AppendSync(t.Context(), forged...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if n := len(told.of(1)); n != 1 {
+			t.Errorf("what was forged is told: %+v", told.of(1)[1:])
+		}
+		w.mustPost(p.door, gateway{}, bye)
+		w.until("the leaving is told", time.Minute, func() bool { return len(told.of(1)) == 2 })
+		told.stop()
+		p.stop()
+		if err := producer.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+
+		reader, err := kafka.NewReader(w.config.Kafka, w.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer reader.Close()
+		letters := map[string]int{}
+		if err := reader.Read(t.Context(), schemas.DeadLetter, 0, -1, -1, true, func(r *schemas.Record) error {
+			letters[string(r.Header(kafka.HeaderGroup))+" "+string(r.Header(kafka.HeaderErrorCode))]++
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for group, want := range map[string]int{"stillhere.fanout.worker": 9, "stillhere.fanout.newest": 9, "stillhere.fanout.here": 3,
+			"stillhere.channel.log": 3, "stillhere.channel.log.here": 3} {
+			if letters[group+" not_of_this_log"] != want {
+				t.Errorf("%s has %d dead letters, want %d: %v", group, letters[group+" not_of_this_log"], want, letters)
+			}
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package virtual
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestScenario19OfAGatewayThatDiesOnlyThoseWhoDoNotReconnectAreLost(t *testing.T) {
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		p := w.start("all", "one")
+		from := now()
+		everyone := make([]row, 10_000)
+		for i := range everyone {
+			everyone[i] = row{User: schemas.UserID(i + 1), Device: 1, Kind: "mobile"}
+		}
+		last := from + 45*second // of the gateway that dies
+		for at := from; at <= last; at += 15 * second {
+			w.sleepTo(at)
+			w.mustPost(p.door, gateway{"dies", 1}, everyone...)
+		}
+		for at := last + 25*second; at <= last+6*minute; at += 15 * second {
+			w.sleepTo(at)
+			w.mustPost(p.door, gateway{"lives", 1}, everyone[100:]...)
+		}
+		w.tap.catchUp()
+		users := byUser(w.tap.committed())
+		for user := schemas.UserID(101); user <= 10_000; user++ {
+			w.only(users, user, schemas.Online)
+		}
+		for user := schemas.UserID(1); user <= 100; user++ {
+			w.only(users, user, schemas.Online, schemas.Away, schemas.Offline)
+			away := users[user][1]
+			// 2,000 a second and partition: all within 50 ms.
+			if late := away.At - (last + 75*second); away.Cause != schemas.GatewayLost || late < 0 || late > 50 {
+				w.Errorf("lost by %s", line(&away))
+			}
+		}
+		w.readsAre(p.door, map[schemas.UserID][]schemas.Transition{1: users[1], 101: users[101]})
+		p.stop()
+		w.rowsAre(users)
+	})
+}
+
+func TestScenario22ARollingRestartOfTheDoorsPublishesNothing(t *testing.T) {
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		all := w.startAll()
+		names := []string{"ingest", "ingest-2", "ingest-3"}
+		doors := newDoors()
+		doors.open(all["ingest"])
+		for _, name := range names[1:] {
+			doors.open(w.start("ingest", name))
+		}
+		ctx, everyone := make(chan struct{}), sync.WaitGroup{}
+		for user := schemas.UserID(1); user <= 30; user++ {
+			everyone.Go(func() { doors.stay(w, user, ctx) })
+		}
+		time.Sleep(2 * time.Minute)
+		for _, name := range names {
+			doors.shut(name).stop()
+			time.Sleep(20 * time.Second)
+			doors.open(w.start("ingest", name))
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(2 * time.Minute)
+		users := byUser(w.likeTheOracle())
+		for user := schemas.UserID(1); user <= 30; user++ {
+			w.only(users, user, schemas.Online)
+		}
+		w.readsAre(all["api"].door, users)
+		close(ctx)
+		everyone.Wait()
+	})
+}
+
+// doors are the processes that take sockets just now, as a load balancer knows
+// them.
+type doors struct {
+	mu     sync.Mutex
+	byName map[string]*process
+}
+
+func newDoors() *doors { return &doors{byName: map[string]*process{}} }
+
+func (d *doors) open(p *process) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.byName[p.name] = p
+}
+
+func (d *doors) shut(name string) *process {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.byName[name]
+	delete(d.byName, name)
+	return p
+}
+
+func (d *doors) any() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var urls []string
+	for _, p := range d.byName {
+		urls = append(urls, p.door)
+	}
+	return urls[rand.IntN(len(urls))]
+}
+
+// stay keeps a user connected, somewhere, until over.
+func (d *doors) stay(w *world, user schemas.UserID, over <-chan struct{}) {
+	time.Sleep(time.Duration(rand.N(10_000)) * time.Millisecond)
+	for {
+		s := w.connect(d.any(), user, 1, "mobile")
+		beat := time.NewTicker(15 * time.Second)
+		for open := true; open; {
+			select {
+			case <-over:
+				beat.Stop()
+				s.lose()
+				return
+			case <-beat.C:
+				s.ping()
+			case <-s.closed:
+				open = false
+			}
+		}
+		beat.Stop()
+		s.lose()
+		time.Sleep(s.comeBack())
+	}
+}
+
+// comeBack is after how long the server asked to connect again.
+func (s *socket) comeBack() time.Duration {
+	messages := s.messages()
+	var m struct {
+		Type  string `json:"type"`
+		After int64  `json:"after_ms"`
+	}
+	if err := json.Unmarshal([]byte(messages[len(messages)-1]), &m); err != nil || m.Type != "reconnect" {
+		s.w.Error(fmt.Sprint("the last word of a server that stops is ", messages))
+	}
+	return time.Duration(m.After) * time.Millisecond
+}

@@ -1,0 +1,220 @@
+package virtual
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/fanout/expand"
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// With --shown-as offline nobody may tell user 1, who hides and goes on living, from user 2,
+// who said bye at the same instant: not by one read or many, nor by the stream, nor by what
+// followers are told. At the show it looks like user 2, who comes back then.
+func TestWhoHidesAsOfflineLooksLikeWhoLeavesByEveryEndpoint(t *testing.T) {
+	for name, many := range map[string]int{"of few followers": 10_000, "of many followers": 1} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) { hideBesideALeaver(w, many) })
+		})
+	}
+}
+
+func hideBesideALeaver(w *world, highFollower int) {
+	const hides, leaves, never, follower, other = schemas.UserID(1), schemas.UserID(2), schemas.UserID(3), schemas.UserID(4), schemas.UserID(5)
+	w.config.HiddenOffline = true
+	w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
+	w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, highFollower
+	g, err := sqlitegraph.Open(w.Context(), w.config.Graph.SQLite)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer g.Close()
+	if _, err := g.Add(w.Context(), []graph.Edge{{User: hides, Follower: follower}, {User: leaves, Follower: follower},
+		{User: hides, Follower: other}, {User: leaves, Follower: other}}); err != nil {
+		w.Fatal(err)
+	}
+	p := w.start("all", "one")
+	told := w.logChannel(true)
+	beat := func(user schemas.UserID) { w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile"}) }
+	v := w.watch(p.door, hides, leaves)
+	both := []schemas.UserID{hides, leaves}
+	for _, user := range both {
+		w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile", Idle: 4000})
+	}
+	time.Sleep(10 * time.Second)
+	for _, user := range both { // no change, but the time of the last activity moves
+		w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile", Idle: 3000})
+	}
+	time.Sleep(5 * time.Second)
+
+	// same fails where the two differ in anything but their ids, versions and event ids.
+	same := func(when string) {
+		w.Helper()
+		plain := func(text string, user schemas.UserID, version string) string {
+			text = strings.ReplaceAll(text, `"version":"`+version+`"`, `"version":V`)
+			return strings.ReplaceAll(staleSince.ReplaceAllString(text, `"stale_since":S`), `"`+user.String()+`"`, `"U"`)
+		}
+		says := func(user schemas.UserID) (lines []string) {
+			version := w.user(p.door, user).Version
+			for _, path := range []string{"/presence/%s", "/presence/batch?user_ids=%s"} {
+				status, text := w.ask(http.MethodGet, p.door+fmt.Sprintf(path, user), nil)
+				lines = append(lines, plain(fmt.Sprint(status, " ", strings.TrimSpace(string(text))), user, version))
+			}
+			late := w.watch(p.door, user)
+			for _, m := range late.messages(watchclient.Snapshot) {
+				text, err := json.Marshal(m.Users)
+				if err != nil {
+					w.Fatal(err)
+				}
+				lines = append(lines, plain(string(text), user, version))
+			}
+			late.stop()
+			for _, c := range v.changes() {
+				if c.UserID == user {
+					text, err := json.Marshal(c)
+					if err != nil {
+						w.Fatal(err)
+					}
+					lines = append(lines, plain("the stream: "+string(text), user, c.Version))
+				}
+			}
+			for _, m := range told.of(user) {
+				m.ID, m.EventID, m.Version = "", "", ""
+				text, err := json.Marshal(m)
+				if err != nil {
+					w.Fatal(err)
+				}
+				lines = append(lines, plain("told: "+string(text), user, version))
+			}
+			return lines
+		}
+		a, b := says(hides), says(leaves)
+		if x, y := strings.Join(a, "\n"), strings.Join(b, "\n"); x != y {
+			w.Fatalf("%s, who hides is told as\n%s\nwho left as\n%s", when, x, y)
+		}
+	}
+	same("before")
+	w.show(p.door, hides, "nobody")
+	w.mustPost(p.door, gateway{}, row{User: leaves, Device: 7, Kind: "mobile", Bye: true})
+	w.until("both leavings are told", time.Minute, func() bool { return len(told.of(hides)) == 2 && len(told.of(leaves)) == 2 })
+	same("at the hide")
+	for round := range 40 { // the hider comes, goes, is away and changes its devices meanwhile
+		time.Sleep(7 * time.Second)
+		switch {
+		case round%8 < 3:
+			w.mustPost(p.door, gateway{}, row{User: hides, Device: 8, Kind: "web"})
+		case round%8 == 3:
+			w.mustPost(p.door, gateway{}, row{User: hides, Device: 8, Kind: "web", Bye: true}, row{User: hides, Device: 7, Kind: "mobile", Bye: true})
+		case round%8 == 6:
+			w.mustPost(p.door, gateway{}, row{User: hides, Device: 7, Kind: "mobile", Idle: 10 * minute})
+		}
+		if round%10 == 9 {
+			w.redis.Server().FlushAll()
+			time.Sleep(10 * time.Second)
+		}
+		same(fmt.Sprint("in round ", round))
+		_, a := w.ask(http.MethodGet, p.door+"/presence/1/history", nil)
+		if _, b := w.ask(http.MethodGet, p.door+"/presence/3/history", nil); string(a) != string(b) {
+			w.Fatalf("the history is %s, that of user %d, never seen, %s", a, never, b)
+		}
+	}
+	beat(hides)
+	w.mustPost(p.door, gateway{}, row{User: hides, Device: 8, Kind: "web", Bye: true})
+	time.Sleep(5 * time.Second)
+	heard := len(v.changes())
+	w.show(p.door, hides, "everyone")
+	beat(leaves)
+	w.until("both arrivals are told", time.Minute, func() bool { return len(told.of(hides)) == 3 && len(told.of(leaves)) == 3 })
+	same("at the show")
+	if n := len(v.changes()) - heard; n != 2 {
+		w.Errorf("the stream tells of %d changes at the show, not of 2", n)
+	}
+	// Who is offline hides, and shows again: nobody is told.
+	for _, user := range both {
+		w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile", Bye: true})
+	}
+	w.until("both leave", time.Minute, func() bool { return len(told.of(hides)) == 4 && len(told.of(leaves)) == 4 })
+	w.show(p.door, hides, "nobody")
+	time.Sleep(10 * time.Second)
+	w.show(p.door, hides, "everyone")
+	time.Sleep(10 * time.Second)
+	if n := len(told.of(hides)); n != 4 {
+		w.Errorf("of one who hid while offline followers are told %d changes, not 4", n)
+	}
+	told.stop()
+	v.stop()
+	p.stop()
+}
+
+// toldLines is what a log channel has written.
+type toldLines struct {
+	w    *world
+	stop func()
+
+	mu  sync.Mutex // protects out
+	out bytes.Buffer
+}
+
+func (l *toldLines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(b)
+}
+
+// logChannel runs a channel that writes down what it is to tell.
+func (w *world) logChannel(hiddenOffline bool) *toldLines {
+	l := &toldLines{w: w}
+	config := channel.Defaults()
+	config.HiddenOffline = hiddenOffline
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		done <- app.RunChannel(ctx, app.ChannelRun{Name: "log", Instance: "channel", Kafka: w.config.Kafka, Config: config,
+			Channel: channel.NewLog(l), FromStart: true}, w.log)
+	}()
+	l.stop = func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.Errorf("the channel: %v", err)
+		}
+	}
+	return l
+}
+
+// of is what was told of a user; of each change once for all of its recipients.
+func (l *toldLines) of(user schemas.UserID) (told []channel.Message) {
+	l.w.Helper()
+	l.mu.Lock()
+	text := l.out.String()
+	l.mu.Unlock()
+	for line := range strings.Lines(text) {
+		var m struct {
+			channel.Message
+			At         time.Time `json:"at"`
+			LastSeen   time.Time `json:"last_seen_at"`
+			LastActive time.Time `json:"last_active_at"`
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			l.w.Fatalf("%q: %v", line, err)
+		}
+		one := m.Message
+		one.At, one.LastSeenAt, one.LastActiveAt = schemas.MillisOf(m.At), schemas.MillisOf(m.LastSeen), schemas.MillisOf(m.LastActive)
+		if one.UserID == user {
+			told = append(told, one)
+		}
+	}
+	return told
+}

@@ -1,0 +1,5 @@
+//go:build synctests
+
+package virtual
+
+const virtualTime = true

@@ -1,0 +1,188 @@
+package virtual
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// steadyUsers are people who beat every 15 s, each at another moment.
+func steadyUsers(n int, from, to schemas.Millis) []*person {
+	var people []*person
+	for i := range schemas.Millis(n) {
+		people = append(people, steady(schemas.UserID(i+1), from+i*15*second/schemas.Millis(n), to, 15*second))
+	}
+	return people
+}
+
+func TestScenario24NobodyWhoKeepsBeatingChangesWhileKafkaRefusesToWrite(t *testing.T) {
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+		p := w.start("all", "one")
+		from := now() + second - now()%second
+		end := from + 20*minute
+		people := steadyUsers(8, from, end)
+		gone := steady(20, from, from+2*minute+50*second, 15*second)
+		var all sync.WaitGroup
+		all.Go(func() { w.play(p.door, append(people, gone)...) })
+		talker := steady(21, from+100, end, 15*second)
+		all.Go(func() { talker.talk(w, p.door) })
+
+		w.sleepTo(from + 3*minute)
+		refusal := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1})
+		stale := 0
+		for range 120 {
+			time.Sleep(time.Second)
+			for _, user := range []schemas.UserID{1, 20, 21} {
+				got := w.user(p.door, user)
+				if word(got.State) != "online" {
+					w.Errorf("during the outage user %d is %s", user, word(got.State))
+				}
+				if got.StaleSince != 0 {
+					stale++
+				}
+			}
+		}
+		refusal.Remove()
+		if stale < 3*100 {
+			w.Errorf("only %d of 360 answers were said to be stale", stale)
+		}
+		time.Sleep(10 * time.Second)
+		for user := schemas.UserID(1); user <= 8; user++ {
+			if got := w.user(p.door, user); got.StaleSince != 0 || word(got.State) != "online" {
+				w.Errorf("after the outage user %d is %s, stale since %s", user, word(got.State), clock(got.StaleSince))
+			}
+		}
+		all.Wait()
+
+		users := byUser(w.likeTheOracle())
+		w.readsAre(p.door, users)
+		p.stop()
+		w.storedAre(users)
+		refused := 0
+		for _, someone := range people {
+			refused += someone.refused
+			w.only(users, someone.user, schemas.Online)
+		}
+		if refused < 8*6 {
+			w.Errorf("only %d beats were refused in two minutes", refused)
+		}
+		w.only(users, 21, schemas.Online)
+		w.only(users, 20, schemas.Online, schemas.Away, schemas.Offline)
+	})
+}
+
+// only checks to which states a user has gone.
+func (w *world) only(users map[schemas.UserID][]schemas.Transition, user schemas.UserID, states ...schemas.State) {
+	w.Helper()
+	got := users[user]
+	for i := range max(len(got), len(states)) {
+		if i >= len(got) || i >= len(states) || got[i].To != states[i] {
+			w.Errorf("user %d goes to %v, want %v", user, changesOf(got), states)
+			return
+		}
+	}
+}
+
+func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndTellsTheTrueInstants(t *testing.T) {
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+		all := w.startAll()
+		in, api := all["ingest"], all["api"]
+		from := now() + second - now()%second
+		end := from + 25*minute
+		people := steadyUsers(8, from, end)
+		// Somebody beats often enough in each partition for log time to go on without
+		// ticks, or the silence would not count.
+		for partition := range int32(2) {
+			user := schemas.UserID(100)
+			for schemas.PartitionOf(user, 2) != partition {
+				user++
+			}
+			people = append(people, steady(user, from, end, 3*second))
+		}
+		before := steady(31, from+1, from+4*minute, 15*second) // goes a minute before
+		during := steady(32, from+2, from+8*minute, 15*second)
+		byes := steady(33, from+3, from+9*minute, 15*second)
+		byes.reports = append(byes.reports, report{at: from + 9*minute + 5, bye: true})
+		back := steady(34, from+4, from+6*minute, 15*second) // is offline for a while in between
+		back.reports = append(back.reports, steady(34, from+12*minute+1, end, 15*second).reports...)
+		people = append(people, before, during, byes, back)
+		var sending sync.WaitGroup
+		sending.Go(func() { w.play(in.door, people...) })
+
+		w.sleepTo(from + 5*minute)
+		all["detector"].stop()
+		for range 60 {
+			time.Sleep(10 * time.Second)
+			for _, user := range []schemas.UserID{1, 32, 34} {
+				if got := w.user(api.door, user); word(got.State) != "online" || got.StaleSince == 0 {
+					w.Errorf("without a detector user %d is %s, stale since %s", user, word(got.State), clock(got.StaleSince))
+				}
+			}
+		}
+		w.start("detector", "detector")
+		sending.Wait()
+		time.Sleep(5 * time.Second)
+
+		users := byUser(w.likeTheOracle())
+		w.readsAre(api.door, users)
+		for _, someone := range people {
+			w.expected(someone, users[someone.user])
+		}
+		w.storedAre(users)
+	})
+}
+
+func TestErrorsAtRandomChangeNothing(t *testing.T) {
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+		p := w.start("all", "one")
+		from := now() + second - now()%second
+		end := from + 30*minute
+		random := rand.New(rand.NewPCG(7, 7))
+		var people []*person
+		for user := schemas.UserID(1); user <= 12; user++ {
+			h := habits{visits: 1, idles: user%3 == 0, flaps: true, saysBye: 0.5, beatEvery: 15 * second}
+			people = append(people, &person{user: user, device: 7, kind: "web", reports: h.day(random, from, end)})
+		}
+		var all sync.WaitGroup
+		all.Go(func() { w.play(p.door, people...) })
+		w.sleepTo(from + 5*minute)
+		faults := w.kafka.Cluster().Fault(errorsAtRandom()...)
+		time.Sleep(10 * time.Minute)
+		w.Logf("%d requests were answered with errors", faults.Hits())
+		if faults.Hits() < 100 {
+			w.Error("too few errors to tell anything")
+		}
+		faults.Remove()
+		all.Wait()
+		time.Sleep(10 * time.Minute)
+
+		users := byUser(w.likeTheOracle())
+		w.readsAre(p.door, users)
+		p.stop()
+		w.storedAre(users)
+	})
+}
+
+// errorsAtRandom answer one in twenty of the requests that write with each of
+// the errors that brokers have for them.
+func errorsAtRandom() []kfake.Fault {
+	var faults []kfake.Fault
+	add := func(key kmsg.Key, topLevel bool, with ...*kerr.Error) {
+		for i, err := range with {
+			random := rand.New(rand.NewPCG(uint64(key), uint64(i))) // the cluster's goroutine's
+			faults = append(faults, kfake.Fault{Keys: []kmsg.Key{key}, TopLevel: topLevel, Err: err, Count: -1,
+				When: func(kmsg.Request) bool { return random.IntN(20) == 0 }})
+		}
+	}
+	add(kmsg.EndTxn, true, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.UnknownServerError, kerr.TransactionAbortable)
+	// RequestTimedOut is written all the same.
+	add(kmsg.Produce, false, kerr.NotLeaderForPartition, kerr.NotEnoughReplicas, kerr.RequestTimedOut)
+	return faults
+}

@@ -1,0 +1,187 @@
+package virtual
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestScenario10ALimitThatIsChangedHoldsForThoseWhoAreOnlineAlready(t *testing.T) {
+	inWorld(t, size{partitions: 1}, func(w *world) {
+		p := w.start("all", "one")
+		from := now()
+		w.mustPost(p.door, gateway{}, row{User: 1, Device: 7, Kind: "web"})
+		w.sleepTo(from + 10*second)
+		p.stop()
+		changed := time.Minute
+		asked := policy.Change{OnlineTTL: &changed}
+		p = w.begin("all", "one", func(c *app.Config) { c.PolicyAsked = asked })
+		if err := <-p.ended; err == nil || !strings.Contains(err.Error(), "online_ttl: this process was started with 1m0s, in force is 30s") {
+			w.Fatalf("a process with another policy than the one in force ended with %v", err)
+		}
+		p.ended <- nil
+		if err := app.SetPolicy(context.Background(), w.config.Kafka, asked.To(w.config.Policy), w.log); err != nil {
+			w.Fatal(err)
+		}
+		p = w.start("all", "one")
+		w.sleepTo(from + 15*second)
+		p.stop()
+		p = w.start("all", "one", func(c *app.Config) { c.PolicyAsked = asked })
+		w.sleepTo(from + 2*minute)
+		w.tap.catchUp()
+		users := byUser(w.tap.committed())
+		w.only(users, 1, schemas.Online, schemas.Away)
+		// The log stood still between the two lives, but for less than counts.
+		if away := users[1][1]; away.At != from+75*second {
+			w.Errorf("with the new limit the user went %s, want %s", line(&away), clock(from+75*second))
+		}
+		p.stop()
+	})
+}
+
+func TestScenario23GatewaysThatAreCutOffForAMinutePublishNothing(t *testing.T) {
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		p := w.start("all", "one")
+		from := now() + second - now()%second
+		beat := func(at schemas.Millis) {
+			w.sleepTo(at)
+			for g := range 2 {
+				var rows []row
+				for user := range schemas.UserID(10) {
+					rows = append(rows, row{User: schemas.UserID(g)*100 + user + 1, Device: 1, Kind: "mobile"})
+				}
+				w.post(p.door, gateway{[]string{"gw-a", "gw-b"}[g], 1}, rows...)
+			}
+		}
+		for at := from; at < from+2*minute; at += 5 * second {
+			beat(at)
+		}
+		// Nothing comes through but ticks.
+		cut := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: schemas.Heartbeats.Name(schemas.DefaultPrefix),
+			Err: kerr.NotEnoughReplicas, Count: -1, When: func(r kmsg.Request) bool { return !isTick(r) }})
+		time.Sleep(time.Minute)
+		if cut.Hits() == 0 {
+			w.Error("nobody was cut off")
+		}
+		cut.Remove()
+		for at := now() + second - now()%second; at < from+6*minute; at += 5 * second {
+			beat(at)
+		}
+		users := byUser(w.likeTheOracle())
+		for id := range users {
+			w.only(users, id, schemas.Online)
+		}
+		if len(users) != 20 {
+			w.Errorf("%d users, want 20", len(users))
+		}
+		p.stop()
+		w.storedAre(users)
+	})
+}
+
+func TestScenario28UsersWhoDoNotReturnWithTheDetectorsGoByTheirLimits(t *testing.T) {
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		all := w.startAll()
+		from := now()
+		for user := schemas.UserID(1); user <= 20; user++ {
+			w.sleepTo(from + schemas.Millis(user)*second)
+			w.mustPost(all["ingest"].door, gateway{}, row{User: user, Device: 1, Kind: "web"})
+		}
+		all["detector"].stop()
+		time.Sleep(10 * time.Minute)
+		back := now()
+		w.start("detector", "detector")
+		time.Sleep(6 * time.Minute)
+		users := byUser(w.likeTheOracle())
+		seen := map[schemas.Millis]bool{}
+		for user := schemas.UserID(1); user <= 20; user++ {
+			w.only(users, user, schemas.Online, schemas.Away, schemas.Offline)
+			away := users[user][1]
+			// Of the silence while nobody ticked five seconds count.
+			if left := away.At - back; left < 0 || left > 45*second || seen[left] {
+				w.Errorf("user %d went %s after the detector was back at %s", user, line(&away), clock(back))
+			}
+			seen[away.At-back] = true
+		}
+		w.readsAre(all["api"].door, users)
+	})
+}
+
+func TestTicksThatDoNotComeDelayNothingWhileOthersBeat(t *testing.T) {
+	inWorld(t, size{partitions: 1}, func(w *world) {
+		all := w.startAll() // a tick that waits holds up what its process writes after it
+		from := now() + second - now()%second
+		people := []*person{steady(1, from, from+8*minute, 2*second), steady(2, from+500, from+8*minute, 15*second), steady(3, from+700, from+minute, 15*second)}
+		var sending sync.WaitGroup
+		sending.Go(func() { w.play(all["ingest"].door, people...) })
+		w.sleepTo(from + 30*second)
+		blocked := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1, When: isTick})
+		w.sleepTo(from + 7*minute)
+		if blocked.Hits() == 0 {
+			w.Error("no tick was blocked")
+		}
+		w.tap.catchUp()
+		ticks := 0
+		for _, r := range w.tap.records[0] {
+			var f schemas.Frame
+			if err := f.Decode(r.Value); err != nil {
+				w.Fatal(err)
+			}
+			if f.Tick && r.Time > from+31*second {
+				ticks++
+			}
+		}
+		if ticks > 0 {
+			w.Errorf("%d ticks came through", ticks)
+		}
+		users := byUser(w.likeTheOracle())
+		for _, someone := range people {
+			w.only(users, someone.user, map[bool][]schemas.State{true: {schemas.Online}, false: {schemas.Online, schemas.Away, schemas.Offline}}[someone.user < 3]...)
+		}
+		if gone := users[3]; len(gone) == 3 && (gone[1].At != from+700+45*second+45*second || gone[2].At != from+700+45*second+5*minute) {
+			w.Errorf("user 3 went %v", changesOf(gone))
+		}
+		blocked.Remove()
+		sending.Wait()
+	})
+}
+
+func TestAClockOfTheBrokersThatJumpsTakesNobodyOffline(t *testing.T) {
+	for name, jump := range map[string]time.Duration{"an hour ahead": time.Hour, "ten minutes back": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+				p := w.start("all", "one")
+				from := now() + second - now()%second
+				people := steadyUsers(8, from, from+10*minute)
+				gone := steady(20, from, from+minute, 15*second)
+				var sending sync.WaitGroup
+				sending.Go(func() { w.play(p.door, append(people, gone)...) })
+				w.sleepTo(from + 3*minute + 7)
+				w.kafka.SetClock(jump)
+				sending.Wait()
+				time.Sleep(10 * time.Second)
+				users := byUser(w.likeTheOracle())
+				for _, someone := range people {
+					w.only(users, someone.user, schemas.Online)
+				}
+				want := []schemas.State{schemas.Online, schemas.Away, schemas.Offline}
+				if jump < 0 {
+					want = want[:2] // log time waits for the clock to come back
+				}
+				w.only(users, 20, want...)
+				p.stop()
+				w.storedAre(users)
+			})
+		})
+	}
+}

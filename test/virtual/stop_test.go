@@ -1,0 +1,82 @@
+package virtual
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// What was said before a graceful stop is in the log, in the store and in the
+// next life of the process; nobody changes because of it.
+func TestAGracefulStopLosesNothing(t *testing.T) {
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		p := w.start("all", "one")
+		from := now() + second - now()%second
+		var sockets []*socket
+		for user := schemas.UserID(1); user <= 10; user++ {
+			sockets = append(sockets, w.connect(p.door, user, 1, "web"))
+		}
+		for lives := range schemas.Millis(5) {
+			stop := from + lives*30*second + 10*second + lives*137 // at other phases of flushes and ticks
+			w.sleepTo(stop - 1)
+			for _, s := range sockets {
+				s.ping() // a repeat, which waits for the next flush
+			}
+			w.mustPost(p.door, gateway{}, row{User: 100 + schemas.UserID(lives), Device: 1, Kind: "mobile"})
+			w.sleepTo(stop)
+			var leaving sync.WaitGroup
+			for _, s := range sockets {
+				leaving.Go(func() { <-s.closed; s.lose() })
+			}
+			p.stop()
+			leaving.Wait()
+
+			w.tap.catchUp()
+			for user := schemas.UserID(1); user <= 10; user++ {
+				if seen := w.lastBeat(user); seen != stop-1 {
+					w.Errorf("life %d: the last beat of user %d is of %s, it was at %s", lives, user, clock(seen), clock(stop-1))
+				}
+			}
+			users := byUser(w.tap.committed())
+			w.storedAre(users)
+			w.only(users, 100+schemas.UserID(lives), schemas.Online)
+
+			p = w.start("all", "one")
+			for i, s := range sockets {
+				time.Sleep(min(s.comeBack(), time.Second))
+				sockets[i] = w.connect(p.door, schemas.UserID(i+1), 1, "web")
+			}
+		}
+		users := byUser(w.likeTheOracle())
+		for user := schemas.UserID(1); user <= 10; user++ {
+			w.only(users, user, schemas.Online)
+		}
+		w.readsAre(p.door, users)
+		for _, s := range sockets {
+			s.lose()
+		}
+		p.stop()
+		w.storedAre(users)
+	})
+}
+
+// lastBeat is the instant of a user's newest beat in the log.
+func (w *world) lastBeat(user schemas.UserID) schemas.Millis {
+	w.Helper()
+	var last schemas.Millis
+	for _, r := range w.tap.records[schemas.PartitionOf(user, int32(len(w.tap.records)))] {
+		var f schemas.Frame
+		if err := f.Decode(r.Value); err != nil {
+			w.Fatal(err)
+		}
+		rows := f.Beats()
+		for b := (schemas.Beat{}); rows.Next(&b); {
+			if b.User == user {
+				last = max(last, r.Time-b.Age)
+			}
+		}
+	}
+	return last
+}

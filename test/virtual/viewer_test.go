@@ -1,0 +1,91 @@
+package virtual
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// viewer watches users through /presence/stream.
+type viewer struct {
+	cancel  context.CancelFunc
+	reading sync.WaitGroup
+
+	mu    sync.Mutex // protects heard
+	heard []watchclient.Message
+}
+
+// watch subscribes and waits for the snapshot.
+func (w *world) watch(door string, users ...schemas.UserID) *viewer {
+	w.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	v := &viewer{cancel: cancel}
+	v.reading.Go(func() {
+		for m, err := range watchclient.Messages(ctx, watchclient.Options{URL: door + "/presence/stream", Users: users, Client: w.http}) {
+			if err != nil {
+				w.Errorf("watching: %v", err)
+				return
+			}
+			v.mu.Lock()
+			v.heard = append(v.heard, m)
+			v.mu.Unlock()
+		}
+	})
+	w.until("a snapshot", 10*time.Second, func() bool { return len(v.messages(watchclient.Snapshot)) > 0 })
+	return v
+}
+
+// messages are those of a type so far.
+func (v *viewer) messages(of string) []watchclient.Message {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var found []watchclient.Message
+	for _, m := range v.heard {
+		if m.Type == of {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+// changes are the users of all change messages so far.
+func (v *viewer) changes() []schemas.Presence {
+	var found []schemas.Presence
+	for _, m := range v.messages(watchclient.Change) {
+		found = append(found, *m.User)
+	}
+	return found
+}
+
+func (v *viewer) stop() {
+	v.cancel()
+	v.reading.Wait()
+}
+
+// streamed checks that a viewer was told of just these transitions of a user, in
+// order.
+func (w *world) streamed(v *viewer, user schemas.UserID, transitions []schemas.Transition) {
+	w.Helper()
+	var changes []schemas.Presence
+	for _, p := range v.changes() {
+		if p.UserID == user {
+			changes = append(changes, p)
+		}
+	}
+	if len(changes) != len(transitions) {
+		w.Errorf("the stream told of %d changes of user %d, there are %d", len(changes), user, len(transitions))
+		return
+	}
+	for i, t := range transitions {
+		want := schemas.StateWord(t.To)
+		if t.Visibility == schemas.Nobody {
+			want = "null"
+		}
+		if changes[i].Version != t.Version.String() || word(changes[i].State) != want {
+			w.Errorf("the stream says %s %s, it was %s", changes[i].Version, word(changes[i].State), line(&t))
+		}
+	}
+}

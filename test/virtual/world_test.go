@@ -1,0 +1,285 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"go.uber.org/goleak"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// world is everything around the processes, in virtual time.
+type world struct {
+	*testing.T
+	kafka  *embedded.Kafka
+	redis  *embedded.Redis
+	doors  *network
+	config app.Config // of all processes, but for names and addresses
+	http   *http.Client
+	log    *slog.Logger
+	tap    *tap
+
+	ignore    []goleak.Option // goroutines that are none of the processes'
+	processes []*process
+}
+
+// size is what a world is made of.
+type size struct {
+	partitions int32
+	brokers    int // of Kafka [1]
+	// tick is how often the detector ticks [250ms]: less often takes less real time.
+	tick time.Duration
+	// slow makes everything that happens again and again happen rarely, for tests
+	// that last a day.
+	slow bool
+	// limit is how long the test may take in real time [5m]: virtual time that
+	// stands still would otherwise look like a test that hangs.
+	limit time.Duration
+}
+
+// beginnings are when worlds begin. Instants of 32 bits wrap at 2026-11-21 21:25:29.728 UTC,
+// and change their sign 24.8 days later.
+var beginnings = []time.Time{
+	time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
+	time.Date(2026, 11, 21, 21, 25, 0, 0, time.UTC),
+	time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC),
+	time.Date(2026, 12, 16, 17, 55, 30, 0, time.UTC),
+	time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC),
+	time.Date(2036, 5, 6, 7, 8, 9, 0, time.UTC),
+}
+
+// beginning is that of a test's world: its name decides, or STILLHERE_TEST_BEGINNING, which is
+// an index of beginnings.
+func beginning(t *testing.T) time.Time {
+	t.Helper()
+	hash := fnv.New32a()
+	hash.Write([]byte(t.Name()))
+	i := int(hash.Sum32() % uint32(len(beginnings)))
+	if text := os.Getenv("STILLHERE_TEST_BEGINNING"); text != "" {
+		var err error
+		if i, err = strconv.Atoi(text); err != nil || i < 0 || i >= len(beginnings) {
+			t.Fatalf("STILLHERE_TEST_BEGINNING must be from 0 to %d, is %q", len(beginnings)-1, text)
+		}
+	}
+	return beginnings[i]
+}
+
+// inWorld runs test in a bubble whose clock shows its beginning, and checks at the end
+// that the processes have left nothing behind.
+//
+// Tests in virtual time are not parallel: the check for goroutines that were left
+// behind sees those of all tests.
+func inWorld(t *testing.T, of size, test func(w *world)) {
+	t.Helper()
+	if !virtualTime {
+		t.Skip("virtual time needs the Kafka client's channel mutexes: go test -tags synctests")
+	}
+	if of.limit == 0 {
+		of.limit = 5 * time.Minute
+	}
+	limit := time.AfterFunc(of.limit, func() {
+		stacks := make([]byte, 1<<20)
+		panic(fmt.Sprintf("%s takes longer than %s in real time\n%s", t.Name(), of.limit, stacks[:runtime.Stack(stacks, true)]))
+	})
+	defer limit.Stop()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		// Event ids are KSUIDs, which cannot name a time before 2014.
+		time.Sleep(time.Until(beginning(t)))
+		w := newWorld(t, of, dir)
+		defer w.close()
+		test(w)
+	})
+}
+
+func newWorld(t *testing.T, of size, dir string) *world {
+	t.Helper()
+	level := slog.LevelError + 4
+	if os.Getenv("STILLHERE_TEST_LOG") != "" {
+		level = slog.LevelDebug
+	}
+	w := &world{T: t, doors: newNetwork(),
+		log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("test", t.Name())}
+	clean, clock := time.Duration(0), time.Duration(0)
+	if of.slow {
+		clean, clock = time.Minute, time.Minute
+	}
+	var err error
+	if w.kafka, err = embedded.StartKafka(embedded.KafkaConfig{Virtual: new(kfake.VirtualNetwork), Brokers: of.brokers, CleanerInterval: clean, Log: w.log}); err != nil {
+		t.Fatal(err)
+	}
+	if w.redis, err = embedded.StartRedis(embedded.RedisConfig{Clock: clock}); err != nil {
+		t.Fatal(err)
+	}
+	w.http = &http.Client{Transport: &http.Transport{DialContext: w.doors.dial, MaxIdleConnsPerHost: 100}}
+
+	c := app.Defaults()
+	c.Listener = w.doors.listen
+	c.Kafka.Brokers, c.Kafka.Dialer = w.kafka.Addrs(), w.kafka.Dialer()
+	c.Redis.Addr, c.Redis.Dialer = w.redis.Addr(), w.redis.Dial
+	c.Store = app.Store{SQLite: filepath.Join(dir, "stillhere.db")}
+	c.Kafka.TickInterval = of.tick
+	if of.slow {
+		c.Kafka.TickInterval, c.Kafka.IdleCommitInterval, c.Kafka.WatermarkInterval = 5*time.Second, 30*time.Second, 30*time.Second
+		c.TopicsEvery = time.Hour
+		c.Kafka.SessionTimeout, c.Kafka.RebalanceTimeout, c.Kafka.StallTimeout = 4*time.Minute, time.Minute, time.Minute
+		c.Ingest.AliveInterval = 1750 * time.Millisecond
+		c.Lastseen.StaleAfter = 2 * time.Minute
+	}
+	w.config = c
+	if _, err := kafka.ApplyTopics(t.Context(), c.Kafka, of.partitions, 1); err != nil {
+		t.Fatal(err)
+	}
+	w.tap = newTap(w, of.partitions)
+	synctest.Wait()
+	w.ignore = []goleak.Option{goleak.IgnoreCurrent(),
+		// Made by the cluster for every group and kept as long as the cluster lives.
+		goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*group).manage"),
+	}
+	return w
+}
+
+// close stops what the test has left running and ends the world.
+func (w *world) close() {
+	for _, p := range slices.Backward(w.processes) {
+		p.stop()
+	}
+	w.http.CloseIdleConnections()
+	w.tap.close()
+	// The cluster does not notice that a client has gone while it holds back the
+	// answer to a fetch.
+	time.Sleep(10 * time.Second)
+	synctest.Wait()
+	if err := goleak.Find(w.ignore...); err != nil {
+		w.Errorf("after all processes have stopped: %v", err)
+	}
+	w.redis.Close()
+	w.kafka.Close()
+}
+
+// process is a role that runs.
+type process struct {
+	w      *world
+	name   string
+	door   string // base URL of its doors
+	admin  string // and of what operators see
+	cancel context.CancelFunc
+	ended  chan error
+	ready  chan struct{}
+	over   bool
+}
+
+// start runs a role under a name and waits until it is ready.
+func (w *world) start(role, name string, change ...func(*app.Config)) *process {
+	w.Helper()
+	p := w.begin(role, name, change...)
+	p.awaitReady()
+	return p
+}
+
+// startAll runs every role in a process of its own, named after it. The one that
+// keeps the store comes first, for a SQLite file is not made by several processes
+// at a time; the others get ready together, because who answers reads waits for
+// who keeps the status.
+func (w *world) startAll() map[string]*process {
+	w.Helper()
+	all := map[string]*process{"lastseen": w.start("lastseen", "lastseen")}
+	for _, role := range []string{"detector", "fanout", "ingest", "api"} {
+		all[role] = w.begin(role, role)
+	}
+	for _, p := range all {
+		p.awaitReady()
+	}
+	return all
+}
+
+// begin runs a role under a name. Every process has its doors at its own port,
+// the same after a restart.
+func (w *world) begin(role, name string, change ...func(*app.Config)) *process {
+	w.Helper()
+	port := 8000
+	for _, c := range name {
+		port = (port*31 + int(c)) % 25_000
+	}
+	config := w.config
+	config.Instance = name
+	config.Listen, config.Admin = fmt.Sprint("127.0.0.1:", 10_000+2*port), fmt.Sprint("127.0.0.1:", 10_001+2*port)
+	for _, c := range change {
+		c(&config)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{w: w, name: name, door: "http://" + config.Listen, admin: "http://" + config.Admin, cancel: cancel, ended: make(chan error, 1), ready: make(chan struct{})}
+	w.processes = append(w.processes, p)
+	go func() { p.ended <- app.Run(ctx, role, config, w.log, func() { close(p.ready) }) }()
+	return p
+}
+
+func (p *process) awaitReady() {
+	p.w.Helper()
+	select {
+	case <-p.ready:
+	case err := <-p.ended:
+		p.ended <- err
+		p.w.Fatalf("%s ended instead of getting ready: %v", p.name, err)
+	case <-time.After(2 * time.Minute):
+		_, why := p.w.ask(http.MethodGet, p.admin+"/readyz", nil)
+		p.w.Fatalf("%s is not ready after two minutes: %s", p.name, why)
+	}
+}
+
+// stop stops the process gracefully and waits for its end, which must be clean.
+func (p *process) stop() {
+	p.w.Helper()
+	if p.over {
+		return
+	}
+	p.over = true
+	p.cancel()
+	select {
+	case err := <-p.ended:
+		if err != nil {
+			p.w.Errorf("%s did not stop cleanly: %v", p.name, err)
+		}
+	case <-time.After(2 * time.Minute):
+		p.w.Fatalf("%s has not stopped after two minutes", p.name)
+	}
+}
+
+// now is the bubble's time.
+func now() schemas.Millis { return schemas.MillisOf(time.Now()) }
+
+// sleepTo sleeps until an instant; one that has passed is a fault of the test.
+func (w *world) sleepTo(at schemas.Millis) {
+	w.Helper()
+	d := time.Until(at.Time())
+	if d < 0 {
+		w.Errorf("it is %s past the instant at which something was to happen", -d)
+	}
+	time.Sleep(d)
+}
+
+// until waits, in virtual time, for what must become true.
+func (w *world) until(what string, limit time.Duration, true func() bool) {
+	w.Helper()
+	for start := time.Now(); !true(); time.Sleep(100 * time.Millisecond) {
+		if time.Since(start) > limit {
+			w.Fatalf("after %s still not: %s", limit, what)
+		}
+	}
+}
