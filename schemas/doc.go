@@ -1,33 +1,31 @@
-// Package schemas is the ground on which all rooms stand: ids, times, messages
-// and topics. What two rooms must agree on is here; what only one of them would
-// miss is not.
+// Package schemas holds the wire: ids, times, messages and topics. What two services
+// must agree on is here; what only one of them needs is in that service.
 //
 // # Flow
 //
-// A message is a Go struct with an encoding. Who writes one calls its Encode (or
-// AppendFrame) and puts the bytes in an Outgoing; who reads one gets a Record and
-// calls its decoder. README.md lists the messages with their topics, keys and
-// promises.
+// A message is a Go struct with an encoding. A writer calls its Encode (or AppendFrame)
+// and puts the bytes in an Outgoing. A reader gets a Record and calls the message's
+// decoder. README.md lists the messages with their topics, keys and guarantees.
 //
 //	ingest ──Frame──▶ heartbeats ──▶ detector ──Transition──▶ transitions ──▶ lastseen, fanout
 //	                                     └─────Status──────▶ status ──▶ detector (restore)
 //
 // # Frames
 //
-// Millions of beats a second come as frames, so Frame reads them by hand: Decode
-// checks a frame whole, once, and keeps pointers into its bytes; a Cursor walks
-// the rows. Neither allocates. Encodings that Protobuf permits but no writer
-// normally uses are put in the usual form by the generated code first. A fuzz test
-// holds both ways equal.
+// Millions of beats a second arrive in frames, so Frame has a hand-written decoder:
+// Decode checks a frame completely, once, and keeps pointers into its bytes; a Cursor
+// walks the rows. Neither allocates. Encodings that Protobuf permits but no writer
+// normally uses are first rewritten by the generated code. A fuzz test holds both ways
+// equal.
 //
 // # Failure
 //
-// Every decoder either accepts a message whole or returns a *FieldError that
-// names the field: the record can never be understood, and IsInvalid says so to
-// the Kafka loop, which sets it aside. A version that this program does not know
-// is such an error, too, and says so before anything else in the message is
-// judged. Unknown fields are ignored, unknown device kinds read as Other.
-// Encoders do not check: who fills in a message answers for it.
+// A decoder either accepts a message completely or returns a *FieldError that names the
+// field. Such a record can never be decoded: IsInvalid tells the Kafka loop, which sends
+// it to the dead-letter topic. An unknown version is such an error too, and is reported
+// before anything else in the message. Unknown fields are ignored; unknown device kinds
+// are read as Other. Encoders do not check: the caller is responsible for the message.
 //
-// The package imports no client and nothing of ours, and starts no goroutines.
+// The package imports no client and no other package of this module, and starts no
+// goroutines.
 package schemas
