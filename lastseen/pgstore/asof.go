@@ -3,8 +3,12 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	_ "embed"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -13,8 +17,8 @@ import (
 var (
 	//go:embed sql/as_of.sql
 	asOfSQL string
-	//go:embed sql/as_of_user.sql
-	asOfUserSQL string
+	// asOfUserSQL is the same for one user, so that both say the same.
+	asOfUserSQL = strings.ReplaceAll(asOfSQL, "--one ", "")
 )
 
 // lookBack is how many days before the instant are looked through for what was in
@@ -23,16 +27,52 @@ const lookBack = 2 * day
 
 // AsOf calls each for every user of whom a change is known that happened at or
 // before at, with what was in force then. Of entries, the event, the cause, the
-// device and the policy are left out; From is To. The version of a user who has
-// been offline from then until now is that of the newest change, which may be a
-// later one of visibility.
+// device and the policy are left out; From is To. The version and the times of a user
+// who has been offline from then until now may be those of user_presence: the version
+// that of a later change of visibility, the times never of when the user hid. Of an
+// instant before the log begins the error is a *store.ForgottenError.
 func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error {
-	sql, arguments := asOfSQL, []any{at.Time(), at.Time().Add(-lookBack)}
-	if user != 0 {
-		sql, arguments = asOfUserSQL, []any{at.Time(), int64(user)}
-	}
-	if err := s.export(ctx, sql, arguments, each); err != nil {
+	if err := s.asOf(ctx, at, user, each); err != nil {
 		return fmt.Errorf("reading what was in force at %s: %w", at, err)
 	}
 	return nil
+}
+
+func (s *Store) asOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error {
+	return s.reading(ctx, func(tx pgx.Tx) error {
+		// Until the end of the transaction no day is dropped.
+		if _, err := tx.Exec(ctx, `LOCK TABLE ONLY status_changes IN ACCESS SHARE MODE`); err != nil {
+			return classify(err)
+		}
+		begins, err := logBegins(ctx, tx)
+		if err != nil {
+			return classify(err)
+		}
+		if err := store.CheckKnown(at, begins); err != nil {
+			return err
+		}
+		sql, arguments := asOfSQL, []any{at.Time(), at.Time().Add(-lookBack), begins != 0}
+		if user != 0 {
+			sql, arguments = asOfUserSQL, append(arguments, int64(user))
+		}
+		return readEntries(ctx, tx, sql, arguments, each)
+	})
+}
+
+// LogBegins is the instant from which on the log of changes is kept; 0 when nothing was
+// ever dropped.
+func (s *Store) LogBegins(ctx context.Context) (schemas.Millis, error) {
+	begins, err := logBegins(ctx, s.pool)
+	if err != nil {
+		return 0, fmt.Errorf("reading where the log of changes begins: %w", classify(err))
+	}
+	return begins, nil
+}
+
+func logBegins(ctx context.Context, from interface {
+	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
+}) (schemas.Millis, error) {
+	var begins *time.Time
+	err := from.QueryRow(ctx, `SELECT max(dropped_before) FROM log_edge`).Scan(&begins)
+	return millisOf(begins), err
 }

@@ -15,6 +15,8 @@ import (
 var (
 	//go:embed sql/make_day.sql
 	makeDaySQL string
+	//go:embed sql/drop_day.sql
+	dropDaySQL string
 	//go:embed sql/days.sql
 	daysSQL string
 	//go:embed sql/homeless_days.sql
@@ -72,17 +74,29 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn) error {
 		}
 		existing = append(existing, d)
 	}
+	// Everything before this is dropped.
+	horizon := s.now().Add(-s.config.AuditRetention).UTC().Truncate(day)
 	for _, d := range existing {
-		if d.Add(day).Add(s.config.AuditRetention).After(s.now()) {
+		if !d.Before(horizon) {
 			continue
 		}
 		// Not DETACH CONCURRENTLY, which Postgres refuses beside a default
 		// partition; lock_timeout bounds the wait, the next round tries again.
-		if _, err := conn.Exec(ctx, `DROP TABLE IF EXISTS `+dayTable(d)); err != nil {
+		if err := dropDay(ctx, conn, d); err != nil {
 			return fmt.Errorf("dropping the partition of %s: %w", d.Format(time.DateOnly), err)
 		}
 	}
-	return nil
+	// A program of schema 3 drops days and does not say so.
+	_, err = conn.Exec(ctx, `UPDATE log_edge SET dropped_before = $1 WHERE dropped_before < $1`, horizon)
+	return err
+}
+
+// dropDay drops the partition of d, and keeps with it that the log begins later.
+func dropDay(ctx context.Context, conn *pgx.Conn, d time.Time) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, fmt.Sprintf(dropDaySQL, dayTable(d), d.Add(day).Format(time.RFC3339)), pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
 }
 
 // makeDay attaches the partition of d, with the rows of that day that the

@@ -56,28 +56,38 @@ func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.En
 }
 
 // export runs a query for many rows, each a change with the columns of
-// export_changes.sql. Whoever asks may be slow, so that no statement timeout holds.
+// export_changes.sql.
 func (s *Store) export(ctx context.Context, sql string, arguments []any, each func(*store.Entry) error) error {
+	return s.reading(ctx, func(tx pgx.Tx) error { return readEntries(ctx, tx, sql, arguments, each) })
+}
+
+// reading runs act in a transaction for reading much. Whoever asks may be slow, so that
+// no statement timeout holds.
+func (s *Store) reading(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0; SET LOCAL work_mem = '128MB'`, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return classify(err)
 		}
-		rows, err := tx.Query(ctx, sql, append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, arguments...)...)
-		if err != nil {
-			return classify(err)
-		}
-		defer rows.Close()
-		var reader entryReader
-		for rows.Next() {
-			if err := reader.read(rows.RawValues()); err != nil {
-				return err
-			}
-			if err := each(&reader.entry); err != nil {
-				return err
-			}
-		}
-		return classify(rows.Err())
+		return act(tx)
 	})
+}
+
+func readEntries(ctx context.Context, tx pgx.Tx, sql string, arguments []any, each func(*store.Entry) error) error {
+	rows, err := tx.Query(ctx, sql, append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, arguments...)...)
+	if err != nil {
+		return classify(err)
+	}
+	defer rows.Close()
+	var reader entryReader
+	for rows.Next() {
+		if err := reader.read(rows.RawValues()); err != nil {
+			return err
+		}
+		if err := each(&reader.entry); err != nil {
+			return err
+		}
+	}
+	return classify(rows.Err())
 }
 
 // entryReader makes entries of rows in Postgres's binary form without allocating

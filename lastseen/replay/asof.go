@@ -16,21 +16,34 @@ import (
 type Past interface {
 	// AsOf calls each, once, for every user of whom a change is known that happened
 	// at or before at, with what was in force then: state (To), since when (At), times,
-	// devices, visibility and version. Users come in any order; user 0 stands for
-	// all. The entry is valid until each returns.
+	// devices, visibility and version. Version 0 stands for a user who was here and whose
+	// last change until then was dropped: since when and with what devices is not known,
+	// At is the instant asked for. Who was offline may be left out where that change was
+	// dropped. Users come in any order; user 0 stands for all. The entry is valid until
+	// each returns. Of an instant before the log begins the error is a
+	// *store.ForgottenError, and each is not called.
 	AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error
+	// LogBegins is the instant from which on changes are kept; 0 when none was ever
+	// dropped. It only moves on.
+	LogBegins(ctx context.Context) (schemas.Millis, error)
 }
 
 // AsOf hands to emit what was in force at the instant of every user whom the
 // options' filter wants, ordered by user; States are those at the instant. archive
 // may be nil; then only users who changed within the topic's retention are known,
-// and the options' Cut says whether that is so. The options' From, To, Causes and
-// Offsets are ignored.
+// and the options' Cut says whether that is so. Of an instant before the archive's log
+// begins the error is a *store.ForgottenError, whatever the topic has. The options' From,
+// To, Causes and Offsets are ignored.
 func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, o *Options, emit func(*store.Entry) error) (int64, error) {
 	filter := o.Filter
 	filter.From, filter.To, filter.after = 0, 0, nil
 	states := filter.States
 	filter.States, filter.Causes = nil, nil
+	if archive != nil {
+		if err := known(ctx, archive, at); err != nil { // before all is read in vain
+			return 0, err
+		}
+	}
 	count, err := log.Partitions(ctx)
 	if err != nil {
 		return 0, err
@@ -78,6 +91,15 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 		}
 	}
 	return emitStanding(inForce, states, emit)
+}
+
+// known tells whether the archive knows what was in force at an instant.
+func known(ctx context.Context, archive Past, at schemas.Millis) error {
+	begins, err := archive.LogBegins(ctx)
+	if err != nil {
+		return err
+	}
+	return store.CheckKnown(at, begins)
 }
 
 // readAtOnce is how many partitions are read at the same time.

@@ -155,6 +155,8 @@ func (a *archive) AsOf(_ context.Context, at schemas.Millis, user schemas.UserID
 	return nil
 }
 
+func (*archive) LogBegins(context.Context) (schemas.Millis, error) { return 0, nil }
+
 // replayed is the file that a replay gives.
 func replayed(t *testing.T, format Format, log Log, past Archive, o Options) ([]byte, Summary) {
 	t.Helper()

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -17,7 +18,9 @@ type Session struct {
 	Kind schemas.DeviceKind
 	// Start is included, End is not. Both lie within the range that was asked for.
 	Start, End schemas.Millis
-	// Before: it had begun before the range. Open: it had not ended at its end.
+	// Before: it had begun before the range, or, of a device kind, may have begun before
+	// Start: of a user who has been here since before the archive's log begins, the kinds
+	// are known from the first change on. Open: it had not ended at the range's end.
 	Before, Open bool
 }
 
@@ -28,6 +31,7 @@ const kindSlots = int(schemas.Other) + 1
 type here struct {
 	since  [kindSlots]schemas.Millis // 0: not online with this kind
 	before [kindSlots]bool
+	blind  bool // here with kinds that are not known
 }
 
 // sessions folds changes into sessions.
@@ -55,14 +59,14 @@ func (s *sessions) change(e *store.Entry, at schemas.Millis, before bool) error 
 	for kind := range now {
 		switch {
 		case now[kind] && h.since[kind] == 0:
-			h.since[kind], h.before[kind] = at, before
+			h.since[kind], h.before[kind] = at, before || h.blind
 		case !now[kind] && h.since[kind] != 0:
 			if err := s.end(e.User, &h, kind, at, false); err != nil {
 				return err
 			}
 		}
 	}
-	if now[0] {
+	if h.blind = before && e.Version == 0; now[0] {
 		s.here[e.User] = h
 	} else {
 		delete(s.here, e.User)
@@ -108,20 +112,33 @@ type PastArchive interface {
 // between its From and To, neither of which may be 0: ordered by their end, user
 // and kind, those that go on at the end last. away counts away as online. Without an
 // archive, what was in force at the start is known as far as the topic reaches
-// back (the options' Cut). The session is valid until emit returns.
+// back (the options' Cut). From before the archive's log begins the error is a
+// *store.ForgottenError. The session is valid until emit returns.
 func Sessions(ctx context.Context, log Log, archive PastArchive, o *Options, away bool, emit func(*Session) error) (Summary, error) {
 	s := sessions{away: away, here: map[schemas.UserID]here{}, emit: emit}
 	from, to := o.Filter.From, o.Filter.To
 	if _, err := AsOf(ctx, log, archive, from-1, o, func(e *store.Entry) error { return s.change(e, from, true) }); err != nil {
-		return Summary{}, err
+		return Summary{}, of(from, err)
 	}
 	var plain Archive
 	if archive != nil {
 		plain = archive
 	}
 	sum, err := Run(ctx, log, plain, o, func(e *store.Entry) error { return s.change(e, e.At, false) })
+	if err == nil && archive != nil {
+		err = of(from, known(ctx, archive, from-1)) // what was to be read may have been dropped meanwhile
+	}
 	if err != nil {
 		return sum, err
 	}
 	return sum, s.finish(to)
+}
+
+// of is err, which names the start of the range and not the millisecond before it.
+func of(from schemas.Millis, err error) error {
+	var forgotten *store.ForgottenError
+	if errors.As(err, &forgotten) {
+		return &store.ForgottenError{Asked: from, Begins: forgotten.Begins}
+	}
+	return err
 }

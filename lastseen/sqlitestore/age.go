@@ -10,8 +10,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-//go:embed sql/forget.sql
-var forgetSQL string
+var (
+	//go:embed sql/forget.sql
+	forgetSQL string
+	//go:embed sql/move_edge.sql
+	moveEdgeSQL string
+)
 
 // forgetStep is how many changes one statement drops, so that the sink never
 // waits long for its turn.
@@ -22,15 +26,36 @@ const forgetStep = 1000
 func (s *Store) Maintain(ctx context.Context) error {
 	before := schemas.MillisOf(s.now().Add(-s.config.AuditRetention))
 	for {
-		done, err := s.writer.ExecContext(ctx, forgetSQL, int64(before), forgetStep)
+		dropped, err := s.forget(ctx, before)
 		if err != nil {
 			return fmt.Errorf("dropping changes from before %s: %w", before, classify(err))
 		}
-		dropped, err := done.RowsAffected()
-		if err != nil || dropped < forgetStep {
-			return err
+		if dropped < forgetStep {
+			return nil
 		}
 	}
+}
+
+// forget drops some of the changes from before an instant, and keeps with it that the
+// log begins there: readers never see the one without the other.
+func (s *Store) forget(ctx context.Context, before schemas.Millis) (int64, error) {
+	tx, err := s.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit this does nothing
+	if _, err := tx.ExecContext(ctx, moveEdgeSQL, int64(before)); err != nil {
+		return 0, err
+	}
+	done, err := tx.ExecContext(ctx, forgetSQL, int64(before), forgetStep)
+	if err != nil {
+		return 0, err
+	}
+	dropped, err := done.RowsAffected()
+	if err != nil {
+		return 0, err
+	}
+	return dropped, tx.Commit()
 }
 
 // Run maintains now and from then on, until ctx ends; failed is told of every

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	_ "embed"
@@ -15,10 +16,53 @@ var asOfSQL string
 
 // AsOf calls each for every user of whom a change is known that happened at or
 // before at, with what was in force then. Of entries, the event, the cause, the
-// device and the policy are left out; From is To.
+// device and the policy are left out; From is To. Of an instant before the log begins
+// the error is a *store.ForgottenError.
 func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error {
-	if err := s.export(ctx, asOfSQL, []any{int64(at), int64(user)}, each); err != nil {
+	if err := s.asOf(ctx, at, user, each); err != nil {
 		return fmt.Errorf("reading what was in force at %s: %w", at, err)
 	}
 	return nil
+}
+
+func (s *Store) asOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error {
+	// One moment's view of both: the log may be cut meanwhile.
+	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return classify(err)
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	begins, err := logBegins(ctx, tx)
+	if err != nil {
+		return classify(err)
+	}
+	if err := store.CheckKnown(at, begins); err != nil {
+		return err
+	}
+	return export(ctx, tx, asOfSQL, []any{int64(at), int64(user), begins != 0}, each)
+}
+
+// LogBegins is the instant from which on the log of changes is kept; 0 when nothing was
+// ever dropped.
+func (s *Store) LogBegins(ctx context.Context) (schemas.Millis, error) {
+	begins, err := logBegins(ctx, s.readers)
+	if err != nil {
+		return 0, fmt.Errorf("reading where the log of changes begins: %w", classify(err))
+	}
+	return begins, nil
+}
+
+func logBegins(ctx context.Context, from queryer) (begins schemas.Millis, err error) {
+	const question = `SELECT coalesce(max(dropped_before), 0) FROM log_edge`
+	rows, err := from.QueryContext(ctx, question)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := rows.Scan(&begins); err != nil {
+			return 0, err
+		}
+	}
+	return begins, rows.Err()
 }

@@ -22,28 +22,33 @@ func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.En
 	if to == 0 {
 		to = math.MaxInt64
 	}
-	if err := s.export(ctx, exportChangesSQL, []any{int64(of.From), int64(to), int64(of.User)}, each); err != nil {
+	if err := export(ctx, s.readers, exportChangesSQL, []any{int64(of.From), int64(to), int64(of.User)}, each); err != nil {
 		return fmt.Errorf("reading the log of changes: %w", err)
 	}
 	return nil
 }
 
+// queryer is the file or a transaction on it.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, arguments ...any) (*sql.Rows, error)
+}
+
 // export runs a query for many changes with the columns of export_changes.sql.
-func (s *Store) export(ctx context.Context, query string, arguments []any, each func(*store.Entry) error) error {
-	rows, err := s.readers.QueryContext(ctx, query, arguments...)
+func export(ctx context.Context, from queryer, query string, arguments []any, each func(*store.Entry) error) error {
+	rows, err := from.QueryContext(ctx, query, arguments...)
 	if err != nil {
 		return classify(err)
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var e store.Entry
-		var from, to, cause, visibility string
+		var was, is, cause, visibility string
 		var event sql.RawBytes
-		if err := rows.Scan(&e.User, &e.At, &e.Version, &e.Device, &e.LastSeen, &e.LastActive, &from, &to, &cause, &visibility, &e.Kinds,
+		if err := rows.Scan(&e.User, &e.At, &e.Version, &e.Device, &e.LastSeen, &e.LastActive, &was, &is, &cause, &visibility, &e.Kinds,
 			&event, &e.Policy, &e.LeftOut); err != nil {
 			return classify(err)
 		}
-		if err := store.ParseWords(&e.Transition, from, to, cause); err != nil {
+		if err := store.ParseWords(&e.Transition, was, is, cause); err != nil {
 			return err
 		}
 		if e.Visibility, err = schemas.ParseVisibility("visibility", visibility); err != nil {

@@ -1,6 +1,10 @@
 package store
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"fmt"
+
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // EventText is an event id as it is written: 27 letters and digits.
 type EventText [27]byte
@@ -47,4 +51,27 @@ type Range struct {
 	From, To schemas.Millis
 	// User is the only one wanted; 0: everybody.
 	User schemas.UserID
+}
+
+// ForgottenError says that an instant was asked about that is before the beginning of the
+// log of changes: what is older than the audit retention has been dropped.
+type ForgottenError struct {
+	// Asked is the instant, Begins the one from which on the log is kept.
+	Asked, Begins schemas.Millis
+}
+
+func (e *ForgottenError) Error() string {
+	return fmt.Sprintf("what was in force at %s is no longer known: the store keeps changes from %s on, older ones were dropped by the audit retention; "+
+		"ask for that instant or later", e.Asked, e.Begins)
+}
+
+// CheckKnown tells whether what was in force at an instant can be known of a log that
+// begins at another, 0: of which nothing was ever dropped. The error is a
+// *ForgottenError. The millisecond before the beginning is still known, by what the changes
+// from then on began with.
+func CheckKnown(at, begins schemas.Millis) error {
+	if at+1 < begins {
+		return &ForgottenError{Asked: at, Begins: begins}
+	}
+	return nil
 }

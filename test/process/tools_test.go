@@ -3,12 +3,16 @@
 package process_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/lastseen/sqlitestore"
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -58,4 +62,47 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 		}
 	}
 	h.allAre("online", []schemas.UserID{1, 2})
+}
+
+func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.up()
+	config := sqlitestore.Defaults()
+	config.Path = filepath.Join(t.TempDir(), "old.db")
+	kept, err := sqlitestore.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := func(days int) schemas.Millis {
+		return schemas.MillisOf(time.Now().Add(-time.Duration(days) * 24 * time.Hour))
+	}
+	changes := []*schemas.Transition{
+		{User: 1, From: schemas.Offline, To: schemas.Online, At: before(420), Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 1},
+		{User: 1, From: schemas.Online, To: schemas.Away, At: before(300), Cause: schemas.Idle, Visibility: schemas.Everyone, Version: 2},
+	}
+	err = kept.Append(t.Context(), store.Batch{Expected: store.Unknown, Changes: changes})
+	err = errors.Join(err, kept.Maintain(t.Context()))
+	begins, askErr := kept.LogBegins(t.Context())
+	if err := errors.Join(err, askErr, kept.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		words string
+		known bool
+	}{
+		{"asof -- -450d", false}, {"asof -- -410d", false}, {"asof -- -350d", true},
+		{"sessions --from=-410d", false}, {"sessions --from=-350d", true},
+	} {
+		out := filepath.Join(t.TempDir(), "out.jsonl")
+		command, arguments, _ := strings.Cut(c.words, " ")
+		words := append([]string{command, "--kafka-brokers", h.broker, "--sqlite", config.Path, "--out", out}, strings.Fields(arguments)...)
+		tool := start(t, binary(t, "stillhere"), nil, words...)
+		code := tool.wait(time.Minute)
+		_, missing := os.Stat(out)
+		said := tool.err.String()
+		if c.known != (code == 0) || c.known != (missing == nil) || c.known == strings.Contains(said, begins.String()) {
+			t.Errorf("stillhere %s, of a log from %s on: code %d, a file: %v, and\n%s", c.words, begins, code, missing == nil, said)
+		}
+	}
 }

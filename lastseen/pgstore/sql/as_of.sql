@@ -1,18 +1,22 @@
--- What was in force at $1 of every user, with the columns of export_changes.sql.
+-- What was in force at $1 of every user, with the columns of export_changes.sql; with the
+-- lines that begin with "one" as well, of the user $4.
 -- $2 is some days earlier: who changed since then is found in those days' rows,
 -- whoever was offline all the time until now in user_presence (since of who hides is
 -- not when the state began), and only the others cost a look into each day. Of whom the
--- log has nothing from before $1, because it is older than the retention, the next
--- change tells what was in force, and without one user_presence.
+-- log has nothing from before $1, because it was dropped, the next change tells what
+-- was in force, and without one user_presence. $3: changes were dropped, all from before
+-- the millisecond after $1. If not, the log begins with its first change.
 WITH recent AS MATERIALIZED (
     SELECT DISTINCT ON (user_id) user_id, at, version, last_seen_at, last_active_at, to_state, visibility, device_kinds, left_out
     FROM status_changes
     WHERE at > $2 AND at <= $1
+    --one AND user_id = $4
     ORDER BY user_id, at DESC, version DESC
 ), others AS (
     SELECT p.*, p.state = 'offline' AND p.visibility = 'everyone' AND p.since <= $1 AS unchanged
     FROM user_presence p
     WHERE NOT EXISTS (SELECT FROM recent WHERE recent.user_id = p.user_id)
+    --one AND p.user_id = $4
 ), before AS MATERIALIZED (
     SELECT c.*, o.user_id AS of_user, o.state AS kept_state, o.since AS kept_since, o.last_seen_at AS kept_seen, o.last_active_at AS kept_active,
            o.device_kinds AS kept_kinds, o.visibility AS kept_visibility, o.version AS kept_version
@@ -44,7 +48,7 @@ UNION ALL
 SELECT of_user, $1, 0, 0, NULL, NULL, from_state, from_state, 'unspecified',
        CASE WHEN cause <> 'visibility' THEN visibility WHEN visibility = 'nobody' THEN 'everyone' ELSE 'nobody' END, 0::smallint, '', '', 0
 FROM after
-WHERE user_id IS NOT NULL AND from_state <> 'offline'
+WHERE user_id IS NOT NULL AND from_state <> 'offline' AND ($3::boolean OR EXISTS (SELECT FROM status_changes WHERE at <= $1))
 UNION ALL
 SELECT of_user, kept_since, kept_version, 0, kept_seen, kept_active, kept_state, kept_state, 'unspecified', kept_visibility, kept_kinds, '', '', 0
 FROM after

@@ -1,6 +1,7 @@
 -- What was in force at ?1 of every user, or of the user ?2 unless that is 0, with
--- the columns of export_changes.sql: by the last change until then, where that is older
--- than the retention by the next one, and without one by user_presence.
+-- the columns of export_changes.sql: by the last change until then, where that was
+-- dropped by the next one, and without one by user_presence. ?3: changes were dropped,
+-- all from before the millisecond after ?1. If not, the log begins with its first change.
 WITH placed AS (
     SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY at DESC, version DESC) AS place
     FROM status_changes
@@ -9,6 +10,7 @@ WITH placed AS (
     SELECT *, row_number() OVER (PARTITION BY user_id ORDER BY at, version) AS place
     FROM status_changes c
     WHERE at > ?1 AND (?2 = 0 OR user_id = ?2)
+      AND (?3 OR EXISTS (SELECT 1 FROM status_changes WHERE at <= ?1))
       AND NOT EXISTS (SELECT 1 FROM status_changes b WHERE b.user_id = c.user_id AND b.at <= ?1)
 )
 SELECT user_id, at, version, 0, coalesce(last_seen_at, 0), coalesce(last_active_at, 0), to_state, to_state, 'unspecified', visibility,

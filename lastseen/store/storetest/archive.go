@@ -16,6 +16,7 @@ type Archive interface {
 	// Changes and AsOf are as the package replay asks for them.
 	Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error
 	AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error
+	LogBegins(ctx context.Context) (schemas.Millis, error)
 }
 
 // RunArchive holds the stores that open makes, each empty, to what replays and
@@ -26,6 +27,7 @@ func RunArchive(t *testing.T, open func(t *testing.T) Archive) {
 		"changes come back as they were written, in order, whoever hides": changesComeBack,
 		"ranges are exact to the millisecond and across days":             changesOfRanges,
 		"what was in force at an instant is the newest change until then": inForce,
+		"a log of which nothing was dropped has no beginning":             wholeLog,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,6 +136,11 @@ func LongHere(t *testing.T, s Archive, forget func(now time.Time)) {
 	}
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: int64(len(log)), Changes: log}))
 	forget((Start + 5*day).Time().Add(Retained))
+	for _, at := range []schemas.Millis{Start - 9*day, Start - 1, Start + 1, Start + 3*day} {
+		for user := range schemas.UserID(7) { // 0: all
+			wantForgotten(t, s, at, user)
+		}
+	}
 	for at, want := range map[schemas.Millis]map[schemas.UserID]schemas.State{
 		Start + 8*day:  {1: schemas.Online, 2: schemas.Away, 5: schemas.Online},
 		Start + 11*day: {1: schemas.Online, 2: schemas.Offline, 3: schemas.Online, 5: schemas.Online},
