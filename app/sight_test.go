@@ -370,3 +370,76 @@ func TestAHistoryIsForTheUserAndAdministratorsUnlessSetOtherwise(t *testing.T) {
 		}
 	}
 }
+
+// subscribed is the answer to a subscription.
+func subscribed(t *testing.T, conn *websocket.Conn, user string) string {
+	t.Helper()
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["`+user+`"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		_, message, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(message); strings.Contains(text, `"snapshot"`) || strings.Contains(text, `"error"`) {
+			return text
+		}
+	}
+}
+
+func TestAGatewayThatBeatsForAFollowerIsAStrangerOnItsSocketAsOnTheStream(t *testing.T) {
+	t.Parallel()
+	host, dir := guardedAs(t, func(d *assembly.Dev) { d.MayWatch, d.Auth.Requests = assembly.WatchFollowers, 0 })
+	follow(t, dir, graph.Edge{User: 43, Follower: 42})
+	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
+	const scopes = "presence:beat presence:read"
+	for _, who := range []struct {
+		name, token, path string
+		may               bool
+	}{
+		{"the follower", token(t, time.Hour, "sub", friend, scopes), "connect?device_id=1", true},
+		{"a stranger", token(t, time.Hour, "sub", stranger, scopes), "connect?device_id=1", false},
+		{"a gateway for the follower", token(t, time.Hour, "gateway_id", "gw-1", scopes), "connect?device_id=1&user_id=" + friend, false},
+		{"a gateway for the user", token(t, time.Hour, "gateway_id", "gw-1", scopes), "connect?device_id=1&user_id=" + owner, false},
+		{"a gateway for the follower, on the stream", token(t, time.Hour, "gateway_id", "gw-1", scopes), "stream?user_id=" + friend, false},
+	} {
+		conn, _, err := websocket.Dial(t.Context(), "ws://"+host+"/presence/"+who.path+"&access_token="+who.token, nil) //nolint:bodyclose // a socket has none
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.CloseNow() }()
+		if text := subscribed(t, conn, owner); who.may != strings.Contains(text, `"state":"online"`) || who.may == strings.Contains(text, "not_allowed") {
+			t.Errorf("%s is told %s", who.name, text)
+		}
+	}
+}
+
+func TestWhoFollowsNoLongerIsToldNothingMoreWhenItAsksAgainOnTheSameStream(t *testing.T) {
+	t.Parallel()
+	host, dir := guardedAs(t, func(d *assembly.Dev) { d.MayWatch, d.Auth.Requests = assembly.WatchFollowers, 0 })
+	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 46, Follower: 42})
+	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
+	conn := dial(t, host, "?access_token="+reader(t, friend))
+	defer func() { _ = conn.CloseNow() }()
+	if text := subscribed(t, conn, owner); !strings.Contains(text, `"state":"online"`) {
+		t.Fatalf("a follower is told %s", text)
+	}
+	store, err := sqlitegraph.Open(t.Context(), filepath.Join(dir, assembly.GraphFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.Remove(t.Context(), []graph.Edge{{User: 43, Follower: 42}}); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, text := ask(t, host, "/presence/"+owner, reader(t, friend)); status != http.StatusForbidden {
+		t.Errorf("who follows no longer asks for the user: %d %s", status, text)
+	}
+	if text := subscribed(t, conn, owner); !strings.Contains(text, "not_allowed") {
+		t.Errorf("who follows no longer, and watches still, is told %s", text)
+	}
+	if text := subscribed(t, conn, other); !strings.Contains(text, "snapshot") {
+		t.Errorf("of whom it follows still it is told %s", text)
+	}
+}

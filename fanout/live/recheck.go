@@ -51,7 +51,9 @@ func (v *viewer) recheck() error {
 	return nil
 }
 
+// revoke ends those of the subscriptions that there are.
 func (v *viewer) revoke(users []schemas.UserID) {
-	v.hub.metrics.Revoked.Add(float64(len(users)))
+	before := len(v.subs)
 	v.unsubscribe(users)
+	v.hub.metrics.Revoked.Add(float64(before - len(v.subs)))
 }

@@ -64,8 +64,9 @@ func (v *viewer) comeBackIn(after time.Duration) error {
 const refusedFor = time.Minute
 
 // subscribe starts watching those of ids that are not watched yet, and sends a
-// snapshot of all of ids that the viewer may watch. When it cannot, nothing of the
-// request is applied.
+// snapshot of all of ids that the viewer may watch; those that it watches and may not
+// any more it does not watch after this. When it cannot, nothing of the request is
+// applied.
 func (v *viewer) subscribe(ids []schemas.UserID) error {
 	var fresh []schemas.UserID
 	for _, id := range ids {
@@ -84,11 +85,12 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 	if !v.interruptible(cancel) {
 		return nil
 	}
-	if err := v.allowed(ctx, fresh); err != nil {
+	if err := v.allowed(ctx, ids); err != nil {
 		var some *NotAllowed
 		if !errors.As(err, &some) {
 			return err
 		}
+		v.revoke(some.Users)
 		if err := v.refuse(some.Users); err != nil {
 			return err
 		}
@@ -139,7 +141,8 @@ func (v *viewer) pace(users int) time.Duration {
 	return wait
 }
 
-// allowed asks whether the viewer may watch ids, and tells it when not.
+// allowed asks whether the viewer may watch ids, and tells it when not. A *NotAllowed is
+// for the caller to tell.
 func (v *viewer) allowed(ctx context.Context, ids []schemas.UserID) error {
 	if v.hub.mayWatch == nil || v.exempt || len(ids) == 0 {
 		return nil
@@ -153,6 +156,7 @@ func (v *viewer) allowed(ctx context.Context, ids []schemas.UserID) error {
 	case errors.As(err, &some):
 		return some
 	case errors.As(err, &refusal):
+		v.revoke(ids)
 		return errors.Join(errNotAllowed, v.sendError(refusal))
 	}
 	return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{Code: "unavailable", Reason: "whether you may watch them cannot be decided now"}))

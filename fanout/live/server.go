@@ -47,8 +47,8 @@ type Dependencies struct {
 	// Deliveries brings what recipients are to be told; nil: nothing does, and viewers
 	// who ask for it are told so.
 	Deliveries Deliveries
-	// MayWatch is asked before each subscription, and again every RecheckInterval about all
-	// of a viewer's; nil: everybody may watch everybody.
+	// MayWatch is asked at each request about all the users it names, watched already or
+	// not, and again every RecheckInterval about all of a viewer's; nil: everybody may watch everybody.
 	MayWatch MayWatch
 	// MayBeTold is asked before each delivery which of its recipients may not be told of
 	// the user, by the same decision as MayWatch; on an error none of them is. nil: all may.

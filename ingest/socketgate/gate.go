@@ -27,7 +27,7 @@ type Beats interface {
 // OpenStream opens the stream of one socket, in plain types so that another room
 // can provide it.
 //
-// user is who is at the other end. send writes a text message to the socket, from
+// user is who is at the other end, 0 for a gateway that beats for a user. send writes a text message to the socket, from
 // any goroutine, and blocks until the socket has taken it or the write timeout has
 // ended the socket; after an error every further send fails.
 //
@@ -199,7 +199,10 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 			&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections"})
 		return
 	}
-	s := &connection{gate: g, who: who, mayWatch: caller == nil || caller.MayWatch}
+	s := &connection{gate: g, who: who, viewer: who.device.User, mayWatch: caller == nil || caller.MayWatch}
+	if caller != nil && !caller.Any && caller.Gateway != "" {
+		s.viewer = 0 // it beats for the user, and is not the user
+	}
 	s.until, _ = r.Context().Deadline() // when what lets the client in ends
 	s.touched.Store(int64(g.now() - who.idle))
 	s.at.Of = who.device

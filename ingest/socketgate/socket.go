@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/devices"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Why sockets end; also the label of the metric.
@@ -39,6 +40,7 @@ type connection struct {
 	who    identity
 	handle func(message []byte) bool // the stream's
 
+	viewer   schemas.UserID // who watches; 0: not a user
 	mayWatch bool
 	until    time.Time // when the client's token ends; zero: never
 
@@ -88,7 +90,7 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	if s.gate.open == nil || !s.mayWatch {
 		return func([]byte) bool { return false }, func() {}
 	}
-	return s.gate.open(s.who.device.User, s.conn.Write)
+	return s.gate.open(s.viewer, s.conn.Write)
 }
 
 // reason tells by the error of the last read why the socket ended. A close that
