@@ -83,3 +83,40 @@ func TestAnOffsetOfATopicThatIsGoneDoesNotCountAsWritten(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// cutting is an archive whose log is cut while it is read.
+type cutting struct {
+	*archive
+	begins schemas.Millis // from the first reading of changes on
+	read   atomic.Bool
+}
+
+func (c *cutting) LogBegins(context.Context) (schemas.Millis, error) {
+	if c.read.Load() {
+		return c.begins, nil
+	}
+	return 0, nil
+}
+
+func (c *cutting) Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error {
+	c.read.Store(true)
+	return c.archive.Changes(ctx, of, each)
+}
+
+func TestSessionsOfALogThatIsCutMeanwhileEndInAnError(t *testing.T) {
+	t.Parallel()
+	changes := shuffled(3, 20, 300)
+	log := newTopic(2, changes)
+	kept := archiveOf(log, 0.9)
+	log.cut(0.5)
+	from, to := changes[10].At, changes[290].At
+	for begins, lost := range map[schemas.Millis]bool{from: false, from + 1: true} {
+		o := Defaults()
+		o.Filter.From, o.Filter.To = from, to
+		_, err := Sessions(t.Context(), log, &cutting{archive: kept, begins: begins}, &o, false, func(*Session) error { return nil })
+		var forgotten *store.ForgottenError
+		if errors.As(err, &forgotten) != lost || !lost && err != nil || lost && (forgotten.Asked != from || forgotten.Begins != begins) {
+			t.Errorf("from %s of a log that begins at %s in the end: %v", from, begins, err)
+		}
+	}
+}
