@@ -388,7 +388,7 @@ func subscribed(t *testing.T, conn *websocket.Conn, user string) string {
 	}
 }
 
-func TestAGatewayThatBeatsForAFollowerIsAStrangerOnItsSocketAsOnTheStream(t *testing.T) {
+func TestASocketShowsWhomTheStreamShowsAlsoToGatewaysAndAdministrators(t *testing.T) {
 	t.Parallel()
 	host, dir := guardedAs(t, func(d *assembly.Dev) { d.MayWatch, d.Auth.Requests = assembly.WatchFollowers, 0 })
 	follow(t, dir, graph.Edge{User: 43, Follower: 42})
@@ -400,6 +400,7 @@ func TestAGatewayThatBeatsForAFollowerIsAStrangerOnItsSocketAsOnTheStream(t *tes
 	}{
 		{"the follower", token(t, time.Hour, "sub", friend, scopes), "connect?device_id=1", true},
 		{"a stranger", token(t, time.Hour, "sub", stranger, scopes), "connect?device_id=1", false},
+		{"an administrator", token(t, time.Hour, "sub", stranger, "presence:admin"), "connect?device_id=1", true},
 		{"a gateway for the follower", token(t, time.Hour, "gateway_id", "gw-1", scopes), "connect?device_id=1&user_id=" + friend, false},
 		{"a gateway for the user", token(t, time.Hour, "gateway_id", "gw-1", scopes), "connect?device_id=1&user_id=" + owner, false},
 		{"a gateway for the follower, on the stream", token(t, time.Hour, "gateway_id", "gw-1", scopes), "stream?user_id=" + friend, false},

@@ -64,7 +64,7 @@ func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.
 	}
 	// And in the socket of another, whose owner is known.
 	heard := make(chan watchclient.Message, 10)
-	handle, end := server.Open(1, func(text []byte) error {
+	handle, end := server.Open(1, false, func(text []byte) error {
 		var m watchclient.Message
 		err := json.Unmarshal(text, &m)
 		heard <- m

@@ -182,15 +182,17 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Open adds the stream to a socket that another owns, and at whose end viewer is. send writes one message to
+// Open adds the stream to a socket that another owns, and at whose end viewer is; of
+// who is exempt MayWatch is not asked. send writes one message to
 // it; it may block up to a write timeout and is called by one goroutine at a time.
 // handle takes a message of the client; it is false, and nothing happened, when the
 // message is none of the stream's. It may block while earlier requests wait, and
 // must not be called concurrently. close ends the stream and returns when send will
 // not be called any more; the owner must call it, after breaking the connection if
 // send might hang.
-func (s *Server) Open(viewer schemas.UserID, send func(message []byte) error) (handle func(message []byte) (handled bool), close func()) {
+func (s *Server) Open(viewer schemas.UserID, exempt bool, send func(message []byte) error) (handle func(message []byte) (handled bool), close func()) {
 	v := s.hub.newViewer(viewer, send, nil)
+	v.exempt = exempt
 	st := &stream{kind: "embedded"}
 	st.abort = sync.OnceFunc(func() {
 		v.close()

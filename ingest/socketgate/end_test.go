@@ -93,7 +93,7 @@ func (d door) raw(query string) net.Conn {
 func TestPeerThatTakesNoMessagesIsCutOffAfterTheWriteTimeout(t *testing.T) {
 	t.Parallel()
 	ended := make(chan time.Time, 1)
-	open := func(schemas.UserID, func([]byte) error) (func([]byte) bool, func()) {
+	open := func(schemas.UserID, bool, func([]byte) error) (func([]byte) bool, func()) {
 		return func([]byte) bool { return false }, func() { ended <- time.Now() }
 	}
 	inBubble(t, config(), open, func(d door) {

@@ -27,7 +27,8 @@ type Beats interface {
 // OpenStream opens the stream of one socket, in plain types so that another room
 // can provide it.
 //
-// user is who is at the other end, 0 for a gateway that beats for a user. send writes a text message to the socket, from
+// user is who is at the other end, 0 for a gateway that beats for a user; anybody is set of
+// administrators, who may watch anybody. send writes a text message to the socket, from
 // any goroutine, and blocks until the socket has taken it or the write timeout has
 // ended the socket; after an error every further send fails.
 //
@@ -35,7 +36,7 @@ type Beats interface {
 // it was one of the stream's; the stream answers its own errors. It is called
 // from one goroutine. close ends the stream; it is called once, after the last
 // handle, and no send may begin after it has returned.
-type OpenStream = func(user schemas.UserID, send func(message []byte) error) (handle func(message []byte) bool, close func())
+type OpenStream = func(user schemas.UserID, anybody bool, send func(message []byte) error) (handle func(message []byte) bool, close func())
 
 // PerUser bounds how many connections each user has open at a time, here and at other
 // doors of the process. Take reports false when the user has as many as allowed; each
@@ -199,7 +200,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 			&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections"})
 		return
 	}
-	s := &connection{gate: g, who: who, viewer: who.device.User, mayWatch: caller == nil || caller.MayWatch}
+	s := &connection{gate: g, who: who, viewer: who.device.User, mayWatch: caller == nil || caller.MayWatch, anybody: caller != nil && caller.Any}
 	if caller != nil && !caller.Any && caller.Gateway != "" {
 		s.viewer = 0 // it beats for the user, and is not the user
 	}

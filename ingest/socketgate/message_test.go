@@ -62,7 +62,7 @@ func TestWhatTheDoorDoesNotKnowGoesToTheStream(t *testing.T) {
 	var handled []string
 	closed := 0
 	var write func([]byte) error
-	open := func(_ schemas.UserID, send func([]byte) error) (func([]byte) bool, func()) {
+	open := func(_ schemas.UserID, _ bool, send func([]byte) error) (func([]byte) bool, func()) {
 		write = send
 		return func(m []byte) bool {
 			handled = append(handled, string(m))

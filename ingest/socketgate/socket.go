@@ -42,6 +42,7 @@ type connection struct {
 
 	viewer   schemas.UserID // who watches; 0: not a user
 	mayWatch bool
+	anybody  bool      // may watch anybody
 	until    time.Time // when the client's token ends; zero: never
 
 	at      devices.Connection // and when the client last said something
@@ -90,7 +91,7 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	if s.gate.open == nil || !s.mayWatch {
 		return func([]byte) bool { return false }, func() {}
 	}
-	return s.gate.open(s.viewer, s.conn.Write)
+	return s.gate.open(s.viewer, s.anybody, s.conn.Write)
 }
 
 // reason tells by the error of the last read why the socket ended. A close that
