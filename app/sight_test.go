@@ -390,7 +390,7 @@ func subscribed(t *testing.T, conn *websocket.Conn, user string) string {
 
 func TestASocketShowsWhomTheStreamShowsAlsoToGatewaysAndAdministrators(t *testing.T) {
 	t.Parallel()
-	host, dir := guardedAs(t, func(d *assembly.Dev) { d.MayWatch, d.Auth.Requests = assembly.WatchFollowers, 0 })
+	host, dir := guardedAs(t, func(d *app.Dev) { d.MayWatch, d.Auth.Requests = app.WatchFollowers, 0 })
 	follow(t, dir, graph.Edge{User: 43, Follower: 42})
 	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
 	const scopes = "presence:beat presence:read"
@@ -418,7 +418,7 @@ func TestASocketShowsWhomTheStreamShowsAlsoToGatewaysAndAdministrators(t *testin
 
 func TestWhoFollowsNoLongerIsToldNothingMoreWhenItAsksAgainOnTheSameStream(t *testing.T) {
 	t.Parallel()
-	host, dir := guardedAs(t, func(d *assembly.Dev) { d.MayWatch, d.Auth.Requests = assembly.WatchFollowers, 0 })
+	host, dir := guardedAs(t, func(d *app.Dev) { d.MayWatch, d.Auth.Requests = app.WatchFollowers, 0 })
 	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 46, Follower: 42})
 	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
 	conn := dial(t, host, "?access_token="+reader(t, friend))
@@ -426,7 +426,7 @@ func TestWhoFollowsNoLongerIsToldNothingMoreWhenItAsksAgainOnTheSameStream(t *te
 	if text := subscribed(t, conn, owner); !strings.Contains(text, `"state":"online"`) {
 		t.Fatalf("a follower is told %s", text)
 	}
-	store, err := sqlitegraph.Open(t.Context(), filepath.Join(dir, assembly.GraphFile))
+	store, err := sqlitegraph.Open(t.Context(), filepath.Join(dir, app.GraphFile))
 	if err != nil {
 		t.Fatal(err)
 	}
