@@ -30,7 +30,7 @@ func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []k
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("verbose") {
-			tellReadiness(w, readiness(r.Context(), checks, status(), time.Now()))
+			writeReadiness(w, readiness(r.Context(), checks, status(), time.Now()))
 			return
 		}
 		if err := allReady(r.Context(), needs(checks)); err != nil {
@@ -40,7 +40,7 @@ func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []k
 		fmt.Fprintln(w, "ready")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET /debug/vars", tellVars)
+	mux.HandleFunc("GET /debug/vars", writeVars)
 	if profiles { // all but the command line
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -50,9 +50,9 @@ func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []k
 	return mux
 }
 
-// tellVars tells what package expvar keeps but for the command line, in which there may
+// writeVars tells what package expvar keeps but for the command line, in which there may
 // be secrets.
-func tellVars(w http.ResponseWriter, _ *http.Request) {
+func writeVars(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	all := map[string]json.RawMessage{}
 	expvar.Do(func(v expvar.KeyValue) {
@@ -104,7 +104,7 @@ type readyPartition struct {
 // readiness tells what is ready, and how far every partition of this process is.
 func readiness(ctx context.Context, checks []check, status []kafka.GroupStatus, now time.Time) readyReport {
 	report := readyReport{Ready: true, Degraded: []string{}, Checks: []readyCheck{}, Groups: []readyGroup{}}
-	for _, found := range examine(ctx, checks) {
+	for _, found := range runChecks(ctx, checks) {
 		told := readyCheck{Name: found.name, Ready: found.err == nil, Needed: found.needed}
 		if found.err != nil {
 			told.Error = found.err.Error()
@@ -135,7 +135,7 @@ func readiness(ctx context.Context, checks []check, status []kafka.GroupStatus, 
 	return report
 }
 
-func tellReadiness(w http.ResponseWriter, report readyReport) {
+func writeReadiness(w http.ResponseWriter, report readyReport) {
 	w.Header().Set("Content-Type", "application/json")
 	if !report.Ready {
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -131,7 +131,7 @@ func TestACheckThatHangsFailsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		inTime := func(ctx context.Context) error { return ctx.Err() }
-		found := examine(t.Context(), []check{{name: "a", ready: hangs}, {name: "b", ready: inTime}})
+		found := runChecks(t.Context(), []check{{name: "a", ready: hangs}, {name: "b", ready: inTime}})
 		if found[0].err == nil || found[1].err != nil {
 			t.Errorf("the one that hangs: %v; the other: %v", found[0].err, found[1].err)
 		}
@@ -154,7 +154,7 @@ func TestWhatAProcessGoesOnWithoutIsAMetricAndALineInTheLog(t *testing.T) {
 		go func() { ended <- watchHealth(ctx, checks, registry, slog.New(slog.NewTextHandler(said, nil))) }()
 		for _, want := range []float64{0, 1, 1, 0} {
 			away.Store(want == 1)
-			<-time.After(examineEvery + time.Second)
+			<-time.After(healthInterval + time.Second)
 			synctest.Wait()
 			expected := fmt.Sprintf("# HELP stillhere_degraded 1 while the process is ready, but without what the label names: away, or behind.\n"+
 				"# TYPE stillhere_degraded gauge\nstillhere_degraded{what=\"redis\"} %g\n", want)

@@ -9,20 +9,20 @@ import (
 	"github.com/stillhere/stillhere/internal/auth"
 )
 
-// guarded puts authentication before the doors, where it is configured, and tells
+// authenticate puts authentication before the doors, where it is configured, and tells
 // the rooms who calls.
-func (h *house) guarded(ctx context.Context, doors http.Handler) (http.Handler, error) {
-	if !h.config.Auth.On() {
+func (b *builder) authenticate(ctx context.Context, doors http.Handler) (http.Handler, error) {
+	if !b.config.Auth.On() {
 		return doors, nil
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	guard, err := auth.New(ctx, h.config.Auth, h.registry, h.log)
+	guard, err := auth.New(ctx, b.config.Auth, b.registry, b.log)
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	h.closeLater("keys for tokens", func(context.Context) error { stop(); guard.Wait(); return nil })
-	h.check("auth", guard.Ready)
+	b.closeLater("keys for tokens", func(context.Context) error { stop(); guard.Wait(); return nil })
+	b.check("auth", guard.Ready)
 	return guard.Protect(doors, func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{
 			User: who.User, Gateway: who.Gateway, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),

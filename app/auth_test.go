@@ -20,14 +20,14 @@ import (
 
 const secret = "0123456789abcdef0123456789abcdef"
 
-// guarded runs the whole pipeline behind authentication and returns where.
-func guarded(t *testing.T) (host string) {
+// authenticate runs the whole pipeline behind authentication and returns where.
+func authenticate(t *testing.T) (host string) {
 	t.Helper()
 	host, _ = guardedAs(t, nil)
 	return host
 }
 
-// guardedAs is guarded with other settings; dir is where its data is.
+// guardedAs is authenticate with other settings; dir is where its data is.
 func guardedAs(t *testing.T, change func(*app.Dev)) (host, dir string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -78,7 +78,7 @@ func token(t *testing.T, life time.Duration, who, id, scope string) string {
 
 func TestNobodySpeaksForAnotherThroughTheDoors(t *testing.T) {
 	t.Parallel()
-	host := guarded(t)
+	host := authenticate(t)
 	own := token(t, time.Hour, "sub", "42", "presence:beat presence:read")
 	gateway := token(t, time.Hour, "gateway_id", "gw-1", "presence:beat")
 	admin := token(t, time.Hour, "sub", "1", "presence:admin")
@@ -135,7 +135,7 @@ func TestNobodySpeaksForAnotherThroughTheDoors(t *testing.T) {
 
 func TestASocketIsOfTheTokensUserAndEndsWithIt(t *testing.T) {
 	t.Parallel()
-	host := guarded(t)
+	host := authenticate(t)
 	for path, scope := range map[string]string{"connect?device_id=7": "presence:beat", "stream?": "presence:read"} {
 		const life = 2 * time.Second // exp has whole seconds
 		url := fmt.Sprintf("ws://%s/presence/%s&access_token=%s", host, path, token(t, life, "sub", "42", scope))

@@ -50,7 +50,7 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	if !instanceName.MatchString(run.Name) {
 		return errors.New("name: must be 1 to 100 letters, digits, dots, dashes or underscores")
 	}
-	if err := errors.Join(run.AdminPort.check(run.Admin), checkHosts(run.AllowedHosts)); err != nil {
+	if err := errors.Join(run.AdminPort.check(run.Admin), validateHosts(run.AllowedHosts)); err != nil {
 		return err
 	}
 	switch run.MayWatch {
@@ -84,7 +84,7 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 			return fmt.Errorf("the follower graph, which says who may be told: %w", err)
 		}
 		defer store.Close()
-		consumer.Ask((&decision{follows: store}).mayBeTold)
+		consumer.Ask((&decision{follows: store}).mayReceive)
 	}
 	var options []kafka.FollowOption
 	if !run.FromStart {
@@ -110,7 +110,7 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	loop := kafka.Follow(run.Kafka, group, schemas.Deliveries, decode, consumer, producer, log, metrics, options...)
 	services := []service{
 		{"who hides", loops, statuses.Run},
-		{"channel " + run.Name, loops, informed(statuses.Ready, loop.Run)},
+		{"channel " + run.Name, loops, startWhenReady(statuses.Ready, loop.Run)},
 	}
 	if run.Admin != "" {
 		l, err := listen(nil, run.Admin)
@@ -119,7 +119,7 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 		}
 		checks := []check{{name: "channel", ready: func(context.Context) error { return loop.Ready() }}}
 		l = newBounded(l, "admin", adminConnections, 0, newConnectionMetrics(registry), log)
-		services = append(services, service{"admin", doors, serve(l, onlyHosts(run.Admin, run.AllowedHosts,
+		services = append(services, service{"admin", doors, serve(l, allowHosts(run.Admin, run.AllowedHosts,
 			adminRoutes(registry, checks, metrics.Status, run.AdminPort.Profiles)), profileTimeout, log)})
 	}
 	return runAll(ctx, services)

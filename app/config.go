@@ -206,9 +206,9 @@ func (c Config) validate(r Role) error {
 	}
 	add(c.Policy.Validate())
 	add(c.AdminPort.check(c.Admin))
-	add(checkHosts(c.AllowedHosts))
+	add(validateHosts(c.AllowedHosts))
 	if r.doors {
-		add(checkOpen(c.Listen, c.AllowUnauthenticated || c.Auth.On()))
+		add(validateListen(c.Listen, c.AllowUnauthenticated || c.Auth.On()))
 		add(c.Auth.Validate())
 		add(c.checkSecret())
 		add(c.checkWeb())

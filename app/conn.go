@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// accepted is a connection of a bounded listener, as the handlers of its requests see it.
-type accepted interface {
+// trackedConn is a connection of a bounded listener, as the handlers of its requests see it.
+type trackedConn interface {
 	net.Conn
 	state() *connState
 }
@@ -126,7 +126,7 @@ type connKey struct{}
 
 // withConn lets handlers find the connection of a request.
 func withConn(ctx context.Context, c net.Conn) context.Context {
-	if known, ok := c.(accepted); ok {
+	if known, ok := c.(trackedConn); ok {
 		return context.WithValue(ctx, connKey{}, known.state())
 	}
 	return ctx
@@ -138,10 +138,10 @@ func connOf(r *http.Request) *connState {
 	return state
 }
 
-// noteTaken notes connections that a handler has taken over, and those that wait between
+// trackState notes connections that a handler has taken over, and those that wait between
 // two requests.
-func noteTaken(c net.Conn, now http.ConnState) {
-	known, ok := c.(accepted)
+func trackState(c net.Conn, now http.ConnState) {
+	known, ok := c.(trackedConn)
 	if !ok {
 		return
 	}
@@ -156,10 +156,10 @@ func noteTaken(c net.Conn, now http.ConnState) {
 	state.busy()
 }
 
-// careful closes connections after requests of which two servers might see different ends
+// withSafeHeaders closes connections after requests of which two servers might see different ends
 // (RFC 9112, section 6.1), and sets the headers that no answer to a browser should lack;
 // handlers may set others.
-func careful(next http.Handler) http.Handler {
+func withSafeHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("X-Content-Type-Options", "nosniff")

@@ -29,9 +29,9 @@ const keepIdle = 5 * time.Second
 // warnEvery is how often at most a listener tells that it refuses connections.
 const warnEvery = 10 * time.Second
 
-// mostConnections is how many connections the doors may have open, so that the process
+// maxConnections is how many connections the doors may have open, so that the process
 // has descriptors left for Kafka, Redis, its files and the admin port.
-func (c Config) mostConnections() int {
+func (c Config) maxConnections() int {
 	if c.MaxConnections > 0 {
 		return c.MaxConnections
 	}
@@ -128,7 +128,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 			}
 			return nil, err
 		}
-		from := whereFrom(conn.RemoteAddr())
+		from := sourceOf(conn.RemoteAddr())
 		if at, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil && l.proxy != nil && l.proxy(at.Addr()) {
 			from = netip.Prefix{} // many are behind it
 		}
@@ -150,7 +150,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 
 // state is that of a connection that has entered.
 func (l *bounded) state(from netip.Prefix) *connState {
-	var at *list.Element // nil while there is a request; guarded by mu
+	var at *list.Element // nil while there is a request; authenticate by mu
 	busy := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -240,9 +240,9 @@ func (l *bounded) forget(from netip.Prefix) {
 	}
 }
 
-// whereFrom is an address of IPv4, or a network of IPv6: whoever has one address of it
+// sourceOf is an address of IPv4, or a network of IPv6: whoever has one address of it
 // has all of them.
-func whereFrom(a net.Addr) netip.Prefix {
+func sourceOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}

@@ -93,7 +93,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 
 // check finds what can be refused before anything is made.
 func (dev *Dev) check() error {
-	faults := []error{dev.Policy.Validate(), checkOpen(dev.Listen, dev.AllowUnauthenticated || dev.Auth.On()), dev.Auth.Validate(), dev.checkSecret(), dev.AdminPort.check(dev.Admin), checkHosts(dev.AllowedHosts)}
+	faults := []error{dev.Policy.Validate(), validateListen(dev.Listen, dev.AllowUnauthenticated || dev.Auth.On()), dev.Auth.Validate(), dev.checkSecret(), dev.AdminPort.check(dev.Admin), validateHosts(dev.AllowedHosts)}
 	faults = append(faults, dev.Expand.Validate())
 	if dev.Partitions < 1 {
 		faults = append(faults, fmt.Errorf("partitions: must be at least 1, is %d", dev.Partitions))

@@ -1,6 +1,6 @@
 // Package app is the roof: it alone knows how the rooms are run.
 //
-// Each role is one short function in roles.go that asks the house (house.go) for
+// Each role is one short function in roles.go that asks the builder (builder.go) for
 // what it needs, Kafka, Redis, the durable store, and adds its services, doors and
 // readiness checks. Run starts them and stops them in order: doors first, then
 // what holds input that has not been handed on, then the loops (lifecycle.go).

@@ -60,9 +60,9 @@ func (h health) degraded() bool { return h.err != nil && !h.needed }
 // readyTimeout bounds all checks of one question together.
 const readyTimeout = 5 * time.Second
 
-// examine asks the checks at the same time, so that one that hangs does not make the
+// runChecks asks the checks at the same time, so that one that hangs does not make the
 // others fail.
-func examine(ctx context.Context, checks []check) []health {
+func runChecks(ctx context.Context, checks []check) []health {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	found := make([]health, len(checks))
@@ -88,7 +88,7 @@ func needs(checks []check) []check {
 // allReady joins what is not ready.
 func allReady(ctx context.Context, checks []check) error {
 	var faults []error
-	for _, found := range examine(ctx, checks) {
+	for _, found := range runChecks(ctx, checks) {
 		if found.err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", found.name, found.err))
 		}
@@ -96,8 +96,8 @@ func allReady(ctx context.Context, checks []check) error {
 	return errors.Join(faults...)
 }
 
-// examineEvery is how often a process looks what it has to do without.
-const examineEvery = 5 * time.Second
+// healthInterval is how often a process looks what it has to do without.
+const healthInterval = 5 * time.Second
 
 // watchHealth tells, as a metric and at each change in the log, what the process has to
 // do without, until ctx ends.
@@ -111,7 +111,7 @@ func watchHealth(ctx context.Context, checks []check, registry prometheus.Regist
 			degraded.WithLabelValues(c.name).Set(0)
 		}
 	}
-	ticker := time.NewTicker(examineEvery)
+	ticker := time.NewTicker(healthInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -119,7 +119,7 @@ func watchHealth(ctx context.Context, checks []check, registry prometheus.Regist
 			return nil
 		case <-ticker.C:
 		}
-		for _, found := range examine(ctx, checks) {
+		for _, found := range runChecks(ctx, checks) {
 			if found.rank == needed || ctx.Err() != nil {
 				continue
 			}

@@ -32,12 +32,12 @@ func isLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// onlyHosts answers 421 to requests for any other host than the address that is listened
+// allowHosts answers 421 to requests for any other host than the address that is listened
 // on, the loopback and those that are allowed. Where nothing else tells who asks, a web
 // page could otherwise have its own name resolve to this address and be of the same
 // origin (DNS rebinding). Where all addresses of the machine are listened on, any address
 // will do, for an address cannot be rebound.
-func onlyHosts(listen string, allowed []string, next http.Handler) http.Handler {
+func allowHosts(listen string, allowed []string, next http.Handler) http.Handler {
 	own, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		own = listen
@@ -86,13 +86,13 @@ func (a Admin) check(address string) error {
 	}
 	if !onLoopback(address) {
 		return fmt.Errorf("admin: %s can be reached from other machines, and whoever reaches it sees metrics and readiness; "+
-			"listen on 127.0.0.1, or keep strangers out by other means and say --admin-expose", address)
+			"listen on 127.0.0.1, or restrict access by other means and set --admin-expose", address)
 	}
 	return nil
 }
 
-// checkHosts refuses what cannot be a host.
-func checkHosts(allowed []string) error {
+// validateHosts refuses what cannot be a host.
+func validateHosts(allowed []string) error {
 	var faults []error
 	for i, name := range allowed {
 		if name == "" || strings.ContainsAny(name, "/:*@ ") {

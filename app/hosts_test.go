@@ -25,7 +25,7 @@ func TestOnlyRequestsForThisServerAreAnsweredWhereNothingElseTellsWhoAsks(t *tes
 		{":8080", "10.0.0.1:8080", "evil.example"},
 		{"box:8080", "box box:80", "evil.example"},
 	} {
-		handler := onlyHosts(c.listen, allowed, here)
+		handler := allowHosts(c.listen, allowed, here)
 		for hosts, want := range map[string]int{c.hosts: http.StatusOK, c.others: http.StatusMisdirectedRequest} {
 			for host := range strings.FieldsSeq(hosts) {
 				r := httptest.NewRequest(http.MethodGet, "/", nil)

@@ -31,11 +31,11 @@ type Origin struct {
 	partitions int32      // of the heartbeats; 0: not known yet
 	last       map[int32]commit
 	at         time.Time // of last
-	judged     map[place]judgment
+	judged     map[position]judgment
 }
 
-// place is a partition of a topic, and that of the heartbeats whose commit counts.
-type place struct {
+// position is a partition of a topic, and that of the heartbeats whose commit counts.
+type position struct {
 	topic         schemas.Topic
 	partition, of int32
 }
@@ -63,7 +63,7 @@ const (
 // that is looked up when it is needed.
 func NewOrigin(cluster kafka.Config, reader *kafka.Reader, partitions int32) *Origin {
 	group := cluster.GroupName(detectorGroup)
-	return &Origin{partitions: partitions, looking: make(chan struct{}, 1), now: time.Now, judged: map[place]judgment{}, settledEnd: reader.SettledEnd,
+	return &Origin{partitions: partitions, looking: make(chan struct{}, 1), now: time.Now, judged: map[position]judgment{}, settledEnd: reader.SettledEnd,
 		count: func(ctx context.Context) (int32, error) { return reader.Count(ctx, schemas.Heartbeats) },
 		commits: func(ctx context.Context, settled bool, partitions ...int32) (map[int32]kafka.CommittedOffset, error) {
 			return reader.Commits(ctx, group, schemas.Heartbeats, settled, partitions...)
@@ -142,7 +142,7 @@ func (o *Origin) Check(topic schemas.Topic, r *schemas.Record, t *schemas.Transi
 	if byUser := topic == schemas.Transitions || topic == schemas.Statuses; byUser && of != r.Partition {
 		return notOfThisLog("user_id", "is %d, whose partition is %d and not %d", t.User, of, r.Partition)
 	}
-	known, has, err := o.lookUp(place{topic, r.Partition, of}, r.Offset, t.Version)
+	known, has, err := o.lookUp(position{topic, r.Partition, of}, r.Offset, t.Version)
 	if err != nil {
 		return fmt.Errorf("looking up how far the detector is in partition %d: %w", of, err)
 	}
@@ -179,9 +179,9 @@ func notOfThisLog(field, format string, args ...any) error {
 	return &schemas.FieldError{Code: "not_of_this_log", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// lookUp tells whether v, read at an offset of a place, can be of the detector, and by which
+// lookUp tells whether v, read at an offset of a position, can be of the detector, and by which
 // of its commits that was judged: one that has v, or one looked up when the record was there.
-func (o *Origin) lookUp(at place, offset int64, v schemas.Version) (known commit, has bool, err error) {
+func (o *Origin) lookUp(at position, offset int64, v schemas.Version) (known commit, has bool, err error) {
 	if known, has, sure := o.recall(at, offset, v); sure {
 		return known, has, nil
 	}
@@ -230,7 +230,7 @@ func (o *Origin) lookUp(at place, offset int64, v schemas.Version) (known commit
 }
 
 // recall judges v by what was looked up before; sure is false where that is not enough.
-func (o *Origin) recall(at place, offset int64, v schemas.Version) (known commit, has, sure bool) {
+func (o *Origin) recall(at position, offset int64, v schemas.Version) (known commit, has, sure bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	age := o.now().Sub(o.at)
@@ -251,16 +251,16 @@ func (o *Origin) recall(at place, offset int64, v schemas.Version) (known commit
 }
 
 // origin is made once in a process.
-func (h *house) origin() (*Origin, error) {
-	if h.ofThisLog == nil {
-		reader, err := kafka.NewReader(h.config.Kafka, h.log)
+func (b *builder) origin() (*Origin, error) {
+	if b.logOrigin == nil {
+		reader, err := kafka.NewReader(b.config.Kafka, b.log)
 		if err != nil {
 			return nil, err
 		}
-		h.closeLater("reader of the detector's commits", func(context.Context) error { reader.Close(); return nil })
-		h.ofThisLog = NewOrigin(h.config.Kafka, reader, h.partitions)
+		b.closeLater("reader of the detector's commits", func(context.Context) error { reader.Close(); return nil })
+		b.logOrigin = NewOrigin(b.config.Kafka, reader, b.partitions)
 	}
-	return h.ofThisLog, nil
+	return b.logOrigin, nil
 }
 
 // decode is schemas.DecodeLoggedTransition of what can be of this log.

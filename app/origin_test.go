@@ -21,7 +21,7 @@ type commits struct {
 
 func originOf(c *commits) (o *Origin, pass func(time.Duration)) {
 	now := time.Unix(1_800_000_000, 0)
-	o = &Origin{looking: make(chan struct{}, 1), judged: map[place]judgment{}, partitions: 1, now: func() time.Time { return now },
+	o = &Origin{looking: make(chan struct{}, 1), judged: map[position]judgment{}, partitions: 1, now: func() time.Time { return now },
 		commits: func(_ context.Context, settled bool, _ ...int32) (map[int32]kafka.CommittedOffset, error) {
 			c.asked++
 			if c.checkpoint.LogEpoch == 0 {

@@ -45,7 +45,7 @@ func (r Redis) view(retention time.Duration) redisview.Options {
 var errNotOurs = errors.New("they belong to another pipeline")
 
 // mark looks whether the keys of Redis are this pipeline's.
-type mark struct {
+type redisClaim struct {
 	view   *redisview.View
 	prefix string
 	self   string
@@ -54,8 +54,8 @@ type mark struct {
 // claimTimeout bounds one look.
 const claimTimeout = 5 * time.Second
 
-// openMark prepares looking; Redis may be away.
-func openMark(ctx context.Context, cluster kafka.Config, redis Redis) (*mark, error) {
+// newRedisClaim prepares looking; Redis may be away.
+func newRedisClaim(ctx context.Context, cluster kafka.Config, redis Redis) (*redisClaim, error) {
 	id, err := kafka.ClusterID(ctx, cluster)
 	if err != nil {
 		return nil, err
@@ -69,11 +69,11 @@ func openMark(ctx context.Context, cluster kafka.Config, redis Redis) (*mark, er
 	if topics == "" {
 		topics = schemas.DefaultPrefix
 	}
-	return &mark{view: view, prefix: redis.Prefix, self: fmt.Sprintf("topics %s* of the Kafka cluster %q", topics, id)}, nil
+	return &redisClaim{view: view, prefix: redis.Prefix, self: fmt.Sprintf("topics %s* of the Kafka cluster %q", topics, id)}, nil
 }
 
 // claim is errNotOurs where the keys are another pipeline's; any other error may pass.
-func (m *mark) claim(ctx context.Context) error {
+func (m *redisClaim) claim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	owner, err := m.view.Claim(ctx, m.self)
@@ -88,22 +88,22 @@ func (m *mark) claim(ctx context.Context) error {
 // claimRedis refuses to start on the keys of another pipeline. Where Redis does not
 // answer yet, the process ends as soon as Redis says so. A running process writes the
 // mark again when Redis has lost it.
-func (h *house) claimRedis(ctx context.Context) error {
-	m, err := openMark(ctx, h.config.Kafka, h.config.Redis)
+func (b *builder) claimRedis(ctx context.Context) error {
+	m, err := newRedisClaim(ctx, b.config.Kafka, b.config.Redis)
 	if err != nil {
 		return err
 	}
-	h.closeLater("mark in Redis", func(context.Context) error { return m.view.Close() })
+	b.closeLater("mark in Redis", func(context.Context) error { return m.view.Close() })
 	first := m.claim(ctx)
 	if errors.Is(first, errNotOurs) {
 		return first
 	}
-	h.service("mark in Redis", loops, func(ctx context.Context) error {
+	b.service("mark in Redis", loops, func(ctx context.Context) error {
 		settled := first == nil
 		for {
 			wait := time.Second
 			if settled {
-				wait = h.config.TopicsEvery
+				wait = b.config.TopicsEvery
 			}
 			select {
 			case <-ctx.Done():
@@ -116,7 +116,7 @@ func (h *house) claimRedis(ctx context.Context) error {
 			case errors.Is(err, errNotOurs) && !settled:
 				return err
 			case errors.Is(err, errNotOurs):
-				h.log.Error("another pipeline has taken the keys in Redis", "error", err)
+				b.log.Error("another pipeline has taken the keys in Redis", "error", err)
 			}
 		}
 	})
@@ -125,7 +125,7 @@ func (h *house) claimRedis(ctx context.Context) error {
 
 // checkRedis is claimRedis for a command: Redis has to answer.
 func checkRedis(ctx context.Context, cluster kafka.Config, redis Redis) error {
-	m, err := openMark(ctx, cluster, redis)
+	m, err := newRedisClaim(ctx, cluster, redis)
 	if err != nil {
 		return err
 	}

@@ -80,14 +80,14 @@ func TestPipelinesThatShareARedisDoNotMix(t *testing.T) {
 func TestAPipelineDoesNotStartOnTheKeysOfAnother(t *testing.T) {
 	t.Parallel()
 	redis := sharedRedis(t)
-	if err := redis.Server().Set("presence:pipeline", `topics presence.* of the Kafka cluster "elsewhere"`); err != nil {
+	if err := redis.Server().Set("presence:pipeline", `topics presence.* of the Kafka cluster "notFoundPattern"`); err != nil {
 		t.Fatal(err)
 	}
 	config := app.Defaults()
 	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
 	dev := app.Dev{Config: config, DataDir: t.TempDir(), KafkaListen: "127.0.0.1:0", RedisAddr: redis.Addr(), Partitions: 1}
 	err := app.RunDev(t.Context(), dev, slog.New(slog.DiscardHandler), func(string) { t.Error("it has started") })
-	if err == nil || !strings.Contains(err.Error(), "elsewhere") || !strings.Contains(err.Error(), "--redis-prefix") {
+	if err == nil || !strings.Contains(err.Error(), "notFoundPattern") || !strings.Contains(err.Error(), "--redis-prefix") {
 		t.Errorf("started with %v", err)
 	}
 	if keys := redis.Server().Keys(); len(keys) != 1 {

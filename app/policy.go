@@ -20,25 +20,25 @@ const policyEvery = 30 * time.Second
 
 // takePolicy makes the policy in force that of this process. Where there is none, in a new
 // pipeline, the settings of the process stand.
-func (h *house) takePolicy(ctx context.Context) error {
-	all, err := policy.InForce(ctx, h.config.Kafka, detectorGroup)
+func (b *builder) takePolicy(ctx context.Context) error {
+	all, err := policy.InForce(ctx, b.config.Kafka, detectorGroup)
 	switch {
 	case kafka.Refused(err):
-		h.log.Warn("the policy in force is not known: the settings of this process stand", "error", err)
+		b.log.Warn("the policy in force is not known: the settings of this process stand", "error", err)
 	case err != nil:
 		return err
 	}
 	if inForce, ok := policy.Newest(all); ok {
-		if err := h.config.PolicyAsked.Refuse(inForce); err != nil {
+		if err := b.config.PolicyAsked.Refuse(inForce); err != nil {
 			return err
 		}
-		h.config.Policy = inForce
+		b.config.Policy = inForce
 	}
 	differs := prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_policy_differs",
 		Help: "1 while the flags of this process ask for another policy than the one in force: it works with that, and would not start again. 0 otherwise."})
-	h.registry.MustRegister(differs)
-	h.service("policy", loops, func(ctx context.Context) error {
-		h.watchPolicy(ctx, differs)
+	b.registry.MustRegister(differs)
+	b.service("policy", loops, func(ctx context.Context) error {
+		b.watchPolicy(ctx, differs)
 		return nil
 	})
 	return nil
@@ -46,44 +46,44 @@ func (h *house) takePolicy(ctx context.Context) error {
 
 // onPolicy makes f be called when another policy comes into force, with the settings that
 // follow from it. Calls come one after the other, while services run.
-func (h *house) onPolicy(f func(Config)) { h.followers = append(h.followers, f) }
+func (b *builder) onPolicy(f func(Config)) { b.followers = append(b.followers, f) }
 
 // watchPolicy makes this process follow the policy in force, and tells when its flags ask for
 // another.
-func (h *house) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
+func (b *builder) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
 	ticker := time.NewTicker(policyEvery)
 	defer ticker.Stop()
-	for own := h.config.Policy.ID(); ; {
+	for own := b.config.Policy.ID(); ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
 		look, cancel := context.WithTimeout(ctx, policyEvery)
-		all, err := policy.InForce(look, h.config.Kafka, detectorGroup)
+		all, err := policy.InForce(look, b.config.Kafka, detectorGroup)
 		cancel()
 		inForce, ok := policy.Newest(all)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			h.log.Warn("looking which policy is in force", "error", err)
+			b.log.Warn("looking which policy is in force", "error", err)
 			continue
 		case !ok || inForce.ID() == own:
 			continue
 		}
-		config := h.config
+		config := b.config
 		config.Policy = inForce
-		config.settle(h.partitions)
-		for _, follow := range h.followers {
+		config.settle(b.partitions)
+		for _, follow := range b.followers {
 			follow(config)
 		}
-		h.log.Info("another policy came into force", "policy", inForce.ID(), "before", own)
+		b.log.Info("another policy came into force", "policy", inForce.ID(), "before", own)
 		own = inForce.ID()
 		differs.Set(0)
-		if err := h.config.PolicyAsked.Refuse(inForce); err != nil {
+		if err := b.config.PolicyAsked.Refuse(inForce); err != nil {
 			differs.Set(1)
-			h.log.Warn("this process would not start again", "error", err)
+			b.log.Warn("this process would not start again", "error", err)
 		}
 	}
 }

@@ -68,8 +68,8 @@ func (p *pool) Collect(to chan<- prometheus.Metric) {
 	counter(p.refused, s.refused)
 }
 
-func (h *house) watchView(view *redisview.View) {
-	h.registry.MustRegister(newPool("redis_view", func() poolStats {
+func (b *builder) watchView(view *redisview.View) {
+	b.registry.MustRegister(newPool("redis_view", func() poolStats {
 		s := view.PoolStats()
 		return poolStats{
 			used: float64(s.TotalConns) - float64(s.IdleConns), idle: float64(s.IdleConns), acquired: float64(s.Hits) + float64(s.Misses),
@@ -78,8 +78,8 @@ func (h *house) watchView(view *redisview.View) {
 	}))
 }
 
-func (h *house) watchBus(bus *redisbus.Bus) {
-	h.registry.MustRegister(newPool("redis_bus", func() poolStats {
+func (b *builder) watchBus(bus *redisbus.Bus) {
+	b.registry.MustRegister(newPool("redis_bus", func() poolStats {
 		s := bus.PoolStats()
 		return poolStats{
 			used: float64(s.TotalConns) - float64(s.IdleConns), idle: float64(s.IdleConns), acquired: float64(s.Hits) + float64(s.Misses),
@@ -88,8 +88,8 @@ func (h *house) watchBus(bus *redisbus.Bus) {
 	}))
 }
 
-func (h *house) watchPostgres(store *pgstore.Store) {
-	h.registry.MustRegister(newPool("postgres", func() poolStats {
+func (b *builder) watchPostgres(store *pgstore.Store) {
+	b.registry.MustRegister(newPool("postgres", func() poolStats {
 		s := store.PoolStats()
 		return poolStats{
 			used: float64(s.AcquiredConns()), idle: float64(s.IdleConns()), most: float64(s.MaxConns()), acquired: float64(s.AcquireCount()),

@@ -74,10 +74,10 @@ func addressOf(text string) (netip.Addr, error) {
 	return ip.Unmap(), err
 }
 
-// behindProxies gives requests the address of who asks, and bounds how many requests,
+// trustProxies gives requests the address of who asks, and bounds how many requests,
 // sockets and streams one address behind a proxy may have at a time, as connections are
 // bounded that come without one. places is the bound; nil: none.
-func behindProxies(trusted proxies, places *bounded, next http.Handler) http.Handler {
+func trustProxies(trusted proxies, places *bounded, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ip, behind := trusted.client(r)
 		if !behind {
@@ -88,7 +88,7 @@ func behindProxies(trusted proxies, places *bounded, next http.Handler) http.Han
 		with := *r
 		with.RemoteAddr = net.JoinHostPort(ip.String(), "0")
 		if conn := connOf(r); conn != nil && places != nil && places.each > 0 {
-			from := whereFrom(&net.TCPAddr{IP: ip.AsSlice()})
+			from := sourceOf(&net.TCPAddr{IP: ip.AsSlice()})
 			leave, ok := places.enterBehind(from)
 			if !ok {
 				places.metrics.refused.WithLabelValues(places.port, "address").Inc()

@@ -37,7 +37,7 @@ func TestOnlyTrustedProxiesSayForWhomTheyAsk(t *testing.T) {
 			r.Header.Set(forwarded, c.said)
 		}
 		got, said := "", ""
-		behindProxies(trusted, nil, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		trustProxies(trusted, nil, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			got, said = r.RemoteAddr, r.Header.Get(forwarded)
 		})).ServeHTTP(httptest.NewRecorder(), r)
 		if got != c.want {
@@ -62,7 +62,7 @@ func TestClientsBehindAProxyHaveSoManyPlacesEach(t *testing.T) {
 	l := newBounded(inner, "doors", 100, 1, newConnectionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 	l.proxy = trusted.has
 	taken := make(chan net.Conn, 10)
-	server := &http.Server{ConnContext: withConn, ConnState: noteTaken, Handler: behindProxies(trusted, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := &http.Server{ConnContext: withConn, ConnState: trackState, Handler: trustProxies(trusted, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/stream" {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {

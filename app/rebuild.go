@@ -23,8 +23,8 @@ func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress
 	if err := checkRedis(ctx, config.Kafka, config.Redis); err != nil {
 		return fmt.Errorf("rebuilding Redis: %w", err)
 	}
-	h := &house{config: config, log: log, registry: prometheus.NewRegistry()}
-	view, err := h.redisView()
+	b := &builder{config: config, log: log, registry: prometheus.NewRegistry()}
+	view, err := b.redisView()
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress
 	if err == nil {
 		err = rebuild.Redis(ctx, view, partitions, progress)
 	}
-	if err := errors.Join(err, h.close(ctx)); err != nil {
+	if err := errors.Join(err, b.close(ctx)); err != nil {
 		return fmt.Errorf("rebuilding Redis: %w", err)
 	}
 	return nil

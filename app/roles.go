@@ -31,7 +31,7 @@ type Role struct {
 	// needs are the checks without which the role cannot do its own job, first those that
 	// have to pass once before it is ready. Without the others it is degraded.
 	needs, first []string
-	build        func(context.Context, *house) error
+	build        func(context.Context, *builder) error
 }
 
 // Roles are all roles, in the order of the data's way.
@@ -54,51 +54,51 @@ const (
 
 // ingestRole takes heartbeats and writes them to Kafka. With Redis and a store its
 // sockets can watch others as well.
-func ingestRole(ctx context.Context, h *house) error {
-	metrics := h.ingestRoom()
-	http, err := httpgate.New(h.config.Ingest, h.producer, metrics)
+func ingestRole(ctx context.Context, b *builder) error {
+	metrics := b.ingestRoom()
+	http, err := httpgate.New(b.config.Ingest, b.producer, metrics)
 	if err != nil {
 		return err
 	}
-	http.Routes(h.mux)
-	h.service("HTTP gate", buffers, http.Run)
-	h.onPolicy(func(c Config) { http.Follow(c.Ingest) })
+	http.Routes(b.mux)
+	b.service("HTTP gate", buffers, http.Run)
+	b.onPolicy(func(c Config) { http.Follow(c.Ingest) })
 
-	beats, err := client.New(h.clientConfig(h.config), h.producer)
+	beats, err := client.New(b.clientConfig(b.config), b.producer)
 	if err != nil {
 		return err
 	}
-	h.onPolicy(func(c Config) { beats.Follow(h.clientConfig(c)) })
-	h.service("gateway client", buffers, func(ctx context.Context) error { return runClient(ctx, beats) })
+	b.onPolicy(func(c Config) { beats.Follow(b.clientConfig(c)) })
+	b.service("gateway client", buffers, func(ctx context.Context) error { return runClient(ctx, beats) })
 
 	var open socketgate.OpenStream
-	if h.watches() {
-		stream, err := h.liveStream(ctx)
+	if b.watches() {
+		stream, err := b.liveStream(ctx)
 		if err != nil {
 			return err
 		}
 		open = stream.Open
 	}
-	sockets, err := socketgate.New(h.config.Ingest, beats, open, metrics)
+	sockets, err := socketgate.New(b.config.Ingest, beats, open, metrics)
 	if err != nil {
 		return err
 	}
-	h.onPolicy(func(c Config) { sockets.Follow(c.Ingest) })
-	sockets.Bound(h.connections())
-	sockets.Routes(h.mux)
-	h.service("socket gate", doors, sockets.Run)
+	b.onPolicy(func(c Config) { sockets.Follow(c.Ingest) })
+	sockets.Bound(b.connections())
+	sockets.Routes(b.mux)
+	b.service("socket gate", doors, sockets.Run)
 	return nil
 }
 
 // watches tells whether the sockets of the role ingest can watch others.
-func (h *house) watches() bool { return h.config.Redis.given() && h.config.Store != (Store{}) }
+func (b *builder) watches() bool { return b.config.Redis.given() && b.config.Store != (Store{}) }
 
 // clientConfig makes this process the gateway of its sockets.
-func (h *house) clientConfig(of Config) client.Config {
+func (b *builder) clientConfig(of Config) client.Config {
 	c := client.Config{
-		GatewayID: of.Ingest.GatewayID, Partitions: h.partitions, HeartbeatInterval: of.Policy.HeartbeatInterval,
+		GatewayID: of.Ingest.GatewayID, Partitions: b.partitions, HeartbeatInterval: of.Policy.HeartbeatInterval,
 		AliveInterval: of.Ingest.AliveInterval, ForgetAfter: of.Ingest.ForgetAfter,
-		AppendTimeout: of.Ingest.AppendTimeout, Metrics: h.ingestRoom(), Log: h.log,
+		AppendTimeout: of.Ingest.AppendTimeout, Metrics: b.ingestRoom(), Log: b.log,
 	}
 	if idle := of.Policy.IdleAfter; idle > 0 {
 		c.ActiveAfterIdle = min(time.Minute, idle)
@@ -122,21 +122,21 @@ func runClient(ctx context.Context, c *client.Client) error {
 }
 
 // detectorRole decides who is here.
-func detectorRole(ctx context.Context, h *house) error {
-	if err := h.usersAreInPlace(ctx); err != nil {
+func detectorRole(ctx context.Context, b *builder) error {
+	if err := b.verifyPartitioning(ctx); err != nil {
 		return err
 	}
-	config := detector.Config{Settings: h.config.Policy, Log: h.log, Metrics: detector.NewMetrics(h.registry), Now: time.Now, Key: newKey(),
+	config := detector.Config{Settings: b.config.Policy, Log: b.log, Metrics: detector.NewMetrics(b.registry), Now: time.Now, Key: newKey(),
 		Slice: crashpoint.Bound("STILLHERE_SLICE")}
-	cluster := h.config.Kafka
+	cluster := b.config.Kafka
 	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {
 		cluster.MaxTransactionRecords = n
 	}
 	loop := kafka.NewTransform(cluster, detectorGroup, schemas.Heartbeats,
-		func(partition int32) kafka.Task { return detector.NewPartition(config, partition) }, h.producer, h.log, h.streamMetrics).
+		func(partition int32) kafka.Task { return detector.NewPartition(config, partition) }, b.producer, b.log, b.streamMetrics).
 		Writes(schemas.Transitions, schemas.Statuses)
-	h.service("detector", loops, loop.Run)
-	h.check("detector", func(context.Context) error { return loop.Ready() })
+	b.service("detector", loops, loop.Run)
+	b.check("detector", func(context.Context) error { return loop.Ready() })
 	return nil
 }
 
@@ -148,38 +148,38 @@ func newKey() uint64 {
 }
 
 // lastseenRole keeps the durable store and Redis up to date.
-func lastseenRole(ctx context.Context, h *house) error {
-	kept, err := h.durableStore(ctx)
+func lastseenRole(ctx context.Context, b *builder) error {
+	kept, err := b.durableStore(ctx)
 	if err != nil {
 		return err
 	}
-	view, err := h.redisView()
+	view, err := b.redisView()
 	if err != nil {
 		return err
 	}
-	h.service("Redis eviction check", loops, func(ctx context.Context) error {
+	b.service("Redis eviction check", loops, func(ctx context.Context) error {
 		if err := view.CheckEviction(ctx); err != nil {
-			h.log.Warn("looking whether Redis drops keys", "error", err)
+			b.log.Warn("looking whether Redis drops keys", "error", err)
 		}
 		<-ctx.Done()
 		return nil
 	})
-	h.service("store maintenance", loops, func(ctx context.Context) error {
-		return kept.Run(ctx, func(err error) { h.log.Warn("maintaining the store", "error", err) })
+	b.service("store maintenance", loops, func(ctx context.Context) error {
+		return kept.Run(ctx, func(err error) { b.log.Warn("maintaining the store", "error", err) })
 	})
-	origin, err := h.origin()
+	origin, err := b.origin()
 	if err != nil {
 		return err
 	}
-	h.followSink(origin, sink.New(kept, h.config.Lastseen, h.lastseenRoom()))
+	b.followSink(origin, sink.New(kept, b.config.Lastseen, b.lastseenRoom()))
 
-	reader, err := kafka.NewReader(h.config.Kafka, h.log)
+	reader, err := kafka.NewReader(b.config.Kafka, b.log)
 	if err != nil {
 		return err
 	}
-	h.closeLater("status reader", func(context.Context) error { reader.Close(); return nil })
-	project := projector.New(view, statuses(reader, origin, h.log), h.config.Lastseen, h.lastseenRoom(), h.log).Knowing(kept)
-	h.follow(origin, "projector", projectorGroup, project, kafka.WatermarksOf(detectorGroup, schemas.Heartbeats))
+	b.closeLater("status reader", func(context.Context) error { reader.Close(); return nil })
+	project := projector.New(view, statuses(reader, origin, b.log), b.config.Lastseen, b.lastseenRoom(), b.log).Knowing(kept)
+	b.follow(origin, "projector", projectorGroup, project, kafka.WatermarksOf(detectorGroup, schemas.Heartbeats))
 	return nil
 }
 
@@ -225,62 +225,62 @@ func statuses(reader *kafka.Reader, origin *Origin, log *slog.Logger) projector.
 }
 
 // fanoutRole publishes changes to those who are looking, and tells followers.
-func fanoutRole(ctx context.Context, h *house) error {
-	bus, err := h.redisBus()
+func fanoutRole(ctx context.Context, b *builder) error {
+	bus, err := b.redisBus()
 	if err != nil {
 		return err
 	}
-	origin, err := h.origin()
+	origin, err := b.origin()
 	if err != nil {
 		return err
 	}
-	h.follow(origin, "publisher", publishGroup, publish.New(bus, h.config.Fanout, h.fanoutRoom()), kafka.FromEnd())
-	return h.followerFanout(ctx)
+	b.follow(origin, "publisher", publishGroup, publish.New(bus, b.config.Fanout, b.fanoutRoom()), kafka.FromEnd())
+	return b.followerFanout(ctx)
 }
 
 // apiRole answers reads and serves the stream.
-func apiRole(ctx context.Context, h *house) error {
-	reader, err := h.presenceReader(ctx)
+func apiRole(ctx context.Context, b *builder) error {
+	reader, err := b.presenceReader(ctx)
 	if err != nil {
 		return err
 	}
-	h.check("reads", h.answersReads)
-	decision, err := h.decide(ctx)
+	b.check("reads", b.answersReads)
+	decision, err := b.decide(ctx)
 	if err != nil {
 		return err
 	}
-	reads := query.NewServer(reader, h.log)
+	reads := query.NewServer(reader, b.log)
 	if decision != nil {
 		reads.Ask(decision)
 	}
-	reads.Routes(h.mux)
-	stream, err := h.liveStream(ctx)
+	reads.Routes(b.mux)
+	stream, err := b.liveStream(ctx)
 	if err != nil {
 		return err
 	}
-	h.mux.Handle("GET /presence/stream", stream)
+	b.mux.Handle("GET /presence/stream", stream)
 	return nil
 }
 
 // answersReads tells whether a read is answered: from Redis or, as reads do when it takes
 // too long, from the durable store.
-func (h *house) answersReads(ctx context.Context) error {
-	quick, cancel := context.WithTimeout(ctx, h.config.Lastseen.RedisTimeout)
+func (b *builder) answersReads(ctx context.Context) error {
+	quick, cancel := context.WithTimeout(ctx, b.config.Lastseen.RedisTimeout)
 	defer cancel()
-	redis := h.view.Ping(quick)
+	redis := b.view.Ping(quick)
 	if redis == nil {
 		return nil
 	}
-	if store := h.store.Ping(ctx); store != nil {
+	if store := b.store.Ping(ctx); store != nil {
 		return errors.Join(redis, store)
 	}
 	return nil
 }
 
 // allRoles is every role in one process.
-func allRoles(ctx context.Context, h *house) error {
-	for _, build := range []func(context.Context, *house) error{detectorRole, lastseenRole, fanoutRole, ingestRole, apiRole} {
-		if err := build(ctx, h); err != nil {
+func allRoles(ctx context.Context, b *builder) error {
+	for _, build := range []func(context.Context, *builder) error{detectorRole, lastseenRole, fanoutRole, ingestRole, apiRole} {
+		if err := build(ctx, b); err != nil {
 			return err
 		}
 	}
@@ -297,19 +297,19 @@ var (
 )
 
 // followSink adds the sink's loop, whose batches are as great as its transactions.
-func (h *house) followSink(origin *Origin, write *sink.Sink) {
-	cluster := h.config.Kafka
-	cluster.MaxPollRecords = h.config.Lastseen.SinkRows
-	h.followWith(origin, cluster, "sink", sinkGroup, write, kafka.Every(h.config.Lastseen.SinkEvery))
+func (b *builder) followSink(origin *Origin, write *sink.Sink) {
+	cluster := b.config.Kafka
+	cluster.MaxPollRecords = b.config.Lastseen.SinkRows
+	b.followWith(origin, cluster, "sink", sinkGroup, write, kafka.Every(b.config.Lastseen.SinkEvery))
 }
 
 // follow adds a loop over the transitions.
-func (h *house) follow(origin *Origin, name, group string, handler changes, options ...kafka.FollowOption) {
-	h.followWith(origin, h.config.Kafka, name, group, handler, options...)
+func (b *builder) follow(origin *Origin, name, group string, handler changes, options ...kafka.FollowOption) {
+	b.followWith(origin, b.config.Kafka, name, group, handler, options...)
 }
 
-func (h *house) followWith(origin *Origin, cluster kafka.Config, name, group string, handler changes, options ...kafka.FollowOption) {
-	f := kafka.Follow(cluster, group, schemas.Transitions, origin.decode, handler, h.producer, h.log, h.streamMetrics, options...)
-	h.service(name, loops, f.Run)
-	h.check(name, func(context.Context) error { return f.Ready() })
+func (b *builder) followWith(origin *Origin, cluster kafka.Config, name, group string, handler changes, options ...kafka.FollowOption) {
+	f := kafka.Follow(cluster, group, schemas.Transitions, origin.decode, handler, b.producer, b.log, b.streamMetrics, options...)
+	b.service(name, loops, f.Run)
+	b.check(name, func(context.Context) error { return f.Ready() })
 }

@@ -37,27 +37,27 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 	if err != nil {
 		return err
 	}
-	h, err := newHouse(ctx, role, config, log)
+	b, err := newBuilder(ctx, role, config, log)
 	if err != nil {
 		return err
 	}
-	h.closeLater("traces", endTraces)
-	if role.redis || role.Name == "ingest" && h.watches() {
-		if err := h.claimRedis(ctx); err != nil {
-			return errors.Join(err, h.close(ctx))
+	b.closeLater("traces", endTraces)
+	if role.redis || role.Name == "ingest" && b.watches() {
+		if err := b.claimRedis(ctx); err != nil {
+			return errors.Join(err, b.close(ctx))
 		}
 	}
-	if err := errors.Join(role.build(ctx, h), h.openDoors(ctx, role.doors)); err != nil {
-		return errors.Join(err, h.close(ctx))
+	if err := errors.Join(role.build(ctx, b), b.listenHTTP(ctx, role.doors)); err != nil {
+		return errors.Join(err, b.close(ctx))
 	}
-	h.service("health", loops, func(ctx context.Context) error { return watchHealth(ctx, h.checks, h.registry, log) })
+	b.service("health", loops, func(ctx context.Context) error { return watchHealth(ctx, b.checks, b.registry, log) })
 	if started != nil {
-		h.service("readiness", loops, h.announce(started, role.store))
+		b.service("readiness", loops, b.announce(started, role.store))
 	}
-	log.Info("starting", "partitions", h.partitions)
-	err = runAll(ctx, h.services)
+	log.Info("starting", "partitions", b.partitions)
+	err = runAll(ctx, b.services)
 	log.Info("stopped")
-	return errors.Join(err, h.close(ctx))
+	return errors.Join(err, b.close(ctx))
 }
 
 // A process that does not become ready says why after firstTold, and again every
@@ -66,20 +66,20 @@ const firstTold, tellEvery = 10 * time.Second, time.Minute
 
 // announce calls started once when the role can do its job, and, where reads are a part
 // of it, when everything is well and answers are fresh.
-func (h *house) announce(started func(), reads bool) func(context.Context) error {
+func (b *builder) announce(started func(), reads bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(20 * time.Millisecond)
 		defer ticker.Stop()
 		told := time.Now().Add(firstTold - tellEvery)
 		for {
-			why := h.ready(ctx, reads)
+			why := b.ready(ctx, reads)
 			if why == nil {
 				started()
 				<-ctx.Done()
 				return nil
 			}
 			if time.Since(told) >= tellEvery && ctx.Err() == nil {
-				h.log.Warn("not ready yet", "error", why)
+				b.log.Warn("not ready yet", "error", why)
 				told = time.Now()
 			}
 			select {
@@ -91,45 +91,45 @@ func (h *house) announce(started func(), reads bool) func(context.Context) error
 	}
 }
 
-func (h *house) ready(ctx context.Context, reads bool) error {
+func (b *builder) ready(ctx context.Context, reads bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	checks := h.checks
+	checks := b.checks
 	if !reads {
 		checks = needs(checks)
 	}
 	if err := allReady(ctx, checks); err != nil || !reads {
 		return err
 	}
-	return h.answersAreFresh(ctx)
+	return b.answersAreFresh(ctx)
 }
 
 // answersAreFresh tells, where this process answers reads, whether it can without
 // saying that the answer may be stale. It is asked before "ready" is said, not by
 // /readyz: when the pipeline stands still, old answers are better than none.
-func (h *house) answersAreFresh(ctx context.Context) error {
-	if h.reader == nil {
+func (b *builder) answersAreFresh(ctx context.Context) error {
+	if b.reader == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var probes []schemas.UserID
 	seen := map[int32]bool{}
-	for id := schemas.UserID(1); int32(len(seen)) < h.partitions; id++ {
-		if p := schemas.PartitionOf(id, h.partitions); !seen[p] {
+	for id := schemas.UserID(1); int32(len(seen)) < b.partitions; id++ {
+		if p := schemas.PartitionOf(id, b.partitions); !seen[p] {
 			seen[p] = true
 			probes = append(probes, id)
 		}
 	}
 	for len(probes) > 0 {
 		n := min(len(probes), 1000)
-		users, err := h.reader.Read(ctx, probes[:n])
+		users, err := b.reader.Read(ctx, probes[:n])
 		if err != nil {
 			return err
 		}
 		for _, u := range users {
 			if u.StaleSince != 0 {
-				return fmt.Errorf("the current status of partition %d is not rebuilt yet", schemas.PartitionOf(u.UserID, h.partitions))
+				return fmt.Errorf("the current status of partition %d is not rebuilt yet", schemas.PartitionOf(u.UserID, b.partitions))
 			}
 		}
 		probes = probes[n:]

@@ -35,8 +35,8 @@ func TestAProcessThatDoesNotBecomeReadySaysWhyNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged transcript
 		var there, started atomic.Bool
-		h := &house{role: Role{needs: []string{"durable store"}}, log: slog.New(slog.NewTextHandler(&logged, nil))}
-		h.check("durable store", func(context.Context) error {
+		b := &builder{role: Role{needs: []string{"durable store"}}, log: slog.New(slog.NewTextHandler(&logged, nil))}
+		b.check("durable store", func(context.Context) error {
 			if there.Load() {
 				return nil
 			}
@@ -44,7 +44,7 @@ func TestAProcessThatDoesNotBecomeReadySaysWhyNowAndThen(t *testing.T) {
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- h.announce(func() { started.Store(true) }, false)(ctx) }()
+		go func() { ended <- b.announce(func() { started.Store(true) }, false)(ctx) }()
 
 		said := func(after time.Duration) int {
 			time.Sleep(after)

@@ -31,8 +31,8 @@ func listen(open func(network, address string) (net.Listener, error), address st
 	return l, nil
 }
 
-// checkOpen refuses to open doors without authentication to other machines.
-func checkOpen(address string, allowed bool) error {
+// validateListen refuses to open doors without authentication to other machines.
+func validateListen(address string, allowed bool) error {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("listen: %q must be host:port, e.g. 127.0.0.1:8080", address)
 	}
@@ -62,7 +62,7 @@ func (c Config) checkSecret() error {
 }
 
 // readTimeout bounds the arrival of a request with its body, and how long a client may
-// leave the answer unread. Neither holds for connections that were taken over, which
+// leave the answer closeUnread. Neither holds for connections that were taken over, which
 // WebSockets and streams are.
 const readTimeout, writeTimeout = 15 * time.Second, time.Minute
 
@@ -74,9 +74,9 @@ const profileTimeout = 10 * time.Minute
 func serve(l net.Listener, handler http.Handler, writeTimeout time.Duration, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		server := &http.Server{
-			Handler:           careful(unread(handler)),
+			Handler:           withSafeHeaders(closeUnread(handler)),
 			ConnContext:       withConn,
-			ConnState:         noteTaken,
+			ConnState:         trackState,
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       readTimeout,
 			WriteTimeout:      writeTimeout,

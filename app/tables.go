@@ -15,19 +15,19 @@ type tables interface {
 	Schema(ctx context.Context) (migrate.State, error)
 }
 
-// askAgain is the pause before a store that did not tell is asked again.
-const askAgain = 5 * time.Second
+// schemaRetry is the pause before a store that did not tell is asked again.
+const schemaRetry = 5 * time.Second
 
-// watchTables ends the process when the tables of a store are too new for it, as
+// watchSchema ends the process when the tables of a store are too new for it, as
 // soon as the store tells: it may be away at the start, and nobody waits for it.
-func (h *house) watchTables(name string, of tables) {
-	h.service("tables of the "+name, loops, func(ctx context.Context) error {
+func (b *builder) watchSchema(name string, of tables) {
+	b.service("tables of the "+name, loops, func(ctx context.Context) error {
 		for ctx.Err() == nil {
-			told, err := h.lookAtTables(ctx, name, of)
+			told, err := b.checkSchema(ctx, name, of)
 			if err != nil {
 				return err
 			}
-			wait := time.After(askAgain)
+			wait := time.After(schemaRetry)
 			if told {
 				wait = nil
 			}
@@ -40,9 +40,9 @@ func (h *house) watchTables(name string, of tables) {
 	})
 }
 
-// lookAtTables tells whether the store has told; the error is that this program
+// checkSchema tells whether the store has told; the error is that this program
 // must not go on.
-func (h *house) lookAtTables(ctx context.Context, name string, of tables) (told bool, err error) {
+func (b *builder) checkSchema(ctx context.Context, name string, of tables) (told bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	state, err := of.Schema(ctx)
@@ -52,12 +52,12 @@ func (h *house) lookAtTables(ctx context.Context, name string, of tables) (told 
 	case err != nil:
 		return false, nil //nolint:nilerr // the store is away: health says so
 	case state.Newer():
-		h.log.Warn("a newer program has migrated the tables; this one can live with them", "store", name,
+		b.log.Warn("a newer program has migrated the tables; this one can live with them", "store", name,
 			"schema", state.Schema, "known", state.Known, "lives_with", state.Least)
 	case state.Schema == 0:
-		h.log.Warn("there are no tables yet, and nothing works without: run \"stillhere migrate\"", "store", name)
+		b.log.Warn("there are no tables yet, and nothing works without: run \"stillhere migrate\"", "store", name)
 	case state.Behind():
-		h.log.Warn("the tables are older than this program: run \"stillhere migrate\"", "store", name, "schema", state.Schema, "known", state.Known)
+		b.log.Warn("the tables are older than this program: run \"stillhere migrate\"", "store", name, "schema", state.Schema, "known", state.Known)
 	}
 	return true, nil
 }

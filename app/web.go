@@ -16,10 +16,10 @@ import (
 // preflightFor is how long a browser may remember what it was allowed, in seconds.
 const preflightFor = 600
 
-// sharedWith lets pages of other origins use the doors from a browser: it answers
+// allowOrigins lets pages of other origins use the doors from a browser: it answers
 // preflight requests and says so in answers (CORS). Without origins browsers keep the
 // answers from such pages, which is their default.
-func sharedWith(origins []string, doors http.Handler) http.Handler {
+func allowOrigins(origins []string, doors http.Handler) http.Handler {
 	if len(origins) == 0 {
 		return doors
 	}

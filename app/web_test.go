@@ -19,7 +19,7 @@ import (
 
 func TestPagesOfNamedOriginsMayUseTheDoorsFromABrowserAndNoOthers(t *testing.T) {
 	t.Parallel()
-	doors := sharedWith([]string{"https://*.example.com"}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	doors := allowOrigins([]string{"https://*.example.com"}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	for origin, allowed := range map[string]bool{"https://chat.example.com": true, "https://CHAT.example.com": true, "http://chat.example.com": false,
@@ -136,7 +136,7 @@ func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 
 func TestAnIPv6NetworkCountsAsOneAddress(t *testing.T) {
 	t.Parallel()
-	at := func(ip string) netip.Prefix { return whereFrom(&net.TCPAddr{IP: net.ParseIP(ip)}) }
+	at := func(ip string) netip.Prefix { return sourceOf(&net.TCPAddr{IP: net.ParseIP(ip)}) }
 	if at("2001:db8::1") != at("2001:db8::ffff:1") || at("2001:db8::1") == at("2001:db8:0:1::1") || at("::ffff:192.0.2.1") != at("192.0.2.1") || at("192.0.2.1") == at("192.0.2.2") {
 		t.Error("addresses are told apart wrongly")
 	}
@@ -166,10 +166,10 @@ func TestAConnectionThatWasTakenOverCountsUntilItEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	held := <-taken
-	if l.enter(whereFrom(conn.LocalAddr())) == "" {
+	if l.enter(sourceOf(conn.LocalAddr())) == "" {
 		t.Error("there is room for another")
 	}
-	if err := held.Close(); err != nil || l.enter(whereFrom(conn.LocalAddr())) != "" {
+	if err := held.Close(); err != nil || l.enter(sourceOf(conn.LocalAddr())) != "" {
 		t.Error("there is no room after it", err)
 	}
 }

@@ -52,27 +52,27 @@ type follows interface {
 
 // decide makes the decision; nil where everybody may see everything: without tokens
 // nobody is told apart, unless followers are asked for and say themselves who they are.
-func (h *house) decide(ctx context.Context) (*decision, error) {
-	if h.decision != nil {
-		return h.decision, nil
+func (b *builder) decide(ctx context.Context) (*decision, error) {
+	if b.decision != nil {
+		return b.decision, nil
 	}
-	d := &decision{history: h.config.MayReadHistory}
-	if h.config.MayWatch == WatchFollowers {
-		store, err := h.followerGraph(ctx)
+	d := &decision{history: b.config.MayReadHistory}
+	if b.config.MayWatch == WatchFollowers {
+		store, err := b.followerGraph(ctx)
 		if err != nil {
 			return nil, err
 		}
 		d.follows = store
 	}
-	if d.follows == nil && !h.config.Auth.On() {
+	if d.follows == nil && !b.config.Auth.On() {
 		return nil, nil
 	}
-	h.decision = d
+	b.decision = d
 	return d, nil
 }
 
-// strangers are those of users whom viewer may not see, 0 being nobody known.
-func (d *decision) strangers(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) ([]schemas.UserID, error) {
+// forbidden returns those of users that viewer may not see. Viewer 0 is unknown and may see nobody.
+func (d *decision) forbidden(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) ([]schemas.UserID, error) {
 	if d.follows == nil || len(users) == 0 {
 		return nil, nil
 	}
@@ -92,8 +92,8 @@ func (d *decision) strangers(ctx context.Context, viewer schemas.UserID, users [
 	return refused, nil
 }
 
-// mayBeTold is strangers the other way round: those of recipients who may not see user.
-func (d *decision) mayBeTold(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error) {
+// mayReceive returns those of recipients that may not see user.
+func (d *decision) mayReceive(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error) {
 	known, err := d.follows.Followers(ctx, user, recipients)
 	if err != nil {
 		return nil, fmt.Errorf("deciding who may be told: %w", err)
@@ -109,7 +109,7 @@ func (d *decision) mayBeTold(ctx context.Context, user schemas.UserID, recipient
 
 // mayWatch is the decision in the stream's words.
 func (d *decision) mayWatch(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) error {
-	refused, err := d.strangers(ctx, viewer, users)
+	refused, err := d.forbidden(ctx, viewer, users)
 	if err == nil && len(refused) > 0 {
 		err = &live.NotAllowed{Users: refused}
 	}
@@ -121,7 +121,7 @@ func (d *decision) Refused(r *http.Request, users []schemas.UserID) ([]schemas.U
 	if isAdmin(r) {
 		return nil, nil
 	}
-	return d.strangers(r.Context(), viewerOf(r), users)
+	return d.forbidden(r.Context(), viewerOf(r), users)
 }
 
 // MayReadHistory is the decision about the log of a user's changes; see query.Access.
@@ -140,17 +140,17 @@ func isAdmin(r *http.Request) bool {
 }
 
 // followerGraph is the store of who follows whom.
-func (h *house) followerGraph(ctx context.Context) (graph.Store, error) {
-	if h.graph != nil {
-		return h.graph, nil
+func (b *builder) followerGraph(ctx context.Context) (graph.Store, error) {
+	if b.graph != nil {
+		return b.graph, nil
 	}
-	store, err := OpenGraph(ctx, h.config.Graph, h.config.Postgres)
+	store, err := OpenGraph(ctx, b.config.Graph, b.config.Postgres)
 	if err != nil {
 		return nil, err
 	}
-	h.graph = store
-	h.closeLater("follower graph", func(context.Context) error { store.Close(); return nil })
-	h.check("follower graph", store.Ping)
-	h.watchTables("follower graph", store)
+	b.graph = store
+	b.closeLater("follower graph", func(context.Context) error { store.Close(); return nil })
+	b.check("follower graph", store.Ping)
+	b.watchSchema("follower graph", store)
 	return store, nil
 }

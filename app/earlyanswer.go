@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// unread answers requests whose body the handler does not read at once, with
+// closeUnread answers requests whose body the handler does not read at once, with
 // "Connection: close", and closes the connection. net/http would read the body first,
 // for as long as the client likes to take.
-func unread(next http.Handler) http.Handler {
+func closeUnread(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body := &watchedBody{ReadCloser: r.Body}
-		answer := &answerBeforeBody{ResponseWriter: w, body: body}
+		body := &trackedBody{ReadCloser: r.Body}
+		answer := &earlyAnswerWriter{ResponseWriter: w, body: body}
 		with := *r // the server looks at its own
 		with.Body = body
 		next.ServeHTTP(answer, &with)
@@ -25,42 +25,42 @@ func unread(next http.Handler) http.Handler {
 	})
 }
 
-// watchedBody knows whether it was read to its end.
-type watchedBody struct {
+// trackedBody knows whether it was read to its end.
+type trackedBody struct {
 	io.ReadCloser
 	ended bool
 }
 
-func (b *watchedBody) Read(p []byte) (int, error) {
+func (b *trackedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.ended = b.ended || err == io.EOF
 	return n, err
 }
 
-// answerBeforeBody gives up the connection when the answer begins before the body has
+// earlyAnswerWriter gives up the connection when the answer begins before the body has
 // ended.
-type answerBeforeBody struct {
+type earlyAnswerWriter struct {
 	http.ResponseWriter
-	body  *watchedBody
+	body  *trackedBody
 	begun bool
 }
 
 // Unwrap is for http.ResponseController.
-func (w *answerBeforeBody) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *earlyAnswerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-func (w *answerBeforeBody) WriteHeader(status int) {
+func (w *earlyAnswerWriter) WriteHeader(status int) {
 	if status >= http.StatusOK {
 		w.begin()
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *answerBeforeBody) Write(p []byte) (int, error) {
+func (w *earlyAnswerWriter) Write(p []byte) (int, error) {
 	w.begin()
 	return w.ResponseWriter.Write(p)
 }
 
-func (w *answerBeforeBody) begin() {
+func (w *earlyAnswerWriter) begin() {
 	if w.begun {
 		return
 	}

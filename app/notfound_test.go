@@ -12,7 +12,7 @@ func TestWhatHasNoDoorIsAnsweredInJSON(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /presence/{user_id}", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("PUT /presence/{user_id}/visibility", func(http.ResponseWriter, *http.Request) {})
-	answerElsewhere(mux)
+	handleNotFound(mux)
 	for _, c := range []struct {
 		method, path string
 		status       int

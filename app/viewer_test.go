@@ -52,7 +52,7 @@ func TestOnlyFollowersAndTheUserMayWatchAUser(t *testing.T) {
 	if err := rule(t.Context(), 7, []schemas.UserID{2, 1}); err != nil {
 		t.Error(err)
 	}
-	if refused, err := only.mayBeTold(t.Context(), 1, []schemas.UserID{1, 2, 7}); err != nil || !slices.Equal(refused, []schemas.UserID{2}) {
+	if refused, err := only.mayReceive(t.Context(), 1, []schemas.UserID{1, 2, 7}); err != nil || !slices.Equal(refused, []schemas.UserID{2}) {
 		t.Errorf("not told of 1: %v, %v", refused, err)
 	}
 	var not *live.NotAllowed
