@@ -79,6 +79,7 @@ type world struct {
 	clock
 	users       map[schemas.UserID]*user
 	statuses    map[schemas.UserID]schemas.Status
+	statusEpoch uint32  // the greatest log epoch that one has named
 	presumed    []*user // whose statuses are to be written
 	gateways    []*gateway
 	origins     map[origin]*life

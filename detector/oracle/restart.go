@@ -36,7 +36,9 @@ func (w *world) write(u *user) {
 	w.statuses[u.id] = s
 	if s.State == schemas.Offline && s.Visibility == schemas.Everyone && u.bucket == nil && u.waits == nil {
 		delete(w.statuses, u.id)
+		return
 	}
+	w.statusEpoch = max(w.statusEpoch, s.Version.LogEpoch())
 }
 
 // restart is the world after a restart that cannot re-read everything, and the indices of
@@ -44,7 +46,7 @@ func (w *world) write(u *user) {
 // are not re-read at all: what is known of users is what their statuses say.
 func (w *world) restart(loss Loss) (n *world, again []int) {
 	n = newWorld(w.log)
-	n.out, n.newest, n.newestBase, n.statuses = w.out, w.newest, w.newestBase, w.statuses
+	n.out, n.newest, n.newestBase, n.statuses, n.statusEpoch = w.out, w.newest, w.newestBase, w.statuses, w.statusEpoch
 	n.epoch, n.base = w.epoch, w.base
 	next := loss.Before + loss.Skip
 	if loss.Commit {
@@ -114,13 +116,12 @@ func (w *world) handled(kept []int) int {
 	return len(kept)
 }
 
-// publishedEpoch is the greatest log epoch that transitions and statuses name.
-func (w *world) publishedEpoch() (epoch uint32) {
+// publishedEpoch is the greatest log epoch that transitions and statuses name, also
+// statuses that were superseded: the topic still has them, as long as it is not compacted.
+func (w *world) publishedEpoch() uint32 {
+	epoch := w.statusEpoch
 	for i := range w.out {
 		epoch = max(epoch, w.out[i].Version.LogEpoch())
-	}
-	for _, s := range w.statuses {
-		epoch = max(epoch, s.Version.LogEpoch())
 	}
 	return epoch
 }
