@@ -19,6 +19,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -57,7 +58,7 @@ type builder struct {
 	perUser         *quota.Quota
 	graph           graph.Store
 	decision        *decision
-	logOrigin       *Origin
+	logOrigin       *origin.Origin
 }
 
 // durable is the store of last seen and of the log of changes.
@@ -277,4 +278,17 @@ func (b *builder) liveStream(ctx context.Context) (*live.Server, error) {
 	b.service("live stream", doors, b.stream.Run)
 	b.onPolicy(func(c Config) { b.stream.Follow(c.Fanout.HeartbeatInterval) })
 	return b.stream, nil
+}
+
+// origin is made once in a process.
+func (b *builder) origin() (*origin.Origin, error) {
+	if b.logOrigin == nil {
+		reader, err := kafka.NewReader(b.config.Kafka, b.log)
+		if err != nil {
+			return nil, err
+		}
+		b.closeLater("reader of the detector's commits", func(context.Context) error { reader.Close(); return nil })
+		b.logOrigin = origin.New(b.config.Kafka, reader, b.partitions)
+	}
+	return b.logOrigin, nil
 }

@@ -10,11 +10,10 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/channel"
-	"github.com/stillhere/stillhere/fanout/online"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // ChannelRun says how to run a notification channel.
@@ -24,8 +23,8 @@ type ChannelRun struct {
 	// Instance is the stable name of this process among those of the channel.
 	Instance string
 	Kafka    kafka.Config
-	Config   channel.Config
-	Channel  channel.Channel
+	Config   delivery.Config
+	Channel  delivery.Channel
 	// FromStart takes a channel that is new from the start of what is kept rather
 	// than from now.
 	FromStart bool
@@ -47,9 +46,6 @@ type ChannelRun struct {
 // RunChannel brings deliveries to a channel until ctx ends. It knows who hides, and
 // delivers nothing before it does.
 func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err error) {
-	if !instanceName.MatchString(run.Name) {
-		return errors.New("name: must be 1 to 100 letters, digits, dots, dashes or underscores")
-	}
 	if err := errors.Join(run.AdminPort.check(run.Admin), validateHosts(run.AllowedHosts)); err != nil {
 		return err
 	}
@@ -60,67 +56,30 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	}
 	run.Kafka.InstanceName = run.Instance
 	registry := prometheus.NewRegistry()
-	metrics := kafka.NewMetrics(registry)
-	producer, err := kafka.NewProducer(run.Kafka, log, metrics)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		err = errors.Join(err, producer.Close(closing))
-	}()
-	group := "stillhere.channel." + run.Name
-	hidden := online.OnlyWhoHides()
-	consumer, err := channel.NewConsumer(run.Config, run.Channel, hidden.Hides, func(ctx context.Context, r *schemas.Record, reason error) error {
-		return producer.SetAside(ctx, schemas.Deliveries, group, r, reason)
-	}, channel.NewMetrics(registry), log)
-	if err != nil {
-		return err
-	}
+	job := delivery.Job{Name: run.Name, Kafka: run.Kafka, Settings: run.Config, Channel: run.Channel, FromStart: run.FromStart,
+		WithoutGroup: run.Alone, Registry: registry, Log: log}
 	if run.MayWatch == WatchFollowers {
 		store, err := OpenGraph(ctx, run.Graph, run.Postgres)
 		if err != nil {
 			return fmt.Errorf("the follower graph, which says who may be told: %w", err)
 		}
 		defer store.Close()
-		consumer.Ask((&decision{follows: store}).mayReceive)
+		job.Refused = (&decision{follows: store}).mayReceive
 	}
-	var options []kafka.FollowOption
-	if !run.FromStart {
-		options = append(options, kafka.FromEnd())
-	}
-	if run.Alone {
-		options = append(options, kafka.Alone())
-	}
-	reader, err := kafka.NewReader(run.Kafka, log)
+	runner, err := delivery.NewRunner(job)
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
-	origin := NewOrigin(run.Kafka, reader, 0)
-	decode := func(r *schemas.Record) (channel.Item, error) {
-		item, err := channel.Decode(r)
-		if err == nil {
-			err = origin.Check(schemas.Deliveries, r, item.Delivery.Transition)
-		}
-		return item, err
-	}
-	statuses := kafka.Follow(run.Kafka, group+".here", schemas.Statuses, online.Checked(origin.checkStatus), hidden, producer, log, metrics, kafka.Alone())
-	loop := kafka.Follow(run.Kafka, group, schemas.Deliveries, decode, consumer, producer, log, metrics, options...)
-	services := []service{
-		{"who hides", loops, statuses.Run},
-		{"channel " + run.Name, loops, startWhenReady(statuses.Ready, loop.Run)},
-	}
+	services := []service{{"channel " + run.Name, loops, runner.Run}}
 	if run.Admin != "" {
 		l, err := listen(nil, run.Admin)
 		if err != nil {
-			return err
+			return errors.Join(err, runner.Close(ctx))
 		}
-		checks := []check{{name: "channel", ready: func(context.Context) error { return loop.Ready() }}}
+		checks := []check{{name: "channel", ready: func(context.Context) error { return runner.Ready() }}}
 		l = newBounded(l, "admin", adminConnections, 0, newConnectionMetrics(registry), log)
 		services = append(services, service{"admin", doors, serve(l, allowHosts(run.Admin, run.AllowedHosts,
-			adminRoutes(registry, checks, metrics.Status, run.AdminPort.Profiles)), profileTimeout, log)})
+			adminRoutes(registry, checks, runner.Kafka().Status, run.AdminPort.Profiles)), profileTimeout, log)})
 	}
 	return runAll(ctx, services)
 }

@@ -3,12 +3,11 @@ package app
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/online"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -57,7 +56,7 @@ func (b *builder) followerFanout(ctx context.Context) error {
 	register, newest := online.NewRegister(), expand.NewNewest()
 	room := &expand.Room{Config: config, Followers: cache, Graph: store, Here: register, Newest: newest,
 		Metrics: expand.NewMetrics(b.registry), Jobs: jobs, Deliveries: deliveries, Check: origin.Check}
-	statuses := kafka.Follow(b.config.Kafka, hereGroup, schemas.Statuses, online.Checked(origin.checkStatus), register, b.producer, b.log, b.streamMetrics, kafka.Alone())
+	statuses := kafka.Follow(b.config.Kafka, hereGroup, schemas.Statuses, online.Checked(origin.CheckStatus), register, b.producer, b.log, b.streamMetrics, kafka.Alone())
 	known := kafka.Follow(b.config.Kafka, newestGroup, schemas.Fanout, room.DecodeJob, newest, b.producer, b.log, b.streamMetrics, kafka.Alone())
 	b.service("who is here", loops, statuses.Run)
 	b.service("newest jobs", loops, known.Run)
@@ -69,27 +68,11 @@ func (b *builder) followerFanout(ctx context.Context) error {
 	return nil
 }
 
-// startWhenReady is run, begun when known is nil.
-func startWhenReady(known func() error, run func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		ticker := time.NewTicker(20 * time.Millisecond)
-		defer ticker.Stop()
-		for known() != nil {
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		return run(ctx)
-	}
-}
-
 // transform adds an exactly-once loop that begins when known is nil.
 func (b *builder) transform(name, group string, input schemas.Topic, poll int, known func() error, task func(int32) kafka.Task, writes ...schemas.Topic) {
 	config := b.config.Kafka
 	config.MaxPollRecords = poll
 	loop := kafka.NewTransform(config, group, input, task, b.producer, b.log, b.streamMetrics).Writes(writes...)
-	b.service(name, loops, startWhenReady(known, loop.Run))
+	b.service(name, loops, kafka.RunWhen(known, loop.Run))
 	b.check(name, func(context.Context) error { return loop.Ready() })
 }

@@ -12,11 +12,12 @@ import (
 
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/fanout/publish"
-	"github.com/stillhere/stillhere/ingest/client"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/ingest/socketgate"
+	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/lastseen/projector"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/sink"
@@ -46,7 +47,7 @@ var Roles = []Role{
 
 // Groups of consumers, as Kafka knows them.
 const (
-	detectorGroup  = "stillhere.detector"
+	detectorGroup  = origin.DetectorGroup
 	sinkGroup      = "stillhere.lastseen.sink"
 	projectorGroup = "stillhere.lastseen.projector"
 	publishGroup   = "stillhere.fanout.publish"
@@ -64,7 +65,7 @@ func ingestRole(ctx context.Context, b *builder) error {
 	b.service("HTTP gate", buffers, http.Run)
 	b.onPolicy(func(c Config) { http.Follow(c.Ingest) })
 
-	beats, err := client.New(b.clientConfig(b.config), b.producer)
+	beats, err := beat.New(b.clientConfig(b.config), b.producer)
 	if err != nil {
 		return err
 	}
@@ -94,11 +95,11 @@ func ingestRole(ctx context.Context, b *builder) error {
 func (b *builder) watches() bool { return b.config.Redis.given() && b.config.Store != (Store{}) }
 
 // clientConfig makes this process the gateway of its sockets.
-func (b *builder) clientConfig(of Config) client.Config {
-	c := client.Config{
+func (b *builder) clientConfig(of Config) beat.Config {
+	c := beat.Config{
 		GatewayID: of.Ingest.GatewayID, Partitions: b.partitions, HeartbeatInterval: of.Policy.HeartbeatInterval,
 		AliveInterval: of.Ingest.AliveInterval, ForgetAfter: of.Ingest.ForgetAfter,
-		AppendTimeout: of.Ingest.AppendTimeout, Metrics: b.ingestRoom(), Log: b.log,
+		AppendTimeout: of.Ingest.AppendTimeout, Metrics: b.ingestRoom().Metrics, Log: b.log,
 	}
 	if idle := of.Policy.IdleAfter; idle > 0 {
 		c.ActiveAfterIdle = min(time.Minute, idle)
@@ -107,7 +108,7 @@ func (b *builder) clientConfig(of Config) client.Config {
 }
 
 // runClient runs the client and closes it in good order when ctx ends.
-func runClient(ctx context.Context, c *client.Client) error {
+func runClient(ctx context.Context, c *beat.Buffer) error {
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(context.WithoutCancel(ctx)) }()
 	select {
@@ -186,7 +187,7 @@ func lastseenRole(ctx context.Context, b *builder) error {
 // statuses reads the newest status of every user of a partition. What came before
 // a user's newest record may still be in the topic: compaction lags behind, and
 // never touches its end.
-func statuses(reader *kafka.Reader, origin *Origin, log *slog.Logger) projector.Statuses {
+func statuses(reader *kafka.Reader, origin *origin.Origin, log *slog.Logger) projector.Statuses {
 	return func(ctx context.Context, partition int32, each func(schemas.Status) error) error {
 		newest := map[string]*schemas.Status{} // by key
 		tell := rate.Sometimes{First: 20, Interval: time.Second}
@@ -197,7 +198,7 @@ func statuses(reader *kafka.Reader, origin *Origin, log *slog.Logger) projector.
 			}
 			status, err := schemas.DecodeStatus(r.Value)
 			if err == nil {
-				err = origin.checkStatus(r, status)
+				err = origin.CheckStatus(r, status)
 			}
 			if bad := new(schemas.FieldError); err != nil && !errors.As(err, &bad) {
 				return err
@@ -297,19 +298,19 @@ var (
 )
 
 // followSink adds the sink's loop, whose batches are as great as its transactions.
-func (b *builder) followSink(origin *Origin, write *sink.Sink) {
+func (b *builder) followSink(origin *origin.Origin, write *sink.Sink) {
 	cluster := b.config.Kafka
 	cluster.MaxPollRecords = b.config.Lastseen.SinkRows
 	b.followWith(origin, cluster, "sink", sinkGroup, write, kafka.Every(b.config.Lastseen.SinkEvery))
 }
 
 // follow adds a loop over the transitions.
-func (b *builder) follow(origin *Origin, name, group string, handler changes, options ...kafka.FollowOption) {
+func (b *builder) follow(origin *origin.Origin, name, group string, handler changes, options ...kafka.FollowOption) {
 	b.followWith(origin, b.config.Kafka, name, group, handler, options...)
 }
 
-func (b *builder) followWith(origin *Origin, cluster kafka.Config, name, group string, handler changes, options ...kafka.FollowOption) {
-	f := kafka.Follow(cluster, group, schemas.Transitions, origin.decode, handler, b.producer, b.log, b.streamMetrics, options...)
+func (b *builder) followWith(origin *origin.Origin, cluster kafka.Config, name, group string, handler changes, options ...kafka.FollowOption) {
+	f := kafka.Follow(cluster, group, schemas.Transitions, origin.Decode, handler, b.producer, b.log, b.streamMetrics, options...)
 	b.service(name, loops, f.Run)
 	b.check(name, func(context.Context) error { return f.Ready() })
 }

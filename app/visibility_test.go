@@ -23,6 +23,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
@@ -339,7 +340,7 @@ func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := app.ChannelRun{Name: "webhook", Instance: "one", Kafka: kafka.Config{Brokers: []string{cluster}}, Config: channel.Defaults(), Channel: hook,
+	run := app.ChannelRun{Name: "webhook", Instance: "one", Kafka: kafka.Config{Brokers: []string{cluster}}, Config: delivery.Defaults(), Channel: hook,
 		FromStart: true, MayWatch: app.WatchFollowers, Graph: file}
 	runChannel(t, run)
 	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)

@@ -1,15 +1,15 @@
 // Package ingest takes heartbeats and writes them as frames to presence.heartbeats.
 //
-//	sockets ──▶ socketgate ──▶ client ─┐ (this process is a gateway itself)
-//	gateways written in Go ──▶ client ─┤
-//	                                   ├─▶ Log ──▶ [presence.heartbeats]
-//	HTTP ──▶ httpgate ─────────────────┘
+//	sockets ──▶ socketgate ──▶ beat ─┐ (this process is a gateway itself)
+//	gateways written in Go ──▶ beat ─┤
+//	                                 ├─▶ Log ──▶ [presence.heartbeats]
+//	HTTP ──▶ httpgate ───────────────┘
 //
 // There are two paths, because they make two promises.
 //
-// A caller of [client] gets no answer. The client keeps the newest report of every
+// A caller of [beat] gets no answer. Its buffer keeps the newest report of every
 // device until Kafka has it. Reports wait for the next flush (a second); a report that
-// can change a state at once leaves within 10 ms. While Kafka is away the client keeps
+// can change a state at once leaves within 10 ms. While Kafka is away the buffer keeps
 // only the newest report per device and sends it afterwards with its true age. Its
 // memory is bounded by the number of present devices, not by the length of the outage.
 //
@@ -19,10 +19,10 @@
 //
 // # Failure
 //
-// Kafka is away: the client keeps the newest report per device, HTTP answers 503 with
+// Kafka is away: the buffer keeps the newest report per device, HTTP answers 503 with
 // Retry-After, sockets stay open.
 //
-// Stop: socketgate tells its clients to reconnect elsewhere. Then the client writes what
+// Stop: socketgate tells its clients to reconnect elsewhere. Then the buffer writes what
 // it holds and a draining frame to each partition in which it has users. None of these
 // closings is a bye.
 //
@@ -32,6 +32,6 @@
 //
 // Bad input: refused, with the field named. Nothing is stored.
 //
-// [client]: https://pkg.go.dev/github.com/stillhere/stillhere/ingest/client
+// [beat]: https://pkg.go.dev/github.com/stillhere/stillhere/internal/beat
 // [httpgate]: https://pkg.go.dev/github.com/stillhere/stillhere/ingest/httpgate
 package ingest

@@ -1,24 +1,17 @@
 package ingest
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/internal/beat"
 )
 
-// Metrics are the room's metrics. All methods may be called from any goroutine.
+// Metrics are the service's metrics. All methods may be called from any goroutine.
 type Metrics struct {
-	frames    *prometheus.CounterVec
-	rows      prometheus.Counter
-	failures  prometheus.Counter
-	append    prometheus.Histogram
-	coalesced prometheus.Counter
-	shed      prometheus.Counter
-	requests  *prometheus.CounterVec
-	closed    *prometheus.CounterVec
+	*beat.Metrics
+	requests *prometheus.CounterVec
+	closed   *prometheus.CounterVec
 
-	// Devices is how many devices the client knows to be here.
-	Devices prometheus.Gauge
 	// Sockets is how many sockets are open.
 	Sockets prometheus.Gauge
 	// Gateways is how many named gateways come in over HTTP.
@@ -36,46 +29,17 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "stillhere", Subsystem: "ingest", Name: name, Help: help})
 	}
 	m := &Metrics{
-		frames: prometheus.NewCounterVec(counter("frames_total", "Frames that Kafka has acknowledged."), []string{"kind"}),
-		rows:   prometheus.NewCounter(counter("beats_written_total", "Beats in the frames that Kafka has acknowledged.")),
-		failures: prometheus.NewCounter(counter("append_failures_total",
-			"Frames of which it is not known that Kafka has them. Rises while Kafka is away.")),
-		append: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "stillhere", Subsystem: "ingest",
-			Name: "append_seconds", Help: "Time from sealing a frame to Kafka's answer.",
-			Buckets: []float64{.001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2, 5, 10}}),
-		coalesced: prometheus.NewCounter(counter("coalesced_total", "Reports replaced by a newer one of the same device before they were sent.")),
-		shed: prometheus.NewCounter(counter("shed_total",
-			"Unsent reports of devices that have gone, dropped while Kafka was away so that memory stays bounded by the devices that are here.")),
+		Metrics:  beat.NewMetrics(registry),
 		requests: prometheus.NewCounterVec(counter("http_requests_total", "Requests by route and status."), []string{"route", "status"}),
 		closed:   prometheus.NewCounterVec(counter("sockets_closed_total", "Closed sockets by reason."), []string{"reason"}),
-		Devices:  gauge("devices", "Devices that beat through this gateway."),
 		Sockets:  gauge("sockets", "Open sockets."),
 		Gateways: gauge("http_gateways", "Named gateways that come in over HTTP."),
 	}
 	if registry != nil {
-		registry.MustRegister(m.frames, m.rows, m.failures, m.append, m.coalesced, m.shed, m.requests, m.closed,
-			m.Devices, m.Sockets, m.Gateways)
+		registry.MustRegister(m.requests, m.closed, m.Sockets, m.Gateways)
 	}
 	return m
 }
-
-// Appended counts Kafka's answer to a frame of some kind ("beats", "alive",
-// "draining", "visibility") with so many rows.
-func (m *Metrics) Appended(kind string, rows int, took time.Duration, err error) {
-	m.append.Observe(took.Seconds())
-	if err != nil {
-		m.failures.Inc()
-		return
-	}
-	m.frames.WithLabelValues(kind).Inc()
-	m.rows.Add(float64(rows))
-}
-
-// Coalesced counts reports replaced by newer ones before they were sent.
-func (m *Metrics) Coalesced(n int) { m.coalesced.Add(float64(n)) }
-
-// Shed counts unsent reports of devices that have gone that were dropped.
-func (m *Metrics) Shed(n int) { m.shed.Add(float64(n)) }
 
 // Answered counts a request.
 func (m *Metrics) Answered(route, status string) { m.requests.WithLabelValues(route, status).Inc() }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
@@ -65,7 +66,7 @@ func (c *channelLog) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	run := app.ChannelRun{Name: "log", Kafka: kafka, Config: channel.Defaults(), Channel: channel.NewLog(os.Stdout), FromStart: !c.New, Alone: true}
+	run := app.ChannelRun{Name: "log", Kafka: kafka, Config: delivery.Defaults(), Channel: channel.NewLog(os.Stdout), FromStart: !c.New, Alone: true}
 	if err := c.apply(&run); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (c *channelLive) Run(ctx context.Context) error {
 	}
 	log := c.logger()
 	redisview.LogTo(log)
-	run := app.ChannelRun{Name: "live", Instance: c.Instance, Kafka: kafka, Config: channel.Defaults(), Admin: c.Admin,
+	run := app.ChannelRun{Name: "live", Instance: c.Instance, Kafka: kafka, Config: delivery.Defaults(), Admin: c.Admin,
 		AdminPort: c.admin(), AllowedHosts: c.AllowedHosts}
 	if run.Instance == "" {
 		run.Instance = app.Defaults().Instance
@@ -144,7 +145,7 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	if err != nil {
 		return misused(err)
 	}
-	config := channel.Defaults()
+	config := delivery.Defaults()
 	config.Attempts, config.FirstWait, config.MaxWait, config.Timeout = c.Attempts, c.FirstWait, c.MaxWait, c.Timeout
 	config.Concurrency, config.Queue, config.Rate, config.MaxAge, config.Remember = c.Concurrency, c.Queue, c.Rate, c.MaxAge, c.Remember
 	instance := c.Instance

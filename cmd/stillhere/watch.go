@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -34,26 +34,26 @@ func (c *watchCommand) Run(ctx context.Context) error {
 		left[id.String()] = true
 	}
 	paint := painter(!c.NoColor && isTerminal(os.Stdout))
-	options := watchclient.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: users, Header: c.header()}
-	for message, err := range watchclient.Messages(ctx, options) {
+	options := watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: users, Header: c.header()}
+	for message, err := range watch.Messages(ctx, options) {
 		if err != nil {
 			return fmt.Errorf("watching: %w", err)
 		}
 		switch message.Type {
-		case watchclient.Snapshot, watchclient.Resync:
+		case watch.Snapshot, watch.Resync:
 			for _, user := range message.Users {
 				fmt.Println(paint(user))
 			}
-		case watchclient.Change:
+		case watch.Change:
 			fmt.Println(paint(*message.User))
-		case watchclient.Collapsed:
+		case watch.Collapsed:
 			fmt.Fprintf(os.Stderr, "stillhere: %d changes were left out: this terminal reads too slowly\n", message.Count)
-		case watchclient.Error:
+		case watch.Error:
 			if err := heed(message.Problem, left); err != nil {
 				return fmt.Errorf("watching: %w", err)
 			}
 			fmt.Fprintf(os.Stderr, "stillhere: %s\n", told(message.Problem))
-		case watchclient.Disconnected:
+		case watch.Disconnected:
 			fmt.Fprintf(os.Stderr, "stillhere: not connected (%v); trying again in %s\n", message.Cause, message.RetryIn.Round(time.Millisecond))
 		}
 	}
@@ -62,7 +62,7 @@ func (c *watchCommand) Run(ctx context.Context) error {
 
 // heed is the problem itself when there is nothing left to watch; it takes those who may
 // not be watched out of left.
-func heed(p *watchclient.Problem, left map[string]bool) error {
+func heed(p *watch.Problem, left map[string]bool) error {
 	switch p.Code {
 	case "unavailable", "too_slow", "rate_limited": // it passes, and the client sees to it
 		return nil
@@ -74,7 +74,7 @@ func heed(p *watchclient.Problem, left map[string]bool) error {
 	return p
 }
 
-func told(p *watchclient.Problem) string {
+func told(p *watch.Problem) string {
 	if p.UserID != "" {
 		return fmt.Sprintf("user %s: %s", p.UserID, p.Message)
 	}

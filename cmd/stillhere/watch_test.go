@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 )
 
 func TestWatchingEndsWhenNobodyIsLeftToWatchAndNotForWhatPasses(t *testing.T) {
@@ -17,12 +17,12 @@ func TestWatchingEndsWhenNobodyIsLeftToWatchAndNotForWhatPasses(t *testing.T) {
 		{"too_many_subscriptions", "", true}, {"not_allowed", "", true},
 		{"not_allowed", "1", true},
 	} {
-		p := &watchclient.Problem{Code: c.code, UserID: c.user, Message: "no"}
+		p := &watch.Problem{Code: c.code, UserID: c.user, Message: "no"}
 		if err := heed(p, left); (err != nil) != c.ends {
 			t.Errorf("%d: %+v: %v", i, p, err)
 		}
 	}
-	if got := told(&watchclient.Problem{UserID: "7", Message: "you may not watch this user"}); got != "user 7: you may not watch this user" {
+	if got := told(&watch.Problem{UserID: "7", Message: "you may not watch this user"}); got != "user 7: you may not watch this user" {
 		t.Error(got)
 	}
 }

@@ -50,11 +50,6 @@ func resolver(t *testing.T, address netip.Addr) *net.Resolver {
 	}}
 }
 
-func notice() Notice {
-	i := item(1, 7, 10, 1)
-	return Notice{ID: "x", Transition: i.Delivery.Transition, Recipients: i.Delivery.Recipients}
-}
-
 func TestANameThatLeadsToALinkLocalOrMetadataAddressIsNotDialed(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"169.254.169.254", "169.254.0.1", "fe80::1", "fd00:ec2::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "100.100.100.200"} {

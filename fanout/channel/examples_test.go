@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -43,9 +43,9 @@ func TestTheExamplesTellEachRecipientOnceAndRefuseForgeries(t *testing.T) {
 
 // replay posts what was posted before, with its signature and another key: whoever has
 // seen a request could.
-func replay(t *testing.T, client *http.Client, url string, n Notice) {
+func replay(t *testing.T, client *http.Client, url string, n schemas.Notice) {
 	t.Helper()
-	body, err := json.Marshal(MessageOf(n))
+	body, err := json.Marshal(n.Message())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func replay(t *testing.T, client *http.Client, url string, n Notice) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set(SignatureHeader, Sign([]byte(shared), time.Now(), body))
-	request.Header.Set(IdempotencyHeader, "another")
+	request.Header.Set(schemas.SignatureHeader, schemas.SignNotice([]byte(shared), time.Now(), body))
+	request.Header.Set(schemas.IdempotencyHeader, "another")
 	answer, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -81,15 +81,14 @@ func tryExample(t *testing.T, example *exec.Cmd) {
 	_, url, _ := strings.Cut(lines.Text(), "listening on ")
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	i := item(1, 7, 10, 1, 2)
-	n := Notice{ID: "x", Transition: i.Delivery.Transition, Recipients: i.Delivery.Recipients}
+	n := notice()
+	n.Recipients = []schemas.UserID{1, 2}
 	for _, secret := range []string{forged, shared, shared} {
 		hook, err := NewWebhook(WebhookConfig{URL: url, Source: "/here", Secret: []byte(secret), Client: client}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var refused *permanent
-		if err := hook.Deliver(t.Context(), n); errors.As(err, &refused) != (secret == forged) || err != nil && secret != forged {
+		if err := hook.Deliver(t.Context(), n); delivery.IsPermanent(err) != (secret == forged) || err != nil && secret != forged {
 			t.Fatalf("with secret %s: %v", secret, err)
 		}
 	}

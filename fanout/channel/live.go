@@ -20,6 +20,6 @@ type Live struct{ bus Bus }
 func NewLive(bus Bus) *Live { return &Live{bus} }
 
 // Deliver puts a notice on the bus.
-func (l *Live) Deliver(ctx context.Context, n Notice) error {
+func (l *Live) Deliver(ctx context.Context, n schemas.Notice) error {
 	return l.bus.PublishDelivery(ctx, &schemas.Delivery{Transition: n.Transition, Recipients: n.Recipients})
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/stillhere/stillhere/internal/delivery"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Log writes every notice as a line of JSON.
@@ -18,10 +21,10 @@ type Log struct {
 func NewLog(out io.Writer) *Log { return &Log{out: out} }
 
 // Deliver writes a line.
-func (l *Log) Deliver(_ context.Context, n Notice) error {
-	line, err := json.Marshal(MessageOf(n))
+func (l *Log) Deliver(_ context.Context, n schemas.Notice) error {
+	line, err := json.Marshal(n.Message())
 	if err != nil {
-		return Permanent(err)
+		return delivery.Permanent(err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,9 +3,6 @@ package channel
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,26 +13,15 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/redact"
+	"github.com/stillhere/stillhere/schemas"
 )
-
-// The headers of a webhook's request besides those of CloudEvents.
-const (
-	// SignatureHeader holds "t=UNIX SECONDS,v1=HEX": the HMAC-SHA256 of the seconds,
-	// a dot and the body, keyed with the secret.
-	SignatureHeader = "Stillhere-Signature"
-	// IdempotencyHeader is the same for every try of one notice.
-	IdempotencyHeader = "Idempotency-Key"
-)
-
-// EventType is the CloudEvents type of a notice.
-const EventType = "stillhere.presence.changed.v1"
 
 // Webhook posts every notice to a URL: a CloudEvent in binary mode, whose data is
-// a Message with up to 1,000 recipients. 2xx is done; 408, 425, 429, 5xx and
+// a schemas.NoticeMessage with up to 1,000 recipients. 2xx is done; 408, 425, 429, 5xx and
 // silence are tried again, after Retry-After if given, in seconds or as a date, but
 // within Config.MaxWait; everything else is refused for good.
 type Webhook struct {
@@ -102,25 +88,25 @@ func NewWebhook(config WebhookConfig, log *slog.Logger) (*Webhook, error) {
 }
 
 // Deliver posts n.
-func (w *Webhook) Deliver(ctx context.Context, n Notice) error {
-	body, err := json.Marshal(MessageOf(n))
+func (w *Webhook) Deliver(ctx context.Context, n schemas.Notice) error {
+	body, err := json.Marshal(n.Message())
 	if err != nil {
-		return Permanent(err)
+		return delivery.Permanent(err)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, bytes.NewReader(body))
 	if err != nil {
-		return Permanent(redact.Error(err))
+		return delivery.Permanent(redact.Error(err))
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "stillhere",
-		"Ce-Specversion": "1.0", "Ce-Id": n.ID, "Ce-Source": w.source, "Ce-Type": EventType,
+		"Ce-Specversion": "1.0", "Ce-Id": n.ID, "Ce-Source": w.source, "Ce-Type": schemas.NoticeEvent,
 		"Ce-Time": n.Transition.At.String(), "Ce-Subject": n.Transition.User.String(),
-		IdempotencyHeader: n.ID,
+		schemas.IdempotencyHeader: n.ID,
 	} {
 		request.Header.Set(name, value)
 	}
 	if len(w.secret) > 0 {
-		request.Header.Set(SignatureHeader, Sign(w.secret, w.now(), body))
+		request.Header.Set(schemas.SignatureHeader, schemas.SignNotice(w.secret, w.now(), body))
 	}
 	response, err := w.client.Do(request)
 	if err != nil {
@@ -149,11 +135,11 @@ func (w *Webhook) judge(r *http.Response) error {
 		return nil
 	case code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests || code >= 500:
 		if wait := w.retryAfter(r.Header.Get("Retry-After")); wait > 0 {
-			return After(wait, err)
+			return delivery.After(wait, err)
 		}
 		return err
 	}
-	return Permanent(err)
+	return delivery.Permanent(err)
 }
 
 // retryAfter reads the header, seconds or a date (RFC 9110, 10.2.3); 0 when it asks for
@@ -171,41 +157,3 @@ func (w *Webhook) retryAfter(value string) time.Duration {
 
 // maxRetryAfter keeps seconds within what a time.Duration holds.
 const maxRetryAfter = 1 << 30
-
-// Sign is the value of SignatureHeader for a body sent at that time.
-func Sign(secret []byte, at time.Time, body []byte) string {
-	seconds := strconv.FormatInt(at.Unix(), 10)
-	return "t=" + seconds + ",v1=" + hex.EncodeToString(sum(secret, seconds, body))
-}
-
-func sum(secret []byte, seconds string, body []byte) []byte {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(seconds + "."))
-	mac.Write(body)
-	return mac.Sum(nil)
-}
-
-// ErrSignature says that a signature does not fit, or is too old.
-var ErrSignature = errors.New("the signature does not fit the body and the secret, or is too old")
-
-// Verify is what a receiver does: it tells whether signature, the value of
-// SignatureHeader, was made with secret for body, not longer than maxAge before or
-// after now.
-func Verify(secret []byte, signature string, body []byte, now time.Time, maxAge time.Duration) error {
-	var seconds string
-	var given []byte
-	for part := range strings.SplitSeq(signature, ",") {
-		name, value, _ := strings.Cut(part, "=")
-		switch name {
-		case "t":
-			seconds = value
-		case "v1":
-			given, _ = hex.DecodeString(value) // what cannot be read does not fit
-		}
-	}
-	at, err := strconv.ParseInt(seconds, 10, 64)
-	if err != nil || !hmac.Equal(given, sum(secret, seconds, body)) || now.Sub(time.Unix(at, 0)).Abs() > maxAge {
-		return ErrSignature
-	}
-	return nil
-}

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/online"
+	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -3,7 +3,7 @@ package expand
 import (
 	"testing"
 
-	"github.com/stillhere/stillhere/fanout/online"
+	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,12 +21,12 @@ func TestAChangeThatWasLostWhileTheConnectionStoodIsFoundAndTold(t *testing.T) {
 	p := g.dial()
 	p.watch(1, 2, 3)
 	g.view.apply(anna.becomes(schemas.Away)) // no message of it comes
-	sameJSON(t, p.expect(watchclient.Resync).Users, []schemas.Presence{g.view.one(t, 1)})
+	sameJSON(t, p.expect(watch.Resync).Users, []schemas.Presence{g.view.one(t, 1)})
 	if n := valueOf(g.metrics.Lost); n != 1 {
 		t.Errorf("%v changes counted as lost", n)
 	}
 	g.happen(anna.becomes(schemas.Offline))
-	sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 1))
+	sameJSON(t, p.expect(watch.Change).User, g.view.one(t, 1))
 	if lost := valueOf(g.metrics.BusLost); lost != 0 {
 		t.Errorf("the connection was lost %v times", lost)
 	}
@@ -42,10 +42,10 @@ func TestWhoSubscribesFindsWhatTheOthersHaveLost(t *testing.T) {
 	g.view.apply(anna.becomes(schemas.Away)) // no message of it comes
 	q := g.dial()
 	sameJSON(t, q.watch(1), []schemas.Presence{g.view.one(t, 1)})
-	sameJSON(t, p.expect(watchclient.Resync).Users, []schemas.Presence{g.view.one(t, 1)})
+	sameJSON(t, p.expect(watch.Resync).Users, []schemas.Presence{g.view.one(t, 1)})
 	g.happen(anna.becomes(schemas.Offline))
-	p.expect(watchclient.Change)
-	q.expect(watchclient.Change) // and no resync: it knew
+	p.expect(watch.Change)
+	q.expect(watch.Change) // and no resync: it knew
 }
 
 func TestAChangeThatIsOnItsWayIsToldByTheChannelAlone(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAChangeThatIsOnItsWayIsToldByTheChannelAlone(t *testing.T) {
 	eventually(t, "she is compared twice", func() bool { return valueOf(g.metrics.Compared) >= compared+2 })
 	g.publish(first, second)
 	for _, want := range []*schemas.Transition{first, second} {
-		if u := p.expect(watchclient.Change).User; u.Version != want.Version.String() {
+		if u := p.expect(watch.Change).User; u.Version != want.Version.String() {
 			t.Errorf("version %s, not %s", u.Version, want.Version)
 		}
 	}

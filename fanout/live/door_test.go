@@ -15,7 +15,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -46,14 +46,14 @@ func TestABadMessageIsAnsweredAndTheConnectionSurvives(t *testing.T) {
 		{list(`["` + strings.Repeat("1", 70<<10) + `"]`), "message_too_large", ""},
 	} {
 		p.send(c.message)
-		m := p.expect(watchclient.Error)
+		m := p.expect(watch.Error)
 		if m.Problem.Code != c.code || m.Problem.Field != c.field || m.Problem.Message == "" {
 			t.Errorf("%.60s: %+v", c.message, m.Problem)
 		}
 	}
 	g.gone()
 	p.send(list(`["9223372036854775807", 1]`))
-	if users := p.expect(watchclient.Snapshot).Users; users[0].UserID != 1<<63-1 {
+	if users := p.expect(watch.Snapshot).Users; users[0].UserID != 1<<63-1 {
 		t.Fatalf("%+v", users)
 	}
 }
@@ -90,7 +90,7 @@ func TestStoppingTellsViewersWhenToComeBackAndClosesWithGoingAway(t *testing.T) 
 	go func() { defer close(stopped); g.stop() }()
 	spread := map[int64]bool{}
 	for _, p := range peers {
-		spread[p.expect(watchclient.Reconnect).AfterMillis] = true
+		spread[p.expect(watch.Reconnect).AfterMillis] = true
 		if _, err := p.read(); websocket.CloseStatus(err) != websocket.StatusGoingAway {
 			t.Fatal(err)
 		}
@@ -136,10 +136,10 @@ func TestAPlainRequestIsToldWhatTheStreamNeeds(t *testing.T) {
 func TestTheStreamInsideAnotherSocketTakesItsMessagesAndNoOthers(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
-	sent := make(chan watchclient.Message, 100)
+	sent := make(chan watch.Message, 100)
 	var closed sync.Once
 	handle, end := g.server.Open(1, false, func(text []byte) error {
-		var m watchclient.Message
+		var m watch.Message
 		if err := json.Unmarshal(text, &m); err != nil {
 			t.Error(err)
 		}
@@ -155,13 +155,13 @@ func TestTheStreamInsideAnotherSocketTakesItsMessagesAndNoOthers(t *testing.T) {
 	if !handle([]byte(`{"type":"subscribe","user_ids":["1"]}`)) || !handle([]byte(`{"type":"subscribe","user_ids":["x"]}`)) {
 		t.Fatal("did not take its own")
 	}
-	for _, want := range []string{watchclient.Snapshot, watchclient.Error} {
+	for _, want := range []string{watch.Snapshot, watch.Error} {
 		if m := <-sent; m.Type != want {
 			t.Fatalf("%+v", m)
 		}
 	}
 	g.happen((&person{id: 1}).becomes(schemas.Online))
-	if m := <-sent; m.Type != watchclient.Change {
+	if m := <-sent; m.Type != watch.Change {
 		t.Fatalf("%+v", m)
 	}
 	closed.Do(end)
@@ -184,12 +184,12 @@ func TestTheWatchClientComesBackByItself(t *testing.T) {
 		wire, err = new(net.Dialer).DialContext(ctx, network, addr)
 		return wire, err
 	}}}
-	for m, err := range watchclient.Messages(ctx, watchclient.Options{URL: g.url(), Users: []schemas.UserID{1, 2}, Client: client}) {
+	for m, err := range watch.Messages(ctx, watch.Options{URL: g.url(), Users: []schemas.UserID{1, 2}, Client: client}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch m.Type {
-		case watchclient.Snapshot:
+		case watch.Snapshot:
 			if snapshots++; snapshots == 1 {
 				wire.Close()
 				g.happen(anna.becomes(schemas.Away))
@@ -197,7 +197,7 @@ func TestTheWatchClientComesBackByItself(t *testing.T) {
 			}
 			sameJSON(t, m.Users[0], g.view.one(t, 1))
 			cancel()
-		case watchclient.Disconnected:
+		case watch.Disconnected:
 			if m.Cause == nil || m.RetryIn <= 0 {
 				t.Fatalf("%+v", m)
 			}
@@ -207,7 +207,7 @@ func TestTheWatchClientComesBackByItself(t *testing.T) {
 		t.Fatalf("%d snapshots", snapshots)
 	}
 	ends := 0
-	for _, err := range watchclient.Messages(t.Context(), watchclient.Options{URL: g.url() + "?x=1", Users: nil}) {
+	for _, err := range watch.Messages(t.Context(), watch.Options{URL: g.url() + "?x=1", Users: nil}) {
 		// No users: the server answers with an error message, and the caller leaves.
 		if err != nil {
 			t.Fatal(err)
@@ -230,21 +230,21 @@ func TestAStormOfSubscriptionsIsRefusedAndWhatIsWatchedStays(t *testing.T) {
 		p.send(`{"type":"` + kind + `","user_ids":["` + strings.Join(ids, `","`) + `"]}`)
 	}
 	ask("subscribe", 1)
-	p.expect(watchclient.Snapshot)
+	p.expect(watch.Snapshot)
 	for i := range 7 { // 25 stay watched; others come and go, up to 200
 		ask("subscribe", 101+25*i)
-		p.expect(watchclient.Snapshot)
+		p.expect(watch.Snapshot)
 		ask("unsubscribe", 101+25*i)
 	}
 	for range 100 {
 		ask("subscribe", 501)
-		if m := p.expect(watchclient.Error); m.Problem.Code != "rate_limited" || m.Problem.Field != "user_ids" || !strings.Contains(m.Problem.Message, "ask again in") {
+		if m := p.expect(watch.Error); m.Problem.Code != "rate_limited" || m.Problem.Field != "user_ids" || !strings.Contains(m.Problem.Message, "ask again in") {
 			t.Fatalf("%+v", m)
 		}
 	}
 	anna := &person{id: 1}
 	g.happen(anna.becomes(schemas.Online))
-	sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 1))
+	sameJSON(t, p.expect(watch.Change).User, g.view.one(t, 1))
 	if n := valueOf(g.metrics.Subscriptions); n != 25 {
 		t.Errorf("%v subscriptions", n)
 	}

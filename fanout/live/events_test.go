@@ -15,7 +15,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -72,7 +72,7 @@ type listener struct {
 	retry    string // what an EventSource is told to wait, in milliseconds
 }
 
-func (l *listener) next() (m watchclient.Message) {
+func (l *listener) next() (m watch.Message) {
 	l.t.Helper()
 	for l.lines.Scan() {
 		if retry, ok := strings.CutPrefix(l.lines.Text(), "retry: "); ok {
@@ -93,7 +93,7 @@ func (l *listener) next() (m watchclient.Message) {
 	return m
 }
 
-func (l *listener) expect(kind string) watchclient.Message {
+func (l *listener) expect(kind string) watch.Message {
 	l.t.Helper()
 	m := l.next()
 	if m.Type != kind {
@@ -118,21 +118,21 @@ func TestServerSentEventsCarryTheSameMessages(t *testing.T) {
 			t.Error(answer.Header)
 		}
 		l := &listener{t: t, lines: bufio.NewScanner(answer.Body)}
-		l.expect(watchclient.Hello)
-		if m := l.expect(watchclient.Snapshot); len(m.Users) != 2 {
+		l.expect(watch.Hello)
+		if m := l.expect(watch.Snapshot); len(m.Users) != 2 {
 			t.Fatalf("%+v", m)
 		}
 		anna := &person{id: 1}
 		for range 3 {
 			f.happen(anna.becomes(schemas.Online))
-			sameJSON(t, l.expect(watchclient.Change).User, f.view.one(t, 1))
+			sameJSON(t, l.expect(watch.Change).User, f.view.one(t, 1))
 		}
 		for l.comments == 0 && l.lines.Scan() { // signs of life
 			l.comments += strings.Count(l.lines.Text(), ":")
 		}
 		stopped := make(chan struct{})
 		go func() { defer close(stopped); f.stop() }()
-		if m := l.expect(watchclient.Reconnect); l.retry != strconv.FormatInt(m.AfterMillis, 10) {
+		if m := l.expect(watch.Reconnect); l.retry != strconv.FormatInt(m.AfterMillis, 10) {
 			t.Errorf("an EventSource is told to wait for %q ms, others for %d", l.retry, m.AfterMillis)
 		}
 		for l.lines.Scan() {
@@ -171,8 +171,8 @@ func TestAListenerWhoLeavesIsForgotten(t *testing.T) {
 	overEach(t, func(t *testing.T, f front) {
 		ctx, leave := context.WithCancel(t.Context())
 		l := &listener{t: t, lines: bufio.NewScanner(f.get(ctx, t, "?user_ids=1").Body)}
-		l.expect(watchclient.Hello)
-		l.expect(watchclient.Snapshot)
+		l.expect(watch.Hello)
+		l.expect(watch.Snapshot)
 		leave()
 		f.gone()
 		eventually(t, "nobody is connected", func() bool { return valueOf(f.metrics.Connections.WithLabelValues("events")) == 0 })

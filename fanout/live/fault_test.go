@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,10 +23,10 @@ func TestALostRedisConnectionIsMadeGoodByAResync(t *testing.T) {
 			g.view.apply(anna.becomes(schemas.Away), anna.becomes(schemas.Offline)) // lost on the channel
 			r.Up()
 			g.awaitConnected()
-			m := p.expect(watchclient.Resync)
+			m := p.expect(watch.Resync)
 			sameJSON(t, m.Users, []schemas.Presence{g.view.one(t, 1)}) // only what differs
 			g.happen(ben.becomes(schemas.Away))
-			sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 2))
+			sameJSON(t, p.expect(watch.Change).User, g.view.one(t, 2))
 		}
 	})
 }
@@ -54,12 +54,12 @@ func TestVersionsOnlyGrowHoweverOftenTheConnectionIsCut(t *testing.T) {
 		for last < changes {
 			m := p.next()
 			users := m.Users
-			if m.Type == watchclient.Change {
+			if m.Type == watch.Change {
 				users = []schemas.Presence{*m.User}
 			}
 			for _, u := range users {
 				v, _ := strconv.Atoi(u.Version)
-				if v < last || v == last && m.Type == watchclient.Change {
+				if v < last || v == last && m.Type == watch.Change {
 					t.Fatalf("%s with version %d after %d", m.Type, v, last)
 				}
 				last = v
@@ -84,7 +84,7 @@ func TestAStaleStateIsSaidAndPutRightWhenItIsFresh(t *testing.T) {
 	g.view.set(0, nil)
 	seen := map[schemas.UserID]bool{}
 	for len(seen) < 2 {
-		for _, u := range p.expect(watchclient.Resync).Users {
+		for _, u := range p.expect(watch.Resync).Users {
 			if u.StaleSince != 0 || seen[u.UserID] {
 				t.Fatalf("%+v", u)
 			}
@@ -92,7 +92,7 @@ func TestAStaleStateIsSaidAndPutRightWhenItIsFresh(t *testing.T) {
 		}
 	}
 	g.happen(anna.becomes(schemas.Away))
-	p.expect(watchclient.Change)
+	p.expect(watch.Change)
 }
 
 func TestAViewThatFailsIsAnErrorAndNothingIsSubscribed(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAViewThatFailsIsAnErrorAndNothingIsSubscribed(t *testing.T) {
 	p := g.dial()
 	g.view.set(0, errors.New("both stores are away"))
 	p.send(`{"type":"subscribe","user_ids":[1]}`)
-	if m := p.expect(watchclient.Error); m.Problem.Code != "unavailable" {
+	if m := p.expect(watch.Error); m.Problem.Code != "unavailable" {
 		t.Fatalf("%+v", m.Problem)
 	}
 	g.gone()
@@ -122,7 +122,7 @@ func TestSubscribingWhileRedisIsAwayIsStaleAndPutRightLater(t *testing.T) {
 	g.redis.Up()
 	g.awaitConnected()
 	for {
-		if u := p.expect(watchclient.Resync).Users[0]; u.StaleSince == 0 {
+		if u := p.expect(watch.Resync).Users[0]; u.StaleSince == 0 {
 			sameJSON(t, u, g.view.one(t, 1))
 			break
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
 	"github.com/stillhere/stillhere/fanout/live"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -40,7 +40,7 @@ func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.
 	front := g.front(server)
 	stranger, friend := g.dialAt(front+"/"), g.dialAt(front+"/?friend=x")
 	stranger.send(`{"type":"subscribe","user_ids":["1","11"]}`)
-	if m := stranger.expect(watchclient.Error); m.Problem.Code != "not_allowed" || m.Problem.Field != "user_ids[1]" {
+	if m := stranger.expect(watch.Error); m.Problem.Code != "not_allowed" || m.Problem.Field != "user_ids[1]" {
 		t.Errorf("%+v", m.Problem)
 	}
 	if n := valueOf(g.metrics.Subscriptions); n != 0 {
@@ -49,7 +49,7 @@ func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.
 	stranger.watch(1)
 	friend.watch(1, 11)
 	friend.send(`{"type":"subscribe","user_ids":["13"]}`)
-	if m := friend.expect(watchclient.Error); m.Problem.Code != "unavailable" {
+	if m := friend.expect(watch.Error); m.Problem.Code != "unavailable" {
 		t.Errorf("%+v", m.Problem)
 	}
 	// Server-Sent Events have no second chance: the stream ends.
@@ -63,16 +63,16 @@ func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.
 		t.Errorf("%s %v", text.String(), err)
 	}
 	// And in the socket of another, whose owner is known.
-	heard := make(chan watchclient.Message, 10)
+	heard := make(chan watch.Message, 10)
 	handle, end := server.Open(1, false, func(text []byte) error {
-		var m watchclient.Message
+		var m watch.Message
 		err := json.Unmarshal(text, &m)
 		heard <- m
 		return err
 	})
 	defer end()
 	handle([]byte(`{"type":"subscribe","user_ids":["12"]}`))
-	if m := <-heard; m.Type != watchclient.Snapshot {
+	if m := <-heard; m.Type != watch.Snapshot {
 		t.Errorf("%+v", m)
 	}
 }
@@ -113,13 +113,13 @@ func TestOfARequestThoseWhoMayBeWatchedAreAndTheOthersAreNamedAlikeWhetherTheyHi
 	if len(texts) != 1 {
 		t.Errorf("they are told apart: %v", texts)
 	}
-	if m := p.expect(watchclient.Snapshot); len(m.Users) != 1 || m.Users[0].UserID != 1 {
+	if m := p.expect(watch.Snapshot); len(m.Users) != 1 || m.Users[0].UserID != 1 {
 		t.Errorf("%+v", m)
 	}
 	if n := valueOf(g.metrics.Subscriptions); n != 1 {
 		t.Errorf("%v subscriptions", n)
 	}
 	p.send(`{"type":"subscribe","user_ids":["13"]}`)
-	p.expect(watchclient.Error)
+	p.expect(watch.Error)
 	p.watch(1) // nothing came of it
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -41,7 +41,7 @@ func (g *rig) dialAt(url string) *peer {
 	conn.SetReadLimit(1 << 22)
 	p := &peer{g.t, conn}
 	g.t.Cleanup(func() { conn.CloseNow() })
-	if m := p.next(); m.Type != watchclient.Hello || m.MaxSubscriptions == 0 || m.HeartbeatMillis == 0 {
+	if m := p.next(); m.Type != watch.Hello || m.MaxSubscriptions == 0 || m.HeartbeatMillis == 0 {
 		g.t.Fatalf("first came %+v", m)
 	}
 	return p
@@ -54,18 +54,18 @@ func (p *peer) send(text string) {
 	}
 }
 
-func (p *peer) read() (watchclient.Message, error) {
+func (p *peer) read() (watch.Message, error) {
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
 	_, text, err := p.conn.Read(ctx)
 	if err != nil {
-		return watchclient.Message{}, err
+		return watch.Message{}, err
 	}
-	var m watchclient.Message
+	var m watch.Message
 	return m, errors.Join(json.Unmarshal(text, &m))
 }
 
-func (p *peer) next() watchclient.Message {
+func (p *peer) next() watch.Message {
 	p.t.Helper()
 	m, err := p.read()
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *peer) next() watchclient.Message {
 }
 
 // expect is next, which must be of that type.
-func (p *peer) expect(kind string) watchclient.Message {
+func (p *peer) expect(kind string) watch.Message {
 	p.t.Helper()
 	m := p.next()
 	if m.Type != kind {
@@ -92,7 +92,7 @@ func (p *peer) watch(ids ...schemas.UserID) []schemas.Presence {
 		p.t.Fatal(err)
 	}
 	p.send(string(text))
-	return p.expect(watchclient.Snapshot).Users
+	return p.expect(watch.Snapshot).Users
 }
 
 func stateOf(p schemas.Presence) string {
@@ -120,9 +120,9 @@ func (p *peer) news() schemas.Presence {
 	p.t.Helper()
 	m := p.next()
 	switch {
-	case m.Type == watchclient.Change:
+	case m.Type == watch.Change:
 		return *m.User
-	case m.Type == watchclient.Resync && len(m.Users) == 1:
+	case m.Type == watch.Resync && len(m.Users) == 1:
 		return m.Users[0]
 	}
 	p.t.Fatalf("got %+v, want news of one user", m)

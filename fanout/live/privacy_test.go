@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -19,7 +19,7 @@ func TestWhoHidesIsClearedOnceAndThenSilentUntilShown(t *testing.T) {
 		p.watch(1, 2)
 
 		g.happen(anna.hides(true))
-		cleared := p.expect(watchclient.Change).User
+		cleared := p.expect(watch.Change).User
 		sameJSON(t, cleared, g.view.one(t, 1))
 		if cleared.State != nil || cleared.LastSeenAt != 0 || cleared.LastActiveAt != 0 || cleared.Devices != nil || cleared.Since != 0 {
 			t.Fatalf("the clearing message shows %+v", cleared)
@@ -28,20 +28,20 @@ func TestWhoHidesIsClearedOnceAndThenSilentUntilShown(t *testing.T) {
 			g.happen(anna.flips(4)...)
 		}
 		g.happen(ben.becomes(schemas.Online))
-		if m := p.expect(watchclient.Change); m.User.UserID != 2 {
+		if m := p.expect(watch.Change); m.User.UserID != 2 {
 			t.Fatalf("of a hidden user came %+v", m.User)
 		}
 		sameJSON(t, g.dial().watch(1)[0], cleared) // the same for whoever comes later
 
 		g.happen(anna.hides(false))
-		shown := *p.expect(watchclient.Change).User
+		shown := *p.expect(watch.Change).User
 		sameJSON(t, shown, g.view.one(t, 1))
 		// Nothing comes out of when the user hid.
 		if show := g.view.users[1]; shown.Since != show.Since || shown.LastSeenAt != shown.Since || shown.LastActiveAt != shown.Since {
 			t.Fatalf("the times of %+v do not begin at the show", shown)
 		}
 		g.happen(anna.becomes(schemas.Away))
-		sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 1))
+		sameJSON(t, p.expect(watch.Change).User, g.view.one(t, 1))
 	})
 }
 
@@ -55,8 +55,8 @@ func TestAShowThatChangesTheStateNeedsNoCorrection(t *testing.T) {
 		t.Fatalf("%+v", u)
 	}
 	g.happen(anna.hides(false), anna.becomes(schemas.Online))
-	p.expect(watchclient.Change)
-	sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 1))
+	p.expect(watch.Change)
+	sameJSON(t, p.expect(watch.Change).User, g.view.one(t, 1))
 }
 
 // Scenario 36, and a projector that has not heard of the hide yet.

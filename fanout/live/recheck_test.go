@@ -11,7 +11,7 @@ import (
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
 	"github.com/stillhere/stillhere/fanout/live"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -62,7 +62,7 @@ func TestWhoMayNotWatchSomebodyAnyMoreHearsThatAndNothingElse(t *testing.T) {
 	}
 
 	may.set(&live.NotAllowed{Users: []schemas.UserID{2}})
-	if m := p.expect(watchclient.Error); m.Problem.Code != "not_allowed" || m.Problem.UserID != "2" {
+	if m := p.expect(watch.Error); m.Problem.Code != "not_allowed" || m.Problem.UserID != "2" {
 		t.Errorf("%+v", m.Problem)
 	}
 	may.set(nil)
@@ -72,7 +72,7 @@ func TestWhoMayNotWatchSomebodyAnyMoreHearsThatAndNothingElse(t *testing.T) {
 	eventually(t, "the others are asked for again", func() bool { return may.times() >= 2 })
 
 	may.set(&schemas.FieldError{Code: "not_allowed", Reason: "you may watch nobody"})
-	if m := p.expect(watchclient.Error); m.Problem.Code != "not_allowed" || m.Problem.UserID != "" {
+	if m := p.expect(watch.Error); m.Problem.Code != "not_allowed" || m.Problem.UserID != "" {
 		t.Errorf("%+v", m.Problem)
 	}
 	g.gone()

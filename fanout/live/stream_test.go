@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,9 +24,9 @@ func TestASubscriberGetsASnapshotThenEachChangeOnce(t *testing.T) {
 			first := anna.becomes(schemas.Away)
 			g.happen(first)
 			g.publish(first) // delivered again by the loop
-			sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 1))
+			sameJSON(t, p.expect(watch.Change).User, g.view.one(t, 1))
 			g.happen(ben.becomes(schemas.Online))
-			sameJSON(t, p.expect(watchclient.Change).User, g.view.one(t, 2))
+			sameJSON(t, p.expect(watch.Change).User, g.view.one(t, 2))
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestNothingIsMissedNorOlderThanTheSnapshotWhileAUserChangesAThousandTimes(t
 				<-start[i]
 				last := p.watch(7)[0]
 				for last.Version != strconv.Itoa(changes) {
-					next := *p.expect(watchclient.Change).User
+					next := *p.expect(watch.Change).User
 					if before, _ := strconv.Atoi(last.Version); next.Version != strconv.Itoa(before+1) {
 						t.Errorf("viewer %d: version %s after %s", i, next.Version, last.Version)
 						return
@@ -88,7 +88,7 @@ func TestTwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
 	g := newRig(t, redistest.Mini(t))
 	p := g.dial()
 	p.send(`{"type":"subscribe","user_ids":["1",1,"1",2]}`)
-	users := p.expect(watchclient.Snapshot).Users
+	users := p.expect(watch.Snapshot).Users
 	if len(users) != 2 || users[0].UserID != 1 || users[1].UserID != 2 {
 		t.Fatalf("snapshot %+v", users)
 	}
@@ -103,20 +103,20 @@ func TestTwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
 		many += fmt.Sprint(id+1000, ",")
 	}
 	p.send(many + `1]}`)
-	if m := p.expect(watchclient.Error); m.Problem.Code != "too_many_subscriptions" || m.Problem.Field != "user_ids" {
+	if m := p.expect(watch.Error); m.Problem.Code != "too_many_subscriptions" || m.Problem.Field != "user_ids" {
 		t.Fatalf("%+v", m.Problem)
 	}
 	anna := &person{id: 1}
 	g.happen((&person{id: 1000}).becomes(schemas.Online), anna.becomes(schemas.Online))
-	if m := p.expect(watchclient.Change); m.User.UserID != 1 { // once, and nothing of the refused request
+	if m := p.expect(watch.Change); m.User.UserID != 1 { // once, and nothing of the refused request
 		t.Fatalf("%+v", m.User)
 	}
 	g.happen(anna.becomes(schemas.Away))
-	if m := p.expect(watchclient.Change); m.User.Version != "2" {
+	if m := p.expect(watch.Change); m.User.Version != "2" {
 		t.Fatalf("%+v", m.User)
 	}
 	p.send(many[:len(many)-1-5] + `]}`) // 498: exactly the limit
-	if users := p.expect(watchclient.Snapshot).Users; len(users) != 498 {
+	if users := p.expect(watch.Snapshot).Users; len(users) != 498 {
 		t.Fatalf("%d users", len(users))
 	}
 }
@@ -135,10 +135,10 @@ func TestUnsubscribeEndsTheChangesAndTheLastOneFreesTheChannel(t *testing.T) {
 		p.send(`{"type":"unsubscribe","user_ids":["1","999"]}`)
 		p.watch(2) // the answer says that the unsubscribe is done
 		g.happen(anna.becomes(schemas.Online), ben.becomes(schemas.Online))
-		if m := p.expect(watchclient.Change); m.User.UserID != 2 {
+		if m := p.expect(watch.Change); m.User.UserID != 2 {
 			t.Fatalf("%+v", m.User)
 		}
-		if m := q.expect(watchclient.Change); m.User.UserID != 1 {
+		if m := q.expect(watch.Change); m.User.UserID != 1 {
 			t.Fatalf("%+v", m.User)
 		}
 		if users := p.watch(1); stateOf(users[0]) != "online" {
@@ -178,7 +178,7 @@ func TestTwentyFourViewersOfOneAnotherSeeEveryChangeOnceInOrder(t *testing.T) {
 			all.Go(func() {
 				last := map[schemas.UserID]int{}
 				for range n * each {
-					u := peers[i].expect(watchclient.Change).User
+					u := peers[i].expect(watch.Change).User
 					if v, _ := strconv.Atoi(u.Version); v != last[u.UserID]+1 {
 						t.Errorf("viewer %d, user %d: version %d after %d", i, u.UserID, v, last[u.UserID])
 						return

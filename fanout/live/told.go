@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/fanout/internal/dedup"
+	"github.com/stillhere/stillhere/internal/dedup"
 	"github.com/stillhere/stillhere/schemas"
 )
 

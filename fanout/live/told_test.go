@@ -15,9 +15,10 @@ import (
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/internal/redistest"
 	"github.com/stillhere/stillhere/fanout/live"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
-	"github.com/stillhere/stillhere/fanout/online"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/delivery"
+	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -73,14 +74,14 @@ func (n *node) dial(query string) *peer {
 	}
 	n.t.Cleanup(func() { conn.CloseNow() })
 	p := &peer{t: n.t, conn: conn}
-	p.expect(watchclient.Hello)
+	p.expect(watch.Hello)
 	return p
 }
 
 // told expects the delivery of a version.
 func (p *peer) told(of *person) {
 	p.t.Helper()
-	m := p.expect(watchclient.Delivery)
+	m := p.expect(watch.Delivery)
 	if m.User == nil || m.User.UserID != of.id || m.User.Version != of.version.String() || m.User.State == nil || *m.User.State != schemas.StateWord(of.state) {
 		p.t.Fatalf("told %+v, not version %d of %d", m.User, of.version, of.id)
 	}
@@ -90,7 +91,7 @@ func (p *peer) told(of *person) {
 type deliveries struct {
 	t        *testing.T
 	register *online.Register
-	consumer *channel.Consumer
+	consumer *delivery.Consumer
 	offset   int64
 }
 
@@ -98,8 +99,8 @@ func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 	t.Helper()
 	d := &deliveries{t: t, register: online.NewRegister()}
 	var err error
-	d.consumer, err = channel.NewConsumer(channel.Defaults(), channel.NewLive(bus), d.register.Hides,
-		func(context.Context, *schemas.Record, error) error { t.Error("set aside"); return nil }, channel.NewMetrics(nil), slog.New(slog.DiscardHandler))
+	d.consumer, err = delivery.NewConsumer(delivery.Defaults(), channel.NewLive(bus), d.register.Hides,
+		func(context.Context, *schemas.Record, error) error { t.Error("set aside"); return nil }, delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,9 +117,9 @@ func (d *deliveries) come(t *schemas.Transition, to ...schemas.UserID) {
 	d.t.Helper()
 	record := schemas.Record{Offset: d.offset, Value: (&schemas.Delivery{Transition: t, Recipients: to}).Encode()}
 	d.offset++
-	item, err := channel.Decode(&record)
+	item, err := delivery.Decode(&record)
 	if err == nil {
-		err = d.consumer.Apply(d.t.Context(), schemas.Batch[channel.Item]{Items: []channel.Item{item}})
+		err = d.consumer.Apply(d.t.Context(), schemas.Batch[delivery.Item]{Items: []delivery.Item{item}})
 	}
 	if err != nil {
 		d.t.Fatal(err)
@@ -201,7 +202,7 @@ func TestWhoIsNotKnownOrAsksWrongIsToldWhyThereAreNoDeliveries(t *testing.T) {
 		`{"type":"deliveries","enabled":true,"user_ids":1}`: "unknown_field",
 	} {
 		nobody.send(message)
-		if m := nobody.expect(watchclient.Error); m.Problem.Code != code {
+		if m := nobody.expect(watch.Error); m.Problem.Code != code {
 			t.Errorf("%s: %+v", message, m.Problem)
 		}
 	}
@@ -215,7 +216,7 @@ func TestWhoIsNotKnownOrAsksWrongIsToldWhyThereAreNoDeliveries(t *testing.T) {
 	}
 	without := newRig(t, r).dial() // a server to which nothing brings deliveries
 	without.send(`{"type":"deliveries","enabled":true}`)
-	if m := without.expect(watchclient.Error); m.Problem.Code != "no_deliveries" {
+	if m := without.expect(watch.Error); m.Problem.Code != "no_deliveries" {
 		t.Errorf("%+v", m.Problem)
 	}
 }

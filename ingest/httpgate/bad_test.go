@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/stillhere/stillhere/ingest/ingesttest"
+	"github.com/stillhere/stillhere/internal/beat/beattest"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
@@ -207,7 +207,7 @@ func (c counted) Read(p []byte) (int, error) {
 
 func TestLongBodyIs413WithoutReadingIt(t *testing.T) {
 	t.Parallel()
-	log := &ingesttest.Log{Partitions: partitions}
+	log := &beattest.Log{Partitions: partitions}
 	mux, stop := start(t, config(), log)
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() { server.Close(); stop() })

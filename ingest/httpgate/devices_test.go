@@ -11,7 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
-	"github.com/stillhere/stillhere/ingest/ingesttest"
+	"github.com/stillhere/stillhere/internal/beat/beattest"
 )
 
 // beatsOf is a body with n beats of as many devices of user 1.
@@ -48,7 +48,7 @@ func TestAUsersTokenHasAtMost32DevicesInARequestAndOthersHaveAny(t *testing.T) {
 
 func TestAnotherPolicysMaxDevicesHoldsForTheNextRequest(t *testing.T) {
 	t.Parallel()
-	g, err := httpgate.New(config(), &ingesttest.Log{Partitions: partitions}, ingest.NewMetrics(nil))
+	g, err := httpgate.New(config(), &beattest.Log{Partitions: partitions}, ingest.NewMetrics(nil))
 	if err != nil {
 		t.Fatal(err)
 	}

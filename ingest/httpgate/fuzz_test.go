@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stillhere/stillhere/ingest/ingesttest"
+	"github.com/stillhere/stillhere/internal/beat/beattest"
 )
 
 // FuzzJSONRequest: what is accepted is a JSON object with the same beats as
@@ -19,7 +19,7 @@ func FuzzJSONRequest(f *testing.F) {
 		`{"beats":[{"user_id":"1","device_id":1,"idle_ms":2592000001}]}`, `{"beats":[{"user_id":1,"user_id":1,"device_id":1}]}`} {
 		f.Add([]byte(body))
 	}
-	log := &ingesttest.Log{Partitions: partitions}
+	log := &beattest.Log{Partitions: partitions}
 	mux, stop := start(f, config(), log)
 	f.Cleanup(stop)
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -19,7 +20,7 @@ import (
 // Gate serves the HTTP doors.
 type Gate struct {
 	cfg      ingest.Config
-	log      ingest.Log
+	log      beat.Log
 	metrics  *ingest.Metrics
 	start    time.Time // the origin of all times below
 	writer   *writer
@@ -32,7 +33,7 @@ type Gate struct {
 }
 
 // New makes a gate.
-func New(cfg ingest.Config, log ingest.Log, metrics *ingest.Metrics) (*Gate, error) {
+func New(cfg ingest.Config, log beat.Log, metrics *ingest.Metrics) (*Gate, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

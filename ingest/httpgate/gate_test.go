@@ -11,7 +11,8 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
-	"github.com/stillhere/stillhere/ingest/ingesttest"
+	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/beat/beattest"
 	"go.uber.org/goleak"
 )
 
@@ -23,7 +24,7 @@ const partitions = 4
 type door struct {
 	t    *testing.T
 	mux  *http.ServeMux
-	log  *ingesttest.Log
+	log  *beattest.Log
 	stop func() // ends Run and waits for it; may be called twice
 }
 
@@ -35,14 +36,14 @@ func config() ingest.Config {
 
 func open(t *testing.T, cfg ingest.Config) door {
 	t.Helper()
-	log := &ingesttest.Log{Partitions: partitions}
+	log := &beattest.Log{Partitions: partitions}
 	mux, stop := start(t, cfg, log)
 	t.Cleanup(stop)
 	return door{t, mux, log, stop}
 }
 
 // start runs a gate. stop ends it and waits; it may be called twice.
-func start(tb testing.TB, cfg ingest.Config, log ingest.Log) (mux *http.ServeMux, stop func()) {
+func start(tb testing.TB, cfg ingest.Config, log beat.Log) (mux *http.ServeMux, stop func()) {
 	tb.Helper()
 	g, err := httpgate.New(cfg, log, ingest.NewMetrics(nil))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/stillhere/stillhere/ingest/ingesttest"
+	"github.com/stillhere/stillhere/internal/beat/beattest"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
@@ -31,7 +31,7 @@ var twoRows = map[schemas.UserID]schemas.Beat{
 	9223372036854775807: {User: 9223372036854775807, Device: 4294967295, Kind: schemas.Other, Bye: true},
 }
 
-func byUser(written []ingesttest.Written) map[schemas.UserID]schemas.Beat {
+func byUser(written []beattest.Written) map[schemas.UserID]schemas.Beat {
 	rows := map[schemas.UserID]schemas.Beat{}
 	for _, w := range written {
 		for _, b := range w.Beats {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -18,7 +19,7 @@ const maxFlights = 16
 type writer struct {
 	now     func() time.Duration
 	cfg     ingest.Config
-	log     ingest.Log
+	log     beat.Log
 	metrics *ingest.Metrics
 	wake    chan struct{} // some lane has beats that may leave
 	flights sync.WaitGroup
@@ -29,7 +30,7 @@ type writer struct {
 	stopped bool
 }
 
-func newWriter(now func() time.Duration, cfg ingest.Config, log ingest.Log, metrics *ingest.Metrics) *writer {
+func newWriter(now func() time.Duration, cfg ingest.Config, log beat.Log, metrics *ingest.Metrics) *writer {
 	return &writer{now: now, cfg: cfg, log: log, metrics: metrics, wake: make(chan struct{}, 1), lanes: map[laneKey]*lane{}}
 }
 

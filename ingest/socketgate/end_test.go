@@ -15,9 +15,9 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/ingest/client"
-	"github.com/stillhere/stillhere/ingest/ingesttest"
 	"github.com/stillhere/stillhere/ingest/socketgate"
+	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/beat/beattest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -69,7 +69,7 @@ func TestPeerThatDoesNotReadIsCutOffWhenStopping(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("stopping took %s, want at most the drain timeout", took)
 		}
-		d.expect(beat(0))
+		d.expect(beatIs(0))
 	})
 }
 
@@ -108,7 +108,7 @@ func TestPeerThatTakesNoMessagesIsCutOffAfterTheWriteTimeout(t *testing.T) {
 		default:
 			t.Error("not cut off")
 		}
-		d.expect(beat(0))
+		d.expect(beatIs(0))
 	})
 }
 
@@ -123,7 +123,7 @@ func TestSilentClientIsCutOffWithoutABye(t *testing.T) {
 		if took := time.Since(began); took < 45*time.Second || took > time.Minute {
 			t.Errorf("cut off after %s, want 45 s to a minute", took)
 		}
-		d.expect(beat(0))
+		d.expect(beatIs(0))
 	})
 }
 
@@ -183,8 +183,8 @@ func TestOnlyAllowedOriginsComeIn(t *testing.T) {
 // client, the log.
 func TestSocketToFrameOverTCP(t *testing.T) {
 	t.Parallel()
-	log := &ingesttest.Log{Partitions: 4}
-	c, err := client.New(client.Config{GatewayID: "ingest-1", Partitions: 4}, log)
+	log := &beattest.Log{Partitions: 4}
+	c, err := beat.New(beat.Config{GatewayID: "ingest-1", Partitions: 4}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +217,8 @@ func TestSocketToFrameOverTCP(t *testing.T) {
 	if _, m, err := leaves.Read(t.Context()); err != nil || string(m) != hello {
 		t.Fatalf("got %s, %v", m, err)
 	}
-	saw := func(user schemas.UserID, bye bool) func([]ingesttest.Written) bool {
-		return func(all []ingesttest.Written) bool {
+	saw := func(user schemas.UserID, bye bool) func([]beattest.Written) bool {
+		return func(all []beattest.Written) bool {
 			for _, w := range all {
 				for _, b := range w.Beats {
 					if b.User == user && b.Bye == bye {

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/ingest/devices"
+	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Beats takes what the sockets report. Calls come from many goroutines and must
-// not block; client.Client is the implementation. An error ends the socket.
+// not block; beat.Buffer is the implementation. An error ends the socket.
 type Beats interface {
 	Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error
 	Bye(user schemas.UserID, device schemas.DeviceID) error

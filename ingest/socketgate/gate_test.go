@@ -17,7 +17,7 @@ func TestConnectingIsTheFirstBeatAndHelloTheFirstMessage(t *testing.T) {
 		if m := p.hears(); m != hello {
 			t.Errorf("got %s, want %s", m, hello)
 		}
-		d.expect(beat(time.Minute))
+		d.expect(beatIs(time.Minute))
 		p.close(websocket.StatusNormalClosure)
 		d.expect(bye())
 	})
@@ -35,7 +35,7 @@ func TestPingAndEmptyMessageAreBeatsAndIdlenessGrows(t *testing.T) {
 		pass(10 * time.Second)
 		p.ping()
 		p.say(`{"idle_ms":0,"type":"activity"}`)
-		d.expect(beat(0), beat(10*time.Second), beat(15*time.Second), beat(time.Minute), beat(70*time.Second), beat(0))
+		d.expect(beatIs(0), beatIs(10*time.Second), beatIs(15*time.Second), beatIs(time.Minute), beatIs(70*time.Second), beatIs(0))
 		p.cut()
 	})
 }
@@ -54,13 +54,13 @@ func TestOnlyADeliberateEndIsABye(t *testing.T) {
 		"lost":               {func(p *peer) { p.cut() }, nil},
 		"said and closed":    {func(p *peer) { p.say(`{"type":"bye"}`); p.close(1000) }, []said{bye()}},
 		"said and lost":      {func(p *peer) { p.say(`{"type":"bye"}`); p.cut() }, []said{bye()}},
-		"said, back, closed": {func(p *peer) { p.say(`{"type":"bye"}`); p.ping(); p.close(1000) }, []said{bye(), beat(0), bye()}},
+		"said, back, closed": {func(p *peer) { p.say(`{"type":"bye"}`); p.ping(); p.close(1000) }, []said{bye(), beatIs(0), bye()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, config(), nil, func(d door) {
 				p := d.connect(phone)
-				d.expect(beat(0))
+				d.expect(beatIs(0))
 				c.end(p)
 				d.expect(c.want...)
 			})
@@ -73,13 +73,13 @@ func TestByeDoesNotCountWhileAnotherSocketOfTheDeviceIsAlive(t *testing.T) {
 	inBubble(t, config(), nil, func(d door) {
 		old := d.connect(phone)
 		fresh := d.connect(phone)
-		d.expect(beat(0), beat(0))
+		d.expect(beatIs(0), beatIs(0))
 		old.close(websocket.StatusGoingAway)
 		d.expect()
 		silent := d.connect(phone)
 		pass(30 * time.Second)
 		fresh.ping()
-		d.expect(beat(0), beat(30*time.Second))
+		d.expect(beatIs(0), beatIs(30*time.Second))
 		fresh.close(websocket.StatusNormalClosure) // the other has been silent for two intervals
 		d.expect(bye())
 		silent.cut()
@@ -90,7 +90,7 @@ func TestEveryPingIsABeat(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config(), nil, func(d door) {
 		p := d.connect(phone)
-		d.expect(beat(0))
+		d.expect(beatIs(0))
 		for range 1000 {
 			pass(20 * time.Millisecond) // 50 a second, as many as a socket may send
 			p.ping()

@@ -236,7 +236,7 @@ const (
 	hello = `{"type":"hello","heartbeat_interval_ms":15000,"max_subscriptions":500}`
 )
 
-func beat(idle time.Duration) said {
+func beatIs(idle time.Duration) said {
 	return said{user: 1, device: 7, kind: schemas.Mobile, idle: idle}
 }
 

@@ -38,9 +38,9 @@ func TestBadMessagesAreAnsweredAndTheSocketSurvives(t *testing.T) {
 				t.Errorf("%.60s: got %s, want an error with %s", message, got, want)
 			}
 		}
-		d.expect(beat(0))
+		d.expect(beatIs(0))
 		p.ping()
-		d.expect(beat(0))
+		d.expect(beatIs(0))
 		p.cut()
 	})
 }
@@ -53,7 +53,7 @@ func TestEndlessMessageEndsTheSocketWithoutABye(t *testing.T) {
 		if err := <-p.ended; websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
 			t.Errorf("ended with %v, want 1009", err)
 		}
-		d.expect(beat(0))
+		d.expect(beatIs(0))
 	})
 }
 

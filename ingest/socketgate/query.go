@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/ingest/devices"
+	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/schemas"
 )
 

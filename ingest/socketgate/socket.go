@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stillhere/stillhere/ingest/devices"
+	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"

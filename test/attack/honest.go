@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -199,8 +199,8 @@ func (h *honest) watch(ctx context.Context) {
 	for i := range watched {
 		watched[i] = firstFlipper + schemas.UserID(i)
 	}
-	options := watchclient.Options{URL: "http://" + h.at.doors + "/presence/stream", Users: watched, Header: http.Header{"Authorization": {"Bearer " + h.tokens[0]}}}
-	for m, err := range watchclient.Messages(ctx, options) {
+	options := watch.Options{URL: "http://" + h.at.doors + "/presence/stream", Users: watched, Header: http.Header{"Authorization": {"Bearer " + h.tokens[0]}}}
+	for m, err := range watch.Messages(ctx, options) {
 		if ctx.Err() != nil {
 			return
 		}
@@ -208,7 +208,7 @@ func (h *honest) watch(ctx context.Context) {
 			h.note("stream", 0, err)
 			return
 		}
-		if m.Type == watchclient.Disconnected {
+		if m.Type == watch.Disconnected {
 			h.note("stream", 0, fmt.Errorf("the stream is cut: %w", m.Cause))
 		}
 		users := m.Users

@@ -24,9 +24,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/ingest/gateway"
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -237,7 +238,7 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		s.started.Store(true)
 		return nil
 	case "channel":
-		config := channel.Defaults()
+		config := delivery.Defaults()
 		s.started.Store(true)
 		return app.RunChannel(ctx, app.ChannelRun{Name: "webhook", Instance: "one", Kafka: s.config, Config: config,
 			Channel: channel.NewLog(io.Discard), FromStart: true}, log)

@@ -16,9 +16,9 @@ import (
 
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
 	"github.com/stillhere/stillhere/lastseen"
@@ -90,7 +90,7 @@ func (c *containers) checkQueries(roles []string) {
 	lastseen.NewMetrics(registry)
 	fanout.NewMetrics(registry)
 	expand.NewMetrics(registry)
-	channel.NewMetrics(registry)
+	delivery.NewMetrics(registry)
 	series, label := regexp.MustCompile(`(?m)^([a-z_0-9]+)(?:\{(.*)\})? \S+$`), regexp.MustCompile(`([a-z_]+)="`)
 	for _, role := range roles {
 		code, text := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+"/metrics", "")

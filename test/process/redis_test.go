@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -271,9 +271,9 @@ func (w *redisWorld) readOn(ctx context.Context) {
 
 // watchOn watches everybody on one connection, which must last.
 func (w *redisWorld) watchOn(ctx context.Context) {
-	watch := watchclient.Options{URL: "http://" + w.listen + "/presence/stream", Users: append(w.steady(), flipper)}
-	for m, err := range watchclient.Messages(ctx, watch) {
-		if err != nil || m.Type == watchclient.Error || m.Type == watchclient.Disconnected && ctx.Err() == nil {
+	options := watch.Options{URL: "http://" + w.listen + "/presence/stream", Users: append(w.steady(), flipper)}
+	for m, err := range watch.Messages(ctx, options) {
+		if err != nil || m.Type == watch.Error || m.Type == watch.Disconnected && ctx.Err() == nil {
 			w.wrong("the stream: %+v %v %v", m.Problem, m.Cause, err)
 			if err != nil {
 				return
@@ -282,10 +282,10 @@ func (w *redisWorld) watchOn(ctx context.Context) {
 		users := m.Users
 		w.mu.Lock()
 		switch m.Type {
-		case watchclient.Change:
+		case watch.Change:
 			w.changes++
 			users = append(users, *m.User)
-		case watchclient.Resync:
+		case watch.Resync:
 			w.resyncs++
 		}
 		w.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -40,7 +40,7 @@ func TestNobodyIsOfflineForSureWhenRedisWasEmptiedAndTheStoreIsBehind(t *testing
 			{"the snapshot of the stream", 4, func(user schemas.UserID) (string, bool) {
 				v := w.watch(p.door, user)
 				defer v.stop()
-				got := v.messages(watchclient.Snapshot)[0].Users[0]
+				got := v.messages(watch.Snapshot)[0].Users[0]
 				return word(got.State), got.StaleSince != 0
 			}},
 		} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -54,7 +54,7 @@ func TestWhoHidesAndLivesLooksLikeWhoHidesAndIsGone(t *testing.T) {
 				all = append(all, fmt.Sprint(status, " ", strings.TrimSpace(string(text))))
 			}
 			late := w.watch(p.door, user)
-			for _, m := range late.messages(watchclient.Snapshot) {
+			for _, m := range late.messages(watch.Snapshot) {
 				text, err := json.Marshal(m.Users)
 				if err != nil {
 					w.Fatal(err)

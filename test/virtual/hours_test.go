@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -208,7 +208,7 @@ func (f *fleet) watch(users ...schemas.UserID) *follower {
 	ctx, cancel := context.WithCancel(context.Background())
 	v := &follower{cancel: cancel, last: map[schemas.UserID]schemas.Presence{}}
 	v.reading.Go(func() {
-		for m, err := range watchclient.Messages(ctx, watchclient.Options{URL: f.door("api") + "/presence/stream", Users: users, Client: f.w.http}) {
+		for m, err := range watch.Messages(ctx, watch.Options{URL: f.door("api") + "/presence/stream", Users: users, Client: f.w.http}) {
 			if err != nil {
 				v.faults = append(v.faults, err.Error())
 				return
@@ -229,7 +229,7 @@ func present(p *schemas.Presence) []schemas.Presence {
 }
 
 func (v *follower) hear(of string, now schemas.Presence) {
-	if before, known := v.last[now.UserID]; known && of == watchclient.Change && len(now.Version) <= len(before.Version) && now.Version <= before.Version {
+	if before, known := v.last[now.UserID]; known && of == watch.Change && len(now.Version) <= len(before.Version) && now.Version <= before.Version {
 		v.faults = append(v.faults, fmt.Sprintf("version %s of user %d after %s", now.Version, now.UserID, before.Version))
 	}
 	v.last[now.UserID] = now

@@ -16,8 +16,9 @@ import (
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/delivery"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -74,7 +75,7 @@ func hideBesideALeaver(w *world, highFollower int) {
 				lines = append(lines, plain(fmt.Sprint(status, " ", strings.TrimSpace(string(text))), user, version))
 			}
 			late := w.watch(p.door, user)
-			for _, m := range late.messages(watchclient.Snapshot) {
+			for _, m := range late.messages(watch.Snapshot) {
 				text, err := json.Marshal(m.Users)
 				if err != nil {
 					w.Fatal(err)
@@ -177,7 +178,7 @@ func (l *toldLines) Write(b []byte) (int, error) {
 // logChannel runs a channel that writes down what it is to tell.
 func (w *world) logChannel(hiddenOffline bool) *toldLines {
 	l := &toldLines{w: w}
-	config := channel.Defaults()
+	config := delivery.Defaults()
 	config.HiddenOffline = hiddenOffline
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -195,14 +196,14 @@ func (w *world) logChannel(hiddenOffline bool) *toldLines {
 }
 
 // of is what was told of a user; of each change once for all of its recipients.
-func (l *toldLines) of(user schemas.UserID) (told []channel.Message) {
+func (l *toldLines) of(user schemas.UserID) (told []schemas.NoticeMessage) {
 	l.w.Helper()
 	l.mu.Lock()
 	text := l.out.String()
 	l.mu.Unlock()
 	for line := range strings.Lines(text) {
 		var m struct {
-			channel.Message
+			schemas.NoticeMessage
 			At         time.Time `json:"at"`
 			LastSeen   time.Time `json:"last_seen_at"`
 			LastActive time.Time `json:"last_active_at"`
@@ -210,7 +211,7 @@ func (l *toldLines) of(user schemas.UserID) (told []channel.Message) {
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			l.w.Fatalf("%q: %v", line, err)
 		}
-		one := m.Message
+		one := m.NoticeMessage
 		one.At, one.LastSeenAt, one.LastActiveAt = schemas.MillisOf(m.At), schemas.MillisOf(m.LastSeen), schemas.MillisOf(m.LastActive)
 		if one.UserID == user {
 			told = append(told, one)

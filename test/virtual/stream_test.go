@@ -13,7 +13,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -34,7 +34,7 @@ func shownOf(transitions []schemas.Transition) []schemas.Transition {
 func (w *world) heardSince(v *viewer, user schemas.UserID, transitions []schemas.Transition) {
 	w.Helper()
 	var first schemas.Presence
-	for _, p := range v.messages(watchclient.Snapshot)[0].Users {
+	for _, p := range v.messages(watch.Snapshot)[0].Users {
 		if p.UserID == user {
 			first = p
 		}
@@ -95,15 +95,15 @@ func TestScenario30TwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
 		s := w.connect(p.door, 1, 7, "web")
-		hear := func(want int, types ...string) []watchclient.Message {
+		hear := func(want int, types ...string) []watch.Message {
 			w.Helper()
 			time.Sleep(2 * time.Second) // everything has come, and nothing more
 			if got := s.messages(); len(got) != want {
 				w.Fatalf("%d messages, want %d: %.300q", len(got), want, got)
 			}
-			var all []watchclient.Message
+			var all []watch.Message
 			for i, text := range s.messages() {
-				var m watchclient.Message
+				var m watch.Message
 				if err := json.Unmarshal([]byte(text), &m); err != nil || i >= len(types) || m.Type != types[i] {
 					w.Fatalf("message %d is %.200s (%v), want %v", i, text, err, types)
 				}
@@ -125,7 +125,7 @@ func TestScenario30TwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
 		s.say(ids(1001, 501))
 		s.say(ids(1001, 499)) // with the two above one too many
 		s.say(ids(1001, 498))
-		all := hear(7, watchclient.Hello, watchclient.Snapshot, watchclient.Snapshot, watchclient.Snapshot, watchclient.Error, watchclient.Error, watchclient.Snapshot)
+		all := hear(7, watch.Hello, watch.Snapshot, watch.Snapshot, watch.Snapshot, watch.Error, watch.Error, watch.Snapshot)
 		if me := all[1].Users[0]; word(me.State) != "online" || len(all[1].Users) != 1 {
 			w.Errorf("itself is %+v", me)
 		}
@@ -143,8 +143,8 @@ func TestScenario30TwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
 		// The rest stays: each change is told once.
 		w.mustPost(p.door, gateway{}, row{User: 77, Device: 1, Kind: "web"}, row{User: 1498, Device: 1, Kind: "web"})
 		s.say(`{"type":"activity","idle_ms":0}`)
-		hear(9, watchclient.Hello, watchclient.Snapshot, watchclient.Snapshot, watchclient.Snapshot, watchclient.Error, watchclient.Error, watchclient.Snapshot,
-			watchclient.Change, watchclient.Change)
+		hear(9, watch.Hello, watch.Snapshot, watch.Snapshot, watch.Snapshot, watch.Error, watch.Error, watch.Snapshot,
+			watch.Change, watch.Change)
 		s.leave()
 		p.stop()
 	})
@@ -184,15 +184,15 @@ func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) 
 			if err != nil {
 				w.Fatalf("after %d changes and %d left out: %v", changes, left, err)
 			}
-			var m watchclient.Message
+			var m watch.Message
 			if err := json.Unmarshal(text, &m); err != nil {
 				w.Fatal(err)
 			}
 			switch m.Type {
-			case watchclient.Change:
+			case watch.Change:
 				changes++
 				last[m.User.UserID] = m.User.Version
-			case watchclient.Collapsed:
+			case watch.Collapsed:
 				left += m.Count
 			}
 		}

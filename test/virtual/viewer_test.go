@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/live/watchclient"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -15,7 +15,7 @@ type viewer struct {
 	reading sync.WaitGroup
 
 	mu    sync.Mutex // protects heard
-	heard []watchclient.Message
+	heard []watch.Message
 }
 
 // watch subscribes and waits for the snapshot.
@@ -24,7 +24,7 @@ func (w *world) watch(door string, users ...schemas.UserID) *viewer {
 	ctx, cancel := context.WithCancel(context.Background())
 	v := &viewer{cancel: cancel}
 	v.reading.Go(func() {
-		for m, err := range watchclient.Messages(ctx, watchclient.Options{URL: door + "/presence/stream", Users: users, Client: w.http}) {
+		for m, err := range watch.Messages(ctx, watch.Options{URL: door + "/presence/stream", Users: users, Client: w.http}) {
 			if err != nil {
 				w.Errorf("watching: %v", err)
 				return
@@ -34,15 +34,15 @@ func (w *world) watch(door string, users ...schemas.UserID) *viewer {
 			v.mu.Unlock()
 		}
 	})
-	w.until("a snapshot", 10*time.Second, func() bool { return len(v.messages(watchclient.Snapshot)) > 0 })
+	w.until("a snapshot", 10*time.Second, func() bool { return len(v.messages(watch.Snapshot)) > 0 })
 	return v
 }
 
 // messages are those of a type so far.
-func (v *viewer) messages(of string) []watchclient.Message {
+func (v *viewer) messages(of string) []watch.Message {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var found []watchclient.Message
+	var found []watch.Message
 	for _, m := range v.heard {
 		if m.Type == of {
 			found = append(found, m)
@@ -54,7 +54,7 @@ func (v *viewer) messages(of string) []watchclient.Message {
 // changes are the users of all change messages so far.
 func (v *viewer) changes() []schemas.Presence {
 	var found []schemas.Presence
-	for _, m := range v.messages(watchclient.Change) {
+	for _, m := range v.messages(watch.Change) {
 		found = append(found, *m.User)
 	}
 	return found

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stillhere/stillhere/ingest/gateway"
+	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/online"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/schemas"
 )
 

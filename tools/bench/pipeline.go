@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/ingest/gateway"
+	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stillhere/stillhere/ingest/gateway"
+	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -33,7 +34,7 @@ func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgst
 	if err != nil {
 		return nil, err
 	}
-	s := &Sources{Reader: reader, Log: Topic{reader, app.NewOrigin(cluster, reader, 0)}, close: []func() error{func() error { reader.Close(); return nil }}}
+	s := &Sources{Reader: reader, Log: Topic{reader, origin.New(cluster, reader, 0)}, close: []func() error{func() error { reader.Close(); return nil }}}
 	switch {
 	case from.SQLite != "":
 		config := sqlitestore.Defaults()
@@ -79,7 +80,7 @@ func (s *Sources) Close() error {
 // cannot be read.
 type Topic struct {
 	*kafka.Reader
-	origin *app.Origin // nil: everything is taken
+	origin *origin.Origin // nil: everything is taken
 }
 
 var _ replay.Log = Topic{}

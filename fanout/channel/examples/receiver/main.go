@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 func main() {
@@ -48,11 +48,11 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	if err := channel.Verify(r.secret, request.Header.Get(channel.SignatureHeader), body, time.Now(), 5*time.Minute); err != nil {
+	if err := schemas.VerifyNotice(r.secret, request.Header.Get(schemas.SignatureHeader), body, time.Now(), 5*time.Minute); err != nil {
 		http.Error(w, err.Error(), http.StatusUnauthorized)
 		return
 	}
-	var m channel.Message
+	var m schemas.NoticeMessage
 	if err := json.Unmarshal(body, &m); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

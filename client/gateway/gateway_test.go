@@ -1,0 +1,85 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/client/gateway"
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	config := kafka.Config{Brokers: cluster.Addrs()}
+	if _, err := kafka.ApplyTopics(ctx, config, 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	g, err := gateway.Dial(ctx, gateway.Config{Brokers: cluster.Addrs(), ID: "gw-1", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := kafka.NewReader(config, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := g.Beat(1, 7, schemas.Mobile, 0); err != nil {
+		t.Fatal(err)
+	}
+	// It leaves by itself: nobody calls Run.
+	for written := false; !written; {
+		err := reader.Read(ctx, schemas.Heartbeats, schemas.PartitionOf(1, 2), -1, -1, false, func(*schemas.Record) error {
+			written = true
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	beats, draining := 0, false
+	err = reader.Read(ctx, schemas.Heartbeats, schemas.PartitionOf(1, 2), -1, -1, false, func(r *schemas.Record) error {
+		var f schemas.Frame
+		if err := f.Decode(r.Value); err != nil {
+			return err
+		}
+		if string(f.Gateway) != "gw-1" {
+			t.Errorf("a frame of gateway %q", f.Gateway)
+		}
+		beats += f.Rows()
+		draining = f.Draining
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := log.String(); !strings.Contains(said, "the gateway has drained") || !strings.Contains(said, "gateway=gw-1") || !strings.Contains(said, "devices=1 partitions=1") {
+		t.Errorf("the log says %q, want a line on the drain", said)
+	}
+	if beats != 1 || !draining {
+		t.Errorf("%d beats were written, want 1; the last frame says draining: %v, want true", beats, draining)
+	}
+}
+
+func TestDialSaysWhichGatewayCouldNotConnect(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := gateway.Dial(ctx, gateway.Config{Brokers: []string{"127.0.0.1:1"}, ID: "gw-1"}); err == nil {
+		t.Fatal("connected to nothing")
+	}
+}

@@ -1,0 +1,137 @@
+// Package beattest is a beat.Log in memory for tests: it keeps
+// what was appended, decoded, and fails or stalls as it is told.
+package beattest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Written is a record that the log has taken.
+type Written struct {
+	At        time.Time
+	Partition int32
+	Key       []byte
+	Gateway   schemas.GatewayID
+	Epoch     schemas.Millis
+	Sequence  uint64
+	Draining  bool
+	// User and Visibility are set in a change of visibility.
+	User       schemas.UserID
+	Visibility schemas.Visibility
+	Beats      []schemas.Beat
+}
+
+// Log is an beat.Log in memory. Its zero value takes everything at once.
+type Log struct {
+	// Partitions is checked: a user must be in the partition of the record.
+	Partitions int32
+	// Delay is how long an append takes.
+	Delay time.Duration
+
+	mu      sync.Mutex
+	away    bool
+	refuse  error
+	written []Written
+	changed chan struct{}
+	tried   int
+}
+
+// Away makes the log take nothing: appends wait until their context ends, as
+// they do while brokers cannot be reached.
+func (l *Log) Away(away bool) { l.mu.Lock(); defer l.mu.Unlock(); l.away = away }
+
+// Refuse makes appends fail at once; nil ends it.
+func (l *Log) Refuse(err error) { l.mu.Lock(); defer l.mu.Unlock(); l.refuse = err }
+
+// Tried is how many appends there were, whatever came of them.
+func (l *Log) Tried() int { l.mu.Lock(); defer l.mu.Unlock(); return l.tried }
+
+// Written is what the log has taken so far.
+func (l *Log) Written() []Written {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]Written(nil), l.written...)
+}
+
+// Beats are the beats in what the log has taken so far.
+func (l *Log) Beats() []schemas.Beat {
+	var beats []schemas.Beat
+	for _, w := range l.Written() {
+		beats = append(beats, w.Beats...)
+	}
+	return beats
+}
+
+// Await returns what the log has taken once that satisfies done.
+func (l *Log) Await(ctx context.Context, done func([]Written) bool) ([]Written, error) {
+	for {
+		l.mu.Lock()
+		if l.changed == nil {
+			l.changed = make(chan struct{})
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		if w := l.Written(); done(w) {
+			return w, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return l.Written(), fmt.Errorf("awaiting records, %d written: %w", len(l.Written()), ctx.Err())
+		}
+	}
+}
+
+// Append implements beat.Log.
+func (l *Log) Append(ctx context.Context, record schemas.Outgoing, done func(error)) {
+	l.mu.Lock()
+	l.tried++
+	away, refuse := l.away, l.refuse
+	l.mu.Unlock()
+	switch {
+	case refuse != nil:
+		done(refuse)
+	case away:
+		context.AfterFunc(ctx, func() { done(ctx.Err()) })
+	case l.Delay > 0:
+		time.AfterFunc(l.Delay, func() { done(l.take(record)) })
+	default:
+		done(l.take(record))
+	}
+}
+
+func (l *Log) take(record schemas.Outgoing) error {
+	var frame schemas.Frame
+	if record.Topic != schemas.Heartbeats {
+		return errors.New("not a record of the heartbeats topic")
+	}
+	if err := frame.Decode(record.Value); err != nil {
+		return err
+	}
+	w := Written{
+		At: time.Now(), Partition: record.Partition, Key: record.Key, Gateway: schemas.GatewayID(frame.Gateway),
+		Epoch: frame.GatewayEpoch, Sequence: frame.Sequence, Draining: frame.Draining,
+		User: frame.VisibilityUser, Visibility: frame.Visibility,
+	}
+	cursor := frame.Beats()
+	for beat := (schemas.Beat{}); cursor.Next(&beat); {
+		if l.Partitions > 0 && schemas.PartitionOf(beat.User, l.Partitions) != record.Partition {
+			return fmt.Errorf("user %d is not of partition %d", beat.User, record.Partition)
+		}
+		w.Beats = append(w.Beats, beat)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written = append(l.written, w)
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+	return nil
+}

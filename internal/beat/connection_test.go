@@ -1,0 +1,154 @@
+package beat_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// inQuiet runs a test with a client that nobody runs, and closes it at the end.
+func inQuiet(t *testing.T, test func(g gateway)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		log := &beattest.Log{Partitions: partitions}
+		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(gateway{c, t, log, time.Now()})
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait() // a goroutine that is left fails the bubble
+	})
+}
+
+func TestBeatsLeaveAlthoughNobodyRunsTheClient(t *testing.T) {
+	t.Parallel()
+	inQuiet(t, func(g gateway) {
+		g.beat(1, 0)
+		pass(10 * time.Millisecond)
+		if n := len(g.log.Beats()); n != 1 {
+			t.Fatalf("%d beats after 10 ms, want 1", n)
+		}
+		pass(5 * time.Second)
+		frames := len(g.log.Written())
+		if frames < 3 {
+			t.Errorf("%d frames after 5 s, want the beat and a sign of life every 1.5 s", frames)
+		}
+		// Run may still be called, as it had to be once.
+		ran := make(chan error, 1)
+		go func() { ran <- g.Run(g.t.Context()) }()
+		pass(time.Second)
+		if err := g.Close(g.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ran; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAClientThatWasNeverUsedClosesAndAnEndedRunRefusesBeats(t *testing.T) {
+	t.Parallel()
+	inQuiet(t, func(gateway) {})
+	inQuiet(t, func(g gateway) {
+		ctx, crash := context.WithCancel(g.t.Context())
+		ran := make(chan error, 1)
+		go func() { ran <- g.Run(ctx) }()
+		g.beat(1, 0)
+		pass(time.Second)
+		crash()
+		if err := <-ran; err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Beat(1, 7, schemas.Mobile, 0); !errors.Is(err, beat.ErrClosed) {
+			t.Errorf("a beat that nobody will send is answered %v, want ErrClosed", err)
+		}
+	})
+}
+
+func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {
+	t.Parallel()
+	open := func(g gateway) *beat.Connection {
+		t.Helper()
+		k, err := g.Connect(1, 7, schemas.Web, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	// says tells whether the newest report of the device is a bye.
+	says := func(g gateway, bye bool, when string) {
+		t.Helper()
+		pass(1500 * time.Millisecond)
+		beats := g.log.Beats()
+		if last := beats[len(beats)-1]; last.Bye != bye {
+			t.Errorf("%s: the newest report says bye: %t, want %t", when, last.Bye, bye)
+		}
+	}
+	bye := func(k *beat.Connection) {
+		t.Helper()
+		if err := k.Bye(); err != nil {
+			t.Error(err)
+		}
+	}
+	inQuiet(t, func(g gateway) {
+		first, second := open(g), open(g)
+		bye(first)
+		says(g, false, "one of two tabs is closed")
+		if err := first.Beat(0); err != nil {
+			t.Error(err)
+		}
+		bye(second)
+		says(g, true, "the other is closed, and the first does not count although it says something")
+		third := open(g)
+		says(g, false, "a new one is opened")
+		bye(second)
+		says(g, false, "one that was closed says bye again")
+		bye(third)
+		says(g, true, "and the new one is closed")
+	})
+	inQuiet(t, func(g gateway) {
+		first, second := open(g), open(g)
+		second.Drop()
+		says(g, false, "one is lost")
+		bye(first)
+		says(g, true, "the last that is alive says bye")
+		first = open(g)
+		first.Drop()
+		says(g, false, "the only one is lost: no bye")
+	})
+	inQuiet(t, func(g gateway) {
+		silent, alive := open(g), open(g)
+		pass(23 * time.Second) // more than one and a half heartbeat intervals
+		if err := alive.Beat(0); err != nil {
+			t.Fatal(err)
+		}
+		bye(alive)
+		says(g, true, "the other has long been silent")
+		silent.Drop()
+	})
+	inQuiet(t, func(g gateway) {
+		g.Follow(beat.Config{HeartbeatInterval: 5 * time.Second})
+		silent, alive := open(g), open(g)
+		pass(8 * time.Second) // more than one and a half of the intervals that are in force now
+		if err := alive.Beat(0); err != nil {
+			t.Fatal(err)
+		}
+		bye(alive)
+		says(g, true, "the other has been silent for long, by another policy")
+		silent.Drop()
+	})
+	inQuiet(t, func(g gateway) {
+		if k, err := g.Connect(0, 7, schemas.Web, 0); k != nil || err == nil {
+			t.Errorf("a connection of user 0: %v %v", k, err)
+		}
+	})
+}

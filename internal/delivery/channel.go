@@ -1,0 +1,112 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Channel tells people.
+type Channel interface {
+	// Deliver tells the recipients of n. It is called from several goroutines, but
+	// for one user from one at a time. An error is met by trying again, after a
+	// pause, with the same n, or with fewer recipients; Permanent says that this is pointless, After how long
+	// to wait. It heeds ctx, whose deadline is Config.Timeout away.
+	Deliver(ctx context.Context, n schemas.Notice) error
+}
+
+// Permanent marks an error that trying again cannot mend.
+func Permanent(err error) error { return &permanent{err} }
+
+type permanent struct{ error }
+
+func (p *permanent) Unwrap() error { return p.error }
+
+// IsPermanent tells whether trying again cannot mend err.
+func IsPermanent(err error) bool { return errors.As(err, new(*permanent)) }
+
+// After marks an error after which the next try should wait that long.
+func After(wait time.Duration, err error) error { return &after{err, wait} }
+
+type after struct {
+	error
+	wait time.Duration
+}
+
+func (a *after) Unwrap() error { return a.error }
+
+// WaitOf is how long the next try should wait by After; false when err does not say.
+func WaitOf(err error) (time.Duration, bool) {
+	var hint *after
+	if !errors.As(err, &hint) {
+		return 0, false
+	}
+	return hint.wait, true
+}
+
+// Config are the settings of a Consumer. Start from Defaults.
+type Config struct {
+	// Attempts [8] is how often a delivery is tried before it becomes a dead letter.
+	Attempts int
+	// FirstWait [200ms] is the pause before the second try; it doubles up to MaxWait
+	// [30s]. Each is jittered between half and whole.
+	FirstWait, MaxWait time.Duration
+	// Timeout [10s] bounds one try.
+	Timeout time.Duration
+	// Concurrency [8] is how many deliveries are under way at the same time in one
+	// partition, besides as many that are tried again or take longer than a second.
+	Concurrency int
+	// Queue [1,000] is how many deliveries of one partition may be in hand: under way, or
+	// waiting for another of the same user or for the next try. When it is full the
+	// partition is not read on. A delivery has up to 1,000 recipients, 8 bytes each, and
+	// its record.
+	Queue int
+	// Rate [0: no bound] is how many deliveries a second begin.
+	Rate float64
+	// Remember [1,000,000] is of how many pairs of recipient and user the newest
+	// version is known, about 60 bytes each.
+	Remember int
+	// HiddenOffline [false]: a hidden user is shown as offline since the hide, so that one
+	// is offline may be told of a hidden user.
+	HiddenOffline bool
+	// MaxAge [0: any] is how old a delivery may be; older ones are news no more and left
+	// out, as after a channel was away for long.
+	MaxAge time.Duration
+}
+
+// Hides tells whether user hides by a transition after version. Any goroutine may call
+// it.
+type Hides func(user schemas.UserID, version schemas.Version) bool
+
+// Refused are those of recipients, in their order, who may not see user now. An error says that it cannot
+// be decided. Called from several goroutines; it heeds ctx, whose deadline is
+// Config.Timeout away.
+type Refused func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error)
+
+// Defaults are the documented defaults.
+func Defaults() Config {
+	return Config{Attempts: 8, FirstWait: 200 * time.Millisecond, MaxWait: 30 * time.Second, Timeout: 10 * time.Second,
+		Concurrency: 8, Queue: 1_000, Remember: 1_000_000}
+}
+
+// Validate reports everything that is wrong, joined.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			faults = append(faults, fmt.Errorf(format, args...))
+		}
+	}
+	fault(c.Attempts < 1, "attempts: must be at least 1, is %d", c.Attempts)
+	fault(c.FirstWait <= 0 || c.MaxWait < c.FirstWait, "first_wait, max_wait: must be positive, the first not above the last; are %s and %s", c.FirstWait, c.MaxWait)
+	fault(c.Timeout <= 0, "timeout: must be positive, is %s", c.Timeout)
+	fault(c.Concurrency < 1, "concurrency: must be at least 1, is %d", c.Concurrency)
+	fault(c.Queue < 1, "queue: must be at least 1, is %d", c.Queue)
+	fault(c.Rate < 0, "rate: must not be negative, is %g", c.Rate)
+	fault(c.MaxAge < 0, "max_age: must not be negative, is %s", c.MaxAge)
+	fault(c.Remember < 1, "remember: must be positive, is %d", c.Remember)
+	return errors.Join(faults...)
+}

@@ -1,0 +1,304 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/internal/dedup"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Item is a record of presence.deliveries.
+type Item struct {
+	Delivery *schemas.Delivery
+	Record   schemas.Record // its bytes are valid while it is applied
+}
+
+// Decode reads a record of presence.deliveries.
+func Decode(r *schemas.Record) (Item, error) {
+	d, err := schemas.DecodeDelivery(r.Value)
+	return Item{Delivery: d, Record: *r}, err
+}
+
+// SetAside keeps a record that could not be delivered for people to look at. The
+// record counts as handled when it returns nil.
+type SetAside func(ctx context.Context, r *schemas.Record, reason error) error
+
+// Consumer hands deliveries to a channel. It is a handler of presence.deliveries that
+// defers (see stream.Deferring): batches of one partition come in order, those of several at
+// the same time; what happens to a delivery is in partition.go.
+type Consumer struct {
+	config   Config
+	channel  Channel
+	hides    Hides
+	refused  Refused // nil: nobody is
+	setAside SetAside
+	metrics  *Metrics
+	log      *slog.Logger
+	seen     *dedup.Memory
+	jitter   func(time.Duration) time.Duration
+
+	mu         sync.Mutex
+	free       time.Time // when the next delivery may begin
+	partitions map[int32]*partition
+}
+
+// Metrics are the figures of a channel.
+type Metrics struct {
+	Delivered prometheus.Counter // recipients
+	Dropped   prometheus.Counter // recipients who knew already
+	Withheld  *prometheus.CounterVec
+	Tries     *prometheus.CounterVec
+	Letters   prometheus.Counter
+	InHand    prometheus.Gauge
+}
+
+// NewMetrics registers the metrics with r; nil registers them nowhere.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	if r == nil {
+		r = prometheus.NewRegistry()
+	}
+	opts := func(name, help string) prometheus.CounterOpts {
+		return prometheus.CounterOpts{Name: "stillhere_channel_" + name, Help: help}
+	}
+	m := &Metrics{
+		Delivered: prometheus.NewCounter(opts("recipients_total", "Recipients told.")),
+		Dropped:   prometheus.NewCounter(opts("recipients_dropped_total", "Recipients left out because they were told this or something newer.")),
+		Withheld: prometheus.NewCounterVec(opts("recipients_withheld_total",
+			"Recipients not told, by reason: hidden (the user hides by now), not_allowed (may not see the user by now), old (the delivery is older than max-age)."), []string{"reason"}),
+		Tries: prometheus.NewCounterVec(opts("tries_total",
+			"Deliveries tried, by outcome: done, failed, refused (by the receiver), undecided (it cannot be told who may see the user)."), []string{"outcome"}),
+		Letters: prometheus.NewCounter(opts("dead_letters_total", "Deliveries given up.")),
+		InHand: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_channel_in_hand",
+			Help: "Deliveries that were read and are under way, or wait for another of their user or for the next try."}),
+	}
+	r.MustRegister(m.InHand, m.Delivered, m.Dropped, m.Withheld, m.Tries, m.Letters)
+	return m
+}
+
+// NewConsumer makes one. Of a user who hides by now nothing is delivered, however late
+// a delivery is read or tried again; hides nil: nobody does.
+func NewConsumer(config Config, channel Channel, hides Hides, setAside SetAside, metrics *Metrics, log *slog.Logger) (*Consumer, error) {
+	if err := config.Validate(); err != nil {
+		return nil, fmt.Errorf("channel: %w", err)
+	}
+	if hides == nil {
+		hides = func(schemas.UserID, schemas.Version) bool { return false }
+	}
+	return &Consumer{config: config, channel: channel, hides: hides, setAside: setAside, metrics: metrics, log: log, seen: dedup.New(config.Remember),
+		partitions: map[int32]*partition{},
+		jitter:     func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
+}
+
+// Ask has refused decide before each try who may be told. Call it before Apply.
+func (c *Consumer) Ask(refused Refused) { c.refused = refused }
+
+// deliver brings one delivery to its end. An error means that it was left as it was,
+// because the partition goes.
+func (p *partition) deliver(q *queue, item *Item) error {
+	c, t := p.c, item.Delivery.Transition
+	fresh := c.seen.Fresh(t.User, t.Version, item.Delivery.Recipients)
+	c.metrics.Dropped.Add(float64(len(item.Delivery.Recipients) - len(fresh)))
+	if len(fresh) == 0 {
+		return nil
+	}
+	notice := schemas.Notice{ID: fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), Transition: t, Recipients: fresh}
+	err := c.old(item)
+	if err == nil {
+		err = p.persist(q, &notice)
+	}
+	switch {
+	case err == nil:
+		c.metrics.Delivered.Add(float64(len(notice.Recipients)))
+	case errors.Is(err, errOld), errors.Is(err, errHidden):
+		c.metrics.Withheld.WithLabelValues(err.Error()).Add(float64(len(notice.Recipients)))
+	case errors.Is(err, errEnding):
+		return err
+	default:
+		c.log.Error("a delivery is given up", "id", notice.ID, "user", t.User, "recipients", len(notice.Recipients), "error", err)
+		if err := p.giveUp(item, notice.ID, err); err != nil {
+			return err
+		}
+		c.metrics.Letters.Inc()
+	}
+	c.seen.Note(t.User, t.Version, fresh)
+	return nil
+}
+
+// giveUp makes a dead letter of a delivery, however often that must be tried.
+func (p *partition) giveUp(item *Item, id string, reason error) error {
+	c := p.c
+	for tries := 1; ; tries++ {
+		err := c.setAside(p.ctx, &item.Record, reason)
+		if err == nil {
+			return nil
+		}
+		c.log.Warn("writing a delivery to the dead-letter topic; trying again", "id", id, "tries", tries, "error", err)
+		if err := p.pause(c.waitAfter(tries, err)); err != nil {
+			return err
+		}
+	}
+}
+
+// Why a delivery is withheld.
+var (
+	errOld    = errors.New("old")
+	errHidden = errors.New("hidden")
+)
+
+// notAllowed is the reason by which those are counted who may not see the user.
+const notAllowed = "not_allowed"
+
+// undecided says that it cannot be told now who may be told. It is asked again for as long
+// as that takes: the receiver is not at fault.
+type undecided struct{ error }
+
+func (u *undecided) Unwrap() error { return u.error }
+
+func (c *Consumer) old(item *Item) error {
+	if c.config.MaxAge > 0 && item.Record.Time.Time().Before(time.Now().Add(-c.config.MaxAge)) {
+		return errOld
+	}
+	return nil
+}
+
+// persist tries until it works, is pointless, or was tried often enough. Of n's recipients
+// those stay who were told, or would have been.
+func (p *partition) persist(q *queue, n *schemas.Notice) error {
+	c := p.c
+	tries, asked := 0, 0
+	for {
+		err := p.try(q, n)
+		var open *undecided
+		var wait time.Duration
+		switch {
+		case err == nil:
+			q.failing = false
+			c.metrics.Tries.WithLabelValues("done").Inc()
+			return nil
+		case errors.Is(err, errEnding), errors.Is(err, errHidden):
+			return err
+		case IsPermanent(err):
+			c.metrics.Tries.WithLabelValues("refused").Inc()
+			return err
+		case errors.As(err, &open):
+			if asked++; asked == 1 {
+				c.log.Warn("it cannot be decided who may be told; asking again", "id", n.ID, "error", err)
+			}
+			c.metrics.Tries.WithLabelValues("undecided").Inc()
+			wait = c.waitAfter(asked, err)
+		default:
+			tries++
+			c.metrics.Tries.WithLabelValues("failed").Inc()
+			if tries == c.config.Attempts {
+				return fmt.Errorf("tried %d times: %w", tries, err)
+			}
+			wait = c.waitAfter(tries, err)
+		}
+		q.failing = true
+		if err := p.pause(wait); err != nil {
+			return err
+		}
+	}
+}
+
+// try tries once, when there is a slot and when the rate allows it. Where nobody is left
+// who may be told, that is all.
+func (p *partition) try(q *queue, n *schemas.Notice) error {
+	c := p.c
+	leave, err := p.enter(q.failing)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if c.pace(p.ctx) != nil {
+		return errEnding
+	}
+	if t := n.Transition; (!c.config.HiddenOffline || t.To != schemas.Offline) && c.hides(t.User, t.Version) {
+		return errHidden
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, c.config.Timeout)
+	defer cancel()
+	err = c.withhold(ctx, n)
+	if err == nil && len(n.Recipients) > 0 {
+		err = c.channel.Deliver(ctx, *n)
+	}
+	if err != nil && p.ctx.Err() != nil {
+		return errEnding
+	}
+	return err
+}
+
+// withhold takes those out of n's recipients who may not see the user.
+func (c *Consumer) withhold(ctx context.Context, n *schemas.Notice) error {
+	if c.refused == nil {
+		return nil
+	}
+	refused, err := c.refused(ctx, n.Transition.User, n.Recipients)
+	if err != nil {
+		return &undecided{err}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	c.metrics.Withheld.WithLabelValues(notAllowed).Add(float64(len(refused)))
+	var told []schemas.UserID
+	for _, r := range n.Recipients {
+		if len(refused) > 0 && refused[0] == r {
+			refused = refused[1:]
+			continue
+		}
+		told = append(told, r)
+	}
+	n.Recipients = told
+	return nil
+}
+
+func (c *Consumer) waitAfter(tries int, err error) time.Duration {
+	wait := c.config.MaxWait
+	if shift := tries - 1; shift < 30 {
+		wait = min(wait, c.config.FirstWait<<shift)
+	}
+	wait = c.jitter(wait)
+	if asked, ok := WaitOf(err); ok {
+		wait = max(wait, min(asked, c.config.MaxWait))
+	}
+	return wait
+}
+
+// pace waits for the next delivery's time.
+func (c *Consumer) pace(ctx context.Context) error {
+	if c.config.Rate == 0 {
+		return ctx.Err()
+	}
+	c.mu.Lock()
+	now := time.Now()
+	if c.free.Before(now) {
+		c.free = now
+	}
+	wait := c.free.Sub(now)
+	c.free = c.free.Add(time.Duration(float64(time.Second) / c.config.Rate))
+	c.mu.Unlock()
+	return sleep(ctx, wait)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

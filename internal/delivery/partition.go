@@ -1,0 +1,210 @@
+package delivery
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// partition is what is in hand of one partition of presence.deliveries: a queue for
+// each user, so that a delivery that fails holds up only what comes after it of the
+// same user. All queues together are bounded by Config.Queue.
+type partition struct {
+	c      *Consumer
+	ctx    context.Context // of the tries
+	cancel context.CancelFunc
+	ending chan struct{} // closed: nothing waits for another try any more
+	work   sync.WaitGroup
+
+	room        chan struct{} // a token for each delivery in hand
+	quick, slow chan struct{} // a token for each try under way; see enter
+
+	mu     sync.Mutex // protects what is below
+	queues map[schemas.UserID]*queue
+	inHand *list.List // of *Item, by offset
+}
+
+// queue is what is to be delivered of one user, in order. Its goroutine takes from
+// the front, Apply puts at the end.
+type queue struct {
+	waiting []*list.Element // of *Item; under partition.mu
+	failing bool            // the goroutine's: the last try failed
+}
+
+// quickFor is how long a try may take before it counts as a slow one.
+const quickFor = time.Second
+
+// errEnding says that a delivery is left as it is.
+var errEnding = errors.New("the partition goes")
+
+func (c *Consumer) partition(ctx context.Context, id int32) *partition {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.partitions[id]
+	if p == nil {
+		p = &partition{c: c, ending: make(chan struct{}), room: make(chan struct{}, c.config.Queue),
+			quick: make(chan struct{}, c.config.Concurrency), slow: make(chan struct{}, c.config.Concurrency),
+			queues: map[schemas.UserID]*queue{}, inHand: list.New()}
+		p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		c.partitions[id] = p
+	}
+	return p
+}
+
+// Apply takes a batch in hand. It returns when there was room for all of it; an error
+// means that ctx ended before.
+func (c *Consumer) Apply(ctx context.Context, batch schemas.Batch[Item]) error {
+	p := c.partition(ctx, batch.Partition)
+	for i := range batch.Items {
+		select {
+		case p.room <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		p.take(batch.Items[i])
+	}
+	return nil
+}
+
+// InHand is the offset of the first delivery of a partition that is still in hand.
+func (c *Consumer) InHand(id int32) (first int64, any bool) {
+	c.mu.Lock()
+	p := c.partitions[id]
+	c.mu.Unlock()
+	if p == nil {
+		return 0, false
+	}
+	return p.first()
+}
+
+// Finish lets what is in hand of a partition be delivered, except for what has failed
+// and what waits behind that, until ctx ends. It says what is left, forgets the
+// partition, and returns when nothing works on it any more.
+func (c *Consumer) Finish(ctx context.Context, id int32) (first int64, any bool) {
+	c.mu.Lock()
+	p := c.partitions[id]
+	delete(c.partitions, id)
+	c.mu.Unlock()
+	if p == nil {
+		return 0, false
+	}
+	close(p.ending)
+	defer p.cancel()
+	defer context.AfterFunc(ctx, p.cancel)()
+	p.work.Wait()
+	first, any = p.first()
+	c.metrics.InHand.Sub(float64(p.inHand.Len()))
+	return first, any
+}
+
+func (p *partition) first() (int64, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if front := p.inHand.Front(); front != nil {
+		return front.Value.(*Item).Record.Offset, true
+	}
+	return 0, false
+}
+
+// take puts item at the end of its user's queue.
+func (p *partition) take(item Item) {
+	r := &item.Record
+	r.Key, r.Value, r.Headers = bytes.Clone(r.Key), bytes.Clone(r.Value), slices.Clone(r.Headers)
+	user := item.Delivery.Transition.User
+	p.c.metrics.InHand.Inc()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.inHand.PushBack(&item)
+	if q := p.queues[user]; q != nil {
+		q.waiting = append(q.waiting, e)
+		return
+	}
+	q := &queue{waiting: []*list.Element{e}}
+	p.queues[user] = q
+	p.work.Go(func() { p.drain(user, q) })
+}
+
+// drain delivers what is in a queue until nothing is left.
+func (p *partition) drain(user schemas.UserID, q *queue) {
+	for {
+		p.mu.Lock()
+		e := q.waiting[0]
+		p.mu.Unlock()
+		if p.deliver(q, e.Value.(*Item)) != nil {
+			return // it stays in hand, and what waits behind it
+		}
+		p.mu.Lock()
+		p.inHand.Remove(e)
+		q.waiting = q.waiting[1:]
+		last := len(q.waiting) == 0
+		if last {
+			delete(p.queues, user)
+		}
+		p.mu.Unlock()
+		<-p.room
+		p.c.metrics.InHand.Dec()
+		if last {
+			return
+		}
+	}
+}
+
+// enter waits for a slot for a try. Config.Concurrency of them are for users of whom
+// nothing has failed, so that those who fail, and take their time for it, hold up
+// nobody else; as many are for users of whom the last try failed. A first try that
+// takes long moves there, when there is room.
+func (p *partition) enter(failing bool) (leave func(), err error) {
+	held := p.quick
+	if failing {
+		held = p.slow
+	}
+	select {
+	case held <- struct{}{}:
+	case <-p.ctx.Done():
+		return nil, errEnding
+	}
+	if failing {
+		return func() { <-held }, nil
+	}
+	var mu sync.Mutex // protects held and left
+	left := false
+	timer := time.AfterFunc(quickFor, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if left {
+			return
+		}
+		select {
+		case p.slow <- struct{}{}:
+			<-p.quick
+			held = p.slow
+		default:
+		}
+	})
+	return func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		left = true
+		<-held
+	}, nil
+}
+
+// pause is between two tries.
+func (p *partition) pause(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-p.ending:
+	case <-p.ctx.Done():
+	}
+	return errEnding
+}

@@ -1,0 +1,133 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Job says which channel is run and how.
+type Job struct {
+	// Name is the channel's: its consumer group is stillhere.channel.Name.
+	Name string
+	// Kafka is the cluster; its InstanceName tells this process from the others of the
+	// channel.
+	Kafka    kafka.Config
+	Settings Config
+	Channel  Channel
+	// Refused decides before each try who may be told; nil: everybody may.
+	Refused Refused
+	// FromStart takes a channel that is new from the start of what is kept rather
+	// than from now.
+	FromStart bool
+	// WithoutGroup reads everything in this process and commits no offsets.
+	WithoutGroup bool
+	Registry     prometheus.Registerer
+	Log          *slog.Logger
+}
+
+// Runner is a channel with what it reads: the deliveries, and the statuses, which say who is
+// hidden. Call Run once.
+type Runner struct {
+	name             string
+	metrics          *kafka.Metrics
+	producer         *kafka.Producer
+	reader           *kafka.Reader
+	hidden, delivers func(context.Context) error
+	ready            func() error
+}
+
+var channelName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+// closeTimeout bounds writing the last dead letters.
+const closeTimeout = 10 * time.Second
+
+// NewRunner prepares a channel; it does not wait for Kafka.
+func NewRunner(j Job) (*Runner, error) {
+	if !channelName.MatchString(j.Name) {
+		return nil, errors.New("name: must be 1 to 100 letters, digits, dots, dashes or underscores")
+	}
+	group := "stillhere.channel." + j.Name
+	hidden := online.OnlyWhoHides()
+	var producer *kafka.Producer
+	consumer, err := NewConsumer(j.Settings, j.Channel, hidden.Hides, func(ctx context.Context, r *schemas.Record, reason error) error {
+		return producer.SetAside(ctx, schemas.Deliveries, group, r, reason)
+	}, NewMetrics(j.Registry), j.Log)
+	if err != nil {
+		return nil, err
+	}
+	consumer.Ask(j.Refused)
+	metrics := kafka.NewMetrics(j.Registry)
+	if producer, err = kafka.NewProducer(j.Kafka, j.Log, metrics); err != nil {
+		return nil, err
+	}
+	reader, err := kafka.NewReader(j.Kafka, j.Log)
+	if err != nil {
+		return nil, errors.Join(err, producer.Close(context.Background()))
+	}
+	from := origin.New(j.Kafka, reader, 0)
+	decode := func(r *schemas.Record) (Item, error) {
+		item, err := Decode(r)
+		if err == nil {
+			err = from.Check(schemas.Deliveries, r, item.Delivery.Transition)
+		}
+		return item, err
+	}
+	var options []kafka.FollowOption
+	if !j.FromStart {
+		options = append(options, kafka.FromEnd())
+	}
+	if j.WithoutGroup {
+		options = append(options, kafka.Alone())
+	}
+	statuses := kafka.Follow(j.Kafka, group+".here", schemas.Statuses, online.Checked(from.CheckStatus), hidden, producer, j.Log, metrics, kafka.Alone())
+	loop := kafka.Follow(j.Kafka, group, schemas.Deliveries, decode, consumer, producer, j.Log, metrics, options...)
+	return &Runner{name: j.Name, metrics: metrics, producer: producer, reader: reader, hidden: statuses.Run,
+		delivers: kafka.RunWhen(statuses.Ready, loop.Run), ready: loop.Ready}, nil
+}
+
+// Run delivers until ctx ends, and returns when everything has stopped. Nothing is
+// delivered before it is known who is hidden.
+func (r *Runner) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var work sync.WaitGroup
+	faults := make([]error, 2)
+	for i, run := range []func(context.Context) error{r.hidden, r.delivers} {
+		work.Go(func() {
+			defer cancel()
+			faults[i] = run(ctx)
+		})
+	}
+	work.Wait()
+	if err := errors.Join(faults...); err != nil {
+		return errors.Join(fmt.Errorf("channel %s: %w", r.name, err), r.Close(ctx))
+	}
+	return r.Close(ctx)
+}
+
+// Close is for a Runner that is not run; Run closes by itself.
+func (r *Runner) Close(ctx context.Context) error {
+	r.reader.Close()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	return r.producer.Close(closing)
+}
+
+// Ready is nil when the channel is in its group and has delivered what there was; else it
+// says what is missing.
+func (r *Runner) Ready() error { return r.ready() }
+
+// Kafka are the figures of what is read.
+func (r *Runner) Kafka() *kafka.Metrics { return r.metrics }

@@ -1,0 +1,100 @@
+package schemas
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Notice is one change and the recipients to be told of it: what a notification channel
+// delivers. It must not be altered.
+type Notice struct {
+	// ID is the same whenever the same notice comes again.
+	ID         string
+	Transition *Transition
+	Recipients []UserID // 1 to 1,000, ascending
+}
+
+// NoticeMessage is a notice as JSON: the body of a webhook, a line of the log.
+type NoticeMessage struct {
+	ID            string   `json:"id"`
+	EventID       string   `json:"event_id"`
+	UserID        UserID   `json:"user_id,string"`
+	State         string   `json:"state"`
+	PreviousState string   `json:"previous_state"`
+	Cause         string   `json:"cause"`
+	At            Millis   `json:"at"`
+	LastSeenAt    Millis   `json:"last_seen_at"`
+	LastActiveAt  Millis   `json:"last_active_at"`
+	Devices       []string `json:"devices"`
+	Version       string   `json:"version"`
+	// LeftOut is how many changes of the user just before this one were not published,
+	// because the user changed too often; left out when there is none.
+	LeftOut    uint32   `json:"left_out,omitempty"`
+	Recipients []string `json:"recipients"`
+}
+
+// Message is n as JSON has it.
+func (n Notice) Message() NoticeMessage {
+	t := n.Transition
+	m := NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: t.User, State: StateWord(t.To), PreviousState: StateWord(t.From),
+		Cause: CauseWord(t.Cause), At: t.At, LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(),
+		Version: t.Version.String(), LeftOut: t.LeftOut, Recipients: make([]string, len(n.Recipients))}
+	for i, r := range n.Recipients {
+		m.Recipients[i] = r.String()
+	}
+	return m
+}
+
+// The headers of a webhook's request besides those of CloudEvents.
+const (
+	// SignatureHeader holds "t=UNIX SECONDS,v1=HEX": the HMAC-SHA256 of the seconds,
+	// a dot and the body, keyed with the secret.
+	SignatureHeader = "Stillhere-Signature"
+	// IdempotencyHeader is the same for every try of one notice.
+	IdempotencyHeader = "Idempotency-Key"
+)
+
+// NoticeEvent is the CloudEvents type of a notice.
+const NoticeEvent = "stillhere.presence.changed.v1"
+
+// SignNotice is the value of SignatureHeader for a body sent at that time.
+func SignNotice(secret []byte, at time.Time, body []byte) string {
+	seconds := strconv.FormatInt(at.Unix(), 10)
+	return "t=" + seconds + ",v1=" + hex.EncodeToString(signatureOf(secret, seconds, body))
+}
+
+func signatureOf(secret []byte, seconds string, body []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(seconds + "."))
+	mac.Write(body)
+	return mac.Sum(nil)
+}
+
+// ErrSignature says that a signature does not fit, or is too old.
+var ErrSignature = errors.New("the signature does not fit the body and the secret, or is too old")
+
+// VerifyNotice is what a webhook's receiver does: it tells whether signature, the value of
+// SignatureHeader, was made with secret for body, at most maxAge before or after now.
+func VerifyNotice(secret []byte, signature string, body []byte, now time.Time, maxAge time.Duration) error {
+	var seconds string
+	var given []byte
+	for part := range strings.SplitSeq(signature, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		switch name {
+		case "t":
+			seconds = value
+		case "v1":
+			given, _ = hex.DecodeString(value) // what cannot be read does not fit
+		}
+	}
+	at, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil || !hmac.Equal(given, signatureOf(secret, seconds, body)) || now.Sub(time.Unix(at, 0)).Abs() > maxAge {
+		return ErrSignature
+	}
+	return nil
+}
