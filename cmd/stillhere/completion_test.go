@@ -30,7 +30,7 @@ func TestEveryPlaceOfACommandLineIsCompletedByWhatMayStandThere(t *testing.T) {
 		{"all --no-ann", []string{"--no-announce-devices"}, nil},
 		{"config check ", []string{"detector", "all"}, nil},
 		{"graph load ", []string{files}, nil},
-		{"bench s", []string{"sink", "silence"}, []string{"serve"}},
+		{"bench ", []string{"pipeline"}, []string{"serve"}},
 		{"--conf", []string{"--config"}, nil},
 		{"dev --partitions 4 --us", []string{"--users"}, nil},
 		{"nonsense --what ever", nil, []string{"dev"}},

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/loadtest"
+)
+
+const (
+	// idsPerRead is how many users a request of the bench asks for.
+	idsPerRead = 50
+	// readers is how many clients ask at the same time, each again as soon as it has its answer.
+	readers = 32
+	// differentReads is how many requests there are, asked in turns.
+	differentReads = 2000
+	// warmUp goes before what is measured.
+	warmUp = time.Second
+)
+
+// reads measures GET /presence/batch of fifty users at a time: the role that serves reads in a
+// process of its own, on a redis-server where one is installed, asked by as many clients as are
+// waited for at the same time. All users are online and every answer is looked at. The clients
+// share the machine; so that this can be told apart, the processor time of each process for a
+// request is in the figures.
+func reads(ctx context.Context, o *loadtest.Options, r *loadtest.Result) (err error) {
+	if o.Users < idsPerRead {
+		return fmt.Errorf("users: must be at least %d, is %d", idsPerRead, o.Users)
+	}
+	rig, err := loadtest.NewRig(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rig.Close()) }()
+	redis, err := startRedis(ctx, rig)
+	if err != nil {
+		return err
+	}
+	defer redis.stop()
+	roles, reader, err := everyoneOnline(ctx, o, rig)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, roles.Close()) }()
+	nodes, err := startServers(ctx, o, "node", 1, site{Kafka: rig.Kafka.Brokers, TopicPrefix: rig.Kafka.Prefix, Redis: rig.Redis, SQLite: roles.SQLite})
+	defer func() { err = errors.Join(err, nodes.close()) }()
+	if err != nil {
+		return err
+	}
+	api, paths := loadtest.API("http://"+nodes.addresses[0]), pathsOf(reader.users)
+	if _, err := ask(ctx, o, api, paths, warmUp); err != nil {
+		return err
+	}
+	processes := []struct {
+		name  string
+		pid   int
+		spent time.Duration
+	}{{"API", nodes.processes[0].PID, 0}, {"Redis", redis.pid, 0}, {"who asks", os.Getpid(), 0}}
+	for i := range processes {
+		processes[i].spent = loadtest.ProcessorTime(processes[i].pid)
+	}
+	var times loadtest.Spread
+	begun := time.Now()
+	err = o.Measured(func() error {
+		times, err = ask(ctx, o, api, paths, o.Length())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	took, count := time.Since(begun), float64(len(times))
+	r.Add(fmt.Sprintf("batch reads of %d users", idsPerRead), count/took.Seconds(), "requests/s").AtLeast(20_000)
+	r.AddSpread("batch read", times)
+	for _, p := range processes {
+		if used := loadtest.ProcessorTime(p.pid) - p.spent; used > 0 {
+			r.Add("processor time of a request, "+p.name, float64(used.Microseconds())/count, "µs").LessIsBetter()
+		}
+	}
+	r.Note(fmt.Sprintf("%s; %d clients, each with one request under way; every answer said of %d users that they are online.", redis.what, readers, idsPerRead))
+	return nil
+}
+
+// pathsOf are requests for users at random.
+func pathsOf(users []schemas.UserID) []string {
+	random := rand.New(rand.NewPCG(3, 4))
+	all := make([]string, differentReads)
+	for i := range all {
+		some := make([]schemas.UserID, idsPerRead)
+		first, step := random.IntN(len(users)), max(1, len(users)/idsPerRead) // none is asked for twice
+		for n := range some {
+			some[n] = users[(first+n*step)%len(users)]
+		}
+		all[i] = loadtest.BatchPath(some)
+	}
+	return all
+}
+
+var saysOnline = []byte(`:"online"`)
+
+// ask asks by all clients for a while and returns how long each request took.
+func ask(ctx context.Context, o *loadtest.Options, api loadtest.API, paths []string, length time.Duration) (loadtest.Spread, error) {
+	var all loadtest.LockedSpread
+	var next atomic.Int64
+	clients, ctx := errgroup.WithContext(ctx)
+	begun := time.Now()
+	for range readers {
+		clients.Go(func() error {
+			var times loadtest.Spread
+			defer func() { all.Add(times) }()
+			for time.Since(begun) < length {
+				asked := time.Now()
+				answer, err := api.Ask(ctx, http.MethodGet, paths[int(next.Add(1))%len(paths)], "", http.StatusOK)
+				if err != nil {
+					return err
+				}
+				times = append(times, time.Since(asked))
+				if online := bytes.Count(answer, saysOnline); online != idsPerRead {
+					return fmt.Errorf("of %d users %d are said to be online: %s", idsPerRead, online, answer)
+				}
+			}
+			return nil
+		})
+	}
+	o.Progress.Say("  asking for %s", length)
+	err := clients.Wait()
+	return all.All(), err
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/lastseen/sink"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/loadtest"
+)
+
+const (
+	// sinkRounds is how often both write; each round is a day of the log.
+	sinkRounds = 4
+	// usersPerRow makes a round of a tenth of all users.
+	usersPerRow = 10
+)
+
+// sink measures transitions from the topic into Postgres, by the production
+// loop and sink, against psql, which copies the same rows into the same tables of
+// another database of the same server and then moves the users on by one
+// statement. They take turns, so that both see the same machine. All users are
+// known beforehand. What psql does not do: read Kafka, keep its place, or give up
+// nothing when it is killed.
+func (l *lab) sink(ctx context.Context, o *loadtest.Options, r *loadtest.Result) (err error) {
+	server, err := startPostgres(ctx, l.Postgres)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.close()) }()
+	rig, err := loadtest.NewRig(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rig.Close()) }()
+	ours, err := server.tables(ctx, o.Users)
+	if err != nil {
+		return err
+	}
+	theirs, err := server.tables(ctx, o.Users)
+	if err != nil {
+		return err
+	}
+	config := pgstore.Defaults()
+	config.URL = ours
+	kept, err := pgstore.Open(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+
+	var took struct{ sink, psqlCopy, psqlUpsert time.Duration }
+	changes := changesOf(o.Users)
+	for round := range sinkRounds {
+		from := time.Now().UTC().Truncate(day).Add(time.Duration(round) * day)
+		log := changes(from)
+		outs := make([]schemas.Outgoing, len(log))
+		for i, t := range log {
+			outs[i] = loadtest.Record(t, o.Partitions)
+		}
+		if err := rig.Write(ctx, outs); err != nil {
+			return err
+		}
+		// Who goes second finds the server warm, or busy with what the first left.
+		turns := []func() error{
+			func() error {
+				d, err := sinkRound(ctx, o, rig, round, kept, len(log))
+				took.sink += d
+				return err
+			},
+			func() error {
+				c, u, err := server.psqlRound(ctx, theirs, from, log)
+				took.psqlCopy, took.psqlUpsert = took.psqlCopy+c, took.psqlUpsert+u
+				return err
+			},
+		}
+		for turn := range turns {
+			if err := turns[(round+turn)%2](); err != nil {
+				return err
+			}
+		}
+	}
+	rows := float64(sinkRounds * (o.Users / usersPerRow))
+	rate := func(d time.Duration) float64 { return rows / d.Seconds() }
+	reference := rate(took.psqlCopy + took.psqlUpsert)
+	r.Add("topic to Postgres, by the sink", rate(took.sink), "rows/s").AtLeast(100_000)
+	r.Add("the same rows by psql: COPY, then one upsert", reference, "rows/s")
+	r.Add("of these, COPY alone", rate(took.psqlCopy), "rows/s")
+	r.Add("sink, of psql's rate", 100*rate(took.sink)/reference, "%").AtLeast(70)
+	r.Note(fmt.Sprintf("%d rounds of %d rows in turns; %d partitions, up to %d rows in a transaction; Postgres %s.",
+		sinkRounds, o.Users/usersPerRow, o.Partitions, lastseen.Defaults().SinkRows, server.what))
+	return server.same(ctx, ours, theirs)
+}
+
+const day = 24 * time.Hour
+
+// changesOf makes the changes of a day: random users come and go.
+func changesOf(users int) func(from time.Time) []*schemas.Transition {
+	random := rand.New(rand.NewPCG(1, 2))
+	online, offset := make([]bool, users), int64(0)
+	return func(from time.Time) []*schemas.Transition {
+		log := make([]*schemas.Transition, users/usersPerRow)
+		for i := range log {
+			user := random.IntN(users)
+			offset++
+			online[user] = !online[user]
+			log[i] = loadtest.Change(schemas.UserID(user+1), schemas.MillisOf(from)+schemas.Millis(i), schemas.NewVersion(1, offset, 0), online[user])
+		}
+		return log
+	}
+}
+
+// gatedSink is a sink that does not say where to start before the gate is open,
+// so that nothing is fetched before; and counts what is written.
+type gatedSink struct {
+	*sink.Sink
+	waiting chan<- struct{}
+	gate    <-chan struct{}
+}
+
+// Start waits for the gate.
+func (g gatedSink) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error) {
+	select {
+	case g.waiting <- struct{}{}:
+	default:
+	}
+	select {
+	case <-g.gate:
+	case <-ctx.Done():
+		return schemas.Kept{}, ctx.Err()
+	}
+	return g.Sink.Start(ctx, at)
+}
+
+// countedWriter counts the rows that are written, and tells when it is all.
+type countedWriter struct {
+	store.Writer
+	left atomic.Int64
+	done chan struct{}
+}
+
+// Append counts.
+func (c *countedWriter) Append(ctx context.Context, b store.Batch) error {
+	err := c.Writer.Append(ctx, b)
+	if err == nil && len(b.Changes) > 0 && c.left.Add(-int64(len(b.Changes))) == 0 {
+		close(c.done)
+	}
+	return err
+}
+
+// sinkRound lets the sink write what is new in the topic. The clock runs from
+// when the loop knows its partitions to the last commit.
+func sinkRound(ctx context.Context, o *loadtest.Options, r *loadtest.Rig, round int, kept store.Writer, rows int) (time.Duration, error) {
+	writer := &countedWriter{Writer: kept, done: make(chan struct{})}
+	writer.left.Store(int64(rows))
+	config := lastseen.Defaults()
+	waiting, gate := make(chan struct{}, 1), make(chan struct{})
+	handler := gatedSink{sink.New(writer, config, lastseen.NewMetrics(prometheus.NewRegistry())), waiting, gate}
+	cluster := r.Kafka
+	cluster.MaxPollRecords = config.SinkRows
+	follower := kafka.Follow(cluster, fmt.Sprintf("%ssink-%d", r.Kafka.Prefix, round), schemas.Transitions, schemas.DecodeLoggedTransition,
+		handler, r.Producer, r.Log, nil, kafka.Every(config.SinkEvery))
+	l := loadtest.Go(ctx, follower.Run)
+	err := o.Until(ctx, func() string { return "waiting for the loop to get its partitions" }, func() bool { return len(waiting) > 0 })
+	var took time.Duration
+	begun := time.Now()
+	close(gate)
+	if err == nil {
+		err = o.Measured(func() error {
+			return o.Until(ctx, func() string {
+				return fmt.Sprintf("round %d: the sink has %d rows to write", round+1, writer.left.Load())
+			}, func() bool {
+				select {
+				case <-writer.done:
+					return true
+				default:
+					return false
+				}
+			})
+		})
+		took = time.Since(begun)
+	}
+	return took, errors.Join(err, l.Stop())
+}
+
+// errNoPsql says what the reference needs.
+var errNoPsql = errors.New("psql, by which the reference is measured, is not installed")

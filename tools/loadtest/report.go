@@ -1,0 +1,119 @@
+package loadtest
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Report is what was measured, and on what.
+type Report struct {
+	Version string    `json:"version"`
+	At      time.Time `json:"at"`
+	Machine Machine   `json:"machine"`
+	Kafka   string    `json:"kafka"`
+	Redis   string    `json:"redis,omitempty"` // its version
+	Results []Result  `json:"results"`
+}
+
+// Result is what one bench measured.
+type Result struct {
+	Name    string   `json:"name"`
+	What    string   `json:"what"`
+	Users   int      `json:"users,omitempty"`
+	Load    float64  `json:"load_average"` // of the last minute, before it began
+	Took    float64  `json:"took_seconds"`
+	Figures []Figure `json:"figures"`
+	Notes   []string `json:"notes,omitempty"`
+}
+
+// Figure is one number.
+type Figure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	// Target is what the design asks for; 0 if nothing. More is better unless Less.
+	Target float64 `json:"target,omitempty"`
+	Less   bool    `json:"less_is_better,omitempty"`
+	// Reference is the same of the one-key-per-user design on Redis, measured in
+	// the same run; 0 if it was not.
+	Reference float64 `json:"reference,omitempty"`
+}
+
+// Add notes a figure and returns it to be completed.
+func (r *Result) Add(name string, value float64, unit string) *Figure {
+	r.Figures = append(r.Figures, Figure{Name: name, Value: value, Unit: unit})
+	return &r.Figures[len(r.Figures)-1]
+}
+
+// AtLeast sets a target; AtMost does, and less is better; LessIsBetter sets none.
+func (f *Figure) AtLeast(target float64) *Figure { f.Target = target; return f }
+func (f *Figure) AtMost(target float64) *Figure  { f.Target, f.Less = target, true; return f }
+func (f *Figure) LessIsBetter() *Figure          { f.Less = true; return f }
+
+// Against sets what the reference came to.
+func (f *Figure) Against(reference float64) *Figure { f.Reference = reference; return f }
+
+// Reached tells whether the target was; true without one.
+func (f *Figure) Reached() bool {
+	return f.Target == 0 || f.Less && f.Value <= f.Target || !f.Less && f.Value >= f.Target
+}
+
+// Ratio is how many times better than the reference; 0 without one.
+func (f *Figure) Ratio() float64 {
+	switch {
+	case f.Reference == 0 || f.Value == 0:
+		return 0
+	case f.Less:
+		return f.Reference / f.Value
+	}
+	return f.Value / f.Reference
+}
+
+// Note adds a sentence below the figures.
+func (r *Result) Note(text string) { r.Notes = append(r.Notes, text) }
+
+// Spread is a collection of times.
+type Spread []time.Duration
+
+// At is the quantile q of the sorted Spread, 0 when it is empty.
+func (s Spread) At(q float64) time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	return s[min(len(s)-1, int(q*float64(len(s))))]
+}
+
+// AddSpread notes the median, the 99th percentile and the last of some times, in
+// milliseconds. It sorts them. The figures are valid until the next is added.
+func (r *Result) AddSpread(name string, times Spread) (p50, p99, last *Figure) {
+	slices.Sort(times)
+	for _, q := range []struct {
+		name string
+		at   float64
+	}{{"p50", 0.5}, {"p99", 0.99}, {"last", 1}} {
+		r.Add(name+", "+q.name, float64(times.At(q.at))/1e6, "ms").LessIsBetter()
+	}
+	n := len(r.Figures)
+	return &r.Figures[n-3], &r.Figures[n-2], &r.Figures[n-1]
+}
+
+// LockedSpread is a Spread that several goroutines fill.
+type LockedSpread struct {
+	mu    sync.Mutex
+	times Spread
+}
+
+// Add adds to it.
+func (l *LockedSpread) Add(times Spread) {
+	l.mu.Lock()
+	l.times = append(l.times, times...)
+	l.mu.Unlock()
+}
+
+// All are the times so far.
+func (l *LockedSpread) All() Spread {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.times)
+}

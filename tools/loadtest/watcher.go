@@ -1,0 +1,48 @@
+package loadtest
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Watcher is a consumer of transitions that reads committed. It counts those of all partitions,
+// whose handlers run at the same time.
+type Watcher struct {
+	Online, Offline atomic.Int64
+	Late            LockedSpread                         // how late each Offline was seen
+	Seen            func(*schemas.Transition, time.Time) // may be nil
+}
+
+// Watch starts it.
+func (r *Rig) Watch(ctx context.Context, w *Watcher) *Loop {
+	f := kafka.Follow(r.Kafka, r.Kafka.Prefix+"watch", schemas.Transitions, schemas.DecodeLoggedTransition, w, r.Producer,
+		slog.New(slog.DiscardHandler), nil, kafka.Alone())
+	return Go(ctx, f.Run)
+}
+
+// Apply notes what has been published.
+func (w *Watcher) Apply(_ context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+	now := time.Now()
+	var late Spread
+	var online int64
+	for _, l := range batch.Items {
+		switch l.Message.To {
+		case schemas.Online:
+			online++
+		case schemas.Offline:
+			late = append(late, now.Sub(l.Message.At.Time()))
+		}
+		if w.Seen != nil {
+			w.Seen(l.Message, now)
+		}
+	}
+	w.Late.Add(late)
+	w.Online.Add(online)
+	w.Offline.Add(int64(len(late)))
+	return nil
+}
