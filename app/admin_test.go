@@ -90,7 +90,7 @@ func TestAProcessIsReadyWithoutWhatItsJobDoesNotNeedAndSaysThatItIsDegraded(t *t
 	t.Parallel()
 	away := func(context.Context) error { return errors.New("is away") }
 	here := func(context.Context) error { return nil }
-	loop := check{name: "sink", ready: away, rank: atFirst, well: new(atomic.Bool)}
+	loop := check{name: "sink", ready: away, rank: atFirst, passed: new(atomic.Bool)}
 	checks := []check{{name: "kafka", ready: here}, {name: "redis", ready: away, rank: wanted}, loop}
 	if code, body := ask(t, "/readyz", checks, nil); code != http.StatusServiceUnavailable || strings.TrimSpace(body) != "sink: is away" {
 		t.Errorf("before the sink has caught up: %d %q", code, body)
@@ -156,7 +156,7 @@ func TestWhatAProcessGoesOnWithoutIsAMetricAndALineInTheLog(t *testing.T) {
 			away.Store(want == 1)
 			<-time.After(healthInterval + time.Second)
 			synctest.Wait()
-			expected := fmt.Sprintf("# HELP stillhere_degraded 1 while the process is ready, but without what the label names: away, or behind.\n"+
+			expected := fmt.Sprintf("# HELP stillhere_degraded 1 while the process is ready, but a part is unreachable or lags behind; the label names the part.\n"+
 				"# TYPE stillhere_degraded gauge\nstillhere_degraded{what=\"redis\"} %g\n", want)
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(expected)); err != nil {
 				t.Error(err)

@@ -9,25 +9,25 @@ import (
 	"github.com/stillhere/stillhere/internal/auth"
 )
 
-// authenticate puts authentication before the doors, where it is configured, and tells
-// the rooms who calls.
-func (b *builder) authenticate(ctx context.Context, doors http.Handler) (http.Handler, error) {
-	if !b.config.Auth.On() {
-		return doors, nil
+// newGuard puts authentication, if it is configured, before the endpoints. The endpoints
+// find the caller in the request's context.
+func newGuard(ctx context.Context, p base, endpoints http.Handler) (http.Handler, component, error) {
+	if !p.config.Auth.On() {
+		return endpoints, component{}, nil
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	guard, err := auth.New(ctx, b.config.Auth, b.registry, b.log)
+	guard, err := auth.New(ctx, p.config.Auth, p.registry, p.log)
 	if err != nil {
 		stop()
-		return nil, err
+		return nil, component{}, err
 	}
-	b.closeLater("keys for tokens", func(context.Context) error { stop(); guard.Wait(); return nil })
-	b.check("auth", guard.Ready)
-	return guard.Protect(doors, func(ctx context.Context, who *auth.Caller) context.Context {
+	c := closing("keys for tokens", func() { stop(); guard.Wait() })
+	c.checks = []check{{name: "auth", ready: guard.Ready}}
+	return guard.Protect(endpoints, func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{
 			User: who.User, Gateway: who.Gateway, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
 			Refused: func() { guard.Refused("not_own") },
 			Charge:  func(beats int) (time.Duration, int) { return guard.Charge(who, beats) },
 		})
-	}), nil
+	}), c, nil
 }

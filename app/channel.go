@@ -77,8 +77,8 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 			return errors.Join(err, runner.Close(ctx))
 		}
 		checks := []check{{name: "channel", ready: func(context.Context) error { return runner.Ready() }}}
-		l = newBounded(l, "admin", adminConnections, 0, newConnectionMetrics(registry), log)
-		services = append(services, service{"admin", doors, serve(l, allowHosts(run.Admin, run.AllowedHosts,
+		l = newBounded(l, adminPort, adminConnections, 0, newConnectionMetrics(registry), log)
+		services = append(services, service{adminPort, servers, serve(l, allowHosts(run.Admin, run.AllowedHosts,
 			adminRoutes(registry, checks, runner.Kafka().Status, run.AdminPort.Profiles)), profileTimeout, log)})
 	}
 	return runAll(ctx, services)
@@ -88,7 +88,7 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 // until ctx ends.
 func RunLiveChannel(ctx context.Context, run ChannelRun, redis Redis, log *slog.Logger) error {
 	redis = redis.named(run.Kafka)
-	if err := checkRedis(ctx, run.Kafka, redis); errors.Is(err, errNotOurs) { // or Redis is away, which passes
+	if err := checkRedisClaim(ctx, run.Kafka, redis); errors.Is(err, errNotOurs) { // or Redis is away, which passes
 		return err
 	}
 	bus, err := redisbus.Open(redis.bus(), fanout.DefaultConfig(), fanout.NewMetrics(nil), log)

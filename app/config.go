@@ -207,7 +207,7 @@ func (c Config) validate(r Role) error {
 	add(c.Policy.Validate())
 	add(c.AdminPort.check(c.Admin))
 	add(validateHosts(c.AllowedHosts))
-	if r.doors {
+	if r.http {
 		add(validateListen(c.Listen, c.AllowUnauthenticated || c.Auth.On()))
 		add(c.Auth.Validate())
 		add(c.checkSecret())
@@ -221,17 +221,17 @@ func (c Config) validate(r Role) error {
 	}
 	if r.Name == "fanout" || r.Name == "all" {
 		add(c.Expand.Validate())
-		if c.Expand.Mode != expand.Off {
+		if c.followers() {
 			add(c.Graph.validate())
 		}
 	}
-	if r.doors && c.MayWatch == WatchFollowers {
+	if r.http && c.MayWatch == WatchFollowers {
 		add(c.Graph.validate())
 	}
-	if r.doors && !slices.Contains([]string{"", WatchEveryone, WatchFollowers}, c.MayWatch) {
+	if r.http && !slices.Contains([]string{"", WatchEveryone, WatchFollowers}, c.MayWatch) {
 		add(fmt.Errorf("may_watch: must be %s or %s, is %q", WatchEveryone, WatchFollowers, c.MayWatch))
 	}
-	if r.doors && !slices.Contains([]string{"", HistorySelf, HistoryWatchers}, c.MayReadHistory) {
+	if r.http && !slices.Contains([]string{"", HistorySelf, HistoryWatchers}, c.MayReadHistory) {
 		add(fmt.Errorf("may_read_history: must be %s or %s, is %q", HistorySelf, HistoryWatchers, c.MayReadHistory))
 	}
 	if r.store && c.Store.Postgres != "" {
@@ -241,7 +241,13 @@ func (c Config) validate(r Role) error {
 	return errors.Join(faults...)
 }
 
-// given tells whether there is a Redis at all.
+// watches reports whether sockets of the role ingest can watch users.
+func (c Config) watches() bool { return c.Redis.given() && c.Store != (Store{}) }
+
+// followers reports whether followers receive deliveries.
+func (c Config) followers() bool { return c.Expand.Mode != expand.Off }
+
+// given reports whether a Redis is configured.
 func (r Redis) given() bool { return r.Addr != "" || len(r.Addrs) > 0 || r.Dialer != nil }
 
 func (r Redis) addrs() []string {

@@ -12,10 +12,10 @@ import (
 // GraphFile is the name of the follower graph in the data directory of dev.
 const GraphFile = "graph.db"
 
-// Graph is a follower graph and its tables.
+// Graph is a follower graph in tables.
 type Graph interface {
 	graph.Store
-	tables
+	schemaReporter
 }
 
 // OpenGraph opens the follower graph that store names. limits says how Postgres is

@@ -13,28 +13,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// check tells why a part is not ready; nil when it is.
+// check returns nil if a part is ready, else the reason.
 type check struct {
-	name  string
-	ready func(context.Context) error
-	rank  rank
-	well  *atomic.Bool // of atFirst: whether it has been ready
+	name   string
+	ready  func(context.Context) error
+	rank   rank
+	passed *atomic.Bool // of atFirst: whether it has passed once
 }
 
-// rank is what it means for the process that a check fails.
+// rank says what a failed check means for the process.
 type rank int
 
 const (
 	// needed: the role cannot do its own job, so the process is not ready.
 	needed rank = iota
-	// atFirst: as needed until it has been ready once, as wanted from then on. It is for
-	// what has to catch up before a new process takes the place of an old one.
+	// atFirst: like needed until it has passed once, like wanted from then on. It is for
+	// parts that have to catch up before a new process replaces an old one.
 	atFirst
 	// wanted: the role does its own job without it. The process is ready, and degraded.
 	wanted
 )
 
-// rankOf is what a check of this name means for the role.
+// rankOf returns what the check of this name means for the role.
 func (r Role) rankOf(name string) rank {
 	switch {
 	case slices.Contains(r.needs, name):
@@ -45,10 +45,10 @@ func (r Role) rankOf(name string) rank {
 	return wanted
 }
 
-// isNeeded tells whether the process is not ready because of a failure of it.
-func (c check) isNeeded() bool { return c.rank == needed || c.rank == atFirst && !c.well.Load() }
+// isNeeded reports whether its failure makes the process not ready.
+func (c check) isNeeded() bool { return c.rank == needed || c.rank == atFirst && !c.passed.Load() }
 
-// health is what was found of a check. needed is as it was before it was asked.
+// health is the result of a check. needed is as it was before the check ran.
 type health struct {
 	check
 	needed bool
@@ -57,35 +57,35 @@ type health struct {
 
 func (h health) degraded() bool { return h.err != nil && !h.needed }
 
-// readyTimeout bounds all checks of one question together.
+// readyTimeout bounds all checks of one run together.
 const readyTimeout = 5 * time.Second
 
-// runChecks asks the checks at the same time, so that one that hangs does not make the
-// others fail.
+// runChecks runs the checks concurrently, so that one that hangs does not make the others
+// fail.
 func runChecks(ctx context.Context, checks []check) []health {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	found := make([]health, len(checks))
-	var asking sync.WaitGroup
+	var running sync.WaitGroup
 	for i, c := range checks {
 		found[i] = health{check: c, needed: c.isNeeded()}
-		asking.Go(func() {
+		running.Go(func() {
 			found[i].err = c.ready(ctx)
-			if found[i].err == nil && c.well != nil {
-				c.well.Store(true)
+			if found[i].err == nil && c.passed != nil {
+				c.passed.Store(true)
 			}
 		})
 	}
-	asking.Wait()
+	running.Wait()
 	return found
 }
 
-// needs are the checks that decide whether the process is ready.
+// needs returns the checks that decide whether the process is ready.
 func needs(checks []check) []check {
 	return slices.DeleteFunc(slices.Clone(checks), func(c check) bool { return !c.isNeeded() })
 }
 
-// allReady joins what is not ready.
+// allReady joins the errors of the checks.
 func allReady(ctx context.Context, checks []check) error {
 	var faults []error
 	for _, found := range runChecks(ctx, checks) {
@@ -96,14 +96,14 @@ func allReady(ctx context.Context, checks []check) error {
 	return errors.Join(faults...)
 }
 
-// healthInterval is how often a process looks what it has to do without.
+// healthInterval is the time between two runs of the checks.
 const healthInterval = 5 * time.Second
 
-// watchHealth tells, as a metric and at each change in the log, what the process has to
-// do without, until ctx ends.
+// watchHealth reports the parts that the process works without, as a metric and, at each
+// change, in the log, until ctx ends.
 func watchHealth(ctx context.Context, checks []check, registry prometheus.Registerer, log *slog.Logger) error {
 	degraded := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_degraded",
-		Help: "1 while the process is ready, but without what the label names: away, or behind."}, []string{"what"})
+		Help: "1 while the process is ready, but a part is unreachable or lags behind; the label names the part."}, []string{"what"})
 	registry.MustRegister(degraded)
 	before := map[string]bool{}
 	for _, c := range checks {
@@ -126,7 +126,7 @@ func watchHealth(ctx context.Context, checks []check, registry prometheus.Regist
 			value := 0.0
 			switch now := found.degraded(); {
 			case now && !before[found.name]:
-				log.Warn("degraded: this process goes on without a part", "what", found.name, "error", found.err)
+				log.Warn("degraded: this process works without a part", "what", found.name, "error", found.err)
 			case !now && before[found.name]:
 				log.Info("no longer degraded", "what", found.name)
 			}

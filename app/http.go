@@ -12,57 +12,81 @@ import (
 	"github.com/stillhere/stillhere/internal/tracing"
 )
 
-// listenHTTP adds the HTTP servers. Their listeners are taken here, so that a port
-// in use is found before anything runs.
-func (b *builder) listenHTTP(ctx context.Context, doorsOpen bool) error {
+// listen adds the HTTP servers. It opens the listeners at once, so that a port in use is
+// found before anything runs.
+func (b *builder) listen(ctx context.Context) error {
 	metrics := newConnectionMetrics(b.registry)
-	add := func(name, address string, handler http.Handler, most, each int, timeout time.Duration) error {
-		inner, err := listen(b.config.Listener, address)
-		if err != nil {
+	if b.role.http {
+		handler, guard, err := b.clientHandler(ctx)
+		if err := b.add(guard, err); err != nil {
 			return err
 		}
-		trusted, err := parseProxies(b.config.TrustedProxies)
-		if err != nil {
-			return errors.Join(err, inner.Close())
-		}
-		l := newBounded(inner, name, most, each, metrics, b.log)
-		l.proxy = trusted.has
-		handler = trustProxies(trusted, l, handler)
-		b.closeLater(name, func(context.Context) error {
-			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-				return err
-			}
-			return nil
-		})
-		b.service(name, doors, serve(l, handler, timeout, b.log))
-		return nil
-	}
-	if doorsOpen {
-		if b.config.Page {
-			page.Routes(b.mux)
-		}
-		handleNotFound(b.mux)
-		authenticate, err := b.authenticate(ctx, b.mux)
-		if err != nil {
-			return err
-		}
-		handler := allowOrigins(b.config.AllowedOrigins, tracing.Doors(withDocuments(authenticate), b.route))
-		if !b.config.Auth.On() {
-			handler = allowHosts(b.config.Listen, b.config.AllowedHosts, handler)
-		}
-		if err := add("doors", b.config.Listen, handler, b.config.maxConnections(), b.config.MaxPerAddress, writeTimeout); err != nil {
+		if err := b.add(newServer(b.base, metrics, serverConfig{
+			port: clientPort, address: b.config.Listen, max: b.config.maxConnections(), maxPerAddress: b.config.MaxPerAddress, writeTimeout: writeTimeout,
+		}, handler)); err != nil {
 			return err
 		}
 	}
 	if b.config.Admin == "" {
 		return nil
 	}
-	return add("admin", b.config.Admin, allowHosts(b.config.Admin, b.config.AllowedHosts,
-		adminRoutes(b.registry, b.checks, b.streamMetrics.Status, b.config.AdminPort.Profiles)), adminConnections, 0, profileTimeout)
+	admin := adminRoutes(b.registry, b.checks, b.kafkaMetrics.Status, b.config.AdminPort.Profiles)
+	return b.add(newServer(b.base, metrics, serverConfig{
+		port: adminPort, address: b.config.Admin, max: adminConnections, writeTimeout: profileTimeout,
+	}, allowHosts(b.config.Admin, b.config.AllowedHosts, admin)))
 }
 
-// route names the door of a request for its trace. Sockets and streams have none: they
-// last for hours.
+// clientHandler puts the checks of a request before the endpoints that the roles registered.
+func (b *builder) clientHandler(ctx context.Context) (http.Handler, component, error) {
+	if b.config.Page {
+		page.Routes(b.mux)
+	}
+	handleNotFound(b.mux)
+	guarded, guard, err := newGuard(ctx, b.base, b.mux)
+	if err != nil {
+		return nil, guard, err
+	}
+	handler := allowOrigins(b.config.AllowedOrigins, tracing.Handler(withDocuments(guarded), b.route))
+	if !b.config.Auth.On() {
+		handler = allowHosts(b.config.Listen, b.config.AllowedHosts, handler)
+	}
+	return handler, guard, nil
+}
+
+// Values of the label port.
+const clientPort, adminPort = "doors", "admin"
+
+type serverConfig struct {
+	port, address      string
+	max, maxPerAddress int
+	writeTimeout       time.Duration
+}
+
+// newServer opens a listener and serves handler on it.
+func newServer(p base, metrics *connectionMetrics, config serverConfig, handler http.Handler) (component, error) {
+	trusted, err := parseProxies(p.config.TrustedProxies)
+	if err != nil {
+		return component{}, err
+	}
+	inner, err := listen(p.config.Listener, config.address)
+	if err != nil {
+		return component{}, err
+	}
+	l := newBounded(inner, config.port, config.max, config.maxPerAddress, metrics, p.log)
+	l.proxy = trusted.has
+	return component{
+		services: []service{{config.port, servers, serve(l, trustProxies(trusted, l, handler), config.writeTimeout, p.log)}},
+		closers: []closer{{config.port, func(context.Context) error {
+			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			return nil
+		}}},
+	}, nil
+}
+
+// route names the endpoint of a request for its trace. Sockets and streams are not traced:
+// they last for hours.
 func (b *builder) route(r *http.Request) string {
 	_, pattern := b.mux.Handler(r)
 	if pattern == notFoundPattern || strings.HasSuffix(pattern, "/presence/connect") || strings.HasSuffix(pattern, "/presence/stream") {

@@ -4,31 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 )
 
-// stage orders the stop of a process: doors first, so that nothing new comes in;
-// then what holds input that has not been handed on; then the loops behind.
+// stage orders the stop of a process: servers first, so that no new input comes in; then
+// what holds input that it has not handed on; then the consumer loops.
 type stage int
 
 const (
 	loops stage = iota
 	buffers
-	doors
+	servers
 	stages
 )
 
-// service is a long-lived part of the process. run returns only when it has
-// stopped; an error, or returning before it was asked to, stops the process.
+// service is a long-lived part of the process. run returns only when it has stopped. An
+// error, or returning before ctx ends, stops the process.
 type service struct {
 	name  string
 	stage stage
 	run   func(context.Context) error
 }
 
-// runAll runs the services until ctx ends or one of them fails, then stops them
-// stage by stage, doors first, and returns when all have stopped.
+// runAll runs the services until ctx ends or one of them fails, then stops them stage by
+// stage, servers first, and returns when all have stopped.
 func runAll(ctx context.Context, services []service) error {
 	ctx, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
@@ -39,14 +38,17 @@ func runAll(ctx context.Context, services []service) error {
 		// Shutdown reaches a stage only when it is its turn.
 		var stageCtx context.Context
 		stageCtx, stops[s] = context.WithCancel(context.WithoutCancel(ctx))
-		for _, part := range slices.Collect(inStage(services, s)) {
+		for _, each := range services {
+			if each.stage != s {
+				continue
+			}
 			waits[s].Go(func() {
-				err := part.run(stageCtx)
+				err := each.run(stageCtx)
 				if stageCtx.Err() == nil && err == nil {
 					err = errors.New("ended by itself")
 				}
 				if err != nil && !errors.Is(err, context.Canceled) {
-					err = fmt.Errorf("%s: %w", part.name, err)
+					err = fmt.Errorf("%s: %w", each.name, err)
 					faults <- err
 					failed(err)
 				}
@@ -64,14 +66,4 @@ func runAll(ctx context.Context, services []service) error {
 		all = append(all, err)
 	}
 	return errors.Join(all...)
-}
-
-func inStage(services []service, s stage) func(yield func(service) bool) {
-	return func(yield func(service) bool) {
-		for _, part := range services {
-			if part.stage == s && !yield(part) {
-				return
-			}
-		}
-	}
 }

@@ -10,48 +10,49 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// sample is how many of the newest statuses of a partition are looked at.
+// sample is the number of newest statuses of each partition that verifyPartitioning reads.
 const sample = 50
 
-// verifyPartitioning refuses to start where users have been written with another
-// number of partitions, as when all topics were given more: the topics agree, and
-// half of the users would be looked for where they are not. Where the detector has
-// committed in all of the partitions, none has been added: then somebody else has written
-// a status where none of its user's belongs, which must not keep everybody out.
-func (b *builder) verifyPartitioning(ctx context.Context) error {
+// verifyPartitioning refuses to start if statuses were written with another number of
+// partitions, as after partitions were added to all topics: the topics agree with each other,
+// and half of the users would be looked for in the wrong partition. If the detector has
+// committed in every partition, none was added; then another program wrote a status to the
+// wrong partition, which must not stop the detector.
+func verifyPartitioning(ctx context.Context, p base) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	reader, err := kafka.NewReader(b.config.Kafka, b.log)
+	reader, err := kafka.NewReader(p.config.Kafka, p.log)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	for p := range b.partitions {
-		start, end, err := reader.Bounds(ctx, schemas.Statuses, p)
+	for partition := range p.partitions {
+		start, end, err := reader.Bounds(ctx, schemas.Statuses, partition)
 		if err != nil {
-			return fmt.Errorf("looking whether users are in their partitions: %w", err)
+			return fmt.Errorf("checking that users are in their partitions: %w", err)
 		}
 		// Aborted records show the partition too, and reading them does not wait for a transaction.
-		err = reader.Read(ctx, schemas.Statuses, p, max(start, end-sample), end, false, func(r *schemas.Record) error {
+		err = reader.Read(ctx, schemas.Statuses, partition, max(start, end-sample), end, false, func(r *schemas.Record) error {
 			user, err := schemas.UserOfKey(r.Key)
 			if err != nil {
-				return nil // the detector says what it thinks of that
+				return nil // the detector reports it
 			}
-			if owner := schemas.PartitionOf(user, b.partitions); owner != p {
-				known, err := b.committedInEveryPartition(ctx, reader)
-				if err != nil {
-					return fmt.Errorf("looking whether partitions were added: %w", err)
-				}
-				if known {
-					b.log.Error("ALARM: a status is in a partition of other users; the detector does not write such: somebody else has",
-						"user", user, "partition", p, "offset", r.Offset, "belongs_in", owner)
-					return errForeign
-				}
-				return fmt.Errorf("user %d is in partition %d of %d of %s and belongs in %d: partitions were added after users had been written, and cannot be taken away again; "+
-					"start with topics of another prefix (stillhere topics apply --topic-prefix), or of the same name made anew", user, p, b.partitions,
-					schemas.Statuses.Name(b.config.Kafka.Prefix), owner)
+			own := schemas.PartitionOf(user, p.partitions)
+			if own == partition {
+				return nil
 			}
-			return nil
+			everywhere, err := committedInEveryPartition(ctx, p, reader)
+			if err != nil {
+				return fmt.Errorf("checking whether partitions were added: %w", err)
+			}
+			if everywhere {
+				p.log.Error("ALARM: a status is in a partition of other users; the detector does not write such: somebody else has",
+					"user", user, "partition", partition, "offset", r.Offset, "belongs_in", own)
+				return errForeign
+			}
+			return fmt.Errorf("user %d is in partition %d of %d of %s and belongs in %d: partitions were added after users had been written, and Kafka cannot remove them; "+
+				"use topics with another prefix (stillhere topics apply --topic-prefix), or delete and create these topics", user, partition, p.partitions,
+				schemas.Statuses.Name(p.config.Kafka.Prefix), own)
 		})
 		if errors.Is(err, errForeign) {
 			return nil
@@ -63,16 +64,16 @@ func (b *builder) verifyPartitioning(ctx context.Context) error {
 	return nil
 }
 
-var errForeign = errors.New("somebody else has written")
+var errForeign = errors.New("another program wrote a status")
 
-// committedInEveryPartition tells whether the detector has committed in every partition.
-func (b *builder) committedInEveryPartition(ctx context.Context, reader *kafka.Reader) (bool, error) {
-	commits, err := reader.Commits(ctx, b.config.Kafka.GroupName(detectorGroup), schemas.Heartbeats, false)
+// committedInEveryPartition reports whether the detector has committed in every partition.
+func committedInEveryPartition(ctx context.Context, p base, reader *kafka.Reader) (bool, error) {
+	commits, err := reader.Commits(ctx, p.config.Kafka.GroupName(detectorGroup), schemas.Heartbeats, false)
 	if err != nil {
 		return false, err
 	}
-	for p := range b.partitions {
-		if commits[p].Metadata == "" {
+	for partition := range p.partitions {
+		if commits[partition].Metadata == "" {
 			return false, nil
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// redisPrefix is what keys and channels begin with where Redis.Prefix does not say: a
-// different one for each prefix of topics, and presence: for presence. (a colon cannot be
-// in a topic's name).
+// redisPrefix is the default prefix of keys and channels: a different one for each prefix of
+// topics, and presence: for presence. (a topic's name cannot have a colon).
 func redisPrefix(topics string) string {
 	if topics == "" {
 		topics = schemas.DefaultPrefix
@@ -25,12 +25,19 @@ func redisPrefix(topics string) string {
 	return topics + "::"
 }
 
-// named is r with the prefix of the pipeline that kafka names.
+// named returns r with the default prefix of the pipeline on cluster, unless r has a prefix.
 func (r Redis) named(cluster kafka.Config) Redis {
 	if r.Prefix == "" {
 		r.Prefix = redisPrefix(cluster.Prefix)
 	}
 	return r
+}
+
+func (r Redis) bus() redisbus.Options {
+	return redisbus.Options{
+		Addr: r.Addr, Addrs: r.Addrs, Master: r.Master, Cluster: r.Cluster, Username: r.Username, Password: r.Password, Credentials: r.Credentials,
+		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, DB: r.DB, PoolSize: r.PoolSize, TLS: r.TLS, Dialer: r.Dialer, Prefix: r.Prefix,
+	}
 }
 
 func (r Redis) view(retention time.Duration) redisview.Options {
@@ -41,21 +48,21 @@ func (r Redis) view(retention time.Duration) redisview.Options {
 	}
 }
 
-// errNotOurs says that another pipeline uses the same keys of Redis.
+// errNotOurs says that another pipeline owns the keys of Redis.
 var errNotOurs = errors.New("they belong to another pipeline")
 
-// mark looks whether the keys of Redis are this pipeline's.
+// redisClaim records in Redis which pipeline owns the keys.
 type redisClaim struct {
 	view   *redisview.View
 	prefix string
 	self   string
 }
 
-// claimTimeout bounds one look.
+// claimTimeout bounds one attempt.
 const claimTimeout = 5 * time.Second
 
-// newRedisClaim prepares looking; Redis may be away.
-func newRedisClaim(ctx context.Context, cluster kafka.Config, redis Redis) (*redisClaim, error) {
+// openRedisClaim prepares the claim. It does not need Redis yet.
+func openRedisClaim(ctx context.Context, cluster kafka.Config, redis Redis) (*redisClaim, error) {
 	id, err := kafka.ClusterID(ctx, cluster)
 	if err != nil {
 		return nil, err
@@ -72,38 +79,38 @@ func newRedisClaim(ctx context.Context, cluster kafka.Config, redis Redis) (*red
 	return &redisClaim{view: view, prefix: redis.Prefix, self: fmt.Sprintf("topics %s* of the Kafka cluster %q", topics, id)}, nil
 }
 
-// claim is errNotOurs where the keys are another pipeline's; any other error may pass.
+// claim is errNotOurs if another pipeline owns the keys; any other error may pass.
 func (m *redisClaim) claim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	owner, err := m.view.Claim(ctx, m.self)
 	if err == nil && owner != m.self {
-		err = fmt.Errorf("redis_prefix: the keys %s* of Redis: %w: they are those of the %s, this is the %s; "+
-			"give this one another --redis-prefix (or --topic-prefix, or Redis), or, if the other one is gone, delete the key %spipeline",
+		err = fmt.Errorf("redis_prefix: the keys %s* of Redis: %w: they belong to the %s, this is the %s; "+
+			"set another --redis-prefix (or --topic-prefix, or Redis), or, if the other pipeline no longer exists, delete the key %spipeline",
 			m.prefix, errNotOurs, owner, m.self, m.prefix)
 	}
 	return err
 }
 
-// claimRedis refuses to start on the keys of another pipeline. Where Redis does not
-// answer yet, the process ends as soon as Redis says so. A running process writes the
-// mark again when Redis has lost it.
-func (b *builder) claimRedis(ctx context.Context) error {
-	m, err := newRedisClaim(ctx, b.config.Kafka, b.config.Redis)
+// newRedisClaim refuses to start on the keys of another pipeline. If Redis does not answer
+// yet, the process ends as soon as Redis reports another owner. A running process writes the
+// claim again after Redis has lost it.
+func newRedisClaim(ctx context.Context, p base) (component, error) {
+	m, err := openRedisClaim(ctx, p.config.Kafka, p.config.Redis)
 	if err != nil {
-		return err
+		return component{}, err
 	}
-	b.closeLater("mark in Redis", func(context.Context) error { return m.view.Close() })
+	c := component{closers: []closer{{"Redis claim", func(context.Context) error { return m.view.Close() }}}}
 	first := m.claim(ctx)
 	if errors.Is(first, errNotOurs) {
-		return first
+		return c, first
 	}
-	b.service("mark in Redis", loops, func(ctx context.Context) error {
+	c.services = []service{{"Redis claim", loops, func(ctx context.Context) error {
 		settled := first == nil
 		for {
 			wait := time.Second
 			if settled {
-				wait = b.config.TopicsEvery
+				wait = p.config.TopicsEvery
 			}
 			select {
 			case <-ctx.Done():
@@ -116,16 +123,16 @@ func (b *builder) claimRedis(ctx context.Context) error {
 			case errors.Is(err, errNotOurs) && !settled:
 				return err
 			case errors.Is(err, errNotOurs):
-				b.log.Error("another pipeline has taken the keys in Redis", "error", err)
+				p.log.Error("another pipeline has taken the keys in Redis", "error", err)
 			}
 		}
-	})
-	return nil
+	}}}
+	return c, nil
 }
 
-// checkRedis is claimRedis for a command: Redis has to answer.
-func checkRedis(ctx context.Context, cluster kafka.Config, redis Redis) error {
-	m, err := newRedisClaim(ctx, cluster, redis)
+// checkRedisClaim is newRedisClaim for a command: Redis has to answer.
+func checkRedisClaim(ctx context.Context, cluster kafka.Config, redis Redis) error {
+	m, err := openRedisClaim(ctx, cluster, redis)
 	if err != nil {
 		return err
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// policyEvery is how often a process looks which policy is in force. Sockets are told within
-// another ping interval, together within a minute.
-const policyEvery = 30 * time.Second
+// policyInterval is the time between two look-ups of the policy in force. Sockets learn of a
+// new one within another ping interval, so within a minute in all.
+const policyInterval = 30 * time.Second
 
-// takePolicy makes the policy in force that of this process. Where there is none, in a new
-// pipeline, the settings of the process stand.
-func (b *builder) takePolicy(ctx context.Context) error {
+// adoptPolicy makes the policy in force that of this process. A new pipeline has none yet;
+// then the settings of the process stand.
+func (b *builder) adoptPolicy(ctx context.Context) error {
 	all, err := policy.InForce(ctx, b.config.Kafka, detectorGroup)
 	switch {
 	case kafka.Refused(err):
-		b.log.Warn("the policy in force is not known: the settings of this process stand", "error", err)
+		b.log.Warn("the policy in force is unknown, so this process uses its own settings: allow it to describe the detector's group", "error", err)
 	case err != nil:
 		return err
 	}
@@ -35,51 +35,46 @@ func (b *builder) takePolicy(ctx context.Context) error {
 		b.config.Policy = inForce
 	}
 	differs := prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_policy_differs",
-		Help: "1 while the flags of this process ask for another policy than the one in force: it works with that, and would not start again. 0 otherwise."})
+		Help: "1 while the flags of this process name another policy than the one in force: it uses the one in force, and would not start again."})
 	b.registry.MustRegister(differs)
-	b.service("policy", loops, func(ctx context.Context) error {
+	return b.add(component{services: []service{{"policy", loops, func(ctx context.Context) error {
 		b.watchPolicy(ctx, differs)
 		return nil
-	})
-	return nil
+	}}}}, nil)
 }
 
-// onPolicy makes f be called when another policy comes into force, with the settings that
-// follow from it. Calls come one after the other, while services run.
-func (b *builder) onPolicy(f func(Config)) { b.followers = append(b.followers, f) }
-
-// watchPolicy makes this process follow the policy in force, and tells when its flags ask for
-// another.
+// watchPolicy makes this process follow the policy in force, and logs if its flags name
+// another one.
 func (b *builder) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
-	ticker := time.NewTicker(policyEvery)
+	ticker := time.NewTicker(policyInterval)
 	defer ticker.Stop()
-	for own := b.config.Policy.ID(); ; {
+	for current := b.config.Policy.ID(); ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		look, cancel := context.WithTimeout(ctx, policyEvery)
-		all, err := policy.InForce(look, b.config.Kafka, detectorGroup)
+		bounded, cancel := context.WithTimeout(ctx, policyInterval)
+		all, err := policy.InForce(bounded, b.config.Kafka, detectorGroup)
 		cancel()
 		inForce, ok := policy.Newest(all)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			b.log.Warn("looking which policy is in force", "error", err)
+			b.log.Warn("looking up the policy in force", "error", err)
 			continue
-		case !ok || inForce.ID() == own:
+		case !ok || inForce.ID() == current:
 			continue
 		}
 		config := b.config
 		config.Policy = inForce
 		config.settle(b.partitions)
-		for _, follow := range b.followers {
-			follow(config)
+		for _, apply := range b.onPolicy {
+			apply(config)
 		}
-		b.log.Info("another policy came into force", "policy", inForce.ID(), "before", own)
-		own = inForce.ID()
+		b.log.Info("another policy came into force", "policy", inForce.ID(), "before", current)
+		current = inForce.ID()
 		differs.Set(0)
 		if err := b.config.PolicyAsked.Refuse(inForce); err != nil {
 			differs.Set(1)

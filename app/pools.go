@@ -10,17 +10,16 @@ import (
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
-// poolStats is what a pool of connections is doing. Counts grow from the start of
-// the process.
+// poolStats describes a connection pool. Counts grow from the start of the process.
 type poolStats struct {
-	used, idle, most float64 // most is 0 where it is not known
+	used, idle, most float64 // most is 0 if unknown
 	acquired         float64
-	waited           float64 // of acquired: had to wait for a connection
+	waited           float64 // acquired after a wait
 	wait             time.Duration
 	refused          float64 // gave up waiting
 }
 
-// pool is a pool of connections for which Prometheus asks.
+// pool exports the statistics of a connection pool to Prometheus.
 type pool struct {
 	stats                                                  func() poolStats
 	connections, most, acquired, waited, waitTime, refused *prometheus.Desc
@@ -34,21 +33,21 @@ func newPool(name string, stats func() poolStats) *pool {
 		stats:       stats,
 		connections: describe("connections", "Open connections by state: used, idle.", "state"),
 		most:        describe("connections_max", "Connections that may be open."),
-		acquired:    describe("acquired_total", "Times that a connection was asked for and given."),
-		waited:      describe("waits_total", "Times that none was free."),
-		waitTime:    describe("wait_seconds_total", "Time spent waiting for a free one."),
-		refused:     describe("refused_total", "Times that waiting was given up."),
+		acquired:    describe("acquired_total", "Connections handed out."),
+		waited:      describe("waits_total", "Requests that had to wait for a free connection."),
+		waitTime:    describe("wait_seconds_total", "Time spent waiting for a free connection."),
+		refused:     describe("refused_total", "Requests that gave up waiting."),
 	}
 }
 
-// Describe tells which series there are.
+// Describe sends the descriptions of the series.
 func (p *pool) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{p.connections, p.most, p.acquired, p.waited, p.waitTime, p.refused} {
 		to <- d
 	}
 }
 
-// Collect tells what the pool is doing now.
+// Collect sends the current values.
 func (p *pool) Collect(to chan<- prometheus.Metric) {
 	s := p.stats()
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
@@ -68,32 +67,32 @@ func (p *pool) Collect(to chan<- prometheus.Metric) {
 	counter(p.refused, s.refused)
 }
 
-func (b *builder) watchView(view *redisview.View) {
-	b.registry.MustRegister(newPool("redis_view", func() poolStats {
+func redisViewPool(view *redisview.View) *pool {
+	return newPool("redis_view", func() poolStats {
 		s := view.PoolStats()
 		return poolStats{
 			used: float64(s.TotalConns) - float64(s.IdleConns), idle: float64(s.IdleConns), acquired: float64(s.Hits) + float64(s.Misses),
 			waited: float64(s.WaitCount), wait: time.Duration(s.WaitDurationNs), refused: float64(s.Timeouts),
 		}
-	}))
+	})
 }
 
-func (b *builder) watchBus(bus *redisbus.Bus) {
-	b.registry.MustRegister(newPool("redis_bus", func() poolStats {
+func redisBusPool(bus *redisbus.Bus) *pool {
+	return newPool("redis_bus", func() poolStats {
 		s := bus.PoolStats()
 		return poolStats{
 			used: float64(s.TotalConns) - float64(s.IdleConns), idle: float64(s.IdleConns), acquired: float64(s.Hits) + float64(s.Misses),
 			waited: float64(s.WaitCount), wait: time.Duration(s.WaitDurationNs), refused: float64(s.Timeouts),
 		}
-	}))
+	})
 }
 
-func (b *builder) watchPostgres(store *pgstore.Store) {
-	b.registry.MustRegister(newPool("postgres", func() poolStats {
+func postgresPool(store *pgstore.Store) *pool {
+	return newPool("postgres", func() poolStats {
 		s := store.PoolStats()
 		return poolStats{
 			used: float64(s.AcquiredConns()), idle: float64(s.IdleConns()), most: float64(s.MaxConns()), acquired: float64(s.AcquireCount()),
 			waited: float64(s.EmptyAcquireCount()), wait: s.EmptyAcquireWaitTime(), refused: float64(s.CanceledAcquireCount()),
 		}
-	}))
+	})
 }

@@ -12,19 +12,18 @@ import (
 	"github.com/stillhere/stillhere/lastseen/rebuild"
 )
 
-// RebuildRedis has the current status in Redis rebuilt by the projectors that run.
-// progress is told how many partitions are done.
+// RebuildRedis makes the running projectors rebuild the current status in Redis. progress
+// is called with the number of partitions that are done.
 func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress func(done, all int32)) error {
 	partitions, err := kafka.CheckTopics(ctx, config.Kafka)
 	if err != nil {
 		return err
 	}
 	config.Redis = config.Redis.named(config.Kafka)
-	if err := checkRedis(ctx, config.Kafka, config.Redis); err != nil {
+	if err := checkRedisClaim(ctx, config.Kafka, config.Redis); err != nil {
 		return fmt.Errorf("rebuilding Redis: %w", err)
 	}
-	b := &builder{config: config, log: log, registry: prometheus.NewRegistry()}
-	view, err := b.redisView()
+	view, c, err := newRedisView(base{config: config, log: log, registry: prometheus.NewRegistry()})
 	if err != nil {
 		return err
 	}
@@ -32,7 +31,7 @@ func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress
 	if err == nil {
 		err = rebuild.Redis(ctx, view, partitions, progress)
 	}
-	if err := errors.Join(err, b.close(ctx)); err != nil {
+	if err := errors.Join(err, c.close(ctx)); err != nil {
 		return fmt.Errorf("rebuilding Redis: %w", err)
 	}
 	return nil

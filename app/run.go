@@ -13,8 +13,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Run runs a role until ctx ends. started, if not nil, is called when everything
-// runs and is ready.
+// Run runs a role until ctx ends. It calls started, if not nil, once the role is ready.
 func Run(ctx context.Context, name string, config Config, log *slog.Logger, started func()) error {
 	i := slices.IndexFunc(Roles, func(r Role) bool { return r.Name == name })
 	if i < 0 {
@@ -38,39 +37,46 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 		return err
 	}
 	b, err := newBuilder(ctx, role, config, log)
+	if err == nil {
+		err = b.build(ctx, endTraces)
+	}
 	if err != nil {
-		return err
-	}
-	b.closeLater("traces", endTraces)
-	if role.redis || role.Name == "ingest" && b.watches() {
-		if err := b.claimRedis(ctx); err != nil {
-			return errors.Join(err, b.close(ctx))
-		}
-	}
-	if err := errors.Join(role.build(ctx, b), b.listenHTTP(ctx, role.doors)); err != nil {
 		return errors.Join(err, b.close(ctx))
 	}
-	b.service("health", loops, func(ctx context.Context) error { return watchHealth(ctx, b.checks, b.registry, log) })
+	all := b.services
+	all = append(all, service{"health", loops, func(ctx context.Context) error { return watchHealth(ctx, b.checks, b.registry, log) }})
 	if started != nil {
-		b.service("readiness", loops, b.announce(started, role.store))
+		all = append(all, service{"readiness", loops, b.announce(started, role.store)})
 	}
 	log.Info("starting", "partitions", b.partitions)
-	err = runAll(ctx, b.services)
+	err = runAll(ctx, all)
 	log.Info("stopped")
 	return errors.Join(err, b.close(ctx))
 }
 
-// A process that does not become ready says why after firstTold, and again every
-// tellEvery.
-const firstTold, tellEvery = 10 * time.Second, time.Minute
+// build adds the components of the role, then the HTTP servers.
+func (b *builder) build(ctx context.Context, endTraces func(context.Context) error) error {
+	b.closers = append(b.closers, closer{"traces", endTraces})
+	if b.role.redis || b.role.Name == "ingest" && b.config.watches() {
+		if err := b.add(newRedisClaim(ctx, b.base)); err != nil {
+			return err
+		}
+	}
+	// A port in use is reported together with what else keeps the role from starting.
+	return errors.Join(b.role.build(ctx, b), b.listen(ctx))
+}
 
-// announce calls started once when the role can do its job, and, where reads are a part
-// of it, when everything is well and answers are fresh.
+// A process that does not become ready logs why after firstWarning, and again every
+// warningInterval.
+const firstWarning, warningInterval = 10 * time.Second, time.Minute
+
+// announce calls started once the role can do its job and, if it answers reads, all checks
+// pass and answers are fresh.
 func (b *builder) announce(started func(), reads bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(20 * time.Millisecond)
 		defer ticker.Stop()
-		told := time.Now().Add(firstTold - tellEvery)
+		warned := time.Now().Add(firstWarning - warningInterval)
 		for {
 			why := b.ready(ctx, reads)
 			if why == nil {
@@ -78,9 +84,9 @@ func (b *builder) announce(started func(), reads bool) func(context.Context) err
 				<-ctx.Done()
 				return nil
 			}
-			if time.Since(told) >= tellEvery && ctx.Err() == nil {
+			if time.Since(warned) >= warningInterval && ctx.Err() == nil {
 				b.log.Warn("not ready yet", "error", why)
-				told = time.Now()
+				warned = time.Now()
 			}
 			select {
 			case <-ctx.Done():
@@ -104,9 +110,9 @@ func (b *builder) ready(ctx context.Context, reads bool) error {
 	return b.answersAreFresh(ctx)
 }
 
-// answersAreFresh tells, where this process answers reads, whether it can without
-// saying that the answer may be stale. It is asked before "ready" is said, not by
-// /readyz: when the pipeline stands still, old answers are better than none.
+// answersAreFresh is an error while this process marks answers to reads as stale. Only the
+// start waits for it, /readyz does not: when the pipeline stands still, old answers are
+// better than none.
 func (b *builder) answersAreFresh(ctx context.Context) error {
 	if b.reader == nil {
 		return nil

@@ -35,13 +35,14 @@ func TestAProcessThatDoesNotBecomeReadySaysWhyNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged transcript
 		var there, started atomic.Bool
-		b := &builder{role: Role{needs: []string{"durable store"}}, log: slog.New(slog.NewTextHandler(&logged, nil))}
-		b.check("durable store", func(context.Context) error {
+		b := &builder{role: Role{needs: []string{"durable store"}}}
+		b.log = slog.New(slog.NewTextHandler(&logged, nil))
+		_ = b.add(component{checks: []check{{name: "durable store", ready: func(context.Context) error {
 			if there.Load() {
 				return nil
 			}
 			return errors.New("no database of that name")
-		})
+		}}}}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- b.announce(func() { started.Store(true) }, false)(ctx) }()
@@ -51,17 +52,17 @@ func TestAProcessThatDoesNotBecomeReadySaysWhyNowAndThen(t *testing.T) {
 			synctest.Wait()
 			return strings.Count(logged.String(), "durable store: no database of that name")
 		}
-		if n := said(firstTold - time.Second); n != 0 {
+		if n := said(firstWarning - time.Second); n != 0 {
 			t.Errorf("said %d times at once", n)
 		}
 		if n := said(2 * time.Second); n != 1 {
-			t.Errorf("said %d times after %s", n, firstTold)
+			t.Errorf("said %d times after %s", n, firstWarning)
 		}
-		if n := said(2 * tellEvery); n != 3 {
+		if n := said(2 * warningInterval); n != 3 {
 			t.Errorf("said %d times after two minutes more", n)
 		}
 		there.Store(true)
-		if n := said(2 * tellEvery); n != 3 || !started.Load() {
+		if n := said(2 * warningInterval); n != 3 || !started.Load() {
 			t.Errorf("said %d times when it was ready; started: %v", n, started.Load())
 		}
 		cancel()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/schemas"
@@ -48,27 +47,6 @@ type decision struct {
 type follows interface {
 	Follows(ctx context.Context, follower schemas.UserID, users []schemas.UserID) ([]bool, error)
 	Followers(ctx context.Context, user schemas.UserID, followers []schemas.UserID) ([]bool, error)
-}
-
-// decide makes the decision; nil where everybody may see everything: without tokens
-// nobody is told apart, unless followers are asked for and say themselves who they are.
-func (b *builder) decide(ctx context.Context) (*decision, error) {
-	if b.decision != nil {
-		return b.decision, nil
-	}
-	d := &decision{history: b.config.MayReadHistory}
-	if b.config.MayWatch == WatchFollowers {
-		store, err := b.followerGraph(ctx)
-		if err != nil {
-			return nil, err
-		}
-		d.follows = store
-	}
-	if d.follows == nil && !b.config.Auth.On() {
-		return nil, nil
-	}
-	b.decision = d
-	return d, nil
 }
 
 // forbidden returns those of users that viewer may not see. Viewer 0 is unknown and may see nobody.
@@ -137,20 +115,4 @@ func (d *decision) MayReadHistory(r *http.Request, user schemas.UserID) (bool, e
 func isAdmin(r *http.Request) bool {
 	caller := ingest.CallerOf(r.Context())
 	return caller != nil && caller.Any
-}
-
-// followerGraph is the store of who follows whom.
-func (b *builder) followerGraph(ctx context.Context) (graph.Store, error) {
-	if b.graph != nil {
-		return b.graph, nil
-	}
-	store, err := OpenGraph(ctx, b.config.Graph, b.config.Postgres)
-	if err != nil {
-		return nil, err
-	}
-	b.graph = store
-	b.closeLater("follower graph", func(context.Context) error { store.Close(); return nil })
-	b.check("follower graph", store.Ping)
-	b.watchSchema("follower graph", store)
-	return store, nil
 }

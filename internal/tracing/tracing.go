@@ -74,13 +74,13 @@ func wanted() bool {
 	return os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// Doors gives requests a span each. route names it; those for which it is empty have
-// none.
-func Doors(doors http.Handler, route func(*http.Request) string) http.Handler {
+// Handler starts a span for each request to next. route names the span; a request for which it
+// is empty has none.
+func Handler(next http.Handler, route func(*http.Request) string) http.Handler {
 	if !enabled.Load() {
-		return doors
+		return next
 	}
-	return otelhttp.NewHandler(doors, "door", otelhttp.WithFilter(func(r *http.Request) bool { return route(r) != "" }),
+	return otelhttp.NewHandler(next, "request", otelhttp.WithFilter(func(r *http.Request) bool { return route(r) != "" }),
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return route(r) }))
 }
 

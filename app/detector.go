@@ -1,0 +1,37 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"time"
+
+	"github.com/stillhere/stillhere/detector"
+	"github.com/stillhere/stillhere/internal/crashpoint"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// newDetector decides who is online, away or offline and publishes every change.
+func newDetector(ctx context.Context, p base) (component, error) {
+	if err := verifyPartitioning(ctx, p); err != nil {
+		return component{}, err
+	}
+	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
+		Slice: crashpoint.Bound("STILLHERE_SLICE")}
+	cluster := p.config.Kafka
+	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {
+		cluster.MaxTransactionRecords = n
+	}
+	transform := kafka.NewTransform(cluster, detectorGroup, schemas.Heartbeats,
+		func(partition int32) kafka.Task { return detector.NewPartition(config, partition) }, p.producer, p.log, p.kafkaMetrics).
+		Writes(schemas.Transitions, schemas.Statuses)
+	return loop("detector", transform.Run, transform.Ready), nil
+}
+
+// randomKey returns a number that nobody can guess.
+func randomKey() uint64 {
+	var key [8]byte
+	_, _ = rand.Read(key[:]) // never fails
+	return binary.LittleEndian.Uint64(key[:])
+}

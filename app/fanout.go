@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/expand"
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/publish"
+	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Groups of the follower fan-out. The last two are names in metrics only: every process
+// reads all of the topic.
+const (
+	plannerGroup = "stillhere.fanout.planner"
+	workerGroup  = "stillhere.fanout.worker"
+	onlineGroup  = "stillhere.fanout.here"
+	newestGroup  = "stillhere.fanout.newest"
+)
+
+// All partitions of a loop wait for one poll of it. Jobs are large, so a worker takes few.
+const (
+	plannerPoll = 256
+	workerPoll  = 4
+)
+
+type fanoutDeps struct {
+	base
+	bus     *redisbus.Bus
+	graph   graph.Store // of newFollowerFanout
+	origin  *origin.Origin
+	metrics *fanout.Metrics
+}
+
+// newFanout publishes changes to viewers.
+func newFanout(d fanoutDeps) (component, error) {
+	handler := publish.New(d.bus, d.config.Fanout, d.metrics)
+	return transitionLoop(d.base, d.origin, d.config.Kafka, "publisher", publishGroup, handler, kafka.FromEnd()), nil
+}
+
+// newFollowerFanout writes deliveries for followers.
+func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err error) {
+	jobs, err := d.producer.Partitions(ctx, schemas.Fanout)
+	if err != nil {
+		return c, err
+	}
+	deliveries, err := d.producer.Partitions(ctx, schemas.Deliveries)
+	if err != nil {
+		return c, err
+	}
+	config := d.config.Expand
+	cache := graph.NewCache(graph.CacheConfig{Most: config.HighFollower, IDs: config.CacheFollowers, TTL: config.CacheTTL,
+		Listed: config.Mode == expand.Listed}, d.graph, d.log)
+	register, newest := online.NewRegister(), expand.NewNewest()
+	deps := &expand.Room{Config: config, Followers: cache, Graph: d.graph, Here: register, Newest: newest,
+		Metrics: expand.NewMetrics(d.registry), Jobs: jobs, Deliveries: deliveries, Check: d.origin.Check}
+	statuses := kafka.Follow(d.config.Kafka, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), register,
+		d.producer, d.log, d.kafkaMetrics, kafka.Alone())
+	known := kafka.Follow(d.config.Kafka, newestGroup, schemas.Fanout, deps.DecodeJob, newest,
+		d.producer, d.log, d.kafkaMetrics, kafka.Alone())
+	c.services = []service{{"graph cache", loops, cache.Run}, {"online users", loops, statuses.Run}, {"newest jobs", loops, known.Run}}
+	ready := func() error { return errors.Join(statuses.Ready(), known.Ready()) }
+
+	c = c.with(followerLoop(d.base, "follower planner", plannerGroup, schemas.Transitions, plannerPoll, ready,
+		func(int32) kafka.Task { return deps.NewPlanner() }, schemas.Fanout, schemas.Deliveries))
+	return c.with(followerLoop(d.base, "follower worker", workerGroup, schemas.Fanout, workerPoll, ready,
+		func(int32) kafka.Task { return deps.NewWorker() }, schemas.Deliveries)), nil
+}
+
+// followerLoop is an exactly-once loop that begins when ready returns nil.
+func followerLoop(p base, name, group string, input schemas.Topic, poll int, ready func() error, task func(int32) kafka.Task, writes ...schemas.Topic) component {
+	config := p.config.Kafka
+	config.MaxPollRecords = poll
+	transform := kafka.NewTransform(config, group, input, task, p.producer, p.log, p.kafkaMetrics).Writes(writes...)
+	return loop(name, kafka.RunWhen(ready, transform.Run), transform.Ready)
+}

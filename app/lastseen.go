@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/projector"
+	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/lastseen/sink"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+type lastseenDeps struct {
+	base
+	store   durableStore
+	view    *redisview.View
+	origin  *origin.Origin
+	metrics *lastseen.Metrics
+}
+
+// Both store offsets of their own.
+var (
+	_ kafka.Starter = (*sink.Sink)(nil)
+	_ kafka.Starter = (*projector.Projector)(nil)
+)
+
+// newLastseen keeps the durable store and Redis up to date.
+func newLastseen(d lastseenDeps) (c component, err error) {
+	reader, err := kafka.NewReader(d.config.Kafka, d.log)
+	if err != nil {
+		return c, err
+	}
+	c = closing("status reader", reader.Close)
+	c.services = []service{
+		{"Redis eviction check", loops, func(ctx context.Context) error {
+			if err := d.view.CheckEviction(ctx); err != nil {
+				d.log.Warn("looking whether Redis drops keys", "error", err)
+			}
+			<-ctx.Done()
+			return nil
+		}},
+		{"store maintenance", loops, func(ctx context.Context) error {
+			return d.store.Run(ctx, func(err error) { d.log.Warn("maintaining the store", "error", err) })
+		}},
+	}
+	batches := d.config.Kafka
+	batches.MaxPollRecords = d.config.Lastseen.SinkRows // a batch is one transaction of the store
+	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(d.store, d.config.Lastseen, d.metrics), kafka.Every(d.config.Lastseen.SinkEvery)))
+
+	project := projector.New(d.view, newestStatuses(reader, d.origin, d.log), d.config.Lastseen, d.metrics, d.log).Knowing(d.store)
+	return c.with(transitionLoop(d.base, d.origin, d.config.Kafka, "projector", projectorGroup, project, kafka.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
+}
+
+// transitionLoop is a consumer of the transitions.
+func transitionLoop(p base, origin *origin.Origin, cluster kafka.Config, name, group string, handler kafka.Handler[schemas.Logged[*schemas.Transition]], options ...kafka.FollowOption) component {
+	f := kafka.Follow(cluster, group, schemas.Transitions, origin.Decode, handler, p.producer, p.log, p.kafkaMetrics, options...)
+	return loop(name, f.Run, f.Ready)
+}
+
+// newestStatuses reads the newest status of every user of a partition. The topic may still
+// have older ones: compaction lags behind, and never touches its end.
+func newestStatuses(reader *kafka.Reader, origin *origin.Origin, log *slog.Logger) projector.Statuses {
+	return func(ctx context.Context, partition int32, each func(schemas.Status) error) error {
+		newest := map[string]*schemas.Status{} // by key
+		warn := rate.Sometimes{First: 20, Interval: time.Second}
+		err := reader.Read(ctx, schemas.Statuses, partition, -1, -1, true, func(r *schemas.Record) error {
+			if r.Value == nil {
+				delete(newest, string(r.Key))
+				return nil
+			}
+			status, err := schemas.DecodeStatus(r.Value)
+			if err == nil {
+				err = origin.CheckStatus(r, status)
+			}
+			if bad := new(schemas.FieldError); err != nil && !errors.As(err, &bad) {
+				return err
+			}
+			if err != nil {
+				// One record must not keep a whole partition from being rebuilt.
+				warn.Do(func() {
+					log.Error("a status cannot be read and is left out", "partition", partition, "offset", r.Offset, "error", err)
+				})
+				return nil
+			}
+			newest[string(r.Key)] = status
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, status := range newest {
+			if err := each(*status); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
