@@ -13,29 +13,29 @@ import (
 
 // topicsACLs prints or applies what a role must be allowed.
 type topicsACLs struct {
-	Role      []string `help:"Who it is for: ${enum}. all: one process with every role; channel: \"channel webhook\"; gateway: one that writes to Kafka itself; tools: replay, explain and others; topics: \"topics apply\"." enum:"ingest,detector,lastseen,fanout,api,all,channel,gateway,tools,topics" required:"" env:"-" group:"Who:"`
-	Principal string   `help:"The user, as Kafka knows it, e.g. User:detector; with mutual TLS, User:CN=detector,O=example." required:"" env:"-" group:"Who:"`
-	Followers bool     `help:"With what fanout needs to tell followers." env:"-" group:"Who:"`
+	Role      []string `help:"Role to grant: ${enum}. all: one process with every role; channel: \"channel webhook\"; gateway: one that writes to Kafka itself; tools: replay, explain and others; topics: \"topics apply\"." enum:"ingest,detector,lastseen,fanout,api,all,channel,gateway,tools,topics" required:"" env:"-" group:"Who:"`
+	Principal string   `help:"The Kafka principal, e.g. User:detector; with mutual TLS, User:CN=detector,O=example." required:"" env:"-" group:"Who:"`
+	Followers bool     `help:"Include what fanout needs for followers." env:"-" group:"Who:"`
 
-	Apply  bool   `help:"Apply them, rather than print them. The user that connects must be allowed to change ACLs. Those that are there stay." env:"-" group:"What:"`
-	Remove bool   `help:"Take them away again." env:"-" group:"What:"`
-	Output string `help:"How to print: ${enum}. commands: for kafka-acls.sh." enum:"table,commands,json" default:"table" env:"-" group:"What:"`
+	Apply  bool   `help:"Create the ACLs instead of printing them. The connecting user must be allowed to alter ACLs. Existing ACLs stay." env:"-" group:"What:"`
+	Remove bool   `help:"Remove the ACLs." env:"-" group:"What:"`
+	Output string `help:"Output format: ${enum}. commands: for kafka-acls.sh." enum:"table,commands,json" default:"table" env:"-" group:"What:"`
 	kafkaFlags
 }
 
 // Help is printed below the list of flags.
 func (*topicsACLs) Help() string {
-	return `A broker with an authorizer lets nobody do anything that was not granted. This command knows what each role does, and nothing more.
+	return `A broker with an authorizer allows only what was granted. This command lists what each role needs, and nothing more.
 
-Look at what the detector needs:
+Show what the detector needs:
 
     stillhere topics acls --role detector --principal User:detector
 
-Grant it, as a user who may; the names of topics, groups and transactional ids follow --topic-prefix:
+Grant it, as a user who is allowed to; the names of topics, groups and transactional ids follow --topic-prefix:
 
     stillhere topics acls --role detector --principal User:detector --apply --kafka-brokers cluster:9093 --kafka-tls --kafka-sasl SCRAM-SHA-512 --kafka-user admin --kafka-password-file admin.password
 
-Or hand the commands to whoever may:
+Or give the commands to an administrator:
 
     stillhere topics acls --role detector --principal User:detector --output commands | sh
 

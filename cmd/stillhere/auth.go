@@ -11,12 +11,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// signingFlags say what is in tokens, and what they are signed with.
+// signingFlags say how tokens are signed and which claims they have.
 type signingFlags struct {
-	AuthSecret     string `help:"Secret that tokens (JWT, HS256) are signed with, at least 32 bytes; better in STILLHERE_AUTH_SECRET or a file." group:"Authentication:" secret:""`
+	AuthSecret     string `help:"Secret that signs tokens (JWT, HS256), at least 32 bytes; better set in STILLHERE_AUTH_SECRET or a file." group:"Authentication:" secret:""`
 	AuthSecretFile string `help:"File with the secret." group:"Authentication:" type:"path"`
-	AuthIssuer     string `help:"What the iss of tokens must be." group:"Authentication:"`
-	AuthAudience   string `help:"What the aud of tokens must name." group:"Authentication:"`
+	AuthIssuer     string `help:"Required issuer (iss) of tokens." group:"Authentication:"`
+	AuthAudience   string `help:"Required audience (aud) of tokens." group:"Authentication:"`
 }
 
 func (f signingFlags) auth() auth.Config {
@@ -25,13 +25,13 @@ func (f signingFlags) auth() auth.Config {
 	return c
 }
 
-// authFlags say whose tokens the doors take.
+// authFlags say which tokens the HTTP server accepts.
 type authFlags struct {
 	signingFlags
-	AuthJWKS      string        `name:"auth-jwks" help:"URL or file of the public keys that tokens are signed with (JWKS), in place of a secret." group:"Authentication:"`
-	AuthLeeway    time.Duration `help:"How far clocks may differ." default:"10s" group:"Authentication:"`
-	LimitRequests float64       `help:"Requests that one user may make a second, a request with several beats counting as so many; 0: any number. Five seconds of it may come at once. Gateways are not counted." default:"20" group:"Authentication:"`
-	LimitConnects float64       `help:"Connections that one user may open a minute; 0: any number." default:"60" group:"Authentication:"`
+	AuthJWKS      string        `name:"auth-jwks" help:"URL or file of the public keys (JWKS) that verify tokens, instead of a secret." group:"Authentication:"`
+	AuthLeeway    time.Duration `help:"Tolerated clock difference." default:"10s" group:"Authentication:"`
+	LimitRequests float64       `help:"Maximum requests of one user per second; each beat of a request counts. Bursts of five seconds' worth are allowed. 0: no limit. Gateways are not limited." default:"20" group:"Authentication:"`
+	LimitConnects float64       `help:"Maximum new connections of one user per minute; 0: no limit." default:"60" group:"Authentication:"`
 }
 
 func (f authFlags) auth() auth.Config {
@@ -40,12 +40,12 @@ func (f authFlags) auth() auth.Config {
 	return c
 }
 
-// tokenCommand makes a token, for those who have no issuer at hand.
+// tokenCommand makes a token without an external issuer.
 type tokenCommand struct {
-	User    string        `help:"The user whose token it is." env:"-" xor:"who" required:""`
-	Gateway string        `help:"The gateway whose token it is, which beats for any user." env:"-" xor:"who" required:""`
-	Scope   []string      `help:"What it allows: ${enum}." enum:"presence:beat,presence:read,presence:admin" default:"presence:beat,presence:read" env:"-"`
-	For     time.Duration `help:"How long it is good." default:"1h" env:"-"`
+	User    string        `help:"The user that the token is for." env:"-" xor:"who" required:""`
+	Gateway string        `help:"The gateway that the token is for; it may send beats of any user." env:"-" xor:"who" required:""`
+	Scope   []string      `help:"Scopes of the token: ${enum}." enum:"presence:beat,presence:read,presence:admin" default:"presence:beat,presence:read" env:"-"`
+	For     time.Duration `help:"Lifetime of the token." default:"1h" env:"-"`
 	signingFlags
 }
 

@@ -19,10 +19,10 @@ import (
 // backtestCommand tries other settings on recorded heartbeats.
 type backtestCommand struct {
 	Policy    []string      `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"default\" stands for the defaults." required:"" sep:"none" env:"-"`
-	Recording string        `help:"File made by \"stillhere record\"; what the topic keeps now when left out." type:"existingfile" env:"-"`
-	From      string        `help:"First instant of the topic, as replay's." env:"-"`
-	Flap      time.Duration `help:"A user who left online and is back within this time has flapped." default:"30s" env:"-"`
-	WarmUp    time.Duration `help:"How much of the beginning does not count, while the machines get to know everybody." default:"1m" env:"-"`
+	Recording string        `help:"File of \"stillhere record\". Default: the records that the topic has now." type:"existingfile" env:"-"`
+	From      string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`
+	Flap      time.Duration `help:"A user who leaves online and returns within this time has flapped." default:"30s" env:"-"`
+	WarmUp    time.Duration `help:"Time at the start that the report ignores, while the state builds up." default:"1m" env:"-"`
 	JSON      bool          `name:"json" help:"Print the report as JSON." env:"-"`
 	kafkaFlags
 }
@@ -113,9 +113,9 @@ func openHeartbeats(ctx context.Context, cluster kafkaFlags, from string) (*back
 
 // recordCommand keeps heartbeats longer than the topic does.
 type recordCommand struct {
-	Out  string        `help:"File to write; it takes its name when it is complete." required:"" type:"path" env:"-"`
-	From string        `help:"First instant, as replay's; all that the topic keeps when left out." env:"-"`
-	For  time.Duration `help:"How long to go on; 0: what there is now and no more. An interrupt ends it as well, and leaves a whole file." default:"0" env:"-"`
+	Out  string        `help:"Output file; it gets its final name when it is complete." required:"" type:"path" env:"-"`
+	From string        `help:"First instant, in the formats of replay's --from. Default: the oldest record of the topic." env:"-"`
+	For  time.Duration `help:"How long to record; 0: only the records that exist now. After an interrupt the file is complete, too." default:"0" env:"-"`
 	kafkaFlags
 }
 

@@ -15,19 +15,19 @@ import (
 
 // beatCommand sends heartbeats over HTTP.
 type beatCommand struct {
-	URL    string        `help:"Where the service listens." default:"http://127.0.0.1:8080"`
-	User   int64         `help:"The user who is here." required:""`
+	URL    string        `help:"URL of the service." default:"http://127.0.0.1:8080"`
+	User   int64         `help:"The user." required:""`
 	Device uint32        `help:"The user's device." default:"1"`
-	Kind   string        `help:"What the device is: ${enum}." enum:"mobile,desktop,web,bot,other" default:"desktop"`
-	Idle   time.Duration `help:"How long ago the person last touched the device." default:"0s"`
-	Every  time.Duration `help:"Go on at this interval until interrupted; 0 sends once." default:"0s"`
-	Bye    bool          `help:"Say goodbye: at once, or with --every when interrupted."`
+	Kind   string        `help:"Kind of the device: ${enum}." enum:"mobile,desktop,web,bot,other" default:"desktop"`
+	Idle   time.Duration `help:"Time since the user last touched the device." default:"0s"`
+	Every  time.Duration `help:"Repeat at this interval until interrupted; 0: send once." default:"0s"`
+	Bye    bool          `help:"Send a bye: at once, or with --every when interrupted."`
 	tokenFlag
 }
 
-// tokenFlag is what the doors want to see where they authenticate.
+// tokenFlag is the credential for a server with authentication.
 type tokenFlag struct {
-	Token string `help:"Bearer token, where the doors ask for one; better in STILLHERE_TOKEN." secret:""`
+	Token string `help:"Bearer token for a server with authentication; better set in STILLHERE_TOKEN." secret:""`
 }
 
 // header is what goes with every request.

@@ -14,28 +14,28 @@ import (
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
-// channelCommand brings what followers are told to where they are told it.
+// channelCommand delivers changes to followers.
 type channelCommand struct {
-	Log     channelLog     `cmd:"" help:"Print who is told what, a line of JSON for each change and up to 1,000 recipients."`
-	Live    channelLive    `cmd:"" help:"Tell those who are connected: followers whose socket asked for deliveries, over Redis, on whichever node they are."`
-	Webhook channelWebhook `cmd:"" help:"Post who is told what to a URL, signed, as CloudEvents."`
+	Log     channelLog     `cmd:"" help:"Print deliveries, one line of JSON per change and up to 1,000 recipients."`
+	Live    channelLive    `cmd:"" help:"Send deliveries through Redis to the sockets of followers that asked for them, on any node."`
+	Webhook channelWebhook `cmd:"" help:"Post deliveries to a URL as signed CloudEvents."`
 }
 
-// shownFlags say what may be told of a hidden user. They are those of the fanout.
+// shownFlags say how a hidden user appears to others. They must match those of the fanout.
 type shownFlags struct {
-	ShownAs string `help:"What others see of a user who hides: ${enum}; offline: a user who went offline when it hid. As for the role fanout." enum:"null,offline" default:"null" group:"Followers:"`
+	ShownAs string `help:"How a hidden user appears to others: ${enum}. offline: as a user who went offline when it hid. Must match the role fanout." enum:"null,offline" default:"null" group:"Followers:"`
 }
 
-// sightFlags say who may be told. They are those of the processes that answer reads.
-type sightFlags struct {
-	MayWatch string `help:"Who may be told of a user: ${enum}; followers: who still follows it when it is told, by the graph. As for the processes that answer reads." enum:"everyone,followers" default:"everyone" group:"Followers:"`
-	SQLite   string `name:"sqlite" help:"File of the graph in place of Postgres, such as stillhere-data/graph.db of dev; for --may-watch followers." type:"path" group:"Followers:"`
+// accessFlags say who may receive deliveries. They must match those of the role api.
+type accessFlags struct {
+	MayWatch string `help:"Who may receive deliveries about a user: ${enum}. followers: those who still follow the user at delivery time. Must match the role api." enum:"everyone,followers" default:"everyone" group:"Followers:"`
+	SQLite   string `name:"sqlite" help:"SQLite file of the follower graph instead of Postgres, such as stillhere-data/graph.db of dev; for --may-watch followers." type:"path" group:"Followers:"`
 	shownFlags
 	postgresFlags
 }
 
 // apply carries the flags into run.
-func (f sightFlags) apply(run *app.ChannelRun) error {
+func (f accessFlags) apply(run *app.ChannelRun) error {
 	run.MayWatch, run.Config.HiddenOffline = f.MayWatch, f.ShownAs == "offline"
 	if f.MayWatch != app.WatchFollowers {
 		return nil
@@ -55,8 +55,8 @@ func (f sightFlags) apply(run *app.ChannelRun) error {
 // channelLog prints.
 type channelLog struct {
 	kafkaFlags
-	sightFlags
-	New bool `help:"Leave out what was told before now." env:"-"`
+	accessFlags
+	New bool `help:"Skip deliveries from before now." env:"-"`
 	logFlags
 }
 
@@ -73,12 +73,12 @@ func (c *channelLog) Run(ctx context.Context) error {
 	return app.RunChannel(ctx, run, c.logger())
 }
 
-// channelLive tells by the sockets of the live stream.
+// channelLive delivers through the sockets of the live stream.
 type channelLive struct {
-	Instance string        `help:"Stable name of this process, of no other process of the channel; the machine's name when left out." group:"Channel:"`
-	Rate     float64       `help:"Deliveries, of up to 1,000 recipients each, a second at most; 0: no bound." default:"0" group:"Channel:"`
-	MaxAge   time.Duration `help:"Leave out what followers were to be told longer ago than this, as after the channel was away; 0: nothing." default:"1m" group:"Channel:"`
-	Admin    string        `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
+	Instance string        `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`
+	Rate     float64       `help:"Maximum deliveries per second, of up to 1,000 recipients each; 0: no limit." default:"0" group:"Channel:"`
+	MaxAge   time.Duration `help:"Skip deliveries older than this, for example after the channel was down; 0: skip none." default:"1m" group:"Channel:"`
+	Admin    string        `help:"Listen address for health and metrics, host:port; empty: none." default:"" group:"Channel:"`
 	adminFlags
 	kafkaFlags
 	redisFlags
@@ -86,7 +86,7 @@ type channelLive struct {
 	logFlags
 }
 
-// Run tells until ctx ends.
+// Run delivers until ctx ends.
 func (c *channelLive) Run(ctx context.Context) error {
 	kafka, faults := c.config()
 	redis, err := c.redis()
@@ -106,27 +106,27 @@ func (c *channelLive) Run(ctx context.Context) error {
 
 // channelWebhook posts.
 type channelWebhook struct {
-	URL         string        `name:"url" help:"Where to post to, http:// or https://." required:"" group:"Webhook:" secret:"url"`
-	LinkLocal   bool          `name:"allow-link-local" help:"Post to link-local addresses and those of clouds' metadata services too, which are refused otherwise, also where a name leads to one." group:"Webhook:"`
-	Secret      string        `help:"Key of the signature, of at least 32 bytes; better in STILLHERE_SECRET or a file. Without it nothing is signed, and a warning says so." group:"Webhook:" secret:"" xor:"secret"`
+	URL         string        `name:"url" help:"URL to post to, http:// or https://." required:"" group:"Webhook:" secret:"url"`
+	LinkLocal   bool          `name:"allow-link-local" help:"Allow link-local addresses and cloud metadata services, also as the result of a name lookup; they are refused otherwise." group:"Webhook:"`
+	Secret      string        `help:"Key of the signature, at least 32 bytes; better set in STILLHERE_SECRET or a file. Without a key requests are unsigned, and a warning is logged." group:"Webhook:" secret:"" xor:"secret"`
 	SecretFile  string        `help:"File with the key." group:"Webhook:" type:"path" xor:"secret"`
 	Source      string        `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
-	Name        string        `help:"Name of the channel, for its place in the topic and its metrics; one for each URL." default:"webhook" group:"Channel:"`
-	Instance    string        `help:"Stable name of this process, of no other process of the channel; the machine's name when left out." group:"Channel:"`
-	FromStart   bool          `help:"Begin a new channel with what is kept of the last day, not with now." group:"Channel:"`
-	Attempts    int           `help:"How often a delivery is tried before it goes to the dead letter topic." default:"8" group:"Channel:"`
-	FirstWait   time.Duration `help:"Pause before the second try; it doubles, with jitter." default:"200ms" group:"Channel:"`
-	MaxWait     time.Duration `help:"The longest pause between two tries, also where the receiver asks for a longer one by Retry-After." default:"30s" group:"Channel:"`
-	Timeout     time.Duration `help:"The longest a try may take." default:"10s" group:"Channel:"`
-	Concurrency int           `help:"Deliveries under way at the same time, in each partition, besides as many that are tried again or take longer than a second." default:"8" group:"Channel:"`
-	Queue       int           `help:"Deliveries of a partition in hand: under way, or waiting for another of the same user or for the next try. When it is full the partition is not read on." default:"1000" group:"Channel:"`
-	Rate        float64       `help:"Deliveries a second at most; 0: no bound." default:"0" group:"Channel:"`
-	MaxAge      time.Duration `help:"Leave out what followers were to be told longer ago than this, as after the channel was away; 0: nothing." default:"0s" group:"Channel:"`
-	Remember    int           `help:"Of how many pairs of recipient and user it is known what was told last, 60 bytes each, so that nobody is told twice." default:"1000000" group:"Channel:"`
-	Admin       string        `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Channel:"`
+	Name        string        `help:"Name of the channel, for its consumer group and its metrics; use one per URL." default:"webhook" group:"Channel:"`
+	Instance    string        `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`
+	FromStart   bool          `help:"Start a new channel at the beginning of the topic instead of now." group:"Channel:"`
+	Attempts    int           `help:"Maximum tries of a delivery before it goes to the dead-letter topic." default:"8" group:"Channel:"`
+	FirstWait   time.Duration `help:"First backoff between tries; it doubles, with jitter." default:"200ms" group:"Channel:"`
+	MaxWait     time.Duration `help:"Maximum backoff between tries, even if the receiver asks for more with Retry-After." default:"30s" group:"Channel:"`
+	Timeout     time.Duration `help:"Timeout of a try." default:"10s" group:"Channel:"`
+	Concurrency int           `help:"Concurrent deliveries per partition; as many again may be retries or take longer than a second." default:"8" group:"Channel:"`
+	Queue       int           `help:"Maximum pending deliveries of a partition: running, waiting for another of the same user, or waiting for a retry. A full queue stops reading the partition." default:"1000" group:"Channel:"`
+	Rate        float64       `help:"Maximum deliveries per second; 0: no limit." default:"0" group:"Channel:"`
+	MaxAge      time.Duration `help:"Skip deliveries older than this, for example after the channel was down; 0: skip none." default:"0s" group:"Channel:"`
+	Remember    int           `help:"Size of the dedup cache: pairs of recipient and user whose last delivery is remembered, 60 bytes each." default:"1000000" group:"Channel:"`
+	Admin       string        `help:"Listen address for health and metrics, host:port; empty: none." default:"" group:"Channel:"`
 	adminFlags
 	kafkaFlags
-	sightFlags
+	accessFlags
 	logFlags
 }
 

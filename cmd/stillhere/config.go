@@ -17,8 +17,8 @@ import (
 
 // configCommand is about settings.
 type configCommand struct {
-	Check configCheck `cmd:"" help:"Print the settings of a role as they are in effect, secrets hidden, and tell everything that is wrong with them."`
-	Init  configInit  `cmd:"" help:"Print a configuration file with every setting, its default and what it means."`
+	Check configCheck `cmd:"" help:"Print the effective settings of a role, without secrets, and report every invalid one."`
+	Init  configInit  `cmd:"" help:"Print a configuration file with every setting, its default and its meaning."`
 }
 
 type configCheck struct {
@@ -35,7 +35,7 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 	if err := errors.Join(err, app.Check(c.Role, config)); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(parsed.Stdout, "# nothing is wrong with it as settings of %q\n", c.Role)
+	_, err = fmt.Fprintf(parsed.Stdout, "# these settings are valid for %q\n", c.Role)
 	return err
 }
 
@@ -156,8 +156,8 @@ func (*configInit) Run(parsed *kong.Context) error {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("# Settings of Stillhere; one file serves all roles. What is left out has the default that is shown.\n" +
-		"# The command line goes before the environment, the environment before this file.\n")
+	b.WriteString("# Settings of Stillhere for all roles. A setting that is left out has the default shown here.\n" +
+		"# The command line overrides the environment, and the environment overrides this file.\n")
 	group := ""
 	for _, flag := range settingsOf(role) {
 		if flag.Group.Title != group {

@@ -13,14 +13,14 @@ import (
 
 // crowdCommand plays users against a running service.
 type crowdCommand struct {
-	URL      string        `help:"Where ingest listens." default:"http://127.0.0.1:8080"`
-	Users    int           `help:"How many people there are." default:"1000"`
-	First    int64         `name:"first-user" help:"Id of the first of them." default:"1"`
-	Gateways int           `help:"How many gateways hold their connections." default:"3"`
-	Interval time.Duration `name:"heartbeat-interval" help:"How often their devices beat." default:"15s"`
-	Pace     float64       `help:"How many times quicker than in life they come and go." default:"1"`
-	Crashes  time.Duration `help:"How often a gateway dies, on average; 0: never." default:"10m"`
-	Seed     uint64        `help:"What their lives are made of." default:"1"`
+	URL      string        `help:"URL of the role ingest." default:"http://127.0.0.1:8080"`
+	Users    int           `help:"Number of users." default:"1000"`
+	First    int64         `name:"first-user" help:"Id of the first user." default:"1"`
+	Gateways int           `help:"Number of gateways that hold their connections." default:"3"`
+	Interval time.Duration `name:"heartbeat-interval" help:"Interval between heartbeats of a device." default:"15s"`
+	Pace     float64       `help:"Speed of connects and disconnects relative to real life." default:"1"`
+	Crashes  time.Duration `help:"Mean time between crashes of a gateway; 0: no crashes." default:"10m"`
+	Seed     uint64        `help:"Seed of the simulation; the same seed gives the same run." default:"1"`
 	tokenFlag
 	logFlags
 }

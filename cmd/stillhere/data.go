@@ -17,16 +17,16 @@ import (
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
-// dataFlags are those of all commands that give data out.
+// dataFlags are the flags of all commands that export data.
 type dataFlags struct {
-	User      []string `help:"Only these users." env:"-" group:"What:"`
-	Partition []int32  `help:"Only these partitions." env:"-" group:"What:"`
-	TZ        string   `name:"tz" help:"Time zone of times that say none, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
+	User      []string `help:"Include only these users." env:"-" group:"What:"`
+	Partition []int32  `help:"Include only these partitions." env:"-" group:"What:"`
+	TZ        string   `name:"tz" help:"Time zone of times without one, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
 
-	Format string `help:"How to write: ${enum}." enum:"jsonl,csv,parquet" default:"jsonl" env:"-" group:"Output:"`
-	Out    string `help:"File to write; - is standard output. A file takes its name when it is complete." default:"-" env:"-" group:"Output:"`
+	Format string `help:"Output format: ${enum}." enum:"jsonl,csv,parquet" default:"jsonl" env:"-" group:"Output:"`
+	Out    string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
 
-	SQLite string `name:"sqlite" help:"SQLite file in place of Postgres, for what the topic does not keep any more, as \"dev\" keeps it in its data directory." type:"path" group:"Sources:"`
+	SQLite string `name:"sqlite" help:"SQLite file instead of Postgres, for changes that the topic no longer has; dev keeps one in its data directory." type:"path" group:"Sources:"`
 	postgresFlags
 	kafkaFlags
 

@@ -19,18 +19,18 @@ import (
 
 // graphCommand looks after who follows whom.
 type graphCommand struct {
-	Load      graphLoad      `cmd:"" help:"Load edges from a file of lines user,follower. A load that was cut short goes on where it was."`
+	Load      graphLoad      `cmd:"" help:"Load edges from a file of lines user,follower. An interrupted load resumes where it stopped."`
 	Add       graphAdd       `cmd:"" help:"Add followers of a user."`
 	Remove    graphRemove    `cmd:"" help:"Remove followers of a user."`
-	Followers graphFollowers `cmd:"" help:"Print the followers of a user, one a line, or how many there are."`
-	List      graphList      `cmd:"" help:"Put users on the list of those whose followers are told, where fan-out runs with --followers listed."`
-	Unlist    graphUnlist    `cmd:"" help:"Take users off that list."`
-	Generate  graphGenerate  `cmd:"" help:"Write a made-up graph, few users with many followers, as a file for graph load."`
+	Followers graphFollowers `cmd:"" help:"Print the followers of a user, one per line, or their number."`
+	List      graphList      `cmd:"" help:"Add users to the list whose followers receive changes when fanout runs with --followers listed."`
+	Unlist    graphUnlist    `cmd:"" help:"Remove users from that list."`
+	Generate  graphGenerate  `cmd:"" help:"Generate a graph in which few users have many followers, as a file for graph load."`
 }
 
 // graphStore says where the graph is.
 type graphStore struct {
-	SQLite string `name:"sqlite" help:"File of the graph in place of Postgres; that of dev when neither is given: stillhere-data/graph.db." type:"path" group:"Store:"`
+	SQLite string `name:"sqlite" help:"SQLite file of the graph instead of Postgres. Default without --postgres: stillhere-data/graph.db, the file of dev." type:"path" group:"Store:"`
 	postgresFlags
 }
 
@@ -68,7 +68,7 @@ func (g graphStore) with(ctx context.Context, do func(graph.Store) error) error 
 type graphLoad struct {
 	graphStore
 	File string `arg:"" help:"The file." type:"existingfile"`
-	Anew bool   `help:"Begin at the start, whatever was loaded before."`
+	Anew bool   `help:"Start from the beginning of the file, even if a part was loaded before."`
 }
 
 // badShown is how many bad lines are printed; the rest are counted.
@@ -129,8 +129,8 @@ func loadBar(place, size, lines int64, took time.Duration) string {
 // graphEdges are the edges that add and remove are about.
 type graphEdges struct {
 	graphStore
-	User      int64   `arg:"" help:"Who is followed."`
-	Followers []int64 `arg:"" help:"Who follows."`
+	User      int64   `arg:"" help:"The user who is followed."`
+	Followers []int64 `arg:"" help:"The followers."`
 }
 
 func (c *graphEdges) edges() ([]graph.Edge, error) {
@@ -181,9 +181,9 @@ func (c *graphRemove) Run(ctx context.Context) error {
 
 type graphFollowers struct {
 	graphStore
-	User  int64 `arg:"" help:"Who is followed."`
-	Limit int64 `help:"How many to print; 0: all." default:"0"`
-	Count bool  `help:"Print how many there are, not who."`
+	User  int64 `arg:"" help:"The user who is followed."`
+	Limit int64 `help:"Maximum number to print; 0: all." default:"0"`
+	Count bool  `help:"Print only the number of followers."`
 }
 
 // Run prints.
@@ -260,12 +260,12 @@ type graphUnlist struct{ graphUsers }
 func (c *graphUnlist) Run(ctx context.Context) error { return c.set(ctx, false) }
 
 type graphGenerate struct {
-	Users     int64           `help:"How many users there are." default:"10000"`
-	Mean      float64         `help:"How many followers a user has on average, celebrities aside." default:"10"`
-	Alpha     float64         `help:"How unequal they are: the user of rank r has followers in proportion to r^-alpha." default:"0.8"`
+	Users     int64           `help:"Number of users." default:"10000"`
+	Mean      float64         `help:"Mean followers per user, celebrities excluded." default:"10"`
+	Alpha     float64         `help:"Skew: the user of rank r has followers in proportion to r^-alpha." default:"0.8"`
 	Celebrity map[int64]int64 `help:"Users with a given number of followers, USER=FOLLOWERS;…" placeholder:"USER=FOLLOWERS"`
 	Seed      uint64          `help:"The same seed gives the same graph." default:"1"`
-	Out       string          `help:"Where to write; - is standard output." default:"-" type:"path"`
+	Out       string          `help:"Output file; - is standard output." default:"-" type:"path"`
 }
 
 // Run generates.

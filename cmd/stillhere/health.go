@@ -14,9 +14,9 @@ import (
 // healthCommand asks a process of this machine how it is, for where there is no
 // curl: containers.
 type healthCommand struct {
-	Admin   string        `help:"Admin address of the process, host:port; one that stands for all addresses is asked on the loopback." default:"127.0.0.1:9090"`
-	Ready   bool          `help:"Ask whether it has caught up, not only whether it lives."`
-	Timeout time.Duration `help:"How long to wait for the answer." default:"6s"`
+	Admin   string        `help:"Admin address of the process, host:port; for a wildcard address the loopback is used." default:"127.0.0.1:9090"`
+	Ready   bool          `help:"Check that the process is ready, not only alive."`
+	Timeout time.Duration `help:"Timeout of the check." default:"6s"`
 }
 
 // Run fails when the answer is no, or does not come.

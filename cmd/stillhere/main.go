@@ -17,51 +17,51 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-const description = `Stillhere says who is here: it takes heartbeats, decides who is online, away or offline, tells who is looking, and keeps a log of every change.
+const description = `Stillhere tells who is online: it takes heartbeats, decides which users are online, away or offline, sends every change to viewers, and keeps a log of all changes.
 
 Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
 
-Flags can be given in the environment, under the name that their help shows (--kafka-brokers is STILLHERE_KAFKA_BROKERS), or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line goes before the environment, the environment before the file. Exit codes: 0 done, 1 failed, 2 the command line was not understood.`
+You can set flags in the environment, under the name that their help shows (--kafka-brokers is STILLHERE_KAFKA_BROKERS), or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line overrides the environment, and the environment overrides the file. Exit codes: 0 success, 1 failure, 2 invalid command line.`
 
 // commands is the command line.
 type commands struct {
-	Dev      devCommand     `cmd:"" group:"Roles:" help:"Run everything in this process, with nothing installed: Kafka, Redis and SQLite inside."`
-	All      roleCommand    `cmd:"" group:"Roles:" help:"Run every role in one process, on real servers."`
+	Dev      devCommand     `cmd:"" group:"Roles:" help:"Run the whole pipeline in this process, with embedded Kafka, Redis and SQLite."`
+	All      roleCommand    `cmd:"" group:"Roles:" help:"Run every role in one process, on external Kafka, Redis and Postgres."`
 	Ingest   roleCommand    `cmd:"" group:"Roles:" help:"Take heartbeats over HTTP and WebSocket and write them to Kafka."`
 	Detector roleCommand    `cmd:"" group:"Roles:" help:"Decide who is online, away or offline and publish every change."`
 	Lastseen roleCommand    `cmd:"" group:"Roles:" help:"Keep last seen and the log of changes in Postgres, and the current status in Redis."`
-	Fanout   roleCommand    `cmd:"" group:"Roles:" help:"Publish changes to those who are looking."`
-	Channel  channelCommand `cmd:"" group:"Roles:" help:"Bring what followers are told to where they are told it."`
+	Fanout   roleCommand    `cmd:"" group:"Roles:" help:"Publish changes to viewers and followers."`
+	Channel  channelCommand `cmd:"" group:"Roles:" help:"Deliver changes to followers through a notification channel."`
 	API      roleCommand    `cmd:"" group:"Roles:" name:"api" help:"Answer reads and serve the live stream."`
 
 	Topics  topicsCommand  `cmd:"" group:"Set up:" help:"Create or check the Kafka topics."`
 	Migrate migrateCommand `cmd:"" group:"Set up:" help:"Bring the Postgres schema up to date."`
-	Policy  policyCommand  `cmd:"" group:"Set up:" help:"Look at the policy in force, which says when a person counts as here, or change it."`
-	Config  configCommand  `cmd:"" group:"Set up:" help:"Look at the settings, or start a configuration file."`
+	Policy  policyCommand  `cmd:"" group:"Set up:" help:"Show or change the policy in force, which decides when a user is online, away or offline."`
+	Config  configCommand  `cmd:"" group:"Set up:" help:"Check the settings, or print a configuration file."`
 
-	Graph graphCommand `cmd:"" group:"Set up:" help:"Look after who follows whom."`
+	Graph graphCommand `cmd:"" group:"Set up:" help:"Manage the follower graph."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
-	Crowd crowdCommand `cmd:"" group:"Try it:" help:"Play users who come, work, idle and leave, through gateways that now and then die."`
-	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the dots of some users change."`
-	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, where the doors take those that are signed with a secret."`
+	Crowd crowdCommand `cmd:"" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
+	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the presence of some users as it changes."`
+	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, for servers that verify tokens with a secret."`
 
-	Replay   replayCommand   `cmd:"" group:"Data:" help:"Give out every change that was published, as JSON lines, CSV or Parquet."`
-	Asof     asofCommand     `cmd:"" group:"Data:" help:"Tell who was online, away or offline at an instant."`
-	Sessions sessionsCommand `cmd:"" group:"Data:" help:"Tell who was online from when to when, per user and device kind."`
+	Replay   replayCommand   `cmd:"" group:"Data:" help:"Export every published change as JSON lines, CSV or Parquet."`
+	Asof     asofCommand     `cmd:"" group:"Data:" help:"Print who was online, away or offline at an instant."`
+	Sessions sessionsCommand `cmd:"" group:"Data:" help:"Print the online sessions per user and device kind."`
 	Backtest backtestCommand `cmd:"" group:"Data:" help:"Try other settings on recorded heartbeats and compare what would have been published."`
-	Rebuild  rebuildCommand  `cmd:"" group:"Data:" help:"Make a store anew from the log while the pipeline runs."`
-	Record   recordCommand   `cmd:"" group:"Data:" help:"Keep heartbeats in a file, for backtest, beyond what the topic keeps."`
+	Rebuild  rebuildCommand  `cmd:"" group:"Data:" help:"Rebuild a store from the log while the pipeline runs."`
+	Record   recordCommand   `cmd:"" group:"Data:" help:"Save heartbeats in a file, so that backtest can use them after the topic has dropped them."`
 
-	Health  healthCommand  `cmd:"" group:"Understand:" help:"Ask a process of this machine whether it lives, or is ready; for health checks of containers."`
-	Explain explainCommand `cmd:"" group:"Understand:" help:"Tell why a transition was published: record, rule, arithmetic, neighbours."`
+	Health  healthCommand  `cmd:"" group:"Understand:" help:"Check that a process on this machine is alive or ready; for health checks of containers."`
+	Explain explainCommand `cmd:"" group:"Understand:" help:"Explain why a transition was published: record, rule, arithmetic, neighbours."`
 
-	Completion  completionCommand `cmd:"" group:"Understand:" help:"Print what a shell needs to complete command lines."`
-	Complete    completeCommand   `cmd:"" hidden:"" help:"Tell what the last word of a command line may become."`
-	ShowVersion versionCommand    `cmd:"" name:"version" group:"Understand:" help:"Print the version, and what it was built with."`
+	Completion  completionCommand `cmd:"" group:"Understand:" help:"Print the completion script of a shell."`
+	Complete    completeCommand   `cmd:"" hidden:"" help:"Print the completions of the last word."`
+	ShowVersion versionCommand    `cmd:"" name:"version" group:"Understand:" help:"Print the version and the build information."`
 
-	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure how fast it is on this machine."`
-	Sim   simCommand   `cmd:"" group:"Measure:" help:"Run the detector through hours of faults in seconds, and compare it with the rules."`
+	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure the performance on this machine."`
+	Sim   simCommand   `cmd:"" group:"Measure:" help:"Run the detector through hours of simulated faults in seconds, and compare it with the rules."`
 
 	ConfigFile string           `name:"config" help:"YAML file with settings, by the names of the flags; see \"config init\"." placeholder:"FILE"`
 	Version    kong.VersionFlag `help:"Print the version and exit." short:"V" env:"-"`
@@ -123,7 +123,7 @@ func run(args []string, out, errs io.Writer) int {
 	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
 		tell(errs, err)
 		if errors.Is(err, syscall.ECONNREFUSED) && parsed.Selected().ClosestGroup().Title != "Roles:" {
-			fmt.Fprintln(errs, `stillhere: nobody listens there; flags such as --kafka-brokers, --postgres, --redis, --url and --admin say where servers are, and "stillhere dev" prints its addresses`)
+			fmt.Fprintln(errs, `stillhere: no server listens at this address; --kafka-brokers, --postgres, --redis, --url and --admin set the addresses, and "stillhere dev" prints its own`)
 		}
 		if errors.As(err, new(misuse)) {
 			return 2

@@ -13,8 +13,8 @@ import (
 
 // asofCommand tells who was here at an instant.
 type asofCommand struct {
-	Time  string   `arg:"" help:"The instant, as replay's --from takes it; after -- if it begins with a minus: asof -- -2h."`
-	State []string `help:"Only users who were in these states: online, away, offline." env:"-" group:"What:"`
+	Time  string   `arg:"" help:"The instant, in the formats of replay's --from; put -- before one that begins with a minus: asof -- -2h."`
+	State []string `help:"Include only users who were in these states: online, away, offline." env:"-" group:"What:"`
 	dataFlags
 }
 
@@ -67,8 +67,8 @@ func (f *dataFlags) tell(o *replay.Options, rows int64, begun time.Time, err err
 
 // sessionsCommand tells who was online from when to when.
 type sessionsCommand struct {
-	From string `help:"First instant, as replay's." required:"" env:"-" group:"What:"`
-	To   string `help:"Instant before which to end; now when left out." env:"-" group:"What:"`
+	From string `help:"First instant, in the formats of replay's --from." required:"" env:"-" group:"What:"`
+	To   string `help:"End (exclusive). Default: now." env:"-" group:"What:"`
 	Away bool   `help:"Count away as online." env:"-" group:"What:"`
 	dataFlags
 }

@@ -20,12 +20,12 @@ import (
 
 // policyCommand looks at the policy in force, and changes it.
 type policyCommand struct {
-	Show policyShow `cmd:"" help:"Print the policy in force, and since which record of each partition."`
-	Set  policySet  `cmd:"" help:"Change the policy in force. Settings that are left out stay as they are."`
+	Show policyShow `cmd:"" help:"Print the policy in force and the record of each partition since which it is in force."`
+	Set  policySet  `cmd:"" help:"Change the policy in force. Settings that are left out do not change."`
 }
 
 type policyShow struct {
-	Output string `help:"How to print: ${enum}." enum:"text,json" default:"text" env:"-"`
+	Output string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
 	kafkaFlags
 }
 
@@ -82,17 +82,17 @@ func (c *policyShow) Run(ctx context.Context) error {
 
 type policySet struct {
 	policyFlags
-	Wait time.Duration `help:"How long to wait for the detectors." default:"30s" env:"-"`
+	Wait time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags
 }
 
 // Help is printed below the list of flags.
 func (*policySet) Help() string {
-	return `The policy says when a person counts as here. It is kept in the log of heartbeats: the command writes a record to every partition, and each detector goes by the new policy from that record on, so that all decide alike, also when they read the log again.
+	return `The policy decides when a user is online, away or offline. It is part of the heartbeats log: the command writes a record to every partition, and each detector applies the new policy from that record on. All detectors therefore decide alike, also when they read the log again.
 
     stillhere policy set --online-ttl 45s --kafka-brokers cluster:9092
 
-Within a minute the other roles follow, and open sockets are told another heartbeat interval. Processes that were started with other settings as flags refuse to start from then on, and name both. Leave policy flags out where the policy in force is to count.`
+The other roles adopt it within a minute and send open sockets the new heartbeat interval. From then on, processes with other policy flags refuse to start and name both values. Leave out policy flags to use the policy in force.`
 }
 
 // Run changes.

@@ -15,10 +15,10 @@ import (
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
-// rebuildCommand makes a store anew from the log.
+// rebuildCommand rebuilds a store from the log.
 type rebuildCommand struct {
-	Lastseen rebuildLastseen `cmd:"" help:"Write everything that the topic has to Postgres once more: last seen and the log of changes."`
-	Redis    rebuildRedis    `cmd:"" help:"Have the current status in Redis rebuilt from the status topic by the running projectors."`
+	Lastseen rebuildLastseen `cmd:"" help:"Write every change in the topic to Postgres again: last seen and the log of changes."`
+	Redis    rebuildRedis    `cmd:"" help:"Make the running projectors rebuild the current status in Redis from the status topic."`
 }
 
 type rebuildLastseen struct{ dataFlags }

@@ -14,22 +14,22 @@ import (
 
 // redisFlags say where Redis is and who we are there.
 type redisFlags struct {
-	Redis            []string `help:"Address of Redis, host:port or a redis:// or rediss:// URL; with --redis-master those of the Sentinels, with --redis-cluster those of some nodes." default:"127.0.0.1:6379" group:"Redis:"`
-	RedisMaster      string   `help:"Name by which the Sentinels know the server." group:"Redis:"`
-	RedisCluster     bool     `help:"It is a Redis Cluster." group:"Redis:"`
+	Redis            []string `help:"Address of Redis, host:port or a redis:// or rediss:// URL; with --redis-master the addresses of the Sentinels, with --redis-cluster those of some nodes." default:"127.0.0.1:6379" group:"Redis:"`
+	RedisMaster      string   `help:"Master name at the Sentinels." group:"Redis:"`
+	RedisCluster     bool     `help:"Connect to a Redis Cluster." group:"Redis:"`
 	RedisUser        string   `help:"User for Redis." group:"Redis:"`
-	RedisPassword    string   `help:"Its password; better in STILLHERE_REDIS_PASSWORD or a file." group:"Redis:" secret:""`
-	RedisPassFile    string   `name:"redis-password-file" help:"File with the password, read anew for every connection." group:"Redis:" type:"path"`
+	RedisPassword    string   `help:"Password for --redis-user; better set in STILLHERE_REDIS_PASSWORD or a file." group:"Redis:" secret:""`
+	RedisPassFile    string   `name:"redis-password-file" help:"File with the password, read again for every connection." group:"Redis:" type:"path"`
 	SentinelUser     string   `name:"redis-sentinel-user" help:"User for the Sentinels." group:"Redis:"`
-	SentinelPassword string   `name:"redis-sentinel-password" help:"Its password; better in STILLHERE_REDIS_SENTINEL_PASSWORD." group:"Redis:" secret:""`
+	SentinelPassword string   `name:"redis-sentinel-password" help:"Password for the Sentinels; better set in STILLHERE_REDIS_SENTINEL_PASSWORD." group:"Redis:" secret:""`
 	RedisTLS         bool     `name:"redis-tls" help:"Connect to Redis, and to Sentinels, with TLS." group:"Redis:"`
-	RedisTLSCA       string   `name:"redis-tls-ca" help:"File with the certificates to trust (PEM); the system's when left out." group:"Redis:" type:"path"`
+	RedisTLSCA       string   `name:"redis-tls-ca" help:"File with the CA certificates to trust (PEM). Default: the system's." group:"Redis:" type:"path"`
 	RedisTLSCert     string   `name:"redis-tls-cert" help:"File with this client's certificate (PEM)." group:"Redis:" type:"path"`
-	RedisTLSKey      string   `name:"redis-tls-key" help:"File with its key (PEM)." group:"Redis:" type:"path"`
-	RedisTLSName     string   `name:"redis-tls-server-name" help:"Name that the servers' certificates must have, if not the host's." group:"Redis:"`
+	RedisTLSKey      string   `name:"redis-tls-key" help:"File with this client's key (PEM)." group:"Redis:" type:"path"`
+	RedisTLSName     string   `name:"redis-tls-server-name" help:"Name that the servers' certificates must have. Default: the host name." group:"Redis:"`
 	RedisDatabase    int      `help:"Number of the Redis database." default:"0" group:"Redis:"`
-	RedisPrefix      string   `help:"What keys and channels begin with; made from --topic-prefix when left out (presence: for presence.), so that pipelines may share a Redis." group:"Redis:"`
-	RedisPoolSize    int      `help:"Connections to each server, for reads and writes each; 0: ten per core." default:"0" group:"Redis:"`
+	RedisPrefix      string   `help:"Prefix of keys and channels, so that pipelines can share a Redis. Default: derived from --topic-prefix (presence: for presence.)." group:"Redis:"`
+	RedisPoolSize    int      `help:"Connections to each server, separately for reads and writes; 0: ten per core." default:"0" group:"Redis:"`
 }
 
 // redis is what the flags say. The error names every flag that is wrong.

@@ -10,12 +10,12 @@ import (
 // registryFlags say whether values are written as a Schema Registry's clients
 // expect them.
 type registryFlags struct {
-	SchemaRegistry string `help:"URL of a Schema Registry; transitions, status and deliveries are then written with its head (Confluent's wire format). \"topics register\" makes the schemas known." placeholder:"URL" group:"Kafka:" secret:"url"`
+	SchemaRegistry string `help:"URL of a Schema Registry; transitions, statuses and deliveries are then written in Confluent's wire format. \"topics register\" registers the schemas." placeholder:"URL" group:"Kafka:" secret:"url"`
 }
 
 type topicsRegister struct {
-	SchemaRegistry string `help:"URL of the Schema Registry; a user and a password may be in it." required:"" placeholder:"URL"`
-	TopicPrefix    string `help:"What the names of topics begin with." default:"presence."`
+	SchemaRegistry string `help:"URL of the Schema Registry; it may contain a user and a password." required:"" placeholder:"URL"`
+	TopicPrefix    string `help:"Prefix of the topic names." default:"presence."`
 }
 
 // Run registers.

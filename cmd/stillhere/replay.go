@@ -16,14 +16,14 @@ import (
 
 // replayCommand gives out what was published.
 type replayCommand struct {
-	From   string        `help:"First instant: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d; or an offset of the topic, with --partition. Everything there is when left out." env:"-" group:"What:"`
-	To     string        `help:"Instant, or offset, before which to end; the end as it is now when left out." env:"-" group:"What:"`
-	State  []string      `help:"Only changes to these states: online, away, offline." env:"-" group:"What:"`
-	Cause  []string      `help:"Only changes with these causes: first_beat, active_again, idle, silent, bye, gateway_lost, devices, visibility." env:"-" group:"What:"`
-	Follow bool          `help:"Go on with what is published from now on, until interrupted." env:"-" group:"What:"`
-	Source string        `help:"Where to read: ${enum}. auto: the topic, and the store for what retention has taken from it." enum:"auto,topic,store" default:"auto" env:"-" group:"Sources:"`
-	Hold   time.Duration `help:"How much later than its neighbours a row may have been published and still be put in its place." default:"2m" env:"-" group:"Output:"`
-	Resume bool          `help:"Go on after the last row of the file that an interrupted replay with the same flags has left." env:"-" group:"Output:"`
+	From   string        `help:"Start: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d; or an offset of the topic, with --partition. Default: the oldest change." env:"-" group:"What:"`
+	To     string        `help:"End (exclusive), an instant or an offset. Default: the current end." env:"-" group:"What:"`
+	State  []string      `help:"Include only changes to these states: online, away, offline." env:"-" group:"What:"`
+	Cause  []string      `help:"Include only changes with these causes: first_beat, active_again, idle, silent, bye, gateway_lost, devices, visibility." env:"-" group:"What:"`
+	Follow bool          `help:"Continue with new changes until interrupted." env:"-" group:"What:"`
+	Source string        `help:"Source: ${enum}. auto: the topic, and the store for changes that retention has removed from it." enum:"auto,topic,store" default:"auto" env:"-" group:"Sources:"`
+	Hold   time.Duration `help:"Size of the reorder buffer: how late a row may be published and still be written in order." default:"2m" env:"-" group:"Output:"`
+	Resume bool          `help:"Resume after the last row of the file of an interrupted replay with the same flags." env:"-" group:"Output:"`
 	dataFlags
 }
 
@@ -31,11 +31,11 @@ type replayCommand struct {
 func (c *replayCommand) Validate() error {
 	switch {
 	case c.Follow && c.To != "":
-		return errors.New("--follow has no end, so --to does not go with it")
+		return errors.New("--follow has no end, so it excludes --to")
 	case c.Follow && c.Source == "store":
-		return errors.New("--follow reads the topic, so --source store does not go with it")
+		return errors.New("--follow reads the topic, so it excludes --source store")
 	case c.Resume && c.Out == "-":
-		return errors.New("--resume needs the --out that is to be gone on with")
+		return errors.New("--resume needs --out, the file to resume")
 	case c.Source == "store" && c.Postgres == "" && c.SQLite == "":
 		return errors.New("--source store needs --postgres or --sqlite")
 	case c.Hold < 0:

@@ -21,15 +21,15 @@ import (
 
 // roleCommand runs a role on real servers.
 type roleCommand struct {
-	Instance string `help:"Stable name of this process, the same after a restart and of no other process of the role; the machine's name when left out." group:"Process:"`
+	Instance string `help:"Stable name of this process: unique within the role, the same after a restart. Default: the host name." group:"Process:"`
 	kafkaFlags
 	registryFlags
 	storeFlags
-	doorFlags
+	listenFlags
 	webFlags
 	authFlags
 	policyFlags
-	FollowersOf string `name:"followers" help:"Whose followers are told of changes: ${enum}. listed: of users on the list (graph list). For the roles fanout and all." enum:"off,listed,all" default:"off" group:"Followers:"`
+	FollowersOf string `name:"followers" help:"Users whose followers receive changes: ${enum}. listed: users on the list (graph list). For the roles fanout and all." enum:"off,listed,all" default:"off" group:"Followers:"`
 	followerFlags
 	logFlags
 }
@@ -70,24 +70,24 @@ func (c *roleCommand) config() (app.Config, error) {
 
 // devCommand runs everything in one process.
 type devCommand struct {
-	DataDir     string `help:"Where data is kept across restarts." default:"stillhere-data" type:"path" group:"Process:"`
-	KafkaListen string `help:"Where other Kafka clients may connect, host:port; port 0 takes a free one." default:"127.0.0.1:0" group:"Process:"`
-	Partitions  int32  `help:"Partitions of the topics when they are made." default:"4" group:"Process:"`
-	Users       int    `help:"Play so many users who come and go; see stillhere crowd." default:"0" group:"Process:"`
+	DataDir     string `help:"Directory that keeps the data across restarts." default:"stillhere-data" type:"path" group:"Process:"`
+	KafkaListen string `help:"Listen address for other Kafka clients, host:port; port 0 takes a free port." default:"127.0.0.1:0" group:"Process:"`
+	Partitions  int32  `help:"Partitions of new topics." default:"4" group:"Process:"`
+	Users       int    `help:"Number of users to simulate; see stillhere crowd." default:"0" group:"Process:"`
 
-	AcceptDataLoss bool `help:"Start although files in the data directory are damaged, with what is whole; the damaged ones are kept under names that end in .damaged." env:"-" group:"Process:"`
+	AcceptDataLoss bool `help:"Start although files in the data directory are damaged, with the data that is intact; damaged files are renamed to end in .damaged." env:"-" group:"Process:"`
 
-	Redis string `help:"A Redis to use in place of the one inside the process, host:port." env:"-" group:"Process:"`
+	Redis string `help:"External Redis to use instead of the embedded one, host:port." env:"-" group:"Process:"`
 
-	Listen               string `help:"Where the doors are, host:port." default:"127.0.0.1:8080" group:"Doors:"`
-	Admin                string `help:"Where health and metrics are, host:port; empty: nowhere." default:"" group:"Doors:"`
-	AllowUnauthenticated bool   `help:"Listen on other addresses than the loopback although there is no authentication." group:"Doors:"`
+	Listen               string `help:"Listen address for clients, host:port." default:"127.0.0.1:8080" group:"HTTP server:"`
+	Admin                string `help:"Listen address for health and metrics, host:port; empty: none." default:"" group:"HTTP server:"`
+	AllowUnauthenticated bool   `help:"Listen on non-loopback addresses without authentication." group:"HTTP server:"`
 	adminFlags
 	registryFlags
 	webFlags
 	authFlags
 	policyFlags
-	FollowersOf string `name:"followers" help:"Whose followers are told of changes: ${enum}. listed: of users on the list (graph list)." enum:"off,listed,all" default:"all" group:"Followers:"`
+	FollowersOf string `name:"followers" help:"Users whose followers receive changes: ${enum}. listed: users on the list (graph list)." enum:"off,listed,all" default:"all" group:"Followers:"`
 	followerFlags
 	DevLogLevel string `name:"log-level" help:"What to log on standard error: ${enum}." enum:"debug,info,warn,error" default:"warn" group:"Logs:"`
 }
@@ -130,17 +130,17 @@ func (c *devCommand) greet(brokers string) {
 	}
 	fmt.Printf(`ready %s
 
-  see who is here           open %s in a browser
-  say that user 1 is here   curl -d '{"beats":[{"user_id":"1","device_id":7,"device_kind":"mobile"}]}' %s/presence/heartbeats
-  ask who is here           curl '%s/presence/batch?user_ids=1,2,3'
-  watch the dots change     %s watch 1 2 3 --url %s
+  see who is online         open %s in a browser
+  send a beat of user 1     curl -d '{"beats":[{"user_id":"1","device_id":7,"device_kind":"mobile"}]}' %s/presence/heartbeats
+  read the presence         curl '%s/presence/batch?user_ids=1,2,3'
+  watch it change           %s watch 1 2 3 --url %s
                             (or any WebSocket client: ws://%s/presence/stream, send {"type":"subscribe","user_ids":["1"]})
 
   read every change         %s replay --kafka-brokers %s
-  tell followers            %s graph add 1 2 3 --sqlite %s      (2 and 3 follow 1)
+  notify followers          %s graph add 1 2 3 --sqlite %s      (2 and 3 follow 1)
                             %s channel log --kafka-brokers %s%s
 
-  Kafka clients may join at %s; data is kept in %s; Ctrl-C stops.
+  Kafka listens at %s; the data is in %s; Ctrl-C stops.
 `, url, url, url, url, self, url, c.Listen, self, brokers, self, filepath.Join(c.DataDir, app.GraphFile), self, brokers, sight, brokers, c.DataDir)
 }
 
@@ -154,17 +154,17 @@ func called(name string) string {
 
 // topicsCommand creates and checks the topics.
 type topicsCommand struct {
-	Apply topicsApply `cmd:"" help:"Create the topics that are missing and check the others."`
-	Check topicsCheck `cmd:"" help:"Check that the topics are as they must be."`
+	Apply topicsApply `cmd:"" help:"Create missing topics and check the others."`
+	Check topicsCheck `cmd:"" help:"Check that the topics are configured correctly."`
 	ACLs  topicsACLs  `cmd:"" name:"acls" help:"Print or apply the ACLs that a role needs, on brokers that have an authorizer."`
 
-	Register topicsRegister `cmd:"" help:"Make the messages of the topics known to a Schema Registry."`
+	Register topicsRegister `cmd:"" help:"Register the message schemas of the topics with a Schema Registry."`
 }
 
 type topicsApply struct {
 	kafkaFlags
-	Partitions  int32 `help:"Partitions of topics that are made. It cannot be changed later: users would move." default:"64"`
-	Replication int16 `help:"Copies of each partition; -1: what the cluster prefers." default:"-1"`
+	Partitions  int32 `help:"Partitions of new topics. You cannot change the number later: users would move to other partitions." default:"64"`
+	Replication int16 `help:"Replicas of each partition; -1: the cluster's default." default:"-1"`
 }
 
 // Validate is called by the parser.
@@ -215,7 +215,7 @@ func (c *topicsCheck) Run(ctx context.Context) error {
 	defer cancel()
 	partitions, err := kafka.CheckTopics(ctx, config)
 	if err == nil {
-		fmt.Printf("all topics are as they must be; users are spread over %d partitions\n", partitions)
+		fmt.Printf("all topics are configured correctly; users are spread over %d partitions\n", partitions)
 	}
 	return err
 }

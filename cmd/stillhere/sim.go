@@ -17,12 +17,12 @@ import (
 // simCommand runs the detector through hours of faults and compares it with its
 // oracle.
 type simCommand struct {
-	Seed   uint64        `help:"What the simulation is made of: the same seed is the same simulation on every machine." default:"1" env:"-"`
-	Seeds  string        `help:"Many seeds in place of --seed, one after the other; ends with the first that differs." placeholder:"FROM-TO" env:"-"`
-	Hours  float64       `help:"Virtual hours, each." default:"24" env:"-"`
+	Seed   uint64        `help:"Seed; the same seed gives the same simulation on every machine." default:"1" env:"-"`
+	Seeds  string        `help:"Range of seeds instead of --seed; the run ends at the first difference." placeholder:"FROM-TO" env:"-"`
+	Hours  float64       `help:"Virtual hours per seed." default:"24" env:"-"`
 	Users  int           `help:"Users of the partition." default:"20" env:"-"`
-	Shrink time.Duration `help:"How long to look for a small case where something differs." default:"1m" env:"-"`
-	JSON   bool          `name:"json" help:"Print a line of JSON for each seed." env:"-"`
+	Shrink time.Duration `help:"Time to search for a smaller failing case." default:"1m" env:"-"`
+	JSON   bool          `name:"json" help:"Print one line of JSON per seed." env:"-"`
 }
 
 // Help is shown above the flags.
@@ -99,7 +99,7 @@ func (c *simCommand) print(r *sim.Result) {
 	for _, n := range r.Faults {
 		faults += n
 	}
-	fmt.Printf("seed %-6d %g h  %d records, %d beats, %d faults, %d restarts, %d transitions, the same as the rules want  (%.1f s)\n",
+	fmt.Printf("seed %-6d %g h  %d records, %d beats, %d faults, %d restarts, %d transitions, as the rules require  (%.1f s)\n",
 		r.Seed, r.Hours, r.Records, r.Beats, faults, r.Restarts, r.Transitions, r.Took)
 }
 

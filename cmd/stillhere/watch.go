@@ -13,9 +13,9 @@ import (
 
 // watchCommand shows dots in a terminal.
 type watchCommand struct {
-	Users   []string `arg:"" name:"user" help:"Ids of the users to watch."`
-	URL     string   `help:"Where the service listens." default:"http://127.0.0.1:8080"`
-	NoColor bool     `help:"Print no colours; so does NO_COLOR in the environment." env:"NO_COLOR"`
+	Users   []string `arg:"" name:"user" help:"User ids to watch."`
+	URL     string   `help:"URL of the service." default:"http://127.0.0.1:8080"`
+	NoColor bool     `help:"Disable colours, as NO_COLOR in the environment does." env:"NO_COLOR"`
 	tokenFlag
 }
 

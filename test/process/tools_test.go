@@ -39,7 +39,7 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 		want  string // on standard output or standard error
 	}{
 		{"topics apply", kafka, "is there"},
-		{"topics check", kafka, "as they must be"},
+		{"topics check", kafka, "configured correctly"},
 		{"replay --from -1h", kafka, event},
 		{"replay --source store", append(kafka, "--sqlite", filepath.Join(h.dir, "stillhere.db")), event},
 		{"asof now --format csv", kafka, "1,online,"},
