@@ -57,10 +57,10 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 	config := d.config.Expand
 	cache := graph.NewCache(graph.CacheConfig{Most: config.HighFollower, IDs: config.CacheFollowers, TTL: config.CacheTTL,
 		Listed: config.Mode == expand.Listed}, d.graph, d.log)
-	register, newest := online.NewRegister(), expand.NewNewest()
-	deps := &expand.Room{Config: config, Followers: cache, Graph: d.graph, Here: register, Newest: newest,
+	present, newest := online.NewSet(), expand.NewNewest()
+	deps := &expand.Dependencies{Config: config, Followers: cache, Graph: d.graph, Online: present, Newest: newest,
 		Metrics: expand.NewMetrics(d.registry), Jobs: jobs, Deliveries: deliveries, Check: d.origin.Check}
-	statuses := kafka.Follow(d.config.Kafka, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), register,
+	statuses := kafka.Follow(d.config.Kafka, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), present,
 		d.producer, d.log, d.kafkaMetrics, kafka.Alone())
 	known := kafka.Follow(d.config.Kafka, newestGroup, schemas.Fanout, deps.DecodeJob, newest,
 		d.producer, d.log, d.kafkaMetrics, kafka.Alone())

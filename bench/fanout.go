@@ -43,7 +43,7 @@ func (l *lab) fanout(ctx context.Context, o *loadtest.Options, r *loadtest.Resul
 	if err := fillGraph(ctx, o, store); err != nil {
 		return err
 	}
-	f := &fanoutRig{Rig: rig, o: o, store: store, register: online.NewRegister(), heard: newHeard()}
+	f := &fanoutRig{Rig: rig, o: o, store: store, register: online.NewSet(), heard: newHeard()}
 	if err := f.everybodyIsHere(ctx); err != nil {
 		return err
 	}
@@ -57,18 +57,18 @@ type fanoutRig struct {
 	*loadtest.Rig
 	o        *loadtest.Options
 	store    graph.Store
-	register *online.Register
+	register *online.Set
 	heard    *heard
 	version  schemas.Version
 	small    int
 }
 
 func (f *fanoutRig) everybodyIsHere(ctx context.Context) error {
-	items := make([]online.Seen, 0, fanoutChunk)
+	items := make([]online.Entry, 0, fanoutChunk)
 	for i := 1; i <= f.o.Users; i++ {
-		items = append(items, online.Seen{User: schemas.UserID(i), Here: true})
+		items = append(items, online.Entry{User: schemas.UserID(i), Present: true})
 		if len(items) == cap(items) || i == f.o.Users {
-			if err := f.register.Apply(ctx, schemas.Batch[online.Seen]{Items: items}); err != nil {
+			if err := f.register.Apply(ctx, schemas.Batch[online.Entry]{Items: items}); err != nil {
 				return err
 			}
 			items = items[:0]
@@ -78,8 +78,8 @@ func (f *fanoutRig) everybodyIsHere(ctx context.Context) error {
 }
 
 // room is what the workers of a process share, with the defaults of production.
-func (f *fanoutRig) room(config expand.Config, followers expand.Followers, newest *expand.Newest) *expand.Room {
-	return &expand.Room{Config: config, Followers: followers, Graph: f.store, Here: f.register, Newest: newest,
+func (f *fanoutRig) room(config expand.Config, followers expand.Followers, newest *expand.Newest) *expand.Dependencies {
+	return &expand.Dependencies{Config: config, Followers: followers, Graph: f.store, Online: f.register, Newest: newest,
 		Metrics: expand.NewMetrics(nil), Jobs: f.o.Partitions, Deliveries: f.o.Partitions}
 }
 

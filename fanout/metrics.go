@@ -16,20 +16,20 @@ type Metrics struct {
 	ChangesTaken   prometheus.Counter // changes that came by the channels
 	ChangesDropped prometheus.Counter // of those: not newer than what was known
 
-	Connections   *prometheus.GaugeVec   // by kind: websocket, events, embedded
-	Refused       *prometheus.CounterVec // by reason
-	Disconnected  *prometheus.CounterVec // by reason, where the server decided
-	Subscriptions prometheus.Gauge
-	Watched       prometheus.Gauge       // users somebody on this node watches
-	Queued        prometheus.Counter     // changes put in the queue of a viewer
-	Collapsed     prometheus.Counter     // of those: left out for a newer one
-	Resynced      prometheus.Counter     // corrections put in the queue of a viewer
-	Compared      prometheus.Counter     // watched users compared with what can be read
-	Lost          prometheus.Counter     // changes that a reading knew of and no channel brought
-	Revoked       prometheus.Counter     // subscriptions ended because they are not allowed any more
-	Told          prometheus.Counter     // recipients to whose sockets a delivery went
-	Errors        *prometheus.CounterVec // error messages sent, by code
-	ReadSeconds   prometheus.Histogram   // reading a snapshot
+	Connections    *prometheus.GaugeVec   // by kind: websocket, events, embedded
+	Refused        *prometheus.CounterVec // by reason
+	Disconnected   *prometheus.CounterVec // by reason, where the server decided
+	Subscriptions  prometheus.Gauge
+	Watched        prometheus.Gauge       // users somebody on this node watches
+	Queued         prometheus.Counter     // changes put in the queue of a viewer
+	Collapsed      prometheus.Counter     // of those: left out for a newer one
+	Resynced       prometheus.Counter     // corrections put in the queue of a viewer
+	Compared       prometheus.Counter     // watched users compared with what can be read
+	Lost           prometheus.Counter     // changes that a reading knew of and no channel brought
+	Revoked        prometheus.Counter     // subscriptions ended because they are not allowed any more
+	DeliveriesSent prometheus.Counter     // recipients to whose sockets a delivery went
+	Errors         *prometheus.CounterVec // error messages sent, by code
+	ReadSeconds    prometheus.Histogram   // reading a snapshot
 }
 
 // NewMetrics registers the metrics with r; nil registers them nowhere.
@@ -72,7 +72,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Compared:       counter("compared_total", "Watched users compared with what can be read."),
 		Lost:           counter("lost_total", "Changes that a reading knew of and no channel brought in time; the users were read again."),
 		Revoked:        counter("revoked_total", "Subscriptions ended because the viewer may not watch the user any more."),
-		Told:           counter("told_total", "Recipients to whose sockets a delivery went."),
+		DeliveriesSent: counter("told_total", "Recipients to whose sockets a delivery went."),
 		Errors:         counters("errors_sent_total", "Error messages sent to viewers, by code.", "code"),
 		Connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "stillhere_fanout_connections", Help: "Open streams, by kind.",

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Mode says whose followers are told.
+// Mode says whose followers receive deliveries.
 type Mode string
 
 // The modes.
@@ -18,32 +18,32 @@ const (
 
 // Config are the settings of planner and workers. Start from Defaults.
 type Config struct {
-	// Mode [off] says whose followers are told.
+	// Mode [off] says whose followers receive deliveries.
 	Mode Mode
-	// HighFollower [10,000] is how many followers are told in place; of users with
-	// more, jobs are made.
+	// HighFollower [10,000] is how many followers the planner expands itself. For users with more
+	// it writes jobs.
 	HighFollower int
 	// JobFollowers [50,000] is how many followers a job has.
 	JobFollowers int
-	// Everyone [off] tells followers who are not here as well.
+	// Everyone [off] delivers to offline followers as well.
 	Everyone bool
-	// HiddenOffline [false]: a hidden user is shown as offline since the hide, so that
-	// followers are told of the hide as of a leaving and of the show as of an arrival.
+	// HiddenOffline [false] shows a hidden user as offline since the hide: followers see the hide
+	// as going offline and the show as coming online.
 	HiddenOffline bool
-	// Rate [1,000,000] is how many followers per second the workers of a process
-	// look at, so that others find the machine and Kafka free; 0: as many as they can.
+	// Rate [1,000,000] is how many followers per second the workers of a process read, so that
+	// the machine and Kafka stay free for other work. 0: no limit.
 	Rate float64
-	// Gap [1s] is the least time between two expansions of one user with followers; of
-	// what comes before it is over the newest is told then. 0: none.
+	// Gap [1s] is the least time between two expansions of one user with followers. Of the changes
+	// in between the newest is delivered at its end. 0: none.
 	Gap time.Duration
-	// Parallel [2] is how many jobs a process works on at the same time.
+	// Parallel [2] is how many jobs a process runs at the same time.
 	Parallel int
-	// MaxAge [1h] is how old a transition may be to be told; older ones are news no
-	// more, as after fan-out was switched on or was away for long.
+	// MaxAge [1h] is how old a transition may be to be delivered. Transitions are older after
+	// fan-out was switched on or was away for long.
 	MaxAge time.Duration
-	// CacheFollowers [5,000,000] bounds the followers kept in memory, 8 bytes each,
-	// and CacheTTL [10s] how long, which bounds how late a follow added by others'
-	// SQL is seen. Unfollows are seen at once.
+	// CacheFollowers [5,000,000] bounds the followers in memory, 8 bytes each. CacheTTL [10s]
+	// bounds how late a follow that other programs insert by SQL is seen. Unfollows are seen at
+	// once.
 	CacheFollowers int
 	CacheTTL       time.Duration
 }
@@ -64,7 +64,7 @@ func (c Config) Validate() error {
 	}
 	fault(c.Mode != Off && c.Mode != Listed && c.Mode != All, "followers: must be off, listed or all, is %q", c.Mode)
 	fault(c.HighFollower < 1 || c.HighFollower > 100_000, "high_follower: must be between 1 and 100000, is %d", c.HighFollower)
-	// A job is one turn of the loop, which everything else in the process waits for.
+	// A job is one batch of the processor; everything else in the process waits for it.
 	fault(c.JobFollowers < 1 || c.JobFollowers > 1_000_000, "fanout_job_followers: must be between 1 and 1000000, is %d", c.JobFollowers)
 	fault(c.Rate < 0 || c.Rate > 0 && c.Rate < float64(c.JobFollowers), "fanout_rate: must be 0 or at least fanout_job_followers (%d) a second, is %g", c.JobFollowers, c.Rate)
 	fault(c.Gap < 0 || c.Gap > time.Minute, "fanout_gap: must be between 0 and 1m, is %s", c.Gap)

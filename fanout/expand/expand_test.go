@@ -69,9 +69,9 @@ func (f *fans) Of(ctx context.Context, users []schemas.UserID) ([]graph.Follower
 
 // stage is a room with everybody here whose id is even or 11.
 type stage struct {
-	*Room
+	*Dependencies
 	graph    *fans
-	register *online.Register
+	register *online.Set
 	planner  *Planner
 	worker   *Worker
 	version  schemas.Version
@@ -79,25 +79,25 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: online.NewRegister()}
+	s := &stage{graph: &fans{counts: map[schemas.UserID]int{star: 25_000, small: 1_500}}, register: online.NewSet()}
 	config := Defaults()
 	config.Mode, config.JobFollowers, config.Rate, config.Gap = All, 1_100, 0, 0
-	s.Room = &Room{Config: config, Followers: s.graph, Graph: s.graph, Here: s.register, Newest: NewNewest(),
+	s.Dependencies = &Dependencies{Config: config, Followers: s.graph, Graph: s.graph, Online: s.register, Newest: NewNewest(),
 		Metrics: NewMetrics(nil), Jobs: 4, Deliveries: 4}
 	s.planner, s.worker = s.NewPlanner(), s.NewWorker()
-	var seen []online.Seen
+	var seen []online.Entry
 	for id := schemas.UserID(1); id < 300_000; id++ {
 		if id%2 == 0 || id == 11 {
-			seen = append(seen, online.Seen{User: id, Here: true})
+			seen = append(seen, online.Entry{User: id, Present: true})
 		}
 	}
 	s.see(t, seen...)
 	return s
 }
 
-func (s *stage) see(t *testing.T, seen ...online.Seen) {
+func (s *stage) see(t *testing.T, seen ...online.Entry) {
 	t.Helper()
-	if err := s.register.Apply(t.Context(), schemas.Batch[online.Seen]{Items: seen}); err != nil {
+	if err := s.register.Apply(t.Context(), schemas.Batch[online.Entry]{Items: seen}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -191,12 +191,12 @@ func (s *stage) here(user schemas.UserID) []schemas.UserID {
 	return s.register.Filter(nil, all)
 }
 
-func TestFewFollowersAreToldInPlaceIfTheyAreHere(t *testing.T) {
+func TestFewFollowersAreToldInPlaceIfTheyArePresent(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.register = online.NewRegister()
-	s.Here = s.register
-	s.see(t, online.Seen{User: 11, Here: true}, online.Seen{User: 31, Here: true}, online.Seen{User: 32, Here: true})
+	s.register = online.NewSet()
+	s.Online = s.register
+	s.see(t, online.Entry{User: 11, Present: true}, online.Entry{User: 31, Present: true}, online.Entry{User: 32, Present: true})
 	outs := s.plan(t, s.comes(small), s.comes(shy))
 	if got := told(t, outs)[1]; !slices.Equal(got, []schemas.UserID{11, 31}) || len(outs) != 1 || outs[0].Partition > 1 {
 		t.Errorf("told are %v, by %d records", got, len(outs))
@@ -208,7 +208,7 @@ func TestFewFollowersAreToldInPlaceIfTheyAreHere(t *testing.T) {
 	}
 }
 
-func TestEveryFollowerOfACelebrityWhoIsHereIsToldOnce(t *testing.T) {
+func TestEveryFollowerOfACelebrityWhoIsPresentIsToldOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	jobs := s.plan(t, s.comes(star))
@@ -238,7 +238,7 @@ func TestOneWhoFlapsIsToldOfOnce(t *testing.T) {
 	}
 }
 
-func TestJobsOfAnOlderVersionAreVoid(t *testing.T) {
+func TestJobsOfAnOlderVersionAreSuperseded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	older, newer := s.plan(t, s.comes(star)), s.plan(t, s.comes(star))
@@ -255,14 +255,14 @@ func TestNobodyIsToldAnyMoreOnceTheHideIsKnown(t *testing.T) {
 	t.Parallel()
 	for name, learn := range map[string]func(s *stage, hide *schemas.Transition){
 		"by the status": func(s *stage, hide *schemas.Transition) {
-			s.see(t, online.Seen{User: star, Here: true, Hidden: hide.Version})
+			s.see(t, online.Entry{User: star, Present: true, Hidden: hide.Version})
 		},
 		"by the stop job": func(s *stage, hide *schemas.Transition) { s.know(t, s.plan(t, hide)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			s.Room.work = make(chan struct{}, 1) // one job at a time
+			s.Dependencies.slots = make(chan struct{}, 1) // one job at a time
 			jobs := s.plan(t, s.comes(star))
 			hide := s.hides(star)
 			var pages atomic.Int32
@@ -295,13 +295,13 @@ func TestOneWhoShowsAgainIsToldOfThoughTheStatusIsLate(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	hide := s.hides(small)
-	s.see(t, online.Seen{User: small, Hidden: hide.Version})
+	s.see(t, online.Entry{User: small, Hidden: hide.Version})
 	if got := told(t, s.plan(t, s.comes(small))); len(got[2]) == 0 {
 		t.Errorf("nobody is told: %v", got)
 	}
 }
 
-func TestOneWhoFallsBelowTheLimitVoidsItsJobs(t *testing.T) {
+func TestOneWhoFallsBelowTheLimitSupersedesItsJobs(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	older := s.plan(t, s.comes(star))
@@ -361,6 +361,7 @@ func TestWorkersKeepToTheirRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)
 		s.Config.Rate = 5_000
+		s.start()
 		begun := time.Now()
 		jobs := s.plan(t, s.comes(star))
 		if got := told(t, s.work(t, jobs)); len(got[1]) == 0 {

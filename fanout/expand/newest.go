@@ -8,21 +8,21 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// jobsKept is how long a user's newest job is known after it was written: at least
-// once that, at most twice. It is longer than the topic keeps jobs.
+// jobsKept is how long Newest remembers a job, at least; at most twice that. It is longer than the
+// retention of presence.fanout.
 const jobsKept = 2 * time.Hour
 
-// Newest knows the newest job of every user with many followers of the last hours. It
-// is a handler of presence.fanout. Any goroutine may use it.
+// Newest knows the newest recent job of every user with many followers. It is a handler of
+// presence.fanout. Any goroutine may use it.
 type Newest struct {
 	mu sync.RWMutex
-	// The younger and the older generation. When the log has gone on for jobsKept since
-	// the younger began, it becomes the older.
+	// Two generations. When the log is jobsKept past the beginning of the newer one, that replaces
+	// the older one.
 	versions, old map[schemas.UserID]schemas.Version
-	begun, since  schemas.Millis // when they did, in log time
+	begun, since  schemas.Millis // their beginnings, in log time
 }
 
-// NewNewest makes an empty one.
+// NewNewest makes an empty Newest.
 func NewNewest() *Newest { return &Newest{versions: map[schemas.UserID]schemas.Version{}} }
 
 // Written is a job and the time at which it was written.
@@ -31,23 +31,23 @@ type Written struct {
 	At  schemas.Millis
 }
 
-// DecodeJob reads a record of presence.fanout. Its time, which whoever wrote it may have
-// chosen, counts up to now: one of next year would have all jobs forgotten until then.
+// DecodeJob reads a record of presence.fanout. A writer may have chosen the record's time, so now
+// bounds it: a job of next year would make Newest forget all others.
 func DecodeJob(r *schemas.Record) (Written, error) {
 	job, err := schemas.DecodeFanoutJob(r.Value)
 	return Written{job, min(r.Time, schemas.MillisOf(time.Now()))}, err
 }
 
-// DecodeJob is that of jobs which can be of this log.
-func (r *Room) DecodeJob(record *schemas.Record) (Written, error) {
+// DecodeJob reads a record of presence.fanout and checks that the job can belong to this log.
+func (d *Dependencies) DecodeJob(record *schemas.Record) (Written, error) {
 	w, err := DecodeJob(record)
-	if err == nil && r.Check != nil {
-		err = r.Check(schemas.Fanout, record, w.Job.Transition)
+	if err == nil && d.Check != nil {
+		err = d.Check(schemas.Fanout, record, w.Job.Transition)
 	}
 	return w, err
 }
 
-// Apply notes jobs.
+// Apply adds jobs.
 func (n *Newest) Apply(_ context.Context, batch schemas.Batch[Written]) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -56,22 +56,23 @@ func (n *Newest) Apply(_ context.Context, batch schemas.Batch[Written]) error {
 			n.old, n.since = n.versions, n.begun
 			n.versions, n.begun = map[schemas.UserID]schemas.Version{}, w.At
 		}
-		t := w.Job.Transition
-		n.versions[t.User] = max(n.versions[t.User], t.Version)
+		n.add(w.Job.Transition)
 	}
 	return nil
 }
 
-// Void tells whether there is a newer job of the user.
-func (n *Newest) Void(t *schemas.Transition) bool {
+func (n *Newest) add(t *schemas.Transition) { n.versions[t.User] = max(n.versions[t.User], t.Version) }
+
+// Superseded reports whether there is a newer job of the user.
+func (n *Newest) Superseded(t *schemas.Transition) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return max(n.versions[t.User], n.old[t.User]) > t.Version
 }
 
-// Forgotten tells whether a job was written so long ago that a newer one may not be
-// known any more. It is news no more either.
-func (n *Newest) Forgotten(at schemas.Millis) bool {
+// Expired reports whether a job is so old that a newer one may have been forgotten. Such a job is
+// not delivered.
+func (n *Newest) Expired(at schemas.Millis) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	return at < n.since

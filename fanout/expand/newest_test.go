@@ -6,7 +6,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestTheNewestJobsOfTheLastHoursAreKnownAndOlderJobsAreVoid(t *testing.T) {
+func TestTheNewestJobsOfTheLastHoursAreKnownAndOlderJobsAreSuperseded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	begun := s.comes(star).At
@@ -25,7 +25,7 @@ func TestTheNewestJobsOfTheLastHoursAreKnownAndOlderJobsAreVoid(t *testing.T) {
 		latest = begun + (i+1)*minute
 		older := write(star+2*schemas.UserID(i+1), latest)
 		newer := write(star+2*schemas.UserID(i+1), latest)
-		if !s.Newest.Void(older.Transition) || s.Newest.Void(newer.Transition) || s.Newest.Forgotten(latest-119*minute) {
+		if !s.Newest.Superseded(older.Transition) || s.Newest.Superseded(newer.Transition) || s.Newest.Expired(latest-119*minute) {
 			t.Fatalf("after %d minutes the jobs of the last two hours are not known", i)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -11,19 +12,18 @@ import (
 )
 
 // Worker is the task of one partition of presence.fanout.
-type Worker struct{ room *Room }
+type Worker struct{ deps *Dependencies }
 
-// NewWorker makes one.
-func (r *Room) NewWorker() *Worker {
-	r.once.Do(func() { r.work = make(chan struct{}, r.Config.Parallel) })
-	return &Worker{r}
+// NewWorker makes a Worker.
+func (d *Dependencies) NewWorker() *Worker {
+	d.once.Do(d.start)
+	return &Worker{d}
 }
 
-// pageSize is how many followers are read from the graph at a time; measured to be
-// where more gains nothing.
+// pageSize is how many followers one query reads. Larger pages were not faster.
 const pageSize = 10_000
 
-// Restore has nothing to restore.
+// Restore does nothing: a worker has no state.
 func (w *Worker) Restore(context.Context, schemas.Commit, func(context.Context, schemas.Topic, int64, int64, func(*schemas.Record) error) error) error {
 	return nil
 }
@@ -33,11 +33,10 @@ func (w *Worker) Handle(*schemas.Record, *schemas.Outbox) error {
 	return errors.New("jobs are handled in batches")
 }
 
-// Checkpoint has nothing to keep.
+// Checkpoint is empty: a worker has no state.
 func (w *Worker) Checkpoint() string { return "" }
 
-// HandleBatch does jobs, some at the same time, and puts out what came of them in
-// their order.
+// HandleBatch runs jobs, some at the same time, and writes their results in the order of the jobs.
 func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out *schemas.Outbox) error {
 	jobs := make([]*schemas.FanoutJob, len(records))
 	newest := NewNewest()
@@ -47,7 +46,7 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 		if err == nil {
 			t = job.Transition
 		}
-		rejected, err := w.room.reject(schemas.Fanout, &records[i], t, err, out)
+		rejected, err := w.deps.reject(schemas.Fanout, &records[i], t, err, out)
 		if err != nil {
 			return err
 		}
@@ -55,28 +54,27 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 			continue
 		}
 		jobs[i] = job
-		newest.versions[job.Transition.User] = max(newest.versions[job.Transition.User], job.Transition.Version)
+		newest.add(job.Transition)
 	}
 	results := make([]result, len(jobs))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, job := range jobs {
 		switch {
 		case job == nil:
-		case newest.Void(job.Transition):
+		case newest.Superseded(job.Transition):
 			results[i].outcome = "superseded"
-		case w.room.Newest.Forgotten(records[i].Time):
+		case w.deps.Newest.Expired(records[i].Time):
 			results[i].outcome = "old"
 		default:
-			group.Go(func() (err error) { results[i], err = w.do(ctx, job); return err })
+			group.Go(func() (err error) { results[i], err = w.run(ctx, job); return err })
 		}
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	for i, r := range results {
-		// While other jobs were done a newer version may have come, whose delivery
-		// records must not be before these.
-		if len(r.records) > 0 && w.void(jobs[i]) != "" {
+		// A newer version may have come meanwhile. Its delivery records must not precede these.
+		if len(r.records) > 0 && w.skipReason(jobs[i]) != "" {
 			r = result{outcome: "cut_short"}
 		}
 		out.Records = append(out.Records, r.records...)
@@ -87,83 +85,84 @@ func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out 
 	return nil
 }
 
-// result is what came of a job.
+// result is the outcome of a job and the records that it writes.
 type result struct {
 	records []schemas.Outgoing
 	outcome string
 }
 
-// do does a job when it is its turn.
-func (w *Worker) do(ctx context.Context, job *schemas.FanoutJob) (r result, err error) {
+// run runs a job when a slot is free.
+func (w *Worker) run(ctx context.Context, job *schemas.FanoutJob) (r result, err error) {
 	select {
-	case w.room.work <- struct{}{}:
-		defer func() { <-w.room.work }()
+	case w.deps.slots <- struct{}{}:
+		defer func() { <-w.deps.slots }()
 	case <-ctx.Done():
 		return r, ctx.Err()
 	}
-	if outcome := w.void(job); outcome != "" {
+	if outcome := w.skipReason(job); outcome != "" {
 		return result{outcome: outcome}, nil
 	}
 	r.outcome = "done"
 	switch job.Kind {
 	case schemas.SplitJob:
-		r.records, err = w.split(ctx, job)
+		r.records, err = w.splitRanges(ctx, job)
 	case schemas.RangeJob:
-		return w.tell(ctx, job)
+		return w.expandRange(ctx, job)
 	}
 	return r, err
 }
 
-// void tells why nobody is to be told of this any more, if so.
-func (w *Worker) void(job *schemas.FanoutJob) string {
+// skipReason says why a job needs no delivery any more; empty: it needs one.
+func (w *Worker) skipReason(job *schemas.FanoutJob) string {
 	switch {
-	case w.room.Newest.Void(job.Transition):
+	case w.deps.Newest.Superseded(job.Transition):
 		return "superseded"
-	case w.room.hides(job.Transition):
+	case w.deps.hidden(job.Transition):
 		return "hidden"
 	}
 	return ""
 }
 
-// split makes the jobs of an expansion.
-func (w *Worker) split(ctx context.Context, job *schemas.FanoutJob) ([]schemas.Outgoing, error) {
+// splitRanges makes the RANGE jobs of a SPLIT job.
+func (w *Worker) splitRanges(ctx context.Context, job *schemas.FanoutJob) ([]schemas.Outgoing, error) {
 	t := job.Transition
-	ends, err := w.room.Graph.Ranges(ctx, t.User, w.room.Config.JobFollowers)
+	ends, err := w.deps.Graph.Ranges(ctx, t.User, w.deps.Config.JobFollowers)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]schemas.Outgoing, 0, len(ends))
 	after := schemas.UserID(0)
 	for i, end := range ends {
-		out = append(out, w.room.job(&schemas.FanoutJob{Kind: schemas.RangeJob, Transition: t, After: after, Through: end,
+		out = append(out, w.deps.job(&schemas.FanoutJob{Kind: schemas.RangeJob, Transition: t, After: after, Through: end,
 			Chunk: uint32(i), Chunks: uint32(len(ends))}))
 		after = end
 	}
 	return out, nil
 }
 
-// tell makes the delivery records of a range.
-func (w *Worker) tell(ctx context.Context, job *schemas.FanoutJob) (result, error) {
-	r, t := w.room, job.Transition
-	pieces := r.pieces(t)
+// expandRange makes the delivery records of a RANGE job.
+func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (result, error) {
+	d, t := w.deps, job.Transition
+	pieces := d.pieces(t)
 	var out []schemas.Outgoing
-	page, here := make([]schemas.UserID, 0, pageSize), make([]schemas.UserID, 0, pageSize)
+	page, scratch := make([]schemas.UserID, 0, pageSize), make([]schemas.UserID, 0, pageSize)
 	for after := job.After; ; {
 		var err error
-		if page, err = r.Graph.Page(ctx, page[:0], t.User, after, job.Through, pageSize); err != nil {
+		if page, err = d.Graph.Page(ctx, page[:0], t.User, after, job.Through, pageSize); err != nil {
 			return result{}, err
 		}
-		waited, err := r.pace.wait(ctx, len(page), r.Config.Rate)
-		r.Metrics.Paced.Add(waited.Seconds())
+		begun := time.Now()
+		err = d.wait(ctx, len(page))
+		d.Metrics.Paced.Add(time.Since(begun).Seconds())
 		if err != nil {
-			return result{}, fmt.Errorf("telling the followers of %d: %w", t.User, err)
+			return result{}, fmt.Errorf("expanding the followers of %d: %w", t.User, err)
 		}
-		if w.void(job) != "" {
+		if w.skipReason(job) != "" {
 			return result{outcome: "cut_short"}, nil
 		}
-		out, here = pieces.add(r, out, page, here)
+		out, scratch = pieces.add(d, out, page, scratch)
 		if len(page) < pageSize {
-			return result{pieces.rest(r, out), "done"}, nil
+			return result{pieces.flush(d, out), "done"}, nil
 		}
 		after = page[len(page)-1]
 	}
@@ -171,5 +170,5 @@ func (w *Worker) tell(ctx context.Context, job *schemas.FanoutJob) (result, erro
 
 func (w *Worker) count(job *schemas.FanoutJob, outcome string) {
 	kinds := map[schemas.JobKind]string{schemas.SplitJob: "split", schemas.RangeJob: "range", schemas.StopJob: "stop"}
-	w.room.Metrics.Jobs.WithLabelValues(kinds[job.Kind], outcome).Inc()
+	w.deps.Metrics.Jobs.WithLabelValues(kinds[job.Kind], outcome).Inc()
 }

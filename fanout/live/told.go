@@ -18,7 +18,7 @@ const pairsKept = 100_000
 // recipients are the viewers who want to be told of those they follow.
 type recipients struct {
 	offered bool // by whoever made the server
-	seen    *dedup.Memory
+	seen    *dedup.Cache
 
 	mu sync.RWMutex // never held while anything blocks; after it, a viewer's
 	of map[schemas.UserID][]*viewer
@@ -86,7 +86,7 @@ func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 		}
 	}
 	here = h.told.seen.Fresh(t.User, t.Version, here)
-	h.told.seen.Note(t.User, t.Version, here)
+	h.told.seen.Add(t.User, t.Version, here)
 	st := encoded(deliveryHead, c.After(schemas.Presence{}))
 	var resting []*viewer
 	h.told.mu.RLock()
@@ -98,7 +98,7 @@ func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 		}
 	}
 	h.told.mu.RUnlock()
-	h.metrics.Told.Add(float64(len(here)))
+	h.metrics.DeliveriesSent.Add(float64(len(here)))
 	deliver(resting)
 	return nil
 }

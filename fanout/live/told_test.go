@@ -90,16 +90,16 @@ func (p *peer) told(of *person) {
 // deliveries are the live channel with what it reads.
 type deliveries struct {
 	t        *testing.T
-	register *online.Register
+	register *online.Set
 	consumer *delivery.Consumer
 	offset   int64
 }
 
 func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 	t.Helper()
-	d := &deliveries{t: t, register: online.NewRegister()}
+	d := &deliveries{t: t, register: online.NewSet()}
 	var err error
-	d.consumer, err = delivery.NewConsumer(delivery.Defaults(), channel.NewLive(bus), d.register.Hides,
+	d.consumer, err = delivery.NewConsumer(delivery.Defaults(), channel.NewLive(bus), d.register.HiddenAfter,
 		func(context.Context, *schemas.Record, error) error { t.Error("set aside"); return nil }, delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestFollowersAreToldOnWhicheverNodeTheyAreOnceAVersionAndNothingOfWhoHides(
 
 	// A delivery that is read when the user already hides.
 	late := star.becomes(schemas.Online)
-	if err := d.register.Apply(t.Context(), schemas.Batch[online.Seen]{Items: []online.Seen{{User: 1, Hidden: star.version + 1}}}); err != nil {
+	if err := d.register.Apply(t.Context(), schemas.Batch[online.Entry]{Items: []online.Entry{{User: 1, Hidden: star.version + 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	d.come(late, 11, 12)

@@ -91,7 +91,7 @@ func (s *channels) want(users []schemas.UserID) *waiter {
 			continue // begin looks at all of them
 		}
 		if !c.sent {
-			s.mark(id, c)
+			s.markDirty(id, c)
 		}
 		if !c.live() {
 			w.left++
@@ -120,7 +120,7 @@ func (s *channels) unwant(users []schemas.UserID) {
 			continue
 		}
 		if s.connected {
-			s.mark(id, c)
+			s.markDirty(id, c)
 		} else {
 			delete(s.of, id)
 		}
@@ -128,7 +128,7 @@ func (s *channels) unwant(users []schemas.UserID) {
 }
 
 // mark puts the channel before the sender. Holds mu.
-func (s *channels) mark(id schemas.UserID, c *channel) {
+func (s *channels) markDirty(id schemas.UserID, c *channel) {
 	if !c.dirty {
 		c.dirty = true
 		s.dirty = append(s.dirty, id)
@@ -149,7 +149,7 @@ func (s *channels) begin() (complete bool) {
 		if c.backlog = c.wanted > 0; c.backlog {
 			s.backlog++
 		}
-		s.mark(id, c)
+		s.markDirty(id, c)
 	}
 	return s.backlog == 0
 }
@@ -221,7 +221,7 @@ func (s *channels) confirmed(id schemas.UserID) (complete bool) {
 
 // taken tells whether the server left a channel that should be live, as it does
 // when a slot moves to another server.
-func (s *channels) taken(id schemas.UserID) bool {
+func (s *channels) lostByServer(id schemas.UserID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.of[id]

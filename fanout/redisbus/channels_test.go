@@ -39,7 +39,7 @@ func TestWaitersAreToldExactlyWhenTheServerHasTheirChannels(t *testing.T) {
 			subscribed[c.id] = c.sub
 			if c.sub {
 				s.confirmed(c.id)
-			} else if s.taken(c.id) {
+			} else if s.lostByServer(c.id) {
 				t.Fatalf("an unsubscribe of ours of %d looks like the server's", c.id)
 			}
 		}

@@ -89,7 +89,7 @@ func (b *Bus) deliveries(ctx context.Context, take func(*schemas.Delivery), list
 				b.takeDelivery(m, take)
 			case *redis.Subscription:
 				if strings.HasSuffix(m.Kind, "unsubscribe") {
-					return errTaken
+					return errUnsubscribed
 				}
 				if listening != nil {
 					listening()

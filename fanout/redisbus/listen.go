@@ -24,7 +24,7 @@ const (
 	longestPause    = 2 * time.Second
 )
 
-var errTaken = errors.New("the server left a channel of its own accord")
+var errUnsubscribed = errors.New("the server left a channel of its own accord")
 
 // Run keeps a subscribing connection and hands what comes to r, until ctx ends;
 // then it returns nil and calls r no more.
@@ -90,7 +90,7 @@ func (b *Bus) connection(ctx context.Context, r fanout.Receiver) error {
 }
 
 // send subscribes and unsubscribes as wanted, and pings.
-func (b *Bus) send(ctx context.Context, conns *wires, r fanout.Receiver) error {
+func (b *Bus) send(ctx context.Context, conns *subscriberConns, r fanout.Receiver) error {
 	ping := time.NewTicker(pingEvery)
 	defer ping.Stop()
 	for {
@@ -134,8 +134,8 @@ func (b *Bus) receive(ctx context.Context, conn *redis.PubSub, r fanout.Receiver
 				continue
 			}
 			if strings.HasSuffix(m.Kind, "unsubscribe") {
-				if b.wanted.taken(id) {
-					return errTaken
+				if b.wanted.lostByServer(id) {
+					return errUnsubscribed
 				}
 			} else if b.wanted.confirmed(id) {
 				r.Connected()

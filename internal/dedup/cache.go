@@ -1,4 +1,5 @@
-// Package dedup remembers who was told what, so that nobody is told twice.
+// Package dedup remembers which versions were delivered to whom, so that no version is delivered
+// twice.
 package dedup
 
 import (
@@ -7,46 +8,46 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// pair is a recipient and whom it was told of.
+// pair is a recipient and the user whose change was delivered.
 type pair struct{ recipient, user schemas.UserID }
 
-// Memory knows the newest version that a pair was told, of the pairs told last:
-// at least half of limit, at most limit. When the younger generation is full the
-// older one is forgotten.
-type Memory struct {
+// Cache knows the newest delivered version of the pairs that were added last: at least limit/2
+// pairs, at most limit. When the newer generation is full, it replaces the older one. Any
+// goroutine may use it.
+type Cache struct {
 	limit int
 
-	mu         sync.Mutex
-	young, old map[pair]schemas.Version
+	mu           sync.Mutex
+	newer, older map[pair]schemas.Version
 }
 
-// New makes one of limit pairs, about 60 bytes each. Any goroutine may use it.
-func New(limit int) *Memory {
-	return &Memory{limit: max(1, limit/2), young: map[pair]schemas.Version{}, old: map[pair]schemas.Version{}}
+// New makes a cache of limit pairs, about 60 bytes each.
+func New(limit int) *Cache {
+	return &Cache{limit: max(1, limit/2), newer: map[pair]schemas.Version{}, older: map[pair]schemas.Version{}}
 }
 
-// Fresh is those of recipients who were not told version of user, or a newer one.
-func (m *Memory) Fresh(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) []schemas.UserID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// Fresh returns the recipients to whom neither this version of user nor a newer one was delivered.
+func (c *Cache) Fresh(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) []schemas.UserID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	fresh := make([]schemas.UserID, 0, len(recipients))
 	for _, r := range recipients {
 		p := pair{r, user}
-		if max(m.young[p], m.old[p]) < version {
+		if max(c.newer[p], c.older[p]) < version {
 			fresh = append(fresh, r)
 		}
 	}
 	return fresh
 }
 
-// Note notes that recipients were told version of user.
-func (m *Memory) Note(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// Add records that version of user was delivered to recipients.
+func (c *Cache) Add(user schemas.UserID, version schemas.Version, recipients []schemas.UserID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, r := range recipients {
-		if len(m.young) >= m.limit {
-			m.old, m.young = m.young, make(map[pair]schemas.Version, m.limit/4)
+		if len(c.newer) >= c.limit {
+			c.older, c.newer = c.newer, make(map[pair]schemas.Version, c.limit/4)
 		}
-		m.young[pair{r, user}] = version
+		c.newer[pair{r, user}] = version
 	}
 }

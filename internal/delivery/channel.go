@@ -77,9 +77,9 @@ type Config struct {
 	MaxAge time.Duration
 }
 
-// Hides tells whether user hides by a transition after version. Any goroutine may call
+// HiddenAfter tells whether user hides by a transition after version. Any goroutine may call
 // it.
-type Hides func(user schemas.UserID, version schemas.Version) bool
+type HiddenAfter func(user schemas.UserID, version schemas.Version) bool
 
 // Refused are those of recipients, in their order, who may not see user now. An error says that it cannot
 // be decided. Called from several goroutines; it heeds ctx, whose deadline is

@@ -27,23 +27,23 @@ func Decode(r *schemas.Record) (Item, error) {
 	return Item{Delivery: d, Record: *r}, err
 }
 
-// SetAside keeps a record that could not be delivered for people to look at. The
+// DeadLetter keeps a record that could not be delivered for people to look at. The
 // record counts as handled when it returns nil.
-type SetAside func(ctx context.Context, r *schemas.Record, reason error) error
+type DeadLetter func(ctx context.Context, r *schemas.Record, reason error) error
 
 // Consumer hands deliveries to a channel. It is a handler of presence.deliveries that
 // defers (see stream.Deferring): batches of one partition come in order, those of several at
 // the same time; what happens to a delivery is in partition.go.
 type Consumer struct {
-	config   Config
-	channel  Channel
-	hides    Hides
-	refused  Refused // nil: nobody is
-	setAside SetAside
-	metrics  *Metrics
-	log      *slog.Logger
-	seen     *dedup.Memory
-	jitter   func(time.Duration) time.Duration
+	config     Config
+	channel    Channel
+	hides      HiddenAfter
+	refused    Refused // nil: nobody is
+	deadLetter DeadLetter
+	metrics    *Metrics
+	log        *slog.Logger
+	seen       *dedup.Cache
+	jitter     func(time.Duration) time.Duration
 
 	mu         sync.Mutex
 	free       time.Time // when the next delivery may begin
@@ -85,20 +85,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 
 // NewConsumer makes one. Of a user who hides by now nothing is delivered, however late
 // a delivery is read or tried again; hides nil: nobody does.
-func NewConsumer(config Config, channel Channel, hides Hides, setAside SetAside, metrics *Metrics, log *slog.Logger) (*Consumer, error) {
+func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter DeadLetter, metrics *Metrics, log *slog.Logger) (*Consumer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("channel: %w", err)
 	}
 	if hides == nil {
 		hides = func(schemas.UserID, schemas.Version) bool { return false }
 	}
-	return &Consumer{config: config, channel: channel, hides: hides, setAside: setAside, metrics: metrics, log: log, seen: dedup.New(config.Remember),
+	return &Consumer{config: config, channel: channel, hides: hides, deadLetter: deadLetter, metrics: metrics, log: log, seen: dedup.New(config.Remember),
 		partitions: map[int32]*partition{},
 		jitter:     func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
 
-// Ask has refused decide before each try who may be told. Call it before Apply.
-func (c *Consumer) Ask(refused Refused) { c.refused = refused }
+// Authorize has refused decide before each try who may be told. Call it before Apply.
+func (c *Consumer) Authorize(refused Refused) { c.refused = refused }
 
 // deliver brings one delivery to its end. An error means that it was left as it was,
 // because the partition goes.
@@ -112,31 +112,31 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	notice := schemas.Notice{ID: fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), Transition: t, Recipients: fresh}
 	err := c.old(item)
 	if err == nil {
-		err = p.persist(q, &notice)
+		err = p.retry(q, &notice)
 	}
 	switch {
 	case err == nil:
 		c.metrics.Delivered.Add(float64(len(notice.Recipients)))
 	case errors.Is(err, errOld), errors.Is(err, errHidden):
 		c.metrics.Withheld.WithLabelValues(err.Error()).Add(float64(len(notice.Recipients)))
-	case errors.Is(err, errEnding):
+	case errors.Is(err, errReleased):
 		return err
 	default:
 		c.log.Error("a delivery is given up", "id", notice.ID, "user", t.User, "recipients", len(notice.Recipients), "error", err)
-		if err := p.giveUp(item, notice.ID, err); err != nil {
+		if err := p.writeDeadLetter(item, notice.ID, err); err != nil {
 			return err
 		}
 		c.metrics.Letters.Inc()
 	}
-	c.seen.Note(t.User, t.Version, fresh)
+	c.seen.Add(t.User, t.Version, fresh)
 	return nil
 }
 
-// giveUp makes a dead letter of a delivery, however often that must be tried.
-func (p *partition) giveUp(item *Item, id string, reason error) error {
+// writeDeadLetter makes a dead letter of a delivery, however often that must be tried.
+func (p *partition) writeDeadLetter(item *Item, id string, reason error) error {
 	c := p.c
 	for tries := 1; ; tries++ {
-		err := c.setAside(p.ctx, &item.Record, reason)
+		err := c.deadLetter(p.ctx, &item.Record, reason)
 		if err == nil {
 			return nil
 		}
@@ -169,9 +169,9 @@ func (c *Consumer) old(item *Item) error {
 	return nil
 }
 
-// persist tries until it works, is pointless, or was tried often enough. Of n's recipients
+// retry tries until it works, is pointless, or was tried often enough. Of n's recipients
 // those stay who were told, or would have been.
-func (p *partition) persist(q *queue, n *schemas.Notice) error {
+func (p *partition) retry(q *queue, n *schemas.Notice) error {
 	c := p.c
 	tries, asked := 0, 0
 	for {
@@ -183,7 +183,7 @@ func (p *partition) persist(q *queue, n *schemas.Notice) error {
 			q.failing = false
 			c.metrics.Tries.WithLabelValues("done").Inc()
 			return nil
-		case errors.Is(err, errEnding), errors.Is(err, errHidden):
+		case errors.Is(err, errReleased), errors.Is(err, errHidden):
 			return err
 		case IsPermanent(err):
 			c.metrics.Tries.WithLabelValues("refused").Inc()
@@ -219,7 +219,7 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 	}
 	defer leave()
 	if c.pace(p.ctx) != nil {
-		return errEnding
+		return errReleased
 	}
 	if t := n.Transition; (!c.config.HiddenOffline || t.To != schemas.Offline) && c.hides(t.User, t.Version) {
 		return errHidden
@@ -231,7 +231,7 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 		err = c.channel.Deliver(ctx, *n)
 	}
 	if err != nil && p.ctx.Err() != nil {
-		return errEnding
+		return errReleased
 	}
 	return err
 }
@@ -249,15 +249,15 @@ func (c *Consumer) withhold(ctx context.Context, n *schemas.Notice) error {
 		return nil
 	}
 	c.metrics.Withheld.WithLabelValues(notAllowed).Add(float64(len(refused)))
-	var told []schemas.UserID
+	var allowed []schemas.UserID
 	for _, r := range n.Recipients {
 		if len(refused) > 0 && refused[0] == r {
 			refused = refused[1:]
 			continue
 		}
-		told = append(told, r)
+		allowed = append(allowed, r)
 	}
-	n.Recipients = told
+	n.Recipients = allowed
 	return nil
 }
 

@@ -308,7 +308,7 @@ func TestWhoMayNotSeeTheUserWhenATryBeginsIsNotTold(t *testing.T) {
 			return errAway
 		}
 		c, l := consumer(t, Defaults(), f)
-		c.Ask(func(_ context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, _ error) {
+		c.Authorize(func(_ context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, _ error) {
 			for _, r := range recipients {
 				if r == 9 || user == 7 && left[r] {
 					refused = append(refused, r)
@@ -337,7 +337,7 @@ func TestWhileItCannotBeDecidedWhoMayBeToldNobodyIsAndNothingIsGivenUp(t *testin
 		f := &fake{}
 		c, l := consumer(t, Defaults(), f)
 		asked := 0
-		c.Ask(func(context.Context, schemas.UserID, []schemas.UserID) ([]schemas.UserID, error) {
+		c.Authorize(func(context.Context, schemas.UserID, []schemas.UserID) ([]schemas.UserID, error) {
 			if asked++; asked <= 3*Defaults().Attempts {
 				return nil, errAway
 			}

@@ -22,7 +22,7 @@ type partition struct {
 	ending chan struct{} // closed: nothing waits for another try any more
 	work   sync.WaitGroup
 
-	room        chan struct{} // a token for each delivery in hand
+	slots       chan struct{} // a token for each delivery in hand
 	quick, slow chan struct{} // a token for each try under way; see enter
 
 	mu     sync.Mutex // protects what is below
@@ -40,15 +40,15 @@ type queue struct {
 // quickFor is how long a try may take before it counts as a slow one.
 const quickFor = time.Second
 
-// errEnding says that a delivery is left as it is.
-var errEnding = errors.New("the partition goes")
+// errReleased says that a delivery is left as it is.
+var errReleased = errors.New("the partition goes")
 
 func (c *Consumer) partition(ctx context.Context, id int32) *partition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.partitions[id]
 	if p == nil {
-		p = &partition{c: c, ending: make(chan struct{}), room: make(chan struct{}, c.config.Queue),
+		p = &partition{c: c, ending: make(chan struct{}), slots: make(chan struct{}, c.config.Queue),
 			quick: make(chan struct{}, c.config.Concurrency), slow: make(chan struct{}, c.config.Concurrency),
 			queues: map[schemas.UserID]*queue{}, inHand: list.New()}
 		p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -63,7 +63,7 @@ func (c *Consumer) Apply(ctx context.Context, batch schemas.Batch[Item]) error {
 	p := c.partition(ctx, batch.Partition)
 	for i := range batch.Items {
 		select {
-		case p.room <- struct{}{}:
+		case p.slots <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -147,7 +147,7 @@ func (p *partition) drain(user schemas.UserID, q *queue) {
 			delete(p.queues, user)
 		}
 		p.mu.Unlock()
-		<-p.room
+		<-p.slots
 		p.c.metrics.InHand.Dec()
 		if last {
 			return
@@ -167,7 +167,7 @@ func (p *partition) enter(failing bool) (leave func(), err error) {
 	select {
 	case held <- struct{}{}:
 	case <-p.ctx.Done():
-		return nil, errEnding
+		return nil, errReleased
 	}
 	if failing {
 		return func() { <-held }, nil
@@ -206,5 +206,5 @@ func (p *partition) pause(d time.Duration) error {
 	case <-p.ending:
 	case <-p.ctx.Done():
 	}
-	return errEnding
+	return errReleased
 }

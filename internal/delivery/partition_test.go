@@ -79,7 +79,7 @@ func TestADeliveryStaysInHandUntilItsDeadLetterIsWritten(t *testing.T) {
 		config.Attempts = 1
 		c, l := consumer(t, config, &fake{fail: awayFor7})
 		fails := 3
-		c.setAside = func(ctx context.Context, r *schemas.Record, reason error) error {
+		c.deadLetter = func(ctx context.Context, r *schemas.Record, reason error) error {
 			if fails--; fails >= 0 {
 				return errAway
 			}

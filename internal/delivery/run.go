@@ -59,15 +59,15 @@ func NewRunner(j Job) (*Runner, error) {
 		return nil, errors.New("name: must be 1 to 100 letters, digits, dots, dashes or underscores")
 	}
 	group := "stillhere.channel." + j.Name
-	hidden := online.OnlyWhoHides()
+	hidden := online.NewHiddenSet()
 	var producer *kafka.Producer
-	consumer, err := NewConsumer(j.Settings, j.Channel, hidden.Hides, func(ctx context.Context, r *schemas.Record, reason error) error {
+	consumer, err := NewConsumer(j.Settings, j.Channel, hidden.HiddenAfter, func(ctx context.Context, r *schemas.Record, reason error) error {
 		return producer.SetAside(ctx, schemas.Deliveries, group, r, reason)
 	}, NewMetrics(j.Registry), j.Log)
 	if err != nil {
 		return nil, err
 	}
-	consumer.Ask(j.Refused)
+	consumer.Authorize(j.Refused)
 	metrics := kafka.NewMetrics(j.Registry)
 	if producer, err = kafka.NewProducer(j.Kafka, j.Log, metrics); err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package online knows, in every process that expands followers, who is here now and
-// who hides: from presence.status, read from its start.
+// Package online holds the online set and the hidden set: which users are present, and which hide.
+// Every process that expands followers reads them from the start of presence.status.
 package online
 
 import (
@@ -12,25 +12,25 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Seen is what a record of presence.status says of a user here.
-type Seen struct {
-	User   schemas.UserID
-	Here   bool
-	Hidden schemas.Version // of the newest transition while the user hides, else 0
+// Entry is what a record of presence.status says of a user.
+type Entry struct {
+	User    schemas.UserID
+	Present bool
+	Hidden  schemas.Version // the newest version of a hidden user, else 0
 }
 
 // Decode reads a record of presence.status.
-func Decode(r *schemas.Record) (Seen, error) { return decode(r, nil) }
+func Decode(r *schemas.Record) (Entry, error) { return decode(r, nil) }
 
-// Checked is Decode of statuses that check takes.
-func Checked(check func(*schemas.Record, *schemas.Status) error) func(*schemas.Record) (Seen, error) {
-	return func(r *schemas.Record) (Seen, error) { return decode(r, check) }
+// Checked is Decode for statuses that check accepts.
+func Checked(check func(*schemas.Record, *schemas.Status) error) func(*schemas.Record) (Entry, error) {
+	return func(r *schemas.Record) (Entry, error) { return decode(r, check) }
 }
 
-func decode(r *schemas.Record, check func(*schemas.Record, *schemas.Status) error) (Seen, error) {
+func decode(r *schemas.Record, check func(*schemas.Record, *schemas.Status) error) (Entry, error) {
 	user, err := schemas.UserOfKey(r.Key)
 	if err != nil || r.Value == nil {
-		return Seen{User: user}, err
+		return Entry{User: user}, err
 	}
 	status, err := schemas.DecodeStatus(r.Value)
 	if err == nil && check != nil {
@@ -39,117 +39,115 @@ func decode(r *schemas.Record, check func(*schemas.Record, *schemas.Status) erro
 		}
 	}
 	if err != nil {
-		return Seen{}, err
+		return Entry{}, err
 	}
-	seen := Seen{User: user, Here: status.State != schemas.Offline}
+	entry := Entry{User: user, Present: status.State != schemas.Offline}
 	if status.Visibility == schemas.Nobody {
-		seen.Hidden = status.Version
+		entry.Hidden = status.Version
 	}
-	return seen, nil
+	return entry, nil
 }
 
-// Register holds who is here: a compressed bitmap, about 2 bytes a user where ids
-// are dense, 10 where they are random. Any goroutine may use it.
-type Register struct {
-	onlyHides bool // here stays empty
+// Set holds the present users in a compressed bitmap, about 2 bytes a user where ids are dense and
+// 10 where they are random, and the hidden users in a map. Any goroutine may use it.
+type Set struct {
+	hiddenOnly bool // present stays empty
 
-	mu     sync.RWMutex // never held while waiting for anything
-	here   *roaring64.Bitmap
-	hidden map[schemas.UserID]schemas.Version
-	places map[int32]schemas.Kept // up to where each partition was taken in
+	mu      sync.RWMutex // never held while waiting for anything
+	present *roaring64.Bitmap
+	hidden  map[schemas.UserID]schemas.Version
+	stored  map[int32]schemas.Kept // the next offset of each partition
 }
 
-// NewRegister makes an empty one.
-func NewRegister() *Register {
-	return &Register{here: roaring64.New(), hidden: map[schemas.UserID]schemas.Version{}, places: map[int32]schemas.Kept{}}
+// NewSet makes an empty Set.
+func NewSet() *Set {
+	return &Set{present: roaring64.New(), hidden: map[schemas.UserID]schemas.Version{}, stored: map[int32]schemas.Kept{}}
 }
 
-// OnlyWhoHides makes one that knows who hides and not who is here, which nobody then
-// asks it.
-func OnlyWhoHides() *Register {
-	r := NewRegister()
-	r.onlyHides = true
+// NewHiddenSet makes a Set that holds hidden users only; its Filter and Count are of no use.
+func NewHiddenSet() *Set {
+	r := NewSet()
+	r.hiddenOnly = true
 	return r
 }
 
-// Start goes on where the partition was left, when it was read before: reading it from
-// its start again would show for a while what has long been over, who had not hidden
-// yet among it. Where that place is gone from the log, or is one of another topic, the
-// users of the partition are here no more until they are read again, since tombstones
-// were missed; who hid stays hidden till then.
-func (r *Register) Start(_ context.Context, at schemas.Commit) (schemas.Kept, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	place, known := r.places[at.Partition]
+// Start returns the stored offset of a partition that was read before. Reading from the start again
+// would show old states for a while, also of users who have since hidden. If the log does not have
+// that offset any more, or the topic is another one, tombstones were missed: the users of the
+// partition then count as offline until they are read again, and hidden users stay hidden.
+func (s *Set) Start(_ context.Context, at schemas.Commit) (schemas.Kept, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stored, known := s.stored[at.Partition]
 	switch {
-	case !known || place.Next < 0:
-		place.Next = -1
-	case place.Topic.Differs(at.TopicID) || place.Next < at.LogStart || place.Next > at.LogEnd:
-		r.forget(at.Partition, at.Partitions)
-		place.Next = -1
+	case !known || stored.Next < 0:
+		stored.Next = -1
+	case stored.Topic.Differs(at.TopicID) || stored.Next < at.LogStart || stored.Next > at.LogEnd:
+		s.removePartition(at.Partition, at.Partitions)
+		stored.Next = -1
 	}
-	place.Topic = at.TopicID
-	r.places[at.Partition] = place
-	return place, nil
+	stored.Topic = at.TopicID
+	s.stored[at.Partition] = stored
+	return stored, nil
 }
 
-// forget takes the users of a partition out of the bitmap. Holds the lock.
-func (r *Register) forget(partition, of int32) {
-	var gone []uint64
-	for all := r.here.Iterator(); all.HasNext(); {
+// removePartition removes the users of a partition from the bitmap. The caller holds the lock.
+func (s *Set) removePartition(partition, of int32) {
+	var removed []uint64
+	for all := s.present.Iterator(); all.HasNext(); {
 		if id := all.Next(); schemas.PartitionOf(schemas.UserID(id), of) == partition {
-			gone = append(gone, id)
+			removed = append(removed, id)
 		}
 	}
-	for _, id := range gone {
-		r.here.Remove(id)
+	for _, id := range removed {
+		s.present.Remove(id)
 	}
 }
 
-// Apply takes a batch of presence.status.
-func (r *Register) Apply(_ context.Context, batch schemas.Batch[Seen]) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, s := range batch.Items {
-		if s.Here && !r.onlyHides {
-			r.here.Add(uint64(s.User))
+// Apply updates the set by a batch of presence.status.
+func (s *Set) Apply(_ context.Context, batch schemas.Batch[Entry]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range batch.Items {
+		if e.Present && !s.hiddenOnly {
+			s.present.Add(uint64(e.User))
 		} else {
-			r.here.Remove(uint64(s.User))
+			s.present.Remove(uint64(e.User))
 		}
-		if s.Hidden != 0 {
-			r.hidden[s.User] = s.Hidden
+		if e.Hidden != 0 {
+			s.hidden[e.User] = e.Hidden
 		} else {
-			delete(r.hidden, s.User)
+			delete(s.hidden, e.User)
 		}
 	}
-	place := r.places[batch.Partition]
-	place.Next = batch.Next
-	r.places[batch.Partition] = place
+	stored := s.stored[batch.Partition]
+	stored.Next = batch.Next
+	s.stored[batch.Partition] = stored
 	return nil
 }
 
-// Filter appends to dst those of users who are here.
-func (r *Register) Filter(dst, users []schemas.UserID) []schemas.UserID {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
+// Filter appends the present ones of users to dst.
+func (s *Set) Filter(dst, users []schemas.UserID) []schemas.UserID {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	for _, u := range users {
-		if r.here.Contains(uint64(u)) {
+		if s.present.Contains(uint64(u)) {
 			dst = append(dst, u)
 		}
 	}
 	return dst
 }
 
-// Hides tells whether user hides now, by a transition after version.
-func (r *Register) Hides(user schemas.UserID, version schemas.Version) bool {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.hidden[user] > version
+// HiddenAfter reports whether user is hidden by a transition after version.
+func (s *Set) HiddenAfter(user schemas.UserID, version schemas.Version) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.hidden[user] > version
 }
 
-// Count is how many users are here.
-func (r *Register) Count() uint64 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.here.GetCardinality()
+// Count returns the number of present users.
+func (s *Set) Count() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.present.GetCardinality()
 }

@@ -8,18 +8,18 @@ import (
 )
 
 // The status knows of a hide before the planner comes to it.
-func TestNothingIsPlannedOfWhoHidesByALaterVersion(t *testing.T) {
+func TestNothingIsPlannedOfAHiddenUserByALaterVersion(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	one, other := s.comes(small), s.comes(star)
-	s.see(t, online.Seen{User: small, Hidden: s.version + 1}, online.Seen{User: star, Hidden: s.version + 1})
+	s.see(t, online.Entry{User: small, Hidden: s.version + 1}, online.Entry{User: star, Hidden: s.version + 1})
 	if outs := s.plan(t, one, other); len(outs) != 0 {
 		t.Errorf("%d records about those who hide", len(outs))
 	}
 }
 
 // Newest hears of a job a moment later than the worker may.
-func TestOfTwoVersionsInOneBatchTheOlderIsVoid(t *testing.T) {
+func TestOfTwoVersionsInOneBatchTheOlderIsSuperseded(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	older, newer := s.comes(star), s.comes(star)
@@ -33,7 +33,7 @@ func TestOfTwoVersionsInOneBatchTheOlderIsVoid(t *testing.T) {
 	}
 }
 
-func TestNothingIsPlannedOfWhatOneWhoHidesDoes(t *testing.T) {
+func TestNothingIsPlannedOfWhatOneAHiddenUserDoes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	one, other := s.comes(small), s.comes(star)
@@ -55,7 +55,7 @@ func TestWhereHiddenUsersAreShownAsOfflineAHideIsToldAsALeaving(t *testing.T) {
 		hide, goesOn := s.hides(user), s.comes(user)
 		hide.From, goesOn.Visibility = schemas.Online, schemas.Nobody
 		all = append(all, hide, goesOn)
-		s.see(t, online.Seen{User: user, Hidden: goesOn.Version})
+		s.see(t, online.Entry{User: user, Hidden: goesOn.Version})
 	}
 	if got := told(t, s.work(t, s.plan(t, before...))); len(got) != 0 {
 		t.Errorf("of a user hidden by now %d versions are told", len(got))

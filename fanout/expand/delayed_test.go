@@ -134,13 +134,13 @@ func TestNoMoreWaitThanTheCheckpointHasRoomFor(t *testing.T) {
 	s.Config.Everyone = true
 	offset := int64(1) << 40
 	var changes []*schemas.Transition
-	for i := range schemas.UserID(2 * maxHeld) {
+	for i := range schemas.UserID(2 * maxDelayed) {
 		s.graph.counts[100+i] = 1
 		changes = append(changes, s.comes(100+i))
 	}
 	take(offset, changes...)
 	var again []*schemas.Transition
-	for i := range schemas.UserID(2 * maxHeld) {
+	for i := range schemas.UserID(2 * maxDelayed) {
 		again = append(again, s.comes(100+i))
 	}
 	told := map[schemas.Version]bool{}
@@ -149,13 +149,13 @@ func TestNoMoreWaitThanTheCheckpointHasRoomFor(t *testing.T) {
 			told[v] = true
 		}
 	}
-	if n := len(s.planner.held.waiting); n != maxHeld || len(told) != maxHeld || !told[again[0].Version] || told[again[maxHeld].Version] {
-		t.Errorf("%d wait, %d were told before their time; want the oldest %d", n, len(told), maxHeld)
+	if n := len(s.planner.delayed.waiting); n != maxDelayed || len(told) != maxDelayed || !told[again[0].Version] || told[again[maxDelayed].Version] {
+		t.Errorf("%d wait, %d were told before their time; want the oldest %d", n, len(told), maxDelayed)
 	}
 	if text := (schemas.Transaction{Producer: 1 << 40, Epoch: 1 << 14}).On(s.planner.Checkpoint()); len(text) > 4_096 {
 		t.Errorf("the metadata has %d bytes", len(text))
 	}
-	if !slices.IsSorted(s.planner.held.offsets()) {
+	if !slices.IsSorted(s.planner.delayed.offsets()) {
 		t.Error("the offsets are not in order")
 	}
 }
@@ -172,7 +172,7 @@ func TestACheckpointOfALogThatWasCutBackSaysNothing(t *testing.T) {
 		"by others": {Offset: 11, LogEnd: 20, Metadata: "gibberish"},
 	} {
 		p := s.NewPlanner()
-		if err := p.Restore(t.Context(), at, nil); err != nil || p.held.planned(12) {
+		if err := p.Restore(t.Context(), at, nil); err != nil || p.delayed.planned(12) {
 			t.Errorf("%s: %v, a new record counts as planned", name, err)
 		}
 	}

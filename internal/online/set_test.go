@@ -10,10 +10,10 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestTheRegisterIsTheNewestRecordOfEveryUser(t *testing.T) {
+func TestTheSetIsTheNewestRecordOfEveryUser(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		r, want := NewRegister(), map[schemas.UserID]*schemas.Status{}
+		r, want := NewSet(), map[schemas.UserID]*schemas.Status{}
 		users := []schemas.UserID{1, 2, 3, 1 << 40, 1<<63 - 1}
 		for range rapid.IntRange(0, 60).Draw(t, "records") {
 			user := rapid.SampledFrom(users).Draw(t, "user")
@@ -29,27 +29,27 @@ func TestTheRegisterIsTheNewestRecordOfEveryUser(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Apply(t.Context(), schemas.Batch[Seen]{Items: []Seen{seen}}); err != nil {
+			if err := r.Apply(t.Context(), schemas.Batch[Entry]{Items: []Entry{seen}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		var here []schemas.UserID
+		var present []schemas.UserID
 		for _, u := range users {
 			s := want[u]
 			if s != nil && s.State != schemas.Offline {
-				here = append(here, u)
+				present = append(present, u)
 			}
-			if hides := s != nil && s.Visibility == schemas.Nobody && s.Version > 50; r.Hides(u, 50) != hides {
-				t.Fatalf("user %d hides: %v, want %v", u, !hides, hides)
+			if hides := s != nil && s.Visibility == schemas.Nobody && s.Version > 50; r.HiddenAfter(u, 50) != hides {
+				t.Fatalf("user %d is hidden: %v, want %v", u, !hides, hides)
 			}
 		}
-		if got := r.Filter(nil, users); !slices.Equal(got, here) || r.Count() != uint64(len(here)) {
-			t.Fatalf("here are %v (%d), want %v", got, r.Count(), here)
+		if got := r.Filter(nil, users); !slices.Equal(got, present) || r.Count() != uint64(len(present)) {
+			t.Fatalf("present are %v (%d), want %v", got, r.Count(), present)
 		}
 	})
 }
 
-func TestAStatusThatCannotBeReadIsSetAside(t *testing.T) {
+func TestAStatusThatCannotBeReadIsRejected(t *testing.T) {
 	t.Parallel()
 	for _, r := range []schemas.Record{{Key: []byte("x")}, {Key: schemas.UserID(1).Key(), Value: []byte{0xff}}} {
 		if _, err := Decode(&r); !schemas.IsInvalid(err) {
@@ -59,10 +59,10 @@ func TestAStatusThatCannotBeReadIsSetAside(t *testing.T) {
 }
 
 func BenchmarkFilter(b *testing.B) {
-	r := NewRegister()
+	r := NewSet()
 	for i := range schemas.UserID(1_000_000) {
 		if rand.IntN(2) == 0 {
-			r.here.Add(uint64(i*7 + 1))
+			r.present.Add(uint64(i*7 + 1))
 		}
 	}
 	page, kept := make([]schemas.UserID, 1000), make([]schemas.UserID, 0, 1000)
@@ -76,7 +76,7 @@ func BenchmarkFilter(b *testing.B) {
 	b.ReportMetric(1000*float64(b.N)/b.Elapsed().Seconds(), "followers/s")
 }
 
-func TestAPartitionIsReadOnWhereItWasLeftAndForgottenOnlyWhenThatPlaceIsGone(t *testing.T) {
+func TestAPartitionIsReadFromItsStoredOffsetAndRemovedOnlyWhenTheLogLacksThatOffset(t *testing.T) {
 	t.Parallel()
 	const partitions = 4
 	log := schemas.Commit{Partitions: partitions, LogStart: 0, LogEnd: 100, TopicID: schemas.TopicID{1}}
@@ -89,10 +89,10 @@ func TestAPartitionIsReadOnWhereItWasLeftAndForgottenOnlyWhenThatPlaceIsGone(t *
 		"as long as was read":  {schemas.Commit{Partitions: partitions, LogEnd: 50, TopicID: log.TopicID}, 50, true},
 		"cut at its start":     {schemas.Commit{Partitions: partitions, LogStart: 51, LogEnd: 100, TopicID: log.TopicID}, -1, false},
 		"cut at its end":       {schemas.Commit{Partitions: partitions, LogEnd: 49, TopicID: log.TopicID}, -1, false},
-		"a topic made anew":    {schemas.Commit{Partitions: partitions, LogEnd: 100, TopicID: schemas.TopicID{2}}, -1, false},
+		"a recreated topic":    {schemas.Commit{Partitions: partitions, LogEnd: 100, TopicID: schemas.TopicID{2}}, -1, false},
 		"a topic without name": {schemas.Commit{Partitions: partitions, LogEnd: 100}, 50, true},
 	} {
-		r := NewRegister()
+		r := NewSet()
 		start := func(partition int32, at schemas.Commit) int64 {
 			at.Partition = partition
 			kept, err := r.Start(t.Context(), at)
@@ -109,8 +109,8 @@ func TestAPartitionIsReadOnWhereItWasLeftAndForgottenOnlyWhenThatPlaceIsGone(t *
 			if next := start(p, log); next != -1 {
 				t.Errorf("%s: partition %d begins at %d", name, p, next)
 			}
-			seen := []Seen{{User: users[p], Here: true, Hidden: 7}}
-			if err := r.Apply(t.Context(), schemas.Batch[Seen]{Partition: p, Items: seen, Next: 50}); err != nil {
+			seen := []Entry{{User: users[p], Present: true, Hidden: 7}}
+			if err := r.Apply(t.Context(), schemas.Batch[Entry]{Partition: p, Items: seen, Next: 50}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -122,10 +122,10 @@ func TestAPartitionIsReadOnWhereItWasLeftAndForgottenOnlyWhenThatPlaceIsGone(t *
 			want = slices.Delete(want, 2, 3)
 		}
 		if got := r.Filter(nil, users[:]); !slices.Equal(got, want) {
-			t.Errorf("%s: %v are here, not %v", name, got, want)
+			t.Errorf("%s: %v are present, not %v", name, got, want)
 		}
-		if !r.Hides(users[2], 6) {
-			t.Errorf("%s: who hides is seen", name)
+		if !r.HiddenAfter(users[2], 6) {
+			t.Errorf("%s: a hidden user is seen", name)
 		}
 		if next := start(2, c.again); next != c.next {
 			t.Errorf("%s: at the next time it goes on at %d", name, next)
@@ -133,13 +133,13 @@ func TestAPartitionIsReadOnWhereItWasLeftAndForgottenOnlyWhenThatPlaceIsGone(t *
 	}
 }
 
-func TestARegisterOfWhoHidesKnowsNobodyWhoIsHere(t *testing.T) {
+func TestAHiddenSetHoldsNoPresentUsers(t *testing.T) {
 	t.Parallel()
-	r := OnlyWhoHides()
-	if err := r.Apply(t.Context(), schemas.Batch[Seen]{Items: []Seen{{User: 1, Here: true}, {User: 2, Here: true, Hidden: 9}}}); err != nil {
+	r := NewHiddenSet()
+	if err := r.Apply(t.Context(), schemas.Batch[Entry]{Items: []Entry{{User: 1, Present: true}, {User: 2, Present: true, Hidden: 9}}}); err != nil {
 		t.Fatal(err)
 	}
-	if r.Count() != 0 || !r.Hides(2, 8) || r.Hides(2, 9) || r.Hides(1, 1) {
-		t.Errorf("%d are here", r.Count())
+	if r.Count() != 0 || !r.HiddenAfter(2, 8) || r.HiddenAfter(2, 9) || r.HiddenAfter(1, 1) {
+		t.Errorf("%d are present", r.Count())
 	}
 }

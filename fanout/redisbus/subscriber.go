@@ -15,7 +15,7 @@ import (
 // cluster one to each master. They live and die together: whichever is lost, or
 // loses a slot to another master, ends them all, and the next time begins with the
 // cluster as it is then. So there is one truth about what is subscribed.
-type wires struct {
+type subscriberConns struct {
 	bus     *Bus
 	sharded bool
 	all     []*redis.PubSub
@@ -23,37 +23,37 @@ type wires struct {
 }
 
 // connect makes the connections; close them whatever becomes of it.
-func (b *Bus) connect(ctx, setup context.Context, server *commands) (*wires, error) {
-	w := &wires{bus: b, sharded: server.sharded, of: map[*redis.Client]*redis.PubSub{}}
+func (b *Bus) connect(ctx, setup context.Context, server *commands) (*subscriberConns, error) {
+	s := &subscriberConns{bus: b, sharded: server.sharded, of: map[*redis.Client]*redis.PubSub{}}
 	switch {
 	case b.cluster == nil, !server.sharded:
 		// What is published plainly reaches every node of a cluster.
-		w.all = append(w.all, b.client.Subscribe(ctx)) // of no channels: this connects nothing yet
+		s.all = append(s.all, b.client.Subscribe(ctx)) // of no channels: this connects nothing yet
 	default:
 		var mu sync.Mutex
 		err := b.cluster.ForEachMaster(setup, func(_ context.Context, node *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
 			conn := node.Subscribe(ctx)
-			w.all = append(w.all, conn)
-			w.of[node] = conn
+			s.all = append(s.all, conn)
+			s.of[node] = conn
 			return nil
 		})
 		if err != nil {
-			return w, fmt.Errorf("asking for the nodes of the cluster: %w", err)
+			return s, fmt.Errorf("asking for the nodes of the cluster: %w", err)
 		}
 	}
-	return w, w.ping(setup)
+	return s, s.ping(setup)
 }
 
-func (w *wires) close() {
-	for _, conn := range w.all {
+func (s *subscriberConns) close() {
+	for _, conn := range s.all {
 		_ = conn.Close()
 	}
 }
 
-func (w *wires) ping(ctx context.Context) error {
-	for _, conn := range w.all {
+func (s *subscriberConns) ping(ctx context.Context) error {
+	for _, conn := range s.all {
 		if err := conn.Ping(ctx); err != nil {
 			return fmt.Errorf("pinging: %w", err)
 		}
@@ -61,18 +61,18 @@ func (w *wires) ping(ctx context.Context) error {
 	return nil
 }
 
-func (w *wires) subscribe(ctx context.Context, users []schemas.UserID) error {
-	return w.tell(ctx, users, func(conn *redis.PubSub, names []string) error {
-		if w.sharded {
+func (s *subscriberConns) subscribe(ctx context.Context, users []schemas.UserID) error {
+	return s.forChannels(ctx, users, func(conn *redis.PubSub, names []string) error {
+		if s.sharded {
 			return conn.SSubscribe(ctx, names...)
 		}
 		return conn.Subscribe(ctx, names...)
 	})
 }
 
-func (w *wires) unsubscribe(ctx context.Context, users []schemas.UserID) error {
-	return w.tell(ctx, users, func(conn *redis.PubSub, names []string) error {
-		if w.sharded {
+func (s *subscriberConns) unsubscribe(ctx context.Context, users []schemas.UserID) error {
+	return s.forChannels(ctx, users, func(conn *redis.PubSub, names []string) error {
+		if s.sharded {
 			return conn.SUnsubscribe(ctx, names...)
 		}
 		return conn.Unsubscribe(ctx, names...)
@@ -81,17 +81,17 @@ func (w *wires) unsubscribe(ctx context.Context, users []schemas.UserID) error {
 
 // tell sends one command for many users, or in a cluster, where the channels of
 // one command must lie in one slot, one for each.
-func (w *wires) tell(ctx context.Context, users []schemas.UserID, command func(*redis.PubSub, []string) error) error {
+func (s *subscriberConns) forChannels(ctx context.Context, users []schemas.UserID, command func(*redis.PubSub, []string) error) error {
 	length := subscribeLength
-	if len(w.of) > 0 {
+	if len(s.of) > 0 {
 		length = 1
 	}
 	for part := range slices.Chunk(users, length) {
 		names := make([]string, len(part))
 		for i, id := range part {
-			names[i] = w.bus.channelName(id)
+			names[i] = s.bus.channelName(id)
 		}
-		conn, err := w.connOf(ctx, names[0])
+		conn, err := s.connOf(ctx, names[0])
 		if err != nil {
 			return err
 		}
@@ -102,15 +102,15 @@ func (w *wires) tell(ctx context.Context, users []schemas.UserID, command func(*
 	return nil
 }
 
-func (w *wires) connOf(ctx context.Context, channel string) (*redis.PubSub, error) {
-	if len(w.of) == 0 {
-		return w.all[0], nil
+func (s *subscriberConns) connOf(ctx context.Context, channel string) (*redis.PubSub, error) {
+	if len(s.of) == 0 {
+		return s.all[0], nil
 	}
-	node, err := w.bus.cluster.MasterForKey(ctx, channel)
+	node, err := s.bus.cluster.MasterForKey(ctx, channel)
 	if err != nil {
 		return nil, fmt.Errorf("asking whose channel %s is: %w", channel, err)
 	}
-	conn := w.of[node]
+	conn := s.of[node]
 	if conn == nil {
 		return nil, fmt.Errorf("channel %s is of a master that joined later", channel)
 	}

@@ -6,12 +6,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestTheMemoryIsBoundedAndForgetsTheOldestFirst(t *testing.T) {
+func TestTheCacheIsBoundedAndForgetsTheOldestFirst(t *testing.T) {
 	t.Parallel()
 	m := New(100)
 	for r := range schemas.UserID(1000) {
-		m.Note(7, 5, []schemas.UserID{r + 1})
-		if n := len(m.young) + len(m.old); n > 100 {
+		m.Add(7, 5, []schemas.UserID{r + 1})
+		if n := len(m.newer) + len(m.older); n > 100 {
 			t.Fatalf("%d pairs are kept", n)
 		}
 		if len(m.Fresh(7, 5, []schemas.UserID{max(1, r-40)})) != 0 {
