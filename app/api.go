@@ -23,7 +23,7 @@ type apiDeps struct {
 func newAPI(d apiDeps) component {
 	reads := query.NewServer(d.reader, d.log)
 	if d.access != nil {
-		reads.Ask(d.access)
+		reads.SetAccess(d.access)
 	}
 	return component{
 		checks: []check{{name: "reads", ready: d.answersReads}},

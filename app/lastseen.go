@@ -54,7 +54,7 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 	batches.MaxPollRecords = d.config.Lastseen.SinkRows // a batch is one transaction of the store
 	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(d.store, d.config.Lastseen, d.metrics), kafka.Every(d.config.Lastseen.SinkEvery)))
 
-	project := projector.New(d.view, newestStatuses(reader, d.origin, d.log), d.config.Lastseen, d.metrics, d.log).Knowing(d.store)
+	project := projector.New(d.view, newestStatuses(reader, d.origin, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
 	return c.with(transitionLoop(d.base, d.origin, d.config.Kafka, "projector", projectorGroup, project, kafka.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
 }
 

@@ -33,15 +33,15 @@
 // Redis is unavailable: the projector returns errors like the sink; the durable store
 // answers the reads, with stale_since.
 //
-// Redis comes back empty, or without its last writes: the partition's mark is missing or
+// Redis comes back empty, or without its last writes: the partition's progress is missing or
 // older than the projector remembers. The projector notices this at its next write, after
 // a second at most, and rebuilds the partition from the status topic under a new epoch.
 // From the loss until the end of the rebuild an absent key means unknown: the durable
-// store answers, with stale_since. Marks read before and after the keys show whether Redis
-// was emptied in between. In a cluster a node without marks may be emptied: sentinel keys
+// store answers, with stale_since. Progress read before and after the keys show whether Redis
+// was emptied in between. In a cluster a node without progress may be emptied: sentinel keys
 // on every node are missing then; the projector notices this within a second and rebuilds
 // every partition. It logs a warning for every rebuild except the first of a new pipeline.
 //
-// The pipeline stands still: the marks' watermarks grow old, and after stale_after every
+// The pipeline stands still: the watermarks grow old, and after stale_after every
 // answer has stale_since. No answer turns offline because of it.
 package lastseen

@@ -11,7 +11,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The marks lie on one node and tell nothing of the others.
+// The progress lie on one node and tell nothing of the others.
 func TestANodeOfAClusterThatWasEmptiedIsFilledAgain(t *testing.T) {
 	t.Parallel()
 	cluster := redisfleet.StartCluster(t, 3)
@@ -23,12 +23,12 @@ func TestANodeOfAClusterThatWasEmptiedIsFilledAgain(t *testing.T) {
 		p.happen(t, change(id, schemas.Version(id), schemas.Offline, schemas.Online))
 	}
 	p.tick(t)
-	first, err := p.view.Mark(t.Context(), 0)
+	first, err := p.view.Progress(t.Context(), 0)
 	must(t, err)
 
-	marks := cluster.Owner("presence:marks")
+	progress := cluster.Owner("presence:progress")
 	for _, node := range cluster.Nodes {
-		if node != marks {
+		if node != progress {
 			_, err := node.Do("FLUSHALL")
 			must(t, err)
 			break
@@ -47,9 +47,9 @@ func TestANodeOfAClusterThatWasEmptiedIsFilledAgain(t *testing.T) {
 	defer ticker.Stop()
 	for late := time.After(30 * time.Second); ; {
 		p.tick(t)
-		mark, err := p.view.Mark(t.Context(), 0)
+		progress, err := p.view.Progress(t.Context(), 0)
 		must(t, err)
-		if mark.Epoch > first.Epoch {
+		if progress.Epoch > first.Epoch {
 			break
 		}
 		select {
@@ -63,7 +63,7 @@ func TestANodeOfAClusterThatWasEmptiedIsFilledAgain(t *testing.T) {
 			t.Errorf("after the rebuild user %d is %+v", ids[i], e)
 		}
 	}
-	again := startOn(t, redistest.Server{}, options) // looks at once, and may not use the marks of a moment ago
+	again := startOn(t, redistest.Server{}, options) // looks at once, and may not use the progress of a moment ago
 	again.users = p.users
 	again.during = func() { t.Error("rebuilt again without a loss") }
 	again.tick(t)

@@ -14,15 +14,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Statuses reads the status topic's partition from its start to what is its end
-// when it is called, read committed, calls each for the newest record of every
-// user, unless that is a tombstone, in any order, and returns the first error of
-// each or of its own. A record that an older one would outlive, because its
-// tombstone was skipped, would bring users back who have gone.
+// Statuses reads a partition of the status topic from its start to its end at the time of the
+// call, read committed. It calls each for the newest record of every user, except tombstones, in
+// any order, and returns the first error. It must not return a record that a tombstone deletes:
+// the rebuild would bring the user back.
 type Statuses func(ctx context.Context, partition int32, each func(schemas.Status) error) error
 
-// Projector takes batches of transitions to Redis. It is a handler for the Kafka
-// loop: calls for one partition come one at a time and in order.
+// Projector writes transitions to Redis. It is a handler for the Kafka loop: calls for one
+// partition come one at a time and in order.
 type Projector struct {
 	view     *redisview.View
 	statuses Statuses
@@ -34,86 +33,83 @@ type Projector struct {
 
 	mu         sync.Mutex // protects the maps, not what they point to
 	partitions map[int32]*partition
-	met        map[int32]bool // partitions that were ever taken up
+	seen       map[int32]bool // partitions that were ever taken up
 }
 
-// partition is what the projector remembers of one; owned by the partition's
-// goroutine.
+// partition is the projector's state of a partition, owned by the partition's goroutine.
 type partition struct {
 	number int32
-	// mark is the one in Redis, as far as this projector knows.
-	mark redisview.Mark
-	// begun: Redis was found to know the partition, or was rebuilt. Not done by
-	// Start, which holds up other partitions.
-	begun bool
-	// unfilled: nobody has ever put the partition into this Redis, so that it has
-	// nothing of it is no loss.
-	unfilled bool
-	// fresh: nothing has been applied since Start. A batch from before the mark
-	// means then that the topic was made anew; the mark follows it.
+	// progress is the one in Redis, as far as this projector knows.
+	progress redisview.Progress
+	// ready: Redis knew the partition, or was rebuilt. Start does not rebuild, because it holds up
+	// other partitions.
+	ready bool
+	// neverFilled: nobody has ever written the partition to this Redis, so that its absence is no
+	// loss.
+	neverFilled bool
+	// fresh: nothing has been applied since Start. A batch from before the progress then means
+	// that the topic was recreated; the progress follows it.
 	fresh bool
-	// last is what was written last. The status of these users may not be readable
-	// yet when a rebuild begins right now: a transaction becomes visible partition
-	// by partition.
+	// last is the newest batch. When a rebuild begins now, the statuses of these users may not be
+	// readable yet: a transaction becomes visible partition by partition.
 	last []store.Update
 }
 
-// Users reads from the durable store; store.Reader has it. It knows what a status does not
-// tell: the version at which a user hid, and the times that may be shown of one who did.
+// Users reads from the durable store (store.Reader). It knows what a status does not have: the
+// version at which a user hid, and the times of hidden users that may be shown.
 type Users interface {
 	Users(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error)
 }
 
-// Knowing has rebuilds ask the durable store. Call it before the first batch.
-func (p *Projector) Knowing(durable Users) *Projector {
+// WithStore makes rebuilds read the durable store. Call it before the first batch.
+func (p *Projector) WithStore(durable Users) *Projector {
 	p.durable = durable
 	return p
 }
 
-// New makes a projector. The config has been validated.
+// New makes a projector. config must be valid.
 func New(view *redisview.View, statuses Statuses, config lastseen.Config, metrics *lastseen.Metrics, log *slog.Logger) *Projector {
 	return &Projector{view: view, statuses: statuses, config: config, metrics: metrics, log: log, now: time.Now,
-		partitions: map[int32]*partition{}, met: map[int32]bool{}}
+		partitions: map[int32]*partition{}, seen: map[int32]bool{}}
 }
 
-// Start is called when a partition is taken up and tells the next offset up to
-// which Redis has got, or -1, and of which topic. That offset may be older than the
-// group's: then Redis has lost writes while nobody was looking, and reading on from
-// there repairs it. A Redis that does not know the partition is rebuilt by the call
-// after it. When at is another topic, the mark is moved to its start.
+// Start takes up a partition. It returns the next offset that Redis needs, or -1, and its topic.
+// The offset may be older than the group's: then Redis has lost writes while nobody watched, and
+// reading from there repairs it. If Redis does not know the partition, the next call rebuilds it.
+// If at is another topic, the progress moves to its start.
 func (p *Projector) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error) {
-	mark, topic, err := p.view.Place(ctx, at.Partition)
+	progress, topic, err := p.view.ProgressAndTopic(ctx, at.Partition)
 	if err != nil {
 		return schemas.Kept{}, err
 	}
-	known := mark != (redisview.Mark{}) && !mark.Rebuilding
+	known := progress != (redisview.Progress{}) && !progress.Rebuilding
 	if at.TopicID.Known() && at.TopicID != topic {
-		to := mark
+		to := progress
 		if known && topic.Known() {
 			to.Next = at.LogStart
 		}
-		found, err := p.view.Begin(ctx, at.Partition, mark, to, at.TopicID)
+		found, err := p.view.MoveWithTopic(ctx, at.Partition, progress, to, at.TopicID)
 		if err != nil {
 			return schemas.Kept{}, err
 		}
 		if found != to {
-			return schemas.Kept{}, fmt.Errorf("the mark of partition %d is moved by somebody else too", at.Partition)
+			return schemas.Kept{}, fmt.Errorf("another projector moves the progress of partition %d too", at.Partition)
 		}
-		mark = to
+		progress = to
 	}
-	part := &partition{number: at.Partition, mark: mark, begun: true, fresh: true}
+	part := &partition{number: at.Partition, progress: progress, ready: true, fresh: true}
 	if !known {
-		part.mark, part.begun = redisview.Mark{Next: store.Unknown}, false
+		part.progress, part.ready = redisview.Progress{Next: store.Unknown}, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	part.unfilled = at.Offset < 0 || p.config.NewRedis && !p.met[at.Partition]
-	p.met[at.Partition] = true
+	part.neverFilled = at.Offset < 0 || p.config.NewRedis && !p.seen[at.Partition]
+	p.seen[at.Partition] = true
 	p.partitions[at.Partition] = part
-	return schemas.Kept{Next: part.mark.Next, Topic: topic}, nil
+	return schemas.Kept{Next: part.progress.Next, Topic: topic}, nil
 }
 
-// Stop is called when a partition is given up.
+// Stop gives up a partition.
 func (p *Projector) Stop(number int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +117,8 @@ func (p *Projector) Stop(number int32) {
 	p.metrics.ProjectorWatermark.DeleteLabelValues(lastseen.Partition(number))
 }
 
-// Apply writes the batch and returns when Redis has it. After an error the same
-// batch may come again.
+// Apply writes the batch and returns when Redis has it. After an error the same batch may come
+// again.
 func (p *Projector) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
 	part, err := p.partition(ctx, batch.Partition)
 	if err != nil {
@@ -133,10 +129,10 @@ func (p *Projector) Apply(ctx context.Context, batch schemas.Batch[schemas.Logge
 		changes[i] = item.Message
 	}
 	part.last = store.Fold(changes)
-	if err := p.write(ctx, part, part.mark.Epoch); err != nil {
+	if err := p.write(ctx, part, part.progress.Epoch); err != nil {
 		return err
 	}
-	to := part.mark
+	to := part.progress
 	if part.fresh || batch.Next > to.Next {
 		to.Next = batch.Next
 	}
@@ -147,18 +143,18 @@ func (p *Projector) Apply(ctx context.Context, batch schemas.Batch[schemas.Logge
 	return nil
 }
 
-// Watermark says that everything up to this log time has been applied.
+// Watermark records that everything up to this log time has been applied.
 func (p *Projector) Watermark(ctx context.Context, number int32, logTime schemas.Millis) error {
 	part, err := p.partition(ctx, number)
 	if err != nil {
 		return err
 	}
-	to := part.mark
+	to := part.progress
 	to.Watermark = max(to.Watermark, logTime)
 	return p.move(ctx, part, to)
 }
 
-// write writes what the partition's last batch says, under the given epoch.
+// write writes the partition's last batch under the given epoch.
 func (p *Projector) write(ctx context.Context, part *partition, epoch int64) error {
 	ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 	defer cancel()
@@ -171,96 +167,93 @@ func (p *Projector) write(ctx context.Context, part *partition, epoch int64) err
 	return nil
 }
 
-// move moves the mark in Redis from the one remembered to to. When another one
-// is found there it says what has happened: an older one or none, that Redis has
-// lost writes. So does, in a cluster, a node without witness.
-func (p *Projector) move(ctx context.Context, part *partition, to redisview.Mark) error {
-	found, err := p.compareAndMove(ctx, part.number, part.mark, to)
+// move changes the progress in Redis to to. Less progress or none in Redis means that Redis has
+// lost writes; so does, in a cluster, a node without sentinel keys.
+func (p *Projector) move(ctx context.Context, part *partition, to redisview.Progress) error {
+	found, err := p.compareAndMove(ctx, part.number, part.progress, to)
 	switch {
 	case err != nil:
 		return err
 	case found == to:
-		p.settle(part, found)
-		if found.Epoch < p.view.Founded(ctx) {
+		p.setProgress(part, found)
+		if found.Epoch < p.view.IntactSince(ctx) {
 			return p.rebuild(ctx, part, found, to)
 		}
 		return nil
-	case ahead(found, part.mark):
-		return p.follow(ctx, part, found, to)
+	case ahead(found, part.progress):
+		return p.adoptProgress(ctx, part, found, to)
 	default:
 		return p.rebuild(ctx, part, found, to)
 	}
 }
 
-// compareAndMove is View.Move in bounded time.
-func (p *Projector) compareAndMove(ctx context.Context, number int32, from, to redisview.Mark) (redisview.Mark, error) {
+// compareAndMove is View.Move with a timeout.
+func (p *Projector) compareAndMove(ctx context.Context, number int32, from, to redisview.Progress) (redisview.Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 	defer cancel()
 	return p.view.Move(ctx, number, from, to)
 }
 
-// ahead tells whether found is a mark that came after mark without a rebuild or
-// by one that has ended.
-func ahead(found, mark redisview.Mark) bool {
-	if found.Rebuilding || found.Epoch != mark.Epoch {
-		return !found.Rebuilding && found.Epoch > mark.Epoch
+// ahead tells whether found came after progress without a rebuild, or by a rebuild that has ended.
+func ahead(found, progress redisview.Progress) bool {
+	if found.Rebuilding || found.Epoch != progress.Epoch {
+		return !found.Rebuilding && found.Epoch > progress.Epoch
 	}
-	return found.Watermark >= mark.Watermark && found.Next >= mark.Next
+	return found.Watermark >= progress.Watermark && found.Next >= progress.Next
 }
 
-// follow goes on from a mark that somebody else has moved forward: an earlier
-// attempt of our own whose answer was lost, or the partition's other owner for
-// as long as there are two.
-func (p *Projector) follow(ctx context.Context, part *partition, found, to redisview.Mark) error {
-	again := found.Epoch != part.mark.Epoch
-	part.mark = found
+// adoptProgress continues from progress that somebody else has made: an earlier attempt whose
+// answer was lost, or a second owner of the partition.
+func (p *Projector) adoptProgress(ctx context.Context, part *partition, found, to redisview.Progress) error {
+	again := found.Epoch != part.progress.Epoch
+	part.progress = found
 	if again {
 		// Written under an epoch that no longer counts.
 		if err := p.write(ctx, part, found.Epoch); err != nil {
 			return err
 		}
 	}
-	merged := redisview.Mark{Epoch: found.Epoch, Watermark: max(found.Watermark, to.Watermark), Next: max(found.Next, to.Next)}
+	merged := redisview.Progress{Epoch: found.Epoch, Watermark: max(found.Watermark, to.Watermark), Next: max(found.Next, to.Next)}
 	moved, err := p.compareAndMove(ctx, part.number, found, merged)
 	switch {
 	case err != nil:
 		return err
 	case moved != merged:
-		return fmt.Errorf("the mark of partition %d is moved by somebody else too", part.number)
+		return fmt.Errorf("another projector moves the progress of partition %d too", part.number)
 	}
-	p.settle(part, merged)
+	p.setProgress(part, merged)
 	return nil
 }
 
-func (p *Projector) settle(part *partition, mark redisview.Mark) {
-	part.mark = mark
-	p.metrics.ProjectorWatermark.WithLabelValues(lastseen.Partition(part.number)).Set(float64(mark.Watermark) / 1000)
+func (p *Projector) setProgress(part *partition, progress redisview.Progress) {
+	part.progress = progress
+	p.metrics.ProjectorWatermark.WithLabelValues(lastseen.Partition(part.number)).Set(float64(progress.Watermark) / 1000)
 }
 
-// partition is what is remembered of one, rebuilt in Redis where need be.
+// partition returns the state of a partition and rebuilds Redis first if necessary.
 func (p *Projector) partition(ctx context.Context, number int32) (*partition, error) {
-	part := p.remembered(number)
+	part := p.lookup(number)
 	if part == nil {
 		if _, err := p.Start(ctx, schemas.Commit{Partition: number}); err != nil {
 			return nil, err
 		}
-		part = p.remembered(number)
+		part = p.lookup(number)
 	}
-	if part.begun {
+	if part.ready {
 		return part, nil
 	}
-	found, err := p.view.Mark(ctx, number)
+	found, err := p.view.Progress(ctx, number)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.rebuild(ctx, part, found, part.mark); err != nil {
+	if err := p.rebuild(ctx, part, found, part.progress); err != nil {
 		return nil, err
 	}
-	part.begun = true
+	part.ready = true
 	return part, nil
 }
 
-func (p *Projector) remembered(number int32) *partition {
+func (p *Projector) lookup(number int32) *partition {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.partitions[number]

@@ -221,7 +221,7 @@ func TestReadsAreStaleFromTheLossUntilTheRebuildAndThenRight(t *testing.T) {
 	p.happen(t, log[:150]...)
 	p.tick(t)
 	must(t, server.Flush(t.Context()))
-	// A new reader, for this one may use the marks of a moment ago.
+	// A new reader, for this one may use the progress of a moment ago.
 	fresh := start(t, server)
 	fresh.users, fresh.next = p.users, p.next
 	fresh.wantRight(t, true)
@@ -237,22 +237,22 @@ func TestARedisThatFellBackForgetsWhoWentOfflineMeanwhile(t *testing.T) {
 	p := start(t, redistest.Mini(t))
 	p.happen(t, change(1, 1, schemas.Offline, schemas.Online), change(2, 2, schemas.Offline, schemas.Online))
 	p.tick(t)
-	before, err := p.view.Mark(t.Context(), 0)
+	before, err := p.view.Progress(t.Context(), 0)
 	must(t, err)
 	p.happen(t, change(1, 3, schemas.Online, schemas.Offline))
 	p.happen(t, change(3, 4, schemas.Offline, schemas.Online)) // the last batch is written again anyway
 	p.tick(t)
-	after, err := p.view.Mark(t.Context(), 0)
+	after, err := p.view.Progress(t.Context(), 0)
 	must(t, err)
 
 	// The last steps are undone, as by a failover to a replica that lacks
-	// them: the mark goes back, and user 1 is online again in Redis.
-	_, err = p.view.Move(t.Context(), 0, after, redisview.Mark{})
+	// them: the progress goes back, and user 1 is online again in Redis.
+	_, err = p.view.Move(t.Context(), 0, after, redisview.Progress{})
 	must(t, err)
 	must(t, p.server.Do(t.Context(), "DEL presence:{1}"))
 	_, err = p.view.Write(t.Context(), before.Epoch, store.Fold([]*schemas.Transition{change(1, 1, schemas.Offline, schemas.Online)}))
 	must(t, err)
-	_, err = p.view.Move(t.Context(), 0, redisview.Mark{}, before)
+	_, err = p.view.Move(t.Context(), 0, redisview.Progress{}, before)
 	must(t, err)
 
 	p.tick(t)
@@ -271,10 +271,10 @@ func TestABatchWhoseStatusCannotBeReadYetSurvivesARebuild(t *testing.T) {
 	p.happen(t, change(2, 2, schemas.Offline, schemas.Online))
 	entries, _, err := p.view.Read(t.Context(), []schemas.UserID{2})
 	must(t, err)
-	mark, err := p.view.Mark(t.Context(), 0)
+	progress, err := p.view.Progress(t.Context(), 0)
 	must(t, err)
-	if e := entries[0]; !e.Found || e.State != schemas.Online || e.Epoch != mark.Epoch {
-		t.Fatalf("entry %+v under the mark %+v", e, mark)
+	if e := entries[0]; !e.Found || e.State != schemas.Online || e.Epoch != progress.Epoch {
+		t.Fatalf("entry %+v under the progress %+v", e, progress)
 	}
 }
 
@@ -321,10 +321,10 @@ func TestATopicMadeAnewIsProjectedFromItsStartAlsoWhereTheMarkLiesInIt(t *testin
 		anew.happen(t, change(1, 1<<60, schemas.Offline, schemas.Online))
 		anew.tick(t)
 		anew.wantRight(t, false)
-		_, marks, err := anew.view.Read(t.Context(), []schemas.UserID{1})
+		_, progress, err := anew.view.Read(t.Context(), []schemas.UserID{1})
 		must(t, err)
-		if len(marks) != 1 || marks[0] == (redisview.Mark{}) {
-			t.Errorf("readers find the marks %+v", marks)
+		if len(progress) != 1 || progress[0] == (redisview.Progress{}) {
+			t.Errorf("readers find the progress %+v", progress)
 		}
 	})
 }
@@ -359,9 +359,9 @@ func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T
 	if err := p.Watermark(t.Context(), 0, now()); !errors.Is(err, broken) {
 		t.Fatalf("error %v, want %v", err, broken)
 	}
-	_, marks, err := view.Read(t.Context(), []schemas.UserID{1})
+	_, progress, err := view.Read(t.Context(), []schemas.UserID{1})
 	must(t, err)
-	if mark := marks[0]; !mark.Rebuilding {
-		t.Fatalf("mark %+v", mark)
+	if progress := progress[0]; !progress.Rebuilding {
+		t.Fatalf("progress %+v", progress)
 	}
 }

@@ -9,36 +9,33 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// confirmTrip is how many users of a rebuild go to Redis at a time.
-const confirmTrip = 1000
+const confirmBatch = 1000 // users
 
-// rebuild writes a partition's users anew from the status topic, under a new
-// epoch. found is the mark that is in Redis, to the one to put there in the end,
-// but for its epoch.
+// rebuild writes a partition's users again from the status topic, under a new epoch. found is the
+// progress in Redis, to the one to write at the end, except for its epoch.
 //
-// While it goes on the mark says so, and absent keys count as unknown. Users
-// whom the rebuild does not meet are offline; what Redis may still hold of them
-// is of an older epoch and no longer counts. A Redis that is emptied during the
-// rebuild loses the mark, which is noticed at its end.
-func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redisview.Mark) error {
-	founded, err := p.view.Found(ctx)
+// During the rebuild the progress says so, and absent keys count as unknown. Users that the
+// rebuild does not find are offline; their entries are of an older epoch and no longer count. A
+// Redis that is emptied during the rebuild loses the progress, which the last step notices.
+func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redisview.Progress) error {
+	intact, err := p.view.CheckNodes(ctx)
 	if err != nil {
 		return err
 	}
 	reason, level := "regressed", slog.LevelWarn
 	switch {
-	case found == (redisview.Mark{}) && part.unfilled:
+	case found == (redisview.Progress{}) && part.neverFilled:
 		reason, level = "new", slog.LevelInfo
-	case found == (redisview.Mark{}):
+	case found == (redisview.Progress{}):
 		reason = "empty"
-	case found.Epoch < founded:
+	case found.Epoch < intact:
 		reason = "node_empty"
 	}
-	begun := redisview.Mark{Epoch: max(p.now().UnixMilli(), part.mark.Epoch+1, found.Epoch+1, founded+1), Rebuilding: true}
+	begun := redisview.Progress{Epoch: max(p.now().UnixMilli(), part.progress.Epoch+1, found.Epoch+1, intact+1), Rebuilding: true}
 	if err := p.mustMove(ctx, part.number, found, begun); err != nil {
 		return err
 	}
-	part.unfilled = false
+	part.neverFilled = false
 	p.log.Log(ctx, level, "rebuilding Redis from the status topic", "partition", part.number, "reason", reason, "epoch", begun.Epoch)
 	p.metrics.ProjectorRebuilds.WithLabelValues(reason).Inc()
 
@@ -46,37 +43,37 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 	if err != nil {
 		return fmt.Errorf("rebuilding partition %d in Redis: %w", part.number, err)
 	}
-	ended := redisview.Mark{Epoch: begun.Epoch, Watermark: to.Watermark, Next: to.Next}
+	ended := redisview.Progress{Epoch: begun.Epoch, Watermark: to.Watermark, Next: to.Next}
 	if err := p.write(ctx, part, begun.Epoch); err != nil {
 		return err
 	}
 	if err := p.mustMove(ctx, part.number, begun, ended); err != nil {
 		return err
 	}
-	p.settle(part, ended)
+	p.setProgress(part, ended)
 	p.log.InfoContext(ctx, "rebuilt Redis", "partition", part.number, "users", users, "epoch", begun.Epoch)
 	return nil
 }
 
 func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (int, error) {
 	users := 0
-	trip := make([]schemas.Current, 0, confirmTrip)
+	batch := make([]schemas.Current, 0, confirmBatch)
 	flush := func() error {
 		ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 		defer cancel()
-		if _, err := p.view.Confirm(ctx, epoch, p.withTimes(ctx, trip)); err != nil {
+		if _, err := p.view.Confirm(ctx, epoch, p.withTimes(ctx, batch)); err != nil {
 			return err
 		}
-		users += len(trip)
-		p.metrics.ProjectorRebuilt.Add(float64(len(trip)))
-		trip = trip[:0]
+		users += len(batch)
+		p.metrics.ProjectorRebuilt.Add(float64(len(batch)))
+		batch = batch[:0]
 		return nil
 	}
 	err := p.statuses(ctx, number, func(status schemas.Status) error {
 		c := status.Current()
 		c.Hidden = 0 // the status tells the newest version, not that of the hide
-		trip = append(trip, c)
-		if len(trip) < confirmTrip {
+		batch = append(batch, c)
+		if len(batch) < confirmBatch {
 			return nil
 		}
 		return flush()
@@ -87,41 +84,40 @@ func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (
 	return users, flush()
 }
 
-// withTimes is what statuses say of users, with the times that may be shown. Those of a
-// status are the detector's own, also of what happened while the user hid; where the
-// durable store does not have the same change or a newer one, or does not answer, they
-// are left open, and reads ask it.
-func (p *Projector) withTimes(ctx context.Context, trip []schemas.Current) []schemas.Current {
-	if p.durable == nil || len(trip) == 0 {
-		return trip
+// withTimes replaces the times of statuses by those that may be shown. A status has the detector's
+// own times, also of what happened while the user hid. If the durable store has an older version
+// or does not answer, the times stay unknown, and reads ask the store.
+func (p *Projector) withTimes(ctx context.Context, batch []schemas.Current) []schemas.Current {
+	if p.durable == nil || len(batch) == 0 {
+		return batch
 	}
-	ids := make([]schemas.UserID, len(trip))
-	for i, c := range trip {
+	ids := make([]schemas.UserID, len(batch))
+	for i, c := range batch {
 		ids[i] = c.User
 	}
 	known, err := p.durable.Users(ctx, ids)
 	if err != nil {
-		p.log.WarnContext(ctx, "the store does not tell the times of users, which reads will ask it for", "users", len(ids), "error", err)
+		p.log.WarnContext(ctx, "the durable store did not answer during a rebuild; reads of these users ask it later", "users", len(ids), "error", err)
 	}
-	for i, c := range trip {
+	for i, c := range batch {
 		if row, ok := known[c.User]; ok && row.Version >= c.Version {
-			trip[i] = row
+			batch[i] = row
 			continue
 		}
-		trip[i].Since, trip[i].LastSeen, trip[i].LastActive = 0, 0, 0
+		batch[i].Since, batch[i].LastSeen, batch[i].LastActive = 0, 0, 0
 	}
-	return trip
+	return batch
 }
 
-// mustMove moves a mark that nobody else should be moving; when somebody does,
-// the next attempt finds out more.
-func (p *Projector) mustMove(ctx context.Context, number int32, from, to redisview.Mark) error {
+// mustMove changes progress that nobody else should change. On an error the next attempt starts
+// over.
+func (p *Projector) mustMove(ctx context.Context, number int32, from, to redisview.Progress) error {
 	found, err := p.compareAndMove(ctx, number, from, to)
 	if err != nil {
 		return err
 	}
 	if found != to {
-		return fmt.Errorf("the mark of partition %d changed during its rebuild in Redis", number)
+		return fmt.Errorf("the progress of partition %d changed during its rebuild in Redis", number)
 	}
 	return nil
 }

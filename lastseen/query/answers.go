@@ -14,12 +14,12 @@ import (
 // maxIDs is the greatest number of users in one batch read.
 const maxIDs = 1000
 
-// staleHeader says of a batch, whose body has no place for it, since when at the
-// earliest what it says of some of the users may be out of date.
+// staleHeader is on batch answers, whose body has no field for it: the earliest stale_since of the
+// users.
 const staleHeader = "Stale-Since"
 
-// batch answers GET /presence/batch?user_ids=1,2,3 with the states by user, in
-// the order in which they were asked for.
+// batch answers GET /presence/batch?user_ids=1,2,3 with the states by user, in the order of the
+// request.
 func (s *Server) batch(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
 	parameters, err := s.parametersOf(request, "user_ids")
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Server) batch(ctx context.Context, request *http.Request, header http.H
 	return append(body, "}\n"...), nil
 }
 
-// allowed reads those of the users who may be told. The others look like users who hide,
-// whatever they do; nothing is read of them.
+// allowed reads the users that the sender may see. The others look hidden; nothing is read of
+// them.
 func (s *Server) allowed(ctx context.Context, request *http.Request, ids []schemas.UserID) ([]answer, error) {
 	if s.access == nil {
 		return s.reader.read(ctx, ids)
@@ -69,15 +69,15 @@ func (s *Server) allowed(ctx context.Context, request *http.Request, ids []schem
 	for _, id := range refused {
 		withheld[id] = true
 	}
-	var told []schemas.UserID
+	var visible []schemas.UserID
 	for _, id := range ids {
 		if !withheld[id] {
-			told = append(told, id)
+			visible = append(visible, id)
 		}
 	}
 	var read []answer
-	if len(told) > 0 {
-		if read, err = s.reader.read(ctx, told); err != nil {
+	if len(visible) > 0 {
+		if read, err = s.reader.read(ctx, visible); err != nil {
 			return nil, err
 		}
 	}
@@ -104,8 +104,7 @@ func appendState(body []byte, a *answer) []byte {
 	}
 }
 
-// parseIDs reads ids separated by commas, from one parameter or several, each
-// once.
+// parseIDs reads ids separated by commas, from one or several parameters, and drops repeated ones.
 func parseIDs(lists []string) ([]schemas.UserID, error) {
 	const field = "user_ids"
 	joined := strings.Join(lists, ",")
@@ -132,8 +131,7 @@ func parseIDs(lists []string) ([]schemas.UserID, error) {
 	return ids, nil
 }
 
-// at names the place of a bad id in its list. The name is made only for those
-// that are bad.
+// at adds the index of a bad id to its error.
 func at(err error, i int) error {
 	var bad *schemas.FieldError
 	if !errors.As(err, &bad) {
@@ -144,8 +142,8 @@ func at(err error, i int) error {
 	return &named
 }
 
-// user answers GET /presence/{user_id}. A user never seen is offline, not 404,
-// which would tell who has ever been here.
+// user answers GET /presence/{user_id}. A user never seen is offline; 404 would reveal who has
+// ever been online.
 func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
 	if _, err := s.parametersOf(request); err != nil {
 		return nil, err
@@ -170,15 +168,15 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 	return mustJSON(users[0]), nil
 }
 
-// parametersOf are the query parameters; those that are not allowed are an
-// error, so that a misspelt bound is not an open one.
+// parametersOf returns the query parameters. Unknown ones are an error, so that a misspelt limit
+// is not ignored.
 func (s *Server) parametersOf(request *http.Request, allowed ...string) (map[string][]string, error) {
 	values := request.URL.Query()
 	if strings.Contains(request.URL.RawQuery, ";") {
 		return nil, schemas.Invalid("query", "must separate parameters by &")
 	}
 	for name := range values {
-		known := s.access != nil && name == whoAsks
+		known := s.access != nil && name == callerParam
 		for _, a := range allowed {
 			known = known || a == name
 		}

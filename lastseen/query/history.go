@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	usualLimit = 100
-	maxLimit   = 1000
-	// maxInstant is the last instant that RFC 3339 can write: 9999-12-31.
+	defaultLimit = 100
+	maxLimit     = 1000
+	// maxInstant is the last instant of RFC 3339: 9999-12-31.
 	maxInstant schemas.Millis = 253402300799999
 )
 
-// change is one entry of a history. What did not happen or is not known is null.
+// change is one entry of a history. Unknown values are null.
 type change struct {
 	EventID      string         `json:"event_id"`
 	From         string         `json:"from"`
@@ -41,8 +41,8 @@ type historyPage struct {
 	NextCursor *string  `json:"next_cursor"`
 }
 
-// history answers GET /presence/{user_id}/history. The history of a user who
-// hides is that of one never seen: empty.
+// history answers GET /presence/{user_id}/history. The history of a hidden user is empty, as of
+// one never seen.
 func (s *Server) history(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
 	query, err := s.parseHistory(request)
 	if err != nil {
@@ -86,7 +86,7 @@ func changeOf(t *schemas.Transition) change {
 }
 
 func (s *Server) parseHistory(request *http.Request) (store.HistoryQuery, error) {
-	query := store.HistoryQuery{Limit: usualLimit}
+	query := store.HistoryQuery{Limit: defaultLimit}
 	var err error
 	if query.User, err = schemas.ParseUserID("user_id", request.PathValue("user_id")); err != nil {
 		return query, err
@@ -121,8 +121,7 @@ func (s *Server) parseHistory(request *http.Request) (store.HistoryQuery, error)
 	return query, nil
 }
 
-// parseInstant reads RFC 3339 or Unix milliseconds. What is finer than a
-// millisecond is dropped.
+// parseInstant reads RFC 3339 or Unix milliseconds, rounded down to milliseconds.
 func parseInstant(field, text string) (schemas.Millis, error) {
 	bad := schemas.Invalid(field, "must be RFC 3339, as 2026-11-20T10:00:00Z, or Unix milliseconds, and between 1970 and 9999")
 	instant, err := strconv.ParseInt(text, 10, 64)
@@ -149,7 +148,7 @@ func parseLimit(text string) (int, error) {
 	return limit, nil
 }
 
-// A cursor is base64 of "<at>.<version>". Clients must not look into it.
+// A cursor is base64 of "<at>.<version>". Clients must not interpret it.
 func cursorOf(p store.Position) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(int64(p.At), 10) + "." + p.Version.String()))
 }

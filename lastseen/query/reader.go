@@ -14,26 +14,25 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// View is what Redis knows of users, in their order, and how far it can be
-// relied on; redisview.View is one.
+// View returns what Redis knows of users, in their order, and the progress to judge it by;
+// redisview.View implements it.
 type View interface {
-	Read(ctx context.Context, ids []schemas.UserID) ([]redisview.Entry, redisview.Marks, error)
+	Read(ctx context.Context, ids []schemas.UserID) ([]redisview.Entry, redisview.ProgressMap, error)
 }
 
-// Reader tells the presence of users: from Redis, and where Redis does not know,
-// from the durable store. It may be used from any goroutine.
+// Reader reads presence from Redis and, where Redis does not know, from the durable store. All
+// methods may be called from any goroutine.
 type Reader struct {
 	view       View
 	durable    store.Reader
 	partitions int32
 	config     lastseen.Config
 	metrics    *lastseen.Metrics
-	// watermarks are the newest that were ever read, by partition.
+	// watermarks are the newest ever read, by partition.
 	watermarks []atomic.Int64
 }
 
-// NewReader makes a reader. partitions is how many the heartbeats topic has; the
-// config has been validated.
+// NewReader makes a reader. partitions is that of the heartbeats topic; config must be valid.
 func NewReader(view View, durable store.Reader, partitions int32, config lastseen.Config, metrics *lastseen.Metrics) *Reader {
 	return &Reader{view: view, durable: durable, partitions: partitions, config: config, metrics: metrics,
 		watermarks: make([]atomic.Int64, partitions)}
@@ -53,8 +52,8 @@ func (a *answer) presence(id schemas.UserID) schemas.Presence {
 	return schemas.PresenceOf(a.Current, a.stale)
 }
 
-// Read tells the presence of the users, in their order, hidden ones hidden. An
-// error means that neither store could tell.
+// Read returns the presence of the users, in their order; hidden users look hidden. An error means
+// that neither store answered.
 func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
 	answers, err := r.read(ctx, ids)
 	if err != nil {
@@ -68,23 +67,23 @@ func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Pres
 }
 
 func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, error) {
-	entries, marks := r.fromRedis(ctx, ids)
+	entries, progress := r.fromRedis(ctx, ids)
 	now := schemas.MillisOf(time.Now())
 	answers := make([]answer, len(ids))
-	var open []int // places that Redis does not settle
+	var unresolved []int // places that Redis does not settle
 	for i, id := range ids {
 		partition := schemas.PartitionOf(id, r.partitions)
-		mark, known := marks[partition]
-		known = known && !mark.Rebuilding
-		answers[i].stale = r.staleSince(now, partition, mark, known)
-		if e := &entries[i]; known && e.Found && e.Epoch >= mark.Epoch && e.Complete() {
+		progress, known := progress[partition]
+		known = known && !progress.Rebuilding
+		answers[i].stale = r.staleSince(now, partition, progress, known)
+		if e := &entries[i]; known && e.Found && e.Epoch >= progress.Epoch && e.Complete() {
 			answers[i].Current, answers[i].seen = e.Current, true
 			continue
 		}
-		open = append(open, i)
+		unresolved = append(unresolved, i)
 	}
-	if len(open) > 0 {
-		if err := r.ask(ctx, ids, entries, marks, answers, open); err != nil {
+	if len(unresolved) > 0 {
+		if err := r.readStore(ctx, ids, entries, progress, answers, unresolved); err != nil {
 			return nil, err
 		}
 	}
@@ -93,15 +92,15 @@ func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, erro
 			answers[i].Current = asOffline(answers[i].Current)
 		}
 	}
-	r.count(answers, len(open))
+	r.count(answers, len(unresolved))
 	return answers, nil
 }
 
-// fromRedis returns empty entries and no marks when Redis does not answer.
-func (r *Reader) fromRedis(ctx context.Context, ids []schemas.UserID) ([]redisview.Entry, redisview.Marks) {
+// fromRedis returns empty entries and no progress if Redis does not answer.
+func (r *Reader) fromRedis(ctx context.Context, ids []schemas.UserID) ([]redisview.Entry, redisview.ProgressMap) {
 	within, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
 	defer cancel()
-	entries, marks, err := r.view.Read(within, ids)
+	entries, progress, err := r.view.Read(within, ids)
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else whoever asked has gone
 		// Not logged: it would be once a read. stale_since and the metric say it.
 		r.metrics.ReadRedisLost.Inc()
@@ -109,29 +108,28 @@ func (r *Reader) fromRedis(ctx context.Context, ids []schemas.UserID) ([]redisvi
 	if err != nil {
 		return make([]redisview.Entry, len(ids)), nil
 	}
-	return entries, marks
+	return entries, progress
 }
 
-// staleSince is since when the answers about a partition may be out of date, or
-// 0. The watermark is the broker's time, now this machine's.
-func (r *Reader) staleSince(now schemas.Millis, partition int32, mark redisview.Mark, known bool) schemas.Millis {
-	newest := &r.watermarks[partition]
+// staleSince is since when answers about a partition may be out of date, or 0. The watermark is
+// the broker's time, now this machine's.
+func (r *Reader) staleSince(now schemas.Millis, partition int32, progress redisview.Progress, known bool) schemas.Millis {
+	latest := &r.watermarks[partition]
 	if known {
-		if last := newest.Load(); int64(mark.Watermark) > last {
-			newest.CompareAndSwap(last, int64(mark.Watermark)) // who loses the race knows about as much
+		if last := latest.Load(); int64(progress.Watermark) > last {
+			latest.CompareAndSwap(last, int64(progress.Watermark)) // who loses the race knows about as much
 		}
-		if now-mark.Watermark <= schemas.Millis(r.config.StaleAfter.Milliseconds()) {
+		if now-progress.Watermark <= schemas.Millis(r.config.StaleAfter.Milliseconds()) {
 			return 0
 		}
 	}
-	if last := newest.Load(); last > 0 {
+	if last := latest.Load(); last > 0 {
 		return schemas.Millis(last)
 	}
 	return now
 }
 
-// asOffline is c, or of a hidden user what it looks like when it is shown as offline since
-// the hide.
+// asOffline shows a hidden user as offline since the hide, and others as they are.
 func asOffline(c schemas.Current) schemas.Current {
 	if c.Visibility != schemas.Nobody {
 		return c
@@ -140,68 +138,66 @@ func asOffline(c schemas.Current) schemas.Current {
 		Visibility: schemas.Everyone, Version: c.Hidden}
 }
 
-// ask settles the open places from the durable store.
-func (r *Reader) ask(ctx context.Context, ids []schemas.UserID, entries []redisview.Entry, marks redisview.Marks,
-	answers []answer, open []int,
+// readStore completes the unresolved answers from the durable store.
+func (r *Reader) readStore(ctx context.Context, ids []schemas.UserID, entries []redisview.Entry, progress redisview.ProgressMap,
+	answers []answer, unresolved []int,
 ) error {
-	wanted := make([]schemas.UserID, len(open))
-	for n, i := range open {
+	wanted := make([]schemas.UserID, len(unresolved))
+	for n, i := range unresolved {
 		wanted[n] = ids[i]
 	}
 	slices.Sort(wanted)
 	durable, err := r.durable.Users(ctx, slices.Compact(wanted))
-	for _, i := range open {
-		mark, known := marks[schemas.PartitionOf(ids[i], r.partitions)]
-		known = known && !mark.Rebuilding
+	for _, i := range unresolved {
+		progress, known := progress[schemas.PartitionOf(ids[i], r.partitions)]
+		known = known && !progress.Rebuilding
 		if err != nil {
 			// A partition that was rebuilt has everybody who is not offline.
 			if !known {
 				return err
 			}
-			answers[i].stale = max(answers[i].stale, mark.Watermark, 1)
+			answers[i].stale = max(answers[i].stale, progress.Watermark, 1)
 		}
 		e := entries[i]
 		c, found := durable[ids[i]]
-		answers[i].Current, answers[i].seen = together(e, c), found || e.Found
-		met := e.Found && e.Epoch >= mark.Epoch
-		if known && !met && answers[i].stale == 0 && r.contradicts(c, mark) {
-			answers[i].stale = mark.Watermark
+		answers[i].Current, answers[i].seen = newest(e, c), found || e.Found
+		confirmed := e.Found && e.Epoch >= progress.Epoch
+		if known && !confirmed && answers[i].stale == 0 && r.contradicts(c, progress) {
+			answers[i].stale = progress.Watermark
 		}
 	}
 	return nil
 }
 
-// together is the newest that is known of a user from Redis and the durable
-// store, each completed by the other.
-func together(e redisview.Entry, c schemas.Current) schemas.Current {
+// newest merges what Redis and the durable store know of a user.
+func newest(e redisview.Entry, c schemas.Current) schemas.Current {
 	if !e.Found || c.Version >= e.Version {
 		return c
 	}
-	newest := e.Current
+	n := e.Current
 	switch {
-	case newest.Since != 0:
-		newest.LastSeen, newest.LastActive = max(newest.LastSeen, c.LastSeen), max(newest.LastActive, c.LastActive)
+	case n.Since != 0:
+		n.LastSeen, n.LastActive = max(n.LastSeen, c.LastSeen), max(n.LastActive, c.LastActive)
 	default: // its times may be of when the user hid
-		newest.LastSeen, newest.LastActive = c.LastSeen, c.LastActive
-		if c.State == newest.State || c.Visibility == schemas.Nobody && newest.Visibility == schemas.Nobody {
-			newest.Since = c.Since
+		n.LastSeen, n.LastActive = c.LastSeen, c.LastActive
+		if c.State == n.State || c.Visibility == schemas.Nobody && n.Visibility == schemas.Nobody {
+			n.Since = c.Since
 		}
 	}
-	if newest.Visibility == schemas.Nobody && newest.Hidden == 0 {
-		newest.Hidden = c.Hidden
+	if n.Visibility == schemas.Nobody && n.Hidden == 0 {
+		n.Hidden = c.Hidden
 		if c.Hidden == 0 {
-			newest.Hidden = newest.Version
+			n.Hidden = n.Version
 		}
 	}
-	return newest
+	return n
 }
 
-// contradicts tells whether the durable store says of a user of whom Redis says
-// nothing that it is here, although Redis should know by now: the store is
-// behind, or Redis has evicted the user. Of a hidden user it is not said, since it would
-// tell that the user is here.
-func (r *Reader) contradicts(c schemas.Current, mark redisview.Mark) bool {
-	return c.Visibility != schemas.Nobody && c.State > schemas.Offline && c.Since < mark.Watermark-schemas.Millis(r.config.StaleAfter.Milliseconds())
+// contradicts tells whether the durable store says that a user is online of whom Redis knows
+// nothing, although Redis should know by now: the store is behind, or Redis has evicted the user.
+// It is false for hidden users, whose presence it would reveal.
+func (r *Reader) contradicts(c schemas.Current, progress redisview.Progress) bool {
+	return c.Visibility != schemas.Nobody && c.State > schemas.Offline && c.Since < progress.Watermark-schemas.Millis(r.config.StaleAfter.Milliseconds())
 }
 
 func (r *Reader) count(answers []answer, fromStore int) {

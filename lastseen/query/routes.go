@@ -10,22 +10,23 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Access decides what the sender of a request may read. What it answers must not depend
-// on whether a user is here, hides or exists. An error says that it cannot be decided
-// now. Called concurrently; the request's context ends the wait.
+// Access decides what the sender of a request may read. The answer must not depend on whether a
+// user is present, hidden or exists. An error means that it cannot be decided now. Called
+// concurrently; the request's context ends the wait.
 type Access interface {
-	// Refused are those of users whose presence must not be told.
+	// Refused returns those of users whose presence the sender may not see.
 	Refused(r *http.Request, users []schemas.UserID) ([]schemas.UserID, error)
-	// MayReadHistory tells whether the log of the user's changes may be told.
+	// MayReadHistory tells whether the sender may read the user's history.
 	MayReadHistory(r *http.Request, user schemas.UserID) (bool, error)
 }
 
-// Server answers the HTTP reads. Whether a request may read at all is decided before it.
+// Server answers the HTTP reads. Authentication comes before it.
 type Server struct {
 	access  Access // nil: everybody may read everything
 	reader  *Reader
@@ -33,27 +34,26 @@ type Server struct {
 	config  lastseen.Config
 	metrics *lastseen.Metrics
 	log     *slog.Logger
-	tell    rate.Sometimes // what is logged of reads that are not answered
+	logRate rate.Sometimes // what is logged of reads that are not answered
 }
 
-// statusGone is the status in the metric of a request that the client has given up. No
-// answer has it.
-const statusGone = "499"
+// statusClientClosed is the status in the metric of a request that the client gave up. No answer
+// has it.
+const statusClientClosed = "499"
 
-// NewServer makes a server on a reader and its durable store.
 func NewServer(reader *Reader, log *slog.Logger) *Server {
 	return &Server{reader: reader, durable: reader.durable, config: reader.config, metrics: reader.metrics, log: log,
-		tell: rate.Sometimes{Interval: time.Second}}
+		logRate: rate.Sometimes{Interval: time.Second}}
 }
 
-// Ask has access decide what is told to whom. Call it before Routes.
-func (s *Server) Ask(access Access) { s.access = access }
+// SetAccess makes access decide what each sender may read. Call it before Routes.
+func (s *Server) SetAccess(access Access) { s.access = access }
 
-// whoAsks is the parameter by which a request without a token says who it is from, as on
-// the stream. Access reads it.
-const whoAsks = "user_id"
+// callerParam is the parameter by which a request without a token names its user, as on the
+// stream. Access reads it.
+const callerParam = "user_id"
 
-// notAllowed is the same for every user, here, hidden or unknown.
+// notAllowed is the same for every user: online, hidden or unknown.
 func notAllowed(what string) error {
 	return &schemas.FieldError{Code: codeNotAllowed, Field: "user_id", Reason: "you may not read the " + what + " of this user"}
 }
@@ -71,11 +71,11 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	}
 }
 
-// read answers a request with the JSON to send, or an error that fail tells. What it
-// sets in the header goes with its answer.
+// read returns the JSON to send, or an error for fail. The header that it sets goes with its
+// answer.
 type read func(ctx context.Context, request *http.Request, header http.Header) ([]byte, error)
 
-// handle gives a read its time limit, its errors and its metrics.
+// handle adds the time limit, errors and metrics to a read.
 func (s *Server) handle(route string, read read) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		started := time.Now()
@@ -86,7 +86,7 @@ func (s *Server) handle(route string, read read) http.Handler {
 		body, err := read(ctx, request, header)
 		if err != nil && request.Context().Err() != nil {
 			// Whoever asked has gone, which is no fault of the stores and nobody is told of.
-			s.metrics.Requests.WithLabelValues(route, statusGone).Inc()
+			s.metrics.Requests.WithLabelValues(route, statusClientClosed).Inc()
 			return
 		}
 		if err != nil {
@@ -96,8 +96,8 @@ func (s *Server) handle(route string, read read) http.Handler {
 		header.Set("Cache-Control", "no-store")
 		header.Set("Content-Length", strconv.Itoa(len(body)))
 		if status == http.StatusServiceUnavailable {
-			s.tell.Do(func() {
-				s.log.WarnContext(ctx, "a read was not answered; others may be as well", "route", route, "error", err)
+			s.logRate.Do(func() {
+				s.log.WarnContext(ctx, "a read was answered with 503: neither Redis nor the durable store answered; other reads may fail too", "route", route, "error", err)
 			})
 			header.Set("Retry-After", "1")
 		}
@@ -108,29 +108,15 @@ func (s *Server) handle(route string, read read) http.Handler {
 	})
 }
 
-// failure is the body of an answer that is not the one asked for.
-type failure struct {
-	Error struct {
-		Code    string `json:"code"`
-		Message string `json:"message"`
-		Field   string `json:"field,omitempty"`
-	} `json:"error"`
-}
-
-// fail is the status and body that tell err. What went wrong inside is not told
-// to strangers.
+// fail returns the status and body for err. Internal errors are not shown to the caller.
 func fail(err error) (int, []byte) {
-	var body failure
+	status := http.StatusBadRequest
 	var bad *schemas.FieldError
-	status := http.StatusServiceUnavailable
-	if errors.As(err, &bad) {
-		status = http.StatusBadRequest
-		if bad.Code == codeNotAllowed {
-			status = http.StatusForbidden
-		}
-		body.Error.Code, body.Error.Message, body.Error.Field = bad.Code, bad.Error(), bad.Field
-	} else {
-		body.Error.Code, body.Error.Message = "unavailable", "the stores do not answer; try again"
+	switch {
+	case !errors.As(err, &bad):
+		status, err = http.StatusServiceUnavailable, &schemas.FieldError{Code: "unavailable", Reason: "the stores do not answer; try again"}
+	case bad.Code == codeNotAllowed:
+		status = http.StatusForbidden
 	}
-	return status, mustJSON(body)
+	return status, append(problem.JSON(err), '\n')
 }

@@ -109,10 +109,10 @@ func TestWhatNobodyKnowsIsAnErrorAndNeverOffline(t *testing.T) {
 	w.serve(w.view, away{})
 	check("an empty Redis")
 	for p := range int32(partitions) {
-		_, err := w.view.Move(t.Context(), p, redisview.Mark{}, redisview.Mark{Epoch: 1, Rebuilding: true})
+		_, err := w.view.Move(t.Context(), p, redisview.Progress{}, redisview.Progress{Epoch: 1, Rebuilding: true})
 		must(t, err)
 	}
-	again := newWorld(t, server) // the first one may use the marks of a moment ago
+	again := newWorld(t, server) // the first one may use the progress of a moment ago
 	w.serve(again.view, away{})
 	check("a Redis that is being rebuilt")
 }
@@ -122,7 +122,7 @@ func TestAUserWhomARebuildHasNotMetYetIsAnsweredByTheStoreAndStale(t *testing.T)
 	w := newWorld(t, redistest.Mini(t))
 	w.durably(t, arrives(1, 1, day))
 	for p := range int32(partitions) {
-		_, err := w.view.Move(t.Context(), p, redisview.Mark{}, redisview.Mark{Epoch: 1, Rebuilding: true})
+		_, err := w.view.Move(t.Context(), p, redisview.Progress{}, redisview.Progress{Epoch: 1, Rebuilding: true})
 		must(t, err)
 	}
 	w.wantStale(t, 1, "online", now())

@@ -31,11 +31,11 @@ const partitions = 3
 // world is the doors with the stores behind them.
 type world struct {
 	*http.ServeMux
-	view    *redisview.View
-	durable *sqlitestore.Store
-	reader  *query.Reader
-	marks   [partitions]redisview.Mark
-	written int64
+	view     *redisview.View
+	durable  *sqlitestore.Store
+	reader   *query.Reader
+	progress [partitions]redisview.Progress
+	written  int64
 	// hiddenOffline is Config.HiddenOffline of the next serve.
 	hiddenOffline bool
 }
@@ -91,14 +91,14 @@ func (w *world) happen(tb testing.TB, log ...*schemas.Transition) {
 // upTo says that Redis has everything up to an instant.
 func (w *world) upTo(tb testing.TB, watermark schemas.Millis) {
 	tb.Helper()
-	for p := range w.marks {
-		mark := redisview.Mark{Epoch: 1, Watermark: watermark, Next: 0}
-		moved, err := w.view.Move(tb.Context(), int32(p), w.marks[p], mark)
+	for p := range w.progress {
+		progress := redisview.Progress{Epoch: 1, Watermark: watermark, Next: 0}
+		moved, err := w.view.Move(tb.Context(), int32(p), w.progress[p], progress)
 		must(tb, err)
-		if moved != mark {
-			tb.Fatalf("mark %+v", moved)
+		if moved != progress {
+			tb.Fatalf("progress %+v", moved)
 		}
-		w.marks[p] = mark
+		w.progress[p] = progress
 	}
 }
 
@@ -160,6 +160,6 @@ func (away) Users(context.Context, []schemas.UserID) (map[schemas.UserID]schemas
 func (away) History(context.Context, store.HistoryQuery) (store.Page, error) {
 	return store.Page{}, errAway
 }
-func (away) Read(context.Context, []schemas.UserID) ([]redisview.Entry, redisview.Marks, error) {
+func (away) Read(context.Context, []schemas.UserID) ([]redisview.Entry, redisview.ProgressMap, error) {
 	return nil, nil, errAway
 }

@@ -118,27 +118,27 @@ func TestAnEmptiedStoreIsRebuiltWhileTheSinkGoesOnAndNothingIsDoubled(t *testing
 
 // projected is a Redis whose projector rebuilds at the third look after a loss.
 type projected struct {
-	marks   map[int32]redisview.Mark
+	marks   map[int32]redisview.Progress
 	looks   int
 	nobody  error // if set, returned in place of a rebuild
 	rebuilt []int32
 }
 
-func (p *projected) Mark(_ context.Context, id int32) (redisview.Mark, error) {
-	if mark := p.marks[id]; mark != (redisview.Mark{}) {
+func (p *projected) Progress(_ context.Context, id int32) (redisview.Progress, error) {
+	if mark := p.marks[id]; mark != (redisview.Progress{}) {
 		return mark, nil
 	}
 	if p.nobody != nil {
-		return redisview.Mark{}, p.nobody
+		return redisview.Progress{}, p.nobody
 	}
 	if p.looks++; p.looks%3 == 0 {
-		p.marks[id] = redisview.Mark{Epoch: int64(100 + p.looks), Next: 7}
+		p.marks[id] = redisview.Progress{Epoch: int64(100 + p.looks), Next: 7}
 		p.rebuilt = append(p.rebuilt, id)
 	}
-	return redisview.Mark{}, nil
+	return redisview.Progress{}, nil
 }
 
-func (p *projected) Move(_ context.Context, id int32, from, to redisview.Mark) (redisview.Mark, error) {
+func (p *projected) Move(_ context.Context, id int32, from, to redisview.Progress) (redisview.Progress, error) {
 	if p.marks[id] != from {
 		return p.marks[id], nil
 	}
@@ -148,13 +148,13 @@ func (p *projected) Move(_ context.Context, id int32, from, to redisview.Mark) (
 
 func TestEveryPartitionOfRedisIsRebuiltByItsProjector(t *testing.T) {
 	t.Parallel()
-	p := &projected{marks: map[int32]redisview.Mark{0: {Epoch: 5, Next: 3}, 1: {Epoch: 5, Next: 9}}}
+	p := &projected{marks: map[int32]redisview.Progress{0: {Epoch: 5, Next: 3}, 1: {Epoch: 5, Next: 9}}}
 	var told []int32
 	must(t, rebuild.Redis(t.Context(), p, 2, func(done, _ int32) { told = append(told, done) }))
 	if !slices.Equal(p.rebuilt, []int32{0, 1}) || !slices.Equal(told, []int32{0, 1, 2}) {
 		t.Errorf("rebuilt %v, told %v", p.rebuilt, told)
 	}
-	p = &projected{marks: map[int32]redisview.Mark{}, nobody: errors.New("away")}
+	p = &projected{marks: map[int32]redisview.Progress{}, nobody: errors.New("away")}
 	if err := rebuild.Redis(t.Context(), p, 1, func(int32, int32) {}); !errors.Is(err, p.nobody) {
 		t.Errorf("error %v", err)
 	}

@@ -14,8 +14,8 @@ const patience = 30 * time.Second
 
 // marks is what is asked of Redis.
 type marks interface {
-	Mark(ctx context.Context, partition int32) (redisview.Mark, error)
-	Move(ctx context.Context, partition int32, from, to redisview.Mark) (redisview.Mark, error)
+	Progress(ctx context.Context, partition int32) (redisview.Progress, error)
+	Move(ctx context.Context, partition int32, from, to redisview.Progress) (redisview.Progress, error)
 }
 
 // Redis has every partition rebuilt by the projector that owns it, one after the
@@ -33,16 +33,16 @@ func Redis(ctx context.Context, view marks, partitions int32, progress func(done
 
 // forget takes the partition's mark away and waits for another one.
 func forget(ctx context.Context, view marks, p int32) error {
-	old, err := view.Mark(ctx, p)
+	old, err := view.Progress(ctx, p)
 	if err != nil {
 		return err
 	}
-	for !old.Rebuilding && old != (redisview.Mark{}) {
-		found, err := view.Move(ctx, p, old, redisview.Mark{})
+	for !old.Rebuilding && old != (redisview.Progress{}) {
+		found, err := view.Move(ctx, p, old, redisview.Progress{})
 		if err != nil {
 			return err
 		}
-		if found == (redisview.Mark{}) || found.Epoch != old.Epoch {
+		if found == (redisview.Progress{}) || found.Epoch != old.Epoch {
 			break
 		}
 		old = found // the projector has moved it
@@ -51,7 +51,7 @@ func forget(ctx context.Context, view marks, p int32) error {
 	defer ticker.Stop()
 	begun := time.Now()
 	for {
-		now, err := view.Mark(ctx, p)
+		now, err := view.Progress(ctx, p)
 		if err != nil {
 			return err
 		}

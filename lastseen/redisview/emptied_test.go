@@ -76,7 +76,7 @@ type emptied struct {
 	view   *View
 }
 
-var filled = Mark{Epoch: 5, Watermark: 100, Next: 7}
+var filled = Progress{Epoch: 5, Watermark: 100, Next: 7}
 
 // eachEmptied runs a test on one server and on a cluster.
 func eachEmptied(t *testing.T, test func(e *emptied)) {
@@ -88,7 +88,7 @@ func eachEmptied(t *testing.T, test func(e *emptied)) {
 			e.view = openAt(t, Options{Addrs: []string{e.server.Addr()}, Cluster: cluster, Dialer: e.dial})
 			e.view.lifetime = time.Hour // also on a machine that stands still
 			e.fill(filled.Epoch)
-			_, err := e.view.Move(t.Context(), 0, Mark{}, filled)
+			_, err := e.view.Move(t.Context(), 0, Progress{}, filled)
 			must(t, err)
 			test(e)
 		})
@@ -102,30 +102,30 @@ func (e *emptied) fill(epoch int64) {
 	must(e, err)
 }
 
-// rebuild empties Redis and goes from there to a mark of a later epoch; with nobody in
+// rebuild empties Redis and goes from there to the progress of a later epoch; with nobody in
 // Redis, as at the beginning of a rebuild.
-func (e *emptied) rebuild(to Mark) {
+func (e *emptied) rebuild(to Progress) {
 	e.server.FlushAll()
-	_, err := e.view.Move(context.Background(), 0, Mark{}, to)
+	_, err := e.view.Move(context.Background(), 0, Progress{}, to)
 	must(e, err)
 }
 
 // want wants users 1 and 2 found or not, and what absence of one of them would mean.
 func (e *emptied) want(found bool, absenceTells bool) {
 	e.Helper()
-	entries, marks, err := e.view.Read(e.Context(), []schemas.UserID{1, 2})
+	entries, progress, err := e.view.Read(e.Context(), []schemas.UserID{1, 2})
 	must(e, err)
-	mark, known := marks[0]
-	if entries[0].Found != found || entries[1].Found || (known && !mark.Rebuilding) != absenceTells {
-		e.Errorf("found %v, %v under the mark %+v; want %v, false, and a mark that can be relied on: %v",
-			entries[0].Found, entries[1].Found, mark, found, absenceTells)
+	mine, known := progress[0]
+	if entries[0].Found != found || entries[1].Found || (known && !mine.Rebuilding) != absenceTells {
+		e.Errorf("found %v, %v under the progress %+v; want %v, false, and progress that can be relied on: %v",
+			entries[0].Found, entries[1].Found, mine, found, absenceTells)
 	}
 }
 
 func TestARedisEmptiedAfterItsMarksWereReadIsNotTakenForFull(t *testing.T) {
 	t.Parallel()
 	eachEmptied(t, func(e *emptied) {
-		e.want(true, true) // now the marks are known
+		e.want(true, true) // now the progress is known
 		e.before("get\r\n$", e.server.FlushAll)
 		e.want(false, false)
 		e.want(false, false)
@@ -136,7 +136,7 @@ func TestARedisEmptiedBetweenItsKeysAndItsMarksIsNotTakenForFull(t *testing.T) {
 	t.Parallel()
 	eachEmptied(t, func(e *emptied) {
 		e.want(true, true)
-		e.server.Del(e.view.tagKey()) // so that also one server's marks are read again
+		e.server.Del(e.view.tagKey()) // so that also one server's progress is read again
 		e.before("hgetall", e.server.FlushAll)
 		e.want(true, false)
 	})
@@ -149,7 +149,7 @@ func TestARedisRebuiltBetweenItsKeysAndItsMarksIsNotTakenForFullBefore(t *testin
 		e.before("get\r\n$", func() {
 			e.server.FlushAll()
 			e.before("hgetall", func() {
-				e.rebuild(Mark{Epoch: 6, Watermark: 100, Next: 7})
+				e.rebuild(Progress{Epoch: 6, Watermark: 100, Next: 7})
 				e.fill(6)
 			})
 		})
@@ -161,7 +161,7 @@ func TestARedisRebuiltBetweenItsKeysAndItsMarksIsNotTakenForFullBefore(t *testin
 func TestARebuildThatEndsWhileUsersAreReadDoesNotMakeAbsenceTell(t *testing.T) {
 	t.Parallel()
 	eachEmptied(t, func(e *emptied) {
-		begun := Mark{Epoch: 6, Rebuilding: true}
+		begun := Progress{Epoch: 6, Rebuilding: true}
 		e.rebuild(begun)
 		fresh := openAt(e.T, Options{Addrs: []string{e.server.Addr()}, Cluster: e.view.cluster, Dialer: e.dial})
 		fresh.lifetime = time.Hour
@@ -169,7 +169,7 @@ func TestARebuildThatEndsWhileUsersAreReadDoesNotMakeAbsenceTell(t *testing.T) {
 		e.want(false, false)
 		e.server.Del(e.view.tagKey())
 		e.before("hgetall", func() {
-			_, err := fresh.Move(context.Background(), 0, begun, Mark{Epoch: 6, Watermark: 100, Next: 7})
+			_, err := fresh.Move(context.Background(), 0, begun, Progress{Epoch: 6, Watermark: 100, Next: 7})
 			must(e, err)
 		})
 		e.want(false, false)
@@ -185,10 +185,10 @@ func TestMarksAreReadAgainOnlyInAClusterOrWhereThereIsNoTag(t *testing.T) {
 		wantAgain := func(n int, ids ...schemas.UserID) {
 			e.Helper()
 			e.before("nothing", nil)
-			_, marks, err := e.view.Read(e.Context(), ids)
+			_, progress, err := e.view.Read(e.Context(), ids)
 			must(e, err)
-			if e.count("get\r\n$") == 0 || e.count("hgetall") != n || marks[0] != filled {
-				e.Errorf("users %v: sent %q, judged by %+v", ids, e.sent, marks[0])
+			if e.count("get\r\n$") == 0 || e.count("hgetall") != n || progress[0] != filled {
+				e.Errorf("users %v: sent %q, judged by %+v", ids, e.sent, progress[0])
 			}
 		}
 		if e.view.cluster {
@@ -199,7 +199,7 @@ func TestMarksAreReadAgainOnlyInAClusterOrWhereThereIsNoTag(t *testing.T) {
 		e.server.Del(e.view.tagKey()) // evicted
 		wantAgain(0, 1)
 		wantAgain(1, 1, 2)
-		later := Mark{Epoch: filled.Epoch, Watermark: filled.Watermark + 1, Next: filled.Next}
+		later := Progress{Epoch: filled.Epoch, Watermark: filled.Watermark + 1, Next: filled.Next}
 		_, err := e.view.Move(e.Context(), 0, filled, later)
 		must(e, err)
 		_, err = e.view.Move(e.Context(), 0, later, filled)
@@ -214,12 +214,12 @@ func TestAServerThatCameBackWithOlderKeysIsJudgedByTheMarksItCameBackWith(t *tes
 	eachEmptied(t, func(e *emptied) {
 		e.want(true, true)
 		e.server.Close()
-		e.server.HSet(e.view.marksKey(), field(0), Mark{Epoch: 5, Watermark: 50, Next: 3}.text())
+		e.server.HSet(e.view.progressKey(), field(0), Progress{Epoch: 5, Watermark: 50, Next: 3}.text())
 		must(e, e.server.Restart())
-		_, marks, err := e.view.Read(e.Context(), []schemas.UserID{1})
+		_, progress, err := e.view.Read(e.Context(), []schemas.UserID{1})
 		must(e, err)
-		if marks[0].Watermark != 50 {
-			e.Errorf("judged by the mark %+v", marks[0])
+		if progress[0].Watermark != 50 {
+			e.Errorf("judged by the progress %+v", progress[0])
 		}
 	})
 }
@@ -233,7 +233,7 @@ func TestThoseWhoAskForTheMarksWhileTheyAreReadShareTheNextReading(t *testing.T)
 		over, cancel := context.WithCancel(e.Context())
 		cancel()
 		ask := func() {
-			if _, err := e.view.marksFromNow(over); !errors.Is(err, context.Canceled) {
+			if _, err := e.view.freshProgress(over); !errors.Is(err, context.Canceled) {
 				e.Errorf("error %v", err)
 			}
 		}
@@ -242,12 +242,12 @@ func TestThoseWhoAskForTheMarksWhileTheyAreReadShareTheNextReading(t *testing.T)
 		for range 8 {
 			ask()
 		}
-		e.view.again.mu.Lock()
-		shared := e.view.again.next
-		e.view.again.mu.Unlock()
+		e.view.fresh.mu.Lock()
+		shared := e.view.fresh.next
+		e.view.fresh.mu.Unlock()
 		close(hold)
 		<-shared.done
-		if shared.err != nil || shared.read.marks[0] != filled || e.count("hgetall") != 2 {
+		if shared.err != nil || shared.read.progress[0] != filled || e.count("hgetall") != 2 {
 			e.Errorf("%v, %v after %d readings", shared.read, shared.err, e.count("hgetall"))
 		}
 	})

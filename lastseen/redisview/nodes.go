@@ -13,58 +13,57 @@ import (
 )
 
 const (
-	// witnesses are keys that tell, by being there, that the node on which they lie has
-	// not lost its keys. So many that a node with a twentieth of the slots has none with
-	// a probability of one in half a million.
-	witnesses = 256
-	// lookEvery is how often their absence is looked for.
-	lookEvery = time.Second
-	// lookTimeout bounds one look, which a node that hangs would hold up.
-	lookTimeout = time.Second
+	// sentinels are keys whose presence shows that their node has not lost its keys. With 256 of
+	// them, a node with a twentieth of the slots has none with a probability of one in half a
+	// million.
+	sentinels  = 256
+	checkEvery = time.Second
+	// checkTimeout bounds one check, which a hanging node would block.
+	checkTimeout = time.Second
 )
 
-// founded is what is known of the witnesses.
-type founded struct {
-	mu    sync.Mutex // held by who looks, for lookTimeout at most
+// nodeCheck is what is known of the sentinels.
+type nodeCheck struct {
+	mu    sync.Mutex // held by who looks, for checkTimeout at most
 	at    atomic.Int64
 	epoch atomic.Int64
 }
 
-// Founded is, in a cluster, the epoch since which no node has lost its keys, as far as
-// was seen in the last second: what was rebuilt under an earlier one may not be
-// there any more. Outside a cluster it is 0: there the marks are lost with all others.
-func (v *View) Founded(ctx context.Context) int64 {
-	f := &v.founded
-	if !v.cluster || time.Now().UnixNano()-f.at.Load() < int64(lookEvery) || !f.mu.TryLock() {
+// IntactSince returns, in a cluster, the epoch since which no node has lost its keys, checked at
+// most a second ago. Users that were rebuilt under an earlier epoch may be missing. Outside a
+// cluster it is 0: there the progress is lost together with all other keys.
+func (v *View) IntactSince(ctx context.Context) int64 {
+	f := &v.nodeCheck
+	if !v.cluster || time.Now().UnixNano()-f.at.Load() < int64(checkEvery) || !f.mu.TryLock() {
 		return f.epoch.Load()
 	}
 	defer f.mu.Unlock()
 	// A node that is away is not empty.
-	_, _ = v.look(ctx)
+	_, _ = v.checkSentinels(ctx)
 	return f.epoch.Load()
 }
 
-// Found is Founded as of now, or an error. A rebuild asks before it begins, and
-// begins under a later epoch.
-func (v *View) Found(ctx context.Context) (int64, error) {
+// CheckNodes is IntactSince as of now, or an error. A rebuild calls it first and uses a later
+// epoch.
+func (v *View) CheckNodes(ctx context.Context) (int64, error) {
 	if !v.cluster {
 		return 0, nil
 	}
-	v.founded.mu.Lock()
-	defer v.founded.mu.Unlock()
-	return v.look(ctx)
+	v.nodeCheck.mu.Lock()
+	defer v.nodeCheck.mu.Unlock()
+	return v.checkSentinels(ctx)
 }
 
-// look puts a witness where one is missing, with an epoch later than those of all
-// marks. Holds founded.mu.
-func (v *View) look(ctx context.Context) (int64, error) {
-	v.founded.at.Store(time.Now().UnixNano())
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+// checkSentinels writes missing sentinels, with an epoch later than those of all partitions. Holds
+// nodeCheck.mu.
+func (v *View) checkSentinels(ctx context.Context) (int64, error) {
+	v.nodeCheck.at.Store(time.Now().UnixNano())
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	var seen [witnesses]*redis.StringCmd
+	var seen [sentinels]*redis.StringCmd
 	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range seen {
-			seen[i] = p.Get(ctx, v.witnessKey(i))
+			seen[i] = p.Get(ctx, v.sentinelKey(i))
 		}
 		return nil
 	})
@@ -78,39 +77,39 @@ func (v *View) look(ctx context.Context) (int64, error) {
 		case errors.Is(err, redis.Nil):
 			missing = append(missing, i)
 		case err != nil:
-			return 0, fmt.Errorf("reading the witness %d of the Redis Cluster: %w", i, err)
+			return 0, fmt.Errorf("reading sentinel key %d of the Redis Cluster: %w", i, err)
 		}
 		newest = max(newest, epoch)
 	}
 	if len(missing) > 0 {
-		if newest, err = v.replace(ctx, missing, newest); err != nil {
+		if newest, err = v.restoreSentinels(ctx, missing, newest); err != nil {
 			return 0, err
 		}
 	}
-	v.founded.epoch.Store(newest)
+	v.nodeCheck.epoch.Store(newest)
 	return newest, nil
 }
 
-func (v *View) replace(ctx context.Context, missing []int, newest int64) (int64, error) {
-	read, err := v.marksFromNow(ctx)
+func (v *View) restoreSentinels(ctx context.Context, missing []int, newest int64) (int64, error) {
+	read, err := v.freshProgress(ctx)
 	if err != nil {
 		return 0, err
 	}
 	epoch := max(time.Now().UnixMilli(), newest+1)
-	for _, mark := range read.marks {
-		epoch = max(epoch, mark.Epoch+1)
+	for _, progress := range read.progress {
+		epoch = max(epoch, progress.Epoch+1)
 	}
 	_, err = v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, i := range missing {
-			p.Set(ctx, v.witnessKey(i), epoch, 0)
+			p.Set(ctx, v.sentinelKey(i), epoch, 0)
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("putting witnesses on the nodes of the Redis Cluster: %w", err)
+		return 0, fmt.Errorf("putting sentinels on the nodes of the Redis Cluster: %w", err)
 	}
 	return epoch, nil
 }
 
-// witnessKey is a key of its own slot.
-func (v *View) witnessKey(i int) string { return v.prefix + "witness:{" + strconv.Itoa(i) + "}" }
+// sentinelKey is a key of its own slot.
+func (v *View) sentinelKey(i int) string { return v.prefix + "witness:{" + strconv.Itoa(i) + "}" }

@@ -69,16 +69,16 @@ func (o Options) Validate() error {
 
 // View is what Redis knows. All methods may be called from any goroutine.
 type View struct {
-	client    redis.UniversalClient
-	cluster   bool
-	prefix    string
-	retention time.Duration
-	lifetime  time.Duration // of the marks of a moment ago
-	marks     atomic.Pointer[marksRead]
-	connects  atomic.Int64 // connections made so far
-	again     again
-	founded   founded
-	flights   flights
+	client      redis.UniversalClient
+	cluster     bool
+	prefix      string
+	retention   time.Duration
+	lifetime    time.Duration // of recent progress
+	progress    atomic.Pointer[progressSnapshot]
+	connects    atomic.Int64 // connections made so far
+	fresh       freshReads
+	nodeCheck   nodeCheck
+	sharedReads sharedReads
 }
 
 // Open makes a view. It connects when first used, so Redis may be down.
@@ -89,7 +89,7 @@ func Open(options Options) (*View, error) {
 	if options.Prefix == "" {
 		options.Prefix = "presence:"
 	}
-	v := &View{cluster: options.Cluster, prefix: options.Prefix, retention: options.Retention, lifetime: marksLifetime}
+	v := &View{cluster: options.Cluster, prefix: options.Prefix, retention: options.Retention, lifetime: progressLifetime}
 	v.client = redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs: options.Addrs, MasterName: options.Master, IsClusterMode: options.Cluster, DB: options.Database,
 		Username: options.Username, Password: options.Password, CredentialsProviderContext: options.Credentials,
@@ -112,7 +112,7 @@ func Open(options Options) (*View, error) {
 // Close closes the connections and waits for reads under way.
 func (v *View) Close() error {
 	err := v.client.Close()
-	v.flights.work.Wait()
+	v.sharedReads.work.Wait()
 	return err
 }
 
@@ -134,7 +134,10 @@ func (v *View) CheckEviction(ctx context.Context) error {
 		return nil //nolint:nilerr // hosted servers and miniredis refuse CONFIG
 	}
 	if policy := values[setting]; strings.HasPrefix(policy, "allkeys-") {
-		return fmt.Errorf("redis %s is %s, under which users who are here are evicted; set noeviction or volatile-ttl", setting, policy)
+		return fmt.Errorf("redis %s is %s, under which online users are evicted; set noeviction or volatile-ttl", setting, policy)
 	}
 	return nil
 }
+
+// PoolStats tells what the connections to Redis are doing.
+func (v *View) PoolStats() redis.PoolStats { return *v.client.PoolStats() }

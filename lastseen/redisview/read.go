@@ -10,36 +10,36 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Read reads the entries of the users, in their order, and marks by which they, and
-// the absence of one, may be judged: in one round trip, or two where somebody is
-// absent and Redis may have been emptied meanwhile, or is a cluster.
-func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
+// Read returns the entries of the users, in their order, and the progress by which they and their
+// absence are judged. It takes one round trip, or two if a user is absent and Redis may have been
+// emptied meanwhile, or is a cluster.
+func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, ProgressMap, error) {
 	read := v.readShared
 	if v.cluster {
-		read = v.readJudged
+		read = v.readChecked
 	}
-	entries, marks, err := read(ctx, ids)
+	entries, progress, err := read(ctx, ids)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading %d users from Redis: %w", len(ids), err)
 	}
-	return entries, marks, nil
+	return entries, progress, nil
 }
 
-// readTogether returns marks that were read before the entries, and whether they
-// surely held also when the entries were read.
-func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry, *marksRead, bool, error) {
-	get, known := v.getMany(ctx, ids), v.knownMarks()
+// readTogether returns progress that was read before the entries, and whether it was surely still
+// valid when the entries were read.
+func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry, *progressSnapshot, bool, error) {
+	get, known := v.getMany(ctx, ids), v.recentProgress()
 	var err error
 	if known != nil {
 		err = v.client.Process(ctx, get)
 	} else {
-		var asked marksAsked
+		var asked progressRequest
 		_, err = v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			asked = v.askMarks(ctx, p)
+			asked = v.requestProgress(ctx, p)
 			return p.Process(ctx, get)
 		})
 		if err == nil {
-			known = v.keepMarks(asked)
+			known = v.keepProgress(asked)
 		}
 	}
 	if err != nil {
@@ -49,14 +49,14 @@ func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry,
 	return entries, known, len(tag) > 0 && string(tag) == known.tag, err
 }
 
-// readOneByOne is readTogether for a cluster, where the keys of one command must lie
-// in one slot, and the marks on another node may be read after what is asked for in
-// the same pipeline: so they go first.
-func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry, *marksRead, bool, error) {
-	known := v.knownMarks()
+// readOneByOne is readTogether for a cluster. There the keys of one command must be in one slot,
+// and the progress on another node may be read after the entries of the same pipeline, so it is
+// read first.
+func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry, *progressSnapshot, bool, error) {
+	known := v.recentProgress()
 	if known == nil {
 		var err error
-		if known, err = v.marksFromNow(ctx); err != nil {
+		if known, err = v.freshProgress(ctx); err != nil {
 			return nil, nil, false, err
 		}
 	}

@@ -9,53 +9,52 @@ import (
 )
 
 const (
-	// maxFlights is how many reads of one server are under way at once. Those that
-	// come meanwhile wait for one another and share the next, so that a slow server
-	// is not met by ever more round trips. With 2 in place of 16, readers waited for
-	// one another more than sharing saved.
-	maxFlights = 16
-	// maxShared is how many users one shared read asks for at most; a reader who
-	// does not fit in goes alone.
+	// maxReads is how many reads of one server run at once. Callers that arrive meanwhile share
+	// the next read, so a slow server does not get ever more round trips. With 2, waiting cost
+	// more than sharing saved.
+	maxReads = 16
+	// maxShared is how many users one shared read asks for; a caller with more users than fit
+	// reads alone.
 	maxShared = 2000
-	// sharedTimeout bounds a shared read, whose readers have limits of their own.
+	// sharedTimeout bounds a shared read; its callers have limits of their own.
 	sharedTimeout = 2 * time.Second
 )
 
-// flights are the reads under way.
-type flights struct {
-	mu     sync.Mutex // protects what follows
-	flying int
-	next   *flight // gathers readers; nil when nobody waits
-	work   sync.WaitGroup
+// sharedReads are the reads in progress.
+type sharedReads struct {
+	mu      sync.Mutex // protects what follows
+	running int
+	next    *readBatch // gathers readers; nil when nobody waits
+	work    sync.WaitGroup
 }
 
-// flight is one shared read. Its results may be read when done is closed.
-type flight struct {
-	ids     []schemas.UserID
-	done    chan struct{}
-	entries []Entry
-	marks   Marks
-	err     error
+// readBatch is one shared read. Its results may be read when done is closed.
+type readBatch struct {
+	ids      []schemas.UserID
+	done     chan struct{}
+	entries  []Entry
+	progress ProgressMap
+	err      error
 }
 
-// readShared reads alone when the server is not busy, else together with others.
-func (v *View) readShared(ctx context.Context, ids []schemas.UserID) ([]Entry, Marks, error) {
-	s := &v.flights
+// readShared reads alone if the server is not busy, else together with other callers.
+func (v *View) readShared(ctx context.Context, ids []schemas.UserID) ([]Entry, ProgressMap, error) {
+	s := &v.sharedReads
 	s.mu.Lock()
 	switch {
-	case s.flying < maxFlights:
-		s.flying++
+	case s.running < maxReads:
+		s.running++
 		s.mu.Unlock()
-		entries, marks, err := v.readJudged(ctx, ids)
-		if f := s.land(); f != nil {
-			s.work.Go(func() { v.carry(f) })
+		entries, progress, err := v.readChecked(ctx, ids)
+		if f := s.release(); f != nil {
+			s.work.Go(func() { v.runBatches(f) })
 		}
-		return entries, marks, err
+		return entries, progress, err
 	case s.next != nil && len(s.next.ids)+len(ids) > maxShared:
 		s.mu.Unlock()
-		return v.readJudged(ctx, ids)
+		return v.readChecked(ctx, ids)
 	case s.next == nil:
-		s.next = &flight{done: make(chan struct{})}
+		s.next = &readBatch{done: make(chan struct{})}
 	}
 	f, from := s.next, len(s.next.ids)
 	f.ids = append(f.ids, ids...)
@@ -68,26 +67,26 @@ func (v *View) readShared(ctx context.Context, ids []schemas.UserID) ([]Entry, M
 	if f.err != nil {
 		return nil, nil, f.err
 	}
-	return f.entries[from : from+len(ids) : from+len(ids)], f.marks, nil
+	return f.entries[from : from+len(ids) : from+len(ids)], f.progress, nil
 }
 
-// land ends a read. It returns the readers who wait, whose read takes its place.
-func (s *flights) land() *flight {
+// release ends a read. It returns the waiting batch, if any, which takes its place.
+func (s *sharedReads) release() *readBatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.next
 	s.next = nil
 	if f == nil {
-		s.flying--
+		s.running--
 	}
 	return f
 }
 
-// carry reads for those who wait, until nobody does.
-func (v *View) carry(f *flight) {
-	for ; f != nil; f = v.flights.land() {
+// runBatches runs waiting batches until there is none.
+func (v *View) runBatches(f *readBatch) {
+	for ; f != nil; f = v.sharedReads.release() {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
-		f.entries, f.marks, f.err = v.readJudged(ctx, f.ids)
+		f.entries, f.progress, f.err = v.readChecked(ctx, f.ids)
 		cancel()
 		close(f.done)
 	}

@@ -60,15 +60,15 @@ func TestReadersWhoShareARoundTripEachGetTheirOwnUsers(t *testing.T) {
 func TestAReaderWhoseTimeIsOverDoesNotWaitForTheOthers(t *testing.T) {
 	t.Parallel()
 	v := open(t, redistest.Mini(t))
-	v.flights.flying = maxFlights // nobody lands
+	v.sharedReads.running = maxReads // nobody lands
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := v.Read(ctx, []schemas.UserID{1}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	f := v.flights.land()
-	v.carry(f)
-	v.flights.flying = 0
+	f := v.sharedReads.release()
+	v.runBatches(f)
+	v.sharedReads.running = 0
 	if f.err != nil || len(f.entries) != 1 {
 		t.Errorf("the others got %v, %v", f.entries, f.err)
 	}

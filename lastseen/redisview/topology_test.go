@@ -69,13 +69,13 @@ func TestInAClusterUsersOfAllNodesAndTheMarksAreKept(t *testing.T) {
 	if written, err := v.Write(t.Context(), 1, older); err != nil || written != 0 {
 		t.Fatalf("%d older ones won, %v", written, err)
 	}
-	to := Mark{Epoch: 1, Watermark: 2, Next: 3}
-	if got, err := v.Move(t.Context(), 7, Mark{}, to); err != nil || got != to {
+	to := Progress{Epoch: 1, Watermark: 2, Next: 3}
+	if got, err := v.Move(t.Context(), 7, Progress{}, to); err != nil || got != to {
 		t.Fatal(got, err)
 	}
-	_, marks, err := openAt(t, Options{Addrs: cluster.Addrs(), Cluster: true}).Read(t.Context(), []schemas.UserID{1, 2, 3})
-	if err != nil || marks[7] != to {
-		t.Fatal(marks, err)
+	_, progress, err := openAt(t, Options{Addrs: cluster.Addrs(), Cluster: true}).Read(t.Context(), []schemas.UserID{1, 2, 3})
+	if err != nil || progress[7] != to {
+		t.Fatal(progress, err)
 	}
 }
 

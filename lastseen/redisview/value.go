@@ -4,28 +4,25 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Entry is what Redis holds of one user.
 type Entry struct {
 	schemas.Current
-	// Epoch is the rebuild epoch under which the entry was last confirmed. When
-	// it is older than that of the partition's mark, the rebuild has not met the
-	// user, and the entry says nothing.
+	// Epoch is the rebuild epoch under which the entry was last confirmed. If it is older than
+	// that of the partition's progress, the rebuild did not find the user, and the entry means
+	// nothing.
 	Epoch int64
-	// Found tells whether there is an entry at all.
 	Found bool
 }
 
-// Complete tells whether the entry holds everything that a reader is told. An
-// entry that came about without its history does not know since when the state
-// holds or at which version the user hid; these fields are 0 then, and the
-// durable store knows them.
+// Complete tells whether the entry has everything that readers show. An entry that was written
+// without its history has no Since, or no Hidden version: they are 0, and the durable store knows
+// them.
 func (e Entry) Complete() bool {
 	return e.Since != 0 && (e.Visibility != schemas.Nobody || e.Hidden != 0)
 }
 
-// An entry is stored as text of fixed width, numbers in hexadecimal, so that the
-// script can compare versions and epochs as text (Lua's numbers would round
-// them) and take over fields by place:
+// An entry is stored as text of fixed width, numbers in hexadecimal, so that the script can
+// compare versions and epochs as text (Lua's numbers would round them) and copy fields by
+// position:
 //
 //	1 format "1" | 16 version | 12 epoch | 12 since | 16 hidden | 1 state
 //	| 1 visibility | 2 device kinds | 12 last seen | 12 last active
@@ -65,8 +62,8 @@ func appendHex(dst []byte, n int64, digits int) []byte {
 	return dst
 }
 
-// parseValue reads the stored form; what it does not understand counts as not
-// found, so that the durable store answers.
+// parseValue reads the stored form. Anything else counts as not found, so that the durable store
+// answers.
 func parseValue(user schemas.UserID, text []byte) Entry {
 	if len(text) != valueLength || text[0] != format {
 		return Entry{}

@@ -62,10 +62,10 @@ func TestUsersAreReadAsTheyWereWrittenBatchByBatch(t *testing.T) {
 		must(t, err)
 		defer func() { must(t, v.Close()) }()
 		readsWhatWasWritten(t, v)
-		_, marks, err := v.Read(t.Context(), []schemas.UserID{1})
+		_, progress, err := v.Read(t.Context(), []schemas.UserID{1})
 		must(t, err)
-		if len(marks) != 0 {
-			t.Errorf("marks %v", marks)
+		if len(progress) != 0 {
+			t.Errorf("progress %v", progress)
 		}
 	})
 }
@@ -241,14 +241,14 @@ func TestAMarkIsMovedOnlyFromWhereItIs(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server redistest.Server) {
 		v := open(t, server)
-		first, second := Mark{Epoch: 1, Watermark: 100, Next: -1}, Mark{Epoch: 1, Watermark: 200, Next: 7}
-		for _, step := range []struct{ from, to, want Mark }{
-			{first, second, Mark{}},
-			{Mark{}, first, first},
-			{Mark{}, second, first},
+		first, second := Progress{Epoch: 1, Watermark: 100, Next: -1}, Progress{Epoch: 1, Watermark: 200, Next: 7}
+		for _, step := range []struct{ from, to, want Progress }{
+			{first, second, Progress{}},
+			{Progress{}, first, first},
+			{Progress{}, second, first},
 			{first, second, second},
 			{first, second, second}, // an attempt whose answer was lost
-			{second, Mark{Epoch: 2, Rebuilding: true}, Mark{Epoch: 2, Rebuilding: true}},
+			{second, Progress{Epoch: 2, Rebuilding: true}, Progress{Epoch: 2, Rebuilding: true}},
 		} {
 			got, err := v.Move(t.Context(), 3, step.from, step.to)
 			must(t, err)
@@ -256,10 +256,10 @@ func TestAMarkIsMovedOnlyFromWhereItIs(t *testing.T) {
 				t.Fatalf("moving %+v to %+v: %+v is there, want %+v", step.from, step.to, got, step.want)
 			}
 		}
-		got, err := v.Mark(t.Context(), 3)
+		got, err := v.Progress(t.Context(), 3)
 		must(t, err)
-		if got != (Mark{Epoch: 2, Rebuilding: true}) {
-			t.Errorf("mark %+v", got)
+		if got != (Progress{Epoch: 2, Rebuilding: true}) {
+			t.Errorf("progress %+v", got)
 		}
 	})
 }
@@ -342,7 +342,7 @@ func BenchmarkReadOf50(b *testing.B) {
 	_, err := v.Write(b.Context(), 1, store.Fold(storetest.RandomLog(1, users, 5*users)))
 	must(b, err)
 	for p := range int32(partitions) {
-		_, err := v.Move(b.Context(), p, Mark{}, Mark{Epoch: 1795268780758, Watermark: 1795268780758, Next: 1_000_000})
+		_, err := v.Move(b.Context(), p, Progress{}, Progress{Epoch: 1795268780758, Watermark: 1795268780758, Next: 1_000_000})
 		must(b, err)
 	}
 	// Of the ids above, nobody is there.

@@ -18,22 +18,21 @@ var writeLua string
 var writeScript = redis.NewScript(writeLua)
 
 const (
-	// usersPerScript bounds how long one script keeps Redis from everybody else.
+	// usersPerScript bounds how long one script blocks Redis.
 	usersPerScript = 100
-	// scriptsPerTrip bounds the memory of one pipeline.
-	scriptsPerTrip = 50
+	// scriptsPerBatch bounds the memory of one pipeline.
+	scriptsPerBatch = 50
 )
 
-// Write writes what updates say, under the given rebuild epoch, where Redis does
-// not hold a newer version already. It returns how many were written. Writing
-// again does no harm.
+// Write writes updates under the given rebuild epoch, unless Redis has a newer version. It returns
+// how many were written. It is idempotent.
 func (v *View) Write(ctx context.Context, epoch int64, updates []store.Update) (int, error) {
 	return v.write(ctx, epoch, updates, false)
 }
 
-// Confirm writes what a rebuild has found of users and confirms what is there
-// already, if that is as new or newer, for the epoch of the rebuild. Since 0 stands for
-// times that are not known, Hidden 0 for a version of the hide that is not.
+// Confirm writes the users that a rebuild has found and confirms entries that are as new or newer
+// for the epoch of the rebuild. Since 0 stands for unknown times, Hidden 0 for an unknown version
+// of the hide.
 func (v *View) Confirm(ctx context.Context, epoch int64, found []schemas.Current) (int, error) {
 	updates := make([]store.Update, len(found))
 	for i, c := range found {
@@ -50,20 +49,19 @@ func (v *View) write(ctx context.Context, epoch int64, updates []store.Update, c
 	}
 	written := 0
 	for len(updates) > 0 {
-		trip := updates[:min(perScript*scriptsPerTrip, len(updates))]
-		n, err := v.writeTrip(ctx, epoch, trip, perScript, confirm)
+		batch := updates[:min(perScript*scriptsPerBatch, len(updates))]
+		n, err := v.writeBatch(ctx, epoch, batch, perScript, confirm)
 		if err != nil {
 			return written, fmt.Errorf("writing %d users to Redis: %w", len(updates), err)
 		}
 		written += n
-		updates = updates[len(trip):]
+		updates = updates[len(batch):]
 	}
 	return written, nil
 }
 
-// writeTrip writes in one round trip, or in a second one when Redis does not
-// know the script yet.
-func (v *View) writeTrip(ctx context.Context, epoch int64, updates []store.Update, perScript int, confirm bool) (int, error) {
+// writeBatch takes one round trip, or two if Redis does not know the script yet.
+func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Update, perScript int, confirm bool) (int, error) {
 	type call struct {
 		keys      []string
 		arguments []any
@@ -106,7 +104,6 @@ func (v *View) writeTrip(ctx context.Context, epoch int64, updates []store.Updat
 	return written, err
 }
 
-// flags are those of write.lua.
 func flags(u store.Update, confirm bool) string {
 	text := ""
 	if u.SinceKnown {
@@ -124,6 +121,5 @@ func flags(u store.Update, confirm bool) string {
 	return text
 }
 
-// userKey is the key of a user; the braces keep all keys of a user in one slot
-// of a cluster.
+// userKey is the key of a user. The braces are a cluster's hash tag.
 func (v *View) userKey(user schemas.UserID) string { return v.prefix + "{" + user.String() + "}" }

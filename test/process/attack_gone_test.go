@@ -52,7 +52,7 @@ func TestRequestsThatAreGivenUpFillNoLogAndRaiseNoAlarm(t *testing.T) {
 		return sum == 2*asked
 	})
 	t.Log(counted)
-	if n := strings.Count(h.err.String(), "a read was not answered"); n > 0 || counted["503"] > 0 {
+	if n := strings.Count(h.err.String(), "a read was answered with 503"); n > 0 || counted["503"] > 0 {
 		t.Errorf("the log tells of %d reads that were not answered; requests by status: %v", n, counted)
 	}
 }

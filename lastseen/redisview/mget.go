@@ -12,8 +12,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// getMany is an MGET of the users and, last, the tag of the rebuilds. Its answer is
-// left as it came, so that a value is neither copied nor boxed before it is an Entry.
+// getMany is an MGET of the users and, last, the rebuild tag. The answer stays raw, so that values
+// are neither copied nor boxed before they become an Entry.
 func (v *View) getMany(ctx context.Context, ids []schemas.UserID) *redis.RawCmd {
 	text := make([]byte, 0, len(ids)*(len(v.prefix)+maxKeyRest))
 	ends := make([]int, len(ids))
@@ -34,14 +34,12 @@ func (v *View) getMany(ctx context.Context, ids []schemas.UserID) *redis.RawCmd 
 	return redis.NewRawCmd(ctx, arguments...)
 }
 
-// maxKeyRest is what a key has behind the prefix at most.
+// maxKeyRest is the greatest length of a key without the prefix.
 const maxKeyRest = 21
 
-// errReply says that an answer is not what MGET answers.
 var errReply = errors.New("the server's answer cannot be read")
 
-// parseReply reads the answer to getMany, in RESP2 or RESP3. The tag is part of it,
-// and empty when there is none.
+// parseReply reads the answer to getMany, in RESP2 or RESP3. The tag is part of it; empty = none.
 func parseReply(reply []byte, ids []schemas.UserID) (entries []Entry, tag []byte, err error) {
 	kind, n, rest, ok := replyHead(reply)
 	if !ok || kind != '*' || n != len(ids)+1 {
@@ -71,7 +69,6 @@ func parseReply(reply []byte, ids []schemas.UserID) (entries []Entry, tag []byte
 	return entries, nil, nil
 }
 
-// replyHead reads a line of a kind and a number.
 func replyHead(reply []byte) (kind byte, n int, rest []byte, ok bool) {
 	end := bytes.IndexByte(reply, '\n')
 	if end < 2 {

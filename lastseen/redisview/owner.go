@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Claim notes in Redis that the keys of this prefix are the pipeline's, unless another
-// one has noted so before, and returns whose they are.
+// Claim records pipeline as the owner of the keys with this prefix, unless another pipeline has
+// claimed them before. It returns the owner.
 func (v *View) Claim(ctx context.Context, pipeline string) (owner string, err error) {
 	if err = v.client.SetNX(ctx, v.pipelineKey(), pipeline, 0).Err(); err == nil {
 		owner, err = v.client.Get(ctx, v.pipelineKey()).Result()
