@@ -35,7 +35,7 @@ func (b *builder) adoptPolicy(ctx context.Context) error {
 		b.config.Policy = inForce
 	}
 	differs := prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_policy_differs",
-		Help: "1 while the flags of this process name another policy than the one in force: it uses the one in force, and would not start again."})
+		Help: "1 while the flags of this process name another policy than the one in force: it uses the one in force, and would not start again. 1 also while partitions have different policies."})
 	b.registry.MustRegister(differs)
 	return b.add(component{services: []service{{"policy", loops, func(ctx context.Context) error {
 		b.watchPolicy(ctx, differs)
@@ -43,12 +43,13 @@ func (b *builder) adoptPolicy(ctx context.Context) error {
 	}}}}, nil)
 }
 
-// watchPolicy makes this process follow the policy in force, and logs if its flags name
-// another one.
+// watchPolicy makes this process follow the policy in force. It logs if its flags name another
+// one, and if partitions differ at two successive looks: at one, a change may be under way.
 func (b *builder) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
 	ticker := time.NewTicker(policyInterval)
 	defer ticker.Stop()
-	for current := b.config.Policy.ID(); ; {
+	current, refused, divided := b.config.Policy.ID(), false, 0
+	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -57,30 +58,49 @@ func (b *builder) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
 		bounded, cancel := context.WithTimeout(ctx, policyInterval)
 		all, err := policy.InForce(bounded, b.config.Kafka, detectorGroup)
 		cancel()
-		inForce, ok := policy.Newest(all)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case err != nil:
+		}
+		if err != nil {
 			b.log.Warn("looking up the policy in force", "error", err)
 			continue
-		case !ok || inForce.ID() == current:
-			continue
 		}
-		config := b.config
-		config.Policy = inForce
-		config.settle(b.partitions)
-		for _, apply := range b.onPolicy {
-			apply(config)
+		if inForce, ok := policy.Newest(all); ok && inForce.ID() != current {
+			refused = !b.followPolicy(inForce, current)
+			current = inForce.ID()
 		}
-		b.log.Info("another policy came into force", "policy", inForce.ID(), "before", current)
-		current = inForce.ID()
+		if err := policy.Divided(all); err != nil {
+			if divided++; divided == 2 {
+				b.log.Warn("partitions go by different policies", "error", err)
+			}
+		} else {
+			if divided > 1 {
+				b.log.Info("all partitions go by one policy again", "policy", current)
+			}
+			divided = 0
+		}
 		differs.Set(0)
-		if err := b.config.PolicyAsked.Refuse(inForce); err != nil {
+		if refused || divided > 1 {
 			differs.Set(1)
-			b.log.Warn("this process would not start again", "error", err)
 		}
 	}
+}
+
+// followPolicy gives the policy in force to whatever follows it. It reports whether this process
+// would start again with its flags.
+func (b *builder) followPolicy(inForce schemas.Policy, before string) bool {
+	config := b.config
+	config.Policy = inForce
+	config.settle(b.partitions)
+	for _, apply := range b.onPolicy {
+		apply(config)
+	}
+	b.log.Info("another policy came into force", "policy", inForce.ID(), "before", before)
+	if err := b.config.PolicyAsked.Refuse(inForce); err != nil {
+		b.log.Warn("this process would not start again", "error", err)
+		return false
+	}
+	return true
 }
 
 // changePolicy brings what is asked for into force in a pipeline that has one owner.

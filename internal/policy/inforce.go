@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -33,14 +34,49 @@ func InForce(ctx context.Context, cluster kafka.Config, group string) ([]Partiti
 	return all, nil
 }
 
-// Newest is the policy that came into force last; false if there is none. Partitions differ
-// only while a change is under way.
+// Newest is the policy that came into force last, of several the one of the first partition;
+// false if there is none. Partitions differ while a change is under way, and after detectors
+// with different flags began a new pipeline together, until somebody sets a policy.
 func Newest(all []Partition) (schemas.Policy, bool) {
 	if len(all) == 0 {
 		return schemas.Policy{}, false
 	}
 	newest := slices.MaxFunc(all, func(a, b Partition) int { return int(a.At - b.At) })
 	return newest.Policy, true
+}
+
+// Divided is an error that tells which partitions go by another policy than the newest, and
+// how to bring that into force everywhere; nil if all go by one.
+func Divided(all []Partition) error {
+	newest, _ := Newest(all)
+	var others, flags []string
+	known := map[string]bool{newest.ID(): true}
+	for _, p := range all {
+		id := p.Policy.ID()
+		if known[id] {
+			continue
+		}
+		known[id] = true
+		count := 0
+		for _, other := range all {
+			if other.Policy.ID() == id {
+				count++
+			}
+		}
+		var values []string
+		for _, d := range Differences(p.Policy, newest) {
+			values = append(values, fmt.Sprintf("%s is %s instead of %s", d.Name, d.InForce, d.Asked))
+			if flag := "--" + strings.ReplaceAll(d.Name, "_", "-") + "=" + d.Asked; !slices.Contains(flags, flag) {
+				flags = append(flags, flag)
+			}
+		}
+		others = append(others, fmt.Sprintf("in %d partitions, partition %d among them, it is %s (%s)", count, p.ID, id, strings.Join(values, ", ")))
+	}
+	if others == nil {
+		return nil
+	}
+	return fmt.Errorf("users are judged by different policies, depending on their partition: the newest is %s, but %s. Bring the newest into force in all partitions with \"stillhere policy set %s\"",
+		newest.ID(), strings.Join(others, "; "), strings.Join(flags, " "))
 }
 
 // Set brings the policy into force: it writes a policy frame to every partition of the
