@@ -2,8 +2,11 @@ package kafka
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -192,4 +195,25 @@ func (s *session) firstOffset(c schemas.Commit) int64 {
 		return c.LogStart
 	}
 	return c.Offset
+}
+
+// stillWithoutCommit is an error when something was committed for the partition since it
+// was assigned to us without a commit. A process that stood still does not know yet that
+// others have gone on without it; what they published must not look like what was published
+// before a commit was lost.
+func (p *partition) stillWithoutCommit(ctx context.Context) error {
+	for again := 0; ; again++ {
+		// A transaction shows in the topics a moment before its offsets do.
+		commits, err := p.s.t.reader.Commits(ctx, p.s.t.group, p.s.t.input, true, p.id)
+		switch {
+		case errors.Is(err, kerr.UnstableOffsetCommit) && pause(ctx, backoff(again)):
+			continue
+		case err != nil:
+			return err
+		}
+		if c, ok := commits[p.id]; ok {
+			return fmt.Errorf("another member has committed offset %d since this one was given the partition", c.Offset)
+		}
+		return nil
+	}
 }

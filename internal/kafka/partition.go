@@ -145,6 +145,9 @@ func (p *partition) restore(b beginning) error {
 			}
 			return own
 		})
+		if err == nil && b.commit.Offset < 0 {
+			err = p.stillWithoutCommit(ctx)
+		}
 		if err != nil && own == nil {
 			worldErr = err
 		}
