@@ -25,10 +25,10 @@ var Roles = []Role{
 	{Name: "ingest", http: true, needs: []string{"kafka", "auth"}, build: buildIngest},
 	{Name: "detector", framed: true, needs: []string{"kafka", "detector"}, build: buildDetector},
 	{Name: "lastseen", redis: true, store: true, needs: []string{"kafka", "redis", "store", "sink", "projector"}, build: buildLastseen},
-	{Name: "fanout", redis: true, framed: true, needs: append([]string{"kafka", "follower graph"}, followerLoops...), build: buildFanout},
+	{Name: "fanout", redis: true, framed: true, needs: append([]string{"kafka", "redis", "follower graph"}, followerLoops...), build: buildFanout},
 	{Name: "api", http: true, redis: true, store: true, needs: []string{"auth", "reads"}, build: buildAPI},
-	{Name: "all", http: true, redis: true, store: true, framed: true, needs: []string{"kafka", "auth", "detector"},
-		first: append([]string{"sink", "projector"}, followerLoops...), build: buildAll},
+	{Name: "all", http: true, redis: true, store: true, framed: true, needs: []string{"kafka", "auth"},
+		first: append([]string{"detector", "sink", "projector"}, followerLoops...), build: buildAll},
 }
 
 // Consumer groups, as Kafka knows them.
@@ -78,6 +78,11 @@ func buildFanout(ctx context.Context, b *builder) error {
 	var err error
 	if deps.bus, err = b.useBus(); err != nil {
 		return err
+	}
+	if b.view == nil { // its check would look at the same Redis
+		if err := b.add(component{checks: []check{{name: "redis", ready: deps.bus.Ping}}}, nil); err != nil {
+			return err
+		}
 	}
 	if deps.origin, err = b.useOrigin(); err != nil {
 		return err

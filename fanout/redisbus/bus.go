@@ -78,6 +78,14 @@ func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logge
 // Close closes all connections. Call it after Run has returned.
 func (b *Bus) Close() error { return b.client.Close() }
 
+// Ping tells whether Redis answers.
+func (b *Bus) Ping(ctx context.Context) error {
+	if err := b.client.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("reaching Redis: %w", err)
+	}
+	return nil
+}
+
 // commands are the names of the publishing and subscribing commands that the
 // server has.
 type commands struct {

@@ -32,6 +32,9 @@ type Producer struct {
 
 	forgetting sync.Map // topic → whatever, while the client is made to forget it
 	work       sync.WaitGroup
+
+	pingMu sync.Mutex
+	asked  *ping // under way, if any
 }
 
 // NewProducer opens a producer. It does not wait for Kafka to answer. metrics
@@ -166,8 +169,41 @@ func (p *Producer) Partitions(ctx context.Context, topic schemas.Topic) (int32, 
 	return partitionCount(ctx, p.client, topic.Name(p.prefix), "Write")
 }
 
-// Ping tells whether some broker answers.
-func (p *Producer) Ping(ctx context.Context) error { return plainly(p.client.Ping(ctx)) }
+// Ping tells whether some broker answers. It heeds ctx, which the client does not while it
+// waits for a broker that takes a connection and then says nothing.
+func (p *Producer) Ping(ctx context.Context) error {
+	p.pingMu.Lock()
+	asked := p.asked
+	if asked == nil {
+		asked = &ping{done: make(chan struct{})}
+		p.asked = asked
+		p.work.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
+			defer cancel()
+			err := plainly(p.client.Ping(ctx))
+			p.pingMu.Lock()
+			asked.err, p.asked = err, nil
+			p.pingMu.Unlock()
+			close(asked.done)
+		})
+	}
+	p.pingMu.Unlock()
+	select {
+	case <-asked.done:
+		return asked.err
+	case <-ctx.Done():
+		return fmt.Errorf("no broker answers: %w", ctx.Err())
+	}
+}
+
+// ping is a question to the brokers that is under way. err may be read when done is closed.
+type ping struct {
+	done chan struct{}
+	err  error
+}
+
+// pingTimeout bounds a question.
+const pingTimeout = 5 * time.Second
 
 // Close waits for what is still on its way, as long as ctx allows, and gives up
 // the rest. Nothing may be appended any more.

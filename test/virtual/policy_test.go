@@ -85,8 +85,8 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreToldByEveryRoleUntilOneIsSet
 	inWorld(t, size{partitions: 4, tick: 2 * time.Second}, func(w *world) {
 		said := &logged{Handler: w.log.Handler()}
 		w.log = slog.New(said)
-		asks := func(onlineTTL time.Duration) func(*assembly.Config) {
-			return func(c *assembly.Config) {
+		asks := func(onlineTTL time.Duration) func(*app.Config) {
+			return func(c *app.Config) {
 				c.PolicyAsked = policy.Change{OnlineTTL: &onlineTTL}
 				c.Policy = c.PolicyAsked.To(c.Policy)
 			}
@@ -98,7 +98,7 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreToldByEveryRoleUntilOneIsSet
 		in := w.start("ingest", "ingest")
 		inForce := func() []policy.Partition {
 			w.Helper()
-			all, err := assembly.PolicyInForce(context.Background(), w.config.Kafka)
+			all, err := app.PolicyInForce(context.Background(), w.config.Kafka)
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreToldByEveryRoleUntilOneIsSet
 
 		// What the command does, with the settings of a process that is to start again.
 		asked := policy.Change{OnlineTTL: &mend.OnlineTTL}
-		if err := assembly.SetPolicy(context.Background(), w.config.Kafka, asked.To(mend), w.log); err != nil {
+		if err := app.SetPolicy(context.Background(), w.config.Kafka, asked.To(mend), w.log); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
