@@ -271,6 +271,7 @@ func (r Redis) validate() error {
 	if len(r.Addrs) > 1 && !r.Cluster && r.Master == "" {
 		faults = append(faults, errors.New("redis: several addresses are those of a cluster or of Sentinels; say redis_cluster or redis_master"))
 	}
+	faults = append(faults, checkRedisPrefix(r.Prefix))
 	if r.PoolSize < 0 {
 		faults = append(faults, fmt.Errorf("redis_pool_size: must not be negative, is %d", r.PoolSize))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -23,6 +24,24 @@ func redisPrefix(topics string) string {
 		return name + ":"
 	}
 	return topics + "::"
+}
+
+// ownNames match names that a pipeline appends to its prefix. With prefix presence:recent: a
+// second pipeline would use keys of the pipeline with prefix presence:.
+var ownNames = regexp.MustCompile(`:(recent|live|deliveries|witness|pipeline|marks|rebuilds|db[0-9]+)(:|$)`)
+
+var prefixOfRedis = regexp.MustCompile(`^[A-Za-z0-9._:-]{0,250}$`)
+
+// checkRedisPrefix refuses prefixes whose keys could be those of another pipeline, or would all
+// be in one slot of a Redis Cluster.
+func checkRedisPrefix(prefix string) error {
+	if !prefixOfRedis.MatchString(prefix) {
+		return fmt.Errorf("redis_prefix: %q must be at most 250 letters, digits, dots, colons, hyphens and underscores (braces would put all keys into one slot of a cluster), e.g. eu.presence:", prefix)
+	}
+	if name := ownNames.FindStringSubmatch(prefix); name != nil {
+		return fmt.Errorf("redis_prefix: %q must not have %q behind a colon: the pipeline whose prefix comes before that may have keys or channels of this name, and the two would mix", prefix, name[1])
+	}
+	return nil
 }
 
 // named returns r with the default prefix of the pipeline on cluster, unless r has a prefix.

@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"strings"
@@ -92,5 +93,32 @@ func TestAPipelineDoesNotStartOnTheKeysOfAnother(t *testing.T) {
 	}
 	if keys := redis.Server().Keys(); len(keys) != 1 {
 		t.Errorf("it has written %v", keys)
+	}
+}
+
+// Behind these prefixes, keys or channels of two pipelines would have one name although each
+// finds only its own mark.
+func TestAPrefixBehindWhichPipelinesWouldMixIsRefused(t *testing.T) {
+	t.Parallel()
+	for prefix, why := range map[string]string{
+		"presence:recent:":   `must not have "recent"`, // user 42 there, and what is new of user 42 behind presence:
+		"presence:witness:":  `must not have "witness"`,
+		"presence:db1:":      `must not have "db1"`, // channels of database 1
+		"{presence}:":        "one slot",
+		"presence:*":         "letters, digits",
+		"eu:presence:":       "",
+		"eu.presence:recent": `must not have "recent"`,
+		"recent:":            "",
+	} {
+		config := assembly.Defaults()
+		config.Instance, config.Listen, config.Admin, config.Redis.Addr, config.Redis.Prefix = "fanout", "127.0.0.1:0", "", "127.0.0.1:1", prefix
+		config.Kafka.Brokers = []string{"127.0.0.1:1"}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // what is refused is refused before anything is asked
+		err := assembly.Run(ctx, "fanout", config, slog.New(slog.DiscardHandler), nil)
+		told := err != nil && strings.Contains(err.Error(), "redis_prefix")
+		if told != (why != "") || told && !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: %v", prefix, err)
+		}
 	}
 }
