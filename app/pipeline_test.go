@@ -110,12 +110,12 @@ func TestAPrefixBehindWhichPipelinesWouldMixIsRefused(t *testing.T) {
 		"eu.presence:recent": `must not have "recent"`,
 		"recent:":            "",
 	} {
-		config := assembly.Defaults()
+		config := app.Defaults()
 		config.Instance, config.Listen, config.Admin, config.Redis.Addr, config.Redis.Prefix = "fanout", "127.0.0.1:0", "", "127.0.0.1:1", prefix
 		config.Kafka.Brokers = []string{"127.0.0.1:1"}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // what is refused is refused before anything is asked
-		err := assembly.Run(ctx, "fanout", config, slog.New(slog.DiscardHandler), nil)
+		err := app.Run(ctx, "fanout", config, slog.New(slog.DiscardHandler), nil)
 		told := err != nil && strings.Contains(err.Error(), "redis_prefix")
 		if told != (why != "") || told && !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v", prefix, err)
