@@ -1,18 +1,27 @@
-// Package gateway is what a gateway written in Go embeds to say who is connected to it.
+// Package gateway is what a gateway written in Go embeds to report who is connected to it.
+// The reports go straight to Kafka.
 //
-//	g, err := gateway.Dial(ctx, gateway.Config{Brokers: []string{"kafka:9092"}, ID: "gw-1"})
+//	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: brokers}, ID: "gw-1"})
 //	…
-//	k, err := g.Connect(user, device, kind, 0) // from any goroutine: a connection opens
-//	k.Beat(idle)                               // as often as the device beats
-//	k.Bye()                                    // it was closed on purpose; k.Drop() when it was lost
-//	g.Close(ctx)                               // sends what is held and says that the gateway drains
+//	k, err := g.Connect(user, device, schemas.Mobile, 0) // a connection opens
+//	k.Beat(idle)                                         // as often as the device beats
+//	k.Bye()                                              // it was closed on purpose; k.Drop() when it was lost
+//	g.Close(ctx)                                         // send what is held, and say that the gateway drains
 //
-// Connections are counted: a device leaves when the last of its connections says bye.
+// Connections are counted: a device leaves when the last of its connections says bye. A
+// gateway that counts for itself calls g.Beat and g.Bye, which are about the device whatever
+// connections it has.
+//
+// All of these only write into memory. Reports that can change a state leave within 10 ms,
+// the others with the next flush, one frame per partition; a device that beats a thousand
+// times a second costs one row per flush. While Kafka is away the gateway keeps the newest
+// report of each device and goes on trying; afterwards they arrive with their true ages.
+//
+// After a kill -9 at most one flush of reports is lost, and nobody goes offline for it.
 package gateway
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,86 +29,144 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/internal/connect"
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Config says who the gateway is and where Kafka is. Brokers and ID are needed.
+// Errors of reports, besides a *schemas.FieldError for an id that no user or device has.
+var (
+	// ErrClosed says that the gateway closes and takes no more reports.
+	ErrClosed = beat.ErrClosed
+	// ErrFull says that a new device was refused because Config.MaxDevices are known.
+	ErrFull = beat.ErrFull
+)
+
+// Config says who the gateway is and where Kafka is. Kafka and ID are needed.
 type Config struct {
-	// Brokers are bootstrap addresses, host:port.
-	Brokers []string
+	Kafka client.Kafka
 	// ID is unique among running gateways, at most 128 bytes, and the same after a
 	// restart.
 	ID schemas.GatewayID
-	// TopicPrefix is what the names of topics begin with ["presence."].
-	TopicPrefix string
-	// HeartbeatInterval is how often devices beat [15s]; that of the detector.
+	// HeartbeatInterval is how often devices beat [15s]; that of the detector's policy.
 	HeartbeatInterval time.Duration
-	// ForgetAfter is how long a silent device is remembered [1m]. Not less than the
-	// detector's online_ttl + offline_debounce.
+	// FlushInterval is how often repeated reports are sent [1s].
+	FlushInterval time.Duration
+	// ForgetAfter is how long a silent device is remembered [1m, at least four heartbeat
+	// intervals]. Not less than the policy's online_ttl + offline_debounce.
 	ForgetAfter time.Duration
-	// TLS is nil for plain text. SASL is "", PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.
-	TLS            *tls.Config
-	SASL           string
-	User, Password string
-
-	Log      *slog.Logger          // nil: slog.Default()
-	Registry prometheus.Registerer // nil: no metrics
-}
-
-// Gateway reports who is connected: see client.Client for Connect, Beat and Bye, which
-// may be called from any goroutine. It sends from the first report until Close, which
-// must be called.
-type Gateway struct {
-	*beat.Buffer
-	producer *kafka.Producer
+	// ActiveAfterIdle: a device that is touched after it was not for this long is reported
+	// at once [1m]. Not more than the policy's idle_after.
+	ActiveAfterIdle time.Duration
+	// MaxDevices bounds the devices that are remembered [1,000,000].
+	MaxDevices int
+	// Log is where the gateway logs [slog.Default].
+	Log *slog.Logger
+	// Registry is where metrics are registered; nil: nowhere.
+	Registry prometheus.Registerer
 }
 
 // appendTimeout is how long Kafka has to take a frame; what it has not taken by
 // then is sent again, with its true age.
 const appendTimeout = 5 * time.Second
 
-// Dial connects to Kafka and learns how many partitions there are; ctx bounds
-// that.
+func (c Config) buffer(partitions int32) beat.Config {
+	return beat.Config{GatewayID: c.ID, Partitions: partitions, HeartbeatInterval: c.HeartbeatInterval, FlushInterval: c.FlushInterval,
+		ActiveAfterIdle: c.ActiveAfterIdle, ForgetAfter: c.ForgetAfter, MaxDevices: c.MaxDevices, AppendTimeout: appendTimeout, Log: c.Log}
+}
+
+// Validate reports all faults, joined.
+func (c Config) Validate() error {
+	return errors.Join(c.Kafka.Validate(), c.buffer(1).Validate())
+}
+
+// Gateway reports who is connected. All methods may be called from any goroutine. It sends
+// from the first report until Close, which must be called.
+type Gateway struct {
+	buffer   *beat.Buffer
+	producer *kafka.Producer
+}
+
+// Dial connects to Kafka and learns how many partitions there are; ctx bounds that.
 func Dial(ctx context.Context, c Config) (*Gateway, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	config := kafka.Config{Brokers: c.Brokers, Prefix: c.TopicPrefix, ClientID: "stillhere-gateway", DeliveryTimeout: appendTimeout}
-	if c.TLS != nil || c.SASL != "" {
-		config.Security = &kafka.Security{TLS: c.TLS, Mechanism: c.SASL, User: c.User, Password: c.Password}
-	}
-	producer, err := kafka.NewProducer(config, c.Log, nil)
+	g, err := dial(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("connecting gateway %s: %w", c.ID, err)
-	}
-	g, err := dial(ctx, c, producer)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("connecting gateway %s: %w", c.ID, err), producer.Close(ctx))
 	}
 	return g, nil
 }
 
-func dial(ctx context.Context, c Config, producer *kafka.Producer) (*Gateway, error) {
+func dial(ctx context.Context, c Config) (*Gateway, error) {
+	cluster, err := connect.Kafka(c.Kafka, "stillhere-gateway")
+	if err != nil {
+		return nil, err
+	}
+	cluster.DeliveryTimeout = appendTimeout
+	producer, err := kafka.NewProducer(cluster, c.Log, nil)
+	if err != nil {
+		return nil, err
+	}
 	partitions, err := producer.Partitions(ctx, schemas.Heartbeats)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, producer.Close(ctx))
 	}
-	beats, err := beat.New(beat.Config{
-		GatewayID: c.ID, Partitions: partitions, HeartbeatInterval: c.HeartbeatInterval, ForgetAfter: c.ForgetAfter,
-		AppendTimeout: appendTimeout, Metrics: beat.NewMetrics(c.Registry), Log: c.Log,
-	}, producer)
+	settings := c.buffer(partitions)
+	settings.Metrics = beat.NewMetrics(c.Registry)
+	buffer, err := beat.New(settings, producer)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, producer.Close(ctx))
 	}
-	return &Gateway{Buffer: beats, producer: producer}, nil
+	return &Gateway{buffer: buffer, producer: producer}, nil
+}
+
+// Beat reports that a device is online and that its person last touched it idle ago; 0: is
+// active now. More than 30 days count as 30 days. After an error nothing is reported.
+func (g *Gateway) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
+	return g.buffer.Beat(user, device, kind, idle)
+}
+
+// Bye reports that a device has left on purpose.
+func (g *Gateway) Bye(user schemas.UserID, device schemas.DeviceID) error {
+	return g.buffer.Bye(user, device)
 }
 
 // Close ends the gateway in good order: it writes what is held, tells the detector
 // that the gateway drains, so that its users get time to reconnect elsewhere, and
-// disconnects. The error says how many reports are not known to be written when
-// ctx ended first.
+// disconnects. When ctx ends first, the error says how many reports may not be written.
 func (g *Gateway) Close(ctx context.Context) error {
-	return errors.Join(g.Buffer.Close(ctx), g.producer.Close(ctx))
+	return errors.Join(g.buffer.Close(ctx), g.producer.Close(ctx))
 }
+
+// Connection is one connection of a device. End it with Bye or Drop. All methods may be
+// called from any goroutine.
+type Connection struct{ counted *beat.Connection }
+
+// Connect reports that a device has opened a connection, which is its first beat. After an
+// error there is no connection.
+func (g *Gateway) Connect(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) (*Connection, error) {
+	counted, err := g.buffer.Connect(user, device, kind, idle)
+	if err != nil {
+		return nil, err
+	}
+	return &Connection{counted}, nil
+}
+
+// Beat reports that the device is online; see Gateway.Beat. It does nothing after Bye or
+// Drop.
+func (k *Connection) Beat(idle time.Duration) error { return k.counted.Beat(idle) }
+
+// Bye ends a connection that was closed on purpose. The device has left when no other of
+// its connections to this gateway is alive: one on which nothing was heard for one and a
+// half heartbeat intervals does not count.
+func (k *Connection) Bye() error { return k.counted.Bye() }
+
+// Drop ends a connection that was lost. The detector waits for the device to return.
+func (k *Connection) Drop() { k.counted.Drop() }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -27,7 +28,7 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	g, err := gateway.Dial(ctx, gateway.Config{Brokers: cluster.Addrs(), ID: "gw-1", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: cluster.Addrs()}, ID: "gw-1", Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 func TestDialSaysWhichGatewayCouldNotConnect(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if _, err := gateway.Dial(ctx, gateway.Config{Brokers: []string{"127.0.0.1:1"}, ID: "gw-1"}); err == nil {
+	if _, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: []string{"127.0.0.1:1"}}, ID: "gw-1"}); err == nil {
 		t.Fatal("connected to nothing")
 	}
 }

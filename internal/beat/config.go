@@ -79,7 +79,7 @@ func (c Config) Validate() error {
 	var faults []error
 	fault := func(wrong bool, field, reason string) {
 		if wrong {
-			faults = append(faults, schemas.Invalid("client."+field, reason))
+			faults = append(faults, schemas.Invalid("gateway."+field, reason))
 		}
 	}
 	fault(c.GatewayID == "", "gateway_id", "must be set")

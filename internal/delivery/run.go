@@ -33,7 +33,7 @@ type Job struct {
 	FromStart bool
 	// WithoutGroup reads everything in this process and commits no offsets.
 	WithoutGroup bool
-	Registry     prometheus.Registerer
+	Registry     prometheus.Registerer // nil: nobody reads the figures
 	Log          *slog.Logger
 }
 
@@ -57,6 +57,9 @@ const closeTimeout = 10 * time.Second
 func NewRunner(j Job) (*Runner, error) {
 	if !channelName.MatchString(j.Name) {
 		return nil, errors.New("name: must be 1 to 100 letters, digits, dots, dashes or underscores")
+	}
+	if j.Registry == nil {
+		j.Registry = prometheus.NewRegistry()
 	}
 	group := "stillhere.channel." + j.Name
 	hidden := online.NewHiddenSet()

@@ -1,5 +1,5 @@
-// Package watch watches users through GET /presence/stream, for tools and
-// tests. It reconnects by itself and subscribes again.
+// Package watch is a connection to GET /presence/stream that lasts: it reconnects by itself
+// and subscribes again. Tools, tests and the public package client/watch use it.
 package watch
 
 import (
@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"math/rand/v2"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -64,6 +67,18 @@ type Options struct {
 	Users  []schemas.UserID // at most what the server's hello allows
 	Header http.Header      // e.g. Authorization
 	Client *http.Client     // nil: http.DefaultClient
+
+	// Current is whom to watch, asked when a connection begins and after each signal of
+	// Changed, in place of Users.
+	Current func() []schemas.UserID
+	Changed <-chan struct{}
+	// Deliveries asks for deliveries to the viewer whom the token names.
+	Deliveries bool
+	// Authorize is the header of a connection, in place of Header.
+	Authorize func(ctx context.Context) (http.Header, error)
+	// FirstWait [250ms] is the pause after the first failure, which doubles up to MaxWait
+	// [15s]. Each is jittered between half and whole.
+	FirstWait, MaxWait time.Duration
 }
 
 const (
@@ -82,7 +97,8 @@ const (
 // error, which comes last. Everything else it gets over.
 func Messages(ctx context.Context, o Options) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
-		pause := firstPause
+		o = o.withDefaults()
+		pause := o.FirstWait
 		for ctx.Err() == nil {
 			heard, after, err := session(ctx, o, yield)
 			switch {
@@ -90,11 +106,11 @@ func Messages(ctx context.Context, o Options) iter.Seq2[Message, error] {
 				return
 			case ctx.Err() != nil:
 				return
-			case errors.As(err, new(*refused)):
+			case errors.As(err, new(*Refused)):
 				yield(Message{}, err)
 				return
 			case heard:
-				pause = firstPause
+				pause = o.FirstWait
 			}
 			wait := pause/2 + rand.N(pause/2)
 			if after > 0 {
@@ -107,46 +123,73 @@ func Messages(ctx context.Context, o Options) iter.Seq2[Message, error] {
 			case <-ctx.Done():
 			case <-time.After(wait):
 			}
-			pause = min(2*pause, longestPause)
+			pause = min(2*pause, o.MaxWait)
 		}
 	}
 }
 
 var errLeft = errors.New("the caller left the loop")
 
-// refused is an answer that trying again will not change.
-type refused struct{ status string }
+func (o Options) withDefaults() Options {
+	if o.FirstWait == 0 {
+		o.FirstWait = firstPause
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = longestPause
+	}
+	if o.Current == nil {
+		o.Current = func() []schemas.UserID { return o.Users }
+	}
+	if o.Authorize == nil {
+		o.Authorize = func(context.Context) (http.Header, error) { return o.Header, nil }
+	}
+	return o
+}
 
-func (e *refused) Error() string { return "the server refuses the stream: " + e.status }
+// Refused is an answer that trying again will not change.
+type Refused struct {
+	Status int
+	Header http.Header
+	Body   []byte // up to 1 kB of it
+}
+
+func (e *Refused) Error() string {
+	return fmt.Sprintf("the server refuses the stream: %d %s", e.Status, http.StatusText(e.Status))
+}
 
 // session is one connection. heard says that a snapshot came; after is when the
 // server asked to come back, 0 if it did not.
 func session(ctx context.Context, o Options, yield func(Message, error) bool) (heard bool, after time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	header, err := o.Authorize(ctx)
+	if err != nil {
+		return false, 0, err
+	}
 	//nolint:bodyclose // Dial has read the body; it needs no closing, it says.
-	conn, answer, err := websocket.Dial(ctx, o.URL, &websocket.DialOptions{HTTPClient: o.Client, HTTPHeader: o.Header})
+	conn, answer, err := websocket.Dial(ctx, o.URL, &websocket.DialOptions{HTTPClient: o.Client, HTTPHeader: header})
 	if err != nil {
 		if answer != nil && answer.StatusCode >= 400 && answer.StatusCode < 500 &&
 			answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusRequestTimeout {
-			return false, 0, &refused{status: answer.Status}
+			body, _ := io.ReadAll(answer.Body)
+			return false, 0, &Refused{answer.StatusCode, answer.Header, body}
 		}
 		return false, 0, fmt.Errorf("connecting to the stream: %w", err)
 	}
 	conn.SetReadLimit(maxMessage)
-	pinging := make(chan struct{})
-	go func() {
-		defer close(pinging)
-		ping(ctx, conn)
-	}()
+	users := o.Current()
+	if err := begin(ctx, conn, o, users); err != nil {
+		_ = conn.CloseNow()
+		return false, 0, err
+	}
+	var work sync.WaitGroup
+	work.Go(func() { ping(ctx, conn) })
+	work.Go(func() { follow(ctx, conn, o, users) })
 	defer func() {
 		_ = conn.CloseNow()
 		cancel()
-		<-pinging
+		work.Wait()
 	}()
-	if err := subscribe(ctx, conn, o.Users); err != nil {
-		return false, 0, err
-	}
 	for {
 		_, text, err := conn.Read(ctx)
 		if err != nil {
@@ -172,17 +215,56 @@ func session(ctx context.Context, o Options, yield func(Message, error) bool) (h
 	}
 }
 
-func subscribe(ctx context.Context, conn *websocket.Conn, users []schemas.UserID) error {
+func begin(ctx context.Context, conn *websocket.Conn, o Options, users []schemas.UserID) error {
+	if o.Deliveries {
+		if err := conn.Write(ctx, websocket.MessageText, []byte(`{"type":"deliveries","enabled":true}`)); err != nil {
+			return fmt.Errorf("asking for deliveries: %w", err)
+		}
+	}
+	return request(ctx, conn, "subscribe", users)
+}
+
+// follow asks for what Current changes, until ctx ends.
+func follow(ctx context.Context, conn *websocket.Conn, o Options, users []schemas.UserID) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-o.Changed:
+		}
+		now := o.Current()
+		if errors.Join(request(ctx, conn, "unsubscribe", without(users, now)), request(ctx, conn, "subscribe", without(now, users))) != nil {
+			_ = conn.CloseNow() // the next connection asks for all of it
+			return
+		}
+		users = now
+	}
+}
+
+// without are those of users that are not in others.
+func without(users, others []schemas.UserID) []schemas.UserID {
+	known := make(map[schemas.UserID]bool, len(others))
+	for _, user := range others {
+		known[user] = true
+	}
+	return slices.DeleteFunc(slices.Clone(users), func(user schemas.UserID) bool { return known[user] })
+}
+
+// request subscribes or unsubscribes; of nobody it asks nothing.
+func request(ctx context.Context, conn *websocket.Conn, what string, users []schemas.UserID) error {
+	if len(users) == 0 {
+		return nil
+	}
 	ids := make([]string, len(users))
 	for i, id := range users {
 		ids[i] = id.String()
 	}
-	text, err := json.Marshal(map[string]any{"type": "subscribe", "user_ids": ids})
-	if err != nil {
-		return err
+	text, err := json.Marshal(map[string]any{"type": what, "user_ids": ids})
+	if err == nil {
+		err = conn.Write(ctx, websocket.MessageText, text)
 	}
-	if err := conn.Write(ctx, websocket.MessageText, text); err != nil {
-		return fmt.Errorf("subscribing: %w", err)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/graph"
@@ -249,14 +250,14 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 }
 
 func (s *subject) actAsGateway(ctx context.Context, log *slog.Logger) error {
-	g, err := gateway.Dial(ctx, gateway.Config{Brokers: s.config.Brokers, ID: "gw", TopicPrefix: s.config.Prefix, TLS: s.tls,
-		SASL: s.config.Security.Mechanism, User: s.config.Security.User, Password: s.config.Security.Password, Log: log})
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: s.config.Brokers, TopicPrefix: s.config.Prefix, TLS: s.tls,
+		SASL: s.config.Security.Mechanism, User: s.config.Security.User, Password: s.config.Security.Password}, ID: "gw", Log: log})
 	if err != nil {
 		return err
 	}
 	s.started.Store(true)
 	g.Beat(1, 1, schemas.Web, 0)
-	err = g.Run(ctx)
+	<-ctx.Done()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_ = g.Close(closing) // what it could not write is not of interest here

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/app"
+	api "github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -318,16 +319,15 @@ func FreeAddress() (string, error) {
 
 // gateway is a Go program's gateway, connected.
 func (r *Rig) gateway(ctx context.Context) (*gateway.Gateway, func() error, error) {
-	g, err := gateway.Dial(ctx, gateway.Config{Brokers: r.Kafka.Brokers, ID: "bench", TopicPrefix: r.Kafka.Prefix,
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: api.Kafka{Brokers: r.Kafka.Brokers, TopicPrefix: r.Kafka.Prefix}, ID: "bench",
 		ForgetAfter: time.Hour, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, nil, err
 	}
-	running := Go(context.WithoutCancel(ctx), g.Run)
 	return g, func() error {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), setUp)
 		defer cancel()
-		return errors.Join(g.Close(closing), running.Stop())
+		return g.Close(closing)
 	}, nil
 }
 

@@ -1,0 +1,179 @@
+package clienttest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	answer := func(pattern string, of func(*http.Request) (any, error)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			s.mu.Lock()
+			what, err := of(r)
+			s.mu.Unlock()
+			if err != nil {
+				problem.Write(w, http.StatusBadRequest, err)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(what) // the caller is gone if this fails
+		})
+	}
+	answer("GET /presence/batch", func(r *http.Request) (any, error) {
+		states := map[string]*string{}
+		for _, text := range strings.Split(r.URL.Query().Get("user_ids"), ",") {
+			user, err := schemas.ParseUserID("user_ids", text)
+			if err != nil {
+				return nil, err
+			}
+			states[text] = s.presence(user).State
+		}
+		return states, nil
+	})
+	answer("GET /presence/{user}", func(r *http.Request) (any, error) {
+		user, err := schemas.ParseUserID("user_id", r.PathValue("user"))
+		return s.presence(user), err
+	})
+	answer("GET /presence/{user}/history", s.history)
+	mux.HandleFunc("GET /presence/stream", s.stream)
+	return mux
+}
+
+// history answers a page. A cursor is how many changes came before. The lock is held.
+func (s *Server) history(r *http.Request) (any, error) {
+	user, err := schemas.ParseUserID("user_id", r.PathValue("user"))
+	if err != nil {
+		return nil, err
+	}
+	query := r.URL.Query()
+	from, _ := strconv.ParseInt(query.Get("from"), 10, 64) // none is no bound
+	to, _ := strconv.ParseInt(query.Get("to"), 10, 64)
+	var changes []map[string]any
+	if s.current[user].Visibility != schemas.Nobody {
+		for _, t := range slices.Backward(s.log[user]) {
+			if int64(t.At) < from || to != 0 && int64(t.At) >= to {
+				continue
+			}
+			changes = append(changes, map[string]any{"event_id": t.EventID().String(), "from": schemas.StateWord(t.From), "to": schemas.StateWord(t.To),
+				"at": t.At, "last_seen_at": t.LastSeen, "last_active_at": t.LastActive, "cause": schemas.CauseWord(t.Cause),
+				"devices": t.Kinds.Words(), "version": t.Version.String()})
+		}
+	}
+	before, _ := strconv.Atoi(query.Get("cursor"))
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	page := changes[min(before, len(changes)):]
+	var next *string
+	if limit > 0 && len(page) > limit {
+		page = page[:limit]
+		cursor := strconv.Itoa(before + limit)
+		next = &cursor
+	}
+	return map[string]any{"changes": page, "next_cursor": next}, nil
+}
+
+// viewer is one connection of a watcher.
+type viewer struct {
+	conn  *websocket.Conn
+	users map[schemas.UserID]bool // under the server's lock
+	out   chan []byte
+}
+
+// maxWaiting is how many messages may wait for a watcher; one that reads more slowly is cut off.
+const maxWaiting = 1000
+
+// send puts a message about a user, or users, in line.
+func (v *viewer) send(kind string, about any) {
+	name := "user"
+	if kind == "snapshot" {
+		name = "users"
+	}
+	text, err := json.Marshal(map[string]any{"type": kind, name: about})
+	if err != nil {
+		panic(err) // schemas.Presence can always be encoded
+	}
+	select {
+	case v.out <- text:
+	default:
+		_ = v.conn.CloseNow()
+	}
+}
+
+// stream serves a watcher.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	conn, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return // Accept has answered
+	}
+	v := &viewer{conn: conn, users: map[schemas.UserID]bool{}, out: make(chan []byte, maxWaiting)}
+	s.mu.Lock()
+	s.viewers[v] = true
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(s.ctx) // r's ends when the connection is taken over
+	var writer sync.WaitGroup
+	writer.Go(func() { v.write(ctx) })
+	v.out <- []byte(`{"type":"hello","heartbeat_interval_ms":15000,"max_subscriptions":500}`)
+	for {
+		_, text, err := conn.Read(ctx)
+		if err != nil {
+			break
+		}
+		s.asked(v, text)
+	}
+	s.mu.Lock()
+	delete(s.viewers, v)
+	s.mu.Unlock()
+	cancel()
+	_ = conn.CloseNow()
+	writer.Wait()
+}
+
+// write sends what is in line until ctx ends.
+func (v *viewer) write(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case text := <-v.out:
+			if v.conn.Write(ctx, websocket.MessageText, text) != nil {
+				_ = v.conn.CloseNow()
+				return
+			}
+		}
+	}
+}
+
+// asked handles a message of a watcher.
+func (s *Server) asked(v *viewer, text []byte) {
+	var m struct {
+		Type    string   `json:"type"`
+		UserIDs []string `json:"user_ids"`
+	}
+	if json.Unmarshal(text, &m) != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	users := []schemas.Presence{}
+	for _, id := range m.UserIDs {
+		user, err := schemas.ParseUserID("user_ids", id)
+		if err != nil {
+			continue
+		}
+		v.users[user] = m.Type == "subscribe"
+		users = append(users, s.presence(user))
+	}
+	if m.Type == "subscribe" {
+		v.send("snapshot", users)
+	}
+}

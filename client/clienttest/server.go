@@ -1,0 +1,222 @@
+// Package clienttest is a Stillhere in the test's process, for tests of programs that use
+// package client: Kafka in memory, and the HTTP endpoints over it.
+//
+//	s, err := clienttest.Start()
+//	defer s.Close()
+//	g, err := gateway.Dial(ctx, gateway.Config{Kafka: s.Kafka(), ID: "gw-1"})
+//	c, err := presence.New(presence.Config{HTTP: s.HTTP()})
+//
+// It decides by simple rules: a beat makes a user online, the bye of the last device makes
+// it offline, and Set whatever a test needs; nobody goes offline by silence. Who may watch
+// whom is not checked. The clients are the real ones, and so is what is between them and the
+// server: only the service behind it is not.
+package clienttest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// partitions is how many each topic has.
+const partitions = 2
+
+// Server is a Stillhere in memory. All methods may be called from any goroutine.
+type Server struct {
+	cluster  *embedded.Kafka
+	producer *kafka.Producer
+	http     *httptest.Server
+	ctx      context.Context // of what runs
+	stop     context.CancelFunc
+	work     sync.WaitGroup
+
+	mu      sync.Mutex // protects what follows
+	version schemas.Version
+	online  map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind
+	log     map[schemas.UserID][]*schemas.Transition // oldest first
+	current map[schemas.UserID]schemas.Current
+	viewers map[*viewer]bool
+}
+
+// startTimeout bounds starting and stopping.
+const startTimeout = 30 * time.Second
+
+// Start starts a server on ports of the loopback. Close ends it.
+func Start() (*Server, error) {
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cluster: cluster, online: map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind{}, log: map[schemas.UserID][]*schemas.Transition{},
+		current: map[schemas.UserID]schemas.Current{}, viewers: map[*viewer]bool{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	config := kafka.Config{Brokers: cluster.Addrs()}
+	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)
+	defer cancel()
+	quiet := slog.New(slog.DiscardHandler)
+	if _, err = kafka.ApplyTopics(ctx, config, partitions, 1); err == nil {
+		s.producer, err = kafka.NewProducer(config, quiet, nil)
+	}
+	if err != nil {
+		s.stop()
+		cluster.Close()
+		return nil, err
+	}
+	beats := kafka.Follow(config, "clienttest", schemas.Heartbeats, decode, reader{s}, s.producer, quiet, nil, kafka.Alone())
+	s.work.Go(func() { _ = beats.Run(s.ctx) }) // it ends with ctx
+	s.http = httptest.NewServer(s.routes())
+	return s, nil
+}
+
+// Close stops the server.
+func (s *Server) Close() {
+	s.stop()
+	s.mu.Lock()
+	for v := range s.viewers {
+		_ = v.conn.CloseNow()
+	}
+	s.mu.Unlock()
+	s.http.Close()
+	s.work.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	_ = s.producer.Close(ctx) // nothing is on its way
+	s.cluster.Close()
+}
+
+// Kafka is how gateways and channels reach the server.
+func (s *Server) Kafka() client.Kafka { return client.Kafka{Brokers: s.cluster.Addrs()} }
+
+// HTTP is how reads and watchers reach the server.
+func (s *Server) HTTP() client.HTTP { return client.HTTP{URL: s.http.URL, Client: s.http.Client()} }
+
+// DropWatchers breaks the connections of all watchers, as a network does.
+func (s *Server) DropWatchers() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for v := range s.viewers {
+		_ = v.conn.CloseNow()
+	}
+}
+
+// Set makes a user online, away or offline.
+func (s *Server) Set(user schemas.UserID, state schemas.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.become(user, state, s.current[user].Visibility, schemas.Idle)
+}
+
+// SetVisibility hides a user (schemas.Nobody) or shows it again (schemas.Everyone).
+func (s *Server) SetVisibility(user schemas.UserID, to schemas.Visibility) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.current[user].State
+	if s.current[user].Version == 0 {
+		state = schemas.Offline
+	}
+	s.become(user, state, to, schemas.VisibilityChange)
+}
+
+// Notify writes a delivery for the channels: that recipients, ascending, are to be told of
+// the last change of user. It returns when Kafka has it.
+func (s *Server) Notify(ctx context.Context, user schemas.UserID, recipients ...schemas.UserID) error {
+	s.mu.Lock()
+	log := s.log[user]
+	s.mu.Unlock()
+	if len(log) == 0 {
+		return errors.New("notifying: the user has not changed")
+	}
+	d := schemas.Delivery{Transition: log[len(log)-1], Recipients: recipients}
+	return s.producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Deliveries, Partition: schemas.PartitionOf(user, partitions),
+		Key: user.Key(), Value: d.Encode()})
+}
+
+// become changes what is known of a user. The lock is held.
+func (s *Server) become(user schemas.UserID, state schemas.State, visibility schemas.Visibility, cause schemas.Cause) {
+	before := s.current[user]
+	from := before.State
+	if before.Version == 0 {
+		from = schemas.Offline
+	}
+	if visibility != schemas.Nobody {
+		visibility = schemas.Everyone
+	}
+	var kinds []schemas.DeviceKind
+	for _, kind := range s.online[user] {
+		kinds = append(kinds, kind)
+	}
+	s.version++
+	now := schemas.MillisOf(time.Now())
+	t := &schemas.Transition{User: user, From: from, To: state, At: now, LastSeen: now, LastActive: now, Cause: cause,
+		Kinds: schemas.SetOfKinds(kinds...), Visibility: visibility, Version: s.version}
+	s.log[user] = append(s.log[user], t)
+	s.current[user] = before.After(t)
+	for v := range s.viewers {
+		if v.users[user] {
+			v.send("change", s.presence(user))
+		}
+	}
+}
+
+// presence is how others see a user. The lock is held.
+func (s *Server) presence(user schemas.UserID) schemas.Presence {
+	if c := s.current[user]; c.Version != 0 {
+		return schemas.PresenceOf(c, 0)
+	}
+	return schemas.NeverSeen(user, 0)
+}
+
+// decode reads a record of presence.heartbeats.
+func decode(r *schemas.Record) ([]schemas.Beat, error) {
+	var frame schemas.Frame
+	if err := frame.Decode(r.Value); err != nil {
+		return nil, err
+	}
+	var beats []schemas.Beat
+	for cursor, beat := frame.Beats(), (schemas.Beat{}); cursor.Next(&beat); {
+		beats = append(beats, beat)
+	}
+	return beats, nil
+}
+
+// reader takes what gateways have written.
+type reader struct{ *Server }
+
+// Apply takes a batch.
+func (s reader) Apply(_ context.Context, batch schemas.Batch[[]schemas.Beat]) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, beats := range batch.Items {
+		for _, beat := range beats {
+			s.heard(beat)
+		}
+	}
+	return nil
+}
+
+func (s *Server) heard(beat schemas.Beat) {
+	devices := s.online[beat.User]
+	if devices == nil {
+		devices = map[schemas.DeviceID]schemas.DeviceKind{}
+		s.online[beat.User] = devices
+	}
+	_, known := devices[beat.Device]
+	switch {
+	case beat.Bye && known:
+		delete(devices, beat.Device)
+		if len(devices) == 0 {
+			s.become(beat.User, schemas.Offline, s.current[beat.User].Visibility, schemas.Bye)
+		}
+	case !beat.Bye && !known:
+		devices[beat.Device] = beat.Kind
+		s.become(beat.User, schemas.Online, s.current[beat.User].Visibility, schemas.FirstBeat)
+	}
+}

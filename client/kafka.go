@@ -1,0 +1,80 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Kafka says how to reach Kafka, and as whom. Brokers is needed.
+type Kafka struct {
+	// Brokers are bootstrap addresses, host:port.
+	Brokers []string
+	// TopicPrefix is what the names of topics begin with ["presence."].
+	TopicPrefix string
+	// TLS encrypts connections; nil: plain text, unless TLSFiles is set.
+	TLS *tls.Config
+	// TLSFiles is TLS by files in place of TLS. They are read again for each connection, so
+	// renewed certificates need no restart.
+	TLSFiles *TLSFiles
+	// SASL is "" for none, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
+	SASL string
+	// User and Password are for PLAIN and SCRAM.
+	User, Password string
+	// PasswordFile is a file with the password in place of Password, read for each connection.
+	PasswordFile string
+	// Credentials is asked for user and password before each connection, in place of the
+	// three fields above. Several goroutines may call it at a time.
+	Credentials func(ctx context.Context) (user, password string, err error)
+	// Token is asked for a token before each connection; for OAUTHBEARER. TokenFile and
+	// ClientCredentials make such functions.
+	Token TokenSource
+	// Dial opens connections in place of the network [net.Dialer]. Not with TLS; with
+	// TLSFiles the handshake goes over what it opens.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// TLSFiles names files, all in PEM.
+type TLSFiles struct {
+	// CA has the authorities to trust [the system's].
+	CA string
+	// Cert and Key are this client's own, for mutual TLS; both or none.
+	Cert, Key string
+	// ServerName is what the brokers' certificates must be for [the host's name].
+	ServerName string
+}
+
+var mechanisms = []string{"", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}
+
+// Validate reports all faults, joined.
+func (k Kafka) Validate() error {
+	var faults []error
+	fault := func(wrong bool, field, reason string) {
+		if wrong {
+			faults = append(faults, schemas.Invalid("kafka."+field, reason))
+		}
+	}
+	fault(len(k.Brokers) == 0, "brokers", "must have at least one address, such as localhost:9092")
+	for _, broker := range k.Brokers {
+		_, _, err := net.SplitHostPort(broker)
+		fault(err != nil, "brokers", "must be host:port")
+	}
+	fault(k.TLS != nil && k.TLSFiles != nil, "tls_files", "must not be set together with tls")
+	fault(k.TLS != nil && k.Dial != nil, "dial", "must not be set together with tls")
+	if f := k.TLSFiles; f != nil {
+		fault((f.Cert == "") != (f.Key == ""), "tls_files.key", "must be set together with tls_files.cert")
+	}
+	fault(!slices.Contains(mechanisms, k.SASL), "sasl", "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER")
+	bearer := k.SASL == "OAUTHBEARER"
+	fault(bearer && k.Token == nil, "token", "must be set for OAUTHBEARER")
+	fault(!bearer && k.Token != nil, "token", "is for OAUTHBEARER")
+	named := k.User != "" || k.Credentials != nil
+	fault(k.SASL != "" && !bearer && !named, "user", "must be set for "+k.SASL)
+	fault(k.SASL == "" && named, "sasl", "must be set where there is a user")
+	fault(k.Password != "" && k.PasswordFile != "", "password_file", "must not be set together with password")
+	return errors.Join(faults...)
+}

@@ -1,0 +1,258 @@
+// Package presence reads over HTTP who is online, and what changed.
+//
+//	c, err := presence.New(presence.Config{HTTP: client.HTTP{URL: "https://presence.example.com"}})
+//	states, err := c.Batch(ctx, 1, 2, 3)
+//	user, err := c.One(ctx, 1)
+//	for change, err := range c.History(ctx, 1, presence.Range{From: yesterday}) { … }
+//
+// A request that fails for a while is tried again: without an answer, with 408, 429 or 5xx,
+// after a growing, jittered pause or what the server asks for. Every other answer that is no
+// success is a *client.ProblemError at once.
+package presence
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/internal/connect"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Config says where to read and how long to try. HTTP is needed.
+type Config struct {
+	HTTP client.HTTP
+	// Attempts is how often a request is made until it works [4].
+	Attempts int
+	// FirstWait is the pause before the second attempt [100ms]; it doubles up to MaxWait [5s].
+	FirstWait, MaxWait time.Duration
+	// Timeout bounds one attempt [10s].
+	Timeout time.Duration
+	// PageSize is how many changes of a history are asked for at a time, up to 1,000 [100].
+	PageSize int
+}
+
+func (c Config) withDefaults() Config {
+	set(&c.Attempts, 4)
+	set(&c.FirstWait, 100*time.Millisecond)
+	set(&c.MaxWait, 5*time.Second)
+	set(&c.Timeout, 10*time.Second)
+	set(&c.PageSize, 100)
+	if c.HTTP.Client == nil {
+		c.HTTP.Client = http.DefaultClient
+	}
+	return c
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports all faults, joined.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	faults := []error{c.HTTP.Validate()}
+	fault := func(wrong bool, field, reason string) {
+		if wrong {
+			faults = append(faults, schemas.Invalid("presence."+field, reason))
+		}
+	}
+	fault(c.Attempts < 1, "attempts", "must be positive")
+	fault(c.FirstWait < 0, "first_wait", "must be positive")
+	fault(c.MaxWait < c.FirstWait, "max_wait", "must be at least first_wait")
+	fault(c.Timeout < 0, "timeout", "must be positive")
+	fault(c.PageSize < 1 || c.PageSize > 1000, "page_size", "must be between 1 and 1000")
+	return errors.Join(faults...)
+}
+
+// Client reads. Any goroutine may use it.
+type Client struct{ config Config }
+
+// New makes a client; it does not connect yet.
+func New(c Config) (*Client, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Client{c.withDefaults()}, nil
+}
+
+// States of a user. Hidden is what others see of a user who hides, and of one whom the
+// token may not watch.
+const (
+	Online  = "online"
+	Away    = "away"
+	Offline = "offline"
+	Hidden  = ""
+)
+
+// States are the states of users.
+type States struct {
+	Of map[schemas.UserID]string
+	// StaleSince is set when some of the states may be out of date: since when at the
+	// earliest.
+	StaleSince schemas.Millis
+}
+
+// maxBatch is how many users the server answers for at a time.
+const maxBatch = 1000
+
+// Batch reads the states of any number of users, 1,000 in a request. A user never seen is
+// Offline.
+func (c *Client) Batch(ctx context.Context, users ...schemas.UserID) (States, error) {
+	all := States{Of: make(map[schemas.UserID]string, len(users))}
+	for len(users) > 0 {
+		n := min(len(users), maxBatch)
+		ids := make([]string, n)
+		for i, user := range users[:n] {
+			ids[i] = user.String()
+		}
+		users = users[n:]
+		var states map[schemas.UserID]*string
+		header, err := c.get(ctx, "/presence/batch?user_ids="+strings.Join(ids, ","), &states)
+		if err != nil {
+			return States{}, fmt.Errorf("reading the states of %d users: %w", n, err)
+		}
+		for user, state := range states {
+			all.Of[user] = Hidden
+			if state != nil {
+				all.Of[user] = *state
+			}
+		}
+		if at, err := time.Parse(time.RFC3339, header.Get("Stale-Since")); err == nil {
+			if since := schemas.MillisOf(at); all.StaleSince == 0 || since < all.StaleSince {
+				all.StaleSince = since
+			}
+		}
+	}
+	return all, nil
+}
+
+// One reads what is known of a user.
+func (c *Client) One(ctx context.Context, user schemas.UserID) (schemas.Presence, error) {
+	var p schemas.Presence
+	if _, err := c.get(ctx, "/presence/"+user.String(), &p); err != nil {
+		return p, fmt.Errorf("reading user %s: %w", user, err)
+	}
+	return p, nil
+}
+
+// Range bounds a history: changes at From or later and before To. The zero time is no bound.
+type Range struct{ From, To time.Time }
+
+// Change is one entry of a history.
+type Change struct {
+	EventID      string         `json:"event_id"`
+	From         string         `json:"from"`
+	To           string         `json:"to"`
+	At           schemas.Millis `json:"at"`
+	LastSeenAt   schemas.Millis `json:"last_seen_at"`
+	LastActiveAt schemas.Millis `json:"last_active_at"`
+	Cause        string         `json:"cause"`
+	// DeviceID is the device by which the change came about; 0: none.
+	DeviceID schemas.DeviceID `json:"device_id"`
+	Devices  []string         `json:"devices"`
+	Version  string           `json:"version"`
+	PolicyID string           `json:"policy_id"`
+	// LeftOut is how many changes since the one before were not published, because the
+	// user changed too often.
+	LeftOut uint32 `json:"left_out"`
+}
+
+// History yields the changes of a user, newest first, and asks for another page when one is
+// used up. An error comes last.
+func (c *Client) History(ctx context.Context, user schemas.UserID, within Range) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		query := url.Values{"limit": {strconv.Itoa(c.config.PageSize)}}
+		for name, bound := range map[string]time.Time{"from": within.From, "to": within.To} {
+			if !bound.IsZero() {
+				query.Set(name, strconv.FormatInt(bound.UnixMilli(), 10))
+			}
+		}
+		for {
+			var page struct {
+				Changes    []Change `json:"changes"`
+				NextCursor *string  `json:"next_cursor"`
+			}
+			if _, err := c.get(ctx, "/presence/"+user.String()+"/history?"+query.Encode(), &page); err != nil {
+				yield(Change{}, fmt.Errorf("reading the history of user %s: %w", user, err))
+				return
+			}
+			for _, change := range page.Changes {
+				if !yield(change, nil) {
+					return
+				}
+			}
+			if page.NextCursor == nil {
+				return
+			}
+			query.Set("cursor", *page.NextCursor)
+		}
+	}
+}
+
+// maxAnswer bounds the answers that are read.
+const maxAnswer = 16 << 20
+
+// get reads an answer into what to points to.
+func (c *Client) get(ctx context.Context, path string, to any) (http.Header, error) {
+	wait := c.config.FirstWait
+	for attempt := 1; ; attempt++ {
+		header, err := c.try(ctx, path, to)
+		if err == nil {
+			return header, nil
+		}
+		var problem *client.ProblemError
+		said := errors.As(err, &problem)
+		if attempt == c.config.Attempts || ctx.Err() != nil || said && !problem.Temporary() {
+			return nil, err
+		}
+		pause := wait/2 + rand.N(wait/2+1)
+		if said {
+			pause = max(pause, min(problem.After, c.config.MaxWait))
+		}
+		wait = min(2*wait, c.config.MaxWait)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+func (c *Client) try(ctx context.Context, path string, to any) (http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.config.HTTP.URL, "/")+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	if request.Header, err = connect.Header(ctx, c.config.HTTP); err != nil {
+		return nil, err
+	}
+	answer, err := c.config.HTTP.Client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return nil, connect.Problem(answer.StatusCode, answer.Header, body)
+	}
+	return answer.Header, json.Unmarshal(body, to)
+}
