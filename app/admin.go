@@ -65,7 +65,7 @@ func writeVars(w http.ResponseWriter, _ *http.Request) {
 
 // buildInfo tells which version of the program runs.
 func buildInfo(version string) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stillhere_build_info", Help: "1; the label tells the version of the program.",
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stillhere_build_info", Help: "1; the label is the version of the program.",
 		ConstLabels: prometheus.Labels{"version": version}}, func() float64 { return 1 })
 }
 

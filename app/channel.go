@@ -33,8 +33,8 @@ type ChannelRun struct {
 	MayWatch string
 	Graph    Store
 	Postgres pgstore.Config
-	// Alone reads everything in this process and keeps no offsets.
-	Alone bool
+	// WithoutGroup reads everything in this process and keeps no offsets.
+	WithoutGroup bool
 	// Admin is where health and metrics are; empty: nowhere.
 	Admin string
 	// AdminPort says what is shown there and to whom, AllowedHosts for which hosts besides
@@ -57,7 +57,7 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	run.Kafka.InstanceName = run.Instance
 	registry := prometheus.NewRegistry()
 	job := delivery.Job{Name: run.Name, Kafka: run.Kafka, Settings: run.Config, Channel: run.Channel, FromStart: run.FromStart,
-		WithoutGroup: run.Alone, Registry: registry, Log: log}
+		WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
 	if run.MayWatch == WatchFollowers {
 		store, err := OpenGraph(ctx, run.Graph, run.Postgres)
 		if err != nil {

@@ -66,7 +66,7 @@ func (c *channelLog) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	run := app.ChannelRun{Name: "log", Kafka: kafka, Config: delivery.Defaults(), Channel: channel.NewLog(os.Stdout), FromStart: !c.New, Alone: true}
+	run := app.ChannelRun{Name: "log", Kafka: kafka, Config: delivery.Defaults(), Channel: channel.NewLog(os.Stdout), FromStart: !c.New, WithoutGroup: true}
 	if err := c.apply(&run); err != nil {
 		return err
 	}

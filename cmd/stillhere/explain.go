@@ -18,7 +18,7 @@ import (
 type explainCommand struct {
 	Event  string `arg:"" name:"event-id" help:"The event_id of the transition."`
 	User   string `help:"Its user, if known: then only one partition is searched." env:"-"`
-	Output string `help:"How to tell: ${enum}." enum:"text,json" default:"text" env:"-"`
+	Output string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
 	kafkaFlags
 	policyFlags
 }

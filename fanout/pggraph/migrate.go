@@ -16,7 +16,7 @@ var migrations embed.FS
 // schema is what the graph keeps in Postgres. The lock's key is "fanout" in ASCII.
 func schema() (migrate.Plan, error) {
 	files, err := fs.Sub(migrations, "migrations")
-	return migrate.Plan{Room: "fanout", Files: files, Table: "stillhere_fanout_migrations", Lock: 0x66616e6f7574}, err
+	return migrate.Plan{Service: "fanout", Files: files, Table: "stillhere_fanout_migrations", Lock: 0x66616e6f7574}, err
 }
 
 // Migrate brings the graph's tables up to date; see postgres.Migrate.

@@ -74,7 +74,7 @@ func (g *Graph) migrate(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	g.schema, err = migrate.SQLite(ctx, g.writer, path, migrate.Plan{Room: "fanout", Files: files, Table: "stillhere_fanout_migrations"})
+	g.schema, err = migrate.SQLite(ctx, g.writer, path, migrate.Plan{Service: "fanout", Files: files, Table: "stillhere_fanout_migrations"})
 	return err
 }
 

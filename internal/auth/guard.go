@@ -37,7 +37,7 @@ func New(ctx context.Context, c Config, registry prometheus.Registerer, log *slo
 		requests: newLimits(c.Requests, max(1, int(5*c.Requests))),
 		connects: newLimits(c.Connects/60, max(1, int(c.Connects/12))),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "stillhere_auth_refused_total", Help: "Requests that were refused at the doors, by reason.",
+			Name: "stillhere_auth_refused_total", Help: "Requests that authentication refused, by reason.",
 		}, []string{"reason"}),
 	}
 	if registry != nil {

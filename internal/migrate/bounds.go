@@ -23,16 +23,16 @@ func (p Plan) known() (State, error) {
 	var s State
 	files, err := fs.ReadDir(p.Files, ".")
 	if err != nil {
-		return s, fmt.Errorf("%s: looking for its migrations: %w", p.Room, err)
+		return s, fmt.Errorf("%s: looking for its migrations: %w", p.Service, err)
 	}
 	for _, file := range files {
 		match := numbered.FindStringSubmatch(file.Name())
 		if match == nil {
-			return s, fmt.Errorf("%s: the migration %s must be named like 00001_what.sql", p.Room, file.Name())
+			return s, fmt.Errorf("%s: the migration %s must be named like 00001_what.sql", p.Service, file.Name())
 		}
 		number, err := strconv.ParseInt(match[1], 10, 64)
 		if err != nil {
-			return s, fmt.Errorf("%s: the migration %s: %w", p.Room, file.Name(), err)
+			return s, fmt.Errorf("%s: the migration %s: %w", p.Service, file.Name(), err)
 		}
 		least, err := p.least(file.Name(), number)
 		if err != nil {
@@ -41,7 +41,7 @@ func (p Plan) known() (State, error) {
 		s.Known, s.Least = max(s.Known, number), max(s.Least, least)
 	}
 	if s.Known == 0 {
-		return s, fmt.Errorf("%s: there are no migrations", p.Room)
+		return s, fmt.Errorf("%s: there are no migrations", p.Service)
 	}
 	return s, nil
 }
@@ -50,15 +50,15 @@ func (p Plan) known() (State, error) {
 func (p Plan) least(name string, number int64) (int64, error) {
 	text, err := fs.ReadFile(p.Files, path.Clean(name))
 	if err != nil {
-		return 0, fmt.Errorf("%s: reading the migration %s: %w", p.Room, name, err)
+		return 0, fmt.Errorf("%s: reading the migration %s: %w", p.Service, name, err)
 	}
 	said := livesWith.FindAllSubmatch(text, -1)
 	if len(said) != 1 {
-		return 0, fmt.Errorf("%s: the migration %s must say once, in a line \"-- lives with: NUMBER\", which programs can live with it", p.Room, name)
+		return 0, fmt.Errorf("%s: the migration %s must say once, in a line \"-- lives with: NUMBER\", which programs can live with it", p.Service, name)
 	}
 	least, err := strconv.ParseInt(string(bytes.TrimSpace(said[0][1])), 10, 64)
 	if err != nil || least < 1 || least > number {
-		return 0, fmt.Errorf("%s: the migration %s: lives with: must be between 1 and %d", p.Room, name, number)
+		return 0, fmt.Errorf("%s: the migration %s: lives with: must be between 1 and %d", p.Service, name, number)
 	}
 	return least, nil
 }

@@ -15,15 +15,15 @@ import (
 // what this one needs.
 var ErrTooOld = errors.New("this program is too old for the tables")
 
-// Plan is what a room keeps in a database.
+// Plan is the schema of one service in a database.
 type Plan struct {
-	// Room names it in errors and in the table of bounds.
-	Room string
+	// Service names it in errors and in the table of bounds.
+	Service string
 	// Files are its migrations, at the root.
 	Files fs.FS
-	// Table keeps what was applied; no other room may use it.
+	// Table keeps what was applied; no other service may use it.
 	Table string
-	// Lock is the key of the advisory lock on Postgres; no other room may use it.
+	// Lock is the key of the advisory lock on Postgres; no other service may use it.
 	Lock int64
 }
 
@@ -60,7 +60,7 @@ func (p Plan) Compare(schema, least int64) (State, error) {
 	}
 	state.Schema, state.Least = schema, least
 	if least > state.Known {
-		return state, fmt.Errorf("%s: %w: %s; start a newer program", p.Room, ErrTooOld, state)
+		return state, fmt.Errorf("%s: %w: %s; start a newer program", p.Service, ErrTooOld, state)
 	}
 	return state, nil
 }
@@ -97,7 +97,7 @@ func SQLite(ctx context.Context, db *sql.DB, path string, plan Plan) (state Stat
 
 // up does the work, alone.
 func (p Plan) up(ctx context.Context, db *sql.DB, dialect goose.Dialect) (State, error) {
-	bound := bounds{db, p.Room}
+	bound := bounds{db, p.Service}
 	if err := bound.make(ctx); err != nil {
 		return State{}, err
 	}

@@ -87,7 +87,7 @@ func program(newest int) migrate.Plan {
 	for n := 1; n <= newest; n++ {
 		files[fmt.Sprintf("%05d_change.sql", n)] = &fstest.MapFile{Data: []byte(all[n])}
 	}
-	return migrate.Plan{Room: "people", Files: files, Table: "people_migrations", Lock: 77}
+	return migrate.Plan{Service: "people", Files: files, Table: "people_migrations", Lock: 77}
 }
 
 func TestAnOlderProgramGoesOnWithExpandedTablesAndIsRefusedByContractedOnes(t *testing.T) {
@@ -175,12 +175,12 @@ func TestAMigrationMustSayWhichProgramsCanLiveWithIt(t *testing.T) {
 		"-- lives with: 2\nSELECT 1;":                "must be between 1 and 1",
 		"-- lives with: 0\nSELECT 1;":                "must be between 1 and 1",
 	} {
-		plan := migrate.Plan{Room: "people", Files: fstest.MapFS{"00001_x.sql": &fstest.MapFile{Data: []byte(text)}}}
+		plan := migrate.Plan{Service: "people", Files: fstest.MapFS{"00001_x.sql": &fstest.MapFile{Data: []byte(text)}}}
 		if _, err := plan.Compare(0, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	named := migrate.Plan{Room: "people", Files: fstest.MapFS{"first.sql": &fstest.MapFile{Data: []byte("-- lives with: 1\n")}}}
+	named := migrate.Plan{Service: "people", Files: fstest.MapFS{"first.sql": &fstest.MapFile{Data: []byte("-- lives with: 1\n")}}}
 	if _, err := named.Compare(0, 0); err == nil || !strings.Contains(err.Error(), "must be named like") {
 		t.Errorf("named first.sql: %v", err)
 	}

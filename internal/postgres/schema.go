@@ -35,7 +35,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Config, plan migrate.Plan) error
 // migrate.ErrTooOld when this program cannot live with them; any other may pass.
 func Schema(ctx context.Context, pool *pgxpool.Pool, plan migrate.Plan) (migrate.State, error) {
 	var number, least int64
-	err := pool.QueryRow(ctx, migrate.Question, plan.Room).Scan(&number, &least)
+	err := pool.QueryRow(ctx, migrate.Question, plan.Service).Scan(&number, &least)
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == undefinedTable || errors.Is(err, pgx.ErrNoRows) {
 		err = nil

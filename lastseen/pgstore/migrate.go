@@ -16,7 +16,7 @@ var migrations embed.FS
 // schema is what this room keeps in Postgres. The lock's key is "lastseen" in ASCII.
 func schema() (migrate.Plan, error) {
 	files, err := fs.Sub(migrations, "migrations")
-	return migrate.Plan{Room: "lastseen", Files: files, Table: "stillhere_lastseen_migrations", Lock: 0x6c6173747365656e}, err
+	return migrate.Plan{Service: "lastseen", Files: files, Table: "stillhere_lastseen_migrations", Lock: 0x6c6173747365656e}, err
 }
 
 // Migrate brings the schema up to date, as postgres.Migrate does, and makes the days'

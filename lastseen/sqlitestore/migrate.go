@@ -18,7 +18,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	s.schema, err = migrate.SQLite(ctx, s.writer, s.config.Path,
-		migrate.Plan{Room: "lastseen", Files: files, Table: "stillhere_lastseen_migrations"})
+		migrate.Plan{Service: "lastseen", Files: files, Table: "stillhere_lastseen_migrations"})
 	return err
 }
 

@@ -26,7 +26,7 @@ func TestAProgramOfSchema1WritesOnTheNewestSchemaAndIsToldApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program1 := migrate.Plan{Room: "lastseen", Files: fstest.MapFS{name: {Data: text}}, Table: "stillhere_lastseen_migrations"}
+	program1 := migrate.Plan{Service: "lastseen", Files: fstest.MapFS{name: {Data: text}}, Table: "stillhere_lastseen_migrations"}
 	if _, err := migrate.SQLite(t.Context(), db, path, program1); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestALogThatAProgramOfSchema3HasCutBeginsWithItsOldestChange(t *testing.T) 
 			}
 			files[name] = &fstest.MapFile{Data: text}
 		}
-		_, err = migrate.SQLite(t.Context(), db, path, migrate.Plan{Room: "lastseen", Files: files, Table: "stillhere_lastseen_migrations"})
+		_, err = migrate.SQLite(t.Context(), db, path, migrate.Plan{Service: "lastseen", Files: files, Table: "stillhere_lastseen_migrations"})
 		_, writeErr := db.ExecContext(t.Context(), rows)
 		if err := errors.Join(err, writeErr, db.Close()); err != nil {
 			t.Fatal(err)

@@ -60,9 +60,9 @@ func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger
 		}
 		if since := time.Since(reported); since >= reportEvery {
 			working, idle, gone := world.Count()
-			log.Info("crowd", "working", working, "idle", idle, "gone", gone, "beats_per_second", int(float64(beats)/since.Seconds()))
+			log.Info("simulated users", "working", working, "idle", idle, "disconnected", gone, "beats_per_second", int(float64(beats)/since.Seconds()))
 			if failed > 0 {
-				log.Warn("some requests of the crowd failed", "requests", failed, "last", last)
+				log.Warn("some requests of the load generator failed", "requests", failed, "last", last)
 			}
 			reported, beats, failed = time.Now(), 0, 0
 		}
