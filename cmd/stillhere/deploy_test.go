@@ -85,7 +85,7 @@ func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 			t.Errorf("no service runs the role %s", role.Name)
 		}
 	}
-	for _, step := range []string{"topics", "migrate", "crowd"} {
+	for _, step := range []string{"topics", "migrate", "load"} {
 		if !roles[step] {
 			t.Errorf("no service runs stillhere %s", step)
 		}

@@ -42,7 +42,7 @@ type commands struct {
 	Graph graphCommand `cmd:"" group:"Set up:" help:"Manage the follower graph."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
-	Crowd crowdCommand `cmd:"" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
+	Load  loadCommand  `cmd:"" aliases:"crowd" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the presence of some users as it changes."`
 	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, for servers that verify tokens with a secret."`
 

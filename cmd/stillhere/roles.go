@@ -73,7 +73,7 @@ type devCommand struct {
 	DataDir     string `help:"Directory that keeps the data across restarts." default:"stillhere-data" type:"path" group:"Process:"`
 	KafkaListen string `help:"Listen address for other Kafka clients, host:port; port 0 takes a free port." default:"127.0.0.1:0" group:"Process:"`
 	Partitions  int32  `help:"Partitions of new topics." default:"4" group:"Process:"`
-	Users       int    `help:"Number of users to simulate; see stillhere crowd." default:"0" group:"Process:"`
+	Users       int    `help:"Number of users to simulate; see stillhere load." default:"0" group:"Process:"`
 
 	AcceptDataLoss bool `help:"Start although files in the data directory are damaged, with the data that is intact; damaged files are renamed to end in .damaged." env:"-" group:"Process:"`
 
@@ -108,7 +108,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
 	config.HiddenOffline = c.ShownAs == "offline"
 	dev := app.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}
-	play, err := c.crowd(config.Policy.HeartbeatInterval, logs.logger())
+	play, err := c.generateLoad(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {
 		return err
 	}

@@ -104,9 +104,9 @@ func drive(ctx context.Context, program string, quiet, attacked time.Duration) (
 
 	living, gone := context.WithCancel(ctx)
 	honest := newHonest(at)
-	var crowd sync.WaitGroup
-	crowd.Go(func() { honest.live(living) })
-	defer crowd.Wait()
+	var users sync.WaitGroup
+	users.Go(func() { honest.live(living) })
+	defer users.Wait()
 	defer gone()
 	honest.settle(ctx)
 

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Target is where the crowd's gateways send.
+// Target is where the simulated gateways send.
 type Target struct {
-	// URL is where the doors of ingest are.
+	// URL is where ingest listens.
 	URL string
 	// Token, if not empty, is the bearer token of the gateways.
 	Token string

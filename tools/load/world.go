@@ -164,7 +164,7 @@ func (w *World) Step(now time.Duration) []Request {
 		}
 		for rest := beats[i]; len(rest) > 0 || now-g.said >= moment; {
 			n := min(len(rest), maxBeats)
-			requests = append(requests, Request{Gateway: fmt.Sprintf("crowd-%d", i+1), Epoch: int64(g.epoch), Beats: append([]Beat{}, rest[:n]...)})
+			requests = append(requests, Request{Gateway: fmt.Sprintf("load-%d", i+1), Epoch: int64(g.epoch), Beats: append([]Beat{}, rest[:n]...)})
 			rest, g.said = rest[n:], now
 		}
 	}

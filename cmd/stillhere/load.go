@@ -11,8 +11,8 @@ import (
 	"github.com/stillhere/stillhere/tools/load"
 )
 
-// crowdCommand plays users against a running service.
-type crowdCommand struct {
+// loadCommand simulates users of a running service.
+type loadCommand struct {
 	URL      string        `help:"URL of the role ingest." default:"http://127.0.0.1:8080"`
 	Users    int           `help:"Number of users." default:"1000"`
 	First    int64         `name:"first-user" help:"Id of the first user." default:"1"`
@@ -26,15 +26,15 @@ type crowdCommand struct {
 }
 
 // Run plays until ctx ends.
-func (c *crowdCommand) Run(ctx context.Context) error {
+func (c *loadCommand) Run(ctx context.Context) error {
 	settings := load.Settings{
 		Users: c.Users, First: schemas.UserID(c.First), Gateways: c.Gateways, Interval: c.Interval, Pace: c.Pace, Crashes: c.Crashes, Seed: c.Seed,
 	}
 	return load.Run(ctx, settings, load.Target{URL: c.URL, Token: c.Token}, c.logger())
 }
 
-// crowd prepares the users that dev is asked to play.
-func (c *devCommand) crowd(interval time.Duration, log *slog.Logger) (play func(context.Context), err error) {
+// generateLoad prepares the simulated users that dev is asked for.
+func (c *devCommand) generateLoad(interval time.Duration, log *slog.Logger) (play func(context.Context), err error) {
 	if c.Users == 0 {
 		return func(context.Context) {}, nil
 	}
@@ -46,17 +46,17 @@ func (c *devCommand) crowd(interval time.Duration, log *slog.Logger) (play func(
 	target := load.Target{URL: "http://" + c.Listen}
 	if as := c.auth(); as.On() {
 		if !as.Secret.Given() {
-			return nil, errors.New("users: whoever issues the tokens of auth_jwks has to make one for them; see stillhere crowd --token")
+			return nil, errors.New("users: whoever issues the tokens of auth_jwks has to make one for them; see stillhere load --token")
 		}
 		var err error
-		who := auth.Caller{Gateway: "crowd", Scopes: []string{auth.Admin}, Until: time.Now().AddDate(1, 0, 0)}
+		who := auth.Caller{Gateway: "load", Scopes: []string{auth.Admin}, Until: time.Now().AddDate(1, 0, 0)}
 		if target.Token, err = auth.Issue(as, who, time.Now()); err != nil {
 			return nil, err
 		}
 	}
 	return func(ctx context.Context) {
 		if err := load.Run(ctx, settings, target, log); err != nil {
-			log.Error("playing users", "error", err)
+			log.Error("load_generator_failed", "error", err)
 		}
 	}, nil
 }

@@ -58,7 +58,7 @@ func TestEverybodyWhoIsHereBeatsAtLeastOnceAnInterval(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedIsTheSameCrowd(t *testing.T) {
+func TestTheSameSeedIsTheSameLoad(t *testing.T) {
 	t.Parallel()
 	settings := Defaults()
 	settings.Users = 50
@@ -124,7 +124,7 @@ func TestABeatThatFailedIsFollowedSoon(t *testing.T) {
 	}
 }
 
-func TestTheCrowdIsPostedAsTheDoorTakesIt(t *testing.T) {
+func TestBeatsArePostedAsIngestTakesThem(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	users := map[string]bool{}
@@ -138,7 +138,7 @@ func TestTheCrowdIsPostedAsTheDoorTakesIt(t *testing.T) {
 				User json.Number `json:"user_id"`
 			} `json:"beats"`
 		}
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Epoch == "" || !strings.HasPrefix(body.Gateway, "crowd-") {
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body.Epoch == "" || !strings.HasPrefix(body.Gateway, "load-") {
 			t.Errorf("%+v: %v", body, err)
 		}
 		if r.URL.Path != "/presence/heartbeats" || r.Header.Get("Authorization") != "Bearer secret" {
