@@ -102,7 +102,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := replay.Stretches(replay.Format(c.Format), out)
+	w := replay.SessionWriter(replay.Format(c.Format), out)
 	bar := newBar(o.Filter.From, o.Filter.To)
 	o.Progress = bar.show
 	rows := int64(0)

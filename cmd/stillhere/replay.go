@@ -159,17 +159,17 @@ func (c *replayCommand) Run(ctx context.Context) error {
 func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.Entry], error) {
 	format := replay.Format(c.Format)
 	if c.Resume {
-		left, err := replay.ReadLeft(format, c.Out)
+		point, err := replay.FindResumePoint(format, c.Out)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--resume: %w", err)
 		}
-		if left != nil {
-			out, w, err := left.Continue(format, c.Out)
+		if point != nil {
+			out, w, err := point.Continue(format, c.Out)
 			if err != nil {
 				return nil, nil, fmt.Errorf("--resume: %w", err)
 			}
-			o.ResumeAfter(left.Last)
-			fmt.Fprintf(os.Stderr, "going on after %s, user %d\n", left.Last.At, left.Last.User)
+			o.ResumeAfter(point.Last)
+			fmt.Fprintf(os.Stderr, "going on after %s, user %d\n", point.Last.At, point.Last.User)
 			return &output{Writer: out, file: out}, w, nil
 		}
 	}

@@ -71,7 +71,7 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 		}
 		from[p] = max(start, written.Of(topic))
 	}
-	inForce, err := readStanding(ctx, log, wanted, from, at, &filter, o)
+	inForce, err := readInForce(ctx, log, wanted, from, at, &filter, o)
 	if err != nil {
 		return 0, err
 	}
@@ -90,7 +90,7 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 			return 0, err
 		}
 	}
-	return emitStanding(inForce, states, emit)
+	return emitInForce(inForce, states, emit)
 }
 
 // known tells whether the archive knows what was in force at an instant.
@@ -105,21 +105,21 @@ func known(ctx context.Context, archive Past, at schemas.Millis) error {
 // readAtOnce is how many partitions are read at the same time.
 const readAtOnce = 4
 
-// readStanding reads what the topic has of all partitions; each has users of its own.
-func readStanding(ctx context.Context, log Log, wanted []int32, from map[int32]int64, at schemas.Millis, filter *Filter, o *Options) (map[int32]*standing, error) {
+// readInForce reads what the topic has of all partitions; each has users of its own.
+func readInForce(ctx context.Context, log Log, wanted []int32, from map[int32]int64, at schemas.Millis, filter *Filter, o *Options) (map[int32]*partitionState, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	all, faults := make(map[int32]*standing, len(wanted)), make([]error, len(wanted))
-	told := tally{tell: o.Progress}
+	all, faults := make(map[int32]*partitionState, len(wanted)), make([]error, len(wanted))
+	progress := tally{report: o.Progress}
 	turns := make(chan struct{}, readAtOnce)
 	var readers sync.WaitGroup
 	for i, p := range wanted {
-		part := &standing{rows: map[schemas.UserID]int32{}}
+		part := &partitionState{rows: map[schemas.UserID]int32{}}
 		all[p] = part
 		turns <- struct{}{}
 		readers.Go(func() {
 			defer func() { <-turns }()
-			if faults[i] = part.read(ctx, log, p, from[p], at, filter, o, &told); faults[i] != nil {
+			if faults[i] = part.read(ctx, log, p, from[p], at, filter, o, &progress); faults[i] != nil {
 				cancel()
 			}
 		})
@@ -136,28 +136,28 @@ func readStanding(ctx context.Context, log Log, wanted []int32, from map[int32]i
 
 // tally adds up how far several readers are.
 type tally struct {
-	mu   sync.Mutex // protects what follows
-	sum  Progress
-	tell func(Progress)
+	mu     sync.Mutex // protects what follows
+	sum    Progress
+	report func(Progress)
 }
 
 func (t *tally) add(users, read, total int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sum.Rows, t.sum.Read, t.sum.Total = t.sum.Rows+users, t.sum.Read+read, t.sum.Total+total
-	if t.tell != nil {
-		t.tell(t.sum)
+	if t.report != nil {
+		t.report(t.sum)
 	}
 }
 
-// standing is what is in force of every user of a partition, as far as it is known.
-type standing struct {
+// partitionState is what is in force of every user of a partition, as far as it is known.
+type partitionState struct {
 	rows map[schemas.UserID]int32 // of those of whom the topic tells
 	all  []store.Entry
 }
 
 // meet takes what the archive has of a user of whom it tells once.
-func (s *standing) meet(e *store.Entry) {
+func (s *partitionState) meet(e *store.Entry) {
 	if i, known := s.rows[e.User]; !known {
 		s.all = append(s.all, *e)
 	} else if e.Compare(&s.all[i]) > 0 {
@@ -165,7 +165,7 @@ func (s *standing) meet(e *store.Entry) {
 	}
 }
 
-func (s *standing) see(e *store.Entry) {
+func (s *partitionState) see(e *store.Entry) {
 	i, known := s.rows[e.User]
 	switch {
 	case !known:
@@ -178,17 +178,17 @@ func (s *standing) see(e *store.Entry) {
 
 // read looks at what the topic has from an offset on, up to what was published
 // long enough after the instant.
-func (s *standing) read(ctx context.Context, log Log, p int32, from int64, at schemas.Millis, filter *Filter, o *Options, told *tally) error {
+func (s *partitionState) read(ctx context.Context, log Log, p int32, from int64, at schemas.Millis, filter *Filter, o *Options, progress *tally) error {
 	to, err := log.OffsetSince(ctx, p, at+slack+schemas.Millis(o.Late.Milliseconds()))
 	if err != nil || from >= to {
 		return err
 	}
 	var e store.Entry
-	told.add(0, 0, to-from)
+	progress.add(0, 0, to-from)
 	users, place := 0, from
 	err = log.Read(ctx, p, from, to, func(r *schemas.Record) error {
 		if r.Offset-place >= 4*blockRows {
-			told.add(int64(len(s.all)-users), r.Offset-place, 0)
+			progress.add(int64(len(s.all)-users), r.Offset-place, 0)
 			users, place = len(s.all), r.Offset
 		}
 		event, err := e.Scan(r.Value)
@@ -205,8 +205,8 @@ func (s *standing) read(ctx context.Context, log Log, p int32, from int64, at sc
 	return err
 }
 
-// emitStanding hands out what there is of all partitions, ordered by user.
-func emitStanding(parts map[int32]*standing, states []schemas.State, emit func(*store.Entry) error) (int64, error) {
+// emitInForce hands out what there is of all partitions, ordered by user.
+func emitInForce(parts map[int32]*partitionState, states []schemas.State, emit func(*store.Entry) error) (int64, error) {
 	type key struct {
 		user      schemas.UserID
 		part, row int32

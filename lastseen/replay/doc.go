@@ -1,8 +1,8 @@
-// Package replay gives data teams what was published: every change, who was here
+// Package replay gives data teams what was published: every change, who was online
 // at an instant, who was online from when to when.
 //
 //	topic, a partition each ─┐
-//	                         ├─▶ merge ─▶ hold ─▶ sessions, or as they are ─▶ JSON lines │ CSV │ Parquet
+//	                         ├─▶ merge ─▶ reorder buffer ─▶ sessions, or as they are ─▶ JSON lines │ CSV │ Parquet
 //	archive (durable store) ─┘
 //
 // # Order
@@ -10,11 +10,11 @@
 // Rows are ordered by (at, user_id, version). That is a property of the rows alone:
 // the same changes give the same bytes, whether they come from the topic, from the
 // store or from both, however many partitions there are, and whoever asks again
-// later. A partition of the topic is ordered by version; what its rows tell of
-// lies in order but for a few of them (beats that were long under way, gateways
-// whose users are let go slowly). So the partitions are merged by how far each
-// has come, and rows are held back until all have come Options.Hold further. A row
-// that is later than that stands where it was found, and is counted.
+// later. A partition of the topic is ordered by version, and nearly by time: a few rows
+// are late (heartbeats that were long on their way, gateways whose users expire slowly).
+// So the partitions are merged by how far each has come, and the reorder buffer keeps a
+// row until all have come Options.Hold further. A row that is later than that is written
+// where it was found, and counted.
 //
 // # The seam
 //
@@ -27,8 +27,9 @@
 //
 // # Under failure
 //
-// Kafka or the store away: reading waits and goes on. ctx ended: what has been
-// written is completed (a Parquet file gets its footer) and stays; replaying with
-// Resume goes on after its last row. Retention overtakes the replay at the seam:
-// ErrOvertaken; starting again finds another seam.
+// While Kafka or the store cannot be reached, reading waits. When ctx ends, the rows so
+// far make a complete file (a Parquet file gets its footer), and replaying with Resume
+// continues after its last row (ResumePoint). When retention overtakes the replay at the
+// seam, the error is ErrOvertaken; starting again finds another seam. When the topic was
+// deleted and created again, it is ErrRecreated.
 package replay

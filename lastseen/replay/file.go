@@ -10,14 +10,13 @@ import (
 // partial is what the name of a file that is being written ends with.
 const partial = ".partial"
 
-// File is a file that takes its name when it is complete. What is written to it
-// goes to disk behind the writer's back, so that an error may be that of an
-// earlier Write; Commit has the last. One goroutine may use it, and must end it by
+// File is a file that takes its name when it is complete. Another goroutine writes
+// to the disk, so that an error may be that of an earlier Write; Commit returns the last. One goroutine may use it, and must end it by
 // Commit or Abandon.
 type File struct {
 	name   string
 	file   *os.File
-	behind *behind
+	writer *asyncWriter
 }
 
 // Create opens the file name for writing, under another name until Commit.
@@ -30,7 +29,7 @@ func Create(name string) (*File, error) {
 }
 
 func newFile(name string, file *os.File) *File {
-	return &File{name: name, file: file, behind: startBehind(file)}
+	return &File{name: name, file: file, writer: startAsyncWriter(file)}
 }
 
 // Continue opens a file of lines to be written on after its first size bytes: the
@@ -71,11 +70,11 @@ func copyFile(from, to string) (err error) {
 }
 
 // Write writes to the file; p may be used again when it returns.
-func (f *File) Write(p []byte) (int, error) { return f.behind.write(p) }
+func (f *File) Write(p []byte) (int, error) { return f.writer.write(p) }
 
 // Commit makes what was written durable and gives the file its name.
 func (f *File) Commit() error {
-	err := errors.Join(f.behind.end(), f.file.Sync(), f.file.Close())
+	err := errors.Join(f.writer.end(), f.file.Sync(), f.file.Close())
 	if err == nil {
 		err = os.Rename(f.name+partial, f.name)
 	}
@@ -86,4 +85,4 @@ func (f *File) Commit() error {
 }
 
 // Abandon closes the file and leaves what there is under its other name.
-func (f *File) Abandon() error { return errors.Join(f.behind.end(), f.file.Close()) }
+func (f *File) Abandon() error { return errors.Join(f.writer.end(), f.file.Close()) }

@@ -16,7 +16,7 @@ const lookEvery = 100 * time.Millisecond
 // Follow goes on where Run has ended, until ctx ends, and hands what is published
 // to emit, from one goroutine, and calls idle when nothing more is at hand. Rows
 // come as they are published: each partition in its order, the partitions as they
-// come. It returns nil when ctx has ended, and ErrMadeAnew when the topic has.
+// come. It returns nil when ctx has ended, and ErrRecreated when the topic has.
 func Follow(ctx context.Context, log Log, o *Options, from Summary, emit func(*store.Entry) error, idle func() error) error {
 	type piece []store.Entry
 	pieces := make(chan piece, 16)
@@ -30,7 +30,7 @@ func Follow(ctx context.Context, log Log, o *Options, from Summary, emit func(*s
 					return err
 				}
 				if next != end {
-					if err := unlessAnew(ctx, log, from.topic); err != nil {
+					if err := checkSameTopic(ctx, log, from.topic); err != nil {
 						return err
 					}
 				}

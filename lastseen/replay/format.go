@@ -7,8 +7,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
-
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // Format is how rows are written.
@@ -31,71 +29,66 @@ type Writer[R any] interface {
 	Close() error
 }
 
-// appendJSON writes an instant, or null for never.
-func (c *clock) appendJSON(dst []byte, m schemas.Millis) []byte {
-	if m == 0 {
-		return append(dst, "null"...)
+// newWriter writes rows R in a format: columns appends those of a line, set makes a row P of
+// Parquet.
+func newWriter[R, P any](format Format, w io.Writer, columns func(*fields, *R), set func(*R, *P, *texts)) Writer[R] {
+	if format == Parquet {
+		return newParquetWriter(w, set)
 	}
-	dst = append(dst, '"')
-	dst = c.append(dst, m)
-	return append(dst, '"')
-}
-
-// appendCSV writes an instant, or nothing for never.
-func (c *clock) appendCSV(dst []byte, m schemas.Millis) []byte {
-	if m == 0 {
-		return dst
+	l := &lineWriter[R]{w: w, columns: columns, fields: fields{buffer: make([]byte, 0, linesFull+4096), format: format}}
+	if format == CSV {
+		var row R
+		l.fields.names = true
+		columns(&l.fields, &row)
+		l.fields.end()
+		l.fields.names = false
 	}
-	return c.append(dst, m)
+	return l
 }
 
 // linesFull is when lines are handed on.
 const linesFull = 256 << 10
 
-// lines writes rows as lines of text.
-type lines[R any] struct {
-	w      io.Writer
-	append func([]byte, *clock, *R) []byte
-	buffer []byte
-	clock  clock
+// lineWriter writes rows as lines of text.
+type lineWriter[R any] struct {
+	w       io.Writer
+	columns func(*fields, *R)
+	fields  fields
 }
 
-func newLines[R any](w io.Writer, head string, each func([]byte, *clock, *R) []byte) *lines[R] {
-	return &lines[R]{w: w, append: each, buffer: append(make([]byte, 0, linesFull+4096), head...)}
-}
-
-func (l *lines[R]) Write(row *R) error {
-	l.buffer = l.append(l.buffer, &l.clock, row)
-	if len(l.buffer) < linesFull {
+func (l *lineWriter[R]) Write(row *R) error {
+	l.columns(&l.fields, row)
+	l.fields.end()
+	if len(l.fields.buffer) < linesFull {
 		return nil
 	}
 	return l.Flush()
 }
 
-func (l *lines[R]) Flush() error {
-	if len(l.buffer) == 0 {
+func (l *lineWriter[R]) Flush() error {
+	if len(l.fields.buffer) == 0 {
 		return nil
 	}
-	_, err := l.w.Write(l.buffer)
-	l.buffer = l.buffer[:0]
+	_, err := l.w.Write(l.fields.buffer)
+	l.fields.buffer = l.fields.buffer[:0]
 	if err != nil {
 		return fmt.Errorf("writing: %w", err)
 	}
 	return nil
 }
 
-func (l *lines[R]) Close() error { return l.Flush() }
+func (l *lineWriter[R]) Close() error { return l.Flush() }
 
 const (
 	// groupRows is how many rows a row group of a Parquet file has. Files that are
 	// written in one go and resumed ones have the same groups.
 	groupRows = 512 << 10
-	// columnsRows is how many rows go to the Parquet writer at a time.
-	columnsRows = 1024
+	// batchRows is how many rows go to the Parquet writer at a time.
+	batchRows = 1024
 )
 
-// columns writes rows to a Parquet file of rows P.
-type columns[R, P any] struct {
+// parquetWriter writes rows to a Parquet file of rows P.
+type parquetWriter[R, P any] struct {
 	set    func(*R, *P, *texts)
 	writer *parquet.GenericWriter[P]
 	rows   []P
@@ -103,24 +96,34 @@ type columns[R, P any] struct {
 	inside int // rows of the group
 }
 
-func newColumns[R, P any](w io.Writer, set func(*R, *P, *texts)) *columns[R, P] {
-	return &columns[R, P]{set: set, rows: make([]P, 0, columnsRows), writer: parquet.NewGenericWriter[P](w,
+func newParquetWriter[R, P any](w io.Writer, set func(*R, *P, *texts)) *parquetWriter[R, P] {
+	return &parquetWriter[R, P]{set: set, rows: make([]P, 0, batchRows), writer: parquet.NewGenericWriter[P](w,
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.DataPageStatistics(false), // the index of the columns has the same
 		parquet.CreatedBy("stillhere", "1", ""))}
 }
 
-func (c *columns[R, P]) Write(row *R) error {
+func (c *parquetWriter[R, P]) Write(row *R) error {
 	c.rows = c.rows[:len(c.rows)+1]
 	c.set(row, &c.rows[len(c.rows)-1], &c.texts)
-	if len(c.rows) < columnsRows {
-		return nil
-	}
-	return c.hand()
+	return c.writeFull()
 }
 
-// hand gives the rows to the writer.
-func (c *columns[R, P]) hand() error {
+// writeRow takes a row that was read from a file.
+func (c *parquetWriter[R, P]) writeRow(row *P) error {
+	c.rows = append(c.rows, *row)
+	return c.writeFull()
+}
+
+func (c *parquetWriter[R, P]) writeFull() error {
+	if len(c.rows) < batchRows {
+		return nil
+	}
+	return c.writeBatch()
+}
+
+// writeBatch hands the rows to the Parquet library.
+func (c *parquetWriter[R, P]) writeBatch() error {
 	if _, err := c.writer.Write(c.rows); err != nil {
 		return fmt.Errorf("writing Parquet: %w", err)
 	}
@@ -138,10 +141,10 @@ func (c *columns[R, P]) hand() error {
 }
 
 // Flush does nothing: rows become readable with the file's footer.
-func (c *columns[R, P]) Flush() error { return nil }
+func (c *parquetWriter[R, P]) Flush() error { return nil }
 
-func (c *columns[R, P]) Close() error {
-	if err := c.hand(); err != nil {
+func (c *parquetWriter[R, P]) Close() error {
+	if err := c.writeBatch(); err != nil {
 		return err
 	}
 	if err := c.writer.Close(); err != nil {
@@ -153,7 +156,7 @@ func (c *columns[R, P]) Close() error {
 // texts keeps short texts until it is reset, without an allocation each.
 type texts struct{ bytes []byte }
 
-func (t *texts) reset() { t.bytes = make([]byte, 0, max(cap(t.bytes), columnsRows*32)) }
+func (t *texts) reset() { t.bytes = make([]byte, 0, max(cap(t.bytes), batchRows*32)) }
 
 func (t *texts) add(text []byte) string {
 	if cap(t.bytes)-len(t.bytes) < len(text) {
@@ -166,11 +169,4 @@ func (t *texts) add(text []byte) string {
 	}
 	// The bytes are not written again before the reset, which takes new ones.
 	return unsafe.String(&t.bytes[from], len(text))
-}
-
-func listKinds() (all [64][]string) {
-	for set := range all {
-		all[set] = schemas.KindSet(set).Words()
-	}
-	return all
 }

@@ -17,25 +17,23 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Left is what an earlier replay has left of a file of changes.
-type Left struct {
+// ResumePoint says where an earlier replay ended that was writing a file of changes.
+type ResumePoint struct {
 	// Last is the row after which to go on.
-	Last store.Entry
-	// Size is how many bytes of a file of lines are whole.
-	Size int64
-	// found is the file.
-	found string
+	Last  store.Entry
+	size  int64  // of the complete lines
+	found string // the name of the file
 }
 
-// tailBytes is how much of the end of a file of lines is looked at. A late row
+// tailBytes is how much of the end of a file of lines is read. A late row
 // (package comment) may be the last; the greatest of the last rows counts.
 const tailBytes = 256 << 10
 
-// ReadLeft looks what there is of the file name: what a killed process was
-// writing, or a complete file. It returns nil when there is neither, or no row.
-func ReadLeft(format Format, name string) (*Left, error) {
+// FindResumePoint looks for the file name, and for the one that a killed process was writing
+// under it. It returns nil when there is neither, or no row.
+func FindResumePoint(format Format, name string) (*ResumePoint, error) {
 	for _, found := range []string{name + partial, name} {
-		left, err := readLeft(format, found)
+		p, err := readResumePoint(format, found)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			continue
@@ -43,14 +41,14 @@ func ReadLeft(format Format, name string) (*Left, error) {
 			continue // it has no footer: nothing of it can be read
 		case err != nil:
 			return nil, fmt.Errorf("going on with %s: %w", found, err)
-		case left != nil:
-			return left, nil
+		case p != nil:
+			return p, nil
 		}
 	}
 	return nil, nil
 }
 
-func readLeft(format Format, found string) (*Left, error) {
+func readResumePoint(format Format, found string) (*ResumePoint, error) {
 	file, err := os.Open(found)
 	if err != nil {
 		return nil, err
@@ -60,28 +58,28 @@ func readLeft(format Format, found string) (*Left, error) {
 	if err != nil {
 		return nil, err
 	}
-	left := &Left{found: found}
+	p := &ResumePoint{found: found}
 	if format == Parquet {
-		err = left.columns(file, info.Size())
+		err = p.parquetRows(file, info.Size())
 	} else {
-		err = left.lines(format, file, info.Size())
+		err = p.lines(format, file, info.Size())
 	}
-	if err != nil || left.Last.Version == 0 {
+	if err != nil || p.Last.Version == 0 {
 		return nil, err
 	}
-	return left, nil
+	return p, nil
 }
 
-// lines reads the whole lines at the end.
-func (l *Left) lines(format Format, file *os.File, size int64) error {
+// lines reads the complete lines at the end.
+func (p *ResumePoint) lines(format Format, file *os.File, size int64) error {
 	from := max(0, size-tailBytes)
 	tail := make([]byte, size-from)
 	if _, err := file.ReadAt(tail, from); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	whole := bytes.LastIndexByte(tail, '\n') + 1
-	l.Size = from + int64(whole)
-	tail = tail[:whole]
+	complete := bytes.LastIndexByte(tail, '\n') + 1
+	p.size = from + int64(complete)
+	tail = tail[:complete]
 	if from > 0 {
 		tail = tail[bytes.IndexByte(tail, '\n')+1:]
 	}
@@ -93,16 +91,23 @@ func (l *Left) lines(format Format, file *os.File, size int64) error {
 		if err := parseKey(format, line, &e); err != nil {
 			return fmt.Errorf("it has a line that is none of a replay in this format: %w", err)
 		}
-		l.see(&e)
+		p.see(&e)
 	}
 	return nil
 }
 
-func (l *Left) see(e *store.Entry) {
-	if l.Last.Version == 0 || e.Compare(&l.Last) > 0 {
-		l.Last = *e
+func (p *ResumePoint) see(e *store.Entry) {
+	if p.Last.Version == 0 || e.Compare(&p.Last) > 0 {
+		p.Last = *e
 	}
 }
+
+// changesHead is the first line of a CSV file.
+var changesHead = func() string {
+	var head strings.Builder
+	_ = Changes(CSV, &head).Close() // a builder takes everything
+	return head.String()
+}()
 
 // parseKey reads what orders rows.
 func parseKey(format Format, line []byte, e *store.Entry) error {
@@ -116,8 +121,8 @@ func parseKey(format Format, line []byte, e *store.Entry) error {
 		if err != nil {
 			return err
 		}
-		if len(fields) != strings.Count(changesHead, ",")+1 {
-			return fmt.Errorf("%d columns", len(fields))
+		if want := strings.Count(changesHead, ",") + 1; len(fields) != want {
+			return fmt.Errorf("it has %d columns, must have %d", len(fields), want)
 		}
 		row.User, row.Version, row.At = fields[1], fields[2], fields[3]
 	} else if err := json.Unmarshal(line, &row); err != nil {
@@ -134,27 +139,28 @@ func parseKey(format Format, line []byte, e *store.Entry) error {
 	return nil
 }
 
-// columns reads the last rows of a Parquet file.
-func (l *Left) columns(file *os.File, size int64) error {
+// parquetRows reads the last rows of a Parquet file.
+func (p *ResumePoint) parquetRows(file *os.File, size int64) error {
 	if _, err := parquet.OpenFile(file, size); err != nil {
 		return err
 	}
 	reader := parquet.NewGenericReader[changeRow](file)
 	defer func() { _ = reader.Close() }()
-	if n := reader.NumRows(); n > columnsRows {
-		if err := reader.SeekToRow(n - columnsRows); err != nil {
+	if n := reader.NumRows(); n > batchRows {
+		if err := reader.SeekToRow(n - batchRows); err != nil {
 			return err
 		}
 	}
 	return eachRow(reader, func(row *changeRow) error {
-		l.see(&store.Entry{Transition: schemas.Transition{At: schemas.Millis(row.At), User: schemas.UserID(row.User), Version: schemas.Version(row.Version)}})
+		p.see(&store.Entry{Transition: schemas.Transition{At: schemas.Millis(row.At), User: schemas.UserID(row.User), Version: schemas.Version(row.Version)}})
 		return nil
 	})
 }
 
 func eachRow(reader *parquet.GenericReader[changeRow], each func(*changeRow) error) error {
-	rows := make([]changeRow, columnsRows)
+	rows := make([]changeRow, batchRows)
 	for {
+		clear(rows) // whoever keeps a row keeps its slices
 		n, err := reader.Read(rows)
 		for i := range rows[:n] {
 			if err := each(&rows[i]); err != nil {
@@ -170,80 +176,51 @@ func eachRow(reader *parquet.GenericReader[changeRow], each func(*changeRow) err
 	}
 }
 
-// Continue makes a file with what is left, and a writer that goes on with it. A
-// file of the name stays as it is until the longer one is complete.
-func (l *Left) Continue(format Format, name string) (*File, Writer[store.Entry], error) {
+// Continue makes a file with the rows that are there, and a writer that appends to it. A file
+// of the name stays as it is until the longer one is complete.
+func (p *ResumePoint) Continue(format Format, name string) (*File, Writer[store.Entry], error) {
 	if format != Parquet {
-		file, err := Continue(name, l.Size, l.found == name)
+		file, err := Continue(name, p.size, p.found == name)
 		if err != nil {
 			return nil, nil, err
 		}
 		w := Changes(format, file)
-		if text, ok := w.(*lines[store.Entry]); ok {
-			text.buffer = text.buffer[:0] // the head is there
+		if text, ok := w.(*lineWriter[store.Entry]); ok {
+			text.fields.buffer = text.fields.buffer[:0] // the head is there
 		}
 		return file, w, nil
 	}
-	// A Parquet file cannot be written on, and Create would overwrite one that is
-	// found under the other name.
-	if l.found != name {
-		if err := os.Rename(l.found, name); err != nil {
+	// Nothing can be appended to a Parquet file, and Create would overwrite one that is found
+	// under the other name.
+	if p.found != name {
+		if err := os.Rename(p.found, name); err != nil {
 			return nil, nil, err
 		}
-		l.found = name
+		p.found = name
 	}
 	file, err := Create(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	w := Changes(format, file)
-	if err := l.copyColumns(w); err != nil {
+	if err := p.copyRows(w.(*parquetWriter[store.Entry, changeRow])); err != nil {
 		return nil, nil, errors.Join(err, file.Abandon())
 	}
 	return file, w, nil
 }
 
-// copyColumns writes the rows of the Parquet file that was found to w, so that the
-// longer file is the same as one written without a break.
-func (l *Left) copyColumns(w Writer[store.Entry]) error {
-	file, err := os.Open(l.found)
+// copyRows writes the rows of the Parquet file that was found to w, so that the longer file is
+// the same as one written without a break.
+func (p *ResumePoint) copyRows(w *parquetWriter[store.Entry, changeRow]) error {
+	file, err := os.Open(p.found)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = file.Close() }()
 	reader := parquet.NewGenericReader[changeRow](file)
 	defer func() { _ = reader.Close() }()
-	var e store.Entry
-	err = eachRow(reader, func(row *changeRow) error {
-		if err := row.entry(&e); err != nil {
-			return err
-		}
-		return w.Write(&e)
-	})
-	if err != nil {
-		return fmt.Errorf("going on with %s: %w", l.found, err)
+	if err := eachRow(reader, w.writeRow); err != nil {
+		return fmt.Errorf("going on with %s: %w", p.found, err)
 	}
 	return nil
-}
-
-// entry makes the change of a row.
-func (row *changeRow) entry(e *store.Entry) error {
-	*e = store.Entry{Transition: schemas.Transition{
-		User: schemas.UserID(row.User), Version: schemas.Version(row.Version), At: schemas.Millis(row.At), Device: schemas.DeviceID(row.Device),
-		LastSeen: schemas.Millis(row.LastSeen), LastActive: schemas.Millis(row.LastActive), Policy: strings.Clone(row.Policy), LeftOut: uint32(row.LeftOut),
-	}}
-	copy(e.Event[:], row.Event)
-	for _, word := range row.Kinds {
-		kind, err := schemas.ParseKind("device_kinds", word)
-		if err != nil {
-			return err
-		}
-		e.Kinds = e.Kinds.With(kind)
-	}
-	if err := store.ParseWords(&e.Transition, row.From, row.To, row.Cause); err != nil {
-		return err
-	}
-	var err error
-	e.Visibility, err = schemas.ParseVisibility("visibility", row.Visibility)
-	return err
 }

@@ -89,7 +89,7 @@ func Run(ctx context.Context, log Log, archive Archive, o *Options, emit func(*s
 	defer cancel()
 	r := running{o: o, log: log, archive: archive, parts: parts, count: count}
 	sources := r.start(ctx)
-	h := newHold(schemas.Millis(o.Hold.Milliseconds()), func(e *store.Entry) error {
+	buffer := newReorderBuffer(schemas.Millis(o.Hold.Milliseconds()), func(e *store.Entry) error {
 		sum.Rows++
 		sum.Last = e.At
 		if sum.Rows%4096 == 0 && o.Progress != nil {
@@ -97,16 +97,16 @@ func Run(ctx context.Context, log Log, archive Archive, o *Options, emit func(*s
 		}
 		return emit(e)
 	})
-	err = merge(sources, h.take)
+	err = merge(sources, buffer.take)
 	if err == nil {
-		err = h.flush()
+		err = buffer.flush()
 	}
 	if err == nil {
-		err = unlessAnew(ctx, log, topic)
+		err = checkSameTopic(ctx, log, topic)
 	}
 	cancel()
 	_ = drain(sources) // what they say after the end is that it has ended
-	sum.Late, sum.Doubles, sum.Unreadable = h.late, h.doubles+r.doubles.Load(), r.unreadable.Load()
+	sum.Late, sum.Doubles, sum.Unreadable = buffer.late, buffer.doubles+r.doubles.Load(), r.unreadable.Load()
 	sum.topic, sum.ends = topic, map[int32]int64{}
 	for _, p := range parts {
 		sum.ends[p.id] = p.to

@@ -149,7 +149,7 @@ func TestAnInterruptedReplayThatIsGoneOnWithGivesTheUndisturbedFile(t *testing.T
 					}
 					return w.Write(e)
 				})
-				if err != nil && killed { // half a line is left
+				if err != nil && killed { // half a line is point
 					must(t, w.Flush())
 					_, writeErr := file.Write([]byte(`{"event_id":"3`))
 					must(t, errors.Join(writeErr, file.Abandon()))
@@ -174,15 +174,15 @@ func TestAnInterruptedReplayThatIsGoneOnWithGivesTheUndisturbedFile(t *testing.T
 // resumed opens a file to be gone on with, as the command does.
 func resumed(t *testing.T, format Format, name string, o *Options) (*File, Writer[store.Entry]) {
 	t.Helper()
-	left, err := ReadLeft(format, name)
+	point, err := FindResumePoint(format, name)
 	must(t, err)
-	if left == nil {
+	if point == nil {
 		file, err := Create(name)
 		must(t, err)
 		return file, Changes(format, file)
 	}
-	o.ResumeAfter(left.Last)
-	file, w, err := left.Continue(format, name)
+	o.ResumeAfter(point.Last)
+	file, w, err := point.Continue(format, name)
 	must(t, err)
 	return file, w
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Session is a stretch of time during which a user was online, or was online with
+// Session is a span of time during which a user was online, or was online with
 // a device of some kind.
 type Session struct {
 	User schemas.UserID
@@ -19,7 +19,7 @@ type Session struct {
 	// Start is included, End is not. Both lie within the range that was asked for.
 	Start, End schemas.Millis
 	// Before: it had begun before the range, or, of a device kind, may have begun before
-	// Start: of a user who has been here since before the archive's log begins, the kinds
+	// Start: of a user who has been online since before the archive's log begins, the kinds
 	// are known from the first change on. Open: it had not ended at the range's end.
 	Before, Open bool
 }
@@ -27,19 +27,19 @@ type Session struct {
 // kindSlots is one for the user as such, and one for each device kind.
 const kindSlots = int(schemas.Other) + 1
 
-// here is a user who is online.
-type here struct {
+// onlineUser is a user who is online.
+type onlineUser struct {
 	since  [kindSlots]schemas.Millis // 0: not online with this kind
 	before [kindSlots]bool
-	blind  bool // here with kinds that are not known
+	blind  bool // online with kinds that are not known
 }
 
 // sessions folds changes into sessions.
 type sessions struct {
-	away bool // counts as online
-	here map[schemas.UserID]here
-	emit func(*Session) error
-	one  Session
+	away   bool // counts as online
+	online map[schemas.UserID]onlineUser
+	emit   func(*Session) error
+	one    Session
 }
 
 // change takes the next change of a user; before says that it was in force when
@@ -52,7 +52,7 @@ func (s *sessions) change(e *store.Entry, at schemas.Millis, before bool) error 
 			now[kind] = e.Kinds&(1<<kind) != 0
 		}
 	}
-	h, known := s.here[e.User]
+	h, known := s.online[e.User]
 	if !known && !now[0] {
 		return nil
 	}
@@ -67,14 +67,14 @@ func (s *sessions) change(e *store.Entry, at schemas.Millis, before bool) error 
 		}
 	}
 	if h.blind = before && e.Version == 0; now[0] {
-		s.here[e.User] = h
+		s.online[e.User] = h
 	} else {
-		delete(s.here, e.User)
+		delete(s.online, e.User)
 	}
 	return nil
 }
 
-func (s *sessions) end(user schemas.UserID, h *here, kind int, at schemas.Millis, open bool) error {
+func (s *sessions) end(user schemas.UserID, h *onlineUser, kind int, at schemas.Millis, open bool) error {
 	s.one = Session{User: user, Kind: schemas.DeviceKind(kind), Start: h.since[kind], End: max(at, h.since[kind]), Before: h.before[kind], Open: open}
 	h.since[kind], h.before[kind] = 0, false
 	return s.emit(&s.one)
@@ -83,13 +83,13 @@ func (s *sessions) end(user schemas.UserID, h *here, kind int, at schemas.Millis
 // finish ends what is still going on at the end of the range, ordered by user and
 // kind.
 func (s *sessions) finish(at schemas.Millis) error {
-	users := make([]schemas.UserID, 0, len(s.here))
-	for user := range s.here {
+	users := make([]schemas.UserID, 0, len(s.online))
+	for user := range s.online {
 		users = append(users, user)
 	}
 	slices.SortFunc(users, func(a, b schemas.UserID) int { return cmp.Compare(a, b) })
 	for _, user := range users {
-		h := s.here[user]
+		h := s.online[user]
 		for kind := range h.since {
 			if h.since[kind] == 0 {
 				continue
@@ -115,7 +115,7 @@ type PastArchive interface {
 // back (the options' Cut). From before the archive's log begins the error is a
 // *store.ForgottenError. The session is valid until emit returns.
 func Sessions(ctx context.Context, log Log, archive PastArchive, o *Options, away bool, emit func(*Session) error) (Summary, error) {
-	s := sessions{away: away, here: map[schemas.UserID]here{}, emit: emit}
+	s := sessions{away: away, online: map[schemas.UserID]onlineUser{}, emit: emit}
 	from, to := o.Filter.From, o.Filter.To
 	if _, err := AsOf(ctx, log, archive, from-1, o, func(e *store.Entry) error { return s.change(e, from, true) }); err != nil {
 		return Summary{}, of(from, err)

@@ -39,15 +39,15 @@ type Archive interface {
 // ErrOvertaken says that retention has taken records before they were read.
 var ErrOvertaken = errors.New("retention has taken records of the topic before they were read; start again")
 
-// ErrMadeAnew says that the topic was deleted and made anew, so that the offsets
+// ErrRecreated says that the topic was deleted and created again, so that the offsets
 // meant so far are those of a log that is gone.
-var ErrMadeAnew = errors.New("the topic was deleted and made anew under this reading; start again")
+var ErrRecreated = errors.New("the topic was deleted and created again while it was read; start again")
 
-// unlessAnew is ErrMadeAnew if the name stands for another topic by now.
-func unlessAnew(ctx context.Context, log Log, topic schemas.TopicID) error {
+// checkSameTopic returns ErrRecreated if the name stands for another topic by now.
+func checkSameTopic(ctx context.Context, log Log, topic schemas.TopicID) error {
 	now, err := log.Topic(ctx)
 	if err == nil && now.Differs(topic) {
-		err = fmt.Errorf("%w: its id is %s, and was %s", ErrMadeAnew, now, topic)
+		err = fmt.Errorf("%w: its id is %s, and was %s", ErrRecreated, now, topic)
 	}
 	return err
 }

@@ -39,53 +39,156 @@ func (c *clock) append(dst []byte, m schemas.Millis) []byte {
 	return append(dst, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
-// appendJSONText writes text as a JSON string.
-func appendJSONText(dst []byte, text string) []byte {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			quoted, err := json.Marshal(text)
-			if err != nil { // a string always can be
-				panic(err)
-			}
-			return append(dst, quoted...)
+// fields appends the columns of a row, as a line of JSON or of CSV, or their names as the
+// head of a CSV file. In CSV, null is empty and device kinds are separated by bars.
+type fields struct {
+	buffer []byte
+	format Format
+	names  bool // append names in place of values
+	any    bool // of the line
+	clock  clock
+}
+
+// next begins a column; false when that is all.
+func (f *fields) next(name string) bool {
+	switch {
+	case f.format == JSONL && !f.any:
+		f.buffer = append(f.buffer, '{', '"')
+	case f.format == JSONL:
+		f.buffer = append(f.buffer, ',', '"')
+	case f.any:
+		f.buffer = append(f.buffer, ',')
+	}
+	f.any = true
+	if f.format == JSONL {
+		f.buffer = append(append(f.buffer, name...), '"', ':')
+	} else if f.names {
+		f.buffer = append(f.buffer, name...)
+	}
+	return !f.names
+}
+
+// end ends a line.
+func (f *fields) end() {
+	if f.any = false; f.format == JSONL {
+		f.buffer = append(f.buffer, '}')
+	}
+	f.buffer = append(f.buffer, '\n')
+}
+
+// quote appends a quotation mark where the format has them.
+func (f *fields) quote() {
+	if f.format == JSONL {
+		f.buffer = append(f.buffer, '"')
+	}
+}
+
+// null appends no value.
+func (f *fields) null() {
+	if f.format == JSONL {
+		f.buffer = append(f.buffer, "null"...)
+	}
+}
+
+// word appends text that needs no escapes.
+func (f *fields) word(name, value string) {
+	if f.next(name) {
+		f.quote()
+		f.buffer = append(f.buffer, value...)
+		f.quote()
+	}
+}
+
+func (f *fields) bytes(name string, value []byte) {
+	if f.next(name) {
+		f.quote()
+		f.buffer = append(f.buffer, value...)
+		f.quote()
+	}
+}
+
+// long appends a number of 64 bits, in JSON as a string, as Protobuf's JSON mapping does: most
+// readers of JSON would round it.
+func (f *fields) long(name string, n int64) {
+	if f.next(name) {
+		f.quote()
+		f.buffer = strconv.AppendInt(f.buffer, n, 10)
+		f.quote()
+	}
+}
+
+// number appends a number; null for 0 where that is optional.
+func (f *fields) number(name string, n int64, optional bool) {
+	switch {
+	case !f.next(name):
+	case n == 0 && optional:
+		f.null()
+	default:
+		f.buffer = strconv.AppendInt(f.buffer, n, 10)
+	}
+}
+
+func (f *fields) flag(name string, value bool) {
+	if f.next(name) {
+		f.buffer = strconv.AppendBool(f.buffer, value)
+	}
+}
+
+// instant appends an instant, null for never.
+func (f *fields) instant(name string, m schemas.Millis) {
+	switch {
+	case !f.next(name):
+	case m == 0:
+		f.null()
+	default:
+		f.quote()
+		f.buffer = f.clock.append(f.buffer, m)
+		f.quote()
+	}
+}
+
+func (f *fields) kinds(name string, set schemas.KindSet) {
+	switch {
+	case !f.next(name):
+	case f.format == JSONL:
+		f.buffer = append(f.buffer, kindsJSON[set&63]...)
+	default:
+		f.buffer = append(f.buffer, kindsText[set&63]...)
+	}
+}
+
+// text appends text with the escapes of JSON or of RFC 4180.
+func (f *fields) text(name, value string) {
+	switch {
+	case !f.next(name):
+	case f.format == CSV && strings.ContainsAny(value, "\",\r\n"):
+		f.buffer = append(append(append(f.buffer, '"'), strings.ReplaceAll(value, `"`, `""`)...), '"')
+	case f.format == JSONL && strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r >= 0x7f }):
+		quoted, err := json.Marshal(value)
+		if err != nil { // a string always can be
+			panic(err)
 		}
+		f.buffer = append(f.buffer, quoted...)
+	default:
+		f.quote()
+		f.buffer = append(f.buffer, value...)
+		f.quote()
 	}
-	dst = append(dst, '"')
-	dst = append(dst, text...)
-	return append(dst, '"')
 }
 
-// appendCSVText writes text as a field of RFC 4180.
-func appendCSVText(dst []byte, text string) []byte {
-	if !strings.ContainsAny(text, "\",\r\n") {
-		return append(dst, text...)
-	}
-	dst = append(dst, '"')
-	dst = append(dst, strings.ReplaceAll(text, `"`, `""`)...)
-	return append(dst, '"')
-}
+// The sets of device kinds as written in Parquet, JSON and CSV.
+var kindsList, kindsJSON, kindsText = writeKinds()
 
-// appendNumber writes n as a JSON string, as Protobuf's JSON mapping does with 64
-// bits: most readers of JSON would round a number of that size.
-func appendNumber(dst []byte, n int64) []byte {
-	dst = append(dst, '"')
-	dst = strconv.AppendInt(dst, n, 10)
-	return append(dst, '"')
-}
-
-// kindsJSON and kindsText are the sets of device kinds as written.
-var kindsJSON, kindsText = writeKinds()
-
-func writeKinds() (asJSON, asText [64]string) {
-	for set := range asJSON {
-		words := schemas.KindSet(set).Words()
-		text, err := json.Marshal(words)
+func writeKinds() (lists [64][]string, asJSON, asText [64]string) {
+	for set := range lists {
+		lists[set] = schemas.KindSet(set).Words()
+		text, err := json.Marshal(lists[set])
 		if err != nil {
 			panic(err)
 		}
-		asJSON[set], asText[set] = string(text), strings.Join(words, "|")
+		asJSON[set], asText[set] = string(text), strings.Join(lists[set], "|")
 	}
-	return asJSON, asText
+	return lists, asJSON, asText
 }
 
 // Words of the enumerations by their number, so that they are not looked for.

@@ -30,22 +30,22 @@ func (r *remade) Topic(context.Context) (schemas.TopicID, error) {
 	return r.id, nil
 }
 
-func TestAReplayUnderWhichTheTopicIsMadeAnewEndsInAnError(t *testing.T) {
+func TestAReplayUnderWhichTheTopicIsRecreatedEndsInAnError(t *testing.T) {
 	t.Parallel()
 	log := newTopic(2, shuffled(3, 20, 300))
 	log.id = schemas.TopicID{1}
 	o := Defaults()
 	emit := func(*store.Entry) error { return nil }
-	if _, err := Run(t.Context(), remadeAfter(1, log), nil, &o, emit); !errors.Is(err, ErrMadeAnew) {
-		t.Errorf("error %v, want %v", err, ErrMadeAnew)
+	if _, err := Run(t.Context(), remadeAfter(1, log), nil, &o, emit); !errors.Is(err, ErrRecreated) {
+		t.Errorf("error %v, want %v", err, ErrRecreated)
 	}
 	half := newTopic(2, shuffled(3, 20, 150))
 	half.id = log.id
 	sum, err := Run(t.Context(), half, nil, &o, emit)
 	must(t, err)
 	err = Follow(t.Context(), remadeAfter(0, log), &o, sum, emit, func() error { return nil })
-	if !errors.Is(err, ErrMadeAnew) || !strings.Contains(err.Error(), schemas.TopicID{2}.String()) {
-		t.Errorf("error %v, want %v", err, ErrMadeAnew)
+	if !errors.Is(err, ErrRecreated) || !strings.Contains(err.Error(), schemas.TopicID{2}.String()) {
+		t.Errorf("error %v, want %v", err, ErrRecreated)
 	}
 }
 
