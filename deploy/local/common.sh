@@ -1,6 +1,6 @@
 # Shared by up, down and server. Each server has a folder in the data directory:
 #   run    starts it in the foreground      port   where it listens
-#   pid    process id and start time        log    what it said
+#   pid    process id and start time        log    its output
 # A process is ours only while both its id and its start time are those recorded.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -64,7 +64,7 @@ start() {
   until pid=$(running "$name") && answers "$name" 2>/dev/null && running "$name" >/dev/null; do
     [ $SECONDS -lt $deadline ] || die "$name does not answer; it said last:
 $(tail -n 15 "$data/$name/log")"
-    # After a kill, Postgres waits for what the one before has left in memory.
+    # After a kill, Postgres waits for its predecessor's shared memory.
     [ -n "$pid" ] || { sleep 0.3; launch "$name"; }
     sleep 0.1
   done
@@ -92,7 +92,7 @@ servers() {
   done
 }
 
-# answers NAME: whether the server can be worked with.
+# answers NAME: whether the server is usable.
 answers() {
   local port
   port=$(<"$data/$1/port")
