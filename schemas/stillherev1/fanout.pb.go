@@ -28,10 +28,10 @@ const (
 	JobKind_JOB_KIND_UNSPECIFIED JobKind = 0 // never written
 	// Cut the followers into ranges and write one RANGE job for each.
 	JobKind_JOB_KIND_SPLIT JobKind = 1
-	// Tell the followers of one range.
+	// Notify the followers of one range.
 	JobKind_JOB_KIND_RANGE JobKind = 2
-	// Tell nobody: older jobs of this user are void from here on. Written when
-	// the user hides.
+	// Notify no follower: older jobs of this user are superseded from here on.
+	// Written when the user hides.
 	JobKind_JOB_KIND_STOP JobKind = 3
 )
 
@@ -79,15 +79,14 @@ func (JobKind) EnumDescriptor() ([]byte, []int) {
 }
 
 // FanoutJob is a record of presence.fanout: a piece of work of one expansion of
-// a user with many followers. A job is void as soon as there is one of the same
-// user with a greater version.
+// a user with many followers. A job is superseded as soon as there is a job of
+// the same user with a greater version.
 type FanoutJob struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of this message: 1.
 	Schema uint32  `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
 	Kind   JobKind `protobuf:"varint,2,opt,name=kind,proto3,enum=stillhere.v1.JobKind" json:"kind,omitempty"`
-	// What followers are to be told; of a STOP only user_id, version and at_ms
-	// are set.
+	// What followers receive; in a STOP only user_id, version and at_ms are set.
 	Transition *Transition `protobuf:"bytes,3,opt,name=transition,proto3" json:"transition,omitempty"`
 	// RANGE: followers with after < id <= through.
 	After   int64 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`
@@ -179,7 +178,7 @@ func (x *FanoutJob) GetChunks() uint32 {
 }
 
 // Delivery is a record of presence.deliveries: one transition, and up to 1,000
-// followers who are to be told of it. It is written exactly once. Consumers drop
+// followers who receive it. It is written exactly once. Consumers drop
 // by (recipient, user_id, version): of two versions for one recipient only the
 // greater counts, whatever the order of arrival.
 type Delivery struct {

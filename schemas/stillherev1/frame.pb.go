@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DeviceKind is what a person holds in the hand. A kind that a reader does not
+// DeviceKind is the kind of a client. A kind that a reader does not
 // know is read as OTHER.
 type DeviceKind int32
 
@@ -86,7 +86,7 @@ func (DeviceKind) EnumDescriptor() ([]byte, []int) {
 type BeatKind int32
 
 const (
-	BeatKind_BEAT_KIND_BEAT BeatKind = 0 // the device is here
+	BeatKind_BEAT_KIND_BEAT BeatKind = 0 // the device is connected
 	BeatKind_BEAT_KIND_BYE  BeatKind = 1 // the device has left on purpose
 )
 
@@ -209,7 +209,7 @@ type Frame struct {
 	IdleMs []uint32 `protobuf:"varint,10,rep,packed,name=idle_ms,json=idleMs,proto3" json:"idle_ms,omitempty"` // default: 0
 	// The gateway is about to stop: its users are given time to reconnect.
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
-	// Written by the owner of the partition to see its own log move.
+	// Written by the owner of the partition, so that log time advances.
 	Tick bool `protobuf:"varint,12,opt,name=tick,proto3" json:"tick,omitempty"`
 	// A change of one user's visibility.
 	Visibility *VisibilityChange `protobuf:"bytes,13,opt,name=visibility,proto3" json:"visibility,omitempty"`

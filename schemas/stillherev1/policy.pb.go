@@ -21,8 +21,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Policy is the settings by which the detector decides who is here. Durations are
-// whole milliseconds. What each means to the millisecond is in detector/DESIGN.md.
+// Policy is the detector's settings. Durations are whole milliseconds.
+// detector/DESIGN.md says what each means to the millisecond.
 type Policy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of this message: 1.
@@ -36,14 +36,14 @@ type Policy struct {
 	AllowedLatenessMs   int64  `protobuf:"varint,8,opt,name=allowed_lateness_ms,json=allowedLatenessMs,proto3" json:"allowed_lateness_ms,omitempty"`
 	GatewaySilenceMs    int64  `protobuf:"varint,9,opt,name=gateway_silence_ms,json=gatewaySilenceMs,proto3" json:"gateway_silence_ms,omitempty"`
 	ReconnectWindowMs   int64  `protobuf:"varint,10,opt,name=reconnect_window_ms,json=reconnectWindowMs,proto3" json:"reconnect_window_ms,omitempty"`
-	// Devices of lost gateways that one partition lets go in a second, and all
+	// Devices of lost gateways that one partition releases per second, and all
 	// partitions together.
 	CohortRate      uint32 `protobuf:"varint,11,opt,name=cohort_rate,json=cohortRate,proto3" json:"cohort_rate,omitempty"`
 	CohortTotalRate uint32 `protobuf:"varint,12,opt,name=cohort_total_rate,json=cohortTotalRate,proto3" json:"cohort_total_rate,omitempty"`
 	AnnounceDevices bool   `protobuf:"varint,13,opt,name=announce_devices,json=announceDevices,proto3" json:"announce_devices,omitempty"`
-	// Devices that are kept of one user.
+	// Devices kept per user.
 	MaxDevices uint32 `protobuf:"varint,14,opt,name=max_devices,json=maxDevices,proto3" json:"max_devices,omitempty"`
-	// Changes of one user that are published at once, and how long one more takes.
+	// Changes of one user that are published at once, and the interval of further ones.
 	// A burst of 0 publishes every change.
 	FlapBurst      uint32 `protobuf:"varint,15,opt,name=flap_burst,json=flapBurst,proto3" json:"flap_burst,omitempty"`
 	FlapIntervalMs int64  `protobuf:"varint,16,opt,name=flap_interval_ms,json=flapIntervalMs,proto3" json:"flap_interval_ms,omitempty"`

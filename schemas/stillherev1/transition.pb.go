@@ -81,14 +81,14 @@ const (
 	Cause_CAUSE_UNSPECIFIED     Cause = 0  // never written
 	Cause_CAUSE_FIRST_BEAT      Cause = 1  // an offline user was heard
 	Cause_CAUSE_ACTIVE_AGAIN    Cause = 2  // an away user touched a device
-	Cause_CAUSE_IDLE            Cause = 3  // devices are here, nobody touches them
+	Cause_CAUSE_IDLE            Cause = 3  // devices are connected, all idle
 	Cause_CAUSE_SILENT          Cause = 4  // no device has been heard for its time to live
-	Cause_CAUSE_BYE             Cause = 5  // the last device said goodbye
+	Cause_CAUSE_BYE             Cause = 5  // the last device said bye
 	Cause_CAUSE_GATEWAY_LOST    Cause = 6  // the gateway was lost and the device did not return
 	Cause_CAUSE_DEVICES         Cause = 7  // same state, another set of device kinds
 	Cause_CAUSE_VISIBILITY      Cause = 8  // the user hid or showed again
 	Cause_CAUSE_GATEWAY_DRAINED Cause = 9  // the gateway stopped as planned and the device did not return
-	Cause_CAUSE_DEVICE_EVICTED  Cause = 10 // same state; a device more than the policy keeps took the place of the oldest
+	Cause_CAUSE_DEVICE_EVICTED  Cause = 10 // same state; a further device replaced the one heard longest ago
 )
 
 // Enum value maps for Cause.
@@ -149,7 +149,7 @@ func (Cause) EnumDescriptor() ([]byte, []int) {
 }
 
 // Transition is a record of presence.transitions: one published change of one
-// user. (user_id, version) names it for ever; event_id is derived from these
+// user. (user_id, version) identifies it for ever; event_id is derived from these
 // and at_ms.
 type Transition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -166,18 +166,18 @@ type Transition struct {
 	// When a person last touched a device; Unix milliseconds UTC, 0 = never.
 	LastActiveAtMs int64 `protobuf:"varint,8,opt,name=last_active_at_ms,json=lastActiveAtMs,proto3" json:"last_active_at_ms,omitempty"`
 	Cause          Cause `protobuf:"varint,9,opt,name=cause,proto3,enum=stillhere.v1.Cause" json:"cause,omitempty"`
-	// The device that caused it, 0 when no device did.
+	// The device that caused it; 0 if none did.
 	DeviceId uint32 `protobuf:"varint,10,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// Kinds of the devices that are here, ascending, each once.
+	// Kinds of the present devices, ascending, each once.
 	DeviceKinds []DeviceKind `protobuf:"varint,11,rep,packed,name=device_kinds,json=deviceKinds,proto3,enum=stillhere.v1.DeviceKind" json:"device_kinds,omitempty"`
 	Visibility  Visibility   `protobuf:"varint,12,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
 	// Grows with every transition of a user: log epoch (10 bits), offset of the
 	// causing record in the heartbeats partition (41 bits), number of transitions
 	// that record had caused for this user before (12 bits).
 	Version int64 `protobuf:"varint,13,opt,name=version,proto3" json:"version,omitempty"`
-	// Names the settings by which it was decided.
+	// Names the policy by which the detector decided.
 	PolicyId string `protobuf:"bytes,14,opt,name=policy_id,json=policyId,proto3" json:"policy_id,omitempty"`
-	// Changes of this user since the transition before that were not published,
+	// Changes of this user since the previous transition that were not published,
 	// because the user changed too often.
 	LeftOut       uint32 `protobuf:"varint,15,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -321,7 +321,7 @@ func (x *Transition) GetLeftOut() uint32 {
 
 // Status is a record of presence.status (compacted): what the detector must
 // know of a user after a restart, beyond what the last minute of heartbeats
-// tells. A tombstone stands for: offline, visible to everyone. state, since_ms,
+// tells. A tombstone means: offline, visible to everyone. state, since_ms,
 // device_kinds and visibility are as published last.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -336,23 +336,23 @@ type Status struct {
 	DeviceKinds    []DeviceKind `protobuf:"varint,7,rep,packed,name=device_kinds,json=deviceKinds,proto3,enum=stillhere.v1.DeviceKind" json:"device_kinds,omitempty"`
 	Visibility     Visibility   `protobuf:"varint,8,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
 	Version        int64        `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"` // of the user's newest transition
-	// No device is here any more and the last one fell silent: when that one was
-	// last heard, else 0; Unix milliseconds UTC.
+	// If no device is present and the last one fell silent: when that one was last
+	// heard; else 0. Unix milliseconds UTC.
 	SilentFromMs int64 `protobuf:"varint,10,opt,name=silent_from_ms,json=silentFromMs,proto3" json:"silent_from_ms,omitempty"`
-	// How much longer than by the settings a silent user stays away, because a
-	// gateway was lost.
+	// How much longer than by the policy a silent user stays away, because a gateway
+	// was lost.
 	HeldMs int64 `protobuf:"varint,11,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`
 	// The device that was heard last.
 	DeviceId uint32 `protobuf:"varint,12,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	// How often the user may change: at this log time the bucket lacked so much, in
-	// milliseconds of presence time until it is full again.
+	// The rate limit of the user's changes: at this log time the bucket lacked so
+	// much, in milliseconds of presence time until it is full.
 	BucketAtMs    int64 `protobuf:"varint,13,opt,name=bucket_at_ms,json=bucketAtMs,proto3" json:"bucket_at_ms,omitempty"`
 	BucketLacksMs int64 `protobuf:"varint,14,opt,name=bucket_lacks_ms,json=bucketLacksMs,proto3" json:"bucket_lacks_ms,omitempty"`
 	// When, by the rules, the change published last came about.
 	PublishedAtMs int64 `protobuf:"varint,15,opt,name=published_at_ms,json=publishedAtMs,proto3" json:"published_at_ms,omitempty"`
 	// Changes that were not published since then.
 	LeftOut uint32 `protobuf:"varint,16,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// A change waits for the bucket: what the user has become, and since when. 0 when
+	// The change that waits for the bucket: the user's new state, and since when. 0 if
 	// none waits.
 	PendingState          State      `protobuf:"varint,17,opt,name=pending_state,json=pendingState,proto3,enum=stillhere.v1.State" json:"pending_state,omitempty"`
 	PendingKinds          uint32     `protobuf:"varint,18,opt,name=pending_kinds,json=pendingKinds,proto3" json:"pending_kinds,omitempty"` // bit set of DeviceKind
@@ -364,15 +364,14 @@ type Status struct {
 	PendingDeviceId       uint32     `protobuf:"varint,24,opt,name=pending_device_id,json=pendingDeviceId,proto3" json:"pending_device_id,omitempty"`
 	PendingKindsDeviceId  uint32     `protobuf:"varint,25,opt,name=pending_kinds_device_id,json=pendingKindsDeviceId,proto3" json:"pending_kinds_device_id,omitempty"`
 	PendingEvicted        bool       `protobuf:"varint,26,opt,name=pending_evicted,json=pendingEvicted,proto3" json:"pending_evicted,omitempty"` // the kinds changed because a device was evicted
-	// The heartbeats of the user's devices were lost: devices of these kinds count as
-	// heard at this log time, and as touched at that one.
+	// The heartbeats of the user's devices were lost: devices of presumed_kinds count as
+	// heard at presumed_at_ms, and as touched at presumed_active_at_ms.
 	PresumedAtMs       int64  `protobuf:"varint,27,opt,name=presumed_at_ms,json=presumedAtMs,proto3" json:"presumed_at_ms,omitempty"`
 	PresumedActiveAtMs int64  `protobuf:"varint,28,opt,name=presumed_active_at_ms,json=presumedActiveAtMs,proto3" json:"presumed_active_at_ms,omitempty"`
 	PresumedKinds      uint32 `protobuf:"varint,29,opt,name=presumed_kinds,json=presumedKinds,proto3" json:"presumed_kinds,omitempty"` // bit set of DeviceKind
 	// The gateway that held the user longer (held_ms) was drained as planned.
 	Drained bool `protobuf:"varint,30,opt,name=drained,proto3" json:"drained,omitempty"`
-	// The log time from which the policy is in force that the bucket was filled by; only
-	// with a bucket.
+	// The log time from which the bucket's policy is in force; only with a bucket.
 	PolicyAtMs    int64 `protobuf:"varint,31,opt,name=policy_at_ms,json=policyAtMs,proto3" json:"policy_at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -625,19 +624,19 @@ func (x *Status) GetPolicyAtMs() int64 {
 	return 0
 }
 
-// Checkpoint rides, in base64, in the metadata of the detector's committed
+// Checkpoint is stored, in base64, in the metadata of the detector's committed
 // offset of a heartbeats partition.
 type Checkpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of this message: 1.
 	Schema uint32 `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
-	// Counts the lives of the partition's log; part of every version.
+	// Counts the lives of the partition's log; a part of every version.
 	LogEpoch uint32 `protobuf:"varint,2,opt,name=log_epoch,json=logEpoch,proto3" json:"log_epoch,omitempty"`
 	// Kafka's id of the topic, 16 bytes.
 	TopicId []byte `protobuf:"bytes,3,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
 	// Running maximum of the append time up to the committed offset; Unix
-	// milliseconds UTC. Everything that was due before it, less the allowed
-	// lateness, has been published.
+	// milliseconds UTC. Everything that was due before it, less the allowed lateness,
+	// has been published.
 	LogTimeMs int64 `protobuf:"varint,4,opt,name=log_time_ms,json=logTimeMs,proto3" json:"log_time_ms,omitempty"`
 	// Stretches of log time that did not count as silence, oldest first, as pairs
 	// (start, end) in Unix milliseconds; each start is relative to the end before.
@@ -651,22 +650,22 @@ type Checkpoint struct {
 	// transactions of a producer have the same epoch.
 	ProducerId    *int64 `protobuf:"varint,8,opt,name=producer_id,json=producerId,proto3,oneof" json:"producer_id,omitempty"`
 	ProducerEpoch *int32 `protobuf:"varint,9,opt,name=producer_epoch,json=producerEpoch,proto3,oneof" json:"producer_epoch,omitempty"`
-	// The life of the log that log_epoch counts, and those before it: versions count
-	// offsets from a base. The newest last; none stands for a base of 0.
+	// The log epoch in force and earlier ones, the newest last: versions count offsets
+	// from the base of their epoch. None stands for a base of 0.
 	Bases []*EpochBase `protobuf:"bytes,10,rep,name=bases,proto3" json:"bases,omitempty"`
-	// The policies in force from the replay offset on, oldest first. None: not known,
-	// the checkpoint was written by a program that had no policies.
+	// The policies in force from the replay offset on, oldest first. None: unknown; a
+	// program without policies wrote the checkpoint.
 	Policies []*PolicyInForce `protobuf:"bytes,11,rep,name=policies,proto3" json:"policies,omitempty"`
 	// Stretches since the replay offset in which presence time stood still because
 	// many gateways fell silent at once.
 	BreakerStops []*BreakerStop `protobuf:"bytes,12,rep,name=breaker_stops,json=breakerStops,proto3" json:"breaker_stops,omitempty"`
-	// The last of them ended without recovery: presence time does not stop again
-	// before that.
+	// The last of them ended without recovery: presence time does not stop again before
+	// recovery.
 	BreakerDisarmed bool `protobuf:"varint,13,opt,name=breaker_disarmed,json=breakerDisarmed,proto3" json:"breaker_disarmed,omitempty"`
 	// The record at the committed offset has been published up to here.
 	Published *PublishedUpTo `protobuf:"bytes,14,opt,name=published,proto3" json:"published,omitempty"`
-	// Of the records that are re-read, rows count that tell of this log time or a later one:
-	// those before only tell of gateways.
+	// Of the re-read records, rows count from this log time on; earlier records count for
+	// gateways alone.
 	RowsFromMs    int64 `protobuf:"varint,15,opt,name=rows_from_ms,json=rowsFromMs,proto3" json:"rows_from_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -861,7 +860,7 @@ func (x *EpochBase) GetOffset() int64 {
 }
 
 // PolicyInForce is a policy, the offset of the record that brought it and the log time
-// at that record; both are 0 when it was there from the beginning.
+// at that record; both are 0 if it was in force from the beginning.
 type PolicyInForce struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offset        int64                  `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -993,18 +992,19 @@ func (x *BreakerStop) GetEndOffset() int64 {
 	return 0
 }
 
-// PublishedUpTo says how far the output of a record has come, which is ordered by the
+// PublishedUpTo is the progress of one record's output, which is ordered by the
 // instants of limits and, at one instant, by user.
 type PublishedUpTo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Everything before this instant is published, and of it that of users up to this one.
-	// 0: statuses that came before all limits are, of users up to this one.
+	// Everything before this instant is published, and, at this instant, everything of
+	// users up to user_id. 0: statuses that precede all limits are published, of users up
+	// to user_id.
 	AtMs   int64 `protobuf:"varint,1,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
 	UserId int64 `protobuf:"varint,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// The version that the record's first transition of a user has: it names the record.
+	// The version of the record's first transition of a user; it names the record.
 	Version int64 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
-	// The log time of a restart that had lost heartbeats, until the first record after it is
-	// published whole: users who are here count as heard then.
+	// The log time of a restart that had lost heartbeats, until the first record after it
+	// is published completely: present users count as heard then.
 	PresumedAtMs  int64 `protobuf:"varint,4,opt,name=presumed_at_ms,json=presumedAtMs,proto3" json:"presumed_at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
