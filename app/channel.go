@@ -91,7 +91,7 @@ func RunLiveChannel(ctx context.Context, run ChannelRun, redis Redis, log *slog.
 	if err := checkRedisClaim(ctx, run.Kafka, redis); errors.Is(err, errNotOurs) { // or Redis is away, which passes
 		return err
 	}
-	bus, err := redisbus.Open(redis.bus(), fanout.DefaultConfig(), fanout.NewMetrics(nil), log)
+	bus, err := redisbus.Open(redis.options(), fanout.DefaultConfig(), fanout.NewMetrics(nil), log)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
 	config.Graph = Store{SQLite: filepath.Join(dev.DataDir, GraphFile)}
 	for _, file := range []string{config.Store.SQLite, config.Graph.SQLite} {
-		if err := sqlite.MakeWhole(ctx, file, dev.AcceptDataLoss, log); err != nil {
+		if err := sqlite.EnsureIntact(ctx, file, dev.AcceptDataLoss, log); err != nil {
 			return err
 		}
 	}

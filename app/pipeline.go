@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/redis"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -52,20 +52,7 @@ func (r Redis) named(cluster kafka.Config) Redis {
 	return r
 }
 
-func (r Redis) bus() redisbus.Options {
-	return redisbus.Options{
-		Addr: r.Addr, Addrs: r.Addrs, Master: r.Master, Cluster: r.Cluster, Username: r.Username, Password: r.Password, Credentials: r.Credentials,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, DB: r.DB, PoolSize: r.PoolSize, TLS: r.TLS, Dialer: r.Dialer, Prefix: r.Prefix,
-	}
-}
-
-func (r Redis) view(retention time.Duration) redisview.Options {
-	return redisview.Options{
-		Addrs: r.addrs(), Master: r.Master, Cluster: r.Cluster, Username: r.Username, Password: r.Password, Credentials: r.Credentials,
-		SentinelUsername: r.SentinelUsername, SentinelPassword: r.SentinelPassword, Database: r.DB, PoolSize: r.PoolSize, TLS: r.TLS, Dialer: r.Dialer,
-		Prefix: r.Prefix, Retention: retention,
-	}
-}
+func (r Redis) options() redis.Options { return redis.Options(r) }
 
 // errNotOurs says that another pipeline owns the keys of Redis.
 var errNotOurs = errors.New("they belong to another pipeline")
@@ -87,7 +74,7 @@ func openRedisClaim(ctx context.Context, cluster kafka.Config, redis Redis) (*re
 		return nil, err
 	}
 	redis.PoolSize = 1
-	view, err := redisview.Open(redis.view(time.Hour))
+	view, err := redisview.Open(redis.options(), time.Hour)
 	if err != nil {
 		return nil, err
 	}

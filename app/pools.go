@@ -5,9 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/redis"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
-	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
 // poolStats describes a connection pool. Counts grow from the start of the process.
@@ -67,19 +66,9 @@ func (p *pool) Collect(to chan<- prometheus.Metric) {
 	counter(p.refused, s.refused)
 }
 
-func redisViewPool(view *redisview.View) *pool {
-	return newPool("redis_view", func() poolStats {
-		s := view.PoolStats()
-		return poolStats{
-			used: float64(s.TotalConns) - float64(s.IdleConns), idle: float64(s.IdleConns), acquired: float64(s.Hits) + float64(s.Misses),
-			waited: float64(s.WaitCount), wait: time.Duration(s.WaitDurationNs), refused: float64(s.Timeouts),
-		}
-	})
-}
-
-func redisBusPool(bus *redisbus.Bus) *pool {
-	return newPool("redis_bus", func() poolStats {
-		s := bus.PoolStats()
+func redisPool(name string, stats func() redis.PoolStats) *pool {
+	return newPool(name, func() poolStats {
+		s := stats()
 		return poolStats{
 			used: float64(s.TotalConns) - float64(s.IdleConns), idle: float64(s.IdleConns), acquired: float64(s.Hits) + float64(s.Misses),
 			waited: float64(s.WaitCount), wait: time.Duration(s.WaitDurationNs), refused: float64(s.Timeouts),

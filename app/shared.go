@@ -82,11 +82,11 @@ func (b *builder) useView() (*redisview.View, error) {
 
 // newRedisView opens the current status in Redis.
 func newRedisView(p base) (*redisview.View, component, error) {
-	view, err := redisview.Open(p.config.Redis.view(p.config.Lastseen.RedisRetention))
+	view, err := redisview.Open(p.config.Redis.options(), p.config.Lastseen.RedisRetention)
 	if err != nil {
 		return nil, component{}, err
 	}
-	p.registry.MustRegister(redisViewPool(view))
+	p.registry.MustRegister(redisPool("redis_view", view.PoolStats))
 	return view, component{
 		closers: []closer{{"Redis view", func(context.Context) error { return view.Close() }}},
 		checks:  []check{{name: "redis", ready: view.Ping}},
@@ -99,11 +99,11 @@ func (b *builder) useBus() (*redisbus.Bus, error) {
 
 // newRedisBus opens the bus that carries changes to viewers.
 func newRedisBus(p base, metrics *fanout.Metrics) (*redisbus.Bus, component, error) {
-	bus, err := redisbus.Open(p.config.Redis.bus(), p.config.Fanout, metrics, p.log)
+	bus, err := redisbus.Open(p.config.Redis.options(), p.config.Fanout, metrics, p.log)
 	if err != nil {
 		return nil, component{}, err
 	}
-	p.registry.MustRegister(redisBusPool(bus))
+	p.registry.MustRegister(redisPool("redis_bus", bus.PoolStats))
 	return bus, component{closers: []closer{{"Redis bus", func(context.Context) error { return bus.Close() }}}}, nil
 }
 

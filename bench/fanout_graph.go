@@ -72,5 +72,5 @@ func fillGraph(ctx context.Context, o *loadtest.Options, store graph.Store) erro
 			return err
 		}
 	}
-	return store.Settle(ctx)
+	return store.Optimize(ctx)
 }

@@ -88,14 +88,14 @@ func (c *graphLoad) Run(ctx context.Context) error {
 	line, begun, bad := progress.Stderr(), time.Now(), 0
 	return c.with(ctx, func(store graph.Store) error {
 		report, err := graph.Load(ctx, store, file, graph.LoadOptions{
-			Name: filepath.Base(c.File), Size: info.Size(), Anew: c.Anew,
+			Name: filepath.Base(c.File), Size: info.Size(), FromStart: c.Anew,
 			Bad: func(number int64, err error) {
 				if bad++; bad <= badShown {
 					line.Note("line %d: %v", number, err)
 				}
 			},
 			Progress: func(r graph.LoadReport) {
-				line.Say("%s", loadBar(r.Place, info.Size(), r.Lines, time.Since(begun)))
+				line.Say("%s", loadBar(r.Position, info.Size(), r.Lines, time.Since(begun)))
 			},
 		})
 		line.Clear()
@@ -270,7 +270,7 @@ type graphGenerate struct {
 
 // Run generates.
 func (c *graphGenerate) Run(ctx context.Context) (err error) {
-	made := graph.Made{Users: c.Users, Mean: c.Mean, Alpha: c.Alpha, Seed: c.Seed, Celebrities: map[schemas.UserID]int64{}}
+	made := graph.Synthetic{Users: c.Users, Mean: c.Mean, Alpha: c.Alpha, Seed: c.Seed, Celebrities: map[schemas.UserID]int64{}}
 	for user, n := range c.Celebrity {
 		made.Celebrities[schemas.UserID(user)] = n
 	}

@@ -127,13 +127,13 @@ func (c *Cache) drop(e *list.Element) {
 func (c *Cache) Of(ctx context.Context, users []schemas.UserID) ([]Followers, error) {
 	all := make([]Followers, len(users))
 	var missing []schemas.UserID
-	var places []int
+	var positions []int
 	now := time.Now()
 	c.mu.Lock()
 	for i, user := range users {
 		e := c.entries[user]
 		if e == nil || !now.Before(e.Value.(*entry).until) {
-			missing, places = append(missing, user), append(places, i)
+			missing, positions = append(missing, user), append(positions, i)
 			continue
 		}
 		c.recent.MoveToFront(e)
@@ -151,7 +151,7 @@ func (c *Cache) Of(ctx context.Context, users []schemas.UserID) ([]Followers, er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, f := range read {
-		all[places[i]] = f
+		all[positions[i]] = f
 		if c.watching && c.changes == changes {
 			c.keep(&entry{missing[i], now.Add(c.config.TTL), f})
 		}

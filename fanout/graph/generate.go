@@ -14,8 +14,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Made describes a made-up graph. Followers are users 1 to Users.
-type Made struct {
+// Synthetic describes a made-up graph. Followers are users 1 to Users.
+type Synthetic struct {
 	Users int64
 	// Mean is how many followers a user has on average, celebrities aside. Few have
 	// many: the follower count of the user of rank r falls with r^-Alpha [0.8].
@@ -26,7 +26,7 @@ type Made struct {
 }
 
 // Validate reports everything that is wrong, joined.
-func (m Made) Validate() error {
+func (m Synthetic) Validate() error {
 	var faults []error
 	if m.Users < 2 || m.Users > 1<<40 {
 		faults = append(faults, fmt.Errorf("users: must be between 2 and 2^40, is %d", m.Users))
@@ -47,7 +47,7 @@ func (m Made) Validate() error {
 
 // Generate writes the graph as lines "user,follower" under a heading, the same
 // for the same Made on any machine, and returns how many edges it wrote.
-func (m Made) Generate(ctx context.Context, to io.Writer) (edges int64, err error) {
+func (m Synthetic) Generate(ctx context.Context, to io.Writer) (edges int64, err error) {
 	if err := m.Validate(); err != nil {
 		return 0, err
 	}
@@ -93,7 +93,7 @@ func (m Made) Generate(ctx context.Context, to io.Writer) (edges int64, err erro
 }
 
 // mass is the integral of x^-alpha from 0 to r, or from 1 where that diverges.
-func (m Made) mass(r float64) float64 {
+func (m Synthetic) mass(r float64) float64 {
 	switch {
 	case m.Alpha < 1:
 		return math.Pow(r, 1-m.Alpha) / (1 - m.Alpha)
@@ -107,7 +107,7 @@ func (m Made) mass(r float64) float64 {
 
 // stride is a number that has no divisor in common with Users, so that steps of
 // it meet every user once.
-func (m Made) stride(of schemas.UserID) int64 {
+func (m Synthetic) stride(of schemas.UserID) int64 {
 	source := rand.New(rand.NewPCG(m.Seed, uint64(of)))
 	limit := min(m.Users, 1<<20)
 	for {
@@ -125,7 +125,7 @@ func gcd(a, b int64) int64 {
 }
 
 // write writes n different followers of user.
-func (m Made) write(out *bufio.Writer, user schemas.UserID, n int64) error {
+func (m Synthetic) write(out *bufio.Writer, user schemas.UserID, n int64) error {
 	step := m.stride(user)
 	at := rand.New(rand.NewPCG(m.Seed+1, uint64(user))).Int64N(m.Users)
 	var line []byte

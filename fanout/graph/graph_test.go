@@ -39,7 +39,7 @@ func TestBadLinesAreNamedByNumberAndTheRestIsLoaded(t *testing.T) {
 	bad := map[int64]string{}
 	report, err := graph.Load(t.Context(), s, strings.NewReader(text), graph.LoadOptions{
 		Name: "x.csv", Size: int64(len(text)), Bad: func(line int64, err error) { bad[line] = err.Error() }})
-	if err != nil || report.Added != 3 || report.Bad != 6 || report.Place != int64(len(text)) {
+	if err != nil || report.Added != 3 || report.Bad != 6 || report.Position != int64(len(text)) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	for line, says := range map[int64]string{3: "follower", 5: "itself", 6: "user", 7: "user,follower", 8: "too long", 10: "follower"} {
@@ -96,8 +96,8 @@ func TestALoadGoesOnWhereItWasCutShort(t *testing.T) {
 
 func TestAMadeGraphDependsOnItsSeedAlone(t *testing.T) {
 	t.Parallel()
-	made := graph.Made{Users: 1000, Mean: 5, Alpha: 0.8, Seed: 7, Celebrities: map[schemas.UserID]int64{42: 999, 5000: 500}}
-	generate := func(m graph.Made) string {
+	made := graph.Synthetic{Users: 1000, Mean: 5, Alpha: 0.8, Seed: 7, Celebrities: map[schemas.UserID]int64{42: 999, 5000: 500}}
+	generate := func(m graph.Synthetic) string {
 		var out bytes.Buffer
 		if _, err := m.Generate(t.Context(), &out); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestAMadeGraphDependsOnItsSeedAlone(t *testing.T) {
 
 func TestAGraphThatCannotBeMadeIsRefusedWithAllItsFaults(t *testing.T) {
 	t.Parallel()
-	_, err := graph.Made{Users: 1, Mean: -1, Alpha: 9, Celebrities: map[schemas.UserID]int64{3: 5}}.Generate(t.Context(), nil)
+	_, err := graph.Synthetic{Users: 1, Mean: -1, Alpha: 9, Celebrities: map[schemas.UserID]int64{3: 5}}.Generate(t.Context(), nil)
 	for _, name := range []string{"users", "mean", "alpha", "celebrity"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named in %v", name, err)

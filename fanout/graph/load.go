@@ -17,7 +17,7 @@ import (
 type loader interface {
 	Loaded(ctx context.Context, file string) (int64, error)
 	Load(ctx context.Context, file string, from, to int64, edges []Edge) (int64, error)
-	Settle(ctx context.Context) error
+	Optimize(ctx context.Context) error
 }
 
 // LoadOptions say how to load a file.
@@ -27,8 +27,8 @@ type LoadOptions struct {
 	Name string
 	// Size of the file in bytes.
 	Size int64
-	// Anew begins at the start whatever was loaded before.
-	Anew bool
+	// FromStart begins at the start whatever was loaded before.
+	FromStart bool
 	// Chunk is how many edges are written at a time [200,000].
 	Chunk int
 	// Bad is told of every line that is left out, counted from 1.
@@ -39,12 +39,12 @@ type LoadOptions struct {
 
 // LoadReport is what was loaded.
 type LoadReport struct {
-	Resumed int64 // the byte at which it went on; 0: from the start
-	Place   int64 // the byte up to which everything is loaded
-	Lines   int64 // read by this call
-	Edges   int64 // of those lines
-	Added   int64 // edges that were new
-	Bad     int64 // lines left out
+	Resumed  int64 // the byte at which it went on; 0: from the start
+	Position int64 // the byte up to which everything is loaded
+	Lines    int64 // read by this call
+	Edges    int64 // of those lines
+	Added    int64 // edges that were new
+	Bad      int64 // lines left out
 }
 
 const (
@@ -66,7 +66,7 @@ func Load(ctx context.Context, store loader, file io.ReadSeeker, o LoadOptions) 
 	if err := l.run(ctx); err != nil {
 		return l.report, err
 	}
-	return l.report, store.Settle(ctx)
+	return l.report, store.Optimize(ctx)
 }
 
 type load struct {
@@ -87,20 +87,20 @@ func (l *load) begin(ctx context.Context, file io.ReadSeeker) error {
 		return fmt.Errorf("reading %s: %w", l.o.Name, err)
 	}
 	l.name = fmt.Sprintf("%s sha256:%x", l.o.Name, sha256.Sum256(head))
-	if !l.o.Anew {
-		if l.report.Place, err = l.store.Loaded(ctx, l.name); err != nil {
+	if !l.o.FromStart {
+		if l.report.Position, err = l.store.Loaded(ctx, l.name); err != nil {
 			return err
 		}
 	}
-	if l.report.Place > l.o.Size {
-		l.report.Place = 0 // it was cut back, so it is another file
+	if l.report.Position > l.o.Size {
+		l.report.Position = 0 // it was cut back, so it is another file
 	}
-	l.report.Resumed, l.read = l.report.Place, l.report.Place
+	l.report.Resumed, l.read = l.report.Position, l.report.Position
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading %s: %w", l.o.Name, err)
 	}
 	l.in = bufio.NewReaderSize(file, 1<<20)
-	for left := l.report.Place; left > 0; {
+	for left := l.report.Position; left > 0; {
 		part, err := l.in.Peek(int(min(left, 64<<10)))
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", l.o.Name, err)
@@ -169,16 +169,16 @@ func (l *load) take(text []byte) {
 }
 
 func (l *load) flush(ctx context.Context) error {
-	if l.read == l.report.Place {
+	if l.read == l.report.Position {
 		return nil
 	}
-	added, err := l.store.Load(ctx, l.name, l.report.Place, l.read, l.edges)
+	added, err := l.store.Load(ctx, l.name, l.report.Position, l.read, l.edges)
 	if err != nil {
 		return err
 	}
 	l.report.Added += added
 	l.report.Edges += int64(len(l.edges))
-	l.report.Place = l.read
+	l.report.Position = l.read
 	l.edges = l.edges[:0]
 	if l.o.Progress != nil {
 		l.o.Progress(l.report)

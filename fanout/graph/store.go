@@ -19,8 +19,8 @@ const RangesKept = 10 * time.Minute
 // LastID is the greatest user id.
 const LastID = schemas.UserID(1<<63 - 1)
 
-// ErrElsewhere says that a load of the same file went on somewhere else.
-var ErrElsewhere = errors.New("the file is being loaded by another process too")
+// ErrConcurrentLoad says that a load of the same file went on somewhere else.
+var ErrConcurrentLoad = errors.New("the file is being loaded by another process too")
 
 // Store keeps who follows whom. Any goroutine may call any method. Errors are of
 // the server or the file; trying again may help.
@@ -56,8 +56,8 @@ type Store interface {
 	// neither; ErrElsewhere when the place is another. It tells how many edges were
 	// new. from 0 starts anew.
 	Load(ctx context.Context, file string, from, to int64, edges []Edge) (int64, error)
-	// Settle makes reading fast again after many edges were loaded.
-	Settle(ctx context.Context) error
+	// Optimize makes reading fast again after many edges were loaded.
+	Optimize(ctx context.Context) error
 	// Watch calls changed for every user whose followers changed or may have, 0
 	// standing for all, until ctx ends or the watch breaks. It calls changed(0) first,
 	// when the watch stands. Changes made by others' SQL are announced when edges are

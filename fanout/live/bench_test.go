@@ -20,7 +20,7 @@ func BenchmarkOneChangeToManyViewers(b *testing.B) {
 			written.Add(n)
 			for i := range viewers {
 				viewers[i] = h.newViewer(0, func([]byte) error { written.Done(); return nil }, nil)
-				viewers[i].ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+				viewers[i].submit(request{kind: subscribe, ids: []schemas.UserID{1}})
 			}
 			written.Wait()
 			version := int64(0)
@@ -57,7 +57,7 @@ func BenchmarkIdleViewer(b *testing.B) {
 				told.Add(n)
 				for i := range viewers {
 					viewers[i] = h.newViewer(0, func([]byte) error { told.Done(); return nil }, nil)
-					viewers[i].ask(request{kind: subscribe, ids: ids})
+					viewers[i].submit(request{kind: subscribe, ids: ids})
 				}
 				told.Wait()
 				runtime.GC()

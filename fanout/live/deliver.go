@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// fewest is how many viewers a goroutine has at least, while there are so many:
+// minPerGoroutine is how many viewers a goroutine has at least, while there are so many:
 // writing to one takes some microseconds, about what a goroutine costs.
-const fewest = 32
+const minPerGoroutine = 32
 
-// deliver works for viewers whom something has been queued for, by as many
+// serve works for viewers whom something has been queued for, by as many
 // goroutines as there are processors: one for each viewer would cost more than
 // the writing, and would put all of them before whatever comes next.
-func deliver(resting []*viewer) {
+func serve(resting []*viewer) {
 	if len(resting) == 0 {
 		return
 	}
-	parts := min(runtime.GOMAXPROCS(0), (len(resting)+fewest-1)/fewest)
+	parts := min(runtime.GOMAXPROCS(0), (len(resting)+minPerGoroutine-1)/minPerGoroutine)
 	for part := range slices.Chunk(resting, (len(resting)+parts-1)/parts) {
 		go func() { // each viewer's close waits for its turn here
 			for _, v := range part {
-				v.brief()
+				v.workBriefly()
 			}
 		}()
 	}
 }
 
-// brief does what work does, as long as that means no waiting. What may take longer
+// workBriefly does what work does, as long as that means no waiting. What may take longer
 // is left to a goroutine of the viewer's own.
-func (v *viewer) brief() {
+func (v *viewer) workBriefly() {
 	for {
 		st, more := v.change()
 		if st == nil {
@@ -71,7 +71,7 @@ func (v *viewer) change() (next *state, more bool) {
 			v.queue.unpop(item)
 			return nil, true
 		}
-		if st := v.notices.pop(); st != nil {
+		if st := v.deliveries.pop(); st != nil {
 			return st, false
 		}
 		v.behind = time.Time{}

@@ -16,7 +16,7 @@ func (s *Server) drain() {
 	}
 	s.mu.Unlock()
 	for _, v := range tell {
-		v.tell(request{kind: goodbye})
+		v.post(request{kind: goodbye})
 	}
 	late := time.AfterFunc(s.cfg.DrainTimeout, func() {
 		s.mu.Lock()

@@ -26,7 +26,7 @@ func (v *viewer) shut() {
 	v.ended = true
 	v.requests = nil
 	v.queue.drop()
-	v.notices.drop()
+	v.deliveries.drop()
 	v.signalSpace()
 }
 
@@ -48,10 +48,10 @@ func (v *viewer) close() {
 		if stopped != nil {
 			<-stopped
 		}
-		if v.again != nil {
-			v.again.Stop() // or it finds that the viewer has ended
+		if v.recheckTimer != nil {
+			v.recheckTimer.Stop() // or it finds that the viewer has ended
 		}
 		v.unsubscribeAll()
-		v.hub.told.leave(v)
+		v.hub.recipients.leave(v)
 	})
 }

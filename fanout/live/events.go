@@ -12,30 +12,30 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// wish is what a request for Server-Sent Events asks for.
-type wish struct {
-	users []schemas.UserID
-	told  bool // deliveries as well
+// eventsRequest is what a request for Server-Sent Events asks for.
+type eventsRequest struct {
+	users      []schemas.UserID
+	deliveries bool // deliveries as well
 }
 
-func parseWish(query url.Values, limit int) (w wish, err error) {
-	if w.told, err = wantsDeliveries(query); err != nil {
+func parseEventsRequest(query url.Values, limit int) (w eventsRequest, err error) {
+	if w.deliveries, err = wantsDeliveries(query); err != nil {
 		return w, err
 	}
-	if !w.told || query.Has("user_ids") {
+	if !w.deliveries || query.Has("user_ids") {
 		w.users, err = parseQuery(query["user_ids"], limit)
 	}
 	return w, err
 }
 
 // begin makes the requests that a WebSocket's client would send.
-func (w wish) begin(v *viewer) {
-	v.tell(request{kind: greet})
-	if w.told {
-		v.tell(request{kind: deliveries, on: true})
+func (w eventsRequest) begin(v *viewer) {
+	v.post(request{kind: greet})
+	if w.deliveries {
+		v.post(request{kind: deliveries, on: true})
 	}
 	if len(w.users) > 0 {
-		v.tell(request{kind: subscribe, ids: w.users, once: true})
+		v.post(request{kind: subscribe, ids: w.users, once: true})
 	}
 }
 
@@ -44,13 +44,13 @@ func (w wish) begin(v *viewer) {
 // lives on in a goroutine of its own, as a WebSocket does. A request that shares its
 // connection with others (HTTP/2) is served here until it ends, which costs more.
 func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
-	asks, err := parseWish(r.URL.Query(), s.cfg.MaxSubscriptions)
+	asks, err := parseEventsRequest(r.URL.Query(), s.cfg.MaxSubscriptions)
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err)
 		return
 	}
 	st := &stream{kind: "events", user: s.viewer(r)}
-	if err := s.enter(st); err != nil {
+	if err := s.admit(st); err != nil {
 		s.refuse(w, err)
 		return
 	}
@@ -61,18 +61,18 @@ func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	conn, err := socket.TakeOver(w, s.sockets())
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		defer s.leave(st)
+		defer s.release(st)
 		s.eventsWithin(w, r, st, asks)
 	case err != nil:
 		s.metrics.Refused.WithLabelValues("handshake").Inc()
-		s.leave(st)
+		s.release(st)
 	default:
 		e := &events{server: s, conn: conn}
 		e.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 		e.viewer = s.hub.newViewer(st.user, e.send, e.fail)
 		e.viewer.exempt = s.exempt(r)
 		e.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.asEvent()) }
-		e.viewer.backIn = func(after time.Duration) error { return conn.Send(appendRetry(nil, after)) }
+		e.viewer.retryIn = func(after time.Duration) error { return conn.Send(appendRetry(nil, after)) }
 		go e.serve(st, asks) // Run waits for it, by leave
 	}
 }
@@ -86,8 +86,8 @@ type events struct {
 }
 
 // serve is the life of the stream after the answer has begun.
-func (e *events) serve(st *stream, asks wish) {
-	defer e.server.leave(st)
+func (e *events) serve(st *stream, asks eventsRequest) {
+	defer e.server.release(st)
 	// After the connection was broken, so that nothing the viewer does can hang.
 	defer e.viewer.close()
 	if !e.server.begin(st, e.viewer, e.conn.Abort) {
@@ -98,7 +98,7 @@ func (e *events) serve(st *stream, asks wish) {
 	if !e.until.IsZero() {
 		defer time.AfterFunc(time.Until(e.until), func() { e.fail(errEnded) }).Stop()
 	}
-	e.conn.Watch(func() { e.viewer.ask(request{kind: keepAlive}) })
+	e.conn.Watch(func() { e.viewer.submit(request{kind: keepAlive}) })
 }
 
 func (e *events) send(message []byte) error { return e.conn.Send(appendEvent(nil, message)) }
@@ -128,7 +128,7 @@ func (s *Server) disconnected(reason error) {
 }
 
 // eventsWithin is the life of a stream within its request.
-func (s *Server) eventsWithin(w http.ResponseWriter, r *http.Request, st *stream, asks wish) {
+func (s *Server) eventsWithin(w http.ResponseWriter, r *http.Request, st *stream, asks eventsRequest) {
 	ctx, abort := context.WithCancel(r.Context())
 	defer abort()
 	to := http.NewResponseController(w)
@@ -148,7 +148,7 @@ func (s *Server) eventsWithin(w http.ResponseWriter, r *http.Request, st *stream
 		abort()
 	})
 	v.exempt = s.exempt(r)
-	v.backIn = func(after time.Duration) error { return write(appendRetry(nil, after)) }
+	v.retryIn = func(after time.Duration) error { return write(appendRetry(nil, after)) }
 	defer v.close()
 	if !s.begin(st, v, abort) {
 		return
@@ -164,7 +164,7 @@ func (s *Server) eventsWithin(w http.ResponseWriter, r *http.Request, st *stream
 			}
 			return
 		case <-alive.C:
-			v.ask(request{kind: keepAlive})
+			v.submit(request{kind: keepAlive})
 		}
 	}
 }

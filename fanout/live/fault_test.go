@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestALostRedisConnectionIsMadeGoodByAResync(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
 		anna, ben := &person{id: 1}, &person{id: 2}
 		g.happen(anna.becomes(schemas.Online), ben.becomes(schemas.Online))
@@ -33,7 +33,7 @@ func TestALostRedisConnectionIsMadeGoodByAResync(t *testing.T) {
 
 func TestVersionsOnlyGrowHoweverOftenTheConnectionIsCut(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
 		const changes = 600
 		p := g.dial()

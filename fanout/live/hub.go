@@ -16,16 +16,16 @@ const shards = 64
 
 // hub has one entry per user that somebody here watches.
 type hub struct {
-	cfg       fanout.Config
-	interval  atomic.Int64 // nanoseconds; HeartbeatInterval as it is now
-	metrics   *fanout.Metrics
-	bus       Bus
-	reader    reader
-	mayWatch  MayWatch // nil: everybody may
-	mayBeTold func(context.Context, schemas.UserID, []schemas.UserID) ([]schemas.UserID, error)
-	told      recipients
-	shards    [shards]shard
-	reconnect chan struct{} // capacity 1: read everything again
+	cfg        fanout.Config
+	interval   atomic.Int64 // nanoseconds; HeartbeatInterval as it is now
+	metrics    *fanout.Metrics
+	bus        Bus
+	reader     reader
+	mayWatch   MayWatch // nil: everybody may
+	mayBeTold  func(context.Context, schemas.UserID, []schemas.UserID) ([]schemas.UserID, error)
+	recipients deliveryViewers
+	shards     [shards]shard
+	reconnect  chan struct{} // capacity 1: read everything again
 }
 
 type shard struct {
@@ -65,7 +65,7 @@ type sub struct {
 
 func newHub(cfg fanout.Config, metrics *fanout.Metrics, bus Bus, r reader) *hub {
 	h := &hub{cfg: cfg, metrics: metrics, bus: bus, reader: r,
-		reconnect: make(chan struct{}, 1), told: recipients{of: map[schemas.UserID][]*viewer{}, seen: dedup.New(pairsKept)}}
+		reconnect: make(chan struct{}, 1), recipients: deliveryViewers{of: map[schemas.UserID][]*viewer{}, delivered: dedup.New(dedupPairs)}}
 	h.interval.Store(int64(cfg.HeartbeatInterval))
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)
@@ -127,30 +127,30 @@ func (h *hub) detach(subs []*sub) {
 // settle ends the reading of a snapshot for s: it returns what to tell the viewer,
 // and from now on everything newer than that is queued.
 func (h *hub) settle(s *sub, read schemas.Presence) *state {
-	told := newState(read)
+	sent := newState(read)
 	e := s.entry
 	sh := h.shardOf(e.user)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e.current == nil {
-		e.current = told
-		if c := e.early; c.Transition != nil && int64(c.Transition.Version) > told.version {
+		e.current = sent
+		if c := e.early; c.Transition != nil && int64(c.Transition.Version) > sent.version {
 			e.current = newState(h.after(c, read))
 		}
 		e.early = fanout.Change{}
 	}
 	switch {
-	case e.current.version > told.version:
-		told = e.current.withStale(read.StaleSince)
-	case e.current.version < told.version:
-		e.knows(told.version)
+	case e.current.version > sent.version:
+		sent = e.current.withStale(read.StaleSince)
+	case e.current.version < sent.version:
+		e.knows(sent.version)
 	}
-	e.unsure = e.unsure || told.unsure()
+	e.unsure = e.unsure || sent.unsure()
 	v := s.viewer
 	v.mu.Lock()
-	s.live, s.stale, s.base, s.last = true, told.stale(), told.version, told.version
+	s.live, s.stale, s.base, s.last = true, sent.stale(), sent.version, sent.version
 	v.mu.Unlock()
-	return told
+	return sent
 }
 
 // Change takes one change off the bus; see fanout.Receiver.
@@ -158,9 +158,9 @@ func (h *hub) Change(c fanout.Change) {
 	t := c.Transition
 	sh := h.shardOf(t.User)
 	sh.mu.Lock()
-	resting := h.change(sh.users[t.User], c)
+	idle := h.change(sh.users[t.User], c)
 	sh.mu.Unlock()
-	deliver(resting)
+	serve(idle)
 }
 
 // change queues c for the viewers of e and gives back those for whom nobody works

@@ -20,14 +20,14 @@ func TestAnOlderChangeNeitherGoesOutNorBecomesTheSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())
 		one := h.newViewer(0, func([]byte) error { return nil }, nil)
-		one.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		one.submit(request{kind: subscribe, ids: []schemas.UserID{1}})
 		synctest.Wait()
 		for _, version := range []int64{3, 2, 3, 1} {
 			h.Change(changeOf(1, version))
 		}
 		g := newGate()
 		two := h.newViewer(0, g.send, nil)
-		two.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		two.submit(request{kind: subscribe, ids: []schemas.UserID{1}})
 		if m := g.next(); m.Type != "snapshot" || m.Users[0].Version != "3" {
 			t.Errorf("%+v", m)
 		}
@@ -54,7 +54,7 @@ func TestWhatComesWhileTheFirstSnapshotIsReadIsInIt(t *testing.T) {
 		}
 		g := newGate()
 		v := h.newViewer(0, g.send, nil)
-		v.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		v.submit(request{kind: subscribe, ids: []schemas.UserID{1}})
 		if m := g.next(); m.Type != "snapshot" || m.Users[0].Version != "5" {
 			t.Errorf("%+v", m)
 		}
@@ -74,7 +74,7 @@ func TestAReadingThatIsBehindTellsNothingButThatItIsStale(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())
 		g := newGate()
 		one := h.newViewer(0, g.send, nil)
-		one.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		one.submit(request{kind: subscribe, ids: []schemas.UserID{1}})
 		g.next()
 		h.Change(changeOf(1, 3))
 		g.next()
@@ -87,7 +87,7 @@ func TestAReadingThatIsBehindTellsNothingButThatItIsStale(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		two := h.newViewer(0, g.send, nil)
-		two.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		two.submit(request{kind: subscribe, ids: []schemas.UserID{1}})
 		if m := g.next(); m.Type != "snapshot" || m.Users[0].Version != "3" {
 			t.Errorf("%+v", m)
 		}
@@ -103,13 +103,13 @@ func TestWhatWaitsForAViewerIsNotSentOnceItHasUnsubscribed(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())
 		g := newGate()
 		v := h.newViewer(0, g.send, nil)
-		v.ask(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
+		v.submit(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
 		g.next()
 		h.Change(changeOf(1, 1))
 		m := <-g.reached // it is being written, and holds up what comes now
 		h.Change(changeOf(1, 2))
 		h.Change(changeOf(2, 1))
-		v.ask(request{kind: unsubscribe, ids: []schemas.UserID{1}})
+		v.submit(request{kind: unsubscribe, ids: []schemas.UserID{1}})
 		g.pass <- nil
 		if next := g.next(); m.User.UserID != "1" || next.Type != "change" || next.User.UserID != "2" {
 			t.Errorf("after %+v came %+v", m, next)
@@ -125,7 +125,7 @@ func TestWhatIsStillUnsureIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())
 		v := h.newViewer(0, func([]byte) error { return nil }, nil)
-		v.ask(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
+		v.submit(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
 		synctest.Wait()
 		if users, _ := h.watched(true); len(users) != 0 {
 			t.Errorf("of %v something unsure was told", users)
@@ -144,24 +144,24 @@ func TestWhoHasGoneIsLookedForNoMoreWhenDeliveriesCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())
-		h.told.offered = true
+		h.recipients.offered = true
 		var viewers []*viewer
 		for range 3 {
 			v := h.newViewer(11, func([]byte) error { return nil }, nil)
-			v.ask(request{kind: deliveries, on: true})
+			v.submit(request{kind: deliveries, on: true})
 			viewers = append(viewers, v)
 		}
 		synctest.Wait()
-		if n := len(h.told.of[11]); n != 3 {
+		if n := len(h.recipients.of[11]); n != 3 {
 			t.Fatalf("%d are told", n)
 		}
-		viewers[0].ask(request{kind: deliveries})
+		viewers[0].submit(request{kind: deliveries})
 		synctest.Wait()
 		for _, v := range viewers {
 			v.close()
 		}
-		if len(h.told.of) != 0 {
-			t.Errorf("left over: %v", h.told.of)
+		if len(h.recipients.of) != 0 {
+			t.Errorf("left over: %v", h.recipients.of)
 		}
 	})
 }

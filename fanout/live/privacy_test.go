@@ -3,7 +3,7 @@ package live_test
 import (
 	"testing"
 
-	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -11,7 +11,7 @@ import (
 // Scenarios 34 and 35.
 func TestWhoHidesIsClearedOnceAndThenSilentUntilShown(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
 		anna, ben := &person{id: 1}, &person{id: 2}
 		g.happen(anna.becomes(schemas.Online))
@@ -62,7 +62,7 @@ func TestAShowThatChangesTheStateNeedsNoCorrection(t *testing.T) {
 // Scenario 36, and a projector that has not heard of the hide yet.
 func TestNothingAfterAHideIsToldEvenIfTheViewIsBehind(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
 		anna := &person{id: 1}
 		on := anna.becomes(schemas.Online)
@@ -91,7 +91,7 @@ func TestNothingAfterAHideIsToldEvenIfTheViewIsBehind(t *testing.T) {
 
 func TestAChangePublishedBeforeTheViewHasItIsInTheSnapshot(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
 		anna := &person{id: 1}
 		ts := []*schemas.Transition{anna.becomes(schemas.Online), anna.becomes(schemas.Online), anna.becomes(schemas.Away)}

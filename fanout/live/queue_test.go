@@ -93,7 +93,7 @@ func TestASlowViewerGetsTheNewestOfEachUserAndTheCountOfTheRest(t *testing.T) {
 		h := bareHub(cfg)
 		g := newGate()
 		v := h.newViewer(0, g.send, nil)
-		v.ask(request{kind: subscribe, ids: []schemas.UserID{1, 2, 3, 4, 5}})
+		v.submit(request{kind: subscribe, ids: []schemas.UserID{1, 2, 3, 4, 5}})
 		if m := g.next(); m.Type != "snapshot" || len(m.Users) != 5 {
 			t.Fatalf("%+v", m)
 		}
@@ -146,7 +146,7 @@ func TestAViewerThatStaysBehindIsToldWhyAndDisconnected(t *testing.T) {
 		g := newGate()
 		reason := make(chan error, 1)
 		v := h.newViewer(0, g.send, func(err error) { reason <- err })
-		v.ask(request{kind: subscribe, ids: []schemas.UserID{1}})
+		v.submit(request{kind: subscribe, ids: []schemas.UserID{1}})
 		g.next()
 		version := int64(0)
 		flood := func() {
@@ -189,7 +189,7 @@ func TestAFloodOfRequestsWaitsAndClosingEndsTheWait(t *testing.T) {
 		go func() {
 			defer close(asked)
 			for n = range 100 {
-				v.ask(refusal(errTooLong))
+				v.submit(refusal(errTooLong))
 			}
 		}()
 		synctest.Wait()
@@ -213,7 +213,7 @@ func TestClosingInterruptsARequestAndGivesBackWhatItHad(t *testing.T) {
 		}
 		h := newHub(fanout.DefaultConfig(), metrics, bareBus{}, reader{view: hang, recent: noRecent, metrics: metrics})
 		v := h.newViewer(0, func([]byte) error { return nil }, nil)
-		v.ask(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
+		v.submit(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
 		synctest.Wait()
 		begun := time.Now()
 		v.close()
@@ -294,10 +294,10 @@ func TestDeliveriesThatWaitAreBoundedAndKeepTheNewestOfEachUser(t *testing.T) {
 		2: {19, 20},
 		9: {17, 18, 19, 20}, // of more users than fit, those that waited longest are left out
 	} {
-		n := &notices{}
+		n := &deliveryQueue{}
 		dropped := 0
 		for i := range 20 {
-			dropped += n.push(notice{schemas.UserID(i) % users, &state{version: int64(i + 1)}}, limit)
+			dropped += n.push(queuedDelivery{schemas.UserID(i) % users, &state{version: int64(i + 1)}}, limit)
 			if len(n.items) > limit {
 				t.Fatalf("%d wait", len(n.items))
 			}

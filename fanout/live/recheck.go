@@ -14,19 +14,19 @@ import (
 // recheckLater has it asked again, after a jittered RecheckInterval, whether the viewer
 // may watch whom it watches. Called by work.
 func (v *viewer) recheckLater() {
-	if v.hub.mayWatch == nil || v.exempt || v.again != nil || len(v.subs) == 0 {
+	if v.hub.mayWatch == nil || v.exempt || v.recheckTimer != nil || len(v.subs) == 0 {
 		return
 	}
 	wait := v.hub.cfg.RecheckInterval
 	wait = wait - wait/4 + rand.N(wait/2+1)
-	v.again = time.AfterFunc(wait, func() { v.tell(request{kind: recheck}) })
+	v.recheckTimer = time.AfterFunc(wait, func() { v.post(request{kind: recheck}) })
 }
 
 // recheck asks and ends the subscriptions that are not allowed any more. Where it
 // cannot be decided they go on until the next time: viewers do not go blind because the
 // graph is away.
 func (v *viewer) recheck() error {
-	v.again = nil
+	v.recheckTimer = nil
 	if len(v.subs) == 0 {
 		return nil
 	}

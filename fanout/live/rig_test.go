@@ -12,10 +12,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/fanout/internal/redistest"
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/publish"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -75,7 +75,7 @@ func (v *view) one(t *testing.T, id schemas.UserID) schemas.Presence {
 // rig is the room as assembly puts it together, with a view of its own.
 type rig struct {
 	t       *testing.T
-	redis   *redistest.Redis
+	redis   *redistest.Server
 	bus     *tappedBus
 	handler *publish.Handler
 	view    *view
@@ -105,7 +105,7 @@ func (t tap) Connected() {
 	t.connected <- struct{}{}
 }
 
-func newRig(t *testing.T, r *redistest.Redis, tweaks ...func(*fanout.Config)) *rig {
+func newRig(t *testing.T, r *redistest.Server, tweaks ...func(*fanout.Config)) *rig {
 	t.Helper()
 	cfg := fanout.DefaultConfig()
 	cfg.RefreshInterval = 20 * time.Millisecond

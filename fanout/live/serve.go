@@ -21,7 +21,7 @@ func (v *viewer) do(r request) error {
 		case !r.once && (refused || errors.Is(err, errUnavailable)):
 			return nil // it was told
 		case refused:
-			return errors.Join(err, v.comeBackIn(refusedFor/2+rand.N(refusedFor)))
+			return errors.Join(err, v.sendRetry(refusedFor/2+rand.N(refusedFor)))
 		}
 		return err
 	case unsubscribe:
@@ -46,17 +46,17 @@ func (v *viewer) do(r request) error {
 }
 
 func (v *viewer) goodbye(after time.Duration) error {
-	if err := v.comeBackIn(after); err != nil {
+	if err := v.sendRetry(after); err != nil {
 		return err
 	}
 	return v.send(reconnectMessage(after))
 }
 
-func (v *viewer) comeBackIn(after time.Duration) error {
-	if v.backIn == nil {
+func (v *viewer) sendRetry(after time.Duration) error {
+	if v.retryIn == nil {
 		return nil
 	}
-	return v.backIn(after)
+	return v.retryIn(after)
 }
 
 // refusedFor is how long a client that comes back by itself is asked to stay away when it
@@ -116,11 +116,11 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 	}
 	v.watches(len(v.subs))
 	v.recheckLater()
-	told := make([]*state, len(ids))
+	sent := make([]*state, len(ids))
 	for i, id := range ids {
-		told[i] = v.hub.settle(v.subs[id], users[i])
+		sent[i] = v.hub.settle(v.subs[id], users[i])
 	}
-	return v.send(usersMessage("snapshot", told))
+	return v.send(usersMessage("snapshot", sent))
 }
 
 // burst is how many times MaxSubscriptions a connection may ask for at once: to watch as

@@ -93,15 +93,15 @@ type MayWatch func(ctx context.Context, viewer schemas.UserID, users []schemas.U
 // Server serves the stream. It is an http.Handler for GET /presence/stream; who may
 // watch is for the handler around it to decide.
 type Server struct {
-	cfg     fanout.Config
-	hub     *hub
-	bus     Bus
-	brings  Deliveries
-	viewer  func(*http.Request) schemas.UserID
-	perUser PerUser // nil: any number
-	exempt  func(*http.Request) bool
-	metrics *fanout.Metrics
-	log     *slog.Logger
+	cfg        fanout.Config
+	hub        *hub
+	bus        Bus
+	deliveries Deliveries
+	viewer     func(*http.Request) schemas.UserID
+	perUser    PerUser // nil: any number
+	exempt     func(*http.Request) bool
+	metrics    *fanout.Metrics
+	log        *slog.Logger
 
 	mu       sync.Mutex // never held while anything blocks
 	stopping bool
@@ -140,8 +140,8 @@ func New(cfg fanout.Config, d Dependencies) (*Server, error) {
 		d.Exempt = func(*http.Request) bool { return false }
 	}
 	h := newHub(cfg, d.Metrics, d.Bus, r)
-	h.mayWatch, h.mayBeTold, h.told.offered = d.MayWatch, d.MayBeTold, d.Deliveries != nil
-	return &Server{cfg: cfg, hub: h, bus: d.Bus, brings: d.Deliveries, viewer: d.Viewer, exempt: d.Exempt, metrics: d.Metrics, log: d.Log, perUser: d.PerUser,
+	h.mayWatch, h.mayBeTold, h.recipients.offered = d.MayWatch, d.MayBeTold, d.Deliveries != nil
+	return &Server{cfg: cfg, hub: h, bus: d.Bus, deliveries: d.Deliveries, viewer: d.Viewer, exempt: d.Exempt, metrics: d.Metrics, log: d.Log, perUser: d.PerUser,
 		streams: make(map[*stream]struct{})}, nil
 }
 
@@ -160,9 +160,9 @@ func (s *Server) Run(ctx context.Context) error {
 	defer stop()
 	loops, serving := errgroup.WithContext(serving)
 	loops.Go(func() error { return s.bus.Run(serving, s.hub) })
-	if s.brings != nil {
+	if s.deliveries != nil {
 		loops.Go(func() error {
-			return s.brings(serving, func(d *schemas.Delivery) {
+			return s.deliveries(serving, func(d *schemas.Delivery) {
 				if err := s.hub.deliver(serving, d); err != nil && serving.Err() == nil {
 					s.log.Warn("a delivery was withheld", "user_id", d.Transition.User, "recipients", len(d.Recipients), "error", err)
 				}
@@ -196,15 +196,15 @@ func (s *Server) Open(viewer schemas.UserID, exempt bool, send func(message []by
 	st := &stream{kind: "embedded"}
 	st.abort = sync.OnceFunc(func() {
 		v.close()
-		s.leave(st)
+		s.release(st)
 	})
-	if s.enter(st) != nil {
+	if s.admit(st) != nil {
 		return func([]byte) bool { return false }, func() {}
 	}
 	handle = func(message []byte) bool {
 		r, known := parseRequest(message, s.cfg.MaxSubscriptions)
 		if known {
-			v.ask(r)
+			v.submit(r)
 		}
 		return known
 	}
@@ -234,8 +234,8 @@ var (
 	errTooManyOfUser = errors.New("the user has too many connections open")
 )
 
-// enter counts a stream in; the error says why there is no place for it.
-func (s *Server) enter(st *stream) error {
+// admit counts a stream in; the error says why there is no place for it.
+func (s *Server) admit(st *stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counts := st.kind != "embedded" // else it is part of a socket that counts already
@@ -269,7 +269,7 @@ func (s *Server) begin(st *stream, v *viewer, abort func()) bool {
 	return !s.stopping
 }
 
-func (s *Server) leave(st *stream) {
+func (s *Server) release(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st)

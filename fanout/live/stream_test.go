@@ -6,14 +6,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stillhere/stillhere/fanout/internal/redistest"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestASubscriberGetsASnapshotThenEachChangeOnce(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
 		anna, ben := &person{id: 1}, &person{id: 2}
 		g.happen(anna.becomes(schemas.Online))
@@ -34,7 +34,7 @@ func TestASubscriberGetsASnapshotThenEachChangeOnce(t *testing.T) {
 // Scenario 29, with a projector that is anywhere behind the publisher.
 func TestNothingIsMissedNorOlderThanTheSnapshotWhileAUserChangesAThousandTimes(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
 		const changes, viewers = 1000, 20
 		ts := (&person{id: 7}).flips(changes)
@@ -123,7 +123,7 @@ func TestTwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
 
 func TestUnsubscribeEndsTheChangesAndTheLastOneFreesTheChannel(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
 		anna, ben := &person{id: 1}, &person{id: 2}
 		p, q := g.dial(), g.dial()
@@ -152,7 +152,7 @@ func TestUnsubscribeEndsTheChangesAndTheLastOneFreesTheChannel(t *testing.T) {
 
 func TestTwentyFourViewersOfOneAnotherSeeEveryChangeOnceInOrder(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
 		const n, each = 24, 40
 		var ids []schemas.UserID

@@ -37,25 +37,25 @@ type viewer struct {
 	// be called for the rest, if any; see socket.Conn.Offer. nil where the transport
 	// cannot do that.
 	offer func(*state) (finish func() error, err error)
-	// backIn says after what time the client, which comes back by itself, is to do so; nil
+	// retryIn says after what time the client, which comes back by itself, is to do so; nil
 	// where clients heed messages alone.
-	backIn func(after time.Duration) error
+	retryIn func(after time.Duration) error
 	// fail is told, once, why the viewer ended itself; nil where the transport cannot
 	// be closed from here: then a slow viewer is only collapsed. Called by the
 	// viewer's goroutine; it must not call close.
 	fail func(reason error)
 
 	// Owned by work; after it, by close.
-	subs   map[schemas.UserID]*sub
-	asking *rate.Limiter // nil until the first subscribe
-	again  *time.Timer   // asks again whether the viewer may watch; nil: nothing to ask
+	subs         map[schemas.UserID]*sub
+	asking       *rate.Limiter // nil until the first subscribe
+	recheckTimer *time.Timer   // asks again whether the viewer may watch; nil: nothing to ask
 
 	mu         sync.Mutex // never held while anything blocks
 	requests   []request
 	queue      queue
-	notices    *notices  // deliveries that wait; nil: the viewer is told of none
-	collapsed  int       // left out and not told yet
-	behind     time.Time // when the queue first collapsed since it was last empty
+	deliveries *deliveryQueue // deliveries that wait; nil: the viewer is told of none
+	collapsed  int            // left out and not told yet
+	behind     time.Time      // when the queue first collapsed since it was last empty
 	tooSlow    bool
 	working    bool               // work is running
 	ended      bool               // nothing is taken in any more
@@ -72,9 +72,9 @@ func (h *hub) newViewer(who schemas.UserID, send func([]byte) error, fail func(e
 		space: make(chan struct{}, 1), emptySince: time.Now()}
 }
 
-// ask hands over a request and waits while too many are waiting. One goroutine at
+// submit hands over a request and waits while too many are waiting. One goroutine at
 // a time may call it.
-func (v *viewer) ask(r request) {
+func (v *viewer) submit(r request) {
 	v.mu.Lock()
 	for len(v.requests) >= maxRequests && !v.ended {
 		v.mu.Unlock()
@@ -82,11 +82,11 @@ func (v *viewer) ask(r request) {
 		v.mu.Lock()
 	}
 	v.mu.Unlock()
-	v.tell(r)
+	v.post(r)
 }
 
-// tell hands over a request of the server's own. It never blocks.
-func (v *viewer) tell(r request) {
+// post hands over a request of the server's own. It never blocks.
+func (v *viewer) post(r request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.ended {
@@ -203,7 +203,7 @@ func (v *viewer) next() func() error {
 	}
 	item, ok := v.queue.pop()
 	if !ok {
-		if st := v.notices.pop(); st != nil {
+		if st := v.deliveries.pop(); st != nil {
 			return func() error { return v.send(st.change) }
 		}
 		v.behind = time.Time{}
@@ -257,7 +257,7 @@ func (v *viewer) watches(users int) {
 func (v *viewer) idleFor() time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.emptySince.IsZero() || v.working || v.notices != nil {
+	if v.emptySince.IsZero() || v.working || v.deliveries != nil {
 		return 0
 	}
 	return time.Since(v.emptySince)

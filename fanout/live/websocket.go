@@ -21,23 +21,23 @@ func (s *Server) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusForbidden, &schemas.FieldError{Code: "forbidden_origin", Reason: err.Error()})
 		return
 	}
-	told, err := wantsDeliveries(r.URL.Query())
+	wantDeliveries, err := wantsDeliveries(r.URL.Query())
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err)
 		return
 	}
 	st := &stream{kind: "websocket", user: s.viewer(r)}
-	if err := s.enter(st); err != nil {
+	if err := s.admit(st); err != nil {
 		s.refuse(w, err)
 		return
 	}
 	conn, err := socket.Accept(w, r, s.sockets())
 	if err != nil {
 		s.metrics.Refused.WithLabelValues("handshake").Inc()
-		s.leave(st)
+		s.release(st)
 		return // Accept has answered
 	}
-	v := &webSocket{server: s, conn: conn, told: told}
+	v := &webSocket{server: s, conn: conn, deliveries: wantDeliveries}
 	v.until, _ = r.Context().Deadline() // when what lets the viewer in ends
 	v.viewer = s.hub.newViewer(st.user, conn.Write, v.close)
 	v.viewer.exempt = s.exempt(r)
@@ -52,22 +52,22 @@ func (s *Server) sockets() socket.Options {
 
 // webSocket is one viewer's WebSocket; see socket.Handler.
 type webSocket struct {
-	server *Server
-	conn   *socket.Conn
-	viewer *viewer
-	until  time.Time // zero: no end
-	told   bool      // asked for deliveries by the query
+	server     *Server
+	conn       *socket.Conn
+	viewer     *viewer
+	until      time.Time // zero: no end
+	deliveries bool      // asked for deliveries by the query
 }
 
 // serve is the life of the WebSocket after the handshake.
 func (w *webSocket) serve(st *stream) {
-	defer w.server.leave(st)
+	defer w.server.release(st)
 	// After the connection was broken, so that nothing the viewer does can hang.
 	defer w.viewer.close()
 	if w.server.begin(st, w.viewer, w.conn.Abort) {
-		w.viewer.tell(request{kind: greet})
-		if w.told {
-			w.viewer.tell(request{kind: deliveries, on: true})
+		w.viewer.post(request{kind: greet})
+		if w.deliveries {
+			w.viewer.post(request{kind: deliveries, on: true})
 		}
 	} else {
 		w.close(errStopping)
@@ -87,14 +87,14 @@ func (w *webSocket) serve(st *stream) {
 // Message takes a request.
 func (w *webSocket) Message(message []byte) {
 	req, _ := parseRequest(message, w.server.cfg.MaxSubscriptions)
-	w.viewer.ask(req)
+	w.viewer.submit(req)
 }
 
 var errTooLong = errors.New("the message is too long")
 
 // TooLong answers a message that was longer than MaxMessageBytes.
 func (w *webSocket) TooLong() {
-	w.viewer.ask(refusal(&schemas.FieldError{Code: "message_too_large", Reason: errTooLong.Error()}))
+	w.viewer.submit(refusal(&schemas.FieldError{Code: "message_too_large", Reason: errTooLong.Error()}))
 }
 
 // Ping needs nothing but the pong.

@@ -110,7 +110,7 @@ func BenchmarkPage(b *testing.B) {
 		`INSERT INTO follows SELECT 1, i * 7 FROM generate_series(1, %d) AS i`, followers)); err != nil {
 		b.Fatal(err)
 	}
-	if err := g.Settle(b.Context()); err != nil {
+	if err := g.Optimize(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	for _, size := range []int{1000, 10_000, 50_000} {

@@ -105,12 +105,12 @@ func (g *Graph) Listed(ctx context.Context, users []schemas.UserID) ([]bool, err
 
 // Loaded is how far a file is; see graph.Store.
 func (g *Graph) Loaded(ctx context.Context, file string) (int64, error) {
-	var place int64
-	err := g.pool.QueryRow(ctx, `SELECT place FROM follow_loads WHERE file = $1`, file).Scan(&place)
+	var position int64
+	err := g.pool.QueryRow(ctx, `SELECT place FROM follow_loads WHERE file = $1`, file).Scan(&position)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("asking how far %s was loaded: %w", file, err)
 	}
-	return place, nil
+	return position, nil
 }
 
 // Load adds a chunk of a file by COPY; see graph.Store.
@@ -138,7 +138,7 @@ func movePlace(ctx context.Context, tx pgx.Tx, file string, from, to int64) erro
 	}
 	done, err := tx.Exec(ctx, sql, arguments...)
 	if err == nil && done.RowsAffected() != 1 {
-		err = graph.ErrElsewhere
+		err = graph.ErrConcurrentLoad
 	}
 	return err
 }
@@ -165,9 +165,9 @@ func copyEdges(ctx context.Context, tx pgx.Tx, edges []graph.Edge) (int64, error
 	return done.RowsAffected(), err
 }
 
-// Settle lets reads use the index alone, which they can once VACUUM has marked
+// Optimize lets reads use the index alone, which they can once VACUUM has marked
 // the pages.
-func (g *Graph) Settle(ctx context.Context) error {
+func (g *Graph) Optimize(ctx context.Context) error {
 	conn, err := g.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("vacuuming follows: %w", err)

@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/fanout/internal/redistest"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Publishing batches of 500 changes of different users, nobody watching.
 func BenchmarkPublish(b *testing.B) {
-	for name, start := range map[string]func(testing.TB) *redistest.Redis{"miniredis": redistest.Mini, "redis": redistest.Real} {
+	for name, start := range map[string]func(testing.TB) *redistest.Server{"miniredis": redistest.Mini, "redis": redistest.Own} {
 		b.Run(name, func(b *testing.B) {
 			r := start(b)
 			bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr}, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)

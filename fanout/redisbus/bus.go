@@ -26,10 +26,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stillhere/stillhere/fanout"
+	store "github.com/stillhere/stillhere/internal/redis"
 )
 
 const (
-	defaultPrefix = "presence:"
 	// commandTimeout bounds one pipeline. The caller tries again, so that a Redis
 	// that hangs holds nobody longer than this.
 	commandTimeout = 5 * time.Second
@@ -39,6 +39,9 @@ const (
 	// nothing else (about a millisecond).
 	scriptLength = 100
 )
+
+// Options say where Redis is. All publishers and subscribers must have the same Prefix.
+type Options = store.Options
 
 // Bus is a connection pool for publishing and reading, and the subscriptions of
 // this process. Its methods may be called concurrently; Run only once at a time.
@@ -57,16 +60,14 @@ type Bus struct {
 // Open prepares a Bus; nothing is connected before it is needed, so that a process
 // can start while Redis is away. log may be nil.
 func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logger) (*Bus, error) {
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("opening the Redis bus: %w", err)
 	}
-	if o.Prefix == "" {
-		o.Prefix = defaultPrefix
-	}
+	o = o.WithDefaults()
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	client := o.client()
+	client := o.Client(func(u *redis.UniversalOptions) { u.ClientName = "stillhere-fanout" })
 	cluster, _ := client.(*redis.ClusterClient)
 	channels := o.Prefix
 	if o.DB != 0 {

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/fanout/internal/redistest"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -55,7 +55,7 @@ func (i *inbox) awaitConnected(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, r *redistest.Redis) *redisbus.Bus {
+func open(t *testing.T, r *redistest.Server) *redisbus.Bus {
 	t.Helper()
 	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
 	if err != nil {
@@ -100,7 +100,7 @@ func publish(t *testing.T, bus *redisbus.Bus, changes ...fanout.Change) int {
 
 func TestWhatIsPublishedAfterSubscribeReturnsArrivesInOrder(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)
 		in := listen(t, bus)
 		if err := bus.Subscribe(t.Context(), []schemas.UserID{1, 2}); err != nil {
@@ -129,7 +129,7 @@ func TestWhatIsPublishedAfterSubscribeReturnsArrivesInOrder(t *testing.T) {
 
 func TestAnOlderOrRepeatedChangeIsNeitherKeptNorPublished(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)
 		in := listen(t, bus)
 		if err := bus.Subscribe(t.Context(), []schemas.UserID{1}); err != nil {
@@ -157,7 +157,7 @@ func TestAnOlderOrRepeatedChangeIsNeitherKeptNorPublished(t *testing.T) {
 
 func TestSinceIsCarriedWhileTheStateStaysButNotThroughHiding(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)
 		since := func(c fanout.Change) schemas.Millis {
 			t.Helper()
@@ -190,7 +190,7 @@ func TestSinceIsCarriedWhileTheStateStaysButNotThroughHiding(t *testing.T) {
 
 func TestAfterALostConnectionAllChannelsAreSubscribedBeforeConnectedIsCalled(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)
 		in := listen(t, bus)
 		var users []schemas.UserID
@@ -262,7 +262,7 @@ func TestSubscribingWhileRedisIsAwaySaysSoAndIsMadeGoodLater(t *testing.T) {
 
 func TestTheChannelIsSharedAndLeftByTheLast(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)
 		listen(t, bus)
 		for range 3 {
@@ -315,7 +315,7 @@ func TestTheChannelIsSharedAndLeftByTheLast(t *testing.T) {
 
 func TestPublishingSurvivesAServerThatForgotTheScript(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, r *redistest.Redis) {
+	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)
 		publish(t, bus, change(1, 1, schemas.Offline, schemas.Online))
 		admin := redis.NewClient(&redis.Options{Addr: r.Addr, DisableIdentity: true})

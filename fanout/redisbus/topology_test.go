@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
-	"github.com/stillhere/stillhere/internal/testkit/redisfleet"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -50,7 +50,7 @@ func arrives(t *testing.T, bus *redisbus.Bus, in *inbox, user schemas.UserID, ve
 
 func TestInAClusterEveryUserIsHeardWhateverNodeHasTheChannel(t *testing.T) {
 	t.Parallel()
-	cluster := redisfleet.StartCluster(t, 3)
+	cluster := redistest.StartCluster(t, 3)
 	bus := openAt(t, redisbus.Options{Addrs: cluster.Addrs()[:1], Cluster: true})
 	in := listen(t, bus)
 	var users []schemas.UserID
@@ -91,7 +91,7 @@ func TestInAClusterEveryUserIsHeardWhateverNodeHasTheChannel(t *testing.T) {
 
 func TestASlotThatMovesToAnotherNodeIsFollowed(t *testing.T) {
 	t.Parallel()
-	cluster := redisfleet.StartCluster(t, 3)
+	cluster := redistest.StartCluster(t, 3)
 	bus := openAt(t, redisbus.Options{Addrs: cluster.Addrs(), Cluster: true})
 	in := listen(t, bus)
 	if err := bus.Subscribe(t.Context(), []schemas.UserID{7}); err != nil {
@@ -113,8 +113,8 @@ func TestASlotThatMovesToAnotherNodeIsFollowed(t *testing.T) {
 
 func TestAFailoverBySentinelsIsFollowed(t *testing.T) {
 	t.Parallel()
-	watched := redisfleet.StartWatched(t, "secret")
-	bus := openAt(t, redisbus.Options{Addrs: watched.Addrs(), Master: redisfleet.MasterName, Password: "secret"})
+	watched := redistest.StartWatched(t, "secret")
+	bus := openAt(t, redisbus.Options{Addrs: watched.Addrs(), Master: redistest.MasterName, Password: "secret"})
 	in := listen(t, bus)
 	if err := bus.Subscribe(t.Context(), []schemas.UserID{7}); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestRedisWithTLSAndAPasswordIsReachedAndAWrongOneIsTold(t *testing.T) {
 	t.Parallel()
 	a := keystest.New(t)
 	server, mine := a.Issue("redis", time.Hour), a.Issue("fanout", time.Hour)
-	redis := redisfleet.StartTLS(t, a.CA, server.Cert, server.Key, "--requirepass", "secret")
+	redis := redistest.StartTLS(t, a.CA, server.Cert, server.Key, "--requirepass", "secret")
 	with := func(tls keys.TLS, password string) redisbus.Options {
 		return redisbus.Options{Addr: redis.Addr, Password: password, Dialer: tls.Dialer(nil)}
 	}

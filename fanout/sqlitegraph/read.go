@@ -125,12 +125,12 @@ func (g *Graph) Listed(ctx context.Context, users []schemas.UserID) ([]bool, err
 
 // Loaded is how far a file is; see graph.Store.
 func (g *Graph) Loaded(ctx context.Context, file string) (int64, error) {
-	var place int64
-	err := g.readers.QueryRowContext(ctx, `SELECT place FROM follow_loads WHERE file = ?`, file).Scan(&place)
+	var position int64
+	err := g.readers.QueryRowContext(ctx, `SELECT place FROM follow_loads WHERE file = ?`, file).Scan(&position)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("asking how far %s was loaded: %w", file, err)
 	}
-	return place, nil
+	return position, nil
 }
 
 // Ranges cuts; see graph.Store.

@@ -100,7 +100,7 @@ func (g *Graph) Load(ctx context.Context, file string, from, to int64, edges []g
 			return err
 		}
 		if moved, err := done.RowsAffected(); err != nil || moved != 1 {
-			return errors.Join(err, graph.ErrElsewhere)
+			return errors.Join(err, graph.ErrConcurrentLoad)
 		}
 		n, err = each(ctx, tx, addSQL, edges)
 		return err
@@ -111,8 +111,8 @@ func (g *Graph) Load(ctx context.Context, file string, from, to int64, edges []g
 	return n, nil
 }
 
-// Settle gathers what the planner of queries wants to know.
-func (g *Graph) Settle(ctx context.Context) error {
+// Optimize gathers what the planner of queries wants to know.
+func (g *Graph) Optimize(ctx context.Context) error {
 	if _, err := g.writer.ExecContext(ctx, `PRAGMA optimize`); err != nil {
 		return fmt.Errorf("optimizing the graph: %w", err)
 	}

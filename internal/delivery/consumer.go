@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/dedup"
 	"github.com/stillhere/stillhere/schemas"
@@ -35,18 +36,18 @@ type DeadLetter func(ctx context.Context, r *schemas.Record, reason error) error
 // defers (see stream.Deferring): batches of one partition come in order, those of several at
 // the same time; what happens to a delivery is in partition.go.
 type Consumer struct {
-	config     Config
-	channel    Channel
-	hides      HiddenAfter
-	refused    Refused // nil: nobody is
-	deadLetter DeadLetter
-	metrics    *Metrics
-	log        *slog.Logger
-	seen       *dedup.Cache
-	jitter     func(time.Duration) time.Duration
+	config      Config
+	channel     Channel
+	hiddenAfter HiddenAfter
+	refused     Refused // nil: nobody is
+	deadLetter  DeadLetter
+	metrics     *Metrics
+	log         *slog.Logger
+	seen        *dedup.Cache
+	jitter      func(time.Duration) time.Duration
 
-	mu         sync.Mutex
-	free       time.Time // when the next delivery may begin
+	limit      *rate.Limiter // of first and repeated tries
+	mu         sync.Mutex    // protects partitions
 	partitions map[int32]*partition
 }
 
@@ -92,7 +93,11 @@ func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter D
 	if hides == nil {
 		hides = func(schemas.UserID, schemas.Version) bool { return false }
 	}
-	return &Consumer{config: config, channel: channel, hides: hides, deadLetter: deadLetter, metrics: metrics, log: log, seen: dedup.New(config.Remember),
+	limit := rate.Inf
+	if config.Rate > 0 {
+		limit = rate.Limit(config.Rate)
+	}
+	return &Consumer{config: config, channel: channel, limit: rate.NewLimiter(limit, 1), hiddenAfter: hides, deadLetter: deadLetter, metrics: metrics, log: log, seen: dedup.New(config.Remember),
 		partitions: map[int32]*partition{},
 		jitter:     func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
@@ -218,10 +223,10 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 		return err
 	}
 	defer leave()
-	if c.pace(p.ctx) != nil {
+	if c.limit.Wait(p.ctx) != nil {
 		return errReleased
 	}
-	if t := n.Transition; (!c.config.HiddenOffline || t.To != schemas.Offline) && c.hides(t.User, t.Version) {
+	if t := n.Transition; (!c.config.HiddenOffline || t.To != schemas.Offline) && c.hiddenAfter(t.User, t.Version) {
 		return errHidden
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, c.config.Timeout)
@@ -271,34 +276,4 @@ func (c *Consumer) waitAfter(tries int, err error) time.Duration {
 		wait = max(wait, min(asked, c.config.MaxWait))
 	}
 	return wait
-}
-
-// pace waits for the next delivery's time.
-func (c *Consumer) pace(ctx context.Context) error {
-	if c.config.Rate == 0 {
-		return ctx.Err()
-	}
-	c.mu.Lock()
-	now := time.Now()
-	if c.free.Before(now) {
-		c.free = now
-	}
-	wait := c.free.Sub(now)
-	c.free = c.free.Add(time.Duration(float64(time.Second) / c.config.Rate))
-	c.mu.Unlock()
-	return sleep(ctx, wait)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -163,7 +163,7 @@ func TestOfWhoHidesByNowNothingIsDeliveredNorTriedAgain(t *testing.T) {
 		f := &fake{fail: awayFor7}
 		c, l := consumer(t, Defaults(), f)
 		begun := time.Now()
-		c.hides = func(user schemas.UserID, version schemas.Version) bool {
+		c.hiddenAfter = func(user schemas.UserID, version schemas.Version) bool {
 			switch user {
 			case 7: // hides while the receiver is away
 				return version < 11 && time.Since(begun) > time.Second
@@ -189,7 +189,7 @@ func TestOfWhoHidesByNowNothingIsDeliveredNorTriedAgain(t *testing.T) {
 			t.Errorf("%v recipients are counted", n)
 		}
 		// The same batch again, when they show: it is over.
-		c.hides = func(schemas.UserID, schemas.Version) bool { return false }
+		c.hiddenAfter = func(schemas.UserID, schemas.Version) bool { return false }
 		f.fail, f.told = nil, nil
 		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1, 2), item(2, 8, 10, 1))); err != nil || len(f.told) != 0 {
 			t.Errorf("told %v, %v", f.told, err)
@@ -284,7 +284,7 @@ func TestWhereHiddenUsersAreShownAsOfflineThatOneIsOfflineIsTold(t *testing.T) {
 	config := Defaults()
 	config.HiddenOffline = true
 	c, _ := consumer(t, config, f)
-	c.hides = func(schemas.UserID, schemas.Version) bool { return true }
+	c.hiddenAfter = func(schemas.UserID, schemas.Version) bool { return true }
 	came, left := item(1, 7, 10, 1), item(2, 7, 11, 1)
 	left.Delivery.Transition.From, left.Delivery.Transition.To = schemas.Online, schemas.Offline
 	if err := apply(c, t.Context(), batch(came, left)); err != nil {

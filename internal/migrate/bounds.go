@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	numbered  = regexp.MustCompile(`^(\d+)_[a-z0-9_]+\.sql$`)
-	livesWith = regexp.MustCompile(`(?m)^-- lives with: (\d+)\s*$`)
+	numbered      = regexp.MustCompile(`^(\d+)_[a-z0-9_]+\.sql$`)
+	minimumSchema = regexp.MustCompile(`(?m)^-- lives with: (\d+)\s*$`)
 )
 
 // known reads from the files the newest schema and the oldest program that can live
@@ -52,7 +52,7 @@ func (p Plan) least(name string, number int64) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: reading the migration %s: %w", p.Service, name, err)
 	}
-	said := livesWith.FindAllSubmatch(text, -1)
+	said := minimumSchema.FindAllSubmatch(text, -1)
 	if len(said) != 1 {
 		return 0, fmt.Errorf("%s: the migration %s must say once, in a line \"-- lives with: NUMBER\", which programs can live with it", p.Service, name)
 	}
@@ -63,35 +63,35 @@ func (p Plan) least(name string, number int64) (int64, error) {
 	return least, nil
 }
 
-// bounds is the table that tells older programs what they can live with.
-type bounds struct {
-	db   *sql.DB
-	room string
+// schemaTable is the table that tells older programs what they can live with.
+type schemaTable struct {
+	db      *sql.DB
+	service string
 }
 
-func (b bounds) make(ctx context.Context) error {
+func (b schemaTable) make(ctx context.Context) error {
 	const table = `CREATE TABLE IF NOT EXISTS stillhere_schemas (room TEXT PRIMARY KEY, schema BIGINT NOT NULL, lives_with BIGINT NOT NULL)`
 	if _, err := b.db.ExecContext(ctx, table); err != nil {
-		return fmt.Errorf("%s: making the table of schemas: %w", b.room, err)
+		return fmt.Errorf("%s: making the table of schemas: %w", b.service, err)
 	}
 	return nil
 }
 
 // read is what is kept; zeroes when nothing is.
-func (b bounds) read(ctx context.Context) (schema, least int64, err error) {
-	err = b.db.QueryRowContext(ctx, Question, b.room).Scan(&schema, &least)
+func (b schemaTable) read(ctx context.Context) (schema, least int64, err error) {
+	err = b.db.QueryRowContext(ctx, Question, b.service).Scan(&schema, &least)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, 0, fmt.Errorf("%s: reading the schema's number: %w", b.room, err)
+		return 0, 0, fmt.Errorf("%s: reading the schema's number: %w", b.service, err)
 	}
 	return schema, least, nil
 }
 
-func (b bounds) write(ctx context.Context, s State) error {
+func (b schemaTable) write(ctx context.Context, s State) error {
 	const keep = `INSERT INTO stillhere_schemas (room, schema, lives_with) VALUES ($1, $2, $3)
 		ON CONFLICT (room) DO UPDATE SET schema = excluded.schema, lives_with = excluded.lives_with
 		WHERE (stillhere_schemas.schema, stillhere_schemas.lives_with) <> (excluded.schema, excluded.lives_with)`
-	if _, err := b.db.ExecContext(ctx, keep, b.room, s.Schema, s.Least); err != nil {
-		return fmt.Errorf("%s: keeping the schema's number: %w", b.room, err)
+	if _, err := b.db.ExecContext(ctx, keep, b.service, s.Schema, s.Least); err != nil {
+		return fmt.Errorf("%s: keeping the schema's number: %w", b.service, err)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func Postgres(ctx context.Context, db *sql.DB, plan Plan) (State, error) {
 // SQLite brings the tables in the file at path up to date, which db has open. Other
 // processes that do the same are waited for, up to a minute.
 func SQLite(ctx context.Context, db *sql.DB, path string, plan Plan) (state State, err error) {
-	err = alone(ctx, path, func() error {
+	err = withLock(ctx, path, func() error {
 		state, err = plan.up(ctx, db, goose.DialectSQLite3)
 		return err
 	})
@@ -97,7 +97,7 @@ func SQLite(ctx context.Context, db *sql.DB, path string, plan Plan) (state Stat
 
 // up does the work, alone.
 func (p Plan) up(ctx context.Context, db *sql.DB, dialect goose.Dialect) (State, error) {
-	bound := bounds{db, p.Service}
+	bound := schemaTable{db, p.Service}
 	if err := bound.make(ctx); err != nil {
 		return State{}, err
 	}

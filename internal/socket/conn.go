@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+	"golang.org/x/time/rate"
 )
 
 // Options bound a connection. They are shared by all connections of a door.
@@ -32,23 +33,12 @@ const (
 	DefaultBurst = 200
 )
 
-// pace is a token bucket (GCRA, the generic cell rate algorithm): one instant.
-type pace struct{ full time.Time } // when the bucket is full again
-
-// take tells whether the client may send one more frame now.
-func (p *pace) take(o *Options, now time.Time) bool {
+// limiter bounds the frames of one client; nil: any number.
+func (o *Options) limiter() *rate.Limiter {
 	if o.Rate <= 0 {
-		return true
+		return nil
 	}
-	each := time.Second / time.Duration(o.Rate)
-	if p.full.Before(now) {
-		p.full = now
-	}
-	if p.full.Sub(now) > time.Duration(max(o.Burst, 1)-1)*each {
-		return false
-	}
-	p.full = p.full.Add(each)
-	return true
+	return rate.NewLimiter(rate.Limit(o.Rate), max(o.Burst, 1))
 }
 
 // CloseTimeout is how long the client has to confirm a Close.
@@ -114,7 +104,7 @@ func (c *Conn) writeFrame(op ws.OpCode, payload []byte) error {
 		}
 	}()
 	*frame = append(appendHeader((*frame)[:0], op, len(payload)), payload...)
-	return c.put(*frame)
+	return c.writeAll(*frame)
 }
 
 // appendHeader appends the header of a frame that is a message by itself (RFC 6455,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+	"golang.org/x/time/rate"
 )
 
 // Handler is what a connection is for. Its methods are called one at a time, each
@@ -49,7 +50,7 @@ var (
 // The connection is closed when it returns.
 func (c *Conn) Serve(h Handler) error {
 	defer func() { _ = c.conn.Close() }()
-	r := &reading{c: c, h: h}
+	r := &reading{c: c, h: h, limit: c.options.limiter()}
 	// A part of the interval first, so that connections that were opened together are
 	// not pinged together.
 	r.pingAt = time.Now().Add(c.options.PingInterval - rand.N(c.options.PingInterval/2+1))
@@ -76,12 +77,12 @@ type reading struct {
 	err   error
 
 	pingAt  time.Time
-	answer  time.Time // by when a sign of life is due; zero: none is
-	message *[]byte   // of a message that comes in several frames; nil: none is open
-	long    bool      // and it has become too long to be kept
-	length  int       // of it so far
-	by      time.Time // when it must be complete
-	pace    pace
+	answer  time.Time     // by when a sign of life is due; zero: none is
+	message *[]byte       // of a message that comes in several frames; nil: none is open
+	long    bool          // and it has become too long to be kept
+	length  int           // of it so far
+	by      time.Time     // when it must be complete
+	limit   *rate.Limiter // of frames; nil: none
 }
 
 // messages are shared: a connection needs one only while a message comes in.
@@ -97,7 +98,7 @@ func (r *reading) frame() error {
 	if err := c.readUntil(by); err != nil {
 		return err
 	}
-	if !r.pace.take(&c.options, now) {
+	if r.limit != nil && !r.limit.AllowN(now, 1) {
 		return ErrTooOften
 	}
 	err := r.frameBy(by)

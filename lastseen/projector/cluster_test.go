@@ -5,18 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/testkit/redisfleet"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/redisview"
-	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // The progress lie on one node and tell nothing of the others.
 func TestANodeOfAClusterThatWasEmptiedIsFilledAgain(t *testing.T) {
 	t.Parallel()
-	cluster := redisfleet.StartCluster(t, 3)
-	options := redisview.Options{Addrs: cluster.Addrs(), Cluster: true, Retention: time.Hour}
-	p := startOn(t, redistest.Server{}, options)
+	cluster := redistest.StartCluster(t, 3)
+	options := redisview.Options{Addrs: cluster.Addrs(), Cluster: true}
+	p := startOn(t, &redistest.Server{}, options)
 	var ids []schemas.UserID
 	for id := schemas.UserID(1); id <= 30; id++ {
 		ids = append(ids, id)
@@ -63,7 +62,7 @@ func TestANodeOfAClusterThatWasEmptiedIsFilledAgain(t *testing.T) {
 			t.Errorf("after the rebuild user %d is %+v", ids[i], e)
 		}
 	}
-	again := startOn(t, redistest.Server{}, options) // looks at once, and may not use the progress of a moment ago
+	again := startOn(t, &redistest.Server{}, options) // looks at once, and may not use the progress of a moment ago
 	again.users = p.users
 	again.during = func() { t.Error("rebuilt again without a loss") }
 	again.tick(t)
@@ -72,12 +71,12 @@ func TestANodeOfAClusterThatWasEmptiedIsFilledAgain(t *testing.T) {
 
 func TestAClusterIsRebuiltOnceWhenItIsMetForTheFirstTime(t *testing.T) {
 	t.Parallel()
-	cluster := redisfleet.StartCluster(t, 3)
-	options := redisview.Options{Addrs: cluster.Addrs(), Cluster: true, Retention: time.Hour}
-	p, rebuilds := startOn(t, redistest.Server{}, options), 0
+	cluster := redistest.StartCluster(t, 3)
+	options := redisview.Options{Addrs: cluster.Addrs(), Cluster: true}
+	p, rebuilds := startOn(t, &redistest.Server{}, options), 0
 	p.during = func() { rebuilds++ }
 	p.tick(t)
-	again := startOn(t, redistest.Server{}, options)
+	again := startOn(t, &redistest.Server{}, options)
 	again.during = p.during
 	again.tick(t) // looks at all witnesses, for it has not yet
 	if rebuilds != 1 {

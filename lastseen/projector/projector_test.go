@@ -11,11 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
-	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
 	"github.com/stillhere/stillhere/schemas"
@@ -35,7 +35,7 @@ type pipeline struct {
 	*projector.Projector
 	view   *redisview.View
 	reader *query.Reader
-	server redistest.Server
+	server *redistest.Server
 
 	mu    sync.Mutex
 	users map[schemas.UserID]schemas.Current // what the durable store holds
@@ -45,14 +45,14 @@ type pipeline struct {
 	next   int64
 }
 
-func start(t *testing.T, server redistest.Server) *pipeline {
+func start(t *testing.T, server *redistest.Server) *pipeline {
 	t.Helper()
-	return startOn(t, server, redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix, Retention: time.Hour})
+	return startOn(t, server, redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix})
 }
 
-func startOn(t *testing.T, server redistest.Server, options redisview.Options) *pipeline {
+func startOn(t *testing.T, server *redistest.Server, options redisview.Options) *pipeline {
 	t.Helper()
-	view, err := redisview.Open(options)
+	view, err := redisview.Open(options, time.Hour)
 	must(t, err)
 	t.Cleanup(func() { _ = view.Close() })
 	p := &pipeline{view: view, server: server, users: map[schemas.UserID]schemas.Current{}, during: func() {}}
@@ -148,7 +148,7 @@ func (p *pipeline) wantRight(t *testing.T, stale bool) {
 
 func TestReadsTellWhatTheProjectorAppliedWhetherRedisOrTheStoreKnowsIt(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		p := start(t, server)
 		if next, err := p.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != store.Unknown {
 			t.Fatalf("start at %d (%v), want %d", next, err, store.Unknown)
@@ -169,7 +169,7 @@ func TestReadsTellWhatTheProjectorAppliedWhetherRedisOrTheStoreKnowsIt(t *testin
 
 func TestNobodyWhoIsOnlineReadsAsOfflineWhileAnEmptiedRedisIsRebuilt(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		if server.Prefix != "" {
 			t.Skip("STILLHERE_TEST_REDIS names a server that is not ours to empty")
 		}
@@ -188,7 +188,7 @@ func TestNobodyWhoIsOnlineReadsAsOfflineWhileAnEmptiedRedisIsRebuilt(t *testing.
 				}
 			}
 		}
-		must(t, server.Flush(t.Context()))
+		must(t, server.Flush())
 		online("after the loss")
 		// A second loss during the rebuild makes it fail and start over.
 		rounds := 0
@@ -196,7 +196,7 @@ func TestNobodyWhoIsOnlineReadsAsOfflineWhileAnEmptiedRedisIsRebuilt(t *testing.
 			rounds++
 			online("during the rebuild")
 			if rounds == 1 {
-				must(t, server.Flush(t.Context()))
+				must(t, server.Flush())
 			}
 		}
 		if err := p.Watermark(t.Context(), 0, now()); err == nil {
@@ -220,7 +220,7 @@ func TestReadsAreStaleFromTheLossUntilTheRebuildAndThenRight(t *testing.T) {
 	log := storetest.RandomLog(3, 15, 200)
 	p.happen(t, log[:150]...)
 	p.tick(t)
-	must(t, server.Flush(t.Context()))
+	must(t, server.Flush())
 	// A new reader, for this one may use the progress of a moment ago.
 	fresh := start(t, server)
 	fresh.users, fresh.next = p.users, p.next
@@ -249,7 +249,9 @@ func TestARedisThatFellBackForgetsWhoWentOfflineMeanwhile(t *testing.T) {
 	// them: the progress goes back, and user 1 is online again in Redis.
 	_, err = p.view.Move(t.Context(), 0, after, redisview.Progress{})
 	must(t, err)
-	must(t, p.server.Do(t.Context(), "DEL presence:{1}"))
+	if _, err := p.server.Do("DEL presence:{1}"); err != nil {
+		t.Fatal(err)
+	}
 	_, err = p.view.Write(t.Context(), before.Epoch, store.Fold([]*schemas.Transition{change(1, 1, schemas.Offline, schemas.Online)}))
 	must(t, err)
 	_, err = p.view.Move(t.Context(), 0, redisview.Progress{}, before)
@@ -266,7 +268,7 @@ func TestABatchWhoseStatusCannotBeReadYetSurvivesARebuild(t *testing.T) {
 	p := start(t, redistest.Mini(t))
 	p.happen(t, change(1, 1, schemas.Offline, schemas.Online))
 	p.tick(t)
-	must(t, p.server.Flush(t.Context()))
+	must(t, p.server.Flush())
 	p.lacks = 2
 	p.happen(t, change(2, 2, schemas.Offline, schemas.Online))
 	entries, _, err := p.view.Read(t.Context(), []schemas.UserID{2})
@@ -296,7 +298,7 @@ func TestALogThatEndsBeforeTheMarkMovesItBack(t *testing.T) {
 
 func TestATopicMadeAnewIsProjectedFromItsStartAlsoWhereTheMarkLiesInIt(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		at := func(topic byte, start int64) schemas.Commit {
 			return schemas.Commit{TopicID: schemas.TopicID{topic}, LogStart: start, LogEnd: 1000}
 		}
@@ -347,7 +349,7 @@ func TestTwoOwnersOfAPartitionEndWithTheNewerState(t *testing.T) {
 func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Mini(t)
-	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}, Retention: time.Hour})
+	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}}, time.Hour)
 	must(t, err)
 	defer view.Close()
 	broken := errors.New("the topic is away")

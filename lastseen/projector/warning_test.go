@@ -8,9 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
-	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -51,7 +51,7 @@ func TestARedisThatNobodyEverFilledIsNoReasonToWarnButItsLossIs(t *testing.T) {
 			if said := warnings(); said != "" {
 				t.Errorf("a warning about what is new: %s", said)
 			}
-			must(t, p.server.Flush(t.Context()))
+			must(t, p.server.Flush())
 			p.tick(t)
 			if said := warnings(); !strings.Contains(said, "reason=empty") {
 				t.Errorf("no warning about a loss, but %q", said)
@@ -67,7 +67,7 @@ func TestARedisThatIsEmptyAlthoughItWasFilledIsWarnedAbout(t *testing.T) {
 	if said := warnings(); !strings.Contains(said, "reason=empty") {
 		t.Errorf("no warning, but %q", said)
 	}
-	must(t, p.server.Flush(t.Context()))
+	must(t, p.server.Flush())
 	p.Stop(0)
 	take()
 	if said := warnings(); !strings.Contains(said, "reason=empty") {

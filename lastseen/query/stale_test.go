@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/redisview"
-	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
 

@@ -15,10 +15,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
-	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -47,9 +47,9 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-func newWorld(tb testing.TB, server redistest.Server) *world {
+func newWorld(tb testing.TB, server *redistest.Server) *world {
 	tb.Helper()
-	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix, Retention: time.Hour})
+	view, err := redisview.Open(redisview.Options{Addrs: []string{server.Addr}, Prefix: server.Prefix}, time.Hour)
 	must(tb, err)
 	tb.Cleanup(func() { _ = view.Close() })
 	config := sqlitestore.Defaults()

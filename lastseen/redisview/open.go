@@ -5,67 +5,19 @@ package redisview
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
+
+	store "github.com/stillhere/stillhere/internal/redis"
 )
 
-// Options say which Redis and how to treat it.
-type Options struct {
-	// Addrs are host:port of the server, of the Sentinels (with Master) or of some
-	// nodes of a cluster (with Cluster).
-	Addrs []string
-	// Master is the name by which the Sentinels know the server.
-	Master string
-	// Cluster says that Addrs are nodes of a Redis Cluster.
-	Cluster            bool
-	Username, Password string
-	// Credentials is asked for user and password before each connection to a server,
-	// in place of the two fields.
-	Credentials func(ctx context.Context) (username, password string, err error)
-	// SentinelUsername and SentinelPassword are those of the Sentinels.
-	SentinelUsername, SentinelPassword string
-	// Database is the number of the database; not with Cluster.
-	Database int
-	TLS      *tls.Config
-	// Dialer connects in place of the network; nil: the network.
-	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
-	// Prefix begins all keys. Empty stands for "presence:".
-	Prefix string
-	// Retention is how long a user who is offline and visible stays.
-	Retention time.Duration
-	// PoolSize is the number of connections per node; 0: ten per core.
-	PoolSize int
-}
-
-// Validate reports everything that is wrong, joined, each fault naming its
-// setting.
-func (o Options) Validate() error {
-	var faults []error
-	if len(o.Addrs) == 0 {
-		faults = append(faults, errors.New("redis_addrs: must name at least one host:port"))
-	}
-	if len(o.Addrs) > 1 && !o.Cluster && o.Master == "" {
-		faults = append(faults, errors.New("redis_addrs: several are those of a cluster or of Sentinels: say which"))
-	}
-	if o.Cluster && o.Master != "" {
-		faults = append(faults, errors.New("redis_cluster, redis_master: a cluster has no Sentinels"))
-	}
-	if o.Cluster && o.Database != 0 {
-		faults = append(faults, errors.New("redis_database: a cluster has only database 0"))
-	}
-	if o.Retention < time.Minute {
-		faults = append(faults, fmt.Errorf("redis_retention: must be at least 1m, is %s", o.Retention))
-	}
-	return errors.Join(faults...)
-}
+// Options say where Redis is.
+type Options = store.Options
 
 // View is what Redis knows. All methods may be called from any goroutine.
 type View struct {
@@ -81,30 +33,25 @@ type View struct {
 	sharedReads sharedReads
 }
 
-// Open makes a view. It connects when first used, so Redis may be down.
-func Open(options Options) (*View, error) {
-	if err := options.Validate(); err != nil {
+// Open makes a view. It connects when first used, so Redis may be down. retention is how long a user
+// who is offline and visible stays.
+func Open(options Options, retention time.Duration) (*View, error) {
+	err := options.Validate()
+	if retention < time.Minute {
+		err = errors.Join(err, fmt.Errorf("redis_retention: must be at least 1m, is %s", retention))
+	}
+	if err != nil {
 		return nil, err
 	}
-	if options.Prefix == "" {
-		options.Prefix = "presence:"
-	}
-	v := &View{cluster: options.Cluster, prefix: options.Prefix, retention: options.Retention, lifetime: progressLifetime}
-	v.client = redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: options.Addrs, MasterName: options.Master, IsClusterMode: options.Cluster, DB: options.Database,
-		Username: options.Username, Password: options.Password, CredentialsProviderContext: options.Credentials,
-		SentinelUsername: options.SentinelUsername, SentinelPassword: options.SentinelPassword,
-		TLSConfig: options.TLS, Dialer: options.Dialer, PoolSize: options.PoolSize,
-		OnConnect: func(context.Context, *redis.Conn) error {
+	options = options.WithDefaults()
+	v := &View{cluster: options.Cluster, prefix: options.Prefix, retention: retention, lifetime: progressLifetime}
+	v.client = options.Client(func(u *redis.UniversalOptions) {
+		u.OnConnect = func(context.Context, *redis.Conn) error {
 			v.connects.Add(1)
 			return nil
-		},
-		// Without it, the client does not heed the deadlines of contexts.
-		ContextTimeoutEnabled: true,
-		// A reader has somebody else to ask, and the Kafka loop tries again itself.
-		MaxRetries: 1, DialerRetries: 1,
-		DisableIdentity:          true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		}
+		// A reader has another store to ask, and the Kafka consumer retries itself.
+		u.MaxRetries, u.DialerRetries = 1, 1
 	})
 	return v, nil
 }

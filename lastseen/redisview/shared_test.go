@@ -9,14 +9,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestReadersWhoShareARoundTripEachGetTheirOwnUsers(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		v := open(t, server)
 		const users, readers, reads = 300, 16, 60
 		log := make([]*schemas.Transition, users)

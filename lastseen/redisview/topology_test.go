@@ -9,15 +9,14 @@ import (
 
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/internal/testkit/keystest"
-	"github.com/stillhere/stillhere/internal/testkit/redisfleet"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 func openAt(t *testing.T, o Options) *View {
 	t.Helper()
-	o.Retention = week
-	v, err := Open(o)
+	v, err := Open(o, week)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +59,7 @@ func keeps(t *testing.T, v *View, version schemas.Version) error {
 
 func TestInAClusterUsersOfAllNodesAndTheMarksAreKept(t *testing.T) {
 	t.Parallel()
-	cluster := redisfleet.StartCluster(t, 3)
+	cluster := redistest.StartCluster(t, 3)
 	v := openAt(t, Options{Addrs: cluster.Addrs()[:1], Cluster: true})
 	if err := keeps(t, v, 3); err != nil {
 		t.Fatal(err)
@@ -81,8 +80,8 @@ func TestInAClusterUsersOfAllNodesAndTheMarksAreKept(t *testing.T) {
 
 func TestAfterAFailoverBySentinelsTheViewGoesOn(t *testing.T) {
 	t.Parallel()
-	watched := redisfleet.StartWatched(t, "secret")
-	v := openAt(t, Options{Addrs: watched.Addrs(), Master: redisfleet.MasterName, Password: "secret"})
+	watched := redistest.StartWatched(t, "secret")
+	v := openAt(t, Options{Addrs: watched.Addrs(), Master: redistest.MasterName, Password: "secret"})
 	if err := keeps(t, v, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +105,7 @@ func TestThePasswordIsReadForEveryConnection(t *testing.T) {
 	t.Parallel()
 	a := keystest.New(t)
 	server := a.Issue("redis", time.Hour)
-	redis := redisfleet.StartTLS(t, a.CA, server.Cert, server.Key, "--requirepass", "new", "--tls-auth-clients", "no")
+	redis := redistest.StartTLS(t, a.CA, server.Cert, server.Key, "--requirepass", "new", "--tls-auth-clients", "no")
 	password := keys.Secret{File: filepath.Join(t.TempDir(), "password")}
 	write := func(text string) {
 		if err := os.WriteFile(password.File, []byte(text), 0o600); err != nil {

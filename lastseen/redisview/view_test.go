@@ -10,7 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/lastseen/store/storetest"
 	"github.com/stillhere/stillhere/schemas"
@@ -24,9 +24,9 @@ func TestMain(m *testing.M) {
 
 const week = 7 * 24 * time.Hour
 
-func open(tb testing.TB, server redistest.Server) *View {
+func open(tb testing.TB, server *redistest.Server) *View {
 	tb.Helper()
-	v, err := Open(Options{Addrs: []string{server.Addr}, Prefix: server.Prefix, Retention: week})
+	v, err := Open(Options{Addrs: []string{server.Addr}, Prefix: server.Prefix}, week)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -54,11 +54,11 @@ func entry(tb testing.TB, v *View, user schemas.UserID) Entry {
 
 func TestUsersAreReadAsTheyWereWrittenBatchByBatch(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) { readsWhatWasWritten(t, open(t, server)) })
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) { readsWhatWasWritten(t, open(t, server)) })
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		// miniredis says it is a cluster of one node.
-		v, err := Open(Options{Addrs: []string{redistest.Mini(t).Addr}, Cluster: true, Retention: week})
+		v, err := Open(Options{Addrs: []string{redistest.Mini(t).Addr}, Cluster: true}, week)
 		must(t, err)
 		defer func() { must(t, v.Close()) }()
 		readsWhatWasWritten(t, v)
@@ -140,7 +140,7 @@ func TestWritesInAnyOrderAndNumberEndWithTheNewestVersion(t *testing.T) {
 
 func TestOneUserTwiceInOneWriteEndsWithTheNewestVersion(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		v := open(t, server)
 		at := func(version schemas.Version, state schemas.State) store.Update {
 			return store.Update{Current: schemas.Current{User: 1, State: state, Since: 1000, LastSeen: 1000, Visibility: schemas.Everyone, Version: version},
@@ -156,7 +156,7 @@ func TestOneUserTwiceInOneWriteEndsWithTheNewestVersion(t *testing.T) {
 
 func TestOnlyUsersWhoAreOfflineAndVisibleExpire(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		v := open(t, server)
 		user := schemas.Current{User: 7, Since: 1, Version: 1, Visibility: schemas.Everyone}
 		for _, step := range []struct {
@@ -239,7 +239,7 @@ func TestConfirmingKeepsWhatIsNewerAndRaisesItsEpoch(t *testing.T) {
 
 func TestAMarkIsMovedOnlyFromWhereItIs(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		v := open(t, server)
 		first, second := Progress{Epoch: 1, Watermark: 100, Next: -1}, Progress{Epoch: 1, Watermark: 200, Next: 7}
 		for _, step := range []struct{ from, to, want Progress }{
@@ -266,7 +266,7 @@ func TestAMarkIsMovedOnlyFromWhereItIs(t *testing.T) {
 
 func TestScriptsAreSentAgainToARedisThatForgotThem(t *testing.T) {
 	t.Parallel()
-	redistest.Each(t, func(t *testing.T, server redistest.Server) {
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		v := open(t, server)
 		for i := range 3 {
 			user := schemas.Current{User: 1, State: schemas.Online, Since: 1, Version: schemas.Version(i + 1), Visibility: schemas.Everyone}
@@ -305,7 +305,9 @@ func TestAReadHeedsItsDeadlineWhenRedisHangs(t *testing.T) {
 	}
 	v := open(t, server)
 	must(t, v.Ping(t.Context()))
-	must(t, server.Do(t.Context(), "CLIENT PAUSE 20000"))
+	if _, err := server.Do("CLIENT PAUSE 20000"); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	started := time.Now()

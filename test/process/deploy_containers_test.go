@@ -26,7 +26,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
-	"github.com/stillhere/stillhere/lastseen/redisview/redistest"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 )
 
 // containers are the services of docker-compose.yml that run our program, run

@@ -141,7 +141,7 @@ func (w *followerWorld) fill() {
 			edges, statuses = edges[:0], statuses[:0]
 		}
 	}
-	check(w.T, store.Settle(w.Context()))
+	check(w.T, store.Optimize(w.Context()))
 }
 
 func (w *followerWorld) here() int { return w.size.followers - w.size.followers/3 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
-	"github.com/stillhere/stillhere/internal/testkit/redisfleet"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,7 +28,7 @@ func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
 	needLong(t)
 	binary(t, "stillhere")
 	t.Parallel()
-	cluster := redisfleet.StartCluster(t, 3)
+	cluster := redistest.StartCluster(t, 3)
 	w := &redisWorld{house: newHouse(t), told: map[schemas.UserID]schemas.Presence{}}
 	w.upOn(cluster)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -65,7 +65,7 @@ func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
 }
 
 // upOn starts every role in one process on the cluster, with what else it needs.
-func (w *redisWorld) upOn(cluster *redisfleet.Cluster) {
+func (w *redisWorld) upOn(cluster *redistest.Cluster) {
 	w.Helper()
 	postgres, err := pgtest.Start(w.Context())
 	if errors.Is(err, pgtest.ErrMissing) {
@@ -91,9 +91,9 @@ func (w *redisWorld) upOn(cluster *redisfleet.Cluster) {
 }
 
 // moveSlots moves slots of users, or of the marks, each to the next node.
-func (w *redisWorld) moveSlots(cluster *redisfleet.Cluster) (moved int) {
+func (w *redisWorld) moveSlots(cluster *redistest.Cluster) (moved int) {
 	w.Helper()
-	ask := func(node *redisfleet.Server, command string, arguments ...any) string {
+	ask := func(node *redistest.Server, command string, arguments ...any) string {
 		answer, err := node.Do(command, arguments...)
 		check(w.T, err)
 		return answer
@@ -115,7 +115,7 @@ func (w *redisWorld) moveSlots(cluster *redisfleet.Cluster) (moved int) {
 
 // moveFlipper lets somebody come, moves the slot of that user's key and channel, and
 // lets the user go: the viewer hears both.
-func (w *redisWorld) moveFlipper(cluster *redisfleet.Cluster) {
+func (w *redisWorld) moveFlipper(cluster *redistest.Cluster) {
 	w.Helper()
 	w.mustSend(beat{User: flipper, Device: 9, Kind: "web"})
 	until(w.T, "the viewer has heard of the one who came", 20*time.Second, func() bool { return w.toldOf(flipper) == "online" })

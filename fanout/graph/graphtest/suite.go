@@ -202,14 +202,14 @@ func load(t *testing.T, s graph.Store) {
 	want(t, "loaded", n, 2, err)
 	n, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 3}, {User: 1, Follower: 4}})
 	want(t, "loaded", n, 1, err)
-	if _, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 5}}); !errors.Is(err, graph.ErrElsewhere) {
+	if _, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 5}}); !errors.Is(err, graph.ErrConcurrentLoad) {
 		t.Fatalf("the same chunk once more: %v", err)
 	}
 	place, err = s.Loaded(t.Context(), "a.csv")
 	want(t, "place", place, 150, err)
 	n, err = s.Count(t.Context(), 1)
 	want(t, "counted", n, 3, err)
-	if err := s.Settle(t.Context()); err != nil {
+	if err := s.Optimize(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n, err = s.Load(t.Context(), "a.csv", 0, 50, nil)

@@ -13,11 +13,11 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/channel"
-	"github.com/stillhere/stillhere/fanout/internal/redistest"
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -126,7 +126,7 @@ func (d *deliveries) come(t *schemas.Transition, to ...schemas.UserID) {
 	}
 }
 
-func busOn(t *testing.T, r *redistest.Redis) *redisbus.Bus {
+func busOn(t *testing.T, r *redistest.Server) *redisbus.Bus {
 	t.Helper()
 	bus, err := redisbus.Open(redisbus.Options{Addr: r.Addr, Dialer: r.Dial}, fanout.DefaultConfig(), fanout.NewMetrics(nil), nil)
 	if err != nil {

@@ -37,7 +37,7 @@ func TakeOver(w http.ResponseWriter, o Options) (*Conn, error) {
 // Send writes bytes as they are, on a connection of TakeOver. It blocks for at most the
 // write timeout; an error has ended the connection. Any goroutine may call it.
 func (c *Conn) Send(what []byte) error {
-	return c.locked(func() error { return c.put(what) })
+	return c.locked(func() error { return c.writeAll(what) })
 }
 
 // Watch returns when the client of a connection of TakeOver has gone or the connection
@@ -49,7 +49,7 @@ func (c *Conn) Watch(quiet func()) {
 	defer func() { _ = c.conn.Close() }()
 	// A part of the interval first; see Serve.
 	due := time.Now().Add(c.options.PingInterval - rand.N(c.options.PingInterval/2+1))
-	var pace pace
+	limit := c.options.limiter()
 	for {
 		if c.conn.SetReadDeadline(due) != nil {
 			return
@@ -59,7 +59,7 @@ func (c *Conn) Watch(quiet func()) {
 			return
 		}
 		now := time.Now()
-		if err == nil && !pace.take(&c.options, now) {
+		if err == nil && limit != nil && !limit.AllowN(now, 1) {
 			return
 		}
 		if !now.Before(due) {

@@ -1,4 +1,4 @@
-package redisfleet
+package redistest
 
 import (
 	"fmt"

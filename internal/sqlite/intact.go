@@ -17,12 +17,12 @@ import (
 // ErrCorrupt says that a file is damaged.
 var ErrCorrupt = errors.New("is damaged")
 
-// MakeWhole looks whether a database and its write-ahead log are as they were written;
+// EnsureIntact looks whether a database and its write-ahead log are as they were written;
 // there may be none. An error is one line with the file. With accept it goes on with the
 // rows that can be read and warns; the damaged files are kept under names that end in
 // .damaged. A value that has changed in a sealed file (Seal) is found but cannot be told from the
 // others, so it stays. Nobody else may use the file meanwhile.
-func MakeWhole(ctx context.Context, path string, accept bool, log *slog.Logger) error {
+func EnsureIntact(ctx context.Context, path string, accept bool, log *slog.Logger) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return nil

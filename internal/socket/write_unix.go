@@ -26,9 +26,9 @@ var attempts = sync.Pool{New: func() any {
 	return a
 }}
 
-// room writes as much of frame as the kernel has room for. Connections that are not
+// writeNow writes as much of frame as the kernel has room for. Connections that are not
 // the kernel's, such as those of TLS, have none. Holds writing.
-func (c *Conn) room(frame []byte) (int, error) {
+func (c *Conn) writeNow(frame []byte) (int, error) {
 	if c.raw == nil {
 		return 0, nil
 	}

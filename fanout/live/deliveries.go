@@ -11,27 +11,27 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// pairsKept is of how many pairs of recipient and user a node knows what was told
+// dedupPairs is of how many pairs of recipient and user a node knows what was told
 // last, about 60 bytes each. What comes again does so within moments.
-const pairsKept = 100_000
+const dedupPairs = 100_000
 
-// recipients are the viewers who want to be told of those they follow.
-type recipients struct {
-	offered bool // by whoever made the server
-	seen    *dedup.Cache
+// deliveryViewers are the viewers who want to be told of those they follow.
+type deliveryViewers struct {
+	offered   bool // by whoever made the server
+	delivered *dedup.Cache
 
 	mu sync.RWMutex // never held while anything blocks; after it, a viewer's
 	of map[schemas.UserID][]*viewer
 }
 
-func (r *recipients) join(v *viewer) {
+func (r *deliveryViewers) join(v *viewer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.of[v.who] = append(r.of[v.who], v)
 }
 
 // leave undoes join, if there was one.
-func (r *recipients) leave(v *viewer) {
+func (r *deliveryViewers) leave(v *viewer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := r.of[v.who]
@@ -48,8 +48,8 @@ func (r *recipients) leave(v *viewer) {
 	}
 }
 
-// here is those of users who are told on this node.
-func (r *recipients) here(users []schemas.UserID) []schemas.UserID {
+// local is those of users who are told on this node.
+func (r *deliveryViewers) local(users []schemas.UserID) []schemas.UserID {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	var here []schemas.UserID
@@ -64,56 +64,56 @@ func (r *recipients) here(users []schemas.UserID) []schemas.UserID {
 	return here
 }
 
-// deliver tells those of the recipients who are here and may be told, unless they were
-// told of this version or a newer one. Where it cannot be decided who may be told,
+// serve tells those of the recipients who are here and may be told, unless they were
+// recipients of this version or a newer one. Where it cannot be decided who may be told,
 // nobody is, and the error says why. One goroutine calls it.
 func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	t := d.Transition
-	here := h.told.here(d.Recipients)
+	local := h.recipients.local(d.Recipients)
 	c, visible := fanout.ChangeOf(t)
-	if len(here) == 0 || !visible || c.Hides() {
+	if len(local) == 0 || !visible || c.Hides() {
 		return nil
 	}
 	if h.mayBeTold != nil {
 		asking, cancel := context.WithTimeout(ctx, h.cfg.ReadTimeout)
-		refused, err := h.mayBeTold(asking, t.User, here)
+		refused, err := h.mayBeTold(asking, t.User, local)
 		cancel()
 		if err != nil {
 			return err
 		}
-		if here = without(here, refused); len(here) == 0 {
+		if local = without(local, refused); len(local) == 0 {
 			return nil
 		}
 	}
-	here = h.told.seen.Fresh(t.User, t.Version, here)
-	h.told.seen.Add(t.User, t.Version, here)
+	local = h.recipients.delivered.Fresh(t.User, t.Version, local)
+	h.recipients.delivered.Add(t.User, t.Version, local)
 	st := encoded(deliveryHead, c.After(schemas.Presence{}))
-	var resting []*viewer
-	h.told.mu.RLock()
-	for _, u := range here {
-		for _, v := range h.told.of[u] {
+	var idle []*viewer
+	h.recipients.mu.RLock()
+	for _, u := range local {
+		for _, v := range h.recipients.of[u] {
 			if v.pushDelivery(t.User, st) {
-				resting = append(resting, v)
+				idle = append(idle, v)
 			}
 		}
 	}
-	h.told.mu.RUnlock()
-	h.metrics.DeliveriesSent.Add(float64(len(here)))
-	deliver(resting)
+	h.recipients.mu.RUnlock()
+	h.metrics.CountDeliveries(len(local))
+	serve(idle)
 	return nil
 }
 
-// notices are the deliveries that wait for one viewer, in order.
-type notices struct{ items []notice }
+// deliveryQueue are the deliveries that wait for one viewer, in order.
+type deliveryQueue struct{ items []queuedDelivery }
 
-type notice struct {
+type queuedDelivery struct {
 	user  schemas.UserID
 	state *state
 }
 
 // push appends. When limit wait already, the newest of each user stay, and of more
 // users than fit those that waited longest go. It reports how many were left out.
-func (n *notices) push(item notice, limit int) (dropped int) {
+func (n *deliveryQueue) push(item queuedDelivery, limit int) (dropped int) {
 	if len(n.items) >= limit {
 		seen := map[schemas.UserID]struct{}{item.user: {}}
 		kept := len(n.items)
@@ -125,26 +125,26 @@ func (n *notices) push(item notice, limit int) (dropped int) {
 			}
 		}
 		dropped = max(kept, len(n.items)+1-limit)
-		n.items = append([]notice(nil), n.items[dropped:]...)
+		n.items = append([]queuedDelivery(nil), n.items[dropped:]...)
 	}
 	n.items = append(n.items, item)
 	return dropped
 }
 
 // pop takes the first; nil when there is none.
-func (n *notices) pop() *state {
+func (n *deliveryQueue) pop() *state {
 	if n == nil || len(n.items) == 0 {
 		return nil
 	}
 	st := n.items[0].state
-	n.items[0] = notice{}
+	n.items[0] = queuedDelivery{}
 	if n.items = n.items[1:]; len(n.items) == 0 {
 		n.items = nil
 	}
 	return st
 }
 
-func (n *notices) drop() {
+func (n *deliveryQueue) drop() {
 	if n != nil {
 		n.items = nil
 	}
@@ -154,10 +154,10 @@ func (n *notices) drop() {
 func (v *viewer) pushDelivery(user schemas.UserID, st *state) (resting bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.ended || v.notices == nil {
+	if v.ended || v.deliveries == nil {
 		return false
 	}
-	v.leftOut(v.notices.push(notice{user, st}, v.hub.cfg.QueueLength))
+	v.leftOut(v.deliveries.push(queuedDelivery{user, st}, v.hub.cfg.QueueLength))
 	if v.offer == nil {
 		v.start()
 		return false
@@ -170,25 +170,25 @@ func (v *viewer) pushDelivery(user schemas.UserID, st *state) (resting bool) {
 // wantDeliveries begins or ends the telling, and says so.
 func (v *viewer) wantDeliveries(on bool) error {
 	switch {
-	case !v.hub.told.offered:
+	case !v.hub.recipients.offered:
 		return v.sendError(&schemas.FieldError{Code: "no_deliveries", Reason: "deliveries are not offered here"})
 	case v.who == 0:
 		return v.sendError(&schemas.FieldError{Code: "unknown_viewer", Reason: "who watches is not known, so there is nobody to tell"})
 	}
 	v.mu.Lock()
-	had := v.notices != nil
+	had := v.deliveries != nil
 	switch {
 	case !on:
-		v.notices = nil
+		v.deliveries = nil
 	case !had:
-		v.notices = &notices{}
+		v.deliveries = &deliveryQueue{}
 	}
 	v.mu.Unlock()
 	switch {
 	case on && !had:
-		v.hub.told.join(v)
+		v.hub.recipients.join(v)
 	case had && !on:
-		v.hub.told.leave(v)
+		v.hub.recipients.leave(v)
 	}
 	return v.send(deliveriesMessage(on))
 }

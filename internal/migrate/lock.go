@@ -12,11 +12,11 @@ import (
 // migrate. It stays, empty.
 const lockFile = "-migrate"
 
-// alone runs act while no other process runs it for the same SQLite file. SQLite has
+// withLock runs act while no other process runs it for the same SQLite file. SQLite has
 // no advisory locks, and the transactions in which a migration runs do not cover the
 // look whether it is due. What is locked is therefore a second, empty database; the
 // lock of a process that dies is gone with it.
-func alone(ctx context.Context, path string, act func() error) (err error) {
+func withLock(ctx context.Context, path string, act func() error) (err error) {
 	settings := url.Values{"_pragma": {"busy_timeout(60000)"}}
 	address := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path + lockFile}).EscapedPath(), RawQuery: settings.Encode()}).String()
 	db, err := sql.Open("sqlite", address) // the driver of whoever called

@@ -1,7 +1,7 @@
-// Package redisfleet starts Redis as people run it, for tests: with TLS and
-// passwords, as a cluster, behind Sentinels. All servers are private processes of
-// the test, on the loopback, in a temporary directory.
-package redisfleet
+// Package redistest starts Redis for tests: miniredis, redis-server with TLS and passwords, a
+// cluster, a replica behind Sentinels. All servers are private processes of the test, on loopback,
+// in a temporary directory. Server.Dial makes connections that a test can cut.
+package redistest
 
 import (
 	"bufio"
@@ -17,19 +17,59 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 )
 
-// Server is one process.
+// Server is one Redis.
 type Server struct {
 	Addr string
-	tb   testing.TB
-	cmd  *exec.Cmd
-	end  sync.Once
-	gone chan struct{}
+	// Prefix separates the keys of a test on a shared server from others; empty on its own server.
+	Prefix string
+	Mini   *miniredis.Miniredis // nil for a real server
+
+	tb     testing.TB
+	cmd    *exec.Cmd
+	end    sync.Once
+	exited chan struct{}
+
+	connections
 }
 
-// patience bounds each wait for the servers.
-const patience = 30 * time.Second
+// Each runs test with miniredis and with a real server, in parallel.
+func Each(t *testing.T, test func(t *testing.T, server *Server)) { t.Helper(); each(t, test, Real) }
+
+// EachOwn is Each with a real server that no other test uses.
+func EachOwn(t *testing.T, test func(t *testing.T, server *Server)) { t.Helper(); each(t, test, Own) }
+
+func each(t *testing.T, test func(*testing.T, *Server), start func(testing.TB) *Server) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) { t.Parallel(); test(t, Mini(t)) })
+	t.Run("redis", func(t *testing.T) { t.Parallel(); test(t, start(t)) })
+}
+
+// Mini starts miniredis.
+func Mini(tb testing.TB) *Server {
+	tb.Helper()
+	m := miniredis.RunT(tb)
+	return &Server{Addr: m.Addr(), Mini: m, tb: tb}
+}
+
+// Real returns the server of STILLHERE_TEST_REDIS (redis://host:port) or starts one. It skips the
+// test when there is neither.
+func Real(tb testing.TB) *Server {
+	tb.Helper()
+	if given := os.Getenv("STILLHERE_TEST_REDIS"); given != "" {
+		return &Server{Addr: strings.TrimPrefix(given, "redis://"), Prefix: fmt.Sprintf("test:%s:%d:", tb.Name(), time.Now().UnixNano()), tb: tb}
+	}
+	return Own(tb)
+}
+
+// Own starts redis-server without persistence.
+func Own(tb testing.TB) *Server { tb.Helper(); return Start(tb, "--appendonly", "no") }
+
+// timeout bounds each wait for the servers.
+const timeout = 30 * time.Second
 
 // Start starts redis-server with more settings, such as "--requirepass", "x"; it
 // skips the test where there is no redis-server.
@@ -50,7 +90,7 @@ func start(tb testing.TB, port int, config []string, settings []string) *Server 
 	tb.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		tb.Skip("no redis-server here: install Redis")
+		tb.Skip("redis-server is not installed; install it or set STILLHERE_TEST_REDIS=redis://host:port")
 	}
 	dir := tb.TempDir()
 	args := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--daemonize", "no", "--save", ""}
@@ -61,7 +101,7 @@ func start(tb testing.TB, port int, config []string, settings []string) *Server 
 		}
 		args = []string{file, "--sentinel"}
 	}
-	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), tb: tb, gone: make(chan struct{})}
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), tb: tb, exited: make(chan struct{})}
 	s.cmd = exec.CommandContext(context.Background(), path, append(args, settings...)...)
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -77,7 +117,7 @@ func start(tb testing.TB, port int, config []string, settings []string) *Server 
 		ready = strings.Contains(lines.Text(), "Ready to accept connections") || strings.Contains(lines.Text(), "Sentinel ID is")
 	}
 	go func() {
-		defer close(s.gone)
+		defer close(s.exited)
 		_, _ = io.Copy(io.Discard, out)
 		_ = s.cmd.Wait() // its exit status tells of the kill
 	}()
@@ -91,7 +131,7 @@ func start(tb testing.TB, port int, config []string, settings []string) *Server 
 // Kill ends the server at once.
 func (s *Server) Kill() {
 	s.end.Do(func() { _ = s.cmd.Process.Kill() })
-	<-s.gone
+	<-s.exited
 }
 
 // Do sends one command to a server without TLS and returns the first line of the
@@ -102,10 +142,15 @@ func (s *Server) Do(format string, args ...any) (string, error) {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return "", err
 	}
-	if _, err := fmt.Fprintf(conn, format+"\r\n", args...); err != nil {
+	words := strings.Fields(fmt.Sprintf(format, args...))
+	request := fmt.Sprintf("*%d\r\n", len(words)) // miniredis takes no inline commands
+	for _, word := range words {
+		request += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+	}
+	if _, err := io.WriteString(conn, request); err != nil {
 		return "", err
 	}
 	return readAnswer(bufio.NewReader(conn))
@@ -145,6 +190,12 @@ func readAnswer(r *bufio.Reader) (string, error) {
 	return line[1:], nil
 }
 
+// Flush empties the server, as a restart without data does.
+func (s *Server) Flush() error {
+	_, err := s.Do("FLUSHALL")
+	return err
+}
+
 func (s *Server) must(format string, args ...any) string {
 	s.tb.Helper()
 	text, err := s.Do(format, args...)
@@ -159,12 +210,12 @@ func until(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(patience)
+	late := time.After(timeout)
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-late:
-			tb.Fatalf("waited %s in vain: %s", patience, what)
+			tb.Fatalf("waited %s in vain: %s", timeout, what)
 		}
 	}
 }

@@ -22,20 +22,20 @@ func (c *Conn) Offer(frame []byte) (finish func() error, err error) {
 	select {
 	case c.writing <- struct{}{}:
 	default:
-		return func() error { return c.locked(func() error { return c.put(frame) }) }, nil
+		return func() error { return c.locked(func() error { return c.writeAll(frame) }) }, nil
 	}
 	if c.broken != nil {
 		<-c.writing
 		return nil, c.broken
 	}
-	n, err := c.room(frame)
+	n, err := c.writeNow(frame)
 	switch {
 	case err != nil:
-		err = c.breaks(err)
+		err = c.fail(err)
 	case n < len(frame):
 		return func() error {
 			defer func() { <-c.writing }()
-			return c.breaks(c.slowly(frame[n:]))
+			return c.fail(c.writeBlocking(frame[n:]))
 		}, nil
 	}
 	<-c.writing
@@ -49,12 +49,12 @@ func (c *Conn) locked(write func() error) error {
 	if c.broken != nil {
 		return c.broken
 	}
-	return c.breaks(write())
+	return c.fail(write())
 }
 
-// breaks ends the connection after an error: part of a frame may be out, and nothing
+// fail ends the connection after an error: part of a frame may be out, and nothing
 // can follow it. Holds writing.
-func (c *Conn) breaks(err error) error {
+func (c *Conn) fail(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -63,18 +63,18 @@ func (c *Conn) breaks(err error) error {
 	return c.broken
 }
 
-// put writes a frame. The deadline, which costs a timer, is for those only for whom
+// writeAll writes a frame. The deadline, which costs a timer, is for those only for whom
 // the kernel has no room. Holds writing.
-func (c *Conn) put(frame []byte) error {
-	n, err := c.room(frame)
+func (c *Conn) writeAll(frame []byte) error {
+	n, err := c.writeNow(frame)
 	if err != nil || n == len(frame) {
 		return err
 	}
-	return c.slowly(frame[n:])
+	return c.writeBlocking(frame[n:])
 }
 
-// slowly waits for the client, up to the write timeout. Holds writing.
-func (c *Conn) slowly(rest []byte) error {
+// writeBlocking waits for the client, up to the write timeout. Holds writing.
+func (c *Conn) writeBlocking(rest []byte) error {
 	if err := c.conn.SetWriteDeadline(time.Now().Add(c.options.WriteTimeout)); err != nil {
 		return err
 	}

@@ -86,13 +86,13 @@ func TestWholeFilesAndWhatAKillCutsOffAreNoDamage(t *testing.T) {
 	t.Parallel()
 	none := filepath.Join(t.TempDir(), "none.db")
 	for _, path := range []string{none, table(t, false), table(t, true)} {
-		if err := MakeWhole(t.Context(), path, false, nil); err != nil {
+		if err := EnsureIntact(t.Context(), path, false, nil); err != nil {
 			t.Error(err)
 		}
 	}
 	path := table(t, true)
 	change(t, path+"-wal", func(text []byte) []byte { return text[:len(text)-1000] })
-	if err := MakeWhole(t.Context(), path, false, nil); err != nil {
+	if err := EnsureIntact(t.Context(), path, false, nil); err != nil {
 		t.Error(err)
 	}
 	if n := count(t, path, `SELECT count(*) FROM people`); n < people-2 {
@@ -122,19 +122,19 @@ func TestADamagedFileIsRefusedAndWithConsentTheRowsThatCanBeReadAreKept(t *testi
 			path := table(t, c.killed)
 			change(t, path+c.file, c.how)
 			for range 2 { // refusing changes nothing
-				err := MakeWhole(t.Context(), path, false, slog.New(slog.DiscardHandler))
+				err := EnsureIntact(t.Context(), path, false, slog.New(slog.DiscardHandler))
 				if !errors.Is(err, ErrCorrupt) || !strings.HasPrefix(err.Error(), path+c.file+" ") || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "--accept-data-loss") {
 					t.Fatalf("it is answered %v, want one line with the file", err)
 				}
 			}
 			var log bytes.Buffer
-			if err := MakeWhole(t.Context(), path, true, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			if err := EnsureIntact(t.Context(), path, true, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(log.String(), path+c.file) {
 				t.Errorf("the log does not say what is lost: %s", log.String())
 			}
-			if err := MakeWhole(t.Context(), path, false, nil); err != nil {
+			if err := EnsureIntact(t.Context(), path, false, nil); err != nil {
 				t.Errorf("afterwards: %v", err)
 			}
 			if _, err := os.Stat(path + ".damaged"); err != nil {
@@ -202,11 +202,11 @@ func TestOneFlippedBitWithinAValueOfASealedFileIsFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.before(path)
-		err := MakeWhole(t.Context(), path, false, log)
+		err := EnsureIntact(t.Context(), path, false, log)
 		if errors.Is(err, ErrCorrupt) != c.found || !c.found && err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := MakeWhole(t.Context(), path, true, log); err != nil {
+		if err := EnsureIntact(t.Context(), path, true, log); err != nil {
 			t.Errorf("%s: going on: %v", name, err)
 		}
 		if _, err := os.Stat(path + sealSuffix); err == nil {
