@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/app/internal/page"
-	"github.com/stillhere/stillhere/internal/tracing"
+	"github.com/stillhere/stillhere/internal/tracing/otlp"
 )
 
 // listen adds the HTTP servers. It opens the listeners at once, so that a port in use is
@@ -46,7 +46,7 @@ func (b *builder) clientHandler(ctx context.Context) (http.Handler, component, e
 	if err != nil {
 		return nil, guard, err
 	}
-	handler := allowOrigins(b.config.AllowedOrigins, tracing.Handler(withDocuments(guarded), b.route))
+	handler := allowOrigins(b.config.AllowedOrigins, otlp.Handler(withDocuments(guarded), b.route))
 	if !b.config.Auth.On() {
 		handler = allowHosts(b.config.Listen, b.config.AllowedHosts, handler)
 	}

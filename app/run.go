@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka/registry"
-	"github.com/stillhere/stillhere/internal/tracing"
+	"github.com/stillhere/stillhere/internal/tracing/otlp"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -31,7 +31,7 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 		}
 		config.Kafka.Heads = heads
 	}
-	endTraces, err := tracing.Start(ctx, tracing.Process{Role: name, Instance: config.Instance, Version: config.Version},
+	endTraces, err := otlp.Start(ctx, otlp.Process{Role: name, Instance: config.Instance, Version: config.Version},
 		func(err error) { log.Warn("traces", "error", err) })
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package tracing is OpenTelemetry for Stillhere: traces go to an OTLP endpoint
+// Package otlp is OpenTelemetry for Stillhere: traces go to an OTLP endpoint
 // over HTTP when one is set in the environment, else nothing is done.
 //
 // The standard variables count: OTEL_EXPORTER_OTLP_ENDPOINT (or
@@ -14,4 +14,4 @@
 // a hundred million a second.
 //
 // Any goroutine may call everything here.
-package tracing
+package otlp
