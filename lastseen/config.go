@@ -6,14 +6,12 @@ import (
 	"time"
 )
 
-// Config is what the room can be told. Zero values are not defaults: start from
-// Defaults.
+// Config is the service's configuration. Zero values are not defaults: start from Defaults.
 type Config struct {
 	// SinkRows is how many transitions the sink writes in one transaction at most.
 	SinkRows int
-	// SinkEvery is the least time between two transactions of the sink for one
-	// partition, unless SinkRows are waiting. What comes after a longer silence is
-	// written at once.
+	// SinkEvery is the minimum time between two transactions of the sink for one partition, unless
+	// SinkRows are waiting.
 	SinkEvery time.Duration
 	// WriteTimeout bounds one transaction of the sink and one write to Redis.
 	WriteTimeout time.Duration
@@ -33,8 +31,7 @@ type Config struct {
 	ReadTimeout time.Duration
 	// HiddenOffline [false]: a hidden user is shown as offline since the hide, not as null.
 	HiddenOffline bool
-	// NewRedis [false]: Redis was made for this process. That it has nothing at first is
-	// then no loss, whatever was done before with another one.
+	// NewRedis [false]: Redis was created for this process, so an empty one is no loss.
 	NewRedis bool
 }
 

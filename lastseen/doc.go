@@ -22,7 +22,7 @@
 // stale_since. Histories answer 503.
 //
 // The store loses its last transactions (failover): the sink finds the store's next
-// offset behind its own and returns sink.ErrLostPlace. The Kafka loop then reads that
+// offset behind its own and returns sink.ErrStoreBehind. The Kafka loop then reads that
 // partition again from the store's offset. The process keeps running and needs no
 // restart.
 //

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Results of a write of the sink, values of the label "result".
@@ -15,7 +16,7 @@ const (
 	Refused        = "refused"         // the store understood and said no; a fault of program or schema
 )
 
-// Metrics are the room's series.
+// Metrics are the service's metrics.
 type Metrics struct {
 	SinkRows        prometheus.Counter
 	SinkWrites      *prometheus.CounterVec // result
@@ -35,9 +36,9 @@ type Metrics struct {
 	RequestTime   *prometheus.HistogramVec
 }
 
-// NewMetrics makes the room's series in registry. It panics when they are there
-// already.
+// NewMetrics registers the metrics with registry. It panics if they are registered already.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
+	f := promauto.With(registry)
 	counter := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "lastseen", Name: name, Help: help}
 	}
@@ -48,34 +49,31 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return prometheus.HistogramOpts{Namespace: "stillhere", Subsystem: "lastseen", Name: name, Help: help,
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15)}
 	}
-	m := &Metrics{
-		SinkRows: prometheus.NewCounter(counter("sink_rows_total", "Transitions written to the durable store.")),
-		SinkWrites: prometheus.NewCounterVec(counter("sink_writes_total",
+	return &Metrics{
+		SinkRows: f.NewCounter(counter("sink_rows_total", "Transitions written to the durable store.")),
+		SinkWrites: f.NewCounterVec(counter("sink_writes_total",
 			"Transactions of the sink by result: written, already_written, fenced, unavailable, refused."), []string{"result"}),
-		SinkWriteTime: prometheus.NewHistogram(seconds("sink_write_seconds", "Time of one transaction of the sink.")),
-		SinkBatch: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "stillhere", Subsystem: "lastseen", Name: "sink_batch_rows",
+		SinkWriteTime: f.NewHistogram(seconds("sink_write_seconds", "Time of one transaction of the sink.")),
+		SinkBatch: f.NewHistogram(prometheus.HistogramOpts{Namespace: "stillhere", Subsystem: "lastseen", Name: "sink_batch_rows",
 			Help: "Transitions in one transaction of the sink.", Buckets: prometheus.ExponentialBuckets(1, 4, 9)}),
-		SinkWrittenUpTo: prometheus.NewGaugeVec(gauge("sink_written_up_to_seconds",
+		SinkWrittenUpTo: f.NewGaugeVec(gauge("sink_written_up_to_seconds",
 			"Append time of the newest transition written, Unix seconds."), []string{"partition"}),
 
-		ProjectorUpdates: prometheus.NewCounterVec(counter("projector_updates_total",
+		ProjectorUpdates: f.NewCounterVec(counter("projector_updates_total",
 			"Users written to Redis; older = a newer version was there already."), []string{"result"}),
-		ProjectorWatermark: prometheus.NewGaugeVec(gauge("projector_watermark_seconds",
+		ProjectorWatermark: f.NewGaugeVec(gauge("projector_watermark_seconds",
 			"Log time up to which Redis shows everything, Unix seconds."), []string{"partition"}),
-		ProjectorRebuilds: prometheus.NewCounterVec(counter("projector_rebuilds_total",
+		ProjectorRebuilds: f.NewCounterVec(counter("projector_rebuilds_total",
 			"Rebuilds of a partition's part of Redis by reason: new, empty, regressed, node_empty."), []string{"reason"}),
-		ProjectorRebuilt: prometheus.NewCounter(counter("projector_rebuilt_users_total", "Users written by rebuilds.")),
+		ProjectorRebuilt: f.NewCounter(counter("projector_rebuilt_users_total", "Users written by rebuilds.")),
 
-		ReadUsers: prometheus.NewCounterVec(counter("read_users_total",
+		ReadUsers: f.NewCounterVec(counter("read_users_total",
 			"Users read by who answered: redis, store."), []string{"source"}),
-		ReadStale:     prometheus.NewCounter(counter("read_stale_total", "Answers about a user that carried stale_since.")),
-		ReadRedisLost: prometheus.NewCounter(counter("read_redis_lost_total", "Reads that Redis did not answer in time.")),
-		Requests:      prometheus.NewCounterVec(counter("requests_total", "HTTP reads by route and status."), []string{"route", "code"}),
-		RequestTime:   prometheus.NewHistogramVec(seconds("request_seconds", "Time of HTTP reads by route."), []string{"route"}),
+		ReadStale:     f.NewCounter(counter("read_stale_total", "Answers about a user that carried stale_since.")),
+		ReadRedisLost: f.NewCounter(counter("read_redis_lost_total", "Reads that Redis did not answer in time.")),
+		Requests:      f.NewCounterVec(counter("requests_total", "HTTP reads by route and status."), []string{"route", "code"}),
+		RequestTime:   f.NewHistogramVec(seconds("request_seconds", "Time of HTTP reads by route."), []string{"route"}),
 	}
-	registry.MustRegister(m.SinkRows, m.SinkWrites, m.SinkWriteTime, m.SinkBatch, m.SinkWrittenUpTo, m.ProjectorUpdates, m.ProjectorWatermark,
-		m.ProjectorRebuilds, m.ProjectorRebuilt, m.ReadUsers, m.ReadStale, m.ReadRedisLost, m.Requests, m.RequestTime)
-	return m
 }
 
 // Partition is the value of the label "partition".

@@ -25,23 +25,21 @@ var (
 	appendCarefullySQL string
 )
 
-// errAlreadyThere says that COPY met a row of the log that is there already.
-var errAlreadyThere = errors.New("the log holds part of the batch already")
+var errDuplicateRows = errors.New("the log holds part of the batch already")
 
-// lookTimeout bounds the look at the offset after a commit of unknown outcome,
-// for which the caller's own time may be over.
-const lookTimeout = 5 * time.Second
+// checkTimeout bounds the check after a commit of unknown outcome; the caller's own time may be
+// over.
+const checkTimeout = 5 * time.Second
 
 // Append writes the batch; see store.Writer.
 //
-// The log is written by COPY, which cannot leave out rows that are there
-// already. There are none, as long as the offset is kept with the rows. When
-// there are after all, because offsets were set back by hand or the topic is
-// written in again, the transaction is started over with a slower statement
-// that can, and so are the following ones until a batch is all new.
+// COPY writes the log, and cannot skip rows that are there already. There are none as long as the
+// offset is stored with the rows. If there are, because offsets were reset or the topic is written
+// again, the transaction starts over with a slower statement that skips them, and so do the
+// following ones until a batch is all new.
 func (s *Store) Append(ctx context.Context, batch store.Batch) error {
 	err := s.appendBy(ctx, batch, s.careful.Load())
-	if errors.Is(err, errAlreadyThere) {
+	if errors.Is(err, errDuplicateRows) {
 		s.careful.Store(true)
 		err = s.appendBy(ctx, batch, true)
 	}
@@ -82,7 +80,7 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 	err = s.timed("commit", func() error { return s.commit(ctx, tx) })
 	crashpoint.At("sink.committed")
 	if err != nil && outcomeUnknown(err) {
-		return s.lookWhetherWritten(ctx, batch, err)
+		return s.checkCommitted(ctx, batch, err)
 	}
 	return err
 }
@@ -95,8 +93,8 @@ func (s *Store) timed(step string, act func() error) error {
 	return err
 }
 
-// moveOffset is the fence. It comes first, so that of two owners of a partition
-// the second waits here for the end of the first's transaction.
+// moveOffset is the fence. It comes first, so that the second of two owners waits here for the
+// first's transaction.
 func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 	const (
 		first = `INSERT INTO sink_offsets (partition, next_offset, topic_id, topic_next_offset) VALUES ($1, $2, $3, CASE WHEN $3::text IS NOT NULL THEN $2::bigint END)
@@ -124,14 +122,14 @@ func (s *Store) copyLog(ctx context.Context, tx pgx.Tx, batch store.Batch) error
 	defer s.buffers.Put(buffer)
 	*buffer = appendCopy((*buffer)[:0], inKeyOrder(batch.Changes))
 	_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(*buffer), logCopySQL)
-	if isUniqueViolation(err) {
-		return errAlreadyThere
+	if sqlState(err) == uniqueViolation {
+		return errDuplicateRows
 	}
 	return err
 }
 
-// inKeyOrder are the changes by the key of the log: its index then goes through
-// the pages of a batch once, which saves a quarter of the server's time.
+// inKeyOrder sorts the changes by the log's key: the index then visits each page once per batch,
+// which saves a quarter of the server's time.
 func inKeyOrder(changes []*schemas.Transition) []*schemas.Transition {
 	ordered := slices.Clone(changes)
 	slices.SortFunc(ordered, func(a, b *schemas.Transition) int {
@@ -140,8 +138,8 @@ func inKeyOrder(changes []*schemas.Transition) []*schemas.Transition {
 	return ordered
 }
 
-// upsertUsers moves the users on. The statement is not prepared: that would save
-// a fraction of a millisecond a batch, and not work through every pooler.
+// upsertUsers does not prepare its statement: that would save a fraction of a millisecond per
+// batch, and would not work through every pooler.
 func upsertUsers(ctx context.Context, tx pgx.Tx, updates []store.Update) error {
 	result := tx.Conn().PgConn().ExecParams(ctx, upsertUsersSQL, usersArrays(updates), nil, []int16{pgx.BinaryFormatCode}, nil).Read()
 	return result.Err
@@ -156,13 +154,13 @@ func (s *Store) insertLog(ctx context.Context, tx pgx.Tx, batch store.Batch) err
 	return nil
 }
 
-// lookWhetherWritten decides after a commit that the server did not answer. The
-// server may still be busy with it: then the old offset is seen, the caller
-// tries again and waits at the fence.
-func (s *Store) lookWhetherWritten(ctx context.Context, batch store.Batch, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+// checkCommitted decides whether a commit that the server did not answer was applied. If the
+// server is still busy with it, the old offset is read, the caller tries again and waits at the
+// fence.
+func (s *Store) checkCommitted(ctx context.Context, batch store.Batch, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer cancel()
-	at, err := s.Place(ctx, batch.Partition)
+	at, err := s.Position(ctx, batch.Partition)
 	switch {
 	case err != nil:
 		return fmt.Errorf("outcome of the commit unknown: %w", errors.Join(cause, err))

@@ -16,21 +16,18 @@ import (
 
 var (
 	//go:embed sql/as_of.sql
-	asOfSQL string
-	// asOfUserSQL is the same for one user, so that both say the same.
+	asOfSQL     string
 	asOfUserSQL = strings.ReplaceAll(asOfSQL, "--one ", "")
 )
 
-// lookBack is how many days before the instant are looked through for what was in
-// force.
+// lookBack is how far before the instant the log is searched for what was in force.
 const lookBack = 2 * day
 
-// AsOf calls each for every user of whom a change is known that happened at or
-// before at, with what was in force then. Of entries, the event, the cause, the
-// device and the policy are left out; From is To. The version and the times of a user
-// who has been offline from then until now may be those of user_presence: the version
-// that of a later change of visibility, the times never of when the user hid. Of an
-// instant before the log begins the error is a *store.ForgottenError.
+// AsOf calls each for every user with a change at or before at, with what was in force then.
+// Entries have no event, cause, device or policy; From is To. For a user who has been offline from
+// then until now, version and times may be those of user_presence: the version that of a later
+// change of visibility, the times never those of a hidden period. If the log begins later, the
+// error is a *store.ForgottenError.
 func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error {
 	if err := s.asOf(ctx, at, user, each); err != nil {
 		return fmt.Errorf("reading what was in force at %s: %w", at, err)
@@ -59,8 +56,7 @@ func (s *Store) asOf(ctx context.Context, at schemas.Millis, user schemas.UserID
 	})
 }
 
-// LogBegins is the instant from which on the log of changes is kept; 0 when nothing was
-// ever dropped.
+// LogBegins is the instant from which the log of changes is kept; 0 if nothing was ever dropped.
 func (s *Store) LogBegins(ctx context.Context) (schemas.Millis, error) {
 	begins, err := logBegins(ctx, s.pool)
 	if err != nil {

@@ -7,11 +7,10 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// What follows writes values in Postgres's binary formats (its manual, "COPY",
-// and the receive functions of its types). The driver can do the same from Go
-// values, at several times the cost: one allocation and one search for a codec a
-// value. Enumerations are received as their labels, so that their numbers, which
-// differ from database to database, are not needed.
+// This file writes values in Postgres's binary formats (its manual, "COPY", and the receive functions
+// of its types). The driver does the same at several times the cost: one allocation and one codec
+// lookup per value. Enumerations are sent as labels, so their numbers, which differ between databases,
+// are not needed.
 
 // Numbers of the built-in types, for the heads of arrays.
 const (
@@ -32,7 +31,6 @@ const (
 const logCopySQL = `COPY status_changes (user_id, at, version, device_id, last_seen_at, last_active_at, from_state, to_state,
 	cause, visibility, device_kinds, event_id, policy_id, left_out) FROM STDIN (FORMAT binary)`
 
-// logFields is how many fields a row of logCopySQL has.
 const logFields = 14
 
 // appendCopy appends the changes as COPY's binary format.
@@ -59,7 +57,6 @@ func appendCopy(b []byte, changes []*schemas.Transition) []byte {
 	return append(b, 0xff, 0xff)
 }
 
-// eventIDLength is that of a KSUID's text.
 const eventIDLength = 27
 
 // usersArrays are the parameters of upsert_users.sql in binary.
@@ -86,11 +83,9 @@ func usersArrays(updates []store.Update) [][]byte {
 	}
 }
 
-// arrayHead is the length of what appendArrayHead appends.
 const arrayHead = 20
 
-// appendArrayHead begins an array of one dimension, counted from 1, in which
-// there may be NULL.
+// appendArrayHead begins an array of one dimension, counted from 1, that may contain NULL.
 func appendArrayHead(b []byte, oid uint32, length int) []byte {
 	for _, word := range [...]uint32{1, 1, oid, uint32(length), 1} {
 		b = binary.BigEndian.AppendUint32(b, word)
@@ -106,7 +101,7 @@ func appendInt2(b []byte, n int16) []byte {
 	return binary.BigEndian.AppendUint16(append(b, 0, 0, 0, 2), uint16(n))
 }
 
-// appendKnown is NULL for 0: no device caused the change.
+// appendKnown is NULL for 0.
 func appendKnown(b []byte, n int64) []byte {
 	if n == 0 {
 		return binary.BigEndian.AppendUint32(b, null)
@@ -114,7 +109,7 @@ func appendKnown(b []byte, n int64) []byte {
 	return appendInt8(b, n)
 }
 
-// appendTime is NULL for never.
+// appendTime is NULL for 0.
 func appendTime(b []byte, m schemas.Millis) []byte {
 	if m == 0 {
 		return binary.BigEndian.AppendUint32(b, null)

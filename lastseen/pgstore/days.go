@@ -19,17 +19,16 @@ var (
 	dropDaySQL string
 	//go:embed sql/days.sql
 	daysSQL string
-	//go:embed sql/homeless_days.sql
-	homelessDaysSQL string
+	//go:embed sql/unpartitioned_days.sql
+	unpartitionedDaysSQL string
 )
 
-// maintenanceLock keeps processes from maintaining at once: "auditlog" in ASCII.
+// maintenanceLock lets one process maintain at a time: "auditlog" in ASCII.
 const maintenanceLock int64 = 0x61756469746c6f67
 
-// Maintain makes the partitions of today and the days ahead and of every day
-// that has rows in the default partition, and drops the days that ended longer
-// than the audit retention ago. A day is a UTC day. When another process is at
-// it, it does nothing.
+// Maintain creates the partitions of today, of the days ahead and of every day that has rows in
+// the default partition, and drops those that ended longer than the audit retention ago. A day is
+// a UTC day. It does nothing while another process maintains.
 func (s *Store) Maintain(ctx context.Context) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
@@ -56,12 +55,12 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	homeless, err := days(ctx, conn, homelessDaysSQL)
+	unpartitioned, err := days(ctx, conn, unpartitionedDaysSQL)
 	if err != nil {
 		return err
 	}
 	today := s.now().UTC().Truncate(day)
-	wanted := homeless
+	wanted := unpartitioned
 	for ahead := range s.config.DaysAhead + 1 {
 		wanted = append(wanted, today.Add(time.Duration(ahead)*day))
 	}
@@ -69,7 +68,10 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn) error {
 		if slices.ContainsFunc(existing, d.Equal) {
 			continue
 		}
-		if err := makeDay(ctx, conn, d); err != nil {
+		// Attaching does not lock out the other days' readers and writers; CREATE TABLE ...
+		// PARTITION OF would.
+		sql := fmt.Sprintf(makeDaySQL, dayTable(d), d.Format(time.RFC3339), d.Add(day).Format(time.RFC3339))
+		if err := inTransaction(ctx, conn, sql); err != nil {
 			return fmt.Errorf("making the partition of %s: %w", d.Format(time.DateOnly), err)
 		}
 		existing = append(existing, d)
@@ -82,7 +84,8 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn) error {
 		}
 		// Not DETACH CONCURRENTLY, which Postgres refuses beside a default
 		// partition; lock_timeout bounds the wait, the next round tries again.
-		if err := dropDay(ctx, conn, d); err != nil {
+		sql := fmt.Sprintf(dropDaySQL, dayTable(d), d.Add(day).Format(time.RFC3339))
+		if err := inTransaction(ctx, conn, sql); err != nil {
 			return fmt.Errorf("dropping the partition of %s: %w", d.Format(time.DateOnly), err)
 		}
 	}
@@ -91,21 +94,10 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// dropDay drops the partition of d, and keeps with it that the log begins later.
-func dropDay(ctx context.Context, conn *pgx.Conn, d time.Time) error {
+// inTransaction runs statements that change the partitions together.
+func inTransaction(ctx context.Context, conn *pgx.Conn, sql string) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, fmt.Sprintf(dropDaySQL, dayTable(d), d.Add(day).Format(time.RFC3339)), pgx.QueryExecModeSimpleProtocol)
-		return err
-	})
-}
-
-// makeDay attaches the partition of d, with the rows of that day that the
-// default partition holds. Attaching locks out neither readers nor writers of
-// the other days, which CREATE TABLE ... PARTITION OF would.
-func makeDay(ctx context.Context, conn *pgx.Conn, d time.Time) error {
-	from, to := d.Format(time.RFC3339), d.Add(day).Format(time.RFC3339)
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, fmt.Sprintf(makeDaySQL, dayTable(d), from, to), pgx.QueryExecModeSimpleProtocol)
+		_, err := tx.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 		return err
 	})
 }
@@ -121,19 +113,17 @@ func days(ctx context.Context, conn *pgx.Conn, sql string) ([]time.Time, error) 
 	return pgx.CollectRows(rows, pgx.RowTo[time.Time])
 }
 
-// lookEvery is how often the default partition is looked at.
-const lookEvery = time.Minute
+const checkEvery = time.Minute
 
-// Run maintains now and from then on, until ctx ends; failed is told of every
-// round that went wrong, which the next one makes good. Rows without a day of their
-// own do not wait for the next round.
+// Run maintains now and periodically until ctx ends, and at once if the default partition has
+// rows. failed gets the error of every failed round; the next round repeats it.
 func (s *Store) Run(ctx context.Context, failed func(error)) error {
-	ticker := time.NewTicker(min(lookEvery, s.config.MaintainEvery))
+	ticker := time.NewTicker(min(checkEvery, s.config.MaintainEvery))
 	defer ticker.Stop()
 	var last time.Time
 	for {
-		homeless, err := s.lookForHomeless(ctx)
-		if err == nil && (homeless > 0 || last.IsZero() || time.Since(last) >= s.config.MaintainEvery) {
+		unpartitioned, err := s.countUnpartitioned(ctx)
+		if err == nil && (unpartitioned > 0 || last.IsZero() || time.Since(last) >= s.config.MaintainEvery) {
 			last = time.Now()
 			err = s.Maintain(ctx)
 		}
@@ -148,13 +138,13 @@ func (s *Store) Run(ctx context.Context, failed func(error)) error {
 	}
 }
 
-// lookForHomeless counts the rows in the default partition.
-func (s *Store) lookForHomeless(ctx context.Context) (int64, error) {
+// countUnpartitioned counts the rows in the default partition.
+func (s *Store) countUnpartitioned(ctx context.Context) (int64, error) {
 	var rows int64
 	err := s.pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT FROM status_changes_default LIMIT 100000) AS found`).Scan(&rows)
 	if err != nil {
 		return 0, fmt.Errorf("looking at the default partition: %w", classify(err))
 	}
-	s.homeless.Set(float64(rows))
+	s.unpartitioned.Set(float64(rows))
 	return rows, nil
 }

@@ -23,9 +23,9 @@ var (
 	exportChangesOfSQL string
 )
 
-// Changes calls each for the changes of the range, hidden ones included, ordered
-// by instant, user and version; the entry is valid until each returns. It reads a
-// UTC day at a time, each as one moment saw it.
+// Changes calls each for the changes of the range, hidden ones included, ordered by instant, user
+// and version; the entry is valid until each returns. It reads one UTC day at a time, each in one
+// snapshot.
 func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error {
 	rows, err := s.pool.Query(ctx, exportDaysSQL)
 	if err != nil {
@@ -55,14 +55,12 @@ func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.En
 	return nil
 }
 
-// export runs a query for many rows, each a change with the columns of
-// export_changes.sql.
 func (s *Store) export(ctx context.Context, sql string, arguments []any, each func(*store.Entry) error) error {
 	return s.reading(ctx, func(tx pgx.Tx) error { return readEntries(ctx, tx, sql, arguments, each) })
 }
 
-// reading runs act in a transaction for reading much. Whoever asks may be slow, so that
-// no statement timeout holds.
+// reading runs act in a read-only transaction without statement timeout, because the caller may be
+// slow.
 func (s *Store) reading(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0; SET LOCAL work_mem = '128MB'`, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -90,8 +88,7 @@ func readEntries(ctx context.Context, tx pgx.Tx, sql string, arguments []any, ea
 	return classify(rows.Err())
 }
 
-// entryReader makes entries of rows in Postgres's binary form without allocating
-// for each.
+// entryReader decodes rows in Postgres's binary form without an allocation per row.
 type entryReader struct {
 	entry  store.Entry
 	states map[string]schemas.State
@@ -136,7 +133,7 @@ func (r *entryReader) read(columns [][]byte) error {
 	return nil
 }
 
-// wordIn looks a word up in words, which it completes.
+// wordIn is parse with a cache.
 func wordIn[T any](words *map[string]T, text []byte, parse func(string) (T, error)) (T, error) {
 	if value, known := (*words)[string(text)]; known {
 		return value, nil
@@ -160,13 +157,10 @@ func int8Of(column []byte) int64 {
 	return int64(binary.BigEndian.Uint64(column))
 }
 
-// postgresEpoch is 2000-01-01, from which Postgres counts microseconds.
-const postgresEpoch = 946_684_800_000
-
 // instantOf reads a timestamptz; 0 for NULL.
 func instantOf(column []byte) schemas.Millis {
 	if len(column) != 8 {
 		return 0
 	}
-	return schemas.Millis(int64(binary.BigEndian.Uint64(column))/1000 + postgresEpoch)
+	return schemas.Millis(int64(binary.BigEndian.Uint64(column))/1000 + postgresZero)
 }

@@ -11,8 +11,8 @@ func newSteps() *prometheus.HistogramVec {
 	}, []string{"step"})
 }
 
-// newHomeless is how many rows have no day.
-func newHomeless() prometheus.Gauge {
+// newUnpartitioned is how many rows have no day.
+func newUnpartitioned() prometheus.Gauge {
 	return prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "stillhere", Subsystem: "postgres", Name: "default_partition_rows",
 		Help: "Rows of the log of changes for whose day there was no partition when last looked, a minute ago or less; counted up to 100,000.",
@@ -22,11 +22,11 @@ func newHomeless() prometheus.Gauge {
 // Describe is part of prometheus.Collector, which a Store is.
 func (s *Store) Describe(to chan<- *prometheus.Desc) {
 	s.steps.Describe(to)
-	s.homeless.Describe(to)
+	s.unpartitioned.Describe(to)
 }
 
 // Collect is the other part.
 func (s *Store) Collect(to chan<- prometheus.Metric) {
 	s.steps.Collect(to)
-	s.homeless.Collect(to)
+	s.unpartitioned.Collect(to)
 }

@@ -13,26 +13,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Store is a store.Writer and store.Reader on Postgres, and a
-// prometheus.Collector of its own figures. All methods may be
-// called from any goroutine.
+// Store is a store.Writer and store.Reader on Postgres, and a prometheus.Collector of its metrics.
+// All methods may be called from any goroutine.
 type Store struct {
 	config Config
 	pool   *pgxpool.Pool
-	// careful is set while batches are met that are partly in the log already, as
-	// when a consumer group starts anew; see append.go.
+	// careful is set while batches are partly in the log already, as after a reset of the consumer
+	// group; see append.go.
 	careful atomic.Bool
 	buffers sync.Pool // of *[]byte, for COPY
 	steps   *prometheus.HistogramVec
-	// homeless are the rows in the default partition.
-	homeless prometheus.Gauge
-	now      func() time.Time
+	// unpartitioned counts the rows in the default partition.
+	unpartitioned prometheus.Gauge
+	now           func() time.Time
 	// commit ends a transaction; tests cut it short.
 	commit func(context.Context, pgx.Tx) error
 }
 
-// Open makes a store. It connects when first used, so Postgres may be down; the
-// schema must have been brought up to date by Migrate.
+// Open makes a store. It connects when first used, so Postgres may be down. Migrate must have
+// brought the schema up to date.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		return nil, fmt.Errorf("opening the Postgres pool: %w", err)
 	}
 	return &Store{
-		config: config, pool: pool, steps: newSteps(), homeless: newHomeless(), now: time.Now, buffers: sync.Pool{New: func() any { return new([]byte) }},
+		config: config, pool: pool, steps: newSteps(), unpartitioned: newUnpartitioned(), now: time.Now, buffers: sync.Pool{New: func() any { return new([]byte) }},
 		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 	}, nil
 }
@@ -62,8 +61,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// registerEnums teaches the connection our enumerations, whose numbers differ
-// from database to database; binary COPY needs them.
+// registerEnums registers our enumerations, whose OIDs differ from database to database; binary
+// COPY needs them.
 func registerEnums(ctx context.Context, conn *pgx.Conn) error {
 	types, err := conn.LoadTypes(ctx, []string{"presence_state", "presence_cause", "presence_visibility"})
 	if err != nil {
@@ -72,3 +71,6 @@ func registerEnums(ctx context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterTypes(types)
 	return nil
 }
+
+// PoolStats tells what the connections to Postgres are doing.
+func (s *Store) PoolStats() *pgxpool.Stat { return s.pool.Stat() }

@@ -26,6 +26,14 @@ var (
 
 // Users reads users by id; see store.Reader.
 func (s *Store) Users(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error) {
+	found, err := s.users(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("reading %d users: %w", len(ids), classify(err))
+	}
+	return found, nil
+}
+
+func (s *Store) users(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error) {
 	found := make(map[schemas.UserID]schemas.Current, len(ids))
 	if len(ids) == 0 {
 		return found, nil
@@ -36,20 +44,17 @@ func (s *Store) Users(ctx context.Context, ids []schemas.UserID) (map[schemas.Us
 	}
 	rows, err := s.pool.Query(ctx, usersSQL, numbers)
 	if err != nil {
-		return nil, fmt.Errorf("reading %d users: %w", len(ids), classify(err))
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		c, err := scanUser(rows)
 		if err != nil {
-			return nil, fmt.Errorf("reading %d users: %w", len(ids), err)
+			return nil, err
 		}
 		found[c.User] = c
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("reading %d users: %w", len(ids), classify(err))
-	}
-	return found, nil
+	return found, rows.Err()
 }
 
 func scanUser(row pgx.Rows) (schemas.Current, error) {
@@ -77,7 +82,7 @@ func scanUser(row pgx.Rows) (schemas.Current, error) {
 func (s *Store) History(ctx context.Context, query store.HistoryQuery) (store.Page, error) {
 	changes, err := s.history(ctx, query)
 	if err == nil {
-		err = store.Veil(changes, func(after, through schemas.Millis) (schemas.Millis, error) {
+		err = store.RedactHidden(changes, func(after, through schemas.Millis) (schemas.Millis, error) {
 			var at *time.Time
 			err := s.pool.QueryRow(ctx, lastShowSQL, int64(query.User), infinite(after, pgtype.NegativeInfinity), through.Time()).Scan(&at)
 			return millisOf(at), err
@@ -92,7 +97,7 @@ func (s *Store) History(ctx context.Context, query store.HistoryQuery) (store.Pa
 func (s *Store) history(ctx context.Context, query store.HistoryQuery) ([]*schemas.Transition, error) {
 	from, to := infinite(query.From, pgtype.NegativeInfinity), infinite(query.To, pgtype.Infinity)
 	after, version := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.Infinity}, int64(math.MaxInt64)
-	if query.After != (store.Position{}) {
+	if query.After != (store.Cursor{}) {
 		after, version = infinite(query.After.At, pgtype.Infinity), int64(query.After.Version)
 		if query.To == 0 || query.After.At < query.To {
 			to = infinite(query.After.At+1, pgtype.Infinity)

@@ -20,8 +20,8 @@ func logArguments(changes []*schemas.Transition) []any {
 		events, policies             = make([]string, n), make([]string, n)
 	)
 	for i, t := range changes {
-		users[i], versions[i], at[i], devices[i] = int64(t.User), int64(t.Version), t.At.Time(), device(t.Device)
-		seen[i], active[i] = timeOf(t.LastSeen), timeOf(t.LastActive)
+		users[i], versions[i], at[i], devices[i] = int64(t.User), int64(t.Version), t.At.Time(), orNull(int64(t.Device))
+		seen[i], active[i] = timeOrNull(t.LastSeen), timeOrNull(t.LastActive)
 		from[i], to[i], causes[i] = schemas.StateWord(t.From), schemas.StateWord(t.To), schemas.CauseWord(t.Cause)
 		visibility[i], kinds[i] = schemas.VisibilityWord(t.Visibility), int16(t.Kinds)
 		events[i], policies[i], leftOut[i] = t.EventID().String(), t.Policy, int64(t.LeftOut)
@@ -29,13 +29,20 @@ func logArguments(changes []*schemas.Transition) []any {
 	return []any{users, at, versions, devices, seen, active, from, to, causes, visibility, kinds, events, policies, leftOut}
 }
 
-// timeOf is NULL for never.
-func timeOf(m schemas.Millis) *time.Time {
+// orNull is NULL for the zero value.
+func orNull[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
+
+func timeOrNull(m schemas.Millis) *time.Time {
 	if m == 0 {
 		return nil
 	}
-	t := m.Time()
-	return &t
+	return new(m.Time())
 }
 
 func millisOf(t *time.Time) schemas.Millis {
@@ -43,13 +50,4 @@ func millisOf(t *time.Time) schemas.Millis {
 		return 0
 	}
 	return schemas.MillisOf(*t)
-}
-
-// device is NULL when no device caused the change.
-func device(id schemas.DeviceID) *int64 {
-	if id == 0 {
-		return nil
-	}
-	n := int64(id)
-	return &n
 }

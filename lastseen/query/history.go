@@ -65,7 +65,7 @@ func (s *Server) history(ctx context.Context, request *http.Request, _ http.Head
 	for i, t := range page.Changes {
 		body.Changes[i] = changeOf(t)
 	}
-	if page.Next != (store.Position{}) {
+	if page.Next != (store.Cursor{}) {
 		cursor := cursorOf(page.Next)
 		body.NextCursor = &cursor
 	}
@@ -149,21 +149,21 @@ func parseLimit(text string) (int, error) {
 }
 
 // A cursor is base64 of "<at>.<version>". Clients must not interpret it.
-func cursorOf(p store.Position) string {
+func cursorOf(p store.Cursor) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(int64(p.At), 10) + "." + p.Version.String()))
 }
 
-func parseCursor(text string) (store.Position, error) {
+func parseCursor(text string) (store.Cursor, error) {
 	bad := schemas.Invalid("cursor", "must be the next_cursor of an answer to this request")
 	decoded, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
-		return store.Position{}, bad
+		return store.Cursor{}, bad
 	}
 	at, version, _ := strings.Cut(string(decoded), ".")
 	instant, atErr := strconv.ParseInt(at, 10, 64)
 	number, versionErr := strconv.ParseInt(version, 10, 64)
 	if atErr != nil || versionErr != nil || instant < 1 || schemas.Millis(instant) > maxInstant || number < 1 {
-		return store.Position{}, bad
+		return store.Cursor{}, bad
 	}
-	return store.Position{At: schemas.Millis(instant), Version: schemas.Version(number)}, nil
+	return store.Cursor{At: schemas.Millis(instant), Version: schemas.Version(number)}, nil
 }

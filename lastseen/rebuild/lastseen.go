@@ -81,7 +81,7 @@ func (w *writing) write(ctx context.Context) error {
 		return nil
 	}
 	for tries := 0; ; tries++ {
-		at, err := w.to.Place(ctx, w.partition)
+		at, err := w.to.Position(ctx, w.partition)
 		if err != nil {
 			return err
 		}

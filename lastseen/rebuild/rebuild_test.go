@@ -111,7 +111,7 @@ func TestAnEmptiedStoreIsRebuiltWhileTheSinkGoesOnAndNothingIsDoubled(t *testing
 			t.Errorf("user %d is %+v, want %+v", id, got, want)
 		}
 	}
-	if at, err := emptied.Place(t.Context(), 0); err != nil || at.Next != 12_000 {
+	if at, err := emptied.Position(t.Context(), 0); err != nil || at.Next != 12_000 {
 		t.Errorf("the sink's place is %d (%v), want 12000", at.Next, err)
 	}
 }

@@ -65,7 +65,7 @@ func AsOf(ctx context.Context, log Log, archive PastArchive, at schemas.Millis, 
 			continue
 		}
 		// Before the store is read, so that nothing lies between.
-		written, err := archive.Place(ctx, p)
+		written, err := archive.Position(ctx, p)
 		if err != nil {
 			return 0, err
 		}

@@ -120,11 +120,11 @@ func archiveOf(t *topic, upTo float64) *archive {
 	return a
 }
 
-func (a *archive) Place(_ context.Context, p int32) (store.Place, error) {
+func (a *archive) Position(_ context.Context, p int32) (store.Position, error) {
 	if next, ok := a.next[p]; ok {
-		return store.Place{Next: next, Topic: a.topic, TopicNext: next}, nil
+		return store.Position{Next: next, Topic: a.topic, TopicNext: next}, nil
 	}
-	return store.Place{Next: store.Unknown}, nil
+	return store.Position{Next: store.Unknown}, nil
 }
 
 func (a *archive) Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error {

@@ -105,7 +105,7 @@ func (o *Options) planPart(ctx context.Context, log Log, archive Archive, topic 
 
 // seam places the seam of a partition whose topic may not reach back far enough.
 func (o *Options) seam(ctx context.Context, log Log, archive Archive, topic schemas.TopicID, p part, start int64) (part, error) {
-	place, err := archive.Place(ctx, p.id)
+	place, err := archive.Position(ctx, p.id)
 	if err != nil {
 		return p, err
 	}

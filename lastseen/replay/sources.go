@@ -29,7 +29,7 @@ type Log interface {
 // Archive is the durable store.
 type Archive interface {
 	// Place is how far the partition has been written to the store.
-	Place(ctx context.Context, partition int32) (store.Place, error)
+	Position(ctx context.Context, partition int32) (store.Position, error)
 	// Changes calls each for the changes of the range, ordered as Entry.Compare
 	// does. The entry is valid until each returns, whose error ends the reading and
 	// is returned unchanged.

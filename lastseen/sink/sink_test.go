@@ -60,7 +60,7 @@ func batch(items []schemas.Logged[*schemas.Transition], from, to int64) schemas.
 
 func wantStore(t rapid.TB, s *sqlitestore.Store, partition int32, next int64, log []*schemas.Transition) {
 	t.Helper()
-	if got, err := s.Place(context.Background(), partition); err != nil || got.Next != next {
+	if got, err := s.Position(context.Background(), partition); err != nil || got.Next != next {
 		t.Fatalf("next offset %d (%v), want %d", got.Next, err, next)
 	}
 	want := map[schemas.UserID]schemas.Current{}
@@ -195,8 +195,8 @@ type forgetful struct {
 	next int64
 }
 
-func (f *forgetful) Place(context.Context, int32) (store.Place, error) {
-	return store.Place{Next: f.next, TopicNext: f.next}, nil
+func (f *forgetful) Position(context.Context, int32) (store.Position, error) {
+	return store.Position{Next: f.next, TopicNext: f.next}, nil
 }
 
 func (f *forgetful) Append(_ context.Context, b store.Batch) error {
@@ -217,8 +217,8 @@ func TestAStoreThatLostTransactionsStopsThePartitionUntilItIsStartedAnew(t *test
 	}
 	to.next = 4
 	for range 2 {
-		if err := s.Apply(t.Context(), batch(items, 10, 20)); !errors.Is(err, sink.ErrLostPlace) {
-			t.Fatalf("error %v, want %v", err, sink.ErrLostPlace)
+		if err := s.Apply(t.Context(), batch(items, 10, 20)); !errors.Is(err, sink.ErrStoreBehind) {
+			t.Fatalf("error %v, want %v", err, sink.ErrStoreBehind)
 		}
 	}
 	if next, err := s.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 4 {

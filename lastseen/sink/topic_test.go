@@ -19,15 +19,15 @@ var gone, anew = schemas.TopicID{1}, schemas.TopicID{2}
 
 func wantKept(t *testing.T, s *sink.Sink, at schemas.Commit, want schemas.Kept) {
 	t.Helper()
-	if kept, err := s.Start(t.Context(), at); err != nil || kept != want {
-		t.Fatalf("start says %+v (%v), want %+v", kept, err, want)
+	if stored, err := s.Start(t.Context(), at); err != nil || stored != want {
+		t.Fatalf("start says %+v (%v), want %+v", stored, err, want)
 	}
 }
 
-func wantPlace(t rapid.TB, s *sqlitestore.Store, partition int32, want store.Place) {
+func wantPosition(t rapid.TB, s *sqlitestore.Store, partition int32, want store.Position) {
 	t.Helper()
-	if at, err := s.Place(context.Background(), partition); err != nil || at != want {
-		t.Fatalf("the place is %+v (%v), want %+v", at, err, want)
+	if at, err := s.Position(context.Background(), partition); err != nil || at != want {
+		t.Fatalf("the position is %+v (%v), want %+v", at, err, want)
 	}
 }
 
@@ -66,24 +66,24 @@ func TestATopicMadeAnewIsWrittenFromItsStartAlsoWhereTheStoredOffsetLiesInIt(t *
 	if err := zombie.Apply(t.Context(), batch(old, 0, 30)); err != nil {
 		t.Fatal(err)
 	}
-	wantPlace(t, to, 0, store.Place{Next: 30, Topic: gone, TopicNext: 30})
+	wantPosition(t, to, 0, store.Position{Next: 30, Topic: gone, TopicNext: 30})
 
 	s := newSink(to)
 	at := schemas.Commit{TopicID: anew, LogStart: 4, LogEnd: 80}
 	wantKept(t, s, at, schemas.Kept{Next: 4, Topic: gone})
-	wantPlace(t, to, 0, store.Place{Next: 4, Topic: anew, TopicNext: 4})
+	wantPosition(t, to, 0, store.Position{Next: 4, Topic: anew, TopicNext: 4})
 	for _, until := range []int64{12, 30} { // to where the zombie expects the store
 		if err := s.Apply(t.Context(), batch(now, max(4, until-18), until)); err != nil {
 			t.Fatal(err)
 		}
-		if err := zombie.Apply(t.Context(), batch(old, 30, 40)); !errors.Is(err, sink.ErrLostPlace) {
-			t.Fatalf("the zombie: %v, want %v", err, sink.ErrLostPlace)
+		if err := zombie.Apply(t.Context(), batch(old, 30, 40)); !errors.Is(err, sink.ErrStoreBehind) {
+			t.Fatalf("the zombie: %v, want %v", err, sink.ErrStoreBehind)
 		}
 	}
 	if err := s.Apply(t.Context(), batch(now, 30, 80)); err != nil {
 		t.Fatal(err)
 	}
-	wantPlace(t, to, 0, store.Place{Next: 80, Topic: anew, TopicNext: 80})
+	wantPosition(t, to, 0, store.Position{Next: 80, Topic: anew, TopicNext: 80})
 	wantKept(t, newSink(to), at, schemas.Kept{Next: 80, Topic: anew})
 	// The first two changes of the new log are before its start; those of the old that nobody wrote are gone.
 	wantLog(t, to, append(append([]*schemas.Transition{}, log[:15]...), log[22:]...))
@@ -100,36 +100,36 @@ func TestAnOffsetOfAnOlderProgramIsTakenOverAndItsTopicFilledIn(t *testing.T) {
 	s := newSink(to)
 	at := schemas.Commit{TopicID: anew, LogEnd: 40}
 	wantKept(t, s, at, schemas.Kept{Next: 10})
-	wantPlace(t, to, 0, store.Place{Next: 10, TopicNext: 10})
+	wantPosition(t, to, 0, store.Position{Next: 10, TopicNext: 10})
 	if err := s.Apply(t.Context(), batch(logged(log), 10, 20)); err != nil {
 		t.Fatal(err)
 	}
-	wantPlace(t, to, 0, store.Place{Next: 20, Topic: anew, TopicNext: 20})
+	wantPosition(t, to, 0, store.Position{Next: 20, Topic: anew, TopicNext: 20})
 
 	// The older program goes on, and nobody knows in which topic.
 	wantKept(t, older, schemas.Commit{LogEnd: 40}, schemas.Kept{Next: 20, Topic: anew})
 	if err := older.Apply(t.Context(), batch(logged(log), 20, 30)); err != nil {
 		t.Fatal(err)
 	}
-	wantPlace(t, to, 0, store.Place{Next: 30, Topic: anew, TopicNext: 20})
+	wantPosition(t, to, 0, store.Position{Next: 30, Topic: anew, TopicNext: 20})
 	wantKept(t, newSink(to), at, schemas.Kept{Next: 20, Topic: anew})
 	at.LogStart = 26
 	wantKept(t, newSink(to), at, schemas.Kept{Next: 26, Topic: anew})
 	if err := s.Apply(t.Context(), batch(logged(log), 20, 40)); err != nil {
 		t.Fatal(err)
 	}
-	wantPlace(t, to, 0, store.Place{Next: 40, Topic: anew, TopicNext: 40})
+	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, TopicNext: 40})
 	wantLog(t, to, log)
 }
 
 // ledger is a store in memory of one partition, fenced as storetest wants it: the real
 // ones take too long for thousands of writes.
 type ledger struct {
-	at   store.Place
+	at   store.Position
 	rows map[schemas.Version]bool
 }
 
-func (l *ledger) Place(context.Context, int32) (store.Place, error) { return l.at, nil }
+func (l *ledger) Position(context.Context, int32) (store.Position, error) { return l.at, nil }
 
 func (l *ledger) Append(_ context.Context, b store.Batch) error {
 	if b.Expected != l.at.Next || b.ExpectedTopic != l.at.Topic {
@@ -158,11 +158,11 @@ type owner struct {
 // restart is what the Kafka loop does with what Start says.
 func (o *owner) restart(t *rapid.T, to store.Writer, end int64) {
 	o.sink = newSink(to)
-	kept, err := o.sink.Start(context.Background(), schemas.Commit{TopicID: o.topic, LogEnd: end})
+	stored, err := o.sink.Start(context.Background(), schemas.Commit{TopicID: o.topic, LogEnd: end})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.at = max(kept.Next, 0); o.at > end || kept.Topic.Differs(o.topic) {
+	if o.at = max(stored.Next, 0); o.at > end || stored.Topic.Differs(o.topic) {
 		o.at = 0
 	}
 }
@@ -171,7 +171,7 @@ func TestWhoeverElseWritesAndInWhateverTopicAllOfTheOneThatIsThereIsWritten(t *t
 	t.Parallel()
 	reached := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		to := &ledger{at: store.Place{Next: store.Unknown}, rows: map[schemas.Version]bool{}}
+		to := &ledger{at: store.Position{Next: store.Unknown}, rows: map[schemas.Version]bool{}}
 		log := storetest.DrawLog(rt, 5, 30)
 		old, now := logged(log[:12]), logged(log[12:])
 		end := int64(36)
@@ -217,7 +217,7 @@ func TestWhoeverElseWritesAndInWhateverTopicAllOfTheOneThatIsThereIsWritten(t *t
 			}
 			err := apply(o, min(end, o.at+int64(1+draw("length", 12))))
 			switch {
-			case errors.Is(err, sink.ErrLostPlace):
+			case errors.Is(err, sink.ErrStoreBehind):
 				o.restart(rt, to, end)
 			case err != nil:
 				rt.Fatal(err)
@@ -254,6 +254,6 @@ func TestWhatAnOlderProgramWritesWhileTheTopicIsNotKeptYetIsWrittenAgain(t *test
 	if err := s.Apply(t.Context(), batch(now, 10, 40)); err != nil {
 		t.Fatal(err)
 	}
-	wantPlace(t, to, 0, store.Place{Next: 40, Topic: anew, TopicNext: 40})
+	wantPosition(t, to, 0, store.Position{Next: 40, Topic: anew, TopicNext: 40})
 	wantLog(t, to, append(append([]*schemas.Transition{}, log[:15]...), log[25:]...))
 }

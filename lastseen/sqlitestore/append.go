@@ -97,9 +97,9 @@ func (s *Store) moveOffset(ctx context.Context, tx *sql.Tx, batch store.Batch) e
 }
 
 // Place is how far the partition is; see store.Writer.
-func (s *Store) Place(ctx context.Context, partition int32) (store.Place, error) {
+func (s *Store) Position(ctx context.Context, partition int32) (store.Position, error) {
 	const question = `SELECT next_offset, topic_id, coalesce(topic_next_offset, next_offset) FROM sink_offsets WHERE partition = ?`
-	at := store.Place{Next: store.Unknown, TopicNext: store.Unknown}
+	at := store.Position{Next: store.Unknown, TopicNext: store.Unknown}
 	var topic sql.NullString
 	err := s.readers.QueryRowContext(ctx, question, partition).Scan(&at.Next, &topic, &at.TopicNext)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -109,12 +109,12 @@ func (s *Store) Place(ctx context.Context, partition int32) (store.Place, error)
 		at.Topic, err = schemas.ParseTopicID(topic.String)
 	}
 	if err != nil {
-		return store.Place{}, fmt.Errorf("reading how far partition %d is: %w", partition, classify(err))
+		return store.Position{}, fmt.Errorf("reading how far partition %d is: %w", partition, classify(err))
 	}
 	return at, nil
 }
 
-// topicOrNull is NULL for a topic that is not known.
+// topicOrNull is NULL for an unknown topic.
 func topicOrNull(topic schemas.TopicID) any {
 	if !topic.Known() {
 		return nil
@@ -122,12 +122,13 @@ func topicOrNull(topic schemas.TopicID) any {
 	return topic.String()
 }
 
-// orNull is NULL for never and for no device.
-func orNull(n int64) any {
-	if n == 0 {
+// orNull is NULL for the zero value.
+func orNull[T comparable](value T) any {
+	var zero T
+	if value == zero {
 		return nil
 	}
-	return n
+	return value
 }
 
 // classify marks the errors that will not go away by trying again.

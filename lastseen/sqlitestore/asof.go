@@ -14,10 +14,7 @@ import (
 //go:embed sql/as_of.sql
 var asOfSQL string
 
-// AsOf calls each for every user of whom a change is known that happened at or
-// before at, with what was in force then. Of entries, the event, the cause, the
-// device and the policy are left out; From is To. Of an instant before the log begins
-// the error is a *store.ForgottenError.
+// AsOf is pgstore's AsOf on one file: what was in force at an instant, or a *store.ForgottenError.
 func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error {
 	if err := s.asOf(ctx, at, user, each); err != nil {
 		return fmt.Errorf("reading what was in force at %s: %w", at, err)
@@ -42,8 +39,7 @@ func (s *Store) asOf(ctx context.Context, at schemas.Millis, user schemas.UserID
 	return export(ctx, tx, asOfSQL, []any{int64(at), int64(user), begins != 0}, each)
 }
 
-// LogBegins is the instant from which on the log of changes is kept; 0 when nothing was
-// ever dropped.
+// LogBegins is the instant from which the log of changes is kept; 0 if nothing was ever dropped.
 func (s *Store) LogBegins(ctx context.Context) (schemas.Millis, error) {
 	begins, err := logBegins(ctx, s.readers)
 	if err != nil {

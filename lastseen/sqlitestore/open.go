@@ -1,5 +1,4 @@
-// Package sqlitestore keeps last seen and the audit log in one SQLite file: the
-// durable store of a process that has nothing else at hand.
+// Package sqlitestore keeps last seen and the audit log in one SQLite file.
 package sqlitestore
 
 import (
@@ -15,8 +14,8 @@ import (
 
 // Config says which file and how long to keep.
 type Config struct {
-	// Path is the file; it is made when it is not there. Beside it SQLite keeps
-	// files with the suffixes -wal and -shm.
+	// Path is the file, created if missing. SQLite keeps files with the suffixes -wal and -shm
+	// beside it.
 	Path string
 	// AuditRetention is how long changes are kept.
 	AuditRetention time.Duration
@@ -45,10 +44,10 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Store is a store.Writer and store.Reader on a SQLite file. All methods may be
-// called from any goroutine; writes wait for one another. A power cut may cost
-// the last transactions (synchronous=NORMAL), always whole and in order, offsets
-// with rows, so that the sink writes them again; a kill costs nothing.
+// Store is a store.Writer and store.Reader on a SQLite file. All methods may be called from any
+// goroutine; writes wait for one another. A power cut may lose the last transactions
+// (synchronous=NORMAL), in order and each as a whole, offsets with rows, so the sink writes them
+// again. A kill loses nothing.
 type Store struct {
 	config  Config
 	writer  *sql.DB // one connection

@@ -75,7 +75,7 @@ func scanUser(row *sql.Rows) (schemas.Current, error) {
 func (s *Store) History(ctx context.Context, query store.HistoryQuery) (store.Page, error) {
 	changes, err := s.history(ctx, query)
 	if err == nil {
-		err = store.Veil(changes, func(after, through schemas.Millis) (at schemas.Millis, err error) {
+		err = store.RedactHidden(changes, func(after, through schemas.Millis) (at schemas.Millis, err error) {
 			err = s.readers.QueryRowContext(ctx, lastShowSQL, int64(query.User), int64(after), int64(through)).Scan(&at)
 			return at, err
 		})
@@ -91,8 +91,8 @@ func (s *Store) history(ctx context.Context, query store.HistoryQuery) ([]*schem
 	if to == 0 {
 		to = math.MaxInt64
 	}
-	if after == (store.Position{}) {
-		after = store.Position{At: math.MaxInt64, Version: math.MaxInt64}
+	if after == (store.Cursor{}) {
+		after = store.Cursor{At: math.MaxInt64, Version: math.MaxInt64}
 	}
 	rows, err := s.readers.QueryContext(ctx, historySQL, int64(query.User), int64(query.From), int64(to), int64(after.At),
 		int64(after.Version), query.Limit+1)

@@ -51,7 +51,7 @@ func TestWhatWasWrittenIsThereAfterTheFileIsOpenedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := newStore(t, path)
-	at, err := second.Place(t.Context(), 0)
+	at, err := second.Position(t.Context(), 0)
 	if err != nil || at.Next != 10 {
 		t.Fatalf("next offset %d, %v; want 10", at.Next, err)
 	}
@@ -60,14 +60,14 @@ func TestWhatWasWrittenIsThereAfterTheFileIsOpenedAgain(t *testing.T) {
 func TestMaintainDropsExactlyWhatIsOlderThanTheRetention(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, filepath.Join(t.TempDir(), "stillhere.db"))
-	log := storetest.RandomLog(2, 1, 3*forgetStep)
+	log := storetest.RandomLog(2, 1, 3*dropStep)
 	for _, change := range log {
 		change.Visibility = schemas.Everyone
 	}
 	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Changes: log}); err != nil {
 		t.Fatal(err)
 	}
-	kept := log[2*forgetStep+17:]
+	kept := log[2*dropStep+17:]
 	s.now = func() time.Time { return kept[0].At.Time().Add(s.config.AuditRetention) }
 	if err := s.Maintain(t.Context()); err != nil {
 		t.Fatal(err)

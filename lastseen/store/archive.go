@@ -1,22 +1,22 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// EventText is an event id as it is written: 27 letters and digits.
+// EventText is an event id as text: 27 letters and digits.
 type EventText [27]byte
 
-// Entry is a change as the log keeps it, hidden ones included: it is for those
-// who may see everything.
+// Entry is a change in the log, hidden ones included. Only callers that may see everything get it.
 type Entry struct {
 	schemas.Transition
 	Event EventText
 }
 
-// SetEvent takes the event id as written; what cannot be one is worked out anew.
+// SetEvent sets the event id; if text cannot be one, it is computed.
 func (e *Entry) SetEvent(text []byte) {
 	if len(text) != len(e.Event) {
 		text = []byte(e.EventID().String())
@@ -24,28 +24,15 @@ func (e *Entry) SetEvent(text []byte) {
 	copy(e.Event[:], text)
 }
 
-// Compare orders entries by instant, user and version: no two are equal, and it
-// does not depend on where an entry was read.
+// Compare orders entries by instant, user and version. No two entries are equal, and the order
+// does not depend on the store.
 func (e *Entry) Compare(o *Entry) int {
-	switch {
-	case e.At != o.At:
-		return sign(e.At < o.At)
-	case e.User != o.User:
-		return sign(e.User < o.User)
-	case e.Version != o.Version:
-		return sign(e.Version < o.Version)
+	if e.At != o.At {
+		return cmp.Compare(e.At, o.At)
 	}
-	return 0
+	return cmp.Or(cmp.Compare(e.User, o.User), cmp.Compare(e.Version, o.Version))
 }
 
-func sign(less bool) int {
-	if less {
-		return -1
-	}
-	return 1
-}
-
-// Range asks for a part of the log of changes.
 type Range struct {
 	// From is included, To is not; 0 leaves that end open.
 	From, To schemas.Millis
@@ -53,8 +40,8 @@ type Range struct {
 	User schemas.UserID
 }
 
-// ForgottenError says that an instant was asked about that is before the beginning of the
-// log of changes: what is older than the audit retention has been dropped.
+// ForgottenError says that the log of changes begins after the instant asked for: the audit
+// retention has dropped older changes.
 type ForgottenError struct {
 	// Asked is the instant, Begins the one from which on the log is kept.
 	Asked, Begins schemas.Millis
@@ -65,10 +52,9 @@ func (e *ForgottenError) Error() string {
 		"ask for that instant or later", e.Asked, e.Begins)
 }
 
-// CheckKnown tells whether what was in force at an instant can be known of a log that
-// begins at another, 0: of which nothing was ever dropped. The error is a
-// *ForgottenError. The millisecond before the beginning is still known, by what the changes
-// from then on began with.
+// CheckKnown returns a *ForgottenError if a log that begins at begins (0: nothing was ever
+// dropped) does not know what was in force at an instant. The millisecond before the beginning is
+// known: it is what the first changes started from.
 func CheckKnown(at, begins schemas.Millis) error {
 	if at+1 < begins {
 		return &ForgottenError{Asked: at, Begins: begins}

@@ -1,35 +1,32 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Update is what a run of transitions of one user says of it. Two of its fields
-// may depend on what was known before; then they hold what they are when nothing
-// was known.
+// Update is the effect of a run of transitions of one user. Two of its fields may depend on what
+// was known before; they are set as if nothing was known.
 type Update struct {
 	schemas.Current
-	// SinceKnown: the run itself tells since when the state holds.
+	// SinceKnown: the run determines Since.
 	SinceKnown bool
-	// HiddenKnown: the run itself tells the version at which the user hid.
+	// HiddenKnown: the run determines the version at which the user hid.
 	HiddenKnown bool
-	// TimesKnown: no time before the run may be later than those of the run, as after an
-	// arrival or a show; otherwise last seen and last active of what was known before may
-	// be, and then they hold.
+	// TimesKnown: no time before the run can be later than those of the run, as after an arrival
+	// or a show. Otherwise a later last seen or last active known before stays.
 	TimesKnown bool
 }
 
-// After is what the stores keep of a user after t, which comes right after c in the log;
-// the zero Current stands for nothing known. It is schemas.Current.After, but for the
-// times, of which nothing may come out that happened while the user hid:
+// After is what the stores keep of a user after t, the next transition in the log after c; the
+// zero Current means that nothing is known. It equals schemas.Current.After except for the times,
+// which must not reveal what happened while the user hid:
 //
-//   - while the user hides they stand still. On hiding, who was not offline has them as
-//     if it had said bye at that instant;
-//   - on showing they begin: since, last seen and last active are the instant of the show;
-//   - last seen and last active never go back, so that a change after the show does not
-//     tell one of before it.
+//   - While the user hides, the times stand still. A user who hides while online gets the times of a bye at that instant.
+//   - A show starts them again: since, last seen and last active are the instant of the show.
+//   - Last seen and last active never go back, so that a change after the show does not reveal one before it.
 func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 	if t.Version <= c.Version {
 		return c
@@ -56,15 +53,15 @@ func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 	return next
 }
 
-// Fold makes one Update of all transitions of each user, ordered by user. Of one
-// user, the transitions must be in ascending version; the others are ignored.
+// Fold makes one Update per user, ordered by user. Transitions of one user must be in ascending
+// version; others are ignored.
 func Fold(changes []*schemas.Transition) []Update {
-	place := make(map[schemas.UserID]int, len(changes))
+	index := make(map[schemas.UserID]int, len(changes))
 	updates := make([]Update, 0, len(changes))
 	for _, t := range changes {
-		i, seen := place[t.User]
+		i, seen := index[t.User]
 		if !seen {
-			place[t.User] = len(updates)
+			index[t.User] = len(updates)
 			updates = append(updates, Update{
 				Current:     After(schemas.Current{}, t),
 				SinceKnown:  determinesSince(t),
@@ -84,16 +81,10 @@ func Fold(changes []*schemas.Transition) []Update {
 		u.TimesKnown = u.TimesKnown || determinesTimes(t)
 		u.HiddenKnown = u.HiddenKnown || determinesHidden(t)
 	}
-	slices.SortFunc(updates, func(a, b Update) int {
-		if a.User < b.User {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(updates, func(a, b Update) int { return cmp.Compare(a.User, b.User) })
 	return updates
 }
 
-// determinesSince tells whether since is told by t alone.
 func determinesSince(t *schemas.Transition) bool {
 	turns := t.Cause == schemas.VisibilityChange
 	if t.Visibility == schemas.Nobody {
@@ -110,15 +101,12 @@ func determinesTimes(t *schemas.Transition) bool {
 	return t.Cause == schemas.VisibilityChange || t.From == schemas.Offline && t.To != schemas.Offline
 }
 
-// determinesHidden tells whether the version at which the user hid can be told
-// from t alone.
 func determinesHidden(t *schemas.Transition) bool {
 	return t.Visibility != schemas.Nobody || t.Cause == schemas.VisibilityChange
 }
 
-// Onto is what is known of the user after the update, when c was known before.
-// It equals After of each transition of the run in turn. The stores do the
-// same in their own languages.
+// Onto is what is known of the user after the update, when c was known before. It equals After of
+// each transition of the run in turn. The stores do the same in SQL and Lua.
 func (u Update) Onto(c schemas.Current) schemas.Current {
 	if u.Version <= c.Version {
 		return c
@@ -134,11 +122,11 @@ func (u Update) Onto(c schemas.Current) schemas.Current {
 	return next
 }
 
-// Veil takes out of a page of visible changes, newest first, what is of when the user hid:
-// after a show, no time is before it, and a show tells neither the state before it nor how
-// many changes were left out. shown is asked for the instant of the last show
-// after one instant and up to another; 0: there is none.
-func Veil(changes []*schemas.Transition, shown func(after, through schemas.Millis) (schemas.Millis, error)) error {
+// RedactHidden removes from a page of visible changes, newest first, what happened while the user
+// hid: after a show, no time is before it, and a show reveals neither the state before it nor the
+// number of changes left out. shown returns the instant of the last show after one instant and up
+// to another, or 0.
+func RedactHidden(changes []*schemas.Transition, shown func(after, through schemas.Millis) (schemas.Millis, error)) error {
 	if len(changes) == 0 {
 		return nil
 	}

@@ -125,7 +125,7 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 		for i := range shown {
 			veiled[i] = &shown[i]
 		}
-		if err := store.Veil(veiled, func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }); err != nil {
+		if err := store.RedactHidden(veiled, func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }); err != nil {
 			w.Fatal(err)
 		}
 		var got []schemas.Transition

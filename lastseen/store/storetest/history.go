@@ -73,7 +73,7 @@ func wantPages(t *testing.T, s Store, query store.HistoryQuery, want []*schemas.
 		n := min(query.Limit, len(want))
 		page := wantHistory(t, s, query, want[:n])
 		want = want[n:]
-		if page.Next == (store.Position{}) {
+		if page.Next == (store.Cursor{}) {
 			break
 		}
 		query.After = page.Next
@@ -104,7 +104,7 @@ func hiddenHistoryEmpty(t *testing.T, s Store) {
 	hides(log, 2, 4)
 	write(t, s, log)
 	wantHistory(t, s, store.HistoryQuery{User: 7, Limit: 1}, nil)
-	after := store.Position{At: Start + 2, Version: log[2].Version}
+	after := store.Cursor{At: Start + 2, Version: log[2].Version}
 	wantHistory(t, s, store.HistoryQuery{User: 7, Limit: 10, After: after}, nil)
 }
 

@@ -99,7 +99,7 @@ func wantFenced(t *testing.T, err error) {
 
 func wantNext(t *testing.T, s Store, partition int32, want int64) {
 	t.Helper()
-	at, err := s.Place(t.Context(), partition)
+	at, err := s.Position(t.Context(), partition)
 	must(t, err)
 	if at.Next != want {
 		t.Fatalf("next offset of partition %d is %d, want %d", partition, at.Next, want)
@@ -143,7 +143,7 @@ func wantLog(t *testing.T, s Store, log []*schemas.Transition) {
 		if c.Visibility == schemas.Nobody {
 			want[user] = nil
 		}
-		must(t, store.Veil(want[user], func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }))
+		must(t, store.RedactHidden(want[user], func(schemas.Millis, schemas.Millis) (schemas.Millis, error) { return 0, nil }))
 		wantHistory(t, s, store.HistoryQuery{User: user, Limit: len(log) + 1}, want[user])
 	}
 }

@@ -10,9 +10,9 @@ import (
 // Three topics of one name, one made after the other.
 var first, second, third = schemas.TopicID{1, 15: 255}, schemas.TopicID{2}, schemas.TopicID{3}
 
-func wantPlace(t *testing.T, s Store, want store.Place) {
+func wantPosition(t *testing.T, s Store, want store.Position) {
 	t.Helper()
-	at, err := s.Place(t.Context(), 0)
+	at, err := s.Position(t.Context(), 0)
 	must(t, err)
 	if at != want {
 		t.Fatalf("the place is %+v, want %+v", at, want)
@@ -21,24 +21,24 @@ func wantPlace(t *testing.T, s Store, want store.Place) {
 
 func topicIsKept(t *testing.T, s Store) {
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Topic: first}))
-	wantPlace(t, s, store.Place{Next: 10, Topic: first, TopicNext: 10})
+	wantPosition(t, s, store.Position{Next: 10, Topic: first, TopicNext: 10})
 	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first}))
-	wantPlace(t, s, store.Place{Next: 20, Topic: first, TopicNext: 20})
+	wantPosition(t, s, store.Position{Next: 20, Topic: first, TopicNext: 20})
 }
 
 func topicIsFilledIn(t *testing.T, s Store) {
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10}))
-	wantPlace(t, s, store.Place{Next: 10, TopicNext: 10})
+	wantPosition(t, s, store.Position{Next: 10, TopicNext: 10})
 	wantFenced(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 20, Topic: first}))
 	must(t, s.Append(t.Context(), store.Batch{Expected: 10, Next: 20, Topic: first}))
-	wantPlace(t, s, store.Place{Next: 20, Topic: first, TopicNext: 20})
+	wantPosition(t, s, store.Position{Next: 20, Topic: first, TopicNext: 20})
 }
 
 func unnamedTopicLeavesWhatIsKept(t *testing.T, s Store) {
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 10, Topic: first}))
 	must(t, s.Append(t.Context(), store.Batch{Expected: 10, ExpectedTopic: first, Next: 30}))
-	at := store.Place{Next: 30, Topic: first, TopicNext: 10}
-	wantPlace(t, s, at)
+	at := store.Position{Next: 30, Topic: first, TopicNext: 10}
+	wantPosition(t, s, at)
 	for topic, want := range map[schemas.TopicID]int64{first: 10, second: store.Unknown, {}: 30} {
 		if got := at.Of(topic); got != want {
 			t.Errorf("of topic %s it is at %d, want %d", topic, got, want)
@@ -53,7 +53,7 @@ func topicMadeAnew(t *testing.T, s Store) {
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
 	anew := store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}
 	must(t, s.Append(t.Context(), anew))
-	wantPlace(t, s, store.Place{Next: 0, Topic: second, TopicNext: 0})
+	wantPosition(t, s, store.Position{Next: 0, Topic: second, TopicNext: 0})
 	wantFenced(t, s.Append(t.Context(), anew))
 	zombie := store.Batch{Expected: 20, ExpectedTopic: first, Next: 30, Topic: first, Changes: log[50:]}
 	wantFenced(t, s.Append(t.Context(), zombie))
@@ -63,7 +63,7 @@ func topicMadeAnew(t *testing.T, s Store) {
 	wantFenced(t, s.Append(t.Context(), zombie))
 	zombie.ExpectedTopic = schemas.TopicID{}
 	wantFenced(t, s.Append(t.Context(), zombie))
-	wantPlace(t, s, store.Place{Next: 20, Topic: second, TopicNext: 20})
+	wantPosition(t, s, store.Position{Next: 20, Topic: second, TopicNext: 20})
 	wantUsers(t, s, log[:40])
 	wantLog(t, s, log[:40])
 }

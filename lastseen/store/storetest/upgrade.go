@@ -27,21 +27,21 @@ func Upgrade(t *testing.T, older Program1, db *sql.DB, open func() Store) {
 	}
 	moved(older.Insert, 1, 0, 10)
 	s := open()
-	wantPlace(t, s, store.Place{Next: 10, TopicNext: 10})
+	wantPosition(t, s, store.Position{Next: 10, TopicNext: 10})
 	log := RandomLog(1, 4, 40)
 	must(t, s.Append(t.Context(), store.Batch{Expected: 10, Next: 20, Topic: first, Changes: log[:20]}))
-	wantPlace(t, s, store.Place{Next: 20, Topic: first, TopicNext: 20})
+	wantPosition(t, s, store.Position{Next: 20, Topic: first, TopicNext: 20})
 
 	moved(older.Update, 0, 0, 30, 10)
 	moved(older.Update, 1, 0, 30, 20)
 	moved(older.Insert, 0, 0, 5)
 	moved(older.Insert, 1, 1, 5)
-	wantPlace(t, s, store.Place{Next: 30, Topic: first, TopicNext: 20})
+	wantPosition(t, s, store.Position{Next: 30, Topic: first, TopicNext: 20})
 	wantNext(t, s, 1, 5)
 	wantFenced(t, s.Append(t.Context(), store.Batch{Expected: 20, ExpectedTopic: first, Next: 40, Topic: first}))
 
 	must(t, s.Append(t.Context(), store.Batch{Expected: 30, ExpectedTopic: first, Next: 25, Topic: first, Changes: log[20:]}))
 	moved(older.Update, 0, 0, 40, 30)
-	wantPlace(t, s, store.Place{Next: 25, Topic: first, TopicNext: 25})
+	wantPosition(t, s, store.Position{Next: 25, Topic: first, TopicNext: 25})
 	wantLog(t, s, log)
 }

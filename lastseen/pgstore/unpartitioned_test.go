@@ -25,9 +25,9 @@ func TestRowsForWhoseDayThereIsNoPartitionAreCountedAndSoonHaveOne(t *testing.T)
 	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 2, Changes: []*schemas.Transition{early, late}}); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := s.lookForHomeless(t.Context())
+	rows, err := s.countUnpartitioned(t.Context())
 	var said dto.Metric
-	if err != nil || s.homeless.Write(&said) != nil || rows != 2 || said.GetGauge().GetValue() != 2 {
+	if err != nil || s.unpartitioned.Write(&said) != nil || rows != 2 || said.GetGauge().GetValue() != 2 {
 		t.Errorf("%d rows (%v), the metric says %g", rows, err, said.GetGauge().GetValue())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,7 +48,7 @@ func TestRowsForWhoseDayThereIsNoPartitionAreCountedAndSoonHaveOne(t *testing.T)
 	}
 	cancel()
 	running.Wait()
-	if rows, err := s.lookForHomeless(t.Context()); err != nil || rows != 0 {
+	if rows, err := s.countUnpartitioned(t.Context()); err != nil || rows != 0 {
 		t.Errorf("%d rows are left (%v)", rows, err)
 	}
 	if err := pgtest.Exec(t.Context(), s.config.URL, `DO $$ BEGIN ASSERT (SELECT count(*) FROM status_changes_p20240301) = 2; END $$`); err != nil {

@@ -168,7 +168,7 @@ func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 func nextOffset(ctx context.Context, t *testing.T, s *Store) int64 {
 	t.Helper()
 	for {
-		at, err := s.Place(ctx, 0)
+		at, err := s.Position(ctx, 0)
 		if err == nil {
 			return at.Next
 		}

@@ -17,28 +17,26 @@ var (
 	moveEdgeSQL string
 )
 
-// forgetStep is how many changes one statement drops, so that the sink never
-// waits long for its turn.
-const forgetStep = 1000
+// dropStep is how many changes one statement drops, so that the sink never waits long.
+const dropStep = 1000
 
-// Maintain drops the changes that are older than the audit retention, in small
-// steps.
+// Maintain drops the changes that are older than the audit retention, in small steps.
 func (s *Store) Maintain(ctx context.Context) error {
 	before := schemas.MillisOf(s.now().Add(-s.config.AuditRetention))
 	for {
-		dropped, err := s.forget(ctx, before)
+		dropped, err := s.dropSome(ctx, before)
 		if err != nil {
 			return fmt.Errorf("dropping changes from before %s: %w", before, classify(err))
 		}
-		if dropped < forgetStep {
+		if dropped < dropStep {
 			return nil
 		}
 	}
 }
 
-// forget drops some of the changes from before an instant, and keeps with it that the
-// log begins there: readers never see the one without the other.
-func (s *Store) forget(ctx context.Context, before schemas.Millis) (int64, error) {
+// dropSome drops some of the changes before an instant, and moves the log's beginning in the same
+// transaction.
+func (s *Store) dropSome(ctx context.Context, before schemas.Millis) (int64, error) {
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
@@ -47,7 +45,7 @@ func (s *Store) forget(ctx context.Context, before schemas.Millis) (int64, error
 	if _, err := tx.ExecContext(ctx, moveEdgeSQL, int64(before)); err != nil {
 		return 0, err
 	}
-	done, err := tx.ExecContext(ctx, forgetSQL, int64(before), forgetStep)
+	done, err := tx.ExecContext(ctx, forgetSQL, int64(before), dropStep)
 	if err != nil {
 		return 0, err
 	}
@@ -58,8 +56,8 @@ func (s *Store) forget(ctx context.Context, before schemas.Millis) (int64, error
 	return dropped, tx.Commit()
 }
 
-// Run maintains now and from then on, until ctx ends; failed is told of every
-// round that went wrong, which the next one makes good.
+// Run maintains now and periodically until ctx ends. failed gets the error of every failed round;
+// the next round repeats it.
 func (s *Store) Run(ctx context.Context, failed func(error)) error {
 	ticker := time.NewTicker(s.config.MaintainEvery)
 	defer ticker.Stop()

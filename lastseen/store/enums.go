@@ -2,11 +2,9 @@ package store
 
 import "github.com/stillhere/stillhere/schemas"
 
-// unspecified is the word for a cause that this program does not know.
 var unspecified = schemas.CauseWord(0)
 
-// ParseWords sets the states and the cause of t from the words in which the
-// stores keep them.
+// ParseWords sets the states and the cause of t from the words in the stores.
 func ParseWords(t *schemas.Transition, from, to, cause string) error {
 	var err error
 	if t.From, err = schemas.ParseState("from_state", from); err != nil {
@@ -19,8 +17,7 @@ func ParseWords(t *schemas.Transition, from, to, cause string) error {
 	return err
 }
 
-// ParseCause reads the word of a cause; 0 for one that this program did not know
-// when it was written.
+// ParseCause reads the word of a cause; 0 for one that the writing program did not know.
 func ParseCause(word string) (schemas.Cause, error) {
 	if word == unspecified {
 		return 0, nil

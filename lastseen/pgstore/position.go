@@ -12,9 +12,9 @@ import (
 )
 
 // Place is how far the partition is; see store.Writer.
-func (s *Store) Place(ctx context.Context, partition int32) (store.Place, error) {
+func (s *Store) Position(ctx context.Context, partition int32) (store.Position, error) {
 	const question = `SELECT next_offset, topic_id, coalesce(topic_next_offset, next_offset) FROM sink_offsets WHERE partition = $1`
-	at := store.Place{Next: store.Unknown, TopicNext: store.Unknown}
+	at := store.Position{Next: store.Unknown, TopicNext: store.Unknown}
 	var topic *string
 	err := s.pool.QueryRow(ctx, question, partition).Scan(&at.Next, &topic, &at.TopicNext)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -24,16 +24,15 @@ func (s *Store) Place(ctx context.Context, partition int32) (store.Place, error)
 		at.Topic, err = schemas.ParseTopicID(*topic)
 	}
 	if err != nil {
-		return store.Place{}, fmt.Errorf("reading how far partition %d is: %w", partition, classify(err))
+		return store.Position{}, fmt.Errorf("reading how far partition %d is: %w", partition, classify(err))
 	}
 	return at, nil
 }
 
-// topicOrNull is NULL for a topic that is not known.
+// topicOrNull is NULL for an unknown topic.
 func topicOrNull(topic schemas.TopicID) *string {
 	if !topic.Known() {
 		return nil
 	}
-	text := topic.String()
-	return &text
+	return new(topic.String())
 }
