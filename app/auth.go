@@ -26,7 +26,7 @@ func newGuard(ctx context.Context, p base, endpoints http.Handler) (http.Handler
 	return guard.Protect(endpoints, func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{
 			User: who.User, Gateway: who.Gateway, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
-			Refused: func() { guard.Refused("not_own") },
+			OnRefused: func() { guard.Refused("not_own") },
 			Charge:  func(beats int) (time.Duration, int) { return guard.Charge(who, beats) },
 		})
 	}), c, nil

@@ -34,7 +34,7 @@ func newIngest(d ingestDeps) (c component, err error) {
 	if err != nil {
 		return c, err
 	}
-	sockets.Bound(d.quota)
+	sockets.LimitPerUser(d.quota)
 	c.routes = append(c.routes, gate.Routes, sockets.Routes)
 	c.services = []service{
 		{"HTTP gate", buffers, gate.Run},

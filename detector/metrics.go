@@ -40,7 +40,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Beats: counter("beats", "Beats and byes read from the heartbeats topic."),
 		Transitions: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_detector_transitions_total",
 			Help: "Transitions handed to be published, by cause and new state."}, []string{"cause", "to"}),
-		Rejected:        counter("rejected_records", "Records that could not be understood and were set aside."),
+		Rejected:        counter("rejected_records", "Records that could not be decoded and were sent to the dead-letter topic."),
 		Misrouted:       counter("misrouted_beats", "Beats that had been written to a wrong partition and were forwarded. Set partitioner=murmur2_random in librdkafka clients."),
 		LostFrames:      counter("lost_frames", "Frames missing in the sequences of gateways."),
 		DuplicateFrames: counter("duplicate_frames", "Frames that had been seen before and did not count."),

@@ -8,54 +8,51 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Caller is who sends a request, as far as that is known. Authentication, which
-// stands before the doors, puts it into the request's context; a request without
-// one is from somebody who may do everything, because authentication is off.
+// Caller is the sender of a request. Authentication, which runs before the handlers, puts it into
+// the request's context; without authentication there is none, and everything is allowed.
 type Caller struct {
-	// User is who the caller is; 0: not a user.
+	// User is the caller's user; 0 if it is not a user.
 	User schemas.UserID
-	// Gateway is set of gateways and servers, which beat for any user, under this
-	// name or none.
+	// Gateway is set for gateways and servers, which send beats of any user, under this name or
+	// none.
 	Gateway schemas.GatewayID
-	// Any is set of administrators, who may speak for anybody.
-	Any bool
-	// MayWatch tells whether a socket may watch others.
+	// Any is set for administrators, who may act for everybody.
+	Any      bool
 	MayWatch bool
-	// Refused is told of what is refused for who it is from; may be nil.
-	Refused func()
-	// Charge takes the beats of a user's request from what that user may send. wait is
-	// after how long the request may come again; most is not 0 when it never may,
-	// because the limit has room for only so many beats at once. nil: no limit.
+	// OnRefused, unless nil, is called when a request is refused because of its sender.
+	OnRefused func()
+	// Charge takes the beats of a request from the user's limit. wait is when the request may come
+	// again; most is not 0 if it never may, because the limit allows only so many beats at once.
+	// nil: no limit.
 	Charge func(beats int) (wait time.Duration, most int)
 }
 
-// OnlyUser tells that the caller is a user and may speak for nobody else.
-func (c *Caller) OnlyUser() bool { return c != nil && !c.Any && c.Gateway == "" }
+// IsPlainUser tells whether the caller may act only for its own user.
+func (c *Caller) IsPlainUser() bool { return c != nil && !c.Any && c.Gateway == "" }
 
 type callerKey struct{}
 
-// WithCaller is ctx with who sends the request.
 func WithCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf is who sends the request; nil where authentication is off.
+// CallerOf is the sender of a request; nil without authentication.
 func CallerOf(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
 }
 
-// MaySpeakFor reports, as a *schemas.FieldError about field, that the caller may
-// not change what user's presence is.
-func (c *Caller) MaySpeakFor(field string, user schemas.UserID) error {
+// CheckUser returns a *schemas.FieldError about field if the caller may not change user's
+// presence.
+func (c *Caller) CheckUser(field string, user schemas.UserID) error {
 	if c == nil || c.Any || c.Gateway != "" || c.User == user {
 		return nil
 	}
 	return c.refuse(field, "is not the user of the token, "+c.User.String())
 }
 
-// MayBe reports that the caller may not send as gateway; empty stands for none.
-func (c *Caller) MayBe(field string, gateway schemas.GatewayID) error {
+// CheckGateway fails if the caller may not send as gateway; empty is no gateway.
+func (c *Caller) CheckGateway(field string, gateway schemas.GatewayID) error {
 	if c == nil || c.Any || gateway == "" || c.Gateway == gateway {
 		return nil
 	}
@@ -65,9 +62,9 @@ func (c *Caller) MayBe(field string, gateway schemas.GatewayID) error {
 	return c.refuse(field, "is not the gateway of the token, "+strconv.Quote(string(c.Gateway)))
 }
 
-// MayHide reports that the caller may not change the visibility of user: that is
-// for the user and for administrators, not for gateways.
-func (c *Caller) MayHide(field string, user schemas.UserID) error {
+// CheckVisibilityOf fails if the caller may not change the visibility of user: only the user and
+// administrators may, not gateways.
+func (c *Caller) CheckVisibilityOf(field string, user schemas.UserID) error {
 	if c == nil || c.Any || c.User == user && c.User != 0 {
 		return nil
 	}
@@ -75,8 +72,8 @@ func (c *Caller) MayHide(field string, user schemas.UserID) error {
 }
 
 func (c *Caller) refuse(field, reason string) error {
-	if c.Refused != nil {
-		c.Refused()
+	if c.OnRefused != nil {
+		c.OnRefused()
 	}
 	return &schemas.FieldError{Code: "forbidden", Field: field, Reason: reason}
 }

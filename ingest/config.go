@@ -10,74 +10,70 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Config is what the doors need to know. Start from Defaults.
+// Config is the configuration of the gates. Start from Defaults.
 type Config struct {
-	// GatewayID names this process as the gateway of its sockets. Unique among
-	// running gateways, at most 128 bytes, the same after a restart.
+	// GatewayID names this process as the gateway of its sockets. Unique among running gateways,
+	// at most 128 bytes, the same after a restart.
 	GatewayID schemas.GatewayID
-	// Partitions is how many the heartbeats topic has.
+	// Partitions is that of the heartbeats topic.
 	Partitions int32
-	// HeartbeatInterval is how often clients beat; told to them in the hello.
+	// HeartbeatInterval is how often clients send beats; the hello tells them.
 	HeartbeatInterval time.Duration
-	// ForgetAfter is how long a silent device, or a partition into which a named
-	// gateway sends nothing, is remembered. Not less than the detector's
-	// online_ttl + offline_debounce, or a gateway would be counted as lost in a
-	// partition where its last device is merely silent.
+	// ForgetAfter is how long a silent device is remembered, or a partition into which a named
+	// gateway sends nothing. At least the detector's online_ttl + offline_debounce: otherwise a
+	// gateway counts as lost in a partition where its last device is only silent.
 	ForgetAfter time.Duration
-	// AppendTimeout is how long Kafka has to take a frame.
+	// AppendTimeout is how long Kafka has to acknowledge a frame.
 	AppendTimeout time.Duration
-	// AliveInterval is after how long without a frame an empty one is sent. The
-	// detector expects one every 2 s.
+	// AliveInterval is the time without a frame after which an empty one is sent. The detector
+	// expects one every 2 s.
 	AliveInterval time.Duration
-	// AllowedOrigins are the web origins, besides the doors' own, whose scripts
-	// may come in: "https://app.example.com", or patterns of path.Match such as
-	// "https://*.example.com". Requests without an Origin header do not come from
-	// a script of another site and are always allowed.
+	// AllowedOrigins are web origins, besides the server's own, whose scripts may send requests:
+	// "https://app.example.com", or patterns of path.Match such as "https://*.example.com".
+	// Requests without an Origin header do not come from a script of another site and are always
+	// allowed.
 	AllowedOrigins []string
 
 	HTTP    HTTPConfig
 	Sockets SocketConfig
 }
 
-// HTTPConfig bounds the HTTP doors.
+// HTTPConfig bounds the HTTP endpoints.
 type HTTPConfig struct {
 	MaxBody  int // bytes of a request body, before and after decompression
 	MaxBeats int // beats in a request
-	// MaxDevices is how many devices of one user a request may have whose token is that
-	// user's: what a detector keeps of a user (max_devices of its policy). A gateway's
-	// batch is not bounded by it.
+	// MaxDevices is the limit on devices in a request with a user's own token: what a detector
+	// keeps of a user (max_devices of its policy). It does not apply to gateways.
 	MaxDevices  int
 	MaxRequests int // heartbeats requests that have arrived, at a time; more are told 503
-	// MaxVisibility is how many changes of visibility that have arrived are worked on at
-	// a time; more are told 503. They have places of their own, so that a crowd of
-	// heartbeats keeps nobody from hiding.
+	// MaxVisibility is how many changes of visibility are processed at a time; more get 503.
+	// Heartbeats do not take their slots, so overload never keeps a user from hiding.
 	MaxVisibility int
-	// MaxArriving is how many bodies of one user, or one gateway, may be on their way at
-	// a time; more are told 429. It holds where authentication tells who sends.
+	// MaxArriving is how many incomplete bodies one user or gateway may have at a time; more get
+	// 429. It applies only with authentication.
 	MaxArriving int
 	MaxWaiting  int           // beats that wait for Kafka; more are told 503
 	MaxGateways int           // named gateways that are kept alive; more are told 503
 	BodyTimeout time.Duration // how long a client may take to send a body
-	// Linger is how long beats wait for others to share a frame with, while
-	// earlier ones are on their way. When none are, they leave at once.
+	// Linger is how long beats wait to share a frame while earlier ones are in flight; otherwise
+	// they leave at once.
 	Linger time.Duration
-	// GatewayQuiet is how long after a named gateway's last request alive frames
-	// are still written for it.
+	// GatewayQuiet is how long after a named gateway's last request it still gets alive frames.
 	GatewayQuiet time.Duration
 }
 
-// SocketConfig bounds the WebSocket door.
+// SocketConfig bounds the WebSocket endpoint.
 type SocketConfig struct {
 	MaxSockets       int           // open at a time; more are told 503
 	MaxMessage       int           // bytes of a message; longer ones are answered with an error
 	MaxSubscriptions int           // told to clients in the hello
 	WriteTimeout     time.Duration // a client that does not take a message for so long is cut off
 	PingInterval     time.Duration // how often the server pings
-	// IdleTimeout is how long a client may send neither message nor ping before it
-	// is cut off; the detector has stopped counting its device as live by then.
+	// IdleTimeout is how long a client may send neither message nor ping before its socket is
+	// closed; by then the detector no longer counts its device as online.
 	IdleTimeout time.Duration
-	// DrainSpread is over how long clients are asked to spread their reconnects
-	// when this process stops. Less than the detector's reconnect_window.
+	// DrainSpread is the period over which clients spread their reconnects when this process
+	// stops. Less than the detector's reconnect_window.
 	DrainSpread time.Duration
 	// DrainTimeout is how long closing all sockets may take on stop.
 	DrainTimeout time.Duration

@@ -18,9 +18,8 @@ type Metrics struct {
 	Gateways prometheus.Gauge
 }
 
-// NewMetrics makes the metrics and registers them with registry, which may be
-// nil: then they are kept and nobody reads them. It panics when they are
-// registered already.
+// NewMetrics makes the metrics and registers them with registry, unless that is nil. It panics if
+// they are registered already.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	counter := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "ingest", Name: name, Help: help}

@@ -2,15 +2,18 @@ package ingest
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/schemas"
 )
 
-// AllowsOrigin tells whether the page that made the browser send r may use the
-// doors: it was served by the same host, or its origin is one of AllowedOrigins,
-// or no browser said anything about a page. Presence is changed by requests that
-// carry no token when authentication is off, so that without this any web page
-// could speak for the person at the keyboard.
-func (c *Config) AllowsOrigin(r *http.Request) bool {
-	return socket.CheckOrigin(r, c.AllowedOrigins) == nil
+// CheckOrigin refuses requests from web pages of other sites: the page must come from the same host
+// or from one of AllowedOrigins. Requests without an Origin pass. Without authentication any web
+// page could otherwise change the presence of the person at the keyboard.
+func (c *Config) CheckOrigin(r *http.Request) error {
+	if socket.CheckOrigin(r, c.AllowedOrigins) == nil {
+		return nil
+	}
+	return &schemas.FieldError{Code: "forbidden_origin", Reason: "the origin " + strconv.Quote(r.Header.Get("Origin")) + " is not allowed"}
 }

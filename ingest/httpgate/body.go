@@ -27,8 +27,7 @@ const (
 	protobufFormat
 )
 
-// formatOf reads the Content-Type. What people send when they say nothing (curl
-// -d, a script's default) is taken as JSON.
+// formatOf reads the Content-Type. The defaults of curl -d and of scripts count as JSON.
 func formatOf(r *http.Request) (format, error) {
 	header := r.Header.Get("Content-Type")
 	kind, _, err := mime.ParseMediaType(header)
@@ -50,7 +49,7 @@ func isProtobuf(kind string) bool {
 	return kind == "application/protobuf" || kind == "application/x-protobuf"
 }
 
-// firstRead is how much room a body has before any of it is there.
+// firstRead is the buffer of a body before any of it has arrived.
 const firstRead = 16 << 10 // bytes
 
 // readBody reads a body of at most limit bytes, before and after decompression.
@@ -60,7 +59,6 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]by
 	}
 	leave, err := g.arriving.enter(ingest.CallerOf(r.Context()), g.cfg.HTTP.MaxArriving)
 	if err != nil {
-		w.Header().Set("Retry-After", "1")
 		return nil, err
 	}
 	defer leave()
@@ -83,8 +81,8 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]by
 	return g.decompress(r.Header.Get("Content-Encoding"), body.Bytes(), limit)
 }
 
-// limitTime gives the client BodyTimeout to send its body. A writer that cannot
-// do that (a test's recorder) has no slow client behind it.
+// limitTime gives the client BodyTimeout to send its body. A test's recorder cannot, and has no
+// slow client.
 func (g *Gate) limitTime(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.cfg.HTTP.BodyTimeout))
 }
@@ -99,7 +97,7 @@ func (g *Gate) decompress(encoding string, body []byte, limit int) ([]byte, erro
 	case "", "identity":
 		return body, nil
 	case "gzip":
-		return unzip(body, limit)
+		return gunzip(body, limit)
 	case "zstd":
 		plain, err := g.zstd.DecodeAll(body, nil)
 		switch {
@@ -117,18 +115,17 @@ func broken(encoding string) error {
 	return refuse(http.StatusBadRequest, problem.Malformed, "body", "is not valid "+encoding)
 }
 
-// unzippers are *gzip.Reader, whose tables are more than most bodies.
-var unzippers sync.Pool
+// gzipReaders are *gzip.Reader, whose tables are larger than most bodies.
+var gzipReaders sync.Pool
 
-// unzip unpacks at most limit bytes, and nothing of a body that says at its end that it
-// has more.
-func unzip(body []byte, limit int) ([]byte, error) {
+// gunzip returns at most limit bytes, and fails early if the trailer says that there are more.
+func gunzip(body []byte, limit int) ([]byte, error) {
 	packed := bytes.NewReader(body)
-	reader, known := unzippers.Get().(*gzip.Reader)
+	reader, known := gzipReaders.Get().(*gzip.Reader)
 	if !known {
 		reader = new(gzip.Reader)
 	}
-	defer unzippers.Put(reader)
+	defer gzipReaders.Put(reader)
 	if reader.Reset(packed) != nil {
 		return nil, broken("gzip")
 	}

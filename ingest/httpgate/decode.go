@@ -7,7 +7,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// request is what a POST of heartbeats says, valid in every field.
+// request is a valid POST of heartbeats.
 type request struct {
 	gateway schemas.GatewayID
 	epoch   schemas.Millis
@@ -119,7 +119,7 @@ func readBeat(r *strictjson.Reader, beat *schemas.Beat) error {
 	return err
 }
 
-// check holds a request to the rules that concern more than one field.
+// check applies the rules that concern more than one field.
 func (req *request) check() error {
 	switch {
 	case len(req.gateway) > schemas.MaxGatewayID:
@@ -144,7 +144,6 @@ type fields struct {
 	seen  uint8 // a bit for each of known
 }
 
-// take is the name of the field with this key.
 func (f *fields) take(key []byte) (string, error) {
 	for i, name := range f.known {
 		if string(key) != name {

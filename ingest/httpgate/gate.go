@@ -17,19 +17,19 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Gate serves the HTTP doors.
+// Gate serves the HTTP endpoints.
 type Gate struct {
-	cfg      ingest.Config
-	log      beat.Log
-	metrics  *ingest.Metrics
-	start    time.Time // the origin of all times below
-	writer   *writer
-	gateways *gateways
-	slots    chan struct{} // one for each request with beats that have arrived
-	hiding   chan struct{} // one for each change of visibility that has arrived
-	arriving arriving
-	zstd     *zstd.Decoder
-	most     atomic.Int64 // HTTP.MaxDevices as it is now
+	cfg             ingest.Config
+	log             beat.Log
+	metrics         *ingest.Metrics
+	start           time.Time // the origin of all times below
+	writer          *writer
+	gateways        *gateways
+	heartbeatSlots  chan struct{} // one for each request with beats that have arrived
+	visibilitySlots chan struct{} // one for each change of visibility that has arrived
+	arriving        arriving
+	zstd            *zstd.Decoder
+	maxDevices      atomic.Int64 // HTTP.MaxDevices as it is now
 }
 
 // New makes a gate.
@@ -37,13 +37,13 @@ func New(cfg ingest.Config, log beat.Log, metrics *ingest.Metrics) (*Gate, error
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	unzstd, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(uint64(cfg.HTTP.MaxBody)))
+	zstdReader, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(uint64(cfg.HTTP.MaxBody)))
 	if err != nil {
 		return nil, fmt.Errorf("setting up zstd: %w", err)
 	}
 	g := &Gate{
-		cfg: cfg, log: log, metrics: metrics, start: time.Now(), zstd: unzstd,
-		slots: make(chan struct{}, cfg.HTTP.MaxRequests), hiding: make(chan struct{}, cfg.HTTP.MaxVisibility),
+		cfg: cfg, log: log, metrics: metrics, start: time.Now(), zstd: zstdReader,
+		heartbeatSlots: make(chan struct{}, cfg.HTTP.MaxRequests), visibilitySlots: make(chan struct{}, cfg.HTTP.MaxVisibility),
 		arriving: arriving{of: map[sender]int{}},
 	}
 	g.writer = newWriter(g.now, cfg, log, metrics)
@@ -52,25 +52,25 @@ func New(cfg ingest.Config, log beat.Log, metrics *ingest.Metrics) (*Gate, error
 	return g, nil
 }
 
-// Follow takes over ForgetAfter and HTTP.MaxDevices of cfg, as when the detector's policy
-// was changed. It may be called from any goroutine.
+// Follow applies ForgetAfter and HTTP.MaxDevices of cfg, as after a change of the detector's
+// policy. It may be called from any goroutine.
 func (g *Gate) Follow(cfg ingest.Config) {
-	g.most.Store(int64(cfg.HTTP.MaxDevices))
+	g.maxDevices.Store(int64(cfg.HTTP.MaxDevices))
 	g.gateways.mu.Lock()
 	defer g.gateways.mu.Unlock()
 	g.gateways.cfg.ForgetAfter = cfg.ForgetAfter
 }
 
-// Routes registers the doors with mux, one pattern for each method, so that they
-// go together with other rooms' patterns below /presence/.
+// Routes registers the endpoints with mux, one pattern per method, so that they do not clash with
+// other services' patterns below /presence/.
 func (g *Gate) Routes(mux *http.ServeMux) {
-	problem.OnlyMethod(mux, http.MethodPost, "/presence/heartbeats", g.door("heartbeats", g.postHeartbeats))
-	problem.OnlyMethod(mux, http.MethodPut, "/presence/{user_id}/visibility", g.door("visibility", g.putVisibility))
+	problem.OnlyMethod(mux, http.MethodPost, "/presence/heartbeats", g.endpoint("heartbeats", g.postHeartbeats))
+	problem.OnlyMethod(mux, http.MethodPut, "/presence/{user_id}/visibility", g.endpoint("visibility", g.putVisibility))
 }
 
-// Run sends what has been collected and the alive frames of named gateways, until
-// ctx ends. Requests are answered only while it runs: stop the server first. It
-// returns nil when every frame has been answered.
+// Run sends collected beats and the alive frames of named gateways until ctx ends. Requests are
+// answered only while it runs: stop the HTTP server first. It returns nil when every frame has
+// been answered.
 func (g *Gate) Run(ctx context.Context) error {
 	defer g.zstd.Close()
 	alive := time.NewTicker(aliveCheck)
@@ -93,80 +93,69 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// refusal is an error that knows its status.
+// refusal is an error with its HTTP status. after, unless it is 0, is when the caller may try again.
 type refusal struct {
 	status int
 	err    error
+	after  time.Duration
 }
 
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// busy is a refusal after which the caller may come again.
-type busy struct {
-	refusal
-	after time.Duration
-}
-
-func (b *busy) Unwrap() error { return &b.refusal }
-
 func refuse(status int, code, field, reason string) error {
-	return &refusal{status, &schemas.FieldError{Code: code, Field: field, Reason: reason}}
+	return refuseFor(0, status, code, field, reason)
 }
 
-// door wraps a handler with what all have in common: the origin check, the answer to
-// an error, the count.
-func (g *Gate) door(route string, handle func(w http.ResponseWriter, r *http.Request) (status int, err error)) http.HandlerFunc {
+func refuseFor(after time.Duration, status int, code, field, reason string) error {
+	return &refusal{status, &schemas.FieldError{Code: code, Field: field, Reason: reason}, after}
+}
+
+func overloaded(reason string) error {
+	return refuseFor(retryAfter, http.StatusServiceUnavailable, problem.Overloaded, "", reason)
+}
+
+// retryAfter is when a caller that got 503 should try again.
+const retryAfter = time.Second
+
+// endpoint adds the origin check, the answer to an error and the metric to a handler.
+func (g *Gate) endpoint(route string, handle func(w http.ResponseWriter, r *http.Request) (status int, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		status, err := g.admit(w, r, handle)
+		status, err := http.StatusForbidden, g.cfg.CheckOrigin(r)
 		if err != nil {
-			status = g.explain(w, err)
+			err = &refusal{status: status, err: err}
+		} else {
+			status, err = handle(w, r)
+		}
+		if err != nil {
+			status = writeError(w, err)
 		}
 		g.metrics.Answered(route, strconv.Itoa(status))
 	}
 }
 
-func (g *Gate) admit(w http.ResponseWriter, r *http.Request, handle func(http.ResponseWriter, *http.Request) (int, error)) (int, error) {
-	if !g.cfg.AllowsOrigin(r) {
-		return 0, refuse(http.StatusForbidden, "forbidden_origin", "", "the origin "+strconv.Quote(r.Header.Get("Origin"))+" is not allowed")
-	}
-	return handle(w, r)
-}
-
-func overloaded(reason string) error {
-	return refuse(http.StatusServiceUnavailable, problem.Overloaded, "", reason)
-}
-
-// retryAfter is when a caller that was told 503 should come again.
-const retryAfter = time.Second
-
-// explain answers with err and returns the status.
-func (g *Gate) explain(w http.ResponseWriter, err error) (status int) {
+// writeError answers with err and returns the status.
+func writeError(w http.ResponseWriter, err error) (status int) {
+	status = http.StatusInternalServerError
 	var known *refusal
-	if again := new(busy); errors.As(err, &again) {
-		w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(again.after.Seconds())))))
-	}
-	switch ok := errors.As(err, &known); {
-	case ok && known.status == http.StatusServiceUnavailable:
-		problem.WriteBusy(w, retryAfter, err)
-		return known.status
-	case ok:
-		problem.Write(w, known.status, err)
-		return known.status
+	switch {
+	case errors.As(err, &known):
+		status = known.status
+		if known.after > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(known.after.Seconds())))))
+		}
 	case schemas.IsInvalid(err):
-		problem.Write(w, http.StatusBadRequest, err)
-		return http.StatusBadRequest
+		status = http.StatusBadRequest
 	}
-	problem.Write(w, http.StatusInternalServerError, err)
-	return http.StatusInternalServerError
+	problem.Write(w, status, err)
+	return status
 }
 
-// statusGone is the status in the metric of a request that the client has given up: no
-// fault of ours, for which somebody would be woken.
-const statusGone = 499
+// statusClientClosed is the status in the metric of a request that the client gave up; it is no
+// error of the server.
+const statusClientClosed = 499
 
-// await waits until written is told Kafka's answer, for as long as Kafka has
-// time.
+// await waits for Kafka's answer, at most AppendTimeout.
 func (g *Gate) await(ctx context.Context, written <-chan error) error {
 	timeout := time.NewTimer(g.cfg.AppendTimeout)
 	defer timeout.Stop()
@@ -177,9 +166,9 @@ func (g *Gate) await(ctx context.Context, written <-chan error) error {
 		}
 	case <-timeout.C:
 	case <-ctx.Done():
-		return refuse(statusGone, "gone", "", "nobody reads the answer")
+		return refuse(statusClientClosed, "gone", "", "nobody reads the answer")
 	}
-	return refuse(http.StatusServiceUnavailable, problem.Unavailable, "", "Kafka has not acknowledged it; it is safe to repeat the request")
+	return refuseFor(retryAfter, http.StatusServiceUnavailable, problem.Unavailable, "", "Kafka has not acknowledged it; it is safe to repeat the request")
 }
 
 func (g *Gate) now() time.Duration { return time.Since(g.start) }

@@ -9,11 +9,9 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// aliveCheck is how often it is looked whether an empty frame is due.
 const aliveCheck = 250 * time.Millisecond
 
-// gateways knows the gateways that name themselves over HTTP, and where they have
-// users.
+// gateways are the gateways that name themselves over HTTP, and the partitions of their users.
 type gateways struct {
 	cfg   ingest.Config
 	mu    sync.Mutex // protects known and all that hangs from it
@@ -37,10 +35,9 @@ func newGateways(cfg ingest.Config) *gateways {
 	return &gateways{cfg: cfg, known: map[schemas.GatewayID]*gateway{}}
 }
 
-// hear notes a request of a gateway. An older epoch is a process that has been
-// replaced: it is not kept alive any more. It fails when there are too many
-// gateways.
-func (g *gateways) hear(now time.Duration, id schemas.GatewayID, epoch schemas.Millis, beats []schemas.Beat) error {
+// record notes a request of a gateway. An older epoch is a process that was replaced, and gets no
+// more alive frames. It fails if there are too many gateways.
+func (g *gateways) record(now time.Duration, id schemas.GatewayID, epoch schemas.Millis, beats []schemas.Beat) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	known := g.known[id]
@@ -64,8 +61,8 @@ func (g *gateways) hear(now time.Duration, id schemas.GatewayID, epoch schemas.M
 	return nil
 }
 
-// due are the lanes that need an empty frame now; they count as sent. Partitions
-// and gateways of which nothing was heard for long are forgotten.
+// due returns the lanes that need an empty frame now, and counts it as sent. It removes partitions
+// and gateways that have been silent for ForgetAfter.
 func (g *gateways) due(now time.Duration) []laneKey {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -108,9 +105,9 @@ func (g *Gate) sendAlive() {
 		value := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: id.gateway, GatewayEpoch: id.epoch}, nil)
 		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.AppendTimeout)
 		began := time.Now()
-		g.writer.flights.Add(1)
+		g.writer.inFlight.Add(1)
 		g.log.Append(ctx, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: id.partition, Value: value}, func(err error) {
-			defer g.writer.flights.Done()
+			defer g.writer.inFlight.Done()
 			cancel()
 			g.metrics.Appended("alive", 0, time.Since(began), err)
 			g.gateways.settle(id)

@@ -14,7 +14,7 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// postHeartbeats takes beats, all of them or none.
+// postHeartbeats accepts all beats of a request or none.
 func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	received := g.now() // ages in the body count from about here, not from its last byte
 	format, err := formatOf(r)
@@ -25,7 +25,7 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	if err != nil {
 		return 0, err
 	}
-	leave, err := enter(g.slots)
+	leave, err := enter(g.heartbeatSlots)
 	if err != nil {
 		return 0, err
 	}
@@ -38,14 +38,14 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	if err != nil {
 		return 0, err
 	}
-	if err := allowed(ingest.CallerOf(r.Context()), &req); err != nil {
+	if err := checkCaller(ingest.CallerOf(r.Context()), &req); err != nil {
 		return 0, err
 	}
-	if err := g.fits(ingest.CallerOf(r.Context()), req.beats); err != nil {
+	if err := g.checkLimits(ingest.CallerOf(r.Context()), req.beats); err != nil {
 		return 0, err
 	}
 	if req.gateway != "" {
-		if err := g.gateways.hear(g.now(), req.gateway, req.epoch, req.beats); err != nil {
+		if err := g.gateways.record(g.now(), req.gateway, req.epoch, req.beats); err != nil {
 			return 0, err
 		}
 	}
@@ -60,26 +60,26 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	return http.StatusAccepted, nil
 }
 
-// allowed refuses beats that the caller may not send, naming the first.
-func allowed(caller *ingest.Caller, req *request) error {
+// checkCaller refuses beats that the caller may not send, naming the first.
+func checkCaller(caller *ingest.Caller, req *request) error {
 	if caller == nil {
 		return nil
 	}
-	if err := caller.MayBe("gateway_id", req.gateway); err != nil {
-		return &refusal{http.StatusForbidden, err}
+	if err := caller.CheckGateway("gateway_id", req.gateway); err != nil {
+		return &refusal{status: http.StatusForbidden, err: err}
 	}
 	for i := range req.beats {
-		if err := caller.MaySpeakFor("beats["+strconv.Itoa(i)+"].user_id", req.beats[i].User); err != nil {
-			return &refusal{http.StatusForbidden, err}
+		if err := caller.CheckUser("beats["+strconv.Itoa(i)+"].user_id", req.beats[i].User); err != nil {
+			return &refusal{status: http.StatusForbidden, err: err}
 		}
 	}
 	return nil
 }
 
-// fits refuses more beats of a user's own token than one user may send. Gateways and
-// administrators speak for many users and are not bounded.
-func (g *Gate) fits(caller *ingest.Caller, beats []schemas.Beat) error {
-	if !caller.OnlyUser() {
+// checkLimits refuses more beats than one user may send. Gateways and administrators have no
+// limit.
+func (g *Gate) checkLimits(caller *ingest.Caller, beats []schemas.Beat) error {
+	if !caller.IsPlainUser() {
 		return nil
 	}
 	var wait time.Duration
@@ -87,7 +87,7 @@ func (g *Gate) fits(caller *ingest.Caller, beats []schemas.Beat) error {
 	if caller.Charge != nil {
 		wait, room = caller.Charge(len(beats))
 	}
-	if most := int(g.most.Load()); moreDevices(beats, most) {
+	if most := int(g.maxDevices.Load()); moreDevices(beats, most) {
 		return refuse(http.StatusBadRequest, "too_many_devices", "beats", "must be of at most "+strconv.Itoa(most)+
 			" devices in a request with the token of their user")
 	}
@@ -96,14 +96,12 @@ func (g *Gate) fits(caller *ingest.Caller, beats []schemas.Beat) error {
 		return refuse(http.StatusBadRequest, "too_many_beats", "beats", "must have at most "+strconv.Itoa(room)+
 			" elements in a request with a user's token: the limit on one user's beats has room for no more at once")
 	case wait > 0:
-		return &busy{after: wait, refusal: refusal{http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_requests", Field: "beats",
-			Reason: "are too many for now: every beat counts as a request of their user"}}}
+		return refuseFor(wait, http.StatusTooManyRequests, "too_many_requests", "beats",
+			"are too many for now: every beat counts as a request of their user")
 	}
 	return nil
 }
 
-// moreDevices tells whether beats, which are all of one user, are of more than most
-// devices. It looks no further than that.
 func moreDevices(beats []schemas.Beat, most int) bool {
 	if len(beats) <= most {
 		return false
@@ -117,7 +115,7 @@ func moreDevices(beats []schemas.Beat, most int) bool {
 	return false
 }
 
-// accept answers in Protobuf when the client asks for it, in JSON otherwise.
+// accept answers in Protobuf if the client asks for it, else in JSON.
 func accept(w http.ResponseWriter, r *http.Request, beats int) {
 	kind, _, _ := mime.ParseMediaType(strings.Split(r.Header.Get("Accept"), ",")[0])
 	body := []byte(`{"accepted":` + strconv.Itoa(beats) + "}\n")

@@ -8,21 +8,20 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// laneKey names a lane: whose beats, to which partition.
+// laneKey is a gateway and a partition.
 type laneKey struct {
 	gateway   schemas.GatewayID // empty: no gateway
 	epoch     schemas.Millis
 	partition int32
 }
 
-// lane collects the beats that will share the next frames. The writer's lock
-// protects it.
+// lane collects the beats of the next frames. The writer's lock protects it.
 type lane struct {
-	key     laneKey
-	rows    []row
-	index   map[device]int // into rows
-	calls   []*call        // that have rows here, each once
-	flights int            // shipments that are not answered
+	key      laneKey
+	rows     []row
+	index    map[device]int // into rows
+	calls    []*call        // that have rows here, each once
+	inFlight int            // shipments that are not answered
 }
 
 type device struct {
@@ -35,9 +34,8 @@ type row struct {
 	heard time.Duration // when the device said so
 }
 
-// add puts a beat into the lane, or leaves it out because a newer report of the
-// device is there already. It tells whether that made a row more, and whether the
-// call is new to this lane.
+// add adds a beat, unless the lane has a newer report of the device. It tells whether there is a
+// new row, and whether the call is new to this lane.
 func (l *lane) add(c *call, heard time.Duration, beat schemas.Beat) (added, joined bool) {
 	if n := len(l.calls); n == 0 || l.calls[n-1] != c {
 		l.calls = append(l.calls, c)
@@ -90,7 +88,7 @@ func (l *lane) seal(now time.Duration) *shipment {
 		rest = rest[n:]
 	}
 	l.rows, l.index, l.calls = nil, nil, nil
-	l.flights++
+	l.inFlight++
 	return s
 }
 

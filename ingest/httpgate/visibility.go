@@ -11,24 +11,23 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// maxVisibilityBody is far more than {"visibility":"everyone"} needs.
 const maxVisibilityBody = 4096 // bytes
 
-// putVisibility appends a change of visibility. It shares no frame with beats and
-// waits for none: the log alone orders it with them.
+// putVisibility appends a change of visibility. It does not share frames with beats; the log alone
+// orders them.
 func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	user, err := schemas.ParseUserID("user_id", r.PathValue("user_id"))
 	if err != nil {
 		return 0, err
 	}
-	if err := ingest.CallerOf(r.Context()).MayHide("user_id", user); err != nil {
-		return 0, &refusal{http.StatusForbidden, err}
+	if err := ingest.CallerOf(r.Context()).CheckVisibilityOf("user_id", user); err != nil {
+		return 0, &refusal{status: http.StatusForbidden, err: err}
 	}
 	body, err := g.readBody(w, r, maxVisibilityBody)
 	if err != nil {
 		return 0, err
 	}
-	leave, err := enter(g.hiding)
+	leave, err := enter(g.visibilitySlots)
 	if err != nil {
 		return 0, err
 	}

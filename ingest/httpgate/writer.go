@@ -11,18 +11,18 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// maxFlights is how many shipments of one lane may be unanswered. What comes
-// meanwhile goes together in the next one.
-const maxFlights = 16
+// maxInFlight is how many shipments of one lane may be unanswered. Beats that arrive meanwhile
+// share the next one.
+const maxInFlight = 16
 
 // writer turns the beats of concurrent requests into frames.
 type writer struct {
-	now     func() time.Duration
-	cfg     ingest.Config
-	log     beat.Log
-	metrics *ingest.Metrics
-	wake    chan struct{} // some lane has beats that may leave
-	flights sync.WaitGroup
+	now      func() time.Duration
+	cfg      ingest.Config
+	log      beat.Log
+	metrics  *ingest.Metrics
+	wake     chan struct{} // some lane has beats that may leave
+	inFlight sync.WaitGroup
 
 	mu      sync.Mutex // protects the fields below; never held while appending
 	lanes   map[laneKey]*lane
@@ -34,28 +34,28 @@ func newWriter(now func() time.Duration, cfg ingest.Config, log beat.Log, metric
 	return &writer{now: now, cfg: cfg, log: log, metrics: metrics, wake: make(chan struct{}, 1), lanes: map[laneKey]*lane{}}
 }
 
-// call is one request that waits for its beats. It is told once: the first error
-// or, when all is written, nil.
+// call is one request that waits for its beats. It gets one answer: the first error or, when all
+// is written, nil.
 type call struct {
 	left    atomic.Int32 // lanes that have not answered
 	once    sync.Once
 	written chan error // room for one
 }
 
-func (c *call) tell(err error) { c.once.Do(func() { c.written <- err }) }
+func (c *call) finishOnce(err error) { c.once.Do(func() { c.written <- err }) }
 
 func (c *call) finish(err error) {
 	if left := c.left.Add(-1); err != nil || left == 0 {
-		c.tell(err)
+		c.finishOnce(err)
 	}
 }
 
-// write takes the beats of a request that came in at received, each so long
-// before as its age says. The channel gives Kafka's answer once.
+// write takes the beats of a request that arrived at received; their ages count from then. The
+// channel gives Kafka's answer once.
 func (w *writer) write(id laneKey, received time.Duration, beats []schemas.Beat) (<-chan error, error) {
 	c := &call{written: make(chan error, 1)}
 	if len(beats) == 0 {
-		c.tell(nil)
+		c.finishOnce(nil)
 		return c.written, nil
 	}
 	w.mu.Lock()
@@ -85,13 +85,13 @@ func (w *writer) write(id laneKey, received time.Duration, beats []schemas.Beat)
 	var leaving []*shipment
 	rest := false
 	for _, l := range touched {
-		if l.flights == 0 {
+		if l.inFlight == 0 {
 			leaving = append(leaving, l.seal(w.now()))
 		} else {
 			rest = true
 		}
 	}
-	w.flights.Add(len(leaving))
+	w.inFlight.Add(len(leaving))
 	w.mu.Unlock()
 	for _, s := range leaving {
 		w.send(s)
@@ -114,11 +114,11 @@ func (w *writer) flush() {
 	var ready []*shipment
 	w.mu.Lock()
 	for _, l := range w.lanes {
-		if len(l.rows) > 0 && l.flights < maxFlights {
+		if len(l.rows) > 0 && l.inFlight < maxInFlight {
 			ready = append(ready, l.seal(w.now()))
 		}
 	}
-	w.flights.Add(len(ready))
+	w.inFlight.Add(len(ready))
 	w.mu.Unlock()
 	for _, s := range ready {
 		w.send(s)
@@ -145,9 +145,9 @@ func (w *writer) send(s *shipment) {
 	}
 }
 
-// settle runs on whatever goroutine the log answers from.
+// settle runs on a goroutine of the log.
 func (w *writer) settle(s *shipment) {
-	defer w.flights.Done()
+	defer w.inFlight.Done()
 	s.cancel()
 	err := s.err()
 	for _, c := range s.calls {
@@ -155,10 +155,10 @@ func (w *writer) settle(s *shipment) {
 	}
 	w.mu.Lock()
 	l := s.lane
-	l.flights--
+	l.inFlight--
 	w.waiting -= s.rows
 	more := len(l.rows) > 0
-	if !more && l.flights == 0 {
+	if !more && l.inFlight == 0 {
 		delete(w.lanes, l.key)
 	}
 	w.mu.Unlock()
@@ -167,14 +167,14 @@ func (w *writer) settle(s *shipment) {
 	}
 }
 
-// stop takes no more beats, sends what waits and returns when all is answered.
+// stop refuses new beats, sends the waiting ones and returns when all are answered.
 func (w *writer) stop() {
 	w.mu.Lock()
 	w.stopped = true
 	w.mu.Unlock()
 	for {
 		w.flush()
-		w.flights.Wait()
+		w.inFlight.Wait()
 		w.mu.Lock()
 		left := w.waiting
 		w.mu.Unlock()

@@ -139,7 +139,7 @@ func TestSocketsAreBounded(t *testing.T) {
 			t.Errorf("got %v, %v", answer, err)
 		}
 		p.close(websocket.StatusNormalClosure)
-		d.connect(phone).cut()
+		d.connect(phone).abortAll()
 	})
 }
 

@@ -36,7 +36,7 @@ func TestPingAndEmptyMessageAreBeatsAndIdlenessGrows(t *testing.T) {
 		p.ping()
 		p.say(`{"idle_ms":0,"type":"activity"}`)
 		d.expect(beatIs(0), beatIs(10*time.Second), beatIs(15*time.Second), beatIs(time.Minute), beatIs(70*time.Second), beatIs(0))
-		p.cut()
+		p.abortAll()
 	})
 }
 
@@ -51,9 +51,9 @@ func TestOnlyADeliberateEndIsABye(t *testing.T) {
 		"close without code": {func(p *peer) { p.close(1005) }, []said{bye()}},
 		"close 1011":         {func(p *peer) { p.close(1011) }, nil},
 		"close 4000":         {func(p *peer) { p.close(4000) }, nil},
-		"lost":               {func(p *peer) { p.cut() }, nil},
+		"lost":               {func(p *peer) { p.abortAll() }, nil},
 		"said and closed":    {func(p *peer) { p.say(`{"type":"bye"}`); p.close(1000) }, []said{bye()}},
-		"said and lost":      {func(p *peer) { p.say(`{"type":"bye"}`); p.cut() }, []said{bye()}},
+		"said and lost":      {func(p *peer) { p.say(`{"type":"bye"}`); p.abortAll() }, []said{bye()}},
 		"said, back, closed": {func(p *peer) { p.say(`{"type":"bye"}`); p.ping(); p.close(1000) }, []said{bye(), beatIs(0), bye()}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestByeDoesNotCountWhileAnotherSocketOfTheDeviceIsAlive(t *testing.T) {
 		d.expect(beatIs(0), beatIs(30*time.Second))
 		fresh.close(websocket.StatusNormalClosure) // the other has been silent for two intervals
 		d.expect(bye())
-		silent.cut()
+		silent.abortAll()
 	})
 }
 
@@ -98,7 +98,7 @@ func TestEveryPingIsABeat(t *testing.T) {
 		if n := len(d.beats.take()); n != 1000 {
 			t.Errorf("%d beats of 1000 pings", n)
 		}
-		p.cut()
+		p.abortAll()
 	})
 }
 

@@ -212,7 +212,7 @@ func (p *peer) close(code websocket.StatusCode) {
 }
 
 // cut loses the connection.
-func (p *peer) cut() {
+func (p *peer) abortAll() {
 	_ = p.CloseNow()
 	synctest.Wait()
 }

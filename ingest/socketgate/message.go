@@ -9,27 +9,26 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// maxDiscard is the longest message that is thrown away rather than ending the
-// socket: a client that sends a megabyte by mistake is told so.
+// maxDiscard is the longest message that is discarded with an error message rather than ending the
+// socket.
 const maxDiscard = 4 << 20 // bytes
 
 // Message takes one message; see socket.Handler.
 func (s *connection) Message(message []byte) {
 	s.at.Hear(s.gate.now())
-	if err := s.understand(message); err != nil {
-		s.tell(err)
+	if err := s.handleMessage(message); err != nil {
+		s.reply(err)
 	}
 }
 
-// TooLong answers a message that was longer than MaxMessage.
 func (s *connection) TooLong() {
 	s.at.Hear(s.gate.now())
-	s.tell(&schemas.FieldError{Code: problem.TooLarge, Field: "message",
+	s.reply(&schemas.FieldError{Code: problem.TooLarge, Field: "message",
 		Reason: "must have at most " + strconv.Itoa(s.gate.cfg.Sockets.MaxMessage) + " bytes"})
 }
 
-// understand does what a message says. Every error is a *schemas.FieldError.
-func (s *connection) understand(message []byte) error {
+// handleMessage does what a message says. Every error is a *schemas.FieldError.
+func (s *connection) handleMessage(message []byte) error {
 	if len(message) == 0 {
 		s.Ping()
 		return nil
@@ -52,14 +51,13 @@ func (s *connection) understand(message []byte) error {
 		}
 		s.leave(false, true)
 	default:
-		if !s.handle(message) {
+		if !s.streamHandle(message) {
 			return &schemas.FieldError{Code: "unknown_type", Field: "type", Reason: "is not known: " + strconv.Quote(kind)}
 		}
 	}
 	return nil
 }
 
-// typeOf finds the type of a message and leaves the rest to whom it concerns.
 func typeOf(message []byte) (kind string, err error) {
 	r := strictjson.NewReader("message", message)
 	err = r.Document(func(key []byte) (err error) {

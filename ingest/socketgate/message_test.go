@@ -41,7 +41,7 @@ func TestBadMessagesAreAnsweredAndTheSocketSurvives(t *testing.T) {
 		d.expect(beatIs(0))
 		p.ping()
 		d.expect(beatIs(0))
-		p.cut()
+		p.abortAll()
 	})
 }
 

@@ -10,17 +10,16 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// identity is who is at the other end.
+// identity is the client of a socket.
 type identity struct {
 	device devices.Device
 	kind   schemas.DeviceKind
 	idle   time.Duration // when connecting
 }
 
-// whoConnects reads the query of a connect. Every error is a *schemas.FieldError
-// that names the parameter. Parameters it does not know are somebody else's. The
-// user is the caller, where that is known and the query names nobody.
-func whoConnects(query string, caller *ingest.Caller) (identity, error) {
+// parseIdentity reads the query of a connect. Every error is a *schemas.FieldError that names the
+// parameter. Unknown parameters are ignored. Without user_id the user is the caller.
+func parseIdentity(query string, caller *ingest.Caller) (identity, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return identity{}, schemas.Invalid("query", "is not a valid query string")

@@ -16,34 +16,33 @@ import (
 
 // Why sockets end; also the label of the metric.
 const (
-	endBye    = "bye"
-	endLost   = "lost"
-	endIdle   = "idle"
-	endDrain  = "drain"
-	endRefuse = "refused"    // the beats are not taken any more
-	endToken  = "token"      // what let the client in has ended
-	endOften  = "too_often"  // more messages than a socket may send
-	endHalf   = "unfinished" // a message was not complete in time
+	endBye        = "bye"
+	endLost       = "lost"
+	endIdle       = "idle"
+	endDrain      = "drain"
+	endRefuse     = "refused"    // the beats are not taken any more
+	endToken      = "token"      // what let the client in has ended
+	endTooOften   = "too_often"  // more messages than a socket may send
+	endUnfinished = "unfinished" // a message was not complete in time
 )
 
-// statusIdle closes a socket from which nothing was heard for too long; like HTTP
-// 408.
+// statusIdle closes a silent socket; like HTTP 408.
 const statusIdle = 4408
 
-// statusToken closes a socket whose client needs a new token; like HTTP 401.
+// statusToken closes a socket whose token has ended; like HTTP 401.
 const statusToken = 4401
 
 // connection is one socket. Times are since the gate began.
 type connection struct {
-	gate   *Gate
-	conn   *socket.Conn
-	who    identity
-	handle func(message []byte) bool // the stream's
+	gate         *Gate
+	conn         *socket.Conn
+	who          identity
+	streamHandle func(message []byte) bool // the stream's
 
-	viewer   schemas.UserID // who watches; 0: not a user
-	mayWatch bool
-	anybody  bool      // may watch anybody
-	until    time.Time // when the client's token ends; zero: never
+	viewer      schemas.UserID // who watches; 0: not a user
+	mayWatch    bool
+	mayWatchAny bool
+	until       time.Time // when the client's token ends; zero: never
 
 	at      devices.Connection // and when the client last said something
 	touched atomic.Int64       // when the person last touched the device, as far as was said
@@ -51,19 +50,19 @@ type connection struct {
 	hello   []byte // the last that was sent; the reading goroutine's
 }
 
-// run is the life of the socket after the handshake. It returns why it ended.
+// run serves the socket after the handshake and returns why it ended.
 func (s *connection) run() (reason string) {
 	if !s.beat() {
 		s.leave(true, false)
-		s.handle = func([]byte) bool { return false }
+		s.streamHandle = func([]byte) bool { return false }
 		s.conn.Close(socket.TryLater, "too many devices")
 		_ = s.conn.Serve(s) // waits for the client to confirm
 		return endRefuse
 	}
 	// A failure to write ends the socket, and with it the reading below.
-	s.greet()
+	s.sendHello()
 	var closeStream func()
-	s.handle, closeStream = s.openStream()
+	s.streamHandle, closeStream = s.openStream()
 	if !s.gate.begin(s) {
 		s.drain()
 	}
@@ -79,8 +78,8 @@ func (s *connection) run() (reason string) {
 	return reason
 }
 
-// greet sends the hello, unless the client has the same already.
-func (s *connection) greet() {
+// sendHello sends the hello, unless the client has the same already.
+func (s *connection) sendHello() {
 	if hello := s.gate.pace.Load().hello; !bytes.Equal(hello, s.hello) {
 		s.hello = hello
 		_ = s.conn.Write(hello)
@@ -91,21 +90,20 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	if s.gate.open == nil || !s.mayWatch {
 		return func([]byte) bool { return false }, func() {}
 	}
-	return s.gate.open(s.viewer, s.anybody, s.conn.Write)
+	return s.gate.open(s.viewer, s.mayWatchAny, s.conn.Write)
 }
 
-// reason tells by the error of the last read why the socket ended. A close that
-// this side began is not the client's, although the client confirms it with the
-// same code.
+// reason is why the socket ended, by the error of the last read. A close that this side began is
+// not the client's, although the client confirms it with the same code.
 func (s *connection) reason(err error) string {
 	if reason := s.ending.Load(); reason != nil {
 		return *reason
 	}
 	switch {
 	case errors.Is(err, socket.ErrTooOften):
-		return endOften
+		return endTooOften
 	case errors.Is(err, socket.ErrUnfinished):
-		return endHalf
+		return endUnfinished
 	}
 	if closed := new(socket.Closed); errors.As(err, &closed) {
 		switch closed.Status {
@@ -116,8 +114,7 @@ func (s *connection) reason(err error) string {
 	return endLost
 }
 
-// beat reports that the device is here, also one that had said bye; false when
-// beats are not taken any more.
+// beat reports the device as online, also after a bye; false if beats are refused.
 func (s *connection) beat() bool {
 	now := s.gate.now()
 	if !s.gate.devices.Join(&s.at, now) {
@@ -137,8 +134,8 @@ func (s *connection) Ping() {
 	}
 }
 
-// leave takes the socket out of the registry, for good if it is over, and reports
-// a bye if that was meant and no other socket of the device is alive.
+// leave removes the socket from the registry, for good if it is over. It reports a bye if bye is
+// set and the device has no other open socket.
 func (s *connection) leave(over, bye bool) {
 	var last func()
 	if bye {
@@ -148,25 +145,23 @@ func (s *connection) leave(over, bye bool) {
 	s.gate.devices.Part(&s.at, over, s.gate.now()-3*s.gate.pace.Load().interval/2, last)
 }
 
-func (s *connection) tell(err error) { _ = s.conn.Write(problem.Message(err)) }
+func (s *connection) reply(err error) { _ = s.conn.Write(problem.Message(err)) }
 
-// endAs notes why this side ends the socket, unless a reason is known.
+// endAs records why this side ends the socket; the first reason counts.
 func (s *connection) endAs(reason string) { s.ending.CompareAndSwap(nil, &reason) }
 
-// Quiet ends a socket from which nothing has been heard for too long. A client that
-// answers pings and says nothing is such a one. A socket that is kept is told of another
-// heartbeat interval.
+// Quiet closes a socket from which nothing has been heard for too long, such as that of a client
+// that only answers pings. Other sockets get a changed heartbeat interval.
 func (s *connection) Quiet() {
 	if s.gate.now()-s.at.Heard() >= s.gate.pace.Load().idle {
 		s.endAs(endIdle)
 		s.conn.Close(statusIdle, "nothing was heard for too long")
 		return
 	}
-	s.greet()
+	s.sendHello()
 }
 
-// drain asks the client to connect again, to another process, at a time of its
-// own within DrainSpread.
+// drain asks the client to reconnect to another process, at a random time within DrainSpread.
 func (s *connection) drain() {
 	s.endAs(endDrain)
 	after := "0"

@@ -4,16 +4,16 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// arriving counts the bodies that are on their way, by who sends them. They take no slot
-// before they are there, so that who sends slowly keeps nobody else out; what one caller
-// may have under way is bounded instead. All of them together are bounded by the
-// connections of the process.
+// arriving counts incomplete bodies by sender. They take no slot, so a slow sender keeps no other
+// caller out; the number per caller is bounded instead. The process's connection limit bounds all
+// of them.
 type arriving struct {
 	mu sync.Mutex // never held while anything blocks
 	of map[sender]int
@@ -24,8 +24,8 @@ type sender struct {
 	gateway schemas.GatewayID
 }
 
-// enter makes room for a body. Without authentication nobody is known, and the bound
-// is that of connections. leave is to be called when the body is there or given up.
+// enter counts a body. Without authentication no sender is known, and only the connection limit
+// applies. Call leave when the body is complete or given up.
 func (a *arriving) enter(caller *ingest.Caller, each int) (leave func(), err error) {
 	if caller == nil {
 		return func() {}, nil
@@ -34,7 +34,7 @@ func (a *arriving) enter(caller *ingest.Caller, each int) (leave func(), err err
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.of[who] >= each {
-		return nil, refuse(http.StatusTooManyRequests, problem.TooMany, "body",
+		return nil, refuseFor(time.Second, http.StatusTooManyRequests, problem.TooMany, "body",
 			"has to wait: "+strconv.Itoa(each)+" bodies of this caller have not arrived in full")
 	}
 	a.of[who]++
@@ -47,7 +47,7 @@ func (a *arriving) enter(caller *ingest.Caller, each int) (leave func(), err err
 	}, nil
 }
 
-// enter takes one of slots, or tells that there is none.
+// enter takes one of slots, or fails if there is none.
 func enter(slots chan struct{}) (leave func(), err error) {
 	select {
 	case slots <- struct{}{}:
