@@ -10,21 +10,20 @@ import (
 // warnEvery is how often one partition warns about misrouted beats.
 const warnEvery = time.Minute
 
-// router sends beats to the partition they belong to. Its frames name the gateway that
-// the beats came through, so that its byes end no report of another; they carry no
-// sequence, which belongs to the partition they came from.
+// router forwards misrouted beats. Its frames name the gateway of the beats, so that its byes end
+// no report of another gateway; they carry no sequence, which belongs to the original partition.
 type router struct {
 	partition, partitions int32
 	warned                time.Time
 	rows                  []schemas.Beat
 }
 
-// errMisroutedTwice is why a beat that was forwarded and is wrong again goes to the
-// dead-letter topic: the partition counts of the two writers differ.
+// errMisroutedTwice is why a forwarded beat that is misrouted again goes to the dead-letter topic:
+// the partition counts of the two writers differ.
 var errMisroutedTwice = &schemas.FieldError{Code: "misrouted", Field: "user_id",
 	Reason: "belongs to another partition although it was forwarded before; do all parts agree on the number of partitions?"}
 
-// forward moves what landed here by mistake, once.
+// forward sends misrouted beats to their partition, once.
 func (p *Partition) forward(r *schemas.Record, out *schemas.Outbox) {
 	if p.frame.Forwarded {
 		p.reject(r, errMisroutedTwice, out)
@@ -67,7 +66,7 @@ func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []
 	return dst
 }
 
-// producerOf names who wrote the record, as well as the record can tell.
+// producerOf names the writer of the record, as far as the record tells.
 func producerOf(r *schemas.Record, f *schemas.Frame) string {
 	if id := r.Header("client.id"); id != nil {
 		return string(id)

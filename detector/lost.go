@@ -9,7 +9,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// published is what the transitions topic tells of a partition whose commit is lost.
+// published is what the transitions topic shows of a partition whose commit is lost.
 type published struct {
 	epoch   uint32          // the greatest log epoch
 	newest  schemas.Version // the greatest version
@@ -17,17 +17,17 @@ type published struct {
 	latest  schemas.Millis  // the latest instant
 }
 
-// maxEpoch is the greatest log epoch that is believed. A forged one must not use up those
-// that there are.
+// maxEpoch is the greatest log epoch that is accepted, so that a forged one cannot use up the
+// epochs.
 const maxEpoch = 1000
 
-// lost completes a plan without a commit: with it, a partition loses its log epoch, its
-// clock and where it was, and users who are offline have no status that would tell.
+// lost completes a plan without a commit: the partition has lost its log epoch, its clock and its
+// position, and offline users may have no status.
 func (p *Partition) lost(ctx context.Context, at schemas.Commit, plan *plan, read Read) (published, error) {
 	var found published
 	err := read(ctx, schemas.Transitions, -1, -1, func(r *schemas.Record) error {
 		t, err := schemas.DecodeTransition(r.Value)
-		if err != nil || t.Version.LogEpoch() > maxEpoch || t.At > r.Time+believable {
+		if err != nil || t.Version.LogEpoch() > maxEpoch || t.At > r.Time+maxAhead {
 			return nil // what cannot be read, or be true, says nothing
 		}
 		found.epoch, found.latest = max(found.epoch, t.Version.LogEpoch()), max(found.latest, t.At)
@@ -56,15 +56,15 @@ func (p *Partition) lost(ctx context.Context, at schemas.Commit, plan *plan, rea
 	return found, nil
 }
 
-// caused tells whether the record that the newest version names is still the one that
-// caused it: it is there, and not younger.
+// caused tells whether the record that the newest version names is still the one that caused it:
+// it exists and is not younger.
 func (p *Partition) caused(ctx context.Context, at schemas.Commit, found published, read Read) (bool, error) {
 	offset, known := found.newest.Offset(), false
 	if offset < at.LogStart || offset >= at.LogEnd {
 		return false, nil
 	}
 	err := read(ctx, schemas.Heartbeats, offset, offset+1, func(r *schemas.Record) error {
-		known = r.Offset == offset && r.Time <= found.written+causedWithin
+		known = r.Offset == offset && r.Time <= found.written+maxClockSkew
 		return errStop
 	})
 	if err != nil && !errors.Is(err, errStop) {
@@ -74,13 +74,13 @@ func (p *Partition) caused(ctx context.Context, at schemas.Commit, found publish
 }
 
 const (
-	// causedWithin is by how much the clocks of a broker and a detector may differ.
-	causedWithin schemas.Millis = 5000
-	// believable is how far beyond its record a status or transition may tell of.
-	believable schemas.Millis = 60_000
+	// maxClockSkew is the greatest difference between the clocks of a broker and a detector.
+	maxClockSkew schemas.Millis = 5000
+	// maxAhead is how far a status or transition may be ahead of its record's time.
+	maxAhead schemas.Millis = 60_000
 )
 
-// bounds tell what can be a status of a partition.
+// bounds are the limits of a valid status.
 type bounds struct {
 	checkpoint *schemas.Checkpoint // nil: not known
 	committed  int64
@@ -88,8 +88,7 @@ type bounds struct {
 	partitions int32
 }
 
-// longestWait is the longest for which a bucket may keep the changes of a user: no policy is
-// valid that has a longer one.
+// longestWait is the longest wait of a valid policy's bucket.
 const longestWait = schemas.Millis(schemas.LongestWait / time.Millisecond)
 
 // status reads a record of the status topic; nil for a tombstone.
@@ -110,9 +109,9 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 	}
 	// The checkpoint's log time is no bound: after a lost commit, it may be earlier than what
 	// older records tell.
-	latest := r.Time + believable
+	latest := r.Time + maxAhead
 	if b.checkpoint != nil {
-		latest = max(r.Time, b.checkpoint.LogTime) + believable
+		latest = max(r.Time, b.checkpoint.LogTime) + maxAhead
 	}
 	for _, of := range [...]struct {
 		field string
@@ -140,7 +139,6 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 	return user, s, nil
 }
 
-// after tells whether a version names a record that the checkpoint does not know.
 func (b *bounds) after(v schemas.Version) bool {
 	epoch := v.LogEpoch()
 	if p := b.checkpoint.Published; p != nil && v.Record() == p.Version.Record() {

@@ -2,9 +2,8 @@ package detector
 
 import "github.com/stillhere/stillhere/schemas"
 
-// pages is where the keys and values of records are written, one after the other,
-// so that a thousand records cost a few allocations. What was written stays as it
-// is: the Kafka client keeps it until it is committed, then the page goes.
+// pages holds the keys and values of records one after the other, so that a thousand records cost
+// few allocations. Written bytes are never changed: the Kafka client needs them until the commit.
 type pages struct{ page []byte }
 
 const (
@@ -12,7 +11,6 @@ const (
 	entrySize = 256 // room for one key and value; a longer one moves its page
 )
 
-// begin makes room for a record.
 func (p *pages) begin() []byte {
 	if cap(p.page)-len(p.page) < entrySize {
 		p.page = make([]byte, 0, pageSize)
@@ -20,19 +18,17 @@ func (p *pages) begin() []byte {
 	return p.page
 }
 
-// cut is what was appended to the page since from.
+// cut returns what was appended since from.
 func (p *pages) cut(from int) []byte { return p.page[from:len(p.page):len(p.page)] }
 
-// key writes the user's key.
 func (p *pages) key(user schemas.UserID) []byte {
 	from := len(p.begin())
 	p.page = user.AppendKey(p.page)
 	return p.cut(from)
 }
 
-// transition is the record of t. It is never older than what it tells of, also where the
-// brokers' clock, which t goes by, is ahead of now: consumers reject what lies in the future
-// of its record.
+// transition is the record of t. It is never older than t, also when the brokers' clock, which t
+// follows, is ahead of now: consumers reject transitions later than their record.
 func (p *pages) transition(partition int32, t *schemas.Transition, now schemas.Millis) schemas.Outgoing {
 	o := schemas.Outgoing{Topic: schemas.Transitions, Partition: partition, Key: p.key(t.User)}
 	if latest := max(t.At, t.LastSeen, t.LastActive); latest > now {
@@ -44,7 +40,7 @@ func (p *pages) transition(partition int32, t *schemas.Transition, now schemas.M
 	return o
 }
 
-// status is what the status topic keeps of a user, or a tombstone.
+// status is the record of a user's status, or a tombstone.
 func (p *pages) status(partition int32, s *schemas.Status) schemas.Outgoing {
 	o := schemas.Outgoing{Topic: schemas.Statuses, Partition: partition, Key: p.key(s.User)}
 	if !s.Tombstone() {

@@ -15,23 +15,21 @@ import (
 // but not including to; from -1 is the start of the log, to -1 its end now.
 type Read = func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error
 
-// Config is what all partitions of a process share.
 type Config struct {
 	// Settings are the policy of a partition that has none yet.
 	Settings liveness.Settings
 	Log      *slog.Logger
 	Metrics  *Metrics
-	// Now is the clock that says how long a forwarded beat was under way. Nothing
-	// is decided by it.
+	// Now is the clock for how long a forwarded beat was in transit. It decides nothing.
 	Now func() time.Time
-	// Key keeps users who choose their ids from costing memory; see liveness.New.
+	// Key protects the index against chosen user ids; see liveness.New.
 	Key uint64
-	// Slice bounds what one record puts out at once; 0 is liveness.DefaultSlice.
+	// Slice bounds what one call publishes; 0 is liveness.DefaultSlice.
 	Slice int
 }
 
-// Partition is the detector of one partition. One goroutine may use it: the one
-// that owns the partition.
+// Partition is the detector of one partition. Only the goroutine that owns the partition may use
+// it.
 type Partition struct {
 	config  Config
 	id      int32
@@ -56,8 +54,8 @@ func NewPartition(config Config, partition int32) *Partition {
 	return &Partition{config: config, id: partition, log: config.Log.With("partition", partition)}
 }
 
-// Handle applies one record. What it leads to is appended to out. When that is too much
-// at once, Pending tells so, and Continue puts out the rest.
+// Handle applies one record and appends the results to out. If they are too many for one call,
+// Pending is true and Continue publishes the rest.
 func (p *Partition) Handle(r *schemas.Record, out *schemas.Outbox) error {
 	out.Rejected = append(out.Rejected, p.rejected...)
 	p.rejected = nil
@@ -82,28 +80,27 @@ func (p *Partition) Handle(r *schemas.Record, out *schemas.Outbox) error {
 			return fmt.Errorf("decoding record %d again: %w", r.Offset, err)
 		}
 	}
-	p.putOut(r, done, out)
+	p.publish(r, done, out)
 	return nil
 }
 
-// Next is the offset of the next record to be handed to Handle; earlier ones are ignored.
-// After Restore it may lie beyond the committed one: what a lost commit covered has been
-// re-read.
+// Next is the offset of the next record for Handle, which ignores earlier ones. After Restore it
+// may be beyond the committed offset: Restore has read again what a lost commit covered.
 func (p *Partition) Next() int64 { return p.next }
 
-// Pending tells whether the record handled last has more to put out.
+// Pending tells whether the newest record has more to publish.
 func (p *Partition) Pending() bool { return p.machine.Pending() }
 
-// Continue puts out the next slice of the record handled last.
+// Continue publishes the next slice of the newest record.
 func (p *Partition) Continue(out *schemas.Outbox) error {
 	p.out.Reset()
 	done := p.machine.Continue(&p.frame, &p.out)
-	p.putOut(&schemas.Record{Partition: p.id, Offset: p.machine.Offset(), Value: p.held}, done, out)
+	p.publish(&schemas.Record{Partition: p.id, Offset: p.machine.Offset(), Value: p.held}, done, out)
 	return nil
 }
 
-// putOut turns what the machine wants published into records. r is the record it comes of.
-func (p *Partition) putOut(r *schemas.Record, done bool, out *schemas.Outbox) {
+// publish turns the machine's output into records. r is the record that caused it.
+func (p *Partition) publish(r *schemas.Record, done bool, out *schemas.Outbox) {
 	p.next = r.Offset
 	out.Records = slices.Grow(out.Records, len(p.out.Transitions)+len(p.out.Statuses))
 	var now schemas.Millis
@@ -129,14 +126,13 @@ func (p *Partition) putOut(r *schemas.Record, done bool, out *schemas.Outbox) {
 		p.summarize(end)
 	}
 	if p.frame.Policy != nil {
-		p.tellPolicy()
+		p.logPolicy()
 	}
-	p.tellBreaker()
+	p.logBreaker()
 	p.count()
 }
 
-// Checkpoint is the metadata that Restore needs beside the offset after the last
-// handled record.
+// Checkpoint is the metadata of the commit of Next; Restore needs both.
 func (p *Partition) Checkpoint() string {
 	c := p.machine.Checkpoint(p.next)
 	c.TopicID = p.topicID
@@ -151,7 +147,7 @@ func (p *Partition) reject(r *schemas.Record, err error, out *schemas.Outbox) {
 	out.Rejected = append(out.Rejected, schemas.Rejected{Record: r, Reason: err})
 }
 
-// summarize tells what became of the devices of a gateway that is gone.
+// summarize logs and counts what became of the devices of a lost or drained gateway.
 func (p *Partition) summarize(end liveness.GatewayEnd) {
 	log := p.log.With("gateway", end.Gateway, "epoch", end.Epoch, "last_heard_at", end.HeardAt,
 		"devices", end.Returned+end.Released, "returned", end.Returned, "released", end.Released)
@@ -166,14 +162,13 @@ func (p *Partition) summarize(end liveness.GatewayEnd) {
 	p.config.Metrics.CohortReleased.Add(float64(end.Released))
 }
 
-// tellPolicy logs the policy in force.
-func (p *Partition) tellPolicy() {
+func (p *Partition) logPolicy() {
 	in := p.machine.Policy()
 	p.log.Info("policy in force", "policy", in.Policy.ID(), "since_offset", in.Offset)
 }
 
-// tellBreaker logs when presence time stops and goes on.
-func (p *Partition) tellBreaker() {
+// logBreaker logs when presence time stops and continues.
+func (p *Partition) logBreaker() {
 	stopped := p.machine.Stopped()
 	switch {
 	case stopped == p.stopped:
@@ -182,7 +177,7 @@ func (p *Partition) tellBreaker() {
 		p.log.Error("ALARM: many gateways fell silent at once; presence time stands still until they are heard again", "since", stopped)
 		p.config.Metrics.BreakerOpen.Inc()
 	default:
-		p.log.Warn("presence time goes on", "stood_still_since", p.stopped, "log_time", p.machine.LogTime())
+		p.log.Warn("presence time continues: enough gateways are heard again", "stood_still_since", p.stopped, "log_time", p.machine.LogTime())
 		p.config.Metrics.BreakerOpen.Dec()
 	}
 	p.stopped = stopped
@@ -206,7 +201,7 @@ func (p *Partition) count() {
 	p.counted = c
 }
 
-// Close gives back what the partition holds in metrics: it goes to another owner.
+// Close removes the partition from the metrics.
 func (p *Partition) Close() {
 	if p.stopped != 0 {
 		p.config.Metrics.BreakerOpen.Dec()

@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// plan says how a partition's history is to be taken up. See ../DESIGN.md, Restarts.
+// plan is how to restore a partition. See ../DESIGN.md, Restarts.
 type plan struct {
 	checkpoint *schemas.Checkpoint // nil: the commit is lost
 	lossy      bool                // not all that the checkpoint names can be re-read
@@ -64,17 +64,17 @@ func (p *Partition) Restore(ctx context.Context, at schemas.Commit, read Read) e
 	}
 	if presumed := p.machine.EndReplay(); presumed > 0 {
 		p.config.Metrics.Unknown.Add(float64(presumed))
-		p.log.Warn("heartbeats are lost: users who were here count as heard at the last committed moment", "users", presumed, "log_time", p.machine.LogTime())
+		p.log.Warn("heartbeats are lost: users who were online count as heard at the last commit", "users", presumed, "log_time", p.machine.LogTime())
 	}
 	p.next, p.counted = plan.next, p.machine.Counts()
 	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0
-	p.tellPolicy()
-	p.tellBreaker()
+	p.logPolicy()
+	p.logBreaker()
 	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", plan.from, "next", p.next, "took", p.config.Now().Sub(began))
 	return nil
 }
 
-// plan decides from the commit how to restore.
+// plan derives the plan from the commit.
 func (p *Partition) plan(at schemas.Commit) (plan, error) {
 	first := at.LogStart // where the records begin that will be handed over
 	if at.Offset >= at.LogStart && at.Offset <= at.LogEnd {
@@ -90,10 +90,10 @@ func (p *Partition) plan(at schemas.Commit) (plan, error) {
 	log := p.log.With("committed", at.Offset, "log_start", at.LogStart, "log_end", at.LogEnd)
 	switch {
 	case c.TopicID.Differs(at.TopicID):
-		log.Error("ALARM: the heartbeats topic is another one than the detector knew: a new log epoch begins")
+		log.Error("ALARM: the heartbeats topic was recreated: a new log epoch begins")
 		return plan{checkpoint: c, lossy: true, newEpoch: true, next: at.LogStart}, nil
 	case at.Offset > at.LogEnd:
-		log.Error("ALARM: the heartbeats log was cut back behind the committed offset: a new log epoch begins")
+		log.Error("ALARM: the heartbeats log was truncated below the committed offset: a new log epoch begins")
 		return plan{checkpoint: c, lossy: true, newEpoch: true, from: at.LogStart, to: at.LogEnd, handled: c.LogTime, next: at.LogStart}, nil
 	case at.Offset < at.LogStart:
 		log.Error("ALARM: retention has overtaken the detector: heartbeats were lost before it saw them")
@@ -105,10 +105,10 @@ func (p *Partition) plan(at schemas.Commit) (plan, error) {
 	return plan{checkpoint: c, from: c.ReplayOffset, to: at.Offset, next: at.Offset}, nil
 }
 
-// errStop ends a reading early.
+// errStop ends a read early.
 var errStop = errors.New("enough")
 
-// replay re-reads heartbeats, or finds out which is the next.
+// replay reads heartbeats again, or finds the next offset.
 func (p *Partition) replay(ctx context.Context, plan *plan, read Read) error {
 	if plan.from >= plan.to {
 		return nil
@@ -135,13 +135,12 @@ func (p *Partition) replay(ctx context.Context, plan *plan, read Read) error {
 	return nil
 }
 
-// maxRejected bounds how many records one restore sends to the dead-letter topic. The
-// others are counted, and found again in the next.
+// maxRejected bounds how many records one restore sends to the dead-letter topic. The next restore
+// finds the others again.
 const maxRejected = 1000
 
-// adopt hands the machine the status of every user. What cannot be a status of this
-// partition is rejected, and its user counts as one without a status. It returns the
-// greatest log epoch among their versions.
+// adopt gives the machine the status of every user. Impossible statuses are rejected, and their
+// users count as users without a status. It returns the greatest log epoch of the versions.
 func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64, read Read) (epoch uint32, err error) {
 	p.machine.BeginAdopt(plan.latest)
 	bounds := bounds{checkpoint: plan.checkpoint, committed: committed, partition: p.id, partitions: p.router.partitions}
@@ -166,15 +165,14 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64, read
 	return epoch, nil
 }
 
-// copyOf is r with bytes of its own.
 func copyOf(r *schemas.Record) *schemas.Record {
 	c := *r
 	c.Key, c.Value, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)
 	return &c
 }
 
-// baseFor is the base of a log epoch that begins at an offset. As long as versions can
-// count from 0 they do, so that they name offsets as they are.
+// baseFor is the base of a log epoch that begins at an offset. It is 0 as long as possible, so
+// that versions show offsets.
 func baseFor(next int64) int64 {
 	if next > schemas.MaxVersionOffset/2 {
 		return next
