@@ -27,7 +27,7 @@ func newGuard(ctx context.Context, p base, endpoints http.Handler) (http.Handler
 		return ingest.WithCaller(ctx, &ingest.Caller{
 			User: who.User, Gateway: who.Gateway, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
 			OnRefused: func() { guard.Refused("not_own") },
-			Charge:  func(beats int) (time.Duration, int) { return guard.Charge(who, beats) },
+			Charge:    func(beats int) (time.Duration, int) { return guard.Charge(who, beats) },
 		})
 	}), c, nil
 }

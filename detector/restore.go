@@ -90,10 +90,10 @@ func (p *Partition) plan(at schemas.Commit) (plan, error) {
 	log := p.log.With("committed", at.Offset, "log_start", at.LogStart, "log_end", at.LogEnd)
 	switch {
 	case c.TopicID.Differs(at.TopicID):
-		log.Error("ALARM: the heartbeats topic was recreated: a new log epoch begins")
+		log.Error("ALARM: the heartbeats topic is another one than the detector knew: a new log epoch begins")
 		return plan{checkpoint: c, lossy: true, newEpoch: true, next: at.LogStart}, nil
 	case at.Offset > at.LogEnd:
-		log.Error("ALARM: the heartbeats log was truncated below the committed offset: a new log epoch begins")
+		log.Error("ALARM: the heartbeats log was cut back behind the committed offset: a new log epoch begins")
 		return plan{checkpoint: c, lossy: true, newEpoch: true, from: at.LogStart, to: at.LogEnd, handled: c.LogTime, next: at.LogStart}, nil
 	case at.Offset < at.LogStart:
 		log.Error("ALARM: retention has overtaken the detector: heartbeats were lost before it saw them")
