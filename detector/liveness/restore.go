@@ -310,7 +310,7 @@ func (m *Machine) latestInstant() schemas.Millis {
 	latest := m.latest
 	for e := range m.entriesLive() {
 		u := m.load(e, &m.scratch)
-		latest = max(latest, u.since, u.lastSeen, u.lastActive, u.flaps.publishedAt)
+		latest = max(latest, u.since, u.lastSeen, u.lastActive, u.flaps.publishedAt, u.flaps.bucket.At)
 	}
 	for _, h := range m.hidden {
 		latest = max(latest, h.since, h.lastSeen, h.lastActive)

@@ -139,6 +139,9 @@ func (w *world) latest() schemas.Millis {
 	latest := w.latestChange()
 	for _, u := range w.users {
 		latest = max(latest, u.since, u.lastSeen, u.lastActive, u.publishedAt)
+		if u.bucket != nil {
+			latest = max(latest, u.bucket.at)
+		}
 	}
 	return latest
 }
