@@ -50,7 +50,7 @@ func adminRoutes(gatherer prometheus.Gatherer, checks []check, status func() []k
 	return mux
 }
 
-// writeVars tells what package expvar keeps but for the command line, in which there may
+// writeVars writes what package expvar has but for the command line, in which there may
 // be secrets.
 func writeVars(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -63,7 +63,7 @@ func writeVars(w http.ResponseWriter, _ *http.Request) {
 	_ = json.NewEncoder(w).Encode(all) // the one who asked has gone
 }
 
-// buildInfo tells which version of the program runs.
+// buildInfo exports the version of the program.
 func buildInfo(version string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stillhere_build_info", Help: "1; the label is the version of the program.",
 		ConstLabels: prometheus.Labels{"version": version}}, func() float64 { return 1 })
@@ -101,7 +101,7 @@ type readyPartition struct {
 	WatermarkAgeSeconds *float64 `json:"watermark_age_seconds,omitempty"`
 }
 
-// readiness tells what is ready, and how far every partition of this process is.
+// readiness reports the checks and the progress of every partition of this process.
 func readiness(ctx context.Context, checks []check, status []kafka.GroupStatus, now time.Time) readyReport {
 	report := readyReport{Ready: true, Degraded: []string{}, Checks: []readyCheck{}, Groups: []readyGroup{}}
 	for _, found := range runChecks(ctx, checks) {

@@ -43,7 +43,7 @@ type ChannelRun struct {
 	AllowedHosts []string
 }
 
-// RunChannel brings deliveries to a channel until ctx ends. It knows who hides, and
+// RunChannel brings deliveries to a channel until ctx ends. It reads the hidden set first and
 // delivers nothing before it does.
 func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err error) {
 	if err := errors.Join(run.AdminPort.check(run.Admin), validateHosts(run.AllowedHosts)); err != nil {

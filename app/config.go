@@ -24,7 +24,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Config is everything that a process of any role can be told. Start from
+// Config is the configuration of a process of any role. Start from
 // Defaults.
 type Config struct {
 	// Instance is the stable name of this process: the same after a restart, and
@@ -32,25 +32,26 @@ type Config struct {
 	Instance string
 	// Version is the program's, for metrics.
 	Version string
-	// Listen is where the doors are, host:port; Admin where operators look: health,
+	// Listen is the address for clients, host:port; Admin the one for operators: health,
 	// metrics, profiles. Empty Admin: nowhere.
 	Listen, Admin string
 	// AdminPort says what the admin port shows, and to whom.
 	AdminPort Admin
 	// AllowedHosts are the hosts, besides Listen, Admin and the loopback, that requests
-	// may be for where nothing else tells who asks: on the admin port, and on the doors
-	// without authentication.
+	// may be for where no token identifies the caller: on the admin port, and, without
+	// authentication, on Listen.
 	AllowedHosts []string
-	// AllowUnauthenticated opens the doors to other machines.
+	// AllowUnauthenticated allows Listen on other addresses than the loopback without
+	// authentication.
 	AllowUnauthenticated bool
-	// AllowedOrigins are the web origins, besides the doors' own, whose pages may use
-	// the doors: scheme://host, in which * stands for anything, as in
+	// AllowedOrigins are the web origins, besides the server's own, whose pages may use
+	// the API: scheme://host, in which * stands for anything, as in
 	// https://*.example.com (path.Match).
 	AllowedOrigins []string
-	// MaxConnections [0] is how many connections the doors may have open; 0: as many as
+	// MaxConnections [0] is how many client connections may be open; 0: as many as
 	// the process's descriptors allow. The admin port has a bound of its own.
 	MaxConnections int
-	// MaxPerAddress [0] is how many connections to the doors one address (of IPv6, one
+	// MaxPerAddress [0] is how many client connections one address (of IPv6, one
 	// network of 64 bits) may have open; 0: any number, as it has to be behind a proxy.
 	MaxPerAddress int
 	// MaxPerUser [20] is how many sockets and streams one user may have open in this
@@ -59,7 +60,7 @@ type Config struct {
 	// TrustedProxies are the addresses and networks whose X-Forwarded-For is believed.
 	// MaxPerAddress then bounds the clients behind them, and not themselves.
 	TrustedProxies []string
-	// Page serves the page that shows who is here at the root of the doors.
+	// Page serves the page that shows online users at the root path.
 	Page bool
 	// Listener replaces the network for Listen and Admin, e.g. in virtual time.
 	Listener func(network, address string) (net.Listener, error)
@@ -77,7 +78,7 @@ type Config struct {
 	// Postgres limits what is asked of the server that Store names.
 	Postgres pgstore.Config
 
-	// Auth says whose tokens the doors take; the zero value has no authentication.
+	// Auth says which tokens are accepted; the zero value has no authentication.
 	Auth auth.Config
 
 	// Policy is that of a new pipeline; of another the one in force counts. PolicyAsked are
@@ -160,7 +161,7 @@ func Defaults() Config {
 	}
 }
 
-// settle carries what several rooms must agree on into their settings.
+// settle copies what several services must agree on into their settings.
 func (c *Config) settle(partitions int32) {
 	c.Kafka.InstanceName = c.Instance
 	c.Redis = c.Redis.named(c.Kafka)

@@ -81,7 +81,7 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// lengthSeen tells whether a connection has ever said "Content-Length". net/http hides it
+// lengthSeen reports whether a connection has ever sent "Content-Length". net/http hides it
 // from handlers where the same request says "Transfer-Encoding".
 type lengthSeen struct {
 	seen    atomic.Bool
@@ -169,7 +169,7 @@ func withSafeHeaders(next http.Handler) http.Handler {
 		if !r.ProtoAtLeast(1, 1) {
 			header.Set("Connection", "close")
 		}
-		// Whether it was in this request nobody tells; that it was on the connection will do.
+		// net/http hides whether this request had the header; one earlier on the connection counts.
 		if conn := connOf(r); conn != nil && len(r.TransferEncoding) > 0 && conn.length.seen.Load() {
 			header.Set("Connection", "close")
 		}

@@ -15,10 +15,10 @@ import (
 )
 
 // adminConnections bounds the connections to the admin port. It has a bound of its own,
-// so that it answers while the doors are full.
+// so that it answers while all client connections are taken.
 const adminConnections = 64
 
-// reserved are descriptors that the doors leave to the rest of the process, the admin
+// reserved are descriptors that clients leave to the rest of the process, the admin
 // port included.
 const reserved = 1024
 
@@ -29,7 +29,7 @@ const keepIdle = 5 * time.Second
 // warnEvery is how often at most a listener tells that it refuses connections.
 const warnEvery = 10 * time.Second
 
-// maxConnections is how many connections the doors may have open, so that the process
+// maxConnections is how many client connections may be open, so that the process
 // has descriptors left for Kafka, Redis, its files and the admin port.
 func (c Config) maxConnections() int {
 	if c.MaxConnections > 0 {
@@ -38,7 +38,7 @@ func (c Config) maxConnections() int {
 	return spare(descriptors())
 }
 
-// spare is how many of limit descriptors the doors may take.
+// spare is how many of limit descriptors clients may take.
 func spare(limit int) int { return limit - min(reserved, limit/2) }
 
 // checkConnections refuses bounds that would leave the process without descriptors.
@@ -53,7 +53,7 @@ func (c Config) checkConnections() error {
 	return nil
 }
 
-// connectionMetrics tell of the connections of all ports.
+// connectionMetrics are the metrics of the connections to all ports.
 type connectionMetrics struct {
 	open, most *prometheus.GaugeVec
 	refused    *prometheus.CounterVec
@@ -84,7 +84,7 @@ type bounded struct {
 	net.Listener
 	port       string
 	most, each int
-	// proxy tells of addresses to which each does not apply, because many are behind them;
+	// proxy reports addresses to which each does not apply, because many clients share them;
 	// nil: it applies to all.
 	proxy   func(netip.Addr) bool
 	metrics *connectionMetrics
@@ -115,7 +115,7 @@ func newBounded(l net.Listener, port string, most, each int, metrics *connection
 		tell: rate.Sometimes{Interval: warnEvery}, open: map[netip.Prefix]int{}, idle: list.New()}
 }
 
-// Accept closes connections for which there is no room, and goes on.
+// Accept closes connections beyond the limits, and goes on.
 func (l *bounded) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -203,7 +203,7 @@ func (l *bounded) refuse(conn net.Conn, reason string) {
 	})
 }
 
-// enter makes room for a connection, or tells why there is none.
+// enter counts a connection, or returns why it is refused.
 func (l *bounded) enter(from netip.Prefix) (reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,7 +230,7 @@ func (l *bounded) leave(from netip.Prefix) {
 	}
 }
 
-// counts tells whether connections from there are counted by address.
+// counts reports whether connections from there are counted by address.
 func (l *bounded) counts(from netip.Prefix) bool { return l.each > 0 && from.IsValid() }
 
 // forget counts one less; the lock is held.

@@ -1,11 +1,11 @@
-// Package app is the roof: it alone knows how the rooms are run.
+// Package app assembles the services into processes.
 //
-// Each role is one short function in roles.go that asks the builder (builder.go) for
-// what it needs, Kafka, Redis, the durable store, and adds its services, doors and
-// readiness checks. Run starts them and stops them in order: doors first, then
-// what holds input that has not been handed on, then the loops (lifecycle.go).
-// What may be missing is asked for before anything starts, so that a process
-// that cannot work ends with one clear line and nothing half started.
+// roles.go has the table of roles. The constructor of a role takes a struct of dependencies
+// and returns a component: services to run, readiness checks, closers and HTTP routes
+// (component.go). shared.go has the parts that several roles of one process use. Run starts
+// the services and stops them in order: HTTP servers first, then what holds input that it
+// has not handed on, then the consumer loops (lifecycle.go). It checks its dependencies
+// before anything starts, so that a process that cannot work ends with one clear error.
 //
-// Dev is the same wiring on servers inside the process.
+// RunDev is the same wiring on embedded servers.
 package app

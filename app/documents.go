@@ -7,14 +7,14 @@ import (
 )
 
 // withDocuments serves, to everybody, the documents of what others may count on, and
-// leaves the rest to the doors.
+// leaves the rest to endpoints.
 func withDocuments(doors http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", doors)
 	serve := func(document []byte) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/yaml")
-			_, _ = w.Write(document) // whoever asked may have gone
+			_, _ = w.Write(document) // an error means that the client disconnected
 		}
 	}
 	mux.HandleFunc("GET /openapi.yaml", serve(schemas.OpenAPI))

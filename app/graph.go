@@ -6,34 +6,47 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/postgres"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 )
 
 // GraphFile is the name of the follower graph in the data directory of dev.
 const GraphFile = "graph.db"
 
-// Graph is a follower graph in tables.
-type Graph interface {
+// OpenGraph opens the follower graph that store names. limits are the timeouts and the
+// password of Postgres.
+func OpenGraph(ctx context.Context, store Store, limits pgstore.Config) (graph.Store, error) {
+	return openGraph(ctx, store, limits)
+}
+
+// reportingGraph is a follower graph in tables.
+type reportingGraph interface {
 	graph.Store
 	schemaReporter
 }
 
-// OpenGraph opens the follower graph that store names. limits says how Postgres is
-// treated, and its password.
-func OpenGraph(ctx context.Context, store Store, limits pgstore.Config) (Graph, error) {
+func openGraph(ctx context.Context, store Store, limits pgstore.Config) (reportingGraph, error) {
 	if err := store.validate(); err != nil {
 		return nil, err
 	}
 	if store.SQLite != "" {
 		return sqlitegraph.Open(ctx, store.SQLite)
 	}
-	return pggraph.Open(ctx, GraphPostgres(store.Postgres, limits))
+	return pggraph.Open(ctx, graphPostgres(store.Postgres, limits))
 }
 
-// GraphPostgres are the settings for the graph on the server at url. Its statements
-// may run twice as long as others: the followers of one user may be millions.
-func GraphPostgres(url string, limits pgstore.Config) pggraph.Config {
+// graphPostgres returns the settings of the graph on the server at url. Its statements may
+// run twice as long as others: one user may have millions of followers.
+func graphPostgres(url string, limits pgstore.Config) postgres.Config {
 	config := limits.Config
 	config.URL, config.StatementTimeout = url, 2*limits.StatementTimeout
 	return config
+}
+
+// Migrate brings the tables of all services in Postgres up to date.
+func Migrate(ctx context.Context, config pgstore.Config) error {
+	if err := pgstore.Migrate(ctx, config); err != nil {
+		return err
+	}
+	return pggraph.Migrate(ctx, graphPostgres(config.URL, config))
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// onLoopback tells whether an address to listen on can be reached from this machine
+// onLoopback reports whether an address to listen on can be reached from this machine
 // alone.
 func onLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && isLoopback(host)
 }
 
-// isLoopback tells whether a host without its port is this machine under a name or
+// isLoopback reports whether a host without its port is this machine under a name or
 // address that no other can have (RFC 6761, section 6.3).
 func isLoopback(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
@@ -33,7 +33,7 @@ func isLoopback(host string) bool {
 }
 
 // allowHosts answers 421 to requests for any other host than the address that is listened
-// on, the loopback and those that are allowed. Where nothing else tells who asks, a web
+// on, the loopback and those that are allowed. Where no token identifies the caller, a web
 // page could otherwise have its own name resolve to this address and be of the same
 // origin (DNS rebinding). Where all addresses of the machine are listened on, any address
 // will do, for an address cannot be rebound.

@@ -8,14 +8,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// notFoundPattern is the pattern of requests for which this process has no door.
+// notFoundPattern is the pattern of requests for which this process has no endpoint.
 const notFoundPattern = "/"
 
 // roleHint helps those who came to another role's address.
 const roleHint = "; heartbeats and sockets are taken by the role ingest, reads and streams served by api: see /openapi.yaml"
 
-// handleNotFound has the mux answer what it has no door for as the doors answer, in
-// JSON, and not in ServeMux's words. It is called when all doors are there.
+// handleNotFound registers the not-found handler, which answers in JSON like the endpoints.
+// It is called after all endpoints are registered.
 func handleNotFound(mux *http.ServeMux) {
 	mux.HandleFunc(notFoundPattern, func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string

@@ -106,7 +106,7 @@ func trustProxies(trusted proxies, places *bounded, next http.Handler) http.Hand
 	})
 }
 
-// enterBehind makes room for a client behind a proxy, whose connections are not counted
+// enterBehind counts a client behind a proxy, whose connections are not counted
 // by address.
 func (l *bounded) enterBehind(from netip.Prefix) (leave func(), ok bool) {
 	l.mu.Lock()

@@ -31,7 +31,7 @@ func listen(open func(network, address string) (net.Listener, error), address st
 	return l, nil
 }
 
-// validateListen refuses to open doors without authentication to other machines.
+// validateListen refuses non-loopback addresses without authentication.
 func validateListen(address string, allowed bool) error {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("listen: %q must be host:port, e.g. 127.0.0.1:8080", address)

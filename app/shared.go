@@ -163,7 +163,7 @@ func (b *builder) useGraph(ctx context.Context) (graph.Store, error) {
 
 // newGraph opens the follower graph.
 func newGraph(ctx context.Context, p base) (graph.Store, component, error) {
-	g, err := OpenGraph(ctx, p.config.Graph, p.config.Postgres)
+	g, err := openGraph(ctx, p.config.Graph, p.config.Postgres)
 	if err != nil {
 		return nil, component{}, err
 	}

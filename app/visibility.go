@@ -37,7 +37,7 @@ func viewerOf(r *http.Request) schemas.UserID {
 
 // decision is the one answer to who may see whom: batch, one user, history, stream and
 // deliveries ask it. What it says of a user depends on the graph and the token alone, so
-// it tells nothing of whether the user is there, hides or exists.
+// it does not reveal whether the user is online, hidden or exists.
 type decision struct {
 	follows follows // nil: everybody may see everybody
 	history string  // one of the rules of Config.MayReadHistory
@@ -111,7 +111,7 @@ func (d *decision) MayReadHistory(r *http.Request, user schemas.UserID) (bool, e
 	return len(refused) == 0, err
 }
 
-// isAdmin tells whether the token is an administrator's.
+// isAdmin reports whether the token is an administrator's.
 func isAdmin(r *http.Request) bool {
 	caller := ingest.CallerOf(r.Context())
 	return caller != nil && caller.Any

@@ -16,7 +16,7 @@ import (
 // preflightFor is how long a browser may remember what it was allowed, in seconds.
 const preflightFor = 600
 
-// allowOrigins lets pages of other origins use the doors from a browser: it answers
+// allowOrigins lets pages of other origins use the API from a browser: it answers
 // preflight requests and says so in answers (CORS). Without origins browsers keep the
 // answers from such pages, which is their default.
 func allowOrigins(origins []string, doors http.Handler) http.Handler {
@@ -32,7 +32,7 @@ func allowOrigins(origins []string, doors http.Handler) http.Handler {
 	}).Handler(doors)
 }
 
-// checkWeb reports everything that is wrong with what the doors offer to the web, joined.
+// checkWeb reports everything that is wrong with the settings for browsers, joined.
 func (c Config) checkWeb() error {
 	var faults []error
 	for i, pattern := range c.AllowedOrigins {

@@ -58,7 +58,7 @@ type candidate struct{ word, about string }
 // files stands for the names of files, which shells complete better.
 const files = ":files"
 
-// complete tells what the last of the words may become.
+// complete returns the candidates for the last of the words.
 func complete(app *kong.Application, words []string) []candidate {
 	words = joined(words)
 	if len(words) == 0 {

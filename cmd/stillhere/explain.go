@@ -14,7 +14,7 @@ import (
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
-// explainCommand tells why a transition was published.
+// explainCommand explains why a transition was published.
 type explainCommand struct {
 	Event  string `arg:"" name:"event-id" help:"The event_id of the transition."`
 	User   string `help:"Its user, if known: then only one partition is searched." env:"-"`
@@ -23,7 +23,7 @@ type explainCommand struct {
 	policyFlags
 }
 
-// Run looks it up and tells.
+// Run looks it up and prints the explanation.
 func (c *explainCommand) Run(ctx context.Context) error {
 	var user schemas.UserID
 	if c.User != "" {

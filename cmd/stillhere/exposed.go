@@ -40,7 +40,7 @@ func refuseExposed(parsed *kong.Context) error {
 	return errors.Join(faults...)
 }
 
-// reachable tells whether the command listens on an address that other machines reach.
+// reachable reports whether the command listens on an address that other machines reach.
 func reachable(parsed *kong.Context) bool {
 	for _, flag := range parsed.Flags() {
 		if !slices.Contains(listeners, flag.Name) {
@@ -59,7 +59,7 @@ func reachable(parsed *kong.Context) bool {
 	return false
 }
 
-// isSecret tells whether the value of a flag is a secret, or a URL with one.
+// isSecret reports whether the value of a flag is a secret, or a URL with one.
 func isSecret(flag *kong.Flag, value any) bool {
 	if flag.Tag.Has("secret") && flag.Tag.Get("secret") != "url" {
 		return value != ""

@@ -6,7 +6,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/expand"
 )
 
-// followerFlags say how followers are told.
+// followerFlags are the settings of the follower fan-out.
 type followerFlags struct {
 	HighFollower       int           `help:"Largest number of followers that is expanded at once; for users with more, all workers share jobs." default:"10000" group:"Followers:"`
 	FanoutJobFollowers int           `help:"Followers per job." default:"50000" group:"Followers:"`

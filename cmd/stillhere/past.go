@@ -11,14 +11,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// asofCommand tells who was here at an instant.
+// asofCommand prints who was online, away or offline at an instant.
 type asofCommand struct {
 	Time  string   `arg:"" help:"The instant, in the formats of replay's --from; put -- before one that begins with a minus: asof -- -2h."`
 	State []string `help:"Include only users who were in these states: online, away, offline." env:"-" group:"What:"`
 	dataFlags
 }
 
-// Run tells.
+// Run prints.
 func (c *asofCommand) Run(ctx context.Context) error {
 	at, err := c.instant("TIME", c.Time)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *dataFlags) tell(o *replay.Options, rows int64, begun time.Time, err err
 	}
 }
 
-// sessionsCommand tells who was online from when to when.
+// sessionsCommand prints online sessions.
 type sessionsCommand struct {
 	From string `help:"First instant, in the formats of replay's --from." required:"" env:"-" group:"What:"`
 	To   string `help:"End (exclusive). Default: now." env:"-" group:"What:"`
@@ -73,7 +73,7 @@ type sessionsCommand struct {
 	dataFlags
 }
 
-// Run tells.
+// Run prints.
 func (c *sessionsCommand) Run(ctx context.Context) error {
 	o := replay.Defaults()
 	o.Filter.Partitions = c.Partition

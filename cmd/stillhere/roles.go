@@ -13,9 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
@@ -229,10 +227,7 @@ func (c *migrateCommand) Run(ctx context.Context) error {
 	if config.URL == "" {
 		return errors.New("postgres: a URL is needed, e.g. --postgres postgres://user@localhost:5432/stillhere")
 	}
-	if err := pgstore.Migrate(ctx, config); err != nil {
-		return err
-	}
-	if err := pggraph.Migrate(ctx, app.GraphPostgres(config.URL, config)); err != nil {
+	if err := app.Migrate(ctx, config); err != nil {
 		return err
 	}
 	fmt.Println("the Postgres schema is up to date")

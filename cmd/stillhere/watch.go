@@ -106,7 +106,7 @@ func painter(colours bool) func(schemas.Presence) string {
 	}
 }
 
-// isTerminal tells whether f is one.
+// isTerminal reports whether f is a terminal.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0

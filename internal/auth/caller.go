@@ -27,7 +27,7 @@ type Caller struct {
 	Until   time.Time // when the token ends
 }
 
-// May tells whether the token allows what scope says. Admin allows everything.
+// May reports whether the token allows what scope says. Admin allows everything.
 func (c *Caller) May(scope string) bool {
 	return slices.Contains(c.Scopes, scope) || slices.Contains(c.Scopes, Admin)
 }

@@ -37,7 +37,7 @@ func Defaults() Config {
 // minSecret is what RFC 7518, section 3.2, asks for HS256: the size of the hash.
 const minSecret = 32
 
-// On tells whether there is authentication.
+// On reports whether authentication is configured.
 func (c Config) On() bool { return c.Secret.Given() || c.JWKS != "" }
 
 // Validate reports everything that is wrong, joined, each fault naming its

@@ -1,10 +1,10 @@
-// Package auth decides who may use the doors. It reads a JSON Web Token from each
-// request, checks it, checks what the door asks for, and hands the request on with
-// who it is from.
+// Package auth authenticates requests. It reads a JSON Web Token from each request,
+// verifies it, checks the scope that the endpoint needs, and passes the request on with
+// its caller.
 //
 // A token comes as "Authorization: Bearer …"; where a browser opens a WebSocket or
 // Server-Sent Events, which cannot send headers, as the query parameter
-// access_token, which is taken out before anybody else sees the request.
+// access_token, which auth removes before any other handler sees the request.
 //
 //	claim        meaning
 //	sub          the user's id, a positive 64-bit number as text
@@ -17,5 +17,5 @@
 //	too many requests of one caller          429, Retry-After
 //	the keys cannot be got                   503, Retry-After
 //
-// It knows no room: the wiring puts the caller where the rooms look for it.
+// It knows no service: the wiring puts the caller into the request's context.
 package auth

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -11,9 +10,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/schemas"
 )
 
-// Guard stands before the doors.
+// Guard authenticates requests before the endpoints see them.
 type Guard struct {
 	verifier *verifier
 	requests *limits
@@ -46,7 +48,7 @@ func New(ctx context.Context, c Config, registry prometheus.Registerer, log *slo
 	return g, nil
 }
 
-// Ready tells whether tokens can be judged.
+// Ready is nil if tokens can be verified.
 func (g *Guard) Ready(ctx context.Context) error { return g.verifier.ready(ctx) }
 
 // Wait returns when the guard fetches no more keys, after the context that it was made
@@ -87,7 +89,7 @@ func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) c
 		}
 		ctx := with(r.Context(), who)
 		if connects(r) {
-			// What stays open ends with its token: the rooms heed the deadline.
+			// What stays open ends with its token: the endpoints obey the deadline.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, who.Until)
 			defer cancel()
@@ -96,7 +98,7 @@ func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) c
 	})
 }
 
-// Refused counts a request that a room refused for who it is from.
+// Refused counts a request that an endpoint refused because of its caller.
 func (g *Guard) Refused(reason string) { g.refused.WithLabelValues(reason).Inc() }
 
 func (g *Guard) wait(who *Caller, r *http.Request) time.Duration {
@@ -129,8 +131,8 @@ func (g *Guard) Charge(who *Caller, beats int) (wait time.Duration, most int) {
 	return wait, 0
 }
 
-// scopeOf is what a request needs; empty: nothing. What is not known below
-// /presence/ is for administrators, so that a new door is closed until it is
+// scopeOf returns the scope that a request needs; empty: none. Unknown paths below
+// /presence/ are for administrators, so that a new endpoint is closed until it is
 // named here.
 func scopeOf(r *http.Request) string {
 	path, below := strings.CutPrefix(r.URL.Path, "/presence/")
@@ -147,7 +149,7 @@ func scopeOf(r *http.Request) string {
 	return Admin
 }
 
-// connects tells whether the request opens something that stays.
+// connects reports whether the request opens a socket or a stream.
 func connects(r *http.Request) bool {
 	return r.URL.Path == "/presence/connect" || r.URL.Path == "/presence/stream"
 }
@@ -192,24 +194,12 @@ func take(r *http.Request) (string, *http.Request, error) {
 
 func (g *Guard) refuse(w http.ResponseWriter, status int, code, message string) {
 	g.Refused(code)
-	header := w.Header()
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		challenge := "Bearer"
 		if code != "no_token" {
 			challenge += ` error="` + code + `"`
 		}
-		header.Set("WWW-Authenticate", challenge)
+		w.Header().Set("WWW-Authenticate", challenge)
 	}
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	var body struct {
-		Error struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	body.Error.Code, body.Error.Message = code, message
-	_ = json.NewEncoder(w).Encode(body) // whoever asked may have gone
+	problem.Write(w, status, &schemas.FieldError{Code: code, Reason: message})
 }

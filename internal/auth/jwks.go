@@ -212,7 +212,7 @@ func (k *jwks) key(token *jwt.Token) (any, error) {
 	return (*set).Keyfunc(token)
 }
 
-// ready tells whether there are keys.
+// ready is nil if there are keys.
 func (k *jwks) ready(context.Context) error {
 	if k.known.Load() == nil {
 		return errNoKeys

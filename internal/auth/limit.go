@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limits bound how often each caller may do something. Who has not been seen for a
-// while is forgotten, so that memory follows those who are there.
+// limits is one rate limiter per caller. A caller that was silent for up to two rounds is
+// removed, so that memory is bounded by the active callers.
 type limits struct {
 	each  rate.Limit
 	burst int
@@ -28,7 +28,7 @@ func newLimits(each float64, burst int) *limits {
 	return &limits{each: rate.Limit(each), burst: burst, of: map[string]*rate.Limiter{}}
 }
 
-// take takes n from what name may do and tells how long it has to wait; 0: it may go
+// take takes n from what name may do and returns how long it has to wait; 0: it may go
 // on. n is at most burst.
 func (l *limits) take(name string, n int, now time.Time) time.Duration {
 	if l.each == 0 {
@@ -65,5 +65,5 @@ func (l *limits) limiter(name string, now time.Time) *rate.Limiter {
 	return limiter
 }
 
-// seconds is wait as Retry-After tells it: whole, at least 1.
+// seconds is wait for Retry-After: whole seconds, at least 1.
 func seconds(wait time.Duration) int { return max(1, int(math.Ceil(wait.Seconds()))) }

@@ -13,7 +13,7 @@ type Secret struct {
 	File string
 }
 
-// Given tells whether there is one.
+// Given reports whether there is one.
 func (s Secret) Given() bool { return s.Value != "" || s.File != "" }
 
 // Read is the secret as it is now.
@@ -32,7 +32,7 @@ func (s Secret) Read() (string, error) {
 	return value, nil
 }
 
-// String does not tell the secret, so that no log line can.
+// String does not reveal the secret, so that no log line can.
 func (s Secret) String() string {
 	switch {
 	case s.File != "":

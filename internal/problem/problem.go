@@ -1,4 +1,4 @@
-// Package problem says what went wrong in the one format that all doors use:
+// Package problem writes errors in the one format of all endpoints:
 //
 //	{"error":{"code":"invalid_user_id","message":"beats[3].user_id: must be …","field":"beats[3].user_id"}}
 package problem
@@ -35,7 +35,7 @@ type detail struct {
 }
 
 // JSON is the error object of err. What is not a *schemas.FieldError has the
-// code "internal" and says nothing more: it was not meant for strangers.
+// code "internal" and says nothing more: it was not meant for clients.
 func JSON(err error) []byte {
 	return marshal(body{Error: detailOf(err)})
 }
@@ -72,7 +72,7 @@ func Write(w http.ResponseWriter, status int, err error) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// The caller is gone if this fails: nobody is left to tell.
+	// If this fails, the client has disconnected.
 	_, _ = w.Write(append(JSON(err), '\n'))
 }
 
@@ -82,9 +82,9 @@ func WriteBusy(w http.ResponseWriter, after time.Duration, err error) {
 	Write(w, http.StatusServiceUnavailable, err)
 }
 
-// Methods are those for which a door that knows only one answers 405. Routes are
-// registered method by method: a pattern without a method would clash with the
-// patterns of other rooms.
+// Methods are the methods for which an endpoint with only one of them answers 405. Routes
+// are registered method by method: a pattern without a method would clash with the
+// patterns of other services.
 var Methods = []string{
 	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
 }

@@ -1,4 +1,4 @@
-// Package quota bounds how many of something each user may hold at a time. The doors
+// Package quota bounds how many of something each user may hold at a time. The endpoints
 // that keep connections open share one Quota per process, so that the bound is on all
 // of a user's sockets and streams together.
 package quota
