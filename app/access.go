@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -110,9 +111,9 @@ func NeedsOf(grantee string, followers bool) ([]Need, error) {
 }
 
 // Grants is what Kafka must grant a grantee of the pipeline that kafka names.
-func Grants(grantee string, followers bool, cluster kafka.Config) ([]kafka.Grant, error) {
+func Grants(grantee string, followers bool, cluster kafka.Config) ([]admin.Grant, error) {
 	needs, err := NeedsOf(grantee, followers)
-	var grants []kafka.Grant
+	var grants []admin.Grant
 	for _, n := range needs {
 		for _, g := range n.grants(cluster) {
 			if !slices.Contains(grants, g) {
@@ -123,10 +124,10 @@ func Grants(grantee string, followers bool, cluster kafka.Config) ([]kafka.Grant
 	return grants, err
 }
 
-func (n Need) grants(cluster kafka.Config) []kafka.Grant {
-	var grants []kafka.Grant
+func (n Need) grants(cluster kafka.Config) []admin.Grant {
+	var grants []admin.Grant
 	for _, operation := range n.Operations {
-		g := kafka.EveryTopic(cluster.Prefix, operation)
+		g := admin.AllTopicsGrant(cluster.Prefix, operation)
 		switch {
 		case n.Group == channelGroup:
 			g.Resource, g.Name = kafka.OfGroup, channelGroup

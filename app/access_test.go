@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -60,7 +61,7 @@ func TestGrantsFollowThePrefix(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []kafka.Grant{
+	for _, want := range []admin.Grant{
 		{Resource: kafka.OfTopic, Name: "eu.presence.", Prefixed: true, Operation: "Describe"},
 		{Resource: kafka.OfTopic, Name: "eu.presence.heartbeats", Operation: "Write"},
 		{Resource: kafka.OfGroup, Name: "stillhere.detector@eu.presence", Operation: "Read"},

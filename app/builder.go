@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 )
 
 // base is what every constructor gets.
@@ -40,10 +41,10 @@ func newBuilder(ctx context.Context, role Role, config Config, log *slog.Logger)
 	b.registry.MustRegister(buildInfo(config.Version))
 	b.kafkaMetrics = kafka.NewMetrics(b.registry)
 	var err error
-	if b.partitions, err = kafka.CheckTopics(ctx, config.Kafka); err != nil {
+	if b.partitions, err = admin.CheckTopics(ctx, config.Kafka); err != nil {
 		return b, err
 	}
-	b.kafkaMetrics.Partitions(b.partitions)
+	b.kafkaMetrics.SetPartitions(b.partitions)
 	if err := b.adoptPolicy(ctx); err != nil {
 		return b, err
 	}
@@ -55,7 +56,7 @@ func newBuilder(ctx context.Context, role Role, config Config, log *slog.Logger)
 		closers: []closer{{"producer", b.producer.Close}},
 		checks:  []check{{name: "kafka", ready: b.producer.Ping}},
 		services: []service{{"topics", loops, func(ctx context.Context) error {
-			kafka.WatchTopics(ctx, b.config.Kafka, b.partitions, config.TopicsEvery, log, b.kafkaMetrics)
+			admin.WatchTopics(ctx, b.config.Kafka, b.partitions, config.TopicsEvery, log, b.kafkaMetrics)
 			return nil
 		}}},
 	}, nil)

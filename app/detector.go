@@ -8,7 +8,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/internal/crashpoint"
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,8 +23,8 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {
 		cluster.MaxTransactionRecords = n
 	}
-	transform := kafka.NewTransform(cluster, detectorGroup, schemas.Heartbeats,
-		func(partition int32) kafka.Task { return detector.NewPartition(config, partition) }, p.producer, p.log, p.kafkaMetrics).
+	transform := processor.New(cluster, detectorGroup, schemas.Heartbeats,
+		func(partition int32) processor.Task { return detector.NewPartition(config, partition) }, p.producer, p.log, p.kafkaMetrics).
 		Writes(schemas.Transitions, schemas.Statuses)
 	return loop("detector", transform.Run, transform.Ready), nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/embedded"
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/registry"
 	"github.com/stillhere/stillhere/internal/sqlite"
 )
@@ -73,7 +73,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 	// With one process and few users, freshness costs nothing.
 	config.Kafka.IdleCommitInterval, config.Kafka.WatermarkInterval = quick, quick
 	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)
-	_, err = kafka.ApplyTopics(setUp, config.Kafka, dev.Partitions, 1)
+	_, err = admin.ApplyTopics(setUp, config.Kafka, dev.Partitions, 1)
 	if err == nil && config.SchemaRegistry != "" {
 		_, err = registry.Register(setUp, config.SchemaRegistry, config.Kafka.Prefix)
 	}

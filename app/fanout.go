@@ -9,7 +9,8 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/publish"
 	"github.com/stillhere/stillhere/fanout/redisbus"
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/schemas"
@@ -41,7 +42,7 @@ type fanoutDeps struct {
 // newFanout publishes changes to viewers.
 func newFanout(d fanoutDeps) (component, error) {
 	handler := publish.New(d.bus, d.config.Fanout, d.metrics)
-	return transitionLoop(d.base, d.origin, d.config.Kafka, "publisher", publishGroup, handler, kafka.FromEnd()), nil
+	return transitionLoop(d.base, d.origin, d.config.Kafka, "publisher", publishGroup, handler, consumer.FromEnd()), nil
 }
 
 // newFollowerFanout writes deliveries for followers.
@@ -60,23 +61,23 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 	present, newest := online.NewSet(), expand.NewNewest()
 	deps := &expand.Dependencies{Config: config, Followers: cache, Graph: d.graph, Online: present, Newest: newest,
 		Metrics: expand.NewMetrics(d.registry), Jobs: jobs, Deliveries: deliveries, Check: d.origin.Check}
-	statuses := kafka.Follow(d.config.Kafka, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), present,
-		d.producer, d.log, d.kafkaMetrics, kafka.Alone())
-	known := kafka.Follow(d.config.Kafka, newestGroup, schemas.Fanout, deps.DecodeJob, newest,
-		d.producer, d.log, d.kafkaMetrics, kafka.Alone())
+	statuses := consumer.New(d.config.Kafka, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), present,
+		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
+	known := consumer.New(d.config.Kafka, newestGroup, schemas.Fanout, deps.DecodeJob, newest,
+		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
 	c.services = []service{{"graph cache", loops, cache.Run}, {"online users", loops, statuses.Run}, {"newest jobs", loops, known.Run}}
 	ready := func() error { return errors.Join(statuses.Ready(), known.Ready()) }
 
 	c = c.with(followerLoop(d.base, "follower planner", plannerGroup, schemas.Transitions, plannerPoll, ready,
-		func(int32) kafka.Task { return deps.NewPlanner() }, schemas.Fanout, schemas.Deliveries))
+		func(int32) processor.Task { return deps.NewPlanner() }, schemas.Fanout, schemas.Deliveries))
 	return c.with(followerLoop(d.base, "follower worker", workerGroup, schemas.Fanout, workerPoll, ready,
-		func(int32) kafka.Task { return deps.NewWorker() }, schemas.Deliveries)), nil
+		func(int32) processor.Task { return deps.NewWorker() }, schemas.Deliveries)), nil
 }
 
 // followerLoop is an exactly-once loop that begins when ready returns nil.
-func followerLoop(p base, name, group string, input schemas.Topic, poll int, ready func() error, task func(int32) kafka.Task, writes ...schemas.Topic) component {
+func followerLoop(p base, name, group string, input schemas.Topic, poll int, ready func() error, task func(int32) processor.Task, writes ...schemas.Topic) component {
 	config := p.config.Kafka
 	config.MaxPollRecords = poll
-	transform := kafka.NewTransform(config, group, input, task, p.producer, p.log, p.kafkaMetrics).Writes(writes...)
-	return loop(name, kafka.RunWhen(ready, transform.Run), transform.Ready)
+	transform := processor.New(config, group, input, task, p.producer, p.log, p.kafkaMetrics).Writes(writes...)
+	return loop(name, consumer.RunWhen(ready, transform.Run), transform.Ready)
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
@@ -27,8 +28,8 @@ type lastseenDeps struct {
 
 // Both store offsets of their own.
 var (
-	_ kafka.Starter = (*sink.Sink)(nil)
-	_ kafka.Starter = (*projector.Projector)(nil)
+	_ consumer.PositionedHandler = (*sink.Sink)(nil)
+	_ consumer.PositionedHandler = (*projector.Projector)(nil)
 )
 
 // newLastseen keeps the durable store and Redis up to date.
@@ -52,15 +53,15 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 	}
 	batches := d.config.Kafka
 	batches.MaxPollRecords = d.config.Lastseen.SinkRows // a batch is one transaction of the store
-	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(d.store, d.config.Lastseen, d.metrics), kafka.Every(d.config.Lastseen.SinkEvery)))
+	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(d.store, d.config.Lastseen, d.metrics), consumer.MinBatchInterval(d.config.Lastseen.SinkEvery)))
 
 	project := projector.New(d.view, newestStatuses(reader, d.origin, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
-	return c.with(transitionLoop(d.base, d.origin, d.config.Kafka, "projector", projectorGroup, project, kafka.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
+	return c.with(transitionLoop(d.base, d.origin, d.config.Kafka, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
 }
 
 // transitionLoop is a consumer of the transitions.
-func transitionLoop(p base, origin *origin.Origin, cluster kafka.Config, name, group string, handler kafka.Handler[schemas.Logged[*schemas.Transition]], options ...kafka.FollowOption) component {
-	f := kafka.Follow(cluster, group, schemas.Transitions, origin.Decode, handler, p.producer, p.log, p.kafkaMetrics, options...)
+func transitionLoop(p base, origin *origin.Origin, cluster kafka.Config, name, group string, handler consumer.Handler[schemas.Logged[*schemas.Transition]], options ...consumer.Option) component {
+	f := consumer.New(cluster, group, schemas.Transitions, origin.Decode, handler, p.producer, p.log, p.kafkaMetrics, options...)
 	return loop(name, f.Run, f.Ready)
 }
 

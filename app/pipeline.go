@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/redis"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
@@ -69,7 +70,7 @@ const claimTimeout = 5 * time.Second
 
 // openRedisClaim prepares the claim. It does not need Redis yet.
 func openRedisClaim(ctx context.Context, cluster kafka.Config, redis Redis) (*redisClaim, error) {
-	id, err := kafka.ClusterID(ctx, cluster)
+	id, err := admin.ClusterID(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ const policyInterval = 30 * time.Second
 func (b *builder) adoptPolicy(ctx context.Context) error {
 	all, err := policy.InForce(ctx, b.config.Kafka, detectorGroup)
 	switch {
-	case kafka.Refused(err):
+	case kafka.IsUnauthorized(err):
 		b.log.Warn("the policy in force is unknown, so this process uses its own settings: allow it to describe the detector's group", "error", err)
 	case err != nil:
 		return err

@@ -8,14 +8,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/lastseen/rebuild"
 )
 
 // RebuildRedis makes the running projectors rebuild the current status in Redis. progress
 // is called with the number of partitions that are done.
 func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress func(done, all int32)) error {
-	partitions, err := kafka.CheckTopics(ctx, config.Kafka)
+	partitions, err := admin.CheckTopics(ctx, config.Kafka)
 	if err != nil {
 		return err
 	}

@@ -25,11 +25,11 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 	}
 	log = log.With("role", name, "instance", config.Instance)
 	if config.SchemaRegistry != "" && role.framed {
-		heads, err := registry.Heads(ctx, config.SchemaRegistry, config.Kafka.Prefix)
+		heads, err := registry.ValueHeaders(ctx, config.SchemaRegistry, config.Kafka.Prefix)
 		if err != nil {
 			return err
 		}
-		config.Kafka.Heads = heads
+		config.Kafka.ValueHeaders = heads
 	}
 	endTraces, err := otlp.Start(ctx, otlp.Process{Role: name, Instance: config.Instance, Version: config.Version},
 		func(err error) { log.Warn("traces", "error", err) })

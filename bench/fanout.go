@@ -9,7 +9,8 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/loadtest"
@@ -146,12 +147,12 @@ func (f *fanoutRig) publish(ctx context.Context, user schemas.UserID) (schemas.V
 // write. stop ends them.
 func (f *fanoutRig) start(ctx context.Context) (stop func() error, ready func() bool) {
 	newest := expand.NewNewest()
-	known := kafka.Follow(f.Kafka, "newest", schemas.Fanout, expand.DecodeJob, newest, f.Producer, f.Log, nil, kafka.Alone())
-	hears := kafka.Follow(f.Kafka, "heard", schemas.Deliveries, decodeHeard, f.heard, f.Producer, f.Log, nil, kafka.Alone())
+	known := consumer.New(f.Kafka, "newest", schemas.Fanout, expand.DecodeJob, newest, f.Producer, f.Log, nil, consumer.WithoutGroup())
+	hears := consumer.New(f.Kafka, "heard", schemas.Deliveries, decodeHeard, f.heard, f.Producer, f.Log, nil, consumer.WithoutGroup())
 	loops := []*loadtest.Loop{loadtest.Go(ctx, known.Run), loadtest.Go(ctx, hears.Run)}
 	checks := []func() error{known.Ready, hears.Ready}
 	partitions := 0
-	var count []*kafka.Transform
+	var count []*processor.Processor
 	for _, name := range []string{"one", "two"} {
 		config := expand.Defaults()
 		config.Mode = expand.All
@@ -161,8 +162,8 @@ func (f *fanoutRig) start(ctx context.Context) (stop func() error, ready func() 
 		cluster.InstanceName = name
 		planning, working := cluster, cluster
 		planning.MaxPollRecords, working.MaxPollRecords = 256, 4
-		plan := kafka.NewTransform(planning, f.Kafka.Prefix+"planner", schemas.Transitions, func(int32) kafka.Task { return room.NewPlanner() }, f.Producer, f.Log, nil)
-		work := kafka.NewTransform(working, f.Kafka.Prefix+"worker", schemas.Fanout, func(int32) kafka.Task { return room.NewWorker() }, f.Producer, f.Log, nil)
+		plan := processor.New(planning, f.Kafka.Prefix+"planner", schemas.Transitions, func(int32) processor.Task { return room.NewPlanner() }, f.Producer, f.Log, nil)
+		work := processor.New(working, f.Kafka.Prefix+"worker", schemas.Fanout, func(int32) processor.Task { return room.NewWorker() }, f.Producer, f.Log, nil)
 		loops = append(loops, loadtest.Go(ctx, cache.Run), loadtest.Go(ctx, plan.Run), loadtest.Go(ctx, work.Run))
 		checks, count = append(checks, plan.Ready, work.Ready), append(count, plan, work)
 	}

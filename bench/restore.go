@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
@@ -49,7 +49,7 @@ func restore(ctx context.Context, o *loadtest.Options, r *loadtest.Result) (err 
 	}
 	var times restoreTimes
 	begun := time.Now()
-	d = rig.Detector(ctx, settings, func(t kafka.Task) kafka.Task { return timedTask{t, &times} })
+	d = rig.Detector(ctx, settings, func(t processor.Task) processor.Task { return timedTask{t, &times} })
 	err = o.Measured(func() error {
 		return o.Until(ctx, func() string { return "restoring" }, func() bool { return d.AllRun() })
 	})
@@ -80,12 +80,12 @@ func (r *restoreTimes) of() (first, last time.Time, records int) {
 
 // timedTask is a task whose restore is timed.
 type timedTask struct {
-	kafka.Task
+	processor.Task
 	times *restoreTimes
 }
 
 // Restore is the task's.
-func (t timedTask) Restore(ctx context.Context, at schemas.Commit, read kafka.ReadFunc) error {
+func (t timedTask) Restore(ctx context.Context, at schemas.Commit, read processor.ReadFunc) error {
 	begun, records := time.Now(), 0
 	counted := func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
 		return read(ctx, topic, from, to, func(r *schemas.Record) error { records++; return each(r) })

@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/sink"
@@ -168,8 +168,8 @@ func sinkRound(ctx context.Context, o *loadtest.Options, r *loadtest.Rig, round 
 	handler := gatedSink{sink.New(writer, config, lastseen.NewMetrics(prometheus.NewRegistry())), waiting, gate}
 	cluster := r.Kafka
 	cluster.MaxPollRecords = config.SinkRows
-	follower := kafka.Follow(cluster, fmt.Sprintf("%ssink-%d", r.Kafka.Prefix, round), schemas.Transitions, schemas.DecodeLoggedTransition,
-		handler, r.Producer, r.Log, nil, kafka.Every(config.SinkEvery))
+	follower := consumer.New(cluster, fmt.Sprintf("%ssink-%d", r.Kafka.Prefix, round), schemas.Transitions, schemas.DecodeLoggedTransition,
+		handler, r.Producer, r.Log, nil, consumer.MinBatchInterval(config.SinkEvery))
 	l := loadtest.Go(ctx, follower.Run)
 	err := o.Until(ctx, func() string { return "waiting for the loop to get its partitions" }, func() bool { return len(waiting) > 0 })
 	var took time.Duration

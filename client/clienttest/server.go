@@ -23,6 +23,8 @@ import (
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -62,7 +64,7 @@ func Start() (*Server, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)
 	defer cancel()
 	quiet := slog.New(slog.DiscardHandler)
-	if _, err = kafka.ApplyTopics(ctx, config, partitions, 1); err == nil {
+	if _, err = admin.ApplyTopics(ctx, config, partitions, 1); err == nil {
 		s.producer, err = kafka.NewProducer(config, quiet, nil)
 	}
 	if err != nil {
@@ -70,7 +72,7 @@ func Start() (*Server, error) {
 		cluster.Close()
 		return nil, err
 	}
-	beats := kafka.Follow(config, "clienttest", schemas.Heartbeats, decode, reader{s}, s.producer, quiet, nil, kafka.Alone())
+	beats := consumer.New(config, "clienttest", schemas.Heartbeats, decode, reader{s}, s.producer, quiet, nil, consumer.WithoutGroup())
 	s.work.Go(func() { _ = beats.Run(s.ctx) }) // it ends with ctx
 	s.http = httptest.NewServer(s.routes())
 	return s, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,7 +25,7 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 	}
 	defer cluster.Close()
 	config := kafka.Config{Brokers: cluster.Addrs()}
-	if _, err := kafka.ApplyTopics(ctx, config, 2, 1); err != nil {
+	if _, err := admin.ApplyTopics(ctx, config, 2, 1); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 )
 
 // topicsACLs prints or applies what a role must be allowed.
@@ -51,8 +52,8 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 	if c.Apply && c.Remove {
 		return misused(fmt.Errorf("--apply and --remove exclude each other"))
 	}
-	var grants []kafka.Grant
-	seen := map[kafka.Grant]bool{}
+	var grants []admin.Grant
+	seen := map[admin.Grant]bool{}
 	for _, role := range c.Role {
 		more, err := app.Grants(role, c.Followers, config)
 		if err != nil {
@@ -69,9 +70,9 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 	defer cancel()
 	switch {
 	case c.Apply:
-		err = kafka.ApplyGrants(ctx, config, c.Principal, grants)
+		err = admin.ApplyGrants(ctx, config, c.Principal, grants)
 	case c.Remove:
-		err = kafka.RevokeGrants(ctx, config, c.Principal, grants)
+		err = admin.RevokeGrants(ctx, config, c.Principal, grants)
 	}
 	if err != nil {
 		return err
@@ -79,7 +80,7 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 	return c.print(config, grants)
 }
 
-func (c *topicsACLs) print(config kafka.Config, grants []kafka.Grant) error {
+func (c *topicsACLs) print(config kafka.Config, grants []admin.Grant) error {
 	if c.Output == "json" {
 		return json.NewEncoder(os.Stdout).Encode(grants)
 	}
@@ -98,7 +99,7 @@ func (c *topicsACLs) print(config kafka.Config, grants []kafka.Grant) error {
 }
 
 // aclCommand is the line for the tool that comes with Kafka.
-func aclCommand(brokers []string, principal string, g kafka.Grant, remove bool) string {
+func aclCommand(brokers []string, principal string, g admin.Grant, remove bool) string {
 	do, pattern := "--add", "literal"
 	if remove {
 		do = "--remove --force"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 )
 
 func TestTheCommandForACLsKnowsAllWhoNeedSome(t *testing.T) {
@@ -20,7 +21,7 @@ func TestTheCommandForACLsKnowsAllWhoNeedSome(t *testing.T) {
 
 func TestACLsArePrintedForKafkasOwnTool(t *testing.T) {
 	t.Parallel()
-	g := kafka.Grant{Resource: kafka.OfTransactionalID, Name: "stillhere.detector.", Prefixed: true, Operation: "Write"}
+	g := admin.Grant{Resource: kafka.OfTransactionalID, Name: "stillhere.detector.", Prefixed: true, Operation: "Write"}
 	want := "kafka-acls.sh --bootstrap-server a:1,b:2 --add --allow-principal 'User:CN=it'\\''s' --operation Write --transactional-id 'stillhere.detector.' --resource-pattern-type prefixed"
 	if got := aclCommand([]string{"a:1", "b:2"}, "User:CN=it's", g, false); got != want {
 		t.Errorf("printed\n%s\nmust be\n%s", got, want)

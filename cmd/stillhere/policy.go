@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/progress"
@@ -105,7 +105,7 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 	if asked == (policy.Change{}) {
 		return misused(errors.New("no setting is given, e.g. --online-ttl 45s"))
 	}
-	partitions, err := kafka.CheckTopics(ctx, cluster)
+	partitions, err := admin.CheckTopics(ctx, cluster)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
@@ -187,7 +187,7 @@ func (c *topicsApply) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	reports, err := kafka.ApplyTopics(ctx, config, c.Partitions, c.Replication)
+	reports, err := admin.ApplyTopics(ctx, config, c.Partitions, c.Replication)
 	for _, r := range reports {
 		what := "is there"
 		if r.Created {
@@ -211,7 +211,7 @@ func (c *topicsCheck) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	partitions, err := kafka.CheckTopics(ctx, config)
+	partitions, err := admin.CheckTopics(ctx, config)
 	if err == nil {
 		fmt.Printf("all topics are configured correctly; users are spread over %d partitions\n", partitions)
 	}

@@ -40,7 +40,7 @@ func TestTheNewestOfASecondWaitsAndIsNotCommittedBeforeItIsTold(t *testing.T) {
 	if got := take(2, s.comes(small), s.comes(star)); len(got) != 1 || len(got[4]) == 0 {
 		t.Errorf("told of %v; the celebrity alone may be told of", len(got))
 	}
-	if first, kept := s.planner.Kept(); !kept || first != 2 {
+	if first, kept := s.planner.Retained(); !kept || first != 2 {
 		t.Errorf("kept from %d, %t; want 2", first, kept)
 	}
 	if due := s.planner.Due(); !due.Equal(clock.Add(700 * time.Millisecond)) {
@@ -50,7 +50,7 @@ func TestTheNewestOfASecondWaitsAndIsNotCommittedBeforeItIsTold(t *testing.T) {
 	if got := take(4); len(got) != 1 || len(got[3]) == 0 {
 		t.Errorf("told of %v, want version 3", got)
 	}
-	if _, kept := s.planner.Kept(); kept || !s.planner.Due().IsZero() || s.planner.Checkpoint() != "" {
+	if _, kept := s.planner.Retained(); kept || !s.planner.Due().IsZero() || s.planner.Checkpoint() != "" {
 		t.Errorf("something waits: %t, %s, %q", kept, s.planner.Due(), s.planner.Checkpoint())
 	}
 }
@@ -86,7 +86,7 @@ func TestAfterARestartOnlyWhatWaitedIsPlannedAgainInWhateverCuts(t *testing.T) {
 	take(1_000, changes[:2]...)
 	take(1_002, changes[2:]...)
 	at := schemas.Commit{Offset: 1_002, LogStart: 0, LogEnd: 2_000, TopicID: schemas.TopicID{1}}
-	first, kept := s.planner.Kept()
+	first, kept := s.planner.Retained()
 	if !kept || first != at.Offset {
 		t.Fatalf("kept from %d, %t", first, kept)
 	}
@@ -112,7 +112,7 @@ func TestAfterARestartOnlyWhatWaitedIsPlannedAgainInWhateverCuts(t *testing.T) {
 			// Another restart, in the middle.
 			at.Metadata = schemas.Transaction{Producer: 7, Epoch: 4}.On(s.planner.Checkpoint())
 			at.Offset = int64(1_000 + min(from+cut, len(changes)))
-			if first, kept := s.planner.Kept(); kept {
+			if first, kept := s.planner.Retained(); kept {
 				at.Offset = min(at.Offset, first)
 			}
 			s.planner = s.NewPlanner()

@@ -36,8 +36,8 @@ func (p *Planner) Restore(_ context.Context, at schemas.Commit, _ func(context.C
 // Due is when the next delayed transition may be planned.
 func (p *Planner) Due() time.Time { return p.delayed.nextDue() }
 
-// Kept is the offset of the first delayed transition.
-func (p *Planner) Kept() (first int64, any bool) { return p.delayed.firstOffset() }
+// Retained is the offset of the first delayed transition.
+func (p *Planner) Retained() (first int64, any bool) { return p.delayed.firstOffset() }
 
 // Handle is not called.
 func (p *Planner) Handle(*schemas.Record, *schemas.Outbox) error {

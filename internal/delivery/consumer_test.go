@@ -60,7 +60,7 @@ func (l *letters) setAside(_ context.Context, _ *schemas.Record, reason error) e
 	return nil
 }
 
-func consumer(t *testing.T, config Config, c Channel) (*Consumer, *letters) {
+func newConsumer(t *testing.T, config Config, c Channel) (*Consumer, *letters) {
 	t.Helper()
 	l := &letters{}
 	made, err := NewConsumer(config, c, nil, l.setAside, NewMetrics(nil), slog.New(slog.DiscardHandler))
@@ -93,7 +93,7 @@ var errAway = errors.New("nobody answers")
 func TestARecipientIsToldEachVersionOnceAndNoneOlder(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
-	c, _ := consumer(t, Defaults(), f)
+	c, _ := newConsumer(t, Defaults(), f)
 	for _, b := range []schemas.Batch[Item]{
 		batch(item(1, 7, 10, 1, 2), item(2, 7, 10, 2, 3), item(3, 8, 10, 1)),
 		batch(item(1, 7, 10, 1, 2), item(4, 7, 9, 1, 4), item(5, 7, 11, 1)),
@@ -128,7 +128,7 @@ func TestADeliveryIsTriedWithGrowingPausesAndThenSetAside(t *testing.T) {
 		f := &fake{fail: awayFor7}
 		config := Defaults()
 		config.Attempts, config.MaxWait = 5, time.Second
-		c, l := consumer(t, config, f)
+		c, l := newConsumer(t, config, f)
 		c.jitter = func(d time.Duration) time.Duration { return d }
 		begun := time.Now()
 		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1), item(2, 8, 10, 1))); err != nil {
@@ -149,7 +149,7 @@ func TestADeliveryIsTriedWithGrowingPausesAndThenSetAside(t *testing.T) {
 func TestWhatIsRefusedForGoodIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	f := &fake{fail: func(schemas.Notice) error { return Permanent(errAway) }}
-	c, l := consumer(t, Defaults(), f)
+	c, l := newConsumer(t, Defaults(), f)
 	for range 2 { // the second time because another of the batch could not be set aside, say
 		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(l.reasons) != 1 || len(f.tries) != 1 {
 			t.Errorf("%v, %d set aside, %d tries", err, len(l.reasons), len(f.tries))
@@ -161,7 +161,7 @@ func TestOfWhoHidesByNowNothingIsDeliveredNorTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fail: awayFor7}
-		c, l := consumer(t, Defaults(), f)
+		c, l := newConsumer(t, Defaults(), f)
 		begun := time.Now()
 		c.hiddenAfter = func(user schemas.UserID, version schemas.Version) bool {
 			switch user {
@@ -203,7 +203,7 @@ func TestWhatIsTooOldIsNotDelivered(t *testing.T) {
 		config := Defaults()
 		config.MaxAge = time.Minute
 		f := &fake{}
-		c, l := consumer(t, config, f)
+		c, l := newConsumer(t, config, f)
 		young, old := item(1, 7, 10, 1), item(2, 8, 10, 1, 2)
 		young.Record.Time = schemas.MillisOf(time.Now().Add(-time.Minute))
 		old.Record.Time = young.Record.Time - 1
@@ -230,7 +230,7 @@ func TestAfterAStopTheSameBatchGoesOnWhereItWas(t *testing.T) {
 		}
 		return nil
 	}
-	c, l := consumer(t, Defaults(), f)
+	c, l := newConsumer(t, Defaults(), f)
 	b := batch(item(1, 7, 10, 1), item(2, 15, 10, 1)) // of one lane
 	if err := apply(c, ctx, b); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestDeliveriesKeepToTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := Defaults()
 		config.Rate = 10
-		c, _ := consumer(t, config, &fake{})
+		c, _ := newConsumer(t, config, &fake{})
 		var items []Item
 		for i := range 21 {
 			items = append(items, item(int64(i), schemas.UserID(i+1), 10, 1))
@@ -269,7 +269,7 @@ func TestAWaitThatTheReceiverAsksForIsKeptWithinTheLongestPause(t *testing.T) {
 				}
 				return nil
 			}}
-			c, _ := consumer(t, Defaults(), f)
+			c, _ := newConsumer(t, Defaults(), f)
 			c.jitter = func(d time.Duration) time.Duration { return d }
 			if err := apply(c, t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(f.tries) != 2 || f.tries[1].Sub(f.tries[0]) != want {
 				t.Errorf("asked for %s: tries at %v, %v", asked, f.tries, err)
@@ -283,7 +283,7 @@ func TestWhereHiddenUsersAreShownAsOfflineThatOneIsOfflineIsTold(t *testing.T) {
 	f := &fake{}
 	config := Defaults()
 	config.HiddenOffline = true
-	c, _ := consumer(t, config, f)
+	c, _ := newConsumer(t, config, f)
 	c.hiddenAfter = func(schemas.UserID, schemas.Version) bool { return true }
 	came, left := item(1, 7, 10, 1), item(2, 7, 11, 1)
 	left.Delivery.Transition.From, left.Delivery.Transition.To = schemas.Online, schemas.Offline
@@ -307,7 +307,7 @@ func TestWhoMayNotSeeTheUserWhenATryBeginsIsNotTold(t *testing.T) {
 			left[2] = true // leaves between the first try and the second
 			return errAway
 		}
-		c, l := consumer(t, Defaults(), f)
+		c, l := newConsumer(t, Defaults(), f)
 		c.Authorize(func(_ context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, _ error) {
 			for _, r := range recipients {
 				if r == 9 || user == 7 && left[r] {
@@ -335,7 +335,7 @@ func TestWhileItCannotBeDecidedWhoMayBeToldNobodyIsAndNothingIsGivenUp(t *testin
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
-		c, l := consumer(t, Defaults(), f)
+		c, l := newConsumer(t, Defaults(), f)
 		asked := 0
 		c.Authorize(func(context.Context, schemas.UserID, []schemas.UserID) ([]schemas.UserID, error) {
 			if asked++; asked <= 3*Defaults().Attempts {

@@ -37,7 +37,7 @@ func TestOfOneUserEverythingComesInOrderAndOfOthersMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{busy: map[schemas.UserID]bool{}, told: map[schemas.UserID][]schemas.Version{}}
-		c, _ := consumer(t, Defaults(), s)
+		c, _ := newConsumer(t, Defaults(), s)
 		var items []Item
 		for version := schemas.Version(10); version < 15; version++ {
 			items = append(items, item(int64(len(items)), 7, version, 1), item(int64(len(items)+1), 8, version, 1))

@@ -20,7 +20,7 @@ func TestWhatOneRecipientGetsStaysInOrderThroughFailuresAndNothingIsLost(t *test
 			}
 			return nil
 		}}
-		c, l := consumer(t, Defaults(), f)
+		c, l := newConsumer(t, Defaults(), f)
 		for version := schemas.Version(10); version < 30; version++ {
 			if err := c.Apply(t.Context(), batch(item(int64(version), 7, version, 1))); err != nil {
 				t.Fatal(err)
@@ -45,7 +45,7 @@ func TestNoMoreThanTheQueueHoldsIsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := Defaults()
 		config.Queue, config.Attempts = 5, 3
-		c, l := consumer(t, config, &fake{fail: awayFor7})
+		c, l := newConsumer(t, config, &fake{fail: awayFor7})
 		var wait sync.WaitGroup
 		wait.Go(func() {
 			for i := range int64(9) {
@@ -77,7 +77,7 @@ func TestADeliveryStaysInHandUntilItsDeadLetterIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := Defaults()
 		config.Attempts = 1
-		c, l := consumer(t, config, &fake{fail: awayFor7})
+		c, l := newConsumer(t, config, &fake{fail: awayFor7})
 		fails := 3
 		c.deadLetter = func(ctx context.Context, r *schemas.Record, reason error) error {
 			if fails--; fails >= 0 {

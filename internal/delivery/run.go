@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/schemas"
@@ -64,13 +65,13 @@ func NewRunner(j Job) (*Runner, error) {
 	group := "stillhere.channel." + j.Name
 	hidden := online.NewHiddenSet()
 	var producer *kafka.Producer
-	consumer, err := NewConsumer(j.Settings, j.Channel, hidden.HiddenAfter, func(ctx context.Context, r *schemas.Record, reason error) error {
-		return producer.SetAside(ctx, schemas.Deliveries, group, r, reason)
+	deliverer, err := NewConsumer(j.Settings, j.Channel, hidden.HiddenAfter, func(ctx context.Context, r *schemas.Record, reason error) error {
+		return producer.SendToDeadLetter(ctx, schemas.Deliveries, group, r, reason)
 	}, NewMetrics(j.Registry), j.Log)
 	if err != nil {
 		return nil, err
 	}
-	consumer.Authorize(j.Refused)
+	deliverer.Authorize(j.Refused)
 	metrics := kafka.NewMetrics(j.Registry)
 	if producer, err = kafka.NewProducer(j.Kafka, j.Log, metrics); err != nil {
 		return nil, err
@@ -87,17 +88,17 @@ func NewRunner(j Job) (*Runner, error) {
 		}
 		return item, err
 	}
-	var options []kafka.FollowOption
+	var options []consumer.Option
 	if !j.FromStart {
-		options = append(options, kafka.FromEnd())
+		options = append(options, consumer.FromEnd())
 	}
 	if j.WithoutGroup {
-		options = append(options, kafka.Alone())
+		options = append(options, consumer.WithoutGroup())
 	}
-	statuses := kafka.Follow(j.Kafka, group+".here", schemas.Statuses, online.Checked(from.CheckStatus), hidden, producer, j.Log, metrics, kafka.Alone())
-	loop := kafka.Follow(j.Kafka, group, schemas.Deliveries, decode, consumer, producer, j.Log, metrics, options...)
+	statuses := consumer.New(j.Kafka, group+".here", schemas.Statuses, online.Checked(from.CheckStatus), hidden, producer, j.Log, metrics, consumer.WithoutGroup())
+	loop := consumer.New(j.Kafka, group, schemas.Deliveries, decode, deliverer, producer, j.Log, metrics, options...)
 	return &Runner{name: j.Name, metrics: metrics, producer: producer, reader: reader, hidden: statuses.Run,
-		delivers: kafka.RunWhen(statuses.Ready, loop.Run), ready: loop.Ready}, nil
+		delivers: consumer.RunWhen(statuses.Ready, loop.Run), ready: loop.Ready}, nil
 }
 
 // Run delivers until ctx ends, and returns when everything has stopped. Nothing is

@@ -22,8 +22,8 @@ const (
 )
 
 // newClient opens a client with what all clients of this package share.
-func newClient(cfg Config, log *slog.Logger, more ...kgo.Opt) (*kgo.Client, error) {
-	options, err := clientOptions(cfg, log)
+func NewClient(cfg Config, log *slog.Logger, more ...kgo.Opt) (*kgo.Client, error) {
+	options, err := ClientOptions(cfg, log)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func newClient(cfg Config, log *slog.Logger, more ...kgo.Opt) (*kgo.Client, erro
 	return client, nil
 }
 
-func clientOptions(cfg Config, log *slog.Logger) ([]kgo.Opt, error) {
+func ClientOptions(cfg Config, log *slog.Logger) ([]kgo.Opt, error) {
 	security, err := cfg.Security.options()
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func clientOptions(cfg Config, log *slog.Logger) ([]kgo.Opt, error) {
 		kgo.ClientID(cfg.ClientID),
 		kgo.WithLogger(clientLog{log}),
 		kgo.MetadataMinAge(250 * time.Millisecond),
-		kgo.RetryBackoffFn(backoff),
+		kgo.RetryBackoffFn(Backoff),
 		kgo.BrokerMaxReadBytes(brokerMaxRead),
 		kgo.DisableClientMetrics(),
 	}, security...)
@@ -56,7 +56,7 @@ func clientOptions(cfg Config, log *slog.Logger) ([]kgo.Opt, error) {
 
 // fetchOptions bound what a consumer holds: at most concurrentFetches answers
 // that nobody has taken yet.
-func fetchOptions(cfg Config) []kgo.Opt {
+func FetchOptions(cfg Config) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.MaxConcurrentFetches(concurrentFetches),
 		kgo.FetchMaxWait(fetchMaxWait),
@@ -67,12 +67,12 @@ func fetchOptions(cfg Config) []kgo.Opt {
 }
 
 // backoff is 50 ms, doubled at every try, up to a second.
-func backoff(tries int) time.Duration {
+func Backoff(tries int) time.Duration {
 	return min(50*time.Millisecond<<min(max(tries-1, 0), 6), time.Second)
 }
 
 // pause waits; false when ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
+func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -95,7 +95,7 @@ func (l clientLog) Log(level kgo.LogLevel, message string, pairs ...any) {
 	}
 	for i := range pairs {
 		if err, ok := pairs[i].(error); ok {
-			pairs[i] = plainly(err)
+			pairs[i] = ExplainConnection(err)
 		}
 	}
 	l.log.Log(context.Background(), at, "kafka client: "+message, pairs...)
@@ -103,7 +103,7 @@ func (l clientLog) Log(level kgo.LogLevel, message string, pairs ...any) {
 
 // fill makes a schemas.Record of a client's, without copying bytes. headers is
 // the memory to use for the headers.
-func fill(to *schemas.Record, from *kgo.Record, headers []schemas.Header) []schemas.Header {
+func FromKafka(to *schemas.Record, from *kgo.Record, headers []schemas.Header) []schemas.Header {
 	headers = headers[:0]
 	for i := range from.Headers {
 		headers = append(headers, schemas.Header(from.Headers[i]))
@@ -117,7 +117,7 @@ func fill(to *schemas.Record, from *kgo.Record, headers []schemas.Header) []sche
 
 // outgoing fills in a client's record for the topic of that name in the cluster,
 // with what goes before its values.
-func outgoing(record *kgo.Record, topic string, head []byte, out *schemas.Outgoing) {
+func ToKafka(record *kgo.Record, topic string, head []byte, out *schemas.Outgoing) {
 	record.Topic, record.Partition, record.Key, record.Value = topic, out.Partition, out.Key, out.Value
 	if out.Time != 0 {
 		record.Timestamp = out.Time.Time()
@@ -129,3 +129,7 @@ func outgoing(record *kgo.Record, topic string, head []byte, out *schemas.Outgoi
 		record.Headers = append(record.Headers, kgo.RecordHeader(out.Headers[i]))
 	}
 }
+
+// openTimeout bounds the requests that a session begins with, some ten one after the
+// other: a broker that takes two seconds for each is slow, not away.
+const OpenTimeout = 30 * time.Second

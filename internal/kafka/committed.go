@@ -26,19 +26,35 @@ func Committed(ctx context.Context, cfg Config, group string, topic schemas.Topi
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("asking what %s has committed: %w", cfg.GroupName(group), err)
 	}
-	cfg = cfg.withDefaults()
-	client, err := newClient(cfg, slog.New(slog.DiscardHandler))
+	cfg = cfg.WithDefaults()
+	client, err := NewClient(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
 	name := topic.Name(cfg.Prefix)
-	all, err := committedAll(ctx, client, cfg.GroupName(group), name, nil, false)
+	all, err := FetchCommitted(ctx, client, cfg.GroupName(group), name, nil, false)
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, nil // it has committed nothing yet
 	}
 	return all, err
 }
 
-// Refused tells whether err says that Kafka does not allow what was asked for.
-func Refused(err error) bool { return err != nil && refused(err) }
+// Commits are what group, as Config.GroupName names it, has committed of some partitions of
+// topic, or of all when none is named. Partitions of which nothing was committed are left
+// out. settled makes it an error, which passes, where a transaction with offsets of these
+// partitions is being committed.
+func (r *Reader) Commits(ctx context.Context, group string, topic schemas.Topic, settled bool, partitions ...int32) (map[int32]CommittedOffset, error) {
+	all, err := FetchCommitted(ctx, r.Client, group, topic.Name(r.prefix), partitions, settled)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// SettledEnd is the offset of a partition before which no transaction is open: what is read
+// of it as committed is before it.
+func (r *Reader) LastStableOffset(ctx context.Context, topic schemas.Topic, partition int32) (int64, error) {
+	ends, err := listOffsetsAs(ctx, r.Client, topic.Name(r.prefix), []int32{partition}, AtEnd, readCommitted)
+	return ends[partition], err
+}

@@ -33,7 +33,7 @@ type Config struct {
 	// Heads go before the values that are written to these topics, and not before
 	// tombstones: what clients of a Schema Registry expect there. All our readers take
 	// values with and without.
-	Heads map[schemas.Topic][]byte
+	ValueHeaders map[schemas.Topic][]byte
 	// Dialer opens connections in place of the standard dialer: proxies, virtual
 	// networks. It cannot be combined with Security.TLS.
 	Dialer func(ctx context.Context, network, host string) (net.Conn, error)
@@ -82,11 +82,11 @@ type Config struct {
 	// MaxFailures is how many failures at one record park its partition [3].
 	MaxFailures int
 
-	stamp stamp // in place of the process's own; for tests of two processes in one
+	Stamp ProcessStamp // in place of the process's own; for tests of two processes in one
 }
 
 // withDefaults fills in what was left out.
-func (c Config) withDefaults() Config {
+func (c Config) WithDefaults() Config {
 	set(&c.Prefix, schemas.DefaultPrefix)
 	set(&c.ClientID, "stillhere")
 	set(&c.TickInterval, 250*time.Millisecond)
@@ -130,7 +130,7 @@ var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{0,200}$`)
 
 // Validate reports everything that is wrong with c, joined.
 func (c Config) Validate() error {
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	var faults []error
 	fault := func(bad bool, format string, args ...any) {
 		if bad {
@@ -162,7 +162,7 @@ func (c Config) Validate() error {
 }
 
 // needInstance is Validate for what joins a group.
-func (c Config) needInstance() error {
+func (c Config) ValidateMember() error {
 	if c.InstanceName == "" {
 		return errors.Join(c.Validate(), errors.New("instance name: a stable name for this process is needed"))
 	}

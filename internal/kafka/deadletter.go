@@ -38,20 +38,20 @@ const (
 )
 
 // origin is where a dead letter comes from, besides its partition and offset.
-type origin struct{ topic, group string }
+type DeadLetterOrigin struct{ Topic, Group string }
 
 // deadLetter is the record that keeps r, which can never be understood, for
 // people to look at: same key, same value, unless they are too large to be written again.
-func deadLetter(from origin, r *schemas.Record, reason error, partitions int32) schemas.Outgoing {
+func DeadLetter(from DeadLetterOrigin, r *schemas.Record, reason error, partitions int32) schemas.Outgoing {
 	text := func(s string) []byte { return []byte(s) }
 	why := reason.Error()
 	headers := []schemas.Header{
-		{Key: HeaderOriginTopic, Value: text(from.topic)},
+		{Key: HeaderOriginTopic, Value: text(from.Topic)},
 		{Key: HeaderOriginPartition, Value: text(strconv.Itoa(int(r.Partition)))},
 		{Key: HeaderOriginOffset, Value: text(strconv.FormatInt(r.Offset, 10))},
 		{Key: HeaderOriginTimestamp, Value: text(strconv.FormatInt(int64(r.Time), 10))},
-		{Key: HeaderGroup, Value: text(from.group)},
-		{Key: HeaderErrorCode, Value: text(errorCode(reason))},
+		{Key: HeaderGroup, Value: text(from.Group)},
+		{Key: HeaderErrorCode, Value: text(ErrorCode(reason))},
 		{Key: HeaderError, Value: text(why[:min(len(why), maxReason)])},
 	}
 	letter := schemas.Outgoing{Topic: schemas.DeadLetter, Partition: deadLetterPartition(r, partitions), Key: r.Key, Value: r.Value}
@@ -85,7 +85,7 @@ func deadLetterPartition(r *schemas.Record, partitions int32) int32 {
 	return int32(hash.Sum32() % uint32(partitions))
 }
 
-func errorCode(err error) string {
+func ErrorCode(err error) string {
 	var field *schemas.FieldError
 	if errors.As(err, &field) && field.Code != "" {
 		return field.Code
@@ -95,14 +95,14 @@ func errorCode(err error) string {
 
 // tellSetAside bounds what is logged of rejected records, for whoever writes
 // them may write a million. The metric counts all of them.
-func tellSetAside() *rate.Sometimes { return &rate.Sometimes{First: 20, Interval: time.Second} }
+func DeadLetterLogLimit() *rate.Sometimes { return &rate.Sometimes{First: 20, Interval: time.Second} }
 
 // SetAside keeps r, which group read from topic and cannot make anything of, in the
 // dead letter topic; it is there when the error is nil.
-func (p *Producer) SetAside(ctx context.Context, topic schemas.Topic, group string, r *schemas.Record, reason error) error {
+func (p *Producer) SendToDeadLetter(ctx context.Context, topic schemas.Topic, group string, r *schemas.Record, reason error) error {
 	partitions, err := p.Partitions(ctx, schemas.DeadLetter)
 	if err != nil {
 		return err
 	}
-	return p.AppendSync(ctx, deadLetter(origin{topic.Name(p.prefix), group}, r, reason, partitions))
+	return p.AppendSync(ctx, DeadLetter(DeadLetterOrigin{topic.Name(p.prefix), group}, r, reason, partitions))
 }

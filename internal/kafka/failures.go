@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 )
@@ -18,12 +19,12 @@ type sessionError struct {
 func (e *sessionError) Error() string { return e.err.Error() }
 func (e *sessionError) Unwrap() error { return e.err }
 
-func broken(reason, format string, args ...any) error {
+func SessionErrorf(reason, format string, args ...any) error {
 	return &sessionError{reason, fmt.Errorf(format, args...)}
 }
 
-func reasonOf(err error) string {
-	if fenced(err) {
+func ReasonOf(err error) string {
+	if IsFenced(err) {
 		return "fenced"
 	}
 	var s *sessionError
@@ -34,7 +35,7 @@ func reasonOf(err error) string {
 }
 
 // fenced tells whether somebody else has taken our place.
-func fenced(err error) bool {
+func IsFenced(err error) bool {
 	for _, code := range []error{kerr.FencedInstanceID, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.FencedMemberEpoch} {
 		if errors.Is(err, code) {
 			return true
@@ -44,11 +45,16 @@ func fenced(err error) bool {
 }
 
 // guarded runs a room's code and makes a panic an error.
-func guarded(run func() error) (err error) {
+func CatchPanic(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	return run()
+}
+
+// fencedWait is how long who was fenced waits.
+func FencedBackoff(failures int) time.Duration {
+	return min(time.Duration(failures)*5*time.Second, time.Minute)
 }

@@ -10,67 +10,67 @@ import (
 )
 
 // topicMeta is what the cluster says of a topic.
-type topicMeta struct {
-	id      [16]byte
-	leaders []int32 // by partition
+type TopicMetadata struct {
+	ID      [16]byte
+	Leaders []int32 // by partition
 }
 
 // describe asks about a topic with which somebody wants to do operation, which is
 // for the error where that is not allowed: who may do it may ask as well.
-func describe(ctx context.Context, client *kgo.Client, name, operation string) (topicMeta, error) {
+func DescribeTopic(ctx context.Context, client *kgo.Client, name, operation string) (TopicMetadata, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = kmsg.StringPtr(name)
 	request.Topics = append(request.Topics, topic)
 	response, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return topicMeta{}, fmt.Errorf("asking about topic %s: %w", name, plainly(err))
+		return TopicMetadata{}, fmt.Errorf("asking about topic %s: %w", name, ExplainConnection(err))
 	}
 	for _, t := range response.Topics {
 		if t.Topic == nil || *t.Topic != name {
 			continue
 		}
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return topicMeta{}, fmt.Errorf("asking about topic %s: %w", name, needs(err, operation, OfTopic, name))
+			return TopicMetadata{}, fmt.Errorf("asking about topic %s: %w", name, WithGrantHint(err, operation, OfTopic, name))
 		}
-		meta := topicMeta{id: t.TopicID, leaders: make([]int32, len(t.Partitions))}
+		meta := TopicMetadata{ID: t.TopicID, Leaders: make([]int32, len(t.Partitions))}
 		for _, p := range t.Partitions {
-			if p.Partition < 0 || int(p.Partition) >= len(meta.leaders) {
-				return topicMeta{}, fmt.Errorf("asking about topic %s: partitions are not numbered from 0", name)
+			if p.Partition < 0 || int(p.Partition) >= len(meta.Leaders) {
+				return TopicMetadata{}, fmt.Errorf("asking about topic %s: partitions are not numbered from 0", name)
 			}
-			meta.leaders[p.Partition] = p.Leader
+			meta.Leaders[p.Partition] = p.Leader
 		}
 		return meta, nil
 	}
-	return topicMeta{}, fmt.Errorf("asking about topic %s: %w", name, kerr.UnknownTopicOrPartition)
+	return TopicMetadata{}, fmt.Errorf("asking about topic %s: %w", name, kerr.UnknownTopicOrPartition)
 }
 
-func partitionCount(ctx context.Context, client *kgo.Client, name, operation string) (int32, error) {
-	meta, err := describe(ctx, client, name, operation)
-	return int32(len(meta.leaders)), err
+func PartitionCount(ctx context.Context, client *kgo.Client, name, operation string) (int32, error) {
+	meta, err := DescribeTopic(ctx, client, name, operation)
+	return int32(len(meta.Leaders)), err
 }
 
 // Timestamps of a ListOffsets request that stand for places.
 const (
-	atStart = int64(-2)
-	atEnd   = int64(-1)
+	AtStart = int64(-2)
+	AtEnd   = int64(-1)
 )
 
 // listOffset asks where a partition starts or ends.
 func listOffset(ctx context.Context, client *kgo.Client, name string, partition int32, place int64) (int64, error) {
 	for tries := 1; ; tries++ {
-		offsets, err := listOffsets(ctx, client, name, []int32{partition}, place)
+		offsets, err := ListOffsets(ctx, client, name, []int32{partition}, place)
 		if err == nil {
 			return offsets[partition], nil
 		}
-		if !passing(err) || !pause(ctx, backoff(tries)) {
+		if !Retriable(err) || !Pause(ctx, Backoff(tries)) {
 			return 0, err
 		}
 	}
 }
 
 // listOffsets asks where partitions start or end, once. All are in the answer.
-func listOffsets(ctx context.Context, client *kgo.Client, name string, partitions []int32, place int64) (map[int32]int64, error) {
+func ListOffsets(ctx context.Context, client *kgo.Client, name string, partitions []int32, place int64) (map[int32]int64, error) {
 	return listOffsetsAs(ctx, client, name, partitions, place, 0)
 }
 
@@ -91,13 +91,13 @@ func listOffsetsAs(ctx context.Context, client *kgo.Client, name string, partiti
 	request.Topics = append(request.Topics, topic)
 	response, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the bounds of %s: %w", name, needs(err, "Read", OfTopic, name))
+		return nil, fmt.Errorf("asking for the bounds of %s: %w", name, WithGrantHint(err, "Read", OfTopic, name))
 	}
 	offsets := map[int32]int64{}
 	for _, t := range response.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, fmt.Errorf("asking for the bounds of %s partition %d: %w", name, p.Partition, needs(err, "Read", OfTopic, name))
+				return nil, fmt.Errorf("asking for the bounds of %s partition %d: %w", name, p.Partition, WithGrantHint(err, "Read", OfTopic, name))
 			}
 			offsets[p.Partition] = p.Offset
 		}
@@ -108,29 +108,15 @@ func listOffsetsAs(ctx context.Context, client *kgo.Client, name string, partiti
 	return offsets, nil
 }
 
-// committed is what group has committed for a partition: -1 for nothing. It does
-// not wait for what is being committed.
-func committed(ctx context.Context, client *kgo.Client, group, name string, partition int32) (int64, string, error) {
-	all, err := committedAll(ctx, client, group, name, []int32{partition}, false)
-	if err != nil {
-		return -1, "", err
-	}
-	c, ok := all[partition]
-	if !ok {
-		return -1, "", nil
-	}
-	return c.Offset, c.Metadata, nil
-}
-
 // committedAll leaves out partitions for which nothing was committed; no partitions are all
 // of them. settled makes it an error that may pass where something is being committed.
-func committedAll(ctx context.Context, client *kgo.Client, group, name string, partitions []int32, settled bool) (map[int32]CommittedOffset, error) {
-	meta, err := describe(ctx, client, name, "Describe")
+func FetchCommitted(ctx context.Context, client *kgo.Client, group, name string, partitions []int32, settled bool) (map[int32]CommittedOffset, error) {
+	meta, err := DescribeTopic(ctx, client, name, "Describe")
 	if err != nil {
 		return nil, err
 	}
 	if len(partitions) == 0 {
-		for i := range meta.leaders {
+		for i := range meta.Leaders {
 			partitions = append(partitions, int32(i))
 		}
 	}
@@ -139,12 +125,12 @@ func committedAll(ctx context.Context, client *kgo.Client, group, name string, p
 	g := kmsg.NewOffsetFetchRequestGroup()
 	g.Group = group
 	topic := kmsg.NewOffsetFetchRequestGroupTopic()
-	topic.Topic, topic.TopicID, topic.Partitions = name, meta.id, partitions
+	topic.Topic, topic.TopicID, topic.Partitions = name, meta.ID, partitions
 	g.Topics = append(g.Topics, topic)
 	request.Groups = append(request.Groups, g)
 	response, err := request.RequestWith(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("asking what %s has committed: %w", group, needs(err, "Describe", OfGroup, group))
+		return nil, fmt.Errorf("asking what %s has committed: %w", group, WithGrantHint(err, "Describe", OfGroup, group))
 	}
 	all := map[int32]CommittedOffset{}
 	for _, g := range response.Groups {
@@ -152,12 +138,12 @@ func committedAll(ctx context.Context, client *kgo.Client, group, name string, p
 			continue // it has committed nothing; some brokers say it with this, others with offsets of -1
 		}
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
-			return nil, fmt.Errorf("asking what %s has committed: %w", group, needs(err, "Describe", OfGroup, group))
+			return nil, fmt.Errorf("asking what %s has committed: %w", group, WithGrantHint(err, "Describe", OfGroup, group))
 		}
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					return nil, fmt.Errorf("asking what %s has committed for %s partition %d: %w", group, name, p.Partition, needs(err, "Describe", OfTopic, name))
+					return nil, fmt.Errorf("asking what %s has committed for %s partition %d: %w", group, name, p.Partition, WithGrantHint(err, "Describe", OfTopic, name))
 				}
 				if p.Offset >= 0 && p.Metadata != nil {
 					all[p.Partition] = CommittedOffset{p.Offset, *p.Metadata}

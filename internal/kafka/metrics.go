@@ -5,20 +5,21 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/plugin/kprom"
 )
 
 // Metrics are the figures of all loops of a process. A nil *Metrics counts
 // nothing.
 type Metrics struct {
 	registry prometheus.Registerer
-	watched  *watched
+	watched  *statusCollector
 
-	topicPartitions, topicsFault                     prometheus.Gauge
-	parked, othersHanging                            *prometheus.GaugeVec
-	restores                                         *prometheus.HistogramVec
-	transactions, restarts, records, deadLetters     *prometheus.CounterVec
-	ticks, forwards, rebalances, stalls, gaps, reads *prometheus.CounterVec
-	retries, taskFailures, hanging                   *prometheus.CounterVec
+	topicPartitions                                   prometheus.Gauge
+	topicMismatch, topicsWrong, parked, othersHanging *prometheus.GaugeVec
+	restores                                          *prometheus.HistogramVec
+	transactions, restarts, records, deadLetters      *prometheus.CounterVec
+	ticks, forwards, rebalances, stalls, gaps, reads  *prometheus.CounterVec
+	retries, taskFailures, hanging                    *prometheus.CounterVec
 }
 
 // NewMetrics registers the figures with registry. Once per registry.
@@ -36,11 +37,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{
 		registry: registry,
-		watched:  newWatched(),
+		watched:  newStatusCollector(),
 		topicPartitions: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "topic_partitions",
 			Help: "Partitions over which users are spread."}),
-		topicsFault: prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "topics_wrong",
-			Help: "1 where the topics were changed under the running process so that it could not be started any more."}),
+		topicMismatch: gauge("topic_config_mismatch", "1 if the topics were changed while the process runs, so that it would refuse to start."),
+		topicsWrong:   gauge("topics_wrong", "Old name of topic_config_mismatch; removed in the next release."),
 		parked:        gauge("parked", "1 where a partition is set aside because its task fails again and again.", "group", "partition"),
 		othersHanging: gauge("others_hanging", "Partitions in which a transaction hangs that this process cannot end: another one's, or one whose producer has another id by now.", "group"),
 		restores: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: "restore_seconds",
@@ -59,7 +60,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		reads:        counter("skipped_batches_total", "Batches that were too large to be read.", "group"),
 		retries:      counter("apply_retries_total", "Batches that had to be applied again.", "group"),
 	}
-	registry.MustRegister(m.restores, m.watched, m.topicPartitions, m.topicsFault)
+	registry.MustRegister(m.restores, m.watched, m.topicPartitions)
+	m.SetTopicMismatch(false)
 	return m
 }
 
@@ -68,107 +70,109 @@ func (m *Metrics) Status() []GroupStatus { return m.watched.all() }
 
 // Partitions tells over how many partitions users are spread, so that those
 // without an owner can be seen.
-func (m *Metrics) Partitions(n int32) { m.topicPartitions.Set(float64(n)) }
+func (m *Metrics) SetPartitions(n int32) { m.topicPartitions.Set(float64(n)) }
 
-func (m *Metrics) topicsWrong(wrong bool) {
+// SetTopicMismatch reports whether the topics were changed while the process runs.
+func (m *Metrics) SetTopicMismatch(mismatch bool) {
 	if m == nil {
 		return
 	}
-	m.topicsFault.Set(0)
-	if wrong {
-		m.topicsFault.Set(1)
+	for _, gauge := range []*prometheus.GaugeVec{m.topicMismatch, m.topicsWrong} {
+		gauge.WithLabelValues().Set(one(mismatch))
 	}
 }
 
 // of gives the figures of one group.
-func (m *Metrics) of(group string) groupMetrics { return groupMetrics{m, group} }
+func (m *Metrics) OfGroup(group string) GroupMetrics { return GroupMetrics{m, group} }
 
 // groupMetrics are the figures of one group; all methods work on none.
-type groupMetrics struct {
+type GroupMetrics struct {
 	*Metrics
 	group string
 }
 
-func (g groupMetrics) on() bool { return g.Metrics != nil }
+func (g GroupMetrics) enabled() bool { return g.Metrics != nil }
 
-func (g groupMetrics) count(v func(*Metrics) *prometheus.CounterVec, n int, labels ...string) {
-	if g.on() && n > 0 {
+func (g GroupMetrics) count(v func(*Metrics) *prometheus.CounterVec, n int, labels ...string) {
+	if g.enabled() && n > 0 {
 		v(g.Metrics).WithLabelValues(append([]string{g.group}, labels...)...).Add(float64(n))
 	}
 }
 
-func (g groupMetrics) transaction(outcome string) {
+func (g GroupMetrics) TransactionEnded(outcome string) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.transactions }, 1, outcome)
 }
 
-func (g groupMetrics) restart(reason string) {
+func (g GroupMetrics) SessionRestarted(reason string) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.restarts }, 1, reason)
 }
 
-func (g groupMetrics) ended(n int) {
+func (g GroupMetrics) HangingEnded(n int) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.hanging }, n)
 }
 
-func (g groupMetrics) othersHang(n int) {
-	if g.on() {
+func (g GroupMetrics) SetForeignHanging(n int) {
+	if g.enabled() {
 		g.othersHanging.WithLabelValues(g.group).Set(float64(n))
 	}
 }
 
-func (g groupMetrics) taskFailed() {
+func (g GroupMetrics) TaskFailed() {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.taskFailures }, 1)
 }
 
-func (g groupMetrics) handled(n int) {
+func (g GroupMetrics) RecordsHandled(n int) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.records }, n)
 }
 
-func (g groupMetrics) deadLetter(code string) {
+func (g GroupMetrics) DeadLetterWritten(code string) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.deadLetters }, 1, code)
 }
 
-func (g groupMetrics) tick(outcome string) {
+func (g GroupMetrics) TickAppended(outcome string) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.ticks }, 1, outcome)
 }
 
-func (g groupMetrics) forwarded(n int) {
+func (g GroupMetrics) RecordsForwarded(n int) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.forwards }, n)
 }
 
-func (g groupMetrics) rebalance(change string, n int) {
+func (g GroupMetrics) PartitionsMoved(change string, n int) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.rebalances }, n, change)
 }
 
-func (g groupMetrics) stall(action string) {
+func (g GroupMetrics) Stalled(action string) {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.stalls }, 1, action)
 }
 
-func (g groupMetrics) gap() { g.count(func(m *Metrics) *prometheus.CounterVec { return m.gaps }, 1) }
+func (g GroupMetrics) GapFound() {
+	g.count(func(m *Metrics) *prometheus.CounterVec { return m.gaps }, 1)
+}
 
-func (g groupMetrics) skippedBatch() {
+func (g GroupMetrics) BatchSkipped() {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.reads }, 1)
 }
 
-func (g groupMetrics) retry() {
+func (g GroupMetrics) BatchRetried() {
 	g.count(func(m *Metrics) *prometheus.CounterVec { return m.retries }, 1)
 }
 
-func (g groupMetrics) restored(seconds float64) {
-	if g.on() {
+func (g GroupMetrics) PartitionRestored(seconds float64) {
+	if g.enabled() {
 		g.restores.WithLabelValues(g.group).Observe(seconds)
 	}
 }
 
 // watch shows how far a loop is until the function that it returns is called.
-func (g groupMetrics) watch(status func() []PartitionStatus) (remove func()) {
-	if !g.on() {
+func (g GroupMetrics) Watch(status func() []PartitionStatus) (remove func()) {
+	if !g.enabled() {
 		return func() {}
 	}
 	return g.watched.add(g.group, status)
 }
 
-func (g groupMetrics) park(partition int32) {
-	if g.on() {
+func (g GroupMetrics) PartitionParked(partition int32) {
+	if g.enabled() {
 		g.parked.WithLabelValues(g.group, strconv.Itoa(int(partition))).Set(1)
 	}
 }
@@ -182,4 +186,28 @@ func (m *Metrics) watchProducer(client *kgo.Client) {
 		Help: "Records that wait for Kafka's acknowledgement."}, func() float64 { return float64(client.BufferedProduceRecords()) })
 	// A second producer of the process shares the first one's series.
 	_ = m.registry.Register(buffered)
+}
+
+// clientMetrics makes a client report connections, bytes, records and errors
+// under stillhere_kafka_, told from the other clients of the process by name: the
+// group it consumes for, or "producer". They go with the client.
+func (m *Metrics) ClientHooks(name string) []kgo.Opt {
+	if m == nil {
+		return nil
+	}
+	registry := firstWins{prometheus.WrapRegistererWith(prometheus.Labels{"client": name}, m.registry)}
+	return []kgo.Opt{kgo.WithHooks(kprom.NewMetrics("stillhere_kafka",
+		kprom.Registerer(registry),
+		kprom.FetchAndProduceDetail(kprom.ByTopic, kprom.Batches, kprom.Records, kprom.CompressedBytes, kprom.UncompressedBytes),
+	))}
+}
+
+// lenient lets the second client of a name go unseen where two overlap, as when
+// one session of a group ends while the next begins, rather than panic.
+type firstWins struct{ prometheus.Registerer }
+
+func (l firstWins) MustRegister(collectors ...prometheus.Collector) {
+	for _, c := range collectors {
+		_ = l.Register(c) // the first one is seen
+	}
 }

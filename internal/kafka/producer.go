@@ -23,12 +23,12 @@ var ErrBusy = errors.New("too many records are waiting for Kafka")
 // was given up after Config.DeliveryTimeout may have been appended all the same.
 // Any goroutine may use it.
 type Producer struct {
-	client *kgo.Client
-	prefix string
-	heads  map[schemas.Topic][]byte // nobody changes it
-	reach  *reach
-	log    *slog.Logger
-	told   atomic.Int64 // Unix nanoseconds of the last refusal that was logged
+	client            *kgo.Client
+	prefix            string
+	valueHeaders      map[schemas.Topic][]byte // nobody changes it
+	connections       *connectionErrors
+	log               *slog.Logger
+	lastRefusalLogged atomic.Int64 // Unix nanoseconds of the last refusal that was logged
 
 	forgetting sync.Map // topic → whatever, while the client is made to forget it
 	work       sync.WaitGroup
@@ -43,9 +43,9 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("opening a producer: %w", err)
 	}
-	cfg = cfg.withDefaults()
-	reach := &reach{}
-	client, err := newClient(cfg, log, append(metrics.clientMetrics("producer"),
+	cfg = cfg.WithDefaults()
+	reach := &connectionErrors{}
+	client, err := NewClient(cfg, log, append(metrics.ClientHooks("producer"),
 		kgo.WithHooks(reach),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0),
@@ -60,7 +60,7 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		return nil, err
 	}
 	metrics.watchProducer(client)
-	return &Producer{client: client, prefix: cfg.Prefix, heads: cfg.Heads, reach: reach, log: log}, nil
+	return &Producer{client: client, prefix: cfg.Prefix, valueHeaders: cfg.ValueHeaders, connections: reach, log: log}, nil
 }
 
 // Append appends out to out.Partition. It does not block: done is called exactly
@@ -77,7 +77,7 @@ func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(e
 		return
 	}
 	record := new(kgo.Record)
-	outgoing(record, out.Topic.Name(p.prefix), p.heads[out.Topic], &out)
+	ToKafka(record, out.Topic.Name(p.prefix), p.valueHeaders[out.Topic], &out)
 	p.client.TryProduce(context.Background(), record, func(r *kgo.Record, err error) {
 		done(p.explain(r, err))
 	})
@@ -107,7 +107,7 @@ func (p *Producer) AppendSync(ctx context.Context, outs ...schemas.Outgoing) err
 
 // appendAgain appends records as they were read, but for times that are over: the client
 // takes a record's time for the instant from which it may try. It waits until all are acknowledged.
-func (p *Producer) appendAgain(ctx context.Context, records []*kgo.Record) error {
+func (p *Producer) Republish(ctx context.Context, records []*kgo.Record) error {
 	p.log.Warn("publishing records again whose transaction was committed and hangs: ending it may abort it", "records", len(records))
 	now := time.Now()
 	for _, r := range records {
@@ -116,7 +116,7 @@ func (p *Producer) appendAgain(ctx context.Context, records []*kgo.Record) error
 		}
 	}
 	if err := p.client.ProduceSync(ctx, records...).FirstErr(); err != nil {
-		return fmt.Errorf("publishing %d records again: %w", len(records), plainly(err))
+		return fmt.Errorf("publishing %d records again: %w", len(records), ExplainConnection(err))
 	}
 	return nil
 }
@@ -130,23 +130,23 @@ func (p *Producer) explain(r *kgo.Record, err error) error {
 	case errors.Is(err, kerr.UnknownTopicID):
 		p.forget(r.Topic)
 	case errors.Is(err, kgo.ErrRecordTimeout):
-		if fault := p.reach.fault(); fault != nil {
+		if fault := p.connections.lastError(); fault != nil {
 			err = fmt.Errorf("%w; %w", err, fault)
 		}
 	}
-	err = fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition, plainly(needs(err, "Write", OfTopic, r.Topic)))
-	if refused(err) {
-		p.tell(err)
+	err = fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition, ExplainConnection(WithGrantHint(err, "Write", OfTopic, r.Topic)))
+	if IsUnauthorized(err) {
+		p.logRefusal(err)
 	}
 	return err
 }
 
 // tell logs now and then that Kafka lets us not write: those who append, to whom a
 // failure may be one of many, count them at most.
-func (p *Producer) tell(err error) {
+func (p *Producer) logRefusal(err error) {
 	const every = int64(10 * time.Second)
-	now, last := time.Now().UnixNano(), p.told.Load()
-	if now-last >= every && p.told.CompareAndSwap(last, now) {
+	now, last := time.Now().UnixNano(), p.lastRefusalLogged.Load()
+	if now-last >= every && p.lastRefusalLogged.CompareAndSwap(last, now) {
 		p.log.Error("Kafka refuses what this process writes", "error", err)
 	}
 }
@@ -166,7 +166,7 @@ func (p *Producer) forget(topic string) {
 
 // Partitions is how many partitions the topic has now.
 func (p *Producer) Partitions(ctx context.Context, topic schemas.Topic) (int32, error) {
-	return partitionCount(ctx, p.client, topic.Name(p.prefix), "Write")
+	return PartitionCount(ctx, p.client, topic.Name(p.prefix), "Write")
 }
 
 // Ping tells whether some broker answers. It heeds ctx, which the client does not while it
@@ -180,7 +180,7 @@ func (p *Producer) Ping(ctx context.Context) error {
 		p.work.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
 			defer cancel()
-			err := plainly(p.client.Ping(ctx))
+			err := ExplainConnection(p.client.Ping(ctx))
 			p.pingMu.Lock()
 			asked.err, p.asked = err, nil
 			p.pingMu.Unlock()

@@ -22,7 +22,7 @@ import (
 // answer tells how far one has read where the last records are markers or were
 // aborted or compacted away.
 type Reader struct {
-	client       *kgo.Client
+	Client       *kgo.Client
 	prefix       string
 	decompressor kgo.Decompressor
 	log          *slog.Logger
@@ -34,8 +34,8 @@ func NewReader(cfg Config, log *slog.Logger) (*Reader, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("opening a reader: %w", err)
 	}
-	cfg = cfg.withDefaults()
-	client, err := newClient(cfg, log, kgo.MaxDecompressBatchBytes(cfg.MaxBatchBytes))
+	cfg = cfg.WithDefaults()
+	client, err := NewClient(cfg, log, kgo.MaxDecompressBatchBytes(cfg.MaxBatchBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -44,26 +44,26 @@ func NewReader(cfg Config, log *slog.Logger) (*Reader, error) {
 	if !ok {
 		decompressor = kgo.DefaultDecompressor()
 	}
-	return &Reader{client: client, prefix: cfg.Prefix, decompressor: decompressor, log: log}, nil
+	return &Reader{Client: client, prefix: cfg.Prefix, decompressor: decompressor, log: log}, nil
 }
 
 // Close ends the reader's connections.
-func (r *Reader) Close() { r.client.Close() }
+func (r *Reader) Close() { r.Client.Close() }
 
 // Partitions is how many partitions the topic has now.
 func (r *Reader) Partitions(ctx context.Context, topic schemas.Topic) (int32, error) {
-	return partitionCount(ctx, r.client, topic.Name(r.prefix), "Read")
+	return PartitionCount(ctx, r.Client, topic.Name(r.prefix), "Read")
 }
 
 // Count is Partitions for who need not be allowed to read the topic, but to describe it.
-func (r *Reader) Count(ctx context.Context, topic schemas.Topic) (int32, error) {
-	return partitionCount(ctx, r.client, topic.Name(r.prefix), "Describe")
+func (r *Reader) DescribedPartitions(ctx context.Context, topic schemas.Topic) (int32, error) {
+	return PartitionCount(ctx, r.Client, topic.Name(r.prefix), "Describe")
 }
 
 // TopicID is the id of the topic that has the name now.
 func (r *Reader) TopicID(ctx context.Context, topic schemas.Topic) (schemas.TopicID, error) {
-	meta, err := describe(ctx, r.client, topic.Name(r.prefix), "Read")
-	return meta.id, err
+	meta, err := DescribeTopic(ctx, r.Client, topic.Name(r.prefix), "Read")
+	return meta.ID, err
 }
 
 // Bounds are the first offset of the partition and the one after the last,
@@ -73,23 +73,23 @@ func (r *Reader) Bounds(ctx context.Context, topic schemas.Topic, partition int3
 }
 
 func (r *Reader) boundsOf(ctx context.Context, name string, partition int32) (start, end int64, err error) {
-	if start, err = listOffset(ctx, r.client, name, partition, atStart); err != nil {
+	if start, err = listOffset(ctx, r.Client, name, partition, AtStart); err != nil {
 		return 0, 0, err
 	}
-	end, err = listOffset(ctx, r.client, name, partition, atEnd)
+	end, err = listOffset(ctx, r.Client, name, partition, AtEnd)
 	return start, max(start, end), err
 }
 
 // look is how a partition is now, but for what is committed of it.
-func (r *Reader) look(ctx context.Context, topic schemas.Topic, partition int32) (schemas.Commit, error) {
+func (r *Reader) DescribePartition(ctx context.Context, topic schemas.Topic, partition int32) (schemas.Commit, error) {
 	at := schemas.Commit{Partition: partition, Offset: -1}
 	for tries := 1; ; tries++ {
-		meta, err := describe(ctx, r.client, topic.Name(r.prefix), "Read")
+		meta, err := DescribeTopic(ctx, r.Client, topic.Name(r.prefix), "Read")
 		if err == nil {
-			at.Partitions, at.TopicID = int32(len(meta.leaders)), meta.id
+			at.Partitions, at.TopicID = int32(len(meta.Leaders)), meta.ID
 			break
 		}
-		if !passing(err) || !pause(ctx, backoff(tries)) {
+		if !Retriable(err) || !Pause(ctx, Backoff(tries)) {
 			return at, err
 		}
 	}
@@ -132,7 +132,7 @@ type rangeRead struct {
 	next, to  int64
 	isolation kgo.IsolationLevel
 	level     int8
-	whole     bool // nothing may be missing
+	complete  bool // nothing may be missing
 	raw       func(*kgo.Record)
 
 	topicID [16]byte
@@ -143,12 +143,12 @@ type rangeRead struct {
 func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) error {
 	var record schemas.Record
 	var headers []schemas.Header
-	held := heldUp{since: time.Now()}
+	held := blockedRead{since: time.Now()}
 	for tries := 0; r.next < r.to; {
 		fetched, next, err := r.fetch(ctx)
 		if err == nil {
 			tries = 0
-			held.tell(r, next, fetched.LastStableOffset)
+			held.report(r, next, fetched.LastStableOffset)
 			for _, from := range fetched.Records {
 				if from.Offset < r.next || from.Offset >= r.to {
 					continue
@@ -157,7 +157,7 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 					r.raw(from)
 					continue
 				}
-				headers = fill(&record, from, headers)
+				headers = FromKafka(&record, from, headers)
 				if err := each(&record); err != nil {
 					return err
 				}
@@ -165,38 +165,38 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 			r.next = max(r.next, next)
 			continue
 		}
-		if ctx.Err() != nil || !passing(err) {
-			return fmt.Errorf("reading %s partition %d at offset %d: %w", r.name, r.partition, r.next, errors.Join(needs(err, "Read", OfTopic, r.name), ctx.Err()))
+		if ctx.Err() != nil || !Retriable(err) {
+			return fmt.Errorf("reading %s partition %d at offset %d: %w", r.name, r.partition, r.next, errors.Join(WithGrantHint(err, "Read", OfTopic, r.name), ctx.Err()))
 		}
 		r.located = false
 		tries++
 		if tries == 10 {
 			r.log.Warn("reading from Kafka does not get on, still trying", "topic", r.name, "partition", r.partition, "offset", r.next, "error", err)
 		}
-		pause(ctx, backoff(tries))
+		Pause(ctx, Backoff(tries))
 	}
 	return nil
 }
 
 // heldUp tells of a reading that waits for the end of somebody's transaction.
-type heldUp struct{ since, told time.Time }
+type blockedRead struct{ since, reported time.Time }
 
 // heldUpNotice is how long a reading stands still before that is told, and told
 // again: Kafka ends what a dead producer left open at its transaction timeout, which
 // it looks for every 10 s.
-const heldUpNotice = 10 * time.Second
+const blockedNotice = 10 * time.Second
 
-func (h *heldUp) tell(r *rangeRead, next, stable int64) {
+func (h *blockedRead) report(r *rangeRead, next, stable int64) {
 	now := time.Now()
 	if next > r.next {
-		if !h.told.IsZero() {
+		if !h.reported.IsZero() {
 			r.log.Info("the transaction has ended, reading goes on", "topic", r.name, "partition", r.partition, "offset", next)
 		}
-		*h = heldUp{since: now}
+		*h = blockedRead{since: now}
 		return
 	}
-	if now.Sub(h.since) >= heldUpNotice && now.Sub(h.told) >= heldUpNotice {
-		h.told = now
+	if now.Sub(h.since) >= blockedNotice && now.Sub(h.reported) >= blockedNotice {
+		h.reported = now
 		r.log.Warn("reading waits for a transaction that is still open; kafka-transactions.sh find-hanging names its producer",
 			"topic", r.name, "partition", r.partition, "offset", r.next, "last stable offset", stable, "end", r.to, "waited", now.Sub(h.since).Round(time.Second))
 	}
@@ -206,16 +206,16 @@ func (h *heldUp) tell(r *rangeRead, next, stable int64) {
 func (r *rangeRead) fetch(ctx context.Context) (kgo.FetchPartition, int64, error) {
 	none := kgo.FetchPartition{}
 	if !r.located {
-		meta, err := describe(ctx, r.client, r.name, "Read")
+		meta, err := DescribeTopic(ctx, r.Client, r.name, "Read")
 		if err != nil {
 			return none, 0, err
 		}
-		if int(r.partition) >= len(meta.leaders) {
+		if int(r.partition) >= len(meta.Leaders) {
 			return none, 0, kerr.UnknownTopicOrPartition
 		}
-		r.topicID, r.leader, r.located = meta.id, meta.leaders[r.partition], true
+		r.topicID, r.leader, r.located = meta.ID, meta.Leaders[r.partition], true
 	}
-	response, err := r.client.Broker(int(r.leader)).RetriableRequest(ctx, r.request())
+	response, err := r.Client.Broker(int(r.leader)).RetriableRequest(ctx, r.request())
 	if err != nil {
 		return none, 0, err
 	}
@@ -268,8 +268,8 @@ func (r *rangeRead) parse(part *kmsg.FetchResponseTopicPartition) (kgo.FetchPart
 	}
 	if errors.Is(fetched.Err, kerr.OffsetOutOfRange) && r.next < fetched.LogStartOffset {
 		// Retention went on while we read: what is gone is gone.
-		if r.whole {
-			return fetched, 0, ErrOvertaken
+		if r.complete {
+			return fetched, 0, ErrRecordsExpired
 		}
 		return kgo.FetchPartition{}, fetched.LogStartOffset, nil
 	}
@@ -277,10 +277,47 @@ func (r *rangeRead) parse(part *kmsg.FetchResponseTopicPartition) (kgo.FetchPart
 }
 
 // passing tells whether trying again may help.
-func passing(err error) bool {
+func Retriable(err error) bool {
 	var code *kerr.Error
 	if errors.As(err, &code) {
 		return code.Retriable
 	}
-	return !errors.Is(err, ErrOvertaken) && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled)
+	return !errors.Is(err, ErrRecordsExpired) && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled)
+}
+
+// OffsetSince is the first offset of the partition whose record has a time of at
+// least since, as far as the brokers' time index can tell: it may be somewhat
+// earlier, never later. Without such a record it is the end of the partition.
+func (r *Reader) OffsetSince(ctx context.Context, topic schemas.Topic, partition int32, since schemas.Millis) (int64, error) {
+	name := topic.Name(r.prefix)
+	// Negative times stand for places.
+	offset, err := listOffset(ctx, r.Client, name, partition, max(0, int64(since)))
+	if err == nil && offset < 0 {
+		offset, err = listOffset(ctx, r.Client, name, partition, AtEnd)
+	}
+	return offset, err
+}
+
+// ErrOvertaken says that records that were to be read are gone: retention was
+// there first.
+var ErrRecordsExpired = errors.New("records that were to be read are gone")
+
+// ReadWhole is Read of exactly the offsets from up to but without to, neither of
+// which may be negative, and read committed. Where Read goes on after records
+// that are gone, it ends with ErrOvertaken.
+func (r *Reader) ReadComplete(ctx context.Context, topic schemas.Topic, partition int32, from, to int64, each func(*schemas.Record) error) error {
+	read := rangeRead{Reader: r, name: topic.Name(r.prefix), partition: partition, next: from, to: to,
+		isolation: kgo.ReadCommitted(), level: 1, complete: true}
+	return read.run(ctx, each)
+}
+
+// ReadRaw calls each for every record of a partition of the topic called name, from offset
+// from up to the end as it is now, aborted and open transactions included.
+func (r *Reader) ReadRaw(ctx context.Context, name string, partition int32, from int64, each func(*kgo.Record)) error {
+	_, end, err := r.boundsOf(ctx, name, partition)
+	if err != nil {
+		return err
+	}
+	read := rangeRead{Reader: r, name: name, partition: partition, next: from, to: end, isolation: kgo.ReadUncommitted(), raw: each}
+	return read.run(ctx, nil)
 }

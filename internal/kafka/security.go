@@ -123,7 +123,7 @@ func (s bearerSession) Challenge(answer []byte) (bool, []byte, error) {
 
 // plainly adds to what Kafka or its client says of who we are what to do about
 // it; other errors it returns as they are.
-func plainly(err error) error {
+func ExplainConnection(err error) error {
 	var first *kgo.ErrFirstReadEOF // explains itself
 	switch {
 	case err == nil:
@@ -142,12 +142,12 @@ func plainly(err error) error {
 
 // reach remembers why the last connection could not be made: a record that was
 // given up says only that its time was over.
-type reach struct{ last atomic.Pointer[error] }
+type connectionErrors struct{ last atomic.Pointer[error] }
 
 // OnBrokerConnect is called by the client after each attempt, log-in included.
-func (r *reach) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+func (r *connectionErrors) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	if err != nil {
-		err = fmt.Errorf("connecting to %s:%d: %w", broker.Host, broker.Port, plainly(err))
+		err = fmt.Errorf("connecting to %s:%d: %w", broker.Host, broker.Port, ExplainConnection(err))
 		r.last.Store(&err)
 		return
 	}
@@ -155,7 +155,7 @@ func (r *reach) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ ne
 }
 
 // fault is why the last connection could not be made; nil when it could.
-func (r *reach) fault() error {
+func (r *connectionErrors) lastError() error {
 	if err := r.last.Load(); err != nil {
 		return *err
 	}

@@ -67,8 +67,8 @@ const (
 // that is looked up when it is needed.
 func New(cluster kafka.Config, reader *kafka.Reader, partitions int32) *Origin {
 	group := cluster.GroupName(DetectorGroup)
-	return &Origin{partitions: partitions, looking: make(chan struct{}, 1), now: time.Now, judged: map[position]judgment{}, settledEnd: reader.SettledEnd,
-		count: func(ctx context.Context) (int32, error) { return reader.Count(ctx, schemas.Heartbeats) },
+	return &Origin{partitions: partitions, looking: make(chan struct{}, 1), now: time.Now, judged: map[position]judgment{}, settledEnd: reader.LastStableOffset,
+		count: func(ctx context.Context) (int32, error) { return reader.DescribedPartitions(ctx, schemas.Heartbeats) },
 		commits: func(ctx context.Context, settled bool, partitions ...int32) (map[int32]kafka.CommittedOffset, error) {
 			return reader.Commits(ctx, group, schemas.Heartbeats, settled, partitions...)
 		}}

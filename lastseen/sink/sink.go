@@ -24,7 +24,7 @@ type lostPlace struct{}
 func (lostPlace) Error() string {
 	return "the store has lost writes; the partition is read again from the store's offset"
 }
-func (lostPlace) StartAnew() bool { return true }
+func (lostPlace) ResetPosition() bool { return true }
 
 // Sink writes batches of transitions. It is a handler for the Kafka loop: calls for one partition
 // come one at a time and in order.

@@ -165,11 +165,11 @@ func TestTheLawsSeeEveryBuild(t *testing.T) {
 		folder, imported string
 		test             bool
 	}{
-		{"internal/crashpoint", "os", false},                           // with the tag crashpoints
-		{"internal/embedded", "syscall", false},                        // on Unix
-		{"internal/kafka", "github.com/twmb/franz-go/pkg/kmsg", false}, // always
-		{"test/virtual", "testing/synctest", true},                     // a test
-		{"internal/kafka", "github.com/twmb/franz-go/pkg/kfake", true}, // a test with the tag synctests
+		{"internal/crashpoint", "os", false},                                    // with the tag crashpoints
+		{"internal/embedded", "syscall", false},                                 // on Unix
+		{"internal/kafka", "github.com/twmb/franz-go/pkg/kmsg", false},          // always
+		{"test/virtual", "testing/synctest", true},                              // a test
+		{"internal/kafka/looptest", "github.com/twmb/franz-go/pkg/kfake", true}, // a test with the tag synctests
 	} {
 		seen := false
 		each(t, func(p pkg, imported string, test bool) {

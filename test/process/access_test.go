@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -110,7 +111,7 @@ func (g *guarded) works(grantee string, followers bool) string {
 }
 
 // lacks tells what is wrong with a subject from which one grant was taken.
-func (g *guarded) lacks(grantee string, followers bool, without kafka.Grant) string {
+func (g *guarded) lacks(grantee string, followers bool, without admin.Grant) string {
 	g.Helper()
 	s, err := g.newSubject(grantee, followers, &without)
 	if err != nil {

@@ -31,6 +31,7 @@ import (
 	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
@@ -76,7 +77,7 @@ type subject struct {
 
 // newSubject makes topics with something in them, and a user with all that the
 // grantee needs but for one grant.
-func (g *guarded) newSubject(grantee string, followers bool, without *kafka.Grant) (*subject, error) {
+func (g *guarded) newSubject(grantee string, followers bool, without *admin.Grant) (*subject, error) {
 	s := &subject{guarded: g, grantee: grantee, followers: followers, user: fmt.Sprintf("%s%d", grantee, g.names.Add(1))}
 	s.super = g.super
 	s.super.Prefix, s.super.InstanceName = s.user+".", "super"
@@ -89,7 +90,7 @@ func (g *guarded) newSubject(grantee string, followers bool, without *kafka.Gran
 	}
 	if without != nil {
 		all := len(grants)
-		grants = slices.DeleteFunc(grants, func(grant kafka.Grant) bool { return grant == s.here(*without) })
+		grants = slices.DeleteFunc(grants, func(grant admin.Grant) bool { return grant == s.here(*without) })
 		if len(grants) != all-1 {
 			return nil, fmt.Errorf("%s is not among what %s needs", without, grantee)
 		}
@@ -98,7 +99,7 @@ func (g *guarded) newSubject(grantee string, followers bool, without *kafka.Gran
 	if err != nil {
 		return nil, err
 	}
-	return s, errors.Join(s.addUser(), kafka.ApplyGrants(g.Context(), s.super, "User:"+s.user, grants), s.fill())
+	return s, errors.Join(s.addUser(), admin.ApplyGrants(g.Context(), s.super, "User:"+s.user, grants), s.fill())
 }
 
 func (s *subject) addUser() error {
@@ -114,7 +115,7 @@ func (s *subject) fill() error {
 	if s.grantee == "topics" {
 		return nil
 	}
-	if _, err := kafka.ApplyTopics(s.Context(), s.super, 1, 1); err != nil {
+	if _, err := admin.ApplyTopics(s.Context(), s.super, 1, 1); err != nil {
 		return err
 	}
 	status := schemas.Status{User: 1, State: schemas.Online, Visibility: schemas.Everyone, Version: 1}
@@ -136,7 +137,7 @@ func (s *subject) fill() error {
 }
 
 // here is a grant of the default prefix in this subject's pipeline.
-func (s *subject) here(g kafka.Grant) kafka.Grant {
+func (s *subject) here(g admin.Grant) admin.Grant {
 	switch {
 	case g.Resource == kafka.OfTopic:
 		g.Name = s.config.Prefix + strings.TrimPrefix(g.Name, schemas.DefaultPrefix)
@@ -216,7 +217,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 	switch s.grantee {
 	case "topics":
-		_, err := kafka.ApplyTopics(ctx, s.config, 1, 1)
+		_, err := admin.ApplyTopics(ctx, s.config, 1, 1)
 		s.started.Store(err == nil)
 		return err
 	case "tools":

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -250,7 +251,7 @@ func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 			*partitions = 0
 		}
 	})
-	if _, err := kafka.ApplyTopics(t.Context(), kafka.Config{Brokers: []string{broker}}, 3, 1); err != nil {
+	if _, err := admin.ApplyTopics(t.Context(), kafka.Config{Brokers: []string{broker}}, 3, 1); err != nil {
 		t.Fatal(err)
 	}
 	nowhere := freePort(t)

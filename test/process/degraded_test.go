@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 )
 
 // roleOn starts a role as a process of its own.
@@ -54,7 +55,7 @@ func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
 	check(t, err)
 	closeKafka := sync.OnceFunc(cluster.Close)
 	t.Cleanup(closeKafka)
-	_, err = kafka.ApplyTopics(t.Context(), kafka.Config{Brokers: cluster.Addrs()}, devPartitions, 1)
+	_, err = admin.ApplyTopics(t.Context(), kafka.Config{Brokers: cluster.Addrs()}, devPartitions, 1)
 	check(t, err)
 	redis := startRedis(t, "")
 	// Postgres is away from the start.

@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -101,7 +102,7 @@ func newFollowerWorld(t *testing.T, size crowdOf) *followerWorld {
 		next: map[int32]int64{}, counts: map[schemas.Version]int{}, last: map[schemas.UserID]schemas.Version{}}
 	w.postgres, err = cluster.URL(ctx)
 	check(t, err)
-	_, err = kafka.ApplyTopics(ctx, w.kafka, 4, 1)
+	_, err = admin.ApplyTopics(ctx, w.kafka, 4, 1)
 	check(t, err)
 	w.producer, err = kafka.NewProducer(w.kafka, log, nil)
 	check(t, err)

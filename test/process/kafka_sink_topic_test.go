@@ -18,6 +18,8 @@ import (
 
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -67,7 +69,7 @@ func newSunk(t *testing.T, brokers []string) *sunk {
 	w.log = slog.New(slog.NewTextHandler(&w.said, nil))
 	t.Cleanup(func() {
 		check(t, w.producer.Close(context.Background()))
-		check(t, kafka.DeleteTopics(context.Background(), cluster))
+		check(t, admin.DeleteTopics(context.Background(), cluster))
 	})
 	w.make()
 	return w
@@ -76,7 +78,7 @@ func newSunk(t *testing.T, brokers []string) *sunk {
 // make makes the topics, and a producer, for it stays with the topics that it knows.
 func (w *sunk) make() {
 	w.Helper()
-	_, err := kafka.ApplyTopics(w.Context(), w.kafka, sunkPartitions, 1)
+	_, err := admin.ApplyTopics(w.Context(), w.kafka, sunkPartitions, 1)
 	check(w.T, err)
 	w.producer, err = kafka.NewProducer(w.kafka, slog.New(slog.DiscardHandler), nil)
 	check(w.T, err)
@@ -117,7 +119,7 @@ func (w *sunk) publish(log []*schemas.Transition) {
 // sink runs one; stop ends it and waits.
 func (w *sunk) sink() (stop func()) {
 	s := sink.New(w.store, lastseen.Defaults(), lastseen.NewMetrics(prometheus.NewRegistry()))
-	f := kafka.Follow(w.kafka, "sink", schemas.Transitions, schemas.DecodeLoggedTransition, s, nil, w.log, nil)
+	f := consumer.New(w.kafka, "sink", schemas.Transitions, schemas.DecodeLoggedTransition, s, nil, w.log, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()

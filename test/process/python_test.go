@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -45,7 +46,7 @@ func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *tes
 	defer cancel()
 	const partitions = 6
 	config := kafka.Config{Brokers: cluster.Addrs(), Prefix: schemas.DefaultPrefix, InstanceName: "test"}
-	if _, err := kafka.ApplyTopics(ctx, config, partitions, 1); err != nil {
+	if _, err := admin.ApplyTopics(ctx, config, partitions, 1); err != nil {
 		t.Fatal(err)
 	}
 	producer, err := kafka.NewProducer(config, slog.New(slog.DiscardHandler), nil)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
@@ -79,7 +80,7 @@ func (w *redisWorld) upOn(cluster *redistest.Cluster) {
 	check(w.T, err)
 	w.Cleanup(broker.Close)
 	w.broker = broker.Addrs()[0]
-	_, err = kafka.ApplyTopics(w.Context(), kafka.Config{Brokers: broker.Addrs()}, devPartitions, 1)
+	_, err = admin.ApplyTopics(w.Context(), kafka.Config{Brokers: broker.Addrs()}, devPartitions, 1)
 	check(w.T, err)
 	path := binary(w.T, "stillhere")
 	if code := start(w.T, path, nil, "migrate", "--postgres", database).wait(time.Minute); code != 0 {

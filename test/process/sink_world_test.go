@@ -24,6 +24,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -85,7 +86,7 @@ func newSinkWorld(t *testing.T) *sinkWorld {
 	until(t, "the broker is ready", 20*time.Second, func() bool { return len(broker.out.lines()) > 0 })
 	w.broker = strings.TrimPrefix(broker.out.lines()[0], "ready ")
 	w.config = kafka.Config{Brokers: []string{w.broker}, InstanceName: "load"}
-	if _, err := kafka.ApplyTopics(ctx, w.config, sinkPartitions, 1); err != nil {
+	if _, err := admin.ApplyTopics(ctx, w.config, sinkPartitions, 1); err != nil {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))

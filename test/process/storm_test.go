@@ -22,6 +22,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -152,7 +153,7 @@ func (s *storm) connect(brokers ...string) {
 	s.Helper()
 	t := s.T
 	s.config = kafka.Config{Brokers: brokers, InstanceName: "storm", DeliveryTimeout: time.Minute}
-	if _, err := kafka.ApplyTopics(t.Context(), s.config, stormPartitions, -1); err != nil {
+	if _, err := admin.ApplyTopics(t.Context(), s.config, stormPartitions, -1); err != nil {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -11,7 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 )
 
 // Three pipelines use one Redis, one after the other: another prefix of the topics, another
@@ -32,7 +32,7 @@ func TestNoKeyAndNoChannelOfRedisIsUsedByTwoPipelines(t *testing.T) {
 			config := w.config
 			of.change(&config)
 			named := namesUsed{names: map[string]bool{}, faults: map[string]bool{}, database: config.Redis.DB}
-			if _, err := kafka.ApplyTopics(w.Context(), config.Kafka, 2, 1); err != nil {
+			if _, err := admin.ApplyTopics(w.Context(), config.Kafka, 2, 1); err != nil {
 				w.Fatal(err)
 			}
 			w.redis.Server().Server().SetPreHook(named.hook)

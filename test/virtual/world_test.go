@@ -20,7 +20,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/embedded"
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -143,7 +143,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 		c.Lastseen.StaleAfter = 2 * time.Minute
 	}
 	w.config = c
-	if _, err := kafka.ApplyTopics(t.Context(), c.Kafka, of.partitions, 1); err != nil {
+	if _, err := admin.ApplyTopics(t.Context(), c.Kafka, of.partitions, 1); err != nil {
 		t.Fatal(err)
 	}
 	w.tap = newTap(w, of.partitions)

@@ -116,7 +116,7 @@ func (t Topic) OffsetSince(ctx context.Context, partition int32, since schemas.M
 // Read reads a range, all of it.
 func (t Topic) Read(ctx context.Context, partition int32, from, to int64, each func(*schemas.Record) error) error {
 	var change schemas.Transition
-	err := t.ReadWhole(ctx, schemas.Transitions, partition, from, to, func(r *schemas.Record) error {
+	err := t.ReadComplete(ctx, schemas.Transitions, partition, from, to, func(r *schemas.Record) error {
 		if t.origin != nil && change.Decode(r.Value) == nil {
 			err := t.origin.Check(schemas.Transitions, r, &change)
 			if bad := new(schemas.FieldError); errors.As(err, &bad) {
@@ -127,7 +127,7 @@ func (t Topic) Read(ctx context.Context, partition int32, from, to int64, each f
 		}
 		return each(r)
 	})
-	if errors.Is(err, kafka.ErrOvertaken) {
+	if errors.Is(err, kafka.ErrRecordsExpired) {
 		return fmt.Errorf("%w: %w", replay.ErrOvertaken, err)
 	}
 	return err

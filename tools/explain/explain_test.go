@@ -16,6 +16,9 @@ import (
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -37,7 +40,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(cluster.Close)
 	log := slog.New(slog.DiscardHandler)
 	cfg := kafka.Config{Brokers: cluster.Addrs(), InstanceName: "test", TickInterval: 50 * time.Millisecond}
-	_, err = kafka.ApplyTopics(t.Context(), cfg, 2, 1)
+	_, err = admin.ApplyTopics(t.Context(), cfg, 2, 1)
 	w.must(err)
 	w.producer, err = kafka.NewProducer(cfg, log, nil)
 	w.must(err)
@@ -46,9 +49,9 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	t.Cleanup(w.reader.Close)
 	config := detector.Config{Settings: w.settings, Log: log, Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: time.Now}
-	w.run(kafka.NewTransform(cfg, "detector", schemas.Heartbeats,
-		func(p int32) kafka.Task { return detector.NewPartition(config, p) }, w.producer, log, nil).Run)
-	w.run(kafka.Follow(cfg, "watch", schemas.Transitions, schemas.DecodeLoggedTransition, w, w.producer, log, nil, kafka.Alone()).Run)
+	w.run(processor.New(cfg, "detector", schemas.Heartbeats,
+		func(p int32) processor.Task { return detector.NewPartition(config, p) }, w.producer, log, nil).Run)
+	w.run(consumer.New(cfg, "watch", schemas.Transitions, schemas.DecodeLoggedTransition, w, w.producer, log, nil, consumer.WithoutGroup()).Run)
 	return w
 }
 

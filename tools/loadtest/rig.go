@@ -20,6 +20,8 @@ import (
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -60,7 +62,7 @@ func NewRig(ctx context.Context, o *Options) (r *Rig, err error) {
 	}
 	asking, cancel := context.WithTimeout(ctx, setUp)
 	defer cancel()
-	if _, err = kafka.ApplyTopics(asking, r.Kafka, o.Partitions, -1); err != nil {
+	if _, err = admin.ApplyTopics(asking, r.Kafka, o.Partitions, -1); err != nil {
 		return r, err
 	}
 	if r.Producer, err = kafka.NewProducer(r.Kafka, r.Log, nil); err != nil {
@@ -82,7 +84,7 @@ func (r *Rig) Close() error {
 		r.Reader.Close()
 	}
 	if len(r.o.Brokers) > 0 && r.Kafka.Prefix != "" {
-		faults = append(faults, kafka.DeleteTopics(ctx, r.Kafka))
+		faults = append(faults, admin.DeleteTopics(ctx, r.Kafka))
 	}
 	if r.serving != nil {
 		faults = append(faults, r.serving.Close())
@@ -113,23 +115,23 @@ func (l *Loop) Stop() error {
 // Detector is the production loop with the production task.
 type Detector struct {
 	*Loop
-	*kafka.Transform
+	*processor.Processor
 	rig     *Rig
 	metrics *detector.Metrics
 }
 
 // Detector starts one. wrap, if not nil, is put around every partition's task.
-func (r *Rig) Detector(ctx context.Context, s liveness.Settings, wrap func(kafka.Task) kafka.Task) *Detector {
+func (r *Rig) Detector(ctx context.Context, s liveness.Settings, wrap func(processor.Task) processor.Task) *Detector {
 	d := &Detector{rig: r, metrics: detector.NewMetrics(prometheus.NewRegistry())}
 	config := detector.Config{Settings: s, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics, Now: time.Now}
-	task := func(partition int32) kafka.Task {
-		t := kafka.Task(detector.NewPartition(config, partition))
+	task := func(partition int32) processor.Task {
+		t := processor.Task(detector.NewPartition(config, partition))
 		if wrap != nil {
 			t = wrap(t)
 		}
 		return t
 	}
-	d.Transform = kafka.NewTransform(r.Kafka, r.Kafka.Prefix+"detector", schemas.Heartbeats, task, r.Producer, r.Log, nil)
+	d.Processor = processor.New(r.Kafka, r.Kafka.Prefix+"detector", schemas.Heartbeats, task, r.Producer, r.Log, nil)
 	d.Loop = Go(ctx, d.Run)
 	return d
 }
@@ -233,7 +235,7 @@ func (r *Rig) AllRoles(ctx context.Context, change func(*app.Config)) (roles *Ro
 	if len(r.o.Brokers) > 0 {
 		asking, cancel := context.WithTimeout(ctx, setUp)
 		defer cancel()
-		if _, err := kafka.CheckTopics(asking, kafka.Config{Brokers: r.o.Brokers}); err == nil {
+		if _, err := admin.CheckTopics(asking, kafka.Config{Brokers: r.o.Brokers}); err == nil {
 			return nil, fmt.Errorf("there is a Stillhere on the Kafka at %v (it has topics that begin with %q), whose consumer groups this bench would join: choose another cluster",
 				r.o.Brokers, schemas.DefaultPrefix)
 		}

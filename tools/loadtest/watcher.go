@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,8 +20,8 @@ type Watcher struct {
 
 // Watch starts it.
 func (r *Rig) Watch(ctx context.Context, w *Watcher) *Loop {
-	f := kafka.Follow(r.Kafka, r.Kafka.Prefix+"watch", schemas.Transitions, schemas.DecodeLoggedTransition, w, r.Producer,
-		slog.New(slog.DiscardHandler), nil, kafka.Alone())
+	f := consumer.New(r.Kafka, r.Kafka.Prefix+"watch", schemas.Transitions, schemas.DecodeLoggedTransition, w, r.Producer,
+		slog.New(slog.DiscardHandler), nil, consumer.WithoutGroup())
 	return Go(ctx, f.Run)
 }
 

@@ -16,7 +16,7 @@ import (
 // framed are the topics that others read, and the message of each. Heartbeats are
 // not among them: five bytes and more for each of a million frames help nobody who
 // decodes them by the column.
-var framed = map[schemas.Topic]proto.Message{
+var withHeader = map[schemas.Topic]proto.Message{
 	schemas.Transitions: &pb.Transition{},
 	schemas.Statuses:    &pb.Status{},
 	schemas.Deliveries:  &pb.Delivery{},
@@ -26,7 +26,7 @@ var framed = map[schemas.Topic]proto.Message{
 // Confluent's wire format: a zero byte, the id of the schema, the path of the
 // message in its file. The schemas must have been registered; nothing is written to
 // the registry, and it is asked this once.
-func Heads(ctx context.Context, address, prefix string) (map[schemas.Topic][]byte, error) {
+func ValueHeaders(ctx context.Context, address, prefix string) (map[schemas.Topic][]byte, error) {
 	client, err := open(address)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func Heads(ctx context.Context, address, prefix string) (map[schemas.Topic][]byt
 	heads := map[schemas.Topic][]byte{}
 	imported := map[string]Registered{}
 	for _, p := range plan {
-		message, wanted := framed[p.topic]
+		message, wanted := withHeader[p.topic]
 		if p.topic != "" && !wanted {
 			continue
 		}

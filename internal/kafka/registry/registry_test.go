@@ -76,14 +76,14 @@ func TestHeadsAreThoseOfWhatWasRegisteredAndNothingIsRegisteredForThem(t *testin
 	t.Parallel()
 	fake := srfake.New()
 	t.Cleanup(fake.Close)
-	if _, err := Heads(t.Context(), fake.URL(), "presence."); err == nil || !strings.Contains(err.Error(), `run "stillhere topics register" first`) {
+	if _, err := ValueHeaders(t.Context(), fake.URL(), "presence."); err == nil || !strings.Contains(err.Error(), `run "stillhere topics register" first`) {
 		t.Errorf("before: %v", err)
 	}
 	registered, err := Register(t.Context(), fake.URL(), "presence.")
 	if err != nil {
 		t.Fatal(err)
 	}
-	heads, err := Heads(t.Context(), fake.URL(), "presence.")
+	heads, err := ValueHeaders(t.Context(), fake.URL(), "presence.")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestHeadsAreThoseOfWhatWasRegisteredAndNothingIsRegisteredForThem(t *testin
 func TestAnAddressThatIsNoURLIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"registry:8081", "ftp://registry", "http://", "%"} {
-		if _, err := Heads(t.Context(), address, "presence."); err == nil || !strings.Contains(err.Error(), "must be like https://") {
+		if _, err := ValueHeaders(t.Context(), address, "presence."); err == nil || !strings.Contains(err.Error(), "must be like https://") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

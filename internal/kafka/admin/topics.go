@@ -1,0 +1,263 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// TopicReport is what ApplyTopics found and did to one topic.
+type TopicReport struct {
+	Name       string `json:"name"`
+	Created    bool   `json:"created"`
+	Partitions int32  `json:"partitions"`
+	// Tuned are the settings that differ from ours and may.
+	Tuned []string `json:"tuned,omitempty"`
+}
+
+// ApplyTopics creates the topics that are missing and checks all. Those ByUser
+// get partitions partitions, or as many as the existing ones have; the others
+// get partitions as well. replication -1 is the brokers' default. It changes
+// nothing about topics that exist; what is wrong with them is the error, as of
+// CheckTopics.
+func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replication int16) ([]TopicReport, error) {
+	admin, cfg, err := openAdmin(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	found, err := listTopics(ctx, admin, cfg.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range found {
+		if t.spec.ByUser && t.exists {
+			partitions = t.partitions
+			break
+		}
+	}
+	if partitions < 1 {
+		return nil, fmt.Errorf("creating topics: partitions must be at least 1, is %d", partitions)
+	}
+	created := map[string]bool{}
+	for _, t := range found {
+		if t.exists {
+			continue
+		}
+		config := map[string]*string{}
+		for name, value := range t.spec.Config {
+			config[name] = &value
+		}
+		response, err := admin.CreateTopic(ctx, partitions, replication, config, t.name)
+		if err == nil {
+			err = response.Err
+		}
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+			return nil, fmt.Errorf("creating topic %s: %w %s", t.name, kafka.WithGrantHint(err, "Create", kafka.OfTopic, t.name), response.ErrMessage)
+		}
+		created[t.name] = true
+	}
+	if found, err = listCreated(ctx, cfg); err != nil {
+		return nil, err
+	}
+	var reports []TopicReport
+	for _, t := range found {
+		reports = append(reports, TopicReport{Name: t.name, Created: created[t.name], Partitions: t.partitions, Tuned: t.tuned})
+	}
+	_, err = compareTopics(found, cfg)
+	return reports, err
+}
+
+// listCreated lists the topics once the brokers have told each other of all.
+func listCreated(ctx context.Context, cfg kafka.Config) (found []clusterTopic, err error) {
+	for tries := range 20 {
+		// A new client, since one keeps for a while what it knows of the topics.
+		admin, _, err := openAdmin(cfg)
+		if err != nil {
+			return nil, err
+		}
+		found, err = listTopics(ctx, admin, cfg.Prefix)
+		admin.Close()
+		if err != nil || !slices.ContainsFunc(found, func(t clusterTopic) bool { return !t.exists }) || !kafka.Pause(ctx, kafka.Backoff(tries)) {
+			return found, err
+		}
+	}
+	return found, err
+}
+
+// CheckTopics tells how many partitions the topics keyed by user have. Its error
+// says, a line for each fault, which topic and setting is wrong, what it is,
+// what it must be and the command that mends it.
+func CheckTopics(ctx context.Context, cfg kafka.Config) (partitions int32, err error) {
+	admin, cfg, err := openAdmin(cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer admin.Close()
+	found, err := listTopics(ctx, admin, cfg.Prefix)
+	if err != nil {
+		return 0, err
+	}
+	return compareTopics(found, cfg)
+}
+
+func openAdmin(cfg kafka.Config) (*kadm.Client, kafka.Config, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, cfg, fmt.Errorf("looking at the topics: %w", err)
+	}
+	cfg = cfg.WithDefaults()
+	client, err := kafka.NewClient(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, cfg, err
+	}
+	return kadm.NewClient(client), cfg, nil
+}
+
+// foundTopic is a topic of the table as it is in the cluster.
+type clusterTopic struct {
+	spec       schemas.TopicSpec
+	name       string
+	exists     bool
+	partitions int32
+	settings   map[string]string
+	tuned      []string
+}
+
+func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]clusterTopic, error) {
+	var found []clusterTopic
+	var names []string
+	for _, spec := range schemas.Topics() {
+		found = append(found, clusterTopic{spec: spec, name: spec.Topic.Name(prefix), settings: map[string]string{}})
+		names = append(names, spec.Topic.Name(prefix))
+	}
+	details, err := admin.ListTopics(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("listing topics: %w", kafka.ExplainConnection(kafka.WithGrantHint(err, "Describe", kafka.OfTopic, prefix+"*")))
+	}
+	var existing []string
+	for i := range found {
+		t := &found[i]
+		detail, ok := details[t.name]
+		switch {
+		case !ok || errors.Is(detail.Err, kerr.UnknownTopicOrPartition):
+			continue
+		case detail.Err != nil:
+			return nil, fmt.Errorf("looking at topic %s: %w", t.name, kafka.WithGrantHint(detail.Err, "Describe", kafka.OfTopic, t.name))
+		}
+		t.exists, t.partitions = true, int32(len(detail.Partitions))
+		existing = append(existing, t.name)
+	}
+	if len(existing) == 0 {
+		return found, nil
+	}
+	configs, err := admin.DescribeTopicConfigs(ctx, existing...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the settings of the topics: %w", kafka.ExplainConnection(kafka.WithGrantHint(err, "DescribeConfigs", kafka.OfTopic, prefix+"*")))
+	}
+	for _, resource := range configs {
+		if resource.Err != nil {
+			return nil, fmt.Errorf("reading the settings of topic %s: %w", resource.Name, kafka.WithGrantHint(resource.Err, "DescribeConfigs", kafka.OfTopic, resource.Name))
+		}
+		i := slices.IndexFunc(found, func(t clusterTopic) bool { return t.name == resource.Name })
+		if i < 0 {
+			continue
+		}
+		for _, c := range resource.Configs {
+			found[i].settings[c.Key] = c.MaybeValue()
+		}
+		for name, want := range found[i].spec.Config {
+			if is := found[i].settings[name]; is != want && !slices.Contains(found[i].spec.Must, name) {
+				found[i].tuned = append(found[i].tuned, fmt.Sprintf("%s=%s (ours: %s)", name, is, want))
+			}
+		}
+		slices.Sort(found[i].tuned)
+	}
+	return found, nil
+}
+
+// judge says what is wrong, and how many partitions the topics by user have.
+func compareTopics(found []clusterTopic, cfg kafka.Config) (int32, error) {
+	var faults []error
+	var first *clusterTopic
+	broker := cfg.Brokers[0]
+	for i := range found {
+		t := &found[i]
+		if !t.exists {
+			faults = append(faults, fmt.Errorf("topic %s does not exist; create it with: stillhere topics apply --kafka-brokers %s",
+				t.name, strings.Join(cfg.Brokers, ",")))
+			continue
+		}
+		if t.spec.ByUser {
+			if first == nil {
+				first = t
+			} else if t.partitions != first.partitions {
+				faults = append(faults, fmt.Errorf("topic %s has %d partitions and must have %d, as %s has: users would be looked for in the wrong place; "+
+					"delete the wrong one with: kafka-topics.sh --bootstrap-server %s --delete --topic %s, then: stillhere topics apply",
+					t.name, t.partitions, first.partitions, first.name, broker, t.name))
+			}
+		}
+		for _, name := range t.spec.Must {
+			if is, want := t.settings[name], t.spec.Config[name]; is != want {
+				faults = append(faults, fmt.Errorf("topic %s has %s=%s and must have %s; set it with: "+
+					"kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=%s",
+					t.name, name, is, want, broker, t.name, name, want))
+			}
+		}
+	}
+	if len(faults) > 0 {
+		return 0, errors.Join(faults...)
+	}
+	return first.partitions, nil
+}
+
+// DeleteTopics deletes all of Stillhere's topics under cfg.Prefix, with what is in
+// them. The prefix must be given and not be the default one: this is for those
+// who have made topics to try something.
+func DeleteTopics(ctx context.Context, cfg kafka.Config) error {
+	if cfg.Prefix == "" || cfg.Prefix == schemas.DefaultPrefix {
+		return fmt.Errorf("deleting topics: those of the prefix %q are not to be deleted by a program", cfg.Prefix)
+	}
+	admin, cfg, err := openAdmin(cfg)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	var names []string
+	for _, spec := range schemas.Topics() {
+		names = append(names, spec.Topic.Name(cfg.Prefix))
+	}
+	responses, err := admin.DeleteTopics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("deleting topics: %w", err)
+	}
+	var faults []error
+	for _, r := range responses {
+		if r.Err != nil {
+			faults = append(faults, fmt.Errorf("deleting topic %s: %w", r.Topic, r.Err))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// ClusterID is what the brokers call their cluster; empty where they have no name for it.
+func ClusterID(ctx context.Context, cfg kafka.Config) (string, error) {
+	admin, _, err := openAdmin(cfg)
+	if err != nil {
+		return "", err
+	}
+	defer admin.Close()
+	found, err := admin.BrokerMetadata(ctx)
+	if err != nil {
+		return "", fmt.Errorf("asking Kafka for the cluster's id: %w", err)
+	}
+	return found.Cluster, nil
+}

@@ -1,0 +1,44 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Resource is a kind of thing that Kafka guards, by the name that its tools have
+// for it.
+type Resource string
+
+// The resources.
+const (
+	OfTopic           Resource = "topic"
+	OfGroup           Resource = "group"
+	OfTransactionalID Resource = "transactional-id"
+)
+
+// refusals are the brokers' errors for what was not granted.
+var refusals = map[Resource]error{OfTopic: kerr.TopicAuthorizationFailed, OfGroup: kerr.GroupAuthorizationFailed,
+	OfTransactionalID: kerr.TransactionalIDAuthorizationFailed, "cluster": kerr.ClusterAuthorizationFailed}
+
+// IsUnauthorized reports whether err is a refusal by the brokers for a missing ACL.
+func IsUnauthorized(err error) bool {
+	for _, refusal := range refusals {
+		if errors.Is(err, refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// needs adds to the brokers' refusal which operation on which resource they
+// refuse; other errors it returns as they are. Kafka itself names neither.
+func WithGrantHint(err error, operation string, resource Resource, name string) error {
+	// Whoever may write to no topic at all is refused the cluster.
+	write := resource == OfTopic && operation == "Write"
+	if errors.Is(err, refusals[resource]) || write && errors.Is(err, kerr.ClusterAuthorizationFailed) {
+		return fmt.Errorf("%w: this user needs %s on %s %s (see: stillhere topics acls)", err, operation, resource, name)
+	}
+	return err
+}

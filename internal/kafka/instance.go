@@ -1,0 +1,146 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Two processes of one instance name fence each other, again and again: each that
+// comes back takes the other's place. So a stamp rides in what a member tells the group,
+// and of the two the younger process ends. Being fenced proves nothing by itself: a
+// process that stood still is fenced too when it comes back.
+
+// stamp tells processes of one name apart.
+type ProcessStamp struct {
+	Started int64 // Unix milliseconds, by the process's own clock; any order is as good as another
+	ID      uint64
+}
+
+// process is the stamp of all loops of this process.
+var process = ProcessStamp{time.Now().UnixMilli(), rand.Uint64()}
+
+// stampHead marks a stamp at the end of a member's user data.
+const stampHead = "stillher"
+
+func (s ProcessStamp) append(to []byte) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(append(to, stampHead...), uint64(s.Started)), s.ID)
+}
+
+// stampIn is the stamp in user data; zero, which is the eldest, for that of a program
+// that has none.
+func decodeStamp(data []byte) (s ProcessStamp) {
+	const size = len(stampHead) + 16
+	if len(data) < size {
+		return s
+	}
+	data = data[len(data)-size:]
+	if string(data[:len(stampHead)]) != stampHead {
+		return s
+	}
+	data = data[len(stampHead):]
+	return ProcessStamp{int64(binary.BigEndian.Uint64(data)), binary.BigEndian.Uint64(data[8:])}
+}
+
+func (s ProcessStamp) olderThan(o ProcessStamp) bool {
+	return s.Started < o.Started || s.Started == o.Started && s.ID < o.ID
+}
+
+// stamped is a balancer whose members say which process they are.
+type stamped struct {
+	kgo.GroupBalancer
+	stamp ProcessStamp
+}
+
+func (b stamped) JoinGroupMetadata(interests []string, current map[string][]int32, generation int32) []byte {
+	text := b.GroupBalancer.JoinGroupMetadata(interests, current, generation)
+	var meta kmsg.ConsumerMemberMetadata
+	if err := meta.ReadFrom(text); err != nil {
+		return text
+	}
+	meta.UserData = b.stamp.append(meta.UserData)
+	return meta.AppendTo(nil)
+}
+
+// twins watches over one member's place in its group.
+type InstanceGuard struct {
+	group, instance string
+	stamp           ProcessStamp
+	log             *slog.Logger
+	// wasIn is set once this process was in the group. Before that, the place may show a
+	// predecessor that is dead; whoever has it afterwards has come after us.
+	Joined atomic.Bool
+}
+
+func NewInstanceGuard(cfg Config, group string, log *slog.Logger) *InstanceGuard {
+	t := &InstanceGuard{group: group, instance: group + "." + cfg.InstanceName, stamp: cfg.Stamp, log: log}
+	if t.stamp == (ProcessStamp{}) {
+		t.stamp = process
+	}
+	return t
+}
+
+func (t *InstanceGuard) Balancer() kgo.Opt {
+	return kgo.Balancers(stamped{kgo.CooperativeStickyBalancer(), t.stamp})
+}
+
+// twinInterval is how often the group is asked who has our place.
+const ownerPollInterval = 500 * time.Millisecond
+
+// settle waits after this process was fenced: until the group shows who has taken its
+// place, limit at most. The error says that this process must end: that one is older.
+func (t *InstanceGuard) Resolve(ctx context.Context, client *kgo.Client, limit time.Duration) error {
+	deadline := time.Now().Add(limit)
+	for {
+		if member, theirs, found := t.currentOwner(ctx, client); found {
+			since := time.UnixMilli(theirs.Started).UTC().Format(time.RFC3339)
+			if theirs.olderThan(t.stamp) {
+				return fmt.Errorf("another process runs under this instance name, %q, and is older than this one: client id %q at %s, started %s; give each process of a role an instance name of its own",
+					t.instance, member.ClientID, member.ClientHost, since)
+			}
+			t.log.Error("another process runs under this instance name; it is the younger one and will end; give each process of a role a name of its own",
+				"instance", t.instance, "client id", member.ClientID, "address", member.ClientHost, "started", since)
+			Pause(ctx, ownerPollInterval/2)
+			return nil
+		}
+		left := time.Until(deadline)
+		if left <= 0 || !Pause(ctx, min(left, ownerPollInterval)) {
+			return nil
+		}
+	}
+}
+
+// other is the process that the group has in our place, if it is not this one.
+func (t *InstanceGuard) currentOwner(ctx context.Context, client *kgo.Client) (member kadm.DescribedGroupMember, theirs ProcessStamp, found bool) {
+	if !t.Joined.Load() {
+		return member, theirs, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	groups, err := kadm.NewClient(client).DescribeGroups(ctx, t.group)
+	if err != nil {
+		t.log.Warn("asking the group who has taken this instance name", "error", ExplainConnection(WithGrantHint(err, "Describe", OfGroup, t.group)))
+		return member, theirs, false
+	}
+	for _, member := range groups[t.group].Members {
+		if member.InstanceID == nil || *member.InstanceID != t.instance {
+			continue
+		}
+		// While the group rebalances, what its members said is left out.
+		meta, ok := member.Join.AsConsumer()
+		if !ok || len(meta.Topics) == 0 {
+			return member, theirs, false
+		}
+		theirs = decodeStamp(meta.UserData)
+		return member, theirs, theirs != t.stamp
+	}
+	return member, theirs, false
+}

@@ -1,0 +1,294 @@
+//go:build synctests
+
+package looptest
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// lostMarker makes the stand-in say that a transaction hangs in a partition of the transitions, as
+// a broker does that lost its marker, until a transaction that the partition was
+// added to has ended. It watches how that ends.
+type lostMarker struct {
+	producer int64
+	epoch    int16
+	last     int64 // instant of the last record
+
+	mu       sync.Mutex
+	unknown  bool // the partition does not tell
+	ended    []bool
+	added    bool
+	failEnds int
+	atEnd    func() // called at the next EndTxn, which is not carried out
+}
+
+func (l *lostMarker) install(w *world) {
+	w.again = true
+	cluster := w.kafka.Cluster()
+	locked := func(handle func(kmsg.Request) kmsg.Response) func(kmsg.Request) (kmsg.Response, error, bool) {
+		return func(request kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			response := handle(request)
+			return response, nil, response != nil
+		}
+	}
+	cluster.ControlKey(int16(kmsg.DescribeProducers), locked(func(request kmsg.Request) kmsg.Response {
+		asked := request.(*kmsg.DescribeProducersRequest)
+		if len(asked.Topics) != 1 || asked.Topics[0].Topic != w.name(schemas.Transitions) || len(l.ended) > 0 && !l.unknown {
+			return nil
+		}
+		response := request.ResponseKind().(*kmsg.DescribeProducersResponse)
+		topic, part := kmsg.NewDescribeProducersResponseTopic(), kmsg.NewDescribeProducersResponseTopicPartition()
+		topic.Topic = asked.Topics[0].Topic
+		if l.unknown {
+			part.ErrorCode = kerr.NotLeaderForPartition.Code
+		} else {
+			producer := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
+			producer.ProducerID, producer.ProducerEpoch, producer.CurrentTxnStartOffset, producer.LastTimestamp = l.producer, int32(l.epoch), 0, l.last
+			part.ActiveProducers = append(part.ActiveProducers, producer)
+		}
+		topic.Partitions = append(topic.Partitions, part)
+		response.Topics = append(response.Topics, topic)
+		return response
+	}))
+	cluster.ControlKey(int16(kmsg.AddPartitionsToTxn), locked(func(request kmsg.Request) kmsg.Response {
+		for _, topic := range request.(*kmsg.AddPartitionsToTxnRequest).Topics {
+			l.added = l.added || topic.Topic == w.name(schemas.Transitions)
+		}
+		return nil
+	}))
+	cluster.ControlKey(int16(kmsg.InitProducerID), locked(func(kmsg.Request) kmsg.Response {
+		if l.added { // aborts what is open
+			l.added, l.ended = false, append(l.ended, false)
+		}
+		return nil
+	}))
+	cluster.ControlKey(int16(kmsg.EndTxn), locked(func(request kmsg.Request) kmsg.Response {
+		end := request.(*kmsg.EndTxnRequest)
+		if end.ProducerID != l.producer || !l.added {
+			return nil
+		}
+		if l.atEnd != nil {
+			l.atEnd()
+			l.atEnd = nil
+			response := request.ResponseKind().(*kmsg.EndTxnResponse)
+			response.ErrorCode = kerr.CoordinatorNotAvailable.Code
+			return response
+		}
+		if l.failEnds > 0 {
+			l.failEnds--
+			response := request.ResponseKind().(*kmsg.EndTxnResponse)
+			response.ErrorCode = kerr.UnknownServerError.Code
+			return response
+		}
+		l.added, l.ended = false, append(l.ended, end.Commit)
+		return nil
+	}))
+}
+
+func (l *lostMarker) ends() []bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]bool(nil), l.ended...)
+}
+
+// commitsAs lets a member commit one copy of x and stop, and tells its transaction.
+func (w *world) commitsAs(name string, copies int) schemas.Transaction {
+	w.Helper()
+	stop, transform := w.member(name)
+	w.until(name+" has it", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+	w.beat(0, "x")
+	w.until(name+" has copied", 10*time.Second, func() bool { return w.counts()["x"] == copies })
+	_, text, err := committedOf(w, 0)
+	if err != nil {
+		w.Fatal(err)
+	}
+	transaction, ok := schemas.TransactionOn(text)
+	if !ok {
+		w.Fatalf("the offset names no transaction: %q", text)
+	}
+	if err := stop(); err != nil {
+		w.Fatal(err)
+	}
+	return transaction
+}
+
+func TestWhatWasCommittedAndHangsIsCommittedAlsoAfterOthersHaveCommitted(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		of := w.commitsAs("a", 1)
+		w.commitsAs("b", 2)
+		w.commitsAs("c", 3)
+		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Minute).UnixMilli()}
+		lost.install(w)
+		_, transform := w.member("a")
+		w.until("ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		if ends := lost.ends(); len(ends) != 1 || !ends[0] {
+			w.Errorf("what was committed was ended by (committed: true) %v", ends)
+		}
+		if got := w.counts()["x"]; got != 3 {
+			w.Errorf("%d copies", got)
+		}
+	})
+}
+
+func TestWhatWasAbortedAndHangsIsAborted(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		of := w.commitsAs("a", 1)
+		w.commitsAs("b", 2)
+		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch + 20, last: time.Now().UnixMilli()}
+		lost.install(w)
+		_, transform := w.member("a")
+		w.until("ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		if ends := lost.ends(); len(ends) != 1 || ends[0] {
+			w.Errorf("what was aborted was ended by (committed: true) %v", ends)
+		}
+	})
+}
+
+func TestAnErrorInEndingWhatHangsLosesNothingThatWasCommitted(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		of := w.commitsAs("a", 1)
+		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Minute).UnixMilli(), failEnds: 1}
+		lost.install(w)
+		_, transform := w.member("a")
+		w.until("ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		if ends := lost.ends(); len(ends) != 1 || ends[0] {
+			w.Fatalf("the transaction that was to end it was not aborted: %v", ends)
+		}
+		w.publishedAgain()
+	})
+}
+
+// publishedAgain checks that the first copy is in the transitions twice: the stand-in has not
+// really lost the first one.
+func (w *world) publishedAgain() {
+	w.Helper()
+	n := 0
+	for _, r := range w.read(schemas.Transitions) {
+		if string(r.Key) == "x" && binary.BigEndian.Uint64(r.Value) == 1 {
+			n++
+		}
+	}
+	if n != 2 {
+		w.Errorf("it was not published again: it is there %d times", n)
+	}
+}
+
+func TestAKillInEndingWhatHangsLosesNothingThatWasCommitted(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		of := w.commitsAs("a", 1)
+		time.Sleep(time.Hour) // nobody is there for a while
+		wire, died := newWire(w.cfg.Dialer), make(chan struct{})
+		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Hour).UnixMilli()}
+		lost.atEnd = func() { wire.cut(); close(died) }
+		lost.install(w)
+		cfg, whole := w.cfg, w.producer
+		cfg.Dialer = wire.connect
+		producer, err := kafka.NewProducer(cfg, w.log, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.producer = producer // it dies with the member
+		stop, _ := w.memberWith("a", cfg)
+		w.producer = whole
+		<-died
+		if err := stop(); err != nil {
+			w.Error(err)
+		}
+		over, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = producer.Close(over) // there is nothing that it could still write
+		_, transform := w.member("a")
+		w.until("ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		if ends := lost.ends(); len(ends) != 1 || ends[0] {
+			w.Fatalf("the transaction that was to end it was not aborted: %v", ends)
+		}
+		w.publishedAgain()
+	})
+}
+
+func TestWhatHangsUnderAnIdThatIsNobodysIsSavedAndTold(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		of := w.commitsAs("a", 1)
+		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Hour).UnixMilli()}
+		lost.install(w)
+		listed := true
+		w.kafka.Cluster().ControlKey(int16(kmsg.ListTransactions), func(request kmsg.Request) (kmsg.Response, error, bool) {
+			w.kafka.Cluster().KeepControl()
+			lost.mu.Lock()
+			defer lost.mu.Unlock()
+			return request.ResponseKind(), nil, !listed
+		})
+		hanging := func() float64 {
+			n, _ := w.series("stillhere_stream_others_hanging", map[string]string{"group": "detector"})
+			return n
+		}
+		stop, transform := w.member("b")
+		w.until("b is ready", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		if n := hanging(); n != 1 {
+			w.Errorf("%v transactions of others hang, it is one of a's", n)
+		}
+		if n := len(w.read(schemas.Transitions)); n != 1 {
+			w.Errorf("b has published again what a will: there are %d records", n)
+		}
+		if err := stop(); err != nil {
+			w.Fatal(err)
+		}
+		lost.mu.Lock()
+		listed = false // a's producer has got another id
+		lost.mu.Unlock()
+		for range 2 { // the second time it is there already
+			stop, transform = w.member("b")
+			w.until("b is ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+			if n := hanging(); n != 1 {
+				w.Errorf("%v transactions of others hang, it is one that was a's", n)
+			}
+			w.publishedAgain()
+			if err := stop(); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if ends := lost.ends(); len(ends) != 0 {
+			w.Errorf("somebody else's transaction was ended by (committed: true) %v", ends)
+		}
+		stop, transform = w.member("b")
+		defer func() { _ = stop() }()
+		w.until("b is ready for the last time", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		lost.mu.Lock()
+		lost.ended = append(lost.ended, false) // by the operator
+		lost.mu.Unlock()
+		w.until("b has seen that it is over", 3*time.Minute, func() bool { return hanging() == 0 })
+	})
+}
+
+func TestAPartitionThatDoesNotTellWhatHangsIsAskedAgain(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		of := w.commitsAs("a", 1)
+		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Minute).UnixMilli(), unknown: true}
+		lost.install(w)
+		_, transform := w.member("a")
+		time.Sleep(20 * time.Second)
+		if len(transform.Status()) != 0 {
+			w.Error("it goes on although a partition did not tell")
+		}
+		lost.mu.Lock()
+		lost.unknown = false
+		lost.mu.Unlock()
+		w.until("ready again", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 1 })
+		if n := w.metric("hanging_transactions_total"); n != 1 {
+			w.Errorf("%d were ended", n)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+//go:build synctests
+
+package looptest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// commitGaps has somebody beat every 5 ms while the broker takes its time to end a
+// transaction, and tells how long it was from one request for that to the next.
+func commitGaps(w *world, takes time.Duration) []time.Duration {
+	cluster := w.kafka.Cluster()
+	var mu sync.Mutex
+	var at []time.Time
+	cluster.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		mu.Lock()
+		at = append(at, time.Now())
+		mu.Unlock()
+		if takes > 0 {
+			cluster.SleepControl(func() { time.Sleep(takes) })
+		}
+		return nil, nil, false
+	})
+	w.cfg.TickInterval = time.Hour / 2
+	w.cfg.StallTimeout = 3 * time.Hour
+	_, transform := w.member("a")
+	w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil })
+	time.Sleep(2 * time.Second)
+	mu.Lock()
+	at = at[:0]
+	mu.Unlock()
+	const beats = 200
+	for range beats {
+		w.beat(0, "x")
+		time.Sleep(5 * time.Millisecond)
+	}
+	w.until("all copied", time.Minute, func() bool { return w.counts()["x"] == beats })
+	mu.Lock()
+	defer mu.Unlock()
+	var gaps []time.Duration
+	for i := 1; i < len(at); i++ {
+		gaps = append(gaps, at[i].Sub(at[i-1]))
+	}
+	return gaps
+}
+
+func TestCommitsOfAQuickBrokerBeginAnIntervalApart(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		gaps := commitGaps(w, 0)
+		for _, gap := range gaps {
+			if gap < 20*time.Millisecond || gap > 26*time.Millisecond {
+				w.Errorf("%s from one commit to the next; want 20 ms and at most a beat more: %v", gap, gaps)
+				break
+			}
+		}
+	})
+}
+
+func TestCommitsOfASlowBrokerFollowOneAnotherAfterAQuarterOfTheInterval(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		const takes = 50 * time.Millisecond
+		gaps := commitGaps(w, takes)
+		if len(gaps) < 10 {
+			w.Fatalf("only %d commits", len(gaps)+1)
+		}
+		for _, gap := range gaps[:len(gaps)-1] { // the last may have been the end of it
+			if gap < takes+5*time.Millisecond || gap > takes+11*time.Millisecond {
+				w.Errorf("%s from one commit to the next; want 50 ms and 5 to 11 more: %v", gap, gaps)
+				break
+			}
+		}
+	})
+}

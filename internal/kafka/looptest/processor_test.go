@@ -1,0 +1,29 @@
+//go:build synctests
+
+package looptest
+
+import (
+	"testing"
+	"time"
+)
+
+func TestEveryRecordIsCopiedOnceAndCommittedWithItsCheckpoint(t *testing.T) {
+	onEach(t, 2, func(w *world) {
+		stop, transform := w.member("a")
+		w.until("ready", 30*time.Second, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })
+		for range 10 {
+			w.beat(0, "x")
+			w.beat(1, "y")
+			time.Sleep(100 * time.Millisecond)
+		}
+		w.until("all copied", 5*time.Second, func() bool { c := w.counts(); return c["x"] == 10 && c["y"] == 10 })
+		if err := stop(); err != nil {
+			w.Fatal(err)
+		}
+		offset, checkpoint := w.commits(0)
+		if offset < 10 || checkpoint.LogTime == 0 || checkpoint.ReplayOffset != offset-replayLength {
+			w.Errorf("committed offset %d with %+v", offset, checkpoint)
+		}
+		w.noRestarts()
+	})
+}

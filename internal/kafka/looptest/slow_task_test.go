@@ -1,0 +1,107 @@
+//go:build synctests
+
+package looptest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// ponderous is a copier that takes its time for every record with a key.
+type ponderous struct {
+	*copier
+	takes time.Duration
+	calls *atomic.Int64
+}
+
+func (s ponderous) Handle(r *schemas.Record, out *schemas.Outbox) error {
+	if r.Key != nil {
+		s.calls.Add(1)
+		time.Sleep(s.takes)
+	}
+	return s.copier.Handle(r, out)
+}
+
+// slowOn runs a transform whose partition 0 is slow.
+func (w *world) slowOn(takes time.Duration) (t *processor.Processor, calls *atomic.Int64) {
+	cfg := w.cfg
+	cfg.InstanceName = "a"
+	calls = new(atomic.Int64)
+	t = processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
+		c := &copier{partition: partition, counts: map[string]int{}}
+		if partition == 0 {
+			return ponderous{c, takes, calls}
+		}
+		return c
+	}, w.producer, w.log, w.metrics)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- t.Run(ctx) }()
+	w.ends = append(w.ends, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Error(err)
+		}
+	})
+	return t, calls
+}
+
+func TestManySlowRecordsAreNotAStallAndAreCommittedAlongTheWay(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		const n = 400
+		for range n {
+			w.beat(0, "x")
+		}
+		_, calls := w.slowOn(100 * time.Millisecond)
+		time.Sleep(20 * time.Second)
+		if c := w.counts()["x"]; c < 100 {
+			w.Errorf("after 20 s only %d are committed", c)
+		}
+		w.until("all copied", time.Minute, func() bool { return w.counts()["x"] == n })
+		w.noRestarts()
+		if c := calls.Load(); c != n {
+			w.Errorf("%d records were handled", c)
+		}
+	})
+}
+
+func TestARecordThatTakesLongIsGivenMoreTimeAtEveryRestart(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.beat(0, "x")
+		w.slowOn(40 * time.Second)
+		w.until("copied", 3*time.Minute, func() bool { return w.counts()["x"] == 1 })
+		if n := w.metric("session_restarts_total", "reason", "stall"); n != 2 {
+			w.Errorf("%d restarts", n)
+		}
+	})
+}
+
+func TestARecordThatTakesForEverParksItsPartitionAlone(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		w.beat(0, "x")
+		transform, calls := w.slowOn(time.Hour)
+		w.until("parked", 5*time.Minute, func() bool {
+			s := transform.Status()
+			return len(s) == 2 && s[0].Phase == kafka.Parked && s[1].Phase == kafka.Running
+		})
+		for i := range 10 {
+			w.beat(1, fmt.Sprint("y", i))
+		}
+		w.until("the other one lives", 10*time.Second, func() bool { return w.counts()["y9"] == 1 })
+		time.Sleep(5 * time.Minute)
+		if n, again := w.metric("session_restarts_total", "reason", "stall"), calls.Load(); n != 3 || again != 3 {
+			w.Errorf("%d restarts, the record was handled %d times", n, again)
+		}
+		if offset, _ := w.commits(0); offset > 0 {
+			w.Errorf("the record was skipped: offset %d is committed", offset)
+		}
+		time.Sleep(time.Hour) // what was left behind comes to its end
+	})
+}

@@ -1,0 +1,198 @@
+//go:build synctests
+
+package looptest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestTopicsAreMadeOnceAndFoundAgain(t *testing.T) {
+	onEach(t, 3, func(w *world) {
+		n, err := admin.CheckTopics(w.Context(), w.cfg)
+		if err != nil || n != 3 {
+			w.Fatalf("%d partitions, %v", n, err)
+		}
+		reports, err := admin.ApplyTopics(w.Context(), w.cfg, 7, 1)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, r := range reports {
+			if r.Created || r.Partitions != 3 || len(r.Tuned) > 0 {
+				w.Errorf("the second time: %+v", r)
+			}
+		}
+	})
+}
+
+func TestAWrongTopicIsRefusedWithWhatMendsIt(t *testing.T) {
+	onEach(t, 3, func(w *world) {
+		cfg := w.cfg
+		cfg.Prefix = "other."
+		_, err := admin.CheckTopics(w.Context(), cfg)
+		if err == nil || !strings.Contains(err.Error(), "other.heartbeats does not exist") || !strings.Contains(err.Error(), "topics apply") {
+			w.Errorf("missing topics: %v", err)
+		}
+		remake := func(topic schemas.Topic, partitions int32, config map[string]string) {
+			w.deleteTopic(topic)
+			w.createTopic(topic, partitions, config)
+		}
+		remake(schemas.Transitions, 4, map[string]string{"cleanup.policy": "delete"})
+		remake(schemas.Heartbeats, 3, map[string]string{"cleanup.policy": "delete"})
+		remake(schemas.Statuses, 3, map[string]string{"cleanup.policy": "delete"})
+		_, err = admin.CheckTopics(w.Context(), w.cfg)
+		if err == nil {
+			w.Fatal("it was accepted")
+		}
+		for _, says := range []string{
+			"transitions has 4 partitions and must have 3",
+			"heartbeats has message.timestamp.type=CreateTime and must have LogAppendTime; set it with: kafka-configs.sh",
+			"status has cleanup.policy=delete and must have compact",
+		} {
+			if !strings.Contains(err.Error(), says) {
+				w.Errorf("%q does not say %q", err, says)
+			}
+		}
+		if lines := strings.Count(err.Error(), "\n") + 1; lines != 3 {
+			w.Errorf("%d lines for 3 faults", lines)
+		}
+	})
+}
+
+func TestAProducerGivesUpInTimeAndRefusesWhatIsTooMuch(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		cfg := w.cfg
+		cfg.MaxBuffered = 10
+		cfg.DeliveryTimeout = 5 * time.Second
+		p, err := kafka.NewProducer(cfg, w.log, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer p.Close(w.Context())
+		out := schemas.Outgoing{Topic: schemas.Heartbeats, Value: []byte("frame")}
+		if err := p.AppendSync(w.Context(), out); err != nil {
+			w.Fatal(err)
+		}
+		fault := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "presence.heartbeats", Err: kerr.NotEnoughReplicas, Count: -1})
+		begun := time.Now()
+		results := make(chan error, 20)
+		for range 15 {
+			p.Append(w.Context(), out, func(err error) { results <- err })
+		}
+		busy, late := 0, 0
+		for range 15 {
+			switch err := <-results; {
+			case errors.Is(err, kafka.ErrBusy):
+				busy++
+			case err != nil:
+				late++
+			}
+		}
+		if busy != 5 || late != 10 {
+			w.Errorf("%d were refused, %d given up", busy, late)
+		}
+		if took := time.Since(begun); took > 8*time.Second {
+			w.Errorf("giving up took %s", took)
+		}
+		fault.Remove()
+		if err := p.AppendSync(w.Context(), out); err != nil {
+			w.Errorf("afterwards: %v", err)
+		}
+		ctx, cancel := context.WithCancel(w.Context())
+		cancel()
+		if err := p.AppendSync(ctx, out); !errors.Is(err, context.Canceled) {
+			w.Errorf("with an ended context: %v", err)
+		}
+	})
+}
+
+// kfake's cleaner takes away the markers of aborted transactions, and clients
+// then drop what the same producer committed later; see standin/DESIGN.md.
+func TestWhatIsCommittedAfterAnAbortSurvivesTheCleaner(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log, kgo.TransactionalID("one"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer client.Close()
+		transaction := func(key string, commit kgo.TransactionEndTry) {
+			if err := client.BeginTransaction(); err != nil {
+				w.Fatal(err)
+			}
+			if err := client.ProduceSync(w.Context(), &kgo.Record{Topic: "presence.status", Key: []byte(key), Value: []byte("v")}).FirstErr(); err != nil {
+				w.Fatal(err)
+			}
+			if err := client.EndTransaction(w.Context(), commit); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if err := w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Statuses, Key: []byte("z"), Value: []byte("v")}); err != nil {
+			w.Fatal(err)
+		}
+		transaction("a", kgo.TryAbort)
+		transaction("b", kgo.TryAbort)
+		time.Sleep(time.Hour)
+		transaction("a", kgo.TryCommit)
+		transaction("b", kgo.TryCommit)
+		var keys string
+		for _, r := range w.read(schemas.Statuses) {
+			keys += string(r.Key)
+		}
+		if keys != "zab" {
+			w.Errorf("what was committed reads %q", keys)
+		}
+	})
+}
+
+func TestAReaderReadsRangesToTheirEndAlthoughTheLastRecordsWereAborted(t *testing.T) {
+	onEach(t, 1, func(w *world) {
+		r, err := kafka.NewReader(w.cfg, w.log)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer r.Close()
+		for i := range 20 {
+			w.put(0, string(rune('a'+i)))
+		}
+		abort(w)
+		read := func(from, to int64, committed bool) (keys string) {
+			err := r.Read(w.Context(), schemas.Transitions, 0, from, to, committed, func(rec *schemas.Record) error {
+				keys += string(rec.Key)
+				return nil
+			})
+			if err != nil {
+				w.Fatal(err)
+			}
+			return keys
+		}
+		for _, c := range []struct {
+			from, to  int64
+			committed bool
+			want      string
+		}{
+			{-1, -1, true, "abcdefghijklmnopqrst"}, {-1, -1, false, "abcdefghijklmnopqrst!"}, {5, 8, true, "fgh"}, {18, 1000, true, "st"},
+			{20, 20, true, ""}, {500, 600, true, ""}, {20, -1, true, ""}, {0, 1, true, "a"},
+		} {
+			if got := read(c.from, c.to, c.committed); got != c.want {
+				w.Errorf("from %d to %d (committed %v): %q, want %q", c.from, c.to, c.committed, got, c.want)
+			}
+		}
+		stop := errors.New("enough")
+		n := 0
+		if err := r.Read(w.Context(), schemas.Transitions, 0, -1, -1, true, func(*schemas.Record) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
+			w.Errorf("%d records, %v", n, err)
+		}
+	})
+}

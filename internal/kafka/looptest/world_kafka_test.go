@@ -1,0 +1,126 @@
+//go:build synctests
+
+package looptest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// onEach runs a test in virtual time on the stand-in, and in real time on the
+// Apache Kafka that STILLHERE_TEST_KAFKA names, on topics and in groups of its own.
+func onEach(t *testing.T, partitions int32, test func(w *world)) {
+	t.Parallel()
+	t.Run("stand-in", func(t *testing.T) { inWorld(t, partitions, test) })
+	t.Run("Apache Kafka", func(t *testing.T) { inKafka(t, partitions, test) })
+}
+
+func inKafka(t *testing.T, partitions int32, test func(w *world)) {
+	t.Helper()
+	addresses := os.Getenv("STILLHERE_TEST_KAFKA")
+	if addresses == "" {
+		t.Skip("STILLHERE_TEST_KAFKA names no server (host:port, see deploy/local/up), so only the stand-in is held to this")
+	}
+	t.Parallel()
+	w := newWorld(t, nil, kafka.Config{Brokers: strings.Split(addresses, ","), Prefix: fmt.Sprintf("stream-%d.", time.Now().UnixNano())})
+	admin := w.admin()
+	t.Cleanup(func() {
+		var names []string
+		for _, topic := range schemas.Topics() {
+			names = append(names, w.name(topic.Topic))
+		}
+		// The test's own context has ended.
+		if _, err := admin.DeleteTopics(context.Background(), names...); err != nil {
+			t.Errorf("removing the topics: %v", err)
+		}
+		admin.Close()
+	})
+	w.run(partitions, test)
+}
+
+func (w *world) admin() *kadm.Client {
+	client, err := kafka.NewClient(w.cfg.WithDefaults(), w.log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return kadm.NewClient(client)
+}
+
+// name is what a topic is called in this world.
+func (w *world) name(topic schemas.Topic) string { return topic.Name(w.cfg.WithDefaults().Prefix) }
+
+// pass lets time pass in which something might happen that must not. Real time
+// is too dear for all of it.
+func (w *world) pass(d time.Duration) {
+	if w.kafka == nil {
+		d = min(d, 5*time.Second)
+	}
+	time.Sleep(d)
+}
+
+// deleteRecords removes what is before an offset, as retention does.
+func (w *world) deleteRecords(topic schemas.Topic, partition int32, before int64) {
+	w.Helper()
+	admin := w.admin()
+	defer admin.Close()
+	var offsets kadm.Offsets
+	offsets.AddOffset(w.name(topic), partition, before, -1)
+	answers, err := admin.DeleteRecords(w.Context(), offsets)
+	if err == nil {
+		err = answers.Error()
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) deleteTopic(topic schemas.Topic) {
+	w.Helper()
+	admin := w.admin()
+	defer admin.Close()
+	answers, err := admin.DeleteTopics(w.Context(), w.name(topic))
+	if err == nil {
+		err = answers.Error()
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.until("the topic is gone", 10*time.Second, func() bool {
+		admin := w.admin() // a new one, since clients keep for a while what they know
+		defer admin.Close()
+		found, err := admin.ListTopics(w.Context())
+		return err == nil && !found.Has(w.name(topic))
+	})
+}
+
+func (w *world) createTopic(topic schemas.Topic, partitions int32, config map[string]string) {
+	w.Helper()
+	admin := w.admin()
+	defer admin.Close()
+	settings := map[string]*string{}
+	for name, value := range config {
+		settings[name] = &value
+	}
+	answer, err := admin.CreateTopic(w.Context(), partitions, 1, settings, w.name(topic))
+	if err == nil {
+		err = answer.Err
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.until("all brokers know the topic", 10*time.Second, func() bool {
+		admin := w.admin()
+		defer admin.Close()
+		found, err := admin.ListTopics(w.Context())
+		return err == nil && found.Has(w.name(topic))
+	})
+}

@@ -1,0 +1,288 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/stillhere/stillhere/internal/crashpoint"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
+	"github.com/stillhere/stillhere/internal/tracing"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// idlePoll is how long a poll may wait when nothing is pending.
+const idlePoll = 5 * time.Second
+
+// pending tells whether anything was handled that is not committed.
+func (s *session) pending() bool { return !s.offsetSince.IsZero() }
+
+// dueAt is when what is pending must be committed.
+func (s *session) dueAt() time.Time {
+	due := s.offsetSince.Add(s.proc.cfg.IdleCommitInterval)
+	if !s.outputSince.IsZero() {
+		soon := s.lastBegun.Add(s.proc.cfg.CommitInterval)
+		if settled := s.lastCommit.Add(linger(s.proc.cfg)); settled.After(soon) {
+			soon = settled
+		}
+		if soon.Before(due) {
+			due = soon
+		}
+	}
+	return due
+}
+
+// settling is how long what is put out after a commit waits for more, unless it is to
+// be committed before. The brokers write the markers of the last transaction
+// meanwhile, and keep those waiting who come earlier with the next one; what was
+// appended while we committed is fetched; and records that are written together cost
+// one request, and one way to the transaction's coordinator.
+func linger(c kafka.Config) time.Duration { return c.CommitInterval / 4 }
+
+func (s *session) due(now bool) bool {
+	if !s.pending() {
+		s.rebalanceWaiting.Store(false)
+		return false
+	}
+	return now || s.rebalanceWaiting.Load() || !time.Now().Before(s.dueAt())
+}
+
+func (s *session) untilDue() time.Duration {
+	wait := s.untilTaskDue()
+	if s.pending() {
+		wait = min(wait, max(time.Until(s.dueAt()), 0))
+	}
+	return wait
+}
+
+func (s *session) begin() error {
+	if s.inTxn {
+		return nil
+	}
+	if err := s.group.Begin(); err != nil {
+		return kafka.SessionErrorf("begin", "beginning a transaction: %w", err)
+	}
+	s.inTxn, s.begunAt = true, time.Now()
+	return nil
+}
+
+// produced is called by the client for every record of the transaction.
+func (s *session) produced(r *kgo.Record, err error) {
+	if err != nil {
+		err = s.withGrantHints(kafka.WithGrantHint(err, "Write", kafka.OfTopic, r.Topic))
+		s.produceErr.CompareAndSwap(nil, &err)
+		return
+	}
+	s.written.Add(1)
+}
+
+// commit makes everything handled so far visible, together with the offsets, or
+// ends the session. It does not heed the shutdown: what is in hand is finished.
+//
+// A transaction that was cleanly aborted although nothing was taken from us is
+// written once more, out of what is kept in s.outputs: that happens whenever the
+// group moves on while the client prepares the commit, so in most rebalances.
+func (s *session) commit() (err error) {
+	begun := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), s.proc.cfg.StopTimeout)
+	defer cancel()
+	ctx, end := tracing.Span(ctx, tracing.Batch{What: "commit", Topic: s.name, Group: s.proc.group, Partition: -1, Records: len(s.outputs)})
+	defer func() { end(err) }()
+	for tries := 1; ; tries++ {
+		committed, err := s.tryCommit(ctx)
+		if err != nil {
+			s.proc.metrics.TransactionEnded("failed")
+			return err
+		}
+		if committed {
+			break
+		}
+		s.proc.metrics.TransactionEnded("aborted")
+		if tries == commitTries || s.rebalanced.Load() || s.failure() != nil || !kafka.Pause(ctx, kafka.Backoff(tries)) {
+			return kafka.SessionErrorf("aborted", "the transaction was aborted: the group changed while it was open, or a broker asked for it")
+		}
+		if err := s.writeAgain(); err != nil {
+			return err
+		}
+	}
+	s.proc.metrics.TransactionEnded("committed")
+	for _, p := range s.assigned() {
+		if p.dirty && p.midRecord {
+			crashpoint.At("slice.committed")
+		}
+		p.dirty = false
+	}
+	s.adjustLimit(time.Since(s.begunAt))
+	s.lastCommitted = s.currentTxn
+	clear(s.outputs)
+	s.outputs, s.outputBytes, s.outputParts = s.outputs[:0], 0, 0
+	s.offsetSince, s.outputSince = time.Time{}, time.Time{}
+	s.lastBegun, s.lastCommit = begun, time.Now()
+	s.commits++
+	s.rebalanceWaiting.Store(false)
+	return nil
+}
+
+const commitTries = 3
+
+// tryCommit ends the transaction. It is false when it was aborted, and nothing
+// else went wrong.
+func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
+	if err := s.begin(); err != nil {
+		return false, err
+	}
+	crashpoint.At("commit.begun")
+	if err := s.forwards.wait(ctx); err != nil {
+		return false, kafka.SessionErrorf("forward", "forwarding to the right partition: %w", err)
+	}
+	crashpoint.At("commit.forwarded")
+	if err := s.Flush(ctx); err != nil {
+		return false, kafka.SessionErrorf("produce", "writing the transaction's records: %w", err)
+	}
+	if err := s.produceErr.Load(); err != nil {
+		return false, kafka.SessionErrorf("produce", "writing the transaction's records: %w", *err)
+	}
+	crashpoint.At("commit.flushed")
+	released := s.watchEnd()
+	defer func() { s.adjustTimeout(time.Since(s.begunAt)) }()
+	committed, err = s.group.End(kgo.PreTxnCommitFnContext(ctx, s.offsets), kgo.TryCommit)
+	crashpoint.At("commit.ended")
+	if released() && !committed && err == nil {
+		err = errors.New("it took too long, a rebalance had to be let through")
+	}
+	if err != nil {
+		return false, kafka.SessionErrorf("commit", "committing: %w", s.withGrantHints(err))
+	}
+	s.inTxn = false
+	return committed, nil
+}
+
+// guardEnd sees to it that End ends. If the group lets go of us while we are in
+// it, End waits for a heartbeat that nobody sends any more, and the callback that
+// would tell it waits for us. released ends the guard and tells whether it had
+// to let a rebalance through.
+func (s *session) watchEnd() (released func() bool) {
+	done, result := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		ticker := time.NewTicker(s.proc.cfg.RebalanceTimeout / 4)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				// Without a callback that waits, End waits for the others to join.
+				if s.rebalanceWaiting.Load() {
+					s.AllowRebalance()
+					result <- true
+					return
+				}
+			case <-done:
+				result <- false
+				return
+			}
+		}
+	}()
+	return func() bool { close(done); return <-result }
+}
+
+// writeAgain begins another transaction with the same records. The tasks are
+// ahead of what is committed; the client, which went back, must not be.
+func (s *session) writeAgain() error {
+	ahead := map[int32]kgo.EpochOffset{}
+	for _, p := range s.assigned() {
+		if p.dirty {
+			ahead[p.id] = kgo.EpochOffset{Epoch: -1, Offset: p.done}
+		}
+	}
+	s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.name: ahead})
+	if err := s.begin(); err != nil {
+		return err
+	}
+	for i := range s.outputs {
+		s.outputs[i] = &kgo.Record{Topic: s.outputs[i].Topic, Partition: s.outputs[i].Partition,
+			Key: s.outputs[i].Key, Value: s.outputs[i].Value, Headers: s.outputs[i].Headers}
+		s.Produce(s.ctx, s.outputs[i], s.produced)
+	}
+	return nil
+}
+
+// offsets puts what was handled in place of what was polled, with the tasks'
+// checkpoints.
+func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
+	transaction := schemas.Transaction{Producer: request.ProducerID, Epoch: request.ProducerEpoch}
+	s.currentTxn = owners.Owner{Producer: request.ProducerID, Epoch: request.ProducerEpoch, At: time.Now().UnixMilli()}
+	s.epoch.Store(int32(s.currentTxn.Epoch))
+	if s.lastCommitted.Producer != s.currentTxn.Producer && s.commits > 0 {
+		s.formerProducers = owners.Merge(time.Now(), s.formerProducers, []owners.Owner{s.lastCommitted}) // its epochs were used up
+	}
+	topic := kmsg.NewTxnOffsetCommitRequestTopic()
+	topic.Topic = s.name
+	for _, t := range request.Topics {
+		if t.Topic == s.name {
+			topic.TopicID = t.TopicID
+		}
+	}
+	for _, p := range s.assigned() {
+		if !p.dirty {
+			continue
+		}
+		part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+		part.Partition = p.id
+		part.Offset = p.committable()
+		part.LeaderEpoch = -1
+		metadata := owners.Append(transaction.On(p.checkpoint), owners.Merge(time.Now(), p.startedAt.owners, s.formerProducers, []owners.Owner{s.currentTxn}))
+		part.Metadata = &metadata
+		topic.Partitions = append(topic.Partitions, part)
+	}
+	if len(topic.Partitions) == 0 {
+		return errors.New("nothing to commit")
+	}
+	crashpoint.At("commit.offsets")
+	request.Topics = []kmsg.TxnOffsetCommitRequestTopic{topic}
+	return nil
+}
+
+// forwards are records on their way outside of the transaction.
+type forwards struct {
+	open   atomic.Int64
+	failed atomic.Pointer[error]
+	signal chan struct{} // filled when open has become 0
+}
+
+func newForwards() *forwards { return &forwards{signal: make(chan struct{}, 1)} }
+
+func (f *forwards) send(ctx context.Context, producer *kafka.Producer, outs []schemas.Outgoing) {
+	f.open.Add(int64(len(outs)))
+	for i := range outs {
+		producer.Append(ctx, outs[i], func(err error) {
+			if err != nil {
+				f.failed.CompareAndSwap(nil, &err)
+			}
+			if f.open.Add(-1) == 0 {
+				select {
+				case f.signal <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+}
+
+// wait is for all that were sent to be acknowledged.
+func (f *forwards) wait(ctx context.Context) error {
+	for f.open.Load() > 0 {
+		select {
+		case <-f.signal:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := f.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}

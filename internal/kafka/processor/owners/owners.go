@@ -1,0 +1,129 @@
+// Package owners names, in the metadata of a committed offset, the last transaction that each of
+// the partition's owners has committed for it.
+package owners
+
+import (
+	"cmp"
+	"encoding/base64"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// The metadata of a committed offset name the last transaction that each of the
+// partition's owners committed for it, so that an owner who comes back can tell how a transaction
+// ended that Kafka has left hanging: others have committed since.
+
+// Owner is the last transaction of a producer.
+type Owner struct {
+	Producer int64
+	Epoch    int16
+	At       int64 // Unix milliseconds by the producer's clock, when all its records were written
+}
+
+// ownersField is the field of schemas.Checkpoint that holds the owners. Nobody else reads it.
+const ownersField protowire.Number = 100
+
+// Max bounds what a commit carries: some 15 bytes each, of the 4,096 that brokers take.
+const Max = 64
+
+// Unknown stands for owners whom the metadata does not name: there was no room for them, or an
+// older program did not know how.
+func Unknown(at time.Time) Owner { return Owner{Epoch: -1, At: at.UnixMilli()} }
+
+// UnknownTTL is how long that is remembered: as long as Kafka keeps a transactional
+// id that nobody uses.
+const UnknownTTL = 7 * 24 * time.Hour
+
+// Committed tells whether the transaction that hangs had been committed, given that o is the last
+// of its producer that was. Transactions of a producer come one after the other; unique: each has an epoch of its
+// own, as since Kafka 4.0. Before, those of a session share one, and are told apart by
+// time, which is that of the same process's clock.
+func (o Owner) Committed(h kadm.DescribedProducer, unique bool) bool {
+	return o.Producer == h.ProducerID && (o.Epoch > h.ProducerEpoch || o.Epoch == h.ProducerEpoch && (unique || o.At >= h.LastTimestamp))
+}
+
+// Append adds them to metadata text that is of schemas.Transaction.On.
+func Append(text string, owners []Owner) string {
+	value, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return text
+	}
+	var list []byte
+	for _, o := range owners {
+		list = protowire.AppendVarint(list, uint64(o.Producer))
+		list = protowire.AppendVarint(list, protowire.EncodeZigZag(int64(o.Epoch)))
+		list = protowire.AppendVarint(list, uint64(o.At))
+	}
+	value = protowire.AppendBytes(protowire.AppendTag(value, ownersField, protowire.BytesType), list)
+	return base64.RawStdEncoding.EncodeToString(value)
+}
+
+// Decode returns the owners in metadata text; complete: no others have ever been.
+func Decode(text string) (owners []Owner, complete bool) {
+	value, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, false
+	}
+	var list []byte
+	for len(value) > 0 {
+		number, kind, n := protowire.ConsumeTag(value)
+		if n < 0 {
+			return nil, false
+		}
+		size := protowire.ConsumeFieldValue(number, kind, value[n:])
+		if size < 0 {
+			return nil, false
+		}
+		if number == ownersField && kind == protowire.BytesType {
+			list, _ = protowire.ConsumeBytes(value[n:])
+			complete = true
+		}
+		value = value[n+size:]
+	}
+	for len(list) > 0 {
+		var fields [3]uint64
+		for i := range fields {
+			v, n := protowire.ConsumeVarint(list)
+			if n < 0 {
+				return nil, false
+			}
+			fields[i], list = v, list[n:]
+		}
+		o := Owner{int64(fields[0]), int16(protowire.DecodeZigZag(fields[1])), int64(fields[2])}
+		complete = complete && o.Epoch >= 0
+		owners = append(owners, o)
+	}
+	return owners, complete
+}
+
+// Merge keeps the last transaction of each producer, and the newest producers.
+func Merge(now time.Time, lists ...[]Owner) []Owner {
+	last := map[int64]Owner{}
+	var lost int64
+	for _, list := range lists {
+		for _, o := range list {
+			if o.Epoch < 0 {
+				lost = max(lost, o.At)
+				continue
+			}
+			if known, ok := last[o.Producer]; !ok || known.Epoch < o.Epoch || known.Epoch == o.Epoch && known.At < o.At {
+				last[o.Producer] = o
+			}
+		}
+	}
+	all := make([]Owner, 0, len(last)+1)
+	for _, o := range last {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b Owner) int { return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Producer, b.Producer)) })
+	if len(all) > Max {
+		all, lost = all[:Max], now.UnixMilli()
+	}
+	if lost > now.Add(-UnknownTTL).UnixMilli() {
+		all = append(all, Owner{Epoch: -1, At: lost})
+	}
+	return all
+}
