@@ -32,7 +32,7 @@ func IsUnauthorized(err error) bool {
 	return false
 }
 
-// needs adds to the brokers' refusal which operation on which resource they
+// WithGrantHint adds to the brokers' refusal which operation on which resource they
 // refuse; other errors it returns as they are. Kafka itself names neither.
 func WithGrantHint(err error, operation string, resource Resource, name string) error {
 	// Whoever may write to no topic at all is refused the cluster.

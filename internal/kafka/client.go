@@ -21,7 +21,7 @@ const (
 	fetchMaxWait = 2 * time.Second
 )
 
-// newClient opens a client with what all clients of this package share.
+// NewClient opens a client with what all clients of this package share.
 func NewClient(cfg Config, log *slog.Logger, more ...kgo.Opt) (*kgo.Client, error) {
 	options, err := ClientOptions(cfg, log)
 	if err != nil {
@@ -54,7 +54,7 @@ func ClientOptions(cfg Config, log *slog.Logger) ([]kgo.Opt, error) {
 	return options, nil
 }
 
-// fetchOptions bound what a consumer holds: at most concurrentFetches answers
+// FetchOptions bound what a consumer holds: at most concurrentFetches answers
 // that nobody has taken yet.
 func FetchOptions(cfg Config) []kgo.Opt {
 	return []kgo.Opt{
@@ -66,12 +66,12 @@ func FetchOptions(cfg Config) []kgo.Opt {
 	}
 }
 
-// backoff is 50 ms, doubled at every try, up to a second.
+// Backoff is 50 ms, doubled at every try, up to a second.
 func Backoff(tries int) time.Duration {
 	return min(50*time.Millisecond<<min(max(tries-1, 0), 6), time.Second)
 }
 
-// pause waits; false when ctx ended first.
+// Pause waits; false when ctx ended first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -101,7 +101,7 @@ func (l clientLog) Log(level kgo.LogLevel, message string, pairs ...any) {
 	l.log.Log(context.Background(), at, "kafka client: "+message, pairs...)
 }
 
-// fill makes a schemas.Record of a client's, without copying bytes. headers is
+// FromKafka makes a schemas.Record of a client's, without copying bytes. headers is
 // the memory to use for the headers.
 func FromKafka(to *schemas.Record, from *kgo.Record, headers []schemas.Header) []schemas.Header {
 	headers = headers[:0]
@@ -115,7 +115,7 @@ func FromKafka(to *schemas.Record, from *kgo.Record, headers []schemas.Header) [
 	return headers
 }
 
-// outgoing fills in a client's record for the topic of that name in the cluster,
+// ToKafka fills in a client's record for the topic of that name in the cluster,
 // with what goes before its values.
 func ToKafka(record *kgo.Record, topic string, head []byte, out *schemas.Outgoing) {
 	record.Topic, record.Partition, record.Key, record.Value = topic, out.Partition, out.Key, out.Value
@@ -130,6 +130,6 @@ func ToKafka(record *kgo.Record, topic string, head []byte, out *schemas.Outgoin
 	}
 }
 
-// openTimeout bounds the requests that a session begins with, some ten one after the
+// OpenTimeout bounds the requests that a session begins with, some ten one after the
 // other: a broker that takes two seconds for each is slow, not away.
 const OpenTimeout = 30 * time.Second

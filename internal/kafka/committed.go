@@ -52,7 +52,7 @@ func (r *Reader) Commits(ctx context.Context, group string, topic schemas.Topic,
 	return all, err
 }
 
-// SettledEnd is the offset of a partition before which no transaction is open: what is read
+// LastStableOffset is the offset of a partition before which no transaction is open: what is read
 // of it as committed is before it.
 func (r *Reader) LastStableOffset(ctx context.Context, topic schemas.Topic, partition int32) (int64, error) {
 	ends, err := listOffsetsAs(ctx, r.Client, topic.Name(r.prefix), []int32{partition}, AtEnd, readCommitted)

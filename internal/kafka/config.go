@@ -30,7 +30,7 @@ type Config struct {
 	InstanceName string
 	// Security is TLS and SASL; nil for plain text.
 	Security *Security
-	// Heads go before the values that are written to these topics, and not before
+	// ValueHeaders go before the values that are written to these topics, and not before
 	// tombstones: what clients of a Schema Registry expect there. All our readers take
 	// values with and without.
 	ValueHeaders map[schemas.Topic][]byte
@@ -85,7 +85,7 @@ type Config struct {
 	Stamp ProcessStamp // in place of the process's own; for tests of two processes in one
 }
 
-// withDefaults fills in what was left out.
+// WithDefaults fills in what was left out.
 func (c Config) WithDefaults() Config {
 	set(&c.Prefix, schemas.DefaultPrefix)
 	set(&c.ClientID, "stillhere")
@@ -161,7 +161,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// needInstance is Validate for what joins a group.
+// ValidateMember is Validate for what joins a group.
 func (c Config) ValidateMember() error {
 	if c.InstanceName == "" {
 		return errors.Join(c.Validate(), errors.New("instance name: a stable name for this process is needed"))

@@ -37,10 +37,10 @@ const (
 	headerFrame            = 16 // bytes, at least, for the lengths of one header
 )
 
-// origin is where a dead letter comes from, besides its partition and offset.
+// DeadLetterOrigin is where a dead letter comes from, besides its partition and offset.
 type DeadLetterOrigin struct{ Topic, Group string }
 
-// deadLetter is the record that keeps r, which can never be understood, for
+// DeadLetter is the record that keeps r, which can never be understood, for
 // people to look at: same key, same value, unless they are too large to be written again.
 func DeadLetter(from DeadLetterOrigin, r *schemas.Record, reason error, partitions int32) schemas.Outgoing {
 	text := func(s string) []byte { return []byte(s) }
@@ -93,11 +93,11 @@ func ErrorCode(err error) string {
 	return "other"
 }
 
-// tellSetAside bounds what is logged of rejected records, for whoever writes
+// DeadLetterLogLimit bounds what is logged of rejected records, for whoever writes
 // them may write a million. The metric counts all of them.
 func DeadLetterLogLimit() *rate.Sometimes { return &rate.Sometimes{First: 20, Interval: time.Second} }
 
-// SetAside keeps r, which group read from topic and cannot make anything of, in the
+// SendToDeadLetter keeps r, which group read from topic and cannot make anything of, in the
 // dead letter topic; it is there when the error is nil.
 func (p *Producer) SendToDeadLetter(ctx context.Context, topic schemas.Topic, group string, r *schemas.Record, reason error) error {
 	partitions, err := p.Partitions(ctx, schemas.DeadLetter)

@@ -34,7 +34,7 @@ func ReasonOf(err error) string {
 	return "other"
 }
 
-// fenced tells whether somebody else has taken our place.
+// IsFenced tells whether somebody else has taken our place.
 func IsFenced(err error) bool {
 	for _, code := range []error{kerr.FencedInstanceID, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.FencedMemberEpoch} {
 		if errors.Is(err, code) {
@@ -44,7 +44,7 @@ func IsFenced(err error) bool {
 	return false
 }
 
-// guarded runs a room's code and makes a panic an error.
+// CatchPanic runs a room's code and makes a panic an error.
 func CatchPanic(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -54,7 +54,7 @@ func CatchPanic(run func() error) (err error) {
 	return run()
 }
 
-// fencedWait is how long who was fenced waits.
+// FencedBackoff is how long who was fenced waits.
 func FencedBackoff(failures int) time.Duration {
 	return min(time.Duration(failures)*5*time.Second, time.Minute)
 }

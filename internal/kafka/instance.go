@@ -19,7 +19,7 @@ import (
 // and of the two the younger process ends. Being fenced proves nothing by itself: a
 // process that stood still is fenced too when it comes back.
 
-// stamp tells processes of one name apart.
+// ProcessStamp tells processes of one name apart.
 type ProcessStamp struct {
 	Started int64 // Unix milliseconds, by the process's own clock; any order is as good as another
 	ID      uint64
@@ -35,7 +35,7 @@ func (s ProcessStamp) append(to []byte) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(append(to, stampHead...), uint64(s.Started)), s.ID)
 }
 
-// stampIn is the stamp in user data; zero, which is the eldest, for that of a program
+// decodeStamp is the stamp in user data; zero, which is the eldest, for that of a program
 // that has none.
 func decodeStamp(data []byte) (s ProcessStamp) {
 	const size = len(stampHead) + 16
@@ -70,12 +70,12 @@ func (b stamped) JoinGroupMetadata(interests []string, current map[string][]int3
 	return meta.AppendTo(nil)
 }
 
-// twins watches over one member's place in its group.
+// InstanceGuard watches over one member's place in its group.
 type InstanceGuard struct {
 	group, instance string
 	stamp           ProcessStamp
 	log             *slog.Logger
-	// wasIn is set once this process was in the group. Before that, the place may show a
+	// Joined is set once this process was in the group. Before that, the place may show a
 	// predecessor that is dead; whoever has it afterwards has come after us.
 	Joined atomic.Bool
 }
@@ -92,10 +92,10 @@ func (t *InstanceGuard) Balancer() kgo.Opt {
 	return kgo.Balancers(stamped{kgo.CooperativeStickyBalancer(), t.stamp})
 }
 
-// twinInterval is how often the group is asked who has our place.
+// ownerPollInterval is how often the group is asked who has our place.
 const ownerPollInterval = 500 * time.Millisecond
 
-// settle waits after this process was fenced: until the group shows who has taken its
+// Resolve waits after this process was fenced: until the group shows who has taken its
 // place, limit at most. The error says that this process must end: that one is older.
 func (t *InstanceGuard) Resolve(ctx context.Context, client *kgo.Client, limit time.Duration) error {
 	deadline := time.Now().Add(limit)
@@ -106,8 +106,8 @@ func (t *InstanceGuard) Resolve(ctx context.Context, client *kgo.Client, limit t
 				return fmt.Errorf("another process runs under this instance name, %q, and is older than this one: client id %q at %s, started %s; give each process of a role an instance name of its own",
 					t.instance, member.ClientID, member.ClientHost, since)
 			}
-			t.log.Error("another process runs under this instance name; it is the younger one and will end; give each process of a role a name of its own",
-				"instance", t.instance, "client id", member.ClientID, "address", member.ClientHost, "started", since)
+			t.log.Error("another, younger process runs under this instance name and will end; give each process of a role a name of its own",
+				"instance", t.instance, "client_id", member.ClientID, "address", member.ClientHost, "started", since)
 			Pause(ctx, ownerPollInterval/2)
 			return nil
 		}
@@ -118,7 +118,7 @@ func (t *InstanceGuard) Resolve(ctx context.Context, client *kgo.Client, limit t
 	}
 }
 
-// other is the process that the group has in our place, if it is not this one.
+// currentOwner is the process that the group has in our place, if it is not this one.
 func (t *InstanceGuard) currentOwner(ctx context.Context, client *kgo.Client) (member kadm.DescribedGroupMember, theirs ProcessStamp, found bool) {
 	if !t.Joined.Load() {
 		return member, theirs, false

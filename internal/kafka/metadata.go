@@ -9,13 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// topicMeta is what the cluster says of a topic.
+// TopicMetadata is what the cluster says of a topic.
 type TopicMetadata struct {
 	ID      [16]byte
 	Leaders []int32 // by partition
 }
 
-// describe asks about a topic with which somebody wants to do operation, which is
+// DescribeTopic asks about a topic with which somebody wants to do operation, which is
 // for the error where that is not allowed: who may do it may ask as well.
 func DescribeTopic(ctx context.Context, client *kgo.Client, name, operation string) (TopicMetadata, error) {
 	request := kmsg.NewPtrMetadataRequest()
@@ -69,7 +69,7 @@ func listOffset(ctx context.Context, client *kgo.Client, name string, partition 
 	}
 }
 
-// listOffsets asks where partitions start or end, once. All are in the answer.
+// ListOffsets asks where partitions start or end, once. All are in the answer.
 func ListOffsets(ctx context.Context, client *kgo.Client, name string, partitions []int32, place int64) (map[int32]int64, error) {
 	return listOffsetsAs(ctx, client, name, partitions, place, 0)
 }
@@ -108,7 +108,7 @@ func listOffsetsAs(ctx context.Context, client *kgo.Client, name string, partiti
 	return offsets, nil
 }
 
-// committedAll leaves out partitions for which nothing was committed; no partitions are all
+// FetchCommitted leaves out partitions for which nothing was committed; no partitions are all
 // of them. settled makes it an error that may pass where something is being committed.
 func FetchCommitted(ctx context.Context, client *kgo.Client, group, name string, partitions []int32, settled bool) (map[int32]CommittedOffset, error) {
 	meta, err := DescribeTopic(ctx, client, name, "Describe")

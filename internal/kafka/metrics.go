@@ -42,23 +42,23 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Partitions over which users are spread."}),
 		topicMismatch: gauge("topic_config_mismatch", "1 if the topics were changed while the process runs, so that it would refuse to start."),
 		topicsWrong:   gauge("topics_wrong", "Old name of topic_config_mismatch; removed in the next release."),
-		parked:        gauge("parked", "1 where a partition is set aside because its task fails again and again.", "group", "partition"),
-		othersHanging: gauge("others_hanging", "Partitions in which a transaction hangs that this process cannot end: another one's, or one whose producer has another id by now.", "group"),
+		parked:        gauge("parked", "1 if a partition is parked because its task fails repeatedly.", "group", "partition"),
+		othersHanging: gauge("others_hanging", "Partitions with a hanging transaction that this process cannot end.", "group"),
 		restores: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Subsystem: subsystem, Name: "restore_seconds",
 			Help: "How long it took to restore a partition.", Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8, 16, 32, 64}}, []string{"group"}),
 		records:      counter("records_total", "Records handled.", "group"),
 		transactions: counter("transactions_total", "Transactions ended, by how.", "group", "outcome"),
-		restarts:     counter("session_restarts_total", "Sessions thrown away and started anew, by reason.", "group", "reason"),
-		taskFailures: counter("task_failures_total", "Times that the task of a partition failed, which was restored or parked for it.", "group"),
-		deadLetters:  counter("dead_letters_total", "Records set aside in the dead letter topic, by error code.", "group", "code"),
+		restarts:     counter("session_restarts_total", "Session restarts, by reason.", "group", "reason"),
+		taskFailures: counter("task_failures_total", "Task failures; each restores or parks its partition.", "group"),
+		deadLetters:  counter("dead_letters_total", "Records sent to the dead-letter topic, by error code.", "group", "code"),
 		ticks:        counter("ticks_total", "Ticks appended, by outcome.", "group", "outcome"),
-		forwards:     counter("forwards_total", "Records forwarded outside of transactions.", "group"),
-		rebalances:   counter("rebalances_total", "Partitions that came or went, by how.", "group", "change"),
-		hanging:      counter("hanging_transactions_total", "Partitions in which Kafka had left a transaction of ours open that was over, and where we ended it.", "group"),
+		forwards:     counter("forwards_total", "Records forwarded outside transactions.", "group"),
+		rebalances:   counter("rebalances_total", "Partitions assigned, revoked or lost.", "group", "change"),
+		hanging:      counter("hanging_transactions_total", "Partitions in which this process ended a hanging transaction of its own.", "group"),
 		stalls:       counter("stalls_total", "Times that a partition made no progress for too long, by what was done.", "group", "action"),
 		gaps:         counter("gaps_total", "Times that records were missing from the input.", "group"),
 		reads:        counter("skipped_batches_total", "Batches that were too large to be read.", "group"),
-		retries:      counter("apply_retries_total", "Batches that had to be applied again.", "group"),
+		retries:      counter("apply_retries_total", "Retries of batches.", "group"),
 	}
 	registry.MustRegister(m.restores, m.watched, m.topicPartitions)
 	m.SetTopicMismatch(false)
@@ -68,7 +68,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 // Status is how far the loops of this process are now.
 func (m *Metrics) Status() []GroupStatus { return m.watched.all() }
 
-// Partitions tells over how many partitions users are spread, so that those
+// SetPartitions tells over how many partitions users are spread, so that those
 // without an owner can be seen.
 func (m *Metrics) SetPartitions(n int32) { m.topicPartitions.Set(float64(n)) }
 
@@ -82,10 +82,10 @@ func (m *Metrics) SetTopicMismatch(mismatch bool) {
 	}
 }
 
-// of gives the figures of one group.
+// OfGroup gives the figures of one group.
 func (m *Metrics) OfGroup(group string) GroupMetrics { return GroupMetrics{m, group} }
 
-// groupMetrics are the figures of one group; all methods work on none.
+// GroupMetrics are the figures of one group; all methods work on none.
 type GroupMetrics struct {
 	*Metrics
 	group string
@@ -163,7 +163,7 @@ func (g GroupMetrics) PartitionRestored(seconds float64) {
 	}
 }
 
-// watch shows how far a loop is until the function that it returns is called.
+// Watch shows how far a loop is until the function that it returns is called.
 func (g GroupMetrics) Watch(status func() []PartitionStatus) (remove func()) {
 	if !g.enabled() {
 		return func() {}
@@ -188,7 +188,7 @@ func (m *Metrics) watchProducer(client *kgo.Client) {
 	_ = m.registry.Register(buffered)
 }
 
-// clientMetrics makes a client report connections, bytes, records and errors
+// ClientHooks makes a client report connections, bytes, records and errors
 // under stillhere_kafka_, told from the other clients of the process by name: the
 // group it consumes for, or "producer". They go with the client.
 func (m *Metrics) ClientHooks(name string) []kgo.Opt {
@@ -202,7 +202,7 @@ func (m *Metrics) ClientHooks(name string) []kgo.Opt {
 	))}
 }
 
-// lenient lets the second client of a name go unseen where two overlap, as when
+// firstWins lets the second client of a name go unseen where two overlap, as when
 // one session of a group ends while the next begins, rather than panic.
 type firstWins struct{ prometheus.Registerer }
 

@@ -105,10 +105,10 @@ func (p *Producer) AppendSync(ctx context.Context, outs ...schemas.Outgoing) err
 	return errors.Join(faults...)
 }
 
-// appendAgain appends records as they were read, but for times that are over: the client
+// Republish appends records as they were read, but for times that are over: the client
 // takes a record's time for the instant from which it may try. It waits until all are acknowledged.
 func (p *Producer) Republish(ctx context.Context, records []*kgo.Record) error {
-	p.log.Warn("publishing records again whose transaction was committed and hangs: ending it may abort it", "records", len(records))
+	p.log.Warn("publishing the records of a committed transaction that hangs again, because ending it may abort it", "records", len(records))
 	now := time.Now()
 	for _, r := range records {
 		if r.Timestamp.Before(now) {
@@ -141,7 +141,7 @@ func (p *Producer) explain(r *kgo.Record, err error) error {
 	return err
 }
 
-// tell logs now and then that Kafka lets us not write: those who append, to whom a
+// logRefusal logs now and then that Kafka lets us not write: those who append, to whom a
 // failure may be one of many, count them at most.
 func (p *Producer) logRefusal(err error) {
 	const every = int64(10 * time.Second)

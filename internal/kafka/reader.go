@@ -55,7 +55,7 @@ func (r *Reader) Partitions(ctx context.Context, topic schemas.Topic) (int32, er
 	return PartitionCount(ctx, r.Client, topic.Name(r.prefix), "Read")
 }
 
-// Count is Partitions for who need not be allowed to read the topic, but to describe it.
+// DescribedPartitions is Partitions for who need not be allowed to read the topic, but to describe it.
 func (r *Reader) DescribedPartitions(ctx context.Context, topic schemas.Topic) (int32, error) {
 	return PartitionCount(ctx, r.Client, topic.Name(r.prefix), "Describe")
 }
@@ -80,7 +80,7 @@ func (r *Reader) boundsOf(ctx context.Context, name string, partition int32) (st
 	return start, max(start, end), err
 }
 
-// look is how a partition is now, but for what is committed of it.
+// DescribePartition is how a partition is now, but for what is committed of it.
 func (r *Reader) DescribePartition(ctx context.Context, topic schemas.Topic, partition int32) (schemas.Commit, error) {
 	at := schemas.Commit{Partition: partition, Offset: -1}
 	for tries := 1; ; tries++ {
@@ -171,17 +171,17 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 		r.located = false
 		tries++
 		if tries == 10 {
-			r.log.Warn("reading from Kafka does not get on, still trying", "topic", r.name, "partition", r.partition, "offset", r.next, "error", err)
+			r.log.Warn("reading from Kafka makes no progress; still retrying", "topic", r.name, "partition", r.partition, "offset", r.next, "error", err)
 		}
 		Pause(ctx, Backoff(tries))
 	}
 	return nil
 }
 
-// heldUp tells of a reading that waits for the end of somebody's transaction.
+// blockedRead tells of a reading that waits for the end of somebody's transaction.
 type blockedRead struct{ since, reported time.Time }
 
-// heldUpNotice is how long a reading stands still before that is told, and told
+// blockedNotice is how long a reading stands still before that is told, and told
 // again: Kafka ends what a dead producer left open at its transaction timeout, which
 // it looks for every 10 s.
 const blockedNotice = 10 * time.Second
@@ -190,15 +190,15 @@ func (h *blockedRead) report(r *rangeRead, next, stable int64) {
 	now := time.Now()
 	if next > r.next {
 		if !h.reported.IsZero() {
-			r.log.Info("the transaction has ended, reading goes on", "topic", r.name, "partition", r.partition, "offset", next)
+			r.log.Info("the open transaction has ended; reading continues", "topic", r.name, "partition", r.partition, "offset", next)
 		}
 		*h = blockedRead{since: now}
 		return
 	}
 	if now.Sub(h.since) >= blockedNotice && now.Sub(h.reported) >= blockedNotice {
 		h.reported = now
-		r.log.Warn("reading waits for a transaction that is still open; kafka-transactions.sh find-hanging names its producer",
-			"topic", r.name, "partition", r.partition, "offset", r.next, "last stable offset", stable, "end", r.to, "waited", now.Sub(h.since).Round(time.Second))
+		r.log.Warn("reading waits for an open transaction; kafka-transactions.sh find-hanging names its producer",
+			"topic", r.name, "partition", r.partition, "offset", r.next, "last_stable_offset", stable, "end", r.to, "waited", now.Sub(h.since).Round(time.Second))
 	}
 }
 
@@ -261,7 +261,7 @@ func (r *rangeRead) parse(part *kmsg.FetchResponseTopicPartition) (kgo.FetchPart
 	}, part, r.decompressor, nil)
 	var tooLarge *kgo.ErrDecompressTooLarge
 	if errors.As(fetched.Err, &tooLarge) {
-		r.log.Error("a batch is too large to be read and is skipped", "topic", r.name, "partition", r.partition,
+		r.log.Error("skipped a batch that exceeds the maximum batch size", "topic", r.name, "partition", r.partition,
 			"offset", tooLarge.Offset, "next", tooLarge.NextOffset)
 		r.oversized.Add(1)
 		return fetched, max(next, tooLarge.NextOffset), nil
@@ -276,7 +276,7 @@ func (r *rangeRead) parse(part *kmsg.FetchResponseTopicPartition) (kgo.FetchPart
 	return fetched, next, fetched.Err
 }
 
-// passing tells whether trying again may help.
+// Retriable tells whether trying again may help.
 func Retriable(err error) bool {
 	var code *kerr.Error
 	if errors.As(err, &code) {
@@ -298,11 +298,11 @@ func (r *Reader) OffsetSince(ctx context.Context, topic schemas.Topic, partition
 	return offset, err
 }
 
-// ErrOvertaken says that records that were to be read are gone: retention was
+// ErrRecordsExpired says that records that were to be read are gone: retention was
 // there first.
 var ErrRecordsExpired = errors.New("records that were to be read are gone")
 
-// ReadWhole is Read of exactly the offsets from up to but without to, neither of
+// ReadComplete is Read of exactly the offsets from up to but without to, neither of
 // which may be negative, and read committed. Where Read goes on after records
 // that are gone, it ends with ErrOvertaken.
 func (r *Reader) ReadComplete(ctx context.Context, topic schemas.Topic, partition int32, from, to int64, each func(*schemas.Record) error) error {

@@ -121,7 +121,7 @@ func (s bearerSession) Challenge(answer []byte) (bool, []byte, error) {
 	return s.Session.Challenge(answer)
 }
 
-// plainly adds to what Kafka or its client says of who we are what to do about
+// ExplainConnection adds to what Kafka or its client says of who we are what to do about
 // it; other errors it returns as they are.
 func ExplainConnection(err error) error {
 	var first *kgo.ErrFirstReadEOF // explains itself
@@ -140,7 +140,7 @@ func ExplainConnection(err error) error {
 	return keys.Explain(err)
 }
 
-// reach remembers why the last connection could not be made: a record that was
+// connectionErrors remembers why the last connection could not be made: a record that was
 // given up says only that its time was over.
 type connectionErrors struct{ last atomic.Pointer[error] }
 
@@ -154,7 +154,7 @@ func (r *connectionErrors) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Dur
 	r.last.Store(nil)
 }
 
-// fault is why the last connection could not be made; nil when it could.
+// lastError is why the last connection could not be made; nil when it could.
 func (r *connectionErrors) lastError() error {
 	if err := r.last.Load(); err != nil {
 		return *err

@@ -44,7 +44,7 @@ const (
 	Parked    Phase = "parked"
 )
 
-// readyLag is how far behind a partition that has caught up once may fall before it
+// ReadyLag is how far behind a partition that has caught up once may fall before it
 // counts as not ready: a burst must not take a process out of service. It is the age
 // from which readers call a state stale.
 const ReadyLag = 5 * time.Second
@@ -55,7 +55,7 @@ func (s PartitionStatus) keepsUp(now time.Time) bool {
 	return s.BehindSince != 0 && now.Sub(max(s.BehindSince, s.LogTime).Time()) < ReadyLag
 }
 
-// ready is nil when all of these have caught up, and since then keep up.
+// CheckReady is nil when all of these have caught up, and since then keep up.
 func CheckReady(all []PartitionStatus) error {
 	now := time.Now()
 	for _, s := range all {
@@ -71,7 +71,7 @@ func CheckReady(all []PartitionStatus) error {
 	return nil
 }
 
-// atomicPhase is a Phase that several goroutines may look at.
+// AtomicPhase is a Phase that several goroutines may look at.
 type AtomicPhase struct{ v atomic.Value }
 
 func (a *AtomicPhase) Store(p Phase) { a.v.Store(p) }
@@ -87,7 +87,7 @@ type GroupStatus struct {
 	Partitions []PartitionStatus
 }
 
-// watched looks at the loops of a process when somebody asks, so that what it
+// statusCollector looks at the loops of a process when somebody asks, so that what it
 // tells goes on ageing while a loop stands still.
 type statusCollector struct {
 	mu    sync.Mutex

@@ -85,7 +85,7 @@ func TestRecordsThatNobodyCanReadHoldUpNoPartition(t *testing.T) {
 	begun := time.Now()
 	h.allAre("online", users)
 	t.Logf("online after %s", time.Since(begun))
-	if n := strings.Count(h.err.String(), "record set aside"); n > 500 {
+	if n := strings.Count(h.err.String(), "record sent to the dead-letter topic"); n > 500 {
 		t.Errorf("%d lines of the log tell of 2,000 records that nobody can read", n)
 	}
 	for range 2 {

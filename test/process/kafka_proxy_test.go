@@ -46,7 +46,7 @@ func proxied(t *testing.T) (*pipeline, *proxy) {
 func (p *pipeline) unrest() (restarts, rebalances int) {
 	for _, r := range p.roles {
 		log := r.err.String()
-		restarts += strings.Count(log, "the session is thrown away") + strings.Count(log, "following starts anew")
+		restarts += strings.Count(log, "the session ended") + strings.Count(log, "the consumer failed; it reads on from the stored offsets after a pause")
 		rebalances += strings.Count(log, `"msg":"partitions lost`) + strings.Count(log, `"msg":"partitions revoked"`)
 	}
 	return restarts, rebalances

@@ -168,7 +168,7 @@ func (w *sunk) written(logs ...[]*schemas.Transition) {
 }
 
 func (w *sunk) alarms() int {
-	return strings.Count(w.said.String(), "ALARM: the topic was deleted and made anew")
+	return strings.Count(w.said.String(), "ALARM: the topic was deleted and recreated")
 }
 
 func TestAllOfATopicThatIsMadeAnewComesIntoTheStoreAndNothingTwice(t *testing.T) {

@@ -88,9 +88,9 @@ func TestMorePartitionsAreRefusedWithWhatToDoAndToldByThoseWhoRun(t *testing.T) 
 		t.Errorf("a detector started on it ends with %d and says %s", code, said)
 	}
 	until(t, "the detector that was there says it", 90*time.Second, func() bool {
-		return strings.Contains(p.err.String(), "ALARM: the topics were changed under this process")
+		return strings.Contains(p.err.String(), "ALARM: the topics were changed while this process runs")
 	})
-	if log := p.err.String(); !p.running() || strings.Contains(log, "the session is thrown away") {
+	if log := p.err.String(); !p.running() || strings.Contains(log, "the session ended") {
 		t.Errorf("the detector that was there does not go on; it said last:\n%s", tail(log, 2000))
 	}
 }

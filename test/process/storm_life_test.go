@@ -201,7 +201,7 @@ func (d *detectorProcess) ended() {
 	d.count("revocations", strings.Count(log, `"msg":"partitions revoked"`))
 	d.count("sessions thrown away", strings.Count(log, "the session is thrown away"))
 	log = d.unexpected(log)
-	for _, bad := range []string{"panic:", "ALARM", "DATA RACE", "log was cut", "retention has overtaken", "a task failed"} {
+	for _, bad := range []string{"panic:", "ALARM", "DATA RACE", "log was cut", "log was truncated", "retention has overtaken", "a task failed"} {
 		if i := strings.Index(log, bad); i >= 0 {
 			d.Errorf("%s said:\n%s", d.instance, tail(log[i:min(len(log), i+2000)], 2000))
 		}

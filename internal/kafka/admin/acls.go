@@ -114,7 +114,7 @@ func explainACLs(err error) error {
 	return kafka.ExplainConnection(err)
 }
 
-// EveryTopic is the grant of an operation on all topics of a prefix.
+// AllTopicsGrant is the grant of an operation on all topics of a prefix.
 func AllTopicsGrant(prefix, operation string) Grant {
 	if prefix == "" {
 		prefix = schemas.DefaultPrefix

@@ -122,7 +122,7 @@ func openAdmin(cfg kafka.Config) (*kadm.Client, kafka.Config, error) {
 	return kadm.NewClient(client), cfg, nil
 }
 
-// foundTopic is a topic of the table as it is in the cluster.
+// clusterTopic is a topic of the table as it is in the cluster.
 type clusterTopic struct {
 	spec       schemas.TopicSpec
 	name       string
@@ -184,7 +184,7 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]clust
 	return found, nil
 }
 
-// judge says what is wrong, and how many partitions the topics by user have.
+// compareTopics says what is wrong, and how many partitions the topics by user have.
 func compareTopics(found []clusterTopic, cfg kafka.Config) (int32, error) {
 	var faults []error
 	var first *clusterTopic

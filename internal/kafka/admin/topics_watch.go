@@ -22,17 +22,17 @@ func WatchTopics(ctx context.Context, cfg kafka.Config, partitions int32, every 
 			continue // Kafka does not answer, which others say
 		}
 		if text := fmt.Sprint(fault); fault != nil && text != told {
-			log.Error("ALARM: the topics were changed under this process; it goes on as it was, and will not start again", "error", fault)
+			log.Error("ALARM: the topics were changed while this process runs; it continues unchanged, but would refuse to start", "error", fault)
 			told = text
 		} else if fault == nil && told != "" {
-			log.Info("the topics are as they must be again")
+			log.Info("the topics match their specification again")
 			told = ""
 		}
 		metrics.SetTopicMismatch(fault != nil)
 	}
 }
 
-// lookAgain tells what is wrong with the topics, and whether that is known.
+// recheckTopics tells what is wrong with the topics, and whether that is known.
 func recheckTopics(ctx context.Context, cfg kafka.Config, partitions int32) (fault error, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

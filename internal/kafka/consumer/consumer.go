@@ -28,7 +28,7 @@ type Handler[T any] interface {
 	Apply(ctx context.Context, batch schemas.Batch[T]) error
 }
 
-// Starter is a Handler that keeps the offsets itself.
+// PositionedHandler is a Handler that keeps the offsets itself.
 type PositionedHandler interface {
 	// Start is called when a partition is taken up, before anything else about it.
 	// at is the partition as it is, with what the group has committed. What it
@@ -39,7 +39,7 @@ type PositionedHandler interface {
 	Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error)
 }
 
-// Deferring is a Handler whose Apply may return before the batch has taken effect, so
+// AsyncHandler is a Handler whose Apply may return before the batch has taken effect, so
 // that a piece of it that has to wait does not hold up what comes behind it. Only what
 // lies before the first piece in hand is committed: after a crash that piece comes
 // again, and what came behind it does too.
@@ -54,7 +54,7 @@ type AsyncHandler interface {
 	Finish(ctx context.Context, partition int32) (first int64, any bool)
 }
 
-// Watermarker is a Handler that wants to know how far it is even when nothing
+// WatermarkHandler is a Handler that wants to know how far it is even when nothing
 // happens.
 type WatermarkHandler interface {
 	// Watermark says that everything that the group before committed up to this
@@ -63,7 +63,7 @@ type WatermarkHandler interface {
 	Watermark(ctx context.Context, partition int32, logTime schemas.Millis) error
 }
 
-// Follower reads a topic at least once. See doc.go.
+// Consumer reads a topic at least once. See doc.go.
 type Consumer[T any] struct {
 	cfg           kafka.Config
 	group         string
@@ -90,7 +90,7 @@ type options struct {
 	minBatchInterval time.Duration
 }
 
-// FollowOption changes how a topic is followed.
+// Option changes how a topic is followed.
 type Option func(*options)
 
 // WatermarksOf gives the handler, if it is a Watermarker, the progress of the
@@ -104,12 +104,12 @@ func WatermarksOf(group string, input schemas.Topic) Option {
 // its start.
 func FromEnd() Option { return func(o *options) { o.fromEnd = true } }
 
-// Alone reads all partitions in this process, from the start (or the end) every
+// WithoutGroup reads all partitions in this process, from the start (or the end) every
 // time, and commits nothing: for what every process must know. The group's name
 // is then only one for logs and metrics.
 func WithoutGroup() Option { return func(o *options) { o.withoutGroup = true } }
 
-// Every leaves at least this time between the beginnings of two batches of a
+// MinBatchInterval leaves at least this time between the beginnings of two batches of a
 // partition, unless Config.MaxPollRecords are waiting: for handlers to whom a batch
 // costs much and a record little. What comes after a longer silence is handed on
 // at once.
@@ -117,7 +117,7 @@ func MinBatchInterval(interval time.Duration) Option {
 	return func(o *options) { o.minBatchInterval = interval }
 }
 
-// Follow prepares a Follower. The records of topic are read committed and
+// New prepares a Follower. The records of topic are read committed and
 // decoded with decode; those that schemas.IsInvalid says can never be read are
 // set aside in the dead letter topic through producer, and the rest of the batch
 // goes on. Any other error of decode counts as one of Apply. What decode returns
@@ -146,11 +146,11 @@ func (c *Consumer[T]) Run(ctx context.Context) error {
 		validate = c.cfg.Validate
 	}
 	if err := validate(); err != nil {
-		return fmt.Errorf("following %s as %s: %w", c.topic, c.group, err)
+		return fmt.Errorf("consuming %s as %s: %w", c.topic, c.group, err)
 	}
 	reader, err := kafka.NewReader(c.cfg, c.log)
 	if err != nil {
-		return fmt.Errorf("following %s as %s: %w", c.topic, c.group, err)
+		return fmt.Errorf("consuming %s as %s: %w", c.topic, c.group, err)
 	}
 	defer reader.Close()
 	c.reader = reader
@@ -170,10 +170,10 @@ func (c *Consumer[T]) Run(ctx context.Context) error {
 		if kafka.IsFenced(err) {
 			wait = kafka.FencedBackoff(failures)
 		}
-		c.log.Error("following starts anew", "error", kafka.ExplainConnection(err), "again in at most", wait)
+		c.log.Error("the consumer failed; it reads on from the stored offsets after a pause", "error", kafka.ExplainConnection(err), "retry_within", wait)
 		if kafka.IsFenced(err) {
 			if err := c.instances.Resolve(ctx, reader.Client, wait); err != nil {
-				return fmt.Errorf("following %s as %s: %w", c.topic, c.group, err)
+				return fmt.Errorf("consuming %s as %s: %w", c.topic, c.group, err)
 			}
 		} else {
 			kafka.Pause(ctx, wait)

@@ -9,7 +9,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// onPositions says where reading starts in the partitions just given.
+// onAdjustOffsets says where reading starts in the partitions just given.
 func (s *session[T]) onAdjustOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	for id, offset := range offsets[s.topic] {
 		at, err := s.position(ctx, id, offset.EpochOffset().Offset)
@@ -24,7 +24,7 @@ func (s *session[T]) onAdjustOffsets(ctx context.Context, offsets map[string]map
 	return offsets, nil
 }
 
-// allPositions starts a feed for every partition; for Alone.
+// startAll starts a feed for every partition; for Alone.
 func (s *session[T]) startAll(ctx context.Context, count int32) (map[int32]kgo.Offset, error) {
 	offsets, positions := map[int32]kgo.Offset{}, map[int32]position{}
 	for id := range count {
@@ -76,7 +76,7 @@ func (s *session[T]) position(ctx context.Context, id int32, committed int64) (p
 			continue // the handler was told of a topic that is gone
 		case kept.Topic.Differs(now.TopicID):
 			s.consumer.metrics.GapFound()
-			s.consumer.log.Error("ALARM: the topic was deleted and made anew; going on from its start", "partition", id,
+			s.consumer.log.Error("ALARM: the topic was deleted and recreated; reading from its start", "partition", id,
 				"topic", now.TopicID, "before", kept.Topic, "start", now.LogStart, "end", now.LogEnd)
 			return log, nil
 		case kept.Next >= 0:
@@ -86,7 +86,7 @@ func (s *session[T]) position(ctx context.Context, id int32, committed int64) (p
 	}
 }
 
-// startOf asks the handler until it answers.
+// askStart asks the handler until it answers.
 func (s *session[T]) askStart(ctx context.Context, starter PositionedHandler, at schemas.Commit) (schemas.Kept, error) {
 	for tries := 1; ; tries++ {
 		kept, err := starter.Start(ctx, at)
@@ -100,7 +100,7 @@ func (s *session[T]) askStart(ctx context.Context, starter PositionedHandler, at
 	}
 }
 
-// within is where to go on from an offset (negative for none) in a log, given as a
+// clampToLog is where to go on from an offset (negative for none) in a log, given as a
 // position at its start.
 func (s *session[T]) clampToLog(id int32, next int64, log position) position {
 	at := log
@@ -110,7 +110,7 @@ func (s *session[T]) clampToLog(id int32, next int64, log position) position {
 	case next < 0:
 	case next < log.first || next > log.end:
 		s.consumer.metrics.GapFound()
-		s.consumer.log.Error("ALARM: the offset to go on from is not in the log any more; going on from the start",
+		s.consumer.log.Error("ALARM: the stored offset is no longer in the log; reading from the start",
 			"partition", id, "offset", next, "start", log.first, "end", log.end)
 	default:
 		at.first = next

@@ -9,7 +9,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 )
 
-// startAnew is an error of a Starter's Apply by which it says that trying again
+// positionResetter is an error of a Starter's Apply by which it says that trying again
 // is no use: only reading again from where Start says now helps, as when its
 // store has lost what it had taken.
 type positionResetter interface{ ResetPosition() bool }
@@ -19,32 +19,32 @@ func wantsReset(err error) bool {
 	return errors.As(err, &wanted) && wanted.ResetPosition()
 }
 
-// renewal is a feed that is to be replaced by one that starts at a position.
+// positionReset is a feed that is to be replaced by one that starts at a position.
 type positionReset[T any] struct {
 	worker *worker[T]
 	at     position
 }
 
-// anew asks the handler where to start now and leaves the rest to the loop: only
+// resetPosition asks the handler where to start now and leaves the rest to the loop: only
 // between two polls is it sure that nothing from beyond that position is on its
 // way. The feed ends with this.
 func (w *worker[T]) resetPosition() {
 	at, err := w.session.position(w.ctx, w.id, -1)
 	if err != nil {
 		if w.ctx.Err() == nil {
-			w.session.consumer.log.Error("starting a partition anew", "partition", w.id, "error", err)
+			w.session.consumer.log.Error("asking the handler where to restart a partition; the consumer restarts", "partition", w.id, "error", err)
 			w.session.failSession(err)
 		}
 		return
 	}
-	w.session.consumer.log.Warn("a partition starts anew", "partition", w.id, "offset", at.first, "before", w.next.Load())
+	w.session.consumer.log.Warn("the partition restarts from the position that its handler gave", "partition", w.id, "offset", at.first, "before", w.next.Load())
 	w.session.mu.Lock()
 	w.session.resets = append(w.session.resets, positionReset[T]{w, at})
 	w.session.mu.Unlock()
 	w.session.wake()
 }
 
-// restart ends the following, which begins again with all its partitions.
+// failSession ends the following, which begins again with all its partitions.
 func (s *session[T]) failSession(err error) {
 	s.mu.Lock()
 	s.failed = kafka.SessionErrorf("anew", "%w", err)
@@ -73,7 +73,7 @@ func (s *session[T]) poll(stop context.Context) kgo.Fetches {
 	return s.PollFetches(ctx)
 }
 
-// renew replaces the feeds that asked for it. It is called by the loop between a
+// applyResets replaces the feeds that asked for it. It is called by the loop between a
 // poll and AllowRebalance, so that no partition comes or goes meanwhile.
 func (s *session[T]) applyResets() error {
 	s.mu.Lock()

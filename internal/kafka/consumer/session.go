@@ -14,7 +14,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// following is one consumer of a Follower. Its loop only hands records to the
+// session is one consumer of a Follower. Its loop only hands records to the
 // feeds, one for each partition, which do the work in goroutines of their own.
 type session[T any] struct {
 	consumer *Consumer[T]
@@ -191,11 +191,11 @@ func (s *session[T]) onLost(_ context.Context, _ *kgo.Client, lost map[string][]
 		return // never let in: the next poll tells why
 	}
 	s.consumer.metrics.PartitionsMoved("lost", len(ids))
-	s.consumer.log.Error("partitions lost: the group went on without us", "partitions", ids)
+	s.consumer.log.Error("partitions lost: the group removed this member", "partitions", ids)
 	s.stopWorkers(ids, 0)
 }
 
-// end stops the feeds of these partitions, leaving them some time to finish what
+// stopWorkers stops the feeds of these partitions, leaving them some time to finish what
 // they hold.
 func (s *session[T]) stopWorkers(ids []int32, grace time.Duration) {
 	var ending []*worker[T]
@@ -230,7 +230,7 @@ func (s *session[T]) commit(ctx context.Context, client *kgo.Client) {
 	ctx, cancel := context.WithTimeout(ctx, s.consumer.cfg.RebalanceTimeout/3)
 	defer cancel()
 	if err := client.CommitMarkedOffsets(ctx); err != nil {
-		s.consumer.log.Warn("committing offsets; some batches may come again", "error", kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.consumer.group))
+		s.consumer.log.Warn("committing offsets failed; some batches may be delivered again", "error", kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.consumer.group))
 	}
 }
 
@@ -282,7 +282,7 @@ func (s *session[T]) status() []kafka.PartitionStatus {
 	return all
 }
 
-// hand gives what was fetched of a partition to its feed.
+// dispatch gives what was fetched of a partition to its feed.
 func (s *session[T]) dispatch(topic kgo.FetchTopic, p kgo.FetchPartition) error {
 	var fatal error
 	if p.Err != nil {
@@ -294,7 +294,7 @@ func (s *session[T]) dispatch(topic kgo.FetchTopic, p kgo.FetchPartition) error 
 	}
 	if !feed.matchesTopic(topic.TopicID) {
 		// Where to start was asked of a broker that did not know the new topic yet, or knew it already.
-		return kafka.SessionErrorf("fetch", "following %s partition %d: it was deleted and made anew: the offset to go on from is one of another topic than %s",
+		return kafka.SessionErrorf("fetch", "consuming %s partition %d: it was deleted and recreated: the stored offset belongs to another topic than %s",
 			topic.Topic, p.Partition, schemas.TopicID(topic.TopicID))
 	}
 	feed.enqueue(p.Records, p.HighWatermark)
@@ -309,21 +309,21 @@ func (s *session[T]) classifyFetchError(topic string, partition int32, err error
 	case errors.Is(err, context.Canceled): // woken
 	case errors.As(err, &tooLarge):
 		s.consumer.metrics.BatchSkipped()
-		s.consumer.log.Error("a batch is too large to be read and is skipped", "topic", topic, "partition", partition,
+		s.consumer.log.Error("skipped a batch that exceeds the maximum batch size", "topic", topic, "partition", partition,
 			"offset", tooLarge.Offset, "next", tooLarge.NextOffset)
 		s.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {partition: {Epoch: tooLarge.Epoch, Offset: tooLarge.NextOffset}}})
 	case errors.As(err, &loss):
 		s.consumer.metrics.GapFound()
-		s.consumer.log.Error("records were lost", "topic", topic, "partition", partition, "error", err)
+		s.consumer.log.Error("records were lost before they were read", "topic", topic, "partition", partition, "error", err)
 	case errors.Is(err, kerr.UnknownTopicID):
 		// The client would stay with the topic that is gone.
-		return kafka.SessionErrorf("fetch", "following %s partition %d: was it deleted and made anew? %w", topic, partition, err)
+		return kafka.SessionErrorf("fetch", "consuming %s partition %d: was it deleted and recreated? %w", topic, partition, err)
 	case errors.As(err, &group) && errors.Is(err, kerr.FencedInstanceID):
 		// The client would try again at once and throw the other out.
-		return kafka.SessionErrorf("fenced", "another process has taken the instance name %s, or this one was thought dead: %w", s.consumer.cfg.InstanceName, err)
+		return kafka.SessionErrorf("fenced", "another process has taken the instance name %s, or the group took this one for dead: %w", s.consumer.cfg.InstanceName, err)
 	case errors.As(err, &group), kafka.Retriable(err) && !errors.Is(err, kgo.ErrClientClosed):
 		// The client goes on by itself.
-		s.consumer.log.Warn("following", "topic", topic, "partition", partition, "error", kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.consumer.group))
+		s.consumer.log.Warn("fetching failed; the client retries", "topic", topic, "partition", partition, "error", kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.consumer.group))
 	default:
 		return kafka.SessionErrorf("fetch", "fetching %s partition %d: %w", topic, partition, kafka.WithGrantHint(err, "Read", kafka.OfTopic, topic))
 	}

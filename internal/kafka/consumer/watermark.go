@@ -8,17 +8,17 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// mark says: whoever has applied everything before offset has applied all that
+// pendingWatermark says: whoever has applied everything before offset has applied all that
 // the group before it committed up to logTime.
 type pendingWatermark struct {
 	offset  int64
 	logTime schemas.Millis
 }
 
-// maxMarks bounds what a follower remembers that lags far behind.
+// maxPendingWatermarks bounds what a follower remembers that lags far behind.
 const maxPendingWatermarks = 64
 
-// watermarks finds out again and again how far the group before us has come.
+// watchUpstream finds out again and again how far the group before us has come.
 func (s *session[T]) watchUpstream() {
 	ticker := time.NewTicker(s.consumer.cfg.WatermarkInterval)
 	defer ticker.Stop()
@@ -32,12 +32,12 @@ func (s *session[T]) watchUpstream() {
 		err := s.pollUpstream(ctx)
 		cancel()
 		if err != nil && s.ctx.Err() == nil {
-			s.consumer.log.Warn("looking how far the group before has come", "error", err)
+			s.consumer.log.Warn("reading the upstream group's progress failed; it is retried", "error", err)
 		}
 	}
 }
 
-// lookAhead asks for the commits first and for the ends of the topic second:
+// pollUpstream asks for the commits first and for the ends of the topic second:
 // what was written with the commits lies before those ends. The ends include
 // transactions that are open, because one of them may be committed already and
 // only its marker not yet written.
@@ -93,7 +93,7 @@ func (w *worker[T]) addPending(m pendingWatermark) {
 	w.notify()
 }
 
-// reachMarks tells the handler of the newest mark that was reached.
+// deliverWatermarks tells the handler of the newest mark that was reached.
 func (w *worker[T]) deliverWatermarks() {
 	next := w.next.Load()
 	var reached pendingWatermark
@@ -108,7 +108,7 @@ func (w *worker[T]) deliverWatermarks() {
 	}
 	handler := w.session.consumer.handler.(WatermarkHandler)
 	if err := kafka.CatchPanic(func() error { return handler.Watermark(w.ctx, w.id, reached.logTime) }); err != nil {
-		w.session.consumer.log.Warn("passing on a watermark", "partition", w.id, "error", err)
+		w.session.consumer.log.Warn("the handler refused a watermark; it gets the next one", "partition", w.id, "error", err)
 		return
 	}
 	w.watermark.Store(int64(reached.logTime))

@@ -15,7 +15,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// feed is one partition of a following.
+// worker is one partition of a following.
 type worker[T any] struct {
 	session     *session[T]
 	id          int32
@@ -59,7 +59,7 @@ func (w *worker[T]) beginAt(at position) {
 	w.begin <- at
 }
 
-// isOf tells whether records of a topic can be those that the feed is to read on.
+// matchesTopic tells whether records of a topic can be those that the feed is to read on.
 func (w *worker[T]) matchesTopic(topic schemas.TopicID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +70,7 @@ func (w *worker[T]) matchesTopic(topic schemas.TopicID) bool {
 // What comes after a pause may be late by fetchMaxWait, so an ordinary burst needs none.
 const batchesWaiting = 4
 
-// give queues records. When there are enough, the partition is not fetched any
+// enqueue queues records. When there are enough, the partition is not fetched any
 // more until they are taken.
 func (w *worker[T]) enqueue(records []*kgo.Record, end int64) {
 	if w.started.Load() && w.next.Load() >= w.end.Load() {
@@ -95,7 +95,7 @@ func (w *worker[T]) notify() {
 	}
 }
 
-// take gives queued records, at most MaxPollRecords. When that was all, the
+// dequeue gives queued records, at most MaxPollRecords. When that was all, the
 // partition is fetched again; not before, because what the client has fetched of
 // a paused partition it throws away.
 func (w *worker[T]) dequeue() []*kgo.Record {
@@ -168,7 +168,7 @@ func (w *worker[T]) run() {
 	}
 }
 
-// gather waits until the next batch may begin; see Every. It is false when the
+// waitForBatch waits until the next batch may begin; see Every. It is false when the
 // feed ends.
 func (w *worker[T]) waitForBatch() bool {
 	early := w.session.consumer.options.minBatchInterval - time.Since(w.begun)
@@ -194,7 +194,7 @@ func (w *worker[T]) waitForBatch() bool {
 	return true
 }
 
-// full tells whether as much is queued as goes into one batch, or as there will
+// batchFull tells whether as much is queued as goes into one batch, or as there will
 // be: a paused partition is fetched again only when nothing is left.
 func (w *worker[T]) batchFull() bool {
 	w.mu.Lock()
@@ -220,11 +220,11 @@ func (w *worker[T]) apply(records []*kgo.Record) bool {
 		kept = rest
 		w.session.consumer.metrics.BatchRetried()
 		if wantsReset(err) {
-			w.session.consumer.log.Error("ALARM: what was applied has been lost", "partition", w.id, "offset", w.next.Load(), "error", err)
+			w.session.consumer.log.Error("ALARM: the handler lost records that it had applied", "partition", w.id, "offset", w.next.Load(), "error", err)
 			w.resetPosition()
 			return false
 		}
-		w.session.consumer.log.Warn("applying a batch; trying again", "partition", w.id, "offset", w.next.Load(), "records", len(kept), "tries", tries, "error", err)
+		w.session.consumer.log.Warn("applying a batch failed; retrying", "partition", w.id, "offset", w.next.Load(), "records", len(kept), "tries", tries, "error", err)
 		if !w.pause(kafka.Backoff(tries)) {
 			return false
 		}
@@ -237,7 +237,7 @@ func (w *worker[T]) apply(records []*kgo.Record) bool {
 	return true
 }
 
-// mark lets be committed what was applied, but nothing from first on when that is in
+// markCommit lets be committed what was applied, but nothing from first on when that is in
 // hand.
 func (w *worker[T]) markCommit(first int64, inHand bool) {
 	if w.session.consumer.options.withoutGroup || !w.read || w.ctx.Err() != nil {
@@ -297,7 +297,7 @@ func (w *worker[T]) attempt(records []*kgo.Record, next int64) (rest []*kgo.Reco
 	})
 }
 
-// setAside puts a record into the dead letter topic and waits for it to be
+// sendToDeadLetter puts a record into the dead letter topic and waits for it to be
 // there.
 func (w *worker[T]) sendToDeadLetter(record *schemas.Record, reason error) error {
 	if w.session.consumer.producer == nil {
@@ -309,7 +309,7 @@ func (w *worker[T]) sendToDeadLetter(record *schemas.Record, reason error) error
 	}
 	w.session.consumer.metrics.DeadLetterWritten(kafka.ErrorCode(reason))
 	w.session.consumer.deadLetterLog.Do(func() {
-		w.session.consumer.log.Warn("record set aside", "partition", w.id, "offset", record.Offset, "error", reason)
+		w.session.consumer.log.Warn("record sent to the dead-letter topic", "partition", w.id, "offset", record.Offset, "error", reason)
 	})
 	return nil
 }

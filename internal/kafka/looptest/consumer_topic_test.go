@@ -56,7 +56,7 @@ func (b *booked) have() string {
 	return strings.Join(b.items, " ")
 }
 
-const madeAnew = "ALARM: the topic was deleted and made anew"
+const madeAnew = "ALARM: the topic was deleted and recreated"
 
 // remake deletes the transitions and makes them anew, and the producer with them,
 // for it stays with the topic that it knows.

@@ -267,10 +267,10 @@ func TestReadingThatWaitsForATransactionSaysSo(t *testing.T) {
 		if err := <-read; err != nil {
 			w.Fatal(err)
 		}
-		if n := bytes.Count(said.Bytes(), []byte("reading waits for a transaction that is still open")); n != 2 {
+		if n := bytes.Count(said.Bytes(), []byte("reading waits for an open transaction")); n != 2 {
 			w.Errorf("it was said %d times in 30 s:\n%s", n, &said)
 		}
-		if !bytes.Contains(said.Bytes(), []byte("the transaction has ended, reading goes on")) {
+		if !bytes.Contains(said.Bytes(), []byte("the open transaction has ended; reading continues")) {
 			w.Errorf("its end was not said:\n%s", &said)
 		}
 	})

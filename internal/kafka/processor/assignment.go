@@ -37,8 +37,8 @@ func (s *session) onAssigned(_ context.Context, client *kgo.Client, assigned map
 		s.mu.Unlock()
 		if s.proc.surplus(id) {
 			s.proc.metrics.PartitionParked(id)
-			s.proc.log.Error("ALARM: the topic was given more partitions under this process; what is in the new ones is left alone",
-				"partition", id, "partitions at start", s.proc.partitions.Load())
+			s.proc.log.Error("ALARM: partitions were added to the topic while this process runs; it does not read the new ones",
+				"partition", id, "partitions_at_start", s.proc.partitions.Load())
 			p.phase.Store(kafka.Parked)
 			continue
 		}
@@ -73,7 +73,7 @@ func (s *session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int
 		return // never let in: the next poll tells why
 	}
 	s.proc.metrics.PartitionsMoved("lost", len(ids))
-	s.proc.log.Error("partitions lost: the group went on without us", "partitions", ids)
+	s.proc.log.Error("partitions lost: the group removed this member", "partitions", ids)
 	s.fail(kafka.SessionErrorf("lost", "the group took partitions %v away", ids))
 }
 
@@ -87,7 +87,7 @@ func (s *session) drop(p *partition) {
 	p.cancel()
 }
 
-// settleRebalance clears the mark by which the client would refuse the next
+// clearRebalance clears the mark by which the client would refuse the next
 // commit because of a revocation that came before it: everything pending was
 // committed by then, and what comes now is of partitions that stayed.
 func (s *session) clearRebalance() error {
@@ -109,14 +109,14 @@ func (s *session) clearRebalance() error {
 	owned := s.CommittedOffsets()[s.name]
 	for _, p := range s.assigned() {
 		if _, ok := owned[p.id]; !ok && p.handledAny {
-			s.proc.log.Warn("a partition went without notice", "partition", p.id)
+			s.proc.log.Warn("the group revoked a partition without notice", "partition", p.id)
 			s.drop(p)
 		}
 	}
 	return nil
 }
 
-// onFetched keeps what was committed for the partitions just assigned.
+// onOffsetsFetched keeps what was committed for the partitions just assigned.
 func (s *session) onOffsetsFetched(ctx context.Context, client *kgo.Client, response *kmsg.OffsetFetchResponse) error {
 	meta, err := kafka.DescribeTopic(ctx, client, s.name, "Read")
 	if err != nil {
@@ -146,12 +146,12 @@ func (s *session) onOffsetsFetched(ctx context.Context, client *kgo.Client, resp
 	return nil
 }
 
-// onPositions says where reading starts, and lets the restoring begin.
+// onAdjustOffsets says where reading starts, and lets the restoring begin.
 func (s *session) onAdjustOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	for id := range offsets[s.name] {
 		commit, ok := s.commitsFor[id]
 		if !ok {
-			return nil, kafka.SessionErrorf("start", "no committed offset was told of partition %d", id)
+			return nil, kafka.SessionErrorf("start", "the group returned no committed offset for partition %d", id)
 		}
 		var err error
 		if commit.LogStart, commit.LogEnd, err = s.proc.reader.Bounds(ctx, s.proc.input, id); err != nil {
@@ -167,7 +167,7 @@ func (s *session) onAdjustOffsets(ctx context.Context, offsets map[string]map[in
 	return offsets, nil
 }
 
-// ownersBefore are those to be named in what is committed from now on.
+// previousOwners are those to be named in what is committed from now on.
 func (s *session) previousOwners(c schemas.Commit) []owners.Owner {
 	named, complete := owners.Decode(c.Metadata)
 	if !complete && c.Offset >= 0 && len(named) == 0 {
@@ -185,15 +185,15 @@ func (s *session) firstOffset(c schemas.Commit) int64 {
 		return c.LogStart
 	case err == nil && checkpoint.TopicID.Differs(c.TopicID):
 		s.proc.metrics.GapFound()
-		log.Error("ALARM: the topic was deleted and made anew; going on from its start")
+		log.Error("ALARM: the topic was deleted and recreated; reading from its start")
 		return c.LogStart
 	case c.Offset < c.LogStart:
 		s.proc.metrics.GapFound()
-		log.Error("ALARM: retention has removed records that were never handled; going on from the start")
+		log.Error("ALARM: retention removed records before they were handled; continuing from the start of the log")
 		return c.LogStart
 	case c.Offset > c.LogEnd:
 		s.proc.metrics.GapFound()
-		log.Error("ALARM: the log was cut back behind what was committed; going on from its start")
+		log.Error("ALARM: the log ends before the committed offset; continuing from its start")
 		return c.LogStart
 	}
 	return c.Offset

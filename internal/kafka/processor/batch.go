@@ -26,19 +26,19 @@ type BatchTask interface {
 	HandleBatch(ctx context.Context, records []schemas.Record, out *schemas.Outbox) error
 }
 
-// Waiting is a BatchTask that keeps some records back for a while.
+// RetainingTask is a BatchTask that keeps some records back for a while.
 type RetainingTask interface {
 	BatchTask
 	// Due is when HandleBatch is to be called without records, should none come before;
 	// zero: never. Asked after each call of HandleBatch.
 	Due() time.Time
-	// Kept is the offset of the first record that is kept back. The offset that is
+	// Retained is the offset of the first record that is kept back. The offset that is
 	// committed does not go past it, so that it comes again after a restart, and what is
 	// behind it does too: Checkpoint must say what of that was handled.
 	Retained() (first int64, any bool)
 }
 
-// errGivenUp ends a session in the middle of tries; it is nobody's fault.
+// errSessionEnding ends a session in the middle of tries; it is nobody's fault.
 var errSessionEnding = errors.New("given up")
 
 // handleBatch gives the records to the task together. Without records the task is due.
@@ -79,7 +79,7 @@ func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 			break
 		}
 		p.s.proc.metrics.BatchRetried()
-		p.s.proc.log.Warn("handling a batch; trying again", "partition", p.id, "offset", next, "records", len(records), "tries", tries, "error", unwell)
+		p.s.proc.log.Warn("handling a batch failed; retrying", "partition", p.id, "offset", next, "records", len(records), "tries", tries, "error", unwell)
 		if !p.waitToRetry(kafka.Backoff(tries)) {
 			result.err = kafka.SessionErrorf("unwell", "handling %s offset %d: %w", p, next, errors.Join(errSessionEnding, unwell))
 			return result
@@ -108,7 +108,7 @@ func (p *partition) dueAt() time.Time {
 	return p.due
 }
 
-// rouse adds the partitions whose tasks are due to those that got records.
+// addDueTasks adds the partitions whose tasks are due to those that got records.
 func (s *session) addDueTasks() {
 	if !s.tasksDue {
 		return
@@ -123,7 +123,7 @@ func (s *session) addDueTasks() {
 	}
 }
 
-// untilRoused is how long a poll may take before a task is due.
+// untilTaskDue is how long a poll may take before a task is due.
 func (s *session) untilTaskDue() time.Duration {
 	wait := idlePoll
 	if !s.tasksDue {
@@ -137,7 +137,7 @@ func (s *session) untilTaskDue() time.Duration {
 	return wait
 }
 
-// mayTryAgain waits, and is false when the session is to end.
+// waitToRetry waits, and is false when the session is to end.
 func (p *partition) waitToRetry(wait time.Duration) bool {
 	p.noteProgress()
 	return kafka.Pause(p.ctx, wait) && p.s.failure() == nil && !p.s.stopping.Load()

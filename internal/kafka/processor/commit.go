@@ -37,7 +37,7 @@ func (s *session) dueAt() time.Time {
 	return due
 }
 
-// settling is how long what is put out after a commit waits for more, unless it is to
+// linger is how long what is put out after a commit waits for more, unless it is to
 // be committed before. The brokers write the markers of the last transaction
 // meanwhile, and keep those waiting who come earlier with the next one; what was
 // appended while we committed is fetched; and records that are written together cost
@@ -162,7 +162,7 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	return committed, nil
 }
 
-// guardEnd sees to it that End ends. If the group lets go of us while we are in
+// watchEnd sees to it that End ends. If the group lets go of us while we are in
 // it, End waits for a heartbeat that nobody sends any more, and the callback that
 // would tell it waits for us. released ends the guard and tells whether it had
 // to let a rebalance through.

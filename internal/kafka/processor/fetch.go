@@ -12,7 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 )
 
-// sort puts what was polled into s.batches, behind what was left there of partitions
+// collect puts what was polled into s.batches, behind what was left there of partitions
 // that are still ours, and deals with what went wrong in fetching.
 func (s *session) collect(fetches kgo.Fetches) error {
 	s.batches = slices.DeleteFunc(s.batches, func(b batch) bool { return s.part(b.part.id) != b.part })
@@ -52,7 +52,7 @@ func (s *session) collect(fetches kgo.Fetches) error {
 	return fatal
 }
 
-// judge tells what an error in a fetch means; nil: go on.
+// classifyFetchError tells what an error in a fetch means; nil: go on.
 func (s *session) classifyFetchError(topic string, partition int32, err error) error {
 	var tooLarge *kgo.ErrDecompressTooLarge
 	var loss *kgo.ErrDataLoss
@@ -62,26 +62,26 @@ func (s *session) classifyFetchError(topic string, partition int32, err error) e
 		return nil
 	case errors.As(err, &tooLarge):
 		s.proc.metrics.BatchSkipped()
-		s.proc.log.Error("a batch is too large to be read and is skipped", "topic", topic, "partition", partition,
+		s.proc.log.Error("skipped a batch that exceeds the maximum batch size", "topic", topic, "partition", partition,
 			"offset", tooLarge.Offset, "next", tooLarge.NextOffset)
 		s.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {partition: {Epoch: tooLarge.Epoch, Offset: tooLarge.NextOffset}}})
 		return nil
 	case errors.As(err, &loss):
 		if p := s.part(partition); p != nil && loss.ResetTo < p.next.Load() {
-			return kafka.SessionErrorf("log_cut", "the log was cut back under us: %w", err)
+			return kafka.SessionErrorf("log_cut", "the log was truncated while it was read: %w", err)
 		}
-		s.proc.log.Error("records were lost, of those not read yet", "topic", topic, "partition", partition, "error", err)
+		s.proc.log.Error("records were lost before they were read", "topic", topic, "partition", partition, "error", err)
 		return nil
 	case errors.As(err, &group):
-		return kafka.SessionErrorf("lost", "the group let us go: %w", s.withGrantHints(err))
+		return kafka.SessionErrorf("lost", "the group removed this member: %w", s.withGrantHints(err))
 	case errors.Is(err, kgo.ErrClientClosed):
 		return kafka.SessionErrorf("closed", "the client was closed: %w", err)
 	case errors.Is(err, kerr.UnknownTopicID):
 		// The client would stay with the topic that is gone.
-		return kafka.SessionErrorf("fetch", "reading %s partition %d: was it deleted and made anew? %w", topic, partition, err)
+		return kafka.SessionErrorf("fetch", "reading %s partition %d: was it deleted and recreated? %w", topic, partition, err)
 	case kafka.Retriable(err):
 		// The client tries again by itself; the watchdog sees to it if it is for ever.
-		s.proc.log.Warn("fetching", "topic", topic, "partition", partition, "error", err)
+		s.proc.log.Warn("fetching failed; the client retries", "topic", topic, "partition", partition, "error", err)
 		return nil
 	}
 	return kafka.SessionErrorf("fetch", "fetching %s partition %d: %w", topic, partition, kafka.WithGrantHint(err, "Read", kafka.OfTopic, topic))

@@ -28,7 +28,7 @@ const consumerOffsets = "__consumer_offsets"
 
 // errHanging ends a session that found hanging transactions of its own and has
 // ended them; the next one begins when Kafka has written the markers.
-var errHanging = errors.New("transactions of ours that were over had been left open by Kafka; they are ended")
+var errHanging = errors.New("Kafka had left ended transactions of this process open; they are ended now")
 
 // endHanging ends the hanging transactions of the producer. It may be called only
 // when the coordinator has just given out the producer's id: none of its
@@ -107,7 +107,7 @@ func (s *session) hanging(ctx context.Context, producer int64) (open, others []k
 		switch {
 		case fault == nil:
 		case name == consumerOffsets:
-			s.proc.log.Debug("not looked at for hanging transactions", "topic", name, "error", fault)
+			s.proc.log.Debug("cannot look for hanging transactions in this topic", "topic", name, "error", fault)
 		case errors.As(fault, &refused):
 			return nil, nil, fmt.Errorf("looking for hanging transactions: %w", kafka.WithGrantHint(refused.Err, "Read", kafka.OfTopic, name))
 		default:
@@ -135,7 +135,7 @@ const hangingAge = time.Minute
 // transactions a second that is every eleven minutes, with a minute left from here.
 const lastEpochs = 30_000
 
-// lookAge is hangingAge for this session now.
+// hangingCheckInterval is hangingAge for this session now.
 func (s *session) hangingCheckInterval() time.Duration {
 	if s.epoch.Load() < lastEpochs {
 		return hangingAge
@@ -143,7 +143,7 @@ func (s *session) hangingCheckInterval() time.Duration {
 	return min(2*s.proc.transactionTimeout(), hangingAge)
 }
 
-// leftHanging is in how many partitions a transaction of this session hangs. A new
+// countHanging is in how many partitions a transaction of this session hangs. A new
 // session ends them.
 func (s *session) countHanging() (n int, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Second)
@@ -164,7 +164,7 @@ func (s *session) countHanging() (n int, err error) {
 	return n, err
 }
 
-// verdict tells how hanging transactions had ended, by what the group's offsets say of
+// outcomes tells how hanging transactions had ended, by what the group's offsets say of
 // the producer; see the package owners. Where they do not tell, as after an older program, records are
 // committed: aborted ones come again with the same ids anyway, while committed
 // ones would be lost. Offsets are always aborted.
@@ -204,13 +204,13 @@ func (s *session) outcomes(ctx context.Context, hanging []kadm.DescribedProducer
 		default:
 			abort = append(abort, h)
 		}
-		s.proc.log.Error("a transaction of ours hangs: Kafka holds it for over, but not in this partition",
-			"topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset, "producer", h.ProducerID, "epoch", h.ProducerEpoch, "had been", how)
+		s.proc.log.Error("a transaction of this process hangs: its coordinator has ended it, this partition has not",
+			"topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset, "producer", h.ProducerID, "epoch", h.ProducerEpoch, "outcome", how)
 	}
 	return commit, abort, nil
 }
 
-// publishAgain publishes what these transactions had committed, under the same ids.
+// republish publishes what these transactions had committed, under the same ids.
 func (s *session) republish(ctx context.Context, hanging []kadm.DescribedProducer) error {
 	records, err := s.hangingRecords(ctx, hanging)
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *session) republish(ctx context.Context, hanging []kadm.DescribedProduce
 	return s.proc.producer.Republish(ctx, records)
 }
 
-// held are the records that hang, as they are to be published again: those that have not been
+// hangingRecords are the records that hang, as they are to be published again: those that have not been
 // already, and of states only those of which there is none later in the log.
 func (s *session) hangingRecords(ctx context.Context, hanging []kadm.DescribedProducer) (all []*kgo.Record, err error) {
 	for _, h := range hanging {
@@ -250,7 +250,7 @@ func (s *session) hangingRecords(ctx context.Context, hanging []kadm.DescribedPr
 	return all, nil
 }
 
-// same is equal for two records that say the same.
+// recordIdentity is equal for two records that say the same.
 func recordIdentity(r *kgo.Record) string { return fmt.Sprintf("%d %s%s", len(r.Key), r.Key, r.Value) }
 
 // epochPerTransaction tells whether the cluster gives every transaction an epoch of its
@@ -265,14 +265,14 @@ func (s *session) epochPerTransaction(ctx context.Context) bool {
 	})
 }
 
-// knows tells whether the brokers know a request; when they do not say, they do.
+// brokersSupport tells whether the brokers know a request; when they do not say, they do.
 func (s *session) brokersSupport(ctx context.Context, key kmsg.Key) bool {
 	response, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, s.Client)
 	return err != nil || response.ErrorCode != 0 ||
 		slices.ContainsFunc(response.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == int16(key) })
 }
 
-// orphans tells of the transactions of other producers that hang, and gives those that no
+// findOrphans tells of the transactions of other producers that hang, and gives those that no
 // process of ours can end: their producer's id is that of no transactional id any more. A
 // producer gets another id every 32,767 transactions, and a name that nobody uses is
 // forgotten after a week. Ending them takes ClusterAction, so an operator does.
@@ -295,11 +295,11 @@ func (s *session) findOrphans(ctx context.Context, others []kadm.DescribedProduc
 		case known && name.State == "Ongoing":
 			continue // its coordinator has it for open too, and will end it
 		case known:
-			s.proc.log.Error("ALARM: a transaction of another process hangs: readers of this partition wait until a process of that name starts", append(where, "name", name.TxnID)...)
+			s.proc.log.Error("ALARM: a transaction of another process hangs: readers of this partition wait until a process with that name starts", append(where, "name", name.TxnID)...)
 		case err != nil:
-			s.proc.log.Error("ALARM: a transaction of another process hangs, and whose it is is not known", append(where, "error", err)...)
+			s.proc.log.Error("ALARM: a transaction of an unknown process hangs", append(where, "error", err)...)
 		default:
-			s.proc.log.Error("ALARM: a transaction hangs whose producer id is no process's any more, or of none whose name this one may look up: readers of this partition wait until an operator ends it; see StillhereTransactionHangs in the runbook", where...)
+			s.proc.log.Error("ALARM: a transaction hangs whose producer id no longer belongs to a process, or to one that this process may look up: readers of this partition wait until an operator ends it; see StillhereTransactionHangs in the runbook", where...)
 			orphans = append(orphans, h)
 		}
 		hang++
@@ -308,7 +308,7 @@ func (s *session) findOrphans(ctx context.Context, others []kadm.DescribedProduc
 	return orphans
 }
 
-// save publishes again what orphans had committed, so that an operator who aborts them, which
+// republishOrphans publishes again what orphans had committed, so that an operator who aborts them, which
 // is all that Kafka's tools can do, takes nothing back.
 func (s *session) republishOrphans(ctx context.Context, orphans []kadm.DescribedProducer) error {
 	if len(orphans) == 0 {
@@ -321,6 +321,6 @@ func (s *session) republishOrphans(ctx context.Context, orphans []kadm.Described
 	if err := s.republish(ctx, commit); err != nil {
 		return fmt.Errorf("saving what orphaned transactions had committed: %w", err)
 	}
-	s.proc.log.Warn("what the hanging transactions had committed is in the log once more: they can be aborted", "partitions", len(orphans))
+	s.proc.log.Warn("the records that the hanging transactions had committed are in the log again: the transactions can be aborted", "partitions", len(orphans))
 	return nil
 }

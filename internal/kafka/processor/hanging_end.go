@@ -12,14 +12,14 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 )
 
-// ending is a transaction by which hanging ones are ended.
+// hangingEnder is a transaction by which hanging ones are ended.
 type hangingEnder struct {
 	s        *session
 	producer int64
 	epoch    int16
 }
 
-// partitions adds to the transaction those that hang, without the offsets.
+// addPartitions adds to the transaction those that hang, without the offsets.
 func (e *hangingEnder) addPartitions(ctx context.Context, hanging []kadm.DescribedProducer) error {
 	topics := kadm.TopicsSet{}
 	for _, h := range hanging {
@@ -56,7 +56,7 @@ func (e *hangingEnder) addPartitions(ctx context.Context, hanging []kadm.Describ
 	})
 }
 
-// offsets adds the group's.
+// addOffsets adds the group's.
 func (e *hangingEnder) addOffsets(ctx context.Context) error {
 	request := kmsg.NewPtrAddOffsetsToTxnRequest()
 	request.TransactionalID, request.ProducerID, request.ProducerEpoch, request.Group = e.s.proc.instanceID(), e.producer, e.epoch, e.s.proc.group
@@ -85,7 +85,7 @@ func (e *hangingEnder) end(ctx context.Context, commit bool) error {
 	})
 }
 
-// settled tries again while the coordinator still writes the markers of the last one.
+// retryConcurrent tries again while the coordinator still writes the markers of the last one.
 func (e *hangingEnder) retryConcurrent(ctx context.Context, what string, request func() error) error {
 	for tries := 1; ; tries++ {
 		err := request()

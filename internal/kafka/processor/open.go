@@ -106,7 +106,7 @@ func (s *session) close() {
 		// The next session would do this as well, but there may be none.
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		if _, err := s.group.End(ctx, kgo.TryAbort); err != nil {
-			s.proc.log.Warn("aborting the transaction of a session that ended", "error", err)
+			s.proc.log.Warn("aborting the transaction of an ended session failed", "error", err)
 		}
 		cancel()
 	}
@@ -130,6 +130,6 @@ func (s *session) waitForWork() {
 	select {
 	case <-done:
 	case <-timer.C:
-		s.proc.log.Error("a task hangs and is left behind", "waited", patience)
+		s.proc.log.Error("a task hangs; its goroutine is abandoned", "waited", patience)
 	}
 }

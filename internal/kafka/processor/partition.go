@@ -54,7 +54,7 @@ type partition struct {
 	ticking      atomic.Bool // a tick is on its way
 }
 
-// beginning is where a partition starts. failures are those that its task had
+// startPoint is where a partition starts. failures are those that its task had
 // just before, in a row.
 type startPoint struct {
 	commit   schemas.Commit
@@ -63,7 +63,7 @@ type startPoint struct {
 	failures int
 }
 
-// portion is what a partition is given to do: to go on with the record that has more
+// workItem is what a partition is given to do: to go on with the record that has more
 // to put out, if there is one, then to handle these, until it has put out as much as
 // room says or has been at it for long enough.
 type workItem struct {
@@ -71,7 +71,7 @@ type workItem struct {
 	budget  budget
 }
 
-// handled is what came of a portion. out belongs to the loop until it hands over
+// handleResult is what came of a portion. out belongs to the loop until it hands over
 // the next one.
 type handleResult struct {
 	out        *schemas.Outbox
@@ -106,7 +106,7 @@ func (p *partition) committable() int64 {
 
 func (p *partition) String() string { return fmt.Sprintf("%s/%d", p.s.name, p.id) }
 
-// touch is a sign of life for the watchdog.
+// noteProgress is a sign of life for the watchdog.
 func (p *partition) noteProgress() { p.progress.Store(time.Now().UnixNano()) }
 
 func (p *partition) run() {
@@ -196,7 +196,7 @@ func (p *partition) release() {
 		return
 	}
 	if err := kafka.CatchPanic(func() error { task.Close(); return nil }); err != nil {
-		p.s.proc.log.Error("closing a task", "partition", p.id, "error", err)
+		p.s.proc.log.Error("closing a task failed", "partition", p.id, "error", err)
 	}
 }
 
@@ -280,7 +280,7 @@ func (p *partition) handle(work workItem) handleResult {
 	return result
 }
 
-// emptyOutbox keeps the outbox's memory for the next records, but not that of a
+// resetOutbox keeps the outbox's memory for the next records, but not that of a
 // storm.
 func (p *partition) resetOutbox() {
 	if n := len(p.outbox.Records); cap(p.outbox.Records) > 1<<14 && n < cap(p.outbox.Records)/8 {
@@ -290,7 +290,7 @@ func (p *partition) resetOutbox() {
 	p.outbox.Records, p.outbox.Forwards = p.outbox.Records[:0], p.outbox.Forwards[:0]
 }
 
-// setAside makes dead letters of what the task rejected, before the record that
+// emitDeadLetters makes dead letters of what the task rejected, before the record that
 // it points to is used for the next one.
 func (p *partition) emitDeadLetters(offset int64) {
 	for _, r := range p.outbox.Rejected {
@@ -307,7 +307,7 @@ func (p *partition) emitDeadLetters(offset int64) {
 		p.outbox.Records = append(p.outbox.Records, kafka.DeadLetter(origin, record, r.Reason, p.s.deadLetters))
 		p.s.proc.metrics.DeadLetterWritten(kafka.ErrorCode(r.Reason))
 		p.s.proc.deadLetterLog.Do(func() {
-			p.s.proc.log.Warn("record set aside", "partition", p.id, "offset", offset, "error", r.Reason)
+			p.s.proc.log.Warn("record sent to the dead-letter topic", "partition", p.id, "offset", offset, "error", r.Reason)
 		})
 	}
 	p.outbox.Rejected = p.outbox.Rejected[:0]

@@ -43,7 +43,7 @@ type Task interface {
 	Checkpoint() string
 }
 
-// PlacedTask is a Task that knows which record it needs next.
+// PositionedTask is a Task that knows which record it needs next.
 type PositionedTask interface {
 	Task
 	// Next is the offset of the record to be handed to Handle next. It is asked once,
@@ -72,7 +72,7 @@ type ClosedTask interface {
 	Close()
 }
 
-// Transform reads the partitions of a topic that its group gives it, hands them
+// Processor reads the partitions of a topic that its group gives it, hands them
 // to tasks, and commits what these write together with the offsets they read
 // up to, exactly once. See doc.go.
 type Processor struct {
@@ -105,7 +105,7 @@ type failure struct {
 	parked bool
 }
 
-// NewTransform prepares a Transform. producer appends ticks and forwards;
+// New prepares a Transform. producer appends ticks and forwards;
 // metrics may be nil.
 func New(cfg kafka.Config, group string, input schemas.Topic, newTask func(partition int32) Task,
 	producer *kafka.Producer, log *slog.Logger, metrics *kafka.Metrics) *Processor {
@@ -167,18 +167,18 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 }
 
-// explain logs why a session ended and tells how long to wait before the next.
+// logRestart logs why a session ended and tells how long to wait before the next.
 func (p *Processor) logRestart(err error, failures int) time.Duration {
 	wait := kafka.Backoff(failures)
 	reason := kafka.ReasonOf(err)
 	p.metrics.SessionRestarted(reason)
-	message := "the session is thrown away; all its partitions are restored"
+	message := "the session ended; all its partitions are restored"
 	if kafka.IsFenced(err) {
 		// Longer, for the group to show who else there is.
 		wait = kafka.FencedBackoff(failures)
-		message = "another process has taken this instance name, or this one was thought dead; " + message
+		message = "another process has taken this instance name, or the group took this one for dead; " + message
 	}
-	p.log.Error(message, "reason", reason, "error", kafka.ExplainConnection(err), "again in at most", wait)
+	p.log.Error(message, "reason", reason, "error", kafka.ExplainConnection(err), "retry_within", wait)
 	return wait
 }
 
@@ -211,7 +211,7 @@ func (p *Processor) surplus(partition int32) bool {
 	return byUser(p.input) && partition >= p.partitions.Load()
 }
 
-// hung counts stalls at a record. What asks servers besides Kafka may have to wait for
+// countStall counts stalls at a record. What asks servers besides Kafka may have to wait for
 // them; other tasks fail by that.
 func (p *Processor) countStall(partition int32, offset int64, asksOthers bool) {
 	p.mu.Lock()

@@ -11,7 +11,7 @@ import (
 // handled is committed with everything else, then the partition comes back
 // from there, after a pause that grows, until it is parked.
 
-// setBack takes note, in the loop, that the task of p cannot go on. What it put
+// failPartition takes note, in the loop, that the task of p cannot go on. What it put
 // out for the batch at which it failed is dropped.
 func (s *session) failPartition(p *partition, err error) {
 	s.proc.log.Error("a task failed; its partition is restored, the others go on", "partition", p.id, "error", err)
@@ -21,7 +21,7 @@ func (s *session) failPartition(p *partition, err error) {
 	s.failedParts = append(s.failedParts, p)
 }
 
-// revive puts new partitions in place of those that were set back. Nothing may be
+// restartFailed puts new partitions in place of those that were set back. Nothing may be
 // pending: they begin at what is committed.
 func (s *session) restartFailed() {
 	for _, old := range s.failedParts {
@@ -40,7 +40,7 @@ func (s *session) restartFailed() {
 	s.failedParts = s.failedParts[:0]
 }
 
-// again is where the partition goes on once everything it handled is committed.
+// resumePoint is where the partition goes on once everything it handled is committed.
 func (p *partition) resumePoint() startPoint {
 	b := p.startedAt
 	if p.handledAny {
@@ -50,7 +50,7 @@ func (p *partition) resumePoint() startPoint {
 	return b
 }
 
-// comeBack restores the partition, with a new task for every time that one fails.
+// restoreWithRetries restores the partition, with a new task for every time that one fails.
 // It is false when the partition cannot be used: it went, the session ends, or
 // it is parked.
 func (p *partition) restoreWithRetries() bool {
@@ -75,7 +75,7 @@ func (p *partition) restoreWithRetries() bool {
 	}
 }
 
-// waitItOut pauses before another try and looks where the log begins and ends now.
+// waitBeforeRestore pauses before another try and looks where the log begins and ends now.
 func (p *partition) waitBeforeRestore(b *startPoint) bool {
 	if !kafka.Pause(p.ctx, taskBackoff(b.failures)) {
 		return false
@@ -91,7 +91,7 @@ func (p *partition) waitBeforeRestore(b *startPoint) bool {
 	return true
 }
 
-// patience is how long to wait after so many failures of a task in a row.
+// taskBackoff is how long to wait after so many failures of a task in a row.
 func taskBackoff(failures int) time.Duration { return kafka.Backoff(2*failures + 1) }
 
 // errTask marks errors of a task, as opposed to those of the world around it.

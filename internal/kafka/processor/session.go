@@ -150,7 +150,7 @@ func (s *session) poll(stop context.Context) kgo.Fetches {
 	return s.PollRecords(ctx, s.proc.cfg.MaxPollRecords)
 }
 
-// restPoll is how long a poll waits when there is something left to do. Without any
+// backlogPoll is how long a poll waits when there is something left to do. Without any
 // time it would bring nothing.
 const backlogPoll = time.Millisecond
 
@@ -219,7 +219,7 @@ func (s *session) process() error {
 	return fatal
 }
 
-// hold keeps a batch for the next round.
+// holdBatch keeps a batch for the next round.
 func (s *session) holdBatch(b batch) batch {
 	if !b.held {
 		s.PauseFetchPartitions(map[string][]int32{s.name: {b.part.id}})
@@ -228,7 +228,7 @@ func (s *session) holdBatch(b batch) batch {
 	return b
 }
 
-// send writes what one partition put out into the transaction.
+// produceOutputs writes what one partition put out into the transaction.
 func (s *session) produceOutputs(p *partition, result *handleResult) error {
 	now := time.Now()
 	p.progress.Store(now.UnixNano())
@@ -289,7 +289,7 @@ func (s *session) part(id int32) *partition {
 	return s.parts[id]
 }
 
-// each gives a snapshot of the assigned partitions.
+// assigned gives a snapshot of the assigned partitions.
 func (s *session) assigned() []*partition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -331,7 +331,7 @@ func (s *session) status() []kafka.PartitionStatus {
 	return all
 }
 
-// needs is the function of that name, for what a session does in its group and
+// withGrantHints is the function of that name, for what a session does in its group and
 // its transactions.
 func (s *session) withGrantHints(err error) error {
 	return kafka.WithGrantHint(kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.proc.group), "Write", kafka.OfTransactionalID, s.proc.instanceID())

@@ -17,11 +17,11 @@ func (p *Processor) transactionTimeout() time.Duration {
 	return p.cfg.SessionTimeout
 }
 
-// notePace learns from how long a transaction took, whether it was committed or not.
+// adjustTimeout learns from how long a transaction took, whether it was committed or not.
 func (s *session) adjustTimeout(took time.Duration) {
 	switch timeout := s.proc.cfg.SessionTimeout; {
 	case took > timeout*2/3 && !s.proc.slowBrokers.Swap(true):
-		s.proc.log.Warn("a transaction took almost as long as the brokers leave it open; from the next session on it may take twice as long", "took", took)
+		s.proc.log.Warn("a transaction took almost as long as its timeout; the next session doubles the timeout", "took", took)
 	case took < timeout/6:
 		s.proc.slowBrokers.Store(false)
 	}

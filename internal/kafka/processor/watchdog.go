@@ -39,7 +39,7 @@ func (s *session) watch() {
 			n, err := s.countHanging()
 			if err != nil {
 				lookedAt = time.Time{} // it is asked again at the next look
-				s.proc.log.Debug("looking for hanging transactions", "error", err)
+				s.proc.log.Debug("looking for hanging transactions failed; it is retried", "error", err)
 			}
 			if n > 0 {
 				s.fail(kafka.SessionErrorf("hanging", "Kafka has left transactions of ours open in %d partitions", n))
@@ -55,7 +55,7 @@ func (s *session) watch() {
 		}
 		if err := s.reachable(); err != nil {
 			s.proc.metrics.Stalled("unreachable")
-			s.proc.log.Error("Kafka does not answer; waiting for it", "brokers", s.proc.cfg.Brokers, "silent for", since.Round(time.Second), "error", err)
+			s.proc.log.Error("Kafka does not answer; waiting for it", "brokers", s.proc.cfg.Brokers, "silent_for", since.Round(time.Second), "error", err)
 			s.resetProgress()
 			joinedAt = time.Now()
 			continue
@@ -75,7 +75,7 @@ func (s *session) watch() {
 	}
 }
 
-// maxDoublings bounds the time given to a record, to sixteen times the first.
+// maxStallDoublings bounds the time given to a record, to sixteen times the first.
 const maxStallDoublings = 4
 
 // stalled is a partition that has made no progress for too long, if there is
@@ -109,7 +109,7 @@ func (s *session) stalled() (*partition, time.Duration) {
 	return nil, 0
 }
 
-// forgive gives every partition its time again.
+// resetProgress gives every partition its time again.
 func (s *session) resetProgress() {
 	for _, p := range s.assigned() {
 		p.noteProgress()

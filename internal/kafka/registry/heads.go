@@ -13,7 +13,7 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// framed are the topics that others read, and the message of each. Heartbeats are
+// withHeader are the topics that others read, and the message of each. Heartbeats are
 // not among them: five bytes and more for each of a million frames help nobody who
 // decodes them by the column.
 var withHeader = map[schemas.Topic]proto.Message{
@@ -22,7 +22,7 @@ var withHeader = map[schemas.Topic]proto.Message{
 	schemas.Deliveries:  &pb.Delivery{},
 }
 
-// Heads are what goes before the values of the topics that others read, in
+// ValueHeaders are what goes before the values of the topics that others read, in
 // Confluent's wire format: a zero byte, the id of the schema, the path of the
 // message in its file. The schemas must have been registered; nothing is written to
 // the registry, and it is asked this once.
