@@ -198,7 +198,7 @@ func TestAllOfATopicThatIsMadeAnewComesIntoTheStoreAndNothingTwice(t *testing.T)
 		if w.alarms() != 2*sunkPartitions {
 			w.Errorf("it says ALARM %d times: %s", w.alarms(), w.said.String())
 		}
-		if strings.Contains(w.said.String(), "not in the log any more") {
+		if strings.Contains(w.said.String(), "the stored offset is no longer in the log") {
 			w.Errorf("it says: %s", w.said.String())
 		}
 	})

@@ -156,7 +156,7 @@ func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
 	found := w.rows()
 	until(t, "everything is there again", 2*time.Minute, func() bool { return w.rows() >= written })
 	t.Logf("| Postgres fails over to a replica that lacks about %d rows | %d | %d | – | %.1f s | – |", lost-found, written, w.rows(), time.Since(begun).Seconds())
-	if !strings.Contains(w.sink.err.String(), "what was applied has been lost") {
+	if !strings.Contains(w.sink.err.String(), "the handler lost records that it had applied") {
 		t.Error("the sink has not noticed")
 	}
 	stop()

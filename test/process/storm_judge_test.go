@@ -60,8 +60,8 @@ func (s *storm) judge() {
 	c := s.counts
 	s.Logf("%d kills, %d of them at crash points, %d freezes, %d planned restarts (%d could not commit at the end), %d requests answered with errors",
 		c["kills"], c["crashes"], c["freezes"], c["planned restarts"], c["stops without a commit"], s.errors)
-	s.Logf("%d joins and %d leaves of a third detector, %d revocations, %d restores, %d sessions thrown away; %d transactions committed, %d aborted (%d records)",
-		c["joins"], c["leaves"], c["revocations"], c["restores"], c["sessions thrown away"], committed, aborted, j.aborted)
+	s.Logf("%d joins and %d leaves of a third detector, %d revocations, %d restores, %d sessions ended; %d transactions committed, %d aborted (%d records)",
+		c["joins"], c["leaves"], c["revocations"], c["restores"], c["sessions ended"], committed, aborted, j.aborted)
 	s.Logf("%d heartbeats records in %s, %d of them ticks; %d beats forwarded, %d of them more than once; %d dead letters",
 		heartbeats, time.Since(s.begun).Round(time.Second), j.ticks, len(j.misrouted), again, letters)
 	s.Logf("%d transitions of %d users compared, event ids included: %d differences; hash of all event ids %x",

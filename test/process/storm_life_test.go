@@ -199,7 +199,7 @@ func (d *detectorProcess) ended() {
 	log := d.program.err.String()
 	d.count("restores", strings.Count(log, `"msg":"restored"`))
 	d.count("revocations", strings.Count(log, `"msg":"partitions revoked"`))
-	d.count("sessions thrown away", strings.Count(log, "the session is thrown away"))
+	d.count("sessions ended", strings.Count(log, "the session ended"))
 	log = d.unexpected(log)
 	for _, bad := range []string{"panic:", "ALARM", "DATA RACE", "log was cut", "log was truncated", "retention has overtaken", "a task failed"} {
 		if i := strings.Index(log, bad); i >= 0 {
