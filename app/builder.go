@@ -70,6 +70,6 @@ func (b *builder) add(c component, err error) error {
 	for _, register := range c.routes {
 		register(b.mux)
 	}
-	b.component = b.component.with(c)
+	b.component = b.with(c)
 	return err
 }

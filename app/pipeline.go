@@ -37,7 +37,7 @@ var prefixOfRedis = regexp.MustCompile(`^[A-Za-z0-9._:-]{0,250}$`)
 // be in one slot of a Redis Cluster.
 func checkRedisPrefix(prefix string) error {
 	if !prefixOfRedis.MatchString(prefix) {
-		return fmt.Errorf("redis_prefix: %q must be at most 250 letters, digits, dots, colons, hyphens and underscores (braces would put all keys into one slot of a cluster), e.g. eu.presence:", prefix)
+		return fmt.Errorf("redis_prefix: %q must be at most 250 letters, digits, dots, colons, hyphens and underscores (braces would put all keys into one slot of a cluster); an example is %q", prefix, "eu.presence:")
 	}
 	if name := ownNames.FindStringSubmatch(prefix); name != nil {
 		return fmt.Errorf("redis_prefix: %q must not have %q behind a colon: the pipeline whose prefix comes before that may have keys or channels of this name, and the two would mix", prefix, name[1])

@@ -262,7 +262,7 @@ func TestNobodyIsToldAnyMoreOnceTheHideIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			s.Dependencies.slots = make(chan struct{}, 1) // one job at a time
+			s.slots = make(chan struct{}, 1) // one job at a time
 			jobs := s.plan(t, s.comes(star))
 			hide := s.hides(star)
 			var pages atomic.Int32

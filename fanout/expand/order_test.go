@@ -53,7 +53,7 @@ func TestWhatIsToldOfACelebrityToOneFollowerIsInOnePartitionHoweverTheFollowersA
 func TestNothingIsWrittenOfAJobThatIsOvertakenWhileAnotherIsDone(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.Dependencies.slots = make(chan struct{}, 1) // one job at a time
+	s.slots = make(chan struct{}, 1) // one job at a time
 	older, other := s.comes(star), s.comes(small)
 	newer := s.comes(star)
 	var jobs []schemas.Record

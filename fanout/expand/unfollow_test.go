@@ -40,7 +40,7 @@ func TestWhoUnfollowsDuringAnExpansionIsToldOnlyIfThePageWasReadBefore(t *testin
 	}
 	s := newStage(t)
 	const size, left = 1_000, 5
-	s.Config.JobFollowers, s.Dependencies.slots = size, make(chan struct{}, 1) // one job at a time
+	s.Config.JobFollowers, s.slots = size, make(chan struct{}, 1) // one job at a time
 	s.Graph = &leaving{Store: store, before: func(page int32) {
 		if page != left {
 			return

@@ -28,7 +28,7 @@ const consumerOffsets = "__consumer_offsets"
 
 // errHanging ends a session that found hanging transactions of its own and has
 // ended them; the next one begins when Kafka has written the markers.
-var errHanging = errors.New("Kafka had left ended transactions of this process open; they are ended now")
+var errHanging = errors.New("ended transactions of this process were still open in Kafka; they are ended now")
 
 // endHanging ends the hanging transactions of the producer. It may be called only
 // when the coordinator has just given out the producer's id: none of its
