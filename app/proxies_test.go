@@ -97,13 +97,14 @@ func TestClientsBehindAProxyHaveSoManyPlacesEach(t *testing.T) {
 	if status := ask("/stream", "198.51.100.7"); status != http.StatusSwitchingProtocols {
 		t.Fatal(status)
 	}
+	stream := <-taken
 	if status := ask("/", "198.51.100.7"); status != http.StatusServiceUnavailable {
 		t.Errorf("while its stream is open: %d", status)
 	}
 	if status := ask("/stream", "198.51.100.8"); status != http.StatusSwitchingProtocols {
 		t.Errorf("another client: %d", status)
 	}
-	if err := (<-taken).Close(); err != nil {
+	if err := stream.Close(); err != nil {
 		t.Error(err)
 	}
 	if status := ask("/", "198.51.100.7"); status != http.StatusOK {
