@@ -37,6 +37,18 @@ func small(users int, seconds float64) loadtest.Options {
 	return loadtest.Options{Users: users, Seconds: seconds, Partitions: 2, Progress: progress.None(), Process: process}
 }
 
+func TestABenchThatDoesNotExistIsAnError(t *testing.T) {
+	t.Parallel()
+	if _, err := (&lab{Name: "nothing"}).chosen(); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
+		t.Error(err)
+	}
+	for name, want := range map[string]int{"liveness": 1, "all": len((&lab{}).benches())} {
+		if chosen, err := (&lab{Name: name}).chosen(); err != nil || len(chosen) != want {
+			t.Errorf("%s: %d benches, %v", name, len(chosen), err)
+		}
+	}
+}
+
 func TestEveryBenchComesToItsEndAndFillsTheReport(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes and takes seconds")

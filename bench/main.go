@@ -17,6 +17,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -81,19 +82,28 @@ func main() {
 		}))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	cli.FatalIfErrorf(l.run(ctx, cli))
+	cli.FatalIfErrorf(l.run(ctx))
 }
 
-func (l *lab) run(ctx context.Context, cli *kong.Context) error {
+// chosen returns the benches that the command line names.
+func (l *lab) chosen() ([]loadtest.Bench, error) {
 	benches := l.benches()
 	if i := slices.IndexFunc(benches, func(b loadtest.Bench) bool { return b.Name == l.Name }); i >= 0 {
-		benches = benches[i : i+1]
-	} else if l.Name != "all" {
-		cli.Fatalf("there is no bench %q", l.Name)
+		return benches[i : i+1], nil
+	}
+	if l.Name != "all" {
+		return nil, fmt.Errorf("there is no bench %q: go run ./bench --help lists them", l.Name)
+	}
+	return benches, nil
+}
+
+func (l *lab) run(ctx context.Context) error {
+	benches, err := l.chosen()
+	if err != nil {
+		return err
 	}
 	reference := ""
 	if l.Redis != "" {
-		var err error
 		if reference, err = referenceVersion(ctx, l.Redis); err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func New(c Config) (*Client, error) {
 	return &Client{c.withDefaults()}, nil
 }
 
-// States of a user. Hidden is what others see of a user who hides, and of one whom the
+// States of a user. Hidden is what others see of a hidden user, and of one whom the
 // token may not watch.
 const (
 	Online  = "online"

@@ -46,22 +46,39 @@ func consumer(t *testing.T, c delivery.Channel) *delivery.Consumer {
 	return made
 }
 
+// awaited is a channel that reports each notice that it has delivered.
+type awaited struct {
+	delivery.Channel
+	delivered chan struct{}
+}
+
+func (a *awaited) Deliver(ctx context.Context, n schemas.Notice) error {
+	err := a.Channel.Deliver(ctx, n)
+	if err == nil {
+		a.delivered <- struct{}{}
+	}
+	return err
+}
+
 // deliver returns when c has delivered all items.
 func deliver(t *testing.T, c delivery.Channel, items ...delivery.Item) {
 	t.Helper()
-	made := consumer(t, c)
+	a := &awaited{Channel: c, delivered: make(chan struct{}, len(items))}
+	made := consumer(t, a)
 	if err := made.Apply(t.Context(), batch(items...)); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, any := made.InHand(3); !any {
-			break
-		}
-		if time.Now().After(deadline) {
+	limit := time.After(10 * time.Second)
+	for range items {
+		select {
+		case <-a.delivered:
+		case <-limit:
 			t.Fatal("something is still in hand")
 		}
 	}
-	made.Finish(t.Context(), 3)
+	if first, any := made.Finish(t.Context(), 3); any {
+		t.Fatalf("offset %d is still in hand", first)
+	}
 }
 
 func TestTheLogIsALineForEachNotice(t *testing.T) {

@@ -100,7 +100,10 @@ func newDeliveries(t *testing.T, bus *redisbus.Bus) *deliveries {
 	d := &deliveries{t: t, register: online.NewSet()}
 	var err error
 	d.consumer, err = delivery.NewConsumer(delivery.Defaults(), channel.NewLive(bus), d.register.HiddenAfter,
-		func(context.Context, *schemas.Record, error) error { t.Error("set aside"); return nil }, delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
+		func(context.Context, *schemas.Record, error) error {
+			t.Error("sent to the dead-letter topic")
+			return nil
+		}, delivery.NewMetrics(nil), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

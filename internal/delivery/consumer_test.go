@@ -135,7 +135,7 @@ func TestADeliveryIsTriedWithGrowingPausesAndThenSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(l.reasons) != 1 || !errors.Is(l.reasons[0], errAway) || !strings.Contains(l.reasons[0].Error(), "5 times") {
-			t.Errorf("set aside: %v", l.reasons)
+			t.Errorf("sent to the dead-letter topic: %v", l.reasons)
 		}
 		if took := time.Since(begun); took != 2400*time.Millisecond {
 			t.Errorf("five tries took %s, want 0.2+0.4+0.8+1 s", took)
@@ -150,9 +150,9 @@ func TestWhatIsRefusedForGoodIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	f := &fake{fail: func(schemas.Notice) error { return Permanent(errAway) }}
 	c, l := newConsumer(t, Defaults(), f)
-	for range 2 { // the second time because another of the batch could not be set aside, say
+	for range 2 { // the second time because another of the batch could not be sent to the dead-letter topic, say
 		if err := apply(c, t.Context(), batch(item(1, 7, 10, 1))); err != nil || len(l.reasons) != 1 || len(f.tries) != 1 {
-			t.Errorf("%v, %d set aside, %d tries", err, len(l.reasons), len(f.tries))
+			t.Errorf("%v, %d dead letters, %d tries", err, len(l.reasons), len(f.tries))
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestOfWhoHidesByNowNothingIsDeliveredNorTriedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(l.reasons) != 0 || time.Since(begun) > 3*time.Second {
-			t.Errorf("set aside %v after %s", l.reasons, time.Since(begun))
+			t.Errorf("dead letters %v after %s", l.reasons, time.Since(begun))
 		}
 		var told []string
 		for _, n := range f.told {
@@ -237,7 +237,7 @@ func TestAfterAStopTheSameBatchGoesOnWhereItWas(t *testing.T) {
 	}
 	f.fail = nil
 	if err := apply(c, t.Context(), b); err != nil || len(f.told) != 2 || len(l.reasons) != 0 {
-		t.Errorf("%v, told %d times, %d set aside", err, len(f.told), len(l.reasons))
+		t.Errorf("%v, told %d times, %d dead letters", err, len(f.told), len(l.reasons))
 	}
 }
 

@@ -266,7 +266,7 @@ func (w *worker[T]) pause(d time.Duration) bool {
 }
 
 // attempt tries once. When it fails it tells which records are still to be
-// applied: not those that it has set aside.
+// applied: not those that it has sent to the dead-letter topic.
 func (w *worker[T]) attempt(records []*kgo.Record, next int64) (rest []*kgo.Record, err error) {
 	clear(w.items)
 	w.items = w.items[:0]
