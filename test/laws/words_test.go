@@ -49,7 +49,7 @@ var bannedPhrases = []ban{
 }
 
 // keysToRename are folders whose log keys are still to be renamed.
-var keysToRename = []string{"internal/kafka/", "fanout/graph/"}
+var keysToRename = []string{"fanout/graph/"}
 
 // allowed are names with a banned word that users have: a command, flags, a prefix of metrics.
 var allowed = []string{"Crowd", "Anew", "doors", "stillhere crowd"}
