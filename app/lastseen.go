@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
 	"github.com/stillhere/stillhere/lastseen/redisview"
@@ -60,7 +61,7 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 }
 
 // transitionLoop is a consumer of the transitions.
-func transitionLoop(p base, origin *origin.Origin, cluster kafka.Config, name, group string, handler consumer.Handler[schemas.Logged[*schemas.Transition]], options ...consumer.Option) component {
+func transitionLoop(p base, origin *origin.Origin, cluster kafka.Config, name, group string, handler consumer.Handler[stream.Logged[*schemas.Transition]], options ...consumer.Option) component {
 	f := consumer.New(cluster, group, schemas.Transitions, origin.Decode, handler, p.producer, p.log, p.kafkaMetrics, options...)
 	return loop(name, f.Run, f.Ready)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
@@ -69,7 +70,7 @@ func (f *fanoutRig) everybodyIsHere(ctx context.Context) error {
 	for i := 1; i <= f.o.Users; i++ {
 		items = append(items, online.Entry{User: schemas.UserID(i), Present: true})
 		if len(items) == cap(items) || i == f.o.Users {
-			if err := f.register.Apply(ctx, schemas.Batch[online.Entry]{Items: items}); err != nil {
+			if err := f.register.Apply(ctx, stream.Batch[online.Entry]{Items: items}); err != nil {
 				return err
 			}
 			items = items[:0]
@@ -90,7 +91,7 @@ func (f *fanoutRig) oneWorker(ctx context.Context, r *loadtest.Result) error {
 	config.Mode, config.Rate = expand.All, 0
 	worker := f.room(config, nil, expand.NewNewest()).NewWorker()
 	split := schemas.FanoutJob{Kind: schemas.SplitJob, Transition: f.change(fanoutStar)}
-	var jobs, out schemas.Outbox
+	var jobs, out stream.Outbox
 	begun := time.Now()
 	if err := worker.HandleBatch(ctx, []schemas.Record{{Value: split.Encode()}}, &jobs); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
@@ -44,7 +45,7 @@ func (h *heard) expect(v schemas.Version) {
 }
 
 // Apply counts a batch.
-func (h *heard) Apply(_ context.Context, batch schemas.Batch[arrival]) error {
+func (h *heard) Apply(_ context.Context, batch stream.Batch[arrival]) error {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
@@ -85,7 +86,7 @@ type timedTask struct {
 }
 
 // Restore is the task's.
-func (t timedTask) Restore(ctx context.Context, at schemas.Commit, read processor.ReadFunc) error {
+func (t timedTask) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
 	begun, records := time.Now(), 0
 	counted := func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
 		return read(ctx, topic, from, to, func(r *schemas.Record) error { records++; return each(r) })

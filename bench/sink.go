@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/sink"
@@ -129,7 +130,7 @@ type gatedSink struct {
 }
 
 // Start waits for the gate.
-func (g gatedSink) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error) {
+func (g gatedSink) Start(ctx context.Context, at stream.Assignment) (stream.StoredOffset, error) {
 	select {
 	case g.waiting <- struct{}{}:
 	default:
@@ -137,7 +138,7 @@ func (g gatedSink) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, 
 	select {
 	case <-g.gate:
 	case <-ctx.Done():
-		return schemas.Kept{}, ctx.Err()
+		return stream.StoredOffset{}, ctx.Err()
 	}
 	return g.Sink.Start(ctx, at)
 }
@@ -168,7 +169,7 @@ func sinkRound(ctx context.Context, o *loadtest.Options, r *loadtest.Rig, round 
 	handler := gatedSink{sink.New(writer, config, lastseen.NewMetrics(prometheus.NewRegistry())), waiting, gate}
 	cluster := r.Kafka
 	cluster.MaxPollRecords = config.SinkRows
-	follower := consumer.New(cluster, fmt.Sprintf("%ssink-%d", r.Kafka.Prefix, round), schemas.Transitions, schemas.DecodeLoggedTransition,
+	follower := consumer.New(cluster, fmt.Sprintf("%ssink-%d", r.Kafka.Prefix, round), schemas.Transitions, stream.DecodeTransition,
 		handler, r.Producer, r.Log, nil, consumer.MinBatchInterval(config.SinkEvery))
 	l := loadtest.Go(ctx, follower.Run)
 	err := o.Until(ctx, func() string { return "waiting for the loop to get its partitions" }, func() bool { return len(waiting) > 0 })

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,7 +25,7 @@ var errMisroutedTwice = &schemas.FieldError{Code: "misrouted", Field: "user_id",
 	Reason: "belongs to another partition although it was forwarded before; do all parts agree on the number of partitions?"}
 
 // forward sends misrouted beats to their partition, once.
-func (p *Partition) forward(r *schemas.Record, out *schemas.Outbox) {
+func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 	if p.frame.Forwarded {
 		p.reject(r, errMisroutedTwice, out)
 		return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,7 +24,7 @@ const maxEpoch = 1000
 
 // lost completes a plan without a commit: the partition has lost its log epoch, its clock and its
 // position, and offline users may have no status.
-func (p *Partition) lost(ctx context.Context, at schemas.Commit, plan *plan, read Read) (published, error) {
+func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan, read stream.ReadFunc) (published, error) {
 	var found published
 	err := read(ctx, schemas.Transitions, -1, -1, func(r *schemas.Record) error {
 		t, err := schemas.DecodeTransition(r.Value)
@@ -58,7 +59,7 @@ func (p *Partition) lost(ctx context.Context, at schemas.Commit, plan *plan, rea
 
 // caused tells whether the record that the newest version names is still the one that caused it:
 // it exists and is not younger.
-func (p *Partition) caused(ctx context.Context, at schemas.Commit, found published, read Read) (bool, error) {
+func (p *Partition) caused(ctx context.Context, at stream.Assignment, found published, read stream.ReadFunc) (bool, error) {
 	offset, known := found.newest.Offset(), false
 	if offset < at.LogStart || offset >= at.LogEnd {
 		return false, nil

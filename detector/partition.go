@@ -1,19 +1,15 @@
 package detector
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
-
-// Read reads records of this partition of a topic, in order: offsets from up to
-// but not including to; from -1 is the start of the log, to -1 its end now.
-type Read = func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error
 
 type Config struct {
 	// Settings are the policy of a partition that has none yet.
@@ -45,8 +41,8 @@ type Partition struct {
 	pages   pages
 	stopped schemas.Millis // since when presence time stands still, as was logged last
 
-	rejected       []schemas.Rejected // found in a restore; go out with the next record
-	announcePolicy bool               // the log does not say which policy is in force
+	rejected       []stream.Rejected // found in a restore; go out with the next record
+	announcePolicy bool              // the log does not say which policy is in force
 }
 
 // NewPartition makes the detector of a partition; Restore must be called first.
@@ -56,7 +52,7 @@ func NewPartition(config Config, partition int32) *Partition {
 
 // Handle applies one record and appends the results to out. If they are too many for one call,
 // Pending is true and Continue publishes the rest.
-func (p *Partition) Handle(r *schemas.Record, out *schemas.Outbox) error {
+func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	out.Rejected = append(out.Rejected, p.rejected...)
 	p.rejected = nil
 	if r.Offset < p.next {
@@ -92,7 +88,7 @@ func (p *Partition) Next() int64 { return p.next }
 func (p *Partition) Pending() bool { return p.machine.Pending() }
 
 // Continue publishes the next slice of the newest record.
-func (p *Partition) Continue(out *schemas.Outbox) error {
+func (p *Partition) Continue(out *stream.Outbox) error {
 	p.out.Reset()
 	done := p.machine.Continue(&p.frame, &p.out)
 	p.publish(&schemas.Record{Partition: p.id, Offset: p.machine.Offset(), Value: p.held}, done, out)
@@ -100,7 +96,7 @@ func (p *Partition) Continue(out *schemas.Outbox) error {
 }
 
 // publish turns the machine's output into records. r is the record that caused it.
-func (p *Partition) publish(r *schemas.Record, done bool, out *schemas.Outbox) {
+func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	p.next = r.Offset
 	out.Records = slices.Grow(out.Records, len(p.out.Transitions)+len(p.out.Statuses))
 	var now schemas.Millis
@@ -142,9 +138,9 @@ func (p *Partition) Checkpoint() string {
 // LogTime is the running maximum of the append times of what was handled.
 func (p *Partition) LogTime() schemas.Millis { return p.machine.LogTime() }
 
-func (p *Partition) reject(r *schemas.Record, err error, out *schemas.Outbox) {
+func (p *Partition) reject(r *schemas.Record, err error, out *stream.Outbox) {
 	p.config.Metrics.Rejected.Inc()
-	out.Rejected = append(out.Rejected, schemas.Rejected{Record: r, Reason: err})
+	out.Rejected = append(out.Rejected, stream.Rejected{Record: r, Reason: err})
 }
 
 // summarize logs and counts what became of the devices of a lost or drained gateway.

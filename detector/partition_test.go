@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,7 +25,7 @@ type log struct {
 	heartbeats []schemas.Record
 	statuses   []schemas.Record
 	published  []schemas.Record
-	out        schemas.Outbox
+	out        stream.Outbox
 	warnings   bytes.Buffer
 	p          *Partition
 	topicID    [16]byte
@@ -41,7 +42,7 @@ func (l *log) restore(committed int64, metadata string) {
 	config := Config{Settings: l.settings, Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
 		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }}
 	l.p = NewPartition(config, l.partition)
-	err := l.p.Restore(context.Background(), schemas.Commit{Partition: l.partition, Partitions: l.partitions, Offset: committed,
+	err := l.p.Restore(context.Background(), stream.Assignment{Partition: l.partition, Partitions: l.partitions, Offset: committed,
 		Metadata: metadata, LogEnd: int64(len(l.heartbeats)), TopicID: l.topicID}, l.read)
 	if err != nil {
 		l.t.Fatal(err)
@@ -69,7 +70,7 @@ func (l *log) write(at schemas.Millis, value []byte) {
 	l.t.Helper()
 	r := schemas.Record{Partition: l.partition, Offset: int64(len(l.heartbeats)), Time: at, Value: value}
 	l.heartbeats = append(l.heartbeats, r)
-	l.out = schemas.Outbox{}
+	l.out = stream.Outbox{}
 	if err := l.p.Handle(&r, &l.out); err != nil {
 		l.t.Fatal(err)
 	}
@@ -269,7 +270,7 @@ func TestUsersWhoseHeartbeatsAreGoneAreNotOffline(t *testing.T) {
 	l.heartbeats = make([]schemas.Record, 100)
 	config := Config{Settings: liveness.Defaults(), Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()), Now: time.Now}
 	l.p = NewPartition(config, 0)
-	err := l.p.Restore(context.Background(), schemas.Commit{Partitions: 1, Offset: 1, Metadata: metadata, LogStart: 100, LogEnd: 100, TopicID: l.topicID}, l.read)
+	err := l.p.Restore(context.Background(), stream.Assignment{Partitions: 1, Offset: 1, Metadata: metadata, LogStart: 100, LogEnd: 100, TopicID: l.topicID}, l.read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +283,7 @@ func TestUsersWhoseHeartbeatsAreGoneAreNotOffline(t *testing.T) {
 func TestAnUnreadableCheckpointIsAnErrorThatShowsIt(t *testing.T) {
 	l := newLog(t, 0, 1)
 	p := NewPartition(Config{Settings: liveness.Defaults(), Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()), Now: time.Now}, 0)
-	err := p.Restore(context.Background(), schemas.Commit{Partitions: 1, Offset: 1, Metadata: "!", LogEnd: 1}, l.read)
+	err := p.Restore(context.Background(), stream.Assignment{Partitions: 1, Offset: 1, Metadata: "!", LogEnd: 1}, l.read)
 	if err == nil || !strings.Contains(err.Error(), `"!"`) {
 		t.Errorf("got %v", err)
 	}

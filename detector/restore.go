@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -25,7 +26,7 @@ type plan struct {
 
 // Restore brings the partition to the state of the commit. It publishes nothing.
 // On any error the Partition must be thrown away.
-func (p *Partition) Restore(ctx context.Context, at schemas.Commit, read Read) error {
+func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
 	began := p.config.Now()
 	p.topicID = at.TopicID
 	p.router = router{partition: at.Partition, partitions: at.Partitions}
@@ -75,7 +76,7 @@ func (p *Partition) Restore(ctx context.Context, at schemas.Commit, read Read) e
 }
 
 // plan derives the plan from the commit.
-func (p *Partition) plan(at schemas.Commit) (plan, error) {
+func (p *Partition) plan(at stream.Assignment) (plan, error) {
 	first := at.LogStart // where the records begin that will be handed over
 	if at.Offset >= at.LogStart && at.Offset <= at.LogEnd {
 		first = at.Offset
@@ -109,7 +110,7 @@ func (p *Partition) plan(at schemas.Commit) (plan, error) {
 var errStop = errors.New("enough")
 
 // replay reads heartbeats again, or finds the next offset.
-func (p *Partition) replay(ctx context.Context, plan *plan, read Read) error {
+func (p *Partition) replay(ctx context.Context, plan *plan, read stream.ReadFunc) error {
 	if plan.from >= plan.to {
 		return nil
 	}
@@ -141,7 +142,7 @@ const maxRejected = 1000
 
 // adopt gives the machine the status of every user. Impossible statuses are rejected, and their
 // users count as users without a status. It returns the greatest log epoch of the versions.
-func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64, read Read) (epoch uint32, err error) {
+func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64, read stream.ReadFunc) (epoch uint32, err error) {
 	p.machine.BeginAdopt(plan.latest)
 	bounds := bounds{checkpoint: plan.checkpoint, committed: committed, partition: p.id, partitions: p.router.partitions}
 	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
@@ -150,7 +151,7 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64, read
 		case err != nil:
 			p.config.Metrics.RejectedStatus.Inc()
 			if len(p.rejected) < maxRejected {
-				p.rejected = append(p.rejected, schemas.Rejected{Record: copyOf(r), Topic: schemas.Statuses, Reason: err})
+				p.rejected = append(p.rejected, stream.Rejected{Record: copyOf(r), Topic: schemas.Statuses, Reason: err})
 			}
 			return nil
 		case status != nil:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -150,7 +151,7 @@ func TestAPolicyBeforeACommitWithoutMetadataStaysInForce(t *testing.T) {
 	l.write(start+3000, schemas.AppendTick(nil))
 	// Retention has taken the beat, the only record that led to a transition.
 	p := NewPartition(l.p.config, 0)
-	if err := p.Restore(context.Background(), schemas.Commit{Partitions: 1, Offset: 4, LogStart: 1, LogEnd: 4, TopicID: l.topicID}, l.read); err != nil {
+	if err := p.Restore(context.Background(), stream.Assignment{Partitions: 1, Offset: 4, LogStart: 1, LogEnd: 4, TopicID: l.topicID}, l.read); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.machine.Policy().Policy; got != policy {

@@ -168,9 +168,3 @@ func transitionOf(field string, m *pb.Transition) (*Transition, error) {
 	}
 	return t, t.check()
 }
-
-// DecodeLoggedTransition is DecodeTransition that remembers the record's place.
-func DecodeLoggedTransition(r *Record) (Logged[*Transition], error) {
-	t, err := DecodeTransition(r.Value)
-	return Logged[*Transition]{Partition: r.Partition, Offset: r.Offset, Time: r.Time, Message: t}, err
-}

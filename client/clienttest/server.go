@@ -25,6 +25,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -193,7 +194,7 @@ func decode(r *schemas.Record) ([]schemas.Beat, error) {
 type reader struct{ *Server }
 
 // Apply takes a batch.
-func (s reader) Apply(_ context.Context, batch schemas.Batch[[]schemas.Beat]) error {
+func (s reader) Apply(_ context.Context, batch stream.Batch[[]schemas.Beat]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, beats := range batch.Items {

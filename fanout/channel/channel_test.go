@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/internal/delivery"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -29,8 +30,8 @@ func notice() schemas.Notice {
 	return schemas.Notice{ID: "x", Transition: item(1, 7, 10).Delivery.Transition, Recipients: []schemas.UserID{1}}
 }
 
-func batch(items ...delivery.Item) schemas.Batch[delivery.Item] {
-	return schemas.Batch[delivery.Item]{Partition: 3, Items: items}
+func batch(items ...delivery.Item) stream.Batch[delivery.Item] {
+	return stream.Batch[delivery.Item]{Partition: 3, Items: items}
 }
 
 // consumer hands deliveries to c; dead letters are accepted.

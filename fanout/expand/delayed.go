@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -181,7 +182,7 @@ func (d *delayed) checkpoint() string {
 }
 
 // restore reads what checkpoint wrote. It ignores the metadata of other consumers.
-func (d *delayed) restore(at schemas.Commit) {
+func (d *delayed) restore(at stream.Assignment) {
 	d.topic = at.TopicID
 	checkpoint, err := schemas.DecodeCheckpoint(at.Metadata)
 	if err != nil || checkpoint.TopicID.Differs(at.TopicID) || at.Offset < at.LogStart || at.Offset > at.LogEnd {

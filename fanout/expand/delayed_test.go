@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,7 +22,7 @@ func paced(t *testing.T) (s *stage, clock *time.Time, take func(offset int64, ch
 		for i, c := range changes {
 			records = append(records, schemas.Record{Offset: offset + int64(i), Time: c.At, Key: c.User.Key(), Value: c.Encode()})
 		}
-		var out schemas.Outbox
+		var out stream.Outbox
 		if err := s.planner.HandleBatch(t.Context(), records, &out); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestAHideDoesNotWaitAndWhatWaitedBeforeItIsNeverTold(t *testing.T) {
 	s, clock, take := paced(t)
 	take(0, s.comes(star))
 	take(1, s.comes(star))
-	var out schemas.Outbox
+	var out stream.Outbox
 	hide := s.hides(star)
 	if err := s.planner.HandleBatch(t.Context(), []schemas.Record{{Offset: 2, Time: hide.At, Value: hide.Encode()}}, &out); err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func TestAfterARestartOnlyWhatWaitedIsPlannedAgainInWhateverCuts(t *testing.T) {
 	}
 	take(1_000, changes[:2]...)
 	take(1_002, changes[2:]...)
-	at := schemas.Commit{Offset: 1_002, LogStart: 0, LogEnd: 2_000, TopicID: schemas.TopicID{1}}
+	at := stream.Assignment{Offset: 1_002, LogStart: 0, LogEnd: 2_000, TopicID: schemas.TopicID{1}}
 	first, kept := s.planner.Retained()
 	if !kept || first != at.Offset {
 		t.Fatalf("kept from %d, %t", first, kept)
@@ -167,7 +168,7 @@ func TestACheckpointOfALogThatWasCutBackSaysNothing(t *testing.T) {
 	take(11, s.comes(small))
 	take(12, s.comes(star))
 	metadata := s.planner.Checkpoint()
-	for name, at := range map[string]schemas.Commit{
+	for name, at := range map[string]stream.Assignment{
 		"cut back":  {Offset: 11, LogEnd: 12, Metadata: metadata},
 		"by others": {Offset: 11, LogEnd: 20, Metadata: "gibberish"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -80,7 +81,7 @@ func (d *Dependencies) hidden(t *schemas.Transition) bool {
 
 // reject sends a record to the dead-letter topic if its transition cannot be read or cannot belong
 // to this log. An error means that it cannot decide now.
-func (d *Dependencies) reject(topic schemas.Topic, record *schemas.Record, t *schemas.Transition, err error, out *schemas.Outbox) (rejected bool, _ error) {
+func (d *Dependencies) reject(topic schemas.Topic, record *schemas.Record, t *schemas.Transition, err error, out *stream.Outbox) (rejected bool, _ error) {
 	if err == nil && d.Check != nil {
 		err = d.Check(topic, record, t)
 	}
@@ -88,7 +89,7 @@ func (d *Dependencies) reject(topic schemas.Topic, record *schemas.Record, t *sc
 		return false, err
 	}
 	if err != nil {
-		out.Rejected = append(out.Rejected, schemas.Rejected{Record: record, Reason: err})
+		out.Rejected = append(out.Rejected, stream.Rejected{Record: record, Reason: err})
 	}
 	return err != nil, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -97,7 +98,7 @@ func newStage(t *testing.T) *stage {
 
 func (s *stage) see(t *testing.T, seen ...online.Entry) {
 	t.Helper()
-	if err := s.register.Apply(t.Context(), schemas.Batch[online.Entry]{Items: seen}); err != nil {
+	if err := s.register.Apply(t.Context(), stream.Batch[online.Entry]{Items: seen}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -121,7 +122,7 @@ func (s *stage) plan(t *testing.T, changes ...*schemas.Transition) []schemas.Out
 	for i, c := range changes {
 		records = append(records, schemas.Record{Offset: int64(i), Time: c.At, Key: c.User.Key(), Value: c.Encode()})
 	}
-	var out schemas.Outbox
+	var out stream.Outbox
 	if err := s.planner.HandleBatch(t.Context(), records, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func (s *stage) work(t *testing.T, jobs []schemas.Outgoing) (deliveries []schema
 			}
 			records = append(records, schemas.Record{Key: j.Key, Value: j.Value})
 		}
-		var out schemas.Outbox
+		var out stream.Outbox
 		if err := s.worker.HandleBatch(t.Context(), records, &out); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +161,7 @@ func (s *stage) know(t *testing.T, outs []schemas.Outgoing) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Newest.Apply(t.Context(), schemas.Batch[Written]{Items: []Written{job}}); err != nil {
+		if err := s.Newest.Apply(t.Context(), stream.Batch[Written]{Items: []Written{job}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -336,10 +337,10 @@ func TestRecordsThatCannotBeReadAreSetAsideAndAFailingGraphIsAnError(t *testing.
 	t.Parallel()
 	s := newStage(t)
 	bad := []schemas.Record{{Value: []byte{0xff}}}
-	for name, handle := range map[string]func(context.Context, []schemas.Record, *schemas.Outbox) error{
+	for name, handle := range map[string]func(context.Context, []schemas.Record, *stream.Outbox) error{
 		"planner": s.planner.HandleBatch, "worker": s.worker.HandleBatch,
 	} {
-		var out schemas.Outbox
+		var out stream.Outbox
 		if err := handle(t.Context(), bad, &out); err != nil || len(out.Rejected) != 1 || out.Rejected[0].Record != &bad[0] {
 			t.Errorf("%s: %v, %v", name, out.Rejected, err)
 		}
@@ -347,7 +348,7 @@ func TestRecordsThatCannotBeReadAreSetAsideAndAFailingGraphIsAnError(t *testing.
 	jobs := s.plan(t, s.comes(star))
 	s.graph.fail = errors.New("the graph does not answer")
 	change := s.comes(small)
-	var out schemas.Outbox
+	var out stream.Outbox
 	if err := s.planner.HandleBatch(t.Context(), []schemas.Record{{Time: change.At, Value: change.Encode()}}, &out); !errors.Is(err, s.graph.fail) {
 		t.Errorf("planner: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -48,7 +49,7 @@ func (d *Dependencies) DecodeJob(record *schemas.Record) (Written, error) {
 }
 
 // Apply adds jobs.
-func (n *Newest) Apply(_ context.Context, batch schemas.Batch[Written]) error {
+func (n *Newest) Apply(_ context.Context, batch stream.Batch[Written]) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, w := range batch.Items {

@@ -3,6 +3,7 @@ package expand
 import (
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -14,7 +15,7 @@ func TestTheNewestJobsOfTheLastHoursAreKnownAndOlderJobsAreSuperseded(t *testing
 	write := func(user schemas.UserID, at schemas.Millis) *schemas.FanoutJob {
 		change := s.comes(user)
 		job := &schemas.FanoutJob{Kind: schemas.RangeJob, Transition: change, Through: 1_000, Chunks: 1}
-		if err := s.Newest.Apply(t.Context(), schemas.Batch[Written]{Items: []Written{{job, at}}}); err != nil {
+		if err := s.Newest.Apply(t.Context(), stream.Batch[Written]{Items: []Written{{job, at}}}); err != nil {
 			t.Fatal(err)
 		}
 		return job
@@ -33,7 +34,7 @@ func TestTheNewestJobsOfTheLastHoursAreKnownAndOlderJobsAreSuperseded(t *testing
 		t.Errorf("%d celebrities of twenty hours are kept", n)
 	}
 	record := func(at schemas.Millis) []schemas.Record { return []schemas.Record{{Time: at, Value: first.Encode()}} }
-	var out schemas.Outbox
+	var out stream.Outbox
 	if err := s.worker.HandleBatch(t.Context(), record(begun), &out); err != nil || len(out.Records) != 0 {
 		t.Errorf("of a job of twenty hours ago %d records came, %v", len(out.Records), err)
 	}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -67,7 +68,7 @@ func TestNothingIsWrittenOfAJobThatIsOvertakenWhileAnotherIsDone(t *testing.T) {
 			s.know(t, []schemas.Outgoing{s.job(&schemas.FanoutJob{Kind: schemas.SplitJob, Transition: newer})})
 		}
 	}
-	var out schemas.Outbox
+	var out stream.Outbox
 	if err := s.worker.HandleBatch(t.Context(), jobs, &out); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,7 +29,7 @@ func (d *Dependencies) NewPlanner() *Planner {
 }
 
 // Restore reads from the checkpoint which of the records that are read again were planned.
-func (p *Planner) Restore(_ context.Context, at schemas.Commit, _ func(context.Context, schemas.Topic, int64, int64, func(*schemas.Record) error) error) error {
+func (p *Planner) Restore(_ context.Context, at stream.Assignment, _ stream.ReadFunc) error {
 	p.delayed.restore(at)
 	return nil
 }
@@ -40,7 +41,7 @@ func (p *Planner) Due() time.Time { return p.delayed.nextDue() }
 func (p *Planner) Retained() (first int64, any bool) { return p.delayed.firstOffset() }
 
 // Handle is not called.
-func (p *Planner) Handle(*schemas.Record, *schemas.Outbox) error {
+func (p *Planner) Handle(*schemas.Record, *stream.Outbox) error {
 	return errors.New("transitions are handled in batches")
 }
 
@@ -49,7 +50,7 @@ func (p *Planner) Checkpoint() string { return p.delayed.checkpoint() }
 
 // HandleBatch plans the deliveries of a batch of transitions and of the delayed ones that are due.
 // Called again with the same batch it does the same.
-func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out *schemas.Outbox) error {
+func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out *stream.Outbox) error {
 	now := p.now()
 	newest, err := p.decodeNewest(records, out)
 	if err != nil {
@@ -108,7 +109,7 @@ func (p *Planner) selectDue(newest []delayedChange, now time.Time) []delayedChan
 }
 
 // decodeNewest returns the newest transition of each user, in the order of the log.
-func (p *Planner) decodeNewest(records []schemas.Record, out *schemas.Outbox) (newest []delayedChange, _ error) {
+func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) (newest []delayedChange, _ error) {
 	oldest := schemas.MillisOf(p.now().Add(-p.deps.Config.MaxAge))
 	last := make(map[schemas.UserID]int, len(records))
 	all := make([]*schemas.Transition, len(records))
@@ -151,7 +152,7 @@ func (p *Planner) decodeNewest(records []schemas.Record, out *schemas.Outbox) (n
 }
 
 // plan writes the deliveries or the job of t. It returns the scratch space.
-func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many bool, scratch []schemas.UserID, out *schemas.Outbox) []schemas.UserID {
+func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many bool, scratch []schemas.UserID, out *stream.Outbox) []schemas.UserID {
 	d := p.deps
 	_, had := p.many[t.User]
 	switch {
@@ -186,7 +187,7 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 	return scratch
 }
 
-func (p *Planner) stop(t *schemas.Transition, out *schemas.Outbox) {
+func (p *Planner) stop(t *schemas.Transition, out *stream.Outbox) {
 	p.count("stop")
 	out.Records = append(out.Records, p.deps.job(&schemas.FanoutJob{Kind: schemas.StopJob, Transition: t}))
 }

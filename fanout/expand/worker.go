@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,12 +25,12 @@ func (d *Dependencies) NewWorker() *Worker {
 const pageSize = 10_000
 
 // Restore does nothing: a worker has no state.
-func (w *Worker) Restore(context.Context, schemas.Commit, func(context.Context, schemas.Topic, int64, int64, func(*schemas.Record) error) error) error {
+func (w *Worker) Restore(context.Context, stream.Assignment, stream.ReadFunc) error {
 	return nil
 }
 
 // Handle is not called.
-func (w *Worker) Handle(*schemas.Record, *schemas.Outbox) error {
+func (w *Worker) Handle(*schemas.Record, *stream.Outbox) error {
 	return errors.New("jobs are handled in batches")
 }
 
@@ -37,7 +38,7 @@ func (w *Worker) Handle(*schemas.Record, *schemas.Outbox) error {
 func (w *Worker) Checkpoint() string { return "" }
 
 // HandleBatch runs jobs, some at the same time, and writes their results in the order of the jobs.
-func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out *schemas.Outbox) error {
+func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out *stream.Outbox) error {
 	jobs := make([]*schemas.FanoutJob, len(records))
 	newest := NewNewest()
 	for i := range records {

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/online"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
@@ -122,7 +123,7 @@ func (d *deliveries) come(t *schemas.Transition, to ...schemas.UserID) {
 	d.offset++
 	item, err := delivery.Decode(&record)
 	if err == nil {
-		err = d.consumer.Apply(d.t.Context(), schemas.Batch[delivery.Item]{Items: []delivery.Item{item}})
+		err = d.consumer.Apply(d.t.Context(), stream.Batch[delivery.Item]{Items: []delivery.Item{item}})
 	}
 	if err != nil {
 		d.t.Fatal(err)
@@ -168,7 +169,7 @@ func TestFollowersAreToldOnWhicheverNodeTheyAreOnceAVersionAndNothingOfWhoHides(
 
 	// A delivery that is read when the user already hides.
 	late := star.becomes(schemas.Online)
-	if err := d.register.Apply(t.Context(), schemas.Batch[online.Entry]{Items: []online.Entry{{User: 1, Hidden: star.version + 1}}}); err != nil {
+	if err := d.register.Apply(t.Context(), stream.Batch[online.Entry]{Items: []online.Entry{{User: 1, Hidden: star.version + 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	d.come(late, 11, 12)

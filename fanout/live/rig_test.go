@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/publish"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -156,9 +157,9 @@ func (g *rig) awaitConnected() {
 // publish does what the Kafka loop does with a batch of presence.transitions.
 func (g *rig) publish(ts ...*schemas.Transition) {
 	g.t.Helper()
-	batch := schemas.Batch[schemas.Logged[*schemas.Transition]]{Next: 1}
+	batch := stream.Batch[stream.Logged[*schemas.Transition]]{Next: 1}
 	for _, t := range ts {
-		batch.Items = append(batch.Items, schemas.Logged[*schemas.Transition]{Message: t})
+		batch.Items = append(batch.Items, stream.Logged[*schemas.Transition]{Message: t})
 	}
 	for try := 0; ; try++ {
 		err := g.handler.Apply(g.t.Context(), batch)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -37,7 +38,7 @@ func New(bus Bus, config fanout.Config, metrics *fanout.Metrics) *Handler {
 // Apply publishes what viewers may know of batch. On error nothing of the batch
 // counts as done: call it again with the same batch. Partitions may be handled
 // concurrently, the batches of one only in order.
-func (h *Handler) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+func (h *Handler) Apply(ctx context.Context, batch stream.Batch[stream.Logged[*schemas.Transition]]) error {
 	changes := make([]fanout.Change, 0, len(batch.Items))
 	for _, item := range batch.Items {
 		if c, ok := h.change(item.Message); ok {

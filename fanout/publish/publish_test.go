@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/publish"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -37,9 +38,9 @@ func (f *flaky) Publish(_ context.Context, changes []fanout.Change) (sent int, e
 	return sent, err
 }
 
-func batch(ts ...*schemas.Transition) (b schemas.Batch[schemas.Logged[*schemas.Transition]]) {
+func batch(ts ...*schemas.Transition) (b stream.Batch[stream.Logged[*schemas.Transition]]) {
 	for _, t := range ts {
-		b.Items = append(b.Items, schemas.Logged[*schemas.Transition]{Message: t})
+		b.Items = append(b.Items, stream.Logged[*schemas.Transition]{Message: t})
 	}
 	return b
 }

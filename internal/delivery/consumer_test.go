@@ -16,6 +16,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -70,11 +71,11 @@ func newConsumer(t *testing.T, config Config, c Channel) (*Consumer, *letters) {
 	return made, l
 }
 
-func batch(items ...Item) schemas.Batch[Item] { return schemas.Batch[Item]{Partition: 3, Items: items} }
+func batch(items ...Item) stream.Batch[Item] { return stream.Batch[Item]{Partition: 3, Items: items} }
 
 // apply returns when nothing of the batch is in hand any more. Like a feed it finishes
 // the partition when its context ends.
-func apply(c *Consumer, ctx context.Context, b schemas.Batch[Item]) error {
+func apply(c *Consumer, ctx context.Context, b stream.Batch[Item]) error {
 	if err := c.Apply(ctx, b); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func TestARecipientIsToldEachVersionOnceAndNoneOlder(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
 	c, _ := newConsumer(t, Defaults(), f)
-	for _, b := range []schemas.Batch[Item]{
+	for _, b := range []stream.Batch[Item]{
 		batch(item(1, 7, 10, 1, 2), item(2, 7, 10, 2, 3), item(3, 8, 10, 1)),
 		batch(item(1, 7, 10, 1, 2), item(4, 7, 9, 1, 4), item(5, 7, 11, 1)),
 	} {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -59,7 +60,7 @@ func (c *Consumer) partition(ctx context.Context, id int32) *partition {
 
 // Apply takes a batch in hand. It returns when there was room for all of it; an error
 // means that ctx ended before.
-func (c *Consumer) Apply(ctx context.Context, batch schemas.Batch[Item]) error {
+func (c *Consumer) Apply(ctx context.Context, batch stream.Batch[Item]) error {
 	p := c.partition(ctx, batch.Partition)
 	for i := range batch.Items {
 		select {

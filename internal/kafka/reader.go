@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -81,8 +82,8 @@ func (r *Reader) boundsOf(ctx context.Context, name string, partition int32) (st
 }
 
 // DescribePartition is how a partition is now, but for what is committed of it.
-func (r *Reader) DescribePartition(ctx context.Context, topic schemas.Topic, partition int32) (schemas.Commit, error) {
-	at := schemas.Commit{Partition: partition, Offset: -1}
+func (r *Reader) DescribePartition(ctx context.Context, topic schemas.Topic, partition int32) (stream.Assignment, error) {
+	at := stream.Assignment{Partition: partition, Offset: -1}
 	for tries := 1; ; tries++ {
 		meta, err := DescribeTopic(ctx, r.Client, topic.Name(r.prefix), "Read")
 		if err == nil {

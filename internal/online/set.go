@@ -9,6 +9,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -56,12 +57,12 @@ type Set struct {
 	mu      sync.RWMutex // never held while waiting for anything
 	present *roaring64.Bitmap
 	hidden  map[schemas.UserID]schemas.Version
-	stored  map[int32]schemas.Kept // the next offset of each partition
+	stored  map[int32]stream.StoredOffset // the next offset of each partition
 }
 
 // NewSet makes an empty Set.
 func NewSet() *Set {
-	return &Set{present: roaring64.New(), hidden: map[schemas.UserID]schemas.Version{}, stored: map[int32]schemas.Kept{}}
+	return &Set{present: roaring64.New(), hidden: map[schemas.UserID]schemas.Version{}, stored: map[int32]stream.StoredOffset{}}
 }
 
 // NewHiddenSet makes a Set that holds hidden users only; its Filter and Count are of no use.
@@ -75,7 +76,7 @@ func NewHiddenSet() *Set {
 // would show old states for a while, also of users who have since hidden. If the log does not have
 // that offset any more, or the topic is another one, tombstones were missed: the users of the
 // partition then count as offline until they are read again, and hidden users stay hidden.
-func (s *Set) Start(_ context.Context, at schemas.Commit) (schemas.Kept, error) {
+func (s *Set) Start(_ context.Context, at stream.Assignment) (stream.StoredOffset, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stored, known := s.stored[at.Partition]
@@ -105,7 +106,7 @@ func (s *Set) removePartition(partition, of int32) {
 }
 
 // Apply updates the set by a batch of presence.status.
-func (s *Set) Apply(_ context.Context, batch schemas.Batch[Entry]) error {
+func (s *Set) Apply(_ context.Context, batch stream.Batch[Entry]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range batch.Items {

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -29,7 +30,7 @@ func TestTheSetIsTheNewestRecordOfEveryUser(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.Apply(t.Context(), schemas.Batch[Entry]{Items: []Entry{seen}}); err != nil {
+			if err := r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{seen}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -79,21 +80,21 @@ func BenchmarkFilter(b *testing.B) {
 func TestAPartitionIsReadFromItsStoredOffsetAndRemovedOnlyWhenTheLogLacksThatOffset(t *testing.T) {
 	t.Parallel()
 	const partitions = 4
-	log := schemas.Commit{Partitions: partitions, LogStart: 0, LogEnd: 100, TopicID: schemas.TopicID{1}}
+	log := stream.Assignment{Partitions: partitions, LogStart: 0, LogEnd: 100, TopicID: schemas.TopicID{1}}
 	for name, c := range map[string]struct {
-		again schemas.Commit
+		again stream.Assignment
 		next  int64
 		stays bool
 	}{
 		"the same log":         {log, 50, true},
-		"as long as was read":  {schemas.Commit{Partitions: partitions, LogEnd: 50, TopicID: log.TopicID}, 50, true},
-		"cut at its start":     {schemas.Commit{Partitions: partitions, LogStart: 51, LogEnd: 100, TopicID: log.TopicID}, -1, false},
-		"cut at its end":       {schemas.Commit{Partitions: partitions, LogEnd: 49, TopicID: log.TopicID}, -1, false},
-		"a recreated topic":    {schemas.Commit{Partitions: partitions, LogEnd: 100, TopicID: schemas.TopicID{2}}, -1, false},
-		"a topic without name": {schemas.Commit{Partitions: partitions, LogEnd: 100}, 50, true},
+		"as long as was read":  {stream.Assignment{Partitions: partitions, LogEnd: 50, TopicID: log.TopicID}, 50, true},
+		"cut at its start":     {stream.Assignment{Partitions: partitions, LogStart: 51, LogEnd: 100, TopicID: log.TopicID}, -1, false},
+		"cut at its end":       {stream.Assignment{Partitions: partitions, LogEnd: 49, TopicID: log.TopicID}, -1, false},
+		"a recreated topic":    {stream.Assignment{Partitions: partitions, LogEnd: 100, TopicID: schemas.TopicID{2}}, -1, false},
+		"a topic without name": {stream.Assignment{Partitions: partitions, LogEnd: 100}, 50, true},
 	} {
 		r := NewSet()
-		start := func(partition int32, at schemas.Commit) int64 {
+		start := func(partition int32, at stream.Assignment) int64 {
 			at.Partition = partition
 			kept, err := r.Start(t.Context(), at)
 			if err != nil || kept.Topic != at.TopicID {
@@ -110,7 +111,7 @@ func TestAPartitionIsReadFromItsStoredOffsetAndRemovedOnlyWhenTheLogLacksThatOff
 				t.Errorf("%s: partition %d begins at %d", name, p, next)
 			}
 			seen := []Entry{{User: users[p], Present: true, Hidden: 7}}
-			if err := r.Apply(t.Context(), schemas.Batch[Entry]{Partition: p, Items: seen, Next: 50}); err != nil {
+			if err := r.Apply(t.Context(), stream.Batch[Entry]{Partition: p, Items: seen, Next: 50}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -136,7 +137,7 @@ func TestAPartitionIsReadFromItsStoredOffsetAndRemovedOnlyWhenTheLogLacksThatOff
 func TestAHiddenSetHoldsNoPresentUsers(t *testing.T) {
 	t.Parallel()
 	r := NewHiddenSet()
-	if err := r.Apply(t.Context(), schemas.Batch[Entry]{Items: []Entry{{User: 1, Present: true}, {User: 2, Present: true, Hidden: 9}}}); err != nil {
+	if err := r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{{User: 1, Present: true}, {User: 2, Present: true, Hidden: 9}}}); err != nil {
 		t.Fatal(err)
 	}
 	if r.Count() != 0 || !r.HiddenAfter(2, 8) || r.HiddenAfter(2, 9) || r.HiddenAfter(1, 1) {

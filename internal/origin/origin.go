@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -254,9 +255,9 @@ func (o *Origin) recall(at position, offset int64, v schemas.Version) (known com
 	return commit{}, false, false
 }
 
-// Decode is schemas.DecodeLoggedTransition of what can be of this log.
-func (o *Origin) Decode(r *schemas.Record) (schemas.Logged[*schemas.Transition], error) {
-	item, err := schemas.DecodeLoggedTransition(r)
+// Decode is stream.DecodeTransition of what can be of this log.
+func (o *Origin) Decode(r *schemas.Record) (stream.Logged[*schemas.Transition], error) {
+	item, err := stream.DecodeTransition(r)
 	if err == nil {
 		err = o.Check(schemas.Transitions, r, item.Message)
 	}

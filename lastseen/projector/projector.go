@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -77,10 +78,10 @@ func New(view *redisview.View, statuses Statuses, config lastseen.Config, metric
 // The offset may be older than the group's: then Redis has lost writes while nobody watched, and
 // reading from there repairs it. If Redis does not know the partition, the next call rebuilds it.
 // If at is another topic, the progress moves to its start.
-func (p *Projector) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error) {
+func (p *Projector) Start(ctx context.Context, at stream.Assignment) (stream.StoredOffset, error) {
 	progress, topic, err := p.view.ProgressAndTopic(ctx, at.Partition)
 	if err != nil {
-		return schemas.Kept{}, err
+		return stream.StoredOffset{}, err
 	}
 	known := progress != (redisview.Progress{}) && !progress.Rebuilding
 	if at.TopicID.Known() && at.TopicID != topic {
@@ -90,10 +91,10 @@ func (p *Projector) Start(ctx context.Context, at schemas.Commit) (schemas.Kept,
 		}
 		found, err := p.view.MoveWithTopic(ctx, at.Partition, progress, to, at.TopicID)
 		if err != nil {
-			return schemas.Kept{}, err
+			return stream.StoredOffset{}, err
 		}
 		if found != to {
-			return schemas.Kept{}, fmt.Errorf("another projector moves the progress of partition %d too", at.Partition)
+			return stream.StoredOffset{}, fmt.Errorf("another projector moves the progress of partition %d too", at.Partition)
 		}
 		progress = to
 	}
@@ -106,7 +107,7 @@ func (p *Projector) Start(ctx context.Context, at schemas.Commit) (schemas.Kept,
 	part.neverFilled = at.Offset < 0 || p.config.NewRedis && !p.seen[at.Partition]
 	p.seen[at.Partition] = true
 	p.partitions[at.Partition] = part
-	return schemas.Kept{Next: part.progress.Next, Topic: topic}, nil
+	return stream.StoredOffset{Next: part.progress.Next, Topic: topic}, nil
 }
 
 // Stop gives up a partition.
@@ -119,7 +120,7 @@ func (p *Projector) Stop(number int32) {
 
 // Apply writes the batch and returns when Redis has it. After an error the same batch may come
 // again.
-func (p *Projector) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+func (p *Projector) Apply(ctx context.Context, batch stream.Batch[stream.Logged[*schemas.Transition]]) error {
 	part, err := p.partition(ctx, batch.Partition)
 	if err != nil {
 		return err
@@ -234,7 +235,7 @@ func (p *Projector) setProgress(part *partition, progress redisview.Progress) {
 func (p *Projector) partition(ctx context.Context, number int32) (*partition, error) {
 	part := p.lookup(number)
 	if part == nil {
-		if _, err := p.Start(ctx, schemas.Commit{Partition: number}); err != nil {
+		if _, err := p.Start(ctx, stream.Assignment{Partition: number}); err != nil {
 			return nil, err
 		}
 		part = p.lookup(number)

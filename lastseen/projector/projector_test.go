@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
@@ -102,11 +103,11 @@ func (p *pipeline) statuses(_ context.Context, _ int32, each func(schemas.Status
 // happen lets changes come about and the projector apply them.
 func (p *pipeline) happen(t *testing.T, log ...*schemas.Transition) {
 	t.Helper()
-	b := schemas.Batch[schemas.Logged[*schemas.Transition]]{}
+	b := stream.Batch[stream.Logged[*schemas.Transition]]{}
 	p.mu.Lock()
 	for _, change := range log {
 		p.users[change.User] = store.After(p.users[change.User], change)
-		b.Items = append(b.Items, schemas.Logged[*schemas.Transition]{Offset: p.next, Message: change})
+		b.Items = append(b.Items, stream.Logged[*schemas.Transition]{Offset: p.next, Message: change})
 		p.next++
 	}
 	b.Next = p.next
@@ -150,7 +151,7 @@ func TestReadsTellWhatTheProjectorAppliedWhetherRedisOrTheStoreKnowsIt(t *testin
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		p := start(t, server)
-		if next, err := p.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != store.Unknown {
+		if next, err := p.Start(t.Context(), stream.Assignment{}); err != nil || next.Next != store.Unknown {
 			t.Fatalf("start at %d (%v), want %d", next, err, store.Unknown)
 		}
 		log := storetest.RandomLog(1, 15, 300)
@@ -161,7 +162,7 @@ func TestReadsTellWhatTheProjectorAppliedWhetherRedisOrTheStoreKnowsIt(t *testin
 		p.wantRight(t, false)
 
 		again := start(t, server)
-		if next, err := again.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 300 {
+		if next, err := again.Start(t.Context(), stream.Assignment{}); err != nil || next.Next != 300 {
 			t.Fatalf("start at %d (%v), want 300", next, err)
 		}
 	})
@@ -286,12 +287,12 @@ func TestALogThatEndsBeforeTheMarkMovesItBack(t *testing.T) {
 	p := start(t, server)
 	p.happen(t, storetest.RandomLog(1, 5, 50)...)
 	again := start(t, server)
-	if next, err := again.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 50 {
+	if next, err := again.Start(t.Context(), stream.Assignment{}); err != nil || next.Next != 50 {
 		t.Fatalf("start at %d (%v), want 50", next, err)
 	}
 	again.users = p.users
 	again.happen(t, change(1, 1<<60, schemas.Offline, schemas.Online), change(2, 1<<60, schemas.Offline, schemas.Online))
-	if next, err := start(t, server).Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 2 {
+	if next, err := start(t, server).Start(t.Context(), stream.Assignment{}); err != nil || next.Next != 2 {
 		t.Fatalf("start at %d (%v), want 2", next, err)
 	}
 }
@@ -299,26 +300,26 @@ func TestALogThatEndsBeforeTheMarkMovesItBack(t *testing.T) {
 func TestATopicMadeAnewIsProjectedFromItsStartAlsoWhereTheMarkLiesInIt(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
-		at := func(topic byte, start int64) schemas.Commit {
-			return schemas.Commit{TopicID: schemas.TopicID{topic}, LogStart: start, LogEnd: 1000}
+		at := func(topic byte, start int64) stream.Assignment {
+			return stream.Assignment{TopicID: schemas.TopicID{topic}, LogStart: start, LogEnd: 1000}
 		}
-		wantKept := func(p *pipeline, at schemas.Commit, want schemas.Kept) {
+		wantKept := func(p *pipeline, at stream.Assignment, want stream.StoredOffset) {
 			t.Helper()
 			if kept, err := p.Start(t.Context(), at); err != nil || kept != want {
 				t.Fatalf("start says %+v (%v), want %+v", kept, err, want)
 			}
 		}
 		older := start(t, server) // which is told of no topic does what an older program does
-		wantKept(older, schemas.Commit{}, schemas.Kept{Next: store.Unknown})
+		wantKept(older, stream.Assignment{}, stream.StoredOffset{Next: store.Unknown})
 		older.happen(t, storetest.RandomLog(1, 5, 50)...)
 		first := start(t, server)
-		wantKept(first, at(1, 0), schemas.Kept{Next: 50})
-		wantKept(older, schemas.Commit{}, schemas.Kept{Next: 50, Topic: schemas.TopicID{1}})
-		wantKept(first, at(1, 0), schemas.Kept{Next: 50, Topic: schemas.TopicID{1}})
+		wantKept(first, at(1, 0), stream.StoredOffset{Next: 50})
+		wantKept(older, stream.Assignment{}, stream.StoredOffset{Next: 50, Topic: schemas.TopicID{1}})
+		wantKept(first, at(1, 0), stream.StoredOffset{Next: 50, Topic: schemas.TopicID{1}})
 
 		anew := start(t, server)
-		wantKept(anew, at(2, 7), schemas.Kept{Next: 7, Topic: schemas.TopicID{1}})
-		wantKept(anew, at(2, 7), schemas.Kept{Next: 7, Topic: schemas.TopicID{2}})
+		wantKept(anew, at(2, 7), stream.StoredOffset{Next: 7, Topic: schemas.TopicID{1}})
+		wantKept(anew, at(2, 7), stream.StoredOffset{Next: 7, Topic: schemas.TopicID{2}})
 		anew.users = older.users
 		anew.happen(t, change(1, 1<<60, schemas.Offline, schemas.Online))
 		anew.tick(t)
@@ -355,7 +356,7 @@ func TestARebuildThatCannotReadItsTopicIsAnErrorAndNothingIsTrusted(t *testing.T
 	broken := errors.New("the topic is away")
 	p := projector.New(view, func(context.Context, int32, func(schemas.Status) error) error { return broken }, lastseen.Defaults(),
 		lastseen.NewMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
-	if _, err := p.Start(t.Context(), schemas.Commit{}); err != nil {
+	if _, err := p.Start(t.Context(), stream.Assignment{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Watermark(t.Context(), 0, now()); !errors.Is(err, broken) {

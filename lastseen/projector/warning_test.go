@@ -8,10 +8,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/projector"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 const nothing = -1 // was ever committed
@@ -26,7 +26,7 @@ func warned(t *testing.T, committed int64, newRedis bool) (p *pipeline, take fun
 	p.Projector = projector.New(p.view, p.statuses, config, lastseen.NewMetrics(prometheus.NewRegistry()),
 		slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	take = func() {
-		_, err := p.Start(t.Context(), schemas.Commit{Offset: committed, Partitions: 1})
+		_, err := p.Start(t.Context(), stream.Assignment{Offset: committed, Partitions: 1})
 		must(t, err)
 		p.tick(t)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -56,15 +57,15 @@ func New(to store.Writer, config lastseen.Config, metrics *lastseen.Metrics) *Si
 
 // Start takes up a partition. It returns the next offset to read, or store.Unknown, and the stored
 // topic. If at is another topic, the store's position moves to its start.
-func (s *Sink) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error) {
+func (s *Sink) Start(ctx context.Context, at stream.Assignment) (stream.StoredOffset, error) {
 	stored, err := s.store.Position(ctx, at.Partition)
 	if err != nil {
-		return schemas.Kept{}, err
+		return stream.StoredOffset{}, err
 	}
 	before := stored.Topic
 	if before.Differs(at.TopicID) {
 		if stored, err = s.moveToTopic(ctx, stored, at); err != nil {
-			return schemas.Kept{}, err
+			return stream.StoredOffset{}, err
 		}
 	}
 	next := stored.Of(at.TopicID)
@@ -73,12 +74,12 @@ func (s *Sink) Start(ctx context.Context, at schemas.Commit) (schemas.Kept, erro
 		next = min(stored.Next, at.LogStart)
 	}
 	s.setPosition(at.Partition, position{stored: stored, next: next, topic: at.TopicID, fresh: true})
-	return schemas.Kept{Next: next, Topic: before}, nil
+	return stream.StoredOffset{Next: next, Topic: before}, nil
 }
 
 // moveToTopic moves the store's position to the start of a recreated topic. From then on writers
 // of the old topic are fenced.
-func (s *Sink) moveToTopic(ctx context.Context, stored store.Position, at schemas.Commit) (store.Position, error) {
+func (s *Sink) moveToTopic(ctx context.Context, stored store.Position, at stream.Assignment) (store.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.WriteTimeout)
 	defer cancel()
 	err := s.store.Append(ctx, store.Batch{Partition: at.Partition, Expected: stored.Next, ExpectedTopic: stored.Topic, Next: at.LogStart, Topic: at.TopicID})
@@ -98,7 +99,7 @@ func (s *Sink) Stop(partition int32) {
 
 // Apply writes the batch and returns when it is durable. After an error the same batch may come
 // again; nothing is written twice.
-func (s *Sink) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+func (s *Sink) Apply(ctx context.Context, batch stream.Batch[stream.Logged[*schemas.Transition]]) error {
 	at, err := s.position(ctx, batch.Partition)
 	if err != nil {
 		return err
@@ -118,12 +119,12 @@ func (s *Sink) Apply(ctx context.Context, batch schemas.Batch[schemas.Logged[*sc
 	return nil
 }
 
-func startsBefore(batch schemas.Batch[schemas.Logged[*schemas.Transition]], offset int64) bool {
+func startsBefore(batch stream.Batch[stream.Logged[*schemas.Transition]], offset int64) bool {
 	return batch.Next < offset || len(batch.Items) > 0 && batch.Items[0].Offset < offset
 }
 
 // part is what fits into one transaction, from an offset on.
-func (s *Sink) part(batch schemas.Batch[schemas.Logged[*schemas.Transition]], from int64) store.Batch {
+func (s *Sink) part(batch stream.Batch[stream.Logged[*schemas.Transition]], from int64) store.Batch {
 	part := store.Batch{Partition: batch.Partition, Next: batch.Next,
 		Changes: make([]*schemas.Transition, 0, min(len(batch.Items), s.config.SinkRows))}
 	for _, item := range batch.Items {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -39,17 +40,17 @@ func newSink(to store.Writer) *sink.Sink {
 }
 
 // logged gives the changes offsets with holes, as transaction markers leave.
-func logged(log []*schemas.Transition) []schemas.Logged[*schemas.Transition] {
-	items := make([]schemas.Logged[*schemas.Transition], len(log))
+func logged(log []*schemas.Transition) []stream.Logged[*schemas.Transition] {
+	items := make([]stream.Logged[*schemas.Transition], len(log))
 	for i, change := range log {
-		items[i] = schemas.Logged[*schemas.Transition]{Offset: int64(2*i + 1), Time: change.At, Message: change}
+		items[i] = stream.Logged[*schemas.Transition]{Offset: int64(2*i + 1), Time: change.At, Message: change}
 	}
 	return items
 }
 
 // batch is the items of partition 0 from one offset to another.
-func batch(items []schemas.Logged[*schemas.Transition], from, to int64) schemas.Batch[schemas.Logged[*schemas.Transition]] {
-	b := schemas.Batch[schemas.Logged[*schemas.Transition]]{Next: to}
+func batch(items []stream.Logged[*schemas.Transition], from, to int64) stream.Batch[stream.Logged[*schemas.Transition]] {
+	b := stream.Batch[stream.Logged[*schemas.Transition]]{Next: to}
 	for _, item := range items {
 		if item.Offset >= from && item.Offset < to {
 			b.Items = append(b.Items, item)
@@ -87,7 +88,7 @@ func TestABatchLargerThanATransactionIsWrittenInSeveral(t *testing.T) {
 	to := openStore(t)
 	log := storetest.RandomLog(1, 5, 11)
 	s := newSink(to)
-	next, err := s.Start(t.Context(), schemas.Commit{})
+	next, err := s.Start(t.Context(), stream.Assignment{})
 	if err != nil || next.Next != store.Unknown {
 		t.Fatalf("start at %d (%v), want %d", next.Next, err, store.Unknown)
 	}
@@ -95,7 +96,7 @@ func TestABatchLargerThanATransactionIsWrittenInSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantStore(t, to, 0, 30, log)
-	if next, err := newSink(to).Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 30 {
+	if next, err := newSink(to).Start(t.Context(), stream.Assignment{}); err != nil || next.Next != 30 {
 		t.Fatalf("another sink starts at %d (%v), want 30", next.Next, err)
 	}
 }
@@ -144,7 +145,7 @@ func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhoeverElseWrites(t *testin
 			o := owners[rapid.IntRange(0, 1).Draw(rt, "owner")]
 			if chance("restart") {
 				o.sink = newSink(unreliable)
-				next, err := o.sink.Start(context.Background(), schemas.Commit{Partition: partition})
+				next, err := o.sink.Start(context.Background(), stream.Assignment{Partition: partition})
 				if err != nil {
 					rt.Fatal(err)
 				}
@@ -178,7 +179,7 @@ func TestALogWhoseStoredOffsetIsBeyondItsEndIsWrittenFromItsStartOnAndNotTakenFo
 	// The new log's offsets begin at 0 again; Start's answer lies beyond its end.
 	for restart, until := range []int64{10, 30, 70} {
 		s = newSink(to)
-		if _, err := s.Start(t.Context(), schemas.Commit{}); err != nil {
+		if _, err := s.Start(t.Context(), stream.Assignment{}); err != nil {
 			t.Fatal(err)
 		}
 		from := []int64{0, 10, 30}[restart]
@@ -221,7 +222,7 @@ func TestAStoreThatLostTransactionsStopsThePartitionUntilItIsStartedAnew(t *test
 			t.Fatalf("error %v, want %v", err, sink.ErrStoreBehind)
 		}
 	}
-	if next, err := s.Start(t.Context(), schemas.Commit{}); err != nil || next.Next != 4 {
+	if next, err := s.Start(t.Context(), stream.Assignment{}); err != nil || next.Next != 4 {
 		t.Fatalf("starts anew at %d (%v), want 4", next.Next, err)
 	}
 	if err := s.Apply(t.Context(), batch(items, 4, 20)); err != nil || to.next != 20 {

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -17,7 +18,7 @@ import (
 // Two topics of one name.
 var gone, anew = schemas.TopicID{1}, schemas.TopicID{2}
 
-func wantKept(t *testing.T, s *sink.Sink, at schemas.Commit, want schemas.Kept) {
+func wantKept(t *testing.T, s *sink.Sink, at stream.Assignment, want stream.StoredOffset) {
 	t.Helper()
 	if stored, err := s.Start(t.Context(), at); err != nil || stored != want {
 		t.Fatalf("start says %+v (%v), want %+v", stored, err, want)
@@ -62,15 +63,15 @@ func TestATopicMadeAnewIsWrittenFromItsStartAlsoWhereTheStoredOffsetLiesInIt(t *
 	log := storetest.RandomLog(1, 5, 60)
 	old, now := logged(log[:20]), logged(log[20:]) // 40 offsets and 80
 	zombie := newSink(to)
-	wantKept(t, zombie, schemas.Commit{TopicID: gone, LogEnd: 40}, schemas.Kept{Next: store.Unknown})
+	wantKept(t, zombie, stream.Assignment{TopicID: gone, LogEnd: 40}, stream.StoredOffset{Next: store.Unknown})
 	if err := zombie.Apply(t.Context(), batch(old, 0, 30)); err != nil {
 		t.Fatal(err)
 	}
 	wantPosition(t, to, 0, store.Position{Next: 30, Topic: gone, TopicNext: 30})
 
 	s := newSink(to)
-	at := schemas.Commit{TopicID: anew, LogStart: 4, LogEnd: 80}
-	wantKept(t, s, at, schemas.Kept{Next: 4, Topic: gone})
+	at := stream.Assignment{TopicID: anew, LogStart: 4, LogEnd: 80}
+	wantKept(t, s, at, stream.StoredOffset{Next: 4, Topic: gone})
 	wantPosition(t, to, 0, store.Position{Next: 4, Topic: anew, TopicNext: 4})
 	for _, until := range []int64{12, 30} { // to where the zombie expects the store
 		if err := s.Apply(t.Context(), batch(now, max(4, until-18), until)); err != nil {
@@ -84,7 +85,7 @@ func TestATopicMadeAnewIsWrittenFromItsStartAlsoWhereTheStoredOffsetLiesInIt(t *
 		t.Fatal(err)
 	}
 	wantPosition(t, to, 0, store.Position{Next: 80, Topic: anew, TopicNext: 80})
-	wantKept(t, newSink(to), at, schemas.Kept{Next: 80, Topic: anew})
+	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 80, Topic: anew})
 	// The first two changes of the new log are before its start; those of the old that nobody wrote are gone.
 	wantLog(t, to, append(append([]*schemas.Transition{}, log[:15]...), log[22:]...))
 }
@@ -98,8 +99,8 @@ func TestAnOffsetOfAnOlderProgramIsTakenOverAndItsTopicFilledIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSink(to)
-	at := schemas.Commit{TopicID: anew, LogEnd: 40}
-	wantKept(t, s, at, schemas.Kept{Next: 10})
+	at := stream.Assignment{TopicID: anew, LogEnd: 40}
+	wantKept(t, s, at, stream.StoredOffset{Next: 10})
 	wantPosition(t, to, 0, store.Position{Next: 10, TopicNext: 10})
 	if err := s.Apply(t.Context(), batch(logged(log), 10, 20)); err != nil {
 		t.Fatal(err)
@@ -107,14 +108,14 @@ func TestAnOffsetOfAnOlderProgramIsTakenOverAndItsTopicFilledIn(t *testing.T) {
 	wantPosition(t, to, 0, store.Position{Next: 20, Topic: anew, TopicNext: 20})
 
 	// The older program goes on, and nobody knows in which topic.
-	wantKept(t, older, schemas.Commit{LogEnd: 40}, schemas.Kept{Next: 20, Topic: anew})
+	wantKept(t, older, stream.Assignment{LogEnd: 40}, stream.StoredOffset{Next: 20, Topic: anew})
 	if err := older.Apply(t.Context(), batch(logged(log), 20, 30)); err != nil {
 		t.Fatal(err)
 	}
 	wantPosition(t, to, 0, store.Position{Next: 30, Topic: anew, TopicNext: 20})
-	wantKept(t, newSink(to), at, schemas.Kept{Next: 20, Topic: anew})
+	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 20, Topic: anew})
 	at.LogStart = 26
-	wantKept(t, newSink(to), at, schemas.Kept{Next: 26, Topic: anew})
+	wantKept(t, newSink(to), at, stream.StoredOffset{Next: 26, Topic: anew})
 	if err := s.Apply(t.Context(), batch(logged(log), 20, 40)); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ type owner struct {
 	sink *sink.Sink
 	// topic is what it is told of the topic, not known to an older program.
 	topic schemas.TopicID
-	items []schemas.Logged[*schemas.Transition]
+	items []stream.Logged[*schemas.Transition]
 	at    int64
 	dead  bool
 }
@@ -158,7 +159,7 @@ type owner struct {
 // restart is what the Kafka loop does with what Start says.
 func (o *owner) restart(t *rapid.T, to store.Writer, end int64) {
 	o.sink = newSink(to)
-	stored, err := o.sink.Start(context.Background(), schemas.Commit{TopicID: o.topic, LogEnd: end})
+	stored, err := o.sink.Start(context.Background(), stream.Assignment{TopicID: o.topic, LogEnd: end})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +248,7 @@ func TestWhatAnOlderProgramWritesWhileTheTopicIsNotKeptYetIsWrittenAgain(t *test
 	if err := zombie.Apply(t.Context(), batch(old, 0, 10)); err != nil {
 		t.Fatal(err)
 	}
-	wantKept(t, s, schemas.Commit{TopicID: anew, LogEnd: 40}, schemas.Kept{Next: 10})
+	wantKept(t, s, stream.Assignment{TopicID: anew, LogEnd: 40}, stream.StoredOffset{Next: 10})
 	if err := zombie.Apply(t.Context(), batch(old, 10, 30)); err != nil {
 		t.Fatal(err)
 	}

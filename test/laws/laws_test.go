@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"maps"
@@ -65,6 +66,26 @@ func TestSchemasKnowNoClient(t *testing.T) {
 			t.Errorf("%s imports %s: a message must not know by which client it travels", p.ImportPath, imported)
 		}
 	})
+}
+
+func TestSchemasDeclareNoInterface(t *testing.T) {
+	for _, path := range filesOf(t, "schemas") {
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, ".pb.go") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(node ast.Node) bool {
+			if declared, ok := node.(*ast.TypeSpec); ok {
+				if _, ok := declared.Type.(*ast.InterfaceType); ok {
+					t.Errorf("schemas declares the interface %s: schemas holds the wire alone; what loops and services share is in internal/stream", declared.Name)
+				}
+			}
+			return true
+		})
+	}
 }
 
 func TestEachDriverHasOneHome(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -119,7 +120,7 @@ func (w *sunk) publish(log []*schemas.Transition) {
 // sink runs one; stop ends it and waits.
 func (w *sunk) sink() (stop func()) {
 	s := sink.New(w.store, lastseen.Defaults(), lastseen.NewMetrics(prometheus.NewRegistry()))
-	f := consumer.New(w.kafka, "sink", schemas.Transitions, schemas.DecodeLoggedTransition, s, nil, w.log, nil)
+	f := consumer.New(w.kafka, "sink", schemas.Transitions, stream.DecodeTransition, s, nil, w.log, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()

@@ -19,6 +19,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,11 +29,11 @@ type world struct {
 	settings liveness.Settings
 	reader   *kafka.Reader
 	producer *kafka.Producer
-	seen     chan schemas.Logged[*schemas.Transition]
+	seen     chan stream.Logged[*schemas.Transition]
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, settings: liveness.Defaults(), seen: make(chan schemas.Logged[*schemas.Transition], 100)}
+	w := &world{t: t, settings: liveness.Defaults(), seen: make(chan stream.Logged[*schemas.Transition], 100)}
 	w.settings.HeartbeatInterval, w.settings.OnlineTTL, w.settings.OfflineDebounce = 100*time.Millisecond, 300*time.Millisecond, 100*time.Millisecond
 	w.settings.AwayTTL = time.Second
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
@@ -51,7 +52,7 @@ func newWorld(t *testing.T) *world {
 	config := detector.Config{Settings: w.settings, Log: log, Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: time.Now}
 	w.run(processor.New(cfg, "detector", schemas.Heartbeats,
 		func(p int32) processor.Task { return detector.NewPartition(config, p) }, w.producer, log, nil).Run)
-	w.run(consumer.New(cfg, "watch", schemas.Transitions, schemas.DecodeLoggedTransition, w, w.producer, log, nil, consumer.WithoutGroup()).Run)
+	w.run(consumer.New(cfg, "watch", schemas.Transitions, stream.DecodeTransition, w, w.producer, log, nil, consumer.WithoutGroup()).Run)
 	return w
 }
 
@@ -69,7 +70,7 @@ func (w *world) run(f func(context.Context) error) {
 }
 
 // Apply hands on what the detector has published.
-func (w *world) Apply(_ context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+func (w *world) Apply(_ context.Context, batch stream.Batch[stream.Logged[*schemas.Transition]]) error {
 	for _, l := range batch.Items {
 		w.seen <- l
 	}

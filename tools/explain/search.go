@@ -10,11 +10,12 @@ import (
 	"github.com/segmentio/ksuid"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // transition is one with its place in the topic.
-type transition = schemas.Logged[*schemas.Transition]
+type transition = stream.Logged[*schemas.Transition]
 
 const (
 	// slack is how far the detector's clock, which stamps the transitions, may be
@@ -86,7 +87,7 @@ func (s *search) findIn(ctx context.Context, partition int32, since, until schem
 	}
 	err = s.reader.Read(ctx, schemas.Transitions, partition, from, to, true, func(r *schemas.Record) error {
 		s.look()
-		l, err := schemas.DecodeLoggedTransition(r)
+		l, err := stream.DecodeTransition(r)
 		if err != nil {
 			return nil // not ours to judge; it is not what we look for
 		}
@@ -125,7 +126,7 @@ func (s *search) around(ctx context.Context, of transition, back schemas.Millis)
 		if !bytes.Equal(r.Key, key) || r.Offset == of.Offset {
 			return nil
 		}
-		l, err := schemas.DecodeLoggedTransition(r)
+		l, err := stream.DecodeTransition(r)
 		if err != nil {
 			return nil
 		}

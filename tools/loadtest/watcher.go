@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,13 +21,13 @@ type Watcher struct {
 
 // Watch starts it.
 func (r *Rig) Watch(ctx context.Context, w *Watcher) *Loop {
-	f := consumer.New(r.Kafka, r.Kafka.Prefix+"watch", schemas.Transitions, schemas.DecodeLoggedTransition, w, r.Producer,
+	f := consumer.New(r.Kafka, r.Kafka.Prefix+"watch", schemas.Transitions, stream.DecodeTransition, w, r.Producer,
 		slog.New(slog.DiscardHandler), nil, consumer.WithoutGroup())
 	return Go(ctx, f.Run)
 }
 
 // Apply notes what has been published.
-func (w *Watcher) Apply(_ context.Context, batch schemas.Batch[schemas.Logged[*schemas.Transition]]) error {
+func (w *Watcher) Apply(_ context.Context, batch stream.Batch[stream.Logged[*schemas.Transition]]) error {
 	now := time.Now()
 	var late Spread
 	var online int64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/detector/oracle"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,7 +40,7 @@ type Runs struct {
 
 // Run is an Impl. What the detector commits goes through the wire.
 func (r Runs) Run(l oracle.Log) []schemas.Transition {
-	d := &run{Runs: r, log: l, commit: schemas.Commit{Partition: l.Partition, Partitions: l.Partitions, Offset: -1, TopicID: schemas.TopicID{1}}}
+	d := &run{Runs: r, log: l, commit: stream.Assignment{Partition: l.Partition, Partitions: l.Partitions, Offset: -1, TopicID: schemas.TopicID{1}}}
 	d.config = detector.Config{Settings: l.Policy, Log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})),
 		Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return time.Time{} }, Key: 42, Slice: r.Slice}
 	if len(l.Records) > 0 {
@@ -71,13 +72,13 @@ type run struct {
 	log         oracle.Log
 	config      detector.Config
 	partition   *detector.Partition
-	commit      schemas.Commit
+	commit      stream.Assignment
 	start       int64            // of the heartbeats log
 	live        []schemas.Record // that are still there
 	published   []schemas.Record
 	statuses    []schemas.Record
 	transitions []schemas.Transition
-	outbox      schemas.Outbox
+	outbox      stream.Outbox
 	now         schemas.Millis // greatest append time
 	slices      int
 	handled     bool // something, since the last restart
@@ -118,7 +119,7 @@ func (d *run) flush(next int64) {
 			panic(fmt.Sprintf("a status of its own is rejected: %v", r.Reason))
 		}
 	}
-	d.outbox = schemas.Outbox{}
+	d.outbox = stream.Outbox{}
 	d.commit.Offset, d.handled = next, true
 }
 
@@ -141,7 +142,7 @@ func (d *run) begin() {
 	if n := len(d.live); n > 0 {
 		d.commit.LogStart, d.commit.LogEnd = d.live[0].Offset, d.live[n-1].Offset+1
 	}
-	d.outbox, d.handled = schemas.Outbox{}, false
+	d.outbox, d.handled = stream.Outbox{}, false
 	d.partition = detector.NewPartition(d.config, d.log.Partition)
 	must(d.partition.Restore(context.Background(), d.commit, d.read))
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -25,7 +26,7 @@ type Handler[T any] interface {
 	// Config.StopTimeout. After a crash a batch may come again, in other cuts. A
 	// Starter may return an error with a method ResetPosition() bool that says true: the
 	// partition is then read again from where Start says.
-	Apply(ctx context.Context, batch schemas.Batch[T]) error
+	Apply(ctx context.Context, batch stream.Batch[T]) error
 }
 
 // PositionedHandler is a Handler that keeps the offsets itself.
@@ -36,7 +37,7 @@ type PositionedHandler interface {
 	// start of the log. When the topic of that is known to be another than at's, the
 	// topic was made anew: it is read from its start whatever the offset. An error is
 	// tried again, and holds up the other partitions that were given with this one.
-	Start(ctx context.Context, at schemas.Commit) (schemas.Kept, error)
+	Start(ctx context.Context, at stream.Assignment) (stream.StoredOffset, error)
 }
 
 // AsyncHandler is a Handler whose Apply may return before the batch has taken effect, so

@@ -6,6 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -87,7 +88,7 @@ func (s *session[T]) position(ctx context.Context, id int32, committed int64) (p
 }
 
 // askStart asks the handler until it answers.
-func (s *session[T]) askStart(ctx context.Context, starter PositionedHandler, at schemas.Commit) (schemas.Kept, error) {
+func (s *session[T]) askStart(ctx context.Context, starter PositionedHandler, at stream.Assignment) (stream.StoredOffset, error) {
 	for tries := 1; ; tries++ {
 		kept, err := starter.Start(ctx, at)
 		if err == nil {

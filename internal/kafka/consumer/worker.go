@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/tracing"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -293,7 +294,7 @@ func (w *worker[T]) attempt(records []*kgo.Record, next int64) (rest []*kgo.Reco
 	ctx, end := tracing.Span(w.ctx, tracing.Batch{What: "apply", Topic: w.session.topic, Group: w.session.consumer.group, Partition: w.id, Records: len(w.items)})
 	defer func() { end(err) }()
 	return rest, kafka.CatchPanic(func() error {
-		return w.session.consumer.handler.Apply(ctx, schemas.Batch[T]{Partition: w.id, Items: w.items, Next: next})
+		return w.session.consumer.handler.Apply(ctx, stream.Batch[T]{Partition: w.id, Items: w.items, Next: next})
 	})
 }
 

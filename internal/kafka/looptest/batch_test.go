@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -40,16 +41,16 @@ func (b *batchers) tried() int {
 	return b.tries
 }
 
-func (b *batcher) Restore(context.Context, schemas.Commit, processor.ReadFunc) error { return nil }
+func (b *batcher) Restore(context.Context, stream.Assignment, stream.ReadFunc) error { return nil }
 func (b *batcher) Checkpoint() string                                                { return "" }
 
-func (b *batcher) HandleBatch(_ context.Context, records []schemas.Record, out *schemas.Outbox) error {
+func (b *batcher) HandleBatch(_ context.Context, records []schemas.Record, out *stream.Outbox) error {
 	b.shared.mu.Lock()
 	defer b.shared.mu.Unlock()
 	b.shared.tries++
 	for i := range records {
 		if string(records[i].Key) == "bad" {
-			out.Rejected = append(out.Rejected, schemas.Rejected{Record: &records[i], Reason: errors.New("is bad")})
+			out.Rejected = append(out.Rejected, stream.Rejected{Record: &records[i], Reason: errors.New("is bad")})
 			continue
 		}
 		out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Deliveries, Partition: b.partition, Key: records[i].Key, Value: records[i].Value})

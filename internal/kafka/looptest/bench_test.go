@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -22,9 +23,9 @@ type sink struct {
 	every  int
 }
 
-func (s *sink) Restore(context.Context, schemas.Commit, processor.ReadFunc) error { return nil }
+func (s *sink) Restore(context.Context, stream.Assignment, stream.ReadFunc) error { return nil }
 
-func (s *sink) Handle(r *schemas.Record, out *schemas.Outbox) error {
+func (s *sink) Handle(r *schemas.Record, out *stream.Outbox) error {
 	if err := s.frame.Decode(r.Value); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -259,7 +260,7 @@ type slow struct {
 	release chan struct{}
 }
 
-func (s slow) Restore(ctx context.Context, at schemas.Commit, read processor.ReadFunc) error {
+func (s slow) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
 	<-s.release
 	return s.copier.Restore(ctx, at, read)
 }

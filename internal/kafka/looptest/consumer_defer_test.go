@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -30,7 +31,7 @@ type kept struct {
 	offset int64
 }
 
-func (d *deferrer) Apply(_ context.Context, b schemas.Batch[kept]) error {
+func (d *deferrer) Apply(_ context.Context, b stream.Batch[kept]) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, item := range b.Items {
@@ -116,7 +117,7 @@ type slowly struct {
 	ending  bool
 }
 
-func (s *slowly) Apply(ctx context.Context, b schemas.Batch[kept]) error {
+func (s *slowly) Apply(ctx context.Context, b stream.Batch[kept]) error {
 	s.mu.Lock()
 	s.both = s.both || s.ending
 	s.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -39,19 +40,19 @@ func newForgetful() *forgetful {
 	return &forgetful{kept: map[int32][]int64{}, lost: map[int32]bool{}, starts: map[int32]int{}}
 }
 
-func (f *forgetful) Start(_ context.Context, at schemas.Commit) (schemas.Kept, error) {
+func (f *forgetful) Start(_ context.Context, at stream.Assignment) (stream.StoredOffset, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	partition := at.Partition
 	f.lost[partition] = false
 	f.starts[partition]++
 	if n := len(f.kept[partition]); n > 0 {
-		return schemas.Kept{Next: f.kept[partition][n-1] + 1}, nil
+		return stream.StoredOffset{Next: f.kept[partition][n-1] + 1}, nil
 	}
-	return schemas.Kept{Next: -1}, nil
+	return stream.StoredOffset{Next: -1}, nil
 }
 
-func (f *forgetful) Apply(_ context.Context, b schemas.Batch[int64]) error {
+func (f *forgetful) Apply(_ context.Context, b stream.Batch[int64]) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.lost[b.Partition] {
@@ -147,7 +148,7 @@ type counter struct {
 	batches int
 }
 
-func (c *counter) Apply(ctx context.Context, b schemas.Batch[string]) error {
+func (c *counter) Apply(ctx context.Context, b stream.Batch[string]) error {
 	c.mu.Lock()
 	c.batches++
 	c.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -35,7 +36,7 @@ func newKeeper() *keeper {
 	return &keeper{items: map[int32][]string{}, offsets: map[int32]int64{}, marks: map[int32][]schemas.Millis{}, failOf: -1}
 }
 
-func (k *keeper) Apply(_ context.Context, b schemas.Batch[string]) error {
+func (k *keeper) Apply(_ context.Context, b stream.Batch[string]) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.fail != nil && (k.failOf < 0 || k.failOf == b.Partition) {
@@ -82,16 +83,16 @@ type starting struct{ *keeper }
 
 var _ consumer.PositionedHandler = starting{}
 
-func (s starting) Start(_ context.Context, at schemas.Commit) (schemas.Kept, error) {
+func (s starting) Start(_ context.Context, at stream.Assignment) (stream.StoredOffset, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {
-		return schemas.Kept{}, s.fail
+		return stream.StoredOffset{}, s.fail
 	}
 	if next, ok := s.start[at.Partition]; ok {
-		return schemas.Kept{Next: next}, nil
+		return stream.StoredOffset{Next: next}, nil
 	}
-	return schemas.Kept{Next: -1}, nil
+	return stream.StoredOffset{Next: -1}, nil
 }
 
 func decodeKey(r *schemas.Record) (string, error) {

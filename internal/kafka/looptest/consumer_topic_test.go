@@ -14,21 +14,22 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // booked is a handler that keeps its place and the topic of it, as a sink does.
 type booked struct {
 	mu     sync.Mutex
-	kept   schemas.Kept
+	kept   stream.StoredOffset
 	nobody bool // it has kept no topic, as an older version of it
-	at     schemas.Commit
+	at     stream.Assignment
 	items  []string // of the topic at hand
 }
 
 var _ consumer.PositionedHandler = &booked{}
 
-func (b *booked) Start(_ context.Context, at schemas.Commit) (schemas.Kept, error) {
+func (b *booked) Start(_ context.Context, at stream.Assignment) (stream.StoredOffset, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.kept
@@ -42,7 +43,7 @@ func (b *booked) Start(_ context.Context, at schemas.Commit) (schemas.Kept, erro
 	return before, nil
 }
 
-func (b *booked) Apply(_ context.Context, batch schemas.Batch[string]) error {
+func (b *booked) Apply(_ context.Context, batch stream.Batch[string]) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.items = append(b.items, batch.Items...)
@@ -103,7 +104,7 @@ func TestATopicMadeAnewIsReadFromItsStartAlsoWhereTheOffsetKeptLiesInIt(t *testi
 	onEach(t, 1, func(w *world) {
 		said := &lockedBuffer{}
 		w.log = slog.New(slog.NewTextHandler(said, nil))
-		b := &booked{kept: schemas.Kept{Next: -1}}
+		b := &booked{kept: stream.StoredOffset{Next: -1}}
 		first := w.numbers(0, 5)
 		stop, _ := w.follower("a", b)
 		w.until("applied", 30*time.Second, func() bool { return b.have() == first })
@@ -130,7 +131,7 @@ func TestATopicMadeAnewUnderAFollowerIsTakenUpFromItsStart(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		said := &lockedBuffer{}
 		w.log = slog.New(slog.NewTextHandler(said, nil))
-		b := &booked{kept: schemas.Kept{Next: -1}}
+		b := &booked{kept: stream.StoredOffset{Next: -1}}
 		first := w.numbers(0, 5)
 		w.follower("a", b)
 		w.until("applied", 30*time.Second, func() bool { return b.have() == first })
@@ -145,7 +146,7 @@ func TestATopicMadeAnewUnderAFollowerIsTakenUpFromItsStart(t *testing.T) {
 
 func TestAnOffsetWhoseTopicIsNotKnownIsTakenForOneOfTheTopicThatIsThere(t *testing.T) {
 	onEach(t, 1, func(w *world) {
-		b := &booked{kept: schemas.Kept{Next: 7}, nobody: true}
+		b := &booked{kept: stream.StoredOffset{Next: 7}, nobody: true}
 		all := w.numbers(0, 12)
 		w.follower("a", b)
 		w.until("the rest applied", 30*time.Second, func() bool { return b.have() != "" && strings.HasSuffix(all, b.have()) })

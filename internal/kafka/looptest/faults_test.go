@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -294,7 +295,7 @@ type hanging struct {
 	release chan struct{}
 }
 
-func (h hanging) Handle(*schemas.Record, *schemas.Outbox) error { <-h.release; return nil }
+func (h hanging) Handle(*schemas.Record, *stream.Outbox) error { <-h.release; return nil }
 
 func TestALogThatWasCutOrOvertakenIsToldToTheTask(t *testing.T) {
 	onEach(t, 1, func(w *world) {

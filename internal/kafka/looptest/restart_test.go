@@ -11,6 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -89,7 +90,7 @@ type stumbling struct {
 	after int
 }
 
-func (s *stumbling) Handle(r *schemas.Record, out *schemas.Outbox) error {
+func (s *stumbling) Handle(r *schemas.Record, out *stream.Outbox) error {
 	if s.after--; s.after == 0 {
 		panic("it stumbles")
 	}
@@ -126,6 +127,6 @@ func TestATaskThatCannotBeRestoredParksItsPartitionAlone(t *testing.T) {
 
 type unrestorable struct{ *copier }
 
-func (unrestorable) Restore(context.Context, schemas.Commit, processor.ReadFunc) error {
+func (unrestorable) Restore(context.Context, stream.Assignment, stream.ReadFunc) error {
 	return errors.New("a status that nobody understands")
 }

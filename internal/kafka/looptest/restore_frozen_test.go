@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,7 +25,7 @@ type late struct {
 	gone           func() // the group's commit is gone
 }
 
-func (l *late) Restore(ctx context.Context, at schemas.Commit, read processor.ReadFunc) error {
+func (l *late) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
 	l.once.Do(func() { close(l.stands); <-l.goesOn })
 	published := 0
 	err := read(ctx, schemas.Transitions, -1, -1, func(*schemas.Record) error { published++; return nil })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -38,7 +39,7 @@ type floodEvents struct {
 	restored int
 }
 
-func (f *flooder) Restore(_ context.Context, at schemas.Commit, _ processor.ReadFunc) error {
+func (f *flooder) Restore(_ context.Context, at stream.Assignment, _ stream.ReadFunc) error {
 	f.next = max(at.Offset, 0)
 	f.events.mu.Lock()
 	f.events.restored++
@@ -53,7 +54,7 @@ func (f *flooder) Restore(_ context.Context, at schemas.Commit, _ processor.Read
 	return err
 }
 
-func (f *flooder) Handle(r *schemas.Record, out *schemas.Outbox) error {
+func (f *flooder) Handle(r *schemas.Record, out *stream.Outbox) error {
 	f.offset, f.total, f.put = r.Offset, 0, f.resume
 	if r.Key != nil {
 		f.total = int(binary.BigEndian.Uint32(r.Value))
@@ -62,7 +63,7 @@ func (f *flooder) Handle(r *schemas.Record, out *schemas.Outbox) error {
 	return f.Continue(out)
 }
 
-func (f *flooder) Continue(out *schemas.Outbox) error {
+func (f *flooder) Continue(out *stream.Outbox) error {
 	f.events.mu.Lock()
 	f.events.sliced++
 	n, tell := f.events.sliced, f.events.onSlice

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,7 +22,7 @@ type ponderous struct {
 	calls *atomic.Int64
 }
 
-func (s ponderous) Handle(r *schemas.Record, out *schemas.Outbox) error {
+func (s ponderous) Handle(r *schemas.Record, out *stream.Outbox) error {
 	if r.Key != nil {
 		s.calls.Add(1)
 		time.Sleep(s.takes)

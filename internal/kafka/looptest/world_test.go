@@ -24,6 +24,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -231,7 +232,7 @@ func (w *world) made(name string, partition int) []*copier {
 type copier struct {
 	partition int32
 	counts    map[string]int
-	commit    schemas.Commit
+	commit    stream.Assignment
 	restored  int // status records
 	replayed  int // heartbeats
 	logTime   schemas.Millis
@@ -244,7 +245,7 @@ type copier struct {
 
 const replayLength = 5
 
-func (c *copier) Restore(ctx context.Context, at schemas.Commit, read processor.ReadFunc) error {
+func (c *copier) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
 	c.commit, c.next, c.first = at, at.Offset, -1
 	err := read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
 		c.restored++
@@ -268,7 +269,7 @@ func (c *copier) Restore(ctx context.Context, at schemas.Commit, read processor.
 	})
 }
 
-func (c *copier) Handle(r *schemas.Record, out *schemas.Outbox) error {
+func (c *copier) Handle(r *schemas.Record, out *stream.Outbox) error {
 	c.mu.Lock()
 	if c.first < 0 {
 		c.first = r.Offset
@@ -284,7 +285,7 @@ func (c *copier) Handle(r *schemas.Record, out *schemas.Outbox) error {
 	case "":
 		return nil
 	case "bad":
-		out.Rejected = append(out.Rejected, schemas.Rejected{Record: r, Reason: &schemas.FieldError{Code: "malformed", Field: "frame", Reason: "is bad"}})
+		out.Rejected = append(out.Rejected, stream.Rejected{Record: r, Reason: &schemas.FieldError{Code: "malformed", Field: "frame", Reason: "is bad"}})
 		return nil
 	case "error":
 		return errors.New("this task cannot go on")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -133,7 +134,7 @@ func (s *session) onOffsetsFetched(ctx context.Context, client *kgo.Client, resp
 				continue
 			}
 			for _, p := range topic.Partitions {
-				commit := schemas.Commit{Partition: p.Partition, Partitions: partitions, Offset: p.Offset, TopicID: meta.ID}
+				commit := stream.Assignment{Partition: p.Partition, Partitions: partitions, Offset: p.Offset, TopicID: meta.ID}
 				if commit.Offset < 0 {
 					commit.Offset = -1
 				} else if p.Metadata != nil {
@@ -168,7 +169,7 @@ func (s *session) onAdjustOffsets(ctx context.Context, offsets map[string]map[in
 }
 
 // previousOwners are those to be named in what is committed from now on.
-func (s *session) previousOwners(c schemas.Commit) []owners.Owner {
+func (s *session) previousOwners(c stream.Assignment) []owners.Owner {
 	named, complete := owners.Decode(c.Metadata)
 	if !complete && c.Offset >= 0 && len(named) == 0 {
 		named = append(named, owners.Unknown(time.Now())) // an older program's
@@ -177,7 +178,7 @@ func (s *session) previousOwners(c schemas.Commit) []owners.Owner {
 }
 
 // firstOffset is where a partition goes on; see Task.Restore.
-func (s *session) firstOffset(c schemas.Commit) int64 {
+func (s *session) firstOffset(c stream.Assignment) int64 {
 	log := s.proc.log.With("partition", c.Partition, "committed", c.Offset, "start", c.LogStart, "end", c.LogEnd)
 	checkpoint, err := schemas.DecodeCheckpoint(c.Metadata)
 	switch {

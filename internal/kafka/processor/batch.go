@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -23,7 +24,7 @@ type BatchTask interface {
 	// partition goes. A panic means that the program is wrong. Rejected records must
 	// name theirs. The other partitions of the process wait meanwhile, so ctx should
 	// be heeded, and a batch be the matter of a second at most.
-	HandleBatch(ctx context.Context, records []schemas.Record, out *schemas.Outbox) error
+	HandleBatch(ctx context.Context, records []schemas.Record, out *stream.Outbox) error
 }
 
 // RetainingTask is a BatchTask that keeps some records back for a while.

@@ -3,7 +3,7 @@ package processor
 import (
 	"time"
 
-	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/internal/stream"
 )
 
 // A transaction has a time limit at the brokers, and one that is aborted would be tried
@@ -21,7 +21,7 @@ type budget struct {
 func (r *budget) exhausted() bool { return r.records <= 0 || r.bytes <= 0 }
 
 // spend counts what has come to the outbox since the last call.
-func (r *budget) spend(out *schemas.Outbox) {
+func (r *budget) spend(out *stream.Outbox) {
 	for i := r.counted; i < len(out.Records); i++ {
 		r.bytes -= len(out.Records[i].Key) + len(out.Records[i].Value)
 	}

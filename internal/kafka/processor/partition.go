@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -31,7 +32,7 @@ type partition struct {
 	task      Task             // goroutine's
 	record    schemas.Record   // goroutine's, reused
 	headers   []schemas.Header // goroutine's, reused
-	outbox    schemas.Outbox   // goroutine's while it handles, the loop's otherwise
+	outbox    stream.Outbox    // goroutine's while it handles, the loop's otherwise
 
 	done       int64     // loop's: the offset after what was sent last
 	checkpoint string    // loop's: of the same
@@ -57,7 +58,7 @@ type partition struct {
 // startPoint is where a partition starts. failures are those that its task had
 // just before, in a row.
 type startPoint struct {
-	commit   schemas.Commit
+	commit   stream.Assignment
 	first    int64
 	owners   []owners.Owner // as in the metadata of the commit, when the partition came to us
 	failures int
@@ -74,7 +75,7 @@ type workItem struct {
 // handleResult is what came of a portion. out belongs to the loop until it hands over
 // the next one.
 type handleResult struct {
-	out        *schemas.Outbox
+	out        *stream.Outbox
 	next       int64 // the offset to be committed with it ...
 	checkpoint string
 	records    int

@@ -13,16 +13,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
-
-// ReadFunc reads records of topic's partition that the task belongs to, from
-// offset from (-1: the first there is) up to offset to (-1: the end as it is
-// now), in order. Heartbeats are read uncommitted, other topics committed;
-// transactions that are open at that end are waited for, because an offset that
-// was committed may show before the records that were committed with it. The
-// error of each is returned unchanged.
-type ReadFunc = func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error
 
 // Task is the state machine of one partition of the input. Every call comes from
 // the goroutine of that partition, one at a time. A Task is thrown away, and a
@@ -35,10 +28,10 @@ type Task interface {
 	// LogEnd, or when at.Metadata is a checkpoint that names another topic id. A
 	// PlacedTask says itself which one it is.
 	// Records that are gone leave a hole, never more.
-	Restore(ctx context.Context, at schemas.Commit, read ReadFunc) error
+	Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error
 	// Handle takes the next record of the partition and puts what must be written
 	// in out. An error means that the program is wrong: the session starts anew.
-	Handle(rec *schemas.Record, out *schemas.Outbox) error
+	Handle(rec *schemas.Record, out *stream.Outbox) error
 	// Checkpoint is the metadata for the commit of everything handled so far.
 	Checkpoint() string
 }
@@ -62,7 +55,7 @@ type SlicedTask interface {
 	Pending() bool
 	// Continue puts out the next slice of that record. An error means what one of
 	// Handle means.
-	Continue(out *schemas.Outbox) error
+	Continue(out *stream.Outbox) error
 }
 
 // ClosedTask is a Task that gives something back when it is thrown away.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
+	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -42,7 +43,7 @@ type session struct {
 	assignmentSeen   atomic.Bool                        // the group has said at least once which partitions are ours
 	stopping         atomic.Bool                        // the process ends: nothing is tried again
 	rebalanced       atomic.Bool                        // the client will refuse the next commit for a revocation that is over
-	commitsFor       map[int32]schemas.Commit           // between the two callbacks of an offset fetch
+	commitsFor       map[int32]stream.Assignment        // between the two callbacks of an offset fetch
 
 	deadLetters     int32        // partitions of the dead letter topic
 	batches         []batch      // what is to be handled; a partition that is in it is not fetched
@@ -76,7 +77,7 @@ type batch struct {
 }
 
 func newSession(t *Processor) *session {
-	s := &session{proc: t, name: t.input.Name(t.cfg.Prefix), parts: map[int32]*partition{}, commitsFor: map[int32]schemas.Commit{}, forwards: newForwards()}
+	s := &session{proc: t, name: t.input.Name(t.cfg.Prefix), parts: map[int32]*partition{}, commitsFor: map[int32]stream.Assignment{}, forwards: newForwards()}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
