@@ -1,4 +1,4 @@
-package scenarios_test
+package scenarios
 
 import (
 	"testing"
@@ -6,18 +6,17 @@ import (
 
 	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/detector/oracle/history"
-	"github.com/stillhere/stillhere/detector/scenarios"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestOraclePlaysTheScenarios(t *testing.T) {
 	t.Parallel()
-	scenarios.Run(t, oracle.Transitions)
+	run(t, oracle.Run)
 }
 
 func TestMachinePlaysTheScenarios(t *testing.T) {
 	t.Parallel()
-	scenarios.Run(t, history.Flat(history.Machine))
+	run(t, history.Machine)
 }
 
 // Stamps of 32 bits wrap every 2³² ms; that of 2026-11-21 21:25:29.728 UTC is one of them.
@@ -31,12 +30,12 @@ func TestMachinePlaysTheScenariosAtAnyInstant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scenarios.Run(t, scenarios.From(begin, history.Flat(history.RestartedAt(func(i int) bool { return i%97 == 0 }))))
+			run(t, from(begin, history.RestartedAt(func(i int) bool { return i%97 == 0 })))
 		})
 	}
 }
 
 func TestMachineRestartedEveryTenSecondsPlaysTheScenarios(t *testing.T) {
 	t.Parallel()
-	scenarios.Run(t, history.Flat(history.RestartedAt(func(i int) bool { return i%40 == 0 })))
+	run(t, history.RestartedAt(func(i int) bool { return i%40 == 0 }))
 }

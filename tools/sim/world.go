@@ -73,7 +73,7 @@ func settings(seed uint64) liveness.Settings {
 	if seed%3 == 0 {
 		return liveness.Defaults()
 	}
-	return history.FromSeed(seed).Settings
+	return history.Settings(seed)
 }
 
 // append writes a record to the log; false when the broker does not answer.

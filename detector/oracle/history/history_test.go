@@ -1,14 +1,37 @@
-package history_test
+package history
 
 import (
 	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
-	"github.com/stillhere/stillhere/detector/oracle/history"
+	"github.com/stillhere/stillhere/detector/oracle"
+	"github.com/stillhere/stillhere/schemas"
 )
+
+// of runs an implementation over h.
+func (impl Impl) of(h *History) []schemas.Transition { return impl(h.Log()) }
+
+// compare holds impl equal to the oracle on the history of a seed.
+func compare(t *testing.T, impl Impl, seed uint64) {
+	t.Helper()
+	compareOn(t, impl, fromSeed(seed))
+}
+
+// compareOn holds impl equal to the oracle on h. Where they differ it reports the
+// smallest history on which they still differ, as JSON, to be stored under testdata.
+func compareOn(t *testing.T, impl Impl, h *History) {
+	t.Helper()
+	differ := func(h *History) bool { return !slices.Equal(Impl(oracle.Run).of(h), impl.of(h)) }
+	if !differ(h) {
+		return
+	}
+	h = Shrink(h, differ)
+	t.Fatalf("%s\nStore it under testdata:\n%s", Difference(h, Impl(oracle.Run).of(h), impl.of(h)), h)
+}
 
 // seeds are the first n, or those of STILLHERE_TEST_SEEDS=FROM-TO.
 func seeds(t *testing.T, n uint64) iter.Seq[uint64] {
@@ -30,21 +53,21 @@ func seeds(t *testing.T, n uint64) iter.Seq[uint64] {
 func TestMachineDoesWhatTheOracleDoesOnRandomHistories(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(t, 3000) {
-		history.Compare(t, history.Machine, seed)
+		compare(t, Machine, seed)
 	}
 }
 
 func TestMachineThatLosesItsLogDoesWhatTheOracleDoes(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(t, 1000) {
-		history.CompareOn(t, history.Machine, history.WithLosses(history.FromSeed(seed), seed))
+		compareOn(t, Machine, withLosses(fromSeed(seed), seed))
 	}
 }
 
 func TestMachineKilledAnywhereWhileItLosesItsLogDoesWhatTheOracleDoes(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(t, 400) {
-		history.CompareOn(t, killed(seed).Run, history.WithLosses(history.FromSeed(seed), seed))
+		compareOn(t, killed(seed).Run, withLosses(fromSeed(seed), seed))
 	}
 }
 
@@ -53,20 +76,20 @@ func TestMachineKilledBetweenSlicesDoesWhatTheOracleDoes(t *testing.T) {
 	for seed := range seeds(t, 500) {
 		runs := killed(seed)
 		runs.Restart = nil
-		history.Compare(t, runs.Run, seed)
+		compare(t, runs.Run, seed)
 	}
 }
 
 // killed is a detector with small slices that is killed at some records and slices.
-func killed(seed uint64) history.Runs {
+func killed(seed uint64) Runs {
 	records, slices := int(seed%9)+1, int(seed/9%5)+1
-	return history.Runs{Slice: 1 + int(seed%4), Restart: func(i int) bool { return i%records == 0 }, Cut: func(n int) bool { return n%slices == 0 }}
+	return Runs{Slice: 1 + int(seed%4), Restart: func(i int) bool { return i%records == 0 }, Cut: func(n int) bool { return n%slices == 0 }}
 }
 
 func TestMachineThatPutsOutInSlicesDoesWhatTheOracleDoes(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(t, 300) {
-		history.Compare(t, history.Runs{Slice: 1 + int(seed%3)}.Run, seed)
+		compare(t, Runs{Slice: 1 + int(seed%3)}.Run, seed)
 	}
 }
 
@@ -74,7 +97,7 @@ func TestMachineRestartedAtAnyRecordDoesWhatTheOracleDoes(t *testing.T) {
 	t.Parallel()
 	for seed := range seeds(t, 300) {
 		every := int(seed%9) + 1
-		history.Compare(t, history.RestartedAt(func(i int) bool { return i%every == 0 }), seed)
+		compare(t, RestartedAt(func(i int) bool { return i%every == 0 }), seed)
 	}
 }
 
@@ -93,13 +116,13 @@ func TestMachineDoesWhatTheOracleDoesOnHistoriesThatOnceWentWrong(t *testing.T) 
 			if err != nil {
 				t.Fatal(err)
 			}
-			h, err := history.Parse(text)
+			h, err := Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			history.CompareOn(t, history.Machine, h)
-			history.CompareOn(t, history.RestartedAt(func(int) bool { return true }), h)
-			history.CompareOn(t, history.Runs{Slice: 1, Cut: func(int) bool { return true }}.Run, h)
+			compareOn(t, Machine, h)
+			compareOn(t, RestartedAt(func(int) bool { return true }), h)
+			compareOn(t, Runs{Slice: 1, Cut: func(int) bool { return true }}.Run, h)
 		})
 	}
 }
@@ -107,8 +130,8 @@ func TestMachineDoesWhatTheOracleDoesOnHistoriesThatOnceWentWrong(t *testing.T) 
 func TestAHistoryReadsBackFromItsText(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
-		h := history.FromSeed(seed)
-		again, err := history.Parse([]byte(h.String()))
+		h := fromSeed(seed)
+		again, err := Parse([]byte(h.String()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,9 +147,9 @@ func FuzzMachineDoesWhatTheOracleDoes(f *testing.F) {
 		if len(bytes) > 4000 {
 			t.Skip("long histories are slow and find no more")
 		}
-		h := history.FromBytes(bytes)
-		history.CompareOn(t, history.Machine, h)
+		h := fromBytes(bytes)
+		compareOn(t, Machine, h)
 		seed := uint64(len(bytes))
-		history.CompareOn(t, killed(seed).Run, history.WithLosses(h, seed))
+		compareOn(t, killed(seed).Run, withLosses(h, seed))
 	})
 }

@@ -1,16 +1,19 @@
-package history_test
+package history
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/oracle"
-	"github.com/stillhere/stillhere/detector/oracle/history"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // lawful runs check on many histories, for both implementations.
-func lawful(t *testing.T, check func(t *testing.T, impl history.Impl, seed uint64)) {
+func lawful(t *testing.T, check func(t *testing.T, impl Impl, seed uint64)) {
 	t.Parallel()
-	for name, impl := range map[string]history.Impl{"oracle": oracle.Run, "machine": history.Machine} {
+	for name, impl := range map[string]Impl{"oracle": oracle.Run, "machine": Machine} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(400) {
@@ -21,21 +24,123 @@ func lawful(t *testing.T, check func(t *testing.T, impl history.Impl, seed uint6
 }
 
 func TestExtraTicksChangeNothingButVersions(t *testing.T) {
-	lawful(t, func(t *testing.T, impl history.Impl, seed uint64) {
-		h := history.FromSeed(seed)
-		history.CheckSame(t, impl, h, history.WithExtraTicks(h, seed+1), "extra ticks change nothing but versions")
+	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
+		h := fromSeed(seed)
+		checkSame(t, impl, h, withExtraTicks(h, seed+1), "extra ticks change nothing but versions")
 	})
 }
 
 func TestFramesWrittenTwiceChangeNothingButVersions(t *testing.T) {
-	lawful(t, func(t *testing.T, impl history.Impl, seed uint64) {
-		h := history.FromSeed(seed)
-		history.CheckSame(t, impl, h, history.WithFramesTwice(h), "frames written twice change nothing but versions")
+	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
+		h := fromSeed(seed)
+		checkSame(t, impl, h, withFramesTwice(h), "frames written twice change nothing but versions")
 	})
 }
 
 func TestTransitionsOfAUserLinkUpAndChangeSomething(t *testing.T) {
-	lawful(t, func(t *testing.T, impl history.Impl, seed uint64) {
-		history.CheckWellFormed(t, impl, history.FromSeed(seed))
+	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
+		checkWellFormed(t, impl, fromSeed(seed))
 	})
+}
+
+// maxStep is the longest stretch between two records that counts in full.
+const maxStep = 5000
+
+// withExtraTicks is h with ticks put in between records, wherever no time stands
+// still. The seed says where.
+func withExtraTicks(h *History, seed uint64) *History {
+	s := &source{bytes: ofSeed(seed, 8*len(h.Records))}
+	more := *h
+	more.Records = nil
+	top, now := int64(0), int64(0) // the log time, the append time
+	for _, r := range h.Records {
+		gap := now + r.After - top // by which the log time grows, if positive
+		if !r.Garbage && top > 0 && gap > 0 && gap <= maxStep && s.chance(2) {
+			at := top + int64(s.below(int(gap)+1))
+			more.Records = append(more.Records, Record{After: at - now, Tick: true})
+			r.After -= at - now
+			now = at
+		}
+		now += r.After
+		if !r.Garbage {
+			top = max(top, now)
+		}
+		more.Records = append(more.Records, r)
+	}
+	return &more
+}
+
+// withFramesTwice is h with every frame that is numbered written a second time
+// right behind the first, as by a producer that did not get its answer.
+func withFramesTwice(h *History) *History {
+	more := *h
+	more.Records = nil
+	for _, r := range h.Records {
+		more.Records = append(more.Records, r)
+		if r.Sequence != 0 {
+			r.After = 0
+			more.Records = append(more.Records, r)
+		}
+	}
+	return &more
+}
+
+// checkSame holds that impl makes the same of h and of other, but for versions.
+func checkSame(t *testing.T, impl Impl, h, other *History, law string) {
+	t.Helper()
+	want, got := byUser(impl.of(h)), byUser(impl.of(other))
+	if !slices.Equal(want, got) {
+		t.Fatalf("%s:\n%s\nof\n%s\nand\n%s", law, Difference(h, want, got), h, other)
+	}
+}
+
+// byUser orders transitions by user and forgets which records they came of.
+func byUser(transitions []schemas.Transition) []schemas.Transition {
+	slices.SortStableFunc(transitions, func(a, b schemas.Transition) int { return cmp.Compare(a.User, b.User) })
+	for i := range transitions {
+		transitions[i].Version = schemas.NewVersion(1, 0, 0)
+	}
+	return transitions
+}
+
+// checkWellFormed holds what is true of the transitions of any history: those of
+// a user link up, change something, and have growing versions.
+func checkWellFormed(t *testing.T, impl Impl, h *History) {
+	t.Helper()
+	last := map[schemas.UserID]schemas.Transition{}
+	for _, tr := range impl.of(h) {
+		before, known := last[tr.User]
+		if !known {
+			before = schemas.Transition{To: schemas.Offline, Visibility: schemas.Everyone}
+		}
+		if fault := fault(before, tr); fault != "" {
+			t.Fatalf("%s:\n%s\nafter\n%s\nin\n%s", fault, Describe(h, tr), Describe(h, before), h)
+		}
+		last[tr.User] = tr
+	}
+}
+
+func fault(before, tr schemas.Transition) string {
+	same := tr.From == tr.To
+	switch {
+	case tr.From != before.To:
+		return "does not follow on"
+	case tr.Version <= before.Version:
+		return "version does not grow"
+	case tr.Visibility != before.Visibility && tr.Cause != schemas.VisibilityChange:
+		return "visibility changes by itself"
+	case same && kindsChanged(tr) && (tr.Kinds == before.Kinds && tr.Visibility == before.Visibility || tr.To == schemas.Offline):
+		return "nothing changes"
+	case tr.Cause != schemas.VisibilityChange && same != kindsChanged(tr):
+		return fmt.Sprintf("the cause does not fit %s→%s", schemas.StateWord(tr.From), schemas.StateWord(tr.To))
+	case tr.Kinds != 0 && tr.To == schemas.Offline, tr.Kinds == 0 && tr.To == schemas.Online:
+		return "the devices do not fit the state"
+	case tr.LastActive > tr.LastSeen:
+		return "active later than seen"
+	}
+	return ""
+}
+
+func kindsChanged(tr schemas.Transition) bool {
+	return tr.Cause == schemas.DevicesChanged || tr.Cause == schemas.DeviceEvicted
 }

@@ -10,7 +10,10 @@ import (
 // first one.
 type source struct{ bytes []byte }
 
-// ofSeed are the bytes that a seed stands for.
+// seedBytes is the length of the byte string of a seed.
+func seedBytes(seed uint64) int { return 1000 + int(seed%7)*500 }
+
+// ofSeed returns the byte string of a seed.
 func ofSeed(seed uint64, n int) []byte {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)

@@ -7,14 +7,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-var crowds = []scenario{
+var cohorts = []scenario{
 	{
-		name: "19 of a gateway that dies only those who do not reconnect are published",
+		name: "19 of the users of a lost gateway only those who do not reconnect are published",
 		log: func(h *log) {
 			everyone := users(1000)
-			h.via("dies", 1).at(0).frame(everyone...)
+			h.via("lost", 1).at(0).frame(everyone...)
 			for at := schemas.Millis(30_000); at <= 90_000; at += 15_000 {
-				h.until(at).via("lives", 1).frame(everyone[10:]...)
+				h.until(at).via("next", 1).frame(everyone[10:]...)
 			}
 		},
 		check: func(t *testing.T, got []schemas.Transition) {
@@ -43,9 +43,9 @@ var crowds = []scenario{
 		},
 	},
 	{
-		name:   "20 of a gateway whose users stay away cohort_rate a second are published, and all of them",
+		name:   "20 of a lost gateway whose users do not return cohort_rate users a second are published, and all of them",
 		change: func(s *liveness.Settings) { s.CohortRate = 100 },
-		log:    func(h *log) { h.via("dies", 1).at(0).frame(users(1000)...).until(90_000) },
+		log:    func(h *log) { h.via("lost", 1).at(0).frame(users(1000)...).until(90_000) },
 		check: func(t *testing.T, got []schemas.Transition) {
 			checkFirst(t, got, 1000)
 			if len(got) != 2000 {
@@ -61,7 +61,7 @@ var crowds = []scenario{
 	{
 		name:   "20 the rate is never exceeded, even where it does not divide a second",
 		change: func(s *liveness.Settings) { s.CohortRate = 7 },
-		log:    func(h *log) { h.via("dies", 1).at(0).frame(users(30)...).until(90_000) },
+		log:    func(h *log) { h.via("lost", 1).at(0).frame(users(30)...).until(90_000) },
 		check: func(t *testing.T, got []schemas.Transition) {
 			checkFirst(t, got, 30)
 			for i := 30; i+7 < len(got); i++ {
@@ -75,17 +75,17 @@ var crowds = []scenario{
 		},
 	},
 	{
-		name:   "20 one who returns while waiting to be let go is not published",
+		name:   "20 a user who returns while waiting for the release is not published",
 		change: func(s *liveness.Settings) { s.CohortRate = 1 },
 		log: func(h *log) {
-			h.via("dies", 1).at(0).frame(users(3)...).until(76_000).via("lives", 1).beat(2, 1, mobile, 0).until(80_000)
+			h.via("lost", 1).at(0).frame(users(3)...).until(76_000).via("next", 1).beat(2, 1, mobile, 0).until(80_000)
 		},
 		want: []string{
 			"user 1 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]",
 			"user 2 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]",
 			"user 3 offline→online at 0, first_beat by device 1, seen 0, active 0, [mobile]",
 			"user 1 online→away at 75000, gateway_lost by device 1, seen 0, active 0, []",
-			// The place of user 2, at 76000, stays empty.
+			// The turn of user 2, at 76000, is not used.
 			"user 3 online→away at 77000, gateway_lost by device 1, seen 0, active 0, []",
 		},
 	},

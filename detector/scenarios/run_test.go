@@ -7,16 +7,14 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/detector/oracle"
+	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Impl is an implementation of the rules: the transitions that come of the
-// records of one partition.
-type Impl = func(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition
-
-// Run runs every scenario against impl, each as a subtest.
-func Run(t *testing.T, impl Impl) {
-	for _, group := range [][]scenario{timers, instants, devices, sessions, gateways, crowds, outages, privacy, edges} {
+// run runs every scenario against impl, each as a subtest.
+func run(t *testing.T, impl history.Impl) {
+	for _, group := range [][]scenario{timers, instants, devices, sessions, gateways, cohorts, outages, privacy, edges} {
 		for _, s := range group {
 			t.Run(strings.ReplaceAll(s.name, " ", "_"), func(t *testing.T) {
 				t.Parallel()
@@ -26,16 +24,15 @@ func Run(t *testing.T, impl Impl) {
 	}
 }
 
-// From is impl on logs that begin at another instant. What comes of them must not depend on
-// it.
-func From(begin schemas.Millis, impl Impl) Impl {
+// from runs impl on logs that begin at another instant. The results must not depend on it.
+func from(begin schemas.Millis, impl history.Impl) history.Impl {
 	shift := begin - start
-	return func(s liveness.Settings, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition {
-		records = slices.Clone(records)
-		for i := range records {
-			records[i].Time += shift
+	return func(l oracle.Log) []schemas.Transition {
+		l.Records = slices.Clone(l.Records)
+		for i := range l.Records {
+			l.Records[i].Time += shift
 		}
-		got := impl(s, partition, partitions, logEpoch, records)
+		got := impl(l)
 		for i := range got {
 			for _, instant := range []*schemas.Millis{&got[i].At, &got[i].LastSeen, &got[i].LastActive} {
 				if *instant != 0 {
@@ -47,17 +44,17 @@ func From(begin schemas.Millis, impl Impl) Impl {
 	}
 }
 
-// scenario is a log and what must come of it.
+// scenario is a log and the transitions that it must cause.
 type scenario struct {
 	name   string
 	change func(*liveness.Settings) // of the defaults; may be nil
 	log    func(h *log)
-	// want are the transitions, as line writes them; or else check looks at them.
+	// want are the transitions, as line writes them. If check is set, it checks them instead.
 	want  []string
 	check func(t *testing.T, got []schemas.Transition)
 }
 
-func (s *scenario) run(t *testing.T, impl Impl) {
+func (s *scenario) run(t *testing.T, impl history.Impl) {
 	settings := liveness.Defaults()
 	if s.change != nil {
 		s.change(&settings)
@@ -67,7 +64,7 @@ func (s *scenario) run(t *testing.T, impl Impl) {
 	}
 	var h log
 	s.log(&h)
-	got := impl(settings, 0, 1, 1, h.records)
+	got := impl(oracle.Log{Policy: settings, Partitions: 1, LogEpoch: 1, Records: h.records})
 	checkAll(t, &h, settings, got)
 	if s.check != nil {
 		s.check(t, got)
@@ -82,7 +79,7 @@ func (s *scenario) run(t *testing.T, impl Impl) {
 	}
 }
 
-// line is a transition in words, e.g. "user 1 offline→online at 0, first_beat by
+// line writes a transition in words, e.g. "user 1 offline→online at 0, first_beat by
 // device 7, seen 0, active 0, [mobile]".
 func line(t *schemas.Transition) string {
 	text := fmt.Sprintf("user %d %s→%s at %s, %s by device %d, seen %s, active %s, %v", t.User,
@@ -101,8 +98,8 @@ func since(m schemas.Millis) string {
 	return fmt.Sprint(int64(m - start))
 }
 
-// checkAll holds what is true of every history: transitions of a user link up,
-// none is empty, versions grow and name records, and the policy is named.
+// checkAll checks what is true of every history: transitions of a user link up, none is empty,
+// versions grow and name records, and the policy is named.
 func checkAll(t *testing.T, h *log, s liveness.Settings, got []schemas.Transition) {
 	t.Helper()
 	last := map[schemas.UserID]schemas.Transition{}

@@ -1,17 +1,9 @@
 package history
 
-import (
-	"time"
+import "github.com/stillhere/stillhere/schemas"
 
-	"github.com/stillhere/stillhere/detector/liveness"
-	"github.com/stillhere/stillhere/schemas"
-)
-
-// grid is what most times are multiples of, milliseconds.
-const grid = 250
-
-// FromSeed is the history that a seed stands for.
-func FromSeed(seed uint64) *History { return FromBytes(ofSeed(seed, 1000+int(seed%7)*500)) }
+// fromSeed makes the history of a seed.
+func fromSeed(seed uint64) *History { return fromBytes(ofSeed(seed, seedBytes(seed))) }
 
 // starts are instants at which histories begin: today and in ten years, and around those
 // at which the low 32 or 31 bits of the clock wrap.
@@ -20,8 +12,8 @@ var starts = []int64{0, int64(usualStart), wrap, wrap + 1<<31, wrap - 1<<31, wra
 // wrap is 2026-11-21 21:25:29.728 UTC, a multiple of 2^32 milliseconds.
 const wrap = 418 << 32
 
-// FromBytes is the history that a byte string stands for.
-func FromBytes(bytes []byte) *History {
+// fromBytes makes the history of a byte string.
+func fromBytes(bytes []byte) *History {
 	s := &source{bytes: bytes}
 	h := &History{Settings: settings(s), Partitions: one(s, int32(1), 1, 1, 3), Start: one(s, starts...)}
 	if h.Start != 0 {
@@ -40,35 +32,6 @@ func FromBytes(bytes []byte) *History {
 		g.add(Record{After: one(s, int64(1000), 5000, 4750), Tick: true})
 	}
 	return h
-}
-
-// settings are valid, and mostly so short that much happens.
-func settings(s *source) liveness.Settings {
-	set := liveness.Defaults()
-	set.AnnounceDevices = !s.chance(4)
-	if s.chance(5) {
-		return set
-	}
-	steps := func(from, to int) time.Duration {
-		return time.Duration(from+s.below(to-from+1)) * grid * time.Millisecond
-	}
-	set.HeartbeatInterval = grid * time.Millisecond
-	set.OnlineTTL = steps(2, 12)
-	set.OfflineDebounce = steps(0, 6)
-	set.AwayTTL = one(s, 0, set.OnlineTTL+steps(0, 24))
-	set.IdleAfter = one(s, 0, steps(1, 16))
-	set.ByeDebounce = one(s, 0, 0, steps(1, 32))
-	set.AllowedLateness = one(s, 250*time.Millisecond, 0, 1000*time.Millisecond)
-	set.GatewaySilence = steps(2, 12)
-	set.ReconnectWindow = steps(0, 16)
-	set.CohortRate = one(s, 1, 2, 3, 7, 2000, 600_000)
-	set.CohortTotalRate = one(s, 100_000, 100_000, 2)
-	set.MaxDevices = one(s, 32, 1, 2, 3)
-	set.FlapBurst = one(s, 20, 0, 1, 2, 3)
-	set.FlapInterval = steps(1, 12)
-	set.BreakerPercent = one(s, 30, 0)
-	set.BreakerLimit = steps(4, 400)
-	return set
 }
 
 // users are n users of the history's partition, and one of another if there is

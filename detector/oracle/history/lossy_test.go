@@ -6,9 +6,9 @@ import "slices"
 // "What may surprise".
 const inOrder = 20 * 24 * 60 * 60 * 1000
 
-// WithLosses is h with restarts that cannot find everything any more, of the kinds given, or
+// withLosses is h with restarts that cannot find everything any more, of the kinds given, or
 // of any. The seed says where.
-func WithLosses(h *History, seed uint64, kinds ...Lost) *History {
+func withLosses(h *History, seed uint64, kinds ...Lost) *History {
 	if len(kinds) == 0 {
 		kinds = []Lost{LostLog, LostLog, LostCommit, LostTopic, LostTail}
 	}
