@@ -133,6 +133,17 @@ func TestTheAsyncAPIDocumentHasExactlyTheTopicsAndTheirMessages(t *testing.T) {
 	}
 }
 
+// The list of device kinds must appear in each document as the wire has it.
+func TestTheDocumentsListTheDeviceKindsOfTheWire(t *testing.T) {
+	t.Parallel()
+	want := "enum: [" + strings.Join(schemas.SetOfKinds(schemas.Kinds[:]...).Words(), ", ") + "]"
+	for name, document := range map[string][]byte{"openapi.yaml": schemas.OpenAPI, "asyncapi.yaml": schemas.AsyncAPI} {
+		if !bytes.Contains(document, []byte(want)) {
+			t.Errorf("%s has no %q", name, want)
+		}
+	}
+}
+
 func TestTheDocumentsAreServed(t *testing.T) {
 	t.Parallel()
 	mux := withDocuments(http.NotFoundHandler())

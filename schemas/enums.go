@@ -41,10 +41,12 @@ const (
 	Nobody   = pb.Visibility_VISIBILITY_NOBODY
 )
 
-// States and Causes are all there are, in the order of their numbers.
+// States, Causes and Kinds are all there are, in the order of their numbers. The numbers of
+// Kinds begin at 1 and have no gap.
 var (
 	States = [...]State{Offline, Away, Online}
 	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange, GatewayDrained, DeviceEvicted}
+	Kinds  = [...]DeviceKind{Mobile, Desktop, Web, Bot, Other}
 )
 
 // word pairs a value of an enumeration with the word that JSON, SQL and people
@@ -95,7 +97,7 @@ func ParseVisibility(field, text string) (Visibility, error) {
 
 // KnownKind is k, or Other where this program does not know k.
 func KnownKind(k DeviceKind) DeviceKind {
-	if k < Mobile || k > Other {
+	if k < 1 || int(k) > len(Kinds) {
 		return Other
 	}
 	return k
@@ -111,6 +113,9 @@ func KnownVisibility(v Visibility) Visibility {
 
 // KindSet is a set of device kinds, one bit each.
 type KindSet uint8
+
+// A build fails here when Kinds outgrows KindSet, whose lowest bit is unused.
+const _ = uint(7 - len(Kinds))
 
 // SetOfKinds collects kinds.
 func SetOfKinds(kinds ...DeviceKind) KindSet {
@@ -129,7 +134,7 @@ func (s KindSet) Len() int { return bits.OnesCount8(uint8(s)) }
 
 // Append appends the kinds of the set to dst, ascending.
 func (s KindSet) Append(dst []DeviceKind) []DeviceKind {
-	for k := Mobile; k <= Other; k++ {
+	for _, k := range Kinds {
 		if s&(1<<k) != 0 {
 			dst = append(dst, k)
 		}
@@ -140,7 +145,7 @@ func (s KindSet) Append(dst []DeviceKind) []DeviceKind {
 // Words names the kinds of the set, ascending; never nil.
 func (s KindSet) Words() []string {
 	words := make([]string, 0, s.Len())
-	for k := Mobile; k <= Other; k++ {
+	for _, k := range Kinds {
 		if s&(1<<k) != 0 {
 			words = append(words, KindWord(k))
 		}

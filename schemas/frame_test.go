@@ -17,7 +17,7 @@ var anyBeat = rapid.Custom(func(t *rapid.T) Beat {
 	return Beat{
 		User:   UserID(rapid.Int64Range(1, maxUserID).Draw(t, "user")),
 		Device: DeviceID(rapid.Uint32Range(1, maxDeviceID).Draw(t, "device")),
-		Kind:   DeviceKind(rapid.Int32Range(int32(Mobile), int32(Other)).Draw(t, "kind")),
+		Kind:   rapid.SampledFrom(Kinds[:]).Draw(t, "kind"),
 		Bye:    rapid.Bool().Draw(t, "bye"),
 		Age:    Millis(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, int64(MaxAge))).Draw(t, "age")),
 		Idle:   Millis(rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(0, int64(MaxIdle))).Draw(t, "idle")),

@@ -76,7 +76,7 @@ func unusualMessages() [][]byte {
 	transition, status, flapping := anyTransition(), anyStatus(), flappingStatus()
 	transition.LeftOut = 3
 	extreme := Transition{User: math.MaxInt64, From: Offline, To: Online, At: 1, LastSeen: maxMillis, Cause: -1,
-		Device: math.MaxUint32, Kinds: SetOfKinds(Mobile, Desktop, Web, Bot, Other), Version: math.MaxInt64}
+		Device: math.MaxUint32, Kinds: SetOfKinds(Kinds[:]...), Version: math.MaxInt64}
 	beyond := extreme
 	beyond.LastSeen, beyond.LastActive = -1, math.MinInt64
 	messages := [][]byte{nil, {0x08, 1}, {0x08, 2}, {0xff}, extreme.Encode(), beyond.Encode()}

@@ -61,7 +61,7 @@ func byGenerated(value []byte) (contents, bool) {
 		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce}
 	for i := range m.UserId {
 		b := Beat{User: UserID(m.UserId[i]), Device: DeviceID(m.DeviceId[i]), Kind: Other}
-		if len(m.DeviceKind) > 0 && m.DeviceKind[i] > 0 && m.DeviceKind[i] <= Other {
+		if len(m.DeviceKind) > 0 && m.DeviceKind[i] > 0 && int(m.DeviceKind[i]) <= len(Kinds) {
 			b.Kind = m.DeviceKind[i]
 		}
 		if len(m.BeatKind) > 0 {

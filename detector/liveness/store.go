@@ -40,6 +40,12 @@ const (
 	shiftKind  = 8
 )
 
+// A build fails here when schemas.Kinds outgrows flagKinds (5 bits) or flagKind (3 bits).
+const (
+	_ = uint(5 - len(schemas.Kinds))
+	_ = uint(7 - len(schemas.Kinds))
+)
+
 func (f flags) state() schemas.State     { return schemas.State(f & flagState) }
 func (f flags) kinds() schemas.KindSet   { return schemas.KindSet(f&flagKinds>>shiftKinds) << 1 }
 func (f flags) kind() schemas.DeviceKind { return schemas.DeviceKind(f & flagKind >> shiftKind) }

@@ -2,11 +2,28 @@ package pgstore
 
 import (
 	"errors"
+	"slices"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/stillhere/stillhere/internal/migrate"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
+	"github.com/stillhere/stillhere/schemas"
 )
+
+// A new device kind needs a migration that replaces presence_device_kinds.
+func TestPostgresKnowsTheWordOfEveryDeviceKind(t *testing.T) {
+	t.Parallel()
+	store, all := newStore(t), schemas.SetOfKinds(schemas.Kinds[:]...)
+	rows, err := store.pool.Query(t.Context(), `SELECT unnest(presence_device_kinds($1))`, int16(all))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if words, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(words, all.Words()) {
+		t.Errorf("presence_device_kinds(%d) is %q (%v), want %q", all, words, err, all.Words())
+	}
+}
 
 func TestAStoreTellsWhetherThisProgramCanLiveWithItsTables(t *testing.T) {
 	t.Parallel()

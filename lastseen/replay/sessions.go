@@ -25,7 +25,7 @@ type Session struct {
 }
 
 // kindSlots is one for the user as such, and one for each device kind.
-const kindSlots = int(schemas.Other) + 1
+const kindSlots = len(schemas.Kinds) + 1
 
 // onlineUser is a user who is online.
 type onlineUser struct {
@@ -48,7 +48,7 @@ func (s *sessions) change(e *store.Entry, at schemas.Millis, before bool) error 
 	var now [kindSlots]bool
 	if e.To == schemas.Online || s.away && e.To == schemas.Away {
 		now[0] = true
-		for kind := schemas.Mobile; kind <= schemas.Other; kind++ {
+		for _, kind := range schemas.Kinds {
 			now[kind] = e.Kinds&(1<<kind) != 0
 		}
 	}

@@ -179,7 +179,7 @@ func (f *fields) text(name, value string) {
 // The sets of device kinds as written in Parquet, JSON and CSV.
 var kindsList, kindsJSON, kindsText = writeKinds()
 
-func writeKinds() (lists [64][]string, asJSON, asText [64]string) {
+func writeKinds() (lists [2 << len(schemas.Kinds)][]string, asJSON, asText [2 << len(schemas.Kinds)]string) {
 	for set := range lists {
 		lists[set] = schemas.KindSet(set).Words()
 		text, err := json.Marshal(lists[set])

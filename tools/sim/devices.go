@@ -19,7 +19,7 @@ type device struct {
 // populate gives every user one to three devices. Now and then a user belongs to
 // another partition: a producer that hashes wrongly.
 func (w *world) populate(users int) {
-	kinds := []schemas.DeviceKind{schemas.Mobile, schemas.Desktop, schemas.Web, schemas.Bot, schemas.Other}
+	kinds := schemas.Kinds
 	for i := range users {
 		user := w.mine(i)
 		if i == users-1 && w.h.Partitions > 1 && users > 3 {

@@ -191,7 +191,7 @@ func (r asked) reference(changes []*schemas.Transition) []replay.Session {
 		if r.user != 0 && r.user != user {
 			continue
 		}
-		for kind := schemas.DeviceKind(0); kind <= schemas.Other; kind++ {
+		for kind := range schemas.DeviceKind(len(schemas.Kinds) + 1) {
 			var open *replay.Session
 			for _, change := range changes {
 				if change.User != user || change.At >= r.to {

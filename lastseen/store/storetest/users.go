@@ -51,7 +51,7 @@ func extremesComeBack(t *testing.T, s Store) {
 		{
 			User: math.MaxInt64, From: schemas.Offline, To: schemas.Online, At: Start + 999, LastSeen: Start + 998,
 			LastActive: Start + 1, Cause: schemas.FirstBeat, Device: math.MaxUint32, Visibility: schemas.Everyone,
-			Kinds:   schemas.SetOfKinds(schemas.Mobile, schemas.Desktop, schemas.Web, schemas.Bot, schemas.Other),
+			Kinds:   schemas.SetOfKinds(schemas.Kinds[:]...),
 			Version: math.MaxInt64, Policy: "ünï 'quoted' \\ \"policy\"\n",
 		},
 		{User: 1, From: schemas.Offline, To: schemas.Offline, At: 1, Visibility: schemas.Everyone, Version: 1},
