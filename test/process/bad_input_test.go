@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/test/testkit"
+
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -20,13 +22,13 @@ const bystander = 900
 
 func TestBadInputIsAnsweredWithTheFieldAndNothingOfItIsStored(t *testing.T) {
 	t.Parallel() // scenario 37
-	h := newHouse(t)
-	h.up()
-	h.badRequests()
-	h.badMessages()
+	h := testkit.NewDev(t)
+	h.Up()
+	badRequests(h)
+	badMessages(h)
 	// Of all that only the socket's own beats may be in Kafka.
-	reader := h.reader()
-	for p := range int32(devPartitions) {
+	reader := h.Reader()
+	for p := range int32(testkit.DevPartitions) {
 		err := reader.Read(t.Context(), schemas.Heartbeats, p, -1, -1, false, func(r *schemas.Record) error {
 			var f schemas.Frame
 			if err := f.Decode(r.Value); err != nil {
@@ -47,13 +49,13 @@ func TestBadInputIsAnsweredWithTheFieldAndNothingOfItIsStored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if state := h.state(bystander); state != "offline" {
+	if state := h.State(bystander); state != "offline" {
 		t.Errorf("the user who beat in bad requests is %s", state)
 	}
 }
 
 // badRequests makes those that HTTP must refuse.
-func (h *house) badRequests() {
+func badRequests(h *testkit.Dev) {
 	h.Helper()
 	good := fmt.Sprintf(`{"user_id":"%d","device_id":7}`, bystander)
 	beats := func(bad string) string { return `{"beats":[` + good + `,` + bad + `]}` }
@@ -107,7 +109,7 @@ func (h *house) badRequests() {
 		{"GET", "/presence/stream?user_ids=0", "", "", 400, "user_ids[0]"},
 	} {
 		name := b.method + " " + b.path[:min(len(b.path), 60)] + " " + b.body[:min(len(b.body), 80)]
-		status, answer, err := h.ask(b.method, b.path, b.kind, strings.NewReader(b.body))
+		status, answer, err := h.Ask(b.method, b.path, b.kind, strings.NewReader(b.body))
 		var said struct{ Error problem }
 		if err == nil {
 			err = json.Unmarshal(answer, &said)
@@ -122,11 +124,11 @@ func (h *house) badRequests() {
 const socketUser = 50
 
 // badMessages says what sockets must refuse, and that they must survive it.
-func (h *house) badMessages() {
+func badMessages(h *testkit.Dev) {
 	h.Helper()
 	ctx, cancel := context.WithTimeout(h.Context(), time.Minute)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/presence/connect?user_id=%d&device_id=7", h.listen, socketUser), nil)
+	conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/presence/connect?user_id=%d&device_id=7", h.Listen, socketUser), nil)
 	if err != nil {
 		h.Fatalf("%v", err)
 	}
@@ -183,7 +185,7 @@ func (h *house) badMessages() {
 	if len(m.Users) != 1 || m.Users[0].UserID != bystander || *m.Users[0].State != "offline" {
 		h.Errorf("after all that a subscription is answered %+v", m)
 	}
-	if state := h.state(socketUser); state != "online" {
+	if state := h.State(socketUser); state != "online" {
 		h.Errorf("the user whose socket was told nonsense is %s", state)
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/stillhere/stillhere/test/testkit"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,43 +21,6 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
 )
-
-// badStart is a start that must be refused.
-type badStart struct {
-	arguments []string
-	change    func(*exec.Cmd)
-	code      int
-	lines     int      // on standard error
-	says      []string // what these lines name
-}
-
-// refused checks that a start is refused as it must be, soon, and without a word
-// on standard output. It returns what was on standard error.
-func refused(t *testing.T, b badStart) (said string) {
-	t.Helper()
-	p := start(t, binary(t, "stillhere"), b.change, b.arguments...)
-	if code := p.wait(40 * time.Second); code != b.code {
-		t.Errorf("the exit code is %d, must be %d", code, b.code)
-	}
-	said = p.err.String()
-	if lines := p.err.lines(); len(lines) != b.lines || strings.Count(said, "\n") != len(lines) || !strings.HasPrefix(said, "stillhere: ") {
-		t.Errorf("standard error has %d lines, must have %d, and begin with stillhere:\n%s", len(lines), b.lines, said)
-	}
-	for _, word := range b.says {
-		if !strings.Contains(said, word) {
-			t.Errorf("standard error does not say %q:\n%s", word, said)
-		}
-	}
-	if out := p.out.String(); out != "" {
-		t.Errorf("standard output is not empty: %s", out)
-	}
-	return said
-}
-
-// devArguments start dev in dir on free ports.
-func devArguments(t *testing.T, dir string, more ...string) []string {
-	return append([]string{"dev", "--data-dir", dir, "--listen", freePort(t), "--kafka-listen", freePort(t)}, more...)
-}
 
 // addressesOf are the addresses among arguments on which dev would listen.
 func addressesOf(arguments []string) (all []string) {
@@ -71,20 +34,20 @@ func addressesOf(arguments []string) (all []string) {
 
 func TestAPortInUseIsSaidAndNothingIsStarted(t *testing.T) {
 	t.Parallel()
-	binary(t, "stillhere")
+	testkit.Binary(t, "stillhere")
 	for _, flag := range []string{"--listen", "--admin", "--kafka-listen"} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
-			taken, err := net.Listen("tcp", freePort(t))
+			taken, err := net.Listen("tcp", testkit.FreePort(t))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer taken.Close()
 			dir := filepath.Join(t.TempDir(), "data")
-			arguments := devArguments(t, dir, flag, taken.Addr().String())
-			refused(t, badStart{arguments: arguments, code: 1, lines: 1, says: []string{taken.Addr().String(), "in use"}})
+			arguments := testkit.DevArguments(t, dir, flag, taken.Addr().String())
+			testkit.Refused(t, testkit.BadStart{Arguments: arguments, Code: 1, Lines: 1, Says: []string{taken.Addr().String(), "in use"}})
 			for _, address := range addressesOf(arguments) {
-				if address != taken.Addr().String() && !portIsFree(address) {
+				if address != taken.Addr().String() && !testkit.PortIsFree(address) {
 					t.Errorf("%s is not free afterwards", address)
 				}
 			}
@@ -97,14 +60,14 @@ func TestAPortInUseIsSaidAndNothingIsStarted(t *testing.T) {
 
 func TestADataDirectoryThatCannotBeUsedIsSaid(t *testing.T) {
 	t.Parallel()
-	binary(t, "stillhere")
+	testkit.Binary(t, "stillhere")
 	t.Run("a file", func(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "data")
 		if err := os.WriteFile(file, []byte("mine"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, badStart{arguments: devArguments(t, file), code: 1, lines: 1, says: []string{file, "not a directory"}})
+		testkit.Refused(t, testkit.BadStart{Arguments: testkit.DevArguments(t, file), Code: 1, Lines: 1, Says: []string{file, "not a directory"}})
 		if content, err := os.ReadFile(file); err != nil || string(content) != "mine" {
 			t.Errorf("the file holds %q: %v", content, err)
 		}
@@ -131,28 +94,28 @@ func TestADataDirectoryThatCannotBeUsedIsSaid(t *testing.T) {
 				c.Dir = above
 			}
 		}
-		refused(t, badStart{arguments: devArguments(t, dir), change: asNobody, code: 1, lines: 1, says: []string{dir, "permission denied"}})
+		testkit.Refused(t, testkit.BadStart{Arguments: testkit.DevArguments(t, dir), Change: asNobody, Code: 1, Lines: 1, Says: []string{dir, "permission denied"}})
 	})
 	t.Run("in use", func(t *testing.T) {
 		t.Parallel()
-		h := newHouse(t)
-		h.up()
-		h.mustSend(beat{User: 1, Device: 1})
-		arguments := devArguments(t, h.dir)
-		refused(t, badStart{arguments: arguments, code: 1, lines: 1, says: []string{h.dir, "in use by another process"}})
+		h := testkit.NewDev(t)
+		h.Up()
+		h.MustSend(testkit.Beat{User: 1, Device: 1})
+		arguments := testkit.DevArguments(t, h.Dir)
+		testkit.Refused(t, testkit.BadStart{Arguments: arguments, Code: 1, Lines: 1, Says: []string{h.Dir, "in use by another process"}})
 		for _, address := range addressesOf(arguments) {
-			if !portIsFree(address) {
+			if !testkit.PortIsFree(address) {
 				t.Errorf("%s is not free afterwards", address)
 			}
 		}
-		h.mustSend(beat{User: 2, Device: 1})
-		h.allAre("online", []schemas.UserID{1, 2})
+		h.MustSend(testkit.Beat{User: 2, Device: 1})
+		h.AllAre("online", []schemas.UserID{1, 2})
 	})
 }
 
 func TestWrongSettingsAreAllSaidAndNothingIsMade(t *testing.T) {
 	t.Parallel()
-	binary(t, "stillhere")
+	testkit.Binary(t, "stillhere")
 	for name, b := range map[string]struct {
 		flags []string
 		lines int
@@ -172,7 +135,7 @@ func TestWrongSettingsAreAllSaidAndNothingIsMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "data")
-			refused(t, badStart{arguments: devArguments(t, dir, b.flags...), code: 1, lines: b.lines, says: b.says})
+			testkit.Refused(t, testkit.BadStart{Arguments: testkit.DevArguments(t, dir, b.flags...), Code: 1, Lines: b.lines, Says: b.says})
 			if _, err := os.Stat(dir); err == nil {
 				t.Errorf("the data directory was made although nothing was started")
 			}
@@ -182,18 +145,18 @@ func TestWrongSettingsAreAllSaidAndNothingIsMade(t *testing.T) {
 
 func TestWrongUseIsExitCode2(t *testing.T) {
 	t.Parallel()
-	for name, b := range map[string]badStart{
-		"flag":  {arguments: []string{"dev", "--online-tll", "3s"}, says: []string{"--online-tll"}},
-		"role":  {arguments: []string{"detecter"}, says: []string{"detecter"}},
-		"value": {arguments: []string{"dev", "--online-ttl", "soon"}, says: []string{"--online-ttl", "soon"}},
-		"none":  {arguments: nil, says: []string{"--help"}},
+	for name, b := range map[string]testkit.BadStart{
+		"flag":  {Arguments: []string{"dev", "--online-tll", "3s"}, Says: []string{"--online-tll"}},
+		"role":  {Arguments: []string{"detecter"}, Says: []string{"detecter"}},
+		"value": {Arguments: []string{"dev", "--online-ttl", "soon"}, Says: []string{"--online-ttl", "soon"}},
+		"none":  {Arguments: nil, Says: []string{"--help"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b.code, b.lines = 2, 2 // the second tells where to read on
+			b.Code, b.Lines = 2, 2 // the second tells where to read on
 			dir := t.TempDir()
-			b.change = func(c *exec.Cmd) { c.Dir = dir }
-			refused(t, b)
+			b.Change = func(c *exec.Cmd) { c.Dir = dir }
+			testkit.Refused(t, b)
 			if made, err := os.ReadDir(dir); err != nil || len(made) > 0 {
 				t.Errorf("it made %v (%v)", made, err)
 			}
@@ -254,27 +217,27 @@ func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 	if _, err := admin.ApplyTopics(t.Context(), kafka.Config{Brokers: []string{broker}}, 3, 1); err != nil {
 		t.Fatal(err)
 	}
-	nowhere := freePort(t)
+	nowhere := testkit.FreePort(t)
 	detector := func(prefix string) []string { return []string{"detector", "--admin=", "--topic-prefix", prefix} }
-	for name, b := range map[string]badStart{
-		"times of the producers":    {arguments: detector("createtime."), lines: 1, says: []string{"createtime.heartbeats", "message.timestamp.type", "CreateTime", "LogAppendTime"}},
-		"numbers of partitions":     {arguments: detector("counts."), lines: 1, says: []string{"counts.transitions", "5 partitions", "3"}},
-		"both":                      {arguments: detector("both."), lines: 2, says: []string{"both.heartbeats", "LogAppendTime", "both.status", "1 partition"}},
-		"a topic that is not there": {arguments: detector("gap."), lines: 1, says: []string{"gap.deadletter", "does not exist", "topics apply"}},
-		"no topic at all":           {arguments: detector("nothing."), lines: len(schemas.Topics()), says: []string{"nothing.heartbeats", "topics apply"}},
-		"topics check":              {arguments: []string{"topics", "check", "--topic-prefix", "counts."}, lines: 1, says: []string{"counts.transitions"}},
-		"no Kafka":                  {arguments: []string{"detector", "--admin=", "--kafka-brokers", nowhere}, lines: 1, says: []string{nowhere}},
-		"no Postgres":               {arguments: []string{"lastseen"}, lines: 1, says: []string{"postgres", "URL"}},
-		"a name with a blank":       {arguments: []string{"detector", "--instance", "a b"}, lines: 1, says: []string{"instance", "a b"}},
-		"doors for everybody":       {arguments: []string{"ingest", "--listen", "0.0.0.0:8080"}, lines: 1, says: []string{"0.0.0.0:8080", "--allow-unauthenticated"}},
+	for name, b := range map[string]testkit.BadStart{
+		"times of the producers":    {Arguments: detector("createtime."), Lines: 1, Says: []string{"createtime.heartbeats", "message.timestamp.type", "CreateTime", "LogAppendTime"}},
+		"numbers of partitions":     {Arguments: detector("counts."), Lines: 1, Says: []string{"counts.transitions", "5 partitions", "3"}},
+		"both":                      {Arguments: detector("both."), Lines: 2, Says: []string{"both.heartbeats", "LogAppendTime", "both.status", "1 partition"}},
+		"a topic that is not there": {Arguments: detector("gap."), Lines: 1, Says: []string{"gap.deadletter", "does not exist", "topics apply"}},
+		"no topic at all":           {Arguments: detector("nothing."), Lines: len(schemas.Topics()), Says: []string{"nothing.heartbeats", "topics apply"}},
+		"topics check":              {Arguments: []string{"topics", "check", "--topic-prefix", "counts."}, Lines: 1, Says: []string{"counts.transitions"}},
+		"no Kafka":                  {Arguments: []string{"detector", "--admin=", "--kafka-brokers", nowhere}, Lines: 1, Says: []string{nowhere}},
+		"no Postgres":               {Arguments: []string{"lastseen"}, Lines: 1, Says: []string{"postgres", "URL"}},
+		"a name with a blank":       {Arguments: []string{"detector", "--instance", "a b"}, Lines: 1, Says: []string{"instance", "a b"}},
+		"doors for everybody":       {Arguments: []string{"ingest", "--listen", "0.0.0.0:8080"}, Lines: 1, Says: []string{"0.0.0.0:8080", "--allow-unauthenticated"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b.code = 1
-			if !slices.Contains(b.arguments, "--kafka-brokers") {
-				b.arguments = append(b.arguments, "--kafka-brokers", broker)
+			b.Code = 1
+			if !slices.Contains(b.Arguments, "--kafka-brokers") {
+				b.Arguments = append(b.Arguments, "--kafka-brokers", broker)
 			}
-			refused(t, b)
+			testkit.Refused(t, b)
 		})
 	}
 }

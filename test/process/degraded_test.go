@@ -15,22 +15,23 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/test/testkit"
 )
 
 // roleOn starts a role as a process of its own.
-func roleOn(t *testing.T, role string, flags ...string) *house {
+func roleOn(t *testing.T, role string, flags ...string) *testkit.Dev {
 	t.Helper()
-	h := &house{T: t, listen: freePort(t), admin: freePort(t), client: &http.Client{Timeout: 20 * time.Second}}
-	t.Cleanup(h.client.CloseIdleConnections)
-	h.program = start(t, binary(t, "stillhere"), nil, append([]string{role, "--instance", role, "--listen", h.listen, "--admin", h.admin}, flags...)...)
+	h := &testkit.Dev{T: t, Listen: testkit.FreePort(t), Admin: testkit.FreePort(t), Client: &http.Client{Timeout: 20 * time.Second}}
+	t.Cleanup(h.Client.CloseIdleConnections)
+	h.Program = testkit.Start(t, testkit.Binary(t, "stillhere"), nil, append([]string{role, "--instance", role, "--listen", h.Listen, "--admin", h.Admin}, flags...)...)
 	return h
 }
 
 // readiness is what /readyz and /readyz?verbose answer.
-func (h *house) readiness() (status int, degraded []string) {
+func readiness(h *testkit.Dev) (status int, degraded []string) {
 	h.Helper()
 	for _, path := range []string{"/readyz", "/readyz?verbose"} {
-		answer, err := h.client.Get("http://" + h.admin + path)
+		answer, err := h.Client.Get("http://" + h.Admin + path)
 		if err != nil {
 			return 0, nil
 		}
@@ -49,23 +50,23 @@ func (h *house) readiness() (status int, degraded []string) {
 }
 
 func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
-	binary(t, "stillhere")
+	testkit.Binary(t, "stillhere")
 	t.Parallel()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	check(t, err)
+	testkit.Check(t, err)
 	closeKafka := sync.OnceFunc(cluster.Close)
 	t.Cleanup(closeKafka)
-	_, err = admin.ApplyTopics(t.Context(), kafka.Config{Brokers: cluster.Addrs()}, devPartitions, 1)
-	check(t, err)
+	_, err = admin.ApplyTopics(t.Context(), kafka.Config{Brokers: cluster.Addrs()}, testkit.DevPartitions, 1)
+	testkit.Check(t, err)
 	redis := startRedis(t, "")
 	// Postgres is away from the start.
-	flags := []string{"--kafka-brokers", cluster.Addrs()[0], "--redis", redis.address, "--postgres", "postgres://nobody@" + freePort(t) + "/nothing"}
+	flags := []string{"--kafka-brokers", cluster.Addrs()[0], "--redis", redis.address, "--postgres", "postgres://nobody@" + testkit.FreePort(t) + "/nothing"}
 	in, api := roleOn(t, "ingest", flags...), roleOn(t, "api", flags...)
-	is := func(what string, h *house, status int, degraded ...string) {
+	is := func(what string, h *testkit.Dev, status int, degraded ...string) {
 		t.Helper()
 		var last []string
-		if !within(30*time.Second, func() bool {
-			got, without := h.readiness()
+		if !testkit.Within(30*time.Second, func() bool {
+			got, without := readiness(h)
 			last = without
 			return got == status && (status != http.StatusOK || slices.Equal(without, degraded))
 		}) {
@@ -74,25 +75,25 @@ func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
 	}
 	is("ingest without Postgres", in, http.StatusOK, "store")
 	is("api without Postgres", api, http.StatusOK, "store")
-	until(t, "the metric tells it", 20*time.Second, func() bool {
-		return in.metric(`stillhere_degraded{what="store"}`) == 1 && in.metric(`stillhere_degraded{what="redis"}`) == 0
+	testkit.Until(t, "the metric tells it", 20*time.Second, func() bool {
+		return in.Metric(`stillhere_degraded{what="store"}`) == 1 && in.Metric(`stillhere_degraded{what="redis"}`) == 0
 	})
 
-	redis.kill()
+	redis.Kill()
 	is("ingest without both", in, http.StatusOK, "redis", "store")
 	is("api without both", api, http.StatusServiceUnavailable)
 	for range 20 {
 		begun := time.Now()
-		in.mustSend(beat{User: 1, Device: 7})
-		if status, _ := in.readiness(); status != http.StatusOK {
+		in.MustSend(testkit.Beat{User: 1, Device: 7})
+		if status, _ := readiness(in); status != http.StatusOK {
 			t.Errorf("ingest answers %d", status)
 		}
 		if took := time.Since(begun); took > 5*time.Second {
 			t.Errorf("a beat and a question took %s", took)
 		}
 	}
-	until(t, "the metric and the log tell it", 20*time.Second, func() bool {
-		return in.metric(`stillhere_degraded{what="redis"}`) == 1 && strings.Contains(in.err.String(), `"what":"redis"`)
+	testkit.Until(t, "the metric and the log tell it", 20*time.Second, func() bool {
+		return in.Metric(`stillhere_degraded{what="redis"}`) == 1 && strings.Contains(in.Err.String(), `"what":"redis"`)
 	})
 
 	startRedis(t, redis.address)

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/test/testkit"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
@@ -38,16 +40,16 @@ type containers struct {
 	program  string
 	moved    map[string]string // host:port or URL in the file, and where it is here
 	more     map[string]string // settings that keep us apart from others on shared servers
-	programs map[string]*program
+	programs map[string]*testkit.Program
 }
 
 func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 	c := newContainers(t)
 	// Two that start at once must not disturb each other.
 	first, second := c.start("migrate"), c.start("migrate")
-	for name, p := range map[string]*program{"topics": c.start("topics"), "migrate": first, "a second migrate": second} {
-		if code := p.wait(time.Minute); code != 0 {
-			t.Fatalf("%s ended with %d: %s", name, code, p.err.String())
+	for name, p := range map[string]*testkit.Program{"topics": c.start("topics"), "migrate": first, "a second migrate": second} {
+		if code := p.Wait(time.Minute); code != 0 {
+			t.Fatalf("%s ended with %d: %s", name, code, p.Err.String())
 		}
 	}
 	roles := []string{"ingest", "detector", "lastseen", "fanout", "api"}
@@ -64,7 +66,7 @@ func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 		t.Fatalf("a beat was answered with %d %s", code, answer)
 	}
 	api := "http://" + c.at("api", "STILLHERE_LISTEN") + "/presence/"
-	until(t, "the user is online and the answer is fresh", time.Minute, func() bool {
+	testkit.Until(t, "the user is online and the answer is fresh", time.Minute, func() bool {
 		var presence struct {
 			State string  `json:"state"`
 			Stale *string `json:"stale_since"`
@@ -72,12 +74,12 @@ func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 		_, answer := c.ask(http.MethodGet, api+user, "")
 		return json.Unmarshal(answer, &presence) == nil && presence.State == "online" && presence.Stale == nil
 	})
-	until(t, "Postgres has the change", time.Minute, func() bool {
+	testkit.Until(t, "Postgres has the change", time.Minute, func() bool {
 		code, answer := c.ask(http.MethodGet, api+user+"/history", "")
 		return code == http.StatusOK && strings.Contains(string(answer), `"first_beat"`)
 	})
 
-	if code := c.start("follows").wait(time.Minute); code != 0 {
+	if code := c.start("follows").Wait(time.Minute); code != 0 {
 		t.Fatalf("follows ended with %d", code)
 	}
 	channel := c.start("channel")
@@ -88,16 +90,16 @@ func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 		}
 	}
 	beats("2", "3", "4", "5", "6", "7", "8", "9")
-	until(t, "the followers of user 1 are online", time.Minute, func() bool {
+	testkit.Until(t, "the followers of user 1 are online", time.Minute, func() bool {
 		_, answer := c.ask(http.MethodGet, api+"batch?user_ids=2,3,4,5,6,7,8,9", "")
 		return strings.Count(string(answer), `"online"`) == 8
 	})
 	beats("1")
-	until(t, "they are told of user 1", time.Minute, func() bool { return strings.Contains(channel.out.String(), `"user_id":"1"`) })
+	testkit.Until(t, "they are told of user 1", time.Minute, func() bool { return strings.Contains(channel.Out.String(), `"user_id":"1"`) })
 	c.stop("channel", channel)
 
 	crowd := c.start("crowd")
-	until(t, "somebody of the crowd is online", time.Minute, func() bool {
+	testkit.Until(t, "somebody of the crowd is online", time.Minute, func() bool {
 		_, answer := c.ask(http.MethodGet, api+"batch?user_ids=11,12,13,14,15,16,17,18,19", "")
 		return strings.Contains(string(answer), `"online"`)
 	})
@@ -118,7 +120,7 @@ func newContainers(t *testing.T) *containers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &containers{T: t, compose: compose, moved: map[string]string{}, more: map[string]string{}, programs: map[string]*program{}}
+	c := &containers{T: t, compose: compose, moved: map[string]string{}, more: map[string]string{}, programs: map[string]*testkit.Program{}}
 	postgres, err := pgtest.Start(t.Context())
 	if err != nil {
 		t.Skip(err)
@@ -147,16 +149,16 @@ func newContainers(t *testing.T) *containers {
 	}
 	c.moved["kafka:9092"] = os.Getenv("STILLHERE_TEST_KAFKA")
 	if c.moved["kafka:9092"] == "" {
-		broker := start(t, binary(t, "broker"), nil)
-		until(t, "the broker is ready", 30*time.Second, func() bool { return len(broker.out.lines()) > 0 })
-		c.moved["kafka:9092"] = strings.TrimPrefix(broker.out.lines()[0], "ready ")
+		broker := testkit.Start(t, testkit.Binary(t, "broker"), nil)
+		testkit.Until(t, "the broker is ready", 30*time.Second, func() bool { return len(broker.Out.Lines()) > 0 })
+		c.moved["kafka:9092"] = strings.TrimPrefix(broker.Out.Lines()[0], "ready ")
 	} else {
 		c.more["STILLHERE_TOPIC_PREFIX"] = fmt.Sprintf("containers%d.", time.Now().UnixNano())
 	}
 	for name, s := range compose.Services {
 		for _, setting := range []string{"STILLHERE_LISTEN", "STILLHERE_ADMIN"} {
 			if at := s.Environment[setting]; at != "" {
-				c.moved[name+" "+at] = freePort(t)
+				c.moved[name+" "+at] = testkit.FreePort(t)
 			}
 		}
 	}
@@ -224,9 +226,9 @@ func (c *containers) at(name, setting string) string {
 	return c.moved[name+" "+c.compose.Services[name].Environment[setting]]
 }
 
-func (c *containers) start(name string) *program {
+func (c *containers) start(name string) *testkit.Program {
 	c.Helper()
-	return start(c.T, c.program, func(command *exec.Cmd) { command.Env = c.environment(name) }, c.compose.Services[name].Command...)
+	return testkit.Start(c.T, c.program, func(command *exec.Cmd) { command.Env = c.environment(name) }, c.compose.Services[name].Command...)
 }
 
 // waitHealthy runs the service's health check until it is content.
@@ -234,26 +236,26 @@ func (c *containers) waitHealthy(name string) {
 	c.Helper()
 	words := c.compose.Services[name].Healthcheck.Test
 	var said []byte
-	healthy := within(90*time.Second, func() bool {
+	healthy := testkit.Within(90*time.Second, func() bool {
 		ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)
 		defer cancel()
 		check := exec.CommandContext(ctx, c.program, words[2:]...)
 		check.Env = c.environment(name)
 		var err error
 		said, err = check.CombinedOutput()
-		return err == nil || !c.programs[name].running()
+		return err == nil || !c.programs[name].Running()
 	})
-	if !healthy || !c.programs[name].running() {
-		c.Fatalf("%s is not healthy: %s\n%s", name, said, tail(c.programs[name].err.String(), 2000))
+	if !healthy || !c.programs[name].Running() {
+		c.Fatalf("%s is not healthy: %s\n%s", name, said, testkit.Tail(c.programs[name].Err.String(), 2000))
 	}
 }
 
 // stop ends a container as the engine does, and wants it to end well.
-func (c *containers) stop(name string, p *program) {
+func (c *containers) stop(name string, p *testkit.Program) {
 	c.Helper()
-	p.signal(syscall.SIGTERM)
-	if code := p.wait(40 * time.Second); code != 0 {
-		c.Errorf("%s ended with %d: %s", name, code, tail(p.err.String(), 2000))
+	p.Signal(syscall.SIGTERM)
+	if code := p.Wait(40 * time.Second); code != 0 {
+		c.Errorf("%s ended with %d: %s", name, code, testkit.Tail(p.Err.String(), 2000))
 	}
 }
 

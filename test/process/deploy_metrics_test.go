@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/test/testkit"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/detector"
@@ -107,7 +109,7 @@ func (c *containers) checkQueries(roles []string) {
 		}
 		for _, path := range []string{"/livez", "/healthz", "/readyz", "/debug/vars"} {
 			// What the crowd has sent may still be on its way, and a role behind is not ready.
-			until(c.T, role+" answers "+path, 30*time.Second, func() bool {
+			testkit.Until(c.T, role+" answers "+path, 30*time.Second, func() bool {
 				code, _ := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+path, "")
 				return code == http.StatusOK
 			})

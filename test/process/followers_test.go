@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/testkit"
 )
 
 // crowdOf is an expansion whose workers are killed.
@@ -37,15 +38,15 @@ func TestKillsOfFanoutWorkersTellEveryFollowerWhoIsHereOnce(t *testing.T) {
 		size = crowdOf{followers: 1_000_000, kills: 50, rate: "60000", between: 2 * time.Second, every: 10}
 	}
 	t.Parallel()
-	path := binary(t, "stillhere")
+	path := testkit.Binary(t, "stillhere")
 	w := newFollowerWorld(t, size)
-	start := func(name string) *program {
-		return start(t, path, nil, "fanout", "--kafka-brokers", w.kafka.Brokers[0], "--redis", w.redis, "--postgres", w.postgres,
+	start := func(name string) *testkit.Program {
+		return testkit.Start(t, path, nil, "fanout", "--kafka-brokers", w.kafka.Brokers[0], "--redis", w.redis, "--postgres", w.postgres,
 			"--followers", "all", "--fanout-rate", size.rate, "--fanout-job-followers", "5000", "--high-follower", "1000",
 			"--instance", name, "--admin", "", "--log-level", "warn")
 	}
 	names := []string{"one", "two"}
-	workers := []*program{start(names[0]), start(names[1])}
+	workers := []*testkit.Program{start(names[0]), start(names[1])}
 	version := schemas.Version(0)
 	// The celebrity changes now and then, so that jobs are overtaken as well.
 	for kill := range size.kills {
@@ -55,15 +56,15 @@ func TestKillsOfFanoutWorkersTellEveryFollowerWhoIsHereOnce(t *testing.T) {
 		}
 		<-time.After(size.between/2 + rand.N(size.between))
 		victim := rand.IntN(len(workers))
-		workers[victim].kill()
+		workers[victim].Kill()
 		workers[victim] = start(names[victim])
 	}
 	want := w.here()
-	until(t, "all followers who are here are told of the last version", 10*time.Minute, func() bool {
+	testkit.Until(t, "all followers who are here are told of the last version", 10*time.Minute, func() bool {
 		return w.told(version) >= want
 	})
 	for _, p := range workers {
-		p.kill()
+		p.Kill()
 	}
 	w.judge(version, want)
 	t.Logf("%d kills, %d of %d followers here, version %d: each told of the last once", size.kills, want, size.followers, version)
@@ -89,26 +90,26 @@ func newFollowerWorld(t *testing.T, size crowdOf) *followerWorld {
 	if errors.Is(err, pgtest.ErrMissing) {
 		t.Skip(err)
 	}
-	check(t, err)
-	t.Cleanup(func() { check(t, cluster.Stop()) })
+	testkit.Check(t, err)
+	t.Cleanup(func() { testkit.Check(t, cluster.Stop()) })
 	log := slog.New(slog.DiscardHandler)
 	broker, err := embedded.StartKafka(embedded.KafkaConfig{Log: log})
-	check(t, err)
+	testkit.Check(t, err)
 	t.Cleanup(func() { broker.Close() })
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
-	check(t, err)
+	testkit.Check(t, err)
 	t.Cleanup(func() { redis.Close() })
 	w := &followerWorld{T: t, size: size, kafka: kafka.Config{Brokers: broker.Addrs(), MaxBuffered: 2_000_000}, redis: redis.Addr(),
 		next: map[int32]int64{}, counts: map[schemas.Version]int{}, last: map[schemas.UserID]schemas.Version{}}
 	w.postgres, err = cluster.URL(ctx)
-	check(t, err)
+	testkit.Check(t, err)
 	_, err = admin.ApplyTopics(ctx, w.kafka, 4, 1)
-	check(t, err)
+	testkit.Check(t, err)
 	w.producer, err = kafka.NewProducer(w.kafka, log, nil)
-	check(t, err)
-	t.Cleanup(func() { check(t, w.producer.Close(context.Background())) })
+	testkit.Check(t, err)
+	t.Cleanup(func() { testkit.Check(t, w.producer.Close(context.Background())) })
 	w.reader, err = kafka.NewReader(w.kafka, log)
-	check(t, err)
+	testkit.Check(t, err)
 	t.Cleanup(w.reader.Close)
 	w.fill()
 	return w
@@ -119,9 +120,9 @@ func (w *followerWorld) fill() {
 	w.Helper()
 	config := pggraph.Defaults()
 	config.URL = w.postgres
-	check(w.T, pggraph.Migrate(w.Context(), config))
+	testkit.Check(w.T, pggraph.Migrate(w.Context(), config))
 	store, err := pggraph.Open(w.Context(), config)
-	check(w.T, err)
+	testkit.Check(w.T, err)
 	defer store.Close()
 	const chunk = 100_000
 	var edges []graph.Edge
@@ -136,13 +137,13 @@ func (w *followerWorld) fill() {
 		}
 		if len(edges) == chunk || i == w.size.followers {
 			_, err := store.Load(w.Context(), "crowd", place, place+int64(len(edges)), edges)
-			check(w.T, err)
-			check(w.T, w.producer.AppendSync(w.Context(), statuses...))
+			testkit.Check(w.T, err)
+			testkit.Check(w.T, w.producer.AppendSync(w.Context(), statuses...))
 			place += int64(len(edges))
 			edges, statuses = edges[:0], statuses[:0]
 		}
 	}
-	check(w.T, store.Optimize(w.Context()))
+	testkit.Check(w.T, store.Optimize(w.Context()))
 }
 
 func (w *followerWorld) here() int { return w.size.followers - w.size.followers/3 }
@@ -152,7 +153,7 @@ func (w *followerWorld) change(version schemas.Version) {
 	w.Helper()
 	t := schemas.Transition{User: celebrity, From: schemas.Offline, To: schemas.Online, At: schemas.MillisOf(time.Now()), Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: version}
-	check(w.T, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(celebrity, 4),
+	testkit.Check(w.T, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(celebrity, 4),
 		Key: celebrity.Key(), Value: t.Encode()}))
 }
 
@@ -161,7 +162,7 @@ func (w *followerWorld) told(version schemas.Version) int {
 	w.Helper()
 	for p := range int32(4) {
 		_, end, err := w.reader.Bounds(w.Context(), schemas.Deliveries, p)
-		check(w.T, err)
+		testkit.Check(w.T, err)
 		if end == w.next[p] {
 			continue
 		}
@@ -208,12 +209,5 @@ func (w *followerWorld) judge(version schemas.Version, want int) {
 	}
 	for v, n := range w.counts {
 		w.Logf("version %d: %d of %d were told", v, n, want)
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

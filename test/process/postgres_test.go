@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/test/testkit"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -40,39 +42,39 @@ var postgresFaults = []postgresFault{
 // faultyWorld is a world with one sink.
 type faultyWorld struct {
 	*sinkWorld
-	sink  *program
+	sink  *testkit.Program
 	admin string // host:port
 }
 
 // After every fault the sink must catch up by itself; in the end every transition
 // is in Postgres once. With -v the test prints a row of deploy/FAULTS.md a fault.
 func TestTheSinkWaitsForPostgresWhateverItSuffersAndGoesOnByItself(t *testing.T) {
-	path := binary(t, "stillhere")
+	path := testkit.Binary(t, "stillhere")
 	t.Parallel()
-	w := &faultyWorld{sinkWorld: newSinkWorld(t), admin: freePort(t)}
-	w.sink = start(t, path, nil, "lastseen", "--instance", "sink", "--admin", w.admin, "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
+	w := &faultyWorld{sinkWorld: newSinkWorld(t), admin: testkit.FreePort(t)}
+	w.sink = testkit.Start(t, path, nil, "lastseen", "--instance", "sink", "--admin", w.admin, "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
 	stop := w.load()
-	until(t, "the sink writes", 60*time.Second, func() bool { return w.rows() > 0 })
+	testkit.Until(t, "the sink writes", 60*time.Second, func() bool { return w.rows() > 0 })
 	for _, fault := range postgresFaults {
 		if fault.long && os.Getenv("STILLHERE_LONG") == "" {
 			t.Logf("%q is left out; STILLHERE_LONG=1 runs it", fault.name)
 			continue
 		}
-		said := len(w.sink.err.String())
+		said := len(w.sink.Err.String())
 		memory := w.memory()
 		end := fault.begin(w)
 		<-time.After(fault.hold)
 		if fault.says != "" {
-			until(t, "the sink has met "+fault.says, 30*time.Second, func() bool { return strings.Contains(w.sink.err.String()[said:], fault.says) })
+			testkit.Until(t, "the sink has met "+fault.says, 30*time.Second, func() bool { return strings.Contains(w.sink.Err.String()[said:], fault.says) })
 		}
 		lag := w.lag()
 		written := w.written.Load()
 		end()
 		begun := time.Now()
-		until(t, "the sink has caught up after "+fault.name, 2*time.Minute, func() bool { return w.rows() >= written })
+		testkit.Until(t, "the sink has caught up after "+fault.name, 2*time.Minute, func() bool { return w.rows() >= written })
 		t.Logf("| Postgres %s | %d | %d | %.1f s | %.1f s | %d → %d MB |", fault.name, written, w.rows(), lag, time.Since(begun).Seconds(), memory, w.memory())
-		if !w.sink.running() {
-			t.Fatalf("the sink has ended: %s", tail(w.sink.err.String(), 2000))
+		if !w.sink.Running() {
+			t.Fatalf("the sink has ended: %s", testkit.Tail(w.sink.Err.String(), 2000))
 		}
 	}
 	stop()
@@ -212,7 +214,7 @@ func (w *faultyWorld) lag() float64 {
 
 // memory is what the sink holds in memory, MB; 0 where that is not known.
 func (w *faultyWorld) memory() int {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.sink.command.Process.Pid))
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.sink.Command.Process.Pid))
 	for line := range strings.Lines(string(text)) {
 		var kilobytes int
 		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kilobytes); n == 1 {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/test/testkit"
 )
 
 // children are the processes whose parent is this one.
@@ -112,9 +113,9 @@ func (w *faultyWorld) full() func() {
 }
 
 func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
-	path := binary(t, "stillhere")
+	path := testkit.Binary(t, "stillhere")
 	t.Parallel()
-	w := &faultyWorld{sinkWorld: newSinkWorld(t), admin: freePort(t)}
+	w := &faultyWorld{sinkWorld: newSinkWorld(t), admin: testkit.FreePort(t)}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	replica, err := w.cluster.Replica(ctx)
@@ -132,15 +133,15 @@ func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
 	if err := settings.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w.sink = start(t, path, nil, "lastseen", "--instance", "sink", "--admin", w.admin, "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
+	w.sink = testkit.Start(t, path, nil, "lastseen", "--instance", "sink", "--admin", w.admin, "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
 	stop := w.load()
-	until(t, "the sink writes", 60*time.Second, func() bool { return w.rows() > 0 })
+	testkit.Until(t, "the sink writes", 60*time.Second, func() bool { return w.rows() > 0 })
 	<-time.After(time.Second)
 	if err := replica.Kill(); err != nil { // it does not hear of what follows
 		t.Fatal(err)
 	}
 	atKill := w.rows()
-	until(t, "the sink has written more", 60*time.Second, func() bool { return w.rows() > atKill+500 })
+	testkit.Until(t, "the sink has written more", 60*time.Second, func() bool { return w.rows() > atKill+500 })
 	lost := w.rows()
 	if err := w.cluster.Kill(); err != nil {
 		t.Fatal(err)
@@ -152,17 +153,17 @@ func TestTheSinkRepairsWhatAFailoverToAnOlderReplicaHasLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun, written := time.Now(), w.written.Load()
-	until(t, "the replica answers", 30*time.Second, func() bool { return w.rows() >= 0 })
+	testkit.Until(t, "the replica answers", 30*time.Second, func() bool { return w.rows() >= 0 })
 	found := w.rows()
-	until(t, "everything is there again", 2*time.Minute, func() bool { return w.rows() >= written })
+	testkit.Until(t, "everything is there again", 2*time.Minute, func() bool { return w.rows() >= written })
 	t.Logf("| Postgres fails over to a replica that lacks about %d rows | %d | %d | – | %.1f s | – |", lost-found, written, w.rows(), time.Since(begun).Seconds())
-	if !strings.Contains(w.sink.err.String(), "the handler lost records that it had applied") {
+	if !strings.Contains(w.sink.Err.String(), "the handler lost records that it had applied") {
 		t.Error("the sink has not noticed")
 	}
 	stop()
 	w.caughtUp(60 * time.Second)
 	w.judge()
-	if !w.sink.running() {
-		t.Fatalf("the sink has ended: %s", tail(w.sink.err.String(), 2000))
+	if !w.sink.Running() {
+		t.Fatalf("the sink has ended: %s", testkit.Tail(w.sink.Err.String(), 2000))
 	}
 }

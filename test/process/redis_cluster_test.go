@@ -19,6 +19,7 @@ import (
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/testkit"
 )
 
 // slotMoves is how many slots move from node to node under the pipeline.
@@ -26,19 +27,19 @@ const slotMoves = 40
 
 // Row 61: slots of a Redis Cluster move while users beat, are read and are watched.
 func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
-	needLong(t)
-	binary(t, "stillhere")
+	testkit.NeedLong(t)
+	testkit.Binary(t, "stillhere")
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	w := &redisWorld{house: newHouse(t), told: map[schemas.UserID]schemas.Presence{}}
+	w := &redisWorld{Dev: testkit.NewDev(t), told: map[schemas.UserID]schemas.Presence{}}
 	w.upOn(cluster)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { w.beatOn(ctx) })
-	until(t, "everybody is online", 30*time.Second, func() bool {
-		for _, state := range w.states(w.steady()...) {
+	testkit.Until(t, "everybody is online", 30*time.Second, func() bool {
+		for _, state := range w.States(w.steady()...) {
 			if state != "online" {
 				return false
 			}
@@ -47,7 +48,7 @@ func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
 	})
 	running.Go(func() { w.readOn(ctx) })
 	running.Go(func() { w.watchOn(ctx) })
-	until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.toldOf(1) == "online" })
+	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.toldOf(1) == "online" })
 	moved := w.moveSlots(cluster)
 	w.moveFlipper(cluster)
 	cancel()
@@ -72,23 +73,23 @@ func (w *redisWorld) upOn(cluster *redistest.Cluster) {
 	if errors.Is(err, pgtest.ErrMissing) {
 		w.Skip(err)
 	}
-	check(w.T, err)
-	w.Cleanup(func() { check(w.T, postgres.Stop()) })
+	testkit.Check(w.T, err)
+	w.Cleanup(func() { testkit.Check(w.T, postgres.Stop()) })
 	database, err := postgres.URL(w.Context())
-	check(w.T, err)
+	testkit.Check(w.T, err)
 	broker, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
-	check(w.T, err)
+	testkit.Check(w.T, err)
 	w.Cleanup(broker.Close)
-	w.broker = broker.Addrs()[0]
-	_, err = admin.ApplyTopics(w.Context(), kafka.Config{Brokers: broker.Addrs()}, devPartitions, 1)
-	check(w.T, err)
-	path := binary(w.T, "stillhere")
-	if code := start(w.T, path, nil, "migrate", "--postgres", database).wait(time.Minute); code != 0 {
+	w.Broker = broker.Addrs()[0]
+	_, err = admin.ApplyTopics(w.Context(), kafka.Config{Brokers: broker.Addrs()}, testkit.DevPartitions, 1)
+	testkit.Check(w.T, err)
+	path := testkit.Binary(w.T, "stillhere")
+	if code := testkit.Start(w.T, path, nil, "migrate", "--postgres", database).Wait(time.Minute); code != 0 {
 		w.Fatalf("migrate ended with %d", code)
 	}
-	w.program = start(w.T, path, nil, "all", "--listen", w.listen, "--admin", w.admin, "--instance", "one", "--kafka-brokers", w.broker,
+	w.Program = testkit.Start(w.T, path, nil, "all", "--listen", w.Listen, "--admin", w.Admin, "--instance", "one", "--kafka-brokers", w.Broker,
 		"--redis", strings.Join(cluster.Addrs(), ","), "--redis-cluster", "--postgres", database)
-	until(w.T, "it is ready", time.Minute, func() bool { return strings.Contains(w.err.String(), `"msg":"ready"`) || !w.running() })
+	testkit.Until(w.T, "it is ready", time.Minute, func() bool { return strings.Contains(w.Err.String(), `"msg":"ready"`) || !w.Running() })
 }
 
 // moveSlots moves slots of users, or of the marks, each to the next node.
@@ -96,7 +97,7 @@ func (w *redisWorld) moveSlots(cluster *redistest.Cluster) (moved int) {
 	w.Helper()
 	ask := func(node *redistest.Server, command string, arguments ...any) string {
 		answer, err := node.Do(command, arguments...)
-		check(w.T, err)
+		testkit.Check(w.T, err)
 		return answer
 	}
 	for tries := 0; moved < slotMoves && tries < 20*slotMoves; tries++ {
@@ -118,11 +119,11 @@ func (w *redisWorld) moveSlots(cluster *redistest.Cluster) (moved int) {
 // lets the user go: the viewer hears both.
 func (w *redisWorld) moveFlipper(cluster *redistest.Cluster) {
 	w.Helper()
-	w.mustSend(beat{User: flipper, Device: 9, Kind: "web"})
-	until(w.T, "the viewer has heard of the one who came", 20*time.Second, func() bool { return w.toldOf(flipper) == "online" })
+	w.MustSend(testkit.Beat{User: flipper, Device: 9, Kind: "web"})
+	testkit.Until(w.T, "the viewer has heard of the one who came", 20*time.Second, func() bool { return w.toldOf(flipper) == "online" })
 	key := schemas.RedisPrefix + "{" + strconv.FormatInt(flipper, 10) + "}"
 	at := slices.Index(cluster.Nodes, cluster.Owner(key))
 	cluster.Move(key, cluster.Nodes[(at+1)%len(cluster.Nodes)])
-	w.mustSend(beat{User: flipper, Device: 9, Bye: true})
-	until(w.T, "the viewer hears of the one who goes", 20*time.Second, func() bool { return w.toldOf(flipper) == "offline" })
+	w.MustSend(testkit.Beat{User: flipper, Device: 9, Bye: true})
+	testkit.Until(w.T, "the viewer hears of the one who goes", 20*time.Second, func() bool { return w.toldOf(flipper) == "offline" })
 }

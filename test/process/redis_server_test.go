@@ -12,12 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/test/testkit"
+
 	"github.com/redis/go-redis/v9"
 )
 
 // redisServer is a private redis-server that keeps nothing on disk.
 type redisServer struct {
-	*program
+	*testkit.Program
 	address string
 }
 
@@ -29,14 +31,14 @@ func startRedis(t *testing.T, address string, arguments ...string) *redisServer 
 		t.Skip("no redis-server here: install it")
 	}
 	if address == "" {
-		address = freePort(t)
+		address = testkit.FreePort(t)
 	}
 	_, port, _ := net.SplitHostPort(address)
 	s := &redisServer{address: address}
-	s.program = start(t, path, nil, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+	s.Program = testkit.Start(t, path, nil, append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
 		"--dir", t.TempDir()}, arguments...)...)
-	until(t, "redis-server accepts connections", 20*time.Second, func() bool {
-		return strings.Contains(s.out.String(), "Ready to accept connections")
+	testkit.Until(t, "redis-server accepts connections", 20*time.Second, func() bool {
+		return strings.Contains(s.Out.String(), "Ready to accept connections")
 	})
 	return s
 }

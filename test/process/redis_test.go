@@ -15,6 +15,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/testkit"
 )
 
 const (
@@ -45,16 +46,16 @@ func span(short, full time.Duration) time.Duration {
 var redisFaults = []redisFault{
 	{"emptied (FLUSHALL)", func(w *redisWorld, half func()) { w.redis.do("FLUSHALL"); half() }, false},
 	{"killed, away, restarted empty", func(w *redisWorld, half func()) {
-		w.redis.kill()
+		w.redis.Kill()
 		<-time.After(span(time.Second, time.Minute))
 		half()
 		w.redis = startRedis(w.T, w.redis.address)
 	}, false},
 	{"frozen (SIGSTOP)", func(w *redisWorld, half func()) {
-		w.redis.signal(syscall.SIGSTOP)
+		w.redis.Signal(syscall.SIGSTOP)
 		<-time.After(span(2*time.Second, 20*time.Second))
 		half()
-		w.redis.signal(syscall.SIGCONT)
+		w.redis.Signal(syscall.SIGCONT)
 	}, false},
 	{"connections reset 100 times", func(w *redisWorld, half func()) {
 		for i := range 100 {
@@ -88,12 +89,12 @@ var redisFaults = []redisFault{
 	}, true},
 	{"primary lost, replica promoted that lacks the last second", func(w *redisWorld, half func()) {
 		replica := startRedis(w.T, "", "--replicaof", "127.0.0.1", w.redis.address[strings.IndexByte(w.redis.address, ':')+1:])
-		until(w.T, "the replica has caught up", 20*time.Second, func() bool { return strings.Contains(replica.out.String(), "Finished with success") })
-		replica.signal(syscall.SIGSTOP)
+		testkit.Until(w.T, "the replica has caught up", 20*time.Second, func() bool { return strings.Contains(replica.Out.String(), "Finished with success") })
+		replica.Signal(syscall.SIGSTOP)
 		<-time.After(time.Second)
 		half()
-		w.redis.kill()
-		replica.signal(syscall.SIGCONT)
+		w.redis.Kill()
+		replica.Signal(syscall.SIGCONT)
 		replica.do("REPLICAOF NO ONE")
 		w.redis = replica
 		w.relay.lead(replica.address)
@@ -102,7 +103,7 @@ var redisFaults = []redisFault{
 
 // redisWorld is the service on a private Redis.
 type redisWorld struct {
-	*house
+	*testkit.Dev
 	redis *redisServer
 	relay *relay
 
@@ -125,19 +126,19 @@ func (w *redisWorld) wrong(format string, args ...any) {
 // TestNoFaultOfRedisTurnsAnybodyOffline strikes Redis while users beat, are read and
 // are watched. STILLHERE_LONG=1 runs all faults at full length.
 func TestNoFaultOfRedisTurnsAnybodyOffline(t *testing.T) {
-	binary(t, "stillhere")
+	testkit.Binary(t, "stillhere")
 	t.Parallel()
 	first := startRedis(t, "")
 	w := &redisWorld{redis: first, relay: startRelay(t, first.address), told: map[schemas.UserID]schemas.Presence{}}
-	w.house = newHouse(t, "--redis="+w.relay.address())
-	w.up()
+	w.Dev = testkit.NewDev(t, "--redis="+w.relay.address())
+	w.Up()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { w.beatOn(ctx) })
-	until(t, "everybody is online", 30*time.Second, func() bool {
-		for _, state := range w.states(w.steady()...) {
+	testkit.Until(t, "everybody is online", 30*time.Second, func() bool {
+		for _, state := range w.States(w.steady()...) {
 			if state != "online" {
 				return false
 			}
@@ -146,7 +147,7 @@ func TestNoFaultOfRedisTurnsAnybodyOffline(t *testing.T) {
 	})
 	running.Go(func() { w.readOn(ctx) })
 	running.Go(func() { w.watchOn(ctx) })
-	until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.toldOf(1) == "online" })
+	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.toldOf(1) == "online" })
 	before := w.residentMB()
 	flips := 0
 	for _, fault := range redisFaults {
@@ -177,22 +178,22 @@ func (w *redisWorld) suffer(fault redisFault) {
 	changes, resyncs := w.changes, w.resyncs
 	w.mu.Unlock()
 	begun := time.Now()
-	fault.strike(w, func() { w.mustSend(beat{User: flipper, Device: 9, Kind: "web"}) })
+	fault.strike(w, func() { w.MustSend(testkit.Beat{User: flipper, Device: 9, Kind: "web"}) })
 	struck, over := time.Since(begun), time.Now()
 	// The stream and the reads know what happened meanwhile, and that they do.
-	until(w.T, "after "+fault.name+" the viewer has heard of the one who came", 40*time.Second, func() bool { return w.toldOf(flipper) == "online" })
+	testkit.Until(w.T, "after "+fault.name+" the viewer has heard of the one who came", 40*time.Second, func() bool { return w.toldOf(flipper) == "online" })
 	streamed := time.Since(over)
-	until(w.T, "after "+fault.name+" reads are fresh", 40*time.Second, func() bool {
+	testkit.Until(w.T, "after "+fault.name+" reads are fresh", 40*time.Second, func() bool {
 		for _, user := range []schemas.UserID{1, 2, 3, 4, 5, steadyOnes, flipper} {
-			if p := w.user(user); p.StaleSince != 0 || p.State == nil || *p.State != "online" {
+			if p := w.User(user); p.StaleSince != 0 || p.State == nil || *p.State != "online" {
 				return false
 			}
 		}
 		return true
 	})
 	read := time.Since(over)
-	w.mustSend(beat{User: flipper, Device: 9, Bye: true})
-	until(w.T, "after "+fault.name+" the viewer hears of the one who goes", 20*time.Second, func() bool { return w.toldOf(flipper) == "offline" })
+	w.MustSend(testkit.Beat{User: flipper, Device: 9, Bye: true})
+	testkit.Until(w.T, "after "+fault.name+" the viewer hears of the one who goes", 20*time.Second, func() bool { return w.toldOf(flipper) == "offline" })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// As a row of deploy/FAULTS.md.
@@ -213,11 +214,11 @@ func (w *redisWorld) beatOn(ctx context.Context) {
 	ticker := time.NewTicker(3 * time.Second)
 	defer ticker.Stop()
 	for {
-		beats := make([]beat, steadyOnes)
+		beats := make([]testkit.Beat, steadyOnes)
 		for i, user := range w.steady() {
-			beats[i] = beat{User: user, Device: 7, Kind: "mobile"}
+			beats[i] = testkit.Beat{User: user, Device: 7, Kind: "mobile"}
 		}
-		if err := w.send(beats...); err != nil && ctx.Err() == nil {
+		if err := w.Send(beats...); err != nil && ctx.Err() == nil {
 			w.wrong("a fault of Redis must not reach the doors in: %v", err)
 		}
 		select {
@@ -244,9 +245,9 @@ func (w *redisWorld) readOn(ctx context.Context) {
 		for i := range 50 {
 			ids = append(ids, strconv.Itoa((n*50+i)%steadyOnes+1))
 		}
-		err := w.fetch("/presence/"+ids[0], &one)
+		err := w.Fetch("/presence/"+ids[0], &one)
 		if err == nil {
-			err = w.fetch("/presence/batch?user_ids="+strings.Join(ids, ","), &many)
+			err = w.Fetch("/presence/batch?user_ids="+strings.Join(ids, ","), &many)
 		}
 		w.mu.Lock()
 		if w.answers++; err != nil {
@@ -271,7 +272,7 @@ func (w *redisWorld) readOn(ctx context.Context) {
 
 // watchOn watches everybody on one connection, which must last.
 func (w *redisWorld) watchOn(ctx context.Context) {
-	options := watch.Options{URL: "http://" + w.listen + "/presence/stream", Users: append(w.steady(), flipper)}
+	options := watch.Options{URL: "http://" + w.Listen + "/presence/stream", Users: append(w.steady(), flipper)}
 	for m, err := range watch.Messages(ctx, options) {
 		if err != nil || m.Type == watch.Error || m.Type == watch.Disconnected && ctx.Err() == nil {
 			w.wrong("the stream: %+v %v %v", m.Problem, m.Cause, err)
@@ -325,8 +326,8 @@ func (w *redisWorld) countTransitions(want int) {
 		version schemas.Version
 	}
 	seen := map[change]int{}
-	reader := w.reader()
-	for p := range int32(devPartitions) {
+	reader := w.Reader()
+	for p := range int32(testkit.DevPartitions) {
 		err := reader.Read(context.Background(), schemas.Transitions, p, -1, -1, true, func(r *schemas.Record) error {
 			t, err := schemas.DecodeTransition(r.Value)
 			if err == nil {
@@ -350,7 +351,7 @@ func (w *redisWorld) countTransitions(want int) {
 
 // residentMB is the memory of the service; 0 where the system does not tell.
 func (w *redisWorld) residentMB() float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", w.command.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", w.Command.Process.Pid))
 	if err != nil {
 		return 0
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/test/testkit"
 )
 
 // The storm of the sink: two lastseen processes share the transitions of a topic
@@ -23,13 +25,13 @@ import (
 //	STILLHERE_SINK_KILLS   how often a process is killed [6]
 //	STILLHERE_SINK_SEED    for the storm of a run before [random]
 func TestNoKillOfTheSinkLosesOrDoublesARow(t *testing.T) {
-	path := binary(t, "stillhere-crashpoints")
+	path := testkit.Binary(t, "stillhere-crashpoints")
 	t.Parallel()
 	w := newSinkWorld(t)
-	seed := uint64(number(t, "STILLHERE_SINK_SEED", rand.Int64N(1_000_000)))
+	seed := uint64(testkit.Number(t, "STILLHERE_SINK_SEED", rand.Int64N(1_000_000)))
 	t.Logf("seed %d", seed)
 	s := &sinkStorm{sinkWorld: w}
-	s.left.Store(number(t, "STILLHERE_SINK_KILLS", 6))
+	s.left.Store(testkit.Number(t, "STILLHERE_SINK_KILLS", 6))
 	stop := w.load()
 	var lives sync.WaitGroup
 	for i := range uint64(2) {
@@ -41,11 +43,11 @@ func TestNoKillOfTheSinkLosesOrDoublesARow(t *testing.T) {
 	stop()
 	w.caughtUp(90 * time.Second)
 	for _, p := range s.processes {
-		p.program.signal(syscall.SIGTERM)
+		p.program.Signal(syscall.SIGTERM)
 	}
 	for _, p := range s.processes {
-		if code := p.program.wait(30 * time.Second); code != 0 {
-			t.Errorf("%s stopped with exit code %d:\n%s", p.instance, code, tail(p.program.err.String(), 2000))
+		if code := p.program.Wait(30 * time.Second); code != 0 {
+			t.Errorf("%s stopped with exit code %d:\n%s", p.instance, code, testkit.Tail(p.program.Err.String(), 2000))
 		}
 		p.ended()
 	}
@@ -67,7 +69,7 @@ type sinkProcess struct {
 	*sinkStorm
 	path, instance string
 	random         *rand.Rand
-	program        *program
+	program        *testkit.Program
 	point          string // where it is to kill or freeze itself, if anywhere
 }
 
@@ -82,23 +84,23 @@ func (p *sinkProcess) live() {
 		p.pause(0, 400*time.Millisecond)
 		switch {
 		case p.point != "" && !strings.HasSuffix(p.point, ":stop"):
-			if !p.program.exits(2 * time.Second) { // it did not come there; it is killed where it is
-				p.program.kill()
+			if !exits(p.program, 2*time.Second) { // it did not come there; it is killed where it is
+				p.program.Kill()
 			} else {
 				p.crashes.Add(1)
 			}
 		case p.point != "" || p.random.IntN(6) == 0: // a zombie: the other takes its partitions meanwhile
-			if p.point != "" && strings.Contains(p.program.err.String(), "crash point") {
+			if p.point != "" && strings.Contains(p.program.Err.String(), "crash point") {
 				p.frozenAt.Add(1)
 			}
-			p.program.signal(syscall.SIGSTOP)
+			p.program.Signal(syscall.SIGSTOP)
 			p.freezes.Add(1)
 			p.pause(6500*time.Millisecond, 9*time.Second)
-			p.program.signal(syscall.SIGCONT)
+			p.program.Signal(syscall.SIGCONT)
 			p.pause(0, time.Second)
-			p.program.kill()
+			p.program.Kill()
 		default:
-			p.program.kill()
+			p.program.Kill()
 		}
 		p.kills.Add(1)
 		p.left.Add(-1)
@@ -106,7 +108,7 @@ func (p *sinkProcess) live() {
 		p.pause(0, 500*time.Millisecond)
 	}
 	if p.point != "" { // it must not die in the calm
-		p.program.kill()
+		p.program.Kill()
 		p.ended()
 		p.start("")
 	}
@@ -138,15 +140,15 @@ func (p *sinkProcess) writes() {
 		return
 	}
 	before := p.rows()
-	within(15*time.Second, func() bool { return p.rows() > before+100 || !p.program.running() })
+	testkit.Within(15*time.Second, func() bool { return p.rows() > before+100 || !p.program.Running() })
 }
 
 // ended looks at what a process that has ended had said.
 func (p *sinkProcess) ended() {
-	log := p.program.err.String()
+	log := p.program.Err.String()
 	for _, bad := range []string{"panic:", "DATA RACE"} {
 		if i := strings.Index(log, bad); i >= 0 {
-			p.Errorf("%s said:\n%s", p.instance, tail(log[i:min(len(log), i+2000)], 2000))
+			p.Errorf("%s said:\n%s", p.instance, testkit.Tail(log[i:min(len(log), i+2000)], 2000))
 		}
 	}
 }
@@ -157,9 +159,9 @@ func (p *sinkProcess) pause(least, most time.Duration) {
 }
 
 // exits tells whether the process ends by itself in time.
-func (p *program) exits(limit time.Duration) bool {
+func exits(p *testkit.Program, limit time.Duration) bool {
 	select {
-	case <-p.ended:
+	case <-p.Ended:
 		return true
 	case <-time.After(limit):
 		return false

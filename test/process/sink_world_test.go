@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/test/testkit"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stillhere/stillhere/internal/embedded"
@@ -82,9 +84,9 @@ func newSinkWorld(t *testing.T) *sinkWorld {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.redis.Close)
-	broker := start(t, binary(t, "broker"), nil, "--data-dir", filepath.Join(t.TempDir(), "kafka"))
-	until(t, "the broker is ready", 20*time.Second, func() bool { return len(broker.out.lines()) > 0 })
-	w.broker = strings.TrimPrefix(broker.out.lines()[0], "ready ")
+	broker := testkit.Start(t, testkit.Binary(t, "broker"), nil, "--data-dir", filepath.Join(t.TempDir(), "kafka"))
+	testkit.Until(t, "the broker is ready", 20*time.Second, func() bool { return len(broker.Out.Lines()) > 0 })
+	w.broker = strings.TrimPrefix(broker.Out.Lines()[0], "ready ")
 	w.config = kafka.Config{Brokers: []string{w.broker}, InstanceName: "load"}
 	if _, err := admin.ApplyTopics(ctx, w.config, sinkPartitions, 1); err != nil {
 		t.Fatal(err)
@@ -102,9 +104,9 @@ func newSinkWorld(t *testing.T) *sinkWorld {
 }
 
 // lastseen starts a process of the role.
-func (w *sinkWorld) lastseen(path, instance string, change func(*exec.Cmd)) *program {
+func (w *sinkWorld) lastseen(path, instance string, change func(*exec.Cmd)) *testkit.Program {
 	w.Helper()
-	return start(w.T, path, change, "lastseen", "--instance", instance, "--admin=", "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
+	return testkit.Start(w.T, path, change, "lastseen", "--instance", instance, "--admin=", "--kafka-brokers", w.broker, "--redis", w.redis.Addr(), "--postgres", w.database)
 }
 
 // load writes some thousand transitions a second, and now and then a record that
@@ -189,7 +191,7 @@ func (w *sinkWorld) rows() int64 {
 func (w *sinkWorld) caughtUp(limit time.Duration) {
 	w.Helper()
 	var behind string
-	if !within(limit, func() bool {
+	if !testkit.Within(limit, func() bool {
 		behind = ""
 		for p := range int32(sinkPartitions) {
 			_, end, err := w.reader.Bounds(w.Context(), schemas.Transitions, p)
@@ -238,7 +240,7 @@ func (w *sinkWorld) judge() {
 		w.Fatal("Postgres does not answer")
 	}
 	if wanted := strings.Join(users, ","); got != wanted {
-		w.Errorf("the users are\n%s\nmust be\n%s", tail(got, 500), tail(wanted, 500))
+		w.Errorf("the users are\n%s\nmust be\n%s", testkit.Tail(got, 500), testkit.Tail(wanted, 500))
 	}
 	w.lettersAre(w.poison)
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/test/testkit"
+
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -24,7 +26,7 @@ const (
 
 // peer is a client that beats and watches all of them, itself included.
 type peer struct {
-	*house
+	*testkit.Dev
 	user  schemas.UserID
 	calls []*call
 }
@@ -55,13 +57,13 @@ type problem struct{ Code, Message, Field string }
 
 func TestPeersWhoWatchOneAnotherSeeEveryChangeOnceAndInOrder(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.up()
+	h := testkit.NewDev(t)
+	h.Up()
 	users := make([]schemas.UserID, peers)
 	all := make([]*peer, peers)
 	for i := range all {
 		users[i] = schemas.UserID(i + 1)
-		all[i] = &peer{house: h, user: users[i]}
+		all[i] = &peer{Dev: h, user: users[i]}
 	}
 	var lives sync.WaitGroup
 	for _, p := range all {
@@ -75,18 +77,18 @@ func TestPeersWhoWatchOneAnotherSeeEveryChangeOnceAndInOrder(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	h.allAre("online", users)
+	h.AllAre("online", users)
 	histories := map[schemas.UserID][]int64{}
 	for _, user := range users {
-		history := h.historyOf(user, 1+2*rounds)
-		chained(t, user, history)
+		history := h.HistoryOf(user, 1+2*rounds)
+		testkit.Chained(t, user, history)
 		if len(history) != 1+2*rounds {
 			t.Errorf("the history of user %d has %d changes, must have %d", user, len(history), 1+2*rounds)
 		}
 		for _, e := range history {
 			histories[user] = append(histories[user], e.Version)
 		}
-		if got, want := h.user(user).Version, fmt.Sprint(history[len(history)-1].Version); got != want {
+		if got, want := h.User(user).Version, fmt.Sprint(history[len(history)-1].Version); got != want {
 			t.Errorf("user %d has version %s, the last in the history is %s", user, got, want)
 		}
 	}
@@ -94,7 +96,7 @@ func TestPeersWhoWatchOneAnotherSeeEveryChangeOnceAndInOrder(t *testing.T) {
 	for _, p := range all {
 		for i, c := range p.calls {
 			last := i == len(p.calls)-1
-			until(t, "the peer has seen the last change of everybody", 10*time.Second, func() bool {
+			testkit.Until(t, "the peer has seen the last change of everybody", 10*time.Second, func() bool {
 				return !last || c.hasSeen(histories)
 			})
 			checked += c.judge(t, p.user, histories, last)
@@ -107,8 +109,8 @@ func TestPeersWhoWatchOneAnotherSeeEveryChangeOnceAndInOrder(t *testing.T) {
 // reads waits until the reads say that the peer's user is in state.
 func (p *peer) reads(state string) (err error) {
 	var now schemas.Presence
-	if !within(10*time.Second, func() bool {
-		err = p.fetch("/presence/"+p.user.String(), &now)
+	if !testkit.Within(10*time.Second, func() bool {
+		err = p.Fetch("/presence/"+p.user.String(), &now)
 		return err != nil || *now.State == state
 	}) {
 		return errors.New("does not become " + state + " for those who read")
@@ -166,7 +168,7 @@ func (p *peer) live(users []schemas.UserID) error {
 func (p *peer) call(users []schemas.UserID) (*call, error) {
 	ctx, cancel := context.WithTimeout(p.Context(), 20*time.Second)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/presence/connect?user_id=%d&device_id=7&device_kind=web", p.listen, p.user), nil)
+	conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/presence/connect?user_id=%d&device_id=7&device_kind=web", p.Listen, p.user), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +236,7 @@ func (c *call) say(text string) error {
 
 // await waits until the connection has told that a user is in a state.
 func (c *call) await(user schemas.UserID, state string) error {
-	if within(20*time.Second, func() bool {
+	if testkit.Within(20*time.Second, func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.state[user] == state

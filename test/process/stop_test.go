@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/test/testkit"
+
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -29,8 +31,8 @@ func TestAPlannedRestartUnderLoadIsQuickAndNobodySeesIt(t *testing.T) {
 	policy := liveness.Defaults()
 	policy.HeartbeatInterval, policy.OnlineTTL, policy.OfflineDebounce, policy.AwayTTL = 2*time.Second, 10*time.Second, 5*time.Second, time.Minute
 	policy.ReconnectWindow = 10 * time.Second
-	h := newHouse(t, policyFlags(policy)...)
-	h.up()
+	h := testkit.NewDev(t, testkit.PolicyFlags(policy)...)
+	h.Up()
 	ctx, quit := context.WithCancel(t.Context())
 	var loads sync.WaitGroup
 	defer loads.Wait()
@@ -38,35 +40,35 @@ func TestAPlannedRestartUnderLoadIsQuickAndNobodySeesIt(t *testing.T) {
 	var users []schemas.UserID
 	for user := schemas.UserID(1); user <= stopUsers; user++ {
 		if users = append(users, user); user <= stopSockets {
-			loads.Go(func() { h.stay(ctx, user) })
+			loads.Go(func() { stay(h, ctx, user) })
 		}
 	}
 	for i := range 10 {
-		loads.Go(func() { h.keepPosting(ctx, users[stopSockets:], i, 10) })
+		loads.Go(func() { keepPosting(h, ctx, users[stopSockets:], i, 10) })
 	}
-	h.allAre("online", users)
+	h.AllAre("online", users)
 
 	stopped := time.Now()
-	h.signal(syscall.SIGTERM)
-	if code := h.wait(2 * stopWithin); code != 0 {
-		t.Errorf("the exit code is %d:\n%s", code, tail(h.err.String(), 2000))
+	h.Signal(syscall.SIGTERM)
+	if code := h.Wait(2 * stopWithin); code != 0 {
+		t.Errorf("the exit code is %d:\n%s", code, testkit.Tail(h.Err.String(), 2000))
 	}
 	if took := time.Since(stopped); took > stopWithin {
 		t.Errorf("stopping took %s, must take at most %s", took, stopWithin)
 	} else {
 		t.Logf("stopping took %s", took)
 	}
-	h.up()
+	h.Up()
 	// Whoever had not been heard again would be away by then.
 	over := stopped.Add(policy.OnlineTTL + policy.OfflineDebounce + policy.ReconnectWindow + 2*time.Second)
-	until(t, "the time of those who did not return is over", time.Minute, func() bool { return time.Now().After(over) })
-	for user, state := range h.states(users...) {
+	testkit.Until(t, "the time of those who did not return is over", time.Minute, func() bool { return time.Now().After(over) })
+	for user, state := range h.States(users...) {
 		if state != "online" {
 			t.Errorf("user %d is %s", user, state)
 		}
 	}
 	for _, user := range users {
-		if history := h.history(user); len(history) != 1 {
+		if history := h.History(user); len(history) != 1 {
 			t.Errorf("user %d was here all the time, but the history is %+v", user, history)
 		}
 	}
@@ -74,15 +76,15 @@ func TestAPlannedRestartUnderLoadIsQuickAndNobodySeesIt(t *testing.T) {
 
 // keepPosting posts beats of one in n users until ctx ends, whether or not
 // somebody listens.
-func (h *house) keepPosting(ctx context.Context, users []schemas.UserID, i, n int) {
-	var beats []beat
+func keepPosting(h *testkit.Dev, ctx context.Context, users []schemas.UserID, i, n int) {
+	var beats []testkit.Beat
 	for ; i < len(users); i += n {
-		beats = append(beats, beat{User: users[i], Device: 1, Kind: "mobile"})
+		beats = append(beats, testkit.Beat{User: users[i], Device: 1, Kind: "mobile"})
 	}
 	ticker := time.NewTicker(300 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		_ = h.send(beats...)
+		_ = h.Send(beats...)
 		select {
 		case <-ctx.Done():
 			return
@@ -93,26 +95,26 @@ func (h *house) keepPosting(ctx context.Context, users []schemas.UserID, i, n in
 
 // stay keeps a socket open until ctx ends: when it is asked to, or loses it, it
 // connects again.
-func (h *house) stay(ctx context.Context, user schemas.UserID) {
+func stay(h *testkit.Dev, ctx context.Context, user schemas.UserID) {
 	for ctx.Err() == nil {
-		conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/presence/connect?user_id=%d&device_id=1&device_kind=web", h.listen, user), nil)
+		conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/presence/connect?user_id=%d&device_id=1&device_kind=web", h.Listen, user), nil)
 		if err == nil {
 			beats, end := context.WithCancel(ctx)
 			var beating sync.WaitGroup
 			beating.Go(func() { beatOn(beats, conn) })
 			if after, asked := readOn(ctx, conn); asked {
-				h.stepBack(ctx, min(after, 3*time.Second))
+				stepBack(h, ctx, min(after, 3*time.Second))
 			}
 			end()
 			beating.Wait()
 			conn.CloseNow()
 		}
-		h.stepBack(ctx, 200*time.Millisecond)
+		stepBack(h, ctx, 200*time.Millisecond)
 	}
 }
 
 // stepBack waits before the next try.
-func (h *house) stepBack(ctx context.Context, d time.Duration) {
+func stepBack(h *testkit.Dev, ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):

@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/testkit"
 )
 
 func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
@@ -23,15 +24,15 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(redis.Close)
-	h := newHouse(t, "--redis", redis.Addr())
-	h.up()
-	if said := h.err.String(); strings.Contains(said, "Redis") {
+	h := testkit.NewDev(t, "--redis", redis.Addr())
+	h.Up()
+	if said := h.Err.String(); strings.Contains(said, "Redis") {
 		h.Errorf("a pipeline in which nothing has ever happened warns of its Redis:\n%s", said)
 	}
-	h.mustSend(beat{User: 1, Device: 7, Kind: "mobile"})
-	event := h.historyOf(1, 1)[0].Event
+	h.MustSend(testkit.Beat{User: 1, Device: 7, Kind: "mobile"})
+	event := h.HistoryOf(1, 1)[0].Event
 
-	kafka := []string{"--kafka-brokers", h.broker}
+	kafka := []string{"--kafka-brokers", h.Broker}
 	recording := filepath.Join(t.TempDir(), "heartbeats")
 	for _, c := range []struct {
 		words string
@@ -41,33 +42,33 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 		{"topics apply", kafka, "is there"},
 		{"topics check", kafka, "configured correctly"},
 		{"replay --from -1h", kafka, event},
-		{"replay --source store", append(kafka, "--sqlite", filepath.Join(h.dir, "stillhere.db")), event},
+		{"replay --source store", append(kafka, "--sqlite", filepath.Join(h.Dir, "stillhere.db")), event},
 		{"asof now --format csv", kafka, "1,online,"},
 		{"sessions --from=-1h", kafka, `"device_kind":"mobile"`},
 		{"explain " + event, kafka, "first_beat"},
 		{"record --out " + recording, kafka, "records in"},
 		{"backtest --policy default --recording " + recording, nil, "to online"},
 		{"backtest --policy default", kafka, "to online"},
-		{"rebuild lastseen", append(kafka, "--sqlite", filepath.Join(h.dir, "stillhere.db")), "are in the store"},
+		{"rebuild lastseen", append(kafka, "--sqlite", filepath.Join(h.Dir, "stillhere.db")), "are in the store"},
 		{"rebuild redis", append(kafka, "--redis", redis.Addr()), "Redis is rebuilt"},
-		{"graph add 1 2 3 --sqlite " + filepath.Join(h.dir, "graph.db"), nil, "2 added"},
-		{"graph followers 1 --count --sqlite " + filepath.Join(h.dir, "graph.db"), nil, "2"},
-		{"beat --user 2 --url http://" + h.listen, nil, "user 2"},
-		{"health --ready --admin " + h.admin, nil, "ready"},
+		{"graph add 1 2 3 --sqlite " + filepath.Join(h.Dir, "graph.db"), nil, "2 added"},
+		{"graph followers 1 --count --sqlite " + filepath.Join(h.Dir, "graph.db"), nil, "2"},
+		{"beat --user 2 --url http://" + h.Listen, nil, "user 2"},
+		{"health --ready --admin " + h.Admin, nil, "ready"},
 	} {
-		tool := start(t, binary(t, "stillhere"), nil, append(strings.Fields(c.words), c.flags...)...)
-		code := tool.wait(time.Minute)
-		if said := tool.out.String() + tool.err.String(); code != 0 || !strings.Contains(said, c.want) {
+		tool := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, append(strings.Fields(c.words), c.flags...)...)
+		code := tool.Wait(time.Minute)
+		if said := tool.Out.String() + tool.Err.String(); code != 0 || !strings.Contains(said, c.want) {
 			h.Errorf("stillhere %s: code %d, want %q in:\n%s", c.words, code, c.want, said)
 		}
 	}
-	h.allAre("online", []schemas.UserID{1, 2})
+	h.AllAre("online", []schemas.UserID{1, 2})
 }
 
 func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.up()
+	h := testkit.NewDev(t)
+	h.Up()
 	config := sqlitestore.Defaults()
 	config.Path = filepath.Join(t.TempDir(), "old.db")
 	kept, err := sqlitestore.Open(t.Context(), config)
@@ -96,11 +97,11 @@ func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.
 	} {
 		out := filepath.Join(t.TempDir(), "out.jsonl")
 		command, arguments, _ := strings.Cut(c.words, " ")
-		words := append([]string{command, "--kafka-brokers", h.broker, "--sqlite", config.Path, "--out", out}, strings.Fields(arguments)...)
-		tool := start(t, binary(t, "stillhere"), nil, words...)
-		code := tool.wait(time.Minute)
+		words := append([]string{command, "--kafka-brokers", h.Broker, "--sqlite", config.Path, "--out", out}, strings.Fields(arguments)...)
+		tool := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, words...)
+		code := tool.Wait(time.Minute)
 		_, missing := os.Stat(out)
-		said := tool.err.String()
+		said := tool.Err.String()
 		if c.known != (code == 0) || c.known != (missing == nil) || c.known == strings.Contains(said, begins.String()) {
 			t.Errorf("stillhere %s, of a log from %s on: code %d, a file: %v, and\n%s", c.words, begins, code, missing == nil, said)
 		}

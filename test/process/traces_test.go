@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stillhere/stillhere/test/testkit"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -70,21 +73,21 @@ func TestTracesGoWhereTheEnvironmentSays(t *testing.T) {
 	got := &spans{}
 	server := httptest.NewServer(got)
 	t.Cleanup(server.Close)
-	h := newHouse(t)
-	h.program = start(t, binary(t, "stillhere"), func(c *exec.Cmd) {
+	h := testkit.NewDev(t)
+	h.Program = testkit.Start(t, testkit.Binary(t, "stillhere"), func(c *exec.Cmd) {
 		c.Env = append(c.Env, "OTEL_EXPORTER_OTLP_ENDPOINT="+server.URL, "OTEL_TRACES_SAMPLER=always_on", "OTEL_BSP_SCHEDULE_DELAY=100")
-	}, "dev", "--data-dir", h.dir, "--listen", h.listen, "--admin", h.admin, "--kafka-listen", h.broker)
-	until(t, "dev is ready", 40*time.Second, func() bool { return len(h.out.lines()) > 0 })
-	if err := h.send(beat{User: 1, Device: 1}); err != nil {
+	}, "dev", "--data-dir", h.Dir, "--listen", h.Listen, "--admin", h.Admin, "--kafka-listen", h.Broker)
+	testkit.Until(t, "dev is ready", 40*time.Second, func() bool { return len(h.Out.Lines()) > 0 })
+	if err := h.Send(testkit.Beat{User: 1, Device: 1}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the user is online", 10*time.Second, func() bool { return h.state(1) == "online" })
+	testkit.Until(t, "the user is online", 10*time.Second, func() bool { return h.State(1) == "online" })
 	want := []string{"POST /presence/heartbeats", "GET /presence/batch", "commit presence.heartbeats", "apply presence.transitions"}
-	if !within(10*time.Second, func() bool { return got.has(want...) }) {
+	if !testkit.Within(10*time.Second, func() bool { return got.has(want...) }) {
 		t.Errorf("spans of door, detector and stores: got %q, want %q", got.all(), want)
 	}
-	h.signal(terminate)
-	if code := h.wait(20 * time.Second); code != 0 {
+	h.Signal(syscall.SIGTERM)
+	if code := h.Wait(20 * time.Second); code != 0 {
 		t.Errorf("it ended with %d", code)
 	}
 	got.mu.Lock()

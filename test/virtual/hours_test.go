@@ -20,7 +20,7 @@ import (
 
 // What TestSimulatedHours simulates:
 //
-//	go test -tags synctests ./test/process -run TestSimulatedHours -v -sim.seed 42 -sim.hours 4
+//	go test -tags synctests ./test/virtual -run TestSimulatedHours -v -sim.seed 42 -sim.hours 4
 var (
 	simSeed  = flag.Uint64("sim.seed", 0, "the first seed of TestSimulatedHours; 0: another one in every run, which is printed")
 	simSeeds = flag.Uint64("sim.seeds", 1, "how many seeds, one after the other")
@@ -46,7 +46,7 @@ func TestSimulatedHours(t *testing.T) {
 	}
 	for s := seed; s < seed+*simSeeds; s++ {
 		t.Run(fmt.Sprint("seed ", s), func(t *testing.T) {
-			t.Logf("again: go test -tags synctests ./test/process -run TestSimulatedHours -v -sim.seed %d -sim.hours %g", s, hours)
+			t.Logf("again: go test -tags synctests ./test/virtual -run TestSimulatedHours -v -sim.seed %d -sim.hours %g", s, hours)
 			begun, said := time.Now(), ""
 			inWorld(t, size{partitions: 2, brokers: 3, tick: 500 * time.Millisecond, limit: 2 * time.Hour}, func(w *world) { said = simulate(w, s, hours) })
 			t.Logf("seed %d: %s; %s in real time", s, said, time.Since(begun).Round(time.Second))

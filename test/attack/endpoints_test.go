@@ -1,0 +1,273 @@
+//go:build unix
+
+package attack_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/test/testkit"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stillhere/stillhere/internal/auth"
+)
+
+func TestForgedAddressesOriginsAndTokensOpenNoDoor(t *testing.T) {
+	t.Parallel()
+	// One process is attacked in several ways.
+	h := attackedHouse(t, 0, "--max-connections-per-address", "2", "--trusted-proxies", "127.0.0.1", "--allowed-origins", "https://*.friend.example",
+		"--limit-requests", "0", "--limit-connects", "0")
+	forgedTokens(h)
+	foreignOrigins(h)
+	forgedAddresses(h)
+}
+
+// signedClaims is a token with these claims that ends in an hour, with a header more
+// where extra names one.
+func signedClaims(t *testing.T, method jwt.SigningMethod, key any, kid, extra string, all jwt.MapClaims) string {
+	t.Helper()
+	all["exp"] = time.Now().Add(time.Hour).Unix()
+	token := jwt.NewWithClaims(method, all)
+	if kid != "" {
+		token.Header["kid"] = kid
+	}
+	if extra != "" {
+		token.Header["crit"], token.Header[extra] = []string{extra}, true
+	}
+	text, err := token.SignedString(key)
+	testkit.Check(t, err)
+	return text
+}
+
+// forgedTokens are signed with the secret of the process, but for the first.
+func forgedTokens(h *testkit.Dev) {
+	h.Helper()
+	user := func() jwt.MapClaims { return jwt.MapClaims{"sub": "1", "scope": "presence:beat presence:read"} }
+	both := user()
+	both["gateway_id"] = "gw-1"
+	secret := []byte(attackSecret)
+	for name, c := range map[string]struct {
+		token string
+		taken bool
+	}{
+		"a good token":                   {signedClaims(h.T, jwt.SigningMethodHS256, secret, "", "", user()), true},
+		"alg none":                       {signedClaims(h.T, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "", "", user()), false},
+		"another secret":                 {signedClaims(h.T, jwt.SigningMethodHS256, []byte(strings.ToUpper(attackSecret)), "", "", user()), false},
+		"crit of an unknown extension":   {signedClaims(h.T, jwt.SigningMethodHS256, secret, "", "https://evil.example/ext", user()), false},
+		"crit of RFC 7797":               {signedClaims(h.T, jwt.SigningMethodHS256, secret, "", "b64", user()), false},
+		"a user's and a gateway's token": {signedClaims(h.T, jwt.SigningMethodHS256, secret, "", "", both), false},
+	} {
+		judges(h, name, c.token, c.taken)
+	}
+}
+
+// judges checks that a token is taken by every door, or by none.
+func judges(h *testkit.Dev, name, token string, taken bool) {
+	h.Helper()
+	beat := `{"beats":[{"user_id":"1","device_id":7}]}`
+	for _, c := range []struct {
+		method, path, body string
+		good               int
+	}{{http.MethodGet, "/presence/1", "", http.StatusOK}, {http.MethodPost, "/presence/heartbeats", beat, http.StatusAccepted}} {
+		want := c.good
+		if !taken {
+			want = http.StatusUnauthorized
+		}
+		if status, answer := with(h, token, c.method, c.path, c.body); status != want || !taken && !strings.Contains(answer, `"invalid_token"`) {
+			h.Errorf("%s: %s %s is answered %d %s, want %d", name, c.method, c.path, status, answer, want)
+		}
+	}
+}
+
+// foreignOrigins are of pages that are not of https://*.friend.example, though they end
+// like it.
+func foreignOrigins(h *testkit.Dev) {
+	h.Helper()
+	bearer := "Authorization: Bearer " + scopedToken(h.T, 1, auth.Beat, auth.Read)
+	for origin, allowed := range map[string]bool{
+		"https://chat.friend.example": true,
+		"https://friend.example":      false, "http://chat.friend.example": false, "https://chat.friend.example:8443": false, "null": false,
+		"https://chat.friend.example.evil.example": false, "https://evil.example?.friend.example": false, "https://evil.example#.friend.example": false,
+		"https://evil.example/.friend.example": false, `https://evil.example\.friend.example`: false, "https://evil.example%2f.friend.example": false,
+		"https://evil.example;a.friend.example": false, "https://u@chat.friend.example": false,
+	} {
+		for _, request := range []string{"POST /presence/heartbeats", "GET /presence/connect?device_id=9", "GET /presence/stream?user_ids=1"} {
+			lines := []string{request + " HTTP/1.1", "Host: " + h.Listen, bearer, "Origin: " + origin}
+			want, body := http.StatusSwitchingProtocols, ""
+			if strings.HasPrefix(request, "POST") {
+				want, body = http.StatusAccepted, `{"beats":[{"user_id":"1","device_id":7}]}`
+				lines = append(lines, "Content-Length: 41")
+			} else {
+				lines = append(lines, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==")
+			}
+			if !allowed {
+				want = http.StatusForbidden
+			}
+			d := dialRaw(h.T, h.Listen)
+			d.say(append(lines, "", body)...)
+			answer := d.head(5 * time.Second)
+			if answer == nil || answer.StatusCode != want || !allowed && answer.Header.Get("Access-Control-Allow-Origin") != "" {
+				h.Errorf("%s from a page of %s: %+v, want %d", request, origin, answer, want)
+			}
+			d.Close()
+		}
+	}
+}
+
+// head is the next answer without its body, which may never end; nil: there is none.
+func (d *dialed) head(limit time.Duration) *http.Response {
+	if d.SetReadDeadline(time.Now().Add(limit)) != nil {
+		return nil
+	}
+	answer, err := http.ReadResponse(d.read, nil)
+	if err != nil {
+		return nil
+	}
+	return answer
+}
+
+// forgedAddresses attacks a process whose clients may have two connections each, and
+// that believes what 127.0.0.1 says of them.
+func forgedAddresses(h *testkit.Dev) {
+	h.Helper()
+	h.Client.CloseIdleConnections()
+	token := scopedToken(h.T, 1, auth.Read)
+	// stream opens a stream for a client behind a proxy, or from an address of its own.
+	stream := func(from, client string) (*dialed, *http.Response) {
+		h.Helper()
+		dialer := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		conn, err := dialer.Dial("tcp", h.Listen)
+		if err != nil {
+			h.Skipf("the loopback has no address %s here: %v", from, err)
+		}
+		h.Cleanup(func() { conn.Close() })
+		d := newDialed(h.T, conn)
+		d.say("GET /presence/stream?user_ids=1 HTTP/1.1", "Host: "+h.Listen, "Authorization: Bearer "+token, "Accept: text/event-stream", "X-Forwarded-For: "+client, "", "")
+		return d, d.head(10 * time.Second)
+	}
+	opens := func(from, client string, status int) *dialed {
+		h.Helper()
+		d, answer := stream(from, client)
+		if answer == nil && status == 0 || answer != nil && answer.StatusCode == status {
+			return d
+		}
+		h.Errorf("a stream of %q from %s: %+v, want %d", client, from, answer, status)
+		return d
+	}
+	const proxy, stranger = "127.0.0.1", "127.0.0.2"
+	first := opens(proxy, "198.51.100.7", http.StatusOK)
+	opens(proxy, "198.51.100.7", http.StatusOK)
+	opens(proxy, "198.51.100.7", http.StatusServiceUnavailable)
+	opens(proxy, "203.0.113.9, 198.51.100.7", http.StatusServiceUnavailable) // what is before it the client wrote
+	opens(proxy, "198.51.100.8", http.StatusOK)                              // another client
+	first.Close()
+	testkit.Until(h.T, "the client has a place again", 10*time.Second, func() bool {
+		_, answer := stream(proxy, "198.51.100.7")
+		return answer != nil && answer.StatusCode == http.StatusOK
+	})
+	// A stranger's word does not count: not for more places, nor for those of another.
+	opens(stranger, "198.51.100.7", http.StatusOK)
+	opens(stranger, "192.0.2.1", http.StatusOK)
+	opens(stranger, "192.0.2.2", 0) // closed at once
+}
+
+func TestWeakAndPublicKeysSignNoTokens(t *testing.T) {
+	t.Parallel()
+	good, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	testkit.Check(t, err)
+	strong, err := rsa.GenerateKey(rand.Reader, 2048)
+	testkit.Check(t, err)
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // that is the test
+	if err != nil {
+		t.Skip(err)
+	}
+	point, err := good.PublicKey.Bytes()
+	testkit.Check(t, err)
+	part := func(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+	modulus := func(kid string, key *rsa.PrivateKey) map[string]any {
+		return map[string]any{"kty": "RSA", "kid": kid, "n": part(key.N.Bytes()), "e": "AQAB"}
+	}
+	short := modulus("short", weak)
+	set, err := json.Marshal(map[string]any{"keys": []any{short, modulus("long", strong),
+		map[string]any{"kty": "EC", "crv": "P-256", "kid": "curve", "x": part(point[1:33]), "y": part(point[33:])}}})
+	testkit.Check(t, err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(set) })) // who asked may have gone
+	t.Cleanup(server.Close)
+	h := testkit.NewDev(t, "--auth-jwks", server.URL, "--limit-requests", "0")
+	h.Up()
+	user := func() jwt.MapClaims { return jwt.MapClaims{"sub": "1", "scope": "presence:beat presence:read"} }
+	testkit.Until(t, "the keys are known", 20*time.Second, func() bool {
+		return readsAs(h, signedClaims(t, jwt.SigningMethodES256, good, "curve", "", user())) == http.StatusOK
+	})
+	der, err := x509.MarshalPKIXPublicKey(crypto.PublicKey(&strong.PublicKey))
+	testkit.Check(t, err)
+	public := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
+	for name, c := range map[string]struct {
+		token string
+		taken bool
+	}{
+		"RSA of 2048 bits":              {signedClaims(t, jwt.SigningMethodRS256, strong, "long", "", user()), true},
+		"RSA of 1024 bits":              {signedClaims(t, jwt.SigningMethodRS256, weak, "short", "", user()), false},
+		"RSA of 1024 bits, PSS":         {signedClaims(t, jwt.SigningMethodPS256, weak, "short", "", user()), false},
+		"a public key as a secret":      {signedClaims(t, jwt.SigningMethodHS256, public, "long", "", user()), false},
+		"a modulus as a secret":         {signedClaims(t, jwt.SigningMethodHS256, strong.N.Bytes(), "long", "", user()), false},
+		"crit of an unknown extension":  {signedClaims(t, jwt.SigningMethodES256, good, "curve", "ext", user()), false},
+		"another's key id":              {signedClaims(t, jwt.SigningMethodRS256, weak, "long", "", user()), false},
+		"no signature with a known key": {signedClaims(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "curve", "", user()), false},
+	} {
+		judges(h, name, c.token, c.taken)
+	}
+	// Of a file the operator is told at the start.
+	text, err := json.Marshal(map[string]any{"keys": []any{short}})
+	testkit.Check(t, err)
+	file := filepath.Join(t.TempDir(), "jwks.json")
+	testkit.Check(t, os.WriteFile(file, text, 0o600))
+	testkit.Refused(t, testkit.BadStart{Arguments: testkit.DevArguments(t, filepath.Join(t.TempDir(), "data"), "--auth-jwks", file), Code: 1, Lines: 1, Says: []string{"auth_jwks", "2048 bits"}})
+}
+
+func TestSecretsOnTheCommandLineAndAnOpenAdminPortAreRefusedOffTheLoopback(t *testing.T) {
+	t.Parallel()
+	testkit.Binary(t, "stillhere")
+	const hush = "hush-this-is-a-secret-of-32-bytes-or-more"
+	open, dir := "0.0.0.0:0", filepath.Join(t.TempDir(), "data")
+	dev := func(more ...string) []string { return testkit.DevArguments(t, dir, more...) }
+	for name, b := range map[string]testkit.BadStart{
+		"the tokens' secret":           {Arguments: dev("--listen", open, "--auth-secret", hush), Says: []string{"--auth-secret:", "--auth-secret-file", "STILLHERE_AUTH_SECRET"}},
+		"on every address":             {Arguments: dev("--listen", ":0", "--auth-secret", hush), Says: []string{"--auth-secret:"}},
+		"a password of Kafka":          {Arguments: []string{"ingest", "--listen", open, "--allow-unauthenticated", "--kafka-password", hush}, Says: []string{"--kafka-password:", "--kafka-password-file"}},
+		"a password of Redis":          {Arguments: []string{"lastseen", "--admin", open, "--admin-expose", "--redis-password", hush}, Says: []string{"--redis-password:", "--redis-password-file"}},
+		"a password in a URL":          {Arguments: []string{"lastseen", "--admin", open, "--admin-expose", "--postgres", "postgres://u:" + hush + "@127.0.0.1/x"}, Says: []string{"--postgres:", "STILLHERE_POSTGRES"}},
+		"the admin port":               {Arguments: dev("--admin", open), Says: []string{"admin: 0.0.0.0:0", "--admin-expose"}},
+		"the admin port, every":        {Arguments: dev("--admin", ":0"), Says: []string{"admin: :0", "--admin-expose"}},
+		"the admin port, profiles":     {Arguments: dev("--admin", open, "--admin-profiles"), Says: []string{"admin: 0.0.0.0:0", "--admin-expose"}},
+		"the admin port of a detector": {Arguments: []string{"detector", "--admin", open}, Says: []string{"admin: 0.0.0.0:0", "--admin-expose"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b.Code, b.Lines = 1, 1
+			said := testkit.Refused(t, b)
+			if strings.Contains(said, hush) {
+				t.Errorf("the secret is told:\n%s", said)
+			}
+			if _, err := os.Stat(dir); err == nil {
+				t.Errorf("the data directory was made although nothing was started")
+			}
+		})
+	}
+}

@@ -1,0 +1,142 @@
+//go:build unix
+
+package kafka_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/test/testkit"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// absence is for how long no detector runs at least, as STILLHERE_ABSENCE says; it need not
+// be long for what is tested.
+func absence(t *testing.T) time.Duration {
+	t.Helper()
+	text := os.Getenv("STILLHERE_ABSENCE")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	testkit.Check(t, err)
+	return d
+}
+
+// TestAnAbsenceLongerThanTheHeartbeatsAreKept stops the detector, deletes all heartbeats and
+// starts it again: those who fell silent go by their limits, and nobody else does.
+func TestAnAbsenceLongerThanTheHeartbeatsAreKeptTakesTheSilentAlongAndNobodyElseOnRealServers(t *testing.T) {
+	t.Parallel()
+	const silent, all = 20, 40 // users up to silent fall silent, the others go on
+	o := newTopics(t)
+	policy := []string{"--heartbeat-interval=2s", "--online-ttl=6s", "--offline-debounce=2s", "--away-ttl=12s"}
+	const present, away = 8000, 12_000
+	cluster := kafka.Config{Brokers: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ","), Prefix: o.prefix}
+	producer, err := kafka.NewProducer(cluster, slog.New(slog.DiscardHandler), nil)
+	testkit.Check(t, err)
+	defer func() { testkit.Check(t, producer.Close(context.WithoutCancel(t.Context()))) }()
+	reader, err := kafka.NewReader(cluster, slog.New(slog.DiscardHandler))
+	testkit.Check(t, err)
+	defer reader.Close()
+	beat := func(from, to schemas.UserID) error {
+		var beats []schemas.Outgoing
+		for user := from; user <= to; user++ {
+			beats = append(beats, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, 2),
+				Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 1, Kind: schemas.Web}})})
+		}
+		return producer.AppendSync(t.Context(), beats...)
+	}
+	changes := func() map[schemas.UserID][]*schemas.Transition {
+		found := map[schemas.UserID][]*schemas.Transition{}
+		for partition := range int32(2) {
+			testkit.Check(t, reader.Read(t.Context(), schemas.Transitions, partition, -1, -1, true, func(r *schemas.Record) error {
+				tr, err := schemas.DecodeTransition(r.Value)
+				if err == nil {
+					found[tr.User] = append(found[tr.User], tr)
+				}
+				return err
+			}))
+		}
+		return found
+	}
+
+	d := o.detector(policy...)
+	testkit.Check(t, beat(1, all))
+	testkit.Until(t, "everybody is online", 20*time.Second, func() bool { return len(changes()) == all })
+	done := make(chan struct{})
+	var beating sync.WaitGroup
+	beating.Go(func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			if err := beat(silent+1, all); err != nil {
+				t.Errorf("a beat is lost: %v", err)
+			}
+			select {
+			case <-ticker.C:
+			case <-done:
+				return
+			}
+		}
+	})
+	defer beating.Wait()
+	defer close(done)
+	d.Signal(syscall.SIGTERM)
+	if code := d.Wait(20 * time.Second); code != 0 {
+		t.Fatalf("the detector stopped with exit code %d", code)
+	}
+	var ends kadm.ListedOffsets
+	written := func() (n int64) {
+		ends, err = o.admin.ListEndOffsets(t.Context(), o.name(schemas.Heartbeats))
+		testkit.Check(t, err)
+		ends.Each(func(l kadm.ListedOffset) { n += l.Offset })
+		return n
+	}
+	left, before, least := time.Now(), written(), absence(t)
+	testkit.Until(t, "the others have beaten five times without a detector", least+time.Minute, func() bool {
+		return written() >= before+5*(all-silent) && time.Since(left) >= least
+	})
+	deleted, err := o.admin.DeleteRecords(t.Context(), ends.Offsets())
+	if err == nil {
+		err = deleted.Error()
+	}
+	testkit.Check(t, err)
+
+	back := schemas.MillisOf(time.Now())
+	d = o.detector() // by the policy in force
+	testkit.Until(t, "the silent are offline", time.Minute, func() bool {
+		gone := 0
+		for user, list := range changes() {
+			if user <= silent && list[len(list)-1].To == schemas.Offline {
+				gone++
+			}
+		}
+		return gone == silent
+	})
+	for user, list := range changes() {
+		switch {
+		case user > silent && len(list) != 1:
+			t.Errorf("user %d, who was never silent, has %d changes; the second is %s", user, len(list), testkit.InWords(list[1]))
+		case user > silent:
+		case len(list) != 3 || list[1].To != schemas.Away || list[2].To != schemas.Offline:
+			t.Errorf("user %d, who fell silent, has %d changes", user, len(list))
+		case list[1].Cause != schemas.Silent || list[2].At-list[1].At != away-present:
+			t.Errorf("user %d went\n  %s\n  %s", user, testkit.InWords(list[1]), testkit.InWords(list[2]))
+		case list[1].At < back:
+			t.Errorf("user %d left before anybody could know: %s", user, testkit.InWords(list[1]))
+		}
+	}
+	if log := d.Err.String(); !strings.Contains(log, "retention has overtaken the detector") {
+		t.Errorf("the detector does not say that heartbeats were lost; it said last:\n%s", testkit.Tail(log, 2000))
+	}
+}

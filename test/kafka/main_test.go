@@ -1,0 +1,11 @@
+//go:build unix
+
+package kafka_test
+
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/test/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }

@@ -1,8 +1,0 @@
-//go:build unix && !linux
-
-package process_test
-
-import "syscall"
-
-// attributes: only Linux ends a process together with the one that started it.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

@@ -1,0 +1,66 @@
+//go:build unix
+
+package testkit
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// AllAre waits until all these users are in a state.
+func (h *Dev) AllAre(state string, users []schemas.UserID) {
+	h.Helper()
+	var last map[schemas.UserID]string
+	if !Within(10*time.Second, func() bool {
+		last = h.States(users...)
+		for _, is := range last {
+			if is != state {
+				return false
+			}
+		}
+		return true
+	}) {
+		h.Fatalf("not all users are %s: %v", state, last)
+	}
+}
+
+// Metric is the value of a series without labels.
+func (h *Dev) Metric(name string) float64 {
+	h.Helper()
+	response, err := h.Client.Get("http://" + h.Admin + "/metrics")
+	if err != nil {
+		h.Fatalf("%v", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		h.Fatalf("reading the metrics: %s %v", response.Status, err)
+	}
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindSubmatch(text)
+	if found == nil {
+		h.Fatalf("there is no metric %s in\n%s", name, text)
+	}
+	value, err := strconv.ParseFloat(string(found[1]), 64)
+	if err != nil {
+		h.Fatalf("%v", err)
+	}
+	return value
+}
+
+// Reader reads the service's topics.
+func (h *Dev) Reader() *kafka.Reader {
+	h.Helper()
+	reader, err := kafka.NewReader(kafka.Config{Brokers: []string{h.Broker}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		h.Fatalf("%v", err)
+	}
+	h.Cleanup(reader.Close)
+	return reader
+}
