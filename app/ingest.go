@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
@@ -38,7 +37,7 @@ func newIngest(d ingestDeps) (c component, err error) {
 	c.routes = append(c.routes, gate.Routes, sockets.Routes)
 	c.services = []service{
 		{"HTTP gate", buffers, gate.Run},
-		{"gateway client", buffers, func(ctx context.Context) error { return runGateway(ctx, beats) }},
+		{"gateway client", buffers, func(ctx context.Context) error { return closeGateway(ctx, beats) }},
 		{"socket gate", servers, sockets.Run},
 	}
 	c.onPolicy = []func(Config){
@@ -51,29 +50,19 @@ func newIngest(d ingestDeps) (c component, err error) {
 
 // gateway makes this process the gateway of its sockets.
 func (d ingestDeps) gateway(of Config) beat.Config {
-	c := beat.Config{
-		GatewayID: of.Ingest.GatewayID, Partitions: d.partitions, HeartbeatInterval: of.Policy.HeartbeatInterval,
-		AliveInterval: of.Ingest.AliveInterval, ForgetAfter: of.Ingest.ForgetAfter,
-		AppendTimeout: of.Ingest.AppendTimeout, Metrics: d.metrics.Metrics, Log: d.log,
-	}
+	c := of.Ingest.Config
+	c.Metrics, c.Log = d.metrics.Metrics, d.log
 	if idle := of.Policy.IdleAfter; idle > 0 {
 		c.ActiveAfterIdle = min(time.Minute, idle)
 	}
 	return c
 }
 
-// runGateway runs the gateway client. When ctx ends, it closes the client, which sends
-// what it still holds.
-func runGateway(ctx context.Context, c *beat.Buffer) error {
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(context.WithoutCancel(ctx)) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-	}
+// closeGateway waits for the end of ctx and closes the gateway's buffer, which sends what it still
+// holds.
+func closeGateway(ctx context.Context, b *beat.Buffer) error {
+	<-ctx.Done()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	err := c.Close(bounded)
-	return errors.Join(err, <-ended)
+	return b.Close(bounded)
 }

@@ -5,29 +5,17 @@ import (
 	"fmt"
 	"path"
 	"time"
-	"unicode/utf8"
 
+	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Config is the configuration of the gates. Start from Defaults.
 type Config struct {
-	// GatewayID names this process as the gateway of its sockets. Unique among running gateways,
-	// at most 128 bytes, the same after a restart.
-	GatewayID schemas.GatewayID
-	// Partitions is that of the heartbeats topic.
-	Partitions int32
-	// HeartbeatInterval is how often clients send beats; the hello tells them.
-	HeartbeatInterval time.Duration
-	// ForgetAfter is how long a silent device is remembered, or a partition into which a named
-	// gateway sends nothing. At least the detector's online_ttl + offline_debounce: otherwise a
-	// gateway counts as lost in a partition where its last device is only silent.
-	ForgetAfter time.Duration
-	// AppendTimeout is how long Kafka has to acknowledge a frame.
-	AppendTimeout time.Duration
-	// AliveInterval is the time without a frame after which an empty one is sent. The detector
-	// expects one every 2 s.
-	AliveInterval time.Duration
+	// Config makes this process the gateway of its sockets. The detector's policy sets
+	// HeartbeatInterval, which the hello has, and ForgetAfter, after which a partition into which a
+	// named gateway sends nothing is forgotten.
+	beat.Config
 	// AllowedOrigins are web origins, besides the server's own, whose scripts may send requests:
 	// "https://app.example.com", or patterns of path.Match such as "https://*.example.com".
 	// Requests without an Origin header do not come from a script of another site and are always
@@ -79,14 +67,10 @@ type SocketConfig struct {
 	DrainTimeout time.Duration
 }
 
-// Defaults is a Config with every default; GatewayID and Partitions are left to
-// be set.
+// Defaults is a Config with every default. GatewayID and Partitions have none.
 func Defaults() Config {
 	return Config{
-		HeartbeatInterval: 15 * time.Second,
-		ForgetAfter:       time.Minute,
-		AppendTimeout:     5 * time.Second,
-		AliveInterval:     1500 * time.Millisecond,
+		Config: beat.Config{}.WithDefaults(),
 		HTTP: HTTPConfig{
 			MaxBody: 1_000_000, MaxBeats: 10_000, MaxDevices: 32, MaxRequests: 1024, MaxVisibility: 256, MaxArriving: 64, MaxWaiting: 1_000_000, MaxGateways: 1000,
 			BodyTimeout: 10 * time.Second, Linger: 5 * time.Millisecond, GatewayQuiet: 10 * time.Second,
@@ -101,24 +85,18 @@ func Defaults() Config {
 
 // Validate reports all faults, joined.
 func (c *Config) Validate() error {
-	var faults []error
+	faults := []error{c.Config.Validate()}
 	fault := func(wrong bool, field, reason string) {
 		if wrong {
 			faults = append(faults, schemas.Invalid("ingest."+field, reason))
 		}
 	}
-	fault(c.GatewayID == "", "gateway_id", "must be set")
-	fault(len(c.GatewayID) > schemas.MaxGatewayID, "gateway_id", "must have at most 128 bytes")
-	fault(!utf8.ValidString(string(c.GatewayID)), "gateway_id", "must be UTF-8")
-	fault(c.Partitions < 1, "partitions", "must be positive")
-	fault(c.AliveInterval > 2*time.Second, "alive_interval", "must be at most 2s, which is what the detector expects")
-	fault(c.ForgetAfter < 2*c.HeartbeatInterval, "forget_after", "must be at least two heartbeat intervals")
 	fault(c.Sockets.IdleTimeout < 2*c.HeartbeatInterval, "sockets.idle_timeout", "must be at least two heartbeat intervals")
 	fault(c.HTTP.Linger < 0, "http.linger", "must not be negative")
 	fault(c.Sockets.DrainSpread < 0, "sockets.drain_spread", "must not be negative")
 	for field, value := range map[string]time.Duration{
 		"heartbeat_interval": c.HeartbeatInterval, "append_timeout": c.AppendTimeout, "alive_interval": c.AliveInterval,
-		"http.body_timeout": c.HTTP.BodyTimeout, "http.gateway_quiet": c.HTTP.GatewayQuiet,
+		"forget_after": c.ForgetAfter, "http.body_timeout": c.HTTP.BodyTimeout, "http.gateway_quiet": c.HTTP.GatewayQuiet,
 		"sockets.write_timeout": c.Sockets.WriteTimeout, "sockets.ping_interval": c.Sockets.PingInterval,
 		"sockets.drain_timeout": c.Sockets.DrainTimeout,
 	} {

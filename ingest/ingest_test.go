@@ -28,8 +28,8 @@ func TestValidateReportsAllFaultsJoined(t *testing.T) {
 	cfg.Sockets.IdleTimeout = time.Second
 	cfg.AllowedOrigins = []string{"https://[", "https://ok.example"}
 	err := cfg.Validate()
-	for _, field := range []string{"gateway_id", "partitions", "alive_interval", "http.max_body", "sockets.idle_timeout", "allowed_origins[0]"} {
-		if err == nil || !strings.Contains(err.Error(), "ingest."+field+": ") {
+	for _, field := range []string{"gateway.gateway_id", "gateway.partitions", "gateway.alive_interval", "ingest.http.max_body", "ingest.sockets.idle_timeout", "ingest.allowed_origins[0]"} {
+		if err == nil || !strings.Contains(err.Error(), field+": ") {
 			t.Errorf("%s is not named in %v", field, err)
 		}
 	}

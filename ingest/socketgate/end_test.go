@@ -179,8 +179,7 @@ func TestOnlyAllowedOriginsComeIn(t *testing.T) {
 	})
 }
 
-// TestSocketToFrameOverTCP is the whole way in, in real time: a socket, the
-// client, the log.
+// TestSocketToFrameOverTCP goes from a socket through the buffer to the log, in real time.
 func TestSocketToFrameOverTCP(t *testing.T) {
 	t.Parallel()
 	log := &beattest.Log{Partitions: 4}
@@ -193,8 +192,7 @@ func TestSocketToFrameOverTCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 2)
-	go func() { done <- c.Run(context.WithoutCancel(ctx)) }()
+	done := make(chan error, 1)
 	go func() { done <- gate.Run(ctx) }()
 	mux := http.NewServeMux()
 	gate.Routes(mux)
@@ -260,9 +258,6 @@ func TestSocketToFrameOverTCP(t *testing.T) {
 		t.Fatalf("ended with %v, want 1001", err)
 	}
 	if err := c.Close(deadline); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	written := log.Written()

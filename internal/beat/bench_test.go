@@ -24,12 +24,8 @@ func newClient(tb testing.TB, partitions int32) *beat.Buffer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
 	tb.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
+		if err := c.Close(context.Background()); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -37,7 +33,7 @@ func newClient(tb testing.TB, partitions int32) *beat.Buffer {
 }
 
 // BenchmarkBeat is a repeated beat of one of 100,000 devices, from as many
-// goroutines as there are cores, while Run flushes.
+// goroutines as there are cores, while the buffer flushes.
 func BenchmarkBeat(b *testing.B) {
 	const devices = 100_000
 	c := newClient(b, 12)

@@ -3,6 +3,7 @@ package beat
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,130 +14,120 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// ErrClosed says that the client is closing and takes no more reports.
+// ErrClosed says that the buffer is closing and takes no more reports.
 var ErrClosed = errors.New("the presence client is closed")
 
 // ErrFull says that a new device was refused because MaxDevices are known.
 var ErrFull = coalesce.ErrFull
 
-// maxInFlight is how many frames to one partition may be unanswered: enough to
-// keep a connection to Kafka busy, few enough that what an outage leaves with
-// the producer is little.
+// maxInFlight is how many frames to one partition may be unacknowledged: enough to keep a
+// connection to Kafka busy, few enough that an outage leaves little with the producer.
 const maxInFlight = 8
 
-// Buffer reports the devices of one gateway. It sends from the first report until
-// Close, which must be called. All its methods may be called from any goroutine; Run
-// and Close once each.
+// Buffer reports the devices of one gateway. It sends from the first report until Close, which
+// must be called. All its methods may be called from any goroutine.
 type Buffer struct {
-	cfg    Config
-	log    Log
-	start  time.Time // the origin of all times in the queues
-	epoch  schemas.Millis
-	shards []shard
+	cfg     Config
+	log     Log
+	started time.Time // the origin of all times in the queues
+	epoch   schemas.Millis
+	shards  []shard
+	devices *devices.Registry
 
-	// wake says that some shard is in a hurry, or while closing that something
-	// was answered.
+	// wake gets a value when some shard has an urgent report, and while closing when Kafka has
+	// answered.
 	wake     chan struct{}
 	interval atomic.Int64    // nanoseconds; HeartbeatInterval as it is now
 	base     context.Context // of all appends
 	giveUp   context.CancelFunc
-	devices  *devices.Registry
 
-	looping  context.Context // of the loop that sends
-	stopLoop context.CancelFunc
-	started  atomic.Bool   // the loop has begun, or never will
-	life     sync.Mutex    // protects running and ran
-	running  chan struct{} // closed when the loop has ended; nil when it never began
-	ran      bool          // Run was called
-
+	start   sync.Once     // of the goroutine that sends
+	stopped chan struct{} // closed when that has ended
 	closing chan struct{} // closed when Close begins
 	closed  atomic.Bool
-	failed  atomic.Bool // while closing: something was not written since it was last asked
+	failed  atomic.Bool // while closing: a frame was not acknowledged since the last look
 }
 
 // shard is one partition.
 type shard struct {
 	mu      sync.Mutex // protects the fields below; never held while appending
 	queue   *coalesce.Queue
-	closed  bool // no more reports
+	closed  bool // takes no more reports
 	drained bool // the draining frame is in the log
 
-	hurry atomic.Bool // the queue has something that should leave at once
+	hurry atomic.Bool // the queue has a report that should be sent at once
 }
 
-// New makes a client; its epoch is now.
+// New makes a buffer. The epoch of the gateway is now.
 func New(cfg Config, log Log) (*Buffer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
-	share := cfg.MaxDevices / int(cfg.Partitions)
-	c := &Buffer{
-		cfg: cfg, log: log, start: time.Now(), shards: make([]shard, cfg.Partitions),
-		wake: make(chan struct{}, 1), closing: make(chan struct{}), devices: devices.NewRegistry(),
+	cfg = cfg.WithDefaults()
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	c.epoch = schemas.MillisOf(c.start)
-	c.interval.Store(int64(cfg.HeartbeatInterval))
-	c.base, c.giveUp = context.WithCancel(context.Background())
-	c.looping, c.stopLoop = context.WithCancel(context.Background())
-	for i := range c.shards {
-		c.shards[i].queue = coalesce.New(coalesce.Rules{
+	if cfg.Metrics == nil {
+		cfg.Metrics = NewMetrics(nil)
+	}
+	b := &Buffer{
+		cfg: cfg, log: log, started: time.Now(), shards: make([]shard, cfg.Partitions), devices: devices.NewRegistry(),
+		wake: make(chan struct{}, 1), stopped: make(chan struct{}), closing: make(chan struct{}),
+	}
+	b.epoch = schemas.MillisOf(b.started)
+	b.interval.Store(int64(cfg.HeartbeatInterval))
+	b.base, b.giveUp = context.WithCancel(context.Background())
+	share := cfg.MaxDevices / int(cfg.Partitions)
+	for i := range b.shards {
+		b.shards[i].queue = coalesce.New(coalesce.Rules{
 			HeartbeatInterval: cfg.HeartbeatInterval, ActiveAfterIdle: cfg.ActiveAfterIdle, ForgetAfter: cfg.ForgetAfter,
 			MaxDevices: share + share/2 + 1, MaxInFlight: maxInFlight,
 		})
 	}
-	return c, nil
+	return b, nil
 }
 
-// Follow takes over HeartbeatInterval, ActiveAfterIdle and ForgetAfter of cfg, as when the
-// detector's policy was changed. It may be called from any goroutine.
-func (c *Buffer) Follow(cfg Config) {
-	cfg = cfg.withDefaults()
-	c.interval.Store(int64(cfg.HeartbeatInterval))
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		s.queue.Follow(cfg.HeartbeatInterval, cfg.ActiveAfterIdle, cfg.ForgetAfter)
-		s.mu.Unlock()
-	}
+// Follow applies HeartbeatInterval, ActiveAfterIdle and ForgetAfter of cfg, as after a change of the
+// detector's policy.
+func (b *Buffer) Follow(cfg Config) {
+	cfg = cfg.WithDefaults()
+	b.interval.Store(int64(cfg.HeartbeatInterval))
+	b.each(func(s *shard) { s.queue.Follow(cfg.HeartbeatInterval, cfg.ActiveAfterIdle, cfg.ForgetAfter) })
 }
 
-// Epoch is when this gateway started; it goes with every frame.
-func (c *Buffer) Epoch() schemas.Millis { return c.epoch }
+// Epoch is when this gateway started. Every frame has it.
+func (b *Buffer) Epoch() schemas.Millis { return b.epoch }
 
-// Beat reports that a device is here and that its person last touched it idle
-// ago; 0 means is active now. More than 30 days count as 30 days. It returns a
-// *schemas.FieldError when an id is out of range, ErrFull or ErrClosed; nothing
-// is reported then. It never blocks on Kafka.
-func (c *Buffer) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
-	return c.report(coalesce.Report{
+// Beat reports that a device is online and that its person last touched it idle ago; 0: is active
+// now. More than 30 days count as 30 days. It returns a *schemas.FieldError if an id is out of
+// range, ErrFull or ErrClosed; then nothing is reported. It never waits for Kafka.
+func (b *Buffer) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
+	return b.report(coalesce.Report{
 		User: user, Device: device, Kind: schemas.KnownKind(kind),
 		Idle: min(schemas.Millis(max(idle, 0)/time.Millisecond), schemas.MaxIdle),
 	})
 }
 
 // Bye reports that a device has left on purpose. Errors are those of Beat.
-func (c *Buffer) Bye(user schemas.UserID, device schemas.DeviceID) error {
-	return c.report(coalesce.Report{User: user, Device: device, Kind: schemas.Other, Bye: true})
+func (b *Buffer) Bye(user schemas.UserID, device schemas.DeviceID) error {
+	return b.report(coalesce.Report{User: user, Device: device, Kind: schemas.Other, Bye: true})
 }
 
-func (c *Buffer) report(r coalesce.Report) error {
+func (b *Buffer) report(r coalesce.Report) error {
 	if !r.User.Valid() || r.Device == 0 {
 		return outOfRange(r)
 	}
-	if !c.started.Load() {
-		c.begin()
-	}
-	s := &c.shards[schemas.PartitionOf(r.User, c.cfg.Partitions)]
+	b.start.Do(func() { go b.run() })
+	s := &b.shards[schemas.PartitionOf(r.User, b.cfg.Partitions)]
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
 		return ErrClosed
 	}
-	hurry, err := s.queue.Add(c.now(), r)
+	hurry, err := s.queue.Add(b.now(), r)
 	s.mu.Unlock()
 	if hurry {
-		c.nudge(s)
+		b.hurry(s)
 	}
 	return err
 }
@@ -149,19 +140,28 @@ func outOfRange(r coalesce.Report) error {
 	return err
 }
 
-// nudge makes Run look at s soon.
-func (c *Buffer) nudge(s *shard) {
-	if s.hurry.Swap(true) {
-		return
+// each calls do for every shard, under its lock.
+func (b *Buffer) each(do func(s *shard)) {
+	for i := range b.shards {
+		s := &b.shards[i]
+		s.mu.Lock()
+		do(s)
+		s.mu.Unlock()
 	}
-	c.signal()
 }
 
-func (c *Buffer) signal() {
+// hurry makes run look at s soon.
+func (b *Buffer) hurry(s *shard) {
+	if !s.hurry.Swap(true) {
+		b.signal()
+	}
+}
+
+func (b *Buffer) signal() {
 	select {
-	case c.wake <- struct{}{}:
+	case b.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (c *Buffer) now() time.Duration { return time.Since(c.start) }
+func (b *Buffer) now() time.Duration { return time.Since(b.started) }

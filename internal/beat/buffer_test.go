@@ -31,14 +31,7 @@ func inBubble(t *testing.T, test func(g gateway)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx) }()
 		test(gateway{c, t, log, time.Now()})
-		stop()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
 		ended, end := context.WithCancel(context.Background())
 		end()
 		c.Close(ended) // gives up what is in flight
@@ -210,16 +203,6 @@ func TestBadIDsAreRefused(t *testing.T) {
 		pass(2 * time.Second)
 		if g.log.Tried() != 0 {
 			t.Error("something was sent")
-		}
-	})
-}
-
-func TestSecondRunIsRefused(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(g gateway) {
-		synctest.Wait()
-		if g.Run(g.t.Context()) == nil {
-			t.Fatal("it ran twice")
 		}
 	})
 }

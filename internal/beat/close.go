@@ -6,130 +6,104 @@ import (
 	"time"
 )
 
-// closeRetry is how long Close waits before it tries again what Kafka did not
-// take.
+// closeRetry is how long Close waits before it retries frames that Kafka did not acknowledge.
 const closeRetry = 100 * time.Millisecond
 
-// Close ends the gateway in good order: it takes no more reports, waits for
-// what it started to end, writes what is held, then tells each partition in which the gateway
-// has users, or of late had, that it is draining: the detector takes its silence for
-// a drain, not for a death, and its users get time to reconnect elsewhere. One line in
-// the log says so.
-// It returns when Kafka has all of it or ctx ends; then the error says how many
-// reports are not known to be written. Further calls do nothing.
-func (c *Buffer) Close(ctx context.Context) error {
-	if c.closed.Swap(true) {
+// Close stops the gateway in order: it refuses further reports with ErrClosed, writes what is
+// held, and then writes a draining frame to each partition in which the gateway has, or recently
+// had, users. The detector then takes its silence for a planned stop, and its users get time to
+// reconnect elsewhere. One log message confirms it.
+//
+// Close returns when Kafka has acknowledged everything or ctx ends; then the error says how many
+// reports may be lost. Further calls do nothing.
+func (b *Buffer) Close(ctx context.Context) error {
+	if b.closed.Swap(true) {
 		return nil
 	}
-	defer c.giveUp()
-	defer c.stopLoop()
-	c.takeNoMore()
-	close(c.closing)
-	c.life.Lock()
-	running := c.running
-	c.life.Unlock()
-	if running != nil {
-		select {
-		case <-running:
-		case <-ctx.Done():
-			c.giveUp() // what the loop may be waiting in
-			<-running
-			return c.unfinished(ctx)
-		}
+	defer b.giveUp()
+	b.each(func(s *shard) { s.closed = true })
+	close(b.closing)
+	b.start.Do(func() { close(b.stopped) }) // nothing was ever reported
+	select {
+	case <-b.stopped:
+	case <-ctx.Done():
+		b.giveUp() // run may be waiting in an append
+		<-b.stopped
+		return b.unfinished(ctx)
 	}
-	devices := c.here()
-	for _, step := range []func() (finished bool){c.sendHeld, c.sendDraining} {
+	devices := 0
+	b.each(func(s *shard) { devices += s.queue.Devices() })
+	for _, step := range []func() (finished bool){b.sendHeld, b.sendDraining} {
 		for !step() {
-			if !c.answered(ctx) {
-				return c.unfinished(ctx)
+			if !b.awaitAnswers(ctx) {
+				return b.unfinished(ctx)
 			}
 		}
 	}
-	c.cfg.Log.Info("the gateway has drained: its devices have the reconnect window to come back through another", "gateway", c.cfg.GatewayID,
-		"gateway_epoch", c.epoch, "devices", devices, "partitions", c.drained())
+	partitions := 0
+	b.each(func(s *shard) {
+		if s.drained {
+			partitions++
+		}
+	})
+	b.cfg.Log.Info("the gateway has drained: its devices have the reconnect window to come back through another",
+		"gateway", b.cfg.GatewayID, "gateway_epoch", b.epoch, "devices", devices, "partitions", partitions)
 	return nil
 }
 
 // sendHeld sends every report that waits. It is finished when all are written.
-func (c *Buffer) sendHeld() (finished bool) {
+func (b *Buffer) sendHeld() (finished bool) {
 	finished = true
-	for i := range c.shards {
-		s := &c.shards[i]
+	for i := range b.shards {
+		s := &b.shards[i]
 		s.mu.Lock()
 		finished = finished && s.queue.Unsent() == 0
 		s.queue.Flush()
 		s.mu.Unlock()
-		c.sendReady(i)
+		b.sendReady(i)
 	}
 	return finished
 }
 
 // sendDraining sends the draining frames. It is finished when all are written.
-func (c *Buffer) sendDraining() (finished bool) {
+func (b *Buffer) sendDraining() (finished bool) {
 	finished = true
-	for i := range c.shards {
-		s := &c.shards[i]
+	for i := range b.shards {
+		s := &b.shards[i]
 		s.mu.Lock()
-		if s.drained || !s.queue.Lives(c.now()) {
+		if s.drained || !s.queue.Alive(b.now()) {
 			s.mu.Unlock()
 			continue
 		}
 		finished = false
-		b := s.queue.SealDraining(c.now())
+		batch := s.queue.SealDraining(b.now())
 		s.mu.Unlock()
-		c.send(i, b)
+		b.send(i, batch)
 	}
 	return finished
 }
 
-// here is how many devices are here.
-func (c *Buffer) here() (devices int) {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		devices += s.queue.Here()
-		s.mu.Unlock()
-	}
-	return devices
-}
-
-// drained is how many partitions have a draining frame.
-func (c *Buffer) drained() (partitions int) {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		if s.drained {
-			partitions++
-		}
-		s.mu.Unlock()
-	}
-	return partitions
-}
-
-// answered waits until nothing is in flight, sending what becomes ready, and
-// then a moment if something failed. It reports false when ctx ends.
-func (c *Buffer) answered(ctx context.Context) bool {
+// awaitAnswers waits until nothing is in flight, while it sends what becomes ready. If a frame
+// failed, it also waits before the retry. It returns false if ctx ends.
+func (b *Buffer) awaitAnswers(ctx context.Context) bool {
 	for {
 		flights := 0
-		for i := range c.shards {
-			s := &c.shards[i]
-			c.sendReady(i)
-			s.mu.Lock()
-			flights += s.queue.Flights()
-			s.mu.Unlock()
+		for i := range b.shards {
+			b.sendReady(i)
 		}
+		b.each(func(s *shard) { flights += s.queue.Flights() })
 		if flights == 0 {
-			return !c.failed.Swap(false) || pause(ctx, closeRetry)
+			return !b.failed.Swap(false) || pause(ctx, closeRetry)
 		}
 		select {
-		case <-c.wake:
+		case <-b.wake:
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// pause waits for d; false when ctx ends first.
+// pause waits for d. It returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -139,14 +113,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-func (c *Buffer) unfinished(ctx context.Context) error {
+func (b *Buffer) unfinished(ctx context.Context) error {
 	reports := 0
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		reports += s.queue.Unsent()
-		s.mu.Unlock()
-	}
+	b.each(func(s *shard) { reports += s.queue.Unsent() })
 	return fmt.Errorf("closing gateway %s: %d reports and its draining frames are not known to be written: %w",
-		c.cfg.GatewayID, reports, ctx.Err())
+		b.cfg.GatewayID, reports, ctx.Err())
 }

@@ -103,7 +103,7 @@ func TestCloseSaysWhatItCouldNotWrite(t *testing.T) {
 	})
 }
 
-func TestCloseWithoutRunWritesToo(t *testing.T) {
+func TestCloseRightAfterTheReportsWritesThem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &beattest.Log{Partitions: partitions, Delay: 20 * time.Millisecond}
@@ -123,8 +123,8 @@ func TestCloseWithoutRunWritesToo(t *testing.T) {
 		if n := len(log.Beats()); n != users {
 			t.Fatalf("%d beats, want %d", n, users)
 		}
-		if err := c.Run(t.Context()); err != nil {
-			t.Fatalf("Run after Close: %v", err)
+		if err := c.Beat(1, 7, schemas.Web, 0); !errors.Is(err, beat.ErrClosed) {
+			t.Errorf("a beat after Close is answered %v, want ErrClosed", err)
 		}
 	})
 }

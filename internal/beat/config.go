@@ -1,6 +1,7 @@
 package beat
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"time"
@@ -9,73 +10,58 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Config says who the gateway is and how often it sends. A zero field stands for
-// its default.
+// Config configures a gateway. A zero field stands for its default, which is in brackets.
 type Config struct {
-	// GatewayID is unique among running gateways, at most 128 bytes, and the same
-	// after a restart. No default.
+	// GatewayID is unique among running gateways, at most 128 bytes, and the same after a restart.
+	// No default.
 	GatewayID schemas.GatewayID
-	// Partitions is how many the heartbeats topic has. No default.
+	// Partitions is the partition count of the heartbeats topic. No default.
 	Partitions int32
 	// HeartbeatInterval is how often a device beats [15s].
 	HeartbeatInterval time.Duration
-	// FlushInterval is how often repeats are sent [1s]. Each one comes up to a
-	// fifth earlier, so that gateways do not fall into step.
+	// FlushInterval is how often repeated reports are sent [1s]. Each flush comes up to a fifth
+	// earlier, so that gateways do not fall into step.
 	FlushInterval time.Duration
-	// AliveInterval is after how long without a frame a partition gets an empty
-	// one [1.5s]. The detector expects one every 2 s.
+	// AliveInterval is the time without a frame after which a partition gets an empty one [1.5s].
+	// The detector expects a frame every 2 s.
 	AliveInterval time.Duration
-	// ActiveAfterIdle: a device that is touched after it was not for this long is
-	// reported at once [1m]. Not more than the detector's idle_after.
+	// ActiveAfterIdle: a device that is touched for the first time in so long is reported at once
+	// [1m]. At most the detector's idle_after.
 	ActiveAfterIdle time.Duration
-	// ForgetAfter is how long a silent device is remembered [1m, at least four
-	// heartbeat intervals]. Not less than the detector's online_ttl +
-	// offline_debounce.
+	// ForgetAfter is how long a silent device is remembered [1m, at least four heartbeat
+	// intervals]. At least the detector's online_ttl + offline_debounce: otherwise a gateway counts
+	// as lost in a partition where its last device is only silent.
 	ForgetAfter time.Duration
-	// AppendTimeout is how long Kafka has to take a frame [5s]. What it did not
-	// take by then goes back and is sent again, with its true age.
+	// AppendTimeout is how long Kafka has to acknowledge a frame [5s]. The reports of a frame that
+	// is not acknowledged by then are sent again, with their true ages.
 	AppendTimeout time.Duration
-	// MaxDevices bounds the devices that are remembered [1,000,000]. It is shared
-	// out to the partitions, each of which gets half as much again; beyond that a
-	// new device is refused with ErrFull.
+	// MaxDevices bounds the devices that are remembered [1,000,000]. Each partition gets an equal
+	// share and half as much again; beyond that a new device is refused with ErrFull.
 	MaxDevices int
 	// Metrics may be nil.
 	Metrics *Metrics
-	// Log is told when the gateway has drained; nil: nothing is.
+	// Log gets a message when the gateway has drained; nil: none.
 	Log *slog.Logger
 }
 
-// aliveCheck is how often it is looked whether an empty frame is due.
+// aliveCheck is how often the buffer looks whether an empty frame is due.
 const aliveCheck = 250 * time.Millisecond
 
-func (c Config) withDefaults() Config {
-	set(&c.HeartbeatInterval, 15*time.Second)
-	set(&c.FlushInterval, time.Second)
-	set(&c.AliveInterval, 1500*time.Millisecond)
-	set(&c.ActiveAfterIdle, time.Minute)
-	set(&c.ForgetAfter, max(time.Minute, 4*c.HeartbeatInterval))
-	set(&c.AppendTimeout, 5*time.Second)
-	if c.MaxDevices == 0 {
-		c.MaxDevices = 1_000_000
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Metrics == nil {
-		c.Metrics = NewMetrics(nil)
-	}
+// WithDefaults returns c with its defaults for times and bounds.
+func (c Config) WithDefaults() Config {
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, 15*time.Second)
+	c.FlushInterval = cmp.Or(c.FlushInterval, time.Second)
+	c.AliveInterval = cmp.Or(c.AliveInterval, 1500*time.Millisecond)
+	c.ActiveAfterIdle = cmp.Or(c.ActiveAfterIdle, time.Minute)
+	c.ForgetAfter = cmp.Or(c.ForgetAfter, max(time.Minute, 4*c.HeartbeatInterval))
+	c.AppendTimeout = cmp.Or(c.AppendTimeout, 5*time.Second)
+	c.MaxDevices = cmp.Or(c.MaxDevices, 1_000_000)
 	return c
-}
-
-func set(field *time.Duration, value time.Duration) {
-	if *field == 0 {
-		*field = value
-	}
 }
 
 // Validate reports all faults, joined. Zero fields that have a default are none.
 func (c Config) Validate() error {
-	c = c.withDefaults()
+	c = c.WithDefaults()
 	var faults []error
 	fault := func(wrong bool, field, reason string) {
 		if wrong {

@@ -1,8 +1,6 @@
 package beat_test
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// inQuiet runs a test with a client that nobody runs, and closes it at the end.
+// inQuiet runs a test with a gateway in virtual time, and closes it at the end.
 func inQuiet(t *testing.T, test func(g gateway)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +27,7 @@ func inQuiet(t *testing.T, test func(g gateway)) {
 	})
 }
 
-func TestBeatsLeaveAlthoughNobodyRunsTheClient(t *testing.T) {
+func TestTheFirstBeatStartsTheBuffer(t *testing.T) {
 	t.Parallel()
 	inQuiet(t, func(g gateway) {
 		g.beat(1, 0)
@@ -42,36 +40,12 @@ func TestBeatsLeaveAlthoughNobodyRunsTheClient(t *testing.T) {
 		if frames < 3 {
 			t.Errorf("%d frames after 5 s, want the beat and a sign of life every 1.5 s", frames)
 		}
-		// Run may still be called, as it had to be once.
-		ran := make(chan error, 1)
-		go func() { ran <- g.Run(g.t.Context()) }()
-		pass(time.Second)
-		if err := g.Close(g.t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-ran; err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
-func TestAClientThatWasNeverUsedClosesAndAnEndedRunRefusesBeats(t *testing.T) {
+func TestABufferThatWasNeverUsedCloses(t *testing.T) {
 	t.Parallel()
 	inQuiet(t, func(gateway) {})
-	inQuiet(t, func(g gateway) {
-		ctx, crash := context.WithCancel(g.t.Context())
-		ran := make(chan error, 1)
-		go func() { ran <- g.Run(ctx) }()
-		g.beat(1, 0)
-		pass(time.Second)
-		crash()
-		if err := <-ran; err != nil {
-			t.Fatal(err)
-		}
-		if err := g.Beat(1, 7, schemas.Mobile, 0); !errors.Is(err, beat.ErrClosed) {
-			t.Errorf("a beat that nobody will send is answered %v, want ErrClosed", err)
-		}
-	})
 }
 
 func TestADeviceLeavesWhenTheLastOfItsConnectionsSaysBye(t *testing.T) {

@@ -1,26 +1,22 @@
-// Package client is what a gateway written in Go embeds to say who is connected
-// to it.
+// Package beat is the buffer of a gateway: it collects the reports of connected devices and writes
+// them to Kafka.
 //
-//	c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, log)
-//	k, err := c.Connect(user, device, schemas.Mobile, 0) // when a connection opens
-//	k.Beat(idle)                                  // on every ping
-//	k.Bye()                                       // when the client closes it on purpose
-//	k.Drop()                                      // when it was lost
-//	c.Close(deadline)                             // on shutdown
+//	b, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: 12}, log)
+//	k, err := b.Connect(user, device, schemas.Mobile, 0) // when a connection opens
+//	k.Beat(idle)                                         // on every ping
+//	k.Bye()                                              // when the client closes it on purpose
+//	k.Drop()                                             // when it was lost; not a bye
+//	b.Close(deadline)                                    // on shutdown
 //
-// Connections are counted: a device that has several here leaves when the last of them
-// says bye. A gateway that counts for itself may call c.Beat and c.Bye, which are about
-// the device whatever connections it has.
+// Connections are counted: a device leaves when the last of its connections says bye. A gateway
+// that counts for itself calls b.Beat and b.Bye, which are about the device, whatever connections
+// it has.
 //
-// All of these only write into memory. The client sends from the first of them until
-// Close: reports that can change a
-// state at once within 10 ms, the others with the next flush, one frame per
-// partition; and an empty frame to each partition in which the gateway has users
-// when nothing else went there for a while. A device that beats a thousand times
-// a second costs one row per flush.
+// All of these only write into memory. Reports that can change a state are sent within 10 ms, the
+// others with the next flush, one frame per partition. A partition in which the gateway has users
+// gets an empty frame if nothing else was sent to it for a while. A device that beats a thousand
+// times a second costs one row per flush.
 //
-// While Kafka is away the client keeps the newest report of each device and goes
-// on trying; afterwards they arrive with their true ages.
-//
-// A connection that was lost is not a Bye: Drop it, or just stop beating for it.
+// While Kafka is unreachable the buffer keeps the newest report of each device and retries. The
+// reports arrive later with their true ages.
 package beat

@@ -2,7 +2,6 @@ package beat
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -10,197 +9,141 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// pace is the least time between two rounds of urgent frames. The first urgent
-// report leaves at once; those that follow share a frame.
+// pace is the shortest time between two rounds of urgent frames. The first urgent report is sent
+// at once; those that follow share a frame.
 const pace = 5 * time.Millisecond
 
-// sweepEvery is how many flushes there are between two looks for devices that
-// have fallen silent.
+// sweepEvery is how many flushes there are between two searches for devices that have fallen
+// silent.
 const sweepEvery = 5
 
-// Run waits until Close is called or ctx ends. Calling it is not needed to send: the
-// first report begins that. Close is the way to stop: the end of ctx drops what the
-// client holds, like a crash, and every later report is refused with ErrClosed. It
-// returns nil, or an error when it was called before.
-func (c *Buffer) Run(ctx context.Context) error {
-	c.life.Lock()
-	if c.ran {
-		c.life.Unlock()
-		return errors.New("running the presence client: it has been run already")
-	}
-	c.ran = true
-	c.life.Unlock()
-	c.begin()
-	c.life.Lock()
-	running := c.running
-	c.life.Unlock()
-	if running == nil {
-		return nil // closed before
-	}
-	select {
-	case <-running:
-	case <-ctx.Done():
-		c.takeNoMore()
-		c.stopLoop()
-		<-running
-	}
-	return nil
-}
-
-// begin starts the loop that sends, unless it runs or the client closes. Close waits
-// for the loop.
-func (c *Buffer) begin() {
-	c.life.Lock()
-	defer c.life.Unlock()
-	c.started.Store(true)
-	if c.running != nil || c.closed.Load() {
-		return
-	}
-	c.running = make(chan struct{})
-	go func(ended chan struct{}) {
-		defer close(ended)
-		c.loop()
-	}(c.running)
-}
-
-// takeNoMore makes every further report fail with ErrClosed.
-func (c *Buffer) takeNoMore() {
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		s.closed = true
-		s.mu.Unlock()
-	}
-}
-
-// loop sends what is reported, until Close begins or stopLoop is called.
-func (c *Buffer) loop() {
-	flush := time.NewTimer(c.untilFlush())
+// run sends what is reported until Close begins.
+func (b *Buffer) run() {
+	defer close(b.stopped)
+	flush := time.NewTimer(b.untilFlush())
 	defer flush.Stop()
 	alive := time.NewTicker(aliveCheck)
 	defer alive.Stop()
 	rest := time.NewTimer(0)
 	defer rest.Stop()
-	wake := c.wake
+	wake := b.wake
 	for flushes := 0; ; {
 		select {
-		case <-c.looping.Done():
-			return
-		case <-c.closing:
+		case <-b.closing:
 			return
 		case <-wake:
-			c.sendUrgent()
+			b.sendUrgent()
 			wake = nil
 			rest.Reset(pace)
 		case <-rest.C:
-			wake = c.wake
+			wake = b.wake
 		case <-flush.C:
 			flushes++
-			c.flush(flushes%sweepEvery == 0)
-			flush.Reset(c.untilFlush())
+			b.flush(flushes%sweepEvery == 0)
+			flush.Reset(b.untilFlush())
 		case <-alive.C:
-			c.sendAlive()
+			b.sendAlive()
 		}
 	}
 }
 
 // untilFlush is the flush interval less up to a fifth.
-func (c *Buffer) untilFlush() time.Duration {
-	return c.cfg.FlushInterval - rand.N(c.cfg.FlushInterval/5+1)
+func (b *Buffer) untilFlush() time.Duration {
+	return b.cfg.FlushInterval - rand.N(b.cfg.FlushInterval/5+1)
 }
 
-func (c *Buffer) sendUrgent() {
-	for i := range c.shards {
-		if c.shards[i].hurry.Swap(false) {
-			c.sendReady(i)
+func (b *Buffer) sendUrgent() {
+	for i := range b.shards {
+		if b.shards[i].hurry.Swap(false) {
+			b.sendReady(i)
 		}
 	}
 }
 
-func (c *Buffer) flush(sweep bool) {
-	var here, coalesced, shed int
-	for i := range c.shards {
-		s := &c.shards[i]
+func (b *Buffer) flush(sweep bool) {
+	var devices, coalesced, dropped int
+	for i := range b.shards {
+		s := &b.shards[i]
 		s.mu.Lock()
 		if sweep {
-			s.queue.Sweep(c.now())
+			s.queue.Sweep(b.now())
 		}
 		s.queue.Flush()
 		n, m := s.queue.Counts()
-		here, coalesced, shed = here+s.queue.Here(), coalesced+n, shed+m
+		devices, coalesced, dropped = devices+s.queue.Devices(), coalesced+n, dropped+m
 		s.mu.Unlock()
-		c.sendReady(i)
+		b.sendReady(i)
 	}
-	c.cfg.Metrics.Devices.Set(float64(here))
-	c.cfg.Metrics.Coalesced(coalesced)
-	c.cfg.Metrics.Shed(shed)
+	b.cfg.Metrics.Devices.Set(float64(devices))
+	b.cfg.Metrics.Coalesced(coalesced)
+	b.cfg.Metrics.dropped.Add(float64(dropped))
 }
 
-func (c *Buffer) sendAlive() {
-	for i := range c.shards {
-		s := &c.shards[i]
+func (b *Buffer) sendAlive() {
+	for i := range b.shards {
+		s := &b.shards[i]
 		s.mu.Lock()
-		b := s.queue.SealAlive(c.now(), c.cfg.AliveInterval)
+		batch := s.queue.SealAlive(b.now(), b.cfg.AliveInterval)
 		s.mu.Unlock()
-		if b != nil {
-			c.send(i, b)
+		if batch != nil {
+			b.send(i, batch)
 		}
 	}
 }
 
-// sendReady sends what may leave from a partition now.
-func (c *Buffer) sendReady(partition int) {
-	s := &c.shards[partition]
+// sendReady sends the reports of a partition that may leave now.
+func (b *Buffer) sendReady(partition int) {
+	s := &b.shards[partition]
 	for {
 		s.mu.Lock()
-		b := s.queue.Seal(c.now())
+		batch := s.queue.Seal(b.now())
 		s.mu.Unlock()
-		if b == nil {
+		if batch == nil {
 			return
 		}
-		c.send(partition, b)
+		b.send(partition, batch)
 	}
 }
 
 // send appends a batch, which it owns until Kafka's answer.
-func (c *Buffer) send(partition int, b *coalesce.Batch) {
-	b.Value = schemas.AppendFrame(b.Value[:0], schemas.FrameHead{
-		Gateway: c.cfg.GatewayID, GatewayEpoch: c.epoch, Sequence: b.Sequence, Draining: b.Draining,
-	}, b.Beats)
-	record := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: int32(partition), Value: b.Value}
-	ctx, cancel := context.WithTimeout(c.base, c.cfg.AppendTimeout)
+func (b *Buffer) send(partition int, batch *coalesce.Batch) {
+	batch.Value = schemas.AppendFrame(batch.Value[:0], schemas.FrameHead{
+		Gateway: b.cfg.GatewayID, GatewayEpoch: b.epoch, Sequence: batch.Sequence, Draining: batch.Draining,
+	}, batch.Beats)
+	record := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: int32(partition), Value: batch.Value}
+	ctx, cancel := context.WithTimeout(b.base, b.cfg.AppendTimeout)
 	sealed := time.Now()
-	c.log.Append(ctx, record, func(err error) {
+	b.log.Append(ctx, record, func(err error) {
 		cancel()
-		c.cfg.Metrics.Appended(kindOf(b), len(b.Beats), time.Since(sealed), err)
-		c.settle(&c.shards[partition], b, err == nil)
+		b.cfg.Metrics.Appended(kindOf(batch), len(batch.Beats), time.Since(sealed), err)
+		b.settle(&b.shards[partition], batch, err == nil)
 	})
 }
 
-func kindOf(b *coalesce.Batch) string {
+func kindOf(batch *coalesce.Batch) string {
 	switch {
-	case b.Draining:
+	case batch.Draining:
 		return "draining"
-	case len(b.Beats) == 0:
+	case len(batch.Beats) == 0:
 		return "alive"
 	}
 	return "beats"
 }
 
-// settle runs on whatever goroutine the log answers from.
-func (c *Buffer) settle(s *shard, b *coalesce.Batch, written bool) {
+// settle runs on a goroutine of the log.
+func (b *Buffer) settle(s *shard, batch *coalesce.Batch, written bool) {
 	s.mu.Lock()
-	s.drained = s.drained || written && b.Draining
-	s.queue.Settle(c.now(), b, written)
+	s.drained = s.drained || written && batch.Draining
+	s.queue.Settle(b.now(), batch, written)
 	more, closed := s.queue.Ready(), s.closed
 	s.mu.Unlock()
 	if more {
-		c.nudge(s)
+		b.hurry(s)
 	}
 	if closed {
 		if !written {
-			c.failed.Store(true)
+			b.failed.Store(true)
 		}
-		c.signal()
+		b.signal()
 	}
 }

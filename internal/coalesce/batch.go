@@ -6,31 +6,29 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Batch is the content of one frame. It belongs to the caller of Seal until the
-// caller hands it to Settle.
+// Batch is the content of one frame. It belongs to the caller of Seal until Settle.
 type Batch struct {
-	// Sequence counts the frames of a queue from 1, in the order of sealing. A
-	// number is never used again, also not for reports that are sent again: the
-	// frame of which nothing is known may be in the log.
+	// Sequence counts the frames of a queue from 1, in the order of sealing. A number is never used
+	// again, also not for reports that are sent again: an unacknowledged frame may be in the log.
 	Sequence uint64
 	Draining bool
 	// Beats are at most MaxFrameRows; none in an alive or draining frame.
 	Beats []schemas.Beat
-	// Value is room for the encoding, kept with the batch to be used again.
+	// Value is the caller's buffer for the encoding. It is reused with the batch.
 	Value []byte
-	slots []int32 // where the rows came from
+	slots []int32 // of the rows
 }
 
-// Batches that are kept to be used again: few and small, because after a storm
-// every queue would keep its largest.
+// Bounds of the batches that are reused: few and small, because after a storm every queue would
+// keep its largest.
 const (
 	maxSpare     = 2
 	maxSpareRows = 256
 )
 
-// Seal makes a frame of what may leave now, with the ages of now; nil when there
-// is nothing or too many frames are unanswered. Call it until it gives nil: one
-// frame holds only so many rows.
+// Seal makes a frame of the reports that may leave now, with their ages now. It returns nil if there
+// is none or if too many frames are unacknowledged. Call it until it returns nil: one frame holds at
+// most MaxFrameRows.
 func (q *Queue) Seal(now time.Duration) *Batch {
 	if !q.Ready() {
 		return nil
@@ -59,34 +57,32 @@ func (q *Queue) Seal(now time.Duration) *Batch {
 	return q.sealAs(b, now)
 }
 
-// age is how long ago a report came in, but not further back than when the
-// report before it was known to be in the log. The broker stamps a report when
-// it appends it, somewhat after it came in; a report that comes in between would
-// seem older than the one before it, and the detector ignores what is older.
+// age is how long ago a report came in, but not further back than the acknowledgement of the
+// device's report before it. The broker stamps that one somewhat after it came in; a report that
+// came in between would seem older, and the detector ignores what is older.
 func age(now time.Duration, s *slot) schemas.Millis {
 	return min(schemas.Millis((now-max(s.received, s.written))/time.Millisecond), schemas.MaxAge)
 }
 
-// SealAlive makes an empty frame when some device is here and nothing was sealed
-// for so long; nil otherwise.
+// SealAlive makes an empty frame if some device is present and nothing was sealed for so long; else
+// it returns nil.
 func (q *Queue) SealAlive(now, after time.Duration) *Batch {
-	if q.Here() == 0 || now-q.sealed < after || q.control > 0 || q.flights >= q.rules.MaxInFlight {
+	if q.Devices() == 0 || now-q.sealed < after || q.control > 0 || q.flights >= q.rules.MaxInFlight {
 		return nil
 	}
 	q.control++
 	return q.sealAs(q.batch(), now)
 }
 
-// Lives tells whether the detector may still count the gateway as alive in this
-// partition: some device is here, or something was sent of late.
-func (q *Queue) Lives(now time.Duration) bool {
-	return q.Here() > 0 || now-q.sealed < q.rules.ForgetAfter
+// Alive tells whether the detector may still count the gateway as alive in this partition: some
+// device is present, or a frame was sealed within ForgetAfter.
+func (q *Queue) Alive(now time.Duration) bool {
+	return q.Devices() > 0 || now-q.sealed < q.rules.ForgetAfter
 }
 
-// SealDraining makes the frame by which the gateway says that it is about to
-// stop, when it lives here; nil otherwise.
+// SealDraining makes the frame by which the gateway announces that it stops; nil if it is not Alive.
 func (q *Queue) SealDraining(now time.Duration) *Batch {
-	if !q.Lives(now) {
+	if !q.Alive(now) {
 		return nil
 	}
 	q.control++
@@ -103,8 +99,8 @@ func (q *Queue) sealAs(b *Batch, now time.Duration) *Batch {
 	return b
 }
 
-// Settle takes a batch back after Kafka's answer: what was written is done with,
-// what was not goes back to waiting, unless its device has reported since.
+// Settle takes a batch back after Kafka's answer. Reports that were not written wait again, unless
+// their devices have reported since.
 func (q *Queue) Settle(now time.Duration, b *Batch, written bool) {
 	q.flights--
 	if len(b.Beats) == 0 {

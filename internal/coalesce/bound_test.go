@@ -14,11 +14,11 @@ func TestSilentDevicesAreForgotten(t *testing.T) {
 	t.Parallel()
 	q := known(t, beat(1))
 	q.Sweep(rules.ForgetAfter - 1)
-	if q.Here() != 1 {
+	if q.Devices() != 1 {
 		t.Fatal("forgotten too early")
 	}
 	q.Sweep(rules.ForgetAfter)
-	if q.Here() != 0 || len(q.index) != 0 {
+	if q.Devices() != 0 || len(q.index) != 0 {
 		t.Fatal("not forgotten")
 	}
 	if !add(t, q, rules.ForgetAfter, beat(1)) {
@@ -72,11 +72,11 @@ func TestDevicesThatComeAndGoInAnOutageAreShedOldestFirst(t *testing.T) {
 		add(t, q, now, beat(schemas.UserID(i+1)))
 		add(t, q, now, bye(schemas.UserID(i+1)))
 	}
-	if len(q.slots) > 2*minGone {
+	if len(q.slots) > 2*minAbsent {
 		t.Fatalf("%d slots for visitors of whom one was here at a time", len(q.slots))
 	}
 	_, shed := q.Counts()
-	if unsent := q.Unsent(); unsent+shed != visitors || unsent < minGone/2 {
+	if unsent := q.Unsent(); unsent+shed != visitors || unsent < minAbsent/2 {
 		t.Fatalf("%d kept and %d shed of %d", unsent, shed, visitors)
 	}
 	q.Flush()

@@ -1,19 +1,18 @@
-// Package coalesce decides what one gateway says to one partition, and when.
+// Package coalesce decides what one gateway sends to one partition, and when.
 //
-// A Queue holds the newest report of each device. A report is in one of four
-// places:
+// A Queue holds the newest report of each device. A report is in one of four places:
 //
 //	             urgent                    Seal
-//	Add ──┬──────────────▶ ready ───────────────▶ in flight ──Settle(true)──▶ gone
+//	Add ──┬──────────────▶ ready ───────────────▶ in flight ──Settle(true)──▶ removed
 //	      │                  ▲                        │
 //	      └─▶ waiting ─Flush─┘                        │
 //	             ▲                                    │
 //	             └──────────────Settle(false)─────────┘
 //	                      (unless a newer one came)
 //
-// A device has at most one report in flight: a newer one waits for the answer.
-// So the reports of a device are in the log in the order in which they came in,
-// whatever fails, and what an outage can pile up is two reports per device.
+// A device has at most one report in flight: a newer one waits for the answer. So the reports of a
+// device are in the log in the order in which they came in, whatever fails, and an outage leaves at
+// most two reports per device.
 //
-// It is pure: time is an argument, there is no goroutine and no lock.
+// The package is pure: time is an argument, and there is no goroutine and no lock.
 package coalesce

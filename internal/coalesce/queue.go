@@ -7,27 +7,26 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// ErrFull says that a report of a new device was refused because the queue knows
-// as many as it may.
+// ErrFull says that a report of a new device was refused because MaxDevices are known.
 var ErrFull = errors.New("too many devices")
 
-// Rules are the times and bounds by which a Queue decides.
+// Rules are the times and bounds of a Queue.
 type Rules struct {
-	// HeartbeatInterval is how often a device reports. What comes after two
-	// silent ones is urgent.
+	// HeartbeatInterval is how often a device reports. A report after two silent intervals is
+	// urgent.
 	HeartbeatInterval time.Duration
-	// ActiveAfterIdle: a device that is touched after it was not for this long is
-	// urgent. Not more than the detector's idle_after.
+	// ActiveAfterIdle: a report of a device that was touched for the first time in so long is
+	// urgent. At most the detector's idle_after.
 	ActiveAfterIdle time.Duration
 	// ForgetAfter is how long a silent device is remembered.
 	ForgetAfter time.Duration
-	// MaxDevices is how many devices are remembered at most.
+	// MaxDevices bounds the remembered devices.
 	MaxDevices int
-	// MaxInFlight is how many frames may be unanswered.
+	// MaxInFlight is how many frames may be unacknowledged.
 	MaxInFlight int
 }
 
-// Report is what a device says.
+// Report is a beat or a bye of a device.
 type Report struct {
 	User   schemas.UserID
 	Device schemas.DeviceID
@@ -36,21 +35,20 @@ type Report struct {
 	Idle   schemas.Millis // at the moment of the report
 }
 
-// maxUrgent is how many reports of one device may be urgent between two flushes:
-// enough for a person who comes, leaves and comes again, and a bound on what a
-// device that flaps can cost.
+// maxUrgent is how many reports of one device may be urgent between two flushes: enough for a person
+// who comes, leaves and comes again, and a bound on the cost of a device that flaps.
 const maxUrgent = 4
 
-// minGone is how many unsent reports of devices that have gone are kept even
-// where fewer devices are here.
-const minGone = 1024
+// minAbsent is how many unsent reports of devices that have left are kept even if fewer devices are
+// present.
+const minAbsent = 1024
 
 type key struct {
 	user   schemas.UserID
 	device schemas.DeviceID
 }
 
-// Places of a slot, and what is known of its report.
+// State of a slot and its report.
 const (
 	used      uint8 = 1 << iota
 	unsent          // the report has still to be sent
@@ -75,21 +73,20 @@ type slot struct {
 	flush    uint8 // ... since this flush, modulo 256
 }
 
-// Queue is what one gateway has to say to one partition. One goroutine at a time
-// may use it. All times are durations since the gateway started, from a clock
-// that never steps back.
+// Queue holds what one gateway has to send to one partition. One goroutine at a time may use it. All
+// times are durations since the gateway started, from a monotonic clock.
 type Queue struct {
 	rules Rules
 	index map[key]int32 // into slots
 	slots []slot
 	free  []int32
-	// ready may leave now, waiting with the next flush. Each holds a slot at most
-	// once; one that has nothing to send any more is skipped.
+	// ready may leave now, waiting with the next flush. Each holds a slot at most once; a slot that
+	// has nothing to send any more is skipped.
 	ready, waiting []int32
 	left           []int32 // slots whose bye is in the log; forgotten at the next flush
 	byes           int     // slots whose newest report is a bye
-	peak           int     // most devices here at one time since nothing was left of those gone
-	dropAt         int     // byes at which dropping is worth another look
+	peak           int     // most devices present at one time since no absent one was remembered
+	dropAt         int     // number of byes at which the next search for reports to drop is due
 	flights        int     // batches sealed and not settled
 	control        int     // of those, batches without reports
 	flushes        uint8
@@ -97,7 +94,7 @@ type Queue struct {
 	sealed         time.Duration // when the last batch was
 	spare          []*Batch
 	coalesced      int
-	shed           int
+	dropped        int
 }
 
 // New makes an empty queue.
@@ -110,9 +107,8 @@ func (q *Queue) Follow(heartbeatInterval, activeAfterIdle, forgetAfter time.Dura
 	q.rules.HeartbeatInterval, q.rules.ActiveAfterIdle, q.rules.ForgetAfter = heartbeatInterval, activeAfterIdle, forgetAfter
 }
 
-// Add takes a report that came in now, in place of an older one of the same
-// device that has not been sent. It tells whether there is something that should
-// leave at once. The report's values must be in the ranges of a frame.
+// Add takes a report that came in now. It replaces an unsent report of the same device. hurry tells
+// whether a report should leave at once. The report's values must be in the ranges of a frame.
 func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 	k := key{r.User, r.Device}
 	i, known := q.index[k]
@@ -137,7 +133,7 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		s.bye = r.Bye
 		q.byes += delta(r.Bye)
 	}
-	if r.Bye && known { // it says nothing about kind and idleness: they are as they were
+	if r.Bye && known { // a bye has no kind and no idleness: they stay
 		touched = s.touched
 	} else {
 		s.kind = uint8(r.Kind)
@@ -149,11 +145,11 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		s.state |= urgent
 	}
 	q.list(i)
-	q.peak = max(q.peak, q.Here())
-	if q.byes > max(q.allowedGone(), q.dropAt) {
+	q.peak = max(q.peak, q.Devices())
+	if q.byes > max(q.allowedAbsent(), q.dropAt) {
 		q.forgetLeft()
-		if q.byes > q.allowedGone() {
-			q.dropGone(now)
+		if q.byes > q.allowedAbsent() {
+			q.dropAbsent(now)
 		}
 	}
 	return s.state&(urgent|inFlight) == urgent && q.flights < q.rules.MaxInFlight, nil
@@ -175,8 +171,8 @@ func (q *Queue) mayHurry(s *slot) bool {
 	return s.urgents <= maxUrgent
 }
 
-// list puts a slot where its unsent report belongs. While a report is in flight
-// that is nowhere: Settle does it.
+// list puts a slot where its unsent report belongs: nowhere while a report is in flight, because
+// Settle does it.
 func (q *Queue) list(i int32) {
 	s := &q.slots[i]
 	switch {
@@ -192,7 +188,7 @@ func (q *Queue) list(i int32) {
 	}
 }
 
-// Flush lets everything leave that has been waiting.
+// Flush makes all waiting reports ready.
 func (q *Queue) Flush() {
 	q.flushes++
 	q.forgetLeft()
@@ -207,13 +203,13 @@ func (q *Queue) Flush() {
 	q.waiting = q.waiting[:0]
 }
 
-// Ready tells whether Seal has something to give.
+// Ready tells whether Seal would return a batch.
 func (q *Queue) Ready() bool { return len(q.ready) > 0 && q.flights < q.rules.MaxInFlight }
 
-// Here is how many devices are here: heard of late, and not gone by a bye.
-func (q *Queue) Here() int { return len(q.index) - q.byes }
+// Devices is how many devices are present: remembered, and without a bye.
+func (q *Queue) Devices() int { return len(q.index) - q.byes }
 
-// Unsent is how many reports have still to be sent or answered.
+// Unsent is how many reports have still to be sent or acknowledged.
 func (q *Queue) Unsent() int {
 	n := 0
 	for i := range q.slots {
@@ -227,15 +223,14 @@ func (q *Queue) Unsent() int {
 // Flights is how many batches have not been settled.
 func (q *Queue) Flights() int { return q.flights }
 
-// Counts tells how many reports were coalesced and shed since it was last asked.
-func (q *Queue) Counts() (coalesced, shed int) {
-	coalesced, shed = q.coalesced, q.shed
-	q.coalesced, q.shed = 0, 0
-	return coalesced, shed
+// Counts is how many reports were coalesced and dropped since the last call.
+func (q *Queue) Counts() (coalesced, dropped int) {
+	coalesced, dropped = q.coalesced, q.dropped
+	q.coalesced, q.dropped = 0, 0
+	return coalesced, dropped
 }
 
-// take gives a device a slot. One that was used before may still be listed: that
-// stays true of it.
+// take gives a device a slot. A slot that was used before may still be listed, and stays so.
 func (q *Queue) take(k key) int32 {
 	var i int32
 	if n := len(q.free); n > 0 {
@@ -250,7 +245,7 @@ func (q *Queue) take(k key) int32 {
 	return i
 }
 
-// forget frees the slot of a device of which nothing is unsent or in flight.
+// forget frees the slot of a device that has nothing unsent or in flight.
 func (q *Queue) forget(i int32) {
 	s := &q.slots[i]
 	delete(q.index, key{s.user, s.device})

@@ -125,8 +125,8 @@ func TestByeAfterBeatIsAByeAndBeatAfterByeIsABeat(t *testing.T) {
 		t.Fatalf("got %+v, want the bye of a phone, then a beat", b.Beats)
 	}
 	q.Settle(0, b, true)
-	if q.Here() != 1 {
-		t.Fatalf("%d devices are here, want 1", q.Here())
+	if q.Devices() != 1 {
+		t.Fatalf("%d devices are present, want 1", q.Devices())
 	}
 }
 
