@@ -34,7 +34,7 @@ const (
 type fanoutDeps struct {
 	base
 	bus     *redisbus.Bus
-	graph   graph.Store // of newFollowerFanout
+	graph   *graph.Store // of newFollowerFanout
 	origin  *origin.Origin
 	metrics *fanout.Metrics
 }

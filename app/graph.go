@@ -15,17 +15,7 @@ const GraphFile = "graph.db"
 
 // OpenGraph opens the follower graph that store names. limits are the timeouts and the
 // password of Postgres.
-func OpenGraph(ctx context.Context, store Store, limits pgstore.Config) (graph.Store, error) {
-	return openGraph(ctx, store, limits)
-}
-
-// reportingGraph is a follower graph in tables.
-type reportingGraph interface {
-	graph.Store
-	schemaReporter
-}
-
-func openGraph(ctx context.Context, store Store, limits pgstore.Config) (reportingGraph, error) {
+func OpenGraph(ctx context.Context, store Store, limits pgstore.Config) (*graph.Store, error) {
 	if err := store.validate(); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ type shared struct {
 	bus             *redisbus.Bus
 	store           durableStore
 	reader          *query.Reader
-	graph           graph.Store
+	graph           *graph.Store
 	decision        *decision
 	stream          *live.Server
 	origin          *origin.Origin
@@ -157,13 +157,13 @@ func (b *builder) useReader(ctx context.Context) (*query.Reader, error) {
 	}), nil
 }
 
-func (b *builder) useGraph(ctx context.Context) (graph.Store, error) {
-	return share(b, &b.graph, func() (graph.Store, component, error) { return newGraph(ctx, b.base) })
+func (b *builder) useGraph(ctx context.Context) (*graph.Store, error) {
+	return share(b, &b.graph, func() (*graph.Store, component, error) { return newGraph(ctx, b.base) })
 }
 
 // newGraph opens the follower graph.
-func newGraph(ctx context.Context, p base) (graph.Store, component, error) {
-	g, err := openGraph(ctx, p.config.Graph, p.config.Postgres)
+func newGraph(ctx context.Context, p base) (*graph.Store, component, error) {
+	g, err := OpenGraph(ctx, p.config.Graph, p.config.Postgres)
 	if err != nil {
 		return nil, component{}, err
 	}

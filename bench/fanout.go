@@ -58,7 +58,7 @@ func (l *lab) fanout(ctx context.Context, o *loadtest.Options, r *loadtest.Resul
 type fanoutRig struct {
 	*loadtest.Rig
 	o        *loadtest.Options
-	store    graph.Store
+	store    *graph.Store
 	register *online.Set
 	heard    *heard
 	version  schemas.Version

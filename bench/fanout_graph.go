@@ -15,7 +15,7 @@ import (
 )
 
 // graph opens the store to measure on.
-func (l *lab) graph(ctx context.Context) (store graph.Store, name string, closeStore func(), err error) {
+func (l *lab) graph(ctx context.Context) (store *graph.Store, name string, closeStore func(), err error) {
 	if l.Postgres != "" {
 		config := pggraph.Defaults()
 		config.URL = l.Postgres
@@ -40,7 +40,7 @@ func (l *lab) graph(ctx context.Context) (store graph.Store, name string, closeS
 }
 
 // fillGraph makes the edges, unless a run before has.
-func fillGraph(ctx context.Context, o *loadtest.Options, store graph.Store) error {
+func fillGraph(ctx context.Context, o *loadtest.Options, store *graph.Store) error {
 	n, err := store.Count(ctx, fanoutStar)
 	if err != nil || n == int64(o.Users) {
 		return err

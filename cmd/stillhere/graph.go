@@ -34,7 +34,7 @@ type graphStore struct {
 	postgresFlags
 }
 
-func (g graphStore) open(ctx context.Context) (graph.Store, error) {
+func (g graphStore) open(ctx context.Context) (*graph.Store, error) {
 	store := app.Store{Postgres: g.Postgres, SQLite: g.SQLite}
 	if g.Postgres == "" && g.SQLite == "" {
 		store.SQLite = filepath.Join("stillhere-data", app.GraphFile)
@@ -47,7 +47,7 @@ func (g graphStore) open(ctx context.Context) (graph.Store, error) {
 
 // existing is with for commands that only look or take away: a misspelt file is no
 // empty graph.
-func (g graphStore) existing(ctx context.Context, do func(graph.Store) error) error {
+func (g graphStore) existing(ctx context.Context, do func(*graph.Store) error) error {
 	if g.SQLite != "" {
 		if _, err := os.Stat(g.SQLite); err != nil {
 			return fmt.Errorf("--sqlite: %w", err)
@@ -56,7 +56,7 @@ func (g graphStore) existing(ctx context.Context, do func(graph.Store) error) er
 	return g.with(ctx, do)
 }
 
-func (g graphStore) with(ctx context.Context, do func(graph.Store) error) error {
+func (g graphStore) with(ctx context.Context, do func(*graph.Store) error) error {
 	store, err := g.open(ctx)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (c *graphLoad) Run(ctx context.Context) error {
 		return err
 	}
 	line, begun, bad := progress.Stderr(), time.Now(), 0
-	return c.with(ctx, func(store graph.Store) error {
+	return c.with(ctx, func(store *graph.Store) error {
 		report, err := graph.Load(ctx, store, file, graph.LoadOptions{
 			Name: filepath.Base(c.File), Size: info.Size(), FromStart: c.Anew,
 			Bad: func(number int64, err error) {
@@ -153,7 +153,7 @@ func (c *graphAdd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, func(store graph.Store) error {
+	return c.with(ctx, func(store *graph.Store) error {
 		n, err := store.Add(ctx, edges)
 		if err == nil {
 			fmt.Printf("%d added\n", n)
@@ -170,7 +170,7 @@ func (c *graphRemove) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.existing(ctx, func(store graph.Store) error {
+	return c.existing(ctx, func(store *graph.Store) error {
 		n, err := store.Remove(ctx, edges)
 		if err == nil {
 			fmt.Printf("%d removed\n", n)
@@ -192,7 +192,7 @@ func (c *graphFollowers) Run(ctx context.Context) error {
 	if err != nil {
 		return misused(err)
 	}
-	return c.existing(ctx, func(store graph.Store) error {
+	return c.existing(ctx, func(store *graph.Store) error {
 		if c.Count {
 			n, err := store.Count(ctx, user)
 			if err == nil {
@@ -204,7 +204,7 @@ func (c *graphFollowers) Run(ctx context.Context) error {
 	})
 }
 
-func printFollowers(ctx context.Context, out io.Writer, store graph.Store, user schemas.UserID, limit int64) error {
+func printFollowers(ctx context.Context, out io.Writer, store *graph.Store, user schemas.UserID, limit int64) error {
 	const size = 10_000
 	page, after := make([]schemas.UserID, 0, size), schemas.UserID(0)
 	for left := limit; ; {
@@ -246,7 +246,7 @@ func (c *graphUsers) set(ctx context.Context, on bool) error {
 	if !on {
 		with = c.existing
 	}
-	return with(ctx, func(store graph.Store) error { return store.List(ctx, users, on) })
+	return with(ctx, func(store *graph.Store) error { return store.List(ctx, users, on) })
 }
 
 type graphList struct{ graphUsers }

@@ -13,7 +13,7 @@ import (
 
 // leaving is a graph in which followers leave while it is read.
 type leaving struct {
-	graph.Store
+	*graph.Store
 	before func(page int32)
 	pages  atomic.Int32
 }

@@ -12,25 +12,23 @@ import (
 
 // CacheConfig are the settings of a Cache.
 type CacheConfig struct {
-	// Most is how many followers make a user one with many: of those only that is
-	// kept.
+	// Most is how many followers of a user the cache reads. Of users with more it only notes that.
 	Most int
-	// IDs bounds the followers kept, in all.
+	// IDs bounds the followers in the cache.
 	IDs int
-	// TTL bounds how old an entry may be.
+	// TTL bounds the age of an entry.
 	TTL time.Duration
-	// Listed asks for the list of users too.
+	// Listed makes the cache read who is on the list, and only those users' followers.
 	Listed bool
 }
 
 // Followers is what the planner must know of a user.
 type Followers struct {
-	// IDs are the followers, ascending; they are shared and must not be altered.
-	// None when there are Many.
+	// IDs are the followers, ascending; none if there are Many. The slice is shared and read-only.
 	IDs []schemas.UserID
 	// Many says that there are more than CacheConfig.Most.
 	Many bool
-	// Listed says that the user is on the list; false where that was not asked.
+	// Listed says that the user is on the list. It is false without CacheConfig.Listed.
 	Listed bool
 }
 
@@ -41,8 +39,8 @@ type cached interface {
 	Watch(ctx context.Context, changed func(schemas.UserID)) error
 }
 
-// Cache keeps the followers of users who changed state recently. Any goroutine may
-// use it. While Run does not run, or cannot watch, it keeps nothing.
+// Cache holds the followers of users who changed state recently. Any goroutine may use it. While
+// Run does not run or cannot watch, the cache stays empty.
 type Cache struct {
 	config CacheConfig
 	store  cached
@@ -53,7 +51,7 @@ type Cache struct {
 	recent   *list.List                       // most recently used first
 	ids      int
 	watching bool
-	changes  uint64 // counts what was forgotten: what was read before must not be kept
+	changes  uint64 // counts removals: what was read before one must not be stored
 }
 
 type entry struct {
@@ -62,7 +60,7 @@ type entry struct {
 	Followers
 }
 
-// overhead is what an entry without followers counts for, in ids.
+// overhead is the size of an entry without followers, in ids.
 const overhead = 16
 
 // NewCache makes a Cache.
@@ -70,7 +68,7 @@ func NewCache(config CacheConfig, store cached, log *slog.Logger) *Cache {
 	return &Cache{config: config, store: store, log: log, entries: map[schemas.UserID]*list.Element{}, recent: list.New()}
 }
 
-// Run keeps the cache true until ctx ends.
+// Run removes what changes until ctx ends.
 func (c *Cache) Run(ctx context.Context) error {
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		begun := time.Now()
@@ -85,12 +83,10 @@ func (c *Cache) Run(ctx context.Context) error {
 		if time.Since(begun) > time.Minute {
 			wait = time.Second
 		}
-		c.log.Warn("the graph is not watched, so nothing of it is cached", "error", err, "again in", wait)
-		timer := time.NewTimer(wait)
+		c.log.Warn("watching the follower graph failed; the cache stays empty until the watch begins again", "error", err, "retry_in", wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		}
 	}
@@ -118,12 +114,12 @@ func (c *Cache) clear() {
 }
 
 func (c *Cache) drop(e *list.Element) {
-	kept := c.recent.Remove(e).(*entry)
-	delete(c.entries, kept.user)
-	c.ids -= len(kept.IDs) + overhead
+	removed := c.recent.Remove(e).(*entry)
+	delete(c.entries, removed.user)
+	c.ids -= len(removed.IDs) + overhead
 }
 
-// Of gives the followers of users, in their order.
+// Of returns the followers of users, in their order.
 func (c *Cache) Of(ctx context.Context, users []schemas.UserID) ([]Followers, error) {
 	all := make([]Followers, len(users))
 	var missing []schemas.UserID
@@ -153,7 +149,7 @@ func (c *Cache) Of(ctx context.Context, users []schemas.UserID) ([]Followers, er
 	for i, f := range read {
 		all[positions[i]] = f
 		if c.watching && c.changes == changes {
-			c.keep(&entry{missing[i], now.Add(c.config.TTL), f})
+			c.add(&entry{missing[i], now.Add(c.config.TTL), f})
 		}
 	}
 	return all, nil
@@ -161,18 +157,18 @@ func (c *Cache) Of(ctx context.Context, users []schemas.UserID) ([]Followers, er
 
 func (c *Cache) read(ctx context.Context, users []schemas.UserID) ([]Followers, error) {
 	all := make([]Followers, len(users))
-	asked := users
+	asked := make([]schemas.UserID, 0, len(users))
+	positions := make([]int, 0, len(users)) // of asked
+	var listed []bool
 	if c.config.Listed {
-		listed, err := c.store.Listed(ctx, users)
-		if err != nil {
+		var err error
+		if listed, err = c.store.Listed(ctx, users); err != nil {
 			return nil, err
 		}
-		asked = nil
-		for i, on := range listed {
-			all[i].Listed = on
-			if on {
-				asked = append(asked, users[i])
-			}
+	}
+	for i, user := range users {
+		if all[i].Listed = listed != nil && listed[i]; listed == nil || listed[i] {
+			asked, positions = append(asked, user), append(positions, i)
 		}
 	}
 	if len(asked) == 0 {
@@ -182,19 +178,16 @@ func (c *Cache) read(ctx context.Context, users []schemas.UserID) ([]Followers, 
 	if err != nil {
 		return nil, err
 	}
-	for i, next := 0, 0; i < len(users) && next < len(heads); i++ {
-		if users[i] != asked[next] {
-			continue
+	for i, head := range heads {
+		f := &all[positions[i]]
+		if f.Many = len(head) > c.config.Most; !f.Many {
+			f.IDs = head
 		}
-		if all[i].Many = len(heads[next]) > c.config.Most; !all[i].Many {
-			all[i].IDs = heads[next]
-		}
-		next++
 	}
 	return all, nil
 }
 
-func (c *Cache) keep(e *entry) {
+func (c *Cache) add(e *entry) {
 	if old := c.entries[e.user]; old != nil {
 		c.drop(old)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -14,13 +15,13 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Synthetic describes a made-up graph. Followers are users 1 to Users.
+// Synthetic describes a synthetic graph. Followers are users 1 to Users.
 type Synthetic struct {
 	Users int64
-	// Mean is how many followers a user has on average, celebrities aside. Few have
-	// many: the follower count of the user of rank r falls with r^-Alpha [0.8].
+	// Mean is how many followers a user has on average, celebrities aside. Few users have many
+	// followers: the number of followers of the user of rank r falls with r^-Alpha [0.8].
 	Mean, Alpha float64
-	// Celebrities have as many followers as is said, whatever their rank.
+	// Celebrities have the given numbers of followers, whatever their rank.
 	Celebrities map[schemas.UserID]int64
 	Seed        uint64
 }
@@ -45,8 +46,8 @@ func (m Synthetic) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Generate writes the graph as lines "user,follower" under a heading, the same
-// for the same Made on any machine, and returns how many edges it wrote.
+// Generate writes the graph as lines "user,follower" under a heading and returns how many edges it
+// wrote. The same Synthetic gives the same lines on any machine.
 func (m Synthetic) Generate(ctx context.Context, to io.Writer) (edges int64, err error) {
 	if err := m.Validate(); err != nil {
 		return 0, err
@@ -63,12 +64,7 @@ func (m Synthetic) Generate(ctx context.Context, to io.Writer) (edges int64, err
 		edges += n
 		return m.write(out, user, n)
 	}
-	named := make([]schemas.UserID, 0, len(m.Celebrities))
-	for user := range m.Celebrities {
-		named = append(named, user)
-	}
-	slices.Sort(named)
-	for _, user := range named {
+	for _, user := range slices.Sorted(maps.Keys(m.Celebrities)) {
 		if err := write(user, m.Celebrities[user]); err != nil {
 			return edges, err
 		}
@@ -79,8 +75,7 @@ func (m Synthetic) Generate(ctx context.Context, to io.Writer) (edges int64, err
 	for rank := int64(1); rank <= m.Users && m.Mean > 0; rank++ {
 		carry += scale * (m.mass(float64(rank)) - m.mass(float64(rank-1)))
 		n := min(int64(carry), m.Users-1)
-		carry -= float64(n)
-		carry = min(carry, 1)
+		carry = min(carry-float64(n), 1)
 		user := schemas.UserID((rank*step)%m.Users + 1)
 		if _, is := m.Celebrities[user]; is || n == 0 {
 			continue
@@ -105,8 +100,7 @@ func (m Synthetic) mass(r float64) float64 {
 	return 1 + (1-math.Pow(r, 1-m.Alpha))/(m.Alpha-1)
 }
 
-// stride is a number that has no divisor in common with Users, so that steps of
-// it meet every user once.
+// stride returns a number that is coprime to Users, so that steps of it reach every user once.
 func (m Synthetic) stride(of schemas.UserID) int64 {
 	source := rand.New(rand.NewPCG(m.Seed, uint64(of)))
 	limit := min(m.Users, 1<<20)
@@ -124,7 +118,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// write writes n different followers of user.
+// write writes n distinct followers of user.
 func (m Synthetic) write(out *bufio.Writer, user schemas.UserID, n int64) error {
 	step := m.stride(user)
 	at := rand.New(rand.NewPCG(m.Seed+1, uint64(user))).Int64N(m.Users)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,13 +17,49 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var (
+	cluster   *pgtest.Cluster
+	noCluster error
+)
 
-func open(t *testing.T) graph.Store {
+func TestMain(m *testing.M) {
+	code := pgtest.Around(m.Run, func(c *pgtest.Cluster, err error) { cluster, noCluster = c, err })
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func openPostgres(t *testing.T) *graph.Store {
+	t.Helper()
+	if noCluster != nil {
+		t.Skip(noCluster)
+	}
+	config := pggraph.Defaults()
+	var err error
+	if config.URL, err = cluster.URL(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 4
+	if err := pggraph.Migrate(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	s, err := pggraph.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func open(t *testing.T) *graph.Store {
 	t.Helper()
 	s, err := sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
 	if err != nil {
@@ -51,7 +88,7 @@ func TestBadLinesAreNamedByNumberAndTheRestIsLoaded(t *testing.T) {
 
 // failing is a store whose third chunk fails.
 type failing struct {
-	graph.Store
+	*graph.Store
 	calls int
 }
 
@@ -64,7 +101,7 @@ func (f *failing) Load(ctx context.Context, file string, from, to int64, edges [
 	return f.Store.Load(ctx, file, from, to, edges)
 }
 
-func TestALoadGoesOnWhereItWasCutShort(t *testing.T) {
+func TestALoadResumesWhereItWasInterrupted(t *testing.T) {
 	t.Parallel()
 	s := &failing{Store: open(t)}
 	var text strings.Builder
@@ -94,7 +131,7 @@ func TestALoadGoesOnWhereItWasCutShort(t *testing.T) {
 	}
 }
 
-func TestAMadeGraphDependsOnItsSeedAlone(t *testing.T) {
+func TestASyntheticGraphDependsOnItsSeedAlone(t *testing.T) {
 	t.Parallel()
 	made := graph.Synthetic{Users: 1000, Mean: 5, Alpha: 0.8, Seed: 7, Celebrities: map[schemas.UserID]int64{42: 999, 5000: 500}}
 	generate := func(m graph.Synthetic) string {
@@ -144,7 +181,7 @@ func TestAMadeGraphDependsOnItsSeedAlone(t *testing.T) {
 	}
 }
 
-func TestAGraphThatCannotBeMadeIsRefusedWithAllItsFaults(t *testing.T) {
+func TestAnImpossibleSyntheticGraphIsRefusedWithAllItsFaults(t *testing.T) {
 	t.Parallel()
 	_, err := graph.Synthetic{Users: 1, Mean: -1, Alpha: 9, Celebrities: map[schemas.UserID]int64{3: 5}}.Generate(t.Context(), nil)
 	for _, name := range []string{"users", "mean", "alpha", "celebrity"} {
@@ -216,7 +253,7 @@ func inCache(t *testing.T, config graph.CacheConfig, test func(t *testing.T, c *
 
 var cacheConfig = graph.CacheConfig{Most: 3, IDs: 1000, TTL: time.Minute}
 
-func TestTheCacheAsksOnceUntilSomethingChanges(t *testing.T) {
+func TestTheCacheReadsOnceUntilAChange(t *testing.T) {
 	inCache(t, cacheConfig, func(t *testing.T, c *graph.Cache, s *counted) {
 		ask := func(what string, want int) {
 			t.Helper()
@@ -249,7 +286,7 @@ func TestTheCacheAsksOnceUntilSomethingChanges(t *testing.T) {
 	})
 }
 
-func TestWhatChangesWhileItIsReadIsNotKept(t *testing.T) {
+func TestAChangeDuringAReadIsNotCached(t *testing.T) {
 	inCache(t, cacheConfig, func(t *testing.T, c *graph.Cache, s *counted) {
 		s.during = func() {
 			s.during, s.heads[1] = nil, []schemas.UserID{5}

@@ -22,29 +22,28 @@ type loader interface {
 
 // LoadOptions say how to load a file.
 type LoadOptions struct {
-	// Name stands for the file where its progress is kept, together with a hash of
-	// its beginning.
+	// Name of the file, under which its position is stored, together with a hash of its beginning.
 	Name string
 	// Size of the file in bytes.
 	Size int64
-	// FromStart begins at the start whatever was loaded before.
+	// FromStart ignores the stored position.
 	FromStart bool
-	// Chunk is how many edges are written at a time [200,000].
+	// Chunk is how many edges one transaction has [200,000].
 	Chunk int
-	// Bad is told of every line that is left out, counted from 1.
+	// Bad is called for every line that is skipped, counted from 1.
 	Bad func(line int64, err error)
-	// Progress is told after every chunk.
+	// Progress is called after every chunk.
 	Progress func(LoadReport)
 }
 
 // LoadReport is what was loaded.
 type LoadReport struct {
-	Resumed  int64 // the byte at which it went on; 0: from the start
+	Resumed  int64 // the byte at which the load resumed; 0: the start
 	Position int64 // the byte up to which everything is loaded
-	Lines    int64 // read by this call
+	Lines    int64 // lines that this call read
 	Edges    int64 // of those lines
 	Added    int64 // edges that were new
-	Bad      int64 // lines left out
+	Bad      int64 // lines skipped
 }
 
 const (
@@ -52,9 +51,9 @@ const (
 	hashSpan = 64 << 10
 )
 
-// Load reads lines "user,follower" (a tab does too; a first line that holds no
-// digit is a heading) from file into the store, and goes on where the same file
-// was left when loading it was cut short. Edges that are there already do no harm.
+// Load reads lines "user,follower" from file into the store. A tab may stand for the comma; a first
+// line without a digit is a heading. A file whose load was interrupted resumes at the stored
+// position. Edges that the store already has are counted and otherwise ignored.
 func Load(ctx context.Context, store loader, file io.ReadSeeker, o LoadOptions) (r LoadReport, err error) {
 	if o.Chunk == 0 {
 		o.Chunk = 200_000
@@ -74,13 +73,13 @@ type load struct {
 	o      LoadOptions
 	name   string
 	in     *bufio.Reader
-	line   int64 // of the file, the one read last
+	line   int64 // number of the last line read
 	read   int64 // bytes read
 	edges  []Edge
 	report LoadReport
 }
 
-// begin finds the place to go on from and counts the lines before it.
+// begin finds the position to resume at and counts the lines before it.
 func (l *load) begin(ctx context.Context, file io.ReadSeeker) error {
 	head, err := io.ReadAll(io.LimitReader(file, hashSpan))
 	if err != nil {
@@ -93,25 +92,28 @@ func (l *load) begin(ctx context.Context, file io.ReadSeeker) error {
 		}
 	}
 	if l.report.Position > l.o.Size {
-		l.report.Position = 0 // it was cut back, so it is another file
+		l.report.Position = 0 // the file was truncated, so it is another file
 	}
 	l.report.Resumed, l.read = l.report.Position, l.report.Position
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading %s: %w", l.o.Name, err)
 	}
-	l.in = bufio.NewReaderSize(file, 1<<20)
-	for left := l.report.Position; left > 0; {
-		part, err := l.in.Peek(int(min(left, 64<<10)))
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", l.o.Name, err)
-		}
-		l.line += int64(bytes.Count(part, []byte{'\n'}))
-		left -= int64(len(part))
-		if _, err := l.in.Discard(len(part)); err != nil {
-			return fmt.Errorf("reading %s: %w", l.o.Name, err)
-		}
+	// The lines before the position are counted, so that Bad names lines of the whole file.
+	var lines lineCounter
+	if _, err := io.CopyN(&lines, file, l.report.Position); err != nil {
+		return fmt.Errorf("reading %s: %w", l.o.Name, err)
 	}
+	l.line = int64(lines)
+	l.in = bufio.NewReaderSize(file, 1<<20)
 	return nil
+}
+
+// lineCounter counts the ends of lines that are written to it.
+type lineCounter int64
+
+func (c *lineCounter) Write(part []byte) (int, error) {
+	*c += lineCounter(bytes.Count(part, []byte{'\n'}))
+	return len(part), nil
 }
 
 func (l *load) run(ctx context.Context) error {
@@ -132,13 +134,13 @@ func (l *load) run(ctx context.Context) error {
 	}
 }
 
-// next is the next line without its end; of one that is too long, the beginning.
+// next returns the next line without its end, or the beginning of a line that is too long.
 func (l *load) next() ([]byte, error) {
 	text, err := l.in.ReadSlice('\n')
-	kept, long := text, false
+	begin, long := text, false
 	for errors.Is(err, bufio.ErrBufferFull) {
 		l.read += int64(len(text))
-		kept, long = bytes.Clone(kept[:maxLine]), true
+		begin, long = bytes.Clone(begin[:maxLine]), true
 		text, err = l.in.ReadSlice('\n')
 	}
 	l.read += int64(len(text))
@@ -147,7 +149,7 @@ func (l *load) next() ([]byte, error) {
 	}
 	l.line++
 	if long {
-		return kept, nil
+		return begin, nil
 	}
 	return bytes.TrimRight(text, "\r\n"), nil
 }
@@ -196,14 +198,13 @@ func ParseEdge(text []byte) (Edge, error) {
 		return Edge{}, fmt.Errorf("%q is not user,follower", text)
 	}
 	user, err := parseID("user", text[:i])
-	if err != nil {
+	follower, fault := parseID("follower", text[i+1:])
+	switch {
+	case err != nil:
 		return Edge{}, err
-	}
-	follower, err := parseID("follower", text[i+1:])
-	if err != nil {
-		return Edge{}, err
-	}
-	if user == follower {
+	case fault != nil:
+		return Edge{}, fault
+	case user == follower:
 		return Edge{}, fmt.Errorf("user %d cannot follow itself", user)
 	}
 	return Edge{user, follower}, nil

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/fanout/graph/graphtest"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func newGraph(tb testing.TB) *Graph {
+func newGraph(tb testing.TB) *graph.Store {
 	tb.Helper()
 	if noCluster != nil {
 		tb.Skip(noCluster)
@@ -51,19 +50,17 @@ func newGraph(tb testing.TB) *Graph {
 	return g
 }
 
-func TestTheContractHoldsOnPostgres(t *testing.T) {
-	graphtest.Run(t, func(t *testing.T) graph.Store { return newGraph(t) })
-}
+func settings(g *graph.Store) Config { return g.Driver.(*driver).config }
 
 func TestMigratingTwiceIsHarmless(t *testing.T) {
 	g := newGraph(t)
-	if err := Migrate(t.Context(), g.config); err != nil {
+	if err := Migrate(t.Context(), settings(g)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestMigratingKeepsToItselfWhatTheURLSaysOfThePool(t *testing.T) {
-	config := newGraph(t).config
+func TestMigratingIgnoresPoolSettingsInTheURL(t *testing.T) {
+	config := settings(newGraph(t))
 	joint := "?"
 	if strings.Contains(config.URL, "?") {
 		joint = "&"
@@ -74,20 +71,20 @@ func TestMigratingKeepsToItselfWhatTheURLSaysOfThePool(t *testing.T) {
 	}
 }
 
-func TestADeletionByOtherHandsIsHeard(t *testing.T) {
+func TestADeletionByOtherProgramsIsReported(t *testing.T) {
 	g := newGraph(t)
 	if _, err := g.Add(t.Context(), []graph.Edge{{User: 7, Follower: 8}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	heard, done := make(chan schemas.UserID, 10), make(chan error, 1)
-	go func() { done <- g.Watch(ctx, func(u schemas.UserID) { heard <- u }) }()
-	<-heard
-	if err := pgtest.Exec(t.Context(), g.config.URL, "DELETE FROM follows"); err != nil {
+	reported, done := make(chan schemas.UserID, 10), make(chan error, 1)
+	go func() { done <- g.Watch(ctx, func(u schemas.UserID) { reported <- u }) }()
+	<-reported
+	if err := pgtest.Exec(t.Context(), settings(g).URL, "DELETE FROM follows"); err != nil {
 		t.Fatal(err)
 	}
-	if u := <-heard; u != 7 {
-		t.Errorf("heard of %d", u)
+	if u := <-reported; u != 7 {
+		t.Errorf("reported of %d", u)
 	}
 	cancel()
 	<-done
@@ -106,7 +103,7 @@ func TestSettingsThatCannotWorkAreAllNamed(t *testing.T) {
 func BenchmarkPage(b *testing.B) {
 	g := newGraph(b)
 	const followers = 1_000_000
-	if err := pgtest.Exec(b.Context(), g.config.URL, fmt.Sprintf(
+	if err := pgtest.Exec(b.Context(), settings(g).URL, fmt.Sprintf(
 		`INSERT INTO follows SELECT 1, i * 7 FROM generate_series(1, %d) AS i`, followers)); err != nil {
 		b.Fatal(err)
 	}
@@ -137,7 +134,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 	b.Run("ranges", func(b *testing.B) {
 		for user := schemas.UserID(1); b.Loop(); {
-			if _, err := g.pool.Exec(b.Context(), "DELETE FROM follow_ranges"); err != nil {
+			if _, err := g.Driver.(*driver).pool.Exec(b.Context(), "DELETE FROM follow_ranges"); err != nil {
 				b.Fatal(err)
 			}
 			if _, err := g.Ranges(b.Context(), user, 50_000); err != nil {

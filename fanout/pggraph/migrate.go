@@ -5,15 +5,27 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/migrate"
 	"github.com/stillhere/stillhere/internal/postgres"
 )
 
+// Config says which Postgres and with which limits. Start from Defaults.
+type Config = postgres.Config
+
+// application is the name of these connections in pg_stat_activity.
+const application = "stillhere-fanout"
+
+// Defaults returns the default limits. The URL has to be set.
+func Defaults() Config {
+	return Config{MaxConns: 8, ConnectTimeout: 3 * time.Second, StatementTimeout: time.Minute, LockTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second}
+}
+
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schema is what the graph keeps in Postgres. The lock's key is "fanout" in ASCII.
+// schema describes the graph's tables. The lock's key is "fanout" in ASCII.
 func schema() (migrate.Plan, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	return migrate.Plan{Service: "fanout", Files: files, Table: "stillhere_fanout_migrations", Lock: 0x66616e6f7574}, err
@@ -36,13 +48,4 @@ func Migrate(ctx context.Context, config Config) error {
 		return fmt.Errorf("migrating the Postgres schema of fan-out: %w", err)
 	}
 	return nil
-}
-
-// Schema tells how the tables stand to this program; see postgres.Schema.
-func (g *Graph) Schema(ctx context.Context) (migrate.State, error) {
-	plan, err := schema()
-	if err != nil {
-		return migrate.State{}, err
-	}
-	return postgres.Schema(ctx, g.pool, plan)
 }

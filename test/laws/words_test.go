@@ -48,9 +48,6 @@ var bannedPhrases = []ban{
 	{"dead letter topic", "dead-letter topic"},
 }
 
-// keysToRename are folders whose log keys are still to be renamed.
-var keysToRename = []string{"fanout/graph/"}
-
 // allowed are names with a banned word that users have: a command, flags, a prefix of metrics.
 var allowed = []string{"Crowd", "Anew", "doors", "stillhere crowd"}
 
@@ -236,7 +233,7 @@ func TestNamesLogsFlagsAndMetricsUseTheGlossary(t *testing.T) {
 		}
 		for _, s := range collect(file) {
 			seen[s.what]++
-			if s.key && !logKey.MatchString(s.text) && !slices.ContainsFunc(keysToRename, func(folder string) bool { return strings.Contains(filepath.ToSlash(path), folder) }) {
+			if s.key && !logKey.MatchString(s.text) {
 				t.Errorf("%s: the log key %q must be snake_case", set.Position(s.at), s.text)
 			}
 			if word, use := faultOf(s.text, s.prose); word != "" {

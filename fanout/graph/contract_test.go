@@ -1,5 +1,4 @@
-// Package graphtest is the contract of graph.Store, for all that implement it.
-package graphtest
+package graph_test
 
 import (
 	"context"
@@ -12,31 +11,35 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Run tests stores that open makes, each empty and the test's own.
-func Run(t *testing.T, open func(t *testing.T) graph.Store) {
-	for name, test := range map[string]func(*testing.T, graph.Store){
-		"EdgesAreAddedOnceAndRemovedOnce":           edges,
-		"PagesComeInOrderAndStopAtTheirBounds":      pages,
-		"HeadsComeInTheOrderOfTheUsers":             heads,
-		"RangesAreEvenForSkewedIDs":                 ranges,
-		"RangesStayWhileTheyAreInUse":               stay,
-		"AFileIsLoadedOnceFromWhereItStopped":       load,
-		"TheListSaysWhoIsFannedOut":                 list,
-		"WhomSomebodyFollowsComesInTheirOrder":      whom,
-		"WhoWatchesHearsOfEveryUnfollow":            watch,
-		"AnEndedContextEndsTheWait":                 ended,
-		"ALoadOfNothingMovesThePlace":               loadNothing,
-		"UsersWithoutFollowersAreNotAnError":        nobody,
-		"TheGreatestIDsAreOrdinaryFollowers":        greatest,
-		"RangesOfAFewFollowersAreOneThatCoversAll":  fewRanges,
-		"SplittingExactlyAtTheEndLeavesNobodyOut":   exactRanges,
-		"RemovingWhatIsNotThereRemovesNothingAtAll": removeNothing,
+func TestTheContractHoldsOnSQLite(t *testing.T) { contract(t, open) }
+
+func TestTheContractHoldsOnPostgres(t *testing.T) { contract(t, openPostgres) }
+
+// contract tests stores that open makes, each empty and the test's own.
+func contract(t *testing.T, open func(t *testing.T) *graph.Store) {
+	for name, test := range map[string]func(*testing.T, *graph.Store){
+		"EdgesAreAddedOnceAndRemovedOnce":          edges,
+		"PagesComeInOrderAndStopAtTheirBounds":     pages,
+		"HeadsComeInTheOrderOfTheUsers":            heads,
+		"RangesAreEvenForSkewedIDs":                ranges,
+		"RangesStayTheSameWhileInUse":              stay,
+		"ALoadResumesAtTheStoredPosition":          load,
+		"UsersAreListedAndUnlisted":                list,
+		"FollowsAndFollowersComeInTheOrderAsked":   whom,
+		"AWatchReportsEveryUnfollow":               watch,
+		"ACanceledContextEndsARead":                ended,
+		"AnEmptyLoadMovesThePosition":              loadNothing,
+		"UsersWithoutFollowersAreNotAnError":       nobody,
+		"TheGreatestIDsAreOrdinaryFollowers":       greatest,
+		"RangesOfAFewFollowersAreOneThatCoversAll": fewRanges,
+		"RangesThatEndAtTheLastFollowerCoverAll":   exactRanges,
+		"RemovingAnUnknownEdgeRemovesNothing":      removeNothing,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
 }
 
-func whom(t *testing.T, s graph.Store) {
+func whom(t *testing.T, s *graph.Store) {
 	follow(t, s, 1, 10, 11)
 	follow(t, s, 2, 11)
 	follows, err := s.Follows(t.Context(), 11, []schemas.UserID{2, 3, 1, 2, 11})
@@ -52,7 +55,7 @@ func whom(t *testing.T, s graph.Store) {
 	}
 }
 
-func follow(t *testing.T, s graph.Store, user schemas.UserID, followers ...schemas.UserID) {
+func follow(t *testing.T, s *graph.Store, user schemas.UserID, followers ...schemas.UserID) {
 	t.Helper()
 	all := make([]graph.Edge, len(followers))
 	for i, f := range followers {
@@ -77,7 +80,7 @@ func same(t *testing.T, what string, got, want []schemas.UserID, err error) {
 	}
 }
 
-func edges(t *testing.T, s graph.Store) {
+func edges(t *testing.T, s *graph.Store) {
 	n, err := s.Add(t.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 1, Follower: 3}, {User: 2, Follower: 1}})
 	want(t, "added", n, 3, err)
 	n, err = s.Add(t.Context(), []graph.Edge{{User: 1, Follower: 3}, {User: 1, Follower: 4}})
@@ -90,12 +93,12 @@ func edges(t *testing.T, s graph.Store) {
 	same(t, "left", page, []schemas.UserID{2, 4}, err)
 }
 
-func removeNothing(t *testing.T, s graph.Store) {
+func removeNothing(t *testing.T, s *graph.Store) {
 	n, err := s.Remove(t.Context(), []graph.Edge{{User: 1, Follower: 2}})
 	want(t, "removed", n, 0, err)
 }
 
-func pages(t *testing.T, s graph.Store) {
+func pages(t *testing.T, s *graph.Store) {
 	follow(t, s, 1, 50, 10, 40, 20, 30)
 	follow(t, s, 2, 15)
 	begin := []schemas.UserID{7}
@@ -105,7 +108,7 @@ func pages(t *testing.T, s graph.Store) {
 	same(t, "last page, bound included", page, []schemas.UserID{40}, err)
 }
 
-func heads(t *testing.T, s graph.Store) {
+func heads(t *testing.T, s *graph.Store) {
 	follow(t, s, 5, 1, 2, 3)
 	follow(t, s, 9, 4)
 	got, err := s.Heads(t.Context(), []schemas.UserID{9, 7, 5}, 2)
@@ -117,14 +120,14 @@ func heads(t *testing.T, s graph.Store) {
 	same(t, "of 5", got[2], []schemas.UserID{1, 2}, nil)
 }
 
-func nobody(t *testing.T, s graph.Store) {
+func nobody(t *testing.T, s *graph.Store) {
 	page, err := s.Page(t.Context(), nil, 1, 0, graph.LastID, 10)
 	same(t, "page", page, nil, err)
 	n, err := s.Count(t.Context(), 1)
 	want(t, "counted", n, 0, err)
 }
 
-func greatest(t *testing.T, s graph.Store) {
+func greatest(t *testing.T, s *graph.Store) {
 	follow(t, s, graph.LastID, graph.LastID-1, graph.LastID, 1)
 	page, err := s.Page(t.Context(), nil, graph.LastID, 1, graph.LastID, 10)
 	same(t, "page", page, []schemas.UserID{graph.LastID - 1, graph.LastID}, err)
@@ -152,7 +155,7 @@ func skewed(n int) []schemas.UserID {
 	return slices.Compact(all)
 }
 
-func ranges(t *testing.T, s graph.Store) {
+func ranges(t *testing.T, s *graph.Store) {
 	ids := skewed(4321)
 	follow(t, s, 1, ids...)
 	follow(t, s, 2, ids[:100]...)
@@ -174,19 +177,19 @@ func ranges(t *testing.T, s graph.Store) {
 	same(t, "all ranges together", all, ids, nil)
 }
 
-func fewRanges(t *testing.T, s graph.Store) {
+func fewRanges(t *testing.T, s *graph.Store) {
 	follow(t, s, 1, 5, 6)
 	ends, err := s.Ranges(t.Context(), 1, 100)
 	same(t, "ranges", ends, []schemas.UserID{graph.LastID}, err)
 }
 
-func exactRanges(t *testing.T, s graph.Store) {
+func exactRanges(t *testing.T, s *graph.Store) {
 	follow(t, s, 1, 5, 6, 7, 8)
 	ends, err := s.Ranges(t.Context(), 1, 2)
 	same(t, "ranges", ends, []schemas.UserID{6, 8, graph.LastID}, err)
 }
 
-func stay(t *testing.T, s graph.Store) {
+func stay(t *testing.T, s *graph.Store) {
 	follow(t, s, 1, 10, 20, 30)
 	before, err := s.Ranges(t.Context(), 1, 2)
 	same(t, "ranges", before, []schemas.UserID{20, graph.LastID}, err)
@@ -195,9 +198,9 @@ func stay(t *testing.T, s graph.Store) {
 	same(t, "ranges a moment later", after, before, err)
 }
 
-func load(t *testing.T, s graph.Store) {
-	place, err := s.Loaded(t.Context(), "a.csv")
-	want(t, "place of an unknown file", place, 0, err)
+func load(t *testing.T, s *graph.Store) {
+	position, err := s.Loaded(t.Context(), "a.csv")
+	want(t, "position of an unknown file", position, 0, err)
 	n, err := s.Load(t.Context(), "a.csv", 0, 100, []graph.Edge{{User: 1, Follower: 2}, {User: 1, Follower: 2}, {User: 1, Follower: 3}})
 	want(t, "loaded", n, 2, err)
 	n, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 3}, {User: 1, Follower: 4}})
@@ -205,25 +208,25 @@ func load(t *testing.T, s graph.Store) {
 	if _, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 5}}); !errors.Is(err, graph.ErrConcurrentLoad) {
 		t.Fatalf("the same chunk once more: %v", err)
 	}
-	place, err = s.Loaded(t.Context(), "a.csv")
-	want(t, "place", place, 150, err)
+	position, err = s.Loaded(t.Context(), "a.csv")
+	want(t, "position", position, 150, err)
 	n, err = s.Count(t.Context(), 1)
 	want(t, "counted", n, 3, err)
 	if err := s.Optimize(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	n, err = s.Load(t.Context(), "a.csv", 0, 50, nil)
-	want(t, "begun anew", n, 0, err)
+	want(t, "loaded again from the start", n, 0, err)
 }
 
-func loadNothing(t *testing.T, s graph.Store) {
+func loadNothing(t *testing.T, s *graph.Store) {
 	n, err := s.Load(t.Context(), "a.csv", 0, 10, nil)
 	want(t, "loaded", n, 0, err)
-	place, err := s.Loaded(t.Context(), "a.csv")
-	want(t, "place", place, 10, err)
+	position, err := s.Loaded(t.Context(), "a.csv")
+	want(t, "position", position, 10, err)
 }
 
-func list(t *testing.T, s graph.Store) {
+func list(t *testing.T, s *graph.Store) {
 	for range 2 {
 		if err := s.List(t.Context(), []schemas.UserID{3, 1}, true); err != nil {
 			t.Fatal(err)
@@ -238,28 +241,28 @@ func list(t *testing.T, s graph.Store) {
 	}
 }
 
-func watch(t *testing.T, s graph.Store) {
+func watch(t *testing.T, s *graph.Store) {
 	follow(t, s, 4, 1, 2)
 	ctx, cancel := context.WithCancel(t.Context())
-	heard, done := make(chan schemas.UserID, 100), make(chan error, 1)
-	go func() { done <- s.Watch(ctx, func(u schemas.UserID) { heard <- u }) }()
+	reported, done := make(chan schemas.UserID, 100), make(chan error, 1)
+	go func() { done <- s.Watch(ctx, func(u schemas.UserID) { reported <- u }) }()
 	next := func(what string) schemas.UserID {
 		select {
-		case u := <-heard:
+		case u := <-reported:
 			return u
 		case <-time.After(10 * time.Second):
-			t.Fatalf("nothing was heard: %s", what)
+			t.Fatalf("no report of %s", what)
 		}
 		return 0
 	}
-	if u := next("the watch stands"); u != 0 {
+	if u := next("the watch has begun"); u != 0 {
 		t.Fatalf("at first %d", u)
 	}
 	if _, err := s.Remove(t.Context(), []graph.Edge{{User: 4, Follower: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if u := next("an unfollow"); u != 4 && u != 0 {
-		t.Fatalf("heard %d", u)
+		t.Fatalf("the watch reported %d", u)
 	}
 	follow(t, s, 5, 1)
 	for u := next("a follow"); u != 5 && u != 0; u = next("a follow") {
@@ -270,7 +273,7 @@ func watch(t *testing.T, s graph.Store) {
 	}
 }
 
-func ended(t *testing.T, s graph.Store) {
+func ended(t *testing.T, s *graph.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Page(ctx, nil, 1, 0, graph.LastID, 1); !errors.Is(err, context.Canceled) {

@@ -1,0 +1,64 @@
+package sqlitegraph
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// tx is a graph.Tx.
+type tx struct{ *sql.Tx }
+
+func (g *driver) Transact(ctx context.Context, f func(graph.Tx) error) error {
+	t, err := g.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx{t}); err != nil {
+		return errors.Join(err, t.Rollback())
+	}
+	return t.Commit()
+}
+
+func (t tx) Exec(ctx context.Context, query string, arguments ...any) (int64, error) {
+	done, err := t.ExecContext(ctx, query, arguments...)
+	if err != nil {
+		return 0, err
+	}
+	return done.RowsAffected()
+}
+
+func (t tx) Insert(ctx context.Context, edges []graph.Edge) (int64, error) {
+	return t.forEach(ctx, edges, `INSERT INTO follows (user_id, follower_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`)
+}
+
+func (t tx) Delete(ctx context.Context, edges []graph.Edge) (int64, error) {
+	return t.forEach(ctx, edges, `DELETE FROM follows WHERE user_id = $1 AND follower_id = $2`)
+}
+
+// Announce does nothing: Watch asks the file.
+func (t tx) Announce(context.Context, []schemas.UserID) error { return nil }
+
+// forEach runs a statement for each edge and returns how many rows it changed.
+func (t tx) forEach(ctx context.Context, edges []graph.Edge, query string) (n int64, err error) {
+	statement, err := t.PrepareContext(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = statement.Close() }()
+	for _, e := range edges {
+		done, err := statement.ExecContext(ctx, int64(e.User), int64(e.Follower))
+		if err != nil {
+			return 0, err
+		}
+		changed, err := done.RowsAffected()
+		if err != nil {
+			return 0, err
+		}
+		n += changed
+	}
+	return n, nil
+}
