@@ -9,11 +9,11 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// Span is a stretch of log time, Start included, End not.
+// Span is an interval of log time: from Start up to but without End.
 type Span struct{ Start, End Millis }
 
-// Checkpoint is what the detector keeps in the metadata of a committed offset;
-// see transition.proto.
+// Checkpoint is what the detector writes into the metadata of a committed offset; see
+// transition.proto.
 type Checkpoint struct {
 	LogEpoch      uint32
 	TopicID       TopicID
@@ -21,21 +21,21 @@ type Checkpoint struct {
 	Frozen        []Span // log time that did not count as silence, oldest first
 	ReplayOffset  int64
 	ReplayLogTime Millis
-	// Bases say from which offset the versions of an epoch count, the newest last;
-	// none: from 0.
+	// Bases are the offsets from which the versions of an epoch count, the newest last; without
+	// one they count from 0.
 	Bases []EpochBase
-	// Policies are those in force from ReplayOffset on, oldest first; none when a
-	// program wrote the checkpoint that knew of none.
+	// Policies are those in force from ReplayOffset on, oldest first; none if the program that
+	// wrote the checkpoint had no policies.
 	Policies []PolicyInForce
-	// Stops are the stretches since ReplayOffset in which the breaker stopped presence
-	// time; Disarmed: it does not do so again before the gateways have recovered.
+	// Stops are the times since ReplayOffset at which the breaker stopped presence time. While
+	// Disarmed, it waits for the gateways to recover before it stops presence time again.
 	Stops    []BreakerStop
 	Disarmed bool
-	// Published is set when only a part of what the record at the committed offset
-	// leads to has been published.
+	// Published is set when only a part of the output of the record at the committed offset has
+	// been published.
 	Published *PublishedUpTo
-	// RowsFrom is the log time before which rows of the records re-read do not count: those
-	// records tell of gateways only.
+	// RowsFrom is the log time from which a restore applies rows. From earlier records it takes
+	// only what they say about gateways.
 	RowsFrom Millis
 }
 
@@ -45,16 +45,16 @@ type EpochBase struct {
 	Offset   int64
 }
 
-// PolicyInForce is a policy, the offset of the record that brought it into force, and
-// the log time at that record. Both are 0 when it was there from the beginning.
+// PolicyInForce is a policy with the offset and the log time of its record; both are 0 for the
+// policy of the beginning.
 type PolicyInForce struct {
 	Offset int64
 	At     Millis
 	Policy Policy
 }
 
-// BreakerStop is a stretch of log time in which presence time stood still, and the
-// offsets of the records at which that began and ended. End is 0 while it lasts.
+// BreakerStop is an interval of log time in which presence time stood still, with the offsets of
+// the records at its start and end. End is 0 while it lasts.
 type BreakerStop struct {
 	Start       Millis
 	StartOffset int64
@@ -62,18 +62,18 @@ type BreakerStop struct {
 	EndOffset   int64
 }
 
-// PublishedUpTo says how far the output of a record has come; see transition.proto.
+// PublishedUpTo is the position within the output of a record; see transition.proto.
 type PublishedUpTo struct {
 	At      Millis
 	User    UserID
 	Version Version
-	// PresumedAt is the log time of a restart that had lost heartbeats, until the first record
-	// after it is published whole; else 0.
+	// PresumedAt is the log time of a restart that had lost heartbeats, until all output of the
+	// first record after it is published; else 0.
 	PresumedAt Millis
 }
 
-// BaseOf is the offset from which versions of the epoch count; false when the
-// checkpoint does not tell any more.
+// BaseOf is the offset from which versions of the epoch count; false if the checkpoint no longer
+// has it.
 func (c *Checkpoint) BaseOf(epoch uint32) (offset int64, known bool) {
 	for _, b := range c.Bases {
 		if b.LogEpoch == epoch {
@@ -83,7 +83,7 @@ func (c *Checkpoint) BaseOf(epoch uint32) (offset int64, known bool) {
 	return 0, len(c.Bases) == 0
 }
 
-// Encode is the metadata text.
+// Encode returns the metadata text.
 func (c *Checkpoint) Encode() string {
 	m := pb.Checkpoint{Schema: messageVersion, LogEpoch: c.LogEpoch, TopicId: c.TopicID[:], LogTimeMs: int64(c.LogTime),
 		ReplayOffset: c.ReplayOffset, ReplayLogTimeMs: int64(c.ReplayLogTime)}
@@ -99,11 +99,13 @@ func (c *Checkpoint) Encode() string {
 		m.Policies = append(m.Policies, &pb.PolicyInForce{Offset: p.Offset, AtMs: int64(p.At), Policy: p.Policy.message()})
 	}
 	for _, s := range c.Stops {
-		m.BreakerStops = append(m.BreakerStops, &pb.BreakerStop{StartMs: int64(s.Start), StartOffset: s.StartOffset, EndMs: int64(s.End), EndOffset: s.EndOffset})
+		m.BreakerStops = append(m.BreakerStops,
+			&pb.BreakerStop{StartMs: int64(s.Start), StartOffset: s.StartOffset, EndMs: int64(s.End), EndOffset: s.EndOffset})
 	}
 	m.BreakerDisarmed, m.RowsFromMs = c.Disarmed, int64(c.RowsFrom)
 	if p := c.Published; p != nil {
-		m.Published = &pb.PublishedUpTo{AtMs: int64(p.At), UserId: int64(p.User), Version: int64(p.Version), PresumedAtMs: int64(p.PresumedAt)}
+		m.Published = &pb.PublishedUpTo{AtMs: int64(p.At), UserId: int64(p.User), Version: int64(p.Version),
+			PresumedAtMs: int64(p.PresumedAt)}
 	}
 	return base64.RawStdEncoding.EncodeToString(encode(&m))
 }
@@ -139,24 +141,26 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 		c.Policies = append(c.Policies, PolicyInForce{Offset: p.GetOffset(), At: Millis(p.GetAtMs()), Policy: policy})
 	}
 	for _, s := range m.BreakerStops {
-		c.Stops = append(c.Stops, BreakerStop{Start: Millis(s.GetStartMs()), StartOffset: s.GetStartOffset(), End: Millis(s.GetEndMs()), EndOffset: s.GetEndOffset()})
+		c.Stops = append(c.Stops, BreakerStop{Start: Millis(s.GetStartMs()), StartOffset: s.GetStartOffset(),
+			End: Millis(s.GetEndMs()), EndOffset: s.GetEndOffset()})
 	}
 	c.Disarmed, c.RowsFrom = m.BreakerDisarmed, Millis(m.RowsFromMs)
 	if p := m.Published; p != nil {
-		c.Published = &PublishedUpTo{At: Millis(p.AtMs), User: UserID(p.UserId), Version: Version(p.Version), PresumedAt: Millis(p.PresumedAtMs)}
+		c.Published = &PublishedUpTo{At: Millis(p.AtMs), User: UserID(p.UserId), Version: Version(p.Version),
+			PresumedAt: Millis(p.PresumedAtMs)}
 	}
 	return c, nil
 }
 
-// Transaction names a transaction: since Kafka 4.0 no two of a producer have the
+// Transaction names a transaction: since Kafka 4.0 no two transactions of a producer have the
 // same epoch.
 type Transaction struct {
 	Producer int64
 	Epoch    int16
 }
 
-// On adds the transaction to the metadata text of an offset that is committed in
-// it. The text must be of Checkpoint.Encode or empty; any other is returned as it is.
+// On adds the transaction to the metadata text of an offset that is committed in it. The text
+// must come from Checkpoint.Encode or be empty; On returns any other text unchanged.
 func (t Transaction) On(text string) string {
 	value, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
@@ -170,7 +174,7 @@ func (t Transaction) On(text string) string {
 	return base64.RawStdEncoding.EncodeToString(append(value, encode(&added)...))
 }
 
-// TransactionOn is the transaction that the metadata text names, if it does.
+// TransactionOn is the transaction that the metadata text names; ok is false if it names none.
 func TransactionOn(text string) (t Transaction, ok bool) {
 	value, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {

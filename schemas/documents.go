@@ -2,8 +2,7 @@ package schemas
 
 import "embed"
 
-// The documents of what others may count on; the roles with doors serve them at
-// /openapi.yaml and /asyncapi.yaml.
+// The public contract. Every role with an HTTP API serves it at /openapi.yaml and /asyncapi.yaml.
 var (
 	//go:embed openapi.yaml
 	OpenAPI []byte

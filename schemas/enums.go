@@ -45,8 +45,9 @@ const (
 // Kinds begin at 1 and have no gap.
 var (
 	States = [...]State{Offline, Away, Online}
-	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange, GatewayDrained, DeviceEvicted}
-	Kinds  = [...]DeviceKind{Mobile, Desktop, Web, Bot, Other}
+	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange,
+		GatewayDrained, DeviceEvicted}
+	Kinds = [...]DeviceKind{Mobile, Desktop, Web, Bot, Other}
 )
 
 // word pairs a value of an enumeration with the word that JSON, SQL and people
@@ -95,7 +96,7 @@ func ParseVisibility(field, text string) (Visibility, error) {
 	return parseWord(visibilityWords, field, text)
 }
 
-// KnownKind is k, or Other where this program does not know k.
+// KnownKind is k, or Other for a kind that this program does not know.
 func KnownKind(k DeviceKind) DeviceKind {
 	if k < 1 || int(k) > len(Kinds) {
 		return Other
@@ -103,7 +104,7 @@ func KnownKind(k DeviceKind) DeviceKind {
 	return k
 }
 
-// KnownVisibility is v, or Everyone where nothing was said.
+// KnownVisibility is v, or Everyone for an unspecified visibility.
 func KnownVisibility(v Visibility) Visibility {
 	if v != Nobody {
 		return Everyone

@@ -2,9 +2,8 @@ package schemas
 
 import "errors"
 
-// FieldError is bad input: which field, what is wrong with it, and a code that
-// programs can act on. The doors turn it into a 400, the Kafka loop into a dead
-// letter.
+// FieldError is invalid input: the field, what is wrong with it, and a code for programs.
+// Endpoints answer it with 400; the Kafka loops send the record to the dead-letter topic.
 type FieldError struct {
 	Code   string // snake_case, e.g. invalid_user_id
 	Field  string // as the sender wrote it, e.g. beats[3].user_id
@@ -23,8 +22,15 @@ func Invalid(field, reason string) *FieldError {
 	return &FieldError{Code: "invalid_argument", Field: field, Reason: reason}
 }
 
-// IsInvalid tells whether err says that the input itself can never be
-// understood, so that trying again is pointless.
+func invalidUser(field string) *FieldError {
+	return &FieldError{Code: "invalid_user_id", Field: field, Reason: userIDRange}
+}
+
+func invalidDevice(field string) *FieldError {
+	return &FieldError{Code: "invalid_device_id", Field: field, Reason: devIDRange}
+}
+
+// IsInvalid reports whether the input itself is invalid, so that a retry cannot succeed.
 func IsInvalid(err error) bool {
 	var bad *FieldError
 	return errors.As(err, &bad)

@@ -32,9 +32,11 @@ type FanoutJob struct {
 
 // Encode is the value of the job's record.
 func (j *FanoutJob) Encode() []byte {
-	m := &pb.FanoutJob{Schema: messageVersion, Kind: j.Kind, After: int64(j.After), Through: int64(j.Through), Chunk: j.Chunk, Chunks: j.Chunks}
+	m := &pb.FanoutJob{Schema: messageVersion, Kind: j.Kind, After: int64(j.After), Through: int64(j.Through),
+		Chunk: j.Chunk, Chunks: j.Chunks}
 	if j.Kind == StopJob {
-		m.Transition = &pb.Transition{Schema: messageVersion, UserId: int64(j.Transition.User), AtMs: int64(j.Transition.At), Version: int64(j.Transition.Version)}
+		m.Transition = &pb.Transition{Schema: messageVersion, UserId: int64(j.Transition.User),
+			AtMs: int64(j.Transition.At), Version: int64(j.Transition.Version)}
 	} else {
 		m.Transition = j.Transition.message()
 	}
@@ -59,7 +61,8 @@ func DecodeFanoutJob(value []byte) (*FanoutJob, error) {
 		if t := m.Transition; t == nil || t.UserId < 1 || t.Version < 1 {
 			return nil, Invalid("transition", "must name a user and a version")
 		}
-		j.Transition = &Transition{User: UserID(m.Transition.UserId), Version: Version(m.Transition.Version), At: Millis(m.Transition.AtMs)}
+		t := m.Transition
+		j.Transition = &Transition{User: UserID(t.UserId), Version: Version(t.Version), At: Millis(t.AtMs)}
 		return j, nil
 	default:
 		return nil, Invalid("kind", "unknown job kind "+m.Kind.String())
@@ -75,28 +78,19 @@ func JobKey(user UserID, chunk uint32) []byte {
 	return binary.BigEndian.AppendUint32(user.AppendKey(make([]byte, 0, keyLength+4)), chunk)
 }
 
-// Delivery is one transition and the followers to be told; see fanout.proto.
+// Delivery is one transition and the followers who receive it; see fanout.proto.
 type Delivery struct {
 	Transition *Transition
 	Recipients []UserID // ascending, at most MaxRecipients
 	Chunk      uint32
 }
 
-// Numbers of the fields of a Delivery.
-const (
-	deliverySchema     protowire.Number = 1
-	deliveryTransition protowire.Number = 2
-	deliveryRecipients protowire.Number = 3
-	deliveryChunk      protowire.Number = 4
-)
-
-// AppendDelivery appends the encoding of a delivery to dst. transition is what
-// Transition.Encode gave, so that it is encoded once for all records of an
-// expansion. The caller answers for recipients being ascending and positive.
+// AppendDelivery appends the encoding of a delivery to dst. transition is the result of
+// Transition.Encode, so that it is encoded once for all records of an expansion. recipients must
+// be positive and ascending.
 func AppendDelivery(dst, transition []byte, recipients []UserID, chunk uint32) []byte {
-	dst = appendVarint(dst, deliverySchema, messageVersion)
-	dst = protowire.AppendTag(dst, deliveryTransition, protowire.BytesType)
-	dst = protowire.AppendBytes(dst, transition)
+	dst = appendVarint(dst, 1, messageVersion)
+	dst = append(appendColumn(dst, 2, uint64(len(transition))), transition...)
 	if len(recipients) > 0 {
 		size, last := 0, UserID(0)
 		for _, r := range recipients {
@@ -104,8 +98,7 @@ func AppendDelivery(dst, transition []byte, recipients []UserID, chunk uint32) [
 			last = r
 		}
 		dst = slices.Grow(dst, size+16)
-		dst = protowire.AppendTag(dst, deliveryRecipients, protowire.BytesType)
-		dst = protowire.AppendVarint(dst, uint64(size))
+		dst = appendColumn(dst, 3, uint64(size))
 		last = 0
 		for _, r := range recipients {
 			dst = protowire.AppendVarint(dst, uint64(r-last))
@@ -113,7 +106,7 @@ func AppendDelivery(dst, transition []byte, recipients []UserID, chunk uint32) [
 		}
 	}
 	if chunk != 0 {
-		dst = appendVarint(dst, deliveryChunk, uint64(chunk))
+		dst = appendVarint(dst, 4, uint64(chunk))
 	}
 	return dst
 }
@@ -146,10 +139,9 @@ func DecodeDelivery(value []byte) (*Delivery, error) {
 	return d, err
 }
 
-// DeliveryPartition is where deliveries of a user go. The first half of the
-// partitions, rounded up, is for users with few followers; the second half is for
-// jobs, so that a reader of the first is never held up by a celebrity. With one
-// partition all share it.
+// DeliveryPartition is the partition of a user's deliveries. The first half of the partitions,
+// rounded up, is for users with few followers, the second half for jobs, so that a celebrity
+// never delays a reader of the first half. With one partition all share it.
 func DeliveryPartition(user UserID, job bool, chunk uint32, partitions int32) int32 {
 	few := (partitions + 1) / 2
 	if !job || few == partitions {
@@ -158,8 +150,8 @@ func DeliveryPartition(user UserID, job bool, chunk uint32, partitions int32) in
 	return few + spread(user, chunk, partitions-few)
 }
 
-// JobPartition is where a job goes: the chunks of one user are spread evenly, and
-// the same chunk always goes to the same place.
+// JobPartition is the partition of a job: the chunks of one user are spread evenly, and a chunk
+// always has the same partition.
 func JobPartition(user UserID, chunk uint32, partitions int32) int32 {
 	return spread(user, chunk, partitions)
 }

@@ -11,8 +11,7 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// FrameVersion is the version of the frames this program writes, and the only
-// one it reads.
+// FrameVersion is the one version of frames that this program writes and reads.
 const FrameVersion = 1
 
 // Numbers of the fields of Frame in proto/stillhere/v1/frame.proto.
@@ -40,13 +39,12 @@ type Beat struct {
 	Device DeviceID
 	Kind   DeviceKind
 	Bye    bool
-	Age    Millis // how long before the frame was sealed it came in
-	Idle   Millis // how long ago the person last touched the device
+	Age    Millis // from the arrival of the beat at the gateway to the sending of the frame
+	Idle   Millis // since the user last touched the device
 }
 
-// Frame is a decoded record of the heartbeats topic. Its columns alias the bytes
-// that it was decoded from: it is valid only as long as those are. One goroutine
-// at a time may use it.
+// Frame is a decoded record of the heartbeats topic. Its columns alias the bytes that it was
+// decoded from, so it is valid only while they are unchanged. Not safe for concurrent use.
 type Frame struct {
 	Gateway      []byte // empty: no gateway
 	GatewayEpoch Millis
@@ -60,6 +58,7 @@ type Frame struct {
 	// Policy comes into force with this record; nil in nearly all.
 	Policy *Policy
 
+	version                                   uint32
 	policy                                    []byte
 	rows                                      int
 	users, devices, kinds, beats, ages, idles []byte
@@ -68,49 +67,42 @@ type Frame struct {
 // Rows is the number of beats in the frame.
 func (f *Frame) Rows() int { return f.rows }
 
-// Control tells whether the frame is a control message rather than beats.
+// Control reports whether the frame is a control message rather than beats.
 func (f *Frame) Control() bool {
 	return f.Tick || f.Draining || f.VisibilityUser != 0 || f.Policy != nil
 }
 
-// Decode reads value into f, whose previous content is lost. It allocates
-// nothing for what a Protobuf writer normally produces. On any error, which is
-// always a *FieldError, f must not be used.
+// Decode reads value into f and replaces its previous content. It does not allocate for what a
+// Protobuf writer normally produces. Every error is a *FieldError; f must not be used after one.
 //
-// It accepts what the generated decoder accepts, within the rules that
-// frame.proto states; a fuzz test holds the two equal.
+// It accepts what the generated decoder accepts, within the rules that frame.proto states; a
+// fuzz test holds the two equal.
 func (f *Frame) Decode(value []byte) error {
 	value, err := Unframed(value)
 	if err != nil {
 		return err
 	}
-	usual, err := f.scan(value)
-	if err != nil {
-		return err
-	}
-	if !usual {
+	if !f.scan(value) {
 		if value, err = canonical(value); err != nil {
 			return err
 		}
-		if usual, err = f.scan(value); err != nil {
-			return err
-		} else if !usual {
+		if !f.scan(value) {
 			return Invalid("frame", "cannot be put in canonical form")
 		}
 	}
 	return f.check()
 }
 
-// canonical re-encodes a frame that uses a permitted but unusual encoding: a
-// column in pieces or unpacked, a kind from the future, over-long varints.
+// canonical re-encodes a frame that uses a permitted but unusual encoding: a column in pieces
+// or unpacked, an unknown device kind, over-long varints.
 func canonical(value []byte) ([]byte, error) {
 	var message pb.Frame
 	if err := proto.Unmarshal(value, &message); err != nil {
 		return nil, notProtobuf()
 	}
 	if message.Version != FrameVersion {
-		// Before anything else: what another version says follows other rules.
-		return nil, unsupportedVersion(message.Version)
+		// Before anything else: the rest of another version follows other rules.
+		return nil, unsupported("version", message.Version)
 	}
 	for i, kind := range message.DeviceKind {
 		message.DeviceKind[i] = KnownKind(kind)
@@ -121,33 +113,25 @@ func canonical(value []byte) ([]byte, error) {
 		}
 	}
 	message.ProtoReflect().SetUnknown(nil)
-	out, err := proto.Marshal(&message)
-	if err != nil {
-		return nil, Invalid("frame", err.Error())
-	}
-	return out, nil
+	return encode(&message), nil
 }
 
-// scan finds the fields. It reports false when the encoding is unusual.
-func (f *Frame) scan(value []byte) (usual bool, err error) {
+// scan finds the fields. It reports false for anything unusual, a malformed value included.
+func (f *Frame) scan(value []byte) (usual bool) {
 	*f = Frame{}
-	var version uint32
 	for len(value) > 0 {
-		number, kind, n := protowire.ConsumeTag(value)
-		if n < 0 || number > protowire.MaxValidNumber { // which ConsumeTag lets pass
-			return false, notProtobuf()
-		}
-		value = value[n:]
-		switch kind {
-		case protowire.VarintType:
-			v, n := protowire.ConsumeVarint(value)
-			if n < 0 {
-				return false, notProtobuf()
+		number, kind, v, bytes, rest := nextField(value)
+		switch {
+		case rest == nil:
+			return false
+		case kind == protowire.BytesType:
+			if !f.take(number, bytes) {
+				return false
 			}
-			value = value[n:]
+		default:
 			switch number {
 			case fieldVersion:
-				version = uint32(v)
+				f.version = uint32(v)
 			case fieldGatewayEpoch:
 				f.GatewayEpoch = Millis(v)
 			case fieldSequence:
@@ -159,32 +143,12 @@ func (f *Frame) scan(value []byte) (usual bool, err error) {
 			case fieldForwarded:
 				f.Forwarded = v != 0
 			case fieldDeviceKind, fieldBeatKind, fieldAge, fieldIdle:
-				return false, nil
+				return false // columns that are not packed
 			}
-		case protowire.BytesType:
-			v, n := protowire.ConsumeBytes(value)
-			if n < 0 {
-				return false, notProtobuf()
-			}
-			value = value[n:]
-			if usual := f.take(number, v); !usual {
-				return false, nil
-			}
-		default:
-			if number == fieldUserID || number == fieldDeviceID {
-				return false, nil
-			}
-			n := protowire.ConsumeFieldValue(number, kind, value)
-			if n < 0 {
-				return false, notProtobuf()
-			}
-			value = value[n:]
 		}
+		value = rest
 	}
-	if version != FrameVersion {
-		return false, unsupportedVersion(version)
-	}
-	return true, nil
+	return true
 }
 
 // take stores a length-delimited field; false when its form is unusual.
@@ -207,7 +171,7 @@ func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
 	case fieldDeviceID:
 		return column(&f.devices, len(v)%4 == 0)
 	case fieldDeviceKind:
-		return column(&f.kinds, allBelow(v, byte(Other)+1))
+		return column(&f.kinds, allBelow(v, byte(len(Kinds))+1))
 	case fieldBeatKind:
 		return column(&f.beats, allBelow(v, 2))
 	case fieldAge:
@@ -224,18 +188,13 @@ func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
 }
 
 func (f *Frame) takeVisibility(v []byte) (usual bool) {
-	// 0x09: field 1, fixed64; 0x10: field 2, varint.
-	if len(v) != 11 || v[0] != 0x09 || v[9] != 0x10 || v[10] >= 0x80 {
-		var message pb.VisibilityChange
-		if proto.Unmarshal(v, &message) != nil {
-			return false // canonical reports it
-		}
-		f.VisibilityUser, f.Visibility = UserID(message.UserId), message.Visibility
-	} else {
-		f.VisibilityUser, f.Visibility = UserID(binary.LittleEndian.Uint64(v[1:])), Visibility(v[10])
+	var message pb.VisibilityChange
+	if proto.Unmarshal(v, &message) != nil {
+		return false // canonical reports it
 	}
+	f.VisibilityUser, f.Visibility = UserID(message.UserId), message.Visibility
 	if f.VisibilityUser == 0 {
-		f.VisibilityUser = -1 // there was a change, of an impossible user
+		f.VisibilityUser = -1 // 0 would mean that the frame has no change; check refuses -1
 	}
 	return true
 }
@@ -244,6 +203,8 @@ func (f *Frame) takeVisibility(v []byte) (usual bool) {
 func (f *Frame) check() error {
 	f.rows = len(f.users) / 8
 	switch {
+	case f.version != FrameVersion:
+		return unsupported("version", f.version)
 	case f.rows > MaxFrameRows:
 		return Invalid("user_id", "has "+strconv.Itoa(f.rows)+" rows, at most 4000 are allowed")
 	case len(f.Gateway) > MaxGatewayID:
@@ -257,28 +218,29 @@ func (f *Frame) check() error {
 	case f.policy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || len(f.Gateway) > 0):
 		return Invalid("policy", "a change of policy comes alone in its frame")
 	case f.VisibilityUser < 0:
-		return &FieldError{Code: "invalid_user_id", Field: "visibility.user_id", Reason: userIDRange}
+		return invalidUser("visibility.user_id")
 	case f.VisibilityUser != 0 && f.Visibility != Everyone && f.Visibility != Nobody:
 		return Invalid("visibility.visibility", "must be EVERYONE or NOBODY")
 	case len(f.devices)/4 != f.rows:
 		return f.unequal("device_id", len(f.devices)/4)
-	case len(f.kinds) != f.rows && len(f.kinds) != 0:
-		return f.unequal("device_kind", len(f.kinds))
-	case len(f.beats) != f.rows && len(f.beats) != 0:
-		return f.unequal("beat_kind", len(f.beats))
 	}
-	if n := countVarints(f.ages); n != f.rows && n != 0 {
-		return f.unequal("age_ms", n)
-	}
-	if n := countVarints(f.idles); n != f.rows && n != 0 {
-		return f.unequal("idle_ms", n)
+	for _, column := range [...]struct {
+		name string
+		rows int
+	}{
+		{"device_kind", len(f.kinds)}, {"beat_kind", len(f.beats)},
+		{"age_ms", countVarints(f.ages)}, {"idle_ms", countVarints(f.idles)},
+	} {
+		if column.rows != f.rows && column.rows != 0 {
+			return f.unequal(column.name, column.rows)
+		}
 	}
 	for i := range f.rows {
 		if int64(binary.LittleEndian.Uint64(f.users[8*i:])) <= 0 {
-			return &FieldError{Code: "invalid_user_id", Field: rowField("user_id", i), Reason: userIDRange}
+			return invalidUser(rowField("user_id", i))
 		}
 		if binary.LittleEndian.Uint32(f.devices[4*i:]) == 0 {
-			return &FieldError{Code: "invalid_device_id", Field: rowField("device_id", i), Reason: devIDRange}
+			return invalidDevice(rowField("device_id", i))
 		}
 	}
 	if i := firstAbove(f.ages, uint64(MaxAge)); i >= 0 {
@@ -294,16 +256,11 @@ func (f *Frame) check() error {
 }
 
 func (f *Frame) unequal(column string, n int) error {
-	return &FieldError{Code: "unequal_columns", Field: column,
-		Reason: "has " + strconv.Itoa(n) + " rows where user_id has " + strconv.Itoa(f.rows)}
+	reason := "has " + strconv.Itoa(n) + " rows where user_id has " + strconv.Itoa(f.rows)
+	return &FieldError{Code: "unequal_columns", Field: column, Reason: reason}
 }
 
 func rowField(column string, row int) string { return column + "[" + strconv.Itoa(row) + "]" }
-
-func unsupportedVersion(version uint32) error {
-	return &FieldError{Code: "unsupported_version", Field: "version",
-		Reason: "is " + strconv.FormatUint(uint64(version), 10) + ", this program reads version 1"}
-}
 
 func notProtobuf() error {
 	return &FieldError{Code: "malformed", Field: "frame", Reason: "is not a stillhere.v1.Frame in Protobuf"}

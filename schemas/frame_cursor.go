@@ -7,7 +7,7 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// Cursor walks the beats of a frame. It is a value: copy it to remember a place.
+// Cursor walks the beats of a frame. Copy it to remember a position.
 type Cursor struct {
 	frame     *Frame
 	row       int
@@ -71,7 +71,7 @@ func allBelow(b []byte, limit byte) bool {
 	return true
 }
 
-// shortVarints tells whether b is a run of whole varints that fit in 32 bits.
+// shortVarints reports whether b consists of complete varints that fit in 32 bits.
 func shortVarints(b []byte) bool {
 	length := 0
 	for _, v := range b {

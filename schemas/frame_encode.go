@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// FrameHead is what a frame says besides its beats.
+// FrameHead holds the fields of a frame besides its beats.
 type FrameHead struct {
 	Gateway      GatewayID
 	GatewayEpoch Millis // when Gateway is not empty: when its process started
@@ -15,11 +15,9 @@ type FrameHead struct {
 	Forwarded    bool
 }
 
-// AppendFrame appends the encoding of a frame to dst. The caller answers for the
-// values being in range: what Decode refuses, it would write. No beats make the
-// frame by which a gateway says that it is alive.
-//
-// With capacity in dst it allocates nothing.
+// AppendFrame appends the encoding of a frame to dst. It does not check values: the caller must
+// not pass what Decode refuses. A frame without beats reports that the gateway is alive. With
+// enough capacity in dst AppendFrame does not allocate.
 func AppendFrame(dst []byte, head FrameHead, beats []Beat) []byte {
 	dst = appendVarint(dst, fieldVersion, FrameVersion)
 	if head.Gateway != "" {
@@ -42,7 +40,7 @@ func AppendFrame(dst []byte, head FrameHead, beats []Beat) []byte {
 	return dst
 }
 
-// appendColumns writes the columns, leaving out those that are all default.
+// appendColumns writes the columns except those that are all default.
 func appendColumns(dst []byte, beats []Beat) []byte {
 	var byes bool
 	var ages, idles, ageBytes, idleBytes int
@@ -92,14 +90,13 @@ func appendColumns(dst []byte, beats []Beat) []byte {
 	return dst
 }
 
-// AppendTick appends the frame by which the owner of a partition sees its own
-// log move.
+// AppendTick appends a tick: a frame that advances log time.
 func AppendTick(dst []byte) []byte {
 	dst = appendVarint(dst, fieldVersion, FrameVersion)
 	return appendVarint(dst, fieldTick, 1)
 }
 
-// AppendVisibility appends the frame that sets who may see user from here on.
+// AppendVisibility appends the frame that sets the visibility of user.
 func AppendVisibility(dst []byte, user UserID, visibility Visibility) []byte {
 	dst = appendVarint(dst, fieldVersion, FrameVersion)
 	dst = appendColumn(dst, fieldVisibility, 11)
@@ -108,8 +105,8 @@ func AppendVisibility(dst []byte, user UserID, visibility Visibility) []byte {
 	return appendVarint(dst, 2, uint64(visibility))
 }
 
-// AppendForwardedVisibility is AppendVisibility for a change that had been
-// written to another partition than the user's.
+// AppendForwardedVisibility is AppendVisibility for a change that was written to a partition
+// other than the user's.
 func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility) []byte {
 	return appendVarint(AppendVisibility(dst, user, visibility), fieldForwarded, 1)
 }

@@ -2,12 +2,11 @@ package schemas
 
 import "encoding/binary"
 
-// Unframed takes off the head that clients of a Schema Registry put before a
-// Protobuf message (Confluent's wire format): a zero byte, the schema's id as 4
-// bytes big-endian, and the path of the message in its file, zigzag varints with
-// their count before them, a single 0 standing for the first message. A value
-// without such a head is returned as it is: no Protobuf message begins with a
-// zero byte, because there is no field 0. An error is a *FieldError.
+// Unframed removes the header that clients of a Schema Registry put before a Protobuf message
+// (Confluent's wire format): a zero byte, the schema's id as 4 bytes big-endian, and the path of
+// the message in its file as zigzag varints after their count; a single 0 stands for the first
+// message. It returns a value without such a header unchanged: no Protobuf message begins with a
+// zero byte, because there is no field 0. Every error is a *FieldError.
 func Unframed(value []byte) ([]byte, error) {
 	if len(value) == 0 || value[0] != 0 {
 		return value, nil
@@ -35,5 +34,6 @@ func Unframed(value []byte) ([]byte, error) {
 }
 
 func badFraming() error {
-	return &FieldError{Code: "malformed", Field: "framing", Reason: "begins with a zero byte, but not with the head of a Schema Registry's client"}
+	return &FieldError{Code: "malformed", Field: "framing",
+		Reason: "begins with a zero byte, but not with the head of a Schema Registry's client"}
 }

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// UserID names a person: 1 to 2^63-1, what SQL calls a BIGINT.
+// UserID names a user: 1 to 2^63-1, a BIGINT in SQL.
 type UserID int64
 
 // DeviceID names one device of one user: 1 to 2^32-1.
 type DeviceID uint32
 
-// GatewayID names a gateway: at most MaxGatewayID bytes of UTF-8, empty for
-// beats that came through no gateway.
+// GatewayID names a gateway: at most MaxGatewayID bytes of UTF-8; empty for beats that came
+// through no gateway.
 type GatewayID string
 
 // Millis is an instant in Unix milliseconds UTC, the one unit of time on the
 // wire; 0 stands for never.
 type Millis int64
 
-// Limits of what a frame may say; see proto/stillhere/v1/frame.proto.
+// Limits of a frame; see proto/stillhere/v1/frame.proto.
 const (
 	MaxGatewayID = 128                           // bytes
 	MaxFrameRows = 4000                          // keeps the ordinal of a Version in range
-	MaxAge       = Millis(24 * time.Hour / 1e6)  // how long ago a beat may have come in
-	MaxIdle      = Millis(720 * time.Hour / 1e6) // how long a person may have been idle
+	MaxAge       = Millis(24 * time.Hour / 1e6)  // of a beat when its frame is sent
+	MaxIdle      = Millis(720 * time.Hour / 1e6) // of the user
 	userIDRange  = "must be between 1 and 9223372036854775807"
 	devIDRange   = "must be between 1 and 4294967295"
 	maxUserID    = math.MaxInt64
@@ -36,7 +36,7 @@ const (
 	javaKeyRange = "must be 8 bytes, the user id big-endian"
 )
 
-// Valid tells whether id can name a user.
+// Valid reports whether id can name a user.
 func (id UserID) Valid() bool { return id > 0 }
 
 // Key is the Kafka key of all records about the user: 8 bytes big-endian, as
@@ -66,7 +66,7 @@ func UserOfKey(key []byte) (UserID, error) {
 func ParseUserID(field, text string) (UserID, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 {
-		return 0, &FieldError{Code: "invalid_user_id", Field: field, Reason: userIDRange}
+		return 0, invalidUser(field)
 	}
 	return UserID(n), nil
 }
@@ -75,7 +75,7 @@ func ParseUserID(field, text string) (UserID, error) {
 func ParseDeviceID(field, text string) (DeviceID, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n < 1 {
-		return 0, &FieldError{Code: "invalid_device_id", Field: field, Reason: devIDRange}
+		return 0, invalidDevice(field)
 	}
 	return DeviceID(n), nil
 }
@@ -83,8 +83,7 @@ func ParseDeviceID(field, text string) (DeviceID, error) {
 // MillisOf converts t, dropping what is finer than a millisecond.
 func MillisOf(t time.Time) Millis { return Millis(t.UnixMilli()) }
 
-// Time converts to the standard library's type, in UTC. Never becomes the zero
-// time.
+// Time converts to the standard library's type, in UTC; 0 becomes the zero time.
 func (m Millis) Time() time.Time {
 	if m == 0 {
 		return time.Time{}

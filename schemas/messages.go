@@ -31,14 +31,18 @@ func decode(what string, value []byte, m proto.Message, version func() uint32) e
 	if err := proto.Unmarshal(value, m); err != nil {
 		return &FieldError{Code: "malformed", Field: what, Reason: "is not Protobuf: " + err.Error()}
 	}
-	return supported(uint64(version()))
+	return supported(version())
 }
 
 // supported refuses messages of another version.
-func supported(schema uint64) error {
-	if v := uint32(schema); v != messageVersion {
-		return &FieldError{Code: "unsupported_version", Field: "schema",
-			Reason: "is " + strconv.FormatUint(uint64(v), 10) + ", this program reads version 1"}
+func supported(version uint32) error {
+	if version == messageVersion {
+		return nil
 	}
-	return nil
+	return unsupported("schema", version)
+}
+
+func unsupported(field string, version uint32) error {
+	return &FieldError{Code: "unsupported_version", Field: field,
+		Reason: "is " + strconv.FormatUint(uint64(version), 10) + ", this program reads version 1"}
 }

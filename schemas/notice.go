@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Notice is one change and the recipients to be told of it: what a notification channel
-// delivers. It must not be altered.
+// Notice is one change and its recipients: what a notification channel delivers. It must not be
+// modified.
 type Notice struct {
 	// ID is the same whenever the same notice comes again.
 	ID         string
@@ -32,17 +32,18 @@ type NoticeMessage struct {
 	LastActiveAt  Millis   `json:"last_active_at"`
 	Devices       []string `json:"devices"`
 	Version       string   `json:"version"`
-	// LeftOut is how many changes of the user just before this one were not published,
-	// because the user changed too often; left out when there is none.
+	// LeftOut is how many changes of the user just before this one were not published, because
+	// the user changed too often.
 	LeftOut    uint32   `json:"left_out,omitempty"`
 	Recipients []string `json:"recipients"`
 }
 
-// Message is n as JSON has it.
+// Message is n in the form of its JSON.
 func (n Notice) Message() NoticeMessage {
 	t := n.Transition
-	m := NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: t.User, State: StateWord(t.To), PreviousState: StateWord(t.From),
-		Cause: CauseWord(t.Cause), At: t.At, LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(),
+	m := NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: t.User, State: StateWord(t.To),
+		PreviousState: StateWord(t.From), Cause: CauseWord(t.Cause), At: t.At,
+		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(),
 		Version: t.Version.String(), LeftOut: t.LeftOut, Recipients: make([]string, len(n.Recipients))}
 	for i, r := range n.Recipients {
 		m.Recipients[i] = r.String()
@@ -75,11 +76,11 @@ func signatureOf(secret []byte, seconds string, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// ErrSignature says that a signature does not fit, or is too old.
+// ErrSignature reports a signature that does not match, or is too old.
 var ErrSignature = errors.New("the signature does not fit the body and the secret, or is too old")
 
-// VerifyNotice is what a webhook's receiver does: it tells whether signature, the value of
-// SignatureHeader, was made with secret for body, at most maxAge before or after now.
+// VerifyNotice checks for a webhook's receiver that signature, the value of SignatureHeader, was
+// made with secret for body, at most maxAge before or after now.
 func VerifyNotice(secret []byte, signature string, body []byte, now time.Time, maxAge time.Duration) error {
 	var seconds string
 	var given []byte

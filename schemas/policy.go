@@ -13,10 +13,9 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// Policy says when a person counts as here. It is in force in a partition of the
-// heartbeats from the record that brings it; see policy.proto. All durations are
-// whole milliseconds. What each setting means to the millisecond is in
-// detector/DESIGN.md.
+// Policy holds the settings by which the detector decides when a user is present. It is in force
+// in a partition of the heartbeats from the record that brings it; see policy.proto. All
+// durations are whole milliseconds. detector/DESIGN.md defines each setting exactly.
 type Policy struct {
 	// HeartbeatInterval is how often a connected device beats.
 	HeartbeatInterval time.Duration
@@ -30,31 +29,29 @@ type Policy struct {
 	// IdleAfter is how long a person must not have touched a live device for it
 	// to count as away; 0 means never.
 	IdleAfter time.Duration
-	// ByeDebounce is extra wait after the last device said bye.
+	// ByeDebounce is an extra wait after the bye of the last device.
 	ByeDebounce time.Duration
 	// AllowedLateness is how long a limit waits for beats on their way.
 	AllowedLateness time.Duration
 	// GatewaySilence is how long a gateway may send no frame to a partition
 	// before it is lost.
 	GatewaySilence time.Duration
-	// ReconnectWindow is what the devices of a lost gateway get on top.
+	// ReconnectWindow is the extra time that devices of a lost gateway get.
 	ReconnectWindow time.Duration
-	// CohortRate is how many devices of lost gateways one partition lets go in a
-	// second, CohortTotalRate how many all partitions together do.
+	// CohortRate is how many devices of lost gateways may expire per second in one partition,
+	// CohortTotalRate in all partitions together.
 	CohortRate, CohortTotalRate int
 	// AnnounceDevices publishes a change in the set of device kinds of a user who
 	// stays in the same state.
 	AnnounceDevices bool
-	// MaxDevices is how many devices of one user are kept; one more evicts the one
-	// that was heard longest ago.
+	// MaxDevices bounds the devices of one user; one more evicts the device with the oldest beat.
 	MaxDevices int
 	// FlapBurst is how many changes of one user are published at once, FlapInterval
-	// how long one more takes. A burst of 0 publishes every change.
+	// the time until one more is. A burst of 0 publishes every change.
 	FlapBurst    int
 	FlapInterval time.Duration
-	// BreakerPercent is the share of the present devices that gateways which fell
-	// silent may take along before presence time stands still, BreakerLimit how long
-	// it stands still at most. A share of 0 never stops it.
+	// BreakerPercent is the share of the present devices above which gateways that fall silent
+	// stop presence time, BreakerLimit how long it stands still at most. 0 never stops it.
 	BreakerPercent int
 	BreakerLimit   time.Duration
 }
@@ -84,67 +81,85 @@ func DefaultPolicy() Policy {
 const (
 	// longestSetting is the greatest duration of a policy.
 	longestSetting = 7 * 24 * time.Hour
-	// maxDevicesOfUser bounds Policy.MaxDevices: a report looks at all of them.
+	// maxDevicesOfUser bounds Policy.MaxDevices: every beat looks at all of a user's devices.
 	maxDevicesOfUser = 128
 	maxFlapBurst     = 1000
-	// LongestWait is the longest for which changes of a user may wait because it changes too
-	// often. A status that says more cannot be true.
+	// LongestWait bounds how long changes of a user wait because it changes too often. A status
+	// with a longer wait is invalid.
 	LongestWait = 24 * time.Hour
 )
 
-// Validate reports everything that is wrong with the policy, joined, each fault
-// naming its setting.
+// setting is one setting of a policy: a duration, a number or a switch, and its field on the wire.
+type setting struct {
+	name     string
+	duration *time.Duration
+	millis   *int64
+	positive bool // the duration must not be 0
+	number   *int
+	wire     *uint32
+	min, max int // of the number
+	flag, on *bool
+}
+
+// settings lists the settings of p, in the order in which users see them, with their fields of m.
+func (p *Policy) settings(m *pb.Policy) []setting {
+	duration := func(name string, value *time.Duration, millis *int64, positive bool) setting {
+		return setting{name: name, duration: value, millis: millis, positive: positive}
+	}
+	number := func(name string, value *int, wire *uint32, min, max int) setting {
+		return setting{name: name, number: value, wire: wire, min: min, max: max}
+	}
+	return []setting{
+		duration("heartbeat_interval", &p.HeartbeatInterval, &m.HeartbeatIntervalMs, true),
+		duration("online_ttl", &p.OnlineTTL, &m.OnlineTtlMs, true),
+		duration("offline_debounce", &p.OfflineDebounce, &m.OfflineDebounceMs, false),
+		duration("away_ttl", &p.AwayTTL, &m.AwayTtlMs, false),
+		duration("idle_after", &p.IdleAfter, &m.IdleAfterMs, false),
+		duration("bye_debounce", &p.ByeDebounce, &m.ByeDebounceMs, false),
+		duration("allowed_lateness", &p.AllowedLateness, &m.AllowedLatenessMs, false),
+		duration("gateway_silence", &p.GatewaySilence, &m.GatewaySilenceMs, true),
+		duration("reconnect_window", &p.ReconnectWindow, &m.ReconnectWindowMs, false),
+		number("cohort_rate", &p.CohortRate, &m.CohortRate, 1, 1_000_000),
+		number("cohort_total_rate", &p.CohortTotalRate, &m.CohortTotalRate, 1, 1_000_000_000),
+		{name: "announce_devices", flag: &p.AnnounceDevices, on: &m.AnnounceDevices},
+		number("max_devices", &p.MaxDevices, &m.MaxDevices, 1, maxDevicesOfUser),
+		number("flap_burst", &p.FlapBurst, &m.FlapBurst, 0, maxFlapBurst),
+		duration("flap_interval", &p.FlapInterval, &m.FlapIntervalMs, p.FlapBurst != 0),
+		number("breaker_percent", &p.BreakerPercent, &m.BreakerPercent, 0, 100),
+		duration("breaker_limit", &p.BreakerLimit, &m.BreakerLimitMs, p.BreakerPercent != 0),
+	}
+}
+
+// Validate reports all faults of the policy, joined; each names its setting.
 func (p Policy) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	for _, d := range []struct {
-		name     string
-		value    time.Duration
-		positive bool
-	}{
-		{"heartbeat_interval", p.HeartbeatInterval, true},
-		{"online_ttl", p.OnlineTTL, true},
-		{"offline_debounce", p.OfflineDebounce, false},
-		{"away_ttl", p.AwayTTL, false},
-		{"idle_after", p.IdleAfter, false},
-		{"bye_debounce", p.ByeDebounce, false},
-		{"allowed_lateness", p.AllowedLateness, false},
-		{"gateway_silence", p.GatewaySilence, true},
-		{"reconnect_window", p.ReconnectWindow, false},
-		{"flap_interval", p.FlapInterval, p.FlapBurst != 0},
-		{"breaker_limit", p.BreakerLimit, p.BreakerPercent != 0},
-	} {
+	for _, s := range p.settings(new(pb.Policy)) {
 		switch {
-		case d.value < 0 || d.positive && d.value == 0:
-			fault("%s: is %v, must be %s", d.name, d.value, map[bool]string{true: "positive", false: "0 or more"}[d.positive])
-		case d.value > longestSetting:
-			fault("%s: is %v, must be at most %v", d.name, d.value, longestSetting)
-		case d.value%time.Millisecond != 0:
-			fault("%s: is %v, must be whole milliseconds", d.name, d.value)
-		}
-	}
-	for _, n := range []struct {
-		name            string
-		value, min, max int
-	}{
-		{"cohort_rate", p.CohortRate, 1, 1_000_000},
-		{"cohort_total_rate", p.CohortTotalRate, 1, 1_000_000_000},
-		{"max_devices", p.MaxDevices, 1, maxDevicesOfUser},
-		{"flap_burst", p.FlapBurst, 0, maxFlapBurst},
-		{"breaker_percent", p.BreakerPercent, 0, 100},
-	} {
-		if n.value < n.min || n.value > n.max {
-			fault("%s: is %d, must be between %d and %d", n.name, n.value, n.min, n.max)
+		case s.number != nil && (*s.number < s.min || *s.number > s.max):
+			fault("%s: is %d, must be between %d and %d", s.name, *s.number, s.min, s.max)
+		case s.duration == nil:
+		case s.positive && *s.duration <= 0:
+			fault("%s: is %v, must be positive", s.name, *s.duration)
+		case *s.duration < 0:
+			fault("%s: is %v, must be 0 or more", s.name, *s.duration)
+		case *s.duration > longestSetting:
+			fault("%s: is %v, must be at most %v", s.name, *s.duration, longestSetting)
+		case *s.duration%time.Millisecond != 0:
+			fault("%s: is %v, must be whole milliseconds", s.name, *s.duration)
 		}
 	}
 	if p.OnlineTTL < 2*p.HeartbeatInterval {
-		fault("online_ttl: is %v, must be at least two heartbeat intervals (%v), or one lost beat takes a user offline", p.OnlineTTL, 2*p.HeartbeatInterval)
+		fault("online_ttl: is %v, must be at least two heartbeat intervals (%v), or one lost beat takes a user offline",
+			p.OnlineTTL, 2*p.HeartbeatInterval)
 	}
 	if p.AwayTTL != 0 && p.AwayTTL < p.OnlineTTL {
 		fault("away_ttl: is %v, must be 0 or at least online_ttl (%v)", p.AwayTTL, p.OnlineTTL)
 	}
-	if paid := time.Duration(p.FlapBurst+1) * p.FlapInterval; p.FlapBurst > 0 && p.FlapBurst <= maxFlapBurst && p.FlapInterval <= longestSetting && paid > LongestWait {
-		fault("flap_burst, flap_interval: %d changes and one more take %v, must be at most %v", p.FlapBurst, paid, LongestWait)
+	inRange := p.FlapBurst > 0 && p.FlapBurst <= maxFlapBurst && p.FlapInterval <= longestSetting
+	if paid := time.Duration(p.FlapBurst+1) * p.FlapInterval; inRange && paid > LongestWait {
+		fault("flap_burst, flap_interval: %d changes and one more take %v, must be at most %v",
+			p.FlapBurst, paid, LongestWait)
 	}
 	if p.AllowedLateness > 5*time.Second {
 		fault("allowed_lateness: is %v, must be at most 5s", p.AllowedLateness)
@@ -152,23 +167,28 @@ func (p Policy) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Setting is a setting of a policy in words.
+// Setting is a setting of a policy as text.
 type Setting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Settings lists the settings by the names that the design gives them.
+// Settings lists the settings by the names that users know.
 func (p Policy) Settings() []Setting {
-	return []Setting{
-		{"heartbeat_interval", p.HeartbeatInterval.String()}, {"online_ttl", p.OnlineTTL.String()}, {"offline_debounce", p.OfflineDebounce.String()},
-		{"away_ttl", p.AwayTTL.String()}, {"idle_after", p.IdleAfter.String()}, {"bye_debounce", p.ByeDebounce.String()},
-		{"allowed_lateness", p.AllowedLateness.String()}, {"gateway_silence", p.GatewaySilence.String()},
-		{"reconnect_window", p.ReconnectWindow.String()}, {"cohort_rate", strconv.Itoa(p.CohortRate)},
-		{"cohort_total_rate", strconv.Itoa(p.CohortTotalRate)}, {"announce_devices", strconv.FormatBool(p.AnnounceDevices)},
-		{"max_devices", strconv.Itoa(p.MaxDevices)}, {"flap_burst", strconv.Itoa(p.FlapBurst)}, {"flap_interval", p.FlapInterval.String()},
-		{"breaker_percent", strconv.Itoa(p.BreakerPercent)}, {"breaker_limit", p.BreakerLimit.String()},
+	var all []Setting
+	for _, s := range p.settings(new(pb.Policy)) {
+		text := ""
+		switch {
+		case s.duration != nil:
+			text = s.duration.String()
+		case s.number != nil:
+			text = strconv.Itoa(*s.number)
+		default:
+			text = strconv.FormatBool(*s.flag)
+		}
+		all = append(all, Setting{s.name, text})
 	}
+	return all
 }
 
 // ID names the policy: equal policies have equal ids, on any machine and in any later
@@ -181,36 +201,39 @@ func (p Policy) ID() string {
 }
 
 func (p Policy) message() *pb.Policy {
-	ms := time.Duration.Milliseconds
-	return &pb.Policy{
-		Schema: messageVersion, HeartbeatIntervalMs: ms(p.HeartbeatInterval), OnlineTtlMs: ms(p.OnlineTTL),
-		OfflineDebounceMs: ms(p.OfflineDebounce), AwayTtlMs: ms(p.AwayTTL), IdleAfterMs: ms(p.IdleAfter),
-		ByeDebounceMs: ms(p.ByeDebounce), AllowedLatenessMs: ms(p.AllowedLateness), GatewaySilenceMs: ms(p.GatewaySilence),
-		ReconnectWindowMs: ms(p.ReconnectWindow), CohortRate: uint32(p.CohortRate), CohortTotalRate: uint32(p.CohortTotalRate),
-		AnnounceDevices: p.AnnounceDevices, MaxDevices: uint32(p.MaxDevices), FlapBurst: uint32(p.FlapBurst),
-		FlapIntervalMs: ms(p.FlapInterval), BreakerPercent: uint32(p.BreakerPercent), BreakerLimitMs: ms(p.BreakerLimit),
+	m := &pb.Policy{Schema: messageVersion}
+	for _, s := range p.settings(m) {
+		switch {
+		case s.duration != nil:
+			*s.millis = s.duration.Milliseconds()
+		case s.number != nil:
+			*s.wire = uint32(*s.number)
+		default:
+			*s.on = *s.flag
+		}
 	}
+	return m
 }
 
-// policyOf reads m. The error of one that is not valid is a *FieldError.
+// policyOf reads m. The error of an invalid policy is a *FieldError.
 func policyOf(field string, m *pb.Policy) (Policy, error) {
 	if m == nil {
 		return Policy{}, Invalid(field, "is missing")
 	}
-	if err := supported(uint64(m.Schema)); err != nil {
+	if err := supported(m.Schema); err != nil {
 		return Policy{}, err
 	}
-	ms := func(n int64) time.Duration {
-		// Beyond what a Duration holds is as wrong as what is just too long.
-		return time.Duration(max(-1, min(n, longestSetting.Milliseconds()+1))) * time.Millisecond
-	}
-	p := Policy{
-		HeartbeatInterval: ms(m.HeartbeatIntervalMs), OnlineTTL: ms(m.OnlineTtlMs), OfflineDebounce: ms(m.OfflineDebounceMs),
-		AwayTTL: ms(m.AwayTtlMs), IdleAfter: ms(m.IdleAfterMs), ByeDebounce: ms(m.ByeDebounceMs),
-		AllowedLateness: ms(m.AllowedLatenessMs), GatewaySilence: ms(m.GatewaySilenceMs), ReconnectWindow: ms(m.ReconnectWindowMs),
-		CohortRate: int(m.CohortRate), CohortTotalRate: int(m.CohortTotalRate), AnnounceDevices: m.AnnounceDevices,
-		MaxDevices: int(m.MaxDevices), FlapBurst: int(m.FlapBurst), FlapInterval: ms(m.FlapIntervalMs),
-		BreakerPercent: int(m.BreakerPercent), BreakerLimit: ms(m.BreakerLimitMs),
+	var p Policy
+	for _, s := range p.settings(m) {
+		switch {
+		case s.duration != nil:
+			// A time.Duration cannot hold every number: too long stays too long, negative negative.
+			*s.duration = time.Duration(max(-1, min(*s.millis, longestSetting.Milliseconds()+1))) * time.Millisecond
+		case s.number != nil:
+			*s.number = int(*s.wire)
+		default:
+			*s.flag = *s.on
+		}
 	}
 	if err := p.Validate(); err != nil {
 		return Policy{}, Invalid(field, err.Error())

@@ -2,25 +2,24 @@ package schemas
 
 import "strconv"
 
-// Presence is what the doors say of one user: the USER of the HTTP and socket
-// messages. It is always made by PresenceOf or NeverSeen, which hide what must be
-// hidden.
+// Presence is a user as the HTTP and socket APIs show it: the USER of their messages. PresenceOf
+// and NeverSeen construct it; they leave out what a hidden user does not show.
 type Presence struct {
 	UserID UserID `json:"user_id,string"`
-	// State is "online", "away" or "offline"; nil for a user who hides.
+	// State is "online", "away" or "offline"; nil for a hidden user.
 	State        *string  `json:"state"`
 	LastSeenAt   Millis   `json:"last_seen_at"`
 	LastActiveAt Millis   `json:"last_active_at"`
 	Devices      []string `json:"devices"`
 	Since        Millis   `json:"since"`
-	// Version is in decimal; "0" when nothing is known of the user.
+	// Version is in decimal; "0" if nothing is known of the user.
 	Version string `json:"version"`
-	// StaleSince is set when the state may be out of date: since when.
+	// StaleSince is the time since which the state may be out of date; 0 if it is current.
 	StaleSince Millis `json:"stale_since"`
 }
 
-// Current is what the stores keep of a user: the newest transition, and of the
-// ones before it what is still needed.
+// Current is what the stores hold of a user: the newest transition, and what is still needed of
+// earlier ones.
 type Current struct {
 	User       UserID
 	State      State
@@ -30,15 +29,13 @@ type Current struct {
 	Kinds      KindSet
 	Visibility Visibility
 	Version    Version
-	// Hidden is the version of the transition by which the user hid; 0 while
-	// visible. It is shown in place of Version, which would tell the watchers of
-	// a hidden user that something goes on.
+	// Hidden is the version of the transition that hid the user; 0 while visible. Readers get it
+	// in place of Version, which would reveal that a hidden user's state changes.
 	Hidden Version
 }
 
-// After is what is known of the user after t, which comes right after c in the
-// log; the zero Current stands for nothing known. Transitions that are not newer
-// change nothing.
+// After is what is known of the user after t, the user's next transition in the log; in the zero
+// Current nothing is known. Transitions that are not newer change nothing.
 func (c Current) After(t *Transition) Current {
 	if t.Version <= c.Version {
 		return c
@@ -59,8 +56,7 @@ func (c Current) After(t *Transition) Current {
 	return next
 }
 
-// PresenceOf is how others see c. Of a user who hides, state, times and devices
-// are null.
+// PresenceOf is how others see c. State, times and devices of a hidden user are null.
 func PresenceOf(c Current, staleSince Millis) Presence {
 	p := Presence{UserID: c.User, Version: c.Version.String(), StaleSince: staleSince}
 	if c.Visibility == Nobody {
@@ -74,19 +70,18 @@ func PresenceOf(c Current, staleSince Millis) Presence {
 	return p
 }
 
-// NeverSeen is how others see a user of whom nothing is known: offline.
+// NeverSeen is how others see an unknown user: offline.
 func NeverSeen(id UserID, staleSince Millis) Presence {
 	state := StateWord(Offline)
 	return Presence{UserID: id, State: &state, Devices: []string{}, Version: "0", StaleSince: staleSince}
 }
 
-// Newer tells whether p is a later word on the user than q.
+// Newer reports whether p is newer than q.
 func (p Presence) Newer(q Presence) bool {
 	return versionNumber(p.Version) > versionNumber(q.Version)
 }
 
-// versionNumber reads a version that this program wrote itself; what cannot be
-// read counts as the oldest.
+// versionNumber reads a version that this program wrote; an unreadable one counts as the oldest.
 func versionNumber(text string) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

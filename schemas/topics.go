@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Topic is one of Stillhere's topics, without the configurable prefix.
+// Topic is a topic's name without the configurable prefix.
 type Topic string
 
 // The topics. What each carries is in README.md beside this file.
@@ -24,28 +24,29 @@ const DefaultPrefix = "presence."
 // Name is the topic's name in the cluster.
 func (t Topic) Name(prefix string) string { return prefix + string(t) }
 
-// TopicSpec says how a topic must be set up.
+// TopicSpec is the required configuration of a topic.
 type TopicSpec struct {
 	Topic Topic
-	// ByUser topics have the same number of partitions, and a user has the same
-	// partition in all of them. The others may differ.
+	// ByUser topics have the same number of partitions, and a user has the same partition in all
+	// of them.
 	ByUser bool
 	// Config are the topic's settings as Kafka names them.
 	Config map[string]string
-	// Must are the names of those settings without which the pipeline would be
-	// wrong, so that it refuses to start; the others may be tuned.
+	// Must are the names of the settings that the pipeline depends on: it refuses to start with
+	// other values. The others may be tuned.
 	Must []string
 }
 
 // Topics is the topic table.
 func Topics() []TopicSpec {
 	return []TopicSpec{
-		{Topic: Heartbeats, ByUser: true, Must: []string{"message.timestamp.type", "cleanup.policy"}, Config: map[string]string{
-			"cleanup.policy":         "delete",
-			"message.timestamp.type": "LogAppendTime",
-			"retention.ms":           millis(15 * time.Minute),
-			"segment.ms":             millis(3 * time.Minute),
-		}},
+		{Topic: Heartbeats, ByUser: true, Must: []string{"message.timestamp.type", "cleanup.policy"},
+			Config: map[string]string{
+				"cleanup.policy":         "delete",
+				"message.timestamp.type": "LogAppendTime",
+				"retention.ms":           millis(15 * time.Minute),
+				"segment.ms":             millis(3 * time.Minute),
+			}},
 		{Topic: Transitions, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
 			"cleanup.policy": "delete",
 			"retention.ms":   millis(30 * 24 * time.Hour),
@@ -73,5 +74,5 @@ func Topics() []TopicSpec {
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// RedisPrefix is what the names of keys and channels in Redis begin with.
+// RedisPrefix begins the names of keys and channels in Redis.
 const RedisPrefix = "presence:"

@@ -8,9 +8,9 @@ import (
 	"github.com/segmentio/ksuid"
 )
 
-// Version orders, deduplicates and explains the transitions of one user: it
-// names the record of the heartbeats partition at which a transition came
-// about. Positive, and greater for every later transition of the user.
+// Version orders and deduplicates the transitions of one user, and names the record of the
+// heartbeats partition that caused each. It is positive, and greater for every later transition
+// of the user.
 type Version int64
 
 const (
@@ -25,38 +25,37 @@ const (
 	MaxVersionOffset = 1<<offsetBits - 1
 )
 
-// NewVersion packs a version. logEpoch counts the lives of the partition's log
-// from 1 (at most 1023), offset is that of the causing record less the base of the
-// epoch (see Checkpoint.Bases), ordinal counts the transitions this record has caused
-// for this user before. It panics when one is out of range: the limits of a frame rule
-// out a greater ordinal, and the detector begins another epoch before the offsets that
-// 41 bits can count are used up, as they are after 3.5 years of 20,000 records a second.
+// NewVersion packs a version. logEpoch is the partition's log epoch (1 to 1023), offset that of
+// the causing record less the base of the epoch (see Checkpoint.Bases), ordinal the number of
+// earlier transitions that this record caused for the user. It panics if one is out of range: the
+// limits of a frame rule out a greater ordinal, and the detector begins another epoch before 41
+// bits of offsets are used up, which takes 3.5 years at 20,000 records a second.
 func NewVersion(logEpoch uint32, offset int64, ordinal int) Version {
-	if logEpoch < 1 || logEpoch > maxLogEpoch || offset < 0 || offset > MaxVersionOffset || ordinal < 0 || ordinal > maxOrdinal {
+	if logEpoch < 1 || logEpoch > maxLogEpoch || offset < 0 || offset > MaxVersionOffset ||
+		ordinal < 0 || ordinal > maxOrdinal {
 		panic(fmt.Sprintf("version out of range: log epoch %d, offset %d, ordinal %d", logEpoch, offset, ordinal))
 	}
 	return Version(logEpoch)<<(offsetBits+ordinalBits) | Version(offset)<<ordinalBits | Version(ordinal)
 }
 
-// LogEpoch is the life of the partition's log, from 1.
+// LogEpoch is the log epoch of the partition, from 1.
 func (v Version) LogEpoch() uint32 { return uint32(v >> (offsetBits + ordinalBits)) }
 
-// Offset is that of the causing record in the heartbeats partition, less the base of
-// the epoch.
+// Offset is that of the causing record in the heartbeats partition, less the epoch's base.
 func (v Version) Offset() int64 { return int64(v>>ordinalBits) & MaxVersionOffset }
 
-// Ordinal is how many transitions the record had caused for the user before.
+// Ordinal is the number of earlier transitions that the record caused for the user.
 func (v Version) Ordinal() int { return int(v & maxOrdinal) }
 
-// Record is log epoch and offset as one number: the same for all transitions that
-// a record caused, and never smaller later in a partition of the transitions.
+// Record is log epoch and offset as one number: equal for all transitions that a record caused,
+// and never decreasing in a partition of the transitions.
 func (v Version) Record() int64 { return int64(v >> ordinalBits) }
 
 func (v Version) String() string { return fmt.Sprint(int64(v)) }
 
-// EventID names a transition for ever: a KSUID whose time is at (seconds) and
-// whose payload is the first 16 bytes of SHA-256 over user and version, each 8
-// bytes big-endian. The same transition computed twice has the same id.
+// EventID is the permanent id of a transition: a KSUID whose time is at (seconds) and whose payload
+// is the first 16 bytes of SHA-256 over user and version, each 8 bytes big-endian. The same
+// transition computed twice has the same id.
 func EventID(user UserID, version Version, at Millis) ksuid.KSUID {
 	var input [16]byte
 	binary.BigEndian.PutUint64(input[:8], uint64(user))

@@ -1,0 +1,169 @@
+package schemas
+
+import (
+	"sync/atomic"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// codec reads or writes the fields of a Transition or Status. Such a message lists its fields
+// once, in ascending order of their numbers; the list serves both directions.
+type codec struct {
+	fields         // what was read
+	reading bool   // otherwise it writes
+	dst     []byte // what was written
+}
+
+// number reads or writes a number. A message does not hold numbers that are 0.
+func number[T ~int64 | ~int32 | ~uint32 | ~uint8](c *codec, n protowire.Number, v *T) {
+	if c.reading {
+		*v = T(c.number[n])
+		return
+	}
+	c.write(n, int64(*v))
+}
+
+func (c *codec) write(n protowire.Number, v int64) {
+	if v != 0 {
+		c.dst = appendVarint(c.dst, n, uint64(v))
+	}
+}
+
+func (c *codec) flag(n protowire.Number, v *bool) {
+	if c.reading {
+		*v = c.number[n] != 0
+	} else if *v {
+		c.write(n, 1)
+	}
+}
+
+// visibility reads and writes an unspecified visibility as Everyone.
+func (c *codec) visibility(n protowire.Number, v *Visibility) {
+	if c.reading {
+		*v = KnownVisibility(Visibility(c.number[n]))
+	} else {
+		c.write(n, int64(KnownVisibility(*v)))
+	}
+}
+
+// kinds writes a set of device kinds ascending and packed.
+func (c *codec) kinds(n protowire.Number, v *KindSet) {
+	if c.reading {
+		*v = c.kindSet
+	} else if *v != 0 {
+		c.dst = appendColumn(c.dst, n, uint64(v.Len())) // a kind takes one byte
+		for _, k := range Kinds {
+			if *v&(1<<k) != 0 {
+				c.dst = append(c.dst, byte(k))
+			}
+		}
+	}
+}
+
+// fields are the values of a Transition or Status by field number. Both are flat: numbers, a
+// few strings, and one set of device kinds.
+type fields struct {
+	number  [lastField + 1]uint64
+	text    [lastText + 1][]byte
+	kindSet KindSet
+}
+
+const (
+	lastField = 31
+	lastText  = 14
+)
+
+// form lists the fields of a message that are not numbers.
+type form struct {
+	last  protowire.Number // greatest field number that this program knows
+	kinds protowire.Number // the repeated device kinds
+	texts uint32           // bit set of the strings
+}
+
+// read takes the fields out of value and checks the version. The generated decoder reads what a
+// Protobuf writer does not normally produce, into empty, and its canonical form is read here.
+func (c *codec) read(form *form, value []byte, what string, empty func() proto.Message) error {
+	c.reading = true
+	value, err := Unframed(value)
+	if err != nil {
+		return err
+	}
+	if !c.scan(form, value) {
+		m := empty()
+		if err := proto.Unmarshal(value, m); err != nil {
+			return &FieldError{Code: "malformed", Field: what, Reason: "is not Protobuf: " + err.Error()}
+		}
+		m.ProtoReflect().SetUnknown(nil)
+		c.fields = fields{}
+		if !c.scan(form, encode(m)) {
+			return Invalid(what, "cannot be put in canonical form")
+		}
+	}
+	return supported(uint32(c.number[1]))
+}
+
+// scan reports false for anything unusual, a malformed value included.
+func (f *fields) scan(form *form, value []byte) (usual bool) {
+	for len(value) > 0 {
+		number, kind, v, text, rest := nextField(value)
+		isNumber := number != form.kinds && form.texts>>number&1 == 0
+		switch {
+		case rest == nil:
+			return false
+		case number > form.last:
+		case kind == protowire.VarintType && isNumber:
+			f.number[number] = v
+		case kind == protowire.BytesType && number == form.kinds:
+			for len(text) > 0 {
+				k, n := protowire.ConsumeVarint(text)
+				if n < 0 {
+					return false
+				}
+				f.kindSet, text = f.kindSet.With(DeviceKind(k)), text[n:]
+			}
+		case kind == protowire.BytesType && !isNumber && utf8.Valid(text):
+			f.text[number] = text
+		default:
+			return false
+		}
+		value = rest
+	}
+	return true
+}
+
+// nextField consumes the first field of a message: a number, or bytes. rest is nil if value does
+// not begin with such a field; otherwise it is not nil.
+func nextField(value []byte) (number protowire.Number, kind protowire.Type, v uint64, bytes, rest []byte) {
+	tag, n := protowire.ConsumeVarint(value)
+	if n < 0 || tag>>3 == 0 || tag>>3 > uint64(protowire.MaxValidNumber) {
+		return 0, 0, 0, nil, nil
+	}
+	number, kind, value = protowire.Number(tag>>3), protowire.Type(tag&7), value[n:]
+	switch kind {
+	case protowire.VarintType:
+		v, n = protowire.ConsumeVarint(value)
+	case protowire.BytesType:
+		bytes, n = protowire.ConsumeBytes(value)
+	default:
+		n = -1
+	}
+	if n < 0 {
+		return 0, 0, 0, nil, nil
+	}
+	return number, kind, v, bytes, value[n:]
+}
+
+// policies holds the policy id that was read last: nearly always the next one is the same.
+var policies atomic.Pointer[string]
+
+// policy is text as a string. It allocates only if text differs from the last one.
+func policy(text []byte) string {
+	if last := policies.Load(); last != nil && *last == string(text) {
+		return *last
+	}
+	s := string(text)
+	policies.Store(&s)
+	return s
+}
