@@ -226,7 +226,7 @@ func newStream(config fanout.Config, access *decision, bus *redisbus.Bus, d live
 		return bus.RunDeliveries(ctx, take, nil)
 	}
 	if access != nil && access.follows != nil {
-		d.MayWatch, d.MayBeTold = access.mayWatch, access.mayReceive
+		d.MayWatch, d.MayReceive = access.mayWatch, access.mayReceive
 	}
 	stream, err := live.New(config, d)
 	if err != nil {

@@ -2,22 +2,18 @@ package live
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Pub/sub promises nothing: a message can be lost while the connection stands, as in a
-// failover of which the subscriber's server does not know yet. So what is watched is
-// compared with what can be read, a shard at a time, each once in CompareInterval; and
-// whoever subscribes compares as well. A reading is often ahead of the channel, by
-// milliseconds: only what the channel has not brought LostAfter later counts as lost,
-// and is read again and told as a resync.
+// Pub/sub guarantees no delivery: a message can be lost while the connection is up, as in a failover
+// that the subscriber's server has not noticed. So the hub compares the watched users with the
+// current status, one shard at a time, each once in CompareInterval; and every subscribe compares as
+// well. A read is often milliseconds ahead of the channel. Only a change that the channel has not
+// brought LostAfter later counts as lost; its user is read again and sent as a resync.
 
-// knows notes that a reading had version, which the channel has not brought. Holds the
-// shard.
+// knows notes that a read had version, which the channel has not brought. Holds the shard.
 func (e *entry) knows(version int64) {
 	if e.known == 0 {
 		e.knownSince = time.Now()
@@ -25,7 +21,7 @@ func (e *entry) knows(version int64) {
 	e.known = max(e.known, version)
 }
 
-// lost tells whether what a reading knew has been lost on its way. Holds the shard.
+// lost reports whether the channel lost what a read had. Holds the shard.
 func (e *entry) lost(now time.Time, after time.Duration) bool {
 	switch {
 	case e.known == 0 || e.current == nil:
@@ -40,8 +36,7 @@ func (e *entry) lost(now time.Time, after time.Duration) bool {
 	return true
 }
 
-// compare reads the users of a shard and notes of whom there is more than the channel
-// has brought.
+// compare reads the users of a shard and notes newer versions than the channel has brought.
 func (h *hub) compare(ctx context.Context, sh *shard) error {
 	var users []schemas.UserID
 	sh.mu.Lock()
@@ -49,22 +44,12 @@ func (h *hub) compare(ctx context.Context, sh *shard) error {
 		users = append(users, id)
 	}
 	sh.mu.Unlock()
-	for part := range slices.Chunk(users, readLength) {
-		ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadTimeout)
-		read, err := h.reader.read(ctx, part, true)
-		cancel()
-		if err != nil {
-			return fmt.Errorf("comparing %d users: %w", len(part), err)
-		}
-		h.metrics.Compared.Add(float64(len(part)))
+	return h.readEach(ctx, users, func(p schemas.Presence) {
+		h.Metrics.Compared.Inc()
 		sh.mu.Lock()
-		for _, p := range read {
-			e := sh.users[p.UserID]
-			if version := versionOf(p); e != nil && e.current != nil && version > e.current.version {
-				e.knows(version)
-			}
+		defer sh.mu.Unlock()
+		if e, version := sh.users[p.UserID], versionOf(p); e != nil && e.current != nil && version > e.current.version {
+			e.knows(version)
 		}
-		sh.mu.Unlock()
-	}
-	return nil
+	})
 }

@@ -11,17 +11,20 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// dedupPairs is of how many pairs of recipient and user a node knows what was told
-// last, about 60 bytes each. What comes again does so within moments.
+// dedupPairs is the size of a node's dedup cache, about 60 bytes a pair. Duplicates come within
+// moments.
 const dedupPairs = 100_000
 
-// deliveryViewers are the viewers who want to be told of those they follow.
+// deliveryViewers are the viewers who want deliveries about the users they follow.
 type deliveryViewers struct {
-	offered   bool // by whoever made the server
 	delivered *dedup.Cache
 
 	mu sync.RWMutex // never held while anything blocks; after it, a viewer's
 	of map[schemas.UserID][]*viewer
+}
+
+func newDeliveryViewers() deliveryViewers {
+	return deliveryViewers{of: map[schemas.UserID][]*viewer{}, delivered: dedup.New(dedupPairs)}
 }
 
 func (r *deliveryViewers) join(v *viewer) {
@@ -48,25 +51,24 @@ func (r *deliveryViewers) leave(v *viewer) {
 	}
 }
 
-// local is those of users who are told on this node.
-func (r *deliveryViewers) local(users []schemas.UserID) []schemas.UserID {
+// local returns those of users who get deliveries on this node.
+func (r *deliveryViewers) local(users []schemas.UserID) (local []schemas.UserID) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	var here []schemas.UserID
 	if len(r.of) == 0 {
 		return nil
 	}
 	for _, u := range users {
 		if _, ok := r.of[u]; ok {
-			here = append(here, u)
+			local = append(local, u)
 		}
 	}
-	return here
+	return local
 }
 
-// serve tells those of the recipients who are here and may be told, unless they were
-// recipients of this version or a newer one. Where it cannot be decided who may be told,
-// nobody is, and the error says why. One goroutine calls it.
+// deliver queues d for its recipients on this node who may receive it and have not received this
+// version or a newer one. If MayReceive fails, it queues nothing and returns the error. One goroutine
+// calls it.
 func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	t := d.Transition
 	local := h.recipients.local(d.Recipients)
@@ -74,9 +76,9 @@ func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	if len(local) == 0 || !visible || c.Hides() {
 		return nil
 	}
-	if h.mayBeTold != nil {
+	if h.MayReceive != nil {
 		asking, cancel := context.WithTimeout(ctx, h.cfg.ReadTimeout)
-		refused, err := h.mayBeTold(asking, t.User, local)
+		refused, err := h.MayReceive(asking, t.User, local)
 		cancel()
 		if err != nil {
 			return err
@@ -88,22 +90,22 @@ func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	local = h.recipients.delivered.Fresh(t.User, t.Version, local)
 	h.recipients.delivered.Add(t.User, t.Version, local)
 	st := encoded(deliveryHead, c.After(schemas.Presence{}))
-	var idle []*viewer
+	var resting []*viewer
 	h.recipients.mu.RLock()
 	for _, u := range local {
 		for _, v := range h.recipients.of[u] {
 			if v.pushDelivery(t.User, st) {
-				idle = append(idle, v)
+				resting = append(resting, v)
 			}
 		}
 	}
 	h.recipients.mu.RUnlock()
-	h.metrics.CountDeliveries(len(local))
-	serve(idle)
+	h.Metrics.CountDeliveries(len(local))
+	serve(resting)
 	return nil
 }
 
-// deliveryQueue are the deliveries that wait for one viewer, in order.
+// deliveryQueue holds the deliveries that wait for one viewer, in order. nil is empty.
 type deliveryQueue struct{ items []queuedDelivery }
 
 type queuedDelivery struct {
@@ -111,27 +113,27 @@ type queuedDelivery struct {
 	state *state
 }
 
-// push appends. When limit wait already, the newest of each user stay, and of more
-// users than fit those that waited longest go. It reports how many were left out.
+// push appends item. If limit deliveries wait already, the queue keeps the newest of each user; if
+// these do not fit either, it drops those that waited longest. push returns how many were dropped.
 func (n *deliveryQueue) push(item queuedDelivery, limit int) (dropped int) {
 	if len(n.items) >= limit {
 		seen := map[schemas.UserID]struct{}{item.user: {}}
-		kept := len(n.items)
+		begin := len(n.items)
 		for i := len(n.items) - 1; i >= 0; i-- {
 			if _, again := seen[n.items[i].user]; !again {
 				seen[n.items[i].user] = struct{}{}
-				kept--
-				n.items[kept] = n.items[i]
+				begin--
+				n.items[begin] = n.items[i]
 			}
 		}
-		dropped = max(kept, len(n.items)+1-limit)
+		dropped = max(begin, len(n.items)+1-limit)
 		n.items = append([]queuedDelivery(nil), n.items[dropped:]...)
 	}
 	n.items = append(n.items, item)
 	return dropped
 }
 
-// pop takes the first; nil when there is none.
+// pop removes the first delivery; nil when there is none.
 func (n *deliveryQueue) pop() *state {
 	if n == nil || len(n.items) == 0 {
 		return nil
@@ -150,27 +152,10 @@ func (n *deliveryQueue) drop() {
 	}
 }
 
-// pushDelivery queues a delivery; resting as in pushChange.
-func (v *viewer) pushDelivery(user schemas.UserID, st *state) (resting bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.ended || v.deliveries == nil {
-		return false
-	}
-	v.leftOut(v.deliveries.push(queuedDelivery{user, st}, v.hub.cfg.QueueLength))
-	if v.offer == nil {
-		v.start()
-		return false
-	}
-	resting = !v.working
-	v.working = true
-	return resting
-}
-
-// wantDeliveries begins or ends the telling, and says so.
+// wantDeliveries switches deliveries on or off and confirms it.
 func (v *viewer) wantDeliveries(on bool) error {
 	switch {
-	case !v.hub.recipients.offered:
+	case v.hub.Deliveries == nil:
 		return v.sendError(&schemas.FieldError{Code: "no_deliveries", Reason: "deliveries are not offered here"})
 	case v.who == 0:
 		return v.sendError(&schemas.FieldError{Code: "unknown_viewer", Reason: "who watches is not known, so there is nobody to tell"})

@@ -1,28 +1,23 @@
 package live
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stillhere/stillhere/fanout"
-	"github.com/stillhere/stillhere/internal/dedup"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // shards is how many locks the entries are spread over.
 const shards = 64
 
-// hub has one entry per user that somebody here watches.
+// hub has one entry for each user whom a viewer of this node watches.
 type hub struct {
-	cfg        fanout.Config
-	interval   atomic.Int64 // nanoseconds; HeartbeatInterval as it is now
-	metrics    *fanout.Metrics
-	bus        Bus
+	cfg fanout.Config
+	Dependencies
+	interval   atomic.Int64 // nanoseconds; the current HeartbeatInterval
 	reader     reader
-	mayWatch   MayWatch // nil: everybody may
-	mayBeTold  func(context.Context, schemas.UserID, []schemas.UserID) ([]schemas.UserID, error)
 	recipients deliveryViewers
 	shards     [shards]shard
 	reconnect  chan struct{} // capacity 1: read everything again
@@ -36,14 +31,14 @@ type shard struct {
 // entry is one watched user, shared by all its viewers. Guarded by its shard.
 type entry struct {
 	user schemas.UserID
-	// current is what the channel and the first read have made of the user; nil until
-	// that read. A later viewer's read does not enter it: the channel is about to
-	// bring the same to the others, each change once.
+	// current is the user's state by the first read and the channel; nil before that read. Reads of
+	// later viewers do not change it: the channel brings the same changes to the other viewers, each
+	// of them once.
 	current *state
-	early   fanout.Change // newest that came before the first read
-	unsure  bool          // somebody was told something unsure
-	// known is the newest version that a reading has and the channel had not brought by
-	// then, and since when that is so; 0: none. See compare.go.
+	early   fanout.Change // the newest change that came before the first read
+	unsure  bool          // a viewer was sent an unsure state
+	// known is the newest version that a read had and the channel had not brought by then; 0: none.
+	// knownSince is the time of that read. See compare.go.
 	known      int64
 	knownSince time.Time
 	subs       []*sub
@@ -56,16 +51,16 @@ type sub struct {
 	at     int // index in entry.subs; guarded by the shard
 
 	// Guarded by the viewer's mutex.
-	live  bool   // the snapshot is settled, changes may be queued
-	stale bool   // the viewer was told last that the state may be out of date
-	round uint32 // of the last collapse that kept a change of it
-	base  int64  // version of the last snapshot: nothing older goes out after it
-	last  int64  // newest version told or queued
+	live  bool   // the snapshot was made; changes may be queued
+	stale bool   // the state sent last was stale
+	round uint32 // the last collapse that kept a change of this subscription
+	base  int64  // version of the last snapshot: nothing older is sent after it
+	last  int64  // newest version sent or queued
 }
 
-func newHub(cfg fanout.Config, metrics *fanout.Metrics, bus Bus, r reader) *hub {
-	h := &hub{cfg: cfg, metrics: metrics, bus: bus, reader: r,
-		reconnect: make(chan struct{}, 1), recipients: deliveryViewers{of: map[schemas.UserID][]*viewer{}, delivered: dedup.New(dedupPairs)}}
+func newHub(cfg fanout.Config, d Dependencies) *hub {
+	h := &hub{cfg: cfg, Dependencies: d, reader: reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline},
+		reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers()}
 	h.interval.Store(int64(cfg.HeartbeatInterval))
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)
@@ -73,14 +68,9 @@ func newHub(cfg fanout.Config, metrics *fanout.Metrics, bus Bus, r reader) *hub 
 	return h
 }
 
-// after is how viewers see the user after c, who was seen as previous before.
-func (h *hub) after(c fanout.Change, previous schemas.Presence) schemas.Presence {
-	return h.reader.after(c, previous)
-}
-
 func (h *hub) shardOf(id schemas.UserID) *shard { return &h.shards[uint64(id)%shards] }
 
-// attach puts v among the viewers of ids. Nothing is queued before settle.
+// attach subscribes v to ids. Nothing is queued before settle.
 func (h *hub) attach(v *viewer, ids []schemas.UserID) []*sub {
 	subs := make([]*sub, len(ids))
 	for i, id := range ids {
@@ -92,17 +82,17 @@ func (h *hub) attach(v *viewer, ids []schemas.UserID) []*sub {
 		if e == nil {
 			e = &entry{user: id}
 			sh.users[id] = e
-			h.metrics.Watched.Inc()
+			h.Metrics.Watched.Inc()
 		}
 		s.entry, s.at = e, len(e.subs)
 		e.subs = append(e.subs, s)
 		sh.mu.Unlock()
 	}
-	h.metrics.Subscriptions.Add(float64(len(ids)))
+	h.Metrics.Subscriptions.Add(float64(len(ids)))
 	return subs
 }
 
-// detach undoes attach; nothing more of it is sent.
+// detach undoes attach. Queued changes of subs are not sent any more.
 func (h *hub) detach(subs []*sub) {
 	for _, s := range subs {
 		e := s.entry
@@ -114,18 +104,18 @@ func (h *hub) detach(subs []*sub) {
 		e.subs[last] = nil
 		if e.subs = e.subs[:last]; last == 0 {
 			delete(sh.users, e.user)
-			h.metrics.Watched.Dec()
+			h.Metrics.Watched.Dec()
 		}
 		sh.mu.Unlock()
 		s.viewer.mu.Lock()
 		s.live = false
 		s.viewer.mu.Unlock()
 	}
-	h.metrics.Subscriptions.Sub(float64(len(subs)))
+	h.Metrics.Subscriptions.Sub(float64(len(subs)))
 }
 
-// settle ends the reading of a snapshot for s: it returns what to tell the viewer,
-// and from now on everything newer than that is queued.
+// settle ends the reading of a snapshot for s. It returns the state to send; from now on everything
+// newer is queued.
 func (h *hub) settle(s *sub, read schemas.Presence) *state {
 	sent := newState(read)
 	e := s.entry
@@ -133,10 +123,7 @@ func (h *hub) settle(s *sub, read schemas.Presence) *state {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e.current == nil {
-		e.current = sent
-		if c := e.early; c.Transition != nil && int64(c.Transition.Version) > sent.version {
-			e.current = newState(h.after(c, read))
-		}
+		e.current = h.withEarly(e, sent)
 		e.early = fanout.Change{}
 	}
 	switch {
@@ -153,22 +140,29 @@ func (h *hub) settle(s *sub, read schemas.Presence) *state {
 	return sent
 }
 
-// Change takes one change off the bus; see fanout.Receiver.
+// withEarly returns the newer of a first read and the change that came before it. Holds the shard.
+func (h *hub) withEarly(e *entry, read *state) *state {
+	if c := e.early; c.Transition != nil && int64(c.Transition.Version) > read.version {
+		return newState(h.reader.after(c, read.presence))
+	}
+	return read
+}
+
+// Change receives one change from the bus; see fanout.Receiver.
 func (h *hub) Change(c fanout.Change) {
 	t := c.Transition
 	sh := h.shardOf(t.User)
 	sh.mu.Lock()
-	idle := h.change(sh.users[t.User], c)
+	resting := h.change(sh.users[t.User], c)
 	sh.mu.Unlock()
-	serve(idle)
+	serve(resting)
 }
 
-// change queues c for the viewers of e and gives back those for whom nobody works
-// yet. Holds the shard.
+// change queues c for the viewers of e. It returns those for whom nobody works yet. Holds the shard.
 func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
 	t := c.Transition
 	switch {
-	case e == nil: // everybody has just left
+	case e == nil: // the last viewer has just unsubscribed
 		return nil
 	case e.current == nil:
 		if e.early.Transition == nil || t.Version > e.early.Transition.Version {
@@ -176,10 +170,10 @@ func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
 		}
 		return nil
 	case int64(t.Version) <= e.current.version:
-		h.metrics.ChangesDropped.Inc()
+		h.Metrics.ChangesDropped.Inc()
 		return nil
 	}
-	e.current = newState(h.after(c, e.current.presence))
+	e.current = newState(h.reader.after(c, e.current.presence))
 	pushed := 0
 	for _, s := range e.subs {
 		took, rests := s.viewer.pushChange(s, e.current)
@@ -190,13 +184,13 @@ func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
 			resting = append(resting, s.viewer)
 		}
 	}
-	// Who was not told this has been told something newer, perhaps unsure.
+	// Viewers who did not get this change have a newer state, perhaps an unsure one.
 	e.unsure = e.current.unsure() || e.unsure && pushed < len(e.subs)
-	h.metrics.Queued.Add(float64(pushed))
+	h.Metrics.Queued.Add(float64(pushed))
 	return resting
 }
 
-// Connected has everything read again; see fanout.Receiver.
+// Connected makes resyncs read all watched users again; see fanout.Receiver.
 func (h *hub) Connected() {
 	select {
 	case h.reconnect <- struct{}{}:

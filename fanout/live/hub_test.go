@@ -32,7 +32,7 @@ func TestAnOlderChangeNeitherGoesOutNorBecomesTheSnapshot(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		synctest.Wait()
-		if queued, dropped := counted(h.metrics.Queued), counted(h.metrics.ChangesDropped); queued != 1 || dropped != 3 {
+		if queued, dropped := counted(h.Metrics.Queued), counted(h.Metrics.ChangesDropped); queued != 1 || dropped != 3 {
 			t.Errorf("%v changes went out, %v were dropped", queued, dropped)
 		}
 		one.close()
@@ -144,7 +144,7 @@ func TestWhoHasGoneIsLookedForNoMoreWhenDeliveriesCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())
-		h.recipients.offered = true
+		h.Deliveries = func(context.Context, func(*schemas.Delivery)) error { return nil }
 		var viewers []*viewer
 		for range 3 {
 			v := h.newViewer(11, func([]byte) error { return nil }, nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// errorBody is the same as in the answers of the HTTP doors.
+// errorBody is the error of HTTP answers and of error messages.
 type errorBody struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -33,43 +33,37 @@ func helloMessage(heartbeat time.Duration, maxSubscriptions int) []byte {
 	}{"hello", heartbeat.Milliseconds(), maxSubscriptions})
 }
 
-func errorMessage(err error) []byte {
+func errorMessage(body errorBody) []byte {
 	return mustEncode(struct {
 		Type  string    `json:"type"`
 		Error errorBody `json:"error"`
-	}{"error", bodyOf(err)})
+	}{"error", body})
 }
 
-// notAllowedMessage says of user what it would say of any other.
-func notAllowedMessage(user schemas.UserID) []byte {
-	return mustEncode(struct {
-		Type  string    `json:"type"`
-		Error errorBody `json:"error"`
-	}{"error", errorBody{Code: "not_allowed", Message: "you may not watch this user", Field: "user_ids", UserID: user.String()}})
+// notAllowed is the same for users who are online, hidden or unknown.
+func notAllowed(user schemas.UserID) errorBody {
+	return errorBody{Code: "not_allowed", Message: "you may not watch this user", Field: "user_ids", UserID: user.String()}
 }
 
 func reconnectMessage(after time.Duration) []byte {
-	return mustEncode(struct {
-		Type  string `json:"type"`
-		After int64  `json:"after_ms"`
-	}{"reconnect", after.Milliseconds()})
+	return []byte(`{"type":"reconnect","after_ms":` + strconv.FormatInt(after.Milliseconds(), 10) + `}`)
 }
 
 func collapsedMessage(count int) []byte {
 	return []byte(`{"type":"collapsed","count":` + strconv.Itoa(count) + `}`)
 }
 
-// Changes are written once and shared by all viewers of the user.
+func deliveriesMessage(enabled bool) []byte {
+	return []byte(`{"type":"deliveries","enabled":` + strconv.FormatBool(enabled) + `}`)
+}
+
+// A change is encoded once; all viewers of the user share it.
 const (
 	changeHead = `{"type":"change","user":`
 	changeTail = `}`
 
 	deliveryHead = `{"type":"delivery","user":`
 )
-
-func deliveriesMessage(enabled bool) []byte {
-	return []byte(`{"type":"deliveries","enabled":` + strconv.FormatBool(enabled) + `}`)
-}
 
 // usersMessage is a snapshot or a resync.
 func usersMessage(kind string, users []*state) []byte {

@@ -7,22 +7,22 @@ type queued struct {
 	resync bool // to be sent as a correction
 }
 
-// queue is what waits for one viewer, in order. When it is full it collapses to the
-// newest state of each user; the room for that is there because it is longer than a
-// viewer has subscriptions. Guarded by the viewer's mutex.
+// queue holds the changes that wait for one viewer, in order. When it is full it collapses to the
+// newest change of each user. That always makes space, because the queue is longer than the number
+// of a viewer's subscriptions. Guarded by the viewer's mutex.
 type queue struct {
 	items []queued
 	head  int // items before it are gone
 	round uint32
 }
 
-// keepRoom is how much room an empty queue keeps, in items: idle viewers are many.
-const keepRoom = 8
+// emptyCapacity bounds the memory of an empty queue, in items: there are many idle viewers.
+const emptyCapacity = 8
 
 func (q *queue) len() int { return len(q.items) - q.head }
 
-// push appends, after a collapse when limit items wait already. It reports how many
-// were left out.
+// push appends item. If limit items wait already, the queue collapses first. push returns how many
+// items the collapse dropped.
 func (q *queue) push(item queued, limit int) (collapsed int) {
 	if q.len() >= limit {
 		collapsed = q.collapse()
@@ -36,7 +36,7 @@ func (q *queue) push(item queued, limit int) (collapsed int) {
 	return collapsed
 }
 
-// pop takes the first item that is still wanted; false when there is none.
+// pop removes the first item that is still wanted; false when there is none.
 func (q *queue) pop() (queued, bool) {
 	for q.head < len(q.items) {
 		item := q.items[q.head]
@@ -47,26 +47,20 @@ func (q *queue) pop() (queued, bool) {
 		}
 	}
 	q.head = 0
-	if q.items = q.items[:0]; cap(q.items) > keepRoom {
+	if q.items = q.items[:0]; cap(q.items) > emptyCapacity {
 		q.items = nil
 	}
 	return queued{}, false
 }
 
-// unpop puts back what pop has just given.
-func (q *queue) unpop(item queued) {
-	q.head--
-	q.items[q.head] = item
-}
-
-// peekResync tells whether the next item, wanted or not, is a correction.
+// peekResync reports whether the next item, wanted or not, is a correction.
 func (q *queue) peekResync() bool { return q.head < len(q.items) && q.items[q.head].resync }
 
-// collapse keeps the newest item of each subscription, and drops those of ended
-// ones, which do not count.
+// collapse keeps the newest item of each subscription. It also drops the items of ended
+// subscriptions, which do not count.
 func (q *queue) collapse() (dropped int) {
 	q.round++
-	kept := len(q.items)
+	begin := len(q.items)
 	for i := len(q.items) - 1; i >= q.head; i-- {
 		item := q.items[i]
 		switch {
@@ -75,20 +69,20 @@ func (q *queue) collapse() (dropped int) {
 			dropped++
 		default:
 			item.sub.round = q.round
-			kept--
-			q.items[kept] = item
+			begin--
+			q.items[begin] = item
 		}
 	}
-	clear(q.items[:kept])
-	q.head = kept
+	clear(q.items[:begin])
+	q.head = begin
 	return dropped
 }
 
-// drop forgets everything.
+// drop removes everything.
 func (q *queue) drop() { q.items, q.head = nil, 0 }
 
-// wanted tells whether the viewer still wants the item: the subscription is in
-// force and no snapshot has said as much since.
+// wanted reports whether the item is still news: the subscription is in force, and no snapshot has
+// had the same since.
 func (i queued) wanted() bool {
 	return i.sub.live && (i.state.version > i.sub.base || i.resync && i.state.version == i.sub.base)
 }

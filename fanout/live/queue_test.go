@@ -35,7 +35,7 @@ func neverSeen(_ context.Context, ids []schemas.UserID) ([]schemas.Presence, err
 
 func bareHub(cfg fanout.Config) *hub {
 	metrics := fanout.NewMetrics(nil)
-	return newHub(cfg, metrics, bareBus{}, reader{view: neverSeen, recent: noRecent, metrics: metrics})
+	return newHub(cfg, Dependencies{Bus: bareBus{}, View: neverSeen, Recent: noRecent, Metrics: metrics})
 }
 
 func changeOf(user, version int64) fanout.Change {
@@ -211,7 +211,7 @@ func TestClosingInterruptsARequestAndGivesBackWhatItHad(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		h := newHub(fanout.DefaultConfig(), metrics, bareBus{}, reader{view: hang, recent: noRecent, metrics: metrics})
+		h := newHub(fanout.DefaultConfig(), Dependencies{Bus: bareBus{}, View: hang, Recent: noRecent, Metrics: metrics})
 		v := h.newViewer(0, func([]byte) error { return nil }, nil)
 		v.submit(request{kind: subscribe, ids: []schemas.UserID{1, 2}})
 		synctest.Wait()

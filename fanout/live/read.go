@@ -9,17 +9,16 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Snapshot reads the present state of users: one Presence for each id, in the order
-// of ids, an unknown user as offline. It is called concurrently and must be done or
-// give up when ctx ends. What may be out of date has StaleSince set. (The current
-// status view's reader has this form.)
+// Snapshot reads the present state of users: one Presence for each id, in the order of ids; an
+// unknown user is offline. StaleSince is set on what may be out of date. It is called concurrently
+// and gives up when ctx ends. (The reader of the current status has this form.)
 type Snapshot func(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error)
 
-// Recent reads the newest published change of each of users of the last minute or
-// so, in no order, leaving out those without. Called concurrently.
+// Recent reads the newest published change of each of users in the last minute or so, in no order,
+// without those who have none. Called concurrently.
 type Recent func(ctx context.Context, users []schemas.UserID) ([]fanout.Change, error)
 
-// reader reads snapshots that miss nothing published before the read began.
+// reader reads snapshots that have everything published before the read began.
 type reader struct {
 	view    Snapshot
 	recent  Recent
@@ -27,6 +26,7 @@ type reader struct {
 	offline bool // Config.HiddenOffline
 }
 
+// after returns how viewers see the user after c, seen as previous before.
 func (r reader) after(c fanout.Change, previous schemas.Presence) schemas.Presence {
 	if r.offline {
 		return c.AsOffline(previous)
@@ -34,8 +34,8 @@ func (r reader) after(c fanout.Change, previous schemas.Presence) schemas.Presen
 	return c.After(previous)
 }
 
-// read is the newer, by version, of what the view and the recent changes say. When
-// the recent changes cannot be had, or connected is false, the answer is stale.
+// read returns, of the view and the recent changes, what has the newer version. If the recent
+// changes cannot be read, or connected is false, the result is stale.
 func (r reader) read(ctx context.Context, ids []schemas.UserID, connected bool) ([]schemas.Presence, error) {
 	begun := time.Now()
 	defer func() { r.metrics.ReadSeconds.Observe(time.Since(begun).Seconds()) }()

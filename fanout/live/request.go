@@ -18,8 +18,8 @@ type request struct {
 	kind requestKind
 	ids  []schemas.UserID // distinct, in the order asked for
 	err  error            // answer with this
-	once bool             // of subscribe: there is no second chance, so end on failure
-	on   bool             // of deliveries: whether to tell them
+	once bool             // of subscribe: the client cannot ask again, so end on failure
+	on   bool             // of deliveries: switch on or off
 }
 
 type requestKind int
@@ -29,14 +29,14 @@ const (
 	unsubscribe
 	deliveries
 	refuse    // answer with err
-	greet     // say hello
-	keepAlive // send nothing, but send
-	recheck   // ask again whether the viewer may watch whom it watches
-	goodbye   // say when to come back, and end
+	greet     // send hello
+	keepAlive // send a keep-alive
+	recheck   // ask MayWatch again
+	goodbye   // send when to reconnect, and end
 )
 
-// parseRequest reads a message of a viewer. known is false when its type is none of
-// ours or cannot be told; then r says what is wrong with it.
+// parseRequest reads a message of a viewer. known is false when the type is unknown or missing; the
+// request then answers with what is wrong.
 func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 	var envelope struct {
 		Type    *string         `json:"type"`
@@ -46,32 +46,26 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 	if err := json.Unmarshal(message, &envelope); err != nil {
 		return refusal(&schemas.FieldError{Code: "malformed", Reason: "not a JSON message: " + err.Error()}), false
 	}
-	switch {
-	case envelope.Type == nil:
+	if envelope.Type == nil {
 		return refusal(schemas.Invalid("type", "must be given")), false
-	case *envelope.Type == "subscribe":
-		r.kind = subscribe
-	case *envelope.Type == "unsubscribe":
-		r.kind = unsubscribe
-	case *envelope.Type == "deliveries":
-		err := onlyKnown(message, "enabled")
-		if err == nil {
-			r.kind, r.on, err = deliveries, string(envelope.Enabled) == "true", nil
-			if !r.on && string(envelope.Enabled) != "false" {
-				err = schemas.Invalid("enabled", "must be true or false")
-			}
+	}
+	var err error
+	switch *envelope.Type {
+	case "subscribe", "unsubscribe":
+		if *envelope.Type == "unsubscribe" {
+			r.kind = unsubscribe
 		}
-		if err != nil {
-			return refusal(err), true
+		if err = onlyKnown(message, "user_ids"); err == nil {
+			r.ids, err = parseUserIDs(envelope.UserIDs, maxUsers)
 		}
-		return r, true
+	case "deliveries":
+		r.kind, r.on = deliveries, string(envelope.Enabled) == "true"
+		if err = onlyKnown(message, "enabled"); err == nil && !r.on && string(envelope.Enabled) != "false" {
+			err = schemas.Invalid("enabled", "must be true or false")
+		}
 	default:
 		return refusal(&schemas.FieldError{Code: "unknown_type", Field: "type",
 			Reason: "must be one of subscribe unsubscribe deliveries"}), false
-	}
-	var err error
-	if err = onlyKnown(message, "user_ids"); err == nil {
-		r.ids, err = parseUserIDs(envelope.UserIDs, maxUsers)
 	}
 	if err != nil {
 		return refusal(err), true
@@ -79,8 +73,7 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 	return r, true
 }
 
-// onlyKnown refuses fields that would be ignored: a misspelt one would look as if
-// it had worked.
+// onlyKnown refuses fields that would be ignored: a misspelled field would seem to work.
 func onlyKnown(message []byte, known string) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(message, &fields); err != nil {
@@ -112,7 +105,7 @@ func parseUserIDs(list json.RawMessage, maxUsers int) ([]schemas.UserID, error) 
 	return distinctIDs(texts, maxUsers)
 }
 
-// parseQuery reads what ?user_ids=1,2 says.
+// parseQuery reads ?user_ids=1,2.
 func parseQuery(values []string, maxUsers int) ([]schemas.UserID, error) {
 	text := strings.Join(values, ",")
 	if text == "" {

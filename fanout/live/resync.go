@@ -2,26 +2,25 @@ package live
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// readLength is how many users are read again at once.
+// readLength is how many users one read has.
 const readLength = 500
 
-// resyncs reads users again until ctx ends: all of them when the bus was connected
-// anew, those of whom something unsure was told until it is sure, and those of whom a
-// change was lost; compare.go tells how that is found.
-func (h *hub) resyncs(ctx context.Context, log *slog.Logger) {
+// resyncs reads users again until ctx ends: all of them when the bus has connected; those with an
+// unsure state, until it is sure; and those of whom a change was lost (see compare.go).
+func (h *hub) resyncs(ctx context.Context) {
 	again := time.NewTicker(h.cfg.RefreshInterval)
 	defer again.Stop()
 	compare := time.NewTicker(h.cfg.CompareInterval / shards)
 	defer compare.Stop()
-	turn := 0    // the shard to be compared next
-	all := false // everything has to be read: not done yet, or the last try failed
+	turn := 0    // the shard to compare next
+	all := false // all users have to be read; stays true after a failed read
 	for {
 		select {
 		case <-ctx.Done():
@@ -31,26 +30,26 @@ func (h *hub) resyncs(ctx context.Context, log *slog.Logger) {
 		case <-again.C:
 		case <-compare.C:
 			if err := h.compare(ctx, &h.shards[turn]); err != nil && ctx.Err() == nil {
-				log.Warn("comparing watched users with what can be read", "error", err, "again_in", h.cfg.CompareInterval)
+				h.Log.Warn("comparing watched users with the current status failed", "error", err, "retry_in", h.cfg.CompareInterval)
 			}
 			turn = (turn + 1) % shards
 			continue
 		}
 		users, lost := h.watched(!all)
 		if lost > 0 {
-			log.Warn("changes were lost by the bus while it was connected; their users are read again", "users", lost)
+			h.Log.Warn("the bus lost changes while it was connected; reading their users again", "users", lost)
 		}
-		err := h.readAgain(ctx, users)
+		err := h.readEach(ctx, users, h.correct)
 		if err == nil {
 			all = false
 		} else if ctx.Err() == nil {
-			log.Warn("reading watched users again", "users", len(users), "error", err, "retry_in", h.cfg.RefreshInterval)
+			h.Log.Warn("reading watched users again failed; viewers may see old states until the next try", "users", len(users), "error", err, "retry_in", h.cfg.RefreshInterval)
 		}
 	}
 }
 
-// watched lists the watched users, or of them those somebody was told something
-// unsure of; and how many changes turned out to be lost.
+// watched returns the watched users, or those of them with an unsure state, and the number of
+// changes found to be lost.
 func (h *hub) watched(unsureOnly bool) (users []schemas.UserID, lost int) {
 	now := time.Now()
 	for i := range h.shards {
@@ -59,7 +58,7 @@ func (h *hub) watched(unsureOnly bool) (users []schemas.UserID, lost int) {
 		for id, e := range sh.users {
 			if e.lost(now, h.cfg.LostAfter) {
 				lost++
-				e.unsure = true // until it has been read
+				e.unsure = true // until it is read again
 			}
 			if !unsureOnly || e.unsure {
 				users = append(users, id)
@@ -67,26 +66,27 @@ func (h *hub) watched(unsureOnly bool) (users []schemas.UserID, lost int) {
 		}
 		sh.mu.Unlock()
 	}
-	h.metrics.Lost.Add(float64(lost))
+	h.Metrics.Lost.Add(float64(lost))
 	return users, lost
 }
 
-func (h *hub) readAgain(ctx context.Context, users []schemas.UserID) error {
+// readEach reads users and calls do for each.
+func (h *hub) readEach(ctx context.Context, users []schemas.UserID, do func(schemas.Presence)) error {
 	for part := range slices.Chunk(users, readLength) {
 		ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadTimeout)
 		read, err := h.reader.read(ctx, part, true)
 		cancel()
 		if err != nil {
-			return err
+			return fmt.Errorf("reading again: %w", err)
 		}
 		for _, p := range read {
-			h.correct(p)
+			do(p)
 		}
 	}
 	return nil
 }
 
-// correct tells the viewers of a user what differs from what they were told.
+// correct queues what was read for the user's viewers whose last state differs.
 func (h *hub) correct(p schemas.Presence) {
 	read := newState(p)
 	sh := h.shardOf(p.UserID)
@@ -99,13 +99,11 @@ func (h *hub) correct(p schemas.Presence) {
 	fixed := false
 	switch {
 	case e.current == nil:
-		// Some viewer is reading its snapshot; what it reads may be from before the gap.
-		if c := e.early; c.Transition != nil && int64(c.Transition.Version) > read.version {
-			read = newState(h.after(c, p))
-		}
+		// A viewer is reading its snapshot, which may be from before the gap.
+		read = h.withEarly(e, read)
 		e.current = read
 	case read.version < e.current.version:
-		// The view is behind the channel. Only whether it is stale is news.
+		// The view is behind the channel. Only its staleness is news.
 		read = e.current.withStale(p.StaleSince)
 	default:
 		fixed = read.corrects(e.current)
@@ -118,5 +116,5 @@ func (h *hub) correct(p schemas.Presence) {
 			pushed++
 		}
 	}
-	h.metrics.Resynced.Add(float64(pushed))
+	h.Metrics.Resynced.Add(float64(pushed))
 }

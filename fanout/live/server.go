@@ -2,14 +2,10 @@ package live
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,14 +15,13 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Bus brings the changes of the users that are watched here.
+// Bus brings the changes of the users whom viewers of this node watch.
 type Bus interface {
-	// Subscribe counts one more that wants the changes of users and returns nil when
-	// everything published from now on will be received. On an error that is not so
-	// yet, and will be by the next Receiver.Connected. It gives up when ctx ends.
-	// Called concurrently.
+	// Subscribe counts one more subscriber of each of users. nil says that everything published from
+	// now on will be received. After an error that holds from the next Receiver.Connected on. It
+	// gives up when ctx ends. Called concurrently.
 	Subscribe(ctx context.Context, users []schemas.UserID) error
-	// Unsubscribe undoes one Subscribe of each, whatever that returned. It must not
+	// Unsubscribe undoes one Subscribe of each of users, whatever Subscribe returned. It must not
 	// block. Called concurrently.
 	Unsubscribe(users []schemas.UserID)
 	// Run hands changes to r until ctx ends.
@@ -38,30 +33,28 @@ type Dependencies struct {
 	Bus    Bus
 	Recent Recent
 	View   Snapshot
-	// Viewer tells who opens a stream, 0 for nobody known; nil: nobody is. The handler
-	// around the server has let the request in.
+	// Viewer returns who opens a stream, 0 if unknown; nil: always unknown. The handler around the
+	// server has authenticated the request.
 	Viewer func(*http.Request) schemas.UserID
-	// Exempt tells of who opens a stream that MayWatch is not asked, as of an
-	// administrator; nil: of nobody.
+	// Exempt reports whether MayWatch is skipped, as for an administrator; nil: never.
 	Exempt func(*http.Request) bool
-	// Deliveries brings what recipients are to be told; nil: nothing does, and viewers
-	// who ask for it are told so.
+	// Deliveries brings deliveries; nil: there are none, and viewers who ask for them get an error.
 	Deliveries Deliveries
-	// MayWatch is asked at each request about all the users it names, watched already or
-	// not, and again every RecheckInterval about all of a viewer's; nil: everybody may watch everybody.
+	// MayWatch is asked at each request about all users it names, watched already or not, and every
+	// RecheckInterval about all users a viewer watches; nil: everybody may watch everybody.
 	MayWatch MayWatch
-	// MayBeTold is asked before each delivery which of its recipients may not be told of
-	// the user, by the same decision as MayWatch; on an error none of them is. nil: all may.
-	MayBeTold func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, err error)
-	// PerUser bounds how many streams each known viewer has open, here and at other
-	// doors of the process; nil: any number.
+	// MayReceive is asked before each delivery which of its recipients may not see the user, by the
+	// same decision as MayWatch. After an error nobody receives it. nil: all may.
+	MayReceive func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, err error)
+	// PerUser bounds the streams of each known viewer, together with other sockets of the process;
+	// nil: no bound.
 	PerUser PerUser
-	Metrics *fanout.Metrics
-	Log     *slog.Logger // nil: none
+	Metrics *fanout.Metrics // nil: registered nowhere
+	Log     *slog.Logger    // nil: no log
 }
 
-// PerUser counts what each user has open. Take reports false when the user has as many
-// as allowed, and true for user 0, who is not known; each true is paired with one Give.
+// PerUser counts the connections of each user. Take reports false when the user has as many as
+// allowed, and true for the unknown user 0. Each true is paired with one Give.
 type PerUser interface {
 	Take(user schemas.UserID) bool
 	Give(user schemas.UserID)
@@ -71,37 +64,11 @@ type PerUser interface {
 // Deliveries hands deliveries to take, from one goroutine, until ctx ends.
 type Deliveries func(ctx context.Context, take func(*schemas.Delivery)) error
 
-// NotAllowed is the error of MayWatch for users whom the viewer may not watch. Each
-// is answered by an error message of its own, which says the same of users who are
-// there, who hide and who do not exist; the others of the request are watched.
-type NotAllowed struct{ Users []schemas.UserID }
-
-func (e *NotAllowed) Error() string {
-	return fmt.Sprintf("not allowed to watch %d users", len(e.Users))
-}
-
-// MayWatch tells by nil that viewer may watch all of users, by *NotAllowed whom not. A
-// *schemas.FieldError is told to the viewer as it is; any other error as that it cannot
-// be decided now. Nothing of the request is applied then. Asked again, the first two end
-// what is not allowed any more, and the third leaves things as they are. viewer is 0 when it is not
-// known who that is. It is called concurrently and must be done
-// or give up when ctx ends. It is about who is a stranger to whom: who hides is hidden
-// from everybody without it. (What it answers is seen by the viewer: to keep a block
-// a secret, let the blocked watch a user that does not exist.)
-type MayWatch func(ctx context.Context, viewer schemas.UserID, users []schemas.UserID) error
-
-// Server serves the stream. It is an http.Handler for GET /presence/stream; who may
-// watch is for the handler around it to decide.
+// Server serves the stream. It is an http.Handler for GET /presence/stream; the handler around it
+// authenticates.
 type Server struct {
-	cfg        fanout.Config
-	hub        *hub
-	bus        Bus
-	deliveries Deliveries
-	viewer     func(*http.Request) schemas.UserID
-	perUser    PerUser // nil: any number
-	exempt     func(*http.Request) bool
-	metrics    *fanout.Metrics
-	log        *slog.Logger
+	cfg fanout.Config
+	hub *hub
 
 	mu       sync.Mutex // never held while anything blocks
 	stopping bool
@@ -110,18 +77,24 @@ type Server struct {
 	running  sync.WaitGroup
 }
 
-// stream is an open connection as Run sees it.
+// Kinds of streams.
+const (
+	kindWebSocket = "websocket"
+	kindEvents    = "events"
+	kindEmbedded  = "embedded" // part of a socket that another handler owns and counts
+)
+
+// stream is an open connection.
 type stream struct {
-	kind   string         // websocket, events or embedded
-	user   schemas.UserID // whom it counts against; 0: nobody known
+	kind   string
+	user   schemas.UserID // whom it counts against; 0: unknown
 	viewer *viewer        // nil until messages can be sent; guarded by Server.mu
-	// abort ends the stream without asking the viewer; nil while it is being opened,
-	// which the HTTP server bounds. It may block up to the write timeout where the
-	// connection belongs to another. Guarded by Server.mu.
+	// abort ends the stream at once; nil while it is opened, which the HTTP server bounds. It may
+	// block up to the write timeout where the connection belongs to another. Guarded by Server.mu.
 	abort func()
 }
 
-// New makes a Server. It serves from the start and is kept up to date by Run.
+// New makes a Server. It serves at once; Run keeps viewers up to date.
 func New(cfg fanout.Config, d Dependencies) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("live stream settings: %w", err)
@@ -132,44 +105,42 @@ func New(cfg fanout.Config, d Dependencies) (*Server, error) {
 	if d.Metrics == nil {
 		d.Metrics = fanout.NewMetrics(nil)
 	}
-	r := reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}
-	if d.Viewer == nil {
-		d.Viewer = func(*http.Request) schemas.UserID { return 0 }
-	}
-	if d.Exempt == nil {
-		d.Exempt = func(*http.Request) bool { return false }
-	}
-	h := newHub(cfg, d.Metrics, d.Bus, r)
-	h.mayWatch, h.mayBeTold, h.recipients.offered = d.MayWatch, d.MayBeTold, d.Deliveries != nil
-	return &Server{cfg: cfg, hub: h, bus: d.Bus, deliveries: d.Deliveries, viewer: d.Viewer, exempt: d.Exempt, metrics: d.Metrics, log: d.Log, perUser: d.PerUser,
-		streams: make(map[*stream]struct{})}, nil
+	return &Server{cfg: cfg, hub: newHub(cfg, d), streams: make(map[*stream]struct{})}, nil
 }
 
-// Follow makes every hello from now on tell clients to beat at this interval, as when the
-// detector's policy was changed. It may be called from any goroutine.
+func (s *Server) viewer(r *http.Request) schemas.UserID {
+	if s.hub.Viewer == nil {
+		return 0
+	}
+	return s.hub.Viewer(r)
+}
+
+func (s *Server) exempt(r *http.Request) bool { return s.hub.Exempt != nil && s.hub.Exempt(r) }
+
+// Follow sets the interval in every hello from now on, as after a change of the detector's policy.
+// Any goroutine may call it.
 func (s *Server) Follow(heartbeatInterval time.Duration) {
 	s.hub.interval.Store(int64(heartbeatInterval))
 }
 
-// Run keeps viewers up to date until ctx ends. Then it takes no more of them, tells
-// those there are to come back later, closes them, and returns when everything that
-// belongs to them has ended. Call it once.
+// Run keeps viewers up to date until ctx ends. Then it admits no more streams, asks viewers to
+// reconnect later, closes them, and returns when all of that has ended. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	// Viewers are served until they are gone, which is after ctx.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	loops, serving := errgroup.WithContext(serving)
-	loops.Go(func() error { return s.bus.Run(serving, s.hub) })
-	if s.deliveries != nil {
+	loops.Go(func() error { return s.hub.Bus.Run(serving, s.hub) })
+	if s.hub.Deliveries != nil {
 		loops.Go(func() error {
-			return s.deliveries(serving, func(d *schemas.Delivery) {
+			return s.hub.Deliveries(serving, func(d *schemas.Delivery) {
 				if err := s.hub.deliver(serving, d); err != nil && serving.Err() == nil {
-					s.log.Warn("a delivery was withheld", "user_id", d.Transition.User, "recipients", len(d.Recipients), "error", err)
+					s.hub.Log.Warn("delivery dropped: it cannot be decided who may receive it", "user_id", d.Transition.User, "recipients", len(d.Recipients), "error", err)
 				}
 			})
 		})
 	}
-	loops.Go(func() error { s.hub.resyncs(serving, s.log); return nil })
+	loops.Go(func() error { s.hub.resyncs(serving); return nil })
 	select {
 	case <-ctx.Done():
 	case <-serving.Done(): // a loop has failed
@@ -182,18 +153,41 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// Open adds the stream to a socket that another owns, and at whose end viewer is; of
-// who is exempt MayWatch is not asked. send writes one message to
-// it; it may block up to a write timeout and is called by one goroutine at a time.
-// handle takes a message of the client; it is false, and nothing happened, when the
-// message is none of the stream's. It may block while earlier requests wait, and
-// must not be called concurrently. close ends the stream and returns when send will
-// not be called any more; the owner must call it, after breaking the connection if
-// send might hang.
+// drain asks all viewers to reconnect and returns when their streams have ended. After DrainTimeout
+// it breaks the others.
+func (s *Server) drain() {
+	s.mu.Lock()
+	s.stopping = true
+	for st := range s.streams {
+		// The owner of an embedded stream's socket closes it with a goodbye of its own.
+		if st.viewer != nil && st.kind != kindEmbedded {
+			st.viewer.post(request{kind: goodbye})
+		}
+	}
+	s.mu.Unlock()
+	late := time.AfterFunc(s.cfg.DrainTimeout, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for st := range s.streams {
+			if st.abort != nil {
+				go st.abort() // running waits for the stream, and so for this
+			}
+		}
+	})
+	defer late.Stop()
+	s.running.Wait()
+}
+
+// Open adds the stream of viewer to a socket that the caller owns; if exempt, MayWatch is not asked.
+// send writes one message to the socket. It may block up to a write timeout; one goroutine at a time
+// calls it. handle takes a message of the client. It returns false, and does nothing, if the message
+// is not for the stream. It may block while earlier requests wait, and must not be called
+// concurrently. close ends the stream and returns when send will not be called any more. The owner
+// must call it, after breaking the connection if send might hang.
 func (s *Server) Open(viewer schemas.UserID, exempt bool, send func(message []byte) error) (handle func(message []byte) (handled bool), close func()) {
 	v := s.hub.newViewer(viewer, send, nil)
 	v.exempt = exempt
-	st := &stream{kind: "embedded"}
+	st := &stream{kind: kindEmbedded}
 	st.abort = sync.OnceFunc(func() {
 		v.close()
 		s.release(st)
@@ -211,57 +205,33 @@ func (s *Server) Open(viewer schemas.UserID, exempt bool, send func(message []by
 	return handle, st.abort
 }
 
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet {
-		w.Header().Set("Allow", "GET")
-		writeError(w, http.StatusMethodNotAllowed, &schemas.FieldError{Code: "method_not_allowed", Reason: "use GET"})
-		return
-	}
-	switch {
-	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
-		s.serveWebSocket(w, r)
-	case r.URL.Query().Has("user_ids") || r.URL.Query().Has("deliveries") || strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
-		s.serveEvents(w, r)
-	default:
-		w.Header().Set("Upgrade", "websocket")
-		writeError(w, http.StatusUpgradeRequired, &schemas.FieldError{Code: "upgrade_required",
-			Reason: "open a WebSocket, or name ?user_ids= for Server-Sent Events"})
-	}
-}
-
-var (
-	errFull          = errors.New("this server takes no more streams now")
-	errTooManyOfUser = errors.New("the user has too many connections open")
-)
-
-// admit counts a stream in; the error says why there is no place for it.
+// admit counts a stream in. The error says why it is refused.
 func (s *Server) admit(st *stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts := st.kind != "embedded" // else it is part of a socket that counts already
+	refused := func(reason string, err error) error {
+		s.hub.Metrics.Refused.WithLabelValues(reason).Inc()
+		return err
+	}
+	counts := st.kind != kindEmbedded
 	switch {
 	case s.stopping:
-		s.metrics.Refused.WithLabelValues("stopping").Inc()
-		return errFull
+		return refused("stopping", errFull)
 	case counts && s.served >= s.cfg.MaxConnections:
-		s.metrics.Refused.WithLabelValues("too_many_connections").Inc()
-		return errFull
-	}
-	if counts && s.perUser != nil && !s.perUser.Take(st.user) {
-		s.metrics.Refused.WithLabelValues("too_many_of_user").Inc()
-		return errTooManyOfUser
-	}
-	if counts {
+		return refused("too_many_connections", errFull)
+	case counts && s.hub.PerUser != nil && !s.hub.PerUser.Take(st.user):
+		return refused("too_many_of_user", errTooManyOfUser)
+	case counts:
 		s.served++
 	}
 	s.streams[st] = struct{}{}
 	s.running.Add(1)
-	s.metrics.Connections.WithLabelValues(st.kind).Inc()
+	s.hub.Metrics.Connections.WithLabelValues(st.kind).Inc()
 	return nil
 }
 
-// begin says that v can be sent messages, and by what the stream ends at once; false
-// when it is too late for that.
+// begin notes that v can be sent messages, and what ends the stream at once. It returns false if the
+// server is stopping.
 func (s *Server) begin(st *stream, v *viewer, abort func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,34 +243,12 @@ func (s *Server) release(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st)
-	if st.kind != "embedded" && s.perUser != nil {
-		s.perUser.Give(st.user)
-	}
-	if st.kind != "embedded" {
+	if st.kind != kindEmbedded {
 		s.served--
+		if s.hub.PerUser != nil {
+			s.hub.PerUser.Give(st.user)
+		}
 	}
-	s.metrics.Connections.WithLabelValues(st.kind).Dec()
+	s.hub.Metrics.Connections.WithLabelValues(st.kind).Dec()
 	s.running.Done()
-}
-
-// refuse answers that there is no place for a stream.
-func (s *Server) refuse(w http.ResponseWriter, why error) {
-	// Spread, so that those refused together do not come back together.
-	if errors.Is(why, errTooManyOfUser) {
-		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))
-		writeError(w, http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id", Reason: "has " +
-			strconv.Itoa(s.perUser.Most()) + " connections open already, which is all that one user may have; close one first"})
-		return
-	}
-	w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(5)))
-	writeError(w, http.StatusServiceUnavailable, &schemas.FieldError{Code: "too_many_connections", Reason: why.Error()})
-}
-
-func writeError(w http.ResponseWriter, status int, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	// Whoever does not read the answer is gone.
-	_ = json.NewEncoder(w).Encode(struct {
-		Error errorBody `json:"error"`
-	}{bodyOf(err)})
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// state is what is known of one user at one version, and how that is written. It
-// is never altered, but for event: the entry, the queues and the writers share it.
+// state is what is known of one user at one version, and its messages. It is immutable except for
+// event: the entry, the queues and the writers share it.
 type state struct {
 	presence schemas.Presence
 	version  int64
-	frame    []byte // the whole change message, as it goes over a WebSocket
-	change   []byte // the message alone, in frame
+	frame    []byte // the whole change message as a WebSocket frame
+	change   []byte // the message alone, inside frame
 
-	writing sync.Once
-	event   []byte // for Server-Sent Events; see asEvent
+	eventOnce sync.Once
+	event     []byte // for Server-Sent Events; see asEvent
 }
 
 func newState(p schemas.Presence) *state { return encoded(changeHead, p) }
@@ -36,16 +36,15 @@ func encoded(head string, p schemas.Presence) *state {
 	return &state{presence: p, version: versionOf(p), frame: frame, change: frame[len(frame)-len(change):]}
 }
 
-// versionOf is the version as a number. What this program wrote itself is one; anything
-// else counts as the oldest.
+// versionOf returns the version as a number. A version that is none counts as the oldest.
 func versionOf(p schemas.Presence) int64 {
 	version, _ := strconv.ParseInt(p.Version, 10, 64)
 	return version
 }
 
-// asEvent is the change as a Server-Sent Event, made when the first viewer needs it.
+// asEvent returns the change as a Server-Sent Event. The first viewer that needs it encodes it.
 func (s *state) asEvent() []byte {
-	s.writing.Do(func() { s.event = appendEvent(nil, s.change) })
+	s.eventOnce.Do(func() { s.event = appendEvent(nil, s.change) })
 	return s.event
 }
 
@@ -54,20 +53,20 @@ func (s *state) user() []byte { return s.change[len(changeHead) : len(s.change)-
 
 func (s *state) stale() bool { return s.presence.StaleSince != 0 }
 
-// unsure tells whether reading again might tell more: the state may be out of date,
-// or since when it has been so is not known.
+// unsure reports whether another read may improve the state: it may be out of date, or its begin
+// (since) is unknown.
 func (s *state) unsure() bool {
 	return s.stale() || s.presence.State != nil && s.presence.Since == 0 && s.version > 0
 }
 
-// corrects tells whether s says of the same version something else than old.
+// corrects reports whether s differs from old at the same version.
 func (s *state) corrects(old *state) bool {
 	a, b := s.presence, old.presence
 	a.StaleSince, b.StaleSince = 0, 0
 	return s.version == old.version && !reflect.DeepEqual(a, b)
 }
 
-// withStale is s as of a reading that was stale since then.
+// withStale returns s as a read shows it that is stale since then.
 func (s *state) withStale(since schemas.Millis) *state {
 	if s.presence.StaleSince == since {
 		return s

@@ -1,0 +1,121 @@
+package live
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// ServeHTTP answers with a WebSocket or with Server-Sent Events (HTML, 9.2): the same messages, each
+// as one unnamed event, for the users in the query.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	switch {
+	case r.Method != http.MethodGet:
+		w.Header().Set("Allow", "GET")
+		writeError(w, http.StatusMethodNotAllowed, &schemas.FieldError{Code: "method_not_allowed", Reason: "use GET"})
+	case strings.EqualFold(r.Header.Get("Upgrade"), "websocket"):
+		if err := socket.CheckOrigin(r, s.cfg.Origins); err != nil {
+			s.hub.Metrics.Refused.WithLabelValues("origin").Inc()
+			writeError(w, http.StatusForbidden, &schemas.FieldError{Code: "forbidden_origin", Reason: err.Error()})
+			return
+		}
+		s.serve(w, r, kindWebSocket)
+	case query.Has("user_ids") || query.Has("deliveries") || strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
+		s.serve(w, r, kindEvents)
+	default:
+		w.Header().Set("Upgrade", "websocket")
+		writeError(w, http.StatusUpgradeRequired, &schemas.FieldError{Code: "upgrade_required",
+			Reason: "open a WebSocket, or name ?user_ids= for Server-Sent Events"})
+	}
+}
+
+// serve admits a stream and answers the request. Run waits for its goroutine, by release.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
+	asks, err := parseOpening(r.URL.Query(), kind == kindEvents, s.cfg.MaxSubscriptions)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, err)
+		return
+	}
+	st := &stream{kind: kind, user: s.viewer(r)}
+	if err := s.admit(st); err != nil {
+		s.refuse(w, err)
+		return
+	}
+	var conn *socket.Conn
+	if kind == kindWebSocket {
+		conn, err = socket.Accept(w, r, s.socketOptions()) // on an error it has answered
+	} else {
+		header := w.Header()
+		header.Set("Content-Type", "text/event-stream")
+		header.Set("Cache-Control", "no-store")
+		header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+		if conn, err = socket.TakeOver(w, s.socketOptions()); errors.Is(err, errors.ErrUnsupported) {
+			defer s.release(st)
+			s.serveWithin(w, r, st, asks)
+			return
+		}
+	}
+	if err != nil {
+		s.hub.Metrics.Refused.WithLabelValues("handshake").Inc()
+		s.release(st)
+		return
+	}
+	go s.open(st, r, conn).serve(st, asks)
+}
+
+// maxDiscard is how many times MaxMessageBytes a message may have and still be answered with an
+// error. A longer one closes the connection.
+const maxDiscard = 16
+
+func (s *Server) socketOptions() socket.Options {
+	return socket.Options{MaxMessage: int(s.cfg.MaxMessageBytes), MaxDiscard: int(s.cfg.MaxMessageBytes) * maxDiscard,
+		PingInterval: s.cfg.PingInterval, WriteTimeout: s.cfg.WriteTimeout, Rate: socket.DefaultRate, Burst: socket.DefaultBurst}
+}
+
+var (
+	errFull          = errors.New("this server takes no more streams now")
+	errTooManyOfUser = errors.New("the user has too many connections open")
+)
+
+// refuse answers a request that was not admitted.
+func (s *Server) refuse(w http.ResponseWriter, why error) {
+	// Jittered, so that clients refused together do not come back together.
+	if errors.Is(why, errTooManyOfUser) {
+		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))
+		writeError(w, http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id", Reason: "has " +
+			strconv.Itoa(s.hub.PerUser.Most()) + " connections open already, which is all that one user may have; close one first"})
+		return
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(5)))
+	writeError(w, http.StatusServiceUnavailable, &schemas.FieldError{Code: "too_many_connections", Reason: why.Error()})
+}
+
+func writeError(w http.ResponseWriter, status int, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	// An error means that the client has gone.
+	_ = json.NewEncoder(w).Encode(struct {
+		Error errorBody `json:"error"`
+	}{bodyOf(err)})
+}
+
+// appendEvent appends a message as an event; nil is a comment, which keeps the connection alive.
+func appendEvent(to, message []byte) []byte {
+	if message == nil {
+		return append(to, ":\n\n"...)
+	}
+	return append(append(append(to, "data: "...), message...), "\n\n"...)
+}
+
+// appendRetry sets the time after which an EventSource reconnects. It follows no message of ours.
+func appendRetry(to []byte, after time.Duration) []byte {
+	return append(strconv.AppendInt(append(to, "retry: "...), after.Milliseconds(), 10), "\n\n"...)
+}

@@ -1,0 +1,180 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// do handles one request. An error ends the viewer.
+func (v *viewer) do(r request) error {
+	switch r.kind {
+	case subscribe:
+		err := v.subscribe(r.ids)
+		switch refused := errors.Is(err, errNotAllowed); {
+		case !r.once && (refused || errors.Is(err, errUnavailable)):
+			return nil // the viewer was sent the error
+		case refused:
+			return errors.Join(err, v.sendRetry(refusedFor/2+rand.N(refusedFor)))
+		}
+		return err
+	case unsubscribe:
+		v.unsubscribe(r.ids)
+		return nil
+	case deliveries:
+		return v.wantDeliveries(r.on)
+	case refuse:
+		return v.sendError(r.err)
+	case greet:
+		return v.send(helloMessage(time.Duration(v.hub.interval.Load()), v.hub.cfg.MaxSubscriptions))
+	case keepAlive:
+		return v.send(nil)
+	case recheck:
+		return v.recheck()
+	default: // goodbye
+		after := rand.N(v.hub.cfg.ReconnectSpread)
+		if err := v.sendRetry(after); err != nil {
+			return err
+		}
+		if err := v.send(reconnectMessage(after)); err != nil {
+			return err
+		}
+		return errStopping
+	}
+}
+
+func (v *viewer) sendRetry(after time.Duration) error {
+	if v.retryIn == nil {
+		return nil
+	}
+	return v.retryIn(after)
+}
+
+// refusedFor is how long a client that reconnects by itself is asked to wait when it may watch none
+// of the users it asked for. Nothing will have changed earlier.
+const refusedFor = time.Minute
+
+// subscribe starts watching those of ids that are not watched yet, and sends a snapshot of all of
+// ids that the viewer may watch. It ends subscriptions that are not allowed any more. If it fails,
+// nothing of the request is applied.
+func (v *viewer) subscribe(ids []schemas.UserID) error {
+	var fresh []schemas.UserID
+	for _, id := range ids {
+		if v.subs[id] == nil {
+			fresh = append(fresh, id)
+		}
+	}
+	if limit := v.hub.cfg.MaxSubscriptions; len(v.subs)+len(fresh) > limit {
+		return v.sendError(tooMany(limit))
+	}
+	if wait := v.pace(len(ids)); wait > 0 {
+		return v.sendError(tooOften(v.hub.cfg.SubscribeRate, wait))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), v.hub.cfg.ReadTimeout)
+	defer cancel()
+	if !v.interruptible(cancel) {
+		return nil
+	}
+	switch answer, err := v.ask(ctx, ids); {
+	case err != nil:
+		return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{Code: "unavailable", Reason: "whether you may watch them cannot be decided now"}))
+	case answer.reason != nil:
+		v.revoke(ids)
+		return errors.Join(errNotAllowed, v.sendError(answer.reason))
+	case len(answer.users) > 0:
+		v.revoke(answer.users)
+		if err := v.refuse(answer.users); err != nil {
+			return err
+		}
+		if ids, fresh = without(ids, answer.users), without(fresh, answer.users); len(ids) == 0 {
+			return errNotAllowed
+		}
+	}
+	subs := v.hub.attach(v, fresh)
+	// The channels first, the snapshot second. Without the channels the snapshot is marked as stale,
+	// and corrections follow once the channels are subscribed.
+	wait, done := context.WithTimeout(ctx, v.hub.cfg.ReadTimeout/2)
+	connected := v.hub.Bus.Subscribe(wait, fresh) == nil
+	done()
+	users, err := v.hub.reader.read(ctx, ids, connected)
+	if err != nil {
+		v.hub.detach(subs)
+		v.hub.Bus.Unsubscribe(fresh)
+		return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{Code: "unavailable", Reason: errUnavailable.Error()}))
+	}
+	for i, id := range fresh {
+		v.subs[id] = subs[i]
+	}
+	v.setWatched(len(v.subs))
+	v.planRecheck()
+	sent := make([]*state, len(ids))
+	for i, id := range ids {
+		sent[i] = v.hub.settle(v.subs[id], users[i])
+	}
+	return v.send(usersMessage("snapshot", sent))
+}
+
+// burst is how many times MaxSubscriptions a connection may ask for at once: enough to watch as many
+// as it may, and to change all of them.
+const burst = 4
+
+// pace returns how long a request for so many users has to wait; 0: it may go on.
+func (v *viewer) pace(users int) time.Duration {
+	if v.asking == nil {
+		v.asking = rate.NewLimiter(rate.Limit(v.hub.cfg.SubscribeRate), burst*v.hub.cfg.MaxSubscriptions)
+	}
+	now := time.Now()
+	taken := v.asking.ReserveN(now, users)
+	wait := taken.DelayFrom(now)
+	if wait > 0 {
+		taken.CancelAt(now) // a refused request costs nothing
+	}
+	return wait
+}
+
+// unsubscribe stops watching those of ids that are watched.
+func (v *viewer) unsubscribe(ids []schemas.UserID) {
+	var left []schemas.UserID
+	var subs []*sub
+	for _, id := range ids {
+		if s := v.subs[id]; s != nil {
+			left = append(left, id)
+			subs = append(subs, s)
+			delete(v.subs, id)
+		}
+	}
+	if len(v.subs) == 0 {
+		v.subs = make(map[schemas.UserID]*sub) // a map keeps the memory of all it ever held
+	}
+	v.hub.detach(subs)
+	v.hub.Bus.Unsubscribe(left)
+	v.setWatched(len(v.subs))
+}
+
+func (v *viewer) unsubscribeAll() {
+	ids := make([]schemas.UserID, 0, len(v.subs))
+	for id := range v.subs {
+		ids = append(ids, id)
+	}
+	v.unsubscribe(ids)
+}
+
+// interruptible lets close cancel the request in progress; false when the viewer is closing.
+func (v *viewer) interruptible(cancel context.CancelFunc) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.interrupt = cancel
+	return !v.ended
+}
+
+func (v *viewer) sendError(err error) error { return v.sendErrorBody(bodyOf(err)) }
+
+func (v *viewer) sendErrorBody(body errorBody) error {
+	v.hub.Metrics.Errors.WithLabelValues(body.Code).Inc()
+	return v.send(errorMessage(body))
+}
