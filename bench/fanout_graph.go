@@ -1,10 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/stillhere/stillhere/fanout/graph"
@@ -15,62 +11,53 @@ import (
 )
 
 // graph opens the store to measure on.
-func (l *lab) graph(ctx context.Context) (store *graph.Store, name string, closeStore func(), err error) {
+func (l *lab) graph(t *loadtest.T) *graph.Store {
 	if l.Postgres != "" {
 		config := pggraph.Defaults()
 		config.URL = l.Postgres
-		if err := pggraph.Migrate(ctx, config); err != nil {
-			return nil, "", nil, err
-		}
-		pg, err := pggraph.Open(ctx, config)
-		if err != nil {
-			return nil, "", nil, err
-		}
-		return pg, "Postgres", pg.Close, nil
+		t.Check(pggraph.Migrate(t.Context(), config))
+		store, err := pggraph.Open(t.Context(), config)
+		t.Check(err)
+		t.Cleanup(func() error { store.Close(); return nil })
+		t.Note("The graph is in Postgres.")
+		return store
 	}
-	folder, err := os.MkdirTemp("", "stillhere-bench-")
-	if err != nil {
-		return nil, "", nil, err
-	}
-	lite, err := sqlitegraph.Open(ctx, filepath.Join(folder, "graph.db"))
-	if err != nil {
-		return nil, "", nil, errors.Join(err, os.RemoveAll(folder))
-	}
-	return lite, "SQLite", func() { lite.Close(); _ = os.RemoveAll(folder) }, nil
+	store, err := sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
+	t.Check(err)
+	t.Cleanup(func() error { store.Close(); return nil })
+	t.Note("The graph is in SQLite.")
+	return store
 }
 
 // fillGraph makes the edges, unless a run before has.
-func fillGraph(ctx context.Context, o *loadtest.Options, store *graph.Store) error {
-	n, err := store.Count(ctx, fanoutStar)
-	if err != nil || n == int64(o.Users) {
-		return err
+func fillGraph(t *loadtest.T, store *graph.Store) {
+	n, err := store.Count(t.Context(), fanoutStar)
+	t.Check(err)
+	if n == int64(t.Users) {
+		return
 	}
 	if n != 0 {
-		return fmt.Errorf("the store holds a bench's graph with %d followers, not %d: use another database or --users %d", n, o.Users, n)
+		t.Fatalf("the store holds a bench's graph with %d followers, not %d: use another database or --users %d", n, t.Users, n)
 	}
-	edges, place := make([]graph.Edge, 0, fanoutChunk), int64(0)
-	add := func(user, follower schemas.UserID, last bool) error {
+	edges, position := make([]graph.Edge, 0, fanoutChunk), int64(0)
+	add := func(user, follower schemas.UserID, last bool) {
 		edges = append(edges, graph.Edge{User: user, Follower: follower})
 		if len(edges) < fanoutChunk && !last {
-			return nil
+			return
 		}
-		o.Progress.Say("  %d of %d edges written", place, o.Users)
-		next := place + int64(len(edges))
-		_, err := store.Load(ctx, "bench", place, next, edges)
-		edges, place = edges[:0], next
-		return err
+		t.Progress.Say("  %d of %d edges written", position, t.Users)
+		next := position + int64(len(edges))
+		_, err := store.Load(t.Context(), "bench", position, next, edges)
+		t.Check(err)
+		edges, position = edges[:0], next
 	}
 	for i := range fanoutSmall {
 		for j := range fanoutFew {
-			if err := add(fanoutStar+1+schemas.UserID(i), schemas.UserID(1+(i*7919+j*104729)%o.Users), false); err != nil {
-				return err
-			}
+			add(fanoutStar+1+schemas.UserID(i), schemas.UserID(1+(i*7919+j*104729)%t.Users), false)
 		}
 	}
-	for i := 1; i <= o.Users; i++ {
-		if err := add(fanoutStar, schemas.UserID(i), i == o.Users); err != nil {
-			return err
-		}
+	for i := 1; i <= t.Users; i++ {
+		add(fanoutStar, schemas.UserID(i), i == t.Users)
 	}
-	return store.Optimize(ctx)
+	t.Check(store.Optimize(t.Context()))
 }

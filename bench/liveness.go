@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"runtime"
 	"time"
@@ -14,46 +13,37 @@ import (
 // liveness measures the state machine alone: frames of 1,000 beats that lie in
 // memory are decoded and applied by one goroutine, all users online with one device
 // each, time going on as if each beat every 15 s. Kafka is left out.
-func (l *lab) liveness(ctx context.Context, o *loadtest.Options, r *loadtest.Result) error {
+func (l *lab) liveness(t *loadtest.T) {
 	counts := []int{1_000_000, 10_000_000}
 	targets := []float64{15, 10}
-	if o.Users > 0 {
-		counts, targets = []int{o.Users}, []float64{0}
+	if t.Users > 0 {
+		counts, targets = []int{t.Users}, []float64{0}
 	}
 	for i, n := range counts {
-		if err := livenessOf(ctx, o, r, n, targets[i]); err != nil {
-			return err
-		}
+		livenessOf(t, n, targets[i])
 	}
-	return l.referenceBeats(ctx, o, r, min(counts[0], 1_000_000))
+	l.referenceBeats(t, min(counts[0], 1_000_000))
 }
 
-func livenessOf(ctx context.Context, o *loadtest.Options, r *loadtest.Result, n int, target float64) error {
+func livenessOf(t *loadtest.T, n int, target float64) {
 	name := loadtest.Number(float64(n)) + " users, "
 	c := loadtest.Users{Count: n, Partitions: 1}
-	o.Progress.Say("  making the frames of %d users", n)
+	t.Progress.Say("  making the frames of %d users", n)
 	frames := c.Frames(false)
 	heap := heapBytes()
 	m := newMachine(len(frames))
 	m.apply(frames)
 	bytes := float64(heapBytes()-heap) / float64(n)
-	rate, allocs, err := m.run(ctx, o, frames)
-	if err != nil {
-		return err
-	}
-	r.Add(name+"in the order in which they came", rate/1e6, "M beats/s").AtLeast(target)
+	rate, allocs := m.run(t, frames)
+	t.Add(name+"in the order in which they came", rate/1e6, "M beats/s").AtLeast(target)
 	if m.machine.Users() != n {
-		r.Note(fmt.Sprintf("Only %d of %d users stayed online.", m.machine.Users(), n))
+		t.Note(fmt.Sprintf("Only %d of %d users stayed online.", m.machine.Users(), n))
 	}
-	r.Add(name+"allocations", allocs, "per beat").LessIsBetter()
-	r.Add(name+"memory", float64(m.machine.Bytes())/float64(n), "B/user").AtMost(48)
-	r.Add(name+"memory as the heap has it", bytes, "B/user").LessIsBetter()
-	frames = c.Frames(true)
-	if rate, _, err = m.run(ctx, o, frames); err != nil {
-		return err
-	}
-	r.Add(name+"in random order", rate/1e6, "M beats/s")
-	return nil
+	t.Add(name+"allocations", allocs, "per beat").LessIsBetter()
+	t.Add(name+"memory", float64(m.machine.Bytes())/float64(n), "B/user").AtMost(48)
+	t.Add(name+"memory as the heap has it", bytes, "B/user").LessIsBetter()
+	rate, _ = m.run(t, c.Frames(true))
+	t.Add(name+"in random order", rate/1e6, "M beats/s")
 }
 
 // machine is a state machine and its log.
@@ -88,24 +78,23 @@ func (m *machine) apply(frames []schemas.Outgoing) {
 	}
 }
 
-// run applies the frames again and again for as long as it is told to. It returns
+// run applies the frames again and again for the time of the measurement. It returns
 // beats a second and allocations a beat.
-func (m *machine) run(ctx context.Context, o *loadtest.Options, frames []schemas.Outgoing) (rate, allocs float64, err error) {
+func (m *machine) run(t *loadtest.T, frames []schemas.Outgoing) (rate, allocs float64) {
 	m.apply(frames) // what the first round of a new order costs is not the steady state
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	counted, begun := m.machine.Counts().Beats, time.Now()
-	err = o.Measured(func() error {
-		for rounds := 1; time.Since(begun) < o.Length() && ctx.Err() == nil; rounds++ {
+	took := t.Measured(func() {
+		for rounds := 1; time.Since(begun) < t.Length(); rounds++ {
+			t.Check(t.Context().Err())
 			m.apply(frames)
-			o.Progress.Say("  round %d", rounds)
+			t.Progress.Say("  round %d", rounds)
 		}
-		return ctx.Err()
 	})
-	took := time.Since(begun).Seconds()
 	runtime.ReadMemStats(&after)
 	beats := float64(m.machine.Counts().Beats - counted)
-	return beats / took, float64(after.Mallocs-before.Mallocs) / beats, err
+	return beats / took.Seconds(), float64(after.Mallocs-before.Mallocs) / beats
 }
 
 // heapBytes is what the heap holds after a collection.

@@ -24,113 +24,93 @@ var upsertDaySQL string
 // postgres is a server to measure on.
 type postgres struct {
 	*pgtest.Cluster
+	t    *loadtest.T
 	what string
 }
 
 // startPostgres takes the server that was named, or starts a private one.
-func startPostgres(ctx context.Context, server string) (*postgres, error) {
+func startPostgres(t *loadtest.T, server string) *postgres {
 	if _, err := exec.LookPath("psql"); err != nil {
-		return nil, errNoPsql
+		t.Check(errNoPsql)
 	}
-	cluster, err := pgtest.Open(ctx, server)
-	if err != nil {
-		return nil, err
-	}
-	p := &postgres{Cluster: cluster}
-	url, err := cluster.URL(ctx)
-	if err == nil {
-		p.what, err = p.ask(ctx, url, `SELECT format('%s, fsync %s', current_setting('server_version'), current_setting('fsync'))`)
-	}
-	if err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	return p, nil
+	cluster, err := pgtest.Open(t.Context(), server)
+	t.Check(err)
+	t.Cleanup(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), loadtest.Timeout)
+		defer cancel()
+		return errors.Join(cluster.Drop(ctx), cluster.Stop())
+	})
+	p := &postgres{Cluster: cluster, t: t}
+	p.what = p.psql(p.url(), nil, `SELECT format('%s, fsync %s', current_setting('server_version'), current_setting('fsync'))`)
+	return p
 }
 
-func (p *postgres) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), loadtest.Timeout)
-	defer cancel()
-	return errors.Join(p.Drop(ctx), p.Stop())
+// url is that of a new database.
+func (p *postgres) url() string {
+	url, err := p.URL(p.t.Context())
+	p.t.Check(err)
+	return url
 }
 
 // tables makes a database with our schema in which all users are known.
-func (p *postgres) tables(ctx context.Context, users int) (url string, err error) {
-	if url, err = p.URL(ctx); err != nil {
-		return "", err
-	}
+func (p *postgres) tables(users int) string {
 	config := pgstore.Defaults()
-	config.URL, config.DaysAhead = url, sinkRounds
-	if err := pgstore.Migrate(ctx, config); err != nil {
-		return "", err
+	config.URL, config.DaysAhead = p.url(), sinkRounds
+	p.t.Check(pgstore.Migrate(p.t.Context(), config))
+	for _, sql := range []string{
+		fmt.Sprintf(`INSERT INTO user_presence SELECT i, '2026-01-01', '2026-01-01', '2026-01-01', 1, 0, 'offline', 'everyone', 0
+			FROM generate_series(1, %d) i`, users),
+		`VACUUM ANALYZE user_presence`, `CHECKPOINT`,
+	} {
+		p.psql(config.URL, nil, sql)
 	}
-	return url, errors.Join(
-		pgtest.Exec(ctx, url, fmt.Sprintf(`INSERT INTO user_presence SELECT i, '2026-01-01', '2026-01-01', '2026-01-01', 1, 0, 'offline', 'everyone', 0
-			FROM generate_series(1, %d) i`, users)),
-		pgtest.Exec(ctx, url, `VACUUM ANALYZE user_presence`), pgtest.Exec(ctx, url, `CHECKPOINT`))
+	return config.URL
 }
 
-// ask is the answer to a query, as psql prints it.
-func (p *postgres) ask(ctx context.Context, url, sql string) (string, error) {
-	said, err := psql(ctx, url, nil, sql)
-	return strings.TrimSpace(said), err
-}
-
-func psql(ctx context.Context, url string, in []byte, sql string) (string, error) {
-	command := exec.CommandContext(ctx, "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql)
+// psql runs a statement and returns what psql prints.
+func (p *postgres) psql(url string, in []byte, sql string) string {
+	command := exec.CommandContext(p.t.Context(), "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql)
 	command.Stdin = bytes.NewReader(in)
-	var said, complained bytes.Buffer
-	command.Stdout, command.Stderr = &said, &complained
-	if err := command.Run(); err != nil {
-		return "", fmt.Errorf("running psql: %w: %s", err, complained.Bytes())
+	var faults bytes.Buffer
+	command.Stderr = &faults
+	out, err := command.Output()
+	if err != nil {
+		p.t.Fatalf("running psql: %w: %s", err, faults.Bytes())
 	}
-	return said.String(), nil
+	return strings.TrimSpace(string(out))
 }
 
 // psqlRound writes the rows of a day as somebody would by hand.
-func (p *postgres) psqlRound(ctx context.Context, url string, from time.Time, log []*schemas.Transition) (copied, upserted time.Duration, err error) {
-	csv := appendCSV(nil, log)
+func (p *postgres) psqlRound(url string, from time.Time, log []*schemas.Transition) (copied, upserted time.Duration) {
+	table := rowsOf(log)
 	begun := time.Now()
-	if _, err := psql(ctx, url, csv, `COPY status_changes (user_id, at, version, device_id, last_seen_at, last_active_at, from_state, to_state, cause,
-		visibility, device_kinds, event_id, policy_id) FROM STDIN (FORMAT csv)`); err != nil {
-		return 0, 0, err
-	}
+	p.psql(url, table, `COPY status_changes (user_id, at, version, device_id, last_seen_at, last_active_at, from_state, to_state, cause,
+		visibility, device_kinds, event_id, policy_id) FROM STDIN (FORMAT csv)`)
 	copied = time.Since(begun)
 	begun = time.Now()
-	_, err = psql(ctx, url, nil, fmt.Sprintf(upsertDaySQL, from.Format(time.RFC3339), from.Add(day).Format(time.RFC3339)))
-	return copied, time.Since(begun), err
+	p.psql(url, nil, fmt.Sprintf(upsertDaySQL, from.Format(time.RFC3339), from.Add(day).Format(time.RFC3339)))
+	return copied, time.Since(begun)
 }
 
-func appendCSV(b []byte, log []*schemas.Transition) []byte {
+// rowsOf are transitions as CSV; none of the values needs quotes.
+func rowsOf(log []*schemas.Transition) []byte {
+	var b bytes.Buffer
 	for _, t := range log {
-		b = strconv.AppendInt(b, int64(t.User), 10)
-		b = append(append(b, ','), t.At.String()...)
-		b = strconv.AppendInt(append(b, ','), int64(t.Version), 10)
-		b = append(b, ',')
+		device := ""
 		if t.Device != 0 {
-			b = strconv.AppendInt(b, int64(t.Device), 10)
+			device = strconv.Itoa(int(t.Device))
 		}
-		for _, word := range []string{t.LastSeen.String(), t.LastActive.String(), schemas.StateWord(t.From), schemas.StateWord(t.To),
-			schemas.CauseWord(t.Cause), schemas.VisibilityWord(t.Visibility), strconv.Itoa(int(t.Kinds)), t.EventID().String(), t.Policy} {
-			b = append(append(b, ','), word...)
-		}
-		b = append(b, '\n')
+		fmt.Fprintf(&b, "%d,%s,%d,%s,%s,%s,%s,%s,%s,%s,%d,%s,%s\n", t.User, t.At, int64(t.Version), device, t.LastSeen, t.LastActive,
+			schemas.StateWord(t.From), schemas.StateWord(t.To), schemas.CauseWord(t.Cause), schemas.VisibilityWord(t.Visibility), t.Kinds, t.EventID(), t.Policy)
 	}
-	return b
+	return b.Bytes()
 }
 
 // same compares what both have written.
-func (p *postgres) same(ctx context.Context, ours, theirs string) error {
+func (p *postgres) same(ours, theirs string) {
 	const look = `SELECT (SELECT count(*) || ' ' || coalesce(sum(hashtextextended(event_id || to_state || cause || at, 0)), 0) FROM status_changes) || ' ' ||
 		(SELECT sum(hashtextextended(format('%s %s %s %s %s', user_id, state, since, last_seen_at, version), 0)) FROM user_presence)`
-	var answers [2]string
-	for i, url := range []string{ours, theirs} {
-		var err error
-		if answers[i], err = p.ask(ctx, url, look); err != nil {
-			return err
-		}
+	if a, b := p.psql(ours, nil, look), p.psql(theirs, nil, look); a != b {
+		p.t.Fatalf("the sink's tables (rows, hashes: %s) are not psql's (%s)", a, b)
 	}
-	if answers[0] != answers[1] {
-		return fmt.Errorf("the sink's tables (rows, hashes: %s) are not psql's (%s)", answers[0], answers[1])
-	}
-	return nil
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -33,61 +31,35 @@ const (
 // waited for at the same time. All users are online and every answer is looked at. The clients
 // share the machine; so that this can be told apart, the processor time of each process for a
 // request is in the figures.
-func reads(ctx context.Context, o *loadtest.Options, r *loadtest.Result) (err error) {
-	if o.Users < idsPerRead {
-		return fmt.Errorf("users: must be at least %d, is %d", idsPerRead, o.Users)
+func reads(t *loadtest.T) {
+	if t.Users < idsPerRead {
+		t.Fatalf("users: must be at least %d, is %d", idsPerRead, t.Users)
 	}
-	rig, err := loadtest.NewRig(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rig.Close()) }()
-	redis, err := startRedis(ctx, rig)
-	if err != nil {
-		return err
-	}
-	defer redis.stop()
-	roles, reader, err := everyoneOnline(ctx, o, rig)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, roles.Close()) }()
-	nodes, err := startServers(ctx, o, "node", 1, site{Kafka: rig.Kafka.Brokers, TopicPrefix: rig.Kafka.Prefix, Redis: rig.Redis, SQLite: roles.SQLite})
-	defer func() { err = errors.Join(err, nodes.close()) }()
-	if err != nil {
-		return err
-	}
-	api, paths := loadtest.API("http://"+nodes.addresses[0]), pathsOf(reader.users)
-	if _, err := ask(ctx, o, api, paths, warmUp); err != nil {
-		return err
-	}
+	rig := t.Rig()
+	redis := startRedis(t, rig)
+	roles, users := everyoneOnline(t, rig)
+	nodes := startServers(t, "node", 1, siteOf(rig, roles))
+	api, paths := loadtest.API("http://"+nodes.addresses[0]), pathsOf(users)
+	_ = ask(t, api, paths, warmUp)
 	processes := []struct {
 		name  string
 		pid   int
 		spent time.Duration
-	}{{"API", nodes.processes[0].PID, 0}, {"Redis", redis.pid, 0}, {"who asks", os.Getpid(), 0}}
+	}{{"API", nodes.processes[0].PID, 0}, {"Redis", redis.pid, 0}, {"clients", os.Getpid(), 0}}
 	for i := range processes {
 		processes[i].spent = loadtest.ProcessorTime(processes[i].pid)
 	}
 	var times loadtest.Spread
-	begun := time.Now()
-	err = o.Measured(func() error {
-		times, err = ask(ctx, o, api, paths, o.Length())
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	took, count := time.Since(begun), float64(len(times))
-	r.Add(fmt.Sprintf("batch reads of %d users", idsPerRead), count/took.Seconds(), "requests/s").AtLeast(20_000)
-	r.AddSpread("batch read", times)
+	took := t.Measured(func() { times = ask(t, api, paths, t.Length()) })
+	count := float64(len(times))
+	t.Add(fmt.Sprintf("batch reads of %d users", idsPerRead), count/took.Seconds(), "requests/s").AtLeast(20_000)
+	t.AddSpread("batch read", times)
 	for _, p := range processes {
 		if used := loadtest.ProcessorTime(p.pid) - p.spent; used > 0 {
-			r.Add("processor time of a request, "+p.name, float64(used.Microseconds())/count, "µs").LessIsBetter()
+			t.Add("processor time of a request, "+p.name, float64(used.Microseconds())/count, "µs").LessIsBetter()
 		}
 	}
-	r.Note(fmt.Sprintf("%s; %d clients, each with one request under way; every answer said of %d users that they are online.", redis.what, readers, idsPerRead))
-	return nil
+	t.Note(fmt.Sprintf("%s; %d clients, each with one request under way; in every answer %d users were online.", redis.what, readers, idsPerRead))
 }
 
 // pathsOf are requests for users at random.
@@ -107,11 +79,11 @@ func pathsOf(users []schemas.UserID) []string {
 
 var saysOnline = []byte(`:"online"`)
 
-// ask asks by all clients for a while and returns how long each request took.
-func ask(ctx context.Context, o *loadtest.Options, api loadtest.API, paths []string, length time.Duration) (loadtest.Spread, error) {
+// ask sends requests by all clients for a while and returns how long each took.
+func ask(t *loadtest.T, api loadtest.API, paths []string, length time.Duration) loadtest.Spread {
 	var all loadtest.LockedSpread
 	var next atomic.Int64
-	clients, ctx := errgroup.WithContext(ctx)
+	clients, ctx := errgroup.WithContext(t.Context())
 	begun := time.Now()
 	for range readers {
 		clients.Go(func() error {
@@ -125,13 +97,13 @@ func ask(ctx context.Context, o *loadtest.Options, api loadtest.API, paths []str
 				}
 				times = append(times, time.Since(asked))
 				if online := bytes.Count(answer, saysOnline); online != idsPerRead {
-					return fmt.Errorf("of %d users %d are said to be online: %s", idsPerRead, online, answer)
+					return fmt.Errorf("of %d users only %d are online: %s", idsPerRead, online, answer)
 				}
 			}
 			return nil
 		})
 	}
-	o.Progress.Say("  asking for %s", length)
-	err := clients.Wait()
-	return all.All(), err
+	t.Progress.Say("  asking for %s", length)
+	t.Check(clients.Wait())
+	return all.All()
 }

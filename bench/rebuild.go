@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,43 +15,26 @@ import (
 )
 
 // rebuild measures what happens when Redis is emptied under all users online: how long until no
-// answer is said to be stale any more, and what was answered meanwhile to somebody who asks all
+// answer is marked as stale any more, and what was answered meanwhile to somebody who asks all
 // the time. Redis is a server of its own process where redis-server is installed, else the
 // stand-in.
-func rebuild(ctx context.Context, o *loadtest.Options, r *loadtest.Result) (err error) {
-	rig, err := loadtest.NewRig(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rig.Close()) }()
-	server, err := startRedis(ctx, rig)
-	if err != nil {
-		return err
-	}
-	defer server.stop()
-	roles, reader, err := everyoneOnline(ctx, o, rig)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, roles.Close()) }()
-
+func rebuild(t *loadtest.T) {
+	rig := t.Rig()
+	server := startRedis(t, rig)
+	roles, users := everyoneOnline(t, rig)
 	var probes []schemas.UserID // one of each partition
-	for _, part := range (loadtest.Users{Count: o.Users, Partitions: o.Partitions}).ByPartition() {
+	for _, part := range (loadtest.Users{Count: t.Users, Partitions: t.Partitions}).ByPartition() {
 		probes = append(probes, part[:min(1, len(part))]...)
 	}
-	asks, stopAsking := context.WithCancel(ctx)
-	defer stopAsking()
-	var background sync.WaitGroup
-	background.Go(func() { reader.run(asks) })
+	reader := &batchReader{api: roles.API, users: users}
+	reading := t.Go(reader.run)
 	client := redis.NewClient(&redis.Options{Addr: rig.Redis})
 	begun := time.Now()
-	if err := errors.Join(client.FlushAll(ctx).Err(), client.Close()); err != nil {
-		return err
-	}
+	t.Check(errors.Join(client.FlushAll(t.Context()).Err(), client.Close()))
 	first := true
-	err = o.Measured(func() error {
-		return o.Until(ctx, func() string { return "waiting for fresh answers in all partitions" }, func() bool {
-			stale, err := anyStale(ctx, roles.API, probes)
+	t.Measured(func() {
+		t.Until(func() string { return "waiting for fresh answers in all partitions" }, func() bool {
+			stale, err := anyStale(t.Context(), roles.API, probes)
 			if first = first && err == nil && !stale && time.Since(begun) < time.Second; first {
 				return false // the loss has not been noticed yet
 			}
@@ -59,50 +42,34 @@ func rebuild(ctx context.Context, o *loadtest.Options, r *loadtest.Result) (err 
 		})
 	})
 	took := time.Since(begun)
-	stopAsking()
-	background.Wait()
-	if err != nil {
-		return err
+	t.Check(reading.Stop())
+	after := &batchReader{api: roles.API, users: users}
+	if !after.allOnline(t.Context()) {
+		t.Fatalf("after the rebuild only %d of %d users are online", after.online, t.Users)
 	}
-	after := &batchReader{api: roles.API, users: reader.users}
-	if !after.allOnline(ctx) {
-		return fmt.Errorf("after the rebuild only %d of %d users are online", after.online, o.Users)
-	}
-	r.Add("from the loss to fresh answers in all partitions", took.Seconds(), "s").AtMost(60)
-	r.Add("users asked meanwhile", float64(reader.asked), "answers")
-	r.Add("of these wrongly said not to be online", float64(reader.wrong), "answers").LessIsBetter()
-	r.Add("requests that were not answered", float64(reader.failed), "requests").LessIsBetter()
-	r.Note(fmt.Sprintf("%s, emptied by FLUSHALL; %d users online, all asked again after it: all right.", server.what, o.Users))
+	t.Add("from the loss to fresh answers in all partitions", took.Seconds(), "s").AtMost(60)
+	t.Add("users asked meanwhile", float64(reader.asked), "answers")
+	t.Add("of these wrongly not online", float64(reader.wrong), "answers").LessIsBetter()
+	t.Add("requests that were not answered", float64(reader.failed), "requests").LessIsBetter()
+	t.Note(fmt.Sprintf("%s, emptied by FLUSHALL; %d users online, all asked again after it: all right.", server.what, t.Users))
 	if reader.wrong > 0 {
-		return fmt.Errorf("%d answers said of users who are online that they are not", reader.wrong)
+		t.Fatalf("%d answers about users who are online were wrong", reader.wrong)
 	}
-	return nil
 }
 
 // everyoneOnline runs every role and waits until all users are online and the stores have them:
 // the durable store answers while Redis is filled.
-func everyoneOnline(ctx context.Context, o *loadtest.Options, rig *loadtest.Rig) (*loadtest.Roles, *batchReader, error) {
-	roles, err := rig.AllRoles(ctx, func(c *app.Config) { c.Policy = loadtest.Stay() })
-	if err != nil {
-		return nil, nil, err
-	}
-	users := loadtest.Users{Count: o.Users, Partitions: o.Partitions}
-	reader := &batchReader{api: roles.API}
-	for _, part := range users.ByPartition() {
-		reader.users = append(reader.users, part...)
-	}
-	err = rig.Write(ctx, users.Frames(false))
-	if err == nil {
-		err = o.Until(ctx, func() string { return fmt.Sprintf("%d of %d users are online, and readiness", reader.online, o.Users) },
-			func() bool { return reader.allOnline(ctx) && roles.CaughtUp(ctx) })
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, roles.Close())
-	}
-	return roles, &batchReader{api: roles.API, users: reader.users}, nil
+func everyoneOnline(t *loadtest.T, rig *loadtest.Rig) (*loadtest.Roles, []schemas.UserID) {
+	roles := rig.AllRoles(func(c *app.Config) { c.Policy = loadtest.Stay() })
+	users := loadtest.Users{Count: t.Users, Partitions: t.Partitions}
+	reader := &batchReader{api: roles.API, users: slices.Concat(users.ByPartition()...)}
+	rig.Write(users.Frames(false))
+	t.Until(func() string { return fmt.Sprintf("%d of %d users are online, and readiness", reader.online, t.Users) },
+		func() bool { return reader.allOnline(t.Context()) && roles.CaughtUp(t.Context()) })
+	return roles, reader.users
 }
 
-// anyStale asks whether one of the users is said to be stale, or not online.
+// anyStale reports whether the answer about one of the users is stale or not online.
 func anyStale(ctx context.Context, api loadtest.API, users []schemas.UserID) (bool, error) {
 	for _, user := range users {
 		p, err := api.Presence(ctx, user)
@@ -120,11 +87,12 @@ type batchReader struct {
 	online, asked, wrong, failed int
 }
 
-// run asks round and round until ctx ends.
-func (b *batchReader) run(ctx context.Context) {
+// run asks again and again until ctx ends.
+func (b *batchReader) run(ctx context.Context) error {
 	for at := 0; ctx.Err() == nil; at = (at + batchLength) % len(b.users) {
 		b.batch(ctx, b.users[at:min(at+batchLength, len(b.users))])
 	}
+	return nil
 }
 
 const batchLength = 500
@@ -132,8 +100,7 @@ const batchLength = 500
 // allOnline asks for all once and tells whether all are online; it stops at the first who is not.
 func (b *batchReader) allOnline(ctx context.Context) bool {
 	b.online = 0
-	for at := 0; at < len(b.users); at += batchLength {
-		some := b.users[at:min(at+batchLength, len(b.users))]
+	for some := range slices.Chunk(b.users, batchLength) {
 		wrong, failed := b.wrong, b.failed
 		if b.batch(ctx, some); b.wrong > wrong || b.failed > failed {
 			return false

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -92,42 +91,33 @@ func (r reference) forget(n int) error {
 
 // referenceBeats measures beats a second and bytes a user, and sets the result's figures of
 // beats and memory against them. Without --redis it does nothing.
-func (l *lab) referenceBeats(ctx context.Context, o *loadtest.Options, result *loadtest.Result, users int) (err error) {
+func (l *lab) referenceBeats(t *loadtest.T, users int) {
 	if l.Redis == "" {
-		return nil
+		return
 	}
-	r := dialReference(l.Redis)
-	defer func() { err = errors.Join(err, r.forget(users)) }()
+	ctx, r := t.Context(), dialReference(l.Redis)
+	t.Cleanup(func() error { return r.forget(users) })
 	before, err := r.used(ctx)
-	if err != nil {
-		return err
-	}
+	t.Check(err)
 	set := func(p redis.Pipeliner, key string) { p.Set(ctx, key, "1", 600*time.Second) }
-	if err := r.each(ctx, users, set); err != nil {
-		return err
-	}
+	t.Check(r.each(ctx, users, set))
 	after, err := r.used(ctx)
-	if err != nil {
-		return err
-	}
+	t.Check(err)
 	begun, beats := time.Now(), 0
-	for time.Since(begun) < o.Length() {
-		o.Progress.Say("  reference: %d beats", beats)
-		if err := r.each(ctx, users, set); err != nil {
-			return err
-		}
+	for time.Since(begun) < t.Length() {
+		t.Progress.Say("  reference: %d beats", beats)
+		t.Check(r.each(ctx, users, set))
 		beats += users
 	}
 	rate := float64(beats) / time.Since(begun).Seconds()
-	for i := range result.Figures {
-		switch f := &result.Figures[i]; f.Unit {
+	for i := range t.Figures {
+		switch f := &t.Figures[i]; f.Unit {
 		case "M beats/s":
 			f.Against(rate / 1e6)
 		case "B/user":
 			f.Against((after - before) / float64(users))
 		}
 	}
-	return nil
 }
 
 // used is the memory that the server has allocated, bytes.
@@ -139,87 +129,68 @@ func (r reference) used(ctx context.Context) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// referenceSilence sets keys that all expire at one instant, and tells how late the
-// notifications of that come. Without --redis it does nothing.
-func (l *lab) referenceSilence(ctx context.Context, o *loadtest.Options) (late loadtest.Spread, err error) {
+// referenceSilence sets keys that all expire at one instant, and returns how late the
+// notifications of that come, sorted. Without --redis it does nothing.
+func (l *lab) referenceSilence(t *loadtest.T) (late loadtest.Spread) {
 	if l.Redis == "" {
-		return nil, nil
+		return nil
 	}
-	r := dialReference(l.Redis)
-	defer func() { err = errors.Join(err, r.forget(o.Users)) }()
+	ctx, r := t.Context(), dialReference(l.Redis)
+	t.Cleanup(func() error { return r.forget(t.Users) })
 	const setting = "notify-keyspace-events"
 	old, err := r.ConfigGet(ctx, setting).Result()
-	if err == nil {
-		err = r.ConfigSet(ctx, setting, "Ex").Err()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("measuring the reference: %w", err)
-	}
-	defer func() { err = errors.Join(err, r.ConfigSet(context.WithoutCancel(ctx), setting, old[setting]).Err()) }()
+	t.Check(err)
+	t.Check(r.ConfigSet(ctx, setting, "Ex").Err())
+	t.Cleanup(func() error { return r.ConfigSet(context.WithoutCancel(ctx), setting, old[setting]).Err() })
 	events := r.Subscribe(ctx, "__keyevent@0__:expired")
-	defer func() { _ = events.Close() }() // nothing is on its way
-	if _, err := events.Receive(ctx); err != nil {
-		return nil, fmt.Errorf("measuring the reference: %w", err)
-	}
+	t.Cleanup(events.Close)
+	_, err = events.Receive(ctx)
+	t.Check(err)
 	// Time enough to set them all before.
-	silent := time.Now().Add(2*time.Second + time.Duration(o.Users)*10*time.Microsecond)
-	if err := r.each(ctx, o.Users, func(p redis.Pipeliner, key string) { p.Do(ctx, "SET", key, "1", "PXAT", silent.UnixMilli()) }); err != nil {
-		return nil, err
-	}
+	silent := time.Now().Add(2*time.Second + time.Duration(t.Users)*10*time.Microsecond)
+	t.Check(r.each(ctx, t.Users, func(p redis.Pipeliner, key string) { p.Do(ctx, "SET", key, "1", "PXAT", silent.UnixMilli()) }))
 	if time.Now().After(silent) {
-		return nil, errors.New("measuring the reference: the Redis is too slow to set all keys before they expire")
+		t.Fatalf("measuring the reference: the Redis is too slow to set all keys before they expire")
 	}
-	for len(late) < o.Users {
-		o.Progress.Say("  reference: %d of %d keys have expired", len(late), o.Users)
+	for len(late) < t.Users {
+		t.Progress.Say("  reference: %d of %d keys have expired", len(late), t.Users)
 		message, err := events.ReceiveTimeout(ctx, loadtest.Timeout)
 		if err != nil {
-			return nil, fmt.Errorf("measuring the reference: %d of %d keys expired: %w", len(late), o.Users, err)
+			t.Fatalf("measuring the reference: %d of %d keys expired: %w", len(late), t.Users, err)
 		}
 		if _, ok := message.(*redis.Message); ok {
 			late = append(late, time.Since(silent))
 		}
 	}
 	slices.Sort(late)
-	return late, nil
+	return late
 }
 
 // redisServer is the Redis of a bench.
 type redisServer struct {
 	what string
 	pid  int // 0: the stand-in
-	stop func()
 }
 
 // startRedis replaces the stand-in of a rig by a redis-server, where one is installed.
-func startRedis(ctx context.Context, rig *loadtest.Rig) (*redisServer, error) {
+func startRedis(t *loadtest.T, rig *loadtest.Rig) redisServer {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		return &redisServer{what: "The Redis stand-in", stop: func() {}}, nil //nolint:nilerr // then it is the stand-in
+		return redisServer{what: "The Redis stand-in"}
 	}
-	address, err := loadtest.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
+	address := t.FreeAddress()
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	command := exec.CommandContext(ctx, path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
-	out, err := command.StdoutPipe()
-	if err == nil {
-		err = command.Start()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("starting redis-server: %w", err)
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if strings.Contains(lines.Text(), "Ready to accept connections") {
-			rig.Redis = address
-			return &redisServer{what: "A redis-server", pid: command.Process.Pid, stop: func() {
-				_ = command.Process.Kill()
-				_ = command.Wait() // tells of the kill
-			}}, nil
-		}
-	}
-	return nil, errors.Join(errors.New("redis-server does not start"), command.Wait())
+	t.Check(err)
+	command := exec.CommandContext(t.Context(), path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	t.Check(command.Start())
+	t.Cleanup(func() error {
+		_ = command.Wait() // reports the kill
+		return nil
+	})
+	t.Cleanup(command.Process.Kill)
+	client := redis.NewClient(&redis.Options{Addr: address})
+	t.Until(func() string { return "waiting for redis-server" }, func() bool { return client.Ping(t.Context()).Err() == nil })
+	t.Check(client.Close())
+	rig.Redis = address
+	return redisServer{what: "A redis-server", pid: command.Process.Pid}
 }

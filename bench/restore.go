@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,57 +12,39 @@ import (
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
 
-// replayRounds is how often everybody has beaten in the stretch that a restore reads
+// replayRounds is how often everybody has beaten in the heartbeats that a restore reads
 // again: online_ttl + offline_debounce + reconnect_window + gateway_silence, at a
 // beat every 15 s.
 const replayRounds = 6
 
 // restore measures how long a partition's new owner takes: all users online,
-// each having beaten six times in the stretch of heartbeats that has to be read
+// each having beaten six times in the heartbeats that have to be read
 // again. The clock runs from the moment at which the loop has been given its
 // partitions and makes their tasks, to the moment at which the last of them runs. How
 // long the group takes to notice that an owner is gone, at most 6 s after a crash,
 // comes on top.
-func restore(ctx context.Context, o *loadtest.Options, r *loadtest.Result) (err error) {
-	rig, err := loadtest.NewRig(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rig.Close()) }()
-	frames := loadtest.Users{Count: o.Users, Partitions: o.Partitions}.Frames(false)
+func restore(t *loadtest.T) {
+	rig := t.Rig()
+	frames := loadtest.Users{Count: t.Users, Partitions: t.Partitions}.Frames(false)
 	settings := loadtest.Stay()
-	d := rig.Detector(ctx, settings, nil)
-	if err := d.Gather(ctx, frames); err != nil {
-		return errors.Join(err, d.Stop())
-	}
+	d := rig.Detector(settings, nil)
+	d.Gather(frames)
 	for range replayRounds {
-		if err := rig.Write(ctx, frames); err != nil {
-			return errors.Join(err, d.Stop())
-		}
+		rig.Write(frames)
 	}
-	end, err := rig.End(ctx)
-	if err == nil {
-		err = o.Until(ctx, func() string { return "handling what was written" }, func() bool { return d.Handled() >= end })
-	}
-	if err := errors.Join(err, d.Stop()); err != nil {
-		return err
-	}
+	end := rig.End()
+	t.Until(func() string { return "handling what was written" }, func() bool { return d.Handled() >= end })
+	t.Check(d.Stop())
 	var times restoreTimes
-	begun := time.Now()
-	d = rig.Detector(ctx, settings, func(t processor.Task) processor.Task { return timedTask{t, &times} })
-	err = o.Measured(func() error {
-		return o.Until(ctx, func() string { return "restoring" }, func() bool { return d.AllRun() })
+	ready := t.Measured(func() {
+		d = rig.Detector(settings, func(t processor.Task) processor.Task { return timedTask{t, &times} })
+		t.Until(func() string { return "restoring" }, d.AllRun)
 	})
-	ready := time.Since(begun)
-	if err := errors.Join(err, d.Stop()); err != nil {
-		return err
-	}
-	first, last, beats := times.of()
-	r.Add("from assignment to running, all partitions", last.Sub(first).Seconds(), "s").AtMost(2)
-	r.Add("from the start of the process's loop to running", ready.Seconds(), "s").LessIsBetter()
-	r.Add("records read again", float64(beats), "")
-	r.Note(fmt.Sprintf("%d partitions, restored at the same time.", o.Partitions))
-	return nil
+	t.Check(d.Stop())
+	t.Add("from assignment to running, all partitions", times.last.Sub(times.first).Seconds(), "s").AtMost(2)
+	t.Add("from the start of the process's loop to running", ready.Seconds(), "s").LessIsBetter()
+	t.Add("records read again", float64(times.records), "")
+	t.Note(fmt.Sprintf("%d partitions, restored at the same time.", t.Partitions))
 }
 
 // restoreTimes collects when the tasks began and ended to restore.
@@ -71,12 +52,6 @@ type restoreTimes struct {
 	mu          sync.Mutex
 	first, last time.Time
 	records     int
-}
-
-func (r *restoreTimes) of() (first, last time.Time, records int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.first, r.last, r.records
 }
 
 // timedTask is a task whose restore is timed.

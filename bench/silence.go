@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,45 +23,37 @@ const tickInterval = 250 * time.Millisecond
 // interval, so their limits are. And in one instant: all last beats, so all limits,
 // are in one millisecond, which no users do but which is how the reference is
 // measured.
-func (l *lab) silence(ctx context.Context, o *loadtest.Options, r *loadtest.Result) error {
-	if o.Length() < 60*time.Millisecond {
-		return fmt.Errorf("seconds: %g is too short for a silence", o.Seconds)
+func (l *lab) silence(t *loadtest.T) {
+	if t.Length() < 60*time.Millisecond {
+		t.Fatalf("seconds: %g is too short for a silence", t.Seconds)
 	}
-	reference, err := l.referenceSilence(ctx, o)
-	if err != nil {
-		return err
-	}
-	instant, interval := silentUsers{settings: leaving(o.Length())}, silentUsers{settings: leaving(o.Length())}
-	if !o.Given {
+	var reference loadtest.Spread
+	t.Part(func() { reference = l.referenceSilence(t) })
+	instant, interval := silentUsers{settings: leaving(t.Length())}, silentUsers{settings: leaving(t.Length())}
+	if !t.Given {
 		interval.settings = leaving(45 * time.Second) // online_ttl and offline_debounce of the design
 	}
 	interval.over = interval.settings.HeartbeatInterval
 	for _, way := range []struct {
 		name string
-		do   func(context.Context, *loadtest.Options, silentUsers) (loadtest.Spread, error)
+		do   func(*loadtest.T, silentUsers) loadtest.Spread
 	}{{"machine alone", silentMachine}, {"through Kafka", silentPipeline}} {
 		for _, s := range []struct {
 			name string
 			silentUsers
 		}{{"as people beat", interval}, {"in one instant", instant}} {
-			late, err := way.do(ctx, o, s.silentUsers)
-			if err != nil {
-				return err
-			}
-			p50, p99, last := r.AddSpread(way.name+", "+s.name, late)
-			p99.AtMost(1000)
-			p50.Against(float64(reference.At(0.5)) / 1e6)
-			p99.Against(float64(reference.At(0.99)) / 1e6)
-			last.Against(float64(reference.At(1)) / 1e6)
+			t.Part(func() {
+				figures := t.AddSpread(way.name+", "+s.name, way.do(t, s.silentUsers))
+				figures.AtMost(1000)
+				figures.Against(reference)
+			})
 		}
 	}
-	r.Note(fmt.Sprintf("As people beat: offline %s after a last beat, these spread over %s. In one instant: offline %s after it.",
-		interval.length(), interval.over, o.Length()))
-	return nil
+	t.Note(fmt.Sprintf("As people beat: offline %s after a last beat, these spread over %s. In one instant: offline %s after it.",
+		interval.length(), interval.over, t.Length()))
 }
 
-// silentUsers says when users are offline, and over how long their last beats are
-// spread.
+// silentUsers are when users are offline, and over how long their last beats are spread.
 type silentUsers struct {
 	settings liveness.Settings
 	over     time.Duration
@@ -72,7 +62,7 @@ type silentUsers struct {
 func (s silentUsers) length() time.Duration { return s.settings.OnlineTTL + s.settings.OfflineDebounce }
 
 // silentMachine is what the machine alone takes.
-func silentMachine(ctx context.Context, o *loadtest.Options, s silentUsers) (late loadtest.Spread, err error) {
+func silentMachine(t *loadtest.T, s silentUsers) (late loadtest.Spread) {
 	m := liveness.New(s.settings, 0, 1, 1, 0)
 	var frame schemas.Frame
 	var out liveness.Output
@@ -95,79 +85,51 @@ func silentMachine(ctx context.Context, o *loadtest.Options, s silentUsers) (lat
 		}
 		offset++
 	}
-	frames := loadtest.Users{Count: o.Users, Partitions: 1}.Frames(false)
+	frames := loadtest.Users{Count: t.Users, Partitions: 1}.Frames(false)
 	together := time.Now()
 	for i := range frames {
 		due := together.Add(s.over * time.Duration(i) / time.Duration(len(frames)))
-		if err := loadtest.Pause(ctx, time.Until(due)); err != nil {
-			return nil, err
-		}
+		t.Check(loadtest.Pause(t.Context(), time.Until(due)))
 		apply(frames[i].Value, due)
 	}
 	tick := schemas.AppendTick(nil)
-	ticker := time.NewTicker(tickInterval)
-	defer ticker.Stop()
-	err = o.Measured(func() error {
-		for len(late) < o.Users {
-			select {
-			case <-ticker.C:
-				apply(tick, time.Now())
-				o.Progress.Say("  machine alone: %d of %d users are offline", len(late), o.Users)
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			if time.Since(together) > s.over+s.length()+loadtest.Timeout {
-				return fmt.Errorf("gave up waiting: %d of %d users were found silent", len(late), o.Users)
-			}
-		}
-		return nil
+	t.Measured(func() {
+		t.Every(tickInterval, s.over+s.length()+loadtest.Timeout, func() bool {
+			apply(tick, time.Now())
+			t.Progress.Say("  machine alone: %d of %d users are offline", len(late), t.Users)
+			return len(late) < t.Users
+		})
 	})
-	return late, err
+	if len(late) < t.Users {
+		t.Fatalf("gave up waiting: %d of %d users were found silent", len(late), t.Users)
+	}
+	return late
 }
 
 // silentPipeline is what the way through Kafka takes.
-func silentPipeline(ctx context.Context, o *loadtest.Options, s silentUsers) (late loadtest.Spread, err error) {
-	rig, err := loadtest.NewRig(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rig.Close()) }()
-	d := rig.Detector(ctx, s.settings, nil)
-	defer func() { err = errors.Join(err, d.Stop()) }()
-	watch := &loadtest.Watcher{}
-	watching := rig.Watch(ctx, watch)
-	defer func() { err = errors.Join(err, watching.Stop()) }()
-
-	frames := loadtest.Users{Count: o.Users, Partitions: o.Partitions}.Frames(false)
-	if err := d.Gather(ctx, frames); err != nil {
-		return nil, err
-	}
+func silentPipeline(t *loadtest.T, s silentUsers) loadtest.Spread {
+	rig := t.Rig()
+	d := rig.Detector(s.settings, nil)
+	watch := rig.Watch(nil)
+	frames := loadtest.Users{Count: t.Users, Partitions: t.Partitions}.Frames(false)
+	d.Gather(frames)
 	// They go on beating until the last of them is known to be online.
-	for watch.Online.Load() < int64(o.Users) {
-		if err := writeOver(ctx, rig, frames, s.over); err != nil {
-			return nil, err
-		}
+	for watch.Online.Load() < int64(t.Users) {
+		writeOver(t, rig, frames, s.over)
 		next := time.Now()
 		if s.over == 0 {
 			next = next.Add(s.settings.HeartbeatInterval / 2)
 		}
-		waiting := func() string { return fmt.Sprintf("%d of %d users are online", watch.Online.Load(), o.Users) }
-		if err := o.Until(ctx, waiting, func() bool { return time.Now().After(next) || watch.Online.Load() >= int64(o.Users) }); err != nil {
-			return nil, err
-		}
+		t.Until(func() string { return fmt.Sprintf("%d of %d users are online", watch.Online.Load(), t.Users) },
+			func() bool { return time.Now().After(next) || watch.Online.Load() >= int64(t.Users) })
 	}
-	if err := writeOver(ctx, rig, frames, s.over); err != nil {
-		return nil, err
-	}
+	writeOver(t, rig, frames, s.over)
 	before := watch.Offline.Load() // whom a slow machine has lost on the way: not counted
-	waiting := func() string { return fmt.Sprintf("%d of %d users are offline", watch.Offline.Load()-before, o.Users) }
-	err = o.Measured(func() error {
-		return o.Until(ctx, waiting, func() bool { return watch.Offline.Load()-before >= int64(o.Users) })
+	t.Measured(func() {
+		t.Until(func() string { return fmt.Sprintf("%d of %d users are offline", watch.Offline.Load()-before, t.Users) },
+			func() bool { return watch.Offline.Load()-before >= int64(t.Users) })
 	})
-	if err != nil {
-		return nil, err
-	}
-	return watch.Late.All()[before:], nil
+	return watch.Late.All()[before:]
 }
 
 // leaving are settings under which a silent user is offline after the given time.
@@ -181,21 +143,17 @@ func leaving(after time.Duration) liveness.Settings {
 }
 
 // writeOver writes frames spread evenly over d.
-func writeOver(ctx context.Context, rig *loadtest.Rig, frames []schemas.Outgoing, d time.Duration) error {
+func writeOver(t *loadtest.T, rig *loadtest.Rig, frames []schemas.Outgoing, d time.Duration) {
 	if d == 0 {
-		return rig.Write(ctx, frames)
+		rig.Write(frames)
+		return
 	}
 	const step = 50 * time.Millisecond
 	begun, written := time.Now(), 0
 	for written < len(frames) {
 		next := min(len(frames), max(written+1, int(float64(len(frames))*float64(time.Since(begun)+step)/float64(d))))
-		if err := rig.Write(ctx, frames[written:next]); err != nil {
-			return err
-		}
+		rig.Write(frames[written:next])
 		written = next
-		if err := loadtest.Pause(ctx, time.Until(begun.Add(d*time.Duration(written)/time.Duration(len(frames))))); err != nil {
-			return err
-		}
+		t.Check(loadtest.Pause(t.Context(), time.Until(begun.Add(d*time.Duration(written)/time.Duration(len(frames))))))
 	}
-	return nil
 }

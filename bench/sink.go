@@ -31,76 +31,50 @@ const (
 // loop and sink, against psql, which copies the same rows into the same tables of
 // another database of the same server and then moves the users on by one
 // statement. They take turns, so that both see the same machine. All users are
-// known beforehand. What psql does not do: read Kafka, keep its place, or give up
+// known beforehand. What psql does not do: read Kafka, store its offsets, or lose
 // nothing when it is killed.
-func (l *lab) sink(ctx context.Context, o *loadtest.Options, r *loadtest.Result) (err error) {
-	server, err := startPostgres(ctx, l.Postgres)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.close()) }()
-	rig, err := loadtest.NewRig(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rig.Close()) }()
-	ours, err := server.tables(ctx, o.Users)
-	if err != nil {
-		return err
-	}
-	theirs, err := server.tables(ctx, o.Users)
-	if err != nil {
-		return err
-	}
+func (l *lab) sink(t *loadtest.T) {
+	server := startPostgres(t, l.Postgres)
+	rig := t.Rig()
+	ours, theirs := server.tables(t.Users), server.tables(t.Users)
 	config := pgstore.Defaults()
 	config.URL = ours
-	kept, err := pgstore.Open(ctx, config)
-	if err != nil {
-		return err
-	}
-	defer kept.Close()
+	writer, err := pgstore.Open(t.Context(), config)
+	t.Check(err)
+	t.Cleanup(func() error { writer.Close(); return nil })
 
 	var took struct{ sink, psqlCopy, psqlUpsert time.Duration }
-	changes := changesOf(o.Users)
+	changes := changesOf(t.Users)
 	for round := range sinkRounds {
 		from := time.Now().UTC().Truncate(day).Add(time.Duration(round) * day)
 		log := changes(from)
 		outs := make([]schemas.Outgoing, len(log))
-		for i, t := range log {
-			outs[i] = loadtest.Record(t, o.Partitions)
+		for i, change := range log {
+			outs[i] = loadtest.Record(change, t.Partitions)
 		}
-		if err := rig.Write(ctx, outs); err != nil {
-			return err
-		}
+		rig.Write(outs)
 		// Who goes second finds the server warm, or busy with what the first left.
-		turns := []func() error{
-			func() error {
-				d, err := sinkRound(ctx, o, rig, round, kept, len(log))
-				took.sink += d
-				return err
-			},
-			func() error {
-				c, u, err := server.psqlRound(ctx, theirs, from, log)
+		turns := []func(){
+			func() { took.sink += sinkRound(t, rig, round, writer, len(log)) },
+			func() {
+				c, u := server.psqlRound(theirs, from, log)
 				took.psqlCopy, took.psqlUpsert = took.psqlCopy+c, took.psqlUpsert+u
-				return err
 			},
 		}
 		for turn := range turns {
-			if err := turns[(round+turn)%2](); err != nil {
-				return err
-			}
+			turns[(round+turn)%2]()
 		}
 	}
-	rows := float64(sinkRounds * (o.Users / usersPerRow))
+	rows := float64(sinkRounds * (t.Users / usersPerRow))
 	rate := func(d time.Duration) float64 { return rows / d.Seconds() }
 	reference := rate(took.psqlCopy + took.psqlUpsert)
-	r.Add("topic to Postgres, by the sink", rate(took.sink), "rows/s").AtLeast(100_000)
-	r.Add("the same rows by psql: COPY, then one upsert", reference, "rows/s")
-	r.Add("of these, COPY alone", rate(took.psqlCopy), "rows/s")
-	r.Add("sink, of psql's rate", 100*rate(took.sink)/reference, "%").AtLeast(70)
-	r.Note(fmt.Sprintf("%d rounds of %d rows in turns; %d partitions, up to %d rows in a transaction; Postgres %s.",
-		sinkRounds, o.Users/usersPerRow, o.Partitions, lastseen.Defaults().SinkRows, server.what))
-	return server.same(ctx, ours, theirs)
+	t.Add("topic to Postgres, by the sink", rate(took.sink), "rows/s").AtLeast(100_000)
+	t.Add("the same rows by psql: COPY, then one upsert", reference, "rows/s")
+	t.Add("of these, COPY alone", rate(took.psqlCopy), "rows/s")
+	t.Add("sink, of psql's rate", 100*rate(took.sink)/reference, "%").AtLeast(70)
+	t.Note(fmt.Sprintf("%d rounds of %d rows in turns; %d partitions, up to %d rows in a transaction; Postgres %s.",
+		sinkRounds, t.Users/usersPerRow, t.Partitions, lastseen.Defaults().SinkRows, server.what))
+	server.same(ours, theirs)
 }
 
 const day = 24 * time.Hour
@@ -161,37 +135,32 @@ func (c *countedWriter) Append(ctx context.Context, b store.Batch) error {
 
 // sinkRound lets the sink write what is new in the topic. The clock runs from
 // when the loop knows its partitions to the last commit.
-func sinkRound(ctx context.Context, o *loadtest.Options, r *loadtest.Rig, round int, kept store.Writer, rows int) (time.Duration, error) {
-	writer := &countedWriter{Writer: kept, done: make(chan struct{})}
+func sinkRound(t *loadtest.T, r *loadtest.Rig, round int, to store.Writer, rows int) time.Duration {
+	writer := &countedWriter{Writer: to, done: make(chan struct{})}
 	writer.left.Store(int64(rows))
 	config := lastseen.Defaults()
 	waiting, gate := make(chan struct{}, 1), make(chan struct{})
 	handler := gatedSink{sink.New(writer, config, lastseen.NewMetrics(prometheus.NewRegistry())), waiting, gate}
 	cluster := r.Kafka
 	cluster.MaxPollRecords = config.SinkRows
-	follower := consumer.New(cluster, fmt.Sprintf("%ssink-%d", r.Kafka.Prefix, round), schemas.Transitions, stream.DecodeTransition,
-		handler, r.Producer, r.Log, nil, consumer.MinBatchInterval(config.SinkEvery))
-	l := loadtest.Go(ctx, follower.Run)
-	err := o.Until(ctx, func() string { return "waiting for the loop to get its partitions" }, func() bool { return len(waiting) > 0 })
-	var took time.Duration
-	begun := time.Now()
-	close(gate)
-	if err == nil {
-		err = o.Measured(func() error {
-			return o.Until(ctx, func() string {
-				return fmt.Sprintf("round %d: the sink has %d rows to write", round+1, writer.left.Load())
-			}, func() bool {
-				select {
-				case <-writer.done:
-					return true
-				default:
-					return false
-				}
-			})
+	loop := t.Go(consumer.New(cluster, fmt.Sprintf("%ssink-%d", r.Kafka.Prefix, round), schemas.Transitions, stream.DecodeTransition,
+		handler, r.Producer, r.Log, nil, consumer.MinBatchInterval(config.SinkEvery)).Run)
+	t.Until(func() string { return "waiting for the loop to get its partitions" }, func() bool { return len(waiting) > 0 })
+	took := t.Measured(func() {
+		close(gate)
+		t.Until(func() string {
+			return fmt.Sprintf("round %d: the sink has %d rows to write", round+1, writer.left.Load())
+		}, func() bool {
+			select {
+			case <-writer.done:
+				return true
+			default:
+				return false
+			}
 		})
-		took = time.Since(begun)
-	}
-	return took, errors.Join(err, l.Stop())
+	})
+	t.Check(loop.Stop())
+	return took
 }
 
 // errNoPsql says what the reference needs.

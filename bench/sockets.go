@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -26,8 +24,8 @@ import (
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
 
-// The processes of bench live: nodes, viewers, and writers for comparison. Each is told by its
-// first line what to do, says a line when it is ready, and ends when its input does.
+// The processes of bench live: nodes, viewers, and writers for comparison. Each reads from its
+// first line what to do, writes a line when it is ready, and ends when its input does.
 
 // site says where a node or a writer listens, and where a node finds what it needs.
 type site struct {
@@ -37,6 +35,11 @@ type site struct {
 	SQLite      string   `json:"sqlite"`
 	Instance    string   `json:"instance"`
 	Listen      string   `json:"listen"`
+}
+
+// siteOf is where a node finds what it needs.
+func siteOf(rig *loadtest.Rig, roles *loadtest.Roles) site {
+	return site{Kafka: rig.Kafka.Brokers, TopicPrefix: rig.Kafka.Prefix, Redis: rig.Redis, SQLite: roles.SQLite}
 }
 
 // viewers says what a process of viewers is to do.
@@ -65,7 +68,7 @@ const (
 	askChanges = "changes"
 )
 
-// firstLine reads what a process is told first.
+// firstLine reads the first line of a process.
 func firstLine(in io.Reader, into any) (*bufio.Scanner, error) {
 	lines := bufio.NewScanner(in)
 	if !lines.Scan() {
@@ -87,8 +90,7 @@ func node(out io.Writer, in io.Reader) error {
 	config.Instance, config.Listen, config.Admin = s.Instance, s.Listen, ""
 	started := make(chan struct{})
 	running := loadtest.Go(context.Background(), func(ctx context.Context) error {
-		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-		return app.Run(ctx, "api", config, log, func() { close(started) })
+		return loadtest.RunRole(ctx, "api", config, func() { close(started) })
 	})
 	select {
 	case err := <-running.Ended:

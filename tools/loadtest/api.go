@@ -16,7 +16,7 @@ import (
 // API is the base URL of a process that serves HTTP.
 type API string
 
-// asks is how many requests a bench may have under way without connecting anew.
+// asks is how many requests a bench may have under way with connections that are kept open.
 const asks = 64
 
 var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: asks}}

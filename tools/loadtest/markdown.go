@@ -27,7 +27,7 @@ func (r *Report) WriteMarkdown(out io.Writer) error {
 	}
 	b.WriteString("\n")
 	for _, result := range r.Results {
-		fmt.Fprintf(&b, "- **%s**: %s; %s users, load average before %.1f, took %.0f s.", result.Name, result.What, users(result.Users), result.Load, result.Took)
+		fmt.Fprintf(&b, "- **%s**: %s; %s users, load average before %.1f, took %.0f s.", result.Name, result.What, users(result.Population), result.Load, result.Took)
 		for _, note := range result.Notes {
 			b.WriteString(" " + note)
 		}

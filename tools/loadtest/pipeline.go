@@ -36,62 +36,33 @@ const (
 // What the bench itself costs (probes, consumer, users) is on the same machine and in the
 // figures.
 var Pipeline = Bench{Name: "pipeline", What: "from a beat to the committed transition and the answer of the API", Users: 50_000, Seconds: 10,
-	Run: func(ctx context.Context, o *Options, r *Result) error {
-		if err := latency(ctx, o, r); err != nil {
-			return err
-		}
-		return throughput(ctx, o, r)
+	Run: func(t *T) {
+		t.Part(func() { latency(t) })
+		t.Part(func() { throughput(t) })
 	}}
 
-func latency(ctx context.Context, o *Options, r *Result) (err error) {
-	rig, err := NewRig(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rig.Close()) }()
-	roles, err := rig.AllRoles(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, roles.Close()) }()
-
-	probes := &probes{api: roles.API, begun: map[schemas.UserID]time.Time{}}
-	watch := &Watcher{Seen: probes.published}
-	watching := rig.Watch(ctx, watch)
-	defer func() { err = errors.Join(err, watching.Stop()) }()
-	g, closeGateway, err := rig.gateway(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeGateway()) }()
-
-	beats := &beating{users: o.Users, gateway: g}
-	if err := beats.everybody(); err != nil {
-		return err
-	}
-	waiting := func() string { return fmt.Sprintf("%d of %d users are online", watch.Online.Load(), o.Users) }
-	if err := o.Until(ctx, waiting, func() bool { return watch.Online.Load() >= int64(o.Users) }); err != nil {
-		return err
-	}
-	// Else the first probes would wait behind the other arrivals for their place in Redis.
-	caughtUp := func() bool { return roles.CaughtUp(ctx) }
-	if err := o.Until(ctx, func() string { return "waiting for the stores to catch up with the arrivals" }, caughtUp); err != nil {
-		return err
-	}
-	if err := o.Measured(func() error { return probes.run(ctx, o, beats, g) }); err != nil {
-		return err
-	}
-	_, p99, _ := r.AddSpread("HTTP beat to committed transition", probes.http.All())
-	p99.AtMost(50)
-	_, p99, _ = r.AddSpread("Go client's beat to committed transition", probes.client.All())
-	p99.AtMost(50)
-	r.AddSpread("HTTP beat to the API's answer", probes.read.All())
-	r.Note(fmt.Sprintf("%d probes; %d users beat every %s.", probes.sent, o.Users, beatInterval))
-	return nil
+func latency(t *T) {
+	rig := t.Rig()
+	roles := rig.AllRoles(nil)
+	probes := &probes{T: t, api: roles.API, begun: map[schemas.UserID]time.Time{}}
+	watch := rig.Watch(probes.published)
+	g := rig.gateway()
+	beats := &beating{users: t.Users, gateway: g}
+	t.Check(beats.everybody())
+	t.Until(func() string { return fmt.Sprintf("%d of %d users are online", watch.Online.Load(), t.Users) },
+		func() bool { return watch.Online.Load() >= int64(t.Users) })
+	// Else the first probes would wait behind the other arrivals for their turn in Redis.
+	t.Until(func() string { return "waiting for the stores to catch up with the arrivals" }, func() bool { return roles.CaughtUp(t.ctx) })
+	t.Measured(func() { probes.run(beats, g) })
+	t.AddSpread("HTTP beat to committed transition", probes.http.All()).AtMost(50)
+	t.AddSpread("Go client's beat to committed transition", probes.client.All()).AtMost(50)
+	t.AddSpread("HTTP beat to the API's answer", probes.read.All())
+	t.Note(fmt.Sprintf("%d probes; %d users beat every %s.", probes.sent, t.Users, beatInterval))
 }
 
 // probes are users who come, and how long it takes until that is known.
 type probes struct {
+	*T
 	api                API
 	sent               int
 	http, client, read LockedSpread
@@ -102,31 +73,20 @@ type probes struct {
 	asking sync.WaitGroup
 }
 
-// run sends probes for as long as it is told to, lets the other users beat, and waits for all
+// run sends probes for the time of the measurement, lets the other users beat, and waits for all
 // answers.
-func (p *probes) run(ctx context.Context, o *Options, users *beating, g *gateway.Gateway) error {
-	ticker := time.NewTicker(ProbeInterval)
-	defer ticker.Stop()
-	for begun := time.Now(); time.Since(begun) < o.Length(); {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if err := users.catchUp(); err != nil {
-			return err
-		}
-		p.probe(ctx, g)
-		o.Progress.Say("  %d probes", p.sent)
-	}
-	waiting := func() string { return fmt.Sprintf("%d probes have not been answered", p.open()) }
-	if err := o.Until(ctx, waiting, func() bool { return p.open() == 0 }); err != nil {
-		return err
-	}
+func (p *probes) run(users *beating, g *gateway.Gateway) {
+	p.Every(ProbeInterval, p.Length(), func() bool {
+		p.Check(users.catchUp())
+		p.probe(p.ctx, g)
+		p.Progress.Say("  %d probes", p.sent)
+		return true
+	})
+	p.Until(func() string { return fmt.Sprintf("%d probes have not been answered", p.open()) }, func() bool { return p.open() == 0 })
 	p.asking.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return errors.Join(p.faults...)
+	p.Check(errors.Join(p.faults...))
 }
 
 // probe lets the next one come.
@@ -165,7 +125,7 @@ func (p *probes) open() int {
 	return len(p.begun)
 }
 
-// published is told of transitions by the consumer.
+// published receives the transitions from the consumer.
 func (p *probes) published(t *schemas.Transition, at time.Time) {
 	p.mu.Lock()
 	begun, mine := p.begun[t.User]
@@ -200,52 +160,27 @@ func (p *probes) readBack(ctx context.Context, user schemas.UserID, begun time.T
 
 // throughput measures how many beats a second go from a gateway's calls to handled by the
 // detector, as fast as one goroutine can call.
-func throughput(ctx context.Context, o *Options, r *Result) (err error) {
-	rig, err := NewRig(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rig.Close()) }()
-	d := rig.Detector(ctx, Stay(), nil)
-	defer func() { err = errors.Join(err, d.Stop()) }()
-	if err := d.Assigned(ctx); err != nil {
-		return err
-	}
-	g, closeGateway, err := rig.gateway(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeGateway()) }()
+func throughput(t *T) {
+	rig := t.Rig()
+	d := rig.Detector(Stay(), nil)
+	d.Assigned()
 	// A client takes a million devices; the margin is for partitions of unequal size.
-	n := min(moreUsers*o.Users, 1_000_000)
-	users := &beating{users: n, gateway: g}
-	if err := users.everybody(); err != nil {
-		return err
-	}
-	waiting := func() string { return fmt.Sprintf("%.0f of %d users are online", count(d.metrics.Beats), n) }
-	if err := o.Until(ctx, waiting, func() bool { return count(d.metrics.Beats) >= float64(n) }); err != nil {
-		return err
-	}
-	before, begun, calls := count(d.metrics.Beats), time.Now(), 0
-	err = o.Measured(func() error {
-		for time.Since(begun) < o.Length() && ctx.Err() == nil {
-			if err := users.everybody(); err != nil {
-				return err
-			}
-			calls += n
-			o.Progress.Say("  %d calls", calls)
+	n := min(moreUsers*t.Users, 1_000_000)
+	users := &beating{users: n, gateway: rig.gateway()}
+	t.Check(users.everybody())
+	t.Until(func() string { return fmt.Sprintf("%.0f of %d users are online", count(d.metrics.Beats), n) },
+		func() bool { return count(d.metrics.Beats) >= float64(n) })
+	before, calls := count(d.metrics.Beats), 0
+	took := t.Measured(func() {
+		for begun := time.Now(); time.Since(begun) < t.Length(); calls += n {
+			t.Check(t.ctx.Err())
+			t.Check(users.everybody())
+			t.Progress.Say("  %d calls", calls)
 		}
-		return ctx.Err()
-	})
-	if err != nil {
-		return err
-	}
-	took := time.Since(begun).Seconds()
-	handled := count(d.metrics.Beats) - before
-	r.Add("beats from the Go client to handled by the detector", handled/took/1e6, "M beats/s").AtLeast(1)
-	r.Add("calls of the Go client, repeats within a second included", float64(calls)/took/1e6, "M/s")
-	r.Note(fmt.Sprintf("Throughput with %d users.", n))
-	return nil
+	}).Seconds()
+	t.Add("beats from the Go client to handled by the detector", (count(d.metrics.Beats)-before)/took/1e6, "M beats/s").AtLeast(1)
+	t.Add("calls of the Go client, repeats within a second included", float64(calls)/took/1e6, "M/s")
+	t.Note(fmt.Sprintf("Throughput with %d users.", n))
 }
 
 // count reads a counter.

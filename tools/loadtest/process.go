@@ -1,9 +1,7 @@
 package loadtest
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,55 +14,49 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 )
 
-// Process is another process of this program. It is told things in lines of JSON and answers in
-// lines of JSON, and ends when its standard input does, however this process ends.
+// Process is another process of this program. The two exchange lines of JSON. It ends when its
+// standard input does, however this process ends.
 type Process struct {
 	PID     int
+	t       *T
 	name    string
 	command *exec.Cmd
 	in      io.WriteCloser
-	out     *bufio.Reader
+	out     *json.Decoder
 }
 
-// Start starts one, and says its first line unless that is nil.
-func (o *Options) Start(ctx context.Context, name string, first any) (*Process, error) {
-	p := &Process{name: name, command: o.Process(ctx, name)}
+// Start starts one, and sends the first line unless that is nil. Its owner closes it.
+func (t *T) Start(name string, first any) *Process {
+	p := &Process{t: t, name: name, command: t.Process(t.ctx, name)}
 	p.command.Stderr = os.Stderr
-	var err, outErr error
+	var err error
 	p.in, err = p.command.StdinPipe()
-	out, outErr := p.command.StdoutPipe()
-	if err := errors.Join(err, outErr); err != nil {
-		return nil, fmt.Errorf("starting process %q: %w", name, err)
-	}
-	p.out = bufio.NewReaderSize(out, 1<<16)
+	t.Check(err)
+	out, err := p.command.StdoutPipe()
+	t.Check(err)
+	p.out = json.NewDecoder(out)
 	if err := p.command.Start(); err != nil {
-		return nil, fmt.Errorf("starting process %q: %w", name, err)
+		t.Fatalf("starting process %q: %w", name, err)
 	}
 	p.PID = p.command.Process.Pid
 	if first != nil {
-		return p, p.Say(first)
+		p.Say(first)
 	}
-	return p, nil
+	return p
 }
 
 // Say writes a line.
-func (p *Process) Say(line any) error {
+func (p *Process) Say(line any) {
 	if err := json.NewEncoder(p.in).Encode(line); err != nil {
-		return fmt.Errorf("talking to process %q: %w", p.name, err)
+		p.t.Fatalf("writing to process %q: %w", p.name, err)
 	}
-	return nil
 }
 
 // Hear reads a line.
-func (p *Process) Hear(answer any) error {
-	line, err := p.out.ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, answer)
+func (p *Process) Hear(answer any) {
+	if err := p.out.Decode(answer); err != nil {
+		p.t.Fatalf("reading from process %q: %w", p.name, err)
 	}
-	if err != nil {
-		return fmt.Errorf("listening to process %q: %w", p.name, err)
-	}
-	return nil
 }
 
 // Close ends the process and waits for it.
@@ -115,11 +107,8 @@ func ProcessorTime(pid int) time.Duration {
 	if len(fields) <= system {
 		return 0
 	}
-	inUser, err := strconv.ParseInt(string(fields[user]), 10, 64)
-	inKernel, systemErr := strconv.ParseInt(string(fields[system]), 10, 64)
-	if err != nil || systemErr != nil {
-		return 0
-	}
+	inUser, _ := strconv.Atoi(string(fields[user]))
+	inKernel, _ := strconv.Atoi(string(fields[system]))
 	return time.Duration(inUser+inKernel) * tick
 }
 
@@ -130,8 +119,6 @@ func Resident(pid int) float64 {
 		return 0
 	}
 	var size, pages float64
-	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
-		return 0
-	}
+	_, _ = fmt.Sscan(string(text), &size, &pages) // then 0
 	return pages * float64(os.Getpagesize())
 }

@@ -18,13 +18,13 @@ type Report struct {
 
 // Result is what one bench measured.
 type Result struct {
-	Name    string   `json:"name"`
-	What    string   `json:"what"`
-	Users   int      `json:"users,omitempty"`
-	Load    float64  `json:"load_average"` // of the last minute, before it began
-	Took    float64  `json:"took_seconds"`
-	Figures []Figure `json:"figures"`
-	Notes   []string `json:"notes,omitempty"`
+	Name       string   `json:"name"`
+	What       string   `json:"what"`
+	Population int      `json:"users,omitempty"`
+	Load       float64  `json:"load_average"` // of the last minute, before it began
+	Took       float64  `json:"took_seconds"`
+	Figures    []Figure `json:"figures"`
+	Notes      []string `json:"notes,omitempty"`
 }
 
 // Figure is one number.
@@ -85,17 +85,34 @@ func (s Spread) At(q float64) time.Duration {
 }
 
 // AddSpread notes the median, the 99th percentile and the last of some times, in
-// milliseconds. It sorts them. The figures are valid until the next is added.
-func (r *Result) AddSpread(name string, times Spread) (p50, p99, last *Figure) {
+// milliseconds. It sorts them. The figures, in this order, are valid until the next is added.
+func (r *Result) AddSpread(name string, times Spread) SpreadFigures {
 	slices.Sort(times)
-	for _, q := range []struct {
-		name string
-		at   float64
-	}{{"p50", 0.5}, {"p99", 0.99}, {"last", 1}} {
+	for _, q := range quantiles {
 		r.Add(name+", "+q.name, float64(times.At(q.at))/1e6, "ms").LessIsBetter()
 	}
-	n := len(r.Figures)
-	return &r.Figures[n-3], &r.Figures[n-2], &r.Figures[n-1]
+	return r.Figures[len(r.Figures)-len(quantiles):]
+}
+
+var quantiles = []struct {
+	name string
+	at   float64
+}{{"p50", 0.5}, {"p99", 0.99}, {"last", 1}}
+
+// SpreadFigures are the median, the 99th percentile and the last.
+type SpreadFigures []Figure
+
+// AtMost sets a target for the 99th percentile.
+func (f SpreadFigures) AtMost(target float64) { f[1].AtMost(target) }
+
+// P99 is the 99th percentile.
+func (f SpreadFigures) P99() float64 { return f[1].Value }
+
+// Against compares with the sorted times of a reference.
+func (f SpreadFigures) Against(reference Spread) {
+	for i, q := range quantiles {
+		f[i].Against(float64(reference.At(q.at)) / 1e6)
+	}
 }
 
 // LockedSpread is a Spread that several goroutines fill.

@@ -9,7 +9,7 @@ import (
 
 func TestTheReportSaysWhatWasReachedAndHowMuchBetterThatIs(t *testing.T) {
 	t.Parallel()
-	r := Report{Version: "v1", Redis: "7.0", Results: []Result{{Name: "silence", What: "x", Users: 1_000_000}}}
+	r := Report{Version: "v1", Redis: "7.0", Results: []Result{{Name: "silence", What: "x", Population: 1_000_000}}}
 	result := &r.Results[0]
 	result.Add("rate", 30, "M beats/s").AtLeast(15).Against(0.25)
 	result.Add("lateness", 2500, "ms").AtMost(1000).Against(10_000)

@@ -15,15 +15,16 @@ import (
 // whose handlers run at the same time.
 type Watcher struct {
 	Online, Offline atomic.Int64
-	Late            LockedSpread                         // how late each Offline was seen
-	Seen            func(*schemas.Transition, time.Time) // may be nil
+	Late            LockedSpread // how late each Offline was seen
+	seen            func(*schemas.Transition, time.Time)
 }
 
-// Watch starts it.
-func (r *Rig) Watch(ctx context.Context, w *Watcher) *Loop {
-	f := consumer.New(r.Kafka, r.Kafka.Prefix+"watch", schemas.Transitions, stream.DecodeTransition, w, r.Producer,
-		slog.New(slog.DiscardHandler), nil, consumer.WithoutGroup())
-	return Go(ctx, f.Run)
+// Watch starts one. seen, if not nil, is called for each transition.
+func (r *Rig) Watch(seen func(*schemas.Transition, time.Time)) *Watcher {
+	w := &Watcher{seen: seen}
+	r.t.Go(consumer.New(r.Kafka, r.Kafka.Prefix+"watch", schemas.Transitions, stream.DecodeTransition, w, r.Producer,
+		slog.New(slog.DiscardHandler), nil, consumer.WithoutGroup()).Run)
+	return w
 }
 
 // Apply notes what has been published.
@@ -38,8 +39,8 @@ func (w *Watcher) Apply(_ context.Context, batch stream.Batch[stream.Logged[*sch
 		case schemas.Offline:
 			late = append(late, now.Sub(l.Message.At.Time()))
 		}
-		if w.Seen != nil {
-			w.Seen(l.Message, now)
+		if w.seen != nil {
+			w.seen(l.Message, now)
 		}
 	}
 	w.Late.Add(late)

@@ -1,0 +1,81 @@
+package loadtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+
+	"github.com/stillhere/stillhere/tools/progress"
+)
+
+// Flags are those of every bench. None is taken from the environment: where STILLHERE_KAFKA
+// names a cluster, that is not one to measure on.
+type Flags struct {
+	Users      int      `help:"How many users; as many as the design's target names when left out." env:"-"`
+	Seconds    float64  `help:"How long the measured part lasts; 0: as long as it needs. For silence: when a silent user is offline." env:"-"`
+	Partitions int32    `help:"Partitions of the topics." default:"4" env:"-"`
+	Brokers    []string `help:"Kafka to measure on, host:port; topics are made there and deleted. A stand-in in another process when left out." env:"-"`
+	JSON       bool     `name:"json" help:"Print the results as JSON." env:"-"`
+	CPUProfile string   `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`
+	Report     string   `help:"Write a page in Markdown to this file." type:"path" env:"-"`
+}
+
+// Measure runs benches one after the other and prints what they measured. What was measured
+// before one failed is reported all the same. reference is the version of the Redis that
+// serves as reference, if any; process starts this program once more, as a Process.
+func (f *Flags) Measure(ctx context.Context, version, reference string, process []string, benches ...Bench) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("looking for this program, to run it once more: %w", err)
+	}
+	o := Options{Users: f.Users, Seconds: f.Seconds, Partitions: f.Partitions, Brokers: f.Brokers, Progress: progress.Stderr(),
+		Process: func(ctx context.Context, name string) *exec.Cmd {
+			return exec.CommandContext(ctx, self, append(process, name)...)
+		}}
+	if f.CPUProfile != "" {
+		o.Profile = f.profile()
+	}
+	report, err := Run(ctx, o, benches...)
+	report.Version, report.Redis = version, reference
+	write := report.WriteText
+	if f.JSON {
+		write = func(out io.Writer) error {
+			encoder := json.NewEncoder(out)
+			encoder.SetIndent("", "  ")
+			return encoder.Encode(report)
+		}
+	}
+	return errors.Join(err, write(os.Stdout), f.page(report))
+}
+
+// page writes the Markdown, if it is asked for.
+func (f *Flags) page(report *Report) error {
+	if f.Report == "" {
+		return nil
+	}
+	file, err := os.Create(f.Report)
+	if err == nil {
+		err = errors.Join(report.WriteMarkdown(file), file.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return nil
+}
+
+// profile opens the file of the first measured part, and numbered files for those after it.
+func (f *Flags) profile() func() (io.WriteCloser, error) {
+	opened := 0
+	return func() (io.WriteCloser, error) {
+		name := f.CPUProfile
+		if opened++; opened > 1 {
+			name += "." + strconv.Itoa(opened)
+		}
+		return os.Create(name)
+	}
+}
