@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
@@ -66,15 +67,15 @@ func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 	}
 	roles := map[string]bool{}
 	for name, service := range compose.Services {
-		if !service.Ours() {
+		if !manifests.RunsStillhere(service) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			checkCommand(t, name, service.Command, service.Settings())
-			if test := service.Healthcheck.Test; len(test) > 0 {
+			checkCommand(t, name, service.Command, manifests.Settings(service))
+			if check := service.HealthCheck; check != nil && len(check.Test) > 2 {
 				// It runs in the same environment.
-				if _, err := parse(t, test[2:], service.Settings()); err != nil {
-					t.Errorf("%s: its health check %v is refused: %v", name, test, err)
+				if _, err := parse(t, check.Test[2:], manifests.Settings(service)); err != nil {
+					t.Errorf("%s: its health check %v is refused: %v", name, check.Test, err)
 				}
 			}
 		})
@@ -98,7 +99,7 @@ func TestEveryCommandLineOfKubernetesIsUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	roles, read := map[string]bool{}, []string{}
-	for name, container := range manifests.Ours(kubernetes) {
+	for name, container := range manifests.Containers(kubernetes) {
 		settings := map[string]string{}
 		for _, e := range container.Env {
 			if strings.HasPrefix(e.Name, "STILLHERE_") {
@@ -118,9 +119,13 @@ func TestEveryCommandLineOfKubernetesIsUnderstood(t *testing.T) {
 			t.Errorf("nothing runs the role %s", role.Name)
 		}
 	}
-	// What all are told somebody must read.
+	// Some role must read each of the settings of all.
 	for _, m := range kubernetes {
-		for name := range m.Data {
+		settings, ok := m.Object.(*corev1.ConfigMap)
+		if !ok {
+			continue
+		}
+		for name := range settings.Data {
 			if !slices.Contains(read, name) {
 				t.Errorf("%s: nobody reads %s", m.File, name)
 			}

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/compose-spec/compose-go/v2/types"
+
 	"github.com/stillhere/stillhere/test/testkit"
 
 	"github.com/redis/go-redis/v9"
@@ -36,7 +38,7 @@ import (
 // they stand, and the environment as it stands but for the names of hosts.
 type containers struct {
 	*testing.T
-	compose  *manifests.Compose
+	compose  *types.Project
 	program  string
 	moved    map[string]string // host:port or URL in the file, and where it is here
 	more     map[string]string // settings that keep us apart from others on shared servers
@@ -134,7 +136,7 @@ func newContainers(t *testing.T) *containers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.moved[compose.Services["migrate"].Environment["STILLHERE_POSTGRES"]] = database
+	c.moved[manifests.Value(compose.Services["migrate"], "STILLHERE_POSTGRES")] = database
 
 	server := redistest.Real(t)
 	c.moved["redis:6379"] = server.Addr
@@ -157,7 +159,7 @@ func newContainers(t *testing.T) *containers {
 	}
 	for name, s := range compose.Services {
 		for _, setting := range []string{"STILLHERE_LISTEN", "STILLHERE_ADMIN"} {
-			if at := s.Environment[setting]; at != "" {
+			if at := manifests.Value(s, setting); at != "" {
 				c.moved[name+" "+at] = testkit.FreePort(t)
 			}
 		}
@@ -205,7 +207,8 @@ func (c *containers) build() string {
 // an image made from scratch has no other variables.
 func (c *containers) environment(name string) []string {
 	var all []string
-	for key, value := range c.compose.Services[name].Environment {
+	for key := range c.compose.Services[name].Environment {
+		value := manifests.Value(c.compose.Services[name], key)
 		if moved, ok := c.moved[name+" "+value]; ok {
 			value = moved
 		} else if moved, ok := c.moved[value]; ok {
@@ -223,7 +226,7 @@ func (c *containers) environment(name string) []string {
 
 // at is where a service has the address that the setting names.
 func (c *containers) at(name, setting string) string {
-	return c.moved[name+" "+c.compose.Services[name].Environment[setting]]
+	return c.moved[name+" "+manifests.Value(c.compose.Services[name], setting)]
 }
 
 func (c *containers) start(name string) *testkit.Program {
@@ -234,7 +237,7 @@ func (c *containers) start(name string) *testkit.Program {
 // waitHealthy runs the service's health check until it is content.
 func (c *containers) waitHealthy(name string) {
 	c.Helper()
-	words := c.compose.Services[name].Healthcheck.Test
+	words := c.compose.Services[name].HealthCheck.Test
 	var said []byte
 	healthy := testkit.Within(90*time.Second, func() bool {
 		ctx, cancel := context.WithTimeout(c.Context(), 10*time.Second)

@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -11,9 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/compose-spec/compose-go/v2/types"
 )
 
-func compose(t *testing.T) *Compose {
+func compose(t *testing.T) *types.Project {
 	t.Helper()
 	c, err := ReadCompose()
 	if err != nil {
@@ -29,10 +32,10 @@ func TestEveryImageIsPinned(t *testing.T) {
 	t.Parallel()
 	pinned := regexp.MustCompile(`^[a-z0-9./-]+:(v?\d+\.\d+(\.\d+)?(-[a-z0-9.]+)?|dev)(@sha256:[0-9a-f]{64})?$`)
 	for name, s := range compose(t).Services {
-		if !pinned.MatchString(s.Image) || strings.HasSuffix(s.Image, ":dev") != s.Ours() {
+		if !pinned.MatchString(s.Image) || strings.HasSuffix(s.Image, ":dev") != RunsStillhere(s) {
 			t.Errorf("%s: the image %q is not named with a version of its own", name, s.Image)
 		}
-		if s.Ours() && (s.Build == nil || s.Build.Dockerfile != "deploy/docker/Dockerfile" || s.Build.Context != ".") {
+		if RunsStillhere(s) && (s.Build == nil || s.Build.Dockerfile != "deploy/docker/Dockerfile" || s.Build.Context != root(t)) {
 			t.Errorf("%s: is not built from this repository: %+v", name, s.Build)
 		}
 	}
@@ -53,29 +56,47 @@ func TestEveryServiceMayDoOnlyWhatItMust(t *testing.T) {
 			t.Errorf("%s: read_only is %v", name, s.ReadOnly)
 		}
 		limits := s.Deploy.Resources.Limits
-		if limits.CPUs == "" || limits.Memory == "" || limits.Pids == 0 {
+		if limits.NanoCPUs == 0 || limits.MemoryBytes == 0 || limits.Pids == 0 {
 			t.Errorf("%s: has no limits of CPU, memory and processes: %+v", name, limits)
 		}
-		if s.Logging["options"] == nil {
+		if len(s.Logging.Options) == 0 {
 			t.Errorf("%s: its logs may fill the disk", name)
 		}
-		if limit := s.Environment["GOMEMLIMIT"]; limit != "" && mebibytes(t, limit) > mebibytes(t, limits.Memory)*9/10 {
-			t.Errorf("%s: GOMEMLIMIT %s leaves nothing of %s for what is not heap", name, limit, limits.Memory)
-		}
+		checkHeap(t, name, Value(s, "GOMEMLIMIT"), int64(limits.MemoryBytes))
 	}
 }
 
-func mebibytes(t *testing.T, text string) int {
+// checkHeap checks that GOMEMLIMIT, if set, leaves a tenth of the memory to what is not heap.
+func checkHeap(t *testing.T, name, limit string, memory int64) {
 	t.Helper()
-	digits := strings.TrimRight(text, "BGMi")
-	n, err := strconv.Atoi(digits)
+	if limit == "" {
+		return
+	}
+	heap, err := strconv.ParseInt(strings.TrimSuffix(limit, "MiB"), 10, 64)
 	if err != nil {
-		t.Fatalf("%q is not an amount of memory", text)
+		t.Errorf("%s: GOMEMLIMIT %q is not a number of MiB", name, limit)
 	}
-	if strings.HasPrefix(text[len(digits):], "G") {
-		n *= 1024
+	if heap<<20 > memory*9/10 {
+		t.Errorf("%s: GOMEMLIMIT %s leaves nothing of %d bytes for what is not heap", name, limit, memory)
 	}
-	return n
+}
+
+// mounts reports whether a service mounts a volume, or a folder of the repository, at a path.
+func mounts(t *testing.T, s types.ServiceConfig, source, target string) bool {
+	t.Helper()
+	return slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool {
+		return v.Target == target && (v.Source == source || v.Source == filepath.Join(root(t), source))
+	})
+}
+
+// root is the folder of the repository, as Compose resolves it.
+func root(t *testing.T) string {
+	t.Helper()
+	folder, err := filepath.Abs(Root())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
 }
 
 func TestPortsArePublishedOnTheLoopbackAlone(t *testing.T) {
@@ -83,21 +104,19 @@ func TestPortsArePublishedOnTheLoopbackAlone(t *testing.T) {
 	taken := map[string]string{}
 	for name, s := range compose(t).Services {
 		for _, port := range s.Ports {
-			parts := strings.Split(port, ":")
-			if len(parts) != 3 || parts[0] != "127.0.0.1" {
-				t.Errorf("%s: %s can be reached from other machines", name, port)
-				continue
+			if port.HostIP != "127.0.0.1" {
+				t.Errorf("%s: %+v can be reached from other machines", name, port)
 			}
-			if other := taken[parts[1]]; other != "" {
-				t.Errorf("%s and %s both want port %s", name, other, parts[1])
+			if other := taken[port.Published]; other != "" {
+				t.Errorf("%s and %s both want port %s", name, other, port.Published)
 			}
-			taken[parts[1]] = name
-			if listen := s.Environment["STILLHERE_LISTEN"]; s.Ours() && !strings.HasSuffix(listen, ":"+parts[2]) {
-				t.Errorf("%s: port %s is published but it listens at %q", name, parts[2], listen)
+			taken[port.Published] = name
+			if listen := Value(s, "STILLHERE_LISTEN"); RunsStillhere(s) && !strings.HasSuffix(listen, fmt.Sprint(":", port.Target)) {
+				t.Errorf("%s: port %d is published but it listens at %q", name, port.Target, listen)
 			}
 		}
-		if s.Environment["STILLHERE_ALLOW_UNAUTHENTICATED"] == "true" && len(s.Ports) == 0 {
-			t.Errorf("%s: opens doors that nobody can reach", name)
+		if Value(s, "STILLHERE_ALLOW_UNAUTHENTICATED") == "true" && len(s.Ports) == 0 {
+			t.Errorf("%s: takes requests that nobody can send", name)
 		}
 	}
 }
@@ -108,20 +127,18 @@ func TestEverythingMountedIsThere(t *testing.T) {
 	used := map[string]bool{}
 	for name, s := range c.Services {
 		for _, mount := range s.Volumes {
-			parts := strings.Split(mount, ":")
-			source, target := parts[0], parts[1]
-			if !strings.HasPrefix(source, ".") {
-				used[source] = true
-				if _, there := c.Volumes[source]; !there {
-					t.Errorf("%s: there is no volume %s", name, source)
+			if mount.Type == types.VolumeTypeVolume {
+				used[mount.Source] = true
+				if _, there := c.Volumes[mount.Source]; !there {
+					t.Errorf("%s: there is no volume %s", name, mount.Source)
 				}
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(Root(), source)); err != nil || len(parts) != 3 || parts[2] != "ro" {
-				t.Errorf("%s: %s must be in the repository and mounted read-only (%v)", name, mount, err)
+			if _, err := os.Stat(mount.Source); err != nil || !strings.HasPrefix(mount.Source, root(t)) || !mount.ReadOnly {
+				t.Errorf("%s: %s must be in the repository and mounted read-only (%v)", name, mount.Source, err)
 			}
-			if !strings.HasPrefix(target, "/") {
-				t.Errorf("%s: %s is mounted nowhere", name, mount)
+			if !strings.HasPrefix(mount.Target, "/") {
+				t.Errorf("%s: %s is mounted nowhere", name, mount.Source)
 			}
 		}
 	}
@@ -130,12 +147,13 @@ func TestEverythingMountedIsThere(t *testing.T) {
 			t.Errorf("nobody uses the volume %s", volume)
 		}
 	}
-	if mounts := c.Services["postgres"].Volumes; !slices.Contains(mounts, "postgres-data:/var/lib/postgresql") {
-		t.Errorf("Postgres 18 keeps its data below /var/lib/postgresql, not in %v", mounts)
-	}
-	kafka := c.Services["kafka"]
-	if dir := kafka.Environment["KAFKA_LOG_DIRS"]; !slices.Contains(kafka.Volumes, "kafka-data:"+dir) {
-		t.Errorf("Kafka keeps its data in %s, which is in no volume of %v", dir, kafka.Volumes)
+	for _, m := range []struct{ service, volume, target string }{
+		{"postgres", "postgres-data", "/var/lib/postgresql"}, // Postgres 18 keeps its data below it
+		{"kafka", "kafka-data", Value(c.Services["kafka"], "KAFKA_LOG_DIRS")},
+	} {
+		if s := c.Services[m.service]; !mounts(t, s, m.volume, m.target) {
+			t.Errorf("%s keeps its data in %s, which is in no volume of %v", m.service, m.target, s.Volumes)
+		}
 	}
 }
 
@@ -150,7 +168,7 @@ func TestServicesWaitForWhatTheyNeed(t *testing.T) {
 				t.Errorf("%s waits for %s, which is no service", name, on)
 			case len(other.Profiles) > 0:
 				t.Errorf("%s waits for %s, which is not always started", name, on)
-			case dependency.Condition == "service_healthy" && (other.Healthcheck.Disable || len(other.Healthcheck.Test) == 0):
+			case dependency.Condition == "service_healthy" && (other.HealthCheck == nil || other.HealthCheck.Disable || len(other.HealthCheck.Test) == 0):
 				t.Errorf("%s waits for the health of %s, which has no check", name, on)
 			case dependency.Condition == "service_completed_successfully" && !slices.Contains(oneShot, on):
 				t.Errorf("%s waits for the end of %s, which does not end", name, on)
@@ -159,12 +177,12 @@ func TestServicesWaitForWhatTheyNeed(t *testing.T) {
 			}
 		}
 		for setting, server := range map[string]string{"STILLHERE_KAFKA_BROKERS": "kafka", "STILLHERE_REDIS": "redis", "STILLHERE_POSTGRES": "postgres"} {
-			if s.Environment[setting] != "" && !waits(c, name, server, 5) {
+			if Value(s, setting) != "" && !waits(c, name, server, 5) {
 				t.Errorf("%s uses %s and does not wait for it", name, server)
 			}
 		}
-		if s.Ours() && len(s.Profiles) == 0 && !slices.Contains(oneShot, name) && !slices.Equal(s.Healthcheck.Test, []string{"CMD", "/stillhere", "health", "--ready"}) {
-			t.Errorf("%s: its health is asked by %v", name, s.Healthcheck.Test)
+		if RunsStillhere(s) && len(s.Profiles) == 0 && !slices.Contains(oneShot, name) && !slices.Equal(s.HealthCheck.Test, []string{"CMD", "/stillhere", "health", "--ready"}) {
+			t.Errorf("%s: its health is asked by %v", name, s.HealthCheck.Test)
 		}
 		if slices.Contains(oneShot, name) != strings.HasPrefix(s.Restart, "on-failure") {
 			t.Errorf("%s: restart is %q", name, s.Restart)
@@ -172,8 +190,8 @@ func TestServicesWaitForWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// waits tells whether a service starts after another, directly or not.
-func waits(c *Compose, name, server string, depth int) bool {
+// waits reports whether a service starts after another, directly or not.
+func waits(c *types.Project, name, server string, depth int) bool {
 	for on := range c.Services[name].DependsOn {
 		if on == server || depth > 0 && waits(c, on, server, depth-1) {
 			return true
@@ -185,47 +203,47 @@ func waits(c *Compose, name, server string, depth int) bool {
 func TestRolesAskForServersWhereTheyAre(t *testing.T) {
 	t.Parallel()
 	c := compose(t)
-	kafka, postgres := c.Services["kafka"].Environment, c.Services["postgres"].Environment
+	kafka, postgres := Value(c.Services["kafka"], "KAFKA_ADVERTISED_LISTENERS"), c.Services["postgres"]
 	instances := map[string]string{}
 	for name, s := range c.Services {
-		if !s.Ours() {
+		if !RunsStillhere(s) {
 			continue
 		}
-		if brokers := s.Environment["STILLHERE_KAFKA_BROKERS"]; brokers != "" && !strings.Contains(kafka["KAFKA_ADVERTISED_LISTENERS"], "://"+brokers) {
-			t.Errorf("%s looks for Kafka at %s, which advertises %s", name, brokers, kafka["KAFKA_ADVERTISED_LISTENERS"])
+		if brokers := Value(s, "STILLHERE_KAFKA_BROKERS"); brokers != "" && !strings.Contains(kafka, "://"+brokers) {
+			t.Errorf("%s looks for Kafka at %s, which advertises %s", name, brokers, kafka)
 		}
-		if redis := s.Environment["STILLHERE_REDIS"]; redis != "" && redis != "redis:6379" {
+		if redis := Value(s, "STILLHERE_REDIS"); redis != "" && redis != "redis:6379" {
 			t.Errorf("%s looks for Redis at %s", name, redis)
 		}
-		if text := s.Environment["STILLHERE_POSTGRES"]; text != "" {
+		if text := Value(s, "STILLHERE_POSTGRES"); text != "" {
 			at, err := url.Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
 			password, _ := at.User.Password()
-			if at.Host != "postgres:5432" || at.User.Username() != postgres["POSTGRES_USER"] || password != postgres["POSTGRES_PASSWORD"] || at.Path != "/"+postgres["POSTGRES_DB"] {
-				t.Errorf("%s: %s is not what the service postgres has: %v", name, text, postgres)
+			if at.Host != "postgres:5432" || at.User.Username() != Value(postgres, "POSTGRES_USER") || password != Value(postgres, "POSTGRES_PASSWORD") || at.Path != "/"+Value(postgres, "POSTGRES_DB") {
+				t.Errorf("%s: %s is not what the service postgres has: %v", name, text, postgres.Environment)
 			}
 		}
-		if text := s.Environment["STILLHERE_URL"]; text != "" {
+		if text := Value(s, "STILLHERE_URL"); text != "" {
 			at, err := url.Parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if listen := c.Services[at.Hostname()].Environment["STILLHERE_LISTEN"]; !strings.HasSuffix(listen, ":"+at.Port()) {
+			if listen := Value(c.Services[at.Hostname()], "STILLHERE_LISTEN"); !strings.HasSuffix(listen, ":"+at.Port()) {
 				t.Errorf("%s looks for %s, which listens at %q", name, text, listen)
 			}
 		}
-		if instance := s.Environment["STILLHERE_INSTANCE"]; instance != "" {
+		if instance := Value(s, "STILLHERE_INSTANCE"); instance != "" {
 			if other := instances[instance]; other != "" {
 				t.Errorf("%s and %s are both called %s: they would fence each other", name, other, instance)
 			}
 			instances[instance] = name
-		} else if s.Environment["STILLHERE_ADMIN"] != "" {
-			t.Errorf("%s has no name that stays the same when its container is made anew", name)
+		} else if Value(s, "STILLHERE_ADMIN") != "" {
+			t.Errorf("%s has no name that stays the same when its container is recreated", name)
 		}
-		if grace, err := time.ParseDuration(s.StopGracePeriod); err != nil || grace < 40*time.Second {
-			t.Errorf("%s: is killed after %s, before it has finished what it holds", name, s.StopGracePeriod)
+		if grace := s.StopGracePeriod; grace == nil || time.Duration(*grace) < 40*time.Second {
+			t.Errorf("%s: is killed after %s, before it has finished what it holds", name, grace)
 		}
 	}
 }
@@ -255,7 +273,7 @@ func TestPrometheusScrapesEveryRole(t *testing.T) {
 		}
 	}
 	for name, s := range c.Services {
-		admin := s.Environment["STILLHERE_ADMIN"]
+		admin := Value(s, "STILLHERE_ADMIN")
 		if admin == "" {
 			continue
 		}
@@ -272,7 +290,8 @@ func TestPrometheusScrapesEveryRole(t *testing.T) {
 		t.Errorf("these are scraped and are no services: %v", scraped)
 	}
 	prometheus := c.Services["prometheus"]
-	if !slices.Contains(prometheus.Command, "--config.file=/etc/prometheus/prometheus.yml") || !slices.Contains(prometheus.Volumes, "./deploy/prometheus:/etc/prometheus:ro") {
+	if !slices.Contains(prometheus.Command, "--config.file=/etc/prometheus/prometheus.yml") ||
+		!mounts(t, prometheus, "deploy/prometheus", "/etc/prometheus") {
 		t.Errorf("Prometheus does not read deploy/prometheus/prometheus.yml: %v %v", prometheus.Command, prometheus.Volumes)
 	}
 	for _, rules := range config.Rules {

@@ -3,7 +3,6 @@ package manifests
 import (
 	"encoding/json"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,51 +46,6 @@ func (i Instruction) Exec() ([]string, error) {
 	var words []string
 	err := json.Unmarshal([]byte(i.Text[strings.IndexByte(i.Text, '['):]), &words)
 	return words, err
-}
-
-// BuildContext tells which files of the repository reach a build, as
-// .dockerignore says: paths from its root, with slashes.
-func BuildContext(files []string) ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(Root(), ".dockerignore"))
-	if err != nil {
-		return nil, err
-	}
-	var kept []string
-	for _, file := range files {
-		ignored := false
-		for line := range strings.Lines(string(text)) {
-			line = strings.TrimSpace(line)
-			if line == "" || strings.HasPrefix(line, "#") {
-				continue
-			}
-			pattern, negated := strings.CutPrefix(line, "!")
-			if ignores(pattern, file) {
-				ignored = !negated
-			}
-		}
-		if !ignored {
-			kept = append(kept, file)
-		}
-	}
-	return kept, nil
-}
-
-// ignores tells whether a pattern names the file or a folder above it; ** may
-// stand at the front, for any folders.
-func ignores(pattern, file string) bool {
-	parts := strings.Split(file, "/")
-	rest, anywhere := strings.CutPrefix(pattern, "**/")
-	for from := range parts {
-		for to := from + 1; to <= len(parts); to++ {
-			if ok, err := path.Match(rest, strings.Join(parts[from:to], "/")); ok && err == nil {
-				return true
-			}
-		}
-		if !anywhere {
-			break
-		}
-	}
-	return false
 }
 
 // Of gives the instructions with that name in the stage; "" for all stages.

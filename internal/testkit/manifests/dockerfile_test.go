@@ -3,6 +3,7 @@ package manifests
 import (
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -123,7 +124,7 @@ func TestEverythingTheProgramIsMadeOfReachesTheBuild(t *testing.T) {
 	if len(needed) < 100 {
 		t.Fatalf("the program is said to be made of %d files", len(needed))
 	}
-	reached, err := BuildContext(needed)
+	reached, err := buildContext(needed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestEverythingTheProgramIsMadeOfReachesTheBuild(t *testing.T) {
 			t.Errorf(".dockerignore keeps %s out of the build", file)
 		}
 	}
-	kept, err := BuildContext([]string{".git/config", "docker-compose.yml", "stillhere-data/kafka/x", "README.md", "schemas/golden_test.go", "schemas/testdata/golden/a"})
+	kept, err := buildContext([]string{".git/config", "docker-compose.yml", "stillhere-data/kafka/x", "README.md", "schemas/golden_test.go", "schemas/testdata/golden/a"})
 	if err != nil || len(kept) > 0 {
 		t.Errorf("the build is sent %v (%v), which it does not need", kept, err)
 	}
@@ -159,4 +160,49 @@ func TestTheVersionIsStampedWhereTheProgramKeepsIt(t *testing.T) {
 	}) {
 		t.Errorf("the program has no %s.%s", m[1], m[2])
 	}
+}
+
+// buildContext are the files of the repository that reach a build, as
+// .dockerignore says: paths from its root, with slashes.
+func buildContext(files []string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(Root(), ".dockerignore"))
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	for _, file := range files {
+		ignored := false
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			pattern, negated := strings.CutPrefix(line, "!")
+			if ignores(pattern, file) {
+				ignored = !negated
+			}
+		}
+		if !ignored {
+			kept = append(kept, file)
+		}
+	}
+	return kept, nil
+}
+
+// ignores reports whether a pattern names the file or a folder above it; ** may
+// stand at the front, for any folders.
+func ignores(pattern, file string) bool {
+	parts := strings.Split(file, "/")
+	rest, anywhere := strings.CutPrefix(pattern, "**/")
+	for from := range parts {
+		for to := from + 1; to <= len(parts); to++ {
+			if ok, err := path.Match(rest, strings.Join(parts[from:to], "/")); ok && err == nil {
+				return true
+			}
+		}
+		if !anywhere {
+			break
+		}
+	}
+	return false
 }

@@ -61,10 +61,10 @@ func TestGrafanaFindsTheBoardsAndPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := provider.Providers[0].Options.Path
-	if !slices.Contains(grafana.Volumes, "./deploy/grafana/dashboards:"+path+":ro") || !slices.Contains(grafana.Volumes, "./deploy/grafana/provisioning:/etc/grafana/provisioning:ro") {
+	if !mounts(t, grafana, "deploy/grafana/dashboards", path) || !mounts(t, grafana, "deploy/grafana/provisioning", "/etc/grafana/provisioning") {
 		t.Errorf("Grafana looks for boards in %s; mounted are %v", path, grafana.Volumes)
 	}
-	home, inside := strings.CutPrefix(grafana.Environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"], path+"/")
+	home, inside := strings.CutPrefix(Value(grafana, "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"), path+"/")
 	boards, err := ReadDashboards()
 	if err != nil {
 		t.Fatal(err)
