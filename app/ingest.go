@@ -9,12 +9,13 @@ import (
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/quota"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 type ingestDeps struct {
 	base
 	metrics *ingest.Metrics
-	quota   *quota.Quota
+	quota   *quota.Quota[schemas.UserID]
 	// openStream lets a socket watch users; nil: sockets only send beats.
 	openStream socketgate.OpenStream
 }

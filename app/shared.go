@@ -31,7 +31,7 @@ type shared struct {
 	decision        *decision
 	stream          *live.Server
 	origin          *origin.Origin
-	quota           *quota.Quota
+	quota           *quota.Quota[schemas.UserID]
 	ingestMetrics   *ingest.Metrics
 	lastseenMetrics *lastseen.Metrics
 	fanoutMetrics   *fanout.Metrics
@@ -72,8 +72,8 @@ func (b *builder) useFanoutMetrics() *fanout.Metrics {
 }
 
 // useQuota counts the sockets and streams of each user, over all endpoints of the process.
-func (b *builder) useQuota() *quota.Quota {
-	return shareValue(&b.quota, func() *quota.Quota { return quota.New(b.config.MaxPerUser) })
+func (b *builder) useQuota() *quota.Quota[schemas.UserID] {
+	return shareValue(&b.quota, func() *quota.Quota[schemas.UserID] { return quota.New[schemas.UserID](b.config.MaxPerUser) })
 }
 
 func (b *builder) useView() (*redisview.View, error) {

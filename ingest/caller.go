@@ -21,13 +21,13 @@ type Caller struct {
 	MayWatch bool
 	// OnRefused, unless nil, is called when a request is refused because of its sender.
 	OnRefused func()
-	// Charge takes the beats of a request from the user's limit. wait is when the request may come
-	// again; most is not 0 if it never may, because the limit allows only so many beats at once.
-	// nil: no limit.
+	// Charge takes the beats of a request from the user's limit. wait is the time until the request
+	// may be repeated; most is not 0 if it never may, because the limit allows only so many beats at
+	// once. nil: no limit.
 	Charge func(beats int) (wait time.Duration, most int)
 }
 
-// IsPlainUser tells whether the caller may act only for its own user.
+// IsPlainUser reports whether the caller may act only for its own user.
 func (c *Caller) IsPlainUser() bool { return c != nil && !c.Any && c.Gateway == "" }
 
 type callerKey struct{}
@@ -36,7 +36,7 @@ func WithCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf is the sender of a request; nil without authentication.
+// CallerOf returns the sender of a request; nil without authentication.
 func CallerOf(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c

@@ -30,21 +30,21 @@ type Config struct {
 type HTTPConfig struct {
 	MaxBody  int // bytes of a request body, before and after decompression
 	MaxBeats int // beats in a request
-	// MaxDevices is the limit on devices in a request with a user's own token: what a detector
-	// keeps of a user (max_devices of its policy). It does not apply to gateways.
+	// MaxDevices bounds the devices in a request with a user's own token (max_devices of the
+	// detector's policy). It does not apply to gateways.
 	MaxDevices  int
-	MaxRequests int // heartbeats requests that have arrived, at a time; more are told 503
+	MaxRequests int // heartbeats requests that have arrived, at a time; more get 503
 	// MaxVisibility is how many changes of visibility are processed at a time; more get 503.
 	// Heartbeats do not take their slots, so overload never keeps a user from hiding.
 	MaxVisibility int
 	// MaxArriving is how many incomplete bodies one user or gateway may have at a time; more get
 	// 429. It applies only with authentication.
 	MaxArriving int
-	MaxWaiting  int           // beats that wait for Kafka; more are told 503
-	MaxGateways int           // named gateways that are kept alive; more are told 503
+	MaxWaiting  int           // beats that wait for Kafka; more get 503
+	MaxGateways int           // named gateways that are kept alive; more get 503
 	BodyTimeout time.Duration // how long a client may take to send a body
 	// Linger is how long beats wait to share a frame while earlier ones are in flight; otherwise
-	// they leave at once.
+	// they are sent at once.
 	Linger time.Duration
 	// GatewayQuiet is how long after a named gateway's last request it still gets alive frames.
 	GatewayQuiet time.Duration
@@ -52,9 +52,9 @@ type HTTPConfig struct {
 
 // SocketConfig bounds the WebSocket endpoint.
 type SocketConfig struct {
-	MaxSockets       int           // open at a time; more are told 503
+	MaxSockets       int           // open at a time; more get 503
 	MaxMessage       int           // bytes of a message; longer ones are answered with an error
-	MaxSubscriptions int           // told to clients in the hello
+	MaxSubscriptions int           // which the hello states
 	WriteTimeout     time.Duration // a client that does not take a message for so long is cut off
 	PingInterval     time.Duration // how often the server pings
 	// IdleTimeout is how long a client may send neither message nor ping before its socket is

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/stillhere/stillhere/internal/beat"
 )
@@ -9,35 +10,29 @@ import (
 // Metrics are the service's metrics. All methods may be called from any goroutine.
 type Metrics struct {
 	*beat.Metrics
-	requests *prometheus.CounterVec
-	closed   *prometheus.CounterVec
+	requests *prometheus.CounterVec // by route and status
+	closed   *prometheus.CounterVec // by reason
 
 	// Sockets is how many sockets are open.
 	Sockets prometheus.Gauge
-	// Gateways is how many named gateways come in over HTTP.
+	// Gateways is how many gateways name themselves over HTTP.
 	Gateways prometheus.Gauge
 }
 
-// NewMetrics makes the metrics and registers them with registry, unless that is nil. It panics if
-// they are registered already.
+// NewMetrics registers the metrics with registry, unless that is nil. It panics if they are
+// registered already.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	counter := func(name, help string) prometheus.CounterOpts {
-		return prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "ingest", Name: name, Help: help}
+	f := promauto.With(registry)
+	return &Metrics{
+		Metrics: beat.NewMetrics(registry),
+		requests: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_ingest_http_requests_total",
+			Help: "Requests by route and status."}, []string{"route", "status"}),
+		closed: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_ingest_sockets_closed_total",
+			Help: "Closed sockets by reason."}, []string{"reason"}),
+		Sockets: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_ingest_sockets", Help: "Open sockets."}),
+		Gateways: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_ingest_http_gateways",
+			Help: "Gateways that name themselves over HTTP."}),
 	}
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "stillhere", Subsystem: "ingest", Name: name, Help: help})
-	}
-	m := &Metrics{
-		Metrics:  beat.NewMetrics(registry),
-		requests: prometheus.NewCounterVec(counter("http_requests_total", "Requests by route and status."), []string{"route", "status"}),
-		closed:   prometheus.NewCounterVec(counter("sockets_closed_total", "Closed sockets by reason."), []string{"reason"}),
-		Sockets:  gauge("sockets", "Open sockets."),
-		Gateways: gauge("http_gateways", "Named gateways that come in over HTTP."),
-	}
-	if registry != nil {
-		registry.MustRegister(m.requests, m.closed, m.Sockets, m.Gateways)
-	}
-	return m
 }
 
 // Answered counts a request.

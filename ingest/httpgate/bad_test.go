@@ -75,7 +75,7 @@ func TestBadRequestsNameTheFieldAndStoreNothing(t *testing.T) {
 		name := body[:min(len(body), 90)]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, config(), func(d door) {
+			inBubble(t, config(), func(d server) {
 				w := d.post(body)
 				var got refusal
 				if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 400 || w.Header().Get("Content-Type") != "application/json" {
@@ -239,7 +239,7 @@ func TestLongBodyIs413WithoutReadingIt(t *testing.T) {
 		t.Errorf("after that: %d, want 202", got)
 	}
 	// A recorder stands for the server here: what a client has already put on
-	// the wire is not what the door has read.
+	// the wire is not what the server has read.
 	var n int64
 	r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats", counted{strings.NewReader(strings.Repeat(megabyte, 8)), &n})
 	r.ContentLength = 8 << 20
@@ -252,7 +252,7 @@ func TestLongBodyIs413WithoutReadingIt(t *testing.T) {
 
 func TestVisibilityIsAnsweredOnceKafkaHasIt(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d door) {
+	inBubble(t, config(), func(d server) {
 		for _, word := range []string{"nobody", "everyone"} {
 			w := d.send(http.MethodPut, "/presence/9007199254740993/visibility", fmt.Sprintf(`{"visibility":%q}`, word))
 			d.wants(w, 200, fmt.Sprintf(`{"user_id":"9007199254740993","visibility":%q}`, word))

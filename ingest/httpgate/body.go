@@ -17,9 +17,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/schemas"
 )
 
-// format is what a body is written in.
+// format is the format of a body.
 type format int
 
 const (
@@ -49,6 +50,22 @@ func isProtobuf(kind string) bool {
 	return kind == "application/protobuf" || kind == "application/x-protobuf"
 }
 
+// sender is the caller whose incomplete bodies are counted together. Such bodies take no slot, so a
+// slow sender keeps no other caller out. Without authentication no sender is known, and only the
+// process's limit on connections applies.
+type sender struct {
+	known   bool
+	user    schemas.UserID
+	gateway schemas.GatewayID
+}
+
+func senderOf(caller *ingest.Caller) sender {
+	if caller == nil {
+		return sender{}
+	}
+	return sender{true, caller.User, caller.Gateway}
+}
+
 // firstRead is the buffer of a body before any of it has arrived.
 const firstRead = 16 << 10 // bytes
 
@@ -57,17 +74,19 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]by
 	if r.ContentLength > int64(limit) {
 		return nil, tooLong(limit) // unread, which costs the connection
 	}
-	leave, err := g.arriving.enter(ingest.CallerOf(r.Context()), g.cfg.HTTP.MaxArriving)
-	if err != nil {
-		return nil, err
+	who := senderOf(ingest.CallerOf(r.Context()))
+	if !g.incomplete.Take(who) {
+		return nil, refuseFor(time.Second, http.StatusTooManyRequests, problem.TooMany, "body",
+			"has to wait: "+strconv.Itoa(g.incomplete.Most())+" bodies of this caller have not arrived in full")
 	}
-	defer leave()
-	g.limitTime(w)
+	defer g.incomplete.Give(who)
+	// A recorder of a test has no deadline, and no slow client.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.cfg.HTTP.BodyTimeout))
 	var body bytes.Buffer
 	// Memory follows what has arrived, not what was announced.
 	body.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
-	_, err = body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(limit)))
-	// Else the server's watch for a lost client would take it for one.
+	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(limit)))
+	// Otherwise the HTTP server would later take the deadline for a lost client.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	var long *http.MaxBytesError
 	switch {
@@ -79,12 +98,6 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]by
 		return nil, refuse(http.StatusBadRequest, problem.Malformed, "body", "ended before it was complete")
 	}
 	return g.decompress(r.Header.Get("Content-Encoding"), body.Bytes(), limit)
-}
-
-// limitTime gives the client BodyTimeout to send its body. A test's recorder cannot, and has no
-// slow client.
-func (g *Gate) limitTime(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.cfg.HTTP.BodyTimeout))
 }
 
 func tooLong(limit int) error {
@@ -129,8 +142,7 @@ func gunzip(body []byte, limit int) ([]byte, error) {
 	if reader.Reset(packed) != nil {
 		return nil, broken("gzip")
 	}
-	// RFC 1952, section 2.3.1: the last four bytes are the length of what was packed, of
-	// the last member where there are several.
+	// RFC 1952, section 2.3.1: the last four bytes are the plain length of the last member.
 	length := int64(binary.LittleEndian.Uint32(body[len(body)-4:]))
 	if length > int64(limit) {
 		return nil, tooLong(limit)

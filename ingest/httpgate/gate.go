@@ -14,20 +14,20 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Gate serves the HTTP endpoints.
 type Gate struct {
 	cfg             ingest.Config
-	log             beat.Log
 	metrics         *ingest.Metrics
 	start           time.Time // the origin of all times below
 	writer          *writer
 	gateways        *gateways
 	heartbeatSlots  chan struct{} // one for each request with beats that have arrived
 	visibilitySlots chan struct{} // one for each change of visibility that has arrived
-	arriving        arriving
+	incomplete      *quota.Quota[sender]
 	zstd            *zstd.Decoder
 	maxDevices      atomic.Int64 // HTTP.MaxDevices as it is now
 }
@@ -42,9 +42,10 @@ func New(cfg ingest.Config, log beat.Log, metrics *ingest.Metrics) (*Gate, error
 		return nil, fmt.Errorf("setting up zstd: %w", err)
 	}
 	g := &Gate{
-		cfg: cfg, log: log, metrics: metrics, start: time.Now(), zstd: zstdReader,
-		heartbeatSlots: make(chan struct{}, cfg.HTTP.MaxRequests), visibilitySlots: make(chan struct{}, cfg.HTTP.MaxVisibility),
-		arriving: arriving{of: map[sender]int{}},
+		cfg: cfg, metrics: metrics, start: time.Now(), zstd: zstdReader,
+		heartbeatSlots:  make(chan struct{}, cfg.HTTP.MaxRequests),
+		visibilitySlots: make(chan struct{}, cfg.HTTP.MaxVisibility),
+		incomplete:      quota.New[sender](cfg.HTTP.MaxArriving),
 	}
 	g.writer = newWriter(g.now, cfg, log, metrics)
 	g.gateways = newGateways(cfg)
@@ -117,6 +118,16 @@ func overloaded(reason string) error {
 
 // retryAfter is when a caller that got 503 should try again.
 const retryAfter = time.Second
+
+// enter takes one of slots, or fails if there is none. leave gives it back.
+func enter(slots chan struct{}) (leave func(), err error) {
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	default:
+		return nil, overloaded("too many requests at a time")
+	}
+}
 
 // endpoint adds the origin check, the answer to an error and the metric to a handler.
 func (g *Gate) endpoint(route string, handle func(w http.ResponseWriter, r *http.Request) (status int, err error)) http.HandlerFunc {

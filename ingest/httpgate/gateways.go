@@ -1,7 +1,6 @@
 package httpgate
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -14,7 +13,7 @@ const aliveCheck = 250 * time.Millisecond
 // gateways are the gateways that name themselves over HTTP, and the partitions of their users.
 type gateways struct {
 	cfg   ingest.Config
-	mu    sync.Mutex // protects known and all that hangs from it
+	mu    sync.Mutex // protects known and the gateways in it
 	known map[schemas.GatewayID]*gateway
 }
 
@@ -103,14 +102,10 @@ func (g *gateways) count() int {
 func (g *Gate) sendAlive() {
 	for _, id := range g.gateways.due(g.now()) {
 		value := schemas.AppendFrame(nil, schemas.FrameHead{Gateway: id.gateway, GatewayEpoch: id.epoch}, nil)
-		ctx, cancel := context.WithTimeout(context.Background(), g.cfg.AppendTimeout)
-		began := time.Now()
 		g.writer.inFlight.Add(1)
-		g.log.Append(ctx, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: id.partition, Value: value}, func(err error) {
-			defer g.writer.inFlight.Done()
-			cancel()
-			g.metrics.Appended("alive", 0, time.Since(began), err)
+		g.writer.append("alive", 0, schemas.Outgoing{Partition: id.partition, Value: value}, func(error) {
 			g.gateways.settle(id)
+			g.writer.inFlight.Done()
 		})
 	}
 	g.metrics.Gateways.Set(float64(g.gateways.count()))

@@ -83,17 +83,17 @@ func (g *Gate) checkLimits(caller *ingest.Caller, beats []schemas.Beat) error {
 		return nil
 	}
 	var wait time.Duration
-	var room int
+	var atOnce int
 	if caller.Charge != nil {
-		wait, room = caller.Charge(len(beats))
+		wait, atOnce = caller.Charge(len(beats))
 	}
 	if most := int(g.maxDevices.Load()); moreDevices(beats, most) {
 		return refuse(http.StatusBadRequest, "too_many_devices", "beats", "must be of at most "+strconv.Itoa(most)+
 			" devices in a request with the token of their user")
 	}
 	switch {
-	case room > 0:
-		return refuse(http.StatusBadRequest, "too_many_beats", "beats", "must have at most "+strconv.Itoa(room)+
+	case atOnce > 0:
+		return refuse(http.StatusBadRequest, "too_many_beats", "beats", "must have at most "+strconv.Itoa(atOnce)+
 			" elements in a request with a user's token: the limit on one user's beats has room for no more at once")
 	case wait > 0:
 		return refuseFor(wait, http.StatusTooManyRequests, "too_many_requests", "beats",
@@ -127,6 +127,6 @@ func accept(w http.ResponseWriter, r *http.Request, beats int) {
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(http.StatusAccepted)
-	// The caller is gone if this fails; the beats are in Kafka all the same.
+	// If this fails the caller has disconnected; Kafka has the beats.
 	_, _ = w.Write(body)
 }

@@ -1,7 +1,6 @@
 package httpgate
 
 import (
-	"context"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +19,8 @@ type lane struct {
 	key      laneKey
 	rows     []row
 	index    map[device]int // into rows
-	calls    []*call        // that have rows here, each once
-	inFlight int            // shipments that are not answered
+	calls    []*call        // of the rows, each once
+	inFlight int            // unacknowledged shipments
 }
 
 type device struct {
@@ -31,11 +30,11 @@ type device struct {
 
 type row struct {
 	beat  schemas.Beat
-	heard time.Duration // when the device said so
+	heard time.Duration // when the device reported it
 }
 
-// add adds a beat, unless the lane has a newer report of the device. It tells whether there is a
-// new row, and whether the call is new to this lane.
+// add adds a beat, unless the lane has a newer report of the device. added tells whether there is a
+// new row, joined whether the call is new to this lane.
 func (l *lane) add(c *call, heard time.Duration, beat schemas.Beat) (added, joined bool) {
 	if n := len(l.calls); n == 0 || l.calls[n-1] != c {
 		l.calls = append(l.calls, c)
@@ -61,18 +60,17 @@ type frame struct {
 	rows  int
 }
 
-// shipment is what leaves a lane at one time, usually one frame.
+// shipment is what is sent from a lane at one time, usually one frame.
 type shipment struct {
 	lane   *lane
 	frames []frame
 	rows   int
 	calls  []*call
-	cancel context.CancelFunc // of the appends
-	left   atomic.Int32       // frames that are not answered
+	left   atomic.Int32 // unacknowledged frames
 	failed atomic.Pointer[error]
 }
 
-// seal takes everything out of the lane, with the ages of now.
+// seal takes everything out of the lane, with the ages at now.
 func (l *lane) seal(now time.Duration) *shipment {
 	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls}
 	head := schemas.FrameHead{Gateway: l.key.gateway, GatewayEpoch: l.key.epoch}

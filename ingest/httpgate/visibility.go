@@ -1,10 +1,8 @@
 package httpgate
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/strictjson"
@@ -13,8 +11,8 @@ import (
 
 const maxVisibilityBody = 4096 // bytes
 
-// putVisibility appends a change of visibility. It does not share frames with beats; the log alone
-// orders them.
+// putVisibility appends a change of visibility in a frame of its own. The log orders it among the
+// beats.
 func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	user, err := schemas.ParseUserID("user_id", r.PathValue("user_id"))
 	if err != nil {
@@ -40,7 +38,7 @@ func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int
 		return 0, err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	// The caller is gone if this fails; the change is in Kafka all the same.
+	// If this fails the caller has disconnected; Kafka has the change.
 	_, _ = fmt.Fprintf(w, "{\"user_id\":%q,\"visibility\":%q}\n", user, schemas.VisibilityWord(visibility))
 	return http.StatusOK, nil
 }
@@ -68,16 +66,10 @@ func decodeVisibility(body []byte) (schemas.Visibility, error) {
 }
 
 func (g *Gate) writeVisibility(user schemas.UserID, visibility schemas.Visibility) <-chan error {
-	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.AppendTimeout)
 	written := make(chan error, 1)
-	began := time.Now()
-	g.log.Append(ctx, schemas.Outgoing{
-		Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, g.cfg.Partitions),
-		Key: user.Key(), Value: schemas.AppendVisibility(nil, user, visibility),
-	}, func(err error) {
-		cancel()
-		g.metrics.Appended("visibility", 0, time.Since(began), err)
-		written <- err
-	})
+	g.writer.append("visibility", 0, schemas.Outgoing{
+		Partition: schemas.PartitionOf(user, g.cfg.Partitions),
+		Key:       user.Key(), Value: schemas.AppendVisibility(nil, user, visibility),
+	}, func(err error) { written <- err })
 	return written
 }

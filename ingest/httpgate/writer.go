@@ -11,7 +11,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// maxInFlight is how many shipments of one lane may be unanswered. Beats that arrive meanwhile
+// maxInFlight is how many shipments of one lane may be unacknowledged. Beats that arrive meanwhile
 // share the next one.
 const maxInFlight = 16
 
@@ -21,12 +21,12 @@ type writer struct {
 	cfg      ingest.Config
 	log      beat.Log
 	metrics  *ingest.Metrics
-	wake     chan struct{} // some lane has beats that may leave
+	wake     chan struct{} // gets a value when some lane may send beats
 	inFlight sync.WaitGroup
 
 	mu      sync.Mutex // protects the fields below; never held while appending
 	lanes   map[laneKey]*lane
-	waiting int // rows that are not answered; bounded by MaxWaiting
+	waiting int // unacknowledged rows; bounded by MaxWaiting
 	stopped bool
 }
 
@@ -39,7 +39,7 @@ func newWriter(now func() time.Duration, cfg ingest.Config, log beat.Log, metric
 type call struct {
 	left    atomic.Int32 // lanes that have not answered
 	once    sync.Once
-	written chan error // room for one
+	written chan error // buffered, for one answer
 }
 
 func (c *call) finishOnce(err error) { c.once.Do(func() { c.written <- err }) }
@@ -127,14 +127,9 @@ func (w *writer) flush() {
 
 // send appends the frames of a shipment.
 func (w *writer) send(s *shipment) {
-	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.AppendTimeout)
-	s.cancel = cancel
 	s.left.Store(int32(len(s.frames)))
-	began := time.Now()
 	for _, f := range s.frames {
-		record := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: s.lane.key.partition, Value: f.value}
-		w.log.Append(ctx, record, func(err error) {
-			w.metrics.Appended("beats", f.rows, time.Since(began), err)
+		w.append("beats", f.rows, schemas.Outgoing{Partition: s.lane.key.partition, Value: f.value}, func(err error) {
 			if err != nil {
 				s.fail(err)
 			}
@@ -145,10 +140,22 @@ func (w *writer) send(s *shipment) {
 	}
 }
 
+// append writes a record to the heartbeats topic within AppendTimeout, and counts the answer. done
+// gets it on a goroutine of the log.
+func (w *writer) append(kind string, rows int, record schemas.Outgoing, done func(error)) {
+	record.Topic = schemas.Heartbeats
+	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.AppendTimeout)
+	began := time.Now()
+	w.log.Append(ctx, record, func(err error) {
+		cancel()
+		w.metrics.Appended(kind, rows, time.Since(began), err)
+		done(err)
+	})
+}
+
 // settle runs on a goroutine of the log.
 func (w *writer) settle(s *shipment) {
 	defer w.inFlight.Done()
-	s.cancel()
 	err := s.err()
 	for _, c := range s.calls {
 		c.finish(err)
@@ -167,7 +174,7 @@ func (w *writer) settle(s *shipment) {
 	}
 }
 
-// stop refuses new beats, sends the waiting ones and returns when all are answered.
+// stop refuses new beats, sends the waiting ones and returns when all are acknowledged or failed.
 func (w *writer) stop() {
 	w.mu.Lock()
 	w.stopped = true

@@ -5,18 +5,18 @@
 //
 //	{"type":"activity","idle_ms":60000}
 //
-// which also says how long ago the person last touched the device. A ping leaves that instant as
-// it is.
+// which also states how long ago the person last touched the device. A ping does not change that
+// instant.
 //
 // A socket ends in one of these ways:
 //
 //	the client closes it with 1000, 1001 or no code  the device has left: a bye
 //	the client sends {"type":"bye"}                  the same; the socket stays, and a later beat brings the device back
 //	it is lost, or times out, or breaks a rule       no bye: the detector waits for the device to come back
-//	this process stops                               no bye: the client is told when to reconnect, then closed with 1001
+//	this process stops                               no bye: the client gets a time to reconnect, then a close with 1001
 //
-// A bye does not count while another socket of the same device is open here: a reloaded page may
-// open its new socket before it closes the old one.
+// A bye does not count while another socket of the same device is open in this process: a reloaded
+// page may open its new socket before it closes the old one.
 //
 // Messages of other types go to the stream (subscriptions, in package fanout/live); a type that
 // neither knows is answered with {"type":"error",…}, and the socket stays open. Beats need no
@@ -24,6 +24,6 @@
 //
 // Close codes sent: 1001 this process stops; 1013 too many devices, try again later; 1008 more
 // than 50 messages a second (200 at once, pings count), or a message that was not complete after
-// 10 s; 1009 a message far beyond the limit; 4408 nothing was heard for too long; 4401 the token
-// has ended.
+// 10 s; 1009 a message far beyond the limit; 4408 no message or ping for too long; 4401 the token has
+// ended.
 package socketgate

@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -24,30 +25,22 @@ type Beats interface {
 	Bye(user schemas.UserID, device schemas.DeviceID) error
 }
 
-// OpenStream opens the stream of one socket, in plain types so that another service can provide
-// it.
+// OpenStream opens the stream of one socket. It has plain types, so that another service can
+// provide it.
 //
-// user is the watching user, 0 for a gateway that beats for a user; anybody is set for
-// administrators, who may watch anybody. send writes a text message to the socket, from any
+// user is the watching user, 0 for a gateway that beats for a user; mayWatchAny is set for
+// administrators. send writes a text message to the socket, from any
 // goroutine, and blocks until the socket has taken it or the write timeout has ended the socket;
 // after an error every further send fails.
 //
-// handle gets a message of the client, valid during the call, and tells whether it was one of the
-// stream's; the stream answers its own errors. It is called from one goroutine. close ends the
+// handle gets a message of the client, valid during the call, and returns whether the stream knows
+// its type; the stream answers its own errors. It is called from one goroutine. close ends the
 // stream; it is called once, after the last handle, and no send may begin after it has returned.
 type OpenStream = func(user schemas.UserID, mayWatchAny bool, send func(message []byte) error) (handle func(message []byte) bool, close func())
 
-// PerUser bounds how many connections each user has open in this process. Take returns false if
-// the user has as many as allowed; each true needs one Give.
-type PerUser interface {
-	Take(user schemas.UserID) bool
-	Give(user schemas.UserID)
-	Most() int
-}
-
 // Gate serves the WebSocket endpoint.
 type Gate struct {
-	perUser PerUser // nil: any number
+	perUser *quota.Quota[schemas.UserID] // of sockets and streams; nil: any number
 	cfg     ingest.Config
 	beats   Beats
 	open    OpenStream
@@ -58,8 +51,8 @@ type Gate struct {
 
 	mu       sync.Mutex // never held while anything blocks
 	stopping bool
-	count    int                  // sockets, and handshakes on their way to be one
-	sockets  map[*connection]bool // those that can be told something
+	count    int                  // sockets and handshakes
+	sockets  map[*connection]bool // those after the handshake
 	running  sync.WaitGroup
 }
 
@@ -68,10 +61,9 @@ func New(cfg ingest.Config, beats Beats, open OpenStream, metrics *ingest.Metric
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gate{cfg: cfg, beats: beats, open: open, metrics: metrics, start: time.Now()}
+	g := &Gate{cfg: cfg, beats: beats, open: open, metrics: metrics, start: time.Now(),
+		devices: devices.NewRegistry(), sockets: map[*connection]bool{}}
 	g.Follow(cfg)
-	g.devices = devices.NewRegistry()
-	g.sockets = map[*connection]bool{}
 	return g, nil
 }
 
@@ -90,7 +82,7 @@ func (g *Gate) Follow(cfg ingest.Config) {
 }
 
 // LimitPerUser sets the bound on sockets of one user. Call it before Routes.
-func (g *Gate) LimitPerUser(perUser PerUser) { g.perUser = perUser }
+func (g *Gate) LimitPerUser(perUser *quota.Quota[schemas.UserID]) { g.perUser = perUser }
 
 func (g *Gate) Routes(mux *http.ServeMux) {
 	problem.OnlyMethod(mux, http.MethodGet, "/presence/connect", g.connect)
@@ -147,7 +139,7 @@ func (g *Gate) leave(s *connection) {
 	g.count--
 	delete(g.sockets, s)
 	g.mu.Unlock()
-	g.releaseSlot(s.who.device.User)
+	g.perUser.Give(s.who.device.User)
 	g.metrics.Sockets.Dec()
 	g.running.Done()
 }
@@ -178,16 +170,16 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		answer(http.StatusUpgradeRequired, &schemas.FieldError{Code: "upgrade_required", Reason: "this is a WebSocket"})
 		return
 	}
-	if !g.takeSlot(who.device.User) {
+	if !g.perUser.Take(who.device.User) {
 		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))
 		answer(http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id", Reason: "has " +
 			strconv.Itoa(g.perUser.Most()) + " connections open already, which is all that one user may have; close one first"})
 		return
 	}
 	if !g.enter() {
-		g.releaseSlot(who.device.User)
+		g.perUser.Give(who.device.User)
 		g.metrics.Answered("connect", "503")
-		// Spread, or all who were refused would come again at the same time.
+		// Spread, so that those refused together do not return together.
 		problem.WriteBusy(w, time.Second+rand.N(5*time.Second),
 			&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections"})
 		return
@@ -196,7 +188,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	if caller != nil && !caller.Any && caller.Gateway != "" {
 		s.viewer = 0 // it beats for the user, and is not the user
 	}
-	s.until, _ = r.Context().Deadline() // when what lets the client in ends
+	s.until, _ = r.Context().Deadline() // when the client's token ends
 	s.touched.Store(int64(g.now() - who.idle))
 	s.at.Of = who.device
 	s.at.Hear(g.now())
@@ -214,14 +206,6 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		defer g.leave(s)
 		g.metrics.Closed(s.run())
 	}()
-}
-
-func (g *Gate) takeSlot(user schemas.UserID) bool { return g.perUser == nil || g.perUser.Take(user) }
-
-func (g *Gate) releaseSlot(user schemas.UserID) {
-	if g.perUser != nil {
-		g.perUser.Give(user)
-	}
 }
 
 func (g *Gate) now() time.Duration { return time.Since(g.start) }

@@ -20,8 +20,8 @@ const (
 	endLost       = "lost"
 	endIdle       = "idle"
 	endDrain      = "drain"
-	endRefuse     = "refused"    // the beats are not taken any more
-	endToken      = "token"      // what let the client in has ended
+	endRefuse     = "refused"    // the buffer refused a beat
+	endToken      = "token"      // the client's token has ended
 	endTooOften   = "too_often"  // more messages than a socket may send
 	endUnfinished = "unfinished" // a message was not complete in time
 )
@@ -37,17 +37,17 @@ type connection struct {
 	gate         *Gate
 	conn         *socket.Conn
 	who          identity
-	streamHandle func(message []byte) bool // the stream's
+	streamHandle func(message []byte) bool // takes the messages of the stream
 
-	viewer      schemas.UserID // who watches; 0: not a user
+	viewer      schemas.UserID // the watching user; 0: a gateway
 	mayWatch    bool
 	mayWatchAny bool
 	until       time.Time // when the client's token ends; zero: never
 
-	at      devices.Connection // and when the client last said something
-	touched atomic.Int64       // when the person last touched the device, as far as was said
+	at      devices.Connection // also when the client was last heard
+	touched atomic.Int64       // when the person last touched the device, as last reported
 	ending  atomic.Pointer[string]
-	hello   []byte // the last that was sent; the reading goroutine's
+	hello   []byte // the last one that was sent; owned by the reading goroutine
 }
 
 // run serves the socket after the handshake and returns why it ended.
@@ -78,7 +78,7 @@ func (s *connection) run() (reason string) {
 	return reason
 }
 
-// sendHello sends the hello, unless the client has the same already.
+// sendHello sends the hello, unless the client already has the same one.
 func (s *connection) sendHello() {
 	if hello := s.gate.pace.Load().hello; !bytes.Equal(hello, s.hello) {
 		s.hello = hello
@@ -93,8 +93,8 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	return s.gate.open(s.viewer, s.mayWatchAny, s.conn.Write)
 }
 
-// reason is why the socket ended, by the error of the last read. A close that this side began is
-// not the client's, although the client confirms it with the same code.
+// reason is why the socket ended, by the error of the last read. A close that this side began counts
+// as this side's, although the client confirms it with the same code.
 func (s *connection) reason(err error) string {
 	if reason := s.ending.Load(); reason != nil {
 		return *reason
@@ -134,12 +134,12 @@ func (s *connection) Ping() {
 	}
 }
 
-// leave removes the socket from the registry, for good if it is over. It reports a bye if bye is
-// set and the device has no other open socket.
+// leave removes the socket from the registry, for good if it is over. If bye is set and the device
+// has no other open socket, it reports a bye.
 func (s *connection) leave(over, bye bool) {
 	var last func()
 	if bye {
-		// Refused only when this process stops, and then it says so itself.
+		// Refused only when this process stops, which writes a draining frame.
 		last = func() { _ = s.gate.beats.Bye(s.who.device.User, s.who.device.ID) }
 	}
 	s.gate.devices.Part(&s.at, over, s.gate.now()-3*s.gate.pace.Load().interval/2, last)

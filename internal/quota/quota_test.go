@@ -3,11 +3,13 @@ package quota
 import (
 	"sync"
 	"testing"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestEachUserHoldsOnlySoManyAndNobodyIsRememberedWhoHoldsNone(t *testing.T) {
 	t.Parallel()
-	q := New(20)
+	q := New[schemas.UserID](20)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	taken := 0
@@ -35,7 +37,7 @@ func TestEachUserHoldsOnlySoManyAndNobodyIsRememberedWhoHoldsNone(t *testing.T) 
 		t.Errorf("%v are remembered, who hold nothing", q.held)
 	}
 	for range 100 {
-		if !q.Take(0) || !New(0).Take(7) {
+		if !q.Take(0) || !New[schemas.UserID](0).Take(7) {
 			t.Fatal("who is not known, or has no bound, was refused")
 		}
 	}
