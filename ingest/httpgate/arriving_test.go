@@ -14,7 +14,7 @@ import (
 )
 
 // slowly is a request whose body ends with rest, which is said after so long.
-func (d server) slowly(c *ingest.Caller, method, path, rest string, after time.Duration) *httptest.ResponseRecorder {
+func (d endpoint) slowly(c *ingest.Caller, method, path, rest string, after time.Duration) *httptest.ResponseRecorder {
 	ours, theirs := io.Pipe()
 	go func() {
 		<-time.After(after)
@@ -32,7 +32,7 @@ func TestBodiesThatAreOnTheirWayTakeNoPlaceFromOthers(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.HTTP.MaxRequests, cfg.HTTP.MaxVisibility = 1, 1
-	inBubble(t, cfg, func(d server) {
+	inBubble(t, cfg, func(d endpoint) {
 		for user := range 5 {
 			go d.slowly(&ingest.Caller{User: schemas.UserID(user + 1)}, http.MethodPost, "/presence/heartbeats", twoBeats, time.Second)
 		}
@@ -47,7 +47,7 @@ func TestOneCallersUnreadBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.HTTP.MaxArriving = 2
-	inBubble(t, cfg, func(d server) {
+	inBubble(t, cfg, func(d endpoint) {
 		slow := func(c *ingest.Caller) {
 			go d.slowly(c, http.MethodPost, "/presence/heartbeats", `{"beats":[{"user_id":1,"device_id":7}]}`, time.Second)
 		}
@@ -77,7 +77,7 @@ func TestHidingHasPlacesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.HTTP.MaxRequests = 1
-	inBubble(t, cfg, func(d server) {
+	inBubble(t, cfg, func(d endpoint) {
 		d.log.Delay = time.Second
 		go d.post(twoBeats)
 		synctest.Wait()

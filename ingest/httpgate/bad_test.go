@@ -75,7 +75,7 @@ func TestBadRequestsNameTheFieldAndStoreNothing(t *testing.T) {
 		name := body[:min(len(body), 90)]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, config(), func(d server) {
+			inBubble(t, config(), func(d endpoint) {
 				w := d.post(body)
 				var got refusal
 				if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 400 || w.Header().Get("Content-Type") != "application/json" {
@@ -252,7 +252,7 @@ func TestLongBodyIs413WithoutReadingIt(t *testing.T) {
 
 func TestVisibilityIsAnsweredOnceKafkaHasIt(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		for _, word := range []string{"nobody", "everyone"} {
 			w := d.send(http.MethodPut, "/presence/9007199254740993/visibility", fmt.Sprintf(`{"visibility":%q}`, word))
 			d.wants(w, 200, fmt.Sprintf(`{"user_id":"9007199254740993","visibility":%q}`, word))

@@ -24,7 +24,7 @@ func beatsOf(n, devices int) string {
 }
 
 // as makes a request of a caller.
-func (d server) as(c *ingest.Caller, body string) *httptest.ResponseRecorder {
+func (d endpoint) as(c *ingest.Caller, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats", strings.NewReader(body))
 	w := httptest.NewRecorder()
 	d.mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), c)))
@@ -60,7 +60,7 @@ func TestAnotherPolicysMaxDevicesHoldsForTheNextRequest(t *testing.T) {
 	other := config()
 	other.HTTP.MaxDevices = 2
 	g.Follow(other)
-	w := server{t: t, mux: mux}.as(&ingest.Caller{User: 1}, beatsOf(3, 3))
+	w := endpoint{t: t, mux: mux}.as(&ingest.Caller{User: 1}, beatsOf(3, 3))
 	if !strings.Contains(w.Body.String(), "at most 2 devices") || w.Code != 400 {
 		t.Errorf("3 devices of one user are answered %d %s", w.Code, w.Body)
 	}

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const partitions = 4
 
-// server is a running gate in front of a log in memory.
-type server struct {
+// endpoint is a running gate in front of a log in memory.
+type endpoint struct {
 	t    *testing.T
 	mux  *http.ServeMux
 	log  *beattest.Log
@@ -34,12 +34,12 @@ func config() ingest.Config {
 	return cfg
 }
 
-func open(t *testing.T, cfg ingest.Config) server {
+func open(t *testing.T, cfg ingest.Config) endpoint {
 	t.Helper()
 	log := &beattest.Log{Partitions: partitions}
 	mux, stop := start(t, cfg, log)
 	t.Cleanup(stop)
-	return server{t, mux, log, stop}
+	return endpoint{t, mux, log, stop}
 }
 
 // start runs a gate. stop ends it and waits; it may be called twice.
@@ -62,8 +62,8 @@ func start(tb testing.TB, cfg ingest.Config, log beat.Log) (mux *http.ServeMux, 
 	return mux, func() { cancel(); <-done }
 }
 
-// inBubble runs a test with a server in virtual time.
-func inBubble(t *testing.T, cfg ingest.Config, test func(d server)) {
+// inBubble runs a test with an endpoint in virtual time.
+func inBubble(t *testing.T, cfg ingest.Config, test func(d endpoint)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := open(t, cfg)
@@ -73,7 +73,7 @@ func inBubble(t *testing.T, cfg ingest.Config, test func(d server)) {
 }
 
 // send makes a request; headers are pairs.
-func (d server) send(method, path, body string, headers ...string) *httptest.ResponseRecorder {
+func (d endpoint) send(method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -83,7 +83,7 @@ func (d server) send(method, path, body string, headers ...string) *httptest.Res
 	return w
 }
 
-func (d server) post(body string, headers ...string) *httptest.ResponseRecorder {
+func (d endpoint) post(body string, headers ...string) *httptest.ResponseRecorder {
 	return d.send(http.MethodPost, "/presence/heartbeats", body, headers...)
 }
 
@@ -93,7 +93,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (d server) wants(w *httptest.ResponseRecorder, status int, body string) {
+func (d endpoint) wants(w *httptest.ResponseRecorder, status int, body string) {
 	d.t.Helper()
 	if w.Code != status || body != "" && strings.TrimSpace(w.Body.String()) != body {
 		d.t.Errorf("got %d %s, want %d %s", w.Code, w.Body, status, body)

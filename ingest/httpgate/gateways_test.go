@@ -15,7 +15,7 @@ func named(id string, epoch int, beats string) string {
 
 func TestNamedGatewayIsKeptAliveAsLongAsItsRequestsCome(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.wants(d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`)), 202, "")
 		// Users beat every 15 s; in between it only says that it is here.
 		for i := range 20 {
@@ -46,7 +46,7 @@ func TestNamedGatewayIsKeptAliveAsLongAsItsRequestsCome(t *testing.T) {
 
 func TestPartitionOfAReturningGatewayIsRememberedForAWhile(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`))
 		pass(20 * time.Second)
 		before := len(d.log.Written())
@@ -70,7 +70,7 @@ func TestPartitionOfAReturningGatewayIsRememberedForAWhile(t *testing.T) {
 
 func TestNewEpochReplacesTheOldOne(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`))
 		d.post(named("gw-1", 6, `{"user_id":1,"device_id":7}`))
 		d.wants(d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`)), 202, "") // one that was late
@@ -92,7 +92,7 @@ func TestNamedGatewaysAreBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.HTTP.MaxGateways = 2
-	inBubble(t, cfg, func(d server) {
+	inBubble(t, cfg, func(d endpoint) {
 		for i := range 2 {
 			d.wants(d.post(named(fmt.Sprint("gw-", i), 5, "")), 202, `{"accepted":0}`)
 		}
@@ -106,7 +106,7 @@ func TestNamedGatewaysAreBounded(t *testing.T) {
 
 func TestAliveFramesDoNotPileUpWhileKafkaIsAway(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.post(named("gw-1", 5, `{"user_id":1,"device_id":7}`))
 		d.log.Away(true)
 		tried := d.log.Tried()

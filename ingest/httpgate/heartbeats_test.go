@@ -43,7 +43,7 @@ func byUser(written []beattest.Written) map[schemas.UserID]schemas.Beat {
 
 func TestBeatsAreAcceptedOnceKafkaHasThem(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.log.Delay = 30 * time.Millisecond
 		began := time.Now()
 		d.wants(d.post(twoBeats), 202, `{"accepted":2}`)
@@ -97,7 +97,7 @@ func TestProtobufAndCompressedBodiesSayTheSame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, config(), func(d server) {
+			inBubble(t, config(), func(d endpoint) {
 				w := d.post(c.body, c.headers...)
 				d.wants(w, 202, "")
 				if name == "an answer in pb" {
@@ -118,7 +118,7 @@ func TestProtobufAndCompressedBodiesSayTheSame(t *testing.T) {
 
 func TestConcurrentRequestsShareFrames(t *testing.T) {
 	t.Parallel() // scenario 40, for clients without a gateway
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.log.Delay = 20 * time.Millisecond
 		var all sync.WaitGroup
 		const requests = 1000
@@ -142,7 +142,7 @@ func TestConcurrentRequestsShareFrames(t *testing.T) {
 
 func TestNewestOfTwoReportsInOneRequestWins(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.wants(d.post(`{"beats":[{"user_id":1,"device_id":7,"bye":true,"age_ms":10},{"user_id":1,"device_id":7,"age_ms":500}]}`), 202, `{"accepted":2}`)
 		if b := d.log.Beats(); len(b) != 1 || !b[0].Bye {
 			t.Errorf("got %+v, want the bye, which is newer", b)
@@ -152,7 +152,7 @@ func TestNewestOfTwoReportsInOneRequestWins(t *testing.T) {
 
 func TestAgesGrowWhileBeatsWait(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.log.Delay = 100 * time.Millisecond
 		var all sync.WaitGroup
 		all.Go(func() { d.post(`{"beats":[{"user_id":1,"device_id":7}]}`) })
@@ -172,7 +172,7 @@ func TestAgesGrowWhileBeatsWait(t *testing.T) {
 
 func TestLargeRequestIsCutIntoFrames(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		// All users in one partition, so that its frame would be too long.
 		var body strings.Builder
 		n := 0
@@ -191,7 +191,7 @@ func TestLargeRequestIsCutIntoFrames(t *testing.T) {
 
 func TestKafkaAwayIs503WithinABoundAndSafeToRepeat(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.log.Away(true)
 		began := time.Now()
 		w := d.post(twoBeats)
@@ -215,7 +215,7 @@ func TestWaitingBeatsAreBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.HTTP.MaxWaiting, cfg.HTTP.MaxBeats = 10, 10
-	inBubble(t, cfg, func(d server) {
+	inBubble(t, cfg, func(d endpoint) {
 		d.log.Away(true)
 		var all sync.WaitGroup
 		var busy, away int
@@ -243,7 +243,7 @@ func TestRequestsAtATimeAreBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.HTTP.MaxRequests = 1
-	inBubble(t, cfg, func(d server) {
+	inBubble(t, cfg, func(d endpoint) {
 		d.log.Delay = time.Second
 		go d.post(twoBeats)
 		synctest.Wait()
@@ -257,7 +257,7 @@ func TestRequestsAtATimeAreBounded(t *testing.T) {
 
 func TestStopAnswersWhatIsOnItsWay(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), func(d server) {
+	inBubble(t, config(), func(d endpoint) {
 		d.log.Delay = time.Second
 		answers := make(chan *httptest.ResponseRecorder, 2)
 		go func() { answers <- d.post(`{"beats":[{"user_id":1,"device_id":7}]}`) }()

@@ -23,7 +23,7 @@ import (
 
 func TestStopTellsClientsToReconnectAndIsNoBye(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		var peers []*peer
 		for i := range 20 {
 			p := d.connect(fmt.Sprintf("user_id=%d&device_id=7", i+1))
@@ -61,7 +61,7 @@ func TestStopTellsClientsToReconnectAndIsNoBye(t *testing.T) {
 
 func TestPeerThatDoesNotReadIsCutOffWhenStopping(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		d.raw(phone) // never reads again: neither the hello nor the close gets through
 		synctest.Wait()
 		began := time.Now()
@@ -74,7 +74,7 @@ func TestPeerThatDoesNotReadIsCutOffWhenStopping(t *testing.T) {
 }
 
 // raw opens a socket and reads no more than the answer to the handshake.
-func (d server) raw(query string) net.Conn {
+func (d endpoint) raw(query string) net.Conn {
 	d.t.Helper()
 	conn, err := d.http.Transport.(*http.Transport).DialContext(context.Background(), "", "")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestPeerThatTakesNoMessagesIsCutOffAfterTheWriteTimeout(t *testing.T) {
 	open := func(schemas.UserID, bool, func([]byte) error) (func([]byte) bool, func()) {
 		return func([]byte) bool { return false }, func() { ended <- time.Now() }
 	}
-	inBubble(t, config(), open, func(d server) {
+	inBubble(t, config(), open, func(d endpoint) {
 		began := time.Now()
 		d.raw(phone)
 		pass(11 * time.Second)
@@ -114,7 +114,7 @@ func TestPeerThatTakesNoMessagesIsCutOffAfterTheWriteTimeout(t *testing.T) {
 
 func TestSilentClientIsCutOffWithoutABye(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		began := time.Now()
 		p := d.connect(phone) // answers pings, but says nothing
 		if err := <-p.ended; websocket.CloseStatus(err) != 4408 {
@@ -131,7 +131,7 @@ func TestSocketsAreBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.Sockets.MaxSockets = 1
-	inBubble(t, cfg, nil, func(d server) {
+	inBubble(t, cfg, nil, func(d endpoint) {
 		p := d.connect(phone)
 		_, answer, err := websocket.Dial(context.Background(), "ws://presence.example/presence/connect?"+phone,
 			&websocket.DialOptions{HTTPClient: d.http})
@@ -145,7 +145,7 @@ func TestSocketsAreBounded(t *testing.T) {
 
 func TestSocketWhoseBeatsAreRefusedIsToldToTryLater(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		d.beats.refuse = errors.New("full")
 		p := d.connect(phone)
 		if err := <-p.ended; websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
@@ -158,7 +158,7 @@ func TestOnlyAllowedOriginsComeIn(t *testing.T) {
 	t.Parallel()
 	cfg := config()
 	cfg.AllowedOrigins = []string{"https://*.example.org"}
-	inBubble(t, cfg, nil, func(d server) {
+	inBubble(t, cfg, nil, func(d endpoint) {
 		for origin, allowed := range map[string]bool{
 			"": true, "http://presence.example": true, "https://app.example.org": true,
 			"https://evil.example": false, "http://app.example.org": false, "null": false,

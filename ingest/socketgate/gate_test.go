@@ -12,7 +12,7 @@ import (
 
 func TestConnectingIsTheFirstBeatAndHelloTheFirstMessage(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		p := d.connect(phone + "&idle_ms=60000&token=x")
 		if m := p.hears(); m != hello {
 			t.Errorf("got %s, want %s", m, hello)
@@ -25,7 +25,7 @@ func TestConnectingIsTheFirstBeatAndHelloTheFirstMessage(t *testing.T) {
 
 func TestPingAndEmptyMessageAreBeatsAndIdlenessGrows(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		p := d.connect(phone)
 		pass(10 * time.Second)
 		p.ping()
@@ -58,7 +58,7 @@ func TestOnlyADeliberateEndIsABye(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, config(), nil, func(d server) {
+			inBubble(t, config(), nil, func(d endpoint) {
 				p := d.connect(phone)
 				d.expect(beatIs(0))
 				c.end(p)
@@ -70,7 +70,7 @@ func TestOnlyADeliberateEndIsABye(t *testing.T) {
 
 func TestByeDoesNotCountWhileAnotherSocketOfTheDeviceIsAlive(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		old := d.connect(phone)
 		fresh := d.connect(phone)
 		d.expect(beatIs(0), beatIs(0))
@@ -88,7 +88,7 @@ func TestByeDoesNotCountWhileAnotherSocketOfTheDeviceIsAlive(t *testing.T) {
 
 func TestEveryPingIsABeat(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		p := d.connect(phone)
 		d.expect(beatIs(0))
 		for range 1000 {
@@ -104,7 +104,7 @@ func TestEveryPingIsABeat(t *testing.T) {
 
 func TestBadQueriesAreRefusedBeforeTheUpgrade(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		for query, field := range map[string]string{
 			"":                                  "user_id",
 			"user_id=0&device_id=7":             "user_id",

@@ -88,8 +88,8 @@ func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// server is a gate behind a server in virtual time.
-type server struct {
+// endpoint is a gate behind a server in virtual time.
+type endpoint struct {
 	t     *testing.T
 	beats *recorder
 	http  *http.Client
@@ -102,8 +102,8 @@ func config() ingest.Config {
 	return cfg
 }
 
-// inBubble runs a test with a server in virtual time.
-func inBubble(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, test func(d server)) {
+// inBubble runs a test with an endpoint in virtual time.
+func inBubble(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, test func(d endpoint)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		beats := &recorder{}
@@ -131,7 +131,7 @@ func inBubble(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, test 
 		}()
 		stop := func() { cancel(); <-stopped }
 		transport := &http.Transport{DialContext: listener.dial}
-		test(server{t, beats, &http.Client{Transport: transport}, stop})
+		test(endpoint{t, beats, &http.Client{Transport: transport}, stop})
 		stop()
 		transport.CloseIdleConnections()
 		if err := server.Close(); err != nil {
@@ -151,7 +151,7 @@ type peer struct {
 	ended    chan error
 }
 
-func (d server) connect(query string, options ...func(*websocket.DialOptions)) *peer {
+func (d endpoint) connect(query string, options ...func(*websocket.DialOptions)) *peer {
 	d.t.Helper()
 	o := &websocket.DialOptions{HTTPClient: d.http}
 	for _, option := range options {
@@ -223,7 +223,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (d server) expect(want ...said) {
+func (d endpoint) expect(want ...said) {
 	d.t.Helper()
 	synctest.Wait()
 	if got := d.beats.take(); !slices.Equal(got, want) {

@@ -11,7 +11,7 @@ import (
 
 func TestBadMessagesAreAnsweredAndTheSocketSurvives(t *testing.T) {
 	t.Parallel() // scenario 37
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		p := d.connect(phone)
 		p.hears()
 		for message, want := range map[string]string{
@@ -47,7 +47,7 @@ func TestBadMessagesAreAnsweredAndTheSocketSurvives(t *testing.T) {
 
 func TestEndlessMessageEndsTheSocketWithoutABye(t *testing.T) {
 	t.Parallel()
-	inBubble(t, config(), nil, func(d server) {
+	inBubble(t, config(), nil, func(d endpoint) {
 		p := d.connect(phone)
 		_ = p.Write(context.Background(), websocket.MessageText, make([]byte, 5<<20))
 		if err := <-p.ended; websocket.CloseStatus(err) != websocket.StatusMessageTooBig {
@@ -69,7 +69,7 @@ func TestWhatTheDoorDoesNotKnowGoesToTheStream(t *testing.T) {
 			return strings.Contains(string(m), "subscribe")
 		}, func() { closed++ }
 	}
-	inBubble(t, config(), open, func(d server) {
+	inBubble(t, config(), open, func(d endpoint) {
 		p := d.connect(phone)
 		if m := p.hears(); m != hello {
 			t.Errorf("got %s before the hello", m)
