@@ -22,8 +22,8 @@ type Caller struct {
 	// OnRefused, unless nil, is called when a request is refused because of its sender.
 	OnRefused func()
 	// Charge takes the beats of a request from the user's limit. wait is the time until the request
-	// may be repeated; most is not 0 if it never may, because the limit allows only so many beats at
-	// once. nil: no limit.
+	// may be repeated; most is not 0 if it never may, because the limit allows only so many beats
+	// at once. nil: no limit.
 	Charge func(beats int) (wait time.Duration, most int)
 }
 

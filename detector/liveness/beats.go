@@ -12,17 +12,16 @@ type block struct {
 	touched uint32
 }
 
-// maxCaused is how many transitions of one user a record may cause before its rows
-// are ignored: the ordinals of versions end soon after, and no record may stop a
-// partition.
+// maxCaused is how many transitions of one user a record may cause before its rows are ignored: the
+// ordinals of versions end at 4,095, and no record may stop a partition.
 const maxCaused = 4000
 
-// maxWrong is how many wrong guesses at the order of a block's users end the
-// guessing: looking costs memory traffic as well.
+// maxWrong is how many wrong guesses at the order of a block's users end the guessing: each guess
+// costs memory traffic.
 const maxWrong = 4
 
-// applyBeats takes the rows in blocks. Users are looked up a block at a time, so
-// that the loads for one row need not wait for those of the row before.
+// applyBeats applies the rows in blocks. Users are looked up a block at a time, so that the loads
+// for one row need not wait for those of the row before.
 func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 	m.counts.Beats += uint64(f.Rows())
 	now := m.stampOf(m.clock.now)
@@ -53,10 +52,9 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 
 // lookUp guesses the entries of n rows from first on, and loads them.
 //
-// Devices beat at regular intervals, so a gateway's frames tend to name users in
-// the order in which they once came, which is that of their entries: the entry
-// after the one of the row before is tried first. For the others, the first slots
-// of all are asked for, then their entries.
+// Devices beat at regular intervals, so frames of a gateway tend to name users in the order in
+// which they first came, which is that of their entries. The entry after that of the row before is
+// tried first. For the other users, all first slots are loaded, then their entries.
 func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	b := &m.block
 	var touched uint32
@@ -76,8 +74,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 		b.missed[missed], b.hashes[missed] = uint8(i), uint64(id)
 		missed++
 	}
-	// Short loops: the fewer instructions between two loads, the more of them the
-	// processor has under way.
+	// Short loops: the fewer instructions between two loads, the more loads the processor overlaps.
 	hashes := b.hashes[:missed]
 	for j, id := range hashes {
 		hashes[j] = m.index.hash(schemas.UserID(id))
@@ -104,9 +101,9 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	b.touched = touched
 }
 
-// repeats applies a beat that can change nothing but times, and reports whether
-// it was one: of the user's only device, present, through the same gateway, in
-// time, with the same answer to whether the person is active.
+// repeats applies a beat that can change nothing but times, and reports whether it was one: a beat
+// of the user's only device, which is present, through the same gateway, in time, and without a
+// change of whether the person is active.
 func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, life uint16) bool {
 	want := flagPresent | flags(beat.Kind)<<shiftKind | flags(1)<<(beat.Kind-1)<<shiftKinds
 	if h.user != beat.User || h.flags&m.plain != want&m.plain || h.device != beat.Device || h.life != life || beat.Bye {
@@ -135,8 +132,8 @@ func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, life uint16) bo
 	return true
 }
 
-// applyBeat takes a beat or bye by the rules. guessed is the entry that was not
-// simply a repeat's: that of another user, now and then.
+// applyBeat applies a beat or bye by the rules. guessed is the entry for which repeats was false;
+// it may be that of another user.
 func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, life uint16) {
 	h := m.index.hash(beat.User)
 	e := m.index.find(&m.store, h, beat.User)

@@ -6,32 +6,32 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The breaker keeps presence time where it is when so many gateways fall silent at once
-// that they, rather than their users, must be in trouble; see ../DESIGN.md.
+// The breaker stops presence time when so many gateways fall silent at once that the cause must be
+// the gateways and not their users; see ../DESIGN.md.
 
 const (
-	// breakerLives and breakerDevices are how many lives, with how many present devices,
-	// must have been lost before the breaker looks at the share.
+	// breakerLives and breakerDevices are how many lives, with how many present devices, must have
+	// been lost before the breaker compares shares.
 	breakerLives   = 3
 	breakerDevices = 100
-	// maxStops bounds the stretches that a checkpoint tells of.
+	// maxStops bounds the stops in a checkpoint.
 	maxStops = 8
 )
 
-// breaker is the memory of it, beside clock.stopped.
+// breaker is the state of the breaker, besides clock.stopped.
 type breaker struct {
 	disarmed bool                  // until the gateways have recovered
 	stops    []schemas.BreakerStop // since the offset from which a restart re-reads
 	trips    uint64
 
-	replay []schemas.BreakerStop // what a restart is told of
+	replay []schemas.BreakerStop // those of the checkpoint during a restart
 }
 
-// tripBreaker stops presence time at the instant p, at which gateways have fallen
-// silent, if they took too many devices along. Nothing later is due then.
+// tripBreaker stops presence time at the instant p, at which gateways have fallen silent, if they
+// had too many devices. Then nothing later is due.
 func (m *Machine) tripBreaker(p presence) {
 	if m.replaying {
-		return // what happened is told by the checkpoint: see replayStop
+		return // the checkpoint has the stops: see replayStop
 	}
 	g := &m.gateways
 	if m.breakerPercent == 0 || m.breaker.disarmed || m.clock.stopped != 0 || g.mute < breakerLives || g.silenced < breakerDevices ||
@@ -43,13 +43,12 @@ func (m *Machine) tripBreaker(p presence) {
 	m.breaker.stops = append(m.breaker.stops, schemas.BreakerStop{Start: m.clock.stopped, StartOffset: m.offset})
 }
 
-// stopTime makes presence time stand still at p, the presence instant of start.
+// stopTime stops presence time at p, the presence instant of start.
 func (m *Machine) stopTime(p presence, start schemas.Millis) {
 	m.clock.stop(start)
 	m.evaluation.x, m.evaluated = p, p
-	// What came in since start has come to count as heard at p: its limits are earlier
-	// than its timers.
-	for e := range m.entriesLive() {
+	// Reports since start now count as heard at p: their limits are earlier than their timers.
+	for e := range m.liveEntries() {
 		u := m.load(e, &m.scratch)
 		if u.lastSeen > start || u.flaps.bucket.At > start || u.since > start {
 			m.arm(e, u, true)
@@ -67,49 +66,48 @@ func (m *Machine) replayStop() (schemas.BreakerStop, bool) {
 	return schemas.BreakerStop{}, false
 }
 
-// replayGoOn ends the stop that ended at the record being re-read, if one did: before its
-// limits are evaluated where it was over by itself, and after them where the gateways had
+// replayResume ends the stop that ended at the record being re-read, if one did: before its limits
+// are evaluated if the stop had reached its limit (byLimit), and after them if the gateways had
 // recovered.
-func (m *Machine) replayGoOn(byItself bool) {
+func (m *Machine) replayResume(byLimit bool) {
 	for _, s := range m.breaker.replay {
-		if s.End != 0 && s.EndOffset == m.offset && m.clock.stopped == s.Start && byItself == (s.End == s.Start+m.breakerLimit) {
+		if s.End != 0 && s.EndOffset == m.offset && m.clock.stopped == s.Start && byLimit == (s.End == s.Start+m.breakerLimit) {
 			m.clock.resume(s.End)
 		}
 	}
 }
 
-// recovered tells whether the share of lost devices has fallen to less than half of
-// what trips the breaker.
+// recovered reports whether the share of lost devices is less than half of that which trips the
+// breaker.
 func (m *Machine) recovered() bool {
 	g := &m.gateways
 	return g.silenced == 0 || m.breakerPercent == 0 || int64(g.silenced)*200 < m.breakerPercent*int64(g.present)
 }
 
-// tendBreaker lets presence time go on after a record by which the gateways recovered.
-func (m *Machine) tendBreaker() {
+// updateBreaker resumes presence time after a record at which the gateways have recovered.
+func (m *Machine) updateBreaker() {
 	if m.replaying || m.clock.stopped == 0 && !m.breaker.disarmed || !m.recovered() {
 		return
 	}
 	m.breaker.disarmed = false
 	if m.clock.stopped != 0 {
-		m.goOn(m.clock.now)
+		m.resumeTime(m.clock.now)
 	}
 }
 
-// goOn ends a stop at the log time end.
-func (m *Machine) goOn(end schemas.Millis) {
+// resumeTime ends a stop at the log time end.
+func (m *Machine) resumeTime(end schemas.Millis) {
 	if m.clock.stopped != 0 {
 		m.clock.resume(end)
 	}
-	m.breaker.stops = slices.Clone(m.breaker.stops) // a checkpoint may look at what was
+	m.breaker.stops = slices.Clone(m.breaker.stops) // a checkpoint may refer to the old ones
 	if n := len(m.breaker.stops); n > 0 {
 		last := &m.breaker.stops[n-1]
 		last.End, last.EndOffset = end, m.offset
 	}
 }
 
-// forgetStops drops the stretches that ended before the offset from which a restart
-// would re-read.
+// forgetStops drops the stops that ended before the offset from which a restart would re-read.
 func (m *Machine) forgetStops() {
 	b := &m.breaker
 	if len(b.stops) == 0 {

@@ -1,37 +1,36 @@
-// Package liveness decides who is here: a pure state machine over the records of
-// one heartbeats partition.
+// Package liveness decides who is online: a pure state machine over the records of one heartbeats
+// partition.
 //
 // # Flow
 //
-// The owner of a partition hands every record, in order, to Machine.Apply. The
-// record's append time moves the clock; what has become due is published; then
-// the record itself is applied: beats, byes, a change of visibility, a gateway's
-// sign of life. What is to be published is appended to an Output.
+// The owner of a partition hands every record, in order, to Machine.Apply. The append time of the
+// record advances the clock; the changes that are then due are published; then the record itself is
+// applied: beats, byes, a change of visibility, a sign of life of a gateway. Transitions and
+// statuses to be written are appended to an Output.
 //
-//	record ─▶ clock ─▶ evaluate(due limits) ─▶ beats ─▶ Output{transitions, status, misrouted}
+//	record ─▶ clock ─▶ evaluate(due limits) ─▶ beats ─▶ Output{transitions, statuses, misrouted}
 //
-// One record may silence a million users. Apply stops when the output has the length
-// Slice; Continue goes on.
+// One record may make a million users silent. Apply stops when it has appended Slice transitions
+// and statuses; Continue goes on.
 //
 // # State
 //
-// A user costs one entry in a dense array (hot and cold part, 36 bytes), one slot
-// of 4 bytes in an extendible hash index, and one timer of 4 bytes in a lazy
-// wheel. A repeated beat of a user's only device finds the entry and writes it;
-// the timer finds out when it fires. Whoever is more complicated (several
-// devices, a gateway that was lost) is decoded into a user, worked on by the
-// rules in rules.go and judge.go, and put back.
+// A user costs one entry in a dense array (a hot and a cold part, 36 bytes), one slot of 4 bytes in
+// an extendible hash index, and one timer of 4 bytes in a lazy wheel. A repeated beat of a user's
+// only device finds the entry and writes it. The timer finds out when it fires. A user with
+// anything unusual (several devices, a lost gateway) is decoded into a user, handled by the rules
+// in rules.go, report.go and judge.go, and encoded again.
 //
 // # Ownership
 //
-// One goroutine. The package has no clock, context, goroutine, logger or client,
-// which a test holds: the same records give the same output on any machine.
+// One goroutine owns a Machine. The package has no clock, context, goroutine, logger or client (a
+// test enforces it): the same records give the same output on any machine.
 //
 // # Restart
 //
-// BeginReplay, then Apply for the last stretch of heartbeats, then BeginAdopt and Adopt for
-// every record of the status topic, then EndReplay: the machine is what it was when the
-// offset was committed. Checkpoint says where that stretch begins. Where records of that
-// stretch are gone, or the commit is, BeginLossy comes first: nothing is re-read, and users
-// who are here by their statuses are presumed to have been heard at that moment.
+// BeginReplay, then Apply for the heartbeats from the checkpoint's resume position, then
+// BeginAdopt, Adopt for every record of the status topic, and EndReplay restore the state at the
+// committed offset. If some of these heartbeats or the commit are lost, BeginLossy replaces
+// BeginReplay: nothing is re-read, and users who are present by their statuses are presumed to have
+// been heard at that moment.
 package liveness

@@ -7,19 +7,19 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// evaluation is how far the evaluation of a record has come. Its instants are taken one
-// after another; at each, the limits of users come first, in the order of their ids,
-// then releases from the queue, then the silence of gateways.
+// evaluation is how far the evaluation of a record has come. Instants are handled one after
+// another. At each, the limits of users come first, in the order of their ids, then releases from
+// the queue, then the silence of gateways.
 type evaluation struct {
 	x     presence // everything due up to here
-	at    presence // the instant that is being worked on
+	at    presence // the instant being handled
 	round int      // of it
 	batch []uint32 // entries due at it
 	done  int      // of them
 }
 
-// evaluate publishes everything that is due, in order. It is false when the output is
-// full; it goes on where it was when it is called again.
+// evaluate publishes everything that is due, in order. It returns false if the output is full; the
+// next call continues.
 func (m *Machine) evaluate() bool {
 	v := &m.evaluation
 	for {
@@ -76,13 +76,13 @@ func (m *Machine) nextInstant() bool {
 	return true
 }
 
-// dueAt tells whether the timer of e that counts is due at the instant at.
+// dueAt reports whether the valid timer of e is due at the instant at.
 func (m *Machine) dueAt(e uint32, at presence) bool {
 	armed, counts := m.armedAt(e)
 	return counts && armed <= at
 }
 
-// fire looks at the user of a timer, and does all that is due by then.
+// fire handles everything that is due by at for the user of a timer.
 func (m *Machine) fire(e uint32, at presence) {
 	u := m.load(e, &m.scratch)
 	for limit := m.next(u); limit <= at; limit = m.next(u) {
@@ -91,9 +91,8 @@ func (m *Machine) fire(e uint32, at presence) {
 	m.save(e, u, false)
 }
 
-// arm sets the timer of entry e for the next limit of u. When waiting tells that
-// the present timer still waits and it is not later than that limit, it may stay:
-// it will look again.
+// arm sets the timer of entry e for the next limit of u. If waiting is set, the current timer has
+// not fired; it stays if it is not later than that limit, because it will be compared again.
 func (m *Machine) arm(e uint32, u *user, waiting bool) {
 	if m.adopting {
 		return
@@ -107,26 +106,26 @@ func (m *Machine) arm(e uint32, u *user, waiting bool) {
 	m.setTimer(e, limit)
 }
 
-// setTimer sets the one timer that counts for entry e.
+// setTimer sets the valid timer of entry e.
 func (m *Machine) setTimer(e uint32, at presence) {
-	at = max(at, m.wheel.base) // what has been due for weeks
+	at = max(at, m.wheel.base) // it may have been due for weeks
 	m.store.cold(e).armed = m.wheel.stamp(at)
 	m.wheel.add(at, e)
 }
 
-// armedAt is the instant of the timer that counts for entry e.
+// armedAt is the instant of the valid timer of entry e.
 func (m *Machine) armedAt(e uint32) (presence, bool) {
 	if e >= m.store.end() || m.store.hot(e).user == 0 {
 		return 0, false
 	}
 	armed := m.store.cold(e).armed
-	if armed == never0 {
+	if armed == noInstant {
 		return 0, false
 	}
 	return m.wheel.instant(armed), true
 }
 
-// touchEntries loads entries that are about to be looked at, all at once.
+// touchEntries loads entries that are needed next, so that the loads overlap.
 func (m *Machine) touchEntries(entries []uint32) {
 	var touched uint32
 	for _, e := range entries {
@@ -142,13 +141,12 @@ func (m *Machine) touchEntries(entries []uint32) {
 	m.block.touched = touched
 }
 
-// lookAtTimer tells the wheel, about to move the bucket at its cursor, whether the
-// timer of entry e in it counts and when it is due. Most users have been heard
-// since: their timer goes to where it belongs now.
+// lookAtTimer returns whether a timer of entry e in the bucket at the wheel's cursor is valid, and
+// when it is due. Most users have been heard since the timer was set: it is set again, for later.
 func (m *Machine) lookAtTimer(e uint32) (presence, bool) {
 	at, counts := m.armedAt(e)
 	if !counts || at/wheelStep != m.wheel.cursor/wheelStep {
-		return 0, false // left over from before
+		return 0, false // an earlier timer of this entry
 	}
 	h := m.store.hot(e)
 	if h.flags&(flagMany|flagPresent) != flagPresent {
@@ -168,7 +166,7 @@ func (m *Machine) lookAtTimer(e uint32) (presence, bool) {
 	return 0, false
 }
 
-// place is a device's place in the queue of those that are let go.
+// place is a device's place in the release queue.
 type place struct {
 	until   presence // when the device would have fallen silent
 	due     presence
@@ -186,7 +184,7 @@ type queue struct {
 	free   int64 // presence time of the earliest release to be given, microseconds
 }
 
-// next is when the first in the queue is let go.
+// next is when the first device in the queue is released.
 func (q *queue) next() presence {
 	if q.first == len(q.places) {
 		return never
@@ -194,12 +192,12 @@ func (q *queue) next() presence {
 	return q.places[q.first].release
 }
 
-// busy tells whether what was let go before x may still delay who comes next.
+// busy reports whether releases before x may still delay the next one.
 func (q *queue) busy(x presence) bool {
 	return q.first < len(q.places) || q.free > int64(x)*1000
 }
 
-// queueUp notes that a held device waits to be let go from here on.
+// queueUp makes a held device wait for its release.
 func (m *Machine) queueUp(u *user, r *report) {
 	r.phase = queued
 	until := m.presentUntil(r)
@@ -207,7 +205,7 @@ func (m *Machine) queueUp(u *user, r *report) {
 	m.joining = append(m.joining, place{until: until, due: due, seen: r.seen, user: u.id, device: r.device, life: r.life})
 }
 
-// join gives those who have become due their places.
+// join gives a place to each device that has become due.
 func (m *Machine) join() {
 	slices.SortStableFunc(m.joining, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device), cmp.Compare(a.seen, b.seen))
@@ -226,7 +224,7 @@ func (m *Machine) join() {
 	m.joining = m.joining[:0]
 }
 
-// release lets the first in the queue go, if it has not come back.
+// release releases the first device of the queue, if it has not returned.
 func (m *Machine) release() {
 	q := &m.queue
 	p := q.places[q.first]
@@ -239,17 +237,17 @@ func (m *Machine) release() {
 		return
 	}
 	u := m.load(e, &m.scratch)
-	m.letGo(u, p)
+	m.releaseDevice(u, p)
 	m.save(e, u, true)
 }
 
-// movesPerTick bounds how many entries a tick moves to give memory back.
+// movesPerTick bounds how many entries a tick moves to return memory.
 const movesPerTick = 4096
 
-// upkeep is done at ticks: it forgets what is over and gives memory back.
+// upkeep runs at ticks: it forgets what no longer matters and returns memory.
 func (m *Machine) upkeep() {
 	m.gateways.sweep()
-	m.gateways.fade(&m.clock)
+	m.gateways.expire(&m.clock)
 	if !m.replaying {
 		m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
 	}
@@ -265,8 +263,8 @@ func (m *Machine) upkeep() {
 	}
 }
 
-// compact moves one entry from the last chunk into a hole before it. It goes on
-// where it was, and begins anew when users have come behind its back.
+// compact moves one entry from the last chunk into a hole before it. It continues where it stopped,
+// and starts again at the chunk's first entry once it reaches the end.
 func (m *Machine) compact() {
 	c := len(m.store.chunks) - 1
 	if m.draining != c {
@@ -285,8 +283,7 @@ func (m *Machine) compact() {
 	m.drained = 0
 }
 
-// moveEntry moves a user to the free entry to. Its old timer finds a free entry
-// when it fires.
+// moveEntry moves a user to the free entry to. Its old timer will find a free entry.
 func (m *Machine) moveEntry(from, to uint32) {
 	h := *m.store.hot(from)
 	m.index.move(m.index.hash(h.user), from, to)

@@ -2,19 +2,19 @@ package liveness
 
 import "github.com/stillhere/stillhere/schemas"
 
-// flaps bounds how often a user may change, by a bucket that every published change
-// draws on (GCRA, ITU-T I.371). The zero value is that of nearly all: full, or as full
-// as the last change of state says (see full).
+// flaps bounds how often a user may change, by a bucket that every published change draws on (GCRA,
+// ITU-T I.371). The zero value, which nearly all users have, is a full bucket, or one as full as
+// since implies (see full).
 type flaps struct {
 	bucket schemas.Bucket
 	// publishedAt is the at of the newest published change, while bucket is set.
 	publishedAt schemas.Millis
-	leftOut     uint32 // changes since the newest published one that were not published
+	leftOut     uint32 // unpublished changes since the newest published one
 	waiting     *waiting
 }
 
-// waiting is what was published of a user whose changes wait for the bucket, and how
-// the user came to be what it is now.
+// waiting is the published state of a user whose changes wait for the bucket, and the causes of its
+// current state.
 type waiting struct {
 	state  schemas.State // as published
 	kinds  schemas.KindSet
@@ -29,9 +29,9 @@ type waiting struct {
 
 // full is when u's bucket is full again.
 //
-// A change of state that finds it full leaves no bucket behind: it counts twice, and
-// since says when. So most users need none, and one who goes offline and is forgotten
-// has paid for the return.
+// A change of state that finds the bucket full stores none: it counts twice, and since is its
+// instant. So most users need no bucket, and a user who goes offline and is forgotten has paid for
+// the return.
 func (m *Machine) full(u *user) presence {
 	var full presence
 	if b := u.flaps.bucket; b != (schemas.Bucket{}) {
@@ -47,7 +47,7 @@ func (m *Machine) full(u *user) presence {
 	return max(full, m.clock.at(since)+2*m.flapInterval)
 }
 
-// mayChange tells whether a change of u at p may be published.
+// mayChange reports whether a change of u at p may be published.
 func (m *Machine) mayChange(u *user, p presence) bool {
 	return u.flaps.waiting == nil && (m.flapBurst == 0 || m.full(u)-p <= m.flapBurst)
 }
@@ -67,8 +67,8 @@ func (m *Machine) charge(u *user, p presence, stateChanges bool, at schemas.Mill
 	u.flaps.publishedAt = at
 }
 
-// lastAt is at of the newest published change, before which no other may be, as long as
-// the bucket is kept; 0 after that.
+// lastAt is the instant of the newest published change, before which no other may lie while the
+// bucket is remembered; 0 after that.
 func (m *Machine) lastAt(u *user) schemas.Millis {
 	if m.isFull(u, m.settled()) {
 		return 0
@@ -76,13 +76,13 @@ func (m *Machine) lastAt(u *user) schemas.Millis {
 	return u.flaps.publishedAt
 }
 
-// isFull tells whether the bucket of u is full at p, and nothing published is later.
+// isFull reports whether the bucket of u is full at p, and no published change is later.
 func (m *Machine) isFull(u *user, p presence) bool {
 	f := &u.flaps
 	return f.bucket == (schemas.Bucket{}) || f.waiting == nil && m.full(u) <= p && m.clock.at(f.publishedAt) <= p
 }
 
-// settled is until when nothing can come any more that counts as earlier.
+// settled is an instant before which no further report can lie.
 func (m *Machine) settled() presence { return m.evaluated - m.present }
 
 // refill drops the bucket of u if it is full at p.
@@ -107,8 +107,8 @@ func (u *user) leaveOut() *waiting {
 	return u.flaps.waiting
 }
 
-// catchUp publishes what u has become while its changes waited, in one transition, if
-// it is something else than was published last.
+// catchUp publishes, in one transition, what u has become while its changes waited, if that differs
+// from what was published last.
 func (m *Machine) catchUp(u *user, p presence) {
 	w := u.flaps.waiting
 	c := change{from: w.state, at: u.since, cause: w.cause, device: w.device}
@@ -117,7 +117,7 @@ func (m *Machine) catchUp(u *user, p presence) {
 	}
 	switch {
 	case u.state != w.state:
-		if u.hidden != w.hidden { // when the state began is of the hidden time, before the show
+		if u.hidden != w.hidden { // the state began while the user was hidden
 			c.at = max(c.at, w.visibilityAt)
 		}
 	case u.hidden != w.hidden:
@@ -137,8 +137,8 @@ func (m *Machine) catchUp(u *user, p presence) {
 	m.publish(u, c)
 }
 
-// settleSince ends the waiting of u's changes. A state that has come back to what was
-// published has not changed.
+// settleSince ends the waiting of u's changes. A state that equals the published one has not
+// changed.
 func (u *user) settleSince() {
 	if w := u.flaps.waiting; w.state == u.state {
 		u.since = w.since

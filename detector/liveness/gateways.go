@@ -6,25 +6,25 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// gateways is what a partition knows of gateways: those heard of late, and the
-// lives through which devices were heard.
+// gateways is what a partition knows of gateways: those heard recently, and the lives through which
+// devices were heard.
 type gateways struct {
-	known   map[string][]*epoch // by id, those that are remembered
-	oldest  *epoch              // of them, the one heard longest ago; with newest a list
+	known   map[string][]*epoch // by id
+	oldest  *epoch              // the one heard longest ago; the first of a list that ends with newest
 	newest  *epoch
 	origins map[origin]uint16 // lives of gateways that were heard only through other partitions
-	lives   []life            // the first few stand for no life of their own, see noLife
+	lives   []life            // the first few stand for no single gateway, see noLife
 	free    []uint16
 	swept   int          // where the next sweep begins
-	ends    []GatewayEnd // to be told
+	ends    []GatewayEnd // for the next Output
 
-	present  int // reports of devices that are here and came through a life
+	present  int // reports of present devices that came through a life
 	silenced int // of those, through lives that were lost by silence
-	mute     int // such lives, with devices that are here
+	mute     int // such lives with present devices
 	overflow uint64
 
-	silence presence // how long a gateway may be silent
-	fading  []*epoch // that are known for their sequences alone
+	silence  presence // how long a gateway may be silent
+	expiring []*epoch // that are remembered only for their sequences
 }
 
 // epoch is one start of a gateway, as its last frame left it that was no duplicate.
@@ -33,14 +33,14 @@ type epoch struct {
 	epoch      schemas.Millis
 	heard      schemas.Millis // log time
 	sequence   uint64
-	life       uint16 // that goes on; 0 when it has ended
+	life       uint16 // the current one; 0: none
 	next, prev *epoch
 	numbered   []numbered // the greatest sequence first
-	forgotten  bool       // but for its sequences
+	forgotten  bool       // except for its sequences
 }
 
-// numbered is a frame with a sequence, a duplicate or not. It tells which others are
-// duplicates for as long as a gateway may be silent, by the policy then and all since.
+// numbered is a frame with a sequence, duplicates included. It decides which other frames are
+// duplicates for as long as a gateway may be silent, by the shortest of the policies since.
 type numbered struct {
 	sequence uint64
 	at       schemas.Millis
@@ -50,7 +50,8 @@ type numbered struct {
 // maxNumbered bounds how many frames with ever smaller sequences are remembered.
 const maxNumbered = 32
 
-// duplicate tells whether the newest frame with no smaller a sequence still counts.
+// duplicate reports whether the newest frame with an equal or greater sequence still counts. It
+// remembers this frame.
 func (e *epoch) duplicate(c *clock, sequence uint64, silence presence) (duplicate bool) {
 	if sequence == 0 {
 		return false
@@ -72,15 +73,15 @@ func (e *epoch) duplicate(c *clock, sequence uint64, silence presence) (duplicat
 	return duplicate
 }
 
-// over tells whether the sequences of e say nothing any more.
+// over reports whether no sequence of e counts any more.
 func (e *epoch) over(c *clock) bool {
 	return !slices.ContainsFunc(e.numbered, func(n numbered) bool { return n.counts(c) })
 }
 
-// counts tells whether n still says which frames are duplicates.
+// counts reports whether n still decides which frames are duplicates.
 func (n *numbered) counts(c *clock) bool { return c.presence() < c.at(n.at)+n.silence }
 
-// setSilence makes silence how long a gateway may be silent from now on.
+// setSilence sets how long a gateway may be silent from now on.
 func (g *gateways) setSilence(silence presence) {
 	g.silence = silence
 	for _, epochs := range g.known {
@@ -98,65 +99,65 @@ type origin struct {
 	epoch schemas.Millis
 }
 
-// life is a stretch in which a gateway was not lost. Reports remember the number
-// of the one they came through.
+// life is a period in which a gateway was not lost. A report has the number of the life that it
+// came through.
 type life struct {
 	id       string
 	epoch    schemas.Millis
 	heard    schemas.Millis // log time of its last frame
-	lostAt   schemas.Millis // log time at which it was said to be over; 0 while it is not
+	lostAt   schemas.Millis // log time of the record at which it ended; 0: it has not
 	end      ending
 	used     bool
 	reports  int // that came through it, byes included
-	here     int // of devices that are here
+	present  int // of present devices
 	returned int // devices of its cohort that were heard again
-	released int // devices of its cohort that were let go
+	released int // devices of its cohort that were released
 }
 
 // ending is how a life ended.
 type ending uint8
 
 const (
-	goesOn    ending = iota
+	ongoing   ending = iota
 	silent           // too long without a frame
 	outlived         // a newer epoch of the gateway was heard
-	drained          // the gateway said that it stops
-	forwarded        // no end: it is only a name for rows that were forwarded
+	drained          // the gateway announced that it stops
+	forwarded        // no end: it stands for the gateway of forwarded rows
 )
 
 const (
-	// noLife is for reports through no gateway. Those through a gateway that is lost or
-	// stops as it speaks share a life, and those for which there is no place.
-	noLife      uint16 = 0
-	bornLost    uint16 = 1
-	bornDrained uint16 = 2
-	noPlace     uint16 = 3
-	firstLife          = 4
+	// noLife is for reports through no gateway. Reports through gateways that are already lost or
+	// drained share a life each, and so do those for which the table has no place.
+	noLife         uint16 = 0
+	alreadyLost    uint16 = 1
+	alreadyDrained uint16 = 2
+	noPlace        uint16 = 3
+	firstLife             = 4
 
-	// maxLives bounds the table: its numbers have 16 bits. Beats through a gateway
-	// that finds no place have no cohort.
+	// maxLives bounds the table: its numbers have 16 bits. Beats through further gateways have no
+	// cohort.
 	maxLives = 1 << 16
 )
 
-// GatewayEnd sums up what became of the devices of a gateway that is gone.
+// GatewayEnd sums up what happened to the devices of a lost or drained gateway.
 type GatewayEnd struct {
 	Gateway  schemas.GatewayID
 	Epoch    schemas.Millis // when that gateway process had started
 	HeardAt  schemas.Millis // its last frame
-	Drained  bool           // it had said that it stops
+	Drained  bool           // it had announced that it stops
 	Returned int            // devices that were heard again in time
-	Released int            // devices that were let go
+	Released int            // devices that were released
 }
 
 func newGateways() gateways {
 	g := gateways{known: map[string][]*epoch{}, origins: map[origin]uint16{}, lives: make([]life, firstLife), swept: firstLife}
-	g.lives[bornLost].end, g.lives[bornDrained].end = outlived, drained
+	g.lives[alreadyLost].end, g.lives[alreadyDrained].end = outlived, drained
 	g.lives[noPlace].end = forwarded
 	return g
 }
 
-// hear notes a frame. What has been silent for too long is forgotten already. It
-// returns the life its beats come through; fresh is false for a duplicate frame, which
+// hear records a frame. Gateways that have been silent for too long are already forgotten. It
+// returns the life that the frame's beats come through; fresh is false for a duplicate frame, which
 // does not count. missing is how many frames the sequence lacks before this one.
 func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint64, fresh bool) {
 	if len(f.Gateway) == 0 {
@@ -204,9 +205,9 @@ func (g *gateways) hear(c *clock, f *schemas.Frame) (number uint16, missing uint
 	switch {
 	case f.Draining:
 		g.lose(c, own, drained)
-		return bornDrained, missing, true
+		return alreadyDrained, missing, true
 	case newer:
-		return bornLost, missing, true
+		return alreadyLost, missing, true
 	case own.life == 0:
 		if own.life = g.begin(life{id: own.id, epoch: own.epoch, heard: c.now, used: true}); own.life == 0 {
 			g.overflow++
@@ -240,8 +241,8 @@ func (g *gateways) unlink(e *epoch) {
 	e.prev, e.next = nil, nil
 }
 
-// originOf is the life that stands for a gateway whose rows were written to a wrong
-// partition: its frames are not counted here, and its silence is not heard.
+// originOf is the life that stands for a gateway whose rows were written to a wrong partition. Its
+// frames are not counted in this partition, and it is never lost.
 func (g *gateways) originOf(f *schemas.Frame) uint16 {
 	key := origin{string(f.Gateway), f.GatewayEpoch}
 	number, ok := g.origins[key]
@@ -255,7 +256,7 @@ func (g *gateways) originOf(f *schemas.Frame) uint16 {
 	return number
 }
 
-// begin gives a life a number; 0 when there is no place for it.
+// begin gives a life a number; 0 if the table is full.
 func (g *gateways) begin(l life) uint16 {
 	var number uint16
 	switch n := len(g.free); {
@@ -271,7 +272,7 @@ func (g *gateways) begin(l life) uint16 {
 	return number
 }
 
-// lose ends the life of e now, or when its silence had become too long before.
+// lose ends the life of e now, or at the earlier instant at which its silence became too long.
 func (g *gateways) lose(c *clock, e *epoch, why ending) {
 	if e.life == 0 {
 		return
@@ -282,32 +283,31 @@ func (g *gateways) lose(c *clock, e *epoch, why ending) {
 	}
 	l.end, l.lostAt = why, c.now
 	if why == silent {
-		g.silenced += l.here
-		if l.here > 0 {
+		g.silenced += l.present
+		if l.present > 0 {
 			g.mute++
 		}
 	}
 	e.life = 0
 }
 
-// lost tells whether the life was over at the presence instant p, which has been
-// reached.
+// lost reports whether the life had ended at the presence instant p, which is not in the future.
 func (g *gateways) lost(c *clock, number uint16, p presence) bool {
 	l := &g.lives[number]
 	switch {
 	case number == noLife || l.end == forwarded:
 		return false
-	case number == bornLost || number == bornDrained:
+	case number == alreadyLost || number == alreadyDrained:
 		return true
 	}
 	over := c.at(l.heard) + g.silence
-	if l.end != goesOn {
+	if l.end != ongoing {
 		over = min(over, c.at(l.lostAt))
 	}
 	return over <= p
 }
 
-// nextSilence is when the next gateway will have been silent for too long.
+// nextSilence is when the next gateway is lost by silence.
 func (g *gateways) nextSilence(c *clock) presence {
 	if g.oldest == nil {
 		return never
@@ -315,8 +315,8 @@ func (g *gateways) nextSilence(c *clock) presence {
 	return c.at(g.oldest.heard) + g.silence
 }
 
-// forgetSilent ends the lives of gateways that have been silent for too long at the
-// presence instant p, and forgets them.
+// forgetSilent ends the lives of gateways that have been silent for too long at the presence
+// instant p, and forgets them.
 func (g *gateways) forgetSilent(c *clock, p presence) {
 	for e := g.oldest; e != nil && c.at(e.heard)+g.silence <= p; e = g.oldest {
 		g.lose(c, e, silent)
@@ -325,7 +325,7 @@ func (g *gateways) forgetSilent(c *clock, p presence) {
 		if e.over(c) {
 			g.forget(e)
 		} else {
-			g.fading = append(g.fading, e)
+			g.expiring = append(g.expiring, e)
 		}
 	}
 }
@@ -339,9 +339,9 @@ func (g *gateways) forget(e *epoch) {
 	}
 }
 
-// fade drops the epochs that were known for their sequences, and that say nothing any more.
-func (g *gateways) fade(c *clock) {
-	g.fading = slices.DeleteFunc(g.fading, func(e *epoch) bool {
+// expire drops the epochs that were remembered only for sequences that no longer count.
+func (g *gateways) expire(c *clock) {
+	g.expiring = slices.DeleteFunc(g.expiring, func(e *epoch) bool {
 		if e.forgotten && e.over(c) {
 			g.forget(e)
 			return true
@@ -362,45 +362,45 @@ func (g *gateways) count(r *report, n int) {
 	}
 	l := &g.lives[r.life]
 	l.reports += n
-	if !r.here() || l.end == forwarded {
+	if !r.live() || l.end == forwarded {
 		return
 	}
 	g.present += n
 	if l.end == silent {
 		g.silenced += n
-		if l.here == 0 || l.here+n == 0 {
+		if l.present == 0 || l.present+n == 0 {
 			g.mute += n
 		}
 	}
-	l.here += n
+	l.present += n
 }
 
-// returned counts a device that is heard again, now through the life now, when it
-// belongs to the cohort of a lost one.
+// returned counts a device that is heard again, through the life now, if it belongs to the cohort
+// of a lost one.
 func (g *gateways) returned(c *clock, r *report, now uint16) {
 	if r.phase != present || r.life != now && g.lost(c, r.life, c.presence()) {
 		g.lives[r.life].returned++
 	}
 }
 
-// released counts a device of the life's cohort that was let go, and tells whether the
-// gateway had been drained.
+// released counts a released device of the life's cohort. It returns whether the gateway had been
+// drained.
 func (g *gateways) released(number uint16) (wasDrained bool) {
 	g.lives[number].released++
 	return g.lives[number].end == drained
 }
 
-// sweepAtOnce bounds how many lives a tick looks at.
+// sweepAtOnce bounds how many lives a tick checks.
 const sweepAtOnce = 64
 
-// sweep frees the lives that are over and that no report names.
+// sweep frees the lives that have ended and that no report names.
 func (g *gateways) sweep() {
 	for range min(sweepAtOnce, len(g.lives)-firstLife) {
 		if g.swept++; g.swept >= len(g.lives) {
 			g.swept = firstLife
 		}
 		l := &g.lives[g.swept]
-		if !l.used || l.end == goesOn || l.reports > 0 {
+		if !l.used || l.end == ongoing || l.reports > 0 {
 			continue
 		}
 		if l.end == forwarded {

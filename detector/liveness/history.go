@@ -2,8 +2,8 @@ package liveness
 
 import "github.com/stillhere/stillhere/schemas"
 
-// history remembers at which offset the log had reached which time, so that a
-// commit can name the offset from which re-reading is enough.
+// history remembers which time the log had reached at which offset, so that a checkpoint can name
+// the offset from which a restart must re-read.
 type history struct {
 	samples []sample // oldest first
 	record  sample   // the record being applied
@@ -16,16 +16,16 @@ type sample struct {
 	at     presence       // presence time at it
 }
 
-// historyGrain is how far samples are apart; a replay reads that much too much.
+// historyGrain is the distance of samples, milliseconds; a replay reads at most that much too much.
 const historyGrain = 250
 
-// before notes the record that is about to be applied.
+// before stores the record that is applied next.
 func (h *history) before(offset int64, now schemas.Millis) {
 	h.record = sample{offset: offset, before: now}
 }
 
-// after notes the presence time of that record. Nothing that was said at or before needed
-// can matter any more.
+// after stores the presence time of that record. A restart needs no record before the presence time
+// needed.
 func (h *history) after(at, needed presence) {
 	if n := len(h.samples); n == 0 || at-h.samples[n-1].at >= historyGrain {
 		h.record.at = at
@@ -40,7 +40,7 @@ func (h *history) after(at, needed presence) {
 	}
 }
 
-// replay is where re-reading must begin; false before the first record.
+// replay is where re-reading must begin; ok is false before the first record.
 func (h *history) replay() (from sample, ok bool) {
 	if len(h.samples) == 0 {
 		return sample{}, false

@@ -6,27 +6,26 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// index finds the entry of a user: extendible hashing. A directory, addressed by
-// the top bits of the hash, points to segments with linear probing. A segment
-// that gets full grows by half, and when it is full again is split in two; one
-// that gets empty joins its buddy. Each does so alone, so no beat ever waits for
-// more than one segment's worth of work, whatever the number of users, and at
-// least 57 % of the slots are in use while users only come.
+// index finds the entry of a user by extendible hashing. A directory, addressed by the top bits of
+// the hash, points to segments with linear probing. A full segment grows by half, and is split in
+// two when it is full again; a nearly empty one is joined with its buddy. So no beat waits for more
+// than one segment's worth of work, whatever the number of users, and at least 57 % of the slots
+// are in use while the number of users grows.
 //
-// A slot is 0, left, or an entry number plus one in its low 26 bits, with 6 bits of
-// the hash above them so that most foreign slots are passed over without a look at
-// their entries. That bounds the users of one partition at 67 million.
+// A slot is 0, left, or an entry number plus one in its low 26 bits, with 6 bits of the hash above
+// them, so that most slots of other users are skipped without a look at their entries. That bounds
+// the users of one partition at 67 million.
 type index struct {
 	key       uint64 // of the hash
 	directory []*segment
-	depth     uint // the directory has 1<<depth places
+	depth     uint // the directory has 1<<depth elements
 	segments  int
 }
 
 type segment struct {
 	depth uint32   // how many top bits of the hash its users share
 	used  uint32   // slots with an entry
-	gaps  uint32   // slots that were left
+	gaps  uint32   // slots that are left
 	slots []uint32 // smallSegment or largeSegment of them
 }
 
@@ -39,8 +38,8 @@ const (
 	entryMask = 1<<entryBits - 1
 	maxUsers  = entryMask - 1
 
-	// left is what a slot is whose user has gone, if probes have to go on behind it.
-	// No entry has this number.
+	// left marks the slot of a removed user behind which probes must continue. No entry has this
+	// number.
 	left = entryMask
 )
 
@@ -55,13 +54,12 @@ func newSegment(depth uint32) *segment {
 	return &segment{depth: depth, slots: make([]uint32, smallSegment)}
 }
 
-// full tells whether one more user would make probes long.
+// full reports whether one more user would make probes long.
 func (seg *segment) full() bool { return int(seg.used+seg.gaps) >= len(seg.slots)*85/100 }
 
-// hash mixes a user id well enough that its top bits choose a segment and lower
-// ones a slot (the finalizer of SplitMix64, Steele et al. 2014). The key keeps whoever
-// chooses user ids from filling one segment: with its directory, memory would double
-// for every thousand of them.
+// hash mixes a user id well enough that its top bits choose a segment and lower ones a slot (the
+// finalizer of SplitMix64, Steele et al. 2014). Without the secret key, chosen user ids could all
+// fall into one segment, and the directory would double for every thousand of them.
 func (x *index) hash(id schemas.UserID) uint64 {
 	h := uint64(id) ^ x.key
 	h *= 0x9e3779b97f4a7c15
@@ -75,7 +73,7 @@ func (x *index) hash(id schemas.UserID) uint64 {
 
 func (x *index) segmentOf(h uint64) *segment { return x.directory[h>>1>>(63-x.depth)] }
 
-// home is the first slot of the hash, tag what a slot keeps of it.
+// home is the first slot of the hash. tag is the part of the hash in a slot.
 func (seg *segment) home(h uint64) uint32 {
 	return uint32(uint64(uint32(h)) * uint64(len(seg.slots)) >> 32)
 }
@@ -114,16 +112,16 @@ func (x *index) find(s *store, h uint64, id schemas.UserID) uint32 {
 	}
 }
 
-// touch loads the slot where a search for h begins. Searches for many users are
-// faster when all first slots have been asked for: the loads overlap. The caller
-// must use the result, or the compiler leaves the load out.
+// touch loads the slot where a search for h begins. Searches for many users are faster if all first
+// slots have been loaded: the loads overlap. The caller must use the result, or the compiler
+// removes the load.
 func (x *index) touch(h uint64) uint32 {
 	seg := x.segmentOf(h)
 	return seg.slots[seg.home(h)]
 }
 
-// guess returns the entry whose slot has the tag of h, or none: the entry of the
-// user most often, and none only when the user has no entry.
+// guess returns the first entry whose slot has the tag of h: most often that of the user. It
+// returns none only if the user has no entry.
 func (x *index) guess(h uint64) uint32 {
 	seg, t := x.segmentOf(h), tag(h)
 	for i := seg.home(h); ; i = seg.after(i) {
@@ -188,15 +186,15 @@ func (seg *segment) slotOf(h uint64, e uint32) uint32 {
 	}
 }
 
-// move makes the slot of entry from point to entry to: the user has moved.
+// move makes the slot of entry from point to entry to.
 func (x *index) move(h uint64, from, to uint32) {
 	seg := x.segmentOf(h)
 	seg.slots[seg.slotOf(h, from)] = tag(h) | (to + 1)
 }
 
-// remove takes entry e out. Where probes have to go on, it leaves a gap: closing it
-// would need a look at the entries of all that follow. Gaps go when the segment is
-// written anew, at the latest when it would be full.
+// remove removes entry e. If probes must continue behind its slot, it leaves a gap: closing the gap
+// would need the entries of all users that follow. Gaps disappear when the segment is rewritten, at
+// the latest when it would be full.
 func (x *index) remove(s *store, h uint64, e uint32) {
 	seg := x.segmentOf(h)
 	i := seg.slotOf(h, e)
@@ -219,7 +217,7 @@ func (x *index) remove(s *store, h uint64, e uint32) {
 	}
 }
 
-// bytes is the memory the index takes.
+// bytes is the memory of the index.
 func (x *index) bytes() int {
 	const word, header = bits.UintSize / 8, 40
 	sum := len(x.directory) * word

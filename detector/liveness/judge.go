@@ -6,29 +6,29 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// event is what made the rules look at a user.
+// event is why a user is judged.
 type event struct {
-	device  schemas.DeviceID
-	active  bool // the device reported that its person is active
-	evicted bool // it took the place of another
-	letGo   bool // a device of a lost gateway was let go
-	row     bool // a row of the record being applied
+	device   schemas.DeviceID
+	active   bool // the device reported that its person is active
+	evicted  bool // it took the place of another
+	released bool // a device of a lost gateway was released
+	row      bool // a row of the record being applied
 }
 
-// judge compares what is with what was, and publishes the difference. at is the log
-// time of the instant p.
+// judge compares the state of u with what it was, and publishes a difference. at is the log time of
+// the instant p.
 func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
-	here := u.anyHere()
+	live := u.present()
 	state := schemas.Offline
 	switch {
-	case here && (why.active || u.state == schemas.Online && m.idleFrom(u) > p):
+	case live && (why.active || u.state == schemas.Online && m.idleFrom(u) > p):
 		state = schemas.Online
-	case here:
+	case live:
 		state = schemas.Away
 	case u.state == schemas.Offline || m.tail(u) <= p:
 	case u.silentFrom != 0:
 		state = schemas.Away
-	default: // a bye is being debounced: nothing changes yet
+	default: // a bye is debounced: nothing changes yet
 		m.written(u)
 		return
 	}
@@ -37,11 +37,11 @@ func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 		m.written(u)
 		return
 	}
-	m.become(u, p, becoming{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: m.cause(u, state, here, why), device: why.device, row: why.row})
+	m.become(u, p, becoming{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: m.cause(u, state, live, why), device: why.device, row: why.row})
 }
 
-// cause names the rule by which u goes from its state to the next.
-func (m *Machine) cause(u *user, next schemas.State, here bool, why event) schemas.Cause {
+// cause is the rule by which u changes to the next state.
+func (m *Machine) cause(u *user, next schemas.State, live bool, why event) schemas.Cause {
 	switch {
 	case next == u.state:
 		return kindsCause(why.evicted)
@@ -49,11 +49,11 @@ func (m *Machine) cause(u *user, next schemas.State, here bool, why event) schem
 		return schemas.ActiveAgain
 	case u.state == schemas.Offline:
 		return schemas.FirstBeat
-	case here:
+	case live:
 		return schemas.Idle
-	case (why.letGo || u.held > 0) && u.drained:
+	case (why.released || u.held > 0) && u.drained:
 		return schemas.GatewayDrained
-	case why.letGo || u.held > 0:
+	case why.released || u.held > 0:
 		return schemas.GatewayLost
 	case u.silentFrom == 0:
 		return schemas.Bye
@@ -61,7 +61,7 @@ func (m *Machine) cause(u *user, next schemas.State, here bool, why event) schem
 	return schemas.Silent
 }
 
-// tailDevice is the device that was the last to be here, 0 while one is.
+// tailDevice is the device that was present last; 0 while one is present.
 func (u *user) tailDevice() schemas.DeviceID {
 	if u.silentFrom != 0 {
 		return u.last
@@ -69,7 +69,7 @@ func (u *user) tailDevice() schemas.DeviceID {
 	var last *report
 	for i := range u.reports {
 		r := &u.reports[i]
-		if r.phase == gone && (last == nil || cmp.Or(cmp.Compare(r.seen, last.seen), cmp.Compare(last.device, r.device)) > 0) {
+		if r.phase == saidBye && (last == nil || cmp.Or(cmp.Compare(r.seen, last.seen), cmp.Compare(last.device, r.device)) > 0) {
 			last = r
 		}
 	}
@@ -87,15 +87,15 @@ type becoming struct {
 	at     schemas.Millis
 	cause  schemas.Cause
 	device schemas.DeviceID
-	row    bool // by what the record being applied says, not by a limit
+	row    bool // because of a row of the record being applied, not of a limit
 }
 
-// become makes u what b says, and publishes that unless u changes too often.
+// become applies b to u, and publishes it unless u changes too often.
 func (m *Machine) become(u *user, p presence, b becoming) {
 	at, changesState := max(b.at, u.since), b.state != u.state
 	if b.row {
-		// For the bucket, what comes late comes now: an earlier instant might ask for a
-		// bucket that was dropped as full.
+		// For the bucket, a late row counts as of now: at an earlier instant the bucket may have
+		// been dropped as full.
 		p = max(p, m.evaluated)
 	}
 	if m.mayChange(u, p) {
@@ -131,7 +131,7 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 		return
 	}
 	kinds := u.kinds
-	if u.anyHere() || u.silentFrom != 0 {
+	if u.present() || u.silentFrom != 0 {
 		kinds = u.presentKinds()
 	}
 	w := u.flaps.waiting
@@ -162,8 +162,8 @@ type change struct {
 	device schemas.DeviceID
 }
 
-// publish emits the transition of u from what was published last to what it is, and
-// its status.
+// publish emits the transition of u from what was published last to its current state, and its
+// status.
 func (m *Machine) publish(u *user, c change) {
 	u.lastActive = u.touched()
 	if c.from != u.state {
@@ -178,12 +178,11 @@ func (m *Machine) publish(u *user, c change) {
 	m.written(u)
 }
 
-// written writes the status of a user who has become dirty, and lets an offline
-// user be forgotten.
+// written writes the status of a dirty user, and makes an offline user forgettable.
 func (m *Machine) written(u *user) {
 	if u.state == schemas.Offline {
 		switch {
-		case m.replaying: // its status says what was known
+		case m.replaying: // its status has what was known
 			u.lastSeen = 0
 		case !u.hidden && u.flaps.waiting == nil:
 			u.refresh()
@@ -196,18 +195,18 @@ func (m *Machine) written(u *user) {
 	}
 }
 
-// lastBye is the greatest time of the byes that are remembered, 0 if none is.
+// lastBye is the greatest time of the remembered byes; 0: none is remembered.
 func (u *user) lastBye() schemas.Millis {
 	var last schemas.Millis
 	for i := range u.reports {
-		if r := &u.reports[i]; r.phase == gone {
+		if r := &u.reports[i]; r.phase == saidBye {
 			last = max(last, r.seen)
 		}
 	}
 	return last
 }
 
-// refresh leaves of an offline, visible user only what the remembered byes tell.
+// refresh reduces what is known of an offline, visible user to the remembered byes.
 func (u *user) refresh() {
 	u.lastActive = 0
 	u.lastSeen = u.lastBye()

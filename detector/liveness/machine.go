@@ -7,28 +7,28 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Output is what a record leads to. Apply appends to it; the caller empties it.
+// Output is the effect of a record. Apply appends to it; the caller resets it.
 type Output struct {
 	// Transitions in the order in which they are to be published.
 	Transitions []schemas.Transition
-	// Statuses to be written, newest last. Some stand for a tombstone.
+	// Statuses to be written, newest last. Some are written as tombstones.
 	Statuses []schemas.Status
 	// Misrouted are beats of users who belong to another partition.
 	Misrouted []schemas.Beat
-	// MisroutedVisibility is a user of another partition whose visibility the
-	// record was to change; 0 if there is none.
+	// MisroutedVisibility is a user of another partition whose visibility the record was to change;
+	// 0: none.
 	MisroutedVisibility schemas.UserID
-	// Gateways that are gone and whose devices are all accounted for.
+	// Gateways that were lost or drained and whose devices have all returned or been released.
 	Gateways []GatewayEnd
 }
 
-// Reset empties o. It keeps memory for the next record, but not that of a storm.
+// Reset empties o. It reuses the memory, but not that of a storm.
 func (o *Output) Reset() {
 	o.Transitions, o.Statuses = emptied(o.Transitions), emptied(o.Statuses)
 	o.Misrouted, o.Gateways, o.MisroutedVisibility = o.Misrouted[:0], o.Gateways[:0], 0
 }
 
-// emptied is s without elements. What is large is kept only while it is used.
+// emptied is s without elements. A large array that is hardly used is dropped.
 func emptied[T any](s []T) []T {
 	if cap(s) > 1<<14 && len(s) < cap(s)/8 {
 		return nil
@@ -36,18 +36,19 @@ func emptied[T any](s []T) []T {
 	return s[:0]
 }
 
-// DefaultSlice is how many transitions and statuses of one record are put out at once.
+// DefaultSlice is how many transitions and statuses of one record are appended to an Output at
+// once.
 const DefaultSlice = 10_000
 
 // Machine is the state of one partition. One goroutine may use it.
 type Machine struct {
-	// Slice bounds what Apply and Continue put out of the limits that one record
-	// reaches. It may be changed at any time.
+	// Slice bounds the transitions and statuses that one call of Apply or Continue appends for due
+	// limits. It may be changed at any time.
 	Slice int
 
 	partition, partitions int32
 	logEpoch              uint32
-	bases                 []schemas.EpochBase // that versions count from, the newest last
+	bases                 []schemas.EpochBase // the offsets from which versions count, the newest last
 
 	policies   []schemas.PolicyInForce // since the offset from which a restart re-reads
 	policyID   string
@@ -63,11 +64,11 @@ type Machine struct {
 	lateness       presence
 	window         presence
 	reach          presence                            // how far back a report can still matter
-	foresight      presence                            // how much earlier the frames begin that tell which others are duplicates
-	carried        struct{ reach, foresight presence } // the same by policies before, while what they judged matters
+	foresight      presence                            // how much earlier frames matter for finding duplicates
+	carried        struct{ reach, foresight presence } // the same by earlier policies, while these matter
 	cohortStep     int64                               // microseconds between two releases
 	announce       bool
-	plain          flags // what a repeated beat must find as it is
+	plain          flags // which flags a repeated beat must leave unchanged
 	maxDevices     int
 	flapBurst      presence // how much a bucket may lack
 	flapInterval   presence
@@ -91,23 +92,23 @@ type Machine struct {
 
 	offset     int64    // of the record being applied
 	evaluated  presence // the evaluation clock at it
-	ahead      bool     // limits are looked at that are beyond the evaluation clock
+	ahead      bool     // limits beyond the evaluation clock are being handled
 	slice      slice
 	ordinals   ordinals
 	out        *Output
 	replaying  bool
-	rowsFrom   presence                          // from when on what devices said may matter
+	rowsFrom   presence                          // from when on rows may matter
 	adopting   bool                              // no timers are set
-	lossy      bool                              // not all that a restart needs could be re-read
+	lossy      bool                              // a restart cannot re-read everything
 	restored   *schemas.Checkpoint               // the one that is being restored
-	latest     schemas.Millis                    // that a transition names, without a checkpoint
-	reread     map[schemas.UserID]schemas.Millis // last_seen of users as the re-reading found it, where a status said more
-	silences   map[schemas.UserID]silence        // of users that such a record has silenced already
-	resuming   map[schemas.UserID]int            // ordinals of a record that was published in part
-	keptBack   []schemas.UserID                  // and those of its users whose tombstones are due
+	latest     schemas.Millis                    // the latest instant of a transition, without a checkpoint
+	reread     map[schemas.UserID]schemas.Millis // last_seen by the re-read records, if a status has a later one
+	silences   map[schemas.UserID]silence        // of users whom a partly published record has already made silent
+	resuming   map[schemas.UserID]int            // next ordinals of that record, by user
+	delayed    []schemas.UserID                  // those of its users whose tombstones are still to be written
 	resumeFrom schemas.PublishedUpTo             // how far it was published
-	presumedAt schemas.Millis                    // log time of a lossy restart, until the next record is through
-	presumed   []schemas.UserID                  // statuses of these are to be written with the next record
+	presumedAt schemas.Millis                    // log time of a lossy restart, until the next record is applied
+	presumed   []schemas.UserID                  // users whose statuses are written with the next record
 	scratch    user
 	block      block
 	draining   int // chunk that is being emptied, and how far
@@ -122,16 +123,16 @@ type Counts struct {
 	Beats           uint64
 	LostFrames      uint64 // missing in the sequences of gateways
 	DuplicateFrames uint64
-	Evicted         uint64 // devices that made room for others of their users
-	LeftOut         uint64 // changes that were not published, or later, because their users changed too often
+	Evicted         uint64 // devices beyond max_devices of their users
+	LeftOut         uint64 // changes published later or not at all, because their users changed too often
 	BreakerTrips    uint64
-	NoPlace         uint64 // frames of gateways that are too many to be known
+	NoPlace         uint64 // frames of gateways for which the table had no place
 }
 
-// New makes the machine of a partition of which nothing is known yet. The policy must be
-// valid; it counts as being in force from the beginning. logEpoch counts the lives of the
-// partition's log, from 1; partitions is how many the heartbeats topic has. key may be
-// any number; one that nobody can guess keeps chosen user ids from costing memory.
+// New makes the machine of a partition of which nothing is known yet. The policy must be valid; it
+// is in force from the beginning. logEpoch is 1 for the first log of the partition; partitions is
+// the partition count of the heartbeats topic. key may be any number; if nobody can guess it,
+// chosen user ids cannot waste memory.
 func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, key uint64) *Machine {
 	m := &Machine{
 		Slice: DefaultSlice, partition: partition, partitions: partitions, logEpoch: logEpoch, bases: []schemas.EpochBase{{LogEpoch: logEpoch}},
@@ -144,7 +145,7 @@ func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, ke
 	return m
 }
 
-// setPolicy makes policy the one that is followed.
+// setPolicy applies the settings of p.
 func (m *Machine) setPolicy(p schemas.Policy) {
 	ms := func(d time.Duration) presence { return presence(d.Milliseconds()) }
 	m.policyID = p.ID()
@@ -164,17 +165,16 @@ func (m *Machine) setPolicy(p schemas.Policy) {
 	m.breakerPercent, m.breakerLimit = int64(p.BreakerPercent), schemas.Millis(p.BreakerLimit.Milliseconds())
 }
 
-// perSecond is the time between two of n events, or of one of several sources of them, in
-// microseconds, rounded up so that the rate is never exceeded.
+// perSecond is the time between two events of one of several sources that together have n a second,
+// in microseconds, rounded up so that the rate is never exceeded.
 func perSecond(n, sources int64) int64 { return (1_000_000*sources + n - 1) / n }
 
-// Policy is the policy in force, and the offset of the record that brought it.
+// Policy is the policy in force, with the offset of its record.
 func (m *Machine) Policy() schemas.PolicyInForce { return m.policies[len(m.policies)-1] }
 
-// Apply takes the next record: its offset, its append time, and its frame. What
-// it leads to is appended to out. It allocates nothing for a repeated beat. It is false
-// when there is more to put out than Slice: Continue must be called then, with the same
-// frame, until it is true.
+// Apply applies the next record: its offset, its append time, and its frame. It appends the effect
+// to out, and allocates nothing for a repeated beat. It returns false if there is more than Slice
+// to append: then call Continue, with the same frame, until that returns true.
 func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame, out *Output) bool {
 	m.slice = slice{before: m.clock, stops: m.breaker.stops, disarmed: m.breaker.disarmed, bases: m.bases}
 	m.offset = offset
@@ -183,9 +183,9 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	begins := m.clock.now == 0
 	if overdue := m.clock.advance(appended, m.breakerLimit); overdue != 0 && !m.replaying {
 		m.breaker.disarmed = true
-		m.goOn(overdue)
+		m.resumeTime(overdue)
 	}
-	m.replayGoOn(true)
+	m.replayResume(true)
 	m.rebase(m.clock.now)
 	if begins {
 		m.wheel.restart(m.clock.presence() - m.lateness)
@@ -200,27 +200,26 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 		m.ordinals.set(user, n)
 	}
 	if !m.replaying {
-		m.slice.kept, m.keptBack = m.keptBack, nil
+		m.slice.delayed, m.delayed = m.delayed, nil
 		m.slice.resume, m.resumeFrom = m.resumeFrom, schemas.PublishedUpTo{}
 	}
 	return m.advance(f, out)
 }
 
-// Continue puts out the next slice of the record that Apply has taken.
+// Continue appends the next slice of the effect of the record that Apply has taken.
 func (m *Machine) Continue(f *schemas.Frame, out *Output) bool { return m.advance(f, out) }
 
 // Offset is that of the record applied last.
 func (m *Machine) Offset() int64 { return m.offset }
 
-// Pending tells whether the record that Apply has taken has more to put out.
+// Pending reports whether Continue must be called.
 func (m *Machine) Pending() bool { return m.slice.pending }
 
-// advance evaluates limits until the output is full or all is done; then it applies what
-// the frame says.
+// advance evaluates limits until the output is full or all are done; then it applies the frame.
 func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
 	m.out = out
 	m.slice.begin(out)
-	m.tellPresumed()
+	m.writePresumed()
 	if m.outputFull() || !m.evaluate() {
 		m.cut(f)
 		return false
@@ -235,10 +234,10 @@ func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
 	} else {
 		m.apply(f)
 	}
-	m.replayGoOn(false)
-	m.tendBreaker()
+	m.replayResume(false)
+	m.updateBreaker()
 	m.endSlices()
-	m.tendHistory()
+	m.trimHistory()
 	m.forgetStops()
 	m.forgetPolicies()
 	m.ordinals.forget()
@@ -249,26 +248,25 @@ func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
 	return true
 }
 
-// tendHistory finds out from when on what devices said may matter, and drops what a restart
-// need not re-read.
-func (m *Machine) tendHistory() {
+// trimHistory computes from when on rows may matter, and drops what a restart need not re-read.
+func (m *Machine) trimHistory() {
 	if m.evaluated-m.reach-m.foresight >= m.clock.at(m.policyFrom) {
 		m.carried.reach, m.carried.foresight = 0, 0
 	}
 	reach := max(m.reach, m.carried.reach)
 	from := m.evaluated
 	if from < m.clock.at(m.policyFrom) {
-		from = min(from, m.policyAt) // what is due since then waits for the policy
+		from = min(from, m.policyAt) // limits that are due since then wait for the policy
 	}
 	from -= reach
-	if m.queue.busy(m.evaluated) { // the places of those who wait hang on one another
+	if m.queue.busy(m.evaluated) { // places in the queue depend on one another
 		from = min(from, m.rowsFrom)
 	}
 	m.rowsFrom = from
 	m.history.after(m.clock.presence(), m.rowsFrom-max(m.foresight, m.carried.foresight))
 }
 
-// apply takes what the frame says.
+// apply applies the frame.
 func (m *Machine) apply(f *schemas.Frame) {
 	if f.Policy != nil {
 		m.applyPolicy(*f.Policy)
@@ -291,8 +289,8 @@ func (m *Machine) apply(f *schemas.Frame) {
 	}
 }
 
-// applyPolicy brings another policy into force. What it makes due is published at the
-// next record, at no instant before this one.
+// applyPolicy brings another policy into force. Changes that it makes due are published at the next
+// record, and their instants are not before this one.
 func (m *Machine) applyPolicy(p schemas.Policy) {
 	if p == m.Policy().Policy {
 		return
@@ -306,25 +304,25 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 	m.policies = append(slices.Clone(m.policies), schemas.PolicyInForce{Offset: m.offset, At: from, Policy: p})
 	m.carried.reach, m.carried.foresight = max(m.carried.reach, m.reach), max(m.carried.foresight, m.foresight)
 	m.setPolicy(p)
-	if m.evaluated >= m.clock.at(m.policyFrom) { // else what waited for the policy before still waits
+	if m.evaluated >= m.clock.at(m.policyFrom) { // otherwise limits still wait for the policy before
 		m.policyAt = m.evaluated
 	}
 	m.policyFrom = from
-	for e := range m.entriesLive() {
+	for e := range m.liveEntries() {
 		u := m.load(e, &m.scratch)
 		m.arm(e, u, true)
 	}
 }
 
-// nextPolicyFrom is from when on a policy that comes now is in force. No two are from one
-// instant: statuses name their policy by it.
+// nextPolicyFrom is from when on a new policy is in force. No two begin at one instant, by which
+// statuses name their policy.
 func (m *Machine) nextPolicyFrom() schemas.Millis { return max(m.clock.now, m.policyFrom+1) }
 
-// maxPolicies bounds how many policies a checkpoint tells of.
+// maxPolicies bounds how many policies a checkpoint has.
 const maxPolicies = 4
 
-// forgetPolicies drops those that were in force before the offset from which a restart
-// would re-read.
+// forgetPolicies drops policies that were replaced before the offset from which a restart would
+// re-read.
 func (m *Machine) forgetPolicies() {
 	from, _ := m.history.replay()
 	for len(m.policies) > 1 && (m.policies[1].Offset < from.offset || len(m.policies) > maxPolicies) {
@@ -332,15 +330,14 @@ func (m *Machine) forgetPolicies() {
 	}
 }
 
-// startEpochIfDue begins another log epoch before the offsets that versions can count are
-// used up.
+// startEpochIfDue begins another log epoch before versions run out of offsets.
 func (m *Machine) startEpochIfDue() {
 	if !m.replaying && m.offset-m.versionBase() > schemas.MaxVersionOffset {
 		m.startEpoch(m.logEpoch+1, m.offset)
 	}
 }
 
-// maxBases bounds how many log epochs a checkpoint tells of.
+// maxBases bounds how many log epochs a checkpoint has.
 const maxBases = 8
 
 func (m *Machine) startEpoch(epoch uint32, base int64) {
@@ -351,11 +348,11 @@ func (m *Machine) startEpoch(epoch uint32, base int64) {
 	}
 }
 
-// versionBase is the offset from which versions count now.
+// versionBase is the offset from which versions of the current log epoch count.
 func (m *Machine) versionBase() int64 { return m.bases[len(m.bases)-1].Offset }
 
-// blockRows is how many rows are looked up together: enough loads to keep the
-// memory busy, few enough to stay in the first cache.
+// blockRows is how many rows are looked up together: enough loads to keep the memory busy, few
+// enough to stay in the first cache.
 const blockRows = 128
 
 func (m *Machine) applyVisibility(f *schemas.Frame) {
@@ -375,13 +372,12 @@ func (m *Machine) applyVisibility(f *schemas.Frame) {
 	m.save(e, u, true)
 }
 
-// foreign tells whether the user belongs to another partition. Known users were
-// asked when they came.
+// foreign reports whether the user belongs to another partition. Users with an entry do not.
 func (m *Machine) foreign(id schemas.UserID) bool {
 	return schemas.PartitionOf(id, m.partitions) != m.partition
 }
 
-// emit publishes t, whose version is made here.
+// emit appends t to the output, with its version.
 func (m *Machine) emit(t *schemas.Transition) {
 	n := m.ordinals.take(t.User)
 	if m.replaying {
@@ -395,9 +391,9 @@ func (m *Machine) version(ordinal int) schemas.Version {
 	return schemas.NewVersion(m.logEpoch, m.offset-m.versionBase(), ordinal)
 }
 
-// emitStatus writes what must be known of u after a restart. Its version is that
-// of u's newest transition, or, when another record than this brought that about,
-// the last before this record: between that transition and the next.
+// emitStatus appends the status of u: what must be known after a restart. Its version lies between
+// those of u's newest transition and the next: it is that of the newest transition if this record
+// caused it, else the last before this record.
 func (m *Machine) emitStatus(u *user) {
 	if m.replaying {
 		return

@@ -2,9 +2,8 @@ package liveness
 
 import "github.com/stillhere/stillhere/schemas"
 
-// ordinals count the transitions that the record being applied has caused, by user.
-// They are forgotten after every record, at once: each slot says for which record
-// it counts.
+// ordinals count the transitions that the record being applied has caused, by user. Each slot has
+// the number of its record, so that all slots expire at once with the next record.
 type ordinals struct {
 	key    uint64
 	slots  []ordinal // a power of two, or none; at most half of them are used
@@ -19,11 +18,11 @@ type ordinal struct {
 }
 
 const (
-	fewOrdinals  = 1 << 6
-	keptOrdinals = 1 << 15 // more are given back after the record
+	minOrdinals = 1 << 6
+	maxOrdinals = 1 << 15 // a larger table is dropped after the record
 )
 
-// of is how many transitions of the user there have been.
+// of is how many transitions of the user the record has caused.
 func (o *ordinals) of(user schemas.UserID) int {
 	if o.used == 0 {
 		return 0
@@ -34,7 +33,7 @@ func (o *ordinals) of(user schemas.UserID) int {
 	return 0
 }
 
-// take is of, and counts one more.
+// take returns of, and counts one more.
 func (o *ordinals) take(user schemas.UserID) int {
 	if o.used >= len(o.slots)/2 {
 		o.grow()
@@ -48,13 +47,13 @@ func (o *ordinals) take(user schemas.UserID) int {
 	return int(s.n) - 1
 }
 
-// set makes of return n.
+// set sets what of returns.
 func (o *ordinals) set(user schemas.UserID, n int) {
 	o.take(user)
 	o.slot(user).n = uint32(n)
 }
 
-// slot is the user's, or the one to use for the user.
+// slot is the slot of the user, or a free one for it.
 func (o *ordinals) slot(user schemas.UserID) *ordinal {
 	mask := uint64(len(o.slots) - 1)
 	for i := uint64(user) * o.key >> 32 & mask; ; i = (i + 1) & mask {
@@ -66,7 +65,7 @@ func (o *ordinals) slot(user schemas.UserID) *ordinal {
 
 func (o *ordinals) grow() {
 	old, record := o.slots, o.record
-	o.slots, o.record = make([]ordinal, max(fewOrdinals, 2*len(old))), 1
+	o.slots, o.record = make([]ordinal, max(minOrdinals, 2*len(old))), 1
 	for i := range old {
 		if old[i].record == record {
 			s := o.slot(old[i].user)
@@ -75,13 +74,13 @@ func (o *ordinals) grow() {
 	}
 }
 
-// forget makes ready for the next record.
+// forget expires all slots.
 func (o *ordinals) forget() {
 	if o.used == 0 {
 		return
 	}
 	o.used = 0
-	if o.record++; o.record == 0 || len(o.slots) > keptOrdinals {
+	if o.record++; o.record == 0 || len(o.slots) > maxOrdinals {
 		*o = ordinals{key: o.key}
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The rules of ../DESIGN.md, on one decoded user: what a report leads to.
+// The rules of ../DESIGN.md on one decoded user: the effect of a report.
 
-// maxReports bounds through how many gateways one device is known.
+// maxReports bounds the reports of one device, each through another gateway.
 const maxReports = 4
 
-// report applies a beat or bye that came in at b through a life of a gateway.
+// report applies a beat or bye with the time b that came through a life of a gateway.
 func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uint16) {
 	at := m.clock.at(b)
 	m.lookAhead(u, at)
@@ -38,7 +38,7 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uin
 	m.judge(u, at, b, why)
 }
 
-// heard puts a beat among u's reports; false when it changes nothing.
+// heard adds a beat to u's reports. It returns false if the beat changes nothing.
 func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint16, why *event) bool {
 	known := false
 	for i := range u.reports {
@@ -46,8 +46,8 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 		if r.device != beat.Device {
 			continue
 		}
-		known = known || r.here()
-		if (r.life == life || r.phase == gone && r.life == 0) && b < r.seen {
+		known = known || r.live()
+		if (r.life == life || r.phase == saidBye && r.life == 0) && b < r.seen {
 			return false
 		}
 	}
@@ -75,15 +75,15 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	return true
 }
 
-// bye ends the report of a device through the gateway that says so, or all of its
-// reports when none does. It is remembered in any case, so that a restart need not know
-// what it ended; ended tells whether it did.
+// bye ends the report of a device through the life, or all of its reports if there is no gateway.
+// It is remembered in any case, so that a restart need not know what it ended. ended reports
+// whether it ended something.
 func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) (ended bool) {
 	end := func(i int) {
 		m.leave(u, &u.reports[i])
 		ended = true
 	}
-	newer := func(r report) bool { return r.device == device && r.here() && r.seen > b }
+	newer := func(r report) bool { return r.device == device && r.live() && r.seen > b }
 	switch {
 	case life != 0:
 		m.endLost(u, device, b, life, end)
@@ -94,7 +94,7 @@ func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life u
 		}
 	case !slices.ContainsFunc(u.reports, newer):
 		for i := len(u.reports) - 1; i >= 0; i-- {
-			if r := &u.reports[i]; r.device == device && r.here() {
+			if r := &u.reports[i]; r.device == device && r.live() {
 				end(i)
 				m.gateways.returned(&m.clock, r, life)
 				m.drop(u, i)
@@ -102,12 +102,12 @@ func (m *Machine) bye(u *user, device schemas.DeviceID, b schemas.Millis, life u
 		}
 	}
 	m.remember(u, device, b, life)
-	// A restart could not tell otherwise whether the bye ended something.
+	// Otherwise a restart could not know whether the bye ended something.
 	u.dirty = u.dirty || ended
 	return ended
 }
 
-// remember keeps a bye in place of an earlier one of its device through the same life.
+// remember replaces an earlier bye of the device through the same life.
 func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, life uint16) {
 	if i := u.index(device, life, false); i >= 0 {
 		if u.reports[i].seen >= b {
@@ -118,12 +118,12 @@ func (m *Machine) remember(u *user, device schemas.DeviceID, b schemas.Millis, l
 	if !m.limitByes(u, b) {
 		return
 	}
-	r := report{device: device, phase: gone, life: life, seen: b}
+	r := report{device: device, phase: saidBye, life: life, seen: b}
 	m.gateways.attach(&r)
 	u.reports = append(u.reports, r)
 }
 
-// tooOld tells whether there is no room for a report because it would be the first to go.
+// tooOld reports whether a new report would itself be the first to be evicted.
 func (m *Machine) tooOld(u *user, device schemas.DeviceID, known bool, b schemas.Millis, life uint16) bool {
 	if !known {
 		n, oldest, seen := u.devices()
@@ -131,24 +131,24 @@ func (m *Machine) tooOld(u *user, device schemas.DeviceID, known bool, b schemas
 	}
 	n, oldest := 0, schemas.Millis(never)
 	for i := range u.reports {
-		if r := &u.reports[i]; r.device == device && r.here() && r.life != life && !m.leftBehind(r, b) {
+		if r := &u.reports[i]; r.device == device && r.live() && r.life != life && !m.leftBehind(r, b) {
 			n, oldest = n+1, min(oldest, r.seen)
 		}
 	}
 	return n >= maxReports && b < oldest
 }
 
-// leftBehind tells whether a device that is heard at b through another life leaves r behind.
+// leftBehind reports whether a device that is heard at b through another life leaves r behind.
 func (m *Machine) leftBehind(r *report, b schemas.Millis) bool {
 	return r.seen <= b && m.gateways.lost(&m.clock, r.life, m.clock.presence())
 }
 
-// endLost drops the reports of a device, not newer than b, that came through lives
-// which are lost: the device is heard through another. each is told before.
+// endLost drops the reports of a device, not newer than b, that came through lost lives: the device
+// is heard through another. It first calls each for every such report.
 func (m *Machine) endLost(u *user, device schemas.DeviceID, b schemas.Millis, life uint16, each func(i int)) {
 	for i := len(u.reports) - 1; i >= 0; i-- {
 		r := &u.reports[i]
-		if r.device != device || !r.here() || r.life == life || !m.leftBehind(r, b) {
+		if r.device != device || !r.live() || r.life == life || !m.leftBehind(r, b) {
 			continue
 		}
 		if each != nil {
@@ -159,11 +159,11 @@ func (m *Machine) endLost(u *user, device schemas.DeviceID, b schemas.Millis, li
 	}
 }
 
-// limitReports makes room for another report of a device that is here.
+// limitReports drops the oldest report of a present device if one more would be too many.
 func (m *Machine) limitReports(u *user, device schemas.DeviceID) {
 	n, oldest := 0, -1
 	for i := range u.reports {
-		if r := &u.reports[i]; r.device == device && r.here() {
+		if r := &u.reports[i]; r.device == device && r.live() {
 			if n++; oldest < 0 || r.seen < u.reports[oldest].seen {
 				oldest = i
 			}
@@ -175,12 +175,13 @@ func (m *Machine) limitReports(u *user, device schemas.DeviceID) {
 	}
 }
 
-// limitByes makes room for another remembered bye; false when it would be the first to go.
+// limitByes drops the oldest remembered byes so that one more fits. It returns false if the new one
+// would be the first to be dropped.
 func (m *Machine) limitByes(u *user, b schemas.Millis) bool {
 	for {
 		n, oldest := 0, -1
 		for i := range u.reports {
-			if r := &u.reports[i]; r.phase == gone {
+			if r := &u.reports[i]; r.phase == saidBye {
 				if n++; oldest < 0 || r.seen < u.reports[oldest].seen {
 					oldest = i
 				}
@@ -196,15 +197,15 @@ func (m *Machine) limitByes(u *user, b schemas.Millis) bool {
 	}
 }
 
-// evict leaves no more devices than most: those that were heard longest ago go. It tells
-// whether one had to, and the smallest of them.
+// evict removes the devices heard longest ago until there are at most most. It returns whether it
+// removed one, and the smallest id of those.
 func (m *Machine) evict(u *user, most int) (first schemas.DeviceID, evicted bool) {
 	for n, oldest, _ := u.devices(); n > most; n, oldest, _ = u.devices() {
 		if !evicted || oldest < first {
 			first = oldest
 		}
 		for i := len(u.reports) - 1; i >= 0; i-- {
-			if r := &u.reports[i]; r.device == oldest && r.here() {
+			if r := &u.reports[i]; r.device == oldest && r.live() {
 				m.leave(u, r)
 				m.drop(u, i)
 			}
@@ -212,29 +213,29 @@ func (m *Machine) evict(u *user, most int) (first schemas.DeviceID, evicted bool
 		evicted = true
 		m.counts.Evicted++
 		if n-1 == most {
-			break // as usual: one was too many
+			break // the usual case: one was too many
 		}
 	}
 	return first, evicted
 }
 
-// devices counts the devices that are here, and finds the one that was heard longest
-// ago; of several the one with the smallest id. What is presumed is no device.
+// devices counts the present devices, and finds the one heard longest ago; of several, the one with
+// the smallest id. Presumed reports count as no device.
 func (u *user) devices() (n int, oldest schemas.DeviceID, oldestSeen schemas.Millis) {
 next:
 	for i := range u.reports {
 		r := &u.reports[i]
-		if r.device == 0 || !r.here() {
+		if r.device == 0 || !r.live() {
 			continue
 		}
-		for j := range i { // by index: a copy of each would be most of the work
-			if o := &u.reports[j]; o.device == r.device && o.here() {
+		for j := range i { // by index: copying each report would be most of the work
+			if o := &u.reports[j]; o.device == r.device && o.live() {
 				continue next
 			}
 		}
 		seen := r.seen
 		for j := i + 1; j < len(u.reports); j++ {
-			if o := &u.reports[j]; o.device == r.device && o.here() {
+			if o := &u.reports[j]; o.device == r.device && o.live() {
 				seen = max(seen, o.seen)
 			}
 		}

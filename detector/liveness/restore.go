@@ -6,9 +6,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Checkpoint is what must be kept with the committed offset to come back to this
-// state: see the package's Restart. The offset is next; while the record applied last
-// has more to put out, it is that of the record. TopicID is left to the caller.
+// Checkpoint is what a restart needs besides the committed offset; see the package's Restart. That
+// offset is next, or the offset of the record applied last while Pending. The caller sets TopicID.
 func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 	at, stops, disarmed, bases := m.clock, m.breaker.stops, m.breaker.disarmed, m.bases
 	if m.slice.pending {
@@ -35,8 +34,8 @@ func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 	return c
 }
 
-// BeginReplay makes a new machine ready to re-read heartbeats with Apply, which publishes
-// nothing until EndReplay: from the checkpoint's replay offset up to the committed one.
+// BeginReplay prepares a new machine for re-reading heartbeats with Apply, from the checkpoint's
+// replay offset up to the committed one. Nothing is published until EndReplay.
 func (m *Machine) BeginReplay(c *schemas.Checkpoint) {
 	m.replaying, m.lossy, m.restored = true, c.Published != nil && c.Published.PresumedAt != 0, c
 	if c.Published != nil {
@@ -67,9 +66,9 @@ func (m *Machine) BeginReplay(c *schemas.Checkpoint) {
 	}
 }
 
-// BeginLossy makes a new machine ready for a restart that cannot re-read all it needs: it
-// re-reads nothing. c is nil when the commit is lost; the records that had been handled by
-// then are to be given to Pass.
+// BeginLossy prepares a new machine for a restart that cannot re-read everything, and therefore
+// re-reads nothing. c is nil if the commit is lost: then pass the records that had been handled to
+// Pass.
 func (m *Machine) BeginLossy(c *schemas.Checkpoint) {
 	m.replaying, m.lossy, m.restored = true, true, c
 	if c == nil {
@@ -99,7 +98,7 @@ func (m *Machine) takePolicy(p schemas.PolicyInForce) {
 	m.policyFrom = p.At
 }
 
-// Pass takes the time and the policy of a record that had been handled when the commit was
+// Pass applies only the time and the policy of a record that had been handled before the commit was
 // lost.
 func (m *Machine) Pass(offset int64, appended schemas.Millis, f *schemas.Frame) {
 	m.clock.advance(appended, m.breakerLimit)
@@ -108,7 +107,7 @@ func (m *Machine) Pass(offset int64, appended schemas.Millis, f *schemas.Frame) 
 	}
 }
 
-// takeStops makes stretches in which the breaker was open those of the clock.
+// takeStops applies the stops of the breaker to the clock.
 func (c *clock) takeStops(stops []schemas.BreakerStop) {
 	for _, s := range stops {
 		if s.End == 0 {
@@ -119,10 +118,9 @@ func (c *clock) takeStops(stops []schemas.BreakerStop) {
 	}
 }
 
-// BeginAdopt ends the re-reading: what it found of devices stands, what it
-// thought of users is dropped. Every record of the status topic is to be handed
-// to Adopt next, in the order of the topic. latest is the latest instant that a
-// transition names, where there is no checkpoint.
+// BeginAdopt ends the re-reading: it keeps what was found of devices, and drops the states of
+// users. Then pass every record of the status topic to Adopt, in order. latest is the latest
+// instant of a transition, if there is no checkpoint.
 func (m *Machine) BeginAdopt(latest schemas.Millis) {
 	m.adopting, m.latest = true, latest
 	if c := m.restored; c != nil {
@@ -131,7 +129,7 @@ func (m *Machine) BeginAdopt(latest schemas.Millis) {
 	if latest = max(latest, m.clock.now); latest != 0 {
 		m.rebase(latest)
 	}
-	for e := range m.entriesLive() {
+	for e := range m.liveEntries() {
 		u := m.load(e, &m.scratch)
 		m.demote(u)
 		m.save(e, u, true)
@@ -149,7 +147,7 @@ func (m *Machine) demote(u *user) {
 	u.reports = slices.DeleteFunc(u.reports, func(r report) bool { return r.device == 0 })
 }
 
-// Adopt takes what was committed of a user; s is nil for a tombstone.
+// Adopt applies a committed status of a user; s is nil for a tombstone.
 func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 	u := &m.scratch
 	e := m.index.find(&m.store, m.index.hash(id), id)
@@ -165,7 +163,7 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 		e = m.enter(id, u)
 	}
 	m.demote(u)
-	// The topic may hold several statuses of a user, the newest last.
+	// The topic may have several statuses of a user, the newest last.
 	seen, ok := m.reread[id]
 	if !ok {
 		seen = u.lastSeen
@@ -183,7 +181,7 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 	m.save(e, u, true)
 }
 
-// adopt makes u what s says.
+// adopt applies s to u.
 func (m *Machine) adopt(u *user, s *schemas.Status) {
 	u.state, u.kinds, u.hidden = s.State, s.Kinds, s.Visibility == schemas.Nobody
 	u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, max(u.lastSeen, s.LastSeen)
@@ -203,16 +201,16 @@ func (m *Machine) adopt(u *user, s *schemas.Status) {
 	for _, kind := range s.Presumed.Kinds.Append(nil) {
 		u.reports = append(u.reports, report{kind: kind, seen: s.Presumed.At, active: s.Presumed.Active})
 	}
-	if !u.anyHere() {
+	if !u.present() {
 		u.silentFrom, u.held, u.drained = s.SilentFrom, s.Held, s.Drained
 	}
 	if u.state == schemas.Offline {
-		u.lastSeen = s.LastSeen // nothing that counted came later
+		u.lastSeen = s.LastSeen // no later report counted
 	}
 	m.resume(u.id, s)
 }
 
-// resume notes what a record that was published in part has done to a user already.
+// resume stores what a partly published record has already done to a user.
 func (m *Machine) resume(id schemas.UserID, s *schemas.Status) {
 	if m.restored == nil || m.restored.Published == nil {
 		return
@@ -229,19 +227,19 @@ func (m *Machine) resume(id schemas.UserID, s *schemas.Status) {
 	}
 	m.resuming[id] = s.Version.Ordinal() + 1
 	if s.State == schemas.Offline && s.Visibility != schemas.Nobody && s.Bucket.Lacks == 0 {
-		m.keptBack = append(m.keptBack, id)
+		m.delayed = append(m.delayed, id)
 	}
 }
 
-// StartEpoch begins another log epoch, whose versions count from the offset base; between
-// BeginReplay and EndReplay.
+// StartEpoch begins another log epoch, whose versions count from the offset base. Call it between
+// BeginReplay or BeginLossy and EndReplay.
 func (m *Machine) StartEpoch(logEpoch uint32, base int64) { m.startEpoch(logEpoch, base) }
 
-// EndReplay makes the machine ready for the record at the committed offset. Without a
-// checkpoint, its time goes on from the latest instant that was published.
+// EndReplay prepares the machine for the record at the committed offset. Without a checkpoint, time
+// continues from the latest published instant.
 //
-// Where heartbeats were lost, users who are here by their status are presumed to have been
-// heard at that moment: unknown is not offline. It returns how many those are.
+// If heartbeats were lost, users who are present by their status are presumed to have been heard at
+// that moment: unknown is not offline. It returns the number of these users.
 func (m *Machine) EndReplay() (presumed int) {
 	c, lossy := m.restored, m.lossy
 	if c == nil {
@@ -255,8 +253,8 @@ func (m *Machine) EndReplay() (presumed int) {
 	if lossy {
 		m.breaker.stops = onlyOpen(m.breaker.stops)
 	}
-	// Where a record was published in part, statuses are ahead of the reports.
-	whole := c == nil || c.Published == nil
+	// After a partly published record, statuses are ahead of the reports.
+	complete := c == nil || c.Published == nil
 	if c != nil && !lossy {
 		m.rowsFrom = max(m.rowsFrom, m.clock.at(c.RowsFrom))
 	}
@@ -272,17 +270,18 @@ func (m *Machine) EndReplay() (presumed int) {
 		m.evaluated = now
 	}
 	m.wheel.restart(m.evaluated)
-	for e := range m.entriesLive() {
+	for e := range m.liveEntries() {
 		u := m.load(e, &m.scratch)
-		if whole && u.state == schemas.Offline {
+		if complete && u.state == schemas.Offline {
 			m.endAll(u)
 		}
 		if u.state == schemas.Offline && !u.hidden && u.flaps.waiting == nil {
 			u.refresh()
 		}
-		// Some statuses say already what this restart presumes: it is not the first to do so.
-		said := m.resumeFrom.At != 0 || u.id <= m.resumeFrom.User
-		if lossy && !said || u.state != schemas.Offline && u.silentFrom == 0 && len(u.reports) == 0 {
+		// Some statuses already have what this restart presumes, because an earlier restart wrote
+		// them.
+		written := m.resumeFrom.At != 0 || u.id <= m.resumeFrom.User
+		if lossy && !written || u.state != schemas.Offline && u.silentFrom == 0 && len(u.reports) == 0 {
 			presumed += m.presume(u)
 		}
 		m.save(e, u, false)
@@ -294,21 +293,21 @@ func (m *Machine) EndReplay() (presumed int) {
 	return presumed
 }
 
-// endAll ends the reports of a user who is offline by its status. Records have such reports
-// where a program read them that knew one report of each device, which a bye through any
-// gateway ended.
+// endAll ends the reports of a user who is offline by its status. Such reports remain if an older
+// version of the program processed the records, in which a bye through any gateway ended the
+// device.
 func (m *Machine) endAll(u *user) {
 	for i := len(u.reports) - 1; i >= 0; i-- {
-		if u.reports[i].here() {
+		if u.reports[i].live() {
 			m.drop(u, i)
 		}
 	}
 }
 
-// latestInstant is the latest that is known of a user.
+// latestInstant is the latest instant that is known of any user.
 func (m *Machine) latestInstant() schemas.Millis {
 	latest := m.latest
-	for e := range m.entriesLive() {
+	for e := range m.liveEntries() {
 		u := m.load(e, &m.scratch)
 		latest = max(latest, u.since, u.lastSeen, u.lastActive, u.flaps.publishedAt, u.flaps.bucket.At)
 	}
@@ -318,8 +317,8 @@ func (m *Machine) latestInstant() schemas.Millis {
 	return latest
 }
 
-// onlyOpen keeps the stop that has not ended. It began before anything that is re-read from
-// now on.
+// onlyOpen returns the stop that has not ended. It began before all records that later restarts
+// re-read.
 func onlyOpen(stops []schemas.BreakerStop) []schemas.BreakerStop {
 	stops = slices.DeleteFunc(stops, func(s schemas.BreakerStop) bool { return s.End != 0 })
 	for i := range stops {
@@ -328,10 +327,10 @@ func onlyOpen(stops []schemas.BreakerStop) []schemas.BreakerStop {
 	return stops
 }
 
-// presume gives devices to a user who is here: of the kinds that its status names, heard
-// now. It returns how many users that is.
+// presume gives devices to a user who is present: of the kinds in its status, heard now. It returns
+// the number of users that it changed, 0 or 1.
 func (m *Machine) presume(u *user) int {
-	u.reports = u.reports[:0] // what was presumed before
+	u.reports = u.reports[:0] // those of an earlier restart
 	if u.state == schemas.Offline || u.silentFrom != 0 {
 		return 0
 	}
@@ -352,8 +351,8 @@ func (m *Machine) presume(u *user) int {
 	return 1
 }
 
-// tellPresumed writes the statuses of users of whom something was presumed.
-func (m *Machine) tellPresumed() {
+// writePresumed writes the statuses of users with presumed devices.
+func (m *Machine) writePresumed() {
 	if m.replaying {
 		return
 	}
@@ -367,8 +366,8 @@ func (m *Machine) tellPresumed() {
 	}
 }
 
-// entriesLive yields the entries in use. The body may free the one it is given.
-func (m *Machine) entriesLive() func(yield func(uint32) bool) {
+// liveEntries yields the entries in use. The body may free the one it is given.
+func (m *Machine) liveEntries() func(yield func(uint32) bool) {
 	return func(yield func(uint32) bool) {
 		for e := uint32(0); e < m.store.end(); e++ {
 			if m.store.hot(e).user != 0 && !yield(e) {
@@ -384,11 +383,11 @@ func (m *Machine) LogTime() schemas.Millis { return m.clock.now }
 // LogEpoch is the log epoch of the versions to come.
 func (m *Machine) LogEpoch() uint32 { return m.logEpoch }
 
-// Stopped is since when the breaker keeps presence time where it is, 0 when it does not.
+// Stopped is since when the breaker stops presence time; 0: it does not.
 func (m *Machine) Stopped() schemas.Millis { return m.clock.stopped }
 
-// Users is how many users are kept in memory: all but the offline ones, and those
-// who are hidden.
+// Users is how many users are in memory: those who are not offline, have a bye or a bucket, or are
+// hidden.
 func (m *Machine) Users() int { return m.store.live + len(m.hidden) }
 
 // Counts are totals since the machine was made.
@@ -398,8 +397,7 @@ func (m *Machine) Counts() Counts {
 	return c
 }
 
-// Bytes is the memory that the state takes, all structures counted but those of
-// gateways.
+// Bytes is the memory of the state, except that of gateways.
 func (m *Machine) Bytes() int {
 	const perMany, perHidden = 320, 48
 	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes() + len(m.many)*perMany + len(m.hidden)*perHidden

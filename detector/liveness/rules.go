@@ -6,15 +6,15 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The rules of ../DESIGN.md, on one decoded user: what its limits lead to.
+// The rules of ../DESIGN.md on one decoded user: the effect of its limits.
 
 // never is later than any limit.
 const never = presence(1<<63 - 1)
 
-// presentUntil is when a device that is not heard again falls silent.
+// presentUntil is when a device falls silent if it is not heard again.
 func (m *Machine) presentUntil(r *report) presence { return m.clock.at(r.seen) + m.present }
 
-// activeUntil is when a device that is here stops being active, silence aside.
+// activeUntil is when a present device stops being active, unless it falls silent before.
 func (m *Machine) activeUntil(r *report) presence {
 	if m.idleAfter == 0 {
 		return never
@@ -22,11 +22,11 @@ func (m *Machine) activeUntil(r *report) presence {
 	return m.clock.at(r.seen) - presence(r.seen-r.active) + m.idleAfter
 }
 
-// idleFrom is when the last active device of u stops being so.
+// idleFrom is when the last active device of u stops being active.
 func (m *Machine) idleFrom(u *user) presence {
 	var from presence
 	for i := range u.reports {
-		if r := &u.reports[i]; r.here() {
+		if r := &u.reports[i]; r.live() {
 			from = max(from, m.activeUntil(r))
 		}
 	}
@@ -41,13 +41,13 @@ func (m *Machine) tail(u *user) presence {
 	return m.clock.at(u.lastBye()) + m.byeDebounce
 }
 
-// next is the earliest limit at which something about u may change by itself,
-// releases from the queue aside. A policy makes nothing due before it is there.
+// next is the earliest limit at which u may change without a record of its own, apart from releases
+// from the queue. A policy makes nothing due before it is in force.
 func (m *Machine) next(u *user) presence {
-	limit, here := never, false
+	limit, live := never, false
 	for i := range u.reports {
 		r := &u.reports[i]
-		here = here || r.here()
+		live = live || r.live()
 		switch r.phase {
 		case present:
 			limit = min(limit, m.presentUntil(r))
@@ -55,14 +55,14 @@ func (m *Machine) next(u *user) presence {
 			if !m.ahead {
 				limit = min(limit, m.presentUntil(r)+m.window)
 			}
-		case gone:
+		case saidBye:
 			limit = min(limit, m.clock.at(r.seen)+m.byeMemory)
 		}
 	}
 	switch {
-	case here && u.state == schemas.Online:
+	case live && u.state == schemas.Online:
 		limit = min(limit, m.idleFrom(u))
-	case !here && u.state != schemas.Offline:
+	case !live && u.state != schemas.Offline:
 		limit = min(limit, m.tail(u))
 	}
 	if m.tooMany(u) {
@@ -77,9 +77,8 @@ func (m *Machine) next(u *user) presence {
 	return max(limit, m.clock.at(m.policyFrom))
 }
 
-// lookAhead publishes what is due for u at limits up to and including upTo, which
-// may be beyond the evaluation clock. Places in the queue are not given ahead of
-// it: that is done for all users in order.
+// lookAhead publishes what is due for u at limits up to and including upTo, which may be beyond the
+// evaluation clock. It gives no places in the queue: these are given to all users in order.
 func (m *Machine) lookAhead(u *user, upTo presence) {
 	m.ahead = true
 	m.settle(u, upTo)
@@ -97,7 +96,7 @@ func (m *Machine) settle(u *user, upTo presence) {
 func (m *Machine) step(u *user, limit presence) {
 	idle := u.state == schemas.Online && m.idleFrom(u) <= limit
 	byDevice, found := m.idleDevice(u, limit, idle)
-	tailDevice := u.tailDevice() // before the bye that began the tail is forgotten
+	tailDevice := u.tailDevice() // before its bye is forgotten
 	var went departures
 	moved, evicted := false, false
 	if m.tooMany(u) {
@@ -121,7 +120,7 @@ func (m *Machine) step(u *user, limit presence) {
 			dropped = true
 		case r.phase == held && !m.ahead && m.presentUntil(r)+m.window <= limit:
 			m.queueUp(u, r)
-		case r.phase == gone && m.clock.at(r.seen)+m.byeMemory <= limit:
+		case r.phase == saidBye && m.clock.at(r.seen)+m.byeMemory <= limit:
 			dropped = true
 		}
 		moved = moved || dropped || r.phase != phase
@@ -140,7 +139,7 @@ func (m *Machine) step(u *user, limit presence) {
 		if moved || m.next(u) > limit {
 			return
 		}
-		// The status cannot be of that slice. The user must not stay as it is for ever.
+		// That slice cannot have written the status. Without a change the limit would stay due.
 	}
 	if !found {
 		byDevice = tailDevice
@@ -155,7 +154,7 @@ func (m *Machine) step(u *user, limit presence) {
 	}
 }
 
-// tooMany tells whether u has more devices than the policy allows.
+// tooMany reports whether u has more devices than the policy allows.
 func (m *Machine) tooMany(u *user) bool {
 	if len(u.reports) <= m.maxDevices {
 		return false
@@ -164,21 +163,21 @@ func (m *Machine) tooMany(u *user) bool {
 	return n > m.maxDevices
 }
 
-// idleDevice is the device whose person's idleness is the reason for a step.
+// idleDevice is the device whose idleness is the reason for a step.
 func (m *Machine) idleDevice(u *user, limit presence, idle bool) (id schemas.DeviceID, found bool) {
 	if !idle {
 		return 0, false
 	}
 	for i := range u.reports {
 		r := &u.reports[i]
-		if r.here() && m.activeUntil(r) == limit && (!found || r.device < id) {
+		if r.live() && m.activeUntil(r) == limit && (!found || r.device < id) {
 			id, found = r.device, true
 		}
 	}
 	return id, found
 }
 
-// departures collects the devices that fall silent at one instant.
+// departures are the devices that fall silent at one instant.
 type departures struct {
 	n      int
 	seen   schemas.Millis
@@ -193,36 +192,36 @@ func (w *departures) add(r *report) {
 	w.n++
 }
 
-// apply makes u silent if these were its last devices. held is how much later
-// than by the settings they went, drained why.
+// apply makes u silent if these were its last devices. held is how much later than presentUntil
+// they were removed; drained: because their gateway drained.
 func (w *departures) apply(u *user, held schemas.Millis, drained bool) {
-	if w.n == 0 || u.anyHere() {
+	if w.n == 0 || u.present() {
 		return
 	}
 	u.silentFrom, u.held, u.drained, u.last = w.seen, held, drained, w.device
 	u.dirty = true
 }
 
-// leave keeps what a device that leaves knew and others do not.
+// leave stores what only a removed device knew: the last touch.
 func (m *Machine) leave(u *user, r *report) {
 	if touched := r.touched(); touched > u.lastActive {
 		u.lastActive = touched
 		u.dirty = true
 	}
-	// What was presumed is in the status, and has to go from there. As long as something is,
-	// records do not tell that the user was here.
+	// A status with presumed reports must be rewritten. While it has some, the records do not show
+	// that the user was present.
 	u.dirty = u.dirty || slices.ContainsFunc(u.reports, func(r report) bool { return r.device == 0 })
 }
 
-// drop takes out report i. The order of the others stays.
+// drop removes report i. The others keep their order.
 func (m *Machine) drop(u *user, i int) {
 	m.gateways.detach(&u.reports[i])
 	u.reports = slices.Delete(u.reports, i, i+1)
 }
 
-// letGo takes a device out that has waited in the queue, if it has not come back
-// since it was given the place.
-func (m *Machine) letGo(u *user, p place) {
+// releaseDevice removes a device that has waited in the queue, if it has not been heard since it
+// joined.
+func (m *Machine) releaseDevice(u *user, p place) {
 	m.settle(u, p.release)
 	i := slices.IndexFunc(u.reports, func(r report) bool {
 		return r.device == p.device && r.life == p.life && r.phase == queued && r.seen == p.seen
@@ -241,5 +240,5 @@ func (m *Machine) letGo(u *user, p place) {
 		m.wasPublished(u)
 		return
 	}
-	m.judge(u, p.release, max(m.clock.wall(p.release), m.policyFrom), event{device: p.device, letGo: true})
+	m.judge(u, p.release, max(m.clock.wall(p.release), m.policyFrom), event{device: p.device, released: true})
 }

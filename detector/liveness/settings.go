@@ -2,9 +2,9 @@ package liveness
 
 import "github.com/stillhere/stillhere/schemas"
 
-// Settings say when a person counts as here. What each means to the millisecond is
-// in ../DESIGN.md.
+// Settings say when a person counts as online or away. ../DESIGN.md defines each to the
+// millisecond.
 type Settings = schemas.Policy
 
-// Defaults are the settings of the design.
+// Defaults are the default settings.
 func Defaults() Settings { return schemas.DefaultPolicy() }

@@ -2,29 +2,29 @@ package liveness
 
 import "github.com/stillhere/stillhere/schemas"
 
-// What one record leads to has no bound but the number of users: a million may fall
-// silent at one instant. It is put out in slices. In between the checkpoint is that
-// before the record: after a restart the record is applied again. Up to where it was
-// published, it moves reports only, for users are by their statuses what they became.
+// Only the number of users bounds the effect of one record: a million may fall silent at one
+// instant. It is published in slices. Between slices the checkpoint is that before the record, and
+// a restart applies the record again. Up to where the record was published, that changes only
+// reports: the statuses already have the new states of users.
 
 // slice is how far the output of the record being applied has come.
 type slice struct {
 	pending bool
-	from    int                   // where the slice begins in Output.Statuses ...
-	size    int                   // ... and the length of the whole output there
-	upTo    schemas.PublishedUpTo // what has been put out
-	resume  schemas.PublishedUpTo // what had been before a restart
+	from    int                   // where the slice begins in Output.Statuses
+	size    int                   // length of the complete output at the slice's begin
+	upTo    schemas.PublishedUpTo // what has been published
+	resume  schemas.PublishedUpTo // what had been published before a restart
 
-	// What a checkpoint before the record says.
+	// The content of a checkpoint before the record.
 	before   clock
 	stops    []schemas.BreakerStop
 	disarmed bool
 	bases    []schemas.EpochBase
 
-	// Users of the record's rows whose statuses stand in place of tombstones: they keep
-	// the version until the rows are applied.
-	kept []schemas.UserID
-	rows map[schemas.UserID]bool
+	// Users of the record's rows whose statuses replace tombstones: they keep the version until the
+	// rows are applied.
+	delayed []schemas.UserID
+	rows    map[schemas.UserID]bool
 }
 
 func (s *slice) begin(out *Output) {
@@ -32,13 +32,13 @@ func (s *slice) begin(out *Output) {
 	s.from, s.size = len(out.Statuses), len(out.Transitions)+len(out.Statuses)
 }
 
-// outputFull tells whether the slice has to end.
+// outputFull reports whether the slice has to end.
 func (m *Machine) outputFull() bool {
 	return !m.replaying && len(m.out.Transitions)+len(m.out.Statuses)-m.slice.size >= m.Slice
 }
 
-// published tells whether all that the first round of the instant being evaluated leads to
-// for a user, and all before it, was published before a restart.
+// published reports whether the changes of a user in the first round of the instant being
+// evaluated, and all before them, were published before a restart.
 func (m *Machine) published(user schemas.UserID) bool {
 	r, v := &m.slice.resume, &m.evaluation
 	if r.At == 0 || v.at < 0 {
@@ -48,11 +48,11 @@ func (m *Machine) published(user schemas.UserID) bool {
 	return at < r.At || at == r.At && v.round == 1 && v.done < len(v.batch) && user <= r.User
 }
 
-// wasPublished ends a step of u that had been published before a restart. Since when u is
-// silent its status tells: devices that were presumed are in there only.
+// wasPublished ends a step of u that had been published before a restart. Since when u is silent
+// comes from its status: only the status has presumed devices.
 func (m *Machine) wasPublished(u *user) {
-	if told, ok := m.silences[u.id]; ok && u.silentFrom != 0 {
-		u.silentFrom, u.held, u.drained, u.last = told.from, told.held, told.drained, told.device
+	if s, ok := m.silences[u.id]; ok && u.silentFrom != 0 {
+		u.silentFrom, u.held, u.drained, u.last = s.from, s.held, s.drained, s.device
 	}
 	if u.state == schemas.Offline {
 		if !u.hidden && u.flaps.waiting == nil {
@@ -70,7 +70,7 @@ type silence struct {
 	device     schemas.DeviceID
 }
 
-// cut ends a slice after which there will be another.
+// cut ends a slice that another one follows.
 func (m *Machine) cut(f *schemas.Frame) {
 	s := &m.slice
 	s.pending = true
@@ -87,21 +87,21 @@ func (m *Machine) cut(f *schemas.Frame) {
 	for i := s.from; i < len(m.out.Statuses); i++ {
 		if status := &m.out.Statuses[i]; s.rows[status.User] && status.Tombstone() {
 			status.Bucket.At = s.before.now
-			s.kept = append(s.kept, status.User)
+			s.delayed = append(s.delayed, status.User)
 		}
 	}
 	m.out = nil
 }
 
-// endSlices writes the tombstones that were kept back.
+// endSlices writes the delayed tombstones.
 func (m *Machine) endSlices() {
 	m.slice.pending = false
-	for _, id := range m.slice.kept {
-		_, hides := m.hidden[id]
-		if m.index.find(&m.store, m.index.hash(id), id) == none && !hides && !m.replaying {
+	for _, id := range m.slice.delayed {
+		_, hidden := m.hidden[id]
+		if m.index.find(&m.store, m.index.hash(id), id) == none && !hidden && !m.replaying {
 			m.out.Statuses = append(m.out.Statuses, schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone,
 				Version: m.version(m.ordinals.of(id)) - 1})
 		}
 	}
-	m.slice.kept = nil
+	m.slice.delayed = nil
 }

@@ -1,6 +1,6 @@
 package liveness
 
-// split replaces seg, to which h belongs, by two segments of one more bit.
+// split replaces seg, to which h belongs, by two segments with one more bit each.
 func (x *index) split(s *store, seg *segment, h uint64) {
 	if uint(seg.depth) == x.depth {
 		x.double()
@@ -18,8 +18,7 @@ func (x *index) split(s *store, seg *segment, h uint64) {
 	x.segments++
 }
 
-// redistribute puts what is in seg into lower or upper, by the bit of the hash
-// below those that all of seg share.
+// redistribute moves the slots of seg to lower or upper, by the next bit of the hash.
 func (x *index) redistribute(s *store, seg, lower, upper *segment) {
 	for _, slot := range seg.slots {
 		if slot == 0 || slot == left {
@@ -35,7 +34,7 @@ func (x *index) redistribute(s *store, seg, lower, upper *segment) {
 	}
 }
 
-// places is the run of the directory that points to seg.
+// places is the part of the directory that points to seg.
 func (x *index) places(seg *segment, h uint64) (first, n uint64) {
 	n = 1 << (x.depth - uint(seg.depth))
 	return (h >> 1 >> (63 - x.depth)) &^ (n - 1), n
@@ -50,8 +49,7 @@ func (x *index) double() {
 	x.depth++
 }
 
-// join merges seg with its buddy when both together are low, and halves the
-// directory when no segment needs its last bit.
+// join merges seg with its buddy if both together are small.
 func (x *index) join(s *store, seg *segment, h uint64) {
 	first, n := x.places(seg, h)
 	buddyFirst := first ^ n
@@ -69,8 +67,8 @@ func (x *index) join(s *store, seg *segment, h uint64) {
 	x.halve()
 }
 
-// halve shrinks the directory by one bit when that loses nothing. The scan is
-// worth it only when there are far fewer segments than places.
+// halve shrinks the directory by one bit if no segment needs it. The scan is worth its cost only if
+// there are far fewer segments than elements of the directory.
 func (x *index) halve() {
 	if x.depth == 0 || x.segments > len(x.directory)/4 {
 		return

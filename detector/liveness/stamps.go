@@ -2,19 +2,18 @@ package liveness
 
 import "github.com/stillhere/stillhere/schemas"
 
-// Entries keep instants as stamps: 32 bits of milliseconds since a base that the whole
-// partition shares. A stamp is a distance and never read modulo anything: what lies
-// before the base is kept whole in a side table, and the base is moved, with all
-// stamps, long before now would be too far from it.
+// Entries keep instants as stamps: 32 bits of milliseconds since a base that the partition shares.
+// A stamp never wraps: instants before the base are in a side table, with all their bits, and the
+// base is moved, with all stamps, long before now is too far from it.
 type stamp = uint32
 
 const (
-	never0 stamp = 0 // no instant at all
-	old    stamp = 1 // before the base: see Machine.olds
-	first  stamp = 2 // the base itself
+	noInstant stamp = 0 // no instant at all
+	old       stamp = 1 // before the base: see Machine.olds
+	first     stamp = 2 // the base itself
 
-	// behindBase is how far the base is behind now when it is set, aheadOfBase how far
-	// now may get before it is moved: some 25 and 37 days.
+	// behindBase is how far the base is behind now when it is set, aheadOfBase how far now may get
+	// before the base is moved: about 25 and 37 days.
 	behindBase  = 1 << 31
 	aheadOfBase = 3 << 30
 )
@@ -23,7 +22,7 @@ const (
 func (m *Machine) stampOf(t schemas.Millis) stamp {
 	switch {
 	case t == 0:
-		return never0
+		return noInstant
 	case t < m.base:
 		return old
 	}
@@ -32,7 +31,7 @@ func (m *Machine) stampOf(t schemas.Millis) stamp {
 
 // instant decodes a stamp that is not old.
 func (m *Machine) instant(s stamp) schemas.Millis {
-	if s == never0 {
+	if s == noInstant {
 		return 0
 	}
 	return m.base + schemas.Millis(s-first)
@@ -76,8 +75,8 @@ func (o *olds) remove(i uint32) {
 
 func (o *olds) bytes() int { return len(o.chunks)*(oldsPerChunk*24+24) + 4*cap(o.free) }
 
-// rebase moves the base when now is far from it, and all stamps with it. That is a walk
-// over all users, once in twelve days of log time; an absence of months moves it too.
+// rebase moves the base, and all stamps, if now is far from it. It walks over all users, once in
+// twelve days of log time or after a long absence.
 func (m *Machine) rebase(now schemas.Millis) {
 	p := m.clock.presence()
 	if m.base != 0 && now-m.base < aheadOfBase && p-m.wheel.base < aheadOfBase {
@@ -89,13 +88,13 @@ func (m *Machine) rebase(now schemas.Millis) {
 		m.base, m.wheel.base = base, wheelBase
 		return
 	}
-	for e := range m.entriesLive() {
+	for e := range m.liveEntries() {
 		m.base, m.wheel.base = before, timers
 		u := m.load(e, &m.scratch)
 		armed, counts := m.armedAt(e)
 		m.base, m.wheel.base = base, wheelBase
 		m.encode(e, u)
-		m.store.cold(e).armed = never0
+		m.store.cold(e).armed = noInstant
 		if counts {
 			m.store.cold(e).armed = m.wheel.stamp(armed)
 		}

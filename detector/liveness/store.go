@@ -9,7 +9,7 @@ import (
 // hot is the part of an entry that a repeated beat reads and writes.
 type hot struct {
 	user   schemas.UserID // 0: the entry is free
-	seen   stamp          // the device's newest report; without a device, when the last one was heard
+	seen   stamp          // the device's newest report; without a device, that of the last one
 	active stamp          // the device's last touch
 	device schemas.DeviceID
 	life   uint16 // of the gateway that the newest report came through, 0 = none
@@ -19,11 +19,11 @@ type hot struct {
 // cold is the rest of an entry.
 type cold struct {
 	armed      stamp  // presence time of the user's timer
-	lastActive stamp  // what the newest published transition said, or a device that left
+	lastActive stamp  // of the newest published transition, or of a device that left
 	since      uint32 // stamp of the last change of state; with flagOld, a number of Machine.olds
 }
 
-// flags pack what an entry knows in bits.
+// flags are packed fields of an entry.
 type flags uint16
 
 const (
@@ -31,7 +31,7 @@ const (
 	flagKinds   flags = 31 << 2 // schemas.KindSet >> 1
 	flagHidden  flags = 1 << 7
 	flagKind    flags = 7 << 8  // schemas.DeviceKind of the device
-	flagPresent flags = 1 << 11 // the device is here
+	flagPresent flags = 1 << 11 // the device is present
 	flagBye     flags = 1 << 12 // the device said bye, which is remembered
 	flagMany    flags = 1 << 13 // the user does not fit: see Machine.many
 	flagOld     flags = 1 << 14 // some of its times are before the base: see Machine.olds
@@ -50,17 +50,16 @@ func (f flags) state() schemas.State     { return schemas.State(f & flagState) }
 func (f flags) kinds() schemas.KindSet   { return schemas.KindSet(f&flagKinds>>shiftKinds) << 1 }
 func (f flags) kind() schemas.DeviceKind { return schemas.DeviceKind(f & flagKind >> shiftKind) }
 
-// chunkEntries makes a chunk 72 KiB, a whole number of the memory allocator's
-// pages.
+// chunkEntries makes a chunk 72 KiB, a multiple of the memory allocator's pages.
 const chunkEntries = 2048
 
-// store keeps entries in chunks, so that growth moves nothing. Holes are filled
-// from the end, a few at a time, so that memory is given back when users leave.
+// store keeps entries in chunks, so that growth moves nothing. Holes are filled from the end, a few
+// at a time, so that memory is returned when users leave.
 type store struct {
 	chunks []*chunk
 	used   []int // live entries of each chunk
 	live   int
-	free   []uint32 // free entries, and some that are not any more
+	free   []uint32 // free entries, and some that are in use again
 	holes  []uint32 // of those, where compaction moves users to
 }
 
@@ -75,7 +74,7 @@ func (s *store) cold(e uint32) *cold { return &s.chunks[e/chunkEntries].cold[e%c
 // end is one more than the greatest possible entry number.
 func (s *store) end() uint32 { return uint32(len(s.chunks) * chunkEntries) }
 
-// add returns a free entry, and makes it live.
+// add makes a free entry live, and returns it.
 func (s *store) add(id schemas.UserID) uint32 {
 	for {
 		if len(s.free) == 0 && s.live < int(s.end()) {
@@ -111,8 +110,8 @@ func (s *store) remove(e uint32) {
 	s.free = append(s.free, e)
 }
 
-// trim gives back the chunks at the end that are empty. Entry numbers that were
-// looked up before are not valid after it.
+// trim returns the memory of empty chunks at the end. Entry numbers that were found before it are
+// no longer valid.
 func (s *store) trim() {
 	n := len(s.chunks)
 	for n > 0 && s.used[n-1] == 0 {
@@ -121,20 +120,19 @@ func (s *store) trim() {
 	}
 	s.chunks, s.used = s.chunks[:n], s.used[:n]
 	if len(s.free) > chunkEntries && len(s.free) > int(s.end()) {
-		s.free = nil // most of it is stale: found again when needed
+		s.free = nil // most are stale: free entries are searched for when needed
 	} else if cap(s.free) > chunkEntries && cap(s.free) > 2*int(s.end()) {
 		s.free = slices.Clone(s.free)
 	}
 }
 
-// sparse tells whether so many entries are free that moving some is worth it.
+// sparse reports whether so many entries are free that moving some is worth its cost.
 func (s *store) sparse() bool {
 	return len(s.chunks) > 1 && s.live < len(s.chunks)*chunkEntries*3/4
 }
 
-// hole returns a free entry far from the end; false when there is none before the
-// last chunk. Those nearest to the start come first, so that nobody is moved again
-// and again.
+// hole returns a free entry before the last chunk; false if there is none. Entries near the start
+// come first, so that no user is moved repeatedly.
 func (s *store) hole() (uint32, bool) {
 	for {
 		if len(s.holes) == 0 {
@@ -151,8 +149,7 @@ func (s *store) hole() (uint32, bool) {
 	}
 }
 
-// find appends free entries before limit to dst, from the start on, some
-// chunkEntries of them if there are so many.
+// find appends about chunkEntries free entries before limit to dst, from the start on.
 func (s *store) find(dst []uint32, limit uint32) []uint32 {
 	for c, chunk := range s.chunks {
 		if uint32(c)*chunkEntries >= limit || len(dst) > chunkEntries {
@@ -170,7 +167,7 @@ func (s *store) find(dst []uint32, limit uint32) []uint32 {
 	return dst
 }
 
-// bytes is the memory the store takes.
+// bytes is the memory of the store.
 func (s *store) bytes() int {
 	const entry = 24 + 12
 	return len(s.chunks)*(chunkEntries*entry+8+8) + 4*(cap(s.free)+cap(s.holes))

@@ -6,18 +6,18 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// phase is where a report stands.
+// phase is the phase of a report.
 type phase uint8
 
 const (
-	present phase = iota // the device is here
-	held                 // in the cohort of a lost gateway: given the reconnect window
-	queued               // the window is over: waits to be let go
-	gone                 // the device said bye, which is remembered for a while
+	present phase = iota // the device is present
+	held                 // present in the cohort of a lost gateway, for the reconnect window
+	queued               // present; the window is over, and the report waits for its release
+	saidBye              // the device said bye, which is remembered for a while
 )
 
-// report is what one gateway said of one device, decoded. A device that is heard
-// through several gateways has a report of each.
+// report is the newest report of one device through one gateway, decoded. A device that is heard
+// through several gateways has several reports.
 type report struct {
 	device schemas.DeviceID // 0: presumed, see presume
 	kind   schemas.DeviceKind
@@ -27,10 +27,11 @@ type report struct {
 	active schemas.Millis // when the person last touched the device, by that report
 }
 
-func (r *report) here() bool { return r.phase != gone }
+// live reports whether the device is present by r.
+func (r *report) live() bool { return r.phase != saidBye }
 
-// touched is when the person last touched the device, 0 when the report does not say: the
-// greatest idleness that a report can tell stands for any that is greater.
+// touched is when the person last touched the device; 0: not known. The greatest idleness that a
+// report can state stands for any greater one.
 func (r *report) touched() schemas.Millis {
 	if r.seen-r.active >= schemas.MaxIdle {
 		return 0
@@ -38,8 +39,8 @@ func (r *report) touched() schemas.Millis {
 	return r.active
 }
 
-// user is everything about one user, decoded, for the rules to work on. State, kinds
-// and hidden are as the rules judge them; as published, too, unless waiting.
+// user is all that is known of one user, decoded for the rules. State, kinds and hidden are as
+// judged by the rules; unless changes wait, also as published.
 type user struct {
 	id         schemas.UserID
 	state      schemas.State
@@ -48,63 +49,60 @@ type user struct {
 	since      schemas.Millis // at of the last change of state
 	lastSeen   schemas.Millis
 	lastActive schemas.Millis // as published, or of a device that left
-	// silentFrom is set when no device is here and the last one fell silent: its
-	// newest report.
+	// silentFrom is set if no device is present and the last one fell silent: its newest report.
 	silentFrom schemas.Millis
-	held       schemas.Millis // how much longer than by the settings it was kept
-	drained    bool           // ... because its gateway was drained as planned
+	held       schemas.Millis // how much later than presentUntil that device was released
+	drained    bool           // it was in the cohort of a drained gateway
 	last       schemas.DeviceID
 	reports    []report // in the order in which they came
 	flaps      flaps
-	// dirty: something changed that neither a transition nor the replay of
-	// heartbeats would restore.
+	// dirty: something changed that neither a transition nor re-read heartbeats would restore.
 	dirty bool
 }
 
-// anyHere tells whether some device is here.
-func (u *user) anyHere() bool {
+// present reports whether some device is present.
+func (u *user) present() bool {
 	for i := range u.reports {
-		if u.reports[i].here() {
+		if u.reports[i].live() {
 			return true
 		}
 	}
 	return false
 }
 
-// index finds the report of a device through a life that is here, or that is gone.
-func (u *user) index(device schemas.DeviceID, life uint16, here bool) int {
+// index finds the report of a device through a life: the live one, or the remembered bye.
+func (u *user) index(device schemas.DeviceID, life uint16, live bool) int {
 	for i := range u.reports {
-		if r := &u.reports[i]; r.device == device && r.life == life && r.here() == here {
+		if r := &u.reports[i]; r.device == device && r.life == life && r.live() == live {
 			return i
 		}
 	}
 	return -1
 }
 
-// presentKinds is the set of kinds of the devices that are here.
+// presentKinds is the set of kinds of the present devices.
 func (u *user) presentKinds() schemas.KindSet {
 	var kinds schemas.KindSet
 	for i := range u.reports {
-		if u.reports[i].here() {
+		if u.reports[i].live() {
 			kinds = kinds.With(u.reports[i].kind)
 		}
 	}
 	return kinds
 }
 
-// touched is the greatest of what was published of the person's last touch and
-// what the devices that are here say.
+// touched is when the person last touched a device, as published or by the present devices.
 func (u *user) touched() schemas.Millis {
 	touched := u.lastActive
 	for i := range u.reports {
-		if r := &u.reports[i]; r.here() {
+		if r := &u.reports[i]; r.live() {
 			touched = max(touched, r.touched())
 		}
 	}
 	return touched
 }
 
-// visibilityOf is the wire's word for hidden.
+// visibilityOf is the visibility of a user who is hidden or not.
 func visibilityOf(hidden bool) schemas.Visibility {
 	if hidden {
 		return schemas.Nobody
@@ -112,7 +110,7 @@ func visibilityOf(hidden bool) schemas.Visibility {
 	return schemas.Everyone
 }
 
-// simple tells whether the user fits in an entry.
+// simple reports whether the user fits in an entry.
 func (u *user) simple(base schemas.Millis) bool {
 	if u.flaps != (flaps{}) || u.lastSeen < base {
 		return false
@@ -122,17 +120,17 @@ func (u *user) simple(base schemas.Millis) bool {
 		return u.held == 0 && u.lastSeen == u.silentFrom
 	case 1:
 		r := &u.reports[0]
-		return u.silentFrom == 0 && r.device != 0 && r.seen == u.lastSeen && (r.phase == present || r.phase == gone)
+		return u.silentFrom == 0 && r.device != 0 && r.seen == u.lastSeen && (r.phase == present || r.phase == saidBye)
 	}
 	return false
 }
 
-// reset makes u a user of whom nothing is known.
+// reset makes u an unknown user.
 func (u *user) reset(id schemas.UserID) {
 	*u = user{id: id, state: schemas.Offline, reports: u.reports[:0]}
 }
 
-// load decodes entry e: into u, or the user itself where it does not fit in an entry.
+// load decodes entry e into u, or returns the stored user if it does not fit in an entry.
 func (m *Machine) load(e uint32, u *user) *user {
 	h := m.store.hot(e)
 	if h.flags&flagMany != 0 {
@@ -158,14 +156,14 @@ func (m *Machine) load(e uint32, u *user) *user {
 	}
 	r := report{device: h.device, kind: h.flags.kind(), phase: present, life: h.life, seen: u.lastSeen, active: active}
 	if h.flags&flagBye != 0 {
-		r.phase = gone
+		r.phase = saidBye
 	}
 	u.reports = append(u.reports, r)
 	return u
 }
 
-// save encodes u into entry e and arms its timer; a user of whom nothing needs to
-// be known is forgotten. timer tells whether the entry's timer still waits.
+// save encodes u into entry e and arms its timer, or forgets a forgettable user. timer tells
+// whether the entry's timer has not fired.
 func (m *Machine) save(e uint32, u *user, timer bool) {
 	if u.forgettable() {
 		m.forget(e, u)
@@ -187,25 +185,25 @@ func (m *Machine) encode(e uint32, u *user) {
 			m.olds.remove(c.since)
 		}
 		if h.flags&flagMany == 0 {
-			kept := *u
-			kept.reports = slices.Clone(u.reports)
-			m.many[e] = &kept
+			stored := *u
+			stored.reports = slices.Clone(u.reports)
+			m.many[e] = &stored
 		}
-		h.seen, h.active, h.device, c.since, c.lastActive = never0, never0, 0, never0, never0
+		h.seen, h.active, h.device, c.since, c.lastActive = noInstant, noInstant, 0, noInstant, noInstant
 		h.flags = f | flagMany
 		return
 	}
 	if h.flags&flagMany != 0 {
 		delete(m.many, e)
 	}
-	h.seen, h.device, h.active = m.stampOf(u.lastSeen), u.last, never0
+	h.seen, h.device, h.active = m.stampOf(u.lastSeen), u.last, noInstant
 	times := oldTimes{since: u.since, lastActive: u.lastActive}
 	if len(u.reports) == 1 {
 		r := &u.reports[0]
 		times.active = r.active
 		h.active, h.device, h.life = m.stampOf(r.active), r.device, r.life
 		f |= flags(r.kind) << shiftKind & flagKind
-		if r.phase == gone {
+		if r.phase == saidBye {
 			f |= flagBye
 		} else {
 			f |= flagPresent
@@ -215,7 +213,7 @@ func (m *Machine) encode(e uint32, u *user) {
 	h.flags = f
 }
 
-// encodeTimes writes the times that may be of any age.
+// encodeTimes writes the times that may lie before the base.
 func (m *Machine) encodeTimes(h *hot, c *cold, t oldTimes, f *flags) {
 	since, lastActive := m.stampOf(t.since), m.stampOf(t.lastActive)
 	isOld := since == old || lastActive == old || h.active == old
@@ -236,14 +234,13 @@ func (m *Machine) encodeTimes(h *hot, c *cold, t oldTimes, f *flags) {
 	}
 }
 
-// forgettable tells whether u needs no entry: offline, no bye remembered, and free to
-// change again.
+// forgettable reports whether u needs no entry: offline, without a remembered bye or a bucket.
 func (u *user) forgettable() bool {
 	return u.state == schemas.Offline && len(u.reports) == 0 && u.flaps.bucket == (schemas.Bucket{}) && u.flaps.waiting == nil
 }
 
-// forget frees entry e of u. A hidden user is kept in a side table, where times have all
-// their bits: hiding may last for years.
+// forget frees entry e of u. A hidden user moves to a side table, where times have all their bits:
+// a user may be hidden for years.
 func (m *Machine) forget(e uint32, u *user) {
 	switch f := m.store.hot(e).flags; {
 	case f&flagMany != 0:
@@ -258,10 +255,10 @@ func (m *Machine) forget(e uint32, u *user) {
 	}
 }
 
-// hiddenUser is an offline user whom nobody may see.
+// hiddenUser is an offline hidden user.
 type hiddenUser struct{ lastSeen, lastActive, since schemas.Millis }
 
-// enter decodes a user that has no entry into u, and gives it one.
+// enter decodes a user without an entry into u, and adds an entry.
 func (m *Machine) enter(id schemas.UserID, u *user) (e uint32) {
 	u.reset(id)
 	if h, ok := m.hidden[id]; ok {

@@ -2,17 +2,16 @@ package liveness
 
 import "slices"
 
-// wheel is a lazy timer wheel: it says which entries to look at, no more. A timer
-// is never moved or taken out; the entry knows the one that counts (cold.armed)
-// and others are dropped when they fire.
+// wheel is a lazy timer wheel: it returns the entries to check. A timer is never moved or removed.
+// The entry knows its valid timer (cold.armed); others are dropped when they fire.
 type wheel struct {
 	buckets [wheelBuckets]*timers
-	spare   *timers // blocks to use again
+	spare   *timers // blocks for reuse
 	spares  int
 	blocks  int
-	cursor  presence // start of the first bucket that is still to come
+	cursor  presence // start of the next bucket
 	base    presence // of the stamps in entries
-	soon    heap     // what is due before cursor
+	soon    heap     // timers before cursor
 }
 
 // timers is a block of one bucket's timers.
@@ -29,8 +28,8 @@ const (
 	timersPerBlock = 61 // makes a block 256 bytes
 )
 
-// restart empties the wheel and sets it to the presence instant now: timers that were
-// set by another clock, as in a restore, would be dropped or never fire.
+// restart empties the wheel and sets it to the presence instant now. Timers set by another clock,
+// as in a restore, would be dropped or never fire.
 func (w *wheel) restart(now presence) {
 	*w = wheel{cursor: max(now, 0) / wheelStep * wheelStep, base: w.base} // buckets have no negative numbers
 }
@@ -41,8 +40,7 @@ func (w *wheel) stamp(at presence) stamp { return stamp(at-w.base) + first }
 // instant decodes what stamp encodes.
 func (w *wheel) instant(s stamp) presence { return w.base + presence(s-first) }
 
-// horizon is the latest instant a timer can be set for. Whoever waits longer
-// looks then and arms again.
+// horizon is the latest instant of a timer. For a later limit the timer is set again then.
 func (w *wheel) horizon() presence { return w.cursor + wheelHorizon }
 
 // add sets a timer for entry e. at is not after horizon.
@@ -68,9 +66,9 @@ func (w *wheel) add(at presence, e uint32) {
 	(*b).n++
 }
 
-// advance moves the timers of the next bucket to soon, after asking look for the exact
-// instant of each; look reports false for a timer that does not count, and may set
-// others. touch is told beforehand which will be asked for.
+// advance moves the timers of the next bucket to soon. look returns the exact instant of each, or
+// false for one that is not valid, and may set others. touch gets the entries of a block before
+// look does.
 func (w *wheel) advance(touch func(entries []uint32), look func(e uint32) (presence, bool)) {
 	b := &w.buckets[w.cursor/wheelStep%wheelBuckets]
 	for *b != nil {
@@ -87,13 +85,13 @@ func (w *wheel) advance(touch func(entries []uint32), look func(e uint32) (prese
 	w.cursor += wheelStep
 }
 
-// recycle keeps a block for use again.
+// recycle keeps a block for reuse.
 func (w *wheel) recycle(block *timers) {
 	block.next, w.spare = w.spare, block
 	w.spares++
 }
 
-// trim gives back what is kept for use again beyond a half of what is in use.
+// trim drops spare blocks beyond half of the blocks in use.
 func (w *wheel) trim() {
 	for w.spares > 64 && w.spares > (w.blocks-w.spares)/2 {
 		w.spare = w.spare.next
@@ -105,20 +103,19 @@ func (w *wheel) trim() {
 	}
 }
 
-// bytes is the memory the wheel takes.
+// bytes is the memory of the wheel.
 func (w *wheel) bytes() int {
 	const block = 256
 	return wheelBuckets*8 + w.blocks*block + cap(w.soon)*16
 }
 
-// due is an entry to look at.
+// due is an entry to check.
 type due struct {
 	at presence
 	e  uint32
 }
 
-// heap is a binary heap, earliest first. (container/heap would allocate for
-// every timer.)
+// heap is a binary heap, earliest first. (container/heap would allocate for every timer.)
 type heap []due
 
 func (h *heap) push(d due) {

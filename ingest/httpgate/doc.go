@@ -20,7 +20,7 @@
 //
 // Every bound has an answer: 413 for a body that is too long, 400 for too many beats, 503 for too
 // many requests or beats at a time. A user's own token has bounds that gateways and administrators
-// do not have: 32 devices in a request (400 too_many_devices), and every beat counts as a request of
-// that user (429 too_many_requests with Retry-After; 400 too_many_beats if the request is larger
+// do not have: 32 devices in a request (400 too_many_devices), and every beat counts as a request
+// of that user (429 too_many_requests with Retry-After; 400 too_many_beats if the request is larger
 // than the limit ever allows at once).
 package httpgate

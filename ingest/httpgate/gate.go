@@ -94,7 +94,8 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// refusal is an error with its HTTP status. after, unless it is 0, is when the caller may try again.
+// refusal is an error with its HTTP status. after, unless it is 0, is when the caller may try
+// again.
 type refusal struct {
 	status int
 	err    error

@@ -22,8 +22,8 @@
 // neither knows is answered with {"type":"error",…}, and the socket stays open. Beats need no
 // answer from Kafka: see package beat.
 //
-// Close codes sent: 1001 this process stops; 1013 too many devices, try again later; 1008 more
-// than 50 messages a second (200 at once, pings count), or a message that was not complete after
-// 10 s; 1009 a message far beyond the limit; 4408 no message or ping for too long; 4401 the token has
+// Close codes sent: 1001 this process stops; 1013 too many devices, try again later; 1008 more than
+// 50 messages a second (200 at once, pings count), or a message that was not complete after 10 s;
+// 1009 a message far beyond the limit; 4408 no message or ping for too long; 4401 the token has
 // ended.
 package socketgate

@@ -93,8 +93,8 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	return s.gate.open(s.viewer, s.mayWatchAny, s.conn.Write)
 }
 
-// reason is why the socket ended, by the error of the last read. A close that this side began counts
-// as this side's, although the client confirms it with the same code.
+// reason is why the socket ended, by the error of the last read. A close that this side began
+// counts as this side's, although the client confirms it with the same code.
 func (s *connection) reason(err error) string {
 	if reason := s.ending.Load(); reason != nil {
 		return *reason

@@ -87,8 +87,8 @@ func New(cfg Config, log Log) (*Buffer, error) {
 	return b, nil
 }
 
-// Follow applies HeartbeatInterval, ActiveAfterIdle and ForgetAfter of cfg, as after a change of the
-// detector's policy.
+// Follow applies HeartbeatInterval, ActiveAfterIdle and ForgetAfter of cfg, as after a change of
+// the detector's policy.
 func (b *Buffer) Follow(cfg Config) {
 	cfg = cfg.WithDefaults()
 	b.interval.Store(int64(cfg.HeartbeatInterval))

@@ -26,9 +26,9 @@ const (
 	maxSpareRows = 256
 )
 
-// Seal makes a frame of the reports that may leave now, with their ages now. It returns nil if there
-// is none or if too many frames are unacknowledged. Call it until it returns nil: one frame holds at
-// most MaxFrameRows.
+// Seal makes a frame of the reports that may leave now, with their ages now. It returns nil if
+// there is none or if too many frames are unacknowledged. Call it until it returns nil: one frame
+// holds at most MaxFrameRows.
 func (q *Queue) Seal(now time.Duration) *Batch {
 	if !q.Ready() {
 		return nil
@@ -80,7 +80,8 @@ func (q *Queue) Alive(now time.Duration) bool {
 	return q.Devices() > 0 || now-q.sealed < q.rules.ForgetAfter
 }
 
-// SealDraining makes the frame by which the gateway announces that it stops; nil if it is not Alive.
+// SealDraining makes the frame by which the gateway announces that it stops; nil if it is not
+// Alive.
 func (q *Queue) SealDraining(now time.Duration) *Batch {
 	if !q.Alive(now) {
 		return nil

@@ -35,8 +35,8 @@ type Report struct {
 	Idle   schemas.Millis // at the moment of the report
 }
 
-// maxUrgent is how many reports of one device may be urgent between two flushes: enough for a person
-// who comes, leaves and comes again, and a bound on the cost of a device that flaps.
+// maxUrgent is how many reports of one device may be urgent between two flushes: enough for a
+// person who comes, leaves and comes again, and a bound on the cost of a device that flaps.
 const maxUrgent = 4
 
 // minAbsent is how many unsent reports of devices that have left are kept even if fewer devices are
@@ -73,8 +73,8 @@ type slot struct {
 	flush    uint8 // ... since this flush, modulo 256
 }
 
-// Queue holds what one gateway has to send to one partition. One goroutine at a time may use it. All
-// times are durations since the gateway started, from a monotonic clock.
+// Queue holds what one gateway has to send to one partition. One goroutine at a time may use it.
+// All times are durations since the gateway started, from a monotonic clock.
 type Queue struct {
 	rules Rules
 	index map[key]int32 // into slots

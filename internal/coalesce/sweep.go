@@ -9,10 +9,10 @@ import (
 // every few seconds.
 //
 // A report that could not be sent yet is kept although its device has left, so that its last-seen
-// time is not lost. Devices come and go while Kafka is unreachable, so the number of such reports is
-// bounded by the greatest number of present devices; beyond that the oldest are dropped. A dropped
-// report is a bye or the last beat of a device: without it the detector still finds the device
-// silent.
+// time is not lost. Devices come and go while Kafka is unreachable, so the number of such reports
+// is bounded by the greatest number of present devices; beyond that the oldest are dropped. A
+// dropped report is a bye or the last beat of a device: without it the detector still finds the
+// device silent.
 func (q *Queue) Sweep(now time.Duration) {
 	silent := 0
 	for i := range q.slots {
