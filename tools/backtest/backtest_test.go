@@ -134,6 +134,7 @@ func TestPoliciesAreCheckedAndNamed(t *testing.T) {
 		"online_ttl: 20s\naway_ttl: 10s": "away_ttl",
 		"cohort_rate: 0":                 "cohort_rate",
 		"idle_after: 20":                 "is no duration",
+		"idle_after: 2m\nidle-after: 3m": "line 2: idle-after is there twice",
 	} {
 		if _, err := ParsePolicy("p.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p.yaml: ") {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)

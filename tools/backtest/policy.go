@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Policy is settings under a name.
@@ -21,86 +22,62 @@ type Policy struct {
 	Settings liveness.Settings
 }
 
-// ParsePolicy reads settings in YAML: those of the design under their names, e.g.
-// "online_ttl: 45s"; what is left out is as by default. file gives the name.
+// ParsePolicy reads settings in YAML under their names, e.g. "online_ttl: 45s"; the others have
+// their defaults. file gives the name.
 func ParsePolicy(file string, text []byte) (Policy, error) {
-	var given struct {
-		HeartbeatInterval *duration `yaml:"heartbeat_interval"`
-		OnlineTTL         *duration `yaml:"online_ttl"`
-		OfflineDebounce   *duration `yaml:"offline_debounce"`
-		AwayTTL           *duration `yaml:"away_ttl"`
-		IdleAfter         *duration `yaml:"idle_after"`
-		ByeDebounce       *duration `yaml:"bye_debounce"`
-		AllowedLateness   *duration `yaml:"allowed_lateness"`
-		GatewaySilence    *duration `yaml:"gateway_silence"`
-		ReconnectWindow   *duration `yaml:"reconnect_window"`
-		CohortRate        *int      `yaml:"cohort_rate"`
-		CohortTotalRate   *int      `yaml:"cohort_total_rate"`
-		AnnounceDevices   *bool     `yaml:"announce_devices"`
-		MaxDevices        *int      `yaml:"max_devices"`
-		FlapBurst         *int      `yaml:"flap_burst"`
-		FlapInterval      *duration `yaml:"flap_interval"`
-		BreakerPercent    *int      `yaml:"breaker_percent"`
-		BreakerLimit      *duration `yaml:"breaker_limit"`
-	}
 	p := Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Settings: liveness.Defaults()}
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		return p, fmt.Errorf("%s: %w", file, err)
+	change, err := parseChange(text)
+	if err == nil {
+		p.Settings = change.To(p.Settings)
+		err = p.Settings.Validate()
 	}
-	if len(document.Content) > 0 {
-		if err := checkNames(document.Content[0], reflect.TypeOf(given)); err != nil {
-			return p, fmt.Errorf("%s: %w", file, err)
-		}
-		if err := document.Decode(&given); err != nil {
-			return p, fmt.Errorf("%s: %w", file, err)
-		}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
 	}
-	p.Settings = policy.Change{
-		HeartbeatInterval: (*time.Duration)(given.HeartbeatInterval), OnlineTTL: (*time.Duration)(given.OnlineTTL),
-		OfflineDebounce: (*time.Duration)(given.OfflineDebounce), AwayTTL: (*time.Duration)(given.AwayTTL), IdleAfter: (*time.Duration)(given.IdleAfter),
-		ByeDebounce: (*time.Duration)(given.ByeDebounce), AllowedLateness: (*time.Duration)(given.AllowedLateness),
-		GatewaySilence: (*time.Duration)(given.GatewaySilence), ReconnectWindow: (*time.Duration)(given.ReconnectWindow),
-		CohortRate: given.CohortRate, CohortTotalRate: given.CohortTotalRate, AnnounceDevices: given.AnnounceDevices, MaxDevices: given.MaxDevices,
-		FlapBurst: given.FlapBurst, FlapInterval: (*time.Duration)(given.FlapInterval), BreakerPercent: given.BreakerPercent,
-		BreakerLimit: (*time.Duration)(given.BreakerLimit),
-	}.To(p.Settings)
-	if err := p.Settings.Validate(); err != nil {
-		return p, fmt.Errorf("%s: %w", file, err)
-	}
-	return p, nil
+	return p, err
 }
 
-// checkNames refuses what is not one of the fields' names, and writes those with dashes,
-// as flags and configuration files have them, with underscores.
-func checkNames(settings *yaml.Node, fields reflect.Type) error {
-	if settings.Kind != yaml.MappingNode {
-		return errors.New("must be a list of names and values, such as \"online_ttl: 45s\"")
+// parseChange reads settings. Their names may have dashes, as flags and configuration files do.
+func parseChange(text []byte) (c policy.Change, err error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil || len(document.Content) == 0 {
+		return c, err
 	}
-	known := make([]string, fields.NumField())
-	for i := range known {
-		known[i] = fields.Field(i).Tag.Get("yaml")
+	settings := document.Content[0]
+	if settings.Kind != yaml.MappingNode {
+		return c, errors.New("must be a list of names and values, such as \"online_ttl: 45s\"")
+	}
+	var names []string
+	for _, s := range schemas.Policy(liveness.Defaults()).Settings() {
+		names = append(names, s.Name)
 	}
 	var faults []error
-	for i := 0; i < len(settings.Content); i += 2 {
-		name := settings.Content[i]
-		name.Value = strings.ReplaceAll(name.Value, "-", "_")
-		if !slices.Contains(known, name.Value) {
-			faults = append(faults, fmt.Errorf("line %d: %s is no setting of a policy: these are %s", name.Line, name.Value, strings.Join(known, ", ")))
+	for pair := range slices.Chunk(settings.Content, 2) {
+		// Settings and the fields of Change have one order.
+		i := slices.Index(names, strings.ReplaceAll(pair[0].Value, "-", "_"))
+		if i < 0 {
+			faults = append(faults, fmt.Errorf("line %d: %s is no setting of a policy: these are %s", pair[0].Line, pair[0].Value, strings.Join(names, ", ")))
+			continue
 		}
+		field := reflect.ValueOf(&c).Elem().Field(i)
+		if !field.IsNil() {
+			faults = append(faults, fmt.Errorf("line %d: %s is there twice", pair[0].Line, pair[0].Value))
+		}
+		value := reflect.New(field.Type().Elem())
+		faults = append(faults, decode(pair[1], value.Interface()))
+		field.Set(value)
 	}
-	return errors.Join(faults...)
+	return c, errors.Join(faults...)
 }
 
-// duration is a time.Duration as people write it.
-type duration time.Duration
-
-// UnmarshalYAML reads "45s" and, as for a setting that is off, 0.
-func (d *duration) UnmarshalYAML(node *yaml.Node) error {
-	parsed, err := time.ParseDuration(node.Value)
-	if err != nil {
+// decode reads a value. A duration may be 0, as for a setting that is off.
+func decode(node *yaml.Node, into any) (err error) {
+	d, ok := into.(*time.Duration)
+	if !ok {
+		return node.Decode(into)
+	}
+	if *d, err = time.ParseDuration(node.Value); err != nil {
 		return fmt.Errorf("line %d: %q is no duration: it must be like 45s, 5m or 0", node.Line, node.Value)
 	}
-	*d = duration(parsed)
 	return nil
 }
