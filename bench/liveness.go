@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
 
-// liveness measures the state machine alone: frames of 1,000 beats that lie in
+// liveness measures the state machine without Kafka: frames of 1,000 beats that lie in
 // memory are decoded and applied by one goroutine, all users online with one device
 // each, time going on as if each beat every 15 s. Kafka is left out.
 func (l *lab) liveness(t *loadtest.T) {

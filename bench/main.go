@@ -43,7 +43,7 @@ type lab struct {
 // benches are all of them, in the order in which they run.
 func (l *lab) benches() []loadtest.Bench {
 	return []loadtest.Bench{
-		{Name: "liveness", What: "the state machine alone, one core", Seconds: 3, Run: l.liveness},
+		{Name: "liveness", What: "the state machine without Kafka, one core", Seconds: 3, Run: l.liveness},
 		{Name: "detector", What: "heartbeats from Kafka through the detector", Users: 1_000_000, Seconds: 4, Run: l.detector},
 		loadtest.Pipeline,
 		{Name: "live", What: "from a beat to the frame on the sockets of those who watch", Users: 5_000, Seconds: 20, Run: l.live},

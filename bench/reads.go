@@ -29,7 +29,7 @@ const (
 // reads measures GET /presence/batch of fifty users at a time: the role that serves reads in a
 // process of its own, on a redis-server where one is installed, asked by as many clients as are
 // waited for at the same time. All users are online and every answer is looked at. The clients
-// share the machine; so that this can be told apart, the processor time of each process for a
+// share the machine; to tell their costs apart, the processor time of each process for a
 // request is in the figures.
 func reads(t *loadtest.T) {
 	if t.Users < idsPerRead {

@@ -97,7 +97,7 @@ func (b *batchReader) run(ctx context.Context) error {
 
 const batchLength = 500
 
-// allOnline asks for all once and tells whether all are online; it stops at the first who is not.
+// allOnline asks for all once and reports whether all are online; it stops at the first who is not.
 func (b *batchReader) allOnline(ctx context.Context) bool {
 	b.online = 0
 	for some := range slices.Chunk(b.users, batchLength) {

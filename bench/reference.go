@@ -53,7 +53,7 @@ func (r reference) info(ctx context.Context, section, name string) (string, erro
 			return value, nil
 		}
 	}
-	return "", fmt.Errorf("the Redis tells no %s", name)
+	return "", fmt.Errorf("the Redis reports no %s", name)
 }
 
 const (

@@ -15,7 +15,7 @@ const tickInterval = 250 * time.Millisecond
 // silence measures how late silence is found when all users fall silent at
 // once: the time of publication less the instant at which the rule says that the
 // user went offline. That includes allowed_lateness (250 ms) and the wait for the
-// next tick. First in the machine alone, ticked in real time; then through Kafka,
+// next tick. First in the state machine, ticked in real time; then through Kafka,
 // where a transition counts as published when a consumer that reads committed has
 // it.
 //
@@ -37,7 +37,7 @@ func (l *lab) silence(t *loadtest.T) {
 	for _, way := range []struct {
 		name string
 		do   func(*loadtest.T, silentUsers) loadtest.Spread
-	}{{"machine alone", silentMachine}, {"through Kafka", silentPipeline}} {
+	}{{"state machine", silentMachine}, {"through Kafka", silentPipeline}} {
 		for _, s := range []struct {
 			name string
 			silentUsers
@@ -61,7 +61,7 @@ type silentUsers struct {
 
 func (s silentUsers) length() time.Duration { return s.settings.OnlineTTL + s.settings.OfflineDebounce }
 
-// silentMachine is what the machine alone takes.
+// silentMachine measures the state machine, without Kafka.
 func silentMachine(t *loadtest.T, s silentUsers) (late loadtest.Spread) {
 	m := liveness.New(s.settings, 0, 1, 1, 0)
 	var frame schemas.Frame
@@ -96,7 +96,7 @@ func silentMachine(t *loadtest.T, s silentUsers) (late loadtest.Spread) {
 	t.Measured(func() {
 		t.Every(tickInterval, s.over+s.length()+loadtest.Timeout, func() bool {
 			apply(tick, time.Now())
-			t.Progress.Say("  machine alone: %d of %d users are offline", len(late), t.Users)
+			t.Progress.Say("  state machine: %d of %d users are offline", len(late), t.Users)
 			return len(late) < t.Users
 		})
 	})

@@ -70,7 +70,7 @@ func (l *lab) sink(t *loadtest.T) {
 	reference := rate(took.psqlCopy + took.psqlUpsert)
 	t.Add("topic to Postgres, by the sink", rate(took.sink), "rows/s").AtLeast(100_000)
 	t.Add("the same rows by psql: COPY, then one upsert", reference, "rows/s")
-	t.Add("of these, COPY alone", rate(took.psqlCopy), "rows/s")
+	t.Add("of these, COPY", rate(took.psqlCopy), "rows/s")
 	t.Add("sink, of psql's rate", 100*rate(took.sink)/reference, "%").AtLeast(70)
 	t.Note(fmt.Sprintf("%d rounds of %d rows in turns; %d partitions, up to %d rows in a transaction; Postgres %s.",
 		sinkRounds, t.Users/usersPerRow, t.Partitions, lastseen.Defaults().SinkRows, server.what))
@@ -117,7 +117,7 @@ func (g gatedSink) Start(ctx context.Context, at stream.Assignment) (stream.Stor
 	return g.Sink.Start(ctx, at)
 }
 
-// countedWriter counts the rows that are written, and tells when it is all.
+// countedWriter counts the rows that are written, and closes done after the last.
 type countedWriter struct {
 	store.Writer
 	left atomic.Int64

@@ -17,7 +17,7 @@ type Options struct {
 	Flap time.Duration
 	// WarmUp is how much of the beginning does not count.
 	WarmUp time.Duration
-	// Progress, if not nil, is told now and then how many records were applied.
+	// Progress, if not nil, is called now and then with the number of records applied.
 	Progress func(records int64)
 }
 

@@ -1,5 +1,5 @@
-// Package dataset gives the commands for data teams what they read: the topic of
-// the transitions and, where one is named, the durable store.
+// Package dataset opens the sources of the commands for data teams: the topic of the transitions
+// and, where one is named, the durable store.
 package dataset
 
 import (

@@ -18,15 +18,14 @@ type Options struct {
 	Event string
 	// User narrows the search to one partition; 0 if unknown.
 	User schemas.UserID
-	// Settings are those that the detector is thought to have had, where its checkpoints
-	// do not tell.
+	// Settings are those of the detector, for a policy that is in none of its checkpoints.
 	Settings liveness.Settings
-	// Checkpoints are those of the detector's group, by partition; may be nil. They tell
-	// policies, and from where the versions of a log epoch count.
+	// Checkpoints are those of the detector's group, by partition; may be nil. They hold
+	// policies, and the offset from which the versions of a log epoch count.
 	Checkpoints map[int32]*schemas.Checkpoint
 	// Prefix is that of the topics.
 	Prefix string
-	// Progress, if not nil, is told now and then how many records were looked at.
+	// Progress, if not nil, is called now and then with the number of records read.
 	Progress func(records int)
 }
 
@@ -61,7 +60,7 @@ type Change struct {
 	Published  schemas.Millis `json:"published_at"` // time of its record, by the detector's clock
 }
 
-// Policy tells by which settings it was decided, and whether they are known.
+// Policy is by which settings the detector decided, and whether they are known.
 type Policy struct {
 	ID    string `json:"id"`
 	Given string `json:"given_id"` // of the settings that were given
@@ -106,7 +105,7 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 		Place: Place{Topic: schemas.Heartbeats.Name(o.Prefix), Partition: found.Partition,
 			LogEpoch: t.Version.LogEpoch(), Offset: offset, Ordinal: t.Version.Ordinal()},
 	}
-	if e.Gone = fmt.Sprintf("from which offset the versions of log epoch %d count is not known any more", t.Version.LogEpoch()); baseKnown {
+	if e.Gone = fmt.Sprintf("the offset from which the versions of log epoch %d count is not known any more", t.Version.LogEpoch()); baseKnown {
 		if e.Heartbeat, e.Gone, err = readHeartbeat(ctx, reader, found, offset); err != nil {
 			return nil, err
 		}

@@ -179,7 +179,7 @@ func TestARecordThatIsGoneIsNotMistakenForAnother(t *testing.T) {
 	w.beat(schemas.Beat{User: 1, Device: 7, Kind: schemas.Mobile})
 	first := w.next(1)
 	for version, want := range map[schemas.Version]string{
-		schemas.NewVersion(1, 1_000_000, 0): "made anew since",
+		schemas.NewVersion(1, 1_000_000, 0): "recreated since",
 		first.Version:                       "after the transition was published",
 	} {
 		old := *first

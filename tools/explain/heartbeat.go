@@ -35,17 +35,17 @@ type Row struct {
 	IdleMS int64          `json:"idle_ms"`
 }
 
-// readHeartbeat reads the record at the offset that the version names. Where there is none, gone
-// tells why.
+// readHeartbeat reads the record at the offset that the version names. Without one, gone is the
+// reason.
 func readHeartbeat(ctx context.Context, reader *kafka.Reader, of transition, offset int64) (record *Record, gone string, err error) {
 	start, end, err := reader.Bounds(ctx, schemas.Heartbeats, of.Partition)
 	switch {
 	case err != nil:
 		return nil, "", err
 	case offset < start:
-		return nil, fmt.Sprintf("retention has taken the record: heartbeats are kept from offset %d on", start), nil
+		return nil, fmt.Sprintf("retention has deleted the record: the topic begins at offset %d now", start), nil
 	case offset >= end:
-		return nil, fmt.Sprintf("the log ends at offset %d: it was made anew since, which began another log epoch", end), nil
+		return nil, fmt.Sprintf("the log ends at offset %d: the topic was recreated since, which began another log epoch", end), nil
 	}
 	gone = "there is no record at that offset any more"
 	err = reader.Read(ctx, schemas.Heartbeats, of.Partition, offset, offset+1, false, func(r *schemas.Record) error {
@@ -57,13 +57,13 @@ func readHeartbeat(ctx context.Context, reader *kafka.Reader, of transition, off
 
 // recordOf reads r, if it can be the one.
 func recordOf(r *schemas.Record, of transition) (*Record, string) {
-	// A transition is never published before its record was there, but for clocks.
+	// A transition is published after its record, apart from differences of clocks.
 	if r.Time > of.Time+slack {
-		return nil, fmt.Sprintf("what is at that offset now was written at %s, after the transition was published: the log was made anew since", r.Time)
+		return nil, fmt.Sprintf("the record at that offset was written at %s, after the transition was published: the topic was recreated since", r.Time)
 	}
 	var f schemas.Frame
 	if err := f.Decode(r.Value); err != nil {
-		return nil, fmt.Sprintf("what is at that offset now cannot be read: %v", err)
+		return nil, fmt.Sprintf("the record at that offset cannot be read: %v", err)
 	}
 	record := &Record{Time: r.Time, Kind: "beats", Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence,
 		Forwarded: f.Forwarded, Beats: f.Rows()}

@@ -8,13 +8,13 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Rule is the rule of detector/DESIGN.md by which it was decided.
+// Rule is the rule of detector/DESIGN.md by which the detector decided.
 type Rule struct {
-	// Words say it.
+	// Words are the rule as a sentence.
 	Words string `json:"words"`
-	// Limit tells whether time alone decided, rather than something reported.
+	// Limit is true if only time decided, not a report.
 	Limit bool `json:"limit"`
-	// Timer is whose time was up, where time decided.
+	// Timer is the limit that was reached, where time decided.
 	Timer string `json:"timer,omitempty"`
 	// Sum is how At came about; empty when it is simply the report's own time, or
 	// when the settings are not known.
@@ -35,14 +35,14 @@ type Term struct {
 	add  time.Duration
 }
 
-// ruleOf finds it. known tells whether s are the settings in force then.
+// ruleOf finds it. known says whether s are the settings that were in force.
 func ruleOf(t *schemas.Transition, record *Record, s liveness.Settings, known bool) Rule {
 	reported := reports(record, t)
 	var r Rule
 	silence := []Term{{Name: "last beat", At: t.LastSeen}, setting("online_ttl", s.OnlineTTL), setting("offline_debounce", s.OfflineDebounce)}
 	switch t.Cause {
 	case schemas.FirstBeat:
-		r.Words = "a beat of a user who was offline: it is here now"
+		r.Words = "a beat of a user who was offline: the user is online now"
 		if t.To == schemas.Away {
 			r.Words = "a beat of a user who was offline; nobody has touched the device of late, so that makes it away, not online"
 		}
@@ -78,9 +78,9 @@ func ruleOf(t *schemas.Transition, record *Record, s liveness.Settings, known bo
 			r.Limit, r.Sum = true, []Term{{Name: "bye", At: t.LastSeen}, setting("bye_debounce", s.ByeDebounce)}
 		}
 	case schemas.DeviceEvicted:
-		r.Words = "the user has more devices than max_devices: the one that was heard longest ago made room for another"
+		r.Words = "the user has more devices than max_devices: the device with the oldest beat was evicted for another one"
 	case schemas.DevicesChanged:
-		r.Words = "the user stays " + schemas.StateWord(t.To) + ", but the kinds of devices that are here changed"
+		r.Words = "the user stays " + schemas.StateWord(t.To) + ", but the kinds of its live devices changed"
 		r.Limit = !reported
 	case schemas.VisibilityChange:
 		r.Words = "the user asked to be seen by " + schemas.VisibilityWord(t.Visibility)
@@ -96,7 +96,7 @@ func ruleOf(t *schemas.Transition, record *Record, s liveness.Settings, known bo
 	return r
 }
 
-// timerOf says whose time was up.
+// timerOf is which limit was reached.
 func timerOf(t *schemas.Transition, limit bool) string {
 	if !limit {
 		return ""
@@ -121,8 +121,8 @@ func timerOf(t *schemas.Transition, limit bool) string {
 
 func setting(name string, d time.Duration) Term { return Term{Name: name, Add: d.String(), add: d} }
 
-// reports tells whether the record says something of the user itself. Without the
-// record it is taken for a report if it happened when the user was last heard.
+// reports returns whether the record has rows of the user. Without the record it counts as a
+// report if the change happened at the user's last beat.
 func reports(record *Record, t *schemas.Transition) bool {
 	if record == nil {
 		return t.At == t.LastSeen
@@ -144,14 +144,14 @@ func (r *Rule) balance(t *schemas.Transition) {
 		r.Rest, r.RestWords = rest.String(), "the devices of a lost gateway are let go one after the other, at cohort_rate; "+
 			"and time in which the log stood still does not count"
 	case rest > 0:
-		r.Rest, r.RestWords = rest.String(), "the log stood still for more than 5s, and nobody could have been heard in that time: it does not count; "+
+		r.Rest, r.RestWords = rest.String(), "the log stood still for more than 5s: no beat could arrive in that time, so it does not count; "+
 			"or the device came late to its limit because the user has others"
 	case rest < 0:
 		r.Rest, r.RestWords = rest.String(), "the device whose limit it was had been heard before the user's last report"
 	}
 }
 
-// notice says why it was decided at this record and no other.
+// notice explains why it was decided at this record and no other.
 func (r *Rule) notice(record *Record, s liveness.Settings, known bool) {
 	if !r.Limit {
 		return

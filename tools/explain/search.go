@@ -26,7 +26,7 @@ const (
 	usual = 15 * slack
 	// reach is how far from a transition its neighbours are looked for.
 	reach = schemas.Millis(24 * time.Hour / time.Millisecond)
-	// neighbourhood is how many of them are told, on either side.
+	// neighbourhood is how many of them are shown, on either side.
 	neighbourhood = 3
 )
 
@@ -54,9 +54,9 @@ func (s *search) find(ctx context.Context) (transition, error) {
 		last = first
 	}
 	at := schemas.MillisOf(s.id.Time())
-	for _, stretch := range [][2]schemas.Millis{{at - slack, at + usual}, {at + usual, 0}} {
+	for _, span := range [][2]schemas.Millis{{at - slack, at + usual}, {at + usual, 0}} {
 		for p := first; p <= last; p++ {
-			found, err := s.findIn(ctx, p, stretch[0], stretch[1])
+			found, err := s.findIn(ctx, p, span[0], span[1])
 			if err != nil || found.Message != nil {
 				return found, err
 			}

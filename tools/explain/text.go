@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Write tells a person, times in UTC.
+// Write writes the explanation for a person, times in UTC.
 func (e *Explanation) Write(out io.Writer) error {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -22,7 +22,7 @@ func (e *Explanation) Write(out io.Writer) error {
 	if c.Device != 0 {
 		say("  device         %d", c.Device)
 	}
-	say("  devices here   %s", orNone(c.Devices))
+	say("  live devices   %s", orNone(c.Devices))
 	say("  visible to     %s", c.Visibility)
 	if c.LeftOut > 0 {
 		say("  left out       %d changes before it: the user changed more often than flap_burst and flap_interval allow", c.LeftOut)
@@ -113,7 +113,7 @@ func (e *Explanation) around(say func(string, ...any)) {
 	}
 }
 
-// what says what changed.
+// what is what changed.
 func (c Change) what() string {
 	switch {
 	case c.From != c.To:
@@ -124,7 +124,7 @@ func (c Change) what() string {
 	return "stayed " + c.To + " with other devices: " + orNone(c.Devices)
 }
 
-// what says what kind of record it is.
+// what is the kind of record.
 func (r *Record) what() string {
 	text := map[string]string{
 		"tick": "a tick of the detector", "alive": "a sign of life", "draining": "the gateway drains",
@@ -137,7 +137,7 @@ func (r *Record) what() string {
 		text = fmt.Sprintf("%d beats, %d of this user", r.Beats, len(r.Rows))
 	}
 	if r.Gateway != "" {
-		name := strconv.Quote(r.Gateway) // it may have anything in it, what steers a terminal too
+		name := strconv.Quote(r.Gateway) // it may contain anything, control characters too
 		text += fmt.Sprintf(", from gateway %s (started %s", name[1:len(name)-1], r.GatewayEpoch)
 		if r.Sequence > 0 {
 			text += fmt.Sprintf(", frame %d", r.Sequence)

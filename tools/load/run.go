@@ -32,8 +32,8 @@ const (
 	requestTimeout = 10 * time.Second
 )
 
-// Run plays until ctx ends. While nobody answers at target it goes on trying; what
-// fails is said in the log once every reportEvery.
+// Run simulates until ctx ends. If requests fail it continues, and logs failures once every
+// reportEvery.
 func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger) error {
 	if err := errors.Join(settings.Validate(), target.validate()); err != nil {
 		return err
@@ -59,8 +59,8 @@ func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger
 			}
 		}
 		if since := time.Since(reported); since >= reportEvery {
-			working, idle, gone := world.Count()
-			log.Info("simulated users", "working", working, "idle", idle, "disconnected", gone, "beats_per_second", int(float64(beats)/since.Seconds()))
+			working, idle, disconnected := world.Count()
+			log.Info("simulated users", "working", working, "idle", idle, "disconnected", disconnected, "beats_per_second", int(float64(beats)/since.Seconds()))
 			if failed > 0 {
 				log.Warn("some requests of the load generator failed", "requests", failed, "last", last)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Settings say how many people there are and how they live. Start from Defaults.
+// Settings say how many people there are and how they behave. Start from Defaults.
 type Settings struct {
 	// Users is how many people there are; their ids begin with First.
 	Users int
@@ -18,12 +18,12 @@ type Settings struct {
 	Gateways int
 	// Interval is how often a device beats.
 	Interval time.Duration
-	// Pace makes lives shorter: at 10 a working spell takes half a minute rather
+	// Pace makes sessions shorter: at 10 a working spell takes half a minute rather
 	// than five.
 	Pace float64
-	// Crashes is how often a gateway dies, on average; 0: never.
+	// Crashes is how often a gateway crashes, on average; 0: never.
 	Crashes time.Duration
-	// Seed is what the lives are made of.
+	// Seed decides what happens.
 	Seed uint64
 }
 
@@ -53,9 +53,9 @@ const (
 	maxUsers = 10_000_000
 	// maxBeats is how many beats go into one request.
 	maxBeats = 1000
-	// moment is how often a gateway that has nothing to say says that it lives.
+	// moment is how often a gateway without beats sends an empty request: it is alive.
 	moment = time.Second
-	// down is how long a gateway that died stays away: longer than the detector
+	// down is how long a crashed gateway stays away: longer than the detector
 	// waits for it.
 	down = 15 * time.Second
 	// comeBack is over how long its clients spread their reconnects.
@@ -66,20 +66,20 @@ const (
 type mood int
 
 const (
-	gone mood = iota
+	disconnected mood = iota
 	working
 	idle
 )
 
 // spells are how long people stay in a mood, on average.
-var spells = map[mood]time.Duration{gone: 6 * time.Minute, working: 5 * time.Minute, idle: 7 * time.Minute}
+var spells = map[mood]time.Duration{disconnected: 6 * time.Minute, working: 5 * time.Minute, idle: 7 * time.Minute}
 
 type person struct {
 	devices  int
 	gateway  int
 	mood     mood
 	until    time.Duration // when the mood changes
-	beat     time.Duration // when the next beat is due, unless gone
+	beat     time.Duration // when the next beat is due, unless disconnected
 	touched  time.Duration // when the person last did something
 	farewell bool          // a bye is due
 }
@@ -87,7 +87,7 @@ type person struct {
 type gateway struct {
 	epoch   schemas.Millis
 	back    time.Duration // down until then
-	crashes time.Duration // when it dies
+	crashes time.Duration // when it crashes next
 	said    time.Duration
 }
 
@@ -100,8 +100,8 @@ type World struct {
 	gateways []gateway
 }
 
-// NewWorld makes a world whose instant 0 is start. In the beginning everybody is
-// gone, and about two of three come within an interval.
+// NewWorld makes a world whose instant 0 is start. At first nobody is connected; about two of
+// three people connect within an interval.
 func NewWorld(settings Settings, start time.Time) *World {
 	w := &World{settings: settings, start: schemas.MillisOf(start), random: rand.New(rand.NewPCG(settings.Seed, 0x5eed))}
 	w.gateways = make([]gateway, settings.Gateways)
@@ -113,13 +113,13 @@ func NewWorld(settings Settings, start time.Time) *World {
 		p := &w.people[i]
 		p.devices = 1 + w.random.IntN(5)/4
 		if p.until = w.within(settings.Interval); w.random.IntN(3) == 0 {
-			p.until = w.spell(gone)
+			p.until = w.spell(disconnected)
 		}
 	}
 	return w
 }
 
-// Beat is a device that is here or leaves, as the HTTP door takes it.
+// Beat is a beat or bye of a device, in the JSON of the HTTP endpoint.
 type Beat struct {
 	User   schemas.UserID `json:"user_id"`
 	Device uint32         `json:"device_id"`
@@ -135,15 +135,15 @@ type Request struct {
 	Beats   []Beat `json:"beats"`
 }
 
-// Step lets time go on to now, which must not go back, and returns what the
-// gateways send, those of one gateway in order.
+// Step advances the time to now, which must not go back, and returns the requests of the
+// gateways, those of one gateway in order.
 func (w *World) Step(now time.Duration) []Request {
 	w.crash(now)
 	beats := make([][]Beat, len(w.gateways))
 	for i := range w.people {
 		p := &w.people[i]
-		w.live(p, now)
-		due := p.farewell || p.mood != gone && now >= p.beat
+		w.advance(p, now)
+		due := p.farewell || p.mood != disconnected && now >= p.beat
 		if !due || !w.connect(p, now) {
 			continue
 		}
@@ -180,30 +180,30 @@ func (w *World) Failed(r Request, now time.Duration) {
 	}
 }
 
-// Count tells how many people are in each mood.
+// Count is how many people are in each mood.
 func (w *World) Count() (atWork, away, out int) {
 	var n [3]int
 	for i := range w.people {
 		n[w.people[i].mood]++
 	}
-	return n[working], n[idle], n[gone]
+	return n[working], n[idle], n[disconnected]
 }
 
-// live changes a person's mood when it is time.
-func (w *World) live(p *person, now time.Duration) {
+// advance changes a person's mood when it is time.
+func (w *World) advance(p *person, now time.Duration) {
 	for now >= p.until {
 		at := p.until
 		switch was := p.mood; {
-		case was == gone:
+		case was == disconnected:
 			p.mood, p.beat, p.touched = working, at, at
 			p.gateway = w.random.IntN(len(w.gateways))
 		case was == idle && w.random.IntN(3) > 0:
-			// Somebody is back at the keyboard; clients tell at once.
+			// Somebody is back at the keyboard; clients report it at once.
 			p.mood, p.beat, p.touched = working, at, at
 		case was == working && w.random.IntN(2) > 0:
 			p.mood, p.touched = idle, at
 		default:
-			p.mood = gone
+			p.mood = disconnected
 			p.farewell = w.random.IntN(5) < 3 // the others close the lid
 		}
 		p.until = at + w.spell(p.mood)
@@ -224,7 +224,7 @@ func (w *World) connect(p *person, now time.Duration) bool {
 	return false
 }
 
-// crash lets gateways die. Nine of ten of their people come back soon.
+// crash lets gateways crash. Nine of ten of their people come back soon.
 func (w *World) crash(now time.Duration) {
 	for i := range w.gateways {
 		g := &w.gateways[i]
@@ -237,9 +237,9 @@ func (w *World) crash(now time.Duration) {
 		for j := range w.people {
 			p := &w.people[j]
 			switch {
-			case p.mood == gone || p.gateway != i:
+			case p.mood == disconnected || p.gateway != i:
 			case w.random.IntN(10) == 0:
-				p.mood, p.until = gone, now+w.spell(gone)
+				p.mood, p.until = disconnected, now+w.spell(disconnected)
 			default:
 				p.beat = now + w.within(comeBack)
 			}

@@ -17,7 +17,7 @@ type Machine struct {
 	Go       string  `json:"go"`
 }
 
-// lookAtMachine tells what it can; on other systems than Linux that is less.
+// lookAtMachine reads what the system reports; other systems than Linux report less.
 func lookAtMachine() Machine {
 	m := Machine{CPU: runtime.GOARCH, Cores: runtime.GOMAXPROCS(0), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
 	if model := field("/proc/cpuinfo", "model name"); model != "" {

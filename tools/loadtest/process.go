@@ -95,7 +95,7 @@ func Serve(out io.Writer, in io.Reader) error {
 	return err
 }
 
-// ProcessorTime is what a process has used, 0 where the system does not tell.
+// ProcessorTime is what a process has used, 0 where the system does not report it.
 func ProcessorTime(pid int) time.Duration {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -112,7 +112,7 @@ func ProcessorTime(pid int) time.Duration {
 	return time.Duration(inUser+inKernel) * tick
 }
 
-// Resident is the memory of a process in bytes; 0 where the system does not tell.
+// Resident is the memory of a process in bytes; 0 where the system does not report it.
 func Resident(pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {

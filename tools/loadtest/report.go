@@ -54,7 +54,7 @@ func (f *Figure) LessIsBetter() *Figure          { f.Less = true; return f }
 // Against sets what the reference came to.
 func (f *Figure) Against(reference float64) *Figure { f.Reference = reference; return f }
 
-// Reached tells whether the target was; true without one.
+// Reached reports whether the target was reached; true without one.
 func (f *Figure) Reached() bool {
 	return f.Target == 0 || f.Less && f.Value <= f.Target || !f.Less && f.Value >= f.Target
 }

@@ -124,7 +124,7 @@ func (d *Detector) Handled() (n int64) {
 	return n
 }
 
-// AllRun tells whether all partitions run.
+// AllRun reports whether all partitions run.
 func (d *Detector) AllRun() bool {
 	running := 0
 	for _, p := range d.Status() {

@@ -67,7 +67,7 @@ func RunRole(ctx context.Context, name string, config app.Config, ready func()) 
 	return app.Run(ctx, name, config, log, ready)
 }
 
-// CaughtUp tells whether everything is ready and the stores of last seen have every transition.
+// CaughtUp reports whether everything is ready and the stores of last seen have every transition.
 // Being ready is less: it forgives a few seconds of lag.
 func (r *Roles) CaughtUp(ctx context.Context) bool {
 	if time.Since(r.asked) < 100*time.Millisecond {

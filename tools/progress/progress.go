@@ -1,4 +1,4 @@
-// Package progress tells a person at a terminal how far a command is.
+// Package progress shows a person at a terminal how far a command is.
 package progress
 
 import (
@@ -18,19 +18,19 @@ type Line struct {
 	width   int
 }
 
-// Stderr is a line on standard error. Where that is no terminal, Say is silent.
+// Stderr is a line on standard error. Where that is no terminal, Say does nothing.
 func Stderr() *Line {
 	info, err := os.Stderr.Stat()
 	return &Line{out: os.Stderr, live: err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
-// None says nothing.
+// None shows nothing.
 func None() *Line { return &Line{out: io.Discard} }
 
 // every is how often the line is written at most.
 const every = 100 * time.Millisecond
 
-// Say puts text in place of what the line said, not more than ten times a second.
+// Say replaces the text of the line, at most ten times a second.
 func (l *Line) Say(format string, args ...any) {
 	if !l.live || time.Since(l.written) < every {
 		return
@@ -45,7 +45,7 @@ func (l *Line) Note(format string, args ...any) {
 	fmt.Fprintf(l.out, format+"\n", args...)
 }
 
-// Clear removes what Say has said.
+// Clear removes the text of Say.
 func (l *Line) Clear() {
 	if l.width > 0 {
 		l.put("")

@@ -11,13 +11,13 @@ type device struct {
 	id      schemas.DeviceID
 	kind    schemas.DeviceKind
 	gateway *gateway // nil: writes to Kafka itself
-	here    bool
+	live    bool
 	touched int64 // when the person last touched it
 	session int   // counts connections, so that events of an old one do nothing
 }
 
-// populate gives every user one to three devices. Now and then a user belongs to
-// another partition: a producer that hashes wrongly.
+// populate gives every user one to three devices. Sometimes the last user belongs to another
+// partition, as if a producer hashed wrongly.
 func (w *world) populate(users int) {
 	kinds := schemas.Kinds
 	for i := range users {
@@ -45,14 +45,14 @@ func (w *world) pick() *gateway {
 
 // connect begins a session: from some seconds to half an hour.
 func (w *world) connect(d *device, through *gateway) {
-	if d.here {
+	if d.live {
 		return
 	}
 	if through != nil && through.dead {
 		w.after(w.between(second, 30*second), func() { w.connect(d, w.pick()) })
 		return
 	}
-	d.here, d.gateway, d.touched = true, through, w.now
+	d.live, d.gateway, d.touched = true, through, w.now
 	d.session++
 	session := d.session
 	w.beat(d, session)
@@ -63,9 +63,9 @@ func (w *world) connect(d *device, through *gateway) {
 	w.after(length, func() { w.leave(d, session) })
 }
 
-// beat is one beat and the way to the next.
+// beat sends one beat and schedules the next.
 func (w *world) beat(d *device, session int) {
-	if !d.here || d.session != session {
+	if !d.live || d.session != session {
 		return
 	}
 	if w.chance(3) { // active for a while, then not
@@ -81,13 +81,13 @@ func (w *world) beat(d *device, session int) {
 
 // leave ends a session, with a bye or without, and mostly leads to another.
 func (w *world) leave(d *device, session int) {
-	if !d.here || d.session != session {
+	if !d.live || d.session != session {
 		return
 	}
 	if w.chance(2) {
 		w.report(d, true)
 	}
-	d.here = false
+	d.live = false
 	away := w.between(0, 10*minute)
 	if w.chance(3) {
 		away = w.between(0, 2*w.interval) // a change of network
@@ -95,7 +95,7 @@ func (w *world) leave(d *device, session int) {
 	w.after(away, func() { w.connect(d, w.pick()) })
 }
 
-// report hands a beat or bye to the gateway, or to Kafka where there is none.
+// report gives a beat or bye to the gateway, or to Kafka where there is none.
 func (w *world) report(d *device, bye bool) {
 	row := history.Row{User: d.user, Device: d.id, Kind: d.kind, Bye: bye, Idle: min(w.now-d.touched, int64(schemas.MaxIdle))}
 	if d.gateway != nil {

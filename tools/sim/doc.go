@@ -1,5 +1,5 @@
-// Package sim runs days of a partition's life in seconds and holds the detector
-// equal to its oracle.
+// Package sim simulates days of a partition in seconds and compares the detector with its
+// oracle.
 //
 // # Flow
 //
@@ -7,16 +7,14 @@
 //	                                                      ├─▶ machine ─────────────┼─▶ equal?
 //	                                                      └─▶ machine, restarted ──┘
 //
-// The world is a list of events in virtual time: devices connect, beat, fall idle,
-// leave with and without a bye; gateways flush, say that they are alive, crash,
-// drain and come back; the owner of the partition ticks. Every virtual minute a
-// fault is drawn: see faults.go. What reaches the log is a history.History, and
-// nothing else is compared, so that a seed says everything and a failure is the
-// same on every machine.
+// The world is a list of events in virtual time: devices connect, beat, become idle and
+// leave with or without a bye; gateways flush, report that they are alive, crash, drain and
+// return; the owner of the partition ticks. Every virtual minute the seed chooses a fault: see
+// faults.go. The records that reach the log are a history.History. Only that is compared, so a
+// seed fails the same way on every machine.
 //
-// package oracle/history draws short histories on a coarse grid in which limits
-// meet; this package draws long ones that look like life.
+// Package oracle/history makes short histories on a coarse grid, in which limits meet; this
+// package makes long ones like those of real users.
 //
-// Where the implementations differ the history is cut down to a small one on
-// which they still do.
+// If the implementations differ, sim looks for a small history on which they still do.
 package sim

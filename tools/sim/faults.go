@@ -4,7 +4,7 @@ import (
 	"github.com/stillhere/stillhere/detector/oracle/history"
 )
 
-// fault draws what goes wrong in this minute.
+// fault chooses what goes wrong in this minute.
 func (w *world) fault() {
 	w.after(minute, w.fault)
 	i := w.IntN(len(w.gateways))
@@ -53,7 +53,7 @@ func (w *world) fault() {
 	w.after(w.between(0, minute), fault.do)
 }
 
-// crash ends a process without a word; another starts in its place.
+// crash ends a process without a bye; another one replaces it.
 func (w *world) crash(i int, g *gateway) {
 	g.dead = true
 	w.lose(g, minute)
@@ -71,14 +71,14 @@ func (w *world) drain(i int, g *gateway) {
 	w.after(w.between(second, minute), func() { w.replace(i, g) })
 }
 
-// replace starts a process in the place of g, unless that has been done.
+// replace starts a process instead of g, unless one has started already.
 func (w *world) replace(i int, g *gateway) {
 	if w.gateways[i] == g {
 		w.open(i)
 	}
 }
 
-// flipVisibility lets some user hide, and show again later.
+// flipVisibility hides some user, and shows it again later.
 func (w *world) flipVisibility() {
 	user := w.devices[w.IntN(len(w.devices))].user
 	w.append(history.Record{Hide: user})

@@ -12,15 +12,15 @@ type gateway struct {
 	epoch    int64
 	sequence uint64
 	dead     bool
-	held     []held
+	unsent   []report
 	spoke    int64 // when it last sent a frame
 
-	// What is wrong with it, until when.
+	// Faults of the gateway, and when they end.
 	doubled, delayed, losing int64
 }
 
-// held is a report that has not been sent.
-type held struct {
+// report is a row that has not been sent.
+type report struct {
 	row history.Row
 	at  int64
 }
@@ -30,7 +30,7 @@ const (
 	aliveInterval = 1500
 )
 
-// open starts the gateway's process at place i, in place of the one before.
+// open starts the process of gateway i; it replaces the one before.
 func (w *world) open(i int) {
 	g := &gateway{name: fmt.Sprintf("gw-%d", i), epoch: w.now + 1, spoke: w.now}
 	if i < len(w.gateways) {
@@ -43,25 +43,25 @@ func (w *world) open(i int) {
 
 func (g *gateway) take(row history.Row, now int64) {
 	if !g.dead {
-		g.held = append(g.held, held{row, now})
+		g.unsent = append(g.unsent, report{row, now})
 	}
 }
 
-// flush sends what the gateway holds, or that it is alive, again and again.
+// flush sends the unsent reports, or that the gateway is alive, again and again.
 func (w *world) flush(g *gateway) {
 	if g.dead {
 		return
 	}
-	if len(g.held) > 0 || w.now-g.spoke >= aliveInterval-flushInterval/5 {
+	if len(g.unsent) > 0 || w.now-g.spoke >= aliveInterval-flushInterval/5 {
 		w.send(g, false)
 	}
 	w.after(flushInterval-w.Int64N(flushInterval/5), func() { w.flush(g) })
 }
 
-// send writes a frame. What the broker did not take is held on to.
+// send writes a frame. While the broker is down, the reports stay unsent.
 func (w *world) send(g *gateway, draining bool) {
 	r := history.Record{Gateway: g.name, Epoch: g.epoch, Draining: draining}
-	for _, h := range g.held {
+	for _, h := range g.unsent {
 		row := h.row
 		row.Age = w.now - h.at
 		row.Idle += row.Age
@@ -72,12 +72,12 @@ func (w *world) send(g *gateway, draining bool) {
 	}
 	g.sequence++
 	r.Sequence = g.sequence
-	g.held, g.spoke = nil, w.now
+	g.unsent, g.spoke = nil, w.now
 	write := func() { w.append(r) }
 	switch {
 	case w.now < g.losing && w.chance(2):
 	case w.now < g.delayed:
-		// The ages are those of when the frame was sealed: the log hears too late.
+		// The ages are those of when the frame was sealed: it arrives too late.
 		w.after(w.between(1, 20*second), write)
 	default:
 		write()
@@ -87,14 +87,14 @@ func (w *world) send(g *gateway, draining bool) {
 	}
 }
 
-// lose disconnects all devices of g, without a word. Most come back
-// within so long, through any gateway.
+// lose disconnects all devices of g, without a bye. Most reconnect within the given time,
+// through any gateway.
 func (w *world) lose(g *gateway, within int64) {
 	for _, d := range w.devices {
-		if d.gateway != g || !d.here {
+		if d.gateway != g || !d.live {
 			continue
 		}
-		d.here = false
+		d.live = false
 		wait := within
 		if w.chance(5) {
 			wait = 15 * minute

@@ -29,19 +29,19 @@ type Result struct {
 	Transitions int            `json:"transitions"`
 	Faults      map[string]int `json:"faults"`
 	Took        float64        `json:"took_seconds"`
-	// Difference is empty when the detector did what the rules say; else it tells
-	// where it departed from them, and Case is a small history on which it does.
+	// Difference is empty if the detector did what the rules say. Otherwise it shows the first
+	// difference, and Case is a small history that has one.
 	Difference string `json:"difference,omitempty"`
 	Case       string `json:"case,omitempty"`
 }
 
 // Run simulates a seed.
 func Run(seed uint64, o Options) Result {
-	return hold(seed, o, func(*history.History) history.Impl { return history.Machine }, history.Restarted)
+	return compare(seed, o, func(*history.History) history.Impl { return history.Machine }, history.Restarted)
 }
 
-// hold holds implementations equal to the oracle on the history of a seed.
-func hold(seed uint64, o Options, impls ...func(*history.History) history.Impl) Result {
+// compare compares implementations with the oracle on the history of a seed.
+func compare(seed uint64, o Options, impls ...func(*history.History) history.Impl) Result {
 	begun := time.Now()
 	h, faults := Make(seed, o.Hours, o.Users)
 	r := Result{Seed: seed, Hours: o.Hours, Records: len(h.Records), Faults: faults}

@@ -9,11 +9,10 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// shrink looks for a small history on which impl departs from the oracle, for as
-// long as it may. A history of hours is cut roughly first: what follows the
-// difference goes, then whatever is not about its user.
-func shrink(h *history.History, patience time.Duration, impl func(*history.History) history.Impl) *history.History {
-	deadline := time.Now().Add(patience)
+// shrink looks for a small history on which impl differs from the oracle, until the limit. It
+// first removes the records after the difference, then those of other users.
+func shrink(h *history.History, limit time.Duration, impl func(*history.History) history.Impl) *history.History {
+	deadline := time.Now().Add(limit)
 	differ := func(h *history.History) bool {
 		return time.Now().Before(deadline) && !slices.Equal(on(h, oracle.Run), on(h, impl(h)))
 	}
@@ -53,7 +52,7 @@ func upTo(h *history.History, n int) *history.History {
 	return &shorter
 }
 
-// about is h without what other users do. What gateways say of themselves stays.
+// about is h without the rows of other users. The records of gateways stay.
 func about(h *history.History, user schemas.UserID) *history.History {
 	only := *h
 	only.Records = slices.Clone(h.Records)

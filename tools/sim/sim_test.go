@@ -71,7 +71,7 @@ func TestAnImplementationThatIsWrongIsFoundAndItsHistoryCutDown(t *testing.T) {
 			return kept
 		}
 	}
-	r := hold(3, Options{Hours: 0.5, Users: 5, ShrinkFor: 20 * time.Second}, forgetful)
+	r := compare(3, Options{Hours: 0.5, Users: 5, ShrinkFor: 20 * time.Second}, forgetful)
 	if !strings.Contains(r.Difference, "silent") {
 		t.Fatalf("the difference is told as %q", r.Difference)
 	}

@@ -18,7 +18,7 @@ const (
 	tickInterval = 250
 )
 
-// world is everything that goes on around one partition of the log.
+// world is everything that happens around one partition of the log.
 type world struct {
 	*rand.Rand
 	h      *history.History
@@ -36,13 +36,13 @@ type world struct {
 	appended     int64 // append time of the newest record
 	skew         int64 // of the broker's clock
 	brokerDown   int64 // until when; nothing can be appended
-	tickerDown   int64 // until when; nobody ticks
+	tickerDown   int64 // until when; there are no ticks
 	restartsNext bool  // the detector is restarted before the next record
 
 	loseNext history.Record // what such a restart does not find any more
 }
 
-// Make is the history that a seed stands for: hours of the life of users.
+// Make returns the history of a seed, and how often each fault happened.
 func Make(seed uint64, hours float64, users int) (*history.History, map[string]int) {
 	w := &world{Rand: rand.New(rand.NewPCG(seed, 0x57111)), faults: map[string]int{}}
 	w.h = &history.History{Settings: settings(seed), Partitions: 1 + int32(seed%3)}
@@ -76,7 +76,7 @@ func settings(seed uint64) liveness.Settings {
 	return history.Settings(seed)
 }
 
-// append writes a record to the log; false when the broker does not answer.
+// append writes a record to the log; false while the broker is down.
 func (w *world) append(r history.Record) bool {
 	if w.now < w.brokerDown {
 		return false
