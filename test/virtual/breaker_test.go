@@ -72,17 +72,3 @@ func TestGatewaysThatAreCutOffForMinutesTakeNobodyOfflineUntilTheBreakerGivesUp(
 		}
 	})
 }
-
-// onlyTicks tells whether a request writes nothing but one tick to each of its partitions.
-func onlyTicks(r kmsg.Request) bool {
-	p := r.(*kmsg.ProduceRequest)
-	for _, topic := range p.Topics {
-		for _, partition := range topic.Partitions {
-			one := kmsg.ProduceRequest{Topics: []kmsg.ProduceRequestTopic{{Partitions: []kmsg.ProduceRequestTopicPartition{partition}}}}
-			if !isTick(&one) {
-				return false
-			}
-		}
-	}
-	return true
-}

@@ -76,7 +76,7 @@ func (t *trouble) draw() (string, func()) {
 		{"Kafka refuses to write", t.fault(time.Second, time.Minute, kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas})},
 		{"Kafka refuses transactions", t.fault(time.Second, time.Minute, kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: kerr.CoordinatorLoadInProgress})},
 		{"Kafka refuses to read", t.fault(time.Second, 30*time.Second, kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.ReplicaNotAvailable})},
-		{"ticks are blocked", t.fault(time.Second, 90*time.Second, kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, When: isTick})},
+		{"ticks are blocked", t.fault(time.Second, 90*time.Second, kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, When: onlyTicks})},
 		{"errors at random", func() func() {
 			seed, long := t.random.Uint64(), t.lasting(5*time.Second, time.Minute)
 			return func() {
@@ -173,18 +173,22 @@ func (t *trouble) fault(least, most time.Duration, f kfake.Fault) func() func() 
 // tickEnd is the value of a tick's record and its number of headers.
 var tickEnd = append(schemas.AppendTick(nil), 0)
 
-// isTick tells a batch of one tick from everything else that is written.
-func isTick(r kmsg.Request) bool {
-	p := r.(*kmsg.ProduceRequest)
-	if len(p.Topics) != 1 || len(p.Topics[0].Partitions) != 1 {
-		return false
-	}
+// onlyTicks reports whether a request writes one tick to each of its partitions and nothing else.
+func onlyTicks(r kmsg.Request) bool {
 	const header, before = 61, 6 // of the batch; of the record, in front of its value
-	batch := p.Topics[0].Partitions[0].Records
-	return len(batch) == header+before+len(tickEnd) && bytes.HasSuffix(batch, tickEnd)
+	ticks := 0
+	for _, topic := range r.(*kmsg.ProduceRequest).Topics {
+		for _, partition := range topic.Partitions {
+			if len(partition.Records) != header+before+len(tickEnd) || !bytes.HasSuffix(partition.Records, tickEnd) {
+				return false
+			}
+			ticks++
+		}
+	}
+	return ticks > 0
 }
 
-// append writes a record as a producer that is none of ours might.
+// append writes a record as another producer might.
 func (t *trouble) append(partition int32, value []byte) {
 	done := make(chan error, 1)
 	t.producer.Append(t.w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: partition, Value: value}, func(err error) { done <- err })

@@ -68,7 +68,7 @@ func TestScenario23GatewaysThatAreCutOffForAMinutePublishNothing(t *testing.T) {
 		}
 		// Nothing comes through but ticks.
 		cut := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: schemas.Heartbeats.Name(schemas.DefaultPrefix),
-			Err: kerr.NotEnoughReplicas, Count: -1, When: func(r kmsg.Request) bool { return !isTick(r) }})
+			Err: kerr.NotEnoughReplicas, Count: -1, When: func(r kmsg.Request) bool { return !onlyTicks(r) }})
 		time.Sleep(time.Minute)
 		if cut.Hits() == 0 {
 			w.Error("nobody was cut off")
@@ -125,7 +125,7 @@ func TestTicksThatDoNotComeDelayNothingWhileOthersBeat(t *testing.T) {
 		var sending sync.WaitGroup
 		sending.Go(func() { w.play(all["ingest"].door, people...) })
 		w.sleepTo(from + 30*second)
-		blocked := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1, When: isTick})
+		blocked := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1, When: onlyTicks})
 		w.sleepTo(from + 7*minute)
 		if blocked.Hits() == 0 {
 			w.Error("no tick was blocked")
