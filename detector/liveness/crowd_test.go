@@ -55,7 +55,7 @@ func paced(t *testing.T, got []schemas.Transition, users, rate int) {
 	}
 }
 
-func TestOfAGatewayWith100000UsersThatDiesOnlyThoseWhoStayAwayArePublished(t *testing.T) {
+func TestOfAGatewayWith100000UsersThatCrashesOnlyThoseWhoStayAwayArePublished(t *testing.T) {
 	const users, gone = 100_000, 1000
 	w := newWorld(t, Defaults())
 	w.crowd("dies", 0, users)

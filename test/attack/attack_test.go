@@ -85,7 +85,7 @@ func (d *dialed) answer(limit time.Duration) (*http.Response, string, error) {
 	return answer, string(body), errors.Join(err, answer.Body.Close())
 }
 
-// closed tells whether the server closes the connection within the limit.
+// closed reports whether the server closes the connection within the limit.
 func (d *dialed) closed(limit time.Duration) bool {
 	if d.SetReadDeadline(time.Now().Add(limit)) != nil {
 		return true
@@ -134,7 +134,7 @@ func TestBodiesThatNeverComeAreAnsweredAtOnceAndHoldNoConnection(t *testing.T) {
 	asking.Wait()
 }
 
-func TestConnectionsThatSayNothingLeaveTheAdminPortAndThoseWhoAreThereAlone(t *testing.T) {
+func TestConnectionsThatSayNothingLeaveTheAdminPortAndThoseWhoAreThereUndisturbed(t *testing.T) {
 	t.Parallel()
 	h := attackedHouse(t, 400)
 	there := dialRaw(t, h.Listen) // a client that keeps its connection
@@ -162,7 +162,7 @@ func TestConnectionsThatSayNothingLeaveTheAdminPortAndThoseWhoAreThereAlone(t *t
 	if refused := h.Metric(`stillhere_doors_connections_refused_total{port="doors",reason="full"}`); refused < 300 {
 		t.Errorf("%v refused of 600 beyond 200", refused)
 	}
-	testkit.Until(t, "the doors are free again", 20*time.Second, func() bool {
+	testkit.Until(t, "the endpoints are free again", 20*time.Second, func() bool {
 		status, _, err := h.Ask(http.MethodGet, "/openapi.yaml", "", nil)
 		return err == nil && status == http.StatusOK
 	})
@@ -225,7 +225,7 @@ func TestRequestsForAnotherHostAreMisdirectedWhereNothingTellsWhoAsks(t *testing
 	}
 }
 
-func TestTheAdminPortTellsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
+func TestTheAdminPortShowsNoCommandLineAndShowsNoMemoryUnasked(t *testing.T) {
 	t.Parallel()
 	h := testkit.NewDev(t, "--auth-secret", attackSecret) // on the loopback that is allowed
 	h.Up()

@@ -28,7 +28,7 @@ import (
 	"github.com/stillhere/stillhere/internal/auth"
 )
 
-func TestForgedAddressesOriginsAndTokensOpenNoDoor(t *testing.T) {
+func TestForgedAddressesOriginsAndTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	// One process is attacked in several ways.
 	h := attackedHouse(t, 0, "--max-connections-per-address", "2", "--trusted-proxies", "127.0.0.1", "--allowed-origins", "https://*.friend.example",
@@ -77,7 +77,7 @@ func forgedTokens(h *testkit.Dev) {
 	}
 }
 
-// judges checks that a token is taken by every door, or by none.
+// judges checks that a token is taken by every endpoint, or by none.
 func judges(h *testkit.Dev, name, token string, taken bool) {
 	h.Helper()
 	beat := `{"beats":[{"user_id":"1","device_id":7}]}`
@@ -181,7 +181,7 @@ func forgedAddresses(h *testkit.Dev) {
 		_, answer := stream(proxy, "198.51.100.7")
 		return answer != nil && answer.StatusCode == http.StatusOK
 	})
-	// A stranger's word does not count: not for more places, nor for those of another.
+	// An unauthenticated caller's word does not count: not for more places, nor for those of another.
 	opens(stranger, "198.51.100.7", http.StatusOK)
 	opens(stranger, "192.0.2.1", http.StatusOK)
 	opens(stranger, "192.0.2.2", 0) // closed at once
@@ -263,7 +263,7 @@ func TestSecretsOnTheCommandLineAndAnOpenAdminPortAreRefusedOffTheLoopback(t *te
 			b.Code, b.Lines = 1, 1
 			said := testkit.Refused(t, b)
 			if strings.Contains(said, hush) {
-				t.Errorf("the secret is told:\n%s", said)
+				t.Errorf("the secret is in the output:\n%s", said)
 			}
 			if _, err := os.Stat(dir); err == nil {
 				t.Errorf("the data directory was made although nothing was started")

@@ -55,6 +55,6 @@ func TestRequestsThatAreGivenUpFillNoLogAndRaiseNoAlarm(t *testing.T) {
 	})
 	t.Log(counted)
 	if n := strings.Count(h.Err.String(), "a read was answered with 503"); n > 0 || counted["503"] > 0 {
-		t.Errorf("the log tells of %d reads that were not answered; requests by status: %v", n, counted)
+		t.Errorf("the log reports %d reads that were not answered; requests by status: %v", n, counted)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
-// A stranger needs no token to be answered, and HTTP keeps the connection open after that.
+// An unauthenticated caller needs no token to be answered, and HTTP keeps the connection open after that.
 func TestConnectionsThatAreKeptOpenBetweenRequestsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	h := attackedHouse(t, 800)

@@ -14,7 +14,7 @@ import (
 
 // One changes more often while it hides than is published, the other one does nothing. When
 // they show again, nobody can tell which is which.
-func TestWhoChangesOftenWhileHidingTellsNothingOfItAtTheShow(t *testing.T) {
+func TestChangesOfAHiddenUserDoNotShowWhenItIsVisibleAgain(t *testing.T) {
 	t.Parallel()
 	h := testkit.NewDev(t)
 	h.Up()

@@ -148,6 +148,6 @@ func TestAServerOfKeysThatIsDownAtTheStartIsAskedAgain(t *testing.T) {
 	testkit.Until(t, "tokens are taken", 35*time.Second, func() bool { return readsAs(h, i.token()) == http.StatusOK })
 	t.Logf("tokens were taken %s after the server came back", time.Since(begun).Round(10*time.Millisecond))
 	if strings.Contains(h.Err.String(), "hush") {
-		t.Errorf("the log tells the URL's secrets:\n%s", h.Err.String())
+		t.Errorf("the log has the URL's secrets:\n%s", h.Err.String())
 	}
 }

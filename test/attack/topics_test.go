@@ -88,7 +88,7 @@ func TestRecordsThatNobodyCanReadHoldUpNoPartition(t *testing.T) {
 	h.AllAre("online", users)
 	t.Logf("online after %s", time.Since(begun))
 	if n := strings.Count(h.Err.String(), "record sent to the dead-letter topic"); n > 500 {
-		t.Errorf("%d lines of the log tell of 2,000 records that nobody can read", n)
+		t.Errorf("%d lines of the log report 2,000 records that nobody can read", n)
 	}
 	for range 2 {
 		h.Kill()

@@ -179,7 +179,7 @@ func (s *subject) signs() map[string]func() bool {
 	return signs
 }
 
-// has tells whether a topic has a record that is committed and like that.
+// has reports whether a topic has a record that is committed and like that.
 func (s *subject) has(topic schemas.Topic, like func(*schemas.Record) bool) bool {
 	found := false
 	reader, err := kafka.NewReader(s.super, slog.New(slog.DiscardHandler))

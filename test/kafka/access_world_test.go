@@ -73,7 +73,7 @@ type subject struct {
 	graph     string
 	log       testkit.Transcript
 	started   atomic.Bool
-	door      atomic.Pointer[string]
+	base      atomic.Pointer[string]
 	version   atomic.Int64
 }
 
@@ -274,8 +274,8 @@ func (s *subject) settings() app.Config {
 	c.Listener = func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
 		if err == nil {
-			door := "http://" + l.Addr().String()
-			s.door.Store(&door)
+			base := "http://" + l.Addr().String()
+			s.base.Store(&base)
 		}
 		return l, err
 	}
@@ -289,15 +289,15 @@ func (s *subject) settings() app.Config {
 	return c
 }
 
-// use comes through the doors, where there are some.
+// use comes through the endpoints, where there are some.
 func (s *subject) use(ctx context.Context, log *slog.Logger) {
-	door := s.door.Load()
-	if door == nil {
+	base := s.base.Load()
+	if base == nil {
 		return
 	}
 	if s.grantee == "api" {
 		// It is not ready before a projector has told it that its answers are fresh.
-		if response, err := http.Get(*door + "/presence/7"); err == nil {
+		if response, err := http.Get(*base + "/presence/7"); err == nil {
 			s.started.Store(response.StatusCode == http.StatusOK)
 			response.Body.Close()
 		}
@@ -306,7 +306,7 @@ func (s *subject) use(ctx context.Context, log *slog.Logger) {
 		return
 	}
 	body := `{"gateway_id":"gw-1","gateway_epoch":"1763700000000","beats":[{"user_id":"7","device_id":7}]}`
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, *door+"/presence/heartbeats", bytes.NewReader([]byte(body)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, *base+"/presence/heartbeats", bytes.NewReader([]byte(body)))
 	if err != nil {
 		s.Error(err)
 		return

@@ -207,8 +207,8 @@ func TestEveryRoleWorksAsAProcessOfItsOwnOnRealServers(t *testing.T) {
 			t.Errorf("change %d is %+v, must be %+v", i, got, want)
 		}
 	}
-	if told := p.must(testkit.Binary(t, "stillhere"), append([]string{"explain", history[1].Event}, testkit.PolicyFlags(p.policy)...)...); !strings.Contains(told, "online") {
-		t.Errorf("explain says %s", told)
+	if text := p.must(testkit.Binary(t, "stillhere"), append([]string{"explain", history[1].Event}, testkit.PolicyFlags(p.policy)...)...); !strings.Contains(text, "online") {
+		t.Errorf("explain says %s", text)
 	}
 	if path, err := exec.LookPath("kcat"); err == nil {
 		p.KcatWrites(path, [][2][]byte{testkit.OneBeat(2)}, "-X", "partitioner=murmur2_random")

@@ -36,14 +36,14 @@ func TestASlowBrokerCausesNoUnrestAndCostsNothing(t *testing.T) {
 		what string
 		late time.Duration
 		rate int
-		// restarts is how often sessions may start anew.
+		// restarts is how often sessions may restart.
 		restarts int
 	}{{"every answer of the broker comes 2 s late, for 60 s", 2 * time.Second, 0, 1}, {"every connection carries 64 KB/s, for 60 s", 0, 64 << 10, 0}} {
 		restarts, rebalances := p.unrest()
 		p.sufferSlowness(slow.what, time.Minute, func() { proxy.Slow(slow.late, slow.rate) }, func() { proxy.Slow(0, 0) })
 		// From the first commit that fails the detector learns how slow the broker is.
 		if more, again := p.unrest(); more > restarts+slow.restarts || again > rebalances+slow.restarts {
-			t.Errorf("%s: %d sessions started anew, partitions went %d times", slow.what, more-restarts, again-rebalances)
+			t.Errorf("%s: %d sessions started again, partitions went %d times", slow.what, more-restarts, again-rebalances)
 		}
 	}
 }

@@ -27,7 +27,7 @@ import (
 // secured is Apache Kafka as careful people have it: nobody may do anything that
 // was not granted, users log in by every mechanism over TLS (sasl), or show a
 // certificate (mtls). At the address of the servers anybody may do everything: the
-// brokers use it, and whoever sets up the test.
+// brokers use it, and the test that sets them up.
 type secured struct {
 	*testkit.Servers
 	sasl, mtls string
@@ -132,7 +132,7 @@ type way struct {
 	settings  []string
 }
 
-// ways are all ways, by what they are called. Whoever logs in with SCRAM has a name
+// ways are all ways, by what they are called. A user who logs in with SCRAM has a name
 // of his own.
 func (s *secured) ways() map[string]way {
 	s.Helper()

@@ -88,7 +88,7 @@ func (w *sunk) make() {
 	w.ends = map[int32]int64{}
 }
 
-// remake deletes the topic of the transitions and makes it anew.
+// remake deletes the topic of the transitions and recreates it.
 func (w *sunk) remake() {
 	w.Helper()
 	testkit.Check(w.T, w.producer.Close(w.Context()))
@@ -174,7 +174,7 @@ func (w *sunk) alarms() int {
 	return strings.Count(w.said.String(), "ALARM: the topic was deleted and recreated")
 }
 
-func TestAllOfATopicThatIsMadeAnewComesIntoTheStoreAndNothingTwice(t *testing.T) {
+func TestAllOfATopicThatIsRecreatedComesIntoTheStoreAndNothingTwice(t *testing.T) {
 	onEachKafka(t, func(w *sunk) {
 		all := storetest.RandomLog(1, 40, 3000)
 		first, second, third := all[:600], all[600:1600], all[1600:]

@@ -78,7 +78,7 @@ func (o *topicsOf) enlarge(partitions int, topics ...schemas.Topic) {
 	}
 }
 
-func TestMorePartitionsAreRefusedWithWhatToDoAndToldByThoseWhoRun(t *testing.T) {
+func TestMorePartitionsAreRefusedWithWhatToDoAndReportedByThoseWhoRun(t *testing.T) {
 	t.Parallel()
 	o := newTopics(t)
 	p := o.detector()
@@ -132,7 +132,7 @@ func TestUsersWhoAreInThePartitionsOfAnotherNumberAreRefusedAtStart(t *testing.T
 	}
 }
 
-func TestATopicThatIsMadeAnewUnderADetectorIsTakenUp(t *testing.T) {
+func TestATopicThatIsRecreatedUnderADetectorIsTakenUp(t *testing.T) {
 	t.Parallel()
 	o := newTopics(t)
 	p := o.detector()
@@ -145,7 +145,7 @@ func TestATopicThatIsMadeAnewUnderADetectorIsTakenUp(t *testing.T) {
 	}
 	testkit.Until(t, "the detector says what is wrong", 20*time.Second, func() bool { return strings.Contains(p.Err.String(), "asking about topic "+o.name(schemas.Heartbeats)) })
 	if code, said := o.stillhere("topics", "apply", "--partitions", "2"); code != 0 {
-		t.Fatalf("making the topic anew: %s", said)
+		t.Fatalf("making the topic again: %s", said)
 	}
 	// Ticks are in it, by the same process, and are handled.
 	testkit.Until(t, "the new log moves on", 40*time.Second, func() bool {

@@ -110,7 +110,7 @@ func TestEachDriverHasOneHome(t *testing.T) {
 	})
 }
 
-// each calls f for every import of every package; test tells whether only tests
+// each calls f for every import of every package; test reports whether only tests
 // import it. It reads all files, whatever their build tags: a law holds on every system
 // and in every build.
 func each(t *testing.T, f func(p pkg, imported string, test bool)) {

@@ -186,6 +186,6 @@ func badMessages(h *testkit.Dev) {
 		h.Errorf("after all that a subscription is answered %+v", m)
 	}
 	if state := h.State(socketUser); state != "online" {
-		h.Errorf("the user whose socket was told nonsense is %s", state)
+		h.Errorf("the user whose socket received nonsense is %s", state)
 	}
 }

@@ -153,7 +153,7 @@ func TestWrongUseIsExitCode2(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b.Code, b.Lines = 2, 2 // the second tells where to read on
+			b.Code, b.Lines = 2, 2 // the second names the documentation
 			dir := t.TempDir()
 			b.Change = func(c *exec.Cmd) { c.Dir = dir }
 			testkit.Refused(t, b)
@@ -229,7 +229,7 @@ func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 		"no Kafka":                  {Arguments: []string{"detector", "--admin=", "--kafka-brokers", nowhere}, Lines: 1, Says: []string{nowhere}},
 		"no Postgres":               {Arguments: []string{"lastseen"}, Lines: 1, Says: []string{"postgres", "URL"}},
 		"a name with a blank":       {Arguments: []string{"detector", "--instance", "a b"}, Lines: 1, Says: []string{"instance", "a b"}},
-		"doors for everybody":       {Arguments: []string{"ingest", "--listen", "0.0.0.0:8080"}, Lines: 1, Says: []string{"0.0.0.0:8080", "--allow-unauthenticated"}},
+		"endpoints for everybody":   {Arguments: []string{"ingest", "--listen", "0.0.0.0:8080"}, Lines: 1, Says: []string{"0.0.0.0:8080", "--allow-unauthenticated"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -39,7 +39,7 @@ func oneOfEach(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// flipped inverts one bit of a file and tells how to undo it.
+// flipped inverts one bit of a file and returns how to undo it.
 func flipped(t *testing.T, file string) (undo func()) {
 	t.Helper()
 	text, err := os.ReadFile(file)

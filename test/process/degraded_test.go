@@ -75,7 +75,7 @@ func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
 	}
 	is("ingest without Postgres", in, http.StatusOK, "store")
 	is("api without Postgres", api, http.StatusOK, "store")
-	testkit.Until(t, "the metric tells it", 20*time.Second, func() bool {
+	testkit.Until(t, "the metric reports it", 20*time.Second, func() bool {
 		return in.Metric(`stillhere_degraded{what="store"}`) == 1 && in.Metric(`stillhere_degraded{what="redis"}`) == 0
 	})
 
@@ -92,7 +92,7 @@ func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
 			t.Errorf("a beat and a question took %s", took)
 		}
 	}
-	testkit.Until(t, "the metric and the log tell it", 20*time.Second, func() bool {
+	testkit.Until(t, "the metric and the log report it", 20*time.Second, func() bool {
 		return in.Metric(`stillhere_degraded{what="redis"}`) == 1 && strings.Contains(in.Err.String(), `"what":"redis"`)
 	})
 

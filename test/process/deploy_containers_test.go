@@ -40,7 +40,7 @@ type containers struct {
 	*testing.T
 	compose  *types.Project
 	program  string
-	moved    map[string]string // host:port or URL in the file, and where it is here
+	moved    map[string]string // host:port or URL in the file, and where it listens in the test
 	more     map[string]string // settings that keep us apart from others on shared servers
 	programs map[string]*testkit.Program
 }
@@ -97,15 +97,15 @@ func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 		return strings.Count(string(answer), `"online"`) == 8
 	})
 	beats("1")
-	testkit.Until(t, "they are told of user 1", time.Minute, func() bool { return strings.Contains(channel.Out.String(), `"user_id":"1"`) })
+	testkit.Until(t, "the channel has user 1", time.Minute, func() bool { return strings.Contains(channel.Out.String(), `"user_id":"1"`) })
 	c.stop("channel", channel)
 
-	crowd := c.start("crowd")
-	testkit.Until(t, "somebody of the crowd is online", time.Minute, func() bool {
+	users := c.start("crowd")
+	testkit.Until(t, "one of its users is online", time.Minute, func() bool {
 		_, answer := c.ask(http.MethodGet, api+"batch?user_ids=11,12,13,14,15,16,17,18,19", "")
 		return strings.Contains(string(answer), `"online"`)
 	})
-	c.stop("crowd", crowd)
+	c.stop("crowd", users)
 
 	c.checkQueries(roles)
 	for _, role := range slices.Backward(roles) {

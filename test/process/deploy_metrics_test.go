@@ -74,7 +74,7 @@ func (d declaring) MustRegister(all ...prometheus.Collector) {
 func (d declaring) Unregister(prometheus.Collector) bool { return true }
 
 // checkQueries holds what alerts and boards ask for against what running roles
-// tell and what the rooms declare.
+// export and what the services declare.
 func (c *containers) checkQueries(roles []string) {
 	c.Helper()
 	known := metrics{"up": {}}
@@ -98,7 +98,7 @@ func (c *containers) checkQueries(roles []string) {
 		code, text := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+"/metrics", "")
 		found := series.FindAllStringSubmatch(string(text), -1)
 		if code != http.StatusOK || len(found) < 50 {
-			c.Fatalf("%s tells %d series (%d)", role, len(found), code)
+			c.Fatalf("%s exports %d series (%d)", role, len(found), code)
 		}
 		for _, m := range found {
 			labels := []string{}
@@ -108,7 +108,7 @@ func (c *containers) checkQueries(roles []string) {
 			known.add(m[1], labels...)
 		}
 		for _, path := range []string{"/livez", "/healthz", "/readyz", "/debug/vars"} {
-			// What the crowd has sent may still be on its way, and a role behind is not ready.
+			// What the load generator has sent may still be on its way, and a role behind is not ready.
 			testkit.Until(c.T, role+" answers "+path, 30*time.Second, func() bool {
 				code, _ := c.ask(http.MethodGet, "http://"+c.at(role, "STILLHERE_ADMIN")+path, "")
 				return code == http.StatusOK

@@ -23,7 +23,7 @@ import (
 
 // crowdOf is an expansion whose workers are killed.
 type crowdOf struct {
-	followers int // of the celebrity; two in three are here
+	followers int // of the celebrity; two in three are online
 	kills     int
 	rate      string // at which the workers work, so that kills come in the middle
 	between   time.Duration
@@ -32,7 +32,7 @@ type crowdOf struct {
 
 const celebrity = schemas.UserID(7)
 
-func TestKillsOfFanoutWorkersTellEveryFollowerWhoIsHereOnce(t *testing.T) {
+func TestKillsOfFanoutWorkersReachEveryOnlineFollowerOnce(t *testing.T) {
 	size := crowdOf{followers: 30_000, kills: 3, rate: "15000", between: 900 * time.Millisecond, every: 2}
 	if os.Getenv("STILLHERE_LONG") != "" {
 		size = crowdOf{followers: 1_000_000, kills: 50, rate: "60000", between: 2 * time.Second, every: 10}
@@ -60,14 +60,14 @@ func TestKillsOfFanoutWorkersTellEveryFollowerWhoIsHereOnce(t *testing.T) {
 		workers[victim] = start(names[victim])
 	}
 	want := w.here()
-	testkit.Until(t, "all followers who are here are told of the last version", 10*time.Minute, func() bool {
-		return w.told(version) >= want
+	testkit.Until(t, "every online follower receives the last version", 10*time.Minute, func() bool {
+		return w.delivered(version) >= want
 	})
 	for _, p := range workers {
 		p.Kill()
 	}
 	w.judge(version, want)
-	t.Logf("%d kills, %d of %d followers here, version %d: each told of the last once", size.kills, want, size.followers, version)
+	t.Logf("%d kills, %d of %d followers online, version %d: each received the last once", size.kills, want, size.followers, version)
 }
 
 type followerWorld struct {
@@ -77,7 +77,7 @@ type followerWorld struct {
 	redis, postgres string
 	producer        *kafka.Producer
 	reader          *kafka.Reader
-	next            map[int32]int64 // of each deliveries partition, where told goes on
+	next            map[int32]int64 // of each deliveries partition, where delivered continues
 	counts          map[schemas.Version]int
 	last            map[schemas.UserID]schemas.Version
 }
@@ -115,7 +115,7 @@ func newFollowerWorld(t *testing.T, size crowdOf) *followerWorld {
 	return w
 }
 
-// fill makes the followers 10, 20, 30 ... and says that two in three are here.
+// fill makes the followers 10, 20, 30 ... and says that two in three are online.
 func (w *followerWorld) fill() {
 	w.Helper()
 	config := pggraph.Defaults()
@@ -157,8 +157,8 @@ func (w *followerWorld) change(version schemas.Version) {
 		Key: celebrity.Key(), Value: t.Encode()}))
 }
 
-// told reads what has come since, checks it, and counts who was told of version.
-func (w *followerWorld) told(version schemas.Version) int {
+// delivered reads what has come since, checks it, and counts the recipients of a version.
+func (w *followerWorld) delivered(version schemas.Version) int {
 	w.Helper()
 	for p := range int32(4) {
 		_, end, err := w.reader.Bounds(w.Context(), schemas.Deliveries, p)
@@ -191,11 +191,11 @@ func (w *followerWorld) note(d *schemas.Delivery) {
 	for _, r := range d.Recipients {
 		switch last := w.last[r]; {
 		case r%10 != 0 || (r/10)%3 == 0 || int(r/10) > w.size.followers:
-			w.Fatalf("%d is told, who does not follow or is not here", r)
+			w.Fatalf("%d received a delivery, and does not follow or is not online", r)
 		case last == v:
-			w.Fatalf("%d is told twice of version %d", r, v)
+			w.Fatalf("%d received version %d twice", r, v)
 		case last > v:
-			w.Fatalf("%d is told of version %d after version %d", r, v, last)
+			w.Fatalf("%d received version %d after version %d", r, v, last)
 		}
 		w.last[r] = v
 		w.counts[v]++
@@ -204,10 +204,10 @@ func (w *followerWorld) note(d *schemas.Delivery) {
 
 func (w *followerWorld) judge(version schemas.Version, want int) {
 	w.Helper()
-	if got := w.told(version); got != want {
-		w.Errorf("%d are told of version %d, %d are here", got, version, want)
+	if got := w.delivered(version); got != want {
+		w.Errorf("%d received version %d, %d are online", got, version, want)
 	}
 	for v, n := range w.counts {
-		w.Logf("version %d: %d of %d were told", v, n, want)
+		w.Logf("version %d: %d of %d received it", v, n, want)
 	}
 }

@@ -73,7 +73,7 @@ func TestUsersWhoBeatThroughKcatAreOnlineWhicheverPartitionerItUses(t *testing.T
 	}
 }
 
-func TestWhatCannotBeReadFromKafkaIsSetAsideWithItsOriginAndThePartitionGoesOn(t *testing.T) {
+func TestWhatCannotBeReadFromKafkaGoesToTheDeadLetterTopicWithItsOriginAndThePartitionGoesOn(t *testing.T) {
 	path := testkit.Kcat(t)
 	t.Parallel()
 	h := testkit.NewDev(t)

@@ -31,7 +31,7 @@ func TestKillsOfTheWholeServiceLoseAndDoubleNoChange(t *testing.T) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		crowd(h, quit)
+		load(h, quit)
 	}()
 	for range devKills {
 		<-time.After(500*time.Millisecond + rand.N(1500*time.Millisecond))
@@ -77,9 +77,9 @@ func TestKillsOfTheWholeServiceLoseAndDoubleNoChange(t *testing.T) {
 	}
 }
 
-// crowd lets users beat, and one in ten leave, until quit is closed. What does
+// load lets users beat, and one in ten leave, until quit is closed. What does
 // not arrive because the service is down does not arrive.
-func crowd(h *testkit.Dev, quit <-chan struct{}) {
+func load(h *testkit.Dev, quit <-chan struct{}) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {

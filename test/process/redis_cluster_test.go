@@ -31,7 +31,7 @@ func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
 	testkit.Binary(t, "stillhere")
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	w := &redisWorld{Dev: testkit.NewDev(t), told: map[schemas.UserID]schemas.Presence{}}
+	w := &redisWorld{Dev: testkit.NewDev(t), seen: map[schemas.UserID]schemas.Presence{}}
 	w.upOn(cluster)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -48,7 +48,7 @@ func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
 	})
 	running.Go(func() { w.readOn(ctx) })
 	running.Go(func() { w.watchOn(ctx) })
-	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.toldOf(1) == "online" })
+	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.seenOf(1) == "online" })
 	moved := w.moveSlots(cluster)
 	w.moveFlipper(cluster)
 	cancel()
@@ -120,10 +120,10 @@ func (w *redisWorld) moveSlots(cluster *redistest.Cluster) (moved int) {
 func (w *redisWorld) moveFlipper(cluster *redistest.Cluster) {
 	w.Helper()
 	w.MustSend(testkit.Beat{User: flipper, Device: 9, Kind: "web"})
-	testkit.Until(w.T, "the viewer has heard of the one who came", 20*time.Second, func() bool { return w.toldOf(flipper) == "online" })
+	testkit.Until(w.T, "the viewer has heard of the one who came", 20*time.Second, func() bool { return w.seenOf(flipper) == "online" })
 	key := schemas.RedisPrefix + "{" + strconv.FormatInt(flipper, 10) + "}"
 	at := slices.Index(cluster.Nodes, cluster.Owner(key))
 	cluster.Move(key, cluster.Nodes[(at+1)%len(cluster.Nodes)])
 	w.MustSend(testkit.Beat{User: flipper, Device: 9, Bye: true})
-	testkit.Until(w.T, "the viewer hears of the one who goes", 20*time.Second, func() bool { return w.toldOf(flipper) == "offline" })
+	testkit.Until(w.T, "the viewer hears of the one who goes", 20*time.Second, func() bool { return w.seenOf(flipper) == "offline" })
 }

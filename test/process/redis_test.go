@@ -31,7 +31,7 @@ type redisFault struct {
 	long   bool // only in the long run
 }
 
-// long tells whether the tests that take minutes are wanted.
+// long reports whether the tests that take minutes are wanted.
 func long() bool { return os.Getenv("STILLHERE_LONG") != "" }
 
 // span is how long a fault lasts: short in the ordinary suite.
@@ -110,7 +110,7 @@ type redisWorld struct {
 	mu                      sync.Mutex
 	answers, failed, staled int // of the reads
 	faults                  []string
-	told                    map[schemas.UserID]schemas.Presence // newest on the stream
+	seen                    map[schemas.UserID]schemas.Presence // newest on the stream
 	resyncs, changes        int
 }
 
@@ -129,7 +129,7 @@ func TestNoFaultOfRedisTurnsAnybodyOffline(t *testing.T) {
 	testkit.Binary(t, "stillhere")
 	t.Parallel()
 	first := startRedis(t, "")
-	w := &redisWorld{redis: first, relay: startRelay(t, first.address), told: map[schemas.UserID]schemas.Presence{}}
+	w := &redisWorld{redis: first, relay: startRelay(t, first.address), seen: map[schemas.UserID]schemas.Presence{}}
 	w.Dev = testkit.NewDev(t, "--redis="+w.relay.address())
 	w.Up()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +147,7 @@ func TestNoFaultOfRedisTurnsAnybodyOffline(t *testing.T) {
 	})
 	running.Go(func() { w.readOn(ctx) })
 	running.Go(func() { w.watchOn(ctx) })
-	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.toldOf(1) == "online" })
+	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.seenOf(1) == "online" })
 	before := w.residentMB()
 	flips := 0
 	for _, fault := range redisFaults {
@@ -181,7 +181,7 @@ func (w *redisWorld) suffer(fault redisFault) {
 	fault.strike(w, func() { w.MustSend(testkit.Beat{User: flipper, Device: 9, Kind: "web"}) })
 	struck, over := time.Since(begun), time.Now()
 	// The stream and the reads know what happened meanwhile, and that they do.
-	testkit.Until(w.T, "after "+fault.name+" the viewer has heard of the one who came", 40*time.Second, func() bool { return w.toldOf(flipper) == "online" })
+	testkit.Until(w.T, "after "+fault.name+" the viewer has heard of the one who came", 40*time.Second, func() bool { return w.seenOf(flipper) == "online" })
 	streamed := time.Since(over)
 	testkit.Until(w.T, "after "+fault.name+" reads are fresh", 40*time.Second, func() bool {
 		for _, user := range []schemas.UserID{1, 2, 3, 4, 5, steadyOnes, flipper} {
@@ -193,7 +193,7 @@ func (w *redisWorld) suffer(fault redisFault) {
 	})
 	read := time.Since(over)
 	w.MustSend(testkit.Beat{User: flipper, Device: 9, Bye: true})
-	testkit.Until(w.T, "after "+fault.name+" the viewer hears of the one who goes", 20*time.Second, func() bool { return w.toldOf(flipper) == "offline" })
+	testkit.Until(w.T, "after "+fault.name+" the viewer hears of the one who goes", 20*time.Second, func() bool { return w.seenOf(flipper) == "offline" })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// As a row of deploy/FAULTS.md.
@@ -219,7 +219,7 @@ func (w *redisWorld) beatOn(ctx context.Context) {
 			beats[i] = testkit.Beat{User: user, Device: 7, Kind: "mobile"}
 		}
 		if err := w.Send(beats...); err != nil && ctx.Err() == nil {
-			w.wrong("a fault of Redis must not reach the doors in: %v", err)
+			w.wrong("a fault of Redis must not reach ingest: %v", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -301,18 +301,18 @@ func (w *redisWorld) hear(p schemas.Presence) {
 		w.wrong("the stream says of user %d, who beats: %+v", p.UserID, p)
 	}
 	w.mu.Lock()
-	older := w.told[p.UserID].Newer(p)
-	w.told[p.UserID] = p
+	older := w.seen[p.UserID].Newer(p)
+	w.seen[p.UserID] = p
 	w.mu.Unlock()
 	if older {
 		w.wrong("the stream goes back to version %s of user %d", p.Version, p.UserID)
 	}
 }
 
-func (w *redisWorld) toldOf(user schemas.UserID) string {
+func (w *redisWorld) seenOf(user schemas.UserID) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p, ok := w.told[user]; ok && p.State != nil {
+	if p, ok := w.seen[user]; ok && p.State != nil {
 		return *p.State
 	}
 	return ""
@@ -349,7 +349,7 @@ func (w *redisWorld) countTransitions(want int) {
 	}
 }
 
-// residentMB is the memory of the service; 0 where the system does not tell.
+// residentMB is the memory of the service; 0 where the system does not report it.
 func (w *redisWorld) residentMB() float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", w.Command.Process.Pid))
 	if err != nil {

@@ -33,13 +33,13 @@ func TestNoKillOfTheSinkLosesOrDoublesARow(t *testing.T) {
 	s := &sinkStorm{sinkWorld: w}
 	s.left.Store(testkit.Number(t, "STILLHERE_SINK_KILLS", 6))
 	stop := w.load()
-	var lives sync.WaitGroup
+	var running sync.WaitGroup
 	for i := range uint64(2) {
 		p := &sinkProcess{sinkStorm: s, path: path, instance: fmt.Sprintf("sink-%d", i), random: rand.New(rand.NewPCG(seed, i))}
 		s.processes = append(s.processes, p)
-		lives.Go(p.live)
+		running.Go(p.live)
 	}
-	lives.Wait()
+	running.Wait()
 	stop()
 	w.caughtUp(90 * time.Second)
 	for _, p := range s.processes {
@@ -64,7 +64,7 @@ type sinkStorm struct {
 	kills, crashes, freezes, frozenAt atomic.Int64
 }
 
-// sinkProcess is a process that dies again and again. One goroutine owns it.
+// sinkProcess is a process that crashes again and again. One goroutine owns it.
 type sinkProcess struct {
 	*sinkStorm
 	path, instance string
@@ -76,7 +76,7 @@ type sinkProcess struct {
 // sinkPoints are the named places between the statements of a transaction.
 var sinkPoints = []string{"sink.begun", "sink.fenced", "sink.copied", "sink.upserted", "sink.committed"}
 
-// live lets the process live and die until all kills of the storm are used up,
+// live lets the process live and crash until all kills of the storm are used up,
 // and leaves it running.
 func (p *sinkProcess) live() {
 	for p.start(p.fate()); p.left.Load() > 0; p.start(p.fate()) {
@@ -107,14 +107,14 @@ func (p *sinkProcess) live() {
 		p.ended()
 		p.pause(0, 500*time.Millisecond)
 	}
-	if p.point != "" { // it must not die in the calm
+	if p.point != "" { // it must not crash in the calm
 		p.program.Kill()
 		p.ended()
 		p.start("")
 	}
 }
 
-// fate says where the next process is to die or to freeze: between two statements
+// fate says where the next process is to crash or to freeze: between two statements
 // in half of the cases.
 func (p *sinkProcess) fate() string {
 	if p.random.IntN(2) == 0 {
@@ -158,7 +158,7 @@ func (p *sinkProcess) pause(least, most time.Duration) {
 	<-time.After(least + time.Duration(p.random.Int64N(int64(most-least))))
 }
 
-// exits tells whether the process ends by itself in time.
+// exits reports whether the process ends by itself in time.
 func exits(p *testkit.Program, limit time.Duration) bool {
 	select {
 	case <-p.Ended:

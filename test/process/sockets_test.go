@@ -65,15 +65,15 @@ func TestPeersWhoWatchOneAnotherSeeEveryChangeOnceAndInOrder(t *testing.T) {
 		users[i] = schemas.UserID(i + 1)
 		all[i] = &peer{Dev: h, user: users[i]}
 	}
-	var lives sync.WaitGroup
+	var running sync.WaitGroup
 	for _, p := range all {
-		lives.Go(func() {
+		running.Go(func() {
 			if err := p.live(users); err != nil {
 				t.Errorf("user %d: %v", p.user, err)
 			}
 		})
 	}
-	lives.Wait()
+	running.Wait()
 	if t.Failed() {
 		return
 	}
@@ -234,7 +234,7 @@ func (c *call) say(text string) error {
 	return c.conn.Write(ctx, websocket.MessageText, []byte(text))
 }
 
-// await waits until the connection has told that a user is in a state.
+// await waits until the connection has shown a user in a state.
 func (c *call) await(user schemas.UserID, state string) error {
 	if testkit.Within(20*time.Second, func() bool {
 		c.mu.Lock()
@@ -248,7 +248,7 @@ func (c *call) await(user schemas.UserID, state string) error {
 	return fmt.Errorf("has not heard that user %d is %s; heard: %v", user, state, c.state)
 }
 
-// hasSeen tells whether the last that was heard of every user is its last change.
+// hasSeen reports whether the last that was heard of every user is its last change.
 func (c *call) hasSeen(histories map[schemas.UserID][]int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -271,7 +271,7 @@ func (c *call) judge(t *testing.T, who schemas.UserID, histories map[schemas.Use
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, fault := range c.faults {
-		t.Errorf("user %d was told what it should not have been: %s", who, fault)
+		t.Errorf("user %d received what it should not have: %s", who, fault)
 	}
 	for user, history := range histories {
 		first, known := slices.BinarySearch(history, c.snapshot[user])

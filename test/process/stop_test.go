@@ -59,7 +59,7 @@ func TestAPlannedRestartUnderLoadIsQuickAndNobodySeesIt(t *testing.T) {
 		t.Logf("stopping took %s", took)
 	}
 	h.Up()
-	// Whoever had not been heard again would be away by then.
+	// A user who had not been heard again would be away by then.
 	over := stopped.Add(policy.OnlineTTL + policy.OfflineDebounce + policy.ReconnectWindow + 2*time.Second)
 	testkit.Until(t, "the time of those who did not return is over", time.Minute, func() bool { return time.Now().After(over) })
 	for user, state := range h.States(users...) {
@@ -137,7 +137,7 @@ func beatOn(ctx context.Context, conn *websocket.Conn) {
 	}
 }
 
-// readOn reads until the socket ends, and tells whether the service asked for a
+// readOn reads until the socket ends, and reports whether the service asked for a
 // reconnect, and when.
 func readOn(ctx context.Context, conn *websocket.Conn) (after time.Duration, asked bool) {
 	for {

@@ -46,7 +46,7 @@ func TestTheTimelineOfOneBeatIsSeenInTimeAndKeptExactly(t *testing.T) {
 	sees(h, 1, "offline", at+offlineAfter)
 	timelineIs(h, 1, at)
 
-	// User 2 is online, user 3 hides, user 4 is away when the process is killed.
+	// User 2 is online, user 3 is hidden, user 4 is away when the process is killed.
 	h.MustSend(testkit.Beat{User: 4, Device: 1})
 	h.MustSend(testkit.Beat{User: 3, Device: 1})
 	h.Show(3, "nobody")
@@ -107,7 +107,7 @@ func timelineIs(h *testkit.Dev, user schemas.UserID, at schemas.Millis) {
 	h.Helper()
 	got := h.HistoryOf(user, 3)
 	testkit.Chained(h.T, user, got)
-	for i := range got { // what the timeline does not tell
+	for i := range got { // what the timeline does not hold
 		got[i].Event, got[i].Version = "", 0
 	}
 	want := []testkit.Entry{

@@ -84,7 +84,7 @@ func TestTracesGoWhereTheEnvironmentSays(t *testing.T) {
 	testkit.Until(t, "the user is online", 10*time.Second, func() bool { return h.State(1) == "online" })
 	want := []string{"POST /presence/heartbeats", "GET /presence/batch", "commit presence.heartbeats", "apply presence.transitions"}
 	if !testkit.Within(10*time.Second, func() bool { return got.has(want...) }) {
-		t.Errorf("spans of door, detector and stores: got %q, want %q", got.all(), want)
+		t.Errorf("spans of ingest, detector and stores: got %q, want %q", got.all(), want)
 	}
 	h.Signal(syscall.SIGTERM)
 	if code := h.Wait(20 * time.Second); code != 0 {

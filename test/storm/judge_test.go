@@ -218,7 +218,7 @@ func (j *judgement) statuses(p int32) {
 	}
 }
 
-// deadLetters checks that every record that cannot be read was set aside once.
+// deadLetters checks that every record that cannot be read was sent to the dead-letter topic once.
 func (j *judgement) deadLetters() int {
 	j.Helper()
 	seen := map[place]int{}
@@ -238,12 +238,12 @@ func (j *judgement) deadLetters() int {
 	}
 	for at := range j.garbage {
 		if seen[at] != 1 {
-			j.Errorf("the heartbeats record %d of partition %d cannot be read and was set aside %d times, must be once", at.offset, at.partition, seen[at])
+			j.Errorf("the heartbeats record %d of partition %d cannot be read and was sent to the dead-letter topic %d times, must be once", at.offset, at.partition, seen[at])
 		}
 	}
 	for at := range seen {
 		if !j.garbage[at] {
-			j.Errorf("the heartbeats record %d of partition %d was set aside although nothing is wrong with it", at.offset, at.partition)
+			j.Errorf("the heartbeats record %d of partition %d was sent to the dead-letter topic although nothing is wrong with it", at.offset, at.partition)
 		}
 	}
 	return len(seen)
@@ -264,6 +264,6 @@ func (j *judgement) forwards() (again int) {
 	return again
 }
 
-// withoutTransition tells whether a status was written without a transition: its
+// withoutTransition reports whether a status was written without a transition: its
 // version lies between those of two records' transitions.
 func withoutTransition(v schemas.Version) bool { return (v + 1).Ordinal() == 0 }

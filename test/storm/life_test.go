@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// detectorProcess is a detector that dies again and again. One goroutine owns it.
+// detectorProcess is a detector that crashes again and again. One goroutine owns it.
 type detectorProcess struct {
 	*storm
 	instance string
@@ -102,7 +102,7 @@ func (d *detectorProcess) dieAt(f fate) {
 	d.ended()
 }
 
-// freezeAt waits until the detector has frozen itself, and wakes it up.
+// freezeAt waits until the detector has frozen itself, and resumes it.
 func (d *detectorProcess) freezeAt(f fate) {
 	if !testkit.Within(patience, func() bool { _, frozen := d.point(); return frozen }) {
 		d.again(f)
@@ -147,7 +147,7 @@ func (d *detectorProcess) end() {
 }
 
 // stop is a planned restart's first half. While the other detector is frozen or
-// has just died a stop may find no way to commit what is in hand; then it must say
+// has just crashed a stop may find no way to commit what is in hand; then it must say
 // so, and the successor does it again.
 func (d *detectorProcess) stop() {
 	d.Helper()
@@ -166,7 +166,7 @@ func (d *detectorProcess) stop() {
 	}
 }
 
-// withoutBroker tells whether the detector has ended because there was no broker to be
+// withoutBroker reports whether the detector has ended because there was no broker to be
 // asked when it was started.
 func (d *detectorProcess) withoutBroker() bool {
 	return d.until != nil && !d.program.Running() && d.program.Command.ProcessState.ExitCode() == 1 &&

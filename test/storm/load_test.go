@@ -77,7 +77,7 @@ func (l *load) step() {
 	g := l.gateways[l.random.IntN(len(l.gateways))]
 	user := l.users[p][l.random.IntN(len(l.users[p]))]
 	switch n := l.random.IntN(200); {
-	case n < 4: // somebody hides or shows again
+	case n < 4: // visibility changes again
 		visibility := schemas.Nobody
 		if l.random.IntN(2) == 0 {
 			visibility = schemas.Everyone

@@ -46,7 +46,7 @@ var losses = []struct {
 	{"the group's offsets, and heartbeats", "the group's committed offset is gone", func(l *lossyStorm) { l.reset(true) }},
 }
 
-func TestNoLossOfHeartbeatsInAStormTellsAnybodyFalselyToBeGone(t *testing.T) {
+func TestNoLossOfHeartbeatsInAStormReportsAnybodyFalselyAsGone(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t)
 	// A gap in the log counts as 5 s at most, and nobody beats in it.
@@ -154,7 +154,7 @@ func (l *lossyStorm) beatUntil(calm <-chan struct{}) <-chan struct{} {
 	return done
 }
 
-// supervise starts detectors that have died.
+// supervise starts detectors that have crashed.
 func (l *lossyStorm) supervise() {
 	l.Helper()
 	for _, d := range l.residents {
@@ -308,7 +308,7 @@ func (l *lossyStorm) changes(p int32) []schemas.Transition {
 	return all
 }
 
-// allSilent tells whether all who are silent are offline.
+// allSilent reports whether all who are silent are offline.
 func (l *lossyStorm) allSilent() bool {
 	l.Helper()
 	offline := map[schemas.UserID]bool{}
@@ -347,7 +347,7 @@ func (l *lossyStorm) judge() {
 	}
 	for user := schemas.UserID(firstSteady); user < firstSilent; user++ {
 		if list := users[user]; len(list) == 0 || slices.ContainsFunc(list, func(t schemas.Transition) bool { return t.To != schemas.Online }) {
-			l.Errorf("user %d never stopped beating, and is told to have gone:\n%s", user, inLines(list))
+			l.Errorf("user %d never stopped beating, and went away or offline:\n%s", user, inLines(list))
 		}
 	}
 	for user := schemas.UserID(firstSilent); user < afterSilent; user++ {
@@ -355,11 +355,11 @@ func (l *lossyStorm) judge() {
 		gone := slices.IndexFunc(list, func(t schemas.Transition) bool { return t.To != schemas.Online })
 		switch {
 		case gone < 0 || list[len(list)-1].To != schemas.Offline:
-			l.Errorf("user %d fell silent, and is not told to be offline:\n%s", user, inLines(list))
+			l.Errorf("user %d fell silent, and is not offline:\n%s", user, inLines(list))
 		case list[gone].At < schemas.MillisOf(l.last):
-			l.Errorf("user %d is told to have gone before their last beat at %d:\n%s", user, schemas.MillisOf(l.last), inLines(list))
+			l.Errorf("user %d went away or offline before their last beat at %d:\n%s", user, schemas.MillisOf(l.last), inLines(list))
 		case slices.ContainsFunc(list[gone:], func(t schemas.Transition) bool { return t.To == schemas.Online }):
-			l.Errorf("user %d fell silent, and is told to be back:\n%s", user, inLines(list))
+			l.Errorf("user %d fell silent, and came back online:\n%s", user, inLines(list))
 		}
 	}
 	l.Logf("%d losses, %d kills, %d of them at crash points, %d restores; %d changes of %d users in %s; said: %v",

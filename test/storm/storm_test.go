@@ -34,7 +34,7 @@ import (
 //
 //	STILLHERE_STORM_KILLS    how often a detector is killed [10]
 //	STILLHERE_STORM_ERRORS   and while the broker answers with errors [6]
-//	STILLHERE_STORM_POINTS   how often a detector dies at each crash point [1]
+//	STILLHERE_STORM_POINTS   how often a detector crashes at each crash point [1]
 //	STILLHERE_STORM_FREEZES  how often a detector is frozen [3]
 //	STILLHERE_STORM_SEED     for the storm of a run before [random]
 //
@@ -50,7 +50,7 @@ import (
 //
 //	STILLHERE_STORM_KILLS    how often a detector is killed [10]
 //	STILLHERE_STORM_ERRORS   and while the broker answers with errors [6]
-//	STILLHERE_STORM_POINTS   how often a detector dies at each crash point [1]
+//	STILLHERE_STORM_POINTS   how often a detector crashes at each crash point [1]
 //	STILLHERE_STORM_FREEZES  how often a detector is frozen [3]
 //	STILLHERE_STORM_SEED     for the storm of a run before [random]
 //
@@ -123,7 +123,7 @@ type storm struct {
 	through  []string        // addresses by which detectors reach Kafka; nil: its own
 	until    <-chan struct{} // closed when nothing else will happen to the brokers; nil: nothing does
 
-	points []string // crash points at which detectors may die
+	points []string // crash points at which detectors may crash
 	// commitFirst lets the detectors commit in every partition before anything happens. One that
 	// is frozen in its first restore would take what another has published since for a
 	// history without a commit, and raise an alarm, before it is told that the partition is
@@ -191,7 +191,7 @@ func (s *storm) blow(guest bool) {
 	s.Helper()
 	s.begun = time.Now()
 	loaded := s.loadUntil(s.calm)
-	var lives, visits sync.WaitGroup
+	var running, visits sync.WaitGroup
 	var residents []*detectorProcess
 	for i, name := range []string{"detector-a", "detector-b"} {
 		d := s.detector(name, uint64(i))
@@ -205,13 +205,13 @@ func (s *storm) blow(guest bool) {
 		testkit.Until(s.T, "every partition has a commit", time.Minute, func() bool { return !slices.Contains(s.committed(), -1) })
 	}
 	for _, d := range residents {
-		lives.Go(d.live)
+		running.Go(d.live)
 	}
 	over := make(chan struct{})
 	if guest {
 		visits.Go(func() { s.detector("detector-c", 2).visit(over) })
 	}
-	lives.Wait()
+	running.Wait()
 	if s.until != nil {
 		<-s.until
 		for _, d := range residents {
@@ -256,7 +256,7 @@ func (s *storm) end(residents []*detectorProcess) {
 	}
 }
 
-// halfway tells whether what is committed ends between two slices of a record.
+// halfway reports whether what is committed ends between two slices of a record.
 func (s *storm) halfway() bool {
 	s.Helper()
 	in := false

@@ -18,7 +18,7 @@ type BadStart struct {
 	Says      []string // what these lines name
 }
 
-// Refused checks that a start is refused as it must be, soon, and without a word
+// Refused checks that a start is refused as expected, soon, and without a word
 // on standard output. It returns what was on standard error.
 func Refused(t *testing.T, b BadStart) (said string) {
 	t.Helper()

@@ -69,7 +69,7 @@ type Beat struct {
 	Bye    bool             `json:"bye,omitempty"`
 }
 
-// Send posts heartbeats and tells whether they were accepted.
+// Send posts heartbeats and reports whether they were accepted.
 func (h *Dev) Send(beats ...Beat) error {
 	body, err := json.Marshal(map[string]any{"beats": beats})
 	if err != nil {

@@ -59,7 +59,7 @@ func (h *Dev) Oracle(policy liveness.Settings) map[schemas.UserID][]schemas.Tran
 	return users
 }
 
-// LogHas checks that whoever reads the transitions from their start finds all of
+// LogHas checks that a program that reads the transitions from their start finds all of
 // these. Some may be there twice: the stand-in's transactions do not outlive it in
 // one piece, and readers drop what they have by version.
 func (h *Dev) LogHas(want map[schemas.UserID][]schemas.Transition) {

@@ -59,7 +59,7 @@ func (h *Dev) KcatReads(path string, topic schemas.Topic, format string) []strin
 	return strings.Split(strings.TrimRight(string(out), "\n"), "\n")
 }
 
-// OneBeat is a record that says that one user is here.
+// OneBeat is a record that says that one user is online.
 func OneBeat(user schemas.UserID) [2][]byte {
 	return [2][]byte{user.Key(), schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 7, Kind: schemas.Mobile}})}
 }

@@ -76,7 +76,7 @@ func Start(t *testing.T, path string, change func(*exec.Cmd), arguments ...strin
 	p := &Program{T: t, name: strings.Join(append([]string{path[strings.LastIndexByte(path, '/')+1:]}, arguments[:min(1, len(arguments))]...), " "), Ended: make(chan struct{})}
 	p.Command = exec.Command(path, arguments...)
 	p.Command.Stdout, p.Command.Stderr, p.Command.SysProcAttr = &p.Out, &p.Err, attributes()
-	// Settings of whoever runs the tests must not reach the processes.
+	// Settings of the shell that runs the tests must not reach the processes.
 	p.Command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "STILLHERE_") })
 	if change != nil {
 		change(p.Command)
@@ -134,7 +134,7 @@ func (p *Program) Wait(limit time.Duration) int {
 	return p.Command.ProcessState.ExitCode()
 }
 
-// Running tells whether the process has not ended.
+// Running reports whether the process has not ended.
 func (p *Program) Running() bool {
 	select {
 	case <-p.Ended:
@@ -147,7 +147,7 @@ func (p *Program) Running() bool {
 // pollEvery is how often a test looks whether what it waits for has come.
 const pollEvery = 5 * time.Millisecond
 
-// Within waits until holds is true, and tells whether it did before the limit.
+// Within waits until holds is true, and reports whether it did before the limit.
 func Within(limit time.Duration, holds func() bool) bool {
 	deadline := time.Now().Add(limit)
 	ticker := time.NewTicker(pollEvery)

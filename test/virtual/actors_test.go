@@ -15,7 +15,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// row is a beat as the HTTP door takes it.
+// row is a beat as the HTTP endpoint takes it.
 type row struct {
 	User   schemas.UserID   `json:"user_id,string"`
 	Device schemas.DeviceID `json:"device_id"`
@@ -42,28 +42,28 @@ type gateway struct {
 }
 
 // post sends beats and tells the status of the answer.
-func (w *world) post(door string, g gateway, rows ...row) int {
+func (w *world) post(base string, g gateway, rows ...row) int {
 	w.Helper()
 	body := map[string]any{"beats": append([]row{}, rows...)} // an empty list, not null
 	if g.ID != "" {
 		body["gateway_id"], body["gateway_epoch"] = g.ID, fmt.Sprint(int64(g.Epoch))
 	}
-	status, _ := w.ask(http.MethodPost, door+"/presence/heartbeats", body)
+	status, _ := w.ask(http.MethodPost, base+"/presence/heartbeats", body)
 	return status
 }
 
 // mustPost is post that must be accepted.
-func (w *world) mustPost(door string, g gateway, rows ...row) {
+func (w *world) mustPost(base string, g gateway, rows ...row) {
 	w.Helper()
-	if status := w.post(door, g, rows...); status != http.StatusAccepted {
+	if status := w.post(base, g, rows...); status != http.StatusAccepted {
 		w.Errorf("the beats %v are answered %d", rows, status)
 	}
 }
 
 // show sets a user's visibility.
-func (w *world) show(door string, user schemas.UserID, visibility string) {
+func (w *world) show(base string, user schemas.UserID, visibility string) {
 	w.Helper()
-	status, answer := w.ask(http.MethodPut, fmt.Sprintf("%s/presence/%d/visibility", door, user), map[string]string{"visibility": visibility})
+	status, answer := w.ask(http.MethodPut, fmt.Sprintf("%s/presence/%d/visibility", base, user), map[string]string{"visibility": visibility})
 	if status != http.StatusOK {
 		w.Errorf("the visibility of %d is answered %d %s", user, status, answer)
 	}
@@ -110,15 +110,15 @@ type socket struct {
 }
 
 // connect opens a socket, which is the device's first beat.
-func (w *world) connect(door string, user schemas.UserID, device schemas.DeviceID, kind string) *socket {
+func (w *world) connect(base string, user schemas.UserID, device schemas.DeviceID, kind string) *socket {
 	w.Helper()
-	return w.connectIdle(door, user, device, kind, 0)
+	return w.connectIdle(base, user, device, kind, 0)
 }
 
-func (w *world) connectIdle(door string, user schemas.UserID, device schemas.DeviceID, kind string, idle schemas.Millis) *socket {
+func (w *world) connectIdle(base string, user schemas.UserID, device schemas.DeviceID, kind string, idle schemas.Millis) *socket {
 	w.Helper()
 	url := fmt.Sprintf("%s/presence/connect?user_id=%d&device_id=%d&device_kind=%s&idle_ms=%d",
-		strings.Replace(door, "http", "ws", 1), user, device, kind, idle)
+		strings.Replace(base, "http", "ws", 1), user, device, kind, idle)
 	//nolint:bodyclose // Dial has read the body; it needs no closing, it says.
 	conn, _, err := websocket.Dial(context.Background(), url, &websocket.DialOptions{HTTPClient: w.http})
 	if err != nil {

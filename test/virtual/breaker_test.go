@@ -28,7 +28,7 @@ func TestGatewaysThatAreCutOffForMinutesTakeNobodyOfflineUntilTheBreakerGivesUp(
 					for user := range schemas.UserID(perGateway) {
 						rows = append(rows, row{User: schemas.UserID(g)*1000 + user + 1, Device: 1, Kind: "mobile"})
 					}
-					w.post(p.door, gateway{name, 1}, rows...)
+					w.post(p.base, gateway{name, 1}, rows...)
 				}
 			}
 		}

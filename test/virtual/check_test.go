@@ -139,7 +139,7 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 }
 
 // rowsAre checks that the log of changes in the file is just the transitions, what
-// hidden users did included, which no door shows.
+// hidden users did included, which no endpoint shows.
 func (w *world) rowsAre(users map[schemas.UserID][]schemas.Transition) {
 	w.Helper()
 	db, err := sql.Open("sqlite", w.config.Store.SQLite)
@@ -189,18 +189,18 @@ func firstDifference(got, want []string) string {
 	return "one is the beginning of the other"
 }
 
-// readsAre checks the answers of the doors against the transitions: none may be
+// readsAre checks the answers of the endpoints against the transitions: none may be
 // stale.
-func (w *world) readsAre(door string, users map[schemas.UserID][]schemas.Transition) {
+func (w *world) readsAre(base string, users map[schemas.UserID][]schemas.Transition) {
 	w.Helper()
 	var ids []string
 	for id := range users {
 		ids = append(ids, id.String())
 	}
-	batch := w.batch(door, ids...)
+	batch := w.batch(base, ids...)
 	for id, transitions := range users {
 		want := schemas.PresenceOf(current(transitions), 0)
-		status, text := w.ask(http.MethodGet, door+"/presence/"+id.String(), nil)
+		status, text := w.ask(http.MethodGet, base+"/presence/"+id.String(), nil)
 		wanted, err := json.Marshal(want)
 		if err != nil {
 			w.Fatal(err)
@@ -222,11 +222,11 @@ func word(s *string) string {
 }
 
 // batch reads the states of users.
-func (w *world) batch(door string, ids ...string) map[string]*string {
+func (w *world) batch(base string, ids ...string) map[string]*string {
 	w.Helper()
 	answer := map[string]*string{}
 	for part := range slices.Chunk(ids, 1000) {
-		status, text := w.ask(http.MethodGet, door+"/presence/batch?user_ids="+strings.Join(part, ","), nil)
+		status, text := w.ask(http.MethodGet, base+"/presence/batch?user_ids="+strings.Join(part, ","), nil)
 		if status != http.StatusOK {
 			w.Fatalf("the batch is answered %d %s", status, text)
 		}
@@ -238,9 +238,9 @@ func (w *world) batch(door string, ids ...string) map[string]*string {
 }
 
 // user reads one user.
-func (w *world) user(door string, id schemas.UserID) schemas.Presence {
+func (w *world) user(base string, id schemas.UserID) schemas.Presence {
 	w.Helper()
-	status, text := w.ask(http.MethodGet, door+"/presence/"+id.String(), nil)
+	status, text := w.ask(http.MethodGet, base+"/presence/"+id.String(), nil)
 	var p schemas.Presence
 	if err := json.Unmarshal(text, &p); status != http.StatusOK || err != nil {
 		w.Fatalf("GET of user %d: %d %s %v", id, status, text, err)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestAVirtualDayOf50UsersIsStoredAsTheRulesSay lets a day pass for people of all
-// habits, through every door in, and compares what is stored and answered with
+// habits, through every endpoint, and compares what is stored and answered with
 // what the rules make of it.
 func TestAVirtualDayOf50UsersIsStoredAsTheRulesSay(t *testing.T) {
 	inWorld(t, size{partitions: 2, slow: true, limit: 12 * time.Minute}, func(w *world) {
@@ -24,41 +24,41 @@ func TestAVirtualDayOf50UsersIsStoredAsTheRulesSay(t *testing.T) {
 
 		people := dayPeople(random, midnight, end)
 		watched := []schemas.UserID{1, 2, 3, 8, 12, 27, 28}
-		viewer := w.watch(p.door, watched...)
+		viewer := w.watch(p.base, watched...)
 		for _, someone := range people {
 			all.Go(func() {
 				if someone.user > 26 {
-					someone.talk(w, p.door)
+					someone.talk(w, p.base)
 				} else {
-					someone.sendAll(w, p.door)
+					someone.sendAll(w, p.base)
 				}
 			})
 		}
 		literal := literalPeople(midnight)
 		for _, someone := range literal {
-			all.Go(func() { someone.sendAll(w, p.door) })
+			all.Go(func() { someone.sendAll(w, p.base) })
 		}
 		var members []schemas.UserID
 		for user := schemas.UserID(33); user <= 50; user++ {
 			members = append(members, user)
 		}
-		crowded := newCrowd(w, p.door, random, 3, members)
+		others := newPopulation(w, p.base, random, 3, members)
 		all.Go(func() {
-			crowded.live(midnight+2*hour, midnight+3*hour)
-			crowded.live(midnight+12*hour, midnight+12*hour+45*minute)
-			crowded.live(end-30*minute, end-3*second)
+			others.live(midnight+2*hour, midnight+3*hour)
+			others.live(midnight+12*hour, midnight+12*hour+45*minute)
+			others.live(end-30*minute, end-3*second)
 		})
 		shy := rand.New(rand.NewPCG(1, 1))
-		all.Go(func() { hideAndShow(w, p.door, shy, midnight, end) })
-		all.Go(func() { lookNowAndThen(w, p.door, midnight, end) })
+		all.Go(func() { changeVisibility(w, p.base, shy, midnight, end) })
+		all.Go(func() { lookNowAndThen(w, p.base, midnight, end) })
 		all.Wait()
 		w.sleepTo(end + 10*second)
 
 		users := byUser(w.likeTheOracle())
 		w.Logf("%d heartbeat records, %d transitions", len(w.tap.records[0])+len(w.tap.records[1]), count(users))
-		w.readsAre(p.door, users)
+		w.readsAre(p.base, users)
 		for _, someone := range people {
-			if !hides(someone.user) {
+			if !changesVisibility(someone.user) {
 				w.expected(someone, users[someone.user])
 			}
 		}
@@ -76,8 +76,10 @@ func TestAVirtualDayOf50UsersIsStoredAsTheRulesSay(t *testing.T) {
 	})
 }
 
-// hides are the users who change their visibility.
-func hides(user schemas.UserID) bool { return user >= 20 && user <= 23 || user >= 33 && user <= 35 }
+// changesVisibility is true for the users who change their visibility.
+func changesVisibility(user schemas.UserID) bool {
+	return user >= 20 && user <= 23 || user >= 33 && user <= 35
+}
 
 // dayPeople are users 5 to 32: each with one device and habits of their own. Some
 // are there at the end, some have just gone.
@@ -123,25 +125,25 @@ func slowToLeave(reports []report) []report {
 	return kept
 }
 
-// hideAndShow lets some users change their visibility every few minutes to hours.
-func hideAndShow(w *world, door string, random *rand.Rand, from, to schemas.Millis) {
+// changeVisibility lets some users change their visibility every few minutes to hours.
+func changeVisibility(w *world, base string, random *rand.Rand, from, to schemas.Millis) {
 	for at := from + rand64(random, hour); at < to; at += rand64(random, hour) {
 		w.sleepTo(at)
 		users := []schemas.UserID{20, 21, 22, 23, 33, 34, 35}
-		w.show(door, users[random.IntN(len(users))], []string{"nobody", "everyone"}[random.IntN(2)])
+		w.show(base, users[random.IntN(len(users))], []string{"nobody", "everyone"}[random.IntN(2)])
 	}
 }
 
 // lookNowAndThen reads; nothing may ever be stale.
-func lookNowAndThen(w *world, door string, from, to schemas.Millis) {
+func lookNowAndThen(w *world, base string, from, to schemas.Millis) {
 	for at := from; at < to; at += 17 * minute {
 		w.sleepTo(at)
 		for _, user := range []schemas.UserID{1, 30, 50} {
-			if p := w.user(door, user); p.StaleSince != 0 {
+			if p := w.user(base, user); p.StaleSince != 0 {
 				w.Errorf("at %s user %d is stale since %s", clock(at), user, clock(p.StaleSince))
 			}
 		}
-		if status, answer := w.ask(http.MethodGet, door+"/presence/5/history?limit=5", nil); status != http.StatusOK {
+		if status, answer := w.ask(http.MethodGet, base+"/presence/5/history?limit=5", nil); status != http.StatusOK {
 			w.Errorf("the history is answered %d %s", status, answer)
 		}
 	}

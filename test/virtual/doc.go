@@ -17,7 +17,7 @@
 //	           rows of SQLite               =  transitions, none twice
 //	           answers of the API           =  the last transition of every user
 //	           no goroutine of a process outlives it
-//	fleet    every role in processes that die, freeze and return. All that joins a process to
+//	fleet    every role in processes that crash, freeze and return. All that joins a process to
 //	         the world goes through wire; faults draws what fails; hours lets hours of it
 //	         pass (-sim.seed, -sim.seeds, -sim.hours)
 //	expect   what must follow from the input of a person with one device, from the rules alone

@@ -10,9 +10,9 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// A process of ingest that stops in good order is told as drained: in the cause, in the log
+// A process of ingest that stops in good order is shown as drained: in the cause, in the log
 // and in the counters, of which that of lost ones fires an alert.
-func TestAGatewayThatStopsInGoodOrderIsNowhereToldAsLost(t *testing.T) {
+func TestAGatewayThatStopsInGoodOrderIsNowhereReportedAsLost(t *testing.T) {
 	inWorld(t, size{partitions: 4}, func(w *world) {
 		said := &logged{Handler: w.log.Handler()}
 		w.log = slog.New(said)
@@ -22,7 +22,7 @@ func TestAGatewayThatStopsInGoodOrderIsNowhereToldAsLost(t *testing.T) {
 			in := w.start("ingest", "ingest")
 			var sockets []*socket
 			for i := range people {
-				sockets = append(sockets, w.connect(in.door, schemas.UserID(1+i), 1, "web"))
+				sockets = append(sockets, w.connect(in.base, schemas.UserID(1+i), 1, "web"))
 			}
 			time.Sleep(10 * time.Second)
 			in.stop()
@@ -48,10 +48,10 @@ func TestAGatewayThatStopsInGoodOrderIsNowhereToldAsLost(t *testing.T) {
 		}
 		_, text := w.ask(http.MethodGet, d.admin+"/metrics", nil)
 		if !strings.Contains(string(text), "\nstillhere_detector_gateways_lost_total 0\n") || strings.Contains(string(text), "\nstillhere_detector_gateways_drained_total 0\n") {
-			w.Errorf("the counters tell otherwise:\n%s", text)
+			w.Errorf("the counters differ:\n%s", text)
 		}
 		if lost, drained := said.count("gateway lost"), said.count("gateway drained"); lost != 0 || drained == 0 {
-			w.Errorf("%d lines tell of lost gateways, %d of drained ones", lost, drained)
+			w.Errorf("%d lines report lost gateways, %d of drained ones", lost, drained)
 		}
 	})
 }

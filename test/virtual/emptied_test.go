@@ -20,40 +20,40 @@ func TestNobodyIsOfflineForSureWhenRedisWasEmptiedAndTheStoreIsBehind(t *testing
 		p := w.start("all", "one", func(c *app.Config) { c.Lastseen.SinkEvery = time.Minute })
 		// After the first, the sink waits a minute before it writes the others.
 		beats := func(user schemas.UserID) {
-			w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile"})
+			w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "mobile"})
 			w.until("the user is online", 10*time.Second, func() bool {
-				got := w.user(p.door, user)
+				got := w.user(p.base, user)
 				return word(got.State) == "online" && got.StaleSince == 0
 			})
 		}
 		beats(1)
-		for _, door := range []struct {
+		for _, endpoint := range []struct {
 			name  string
 			user  schemas.UserID
 			state func(user schemas.UserID) (state string, stale bool)
 		}{
 			{"GET /presence/{user_id}", 2, func(user schemas.UserID) (string, bool) {
-				got := w.user(p.door, user)
+				got := w.user(p.base, user)
 				return word(got.State), got.StaleSince != 0
 			}},
-			{"GET /presence/batch", 3, func(user schemas.UserID) (string, bool) { return w.batchState(p.door, user) }},
+			{"GET /presence/batch", 3, func(user schemas.UserID) (string, bool) { return w.batchState(p.base, user) }},
 			{"the snapshot of the stream", 4, func(user schemas.UserID) (string, bool) {
-				v := w.watch(p.door, user)
+				v := w.watch(p.base, user)
 				defer v.stop()
 				got := v.messages(watch.Snapshot)[0].Users[0]
 				return word(got.State), got.StaleSince != 0
 			}},
 		} {
-			beats(door.user)
-			w.user(p.door, 1) // now the process knows how far Redis is
+			beats(endpoint.user)
+			w.user(p.base, 1) // now the process knows how far Redis is
 			w.redis.Server().FlushAll()
-			if state, stale := door.state(door.user); state != "online" && !stale {
-				w.Errorf("%s says for sure that user %d, who is here, is %s", door.name, door.user, state)
+			if state, stale := endpoint.state(endpoint.user); state != "online" && !stale {
+				w.Errorf("%s says for sure that user %d, who is here, is %s", endpoint.name, endpoint.user, state)
 			} else if state == "online" && !stale {
-				w.Errorf("%s knows of user %d for sure: the test shows nothing", door.name, door.user)
+				w.Errorf("%s knows of user %d for sure: the test shows nothing", endpoint.name, endpoint.user)
 			}
 			w.until("Redis is rebuilt", 10*time.Second, func() bool {
-				got := w.user(p.door, door.user)
+				got := w.user(p.base, endpoint.user)
 				return word(got.State) == "online" && got.StaleSince == 0
 			})
 		}
@@ -61,9 +61,9 @@ func TestNobodyIsOfflineForSureWhenRedisWasEmptiedAndTheStoreIsBehind(t *testing
 }
 
 // batchState asks for the state of one user by the batch, and whether it may be out of date.
-func (w *world) batchState(door string, user schemas.UserID) (state string, stale bool) {
+func (w *world) batchState(base string, user schemas.UserID) (state string, stale bool) {
 	w.Helper()
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, door+"/presence/batch?user_ids="+user.String(), nil)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, base+"/presence/batch?user_ids="+user.String(), nil)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (t *trouble) draw() (string, func()) {
 		{"api is killed", t.kill("api")},
 		{"a planned restart", func() func() {
 			m, down := t.pick(t.random, ""), t.lasting(10*time.Millisecond, 3*time.Second)
-			return func() { m.alone(func() { m.tell(order{down: down}) }) }
+			return func() { m.alone(func() { m.give(order{down: down}) }) }
 		}},
 		{"a detector is frozen", t.freeze("detector")},
 		{"somebody is frozen", t.freeze("")},
@@ -118,7 +118,7 @@ func (t *trouble) draw() (string, func()) {
 				t.append(wrong, schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 1, Kind: schemas.Bot}}))
 			}
 		}},
-		{"somebody hides or shows", func() func() {
+		{"visibility changes", func() func() {
 			user, v := schemas.UserID(30+t.random.IntN(8)), []schemas.Visibility{schemas.Nobody, schemas.Everyone}[t.random.IntN(2)]
 			return func() { t.append(schemas.PartitionOf(user, 2), schemas.AppendVisibility(nil, user, v)) }
 		}},
@@ -139,7 +139,7 @@ func (m *member) alone(do func()) {
 func (t *trouble) kill(role string) func() func() {
 	return func() func() {
 		m, down := t.pick(t.random, role), t.lasting(10*time.Millisecond, 20*time.Second)
-		return func() { m.alone(func() { m.tell(order{kill: true, down: down}) }) }
+		return func() { m.alone(func() { m.give(order{kill: true, down: down}) }) }
 	}
 }
 

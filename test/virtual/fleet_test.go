@@ -14,12 +14,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// fleet is every role in processes of its own, which die, freeze and are brought
+// fleet is every role in processes of its own, which crash, freeze and are brought
 // back by a supervisor.
 type fleet struct {
 	w       *world
 	members []*member
-	doors   []string       // of ingest
+	bases   []string       // of ingest
 	stopped schemas.Millis // when the steadfast stopped beating
 	work    sync.WaitGroup
 
@@ -40,7 +40,7 @@ type member struct {
 	p    *process
 }
 
-// order is what a supervisor is told to do with its process. done is closed when
+// order is what a supervisor has to do with its process. done is closed when
 // the next one has begun, or, at the end, when there is none any more.
 type order struct {
 	kill bool
@@ -59,7 +59,7 @@ func newFleet(w *world) *fleet {
 		m := &member{fleet: f, role: place[0], name: place[1], orders: make(chan order)}
 		m.up()
 		if m.role == "ingest" {
-			f.doors = append(f.doors, m.p.door)
+			f.bases = append(f.bases, m.p.base)
 		}
 		if m.role == "lastseen" {
 			m.p.awaitReady()
@@ -125,7 +125,7 @@ func (m *member) follow(o order) {
 	}
 }
 
-func (m *member) tell(o order) {
+func (m *member) give(o order) {
 	o.done = make(chan struct{})
 	m.orders <- o
 	<-o.done
@@ -158,7 +158,7 @@ func (f *fleet) end() {
 	for _, role := range []string{"ingest", "api", "detector", "fanout", "lastseen"} {
 		for _, m := range f.members {
 			if m.role == role {
-				m.tell(order{end: true})
+				m.give(order{end: true})
 			}
 		}
 	}
@@ -176,17 +176,17 @@ func (f *fleet) allReady() string {
 	return ""
 }
 
-// post sends beats through some door, as a gateway behind a load balancer does, and
-// tells whether they were taken. What is not taken by one door is offered to the
+// post sends beats through some endpoint, as a gateway behind a load balancer does, and
+// reports whether they were taken. What is not taken by one endpoint is offered to the
 // other.
 func (f *fleet) post(g gateway, rows ...row) bool {
-	first := int(now()/second) % len(f.doors)
-	for i := range f.doors {
+	first := int(now()/second) % len(f.bases)
+	for i := range f.bases {
 		body := map[string]any{"beats": append([]row{}, rows...)}
 		if g.ID != "" {
 			body["gateway_id"], body["gateway_epoch"] = g.ID, int64(g.Epoch)
 		}
-		if status, _ := f.w.try(http.MethodPost, f.doors[(first+i)%len(f.doors)]+"/presence/heartbeats", body); status == http.StatusAccepted {
+		if status, _ := f.w.try(http.MethodPost, f.bases[(first+i)%len(f.bases)]+"/presence/heartbeats", body); status == http.StatusAccepted {
 			return true
 		}
 	}

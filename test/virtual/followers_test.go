@@ -133,8 +133,8 @@ func flap(w *world, restart func(w *world, p *process, c *cable)) {
 	}
 	defer reader.Close()
 	type pair struct{ user, recipient schemas.UserID }
-	read := func() (told map[pair][]schemas.Version, versions []schemas.Version) {
-		told = map[pair][]schemas.Version{}
+	read := func() (delivered map[pair][]schemas.Version, versions []schemas.Version) {
+		delivered = map[pair][]schemas.Version{}
 		n, err := reader.Partitions(w.Context(), schemas.Deliveries)
 		for p := int32(0); p < n && err == nil; p++ {
 			err = reader.Read(w.Context(), schemas.Deliveries, p, -1, -1, true, func(r *schemas.Record) error {
@@ -144,7 +144,7 @@ func flap(w *world, restart func(w *world, p *process, c *cable)) {
 				}
 				for _, id := range d.Recipients {
 					to := pair{d.Transition.User, id}
-					told[to] = append(told[to], d.Transition.Version)
+					delivered[to] = append(delivered[to], d.Transition.Version)
 				}
 				if d.Transition.User == star && !slices.Contains(versions, d.Transition.Version) {
 					versions = append(versions, d.Transition.Version)
@@ -155,30 +155,30 @@ func flap(w *world, restart func(w *world, p *process, c *cable)) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		return told, versions
+		return delivered, versions
 	}
-	w.until("the last state is told to all", time.Minute, func() bool {
-		told, _ := read()
+	w.until("the last state is delivered to all", time.Minute, func() bool {
+		delivered, _ := read()
 		for i := range schemas.UserID(followers) {
-			if all := told[pair{star, 100_000 + i}]; len(all) == 0 || all[len(all)-1] != last {
+			if all := delivered[pair{star, 100_000 + i}]; len(all) == 0 || all[len(all)-1] != last {
 				return false
 			}
 		}
 		for i := range schemas.UserID(changes) {
-			if len(told[pair{10 + i, 200_000 + i}]) == 0 {
+			if len(delivered[pair{10 + i, 200_000 + i}]) == 0 {
 				return false
 			}
 		}
 		return true
 	})
 	time.Sleep(5 * time.Second) // for what might come twice
-	told, versions := read()
+	delivered, versions := read()
 	if len(versions) > 10 {
 		w.Errorf("%d changes led to %d expansions: %v", changes, len(versions), versions)
 	}
-	for to, all := range told {
+	for to, all := range delivered {
 		if !slices.IsSorted(all) || len(slices.Compact(slices.Clone(all))) != len(all) {
-			w.Fatalf("of %d, %d is told the versions %v", to.user, to.recipient, all)
+			w.Fatalf("of %d, %d received the versions %v", to.user, to.recipient, all)
 		}
 	}
 }

@@ -30,12 +30,12 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
 		p := w.start("all", "one")
 		gw := gateway{}
-		w.mustPost(p.door, gw, row{User: 1, Device: 7, Kind: "mobile"})
-		v := w.watch(p.door, 1)
+		w.mustPost(p.base, gw, row{User: 1, Device: 7, Kind: "mobile"})
+		v := w.watch(p.base, 1)
 		is := func(state string) func() bool {
 			return func() bool {
-				u := w.user(p.door, 1)
-				_, history := w.ask(http.MethodGet, p.door+"/presence/1/history?limit=1", nil)
+				u := w.user(p.base, 1)
+				_, history := w.ask(http.MethodGet, p.base+"/presence/1/history?limit=1", nil)
 				return u.State != nil && *u.State == state && strings.Contains(string(history), `"to":"`+state+`"`)
 			}
 		}
@@ -65,13 +65,13 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if !is("online")() {
-			t.Errorf("after the forged changes user 1 is told as %+v", w.user(p.door, 1))
+			t.Errorf("after the forged changes user 1 is %+v", w.user(p.base, 1))
 		}
 		heard := len(v.changes())
 		bye := row{User: 1, Device: 7, Kind: "mobile", Bye: true}
-		w.mustPost(p.door, gw, bye)
+		w.mustPost(p.base, gw, bye)
 		w.until("the leaving arrives", time.Minute, is("offline"))
-		w.mustPost(p.door, gw, row{User: 1, Device: 7, Kind: "mobile"})
+		w.mustPost(p.base, gw, row{User: 1, Device: 7, Kind: "mobile"})
 		w.until("the coming arrives", time.Minute, is("online"))
 		changes := v.changes()[heard:]
 		if len(changes) != 2 || word(changes[0].State) != "offline" || word(changes[1].State) != "online" {
@@ -80,9 +80,9 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		v.stop()
 		p.stop()
 
-		// Started anew, it reads nothing of them either.
+		// Started again, it reads nothing of them either.
 		p = w.start("all", "one")
-		w.mustPost(p.door, gw, bye)
+		w.mustPost(p.base, gw, bye)
 		w.until("the leaving arrives after a restart", time.Minute, is("offline"))
 		p.stop()
 
@@ -134,7 +134,7 @@ func replayed(w *world, forged int) {
 }
 
 // Somebody who may write to the fan-out's topics writes that user 1, whom followers are to be
-// told of, is stopped for ever, hides for ever, and was told of already in a version that no
+// delivered of, is stopped for ever, hides for ever, and was delivered of already in a version that no
 // change is newer than.
 func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testing.T) {
 	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
@@ -150,12 +150,12 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 			t.Fatal(err)
 		}
 		p := w.start("all", "one")
-		told := w.logChannel(false)
+		delivered := w.logChannel(false)
 		beat := row{User: 1, Device: 7, Kind: "mobile"}
 		bye := beat
 		bye.Bye = true
-		w.mustPost(p.door, gateway{}, beat)
-		w.until("the coming is told", time.Minute, func() bool { return len(told.of(1)) == 1 })
+		w.mustPost(p.base, gateway{}, beat)
+		w.until("the arrival is delivered", time.Minute, func() bool { return len(delivered.of(1)) == 1 })
 
 		producer, err := kafka.NewProducer(w.config.Kafka, w.log, nil)
 		if err != nil {
@@ -180,12 +180,12 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		if n := len(told.of(1)); n != 1 {
-			t.Errorf("what was forged is told: %+v", told.of(1)[1:])
+		if n := len(delivered.of(1)); n != 1 {
+			t.Errorf("what was forged was delivered: %+v", delivered.of(1)[1:])
 		}
-		w.mustPost(p.door, gateway{}, bye)
-		w.until("the leaving is told", time.Minute, func() bool { return len(told.of(1)) == 2 })
-		told.stop()
+		w.mustPost(p.base, gateway{}, bye)
+		w.until("the leaving is delivered", time.Minute, func() bool { return len(delivered.of(1)) == 2 })
+		delivered.stop()
 		p.stop()
 		if err := producer.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestScenario19OfAGatewayThatDiesOnlyThoseWhoDoNotReconnectAreLost(t *testing.T) {
+func TestScenario19OfAGatewayThatCrashesOnlyThoseWhoDoNotReconnectAreLost(t *testing.T) {
 	inWorld(t, size{partitions: 2}, func(w *world) {
 		p := w.start("all", "one")
 		from := now()
@@ -19,14 +19,14 @@ func TestScenario19OfAGatewayThatDiesOnlyThoseWhoDoNotReconnectAreLost(t *testin
 		for i := range everyone {
 			everyone[i] = row{User: schemas.UserID(i + 1), Device: 1, Kind: "mobile"}
 		}
-		last := from + 45*second // of the gateway that dies
+		last := from + 45*second // of the gateway that crashes
 		for at := from; at <= last; at += 15 * second {
 			w.sleepTo(at)
-			w.mustPost(p.door, gateway{"dies", 1}, everyone...)
+			w.mustPost(p.base, gateway{"dies", 1}, everyone...)
 		}
 		for at := last + 25*second; at <= last+6*minute; at += 15 * second {
 			w.sleepTo(at)
-			w.mustPost(p.door, gateway{"lives", 1}, everyone[100:]...)
+			w.mustPost(p.base, gateway{"lives", 1}, everyone[100:]...)
 		}
 		w.tap.catchUp()
 		users := byUser(w.tap.committed())
@@ -41,30 +41,30 @@ func TestScenario19OfAGatewayThatDiesOnlyThoseWhoDoNotReconnectAreLost(t *testin
 				w.Errorf("lost by %s", line(&away))
 			}
 		}
-		w.readsAre(p.door, map[schemas.UserID][]schemas.Transition{1: users[1], 101: users[101]})
+		w.readsAre(p.base, map[schemas.UserID][]schemas.Transition{1: users[1], 101: users[101]})
 		p.stop()
 		w.rowsAre(users)
 	})
 }
 
-func TestScenario22ARollingRestartOfTheDoorsPublishesNothing(t *testing.T) {
+func TestScenario22ARollingRestartOfIngestPublishesNothing(t *testing.T) {
 	inWorld(t, size{partitions: 2}, func(w *world) {
 		all := w.startAll()
 		names := []string{"ingest", "ingest-2", "ingest-3"}
-		doors := newDoors()
-		doors.open(all["ingest"])
+		balancer := newBalancer()
+		balancer.open(all["ingest"])
 		for _, name := range names[1:] {
-			doors.open(w.start("ingest", name))
+			balancer.open(w.start("ingest", name))
 		}
 		ctx, everyone := make(chan struct{}), sync.WaitGroup{}
 		for user := schemas.UserID(1); user <= 30; user++ {
-			everyone.Go(func() { doors.stay(w, user, ctx) })
+			everyone.Go(func() { balancer.stay(w, user, ctx) })
 		}
 		time.Sleep(2 * time.Minute)
 		for _, name := range names {
-			doors.shut(name).stop()
+			balancer.shut(name).stop()
 			time.Sleep(20 * time.Second)
-			doors.open(w.start("ingest", name))
+			balancer.open(w.start("ingest", name))
 			time.Sleep(time.Minute)
 		}
 		time.Sleep(2 * time.Minute)
@@ -72,50 +72,49 @@ func TestScenario22ARollingRestartOfTheDoorsPublishesNothing(t *testing.T) {
 		for user := schemas.UserID(1); user <= 30; user++ {
 			w.only(users, user, schemas.Online)
 		}
-		w.readsAre(all["api"].door, users)
+		w.readsAre(all["api"].base, users)
 		close(ctx)
 		everyone.Wait()
 	})
 }
 
-// doors are the processes that take sockets just now, as a load balancer knows
-// them.
-type doors struct {
+// balancer knows the processes of ingest that take sockets now.
+type balancer struct {
 	mu     sync.Mutex
 	byName map[string]*process
 }
 
-func newDoors() *doors { return &doors{byName: map[string]*process{}} }
+func newBalancer() *balancer { return &balancer{byName: map[string]*process{}} }
 
-func (d *doors) open(p *process) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.byName[p.name] = p
+func (b *balancer) open(p *process) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.byName[p.name] = p
 }
 
-func (d *doors) shut(name string) *process {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := d.byName[name]
-	delete(d.byName, name)
+func (b *balancer) shut(name string) *process {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.byName[name]
+	delete(b.byName, name)
 	return p
 }
 
-func (d *doors) any() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (b *balancer) any() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	var urls []string
-	for _, p := range d.byName {
-		urls = append(urls, p.door)
+	for _, p := range b.byName {
+		urls = append(urls, p.base)
 	}
 	return urls[rand.IntN(len(urls))]
 }
 
 // stay keeps a user connected, somewhere, until over.
-func (d *doors) stay(w *world, user schemas.UserID, over <-chan struct{}) {
+func (b *balancer) stay(w *world, user schemas.UserID, over <-chan struct{}) {
 	time.Sleep(time.Duration(rand.N(10_000)) * time.Millisecond)
 	for {
-		s := w.connect(d.any(), user, 1, "mobile")
+		s := w.connect(b.any(), user, 1, "mobile")
 		beat := time.NewTicker(15 * time.Second)
 		for open := true; open; {
 			select {

@@ -19,24 +19,24 @@ var staleSince = regexp.MustCompile(`"stale_since":("[^"]*"|null)`)
 // What others see of users 1 and 2, who hid at the same instant, may not differ by
 // what they do: 1 comes and goes, 2 has left for ever. Nor may their histories
 // differ from that of user 3, who was never seen.
-func TestWhoHidesAndLivesLooksLikeWhoHidesAndIsGone(t *testing.T) {
+func TestAnOnlineHiddenUserLooksLikeAnOfflineHiddenUser(t *testing.T) {
 	const lives, gone, never = 1, 2, 3
 	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
 		from := now() + second - now()%second
 		for _, user := range []schemas.UserID{lives, gone} {
-			w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile"})
+			w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "mobile"})
 		}
-		v := w.watch(p.door, lives, gone, never)
+		v := w.watch(p.base, lives, gone, never)
 		w.sleepTo(from + 10*second)
 		for _, user := range []schemas.UserID{lives, gone} {
-			w.show(p.door, user, "nobody")
+			w.show(p.base, user, "nobody")
 		}
 		time.Sleep(time.Second)
 		heard := len(v.changes())
 		hidden := map[schemas.UserID]string{}
 		for _, user := range []schemas.UserID{lives, gone} {
-			hidden[user] = w.user(p.door, user).Version
+			hidden[user] = w.user(p.base, user).Version
 		}
 		end := from + 12*minute
 		someone := &person{user: lives, device: 8, kind: "web"}
@@ -44,16 +44,16 @@ func TestWhoHidesAndLivesLooksLikeWhoHidesAndIsGone(t *testing.T) {
 			someone.reports = append(someone.reports, report{at: at, bye: at/(20*second)%2 == 0})
 		}
 		var living sync.WaitGroup
-		living.Go(func() { someone.sendAll(w, p.door) })
-		// seen is what the doors say of a user, but for its own id and the version of its
+		living.Go(func() { someone.sendAll(w, p.base) })
+		// seen is what the endpoints say of a user, but for its own id and the version of its
 		// hiding, which both say nothing of what it does since.
 		seen := func(user schemas.UserID) string {
 			var all []string
 			for _, path := range []string{"/presence/%s", "/presence/batch?user_ids=%s", "/presence/%s/history"} {
-				status, text := w.ask(http.MethodGet, p.door+fmt.Sprintf(path, user), nil)
+				status, text := w.ask(http.MethodGet, p.base+fmt.Sprintf(path, user), nil)
 				all = append(all, fmt.Sprint(status, " ", strings.TrimSpace(string(text))))
 			}
-			late := w.watch(p.door, user)
+			late := w.watch(p.base, user)
 			for _, m := range late.messages(watch.Snapshot) {
 				text, err := json.Marshal(m.Users)
 				if err != nil {
@@ -77,8 +77,8 @@ func TestWhoHidesAndLivesLooksLikeWhoHidesAndIsGone(t *testing.T) {
 			if a, b := seen(lives), seen(gone); a != b {
 				w.Fatalf("at %s they differ:\n%s\n\n%s", clock(at), a, b)
 			}
-			_, a := w.ask(http.MethodGet, p.door+"/presence/1/history", nil)
-			if _, b := w.ask(http.MethodGet, p.door+"/presence/3/history", nil); string(a) != string(b) {
+			_, a := w.ask(http.MethodGet, p.base+"/presence/1/history", nil)
+			if _, b := w.ask(http.MethodGet, p.base+"/presence/3/history", nil); string(a) != string(b) {
 				w.Fatalf("the history is %s, that of one never seen %s", a, b)
 			}
 		}
@@ -98,16 +98,16 @@ func TestWhoHidesAndLivesLooksLikeWhoHidesAndIsGone(t *testing.T) {
 
 // Times of what a user did while it hid come out by no way when it shows again: not by the
 // stream, nor by the reads, after Redis has lost everything neither.
-func TestWhoShowsAgainTellsNothingOfTheTimeBefore(t *testing.T) {
-	const stays, comes = 1, 2 // one is here all the time, the other one came while it hid and falls silent
+func TestAUserWhoIsVisibleAgainShowsNothingOfTheTimeBefore(t *testing.T) {
+	const stays, comes = 1, 2 // one is online all the time, the other one came while it hid and falls silent
 	inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
-		v := w.watch(p.door, stays, comes)
-		beat := func(user schemas.UserID) { w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile"}) }
+		v := w.watch(p.base, stays, comes)
+		beat := func(user schemas.UserID) { w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "mobile"}) }
 		beat(stays)
 		time.Sleep(5 * time.Second)
 		for _, user := range []schemas.UserID{stays, comes} {
-			w.show(p.door, user, "nobody")
+			w.show(p.base, user, "nobody")
 		}
 		for range 9 {
 			time.Sleep(10 * time.Second)
@@ -118,7 +118,7 @@ func TestWhoShowsAgainTellsNothingOfTheTimeBefore(t *testing.T) {
 		beat(stays)
 		shown := now()
 		for _, user := range []schemas.UserID{stays, comes} {
-			w.show(p.door, user, "everyone")
+			w.show(p.base, user, "everyone")
 		}
 		heard := len(v.changes())
 		tells := func(where string, u *schemas.Presence) {
@@ -136,15 +136,15 @@ func TestWhoShowsAgainTellsNothingOfTheTimeBefore(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 			for _, user := range []schemas.UserID{stays, comes} {
-				u := w.user(p.door, user)
+				u := w.user(p.base, user)
 				tells(fmt.Sprint("round ", round), &u)
 			}
 		}
-		if u := w.user(p.door, stays); u.State == nil || *u.State != "online" || u.Since == 0 {
-			w.Errorf("who stays is told as %+v", u)
+		if u := w.user(p.base, stays); u.State == nil || *u.State != "online" || u.Since == 0 {
+			w.Errorf("who stays is shown as %+v", u)
 		}
-		if u := w.user(p.door, comes); u.State == nil || *u.State != "offline" || u.Since == 0 {
-			w.Errorf("who fell silent is told as %+v", u)
+		if u := w.user(p.base, comes); u.State == nil || *u.State != "offline" || u.Since == 0 {
+			w.Errorf("who fell silent is shown as %+v", u)
 		}
 		changes := v.changes()[heard:]
 		if len(changes) < 3 {

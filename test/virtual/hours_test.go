@@ -28,9 +28,9 @@ var (
 )
 
 // TestSimulatedHours lets hours pass for the whole pipeline, every role in
-// processes of its own, with faults in every virtual minute: processes die, freeze
+// processes of its own, with faults in every virtual minute: processes crash, freeze
 // and are restarted, Kafka refuses, leads from elsewhere or stands still, Redis
-// forgets, gateways die, ticks do not come. In the end everything that is stored,
+// forgets, gateways crash, ticks do not come. In the end everything that is stored,
 // answered and streamed must be what the rules make of the heartbeats that are in
 // the log, and those who never stopped beating must never have gone.
 //
@@ -96,7 +96,7 @@ func simulate(w *world, seed uint64, hours float64) (said string) {
 	}
 	users := byUser(w.likeTheOracle())
 	f.steadfastStayed(users)
-	w.readsAre(f.door("api"), users)
+	w.readsAre(f.base("api"), users)
 	watched.stop()
 	watched.check(w, users)
 	f.end()
@@ -105,7 +105,7 @@ func simulate(w *world, seed uint64, hours float64) (said string) {
 	}
 	w.storedAre(users)
 	return fmt.Sprintf("%d virtual minutes, %d heartbeats records, %d transitions of %d users, all as the rules want; all well again after %s at most; %s",
-		minutes, len(w.tap.records[0])+len(w.tap.records[1]), count(users), len(users), slowest.Round(100*time.Millisecond), f.told())
+		minutes, len(w.tap.records[0])+len(w.tap.records[1]), count(users), len(users), slowest.Round(100*time.Millisecond), f.faults())
 }
 
 // recover waits until everything is ready and answers are fresh, and tells how long
@@ -118,7 +118,7 @@ func (f *fleet) recover() time.Duration {
 			return false
 		}
 		for _, user := range steadfast {
-			if status, text := f.w.try(http.MethodGet, f.door("api")+"/presence/"+user.String(), nil); status != http.StatusOK || !strings.Contains(string(text), `"stale_since":null`) {
+			if status, text := f.w.try(http.MethodGet, f.base("api")+"/presence/"+user.String(), nil); status != http.StatusOK || !strings.Contains(string(text), `"stale_since":null`) {
 				return false
 			}
 		}
@@ -127,19 +127,19 @@ func (f *fleet) recover() time.Duration {
 	return time.Since(begun)
 }
 
-// door is where a member's doors are.
-func (f *fleet) door(name string) string {
+// endpoint is where a member's endpoints are.
+func (f *fleet) base(name string) string {
 	for _, m := range f.members {
 		if m.name == name {
 			p, _ := m.now()
-			return p.door
+			return p.base
 		}
 	}
 	return ""
 }
 
-// told lists what happened, for people.
-func (f *fleet) told() string {
+// faults lists what happened, for people.
+func (f *fleet) faults() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []string
@@ -149,7 +149,7 @@ func (f *fleet) told() string {
 	return strings.Join(all, ", ")
 }
 
-// people are everybody but the steadfast: a crowd behind gateways that die, and some
+// people are everybody but the steadfast: a population behind gateways that crash, and some
 // who beat by themselves.
 func (f *fleet) people(seed uint64, from schemas.Millis, over <-chan struct{}) {
 	var all sync.WaitGroup
@@ -171,7 +171,7 @@ func (f *fleet) people(seed uint64, from schemas.Millis, over <-chan struct{}) {
 	for user := schemas.UserID(30); user < 45; user++ {
 		members = append(members, user)
 	}
-	c := newCrowd(f.w, "", rand.New(rand.NewPCG(seed, 0)), 3, members)
+	c := newPopulation(f.w, "", rand.New(rand.NewPCG(seed, 0)), 3, members)
 	c.post = func(g gateway, rows ...row) { f.post(g, rows...) }
 	c.pace = func(at schemas.Millis) { time.Sleep(time.Until(at.Time())) }
 	c.lives = 5 * minute
@@ -208,7 +208,7 @@ func (f *fleet) watch(users ...schemas.UserID) *follower {
 	ctx, cancel := context.WithCancel(context.Background())
 	v := &follower{cancel: cancel, last: map[schemas.UserID]schemas.Presence{}}
 	v.reading.Go(func() {
-		for m, err := range watch.Messages(ctx, watch.Options{URL: f.door("api") + "/presence/stream", Users: users, Client: f.w.http}) {
+		for m, err := range watch.Messages(ctx, watch.Options{URL: f.base("api") + "/presence/stream", Users: users, Client: f.w.http}) {
 			if err != nil {
 				v.faults = append(v.faults, err.Error())
 				return

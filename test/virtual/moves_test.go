@@ -29,7 +29,7 @@ func inFleet(t *testing.T, test func(w *world, f *fleet)) {
 		living.Wait()
 		time.Sleep(time.Minute)
 		users := byUser(w.likeTheOracle())
-		w.readsAre(f.door("api"), users)
+		w.readsAre(f.base("api"), users)
 		f.steadfastStayed(users)
 		f.end()
 		w.storedAre(users)
@@ -46,7 +46,7 @@ func TestScenarios26And27KillsOfDetectorsWhosePartitionsMoveChangeNothing(t *tes
 			m := f.members[1+round%2] // one detector after the other
 			// Longer than the group waits for it, or not.
 			down := []time.Duration{time.Millisecond, 700 * time.Millisecond, 9 * time.Second}[round%3]
-			m.tell(order{kill: true, down: down})
+			m.give(order{kill: true, down: down})
 			time.Sleep(time.Duration(round*137) * time.Millisecond)
 		}
 	})
@@ -55,12 +55,12 @@ func TestScenarios26And27KillsOfDetectorsWhosePartitionsMoveChangeNothing(t *tes
 func TestARestartOfEveryProcessInTurnPublishesNothingOfThoseWhoStay(t *testing.T) {
 	inFleet(t, func(w *world, f *fleet) {
 		for _, m := range f.members {
-			m.tell(order{down: 500 * time.Millisecond})
+			m.give(order{down: 500 * time.Millisecond})
 			time.Sleep(5 * time.Second)
 		}
 		for _, m := range f.members {
 			if !testing.Short() {
-				m.tell(order{down: 20 * time.Second})
+				m.give(order{down: 20 * time.Second})
 				f.recover()
 			}
 		}
@@ -87,7 +87,7 @@ func TestAKilledDetectorIsReplacedInLessThanTenSeconds(t *testing.T) {
 	inFleet(t, func(w *world, f *fleet) {
 		killed := now()
 		var back sync.WaitGroup
-		back.Go(func() { f.members[1].tell(order{kill: true, down: time.Minute}) })
+		back.Go(func() { f.members[1].give(order{kill: true, down: time.Minute}) })
 		for user := schemas.UserID(1000); user < 1010; user++ { // in both partitions
 			if !f.post(gateway{}, row{User: user, Device: 1, Kind: "web"}) {
 				w.Errorf("the beat of user %d was refused", user)
@@ -95,7 +95,7 @@ func TestAKilledDetectorIsReplacedInLessThanTenSeconds(t *testing.T) {
 		}
 		w.until("everybody is online", 20*time.Second, func() bool {
 			for user := schemas.UserID(1000); user < 1010; user++ {
-				if word(w.user(f.door("api"), user).State) != "online" {
+				if word(w.user(f.base("api"), user).State) != "online" {
 					return false
 				}
 			}

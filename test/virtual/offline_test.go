@@ -22,10 +22,10 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// With --shown-as offline nobody may tell user 1, who hides and goes on living, from user 2,
+// With --shown-as offline nobody may tell user 1, who hidden and goes on living, from user 2,
 // who said bye at the same instant: not by one read or many, nor by the stream, nor by what
-// followers are told. At the show it looks like user 2, who comes back then.
-func TestWhoHidesAsOfflineLooksLikeWhoLeavesByEveryEndpoint(t *testing.T) {
+// followers are delivered. At the show it looks like user 2, who comes back then.
+func TestAUserHiddenAsOfflineLooksLikeOneWhoLeavesAtEveryEndpoint(t *testing.T) {
 	for name, many := range map[string]int{"of few followers": 10_000, "of many followers": 1} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) { hideBesideALeaver(w, many) })
@@ -34,7 +34,7 @@ func TestWhoHidesAsOfflineLooksLikeWhoLeavesByEveryEndpoint(t *testing.T) {
 }
 
 func hideBesideALeaver(w *world, highFollower int) {
-	const hides, leaves, never, follower, other = schemas.UserID(1), schemas.UserID(2), schemas.UserID(3), schemas.UserID(4), schemas.UserID(5)
+	const hidden, leaves, never, follower, other = schemas.UserID(1), schemas.UserID(2), schemas.UserID(3), schemas.UserID(4), schemas.UserID(5)
 	w.config.HiddenOffline = true
 	w.config.Graph = app.Store{SQLite: filepath.Join(filepath.Dir(w.config.Store.SQLite), "graph.db")}
 	w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, highFollower
@@ -43,21 +43,21 @@ func hideBesideALeaver(w *world, highFollower int) {
 		w.Fatal(err)
 	}
 	defer g.Close()
-	if _, err := g.Add(w.Context(), []graph.Edge{{User: hides, Follower: follower}, {User: leaves, Follower: follower},
-		{User: hides, Follower: other}, {User: leaves, Follower: other}}); err != nil {
+	if _, err := g.Add(w.Context(), []graph.Edge{{User: hidden, Follower: follower}, {User: leaves, Follower: follower},
+		{User: hidden, Follower: other}, {User: leaves, Follower: other}}); err != nil {
 		w.Fatal(err)
 	}
 	p := w.start("all", "one")
-	told := w.logChannel(true)
-	beat := func(user schemas.UserID) { w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile"}) }
-	v := w.watch(p.door, hides, leaves)
-	both := []schemas.UserID{hides, leaves}
+	delivered := w.logChannel(true)
+	beat := func(user schemas.UserID) { w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "mobile"}) }
+	v := w.watch(p.base, hidden, leaves)
+	both := []schemas.UserID{hidden, leaves}
 	for _, user := range both {
-		w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile", Idle: 4000})
+		w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "mobile", Idle: 4000})
 	}
 	time.Sleep(10 * time.Second)
 	for _, user := range both { // no change, but the time of the last activity moves
-		w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile", Idle: 3000})
+		w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "mobile", Idle: 3000})
 	}
 	time.Sleep(5 * time.Second)
 
@@ -69,12 +69,12 @@ func hideBesideALeaver(w *world, highFollower int) {
 			return strings.ReplaceAll(staleSince.ReplaceAllString(text, `"stale_since":S`), `"`+user.String()+`"`, `"U"`)
 		}
 		says := func(user schemas.UserID) (lines []string) {
-			version := w.user(p.door, user).Version
+			version := w.user(p.base, user).Version
 			for _, path := range []string{"/presence/%s", "/presence/batch?user_ids=%s"} {
-				status, text := w.ask(http.MethodGet, p.door+fmt.Sprintf(path, user), nil)
+				status, text := w.ask(http.MethodGet, p.base+fmt.Sprintf(path, user), nil)
 				lines = append(lines, plain(fmt.Sprint(status, " ", strings.TrimSpace(string(text))), user, version))
 			}
-			late := w.watch(p.door, user)
+			late := w.watch(p.base, user)
 			for _, m := range late.messages(watch.Snapshot) {
 				text, err := json.Marshal(m.Users)
 				if err != nil {
@@ -92,76 +92,76 @@ func hideBesideALeaver(w *world, highFollower int) {
 					lines = append(lines, plain("the stream: "+string(text), user, c.Version))
 				}
 			}
-			for _, m := range told.of(user) {
+			for _, m := range delivered.of(user) {
 				m.ID, m.EventID, m.Version = "", "", ""
 				text, err := json.Marshal(m)
 				if err != nil {
 					w.Fatal(err)
 				}
-				lines = append(lines, plain("told: "+string(text), user, version))
+				lines = append(lines, plain("delivered: "+string(text), user, version))
 			}
 			return lines
 		}
-		a, b := says(hides), says(leaves)
+		a, b := says(hidden), says(leaves)
 		if x, y := strings.Join(a, "\n"), strings.Join(b, "\n"); x != y {
-			w.Fatalf("%s, who hides is told as\n%s\nwho left as\n%s", when, x, y)
+			w.Fatalf("%s: the hidden user is shown as\n%s\nthe one who left as\n%s", when, x, y)
 		}
 	}
 	same("before")
-	w.show(p.door, hides, "nobody")
-	w.mustPost(p.door, gateway{}, row{User: leaves, Device: 7, Kind: "mobile", Bye: true})
-	w.until("both leavings are told", time.Minute, func() bool { return len(told.of(hides)) == 2 && len(told.of(leaves)) == 2 })
-	same("at the hide")
-	for round := range 40 { // the hider comes, goes, is away and changes its devices meanwhile
+	w.show(p.base, hidden, "nobody")
+	w.mustPost(p.base, gateway{}, row{User: leaves, Device: 7, Kind: "mobile", Bye: true})
+	w.until("both departures are delivered", time.Minute, func() bool { return len(delivered.of(hidden)) == 2 && len(delivered.of(leaves)) == 2 })
+	same("at hiding")
+	for round := range 40 { // the hidden user comes, goes, is away and changes its devices meanwhile
 		time.Sleep(7 * time.Second)
 		switch {
 		case round%8 < 3:
-			w.mustPost(p.door, gateway{}, row{User: hides, Device: 8, Kind: "web"})
+			w.mustPost(p.base, gateway{}, row{User: hidden, Device: 8, Kind: "web"})
 		case round%8 == 3:
-			w.mustPost(p.door, gateway{}, row{User: hides, Device: 8, Kind: "web", Bye: true}, row{User: hides, Device: 7, Kind: "mobile", Bye: true})
+			w.mustPost(p.base, gateway{}, row{User: hidden, Device: 8, Kind: "web", Bye: true}, row{User: hidden, Device: 7, Kind: "mobile", Bye: true})
 		case round%8 == 6:
-			w.mustPost(p.door, gateway{}, row{User: hides, Device: 7, Kind: "mobile", Idle: 10 * minute})
+			w.mustPost(p.base, gateway{}, row{User: hidden, Device: 7, Kind: "mobile", Idle: 10 * minute})
 		}
 		if round%10 == 9 {
 			w.redis.Server().FlushAll()
 			time.Sleep(10 * time.Second)
 		}
 		same(fmt.Sprint("in round ", round))
-		_, a := w.ask(http.MethodGet, p.door+"/presence/1/history", nil)
-		if _, b := w.ask(http.MethodGet, p.door+"/presence/3/history", nil); string(a) != string(b) {
+		_, a := w.ask(http.MethodGet, p.base+"/presence/1/history", nil)
+		if _, b := w.ask(http.MethodGet, p.base+"/presence/3/history", nil); string(a) != string(b) {
 			w.Fatalf("the history is %s, that of user %d, never seen, %s", a, never, b)
 		}
 	}
-	beat(hides)
-	w.mustPost(p.door, gateway{}, row{User: hides, Device: 8, Kind: "web", Bye: true})
+	beat(hidden)
+	w.mustPost(p.base, gateway{}, row{User: hidden, Device: 8, Kind: "web", Bye: true})
 	time.Sleep(5 * time.Second)
 	heard := len(v.changes())
-	w.show(p.door, hides, "everyone")
+	w.show(p.base, hidden, "everyone")
 	beat(leaves)
-	w.until("both arrivals are told", time.Minute, func() bool { return len(told.of(hides)) == 3 && len(told.of(leaves)) == 3 })
+	w.until("both arrivals are delivered", time.Minute, func() bool { return len(delivered.of(hidden)) == 3 && len(delivered.of(leaves)) == 3 })
 	same("at the show")
 	if n := len(v.changes()) - heard; n != 2 {
-		w.Errorf("the stream tells of %d changes at the show, not of 2", n)
+		w.Errorf("the stream shows %d changes when the user is visible again, not 2", n)
 	}
-	// Who is offline hides, and shows again: nobody is told.
+	// A user who is offline is hidden, then visible again: nothing is delivered.
 	for _, user := range both {
-		w.mustPost(p.door, gateway{}, row{User: user, Device: 7, Kind: "mobile", Bye: true})
+		w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "mobile", Bye: true})
 	}
-	w.until("both leave", time.Minute, func() bool { return len(told.of(hides)) == 4 && len(told.of(leaves)) == 4 })
-	w.show(p.door, hides, "nobody")
+	w.until("both leave", time.Minute, func() bool { return len(delivered.of(hidden)) == 4 && len(delivered.of(leaves)) == 4 })
+	w.show(p.base, hidden, "nobody")
 	time.Sleep(10 * time.Second)
-	w.show(p.door, hides, "everyone")
+	w.show(p.base, hidden, "everyone")
 	time.Sleep(10 * time.Second)
-	if n := len(told.of(hides)); n != 4 {
-		w.Errorf("of one who hid while offline followers are told %d changes, not 4", n)
+	if n := len(delivered.of(hidden)); n != 4 {
+		w.Errorf("followers of one who hid while offline received %d changes, not 4", n)
 	}
-	told.stop()
+	delivered.stop()
 	v.stop()
 	p.stop()
 }
 
-// toldLines is what a log channel has written.
-type toldLines struct {
+// noticeLines is what a log channel has written.
+type noticeLines struct {
 	w    *world
 	stop func()
 
@@ -169,15 +169,15 @@ type toldLines struct {
 	out bytes.Buffer
 }
 
-func (l *toldLines) Write(b []byte) (int, error) {
+func (l *noticeLines) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.out.Write(b)
 }
 
-// logChannel runs a channel that writes down what it is to tell.
-func (w *world) logChannel(hiddenOffline bool) *toldLines {
-	l := &toldLines{w: w}
+// logChannel runs a channel that writes down its deliveries.
+func (w *world) logChannel(hiddenOffline bool) *noticeLines {
+	l := &noticeLines{w: w}
 	config := delivery.Defaults()
 	config.HiddenOffline = hiddenOffline
 	ctx, cancel := context.WithCancel(context.Background())
@@ -195,8 +195,8 @@ func (w *world) logChannel(hiddenOffline bool) *toldLines {
 	return l
 }
 
-// of is what was told of a user; of each change once for all of its recipients.
-func (l *toldLines) of(user schemas.UserID) (told []schemas.NoticeMessage) {
+// of is what was delivered of a user; of each change once for all of its recipients.
+func (l *noticeLines) of(user schemas.UserID) (delivered []schemas.NoticeMessage) {
 	l.w.Helper()
 	l.mu.Lock()
 	text := l.out.String()
@@ -214,8 +214,8 @@ func (l *toldLines) of(user schemas.UserID) (told []schemas.NoticeMessage) {
 		one := m.NoticeMessage
 		one.At, one.LastSeenAt, one.LastActiveAt = schemas.MillisOf(m.At), schemas.MillisOf(m.LastSeen), schemas.MillisOf(m.LastActive)
 		if one.UserID == user {
-			told = append(told, one)
+			delivered = append(delivered, one)
 		}
 	}
-	return told
+	return delivered
 }

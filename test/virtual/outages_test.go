@@ -30,9 +30,9 @@ func TestScenario24NobodyWhoKeepsBeatingChangesWhileKafkaRefusesToWrite(t *testi
 		people := steadyUsers(8, from, end)
 		gone := steady(20, from, from+2*minute+50*second, 15*second)
 		var all sync.WaitGroup
-		all.Go(func() { w.play(p.door, append(people, gone)...) })
+		all.Go(func() { w.play(p.base, append(people, gone)...) })
 		talker := steady(21, from+100, end, 15*second)
-		all.Go(func() { talker.talk(w, p.door) })
+		all.Go(func() { talker.talk(w, p.base) })
 
 		w.sleepTo(from + 3*minute)
 		refusal := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1})
@@ -40,7 +40,7 @@ func TestScenario24NobodyWhoKeepsBeatingChangesWhileKafkaRefusesToWrite(t *testi
 		for range 120 {
 			time.Sleep(time.Second)
 			for _, user := range []schemas.UserID{1, 20, 21} {
-				got := w.user(p.door, user)
+				got := w.user(p.base, user)
 				if word(got.State) != "online" {
 					w.Errorf("during the outage user %d is %s", user, word(got.State))
 				}
@@ -55,14 +55,14 @@ func TestScenario24NobodyWhoKeepsBeatingChangesWhileKafkaRefusesToWrite(t *testi
 		}
 		time.Sleep(10 * time.Second)
 		for user := schemas.UserID(1); user <= 8; user++ {
-			if got := w.user(p.door, user); got.StaleSince != 0 || word(got.State) != "online" {
+			if got := w.user(p.base, user); got.StaleSince != 0 || word(got.State) != "online" {
 				w.Errorf("after the outage user %d is %s, stale since %s", user, word(got.State), clock(got.StaleSince))
 			}
 		}
 		all.Wait()
 
 		users := byUser(w.likeTheOracle())
-		w.readsAre(p.door, users)
+		w.readsAre(p.base, users)
 		p.stop()
 		w.storedAre(users)
 		refused := 0
@@ -90,7 +90,7 @@ func (w *world) only(users map[schemas.UserID][]schemas.Transition, user schemas
 	}
 }
 
-func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndTellsTheTrueInstants(t *testing.T) {
+func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndReportsTheTrueInstants(t *testing.T) {
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		all := w.startAll()
 		in, api := all["ingest"], all["api"]
@@ -114,14 +114,14 @@ func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndTellsTheTrueInstants(t
 		back.reports = append(back.reports, steady(34, from+12*minute+1, end, 15*second).reports...)
 		people = append(people, before, during, byes, back)
 		var sending sync.WaitGroup
-		sending.Go(func() { w.play(in.door, people...) })
+		sending.Go(func() { w.play(in.base, people...) })
 
 		w.sleepTo(from + 5*minute)
 		all["detector"].stop()
 		for range 60 {
 			time.Sleep(10 * time.Second)
 			for _, user := range []schemas.UserID{1, 32, 34} {
-				if got := w.user(api.door, user); word(got.State) != "online" || got.StaleSince == 0 {
+				if got := w.user(api.base, user); word(got.State) != "online" || got.StaleSince == 0 {
 					w.Errorf("without a detector user %d is %s, stale since %s", user, word(got.State), clock(got.StaleSince))
 				}
 			}
@@ -131,7 +131,7 @@ func TestScenario25ADetectorThatWasAwayInventsNoOfflineAndTellsTheTrueInstants(t
 		time.Sleep(5 * time.Second)
 
 		users := byUser(w.likeTheOracle())
-		w.readsAre(api.door, users)
+		w.readsAre(api.base, users)
 		for _, someone := range people {
 			w.expected(someone, users[someone.user])
 		}
@@ -151,7 +151,7 @@ func TestErrorsAtRandomChangeNothing(t *testing.T) {
 			people = append(people, &person{user: user, device: 7, kind: "web", reports: h.day(random, from, end)})
 		}
 		var all sync.WaitGroup
-		all.Go(func() { w.play(p.door, people...) })
+		all.Go(func() { w.play(p.base, people...) })
 		w.sleepTo(from + 5*minute)
 		faults := w.kafka.Cluster().Fault(errorsAtRandom()...)
 		time.Sleep(10 * time.Minute)
@@ -164,7 +164,7 @@ func TestErrorsAtRandomChangeNothing(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 
 		users := byUser(w.likeTheOracle())
-		w.readsAre(p.door, users)
+		w.readsAre(p.base, users)
 		p.stop()
 		w.storedAre(users)
 	})

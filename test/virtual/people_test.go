@@ -75,7 +75,7 @@ type person struct {
 	kind    string
 	reports []report
 	refused int // of the reports
-	late    int // reports made later than they were meant, while the door took its time
+	late    int // reports made later than they were meant, while the endpoint took its time
 }
 
 // steady is a person who beats from an instant on until another.
@@ -88,14 +88,14 @@ func steady(user schemas.UserID, from, to, every schemas.Millis) *person {
 }
 
 // sendAll sends what the person has to say, each at its instant, straight to a
-// door. What is refused with 503 is not repeated: the next beat says it again.
-func (p *person) sendAll(w *world, door string) {
+// endpoint. What is refused with 503 is not repeated: the next beat says it again.
+func (p *person) sendAll(w *world, base string) {
 	for _, r := range p.reports {
 		if now() > r.at {
 			p.late++
 		}
 		time.Sleep(time.Until(r.at.Time()))
-		status := w.post(door, gateway{}, row{User: p.user, Device: p.device, Kind: p.kind, Bye: r.bye, Idle: r.idle})
+		status := w.post(base, gateway{}, row{User: p.user, Device: p.device, Kind: p.kind, Bye: r.bye, Idle: r.idle})
 		switch status {
 		case http.StatusAccepted:
 		case http.StatusServiceUnavailable:
@@ -107,10 +107,10 @@ func (p *person) sendAll(w *world, door string) {
 }
 
 // play lets people send what they have to say and waits until all have.
-func (w *world) play(door string, people ...*person) {
+func (w *world) play(base string, people ...*person) {
 	var all sync.WaitGroup
 	for _, p := range people {
-		all.Go(func() { p.sendAll(w, door) })
+		all.Go(func() { p.sendAll(w, base) })
 	}
 	all.Wait()
 }
@@ -120,7 +120,7 @@ func (w *world) play(door string, people ...*person) {
 // ping where that is known already. Before silences that are longer than the
 // server waits the socket is lost without a word. What could not be said, a bye
 // without a socket, is taken out of the reports.
-func (p *person) talk(w *world, door string) {
+func (p *person) talk(w *world, base string) {
 	var s *socket
 	var touched schemas.Millis
 	var said []report
@@ -133,7 +133,7 @@ func (p *person) talk(w *world, door string) {
 			s.leave()
 			s = nil
 		case s == nil:
-			s = w.connectIdle(door, p.user, p.device, p.kind, r.idle)
+			s = w.connectIdle(base, p.user, p.device, p.kind, r.idle)
 		case r.at-r.idle == touched:
 			s.ping()
 		default:

@@ -41,13 +41,13 @@ func TestNoKeyAndNoChannelOfRedisIsUsedByTwoPipelines(t *testing.T) {
 				of.change(c)
 				c.Store.SQLite = store
 			})
-			viewer := w.connect(p.door, 7, 1, "web")
+			viewer := w.connect(p.base, 7, 1, "web")
 			viewer.say(`{"type":"subscribe","user_ids":["1","2"]}`)
 			for user := 1; user <= 20; user++ {
-				w.ask("POST", p.door+"/presence/heartbeats", map[string]any{"beats": []map[string]any{{"user_id": user, "device_id": 1}}})
+				w.ask("POST", p.base+"/presence/heartbeats", map[string]any{"beats": []map[string]any{{"user_id": user, "device_id": 1}}})
 			}
 			time.Sleep(5 * time.Second)
-			w.ask("GET", p.door+"/presence/batch?user_ids=1,2,3", nil)
+			w.ask("GET", p.base+"/presence/batch?user_ids=1,2,3", nil)
 			viewer.leave()
 			time.Sleep(3 * time.Minute)
 			p.stop()

@@ -20,7 +20,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 		time.Sleep(5 * time.Second) // the policy is in force
 		before := w.config.Policy
 		in := w.start("ingest", "ingest", func(c *app.Config) { c.PolicyAsked = policy.Change{HeartbeatInterval: &before.HeartbeatInterval} })
-		open := w.connect(in.door, 1, 7, "web")
+		open := w.connect(in.base, 1, 7, "web")
 		hellos := func(s *socket) (all []string) {
 			for _, m := range s.messages() {
 				if strings.Contains(m, `"hello"`) {
@@ -59,7 +59,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 			w.Errorf("a minute after the change the socket has heard %q", got)
 		}
 		differs("1") // its flags ask for the interval before
-		next := w.connect(in.door, 2, 7, "web")
+		next := w.connect(in.base, 2, 7, "web")
 		beat(30, open, next)
 		if got := hellos(next); len(got) != 1 || !strings.Contains(got[0], `"heartbeat_interval_ms":5000`) {
 			w.Errorf("a socket of after the change hears %q", got)

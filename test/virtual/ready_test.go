@@ -140,7 +140,7 @@ func TestARoleIsNotReadyJustWhenItCannotDoItsOwnJob(t *testing.T) {
 			p.awaitReady()
 		}
 		beat := func(of string, user int) int {
-			status, _ := w.try(http.MethodPost, roles[of].door+"/presence/heartbeats", map[string]any{"beats": []map[string]any{{"user_id": user, "device_id": 7}}})
+			status, _ := w.try(http.MethodPost, roles[of].base+"/presence/heartbeats", map[string]any{"beats": []map[string]any{{"user_id": user, "device_id": 7}}})
 			return status
 		}
 		is := func(what string, want map[string]string) {

@@ -16,21 +16,21 @@ func TestScenario32AnEmptyRedisMakesReadsStaleAndThenRightButNobodyOffline(t *te
 		people := steadyUsers(10, from, end)
 		gone := steady(20, from, from+minute, 15*second)
 		var all sync.WaitGroup
-		all.Go(func() { w.play(p.door, append(people, gone)...) })
-		viewer := w.watch(p.door, 1, 2, 20)
+		all.Go(func() { w.play(p.base, append(people, gone)...) })
+		viewer := w.watch(p.base, 1, 2, 20)
 		w.sleepTo(from + 10*minute + 300) // not when the projector looks anyway
 		before := len(viewer.changes())
 
 		w.redis.Server().FlushAll()
 		stale := 0
 		for range 200 {
-			for user, state := range w.batch(p.door, "1", "2", "3", "4", "5", "6", "7", "8", "9", "10") {
+			for user, state := range w.batch(p.base, "1", "2", "3", "4", "5", "6", "7", "8", "9", "10") {
 				if word(state) != "online" {
 					w.Errorf("after the flush the batch says of user %s %s", user, word(state))
 				}
 			}
 			for _, user := range []schemas.UserID{1, 10, 20} {
-				got := w.user(p.door, user)
+				got := w.user(p.base, user)
 				if want := map[bool]string{true: "offline", false: "online"}[user == 20]; word(got.State) != want {
 					w.Errorf("after the flush user %d is %s", user, word(got.State))
 				}
@@ -43,7 +43,7 @@ func TestScenario32AnEmptyRedisMakesReadsStaleAndThenRightButNobodyOffline(t *te
 		if stale == 0 {
 			w.Error("no answer was said to be stale")
 		}
-		w.readsAre(p.door, byUser(w.likeTheOracle()))
+		w.readsAre(p.base, byUser(w.likeTheOracle()))
 		if changes := viewer.changes()[before:]; len(changes) > 0 {
 			w.Errorf("the flush showed on the stream: %v", changes)
 		}
@@ -52,7 +52,7 @@ func TestScenario32AnEmptyRedisMakesReadsStaleAndThenRightButNobodyOffline(t *te
 		w.redis.Server().SetError("ERR gone")
 		for range 60 {
 			time.Sleep(time.Second)
-			if got := w.user(p.door, 1); word(got.State) != "online" {
+			if got := w.user(p.base, 1); word(got.State) != "online" {
 				w.Errorf("without Redis user 1 is %s", word(got.State))
 			}
 		}
@@ -61,7 +61,7 @@ func TestScenario32AnEmptyRedisMakesReadsStaleAndThenRightButNobodyOffline(t *te
 		time.Sleep(6 * time.Minute)
 
 		users := byUser(w.likeTheOracle())
-		w.readsAre(p.door, users)
+		w.readsAre(p.base, users)
 		viewer.stop()
 		p.stop()
 		w.storedAre(users)

@@ -20,7 +20,7 @@ func TestScenario10ALimitThatIsChangedHoldsForThoseWhoAreOnlineAlready(t *testin
 	inWorld(t, size{partitions: 1}, func(w *world) {
 		p := w.start("all", "one")
 		from := now()
-		w.mustPost(p.door, gateway{}, row{User: 1, Device: 7, Kind: "web"})
+		w.mustPost(p.base, gateway{}, row{User: 1, Device: 7, Kind: "web"})
 		w.sleepTo(from + 10*second)
 		p.stop()
 		changed := time.Minute
@@ -60,7 +60,7 @@ func TestScenario23GatewaysThatAreCutOffForAMinutePublishNothing(t *testing.T) {
 				for user := range schemas.UserID(10) {
 					rows = append(rows, row{User: schemas.UserID(g)*100 + user + 1, Device: 1, Kind: "mobile"})
 				}
-				w.post(p.door, gateway{[]string{"gw-a", "gw-b"}[g], 1}, rows...)
+				w.post(p.base, gateway{[]string{"gw-a", "gw-b"}[g], 1}, rows...)
 			}
 		}
 		for at := from; at < from+2*minute; at += 5 * second {
@@ -95,7 +95,7 @@ func TestScenario28UsersWhoDoNotReturnWithTheDetectorsGoByTheirLimits(t *testing
 		from := now()
 		for user := schemas.UserID(1); user <= 20; user++ {
 			w.sleepTo(from + schemas.Millis(user)*second)
-			w.mustPost(all["ingest"].door, gateway{}, row{User: user, Device: 1, Kind: "web"})
+			w.mustPost(all["ingest"].base, gateway{}, row{User: user, Device: 1, Kind: "web"})
 		}
 		all["detector"].stop()
 		time.Sleep(10 * time.Minute)
@@ -113,7 +113,7 @@ func TestScenario28UsersWhoDoNotReturnWithTheDetectorsGoByTheirLimits(t *testing
 			}
 			seen[away.At-back] = true
 		}
-		w.readsAre(all["api"].door, users)
+		w.readsAre(all["api"].base, users)
 	})
 }
 
@@ -123,7 +123,7 @@ func TestTicksThatDoNotComeDelayNothingWhileOthersBeat(t *testing.T) {
 		from := now() + second - now()%second
 		people := []*person{steady(1, from, from+8*minute, 2*second), steady(2, from+500, from+8*minute, 15*second), steady(3, from+700, from+minute, 15*second)}
 		var sending sync.WaitGroup
-		sending.Go(func() { w.play(all["ingest"].door, people...) })
+		sending.Go(func() { w.play(all["ingest"].base, people...) })
 		w.sleepTo(from + 30*second)
 		blocked := w.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1, When: onlyTicks})
 		w.sleepTo(from + 7*minute)
@@ -165,7 +165,7 @@ func TestAClockOfTheBrokersThatJumpsTakesNobodyOffline(t *testing.T) {
 				people := steadyUsers(8, from, from+10*minute)
 				gone := steady(20, from, from+minute, 15*second)
 				var sending sync.WaitGroup
-				sending.Go(func() { w.play(p.door, append(people, gone)...) })
+				sending.Go(func() { w.play(p.base, append(people, gone)...) })
 				w.sleepTo(from + 3*minute + 7)
 				w.kafka.SetClock(jump)
 				sending.Wait()

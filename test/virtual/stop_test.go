@@ -16,7 +16,7 @@ func TestAGracefulStopLosesNothing(t *testing.T) {
 		from := now() + second - now()%second
 		var sockets []*socket
 		for user := schemas.UserID(1); user <= 10; user++ {
-			sockets = append(sockets, w.connect(p.door, user, 1, "web"))
+			sockets = append(sockets, w.connect(p.base, user, 1, "web"))
 		}
 		for lives := range schemas.Millis(5) {
 			stop := from + lives*30*second + 10*second + lives*137 // at other phases of flushes and ticks
@@ -24,7 +24,7 @@ func TestAGracefulStopLosesNothing(t *testing.T) {
 			for _, s := range sockets {
 				s.ping() // a repeat, which waits for the next flush
 			}
-			w.mustPost(p.door, gateway{}, row{User: 100 + schemas.UserID(lives), Device: 1, Kind: "mobile"})
+			w.mustPost(p.base, gateway{}, row{User: 100 + schemas.UserID(lives), Device: 1, Kind: "mobile"})
 			w.sleepTo(stop)
 			var leaving sync.WaitGroup
 			for _, s := range sockets {
@@ -46,14 +46,14 @@ func TestAGracefulStopLosesNothing(t *testing.T) {
 			p = w.start("all", "one")
 			for i, s := range sockets {
 				time.Sleep(min(s.comeBack(), time.Second))
-				sockets[i] = w.connect(p.door, schemas.UserID(i+1), 1, "web")
+				sockets[i] = w.connect(p.base, schemas.UserID(i+1), 1, "web")
 			}
 		}
 		users := byUser(w.likeTheOracle())
 		for user := schemas.UserID(1); user <= 10; user++ {
 			w.only(users, user, schemas.Online)
 		}
-		w.readsAre(p.door, users)
+		w.readsAre(p.base, users)
 		for _, s := range sockets {
 			s.lose()
 		}

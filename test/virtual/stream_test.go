@@ -17,7 +17,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// shownOf are the transitions of a user that a viewer is told of: all while the user
+// shownOf are the transitions of a user that a viewer receives: all while the user
 // is visible, and the hiding itself.
 func shownOf(transitions []schemas.Transition) []schemas.Transition {
 	var shown []schemas.Transition
@@ -62,14 +62,14 @@ func TestScenario29WhoSubscribesWhileAUserChangesAThousandTimesMissesNothingAndH
 		var changing sync.WaitGroup
 		changing.Go(func() {
 			for i := range 1000 {
-				w.mustPost(p.door, gateway{}, row{User: 1, Device: 7, Kind: "mobile", Bye: i%2 == 1})
+				w.mustPost(p.base, gateway{}, row{User: 1, Device: 7, Kind: "mobile", Bye: i%2 == 1})
 				time.Sleep(time.Duration(20+random.IntN(40)) * time.Millisecond)
 			}
 		})
-		viewers := []*viewer{w.watch(p.door, 1)}
+		viewers := []*viewer{w.watch(p.base, 1)}
 		for range 25 {
 			time.Sleep(time.Duration(rand.N(int64(1500 * time.Millisecond))))
-			viewers = append(viewers, w.watch(p.door, 1, 2))
+			viewers = append(viewers, w.watch(p.base, 1, 2))
 		}
 		changing.Wait()
 		time.Sleep(time.Second)
@@ -77,7 +77,7 @@ func TestScenario29WhoSubscribesWhileAUserChangesAThousandTimesMissesNothingAndH
 		if n := len(users[1]); n != 1000 {
 			w.Errorf("user 1 has changed %d times", n)
 		}
-		batch := w.batch(p.door, "1")["1"]
+		batch := w.batch(p.base, "1")["1"]
 		for _, v := range viewers {
 			w.heardSince(v, 1, users[1])
 			all := v.changes()
@@ -86,7 +86,7 @@ func TestScenario29WhoSubscribesWhileAUserChangesAThousandTimesMissesNothingAndH
 			}
 			v.stop()
 		}
-		w.readsAre(p.door, users)
+		w.readsAre(p.base, users)
 		p.stop()
 	})
 }
@@ -94,7 +94,7 @@ func TestScenario29WhoSubscribesWhileAUserChangesAThousandTimesMissesNothingAndH
 func TestScenario30TwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
-		s := w.connect(p.door, 1, 7, "web")
+		s := w.connect(p.base, 1, 7, "web")
 		hear := func(want int, types ...string) []watch.Message {
 			w.Helper()
 			time.Sleep(2 * time.Second) // everything has come, and nothing more
@@ -140,8 +140,8 @@ func TestScenario30TwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
 		if len(all[6].Users) != 498 {
 			w.Errorf("%d users in the last snapshot", len(all[6].Users))
 		}
-		// The rest stays: each change is told once.
-		w.mustPost(p.door, gateway{}, row{User: 77, Device: 1, Kind: "web"}, row{User: 1498, Device: 1, Kind: "web"})
+		// The rest stays: each change is delivered once.
+		w.mustPost(p.base, gateway{}, row{User: 77, Device: 1, Kind: "web"}, row{User: 1498, Device: 1, Kind: "web"})
 		s.say(`{"type":"activity","idle_ms":0}`)
 		hear(9, watch.Hello, watch.Snapshot, watch.Snapshot, watch.Snapshot, watch.Error, watch.Error, watch.Snapshot,
 			watch.Change, watch.Change)
@@ -156,7 +156,7 @@ func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) 
 		w.config.Policy.FlapBurst = 0 // every change is published
 		p := w.start("all", "one", func(c *app.Config) { c.Fanout.MaxSubscriptions, c.Fanout.QueueLength = users, users+10 })
 		//nolint:bodyclose // Dial has read the body; it needs no closing, it says.
-		conn, _, err := websocket.Dial(context.Background(), strings.Replace(p.door, "http", "ws", 1)+"/presence/stream", &websocket.DialOptions{HTTPClient: w.http})
+		conn, _, err := websocket.Dial(context.Background(), strings.Replace(p.base, "http", "ws", 1)+"/presence/stream", &websocket.DialOptions{HTTPClient: w.http})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -168,13 +168,13 @@ func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) 
 		if err := conn.Write(context.Background(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":[`+strings.Join(list, ",")+`]}`)); err != nil {
 			w.Fatal(err)
 		}
-		healthy := w.watch(p.door, 1)
+		healthy := w.watch(p.base, 1)
 		for i := range flips { // and the viewer reads nothing
 			rows := make([]row, users)
 			for n := range rows {
 				rows[n] = row{User: schemas.UserID(n + 1), Device: 7, Kind: "web", Bye: i%2 == 1}
 			}
-			w.mustPost(p.door, gateway{}, rows...)
+			w.mustPost(p.base, gateway{}, rows...)
 			time.Sleep(50 * time.Millisecond)
 		}
 		all := byUser(w.likeTheOracle())
@@ -210,7 +210,7 @@ func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) 
 	})
 }
 
-func TestScenario36WhoHidesAndBeatsInTheSameInstantIsShownAsTheLogHasIt(t *testing.T) {
+func TestScenario36AUserWhoBeatsAndIsHiddenInOneInstantIsShownAsTheLogHasIt(t *testing.T) {
 	const users, rounds = 20, 6
 	inWorld(t, size{partitions: 4, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
@@ -218,15 +218,15 @@ func TestScenario36WhoHidesAndBeatsInTheSameInstantIsShownAsTheLogHasIt(t *testi
 		for i := range users {
 			ids = append(ids, schemas.UserID(i+1))
 		}
-		v := w.watch(p.door, ids...)
+		v := w.watch(p.base, ids...)
 		random := rand.New(rand.NewPCG(36, 36))
 		for round := range rounds {
 			var together sync.WaitGroup
 			for _, id := range ids {
 				acts := []func(){
-					func() { w.show(p.door, id, []string{"nobody", "everyone"}[round%2]) },
-					func() { w.mustPost(p.door, gateway{}, row{User: id, Device: 7, Kind: "web", Bye: round%3 == 2}) },
-					func() { w.mustPost(p.door, gateway{}, row{User: id, Device: 8, Kind: "mobile", Bye: round%2 == 1}) },
+					func() { w.show(p.base, id, []string{"nobody", "everyone"}[round%2]) },
+					func() { w.mustPost(p.base, gateway{}, row{User: id, Device: 7, Kind: "web", Bye: round%3 == 2}) },
+					func() { w.mustPost(p.base, gateway{}, row{User: id, Device: 8, Kind: "mobile", Bye: round%2 == 1}) },
 				}
 				random.Shuffle(len(acts), func(i, k int) { acts[i], acts[k] = acts[k], acts[i] })
 				for _, act := range acts {
@@ -238,22 +238,22 @@ func TestScenario36WhoHidesAndBeatsInTheSameInstantIsShownAsTheLogHasIt(t *testi
 		}
 		time.Sleep(2 * time.Second)
 		all := byUser(w.likeTheOracle())
-		hides, hidden := 0, 0
+		changed, hidden := 0, 0
 		for _, id := range ids {
 			w.streamed(v, id, shownOf(all[id]))
 			for _, tr := range all[id] {
 				if tr.Visibility == schemas.Nobody {
 					hidden++
 					if tr.Cause == schemas.VisibilityChange {
-						hides++
+						changed++
 					}
 				}
 			}
 		}
-		if hides != users*rounds/2 || hidden <= hides {
-			w.Errorf("%d hidings, %d hidden transitions: the test tested little", hides, hidden)
+		if changed != users*rounds/2 || hidden <= changed {
+			w.Errorf("%d hidings, %d hidden transitions: the test tested little", changed, hidden)
 		}
-		w.readsAre(p.door, all)
+		w.readsAre(p.base, all)
 		v.stop()
 		p.stop()
 		w.storedAre(all)

@@ -19,12 +19,12 @@ type viewer struct {
 }
 
 // watch subscribes and waits for the snapshot.
-func (w *world) watch(door string, users ...schemas.UserID) *viewer {
+func (w *world) watch(base string, users ...schemas.UserID) *viewer {
 	w.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	v := &viewer{cancel: cancel}
 	v.reading.Go(func() {
-		for m, err := range watch.Messages(ctx, watch.Options{URL: door + "/presence/stream", Users: users, Client: w.http}) {
+		for m, err := range watch.Messages(ctx, watch.Options{URL: base + "/presence/stream", Users: users, Client: w.http}) {
 			if err != nil {
 				w.Errorf("watching: %v", err)
 				return

@@ -14,7 +14,7 @@ type wire struct {
 	open  chan struct{}
 	cut   bool
 	ends  []net.Conn
-	doors []net.Listener
+	bases []net.Listener
 }
 
 func newWire() *wire {
@@ -48,7 +48,7 @@ func (w *wire) listen(on func(network, address string) (net.Listener, error)) fu
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.doors = append(w.doors, l)
+		w.bases = append(w.bases, l)
 		return wiredListener{l, w}, nil
 	}
 }
@@ -109,12 +109,12 @@ func select1(c <-chan struct{}) bool {
 func (w *wire) sever() {
 	w.mu.Lock()
 	w.cut = true
-	ends, doors := w.ends, w.doors
+	ends, bases := w.ends, w.bases
 	w.mu.Unlock()
 	for _, c := range ends {
 		_ = c.Close()
 	}
-	for _, l := range doors {
+	for _, l := range bases {
 		_ = l.Close()
 	}
 	w.thaw()

@@ -29,7 +29,7 @@ type world struct {
 	*testing.T
 	kafka  *embedded.Kafka
 	redis  *embedded.Redis
-	doors  *network
+	bases  *network
 	config app.Config // of all processes, but for names and addresses
 	http   *http.Client
 	log    *slog.Logger
@@ -114,7 +114,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	if os.Getenv("STILLHERE_TEST_LOG") != "" {
 		level = slog.LevelDebug
 	}
-	w := &world{T: t, doors: newNetwork(),
+	w := &world{T: t, bases: newNetwork(),
 		log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})).With("test", t.Name())}
 	clean, clock := time.Duration(0), time.Duration(0)
 	if of.slow {
@@ -127,10 +127,10 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	if w.redis, err = embedded.StartRedis(embedded.RedisConfig{Clock: clock}); err != nil {
 		t.Fatal(err)
 	}
-	w.http = &http.Client{Transport: &http.Transport{DialContext: w.doors.dial, MaxIdleConnsPerHost: 100}}
+	w.http = &http.Client{Transport: &http.Transport{DialContext: w.bases.dial, MaxIdleConnsPerHost: 100}}
 
 	c := app.Defaults()
-	c.Listener = w.doors.listen
+	c.Listener = w.bases.listen
 	c.Kafka.Brokers, c.Kafka.Dialer = w.kafka.Addrs(), w.kafka.Dialer()
 	c.Redis.Addr, c.Redis.Dialer = w.redis.Addr(), w.redis.Dial
 	c.Store = app.Store{SQLite: filepath.Join(dir, "stillhere.db")}
@@ -177,7 +177,7 @@ func (w *world) close() {
 type process struct {
 	w      *world
 	name   string
-	door   string // base URL of its doors
+	base   string // base URL of its endpoints
 	admin  string // and of what operators see
 	cancel context.CancelFunc
 	ended  chan error
@@ -209,7 +209,7 @@ func (w *world) startAll() map[string]*process {
 	return all
 }
 
-// begin runs a role under a name. Every process has its doors at its own port,
+// begin runs a role under a name. Every process has its endpoints at its own port,
 // the same after a restart.
 func (w *world) begin(role, name string, change ...func(*app.Config)) *process {
 	w.Helper()
@@ -224,7 +224,7 @@ func (w *world) begin(role, name string, change ...func(*app.Config)) *process {
 		c(&config)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &process{w: w, name: name, door: "http://" + config.Listen, admin: "http://" + config.Admin, cancel: cancel, ended: make(chan error, 1), ready: make(chan struct{})}
+	p := &process{w: w, name: name, base: "http://" + config.Listen, admin: "http://" + config.Admin, cancel: cancel, ended: make(chan error, 1), ready: make(chan struct{})}
 	w.processes = append(w.processes, p)
 	go func() { p.ended <- app.Run(ctx, role, config, w.log, func() { close(p.ready) }) }()
 	return p

@@ -24,7 +24,7 @@ func hours(settings Settings, span time.Duration) (w *World, sent []Request, at 
 	return w, sent, at
 }
 
-func TestEverybodyWhoIsHereBeatsAtLeastOnceAnInterval(t *testing.T) {
+func TestEverybodyWhoIsOnlineBeatsAtLeastOnceAnInterval(t *testing.T) {
 	t.Parallel()
 	settings := Defaults()
 	settings.Users, settings.Crashes = 200, 0

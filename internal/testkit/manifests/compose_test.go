@@ -99,7 +99,7 @@ func root(t *testing.T) string {
 	return folder
 }
 
-func TestPortsArePublishedOnTheLoopbackAlone(t *testing.T) {
+func TestPortsArePublishedOnlyOnTheLoopback(t *testing.T) {
 	t.Parallel()
 	taken := map[string]string{}
 	for name, s := range compose(t).Services {

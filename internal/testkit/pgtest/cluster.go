@@ -210,7 +210,7 @@ func (c *Cluster) spawn() error {
 	return nil
 }
 
-// Private tells whether the cluster is ours to kill.
+// Private reports whether the cluster is ours to kill.
 func (c *Cluster) Private() bool { return c.binary != "" }
 
 // Kill ends the server at once, as a crash would: clients lose their

@@ -131,8 +131,8 @@ func raw(ctx context.Context, results *tally, name, address, what string) {
 	results.add(name + " closed")
 }
 
-// strangers have no token.
-func strangers(ctx context.Context, at target, results *tally) {
+// anonymous callers have no token.
+func anonymous(ctx context.Context, at target, results *tally) {
 	say := func(name, address, what string) func(context.Context, *tally) {
 		return func(ctx context.Context, t *tally) { raw(ctx, t, name, address, what) }
 	}
@@ -189,7 +189,7 @@ func users(ctx context.Context, at target, results *tally) {
 		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			user, token := one()
 			visibility := []string{"nobody", "everyone"}[rand.IntN(2)]
-			at.request(ctx, t, "hiding", http.MethodPut, "/presence/"+user.String()+"/visibility", token, []byte(`{"visibility":"`+visibility+`"}`))
+			at.request(ctx, t, "visibility", http.MethodPut, "/presence/"+user.String()+"/visibility", token, []byte(`{"visibility":"`+visibility+`"}`))
 		}},
 		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
 			_, token := one()
@@ -247,7 +247,7 @@ func gateways(ctx context.Context, at target, results *tally) {
 			at.request(ctx, t, "garbage", http.MethodPost, "/presence/heartbeats", token, bytes.Repeat([]byte("["), 100_000))
 		}},
 		spec{2, 50 * time.Millisecond, func(ctx context.Context, t *tally) {
-			at.request(ctx, t, "hides another", http.MethodPut, "/presence/1/visibility", token, []byte(`{"visibility":"nobody"}`))
+			at.request(ctx, t, "visibility of another", http.MethodPut, "/presence/1/visibility", token, []byte(`{"visibility":"nobody"}`))
 		}},
 	)
 }

@@ -3,7 +3,7 @@
 //
 // # Flow
 //
-//	test ─▶ stillhere dev, with authentication, and a Redis server ◀─ attackers: users │ gateways │ strangers │ poison
+//	test ─▶ stillhere dev, with authentication, and a Redis server ◀─ attackers: users │ gateways │ anonymous │ poison
 //	  └─ honest users: beats, reads, a stream ─▶ errors, p50 and p99 of three phases
 //
 // Attackers are paced: the question is whether little work of an attacker makes much work for the

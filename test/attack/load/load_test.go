@@ -29,7 +29,7 @@ type target struct{ api, admin, kafka string }
 var (
 	attacked = flag.Duration("attack.for", 0, "how long the honest users are attacked; 0: skip the test")
 	quiet    = flag.Duration("attack.quiet", 30*time.Second, "how long they are not attacked, before and after")
-	as       = flag.String("attack.as", "", "this process is an attacker: users, gateways, strangers or poison")
+	as       = flag.String("attack.as", "", "this process is an attacker: users, gateways, anonymous or poison")
 	at       = flag.String("attack.at", "", "what an attacker attacks: addresses of the API, the admin port and Kafka, with commas")
 )
 
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 var attackers = map[string]struct {
 	attack func(context.Context, target, *tally)
 	least  float64
-}{"users": {users, 65}, "gateways": {gateways, 40}, "strangers": {strangers, 125}, "poison": {poison, 6}}
+}{"users": {users, 65}, "gateways": {gateways, 40}, "anonymous": {anonymous, 125}, "poison": {poison, 6}}
 
 // attackersNice is how low the attackers' priority is beside the server's.
 const attackersNice = "19"

@@ -8,49 +8,49 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// crowd is people with several devices each behind gateways that send over HTTP,
-// die and come back. What must come of it only the oracle can tell.
-type crowd struct {
+// population is people with several devices each behind gateways that send over HTTP,
+// crash and come back. What must come of it only the oracle can tell.
+type population struct {
 	w        *world
 	post     func(g gateway, rows ...row)
 	pace     func(at schemas.Millis) // sleeps until an instant
 	random   *rand.Rand
-	gateways []*crowdGateway
-	devices  []*crowdDevice
+	gateways []*populationGateway
+	devices  []*populationDevice
 	lives    schemas.Millis // how long a gateway lives at most, and five minutes more
 }
 
-type crowdGateway struct {
+type populationGateway struct {
 	gateway
 	alive  bool
-	change schemas.Millis // when it dies or comes back
+	change schemas.Millis // when it crashes or comes back
 	phase  schemas.Millis // of its sending
 }
 
-type crowdDevice struct {
+type populationDevice struct {
 	row
-	at      *crowdGateway  // nil: not connected
-	moves   schemas.Millis // when it connects, or goes
+	at      *populationGateway // nil: not connected
+	moves   schemas.Millis     // when it connects, or goes
 	touched schemas.Millis
 }
 
 var kinds = []string{"mobile", "desktop", "web", "bot", "other"}
 
-func newCrowd(w *world, door string, random *rand.Rand, gateways int, users []schemas.UserID) *crowd {
-	c := &crowd{w: w, post: func(g gateway, rows ...row) { w.mustPost(door, g, rows...) }, random: random, lives: 30 * minute, pace: w.sleepTo}
+func newPopulation(w *world, base string, random *rand.Rand, gateways int, users []schemas.UserID) *population {
+	c := &population{w: w, post: func(g gateway, rows ...row) { w.mustPost(base, g, rows...) }, random: random, lives: 30 * minute, pace: w.sleepTo}
 	for i := range gateways {
-		c.gateways = append(c.gateways, &crowdGateway{gateway: gateway{ID: fmt.Sprint("gw-", i)}, phase: schemas.Millis(i) * second})
+		c.gateways = append(c.gateways, &populationGateway{gateway: gateway{ID: fmt.Sprint("gw-", i)}, phase: schemas.Millis(i) * second})
 	}
 	for _, user := range users {
 		for device := range 1 + random.IntN(3) {
-			c.devices = append(c.devices, &crowdDevice{row: row{User: user, Device: schemas.DeviceID(device + 1), Kind: kinds[random.IntN(len(kinds))]}})
+			c.devices = append(c.devices, &populationDevice{row: row{User: user, Device: schemas.DeviceID(device + 1), Kind: kinds[random.IntN(len(kinds))]}})
 		}
 	}
 	return c
 }
 
-// live lets the crowd live between two instants, then all of it dies at once.
-func (c *crowd) live(from, to schemas.Millis) {
+// live runs the population between two instants; then all of it leaves at once.
+func (c *population) live(from, to schemas.Millis) {
 	for _, g := range c.gateways {
 		g.alive, g.change = false, from
 	}
@@ -73,8 +73,8 @@ func (c *crowd) live(from, to schemas.Millis) {
 	}
 }
 
-// gateway dies or comes back when it is time.
-func (c *crowd) gateway(g *crowdGateway, at schemas.Millis) {
+// gateway crashes or comes back when it is time.
+func (c *population) gateway(g *populationGateway, at schemas.Millis) {
 	if g.change > at {
 		return
 	}
@@ -95,7 +95,7 @@ func (c *crowd) gateway(g *crowdGateway, at schemas.Millis) {
 }
 
 // send is what a gateway says of those who are connected to it.
-func (c *crowd) send(g *crowdGateway, at schemas.Millis) {
+func (c *population) send(g *populationGateway, at schemas.Millis) {
 	var rows []row
 	for _, d := range c.devices {
 		if d.at == g {
@@ -106,7 +106,7 @@ func (c *crowd) send(g *crowdGateway, at schemas.Millis) {
 }
 
 // beat has been waiting at its gateway for a moment.
-func (c *crowd) beat(d *crowdDevice, at schemas.Millis) row {
+func (c *population) beat(d *populationDevice, at schemas.Millis) row {
 	if c.random.IntN(20) == 0 {
 		d.touched = at
 	}
@@ -116,7 +116,7 @@ func (c *crowd) beat(d *crowdDevice, at schemas.Millis) row {
 }
 
 // move connects a device that is not connected, and lets one that is leave.
-func (c *crowd) move(d *crowdDevice, at schemas.Millis) {
+func (c *population) move(d *populationDevice, at schemas.Millis) {
 	if g := d.at; g != nil {
 		d.at, d.moves = nil, at+rand64(c.random, 20*minute)
 		if c.random.IntN(2) == 0 {
@@ -126,7 +126,7 @@ func (c *crowd) move(d *crowdDevice, at schemas.Millis) {
 		}
 		return
 	}
-	alive := slices.DeleteFunc(slices.Clone(c.gateways), func(g *crowdGateway) bool { return !g.alive })
+	alive := slices.DeleteFunc(slices.Clone(c.gateways), func(g *populationGateway) bool { return !g.alive })
 	if len(alive) == 0 {
 		d.moves = at + second
 		return

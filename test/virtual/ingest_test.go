@@ -8,10 +8,10 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// changeOfDoors lets people on sockets be at one of two doors, which then ends by
-// how, moments after they have beaten; they go to the other one. Nothing may be
-// published of them but that they came.
-func changeOfDoors(t *testing.T, how order) {
+// restartOfIngest connects people to one of two processes of ingest, which then ends as how
+// says, moments after they have beaten; they connect to the other one. Only their arrival may
+// be published.
+func restartOfIngest(t *testing.T, how order) {
 	t.Helper()
 	const first, people = schemas.UserID(5000), 12
 	rounds := 20
@@ -19,10 +19,10 @@ func changeOfDoors(t *testing.T, how order) {
 		rounds = 6
 	}
 	inFleet(t, func(w *world, f *fleet) {
-		doors := []*member{f.members[4], f.members[5]}
+		ingest := []*member{f.members[4], f.members[5]}
 		sockets := make([]*socket, people)
 		for i := range sockets {
-			sockets[i] = w.connect(f.doors[0], first+schemas.UserID(i), 1, "web")
+			sockets[i] = w.connect(f.bases[0], first+schemas.UserID(i), 1, "web")
 		}
 		for round := range rounds {
 			time.Sleep(14*time.Second + time.Duration(round*137)*time.Millisecond) // nearly a whole interval, at other phases of flushes and ticks
@@ -33,13 +33,13 @@ func changeOfDoors(t *testing.T, how order) {
 			for _, s := range sockets {
 				leaving.Go(func() { <-s.closed; s.lose() })
 			}
-			doors[round%2].tell(how)
+			ingest[round%2].give(how)
 			leaving.Wait()
 			for i, s := range sockets {
 				if !how.kill {
 					time.Sleep(min(s.comeBack(), 100*time.Millisecond))
 				}
-				sockets[i] = w.connect(f.doors[(round+1)%2], first+schemas.UserID(i), 1, "web")
+				sockets[i] = w.connect(f.bases[(round+1)%2], first+schemas.UserID(i), 1, "web")
 			}
 		}
 		time.Sleep(time.Second)
@@ -52,10 +52,10 @@ func changeOfDoors(t *testing.T, how order) {
 	})
 }
 
-func TestTwentyKillsOfDoorsWithBeatsNotYetWrittenTakeNobodyOffline(t *testing.T) {
-	changeOfDoors(t, order{kill: true, down: 2 * time.Second})
+func TestTwentyKillsOfIngestWithBeatsNotYetWrittenTakeNobodyOffline(t *testing.T) {
+	restartOfIngest(t, order{kill: true, down: 2 * time.Second})
 }
 
-func TestTwentyDeploysOfTheDoorsAreSeenByNobody(t *testing.T) {
-	changeOfDoors(t, order{down: 2 * time.Second})
+func TestTwentyDeploysOfIngestAreSeenByNobody(t *testing.T) {
+	restartOfIngest(t, order{down: 2 * time.Second})
 }
