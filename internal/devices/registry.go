@@ -1,7 +1,7 @@
-// Package devices knows which connections each device of a user has at one gateway, so
-// that the gateway says bye when the last of them closes. Two tabs of a browser may have
-// the same device id, and a page that is loaded again may open its new connection before
-// it closes the old. The Go client and the WebSocket endpoint count alike.
+// Package devices counts the connections of each device at one gateway, so that the gateway reports
+// a bye when the last of them closes. Two tabs of a browser may have the same device id, and a
+// reloaded page may open its new connection before it closes the old one. The Go client and the
+// WebSocket endpoint both use it.
 package devices
 
 import (
@@ -18,37 +18,35 @@ type Device struct {
 	ID   schemas.DeviceID
 }
 
-// Connection is one connection of a Device. The zero value but for Of is one that has
-// not joined.
+// Connection is one connection of a Device. With only Of set, it is one that has not joined.
 type Connection struct {
 	Of    Device
-	heard atomic.Int64 // when something was last heard on it, since the gateway began
+	heard atomic.Int64 // when the client was last heard on it, since the gateway began
 
 	// The registry's lock protects these.
-	here bool        // it counts as one of its device
-	over bool        // and never will again
-	next *Connection // of the same device
+	joined bool        // it counts as a connection of its device
+	over   bool        // it may not join again
+	next   *Connection // of the same device
 }
 
-// Hear notes that something was heard on the connection now, a time since the gateway
-// began. Any goroutine may call it.
+// Hear stores that the client was heard on the connection now, a time since the gateway began. Any
+// goroutine may call it.
 func (c *Connection) Hear(now time.Duration) { c.heard.Store(int64(now)) }
 
-// Heard is when something was last heard.
+// Heard is when the client was last heard on the connection.
 func (c *Connection) Heard() time.Duration { return time.Duration(c.heard.Load()) }
 
 // Registry counts connections. All methods may be called from any goroutine.
 type Registry struct {
-	mu    sync.Mutex             // protects conns, and of each its next, here and over
+	mu    sync.Mutex             // protects conns, and next, joined and over of each
 	conns map[Device]*Connection // the first of a list, usually of one
 }
 
-// NewRegistry makes an empty one.
+// NewRegistry makes an empty Registry.
 func NewRegistry() *Registry { return &Registry{conns: map[Device]*Connection{}} }
 
-// Join adds a connection, on which something is heard now, to those of its device, if it
-// is not there already. It reports false when the connection is over. Report the beat
-// after it.
+// Join adds a connection to those of its device, unless it has joined already. It is heard now.
+// Join returns false if the connection is over. Report the beat after Join.
 func (r *Registry) Join(c *Connection, now time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,24 +54,24 @@ func (r *Registry) Join(c *Connection, now time.Duration) bool {
 		return false
 	}
 	c.Hear(now)
-	if !c.here {
-		c.here = true
+	if !c.joined {
+		c.joined = true
 		c.next = r.conns[c.Of]
 		r.conns[c.Of] = c
 	}
 	return true
 }
 
-// Part takes a connection away, for good if it is over, and calls last if that leaves
-// the device without a connection: this one was there, and on no other was anything
-// heard since. One that is silent for longer may be lost already and must not keep the
-// device here. last is called before another connection can join, so that a bye it
-// reports is older than the beat of that one; it must not block.
+// Part removes a connection, for good if it is over. It calls last if the device then has no
+// connection: this one had joined, and none of the others was heard since the given time. A
+// connection that is silent for longer may be lost already and must not keep the device present.
+// last is called before another connection can join, so that a bye in it is older than the beat of
+// that one; it must not block.
 func (r *Registry) Part(c *Connection, over bool, since time.Duration, last func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	leaves := c.here
-	c.here, c.over = false, c.over || over
+	leaves := c.joined
+	c.joined, c.over = false, c.over || over
 	var first *Connection
 	for at := r.conns[c.Of]; at != nil; {
 		next := at.next

@@ -12,16 +12,16 @@ import (
 	"github.com/gobwas/ws"
 )
 
-// ErrOrigin says that a web page of a foreign site wants to connect.
+// ErrOrigin says that a web page of another site has sent the request.
 var ErrOrigin = errors.New("the origin is not allowed")
 
-// Accept answers the handshake and takes the connection over; the caller must have
-// it end in Serve or Abort. After an error the client has been answered.
+// Accept answers the handshake and takes the connection over. The caller must end it by Serve or
+// Abort. After an error the client has been answered.
 func Accept(w http.ResponseWriter, r *http.Request, o Options) (*Conn, error) {
 	conn, with, _, err := ws.HTTPUpgrader{Timeout: o.WriteTimeout}.Upgrade(r, w)
 	if err != nil {
 		if conn != nil {
-			_ = conn.Close() // the handshake's error says more
+			_ = conn.Close() // the handshake's error is the cause
 		}
 		return nil, err
 	}
@@ -48,11 +48,10 @@ func newConn(conn net.Conn, o Options) (c *Conn, err error) {
 	return c, err
 }
 
-// CheckOrigin refuses web pages of foreign sites, which would act in the name of
-// whoever looks at them: the request's Origin must have the host that is asked, or
-// match one of the patterns, such as https://*.example.com (path.Match, case does not
-// matter).
-// Requests without an origin do not come from a web page.
+// CheckOrigin refuses web pages of other sites, which could otherwise act in the name of the person
+// who views them. The request's Origin must have the requested host, or match one of the patterns,
+// such as https://*.example.com (path.Match, case does not matter). Requests without an Origin do
+// not come from a web page.
 func CheckOrigin(r *http.Request, patterns []string) error {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -71,12 +70,11 @@ func CheckOrigin(r *http.Request, patterns []string) error {
 	return nil
 }
 
-// MatchesOrigin tells whether a web origin matches one of the patterns, as CheckOrigin
-// takes them.
+// MatchesOrigin reports whether a web origin matches one of the patterns of CheckOrigin.
 func MatchesOrigin(patterns []string, origin string) bool {
 	from, err := url.Parse(strings.ToLower(origin))
 	if err != nil || strings.ContainsFunc(from.Host, notOfHost) || from.Scheme+"://"+from.Host != strings.ToLower(origin) {
-		return false // it is more than scheme, host and port, or less
+		return false // not exactly scheme, host and port
 	}
 	for _, pattern := range patterns {
 		scheme, host, _ := strings.Cut(strings.ToLower(pattern), "://")
@@ -87,8 +85,8 @@ func MatchesOrigin(patterns []string, origin string) bool {
 	return false
 }
 
-// notOfHost tells of characters that a host and its port do not have, so that a * in a
-// pattern stands for parts of a host alone.
+// notOfHost reports whether a host with its port cannot have r. So a * in a pattern matches only
+// parts of a host.
 func notOfHost(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_:[]", r)
 }

@@ -11,23 +11,22 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Options bound a connection. They are shared by all connections of a door.
+// Options bound a connection.
 type Options struct {
-	// MaxMessage is how long a message may be, in bytes. A longer one is read away and
-	// the handler is told; one longer than MaxDiscard closes the connection (1009).
+	// MaxMessage bounds a message, in bytes. A longer one is discarded and reported to
+	// Handler.TooLong; one longer than MaxDiscard closes the connection (1009).
 	MaxMessage, MaxDiscard int
 	// PingInterval is how often the client is pinged and Handler.Quiet is called.
 	PingInterval time.Duration
-	// WriteTimeout bounds writing one message, receiving one message or control frame
-	// once it has begun, and waiting for a sign of life after a ping.
+	// WriteTimeout bounds writing one message, receiving one message or control frame after its
+	// first byte, and waiting for any frame after a ping.
 	WriteTimeout time.Duration
-	// Rate is how many frames (messages, parts of them, pings, pongs) the client may
-	// send a second, and Burst how many at once; a client that sends more is closed
-	// (1008). 0: any number.
+	// Rate is how many frames (messages, parts of them, pings, pongs) the client may send a second,
+	// and Burst how many at once; a client that sends more is closed (1008). 0: any number.
 	Rate, Burst int
 }
 
-// The rate that every door of this module allows its clients.
+// The rate that the services of this module allow.
 const (
 	DefaultRate  = 50
 	DefaultBurst = 200
@@ -44,7 +43,7 @@ func (o *Options) limiter() *rate.Limiter {
 // CloseTimeout is how long the client has to confirm a Close.
 const CloseTimeout = 5 * time.Second
 
-// Status codes of a close that are used here (RFC 6455, 7.4.1).
+// Status codes of a close (RFC 6455, 7.4.1).
 const (
 	Normal        = 1000
 	GoingAway     = 1001
@@ -55,34 +54,34 @@ const (
 	TryLater      = 1013
 )
 
-// Conn is the server's end of a WebSocket. Write, Close and Abort may be called
-// from any goroutine; Serve from one, once.
+// Conn is the server's end of a WebSocket. Any goroutine may call Write, Close and Abort; call
+// Serve once.
 type Conn struct {
 	conn    net.Conn
-	raw     syscall.RawConn // of conn; nil where it is not the kernel's
+	raw     syscall.RawConn // of conn; nil if it is not the kernel's
 	options Options
-	early   []byte // came with the handshake and was not read yet
+	early   []byte // unread bytes that came with the handshake
 
-	buffer     [64]byte // fits the frames of clients that only say that they are here
-	start, end uint8    // of what is in buffer
+	buffer     [64]byte // enough for the frames of a client that only beats
+	start, end uint8    // of the unread bytes in buffer
 
-	// writing is held, by putting something in, while a frame is written. It is no
-	// mutex because that can take as long as the write timeout, also in virtual time.
+	// writing holds a value while a frame is written. It is no mutex, because a write may block for
+	// the write timeout, also in virtual time.
 	writing chan struct{}
 	broken  error // why nothing can be written any more; guarded by writing
-	// closing is until when the client may confirm a Close, Unix nanoseconds; 0: it
-	// was not called.
+	// closing is until when the client may confirm a Close, Unix nanoseconds; 0: Close was not
+	// called.
 	closing atomic.Int64
 }
 
-// frames are shared: a connection needs one only while it writes.
+// frames are shared buffers: a connection needs one only while it writes.
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
-// keepFrame is the longest buffer that goes back to frames, in bytes.
+// keepFrame is the longest buffer that is reused, in bytes.
 const keepFrame = 64 << 10
 
-// Write sends one text message. It blocks for at most the write timeout; an error
-// has ended the connection.
+// Write sends one text message. It blocks for at most the write timeout. After an error the
+// connection has ended.
 func (c *Conn) Write(message []byte) error { return c.write(ws.OpText, message) }
 
 func (c *Conn) write(op ws.OpCode, payload []byte) error {
@@ -95,7 +94,7 @@ func (c *Conn) write(op ws.OpCode, payload []byte) error {
 	})
 }
 
-// writeFrame holds writing.
+// writeFrame writes one frame. The caller holds writing.
 func (c *Conn) writeFrame(op ws.OpCode, payload []byte) error {
 	frame := frames.Get().(*[]byte)
 	defer func() {
@@ -107,8 +106,8 @@ func (c *Conn) writeFrame(op ws.OpCode, payload []byte) error {
 	return c.writeAll(*frame)
 }
 
-// appendHeader appends the header of a frame that is a message by itself (RFC 6455,
-// 5.2); what a server sends is not masked.
+// appendHeader appends the header of a frame that is a complete message (RFC 6455, 5.2). Frames of
+// a server are not masked.
 func appendHeader(to []byte, op ws.OpCode, length int) []byte {
 	to = append(to, 0x80|byte(op))
 	switch {
@@ -124,22 +123,21 @@ func appendHeader(to []byte, op ws.OpCode, length int) []byte {
 	return to
 }
 
-// Close tells the client why the connection ends and lets Serve wait for its
-// answer. Only the first call sends anything. Reason has at most 123 bytes.
+// Close sends the reason of the close to the client, and makes Serve wait for its confirmation.
+// Only the first call sends anything. reason has at most 123 bytes.
 func (c *Conn) Close(status int, reason string) {
 	until := time.Now().Add(CloseTimeout)
 	if !c.closing.CompareAndSwap(0, until.UnixNano()) {
 		return
 	}
 	if c.write(ws.OpClose, ws.NewCloseFrameBody(ws.StatusCode(status), reason)) != nil {
-		return // broken, which Serve has noticed
+		return // the connection has ended, and so does Serve
 	}
 	_ = c.conn.SetReadDeadline(until) // fails only on a closed connection
 }
 
-// Closing tells whether Close was called: the client is being told why, and Serve ends within
-// CloseTimeout.
+// Closing reports whether Close was called: Serve ends within CloseTimeout.
 func (c *Conn) Closing() bool { return c.closing.Load() != 0 }
 
-// Abort breaks the connection without a word. Serve and Write end at once.
+// Abort breaks the connection without a close frame. Serve and Write end at once.
 func (c *Conn) Abort() { _ = c.conn.Close() }

@@ -7,17 +7,15 @@ import (
 	"github.com/gobwas/ws"
 )
 
-// Frame is a text message in the form in which it goes out, made once for all
-// connections that it is for.
+// Frame encodes a text message, once for all connections that send it.
 func Frame(message []byte) []byte {
 	frame := make([]byte, 0, len(message)+10)
 	return append(appendHeader(frame, ws.OpText, len(message)), message...)
 }
 
-// Offer sends a Frame as far as that is possible without waiting. Where something
-// is left to do, finish does it, and blocks as Write does; it must be called, by
-// whichever goroutine, and nothing is written before it has ended. An error has ended
-// the connection.
+// Offer sends as much of a Frame as is possible without blocking. If something is left, finish
+// sends it and blocks as Write does. It must be called, from any goroutine, and nothing else is
+// written before it returns. After an error the connection has ended.
 func (c *Conn) Offer(frame []byte) (finish func() error, err error) {
 	select {
 	case c.writing <- struct{}{}:
@@ -42,7 +40,7 @@ func (c *Conn) Offer(frame []byte) (finish func() error, err error) {
 	return nil, err
 }
 
-// locked writes when it is this writer's turn.
+// locked calls write while it holds writing.
 func (c *Conn) locked(write func() error) error {
 	c.writing <- struct{}{}
 	defer func() { <-c.writing }()
@@ -52,8 +50,8 @@ func (c *Conn) locked(write func() error) error {
 	return c.fail(write())
 }
 
-// fail ends the connection after an error: part of a frame may be out, and nothing
-// can follow it. Holds writing.
+// fail ends the connection after an error: part of a frame may have been sent, and nothing can
+// follow it. The caller holds writing.
 func (c *Conn) fail(err error) error {
 	if err == nil {
 		return nil
@@ -63,8 +61,8 @@ func (c *Conn) fail(err error) error {
 	return c.broken
 }
 
-// writeAll writes a frame. The deadline, which costs a timer, is for those only for whom
-// the kernel has no room. Holds writing.
+// writeAll writes a frame. It sets a deadline, which costs a timer, only if the kernel's buffer is
+// full. The caller holds writing.
 func (c *Conn) writeAll(frame []byte) error {
 	n, err := c.writeNow(frame)
 	if err != nil || n == len(frame) {
@@ -73,7 +71,7 @@ func (c *Conn) writeAll(frame []byte) error {
 	return c.writeBlocking(frame[n:])
 }
 
-// writeBlocking waits for the client, up to the write timeout. Holds writing.
+// writeBlocking waits for the client, up to the write timeout. The caller holds writing.
 func (c *Conn) writeBlocking(rest []byte) error {
 	if err := c.conn.SetWriteDeadline(time.Now().Add(c.options.WriteTimeout)); err != nil {
 		return err
@@ -81,6 +79,6 @@ func (c *Conn) writeBlocking(rest []byte) error {
 	if _, err := c.conn.Write(rest); err != nil || c.raw == nil {
 		return err
 	}
-	// Once it has passed nothing could be written, also where there is room.
+	// After the deadline nothing could be written, even to an empty buffer.
 	return c.conn.SetWriteDeadline(time.Time{})
 }

@@ -2,24 +2,23 @@ package socket
 
 import "time"
 
-// readUntil sets the read deadline, unless the connection is closing, which has one
-// of its own.
+// readUntil sets the read deadline, unless the connection is closing, which has its own deadline.
 func (c *Conn) readUntil(deadline time.Time) error {
 	if err := c.conn.SetReadDeadline(deadline); err != nil {
 		return err
 	}
-	// Close stores before it sets its deadline: whichever of the two comes last sets
-	// that of the closing.
+	// Close stores closing before it sets its deadline, so the later of the two calls sets that of
+	// the close.
 	if closing := c.closing.Load(); closing != 0 {
 		return c.conn.SetReadDeadline(time.Unix(0, closing))
 	}
 	return nil
 }
 
-// buffered tells whether something has come that is not read yet.
+// buffered reports whether there are unread bytes.
 func (c *Conn) buffered() bool { return len(c.early) > 0 || c.start < c.end }
 
-// fill reads what is there into the buffer, which is empty.
+// fill reads into the buffer, which is empty.
 func (c *Conn) fill() error {
 	n, err := c.conn.Read(c.buffer[:])
 	c.start, c.end = 0, uint8(n)
@@ -29,7 +28,7 @@ func (c *Conn) fill() error {
 	return err
 }
 
-// Read makes a Conn the io.Reader of its frames; not for others.
+// Read makes a Conn the io.Reader from which Serve reads frames. Do not call it.
 func (c *Conn) Read(to []byte) (int, error) {
 	switch {
 	case len(c.early) > 0:

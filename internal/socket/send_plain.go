@@ -4,7 +4,6 @@ package socket
 
 import "syscall"
 
-// send writes to a socket, which does not block, as far as there is room.
-// It is also what the race detector gets: it knows that whoever reads from a socket
-// comes after who wrote, if both did so by calls it knows.
+// send writes as much to a non-blocking socket as the kernel's buffer takes. Race builds use it
+// too: the race detector needs calls that it knows to see that a read comes after a write.
 func send(fd uintptr, b []byte) (n int, err error) { return syscall.Write(int(fd), b) }

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Handler is what a connection is for. Its methods are called one at a time, each
-// after what the one before has done; nothing is read while one runs.
+// Handler handles what the client sends. Its methods are called one at a time; nothing is read
+// while one runs.
 type Handler interface {
 	// Message takes a message, text or binary, valid during the call.
 	Message(message []byte)
-	// TooLong says that a message was longer than MaxMessage and has been dropped.
+	// TooLong is called for a discarded message that was longer than MaxMessage.
 	TooLong()
-	// Ping says that the client has pinged. It is answered by Conn.
+	// Ping is called for a ping of the client, which Conn answers.
 	Ping()
 	// Quiet is called every PingInterval, before the client is pinged. It may call
 	// Close.
@@ -36,26 +36,25 @@ type Closed struct {
 func (e *Closed) Error() string { return fmt.Sprintf("closed with %d %q", e.Status, e.Reason) }
 
 var (
-	// ErrSilent is the error of Serve when the client showed no sign of life.
+	// ErrSilent is the error of Serve if the client did not answer a ping.
 	ErrSilent = errors.New("the client shows no sign of life")
-	// ErrTooOften is the error of Serve when the client sent more than Options.Rate.
+	// ErrTooOften is the error of Serve if the client sent more than Options.Rate.
 	ErrTooOften = errors.New("too many messages")
-	// ErrUnfinished is the error of Serve when a message or frame that had begun was
-	// not complete in time.
+	// ErrUnfinished is the error of Serve if a message or frame was not complete in time.
 	ErrUnfinished = errors.New("a message was not complete in time")
 	errLong       = errors.New("a message is too long")
 )
 
-// Serve hands what the client says to h until the connection ends, and tells why.
-// The connection is closed when it returns.
+// Serve passes what the client sends to h until the connection ends, and returns why it ended. It
+// closes the connection.
 func (c *Conn) Serve(h Handler) error {
 	defer func() { _ = c.conn.Close() }()
 	r := &reading{c: c, h: h, limit: c.options.limiter()}
-	// A part of the interval first, so that connections that were opened together are
+	// The first interval is shorter at random, so that connections that were opened together are
 	// not pinged together.
 	r.pingAt = time.Now().Add(c.options.PingInterval - rand.N(c.options.PingInterval/2+1))
-	// What there is to do is done by other goroutines, so that the stack of this one,
-	// which every connection has while it is idle, stays as small as it begins.
+	// Other goroutines handle messages, so that the stack of this one, which remains while the
+	// connection is idle, does not grow.
 	r.next = (*reading).rest
 	for r.err == nil {
 		r.doing.Add(1)
@@ -72,23 +71,23 @@ type reading struct {
 	c *Conn
 	h Handler
 
-	doing sync.WaitGroup // one goroutine at a time, or none
+	doing sync.WaitGroup // at most one goroutine at a time
 	next  func(*reading) error
 	err   error
 
 	pingAt  time.Time
-	answer  time.Time     // by when a sign of life is due; zero: none is
-	message *[]byte       // of a message that comes in several frames; nil: none is open
-	long    bool          // and it has become too long to be kept
-	length  int           // of it so far
+	answer  time.Time     // by when any frame must arrive; zero: no ping is unanswered
+	message *[]byte       // the message being assembled; nil: none
+	long    bool          // it is longer than MaxMessage and is discarded
+	length  int           // its length so far
 	by      time.Time     // when it must be complete
 	limit   *rate.Limiter // of frames; nil: none
 }
 
-// messages are shared: a connection needs one only while a message comes in.
+// messages are shared buffers: a connection needs one only while a message comes in.
 var messages = sync.Pool{New: func() any { return new([]byte) }}
 
-// frame reads a frame, of which the first bytes are there, and does what it says.
+// frame reads and handles a frame whose first bytes have arrived.
 func (r *reading) frame() error {
 	c, now := r.c, time.Now()
 	by := now.Add(c.options.WriteTimeout)
@@ -108,7 +107,7 @@ func (r *reading) frame() error {
 	return err
 }
 
-// frameBy is frame within a deadline that is set.
+// frameBy is frame within the deadline by, which is set.
 func (r *reading) frameBy(by time.Time) error {
 	header, err := ws.ReadHeader(r.c)
 	if err != nil {
@@ -128,7 +127,7 @@ func (r *reading) frameBy(by time.Time) error {
 	return r.data(header, by)
 }
 
-// work does what is next, and what has come besides.
+// work calls next, and then handles the frames that have arrived.
 func (r *reading) work() {
 	defer r.doing.Done()
 	r.err = r.next(r)
@@ -140,7 +139,7 @@ func (r *reading) work() {
 	}
 }
 
-// rest sets until when the next frame is waited for.
+// rest sets the deadline of the next wait.
 func (r *reading) rest() error {
 	until := r.pingAt
 	if !r.answer.IsZero() && r.answer.Before(until) {
@@ -152,7 +151,7 @@ func (r *reading) rest() error {
 	return r.c.readUntil(until)
 }
 
-// wait returns what there is to do, when there is something.
+// wait waits for bytes or the deadline, and returns what has to be done.
 func (r *reading) wait() (do func(*reading) error, err error) {
 	err = r.c.fill()
 	switch {
@@ -164,7 +163,7 @@ func (r *reading) wait() (do func(*reading) error, err error) {
 	return nil, err
 }
 
-// quiet does what is due when nothing has come.
+// quiet handles the deadline of a wait.
 func (r *reading) quiet() error {
 	now := time.Now()
 	if !r.answer.IsZero() && !now.Before(r.answer) {
@@ -208,14 +207,14 @@ func (r *reading) control(header ws.Header) error {
 			payload = payload[:2]
 		}
 		if r.c.closing.CompareAndSwap(0, time.Now().Add(CloseTimeout).UnixNano()) {
-			_ = r.c.write(ws.OpClose, payload) // whether or not it gets through, this is the end
+			_ = r.c.write(ws.OpClose, payload) // the connection ends even if this fails
 		}
 		return closed
 	}
 	return nil
 }
 
-// data takes a frame of a message, which must be complete by then if it begins here.
+// data takes a frame of a message. A message that begins with it must be complete by then.
 func (r *reading) data(header ws.Header, by time.Time) error {
 	o := &r.c.options
 	if r.message == nil {
@@ -223,7 +222,7 @@ func (r *reading) data(header ws.Header, by time.Time) error {
 		r.message, r.long, r.length = messages.Get().(*[]byte), false, 0
 		*r.message = (*r.message)[:0]
 	}
-	// In this order, so that a length near the greatest number cannot overflow.
+	// In this order, so that the sum cannot overflow.
 	if header.Length > int64(o.MaxDiscard) || r.length+int(header.Length) > o.MaxDiscard {
 		return errLong
 	}
@@ -266,7 +265,7 @@ func (r *reading) release() {
 	r.message = nil
 }
 
-// ended makes the error of Serve, and tells a client that broke a rule which.
+// ended closes a client that broke a rule, with the reason, and returns the error of Serve.
 func (r *reading) ended(err error) error {
 	var broke ws.ProtocolError
 	switch {
@@ -289,8 +288,8 @@ func (r *reading) ended(err error) error {
 	return err
 }
 
-// linger reads away what the client still sends: closing a connection with
-// something unread resets it, and the client would not be told why.
+// linger discards what the client still sends: closing a connection with unread bytes resets it,
+// and the client would not receive the reason.
 func (r *reading) linger() {
 	if r.c.readUntil(time.Now().Add(CloseTimeout)) == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(r.c.conn, int64(r.c.options.MaxDiscard)))

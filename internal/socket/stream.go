@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// TakeOver answers 200 with w's headers and takes the connection over; what is sent on
-// it then is the body, which ends when the connection does. It is for streams that
-// only go one way, such as Server-Sent Events. The caller must have it end in Watch or
-// Abort. The error is errors.ErrUnsupported, and nothing has happened, where a
-// connection is not one request's alone (HTTP/2); after any other error it is closed.
+// TakeOver answers 200 with w's headers and takes the connection over. What is then sent on it is
+// the body, which ends with the connection. It is for streams to the client, such as Server-Sent
+// Events. The caller must end it by Watch or Abort. If several requests share the connection
+// (HTTP/2), the error is errors.ErrUnsupported, and nothing has happened; after any other error the
+// connection is closed.
 func TakeOver(w http.ResponseWriter, o Options) (*Conn, error) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -34,17 +34,16 @@ func TakeOver(w http.ResponseWriter, o Options) (*Conn, error) {
 	return c, c.Send(head.Bytes())
 }
 
-// Send writes bytes as they are, on a connection of TakeOver. It blocks for at most the
-// write timeout; an error has ended the connection. Any goroutine may call it.
+// Send writes bytes to a connection of TakeOver. It blocks for at most the write timeout. After an
+// error the connection has ended. Any goroutine may call it.
 func (c *Conn) Send(what []byte) error {
 	return c.locked(func() error { return c.writeAll(what) })
 }
 
-// Watch returns when the client of a connection of TakeOver has gone or the connection
-// was ended; it is closed then. What the client says is read away, and a client that
-// says more than Options.Rate allows is cut off. quiet is called
-// every PingInterval from the same goroutine, and has to send something: nothing else
-// finds out that a client has gone without a word.
+// Watch returns when a connection of TakeOver has ended, and closes it. Bytes from the client are
+// discarded, and a client that sends more than Options.Rate allows is disconnected. quiet is called
+// every PingInterval from the same goroutine. It has to send something: only a write finds a lost
+// client.
 func (c *Conn) Watch(quiet func()) {
 	defer func() { _ = c.conn.Close() }()
 	// A part of the interval first; see Serve.

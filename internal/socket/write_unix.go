@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// attempt is one write that does not wait.
+// attempt is one write that does not block.
 type attempt struct {
 	frame []byte
 	n     int
@@ -26,8 +26,8 @@ var attempts = sync.Pool{New: func() any {
 	return a
 }}
 
-// writeNow writes as much of frame as the kernel has room for. Connections that are not
-// the kernel's, such as those of TLS, have none. Holds writing.
+// writeNow writes as much of frame as the kernel's buffer takes: nothing on connections that are
+// not the kernel's, such as those of TLS. The caller holds writing.
 func (c *Conn) writeNow(frame []byte) (int, error) {
 	if c.raw == nil {
 		return 0, nil
