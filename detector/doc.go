@@ -20,6 +20,6 @@
 //
 // A record that cannot be decoded goes to the dead-letter topic with the reason, and the partition
 // goes on. If the log was truncated or recreated, a new log epoch begins, so that versions never
-// repeat. If retention has overtaken a stopped detector, users whose heartbeats are gone count as
+// repeat. If retention has overtaken a stopped detector, users whose heartbeats are lost count as
 // heard at the last commit: unknown is not offline.
 package detector

@@ -67,7 +67,7 @@ func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []
 	return dst
 }
 
-// producerOf names the writer of the record, as far as the record tells.
+// producerOf names the writer of the record, if the record has a name.
 func producerOf(r *schemas.Record, f *schemas.Frame) string {
 	if id := r.Header("client.id"); id != nil {
 		return string(id)

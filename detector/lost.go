@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// published is what the transitions topic shows of a partition whose commit is lost.
+// published is what the transitions topic has of a partition whose commit is lost.
 type published struct {
 	epoch   uint32          // the greatest log epoch
 	newest  schemas.Version // the greatest version
@@ -29,7 +29,7 @@ func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan, 
 	err := read(ctx, schemas.Transitions, -1, -1, func(r *schemas.Record) error {
 		t, err := schemas.DecodeTransition(r.Value)
 		if err != nil || t.Version.LogEpoch() > maxEpoch || t.At > r.Time+maxAhead {
-			return nil // what cannot be read, or be true, says nothing
+			return nil // unreadable or impossible
 		}
 		found.epoch, found.latest = max(found.epoch, t.Version.LogEpoch()), max(found.latest, t.At)
 		if t.Version > found.newest {
@@ -57,7 +57,7 @@ func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan, 
 	return found, nil
 }
 
-// caused tells whether the record that the newest version names is still the one that caused it:
+// caused reports whether the record that the newest version names is still the one that caused it:
 // it exists and is not younger.
 func (p *Partition) caused(ctx context.Context, at stream.Assignment, found published, read stream.ReadFunc) (bool, error) {
 	offset, known := found.newest.Offset(), false
@@ -108,8 +108,8 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 	if err != nil {
 		return 0, nil, err
 	}
-	// The checkpoint's log time is no bound: after a lost commit, it may be earlier than what
-	// older records tell.
+	// The checkpoint's log time is no bound: after a lost commit it may be earlier than older
+	// records.
 	latest := r.Time + maxAhead
 	if b.checkpoint != nil {
 		latest = max(r.Time, b.checkpoint.LogTime) + maxAhead

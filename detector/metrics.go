@@ -7,7 +7,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Metrics are the detector's, shared by the partitions of a process.
+// Metrics are the detector's metrics. The partitions of a process share them.
 type Metrics struct {
 	Beats           prometheus.Counter
 	Transitions     *prometheus.CounterVec // by cause and state
@@ -39,20 +39,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		Beats: counter("beats", "Beats and byes read from the heartbeats topic."),
 		Transitions: f.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_detector_transitions_total",
-			Help: "Transitions handed to be published, by cause and new state."}, []string{"cause", "to"}),
+			Help: "Published transitions, by cause and new state."}, []string{"cause", "to"}),
 		Rejected:        counter("rejected_records", "Records that could not be decoded and were sent to the dead-letter topic."),
 		Misrouted:       counter("misrouted_beats", "Beats that had been written to a wrong partition and were forwarded. Set partitioner=murmur2_random in librdkafka clients."),
 		LostFrames:      counter("lost_frames", "Frames missing in the sequences of gateways."),
-		DuplicateFrames: counter("duplicate_frames", "Frames that had been seen before and did not count."),
+		DuplicateFrames: counter("duplicate_frames", "Duplicate frames, which do not count."),
 		GatewaysLost:    counter("gateways_lost", "Gateways lost, per partition in which they had users."),
 		CohortReturned:  counter("cohort_returned", "Devices of lost gateways that were heard again in time."),
-		CohortReleased:  counter("cohort_released", "Devices of lost gateways that were let go."),
+		CohortReleased:  counter("cohort_released", "Devices of lost gateways that did not return in time and were released."),
 		GatewaysDrained: counter("gateways_drained", "Gateways that stopped as planned, per partition in which they had users."),
-		Unknown:         counter("restored_unknown", "Users restored without heartbeats of all their devices: they were lost, and count as heard at the restart."),
+		Unknown:         counter("restored_unknown", "Users restored without their heartbeats, which were lost. They count as heard at the restart."),
 		RejectedStatus:  counter("rejected_statuses", "Records of the status topic that no detector of this partition can have written."),
-		Evicted:         counter("evicted_devices", "Devices that made room for another of their user, who has more than the policy keeps."),
+		Evicted:         counter("evicted_devices", "Devices removed because their user has more than max_devices of the policy."),
 		LeftOut:         counter("left_out_changes", "Changes that were published later or not at all, because their user changed too often."),
-		NoPlace:         counter("gateways_without_place_frames", "Frames of gateways beyond those that a partition can tell apart; their devices have no cohort."),
+		NoPlace:         counter("gateways_without_place_frames", "Frames of gateways beyond those that a partition can distinguish; their devices have no cohort."),
 		BreakerTrips:    counter("breaker_trips", "Times that presence time was stopped because many gateways fell silent at once."),
 		BreakerOpen: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_detector_breaker_open_partitions",
 			Help: "Partitions in which presence time stands still because many gateways fell silent at once."}),
@@ -65,7 +65,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	return m
 }
 
-// transition counts t, which the machine has made.
+// transition counts t.
 func (m *Metrics) transition(t *schemas.Transition) {
 	m.transitions[t.Cause-schemas.Causes[0]][t.To-schemas.States[0]].Inc()
 }

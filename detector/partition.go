@@ -34,12 +34,12 @@ type Partition struct {
 	topicID schemas.TopicID
 	next    int64 // offset after the last handled record
 	frame   schemas.Frame
-	held    []byte // value of the record that has more to put out; frame aliases it
+	held    []byte // value of the record that is Pending; frame aliases it
 	out     liveness.Output
 	counted liveness.Counts
 	router  router
 	pages   pages
-	stopped schemas.Millis // since when presence time stands still, as was logged last
+	stopped schemas.Millis // since when presence time stands still, as logged last
 
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
@@ -84,7 +84,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 // may be beyond the committed offset: Restore has read again what a lost commit covered.
 func (p *Partition) Next() int64 { return p.next }
 
-// Pending tells whether the newest record has more to publish.
+// Pending reports whether the newest record has more to publish.
 func (p *Partition) Pending() bool { return p.machine.Pending() }
 
 // Continue publishes the next slice of the newest record.
@@ -143,7 +143,7 @@ func (p *Partition) reject(r *schemas.Record, err error, out *stream.Outbox) {
 	out.Rejected = append(out.Rejected, stream.Rejected{Record: r, Reason: err})
 }
 
-// summarize logs and counts what became of the devices of a lost or drained gateway.
+// summarize logs and counts what happened to the devices of a lost or drained gateway.
 func (p *Partition) summarize(end liveness.GatewayEnd) {
 	log := p.log.With("gateway", end.Gateway, "epoch", end.Epoch, "last_heard_at", end.HeardAt,
 		"devices", end.Returned+end.Released, "returned", end.Returned, "released", end.Released)

@@ -14,18 +14,18 @@ import (
 // plan is how to restore a partition. See ../DESIGN.md, Restarts.
 type plan struct {
 	checkpoint *schemas.Checkpoint // nil: the commit is lost
-	lossy      bool                // not all that the checkpoint names can be re-read
-	newEpoch   bool                // the log is another one, or was cut back
-	// Heartbeats to be re-read without publishing; of a lossy restart, those among which the
-	// next is found.
+	lossy      bool                // not all required heartbeats can be re-read
+	newEpoch   bool                // the log was recreated or cut back
+	// Heartbeats to be re-read without publishing; of a lossy restart, those among which the next
+	// one is found.
 	from, to int64
-	handled  schemas.Millis // such records had been handled if they were not appended after this, unless it is 0
+	handled  schemas.Millis // of those, records appended until then had been handled; 0: all
 	next     int64
-	latest   schemas.Millis // the latest instant that was published, without a commit
+	latest   schemas.Millis // the latest published instant, without a commit
 }
 
 // Restore brings the partition to the state of the commit. It publishes nothing.
-// On any error the Partition must be thrown away.
+// After an error the Partition must not be used.
 func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
 	began := p.config.Now()
 	p.topicID = at.TopicID
@@ -77,7 +77,7 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 
 // plan derives the plan from the commit.
 func (p *Partition) plan(at stream.Assignment) (plan, error) {
-	first := at.LogStart // where the records begin that will be handed over
+	first := at.LogStart // the first record for Handle
 	if at.Offset >= at.LogStart && at.Offset <= at.LogEnd {
 		first = at.Offset
 	}
@@ -140,7 +140,7 @@ func (p *Partition) replay(ctx context.Context, plan *plan, read stream.ReadFunc
 // finds the others again.
 const maxRejected = 1000
 
-// adopt gives the machine the status of every user. Impossible statuses are rejected, and their
+// adopt passes the status of every user to the machine. Impossible statuses are rejected, and their
 // users count as users without a status. It returns the greatest log epoch of the versions.
 func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64, read stream.ReadFunc) (epoch uint32, err error) {
 	p.machine.BeginAdopt(plan.latest)
@@ -172,8 +172,8 @@ func copyOf(r *schemas.Record) *schemas.Record {
 	return &c
 }
 
-// baseFor is the base of a log epoch that begins at an offset. It is 0 as long as possible, so
-// that versions show offsets.
+// baseFor is the base of a log epoch that begins at an offset. It is 0 if possible, so that
+// versions show offsets.
 func baseFor(next int64) int64 {
 	if next > schemas.MaxVersionOffset/2 {
 		return next

@@ -9,22 +9,22 @@ import (
 // millis is an instant or a length in presence time, milliseconds.
 type millis int64
 
-// maxStep is how far presence time advances between two neighbouring records.
+// maxStep is how far presence time may advance between two neighbouring records, milliseconds.
 const maxStep = 5000
 
-// frozen is a stretch of log time in which presence time stands still.
+// frozen is a span of log time in which presence time stands still.
 type frozen struct{ start, end schemas.Millis }
 
 // clock is the partition's time.
 type clock struct {
 	now    schemas.Millis // log time W: running maximum of the append times
-	frozen []frozen       // all there ever were; none overlap
-	// stopped is since when the breaker is open; 0 when it is not.
+	frozen []frozen       // all spans; none overlap
+	// stopped is since when the breaker is open; 0: it is not.
 	stopped schemas.Millis
 }
 
-// advance takes the append time of the next record. An open breaker lets presence time go
-// on after limit; overdue tells that it has just done so.
+// advance takes the append time of the next record. Presence time resumes when the breaker has been
+// open for limit; overdue reports that it has just done so.
 func (c *clock) advance(appended, limit schemas.Millis) (overdue bool) {
 	before := c.now
 	c.now = max(before, appended)
@@ -44,19 +44,19 @@ func (c *clock) advance(appended, limit schemas.Millis) (overdue bool) {
 	return overdue
 }
 
-// open makes presence time stand still from start on.
+// open stops presence time from start on.
 func (c *clock) open(start schemas.Millis) {
 	c.frozen = slices.DeleteFunc(c.frozen, func(f frozen) bool { return f.start >= start })
 	c.stopped = start
 }
 
-// close ends what open began.
+// close resumes presence time at end.
 func (c *clock) close(end schemas.Millis) {
 	c.frozen = append(c.frozen, frozen{c.stopped, end})
 	c.stopped = 0
 }
 
-// presence is P(w): w without what was frozen before it.
+// presence is P(w): w without the frozen spans before it.
 func (c *clock) presence(w schemas.Millis) millis {
 	if c.stopped != 0 {
 		w = min(w, c.stopped)

@@ -6,17 +6,16 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// gateway is what is remembered of one epoch of a gateway: its last frame that was no
-// duplicate.
+// gateway is what is remembered of one epoch of a gateway: its last frame that was no duplicate.
 type gateway struct {
 	id    string
 	epoch schemas.Millis
 	heard schemas.Millis // log time of that frame
-	life  *life          // that goes on; nil when it has ended
+	life  *life          // the current one; nil: none
 }
 
-// numbered is a frame with a sequence, duplicates included. It tells which others are
-// duplicates for as long as a gateway may be silent, by the policy then and all since.
+// numbered is a frame with a sequence, duplicates included. It decides which other frames are
+// duplicates for as long as a gateway may be silent, by the shortest of the policies since.
 type numbered struct {
 	gateway  origin
 	sequence uint64
@@ -24,8 +23,8 @@ type numbered struct {
 	silence  millis
 }
 
-// duplicate tells whether the newest frame of the same gateway and epoch with no smaller a
-// sequence still counts.
+// duplicate reports whether the newest frame of the same gateway and epoch with an equal or greater
+// sequence still counts. It remembers this frame.
 func (w *world) duplicate(f *schemas.Frame) bool {
 	if f.Sequence == 0 {
 		return false
@@ -41,27 +40,26 @@ func (w *world) duplicate(f *schemas.Frame) bool {
 	return duplicate
 }
 
-// life is a stretch in which a gateway was not lost.
+// life is a period in which a gateway was not lost.
 type life struct {
 	heard     schemas.Millis // log time of its last frame
 	end       ending
 	endedAt   schemas.Millis // log time of the record at which it ended
-	forwarded bool           // stands for a gateway that speaks to another partition
+	forwarded bool           // stands for a gateway that writes to another partition
 }
 
 // ending is how a life ended.
 type ending int
 
 const (
-	goesOn ending = iota
+	ongoing ending = iota
 	bySilence
 	byEpoch
 	byDrain
 )
 
-// hear applies what f says about its gateway, and returns the life that its rows
-// come through, nil if the frame names no gateway. It reports false for a
-// duplicate frame, of which nothing counts.
+// hear applies f to its gateway, and returns the life that its rows come through; nil: the frame
+// names no gateway. It returns false for a duplicate frame, which does not count.
 func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	if len(f.Gateway) == 0 {
 		return nil, true
@@ -102,10 +100,10 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	}
 	if f.Draining {
 		w.lose(own, byDrain)
-		return w.bornDrained, true
+		return w.alreadyDrained, true
 	}
 	if outlived {
-		return w.bornLost, true
+		return w.alreadyLost, true
 	}
 	if own.life == nil {
 		own.life = &life{heard: w.now}
@@ -113,14 +111,13 @@ func (w *world) hear(f *schemas.Frame) (*life, bool) {
 	return own.life, true
 }
 
-// origin names a gateway that speaks to another partition.
+// origin names a gateway that writes to another partition.
 type origin struct {
 	id    string
 	epoch schemas.Millis
 }
 
-// lose ends the life of g at the record's P, or by silence if it was silent for too
-// long before.
+// lose ends the life of g at the record's P, or by silence if its silence became too long before.
 func (w *world) lose(g *gateway, why ending) {
 	if g.life == nil {
 		return
@@ -132,7 +129,7 @@ func (w *world) lose(g *gateway, why ending) {
 	g.life = nil
 }
 
-// silenceLimit is when the next gateway is forgotten for its silence.
+// silenceLimit is when the next gateway is lost by silence.
 func (w *world) silenceLimit() millis {
 	limit := never
 	for _, g := range w.gateways {
@@ -152,21 +149,21 @@ func (w *world) forgetSilent(limit millis) {
 	})
 }
 
-// lostAt tells whether l has been lost at p, as far as is known now.
+// lostAt reports whether l was lost at p, as known now.
 func (w *world) lostAt(l *life, p millis) bool {
 	switch {
 	case l == nil || l.forwarded:
 		return false
-	case l == w.bornLost || l == w.bornDrained:
+	case l == w.alreadyLost || l == w.alreadyDrained:
 		return true
-	case l.end != goesOn && w.presence(l.endedAt) <= p:
+	case l.end != ongoing && w.presence(l.endedAt) <= p:
 		return true
 	}
 	return w.presence(l.heard)+w.silence <= p
 }
 
-// share counts the present reports that came through lives, those of them whose lives
-// were lost by silence, and these lives.
+// share counts the present reports that came through lives, those whose lives were lost by silence,
+// and these lives.
 func (w *world) share() (all, lost, lives int) {
 	mute := map[*life]bool{}
 	for _, u := range w.users {
@@ -184,8 +181,8 @@ func (w *world) share() (all, lost, lives int) {
 	return all, lost, len(mute)
 }
 
-// trip stops presence time at limit, at which gateways fell silent, if they took too many
-// reports along. It reports whether it did.
+// trip stops presence time at limit, at which gateways fell silent, if they had too many reports.
+// It returns whether it did.
 func (w *world) trip(limit millis) bool {
 	all, lost, lives := w.share()
 	if w.policy.BreakerPercent == 0 || w.disarmed || w.stopped != 0 || lives < 3 || lost < 100 ||
@@ -196,8 +193,8 @@ func (w *world) trip(limit millis) bool {
 	return true
 }
 
-// tend closes the breaker, or arms it, after a record by which the gateways recovered.
-func (w *world) tend() {
+// updateBreaker closes or arms the breaker after a record at which the gateways have recovered.
+func (w *world) updateBreaker() {
 	all, lost, _ := w.share()
 	if lost > 0 && w.policy.BreakerPercent > 0 && 200*lost >= w.policy.BreakerPercent*all {
 		return

@@ -9,7 +9,7 @@ func (w *world) presentUntil(r *report) millis { return w.presence(r.seen) + w.p
 
 func (w *world) due(r *report) millis { return w.presentUntil(r) + w.window }
 
-// activeUntil is when r stops being active while it is present.
+// activeUntil is when r stops being active, if it is present until then.
 func (w *world) activeUntil(r *report) millis {
 	if w.idleAfter == 0 {
 		return never
@@ -17,7 +17,7 @@ func (w *world) activeUntil(r *report) millis {
 	return w.presence(r.seen) - millis(r.idle) + w.idleAfter
 }
 
-// idleLimit is when the last active report stops being so.
+// idleLimit is when the last active report stops being active.
 func (w *world) idleLimit(u *user) millis {
 	var limit millis
 	for _, r := range u.reports {
@@ -57,11 +57,11 @@ func (w *world) full(u *user) millis {
 	return full
 }
 
-// release is when what waits of u may be published.
+// release is when the waiting changes of u may be published.
 func (w *world) release(u *user) millis { return w.full(u) - w.burst }
 
-// limits are the instants at which something is due for u. joins tells whether
-// the limit at which a report joins the queue is among them.
+// limits are the instants at which something is due for u. With joins they include those at which a
+// report joins the queue.
 func (w *world) limits(u *user, joins bool) []millis {
 	var limits []millis
 	for _, r := range u.reports {
@@ -98,8 +98,8 @@ func (w *world) forgetLimit(u *user) millis {
 	return max(w.full(u), w.presence(u.publishedAt))
 }
 
-// next is the earliest of limits; never if there is none. A policy makes nothing due
-// before it is there.
+// next is the earliest of limits; never if there is none. A policy makes nothing due before it is
+// in force.
 func (w *world) next(u *user, joins bool) millis {
 	earliest := never
 	for _, limit := range w.limits(u, joins) {

@@ -6,16 +6,15 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Transitions are what the rules say comes of records, which are records of one
-// partition of the heartbeats topic in the order of their offsets, with their
-// append times. Records that cannot be decoded, and rows of users of another
-// partition, are skipped. policy must be valid; logEpoch counts the lives of the log
-// from 1.
+// Transitions are those that the rules require for records, which are records of one partition of
+// the heartbeats topic in the order of their offsets, with their append times. Records that cannot
+// be decoded, and rows of users of another partition, are skipped. policy must be valid; logEpoch
+// is 1 for the first log.
 func Transitions(policy schemas.Policy, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition {
 	return Run(Log{Policy: policy, Partition: partition, Partitions: partitions, LogEpoch: logEpoch, Records: records})
 }
 
-// Log is what happens to one partition.
+// Log is the input of one partition.
 type Log struct {
 	Policy                schemas.Policy // in force from the beginning
 	Partition, Partitions int32
@@ -24,22 +23,21 @@ type Log struct {
 	Losses                []Loss // in the order of Before
 }
 
-// Loss is a restart that cannot re-read all it needs, when the record with the index
-// Before would be the next. Indices are those of Log.Records.
+// Loss is a lossy restart before the record with the index Before. Indices are those of
+// Log.Records.
 type Loss struct {
 	Before int
-	// Kept are the records before Before that are still there: without a commit they tell
-	// which is next. Skip is how many from Before on are never seen, because they went
-	// before they were handled.
+	// Kept are the records before Before that still exist: without a commit they determine the next
+	// one. Skip is how many records from Before on disappeared before they were handled.
 	Kept []int
 	Skip int
-	// Commit tells that the commit is lost, too.
+	// Commit: the commit is lost, too.
 	Commit bool
-	// Epoch tells that the log is another one or was cut back: a new log epoch begins.
+	// Epoch: the log was recreated or cut back; a new log epoch begins.
 	Epoch bool
 }
 
-// Run is what the rules say comes of a log.
+// Run returns the transitions that the rules require for a log.
 func Run(log Log) []schemas.Transition {
 	w := newWorld(&log)
 	losses := log.Losses
@@ -77,21 +75,21 @@ type world struct {
 	breakerLimit                 schemas.Millis
 
 	clock
-	users       map[schemas.UserID]*user
-	statuses    map[schemas.UserID]schemas.Status
-	statusEpoch uint32  // the greatest log epoch that one has named
-	presumed    []*user // whose statuses are to be written
-	gateways    []*gateway
-	origins     map[origin]*life
-	numbered    []numbered
-	bornLost    *life
-	bornDrained *life
-	disarmed    bool
-	queue       []place
-	nextRelease int64 // the earliest that the queue gives, microseconds of presence time
-	out         []schemas.Transition
-	newest      int   // index of the newest record that a transition names ...
-	newestBase  int64 // ... counting from this offset
+	users          map[schemas.UserID]*user
+	statuses       map[schemas.UserID]schemas.Status
+	statusEpoch    uint32  // the greatest log epoch of a status
+	presumed       []*user // whose statuses are to be written
+	gateways       []*gateway
+	origins        map[origin]*life
+	numbered       []numbered
+	alreadyLost    *life
+	alreadyDrained *life
+	disarmed       bool
+	queue          []place
+	nextRelease    int64 // the earliest release to be assigned, microseconds of presence time
+	out            []schemas.Transition
+	newest         int   // index of the newest record that a transition names
+	newestBase     int64 // the base of that version
 
 	// Of the record being applied.
 	offset int64
@@ -101,7 +99,7 @@ type world struct {
 
 func newWorld(log *Log) *world {
 	w := &world{log: log, epoch: log.LogEpoch, users: map[schemas.UserID]*user{}, statuses: map[schemas.UserID]schemas.Status{},
-		origins: map[origin]*life{}, bornLost: &life{end: byEpoch}, bornDrained: &life{end: byDrain}, newest: -1}
+		origins: map[origin]*life{}, alreadyLost: &life{end: byEpoch}, alreadyDrained: &life{end: byDrain}, newest: -1}
 	w.setPolicy(log.Policy)
 	return w
 }
@@ -134,13 +132,13 @@ func (w *world) record(index int) {
 	before := len(w.out)
 	w.evaluate()
 	w.apply(&f)
-	w.tend()
+	w.updateBreaker()
 	if len(w.out) > before {
 		w.newest, w.newestBase = index, w.base
 	}
 }
 
-// apply applies what the frame says.
+// apply applies the frame.
 func (w *world) apply(f *schemas.Frame) {
 	if f.Tick {
 		return
@@ -173,8 +171,7 @@ func (w *world) apply(f *schemas.Frame) {
 	}
 }
 
-// user is what is known of a user, made if there is nothing; nil for a user of
-// another partition.
+// user returns what is known of a user, who is added if unknown; nil: a user of another partition.
 func (w *world) user(id schemas.UserID) *user {
 	if schemas.PartitionOf(id, w.log.Partitions) != w.log.Partition {
 		return nil
@@ -188,8 +185,8 @@ func (w *world) user(id schemas.UserID) *user {
 	return u
 }
 
-// forget drops what need not be known of an offline user whom everyone may see, and
-// writes the status of one of whom something has to be known.
+// forget drops what need not be known of an offline, visible user, and writes the status of a user
+// whose status has changed.
 func (w *world) forget(u *user) {
 	if u.state == schemas.Offline {
 		u.silent, u.held, u.drained, u.kinds = false, 0, false, 0

@@ -6,9 +6,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// maxCaused is how many transitions of one user a record may cause before its rows
-// are ignored: a row and what is due before it cause at most a dozen, and the
-// ordinals of versions end at 4,095.
+// maxCaused is how many transitions of one user a record may cause before its rows are ignored: a
+// row and the limits before it cause at most a dozen, and the ordinals of versions end at 4,095.
 const maxCaused = 4000
 
 // row applies one beat or bye.
@@ -19,7 +18,7 @@ func (w *world) row(row schemas.Beat, through *life) {
 	}
 	b := w.now - row.Age
 	w.lookAhead(u, w.presence(b))
-	// It may have been forgotten just now.
+	// lookAhead may have forgotten the user.
 	u = w.user(row.User)
 	why := reason{device: row.Device, row: true}
 	counts := false
@@ -37,7 +36,7 @@ func (w *world) row(row schemas.Beat, through *life) {
 	w.forget(u)
 }
 
-// beat changes u's reports by a beat; false when it changes nothing.
+// beat applies a beat to u's reports. It returns false if the beat changes nothing.
 func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life, why *reason) bool {
 	known := u.of(row.Device)
 	for _, r := range known {
@@ -45,8 +44,8 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 			return false
 		}
 	}
-	for _, said := range u.byes {
-		if said.device == row.Device && (said.life == through || said.life == nil) && b < said.time {
+	for _, earlier := range u.byes {
+		if earlier.device == row.Device && (earlier.life == through || earlier.life == nil) && b < earlier.time {
 			return false
 		}
 	}
@@ -55,8 +54,8 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	}
 	for _, r := range known {
 		if r.life == through || w.leftBehind(r, b) {
-			// A newer report replaces what an older one said of idleness. A place that it has in
-			// the queue is empty from here on.
+			// A newer report replaces the idleness of an older one, whose place in the queue stays
+			// empty.
 			u.end(r, false)
 		}
 	}
@@ -74,7 +73,7 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	return true
 }
 
-// tooOld tells whether there is no room for a report because it would be the first to go.
+// tooOld reports whether a new report would itself be the first to be evicted.
 func (w *world) tooOld(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
 	known := u.of(device)
 	if len(known) == 0 {
@@ -91,8 +90,7 @@ func (w *world) tooOld(u *user, device schemas.DeviceID, b schemas.Millis, throu
 	return len(stay) == 4 && b < oldest(stay).seen
 }
 
-// devices are the devices that are here, and when they were heard last. What is presumed
-// is no device.
+// devices are the present devices, and when they were heard last. Presumed reports have no device.
 func (u *user) devices() map[schemas.DeviceID]schemas.Millis {
 	newest := map[schemas.DeviceID]schemas.Millis{}
 	for _, r := range u.reports {
@@ -103,8 +101,7 @@ func (u *user) devices() map[schemas.DeviceID]schemas.Millis {
 	return newest
 }
 
-// smallest is the device that was heard longest ago; of several, the one with the smallest
-// id.
+// smallest is the device heard longest ago; of several, the one with the smallest id.
 func smallest(newest map[schemas.DeviceID]schemas.Millis) (seen schemas.Millis, goes schemas.DeviceID) {
 	for device, at := range newest {
 		if goes == 0 || at < seen || at == seen && device < goes {
@@ -114,12 +111,12 @@ func smallest(newest map[schemas.DeviceID]schemas.Millis) (seen schemas.Millis, 
 	return seen, goes
 }
 
-// leftBehind tells whether a device that is heard at b through another life leaves r behind.
+// leftBehind reports whether a device that is heard at b through another life leaves r behind.
 func (w *world) leftBehind(r *report, b schemas.Millis) bool {
 	return r.seen <= b && w.lostAt(r.life, w.presence(w.now))
 }
 
-// bye ends reports by a bye, and remembers it. It reports whether one ended.
+// bye ends reports by a bye, and remembers it. It returns whether one ended.
 func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through *life) bool {
 	var ended []*report
 	newer := false
@@ -138,19 +135,19 @@ func (w *world) bye(u *user, device schemas.DeviceID, b schemas.Millis, through 
 		u.end(r, true)
 	}
 	w.remember(u, bye{device, through, b})
-	// A restart could not tell otherwise whether the bye ended something.
+	// Otherwise a restart could not know whether the bye ended something.
 	u.dirty = u.dirty || len(ended) > 0
 	return len(ended) > 0
 }
 
-// remember keeps a bye in place of an earlier one of its device through the same life.
-func (w *world) remember(u *user, said bye) {
+// remember replaces an earlier bye of the device through the same life.
+func (w *world) remember(u *user, newest bye) {
 	for _, known := range u.byes {
-		if known.device == said.device && known.life == said.life && known.time >= said.time {
+		if known.device == newest.device && known.life == newest.life && known.time >= newest.time {
 			return
 		}
 	}
-	u.forgetBye(said.device, said.life)
+	u.forgetBye(newest.device, newest.life)
 	for len(u.byes) >= w.policy.MaxDevices {
 		first := 0
 		for i := range u.byes {
@@ -158,15 +155,15 @@ func (w *world) remember(u *user, said bye) {
 				first = i
 			}
 		}
-		if said.time < u.byes[first].time {
+		if newest.time < u.byes[first].time {
 			return
 		}
 		u.byes = slices.Delete(u.byes, first, first+1)
 	}
-	u.byes = append(u.byes, said)
+	u.byes = append(u.byes, newest)
 }
 
-// evict leaves no more devices than most. It returns those that had to go.
+// evict removes devices until there are at most most. It returns the removed ones.
 func (w *world) evict(u *user, most int) (evicted []schemas.DeviceID) {
 	for {
 		newest := u.devices()
@@ -210,35 +207,33 @@ func (w *world) setVisibility(id schemas.UserID, hidden bool) {
 	w.forget(u)
 }
 
-// reason is why a user is looked at.
+// reason is why a user is judged.
 type reason struct {
-	device  schemas.DeviceID
-	active  bool // it reported, and is active by that
-	evicted bool // another had to go for it
-	letGo   bool // it was let go by the queue ...
-	drained bool // ... after its gateway had been drained
-	row     bool // the record being applied says so, rather than a limit
+	device   schemas.DeviceID
+	active   bool // its row says that it is active
+	evicted  bool // it replaced another device
+	released bool // the queue released it
+	row      bool // because of a row of the record being applied, not of a limit
 }
 
-// judge compares u's state at the presence instant p, which is log time at, with
-// what it was.
+// judge compares u's state at the presence instant p, which is log time at, with its state before.
 func (w *world) judge(u *user, p millis, at schemas.Millis, why reason) {
-	here := len(u.reports) > 0
+	live := len(u.reports) > 0
 	stays := false // online
-	if u.state == schemas.Online && here {
+	if u.state == schemas.Online && live {
 		stays = p < w.idleLimit(u)
 	}
 	next := shown{kinds: u.presentKinds(), hidden: u.hidden}
 	switch {
-	case here && (why.active || stays):
+	case live && (why.active || stays):
 		next.state = schemas.Online
-	case here:
+	case live:
 		next.state = schemas.Away
 	case u.state == schemas.Offline || p >= w.offlineLimit(u):
 		next.state = schemas.Offline
 	case u.silent:
 		next.state = schemas.Away
-	default: // a bye is waited on: state and kinds stay as they were
+	default: // a bye is debounced: state and kinds stay
 		return
 	}
 	switch {
@@ -256,9 +251,9 @@ func kindsCause(why reason) schemas.Cause {
 	return schemas.DevicesChanged
 }
 
-// cause is the rule by which u goes to another state.
+// cause is the rule by which u changes to another state.
 func cause(u *user, to schemas.State, why reason) schemas.Cause {
-	lost := why.letGo || u.silent && u.held > 0
+	lost := why.released || u.silent && u.held > 0
 	switch {
 	case u.state == schemas.Offline:
 		return schemas.FirstBeat
@@ -276,7 +271,7 @@ func cause(u *user, to schemas.State, why reason) schemas.Cause {
 	return schemas.Bye
 }
 
-// change makes u what next says, and publishes it unless it has to wait.
+// change applies next to u, and publishes it unless it has to wait.
 func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why reason, cause schemas.Cause) {
 	at = max(at, u.since)
 	if cause == schemas.VisibilityChange && next.hidden && !u.published.hidden {
@@ -284,7 +279,7 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 		return
 	}
 	if why.row {
-		p = max(p, w.x) // what comes late draws on the bucket now
+		p = max(p, w.x) // a late row draws on the bucket now
 	}
 	if u.waits == nil && (w.policy.FlapBurst == 0 || w.lacks(u, p) <= w.burst) {
 		at = max(at, w.lastAt(u))
@@ -313,7 +308,7 @@ func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why rea
 	u.shown = next
 }
 
-// hide publishes that u is hidden, together with whatever waits.
+// hide publishes that u is hidden, together with the waiting changes.
 func (w *world) hide(u *user, next shown, at schemas.Millis) {
 	at = max(at, w.lastAt(u))
 	if u.waits != nil {
@@ -329,7 +324,7 @@ func (w *world) hide(u *user, next shown, at schemas.Millis) {
 	w.publish(u, at, schemas.VisibilityChange, 0)
 }
 
-// stopWaiting ends the waiting: a state that is as it was published has not changed.
+// stopWaiting ends the waiting. A state that equals the published one has not changed.
 func (w *world) stopWaiting(u *user) {
 	if u.state == u.published.state {
 		u.since = u.waits.since
@@ -373,7 +368,7 @@ func (w *world) lastAt(u *user) schemas.Millis {
 	return u.publishedAt
 }
 
-// dropped tells whether the bucket of u was full before anything that can still count.
+// dropped reports whether the bucket of u was full before any report that can still come.
 func (w *world) dropped(u *user) bool {
 	return u.bucket == nil || u.waits == nil && w.forgetLimit(u) <= w.x-w.present
 }
@@ -388,7 +383,7 @@ func (w *world) charge(u *user, p millis, changesState bool, at schemas.Millis) 
 	u.bucket, u.publishedAt = &bucket{w.wall(p), lacks + w.interval}, at
 }
 
-// publish emits the transition of u from what was published last to what it is.
+// publish emits the transition of u from what was published last to its current state.
 func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device schemas.DeviceID) {
 	for _, r := range u.reports {
 		u.lastActive = max(u.lastActive, r.touched())

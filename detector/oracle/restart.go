@@ -6,7 +6,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// write keeps the status of a user of whom something changed that a restart must know.
+// write stores the status of a dirty user.
 func (w *world) write(u *user) {
 	if !u.dirty {
 		return
@@ -41,9 +41,9 @@ func (w *world) write(u *user) {
 	w.statusEpoch = max(w.statusEpoch, s.Version.LogEpoch())
 }
 
-// restart is the world after a restart that cannot re-read everything, and the indices of
-// records that are handled once more there before the next. Heartbeats that were handled
-// are not re-read at all: what is known of users is what their statuses say.
+// restart returns the world after a lossy restart, and the indices of records that are handled
+// again there before the next one. Heartbeats that were handled are not re-read: only statuses
+// restore users.
 func (w *world) restart(loss Loss) (n *world, again []int) {
 	n = newWorld(w.log)
 	n.out, n.newest, n.newestBase, n.statuses, n.statusEpoch = w.out, w.newest, w.newestBase, w.statuses, w.statusEpoch
@@ -74,7 +74,7 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 	}
 	n.adopt()
 	if loss.Commit {
-		n.goOnFrom(n.latest())
+		n.continueFrom(n.latest())
 	}
 	n.x = n.presence(n.now) - n.lateness
 	if n.stopped != 0 {
@@ -84,7 +84,7 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 	return n, again
 }
 
-// pass takes the time and the policy of records that had been handled when the commit was
+// pass applies only the time and the policy of records that had been handled before the commit was
 // lost.
 func (w *world) pass(indices []int) {
 	for _, i := range indices {
@@ -100,7 +100,7 @@ func (w *world) pass(indices []int) {
 	}
 }
 
-// handled is how many of the records count as handled when the commit is lost.
+// handled is how many of the records count as handled after a lost commit.
 func (w *world) handled(kept []int) int {
 	if i := slices.Index(kept, w.newest); i >= 0 && w.newestBase == 0 {
 		return i + 1
@@ -116,8 +116,8 @@ func (w *world) handled(kept []int) int {
 	return len(kept)
 }
 
-// publishedEpoch is the greatest log epoch that transitions and statuses name, also
-// statuses that were superseded: the topic still has them, as long as it is not compacted.
+// publishedEpoch is the greatest log epoch of transitions and statuses, also of superseded
+// statuses: the topic has them until it is compacted.
 func (w *world) publishedEpoch() uint32 {
 	epoch := w.statusEpoch
 	for i := range w.out {
@@ -126,7 +126,7 @@ func (w *world) publishedEpoch() uint32 {
 	return epoch
 }
 
-// latestChange is the latest instant that transitions name.
+// latestChange is the latest instant of a transition.
 func (w *world) latestChange() (latest schemas.Millis) {
 	for i := range w.out {
 		latest = max(latest, w.out[i].At)
@@ -134,7 +134,7 @@ func (w *world) latestChange() (latest schemas.Millis) {
 	return latest
 }
 
-// latest is the latest instant that transitions name or that is known of a user.
+// latest is the latest instant of a transition or that is known of a user.
 func (w *world) latest() schemas.Millis {
 	latest := w.latestChange()
 	for _, u := range w.users {
@@ -146,14 +146,14 @@ func (w *world) latest() schemas.Millis {
 	return latest
 }
 
-// goOnFrom takes the clock to at least an instant.
-func (w *world) goOnFrom(latest schemas.Millis) {
+// continueFrom advances the clock to at least an instant.
+func (w *world) continueFrom(latest schemas.Millis) {
 	if latest > w.now {
 		w.advance(latest, w.breakerLimit)
 	}
 }
 
-// adopt makes users what their statuses say.
+// adopt restores users from their statuses.
 func (w *world) adopt() {
 	for id, s := range w.statuses {
 		u := w.user(id)
@@ -181,20 +181,19 @@ func (w *world) adopt() {
 	}
 }
 
-// presume gives reports to users who are here: of the kinds that their statuses name, heard
-// now.
+// presume gives reports to users who are present: of the kinds in their statuses, heard now.
 func (w *world) presume() {
 	for _, id := range w.ids() {
 		u := w.users[id]
 		if u.state != schemas.Offline && !u.silent {
-			w.presumeHere(u)
+			w.presumeReports(u)
 			w.presumed = append(w.presumed, u)
 		}
 		w.forget(u)
 	}
 }
 
-func (w *world) presumeHere(u *user) {
+func (w *world) presumeReports(u *user) {
 	kinds := u.kinds
 	if kinds == 0 {
 		kinds = kinds.With(schemas.Other)
@@ -209,7 +208,7 @@ func (w *world) presumeHere(u *user) {
 	u.lastSeen = max(u.lastSeen, w.now)
 }
 
-// writePresumed writes the statuses of users of whom something was presumed.
+// writePresumed writes the statuses of users with presumed reports.
 func (w *world) writePresumed() {
 	for _, u := range w.presumed {
 		u.dirty = true

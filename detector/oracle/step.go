@@ -24,7 +24,7 @@ func (w *world) evaluate() {
 	}
 }
 
-// instant does one round of what is due at limit.
+// instant handles one round of the limits due at limit.
 func (w *world) instant(limit millis) {
 	for _, id := range w.ids() {
 		for u := w.users[id]; u != nil && w.next(u, true) == limit; u = w.users[id] {
@@ -33,7 +33,7 @@ func (w *world) instant(limit millis) {
 	}
 	w.join()
 	for len(w.queue) > 0 && w.queue[0].release == limit {
-		w.letGo()
+		w.releaseFirst()
 	}
 	if w.silenceLimit() <= limit {
 		w.forgetSilent(limit)
@@ -53,14 +53,14 @@ func (w *world) ids() []schemas.UserID {
 	return ids
 }
 
-// lookAhead publishes what u alone has due at limits up to p.
+// lookAhead handles the limits of u alone up to p.
 func (w *world) lookAhead(u *user, p millis) {
 	for limit := w.next(u, false); limit <= p; limit = w.next(u, false) {
 		w.step(u, limit, false)
 	}
 }
 
-// step does all that is due for u at limit.
+// step handles all that is due for u at limit.
 func (w *world) step(u *user, limit millis, joins bool) {
 	var causes []schemas.DeviceID // the devices whose limit it is
 	if u.state == schemas.Online && len(u.reports) > 0 && w.idleLimit(u) == limit {
@@ -77,23 +77,23 @@ func (w *world) step(u *user, limit millis, joins bool) {
 
 	evicted := w.evict(u, w.policy.MaxDevices)
 	causes = append(causes, evicted...)
-	var gone []*report
+	var ended []*report
 	for _, r := range u.reports {
 		switch {
 		case !r.cohort && w.presentUntil(r) <= limit && w.lostAt(r.life, w.presentUntil(r)):
 			r.cohort = true
 		case !r.cohort && w.presentUntil(r) <= limit:
-			gone = append(gone, r)
+			ended = append(ended, r)
 		case r.cohort && !r.queued && joins && w.due(r) <= limit:
 			r.queued = true
 		}
 	}
-	for _, r := range gone {
+	for _, r := range ended {
 		u.end(r, true)
 		causes = append(causes, r.device)
 	}
-	if len(gone) > 0 && len(u.reports) == 0 {
-		w.fellSilent(u, gone, 0, false)
+	if len(ended) > 0 && len(u.reports) == 0 {
+		w.fellSilent(u, ended, 0, false)
 	}
 
 	if len(causes) == 0 {
@@ -110,24 +110,24 @@ func (w *world) step(u *user, limit millis, joins bool) {
 	w.forget(u)
 }
 
-// fellSilent notes that the last reports of u ended without a word.
-func (w *world) fellSilent(u *user, gone []*report, held millis, drained bool) {
-	u.silent, u.silentFrom, u.held, u.drained, u.silentDevice = true, 0, held, drained, gone[0].device
-	for _, r := range gone {
+// fellSilent stores that the last reports of u ended silently.
+func (w *world) fellSilent(u *user, ended []*report, held millis, drained bool) {
+	u.silent, u.silentFrom, u.held, u.drained, u.silentDevice = true, 0, held, drained, ended[0].device
+	for _, r := range ended {
 		u.silentDevice = min(u.silentDevice, r.device)
 		u.silentFrom = max(u.silentFrom, r.seen)
 	}
 	u.dirty = true
 }
 
-// place is the place of a report in the queue of those that are let go.
+// place is the place of a report in the release queue.
 type place struct {
 	user                schemas.UserID
-	report              *report // a newer one takes its place, and leaves the place in the queue empty
+	report              *report // if a newer report replaces it, the place stays empty
 	until, due, release millis
 }
 
-// join gives those that have become due their places.
+// join gives a place to each report that has become due.
 func (w *world) join() {
 	var places []place
 	for _, id := range w.ids() {
@@ -153,8 +153,8 @@ func (w *world) join() {
 	}
 }
 
-// letGo does the first release of the queue.
-func (w *world) letGo() {
+// releaseFirst releases the first report of the queue.
+func (w *world) releaseFirst() {
 	p := w.queue[0]
 	w.queue = w.queue[1:]
 	u := w.users[p.user]
@@ -166,6 +166,6 @@ func (w *world) letGo() {
 	if len(u.reports) == 0 {
 		w.fellSilent(u, []*report{p.report}, p.release-p.until, drained)
 	}
-	w.judge(u, p.release, max(w.wall(p.release), w.policyFrom), reason{device: p.report.device, letGo: true, drained: drained})
+	w.judge(u, p.release, max(w.wall(p.release), w.policyFrom), reason{device: p.report.device, released: true})
 	w.forget(u)
 }

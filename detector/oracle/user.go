@@ -6,19 +6,19 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// report is what one gateway said last of a device that is present.
+// report is the newest report of a present device through one gateway.
 type report struct {
 	device schemas.DeviceID // 0: presumed
 	kind   schemas.DeviceKind
 	seen   schemas.Millis // time of the newest beat
-	idle   schemas.Millis // as that beat said
+	idle   schemas.Millis // by that beat
 	life   *life          // through which it came, nil for none
-	cohort bool           // kept for the reconnect window, because the gateway was lost
-	queued bool           // the window is over; it waits to be let go ...
-	placed bool           // ... at its place in the queue
+	cohort bool           // present for the reconnect window, because the gateway was lost
+	queued bool           // the window is over; it waits for its release
+	placed bool           // it has a place in the queue
 }
 
-// touched is when the person last touched the device, 0 when it does not say.
+// touched is when the person last touched the device; 0: not known.
 func (r *report) touched() schemas.Millis {
 	if r.idle >= schemas.MaxIdle {
 		return 0
@@ -47,21 +47,21 @@ type user struct {
 	shown            // as the rules judge it
 	published  shown // the same unless changes wait
 	since      schemas.Millis
-	lastActive schemas.Millis // of the newest transition, or what a report knew that has left since
+	lastActive schemas.Millis // of the newest transition, or of a report that has left since
 	lastSeen   schemas.Millis
 	reports    []*report // the present ones, in the order in which their newest beats came
 	byes       []bye     // in the order in which they came
 
-	// Without a report: whether the last one ended silently, and then the newest beat of
-	// those that ended last, how long they had been held, whether by a drained gateway, and
-	// the smallest of their devices.
+	// Without a report: whether the last one ended silently, and then, of those that ended last,
+	// the newest beat, how long they had been held, whether by a drained gateway, and the smallest
+	// device.
 	silent       bool
 	silentFrom   schemas.Millis
 	held         millis
 	drained      bool
 	silentDevice schemas.DeviceID
 
-	// How often it may change.
+	// The limit on changes.
 	bucket      *bucket
 	publishedAt schemas.Millis // at of the newest transition, while there is a bucket
 	leftOut     int
@@ -70,13 +70,13 @@ type user struct {
 	dirty bool // the status is to be written
 }
 
-// bucket lacked so much at the log time at.
+// bucket is what the bucket lacked at the log time at.
 type bucket struct {
 	at    schemas.Millis
 	lacks millis
 }
 
-// waits is what is needed once the changes that wait may be published.
+// waits is what is needed to publish the waiting changes.
 type waits struct {
 	since               schemas.Millis // of the state published last
 	cause               schemas.Cause  // of the state
@@ -97,15 +97,15 @@ func (u *user) of(device schemas.DeviceID) []*report {
 	return reports
 }
 
-// end takes a report out; leaves tells whether what it knew stays.
-func (u *user) end(gone *report, leaves bool) {
+// end removes a report. With leaves, its last touch counts for lastActive.
+func (u *user) end(ended *report, leaves bool) {
 	if leaves {
-		if gone.touched() > u.lastActive {
-			u.lastActive, u.dirty = gone.touched(), true
+		if ended.touched() > u.lastActive {
+			u.lastActive, u.dirty = ended.touched(), true
 		}
 		u.dirty = u.dirty || len(u.of(0)) > 0
 	}
-	u.reports = slices.DeleteFunc(u.reports, func(r *report) bool { return r == gone })
+	u.reports = slices.DeleteFunc(u.reports, func(r *report) bool { return r == ended })
 }
 
 // forgetBye forgets the bye of a device through a life.
@@ -113,8 +113,8 @@ func (u *user) forgetBye(device schemas.DeviceID, through *life) {
 	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return b.device == device && b.life == through })
 }
 
-// lastBye is the remembered bye with the greatest time; of several, that of the
-// device with the smallest id. The zero bye if none is remembered.
+// lastBye is the remembered bye with the greatest time; of several, that of the device with the
+// smallest id. The zero bye if none is remembered.
 func (u *user) lastBye() bye {
 	var last bye
 	for _, b := range u.byes {
@@ -133,8 +133,7 @@ func (u *user) presentKinds() schemas.KindSet {
 	return kinds
 }
 
-// waitsOnBye tells whether the user has no device, the last one said bye, and
-// that has not been judged yet.
+// waitsOnBye reports whether the user has no device and the bye of the last one is debounced.
 func (u *user) waitsOnBye() bool {
 	return len(u.reports) == 0 && !u.silent && u.state != schemas.Offline
 }

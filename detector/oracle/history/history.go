@@ -16,8 +16,8 @@ const usualStart = schemas.Millis(1_763_700_000_000)
 type History struct {
 	Settings              liveness.Settings
 	Partition, Partitions int32
-	// Start is the append time before the first record; 0 is usualStart. Offset is that of
-	// the first record.
+	// Start is the append time before the first record; 0: usualStart. Offset is that of the first
+	// record.
 	Start   int64 `json:",omitempty"`
 	Offset  int64 `json:",omitempty"`
 	Records []Record
@@ -30,13 +30,13 @@ func (h *History) start() schemas.Millis {
 	return schemas.Millis(h.Start)
 }
 
-// Record is one record of the log, as people read it.
+// Record is one record of the log in a readable form.
 type Record struct {
 	// After is its append time less that of the record before, milliseconds.
 	After    int64              `json:",omitempty"`
 	Restart  bool               `json:",omitempty"` // the detector is restarted before it; see Restarted
-	Lose     Lost               `json:",omitempty"` // the detector is restarted before it, and something is gone
-	Keep     int                `json:",omitempty"` // how much is left; see Lost
+	Lose     Lost               `json:",omitempty"` // the detector is restarted before it, and something is lost
+	Keep     int                `json:",omitempty"` // how many records are left; see Lost
 	Garbage  bool               `json:",omitempty"` // cannot be decoded
 	Tick     bool               `json:",omitempty"`
 	Policy   *liveness.Settings `json:",omitempty"` // comes into force
@@ -45,17 +45,16 @@ type Record struct {
 	Sequence uint64             `json:",omitempty"`
 	Draining bool               `json:",omitempty"`
 	Forward  bool               `json:",omitempty"` // the frame was forwarded by the detector of another partition
-	Hide     schemas.UserID     `json:",omitempty"` // is hidden from here on
+	Hide     schemas.UserID     `json:",omitempty"` // is hidden by it
 	Show     schemas.UserID     `json:",omitempty"` // is shown again
 	Rows     []Row              `json:",omitempty"`
 }
 
-// Lost is what a restart cannot find any more.
+// Lost is what a restart does not find.
 type Lost string
 
 const (
-	// LostLog: all but the last Keep records; a negative Keep takes records along that come
-	// next.
+	// LostLog: all but the last Keep records; with a negative Keep also the next records.
 	LostLog Lost = "log"
 	// LostCommit: the committed offset, and all but the last Keep records.
 	LostCommit Lost = "commit"
@@ -75,12 +74,12 @@ type Row struct {
 	Idle   int64 `json:",omitempty"`
 }
 
-// Log is the history as Kafka would hand it over.
+// Log is the history as the records of a partition.
 func (h *History) Log() oracle.Log {
 	l := oracle.Log{Policy: h.Settings, Partition: h.Partition, Partitions: h.Partitions, LogEpoch: 1}
 	at, offset := h.start(), h.Offset
-	var kept []int // the records that are there
-	unseen := 0    // records before this one went before they were handled
+	var kept []int // the records that exist
+	unseen := 0    // records before this one disappeared before they were handled
 	for i := range h.Records {
 		r := &h.Records[i]
 		if r.Lose != "" && i > 0 && i >= unseen {

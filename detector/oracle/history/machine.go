@@ -18,27 +18,27 @@ import (
 // Machine is the fast implementation, as the detector runs it.
 func Machine(log oracle.Log) []schemas.Transition { return Runs{}.Run(log) }
 
-// Restarted is the fast implementation, killed and restored before the records of
-// h that say so. It must be given the log of h.
+// Restarted is the fast implementation, killed and restored before the records of h with Restart
+// set. Its argument must be the log of h.
 func Restarted(h *History) Impl {
 	return Runs{Restart: func(i int) bool { return h.Records[i].Restart }}.Run
 }
 
-// RestartedAt is the fast implementation, killed and restored before every record whose
-// index here tells.
-func RestartedAt(here func(index int) bool) Impl { return Runs{Restart: here}.Run }
+// RestartedAt is the fast implementation, killed and restored before the records for which at is
+// true.
+func RestartedAt(at func(index int) bool) Impl { return Runs{Restart: at}.Run }
 
-// Runs says how the detector is run over a log.
+// Runs configures how the detector is run over a log.
 type Runs struct {
-	// Restart tells before which records the detector is killed and restored.
+	// Restart is true for records before which the detector is killed and restored.
 	Restart func(index int) bool
-	// Slice bounds what a record puts out at once; 0: what the detector does by itself.
+	// Slice bounds what a record publishes at once; 0: the detector's default.
 	Slice int
-	// Cut tells after which slices the detector is killed and restored.
+	// Cut is true for slices after which the detector is killed and restored.
 	Cut func(slice int) bool
 }
 
-// Run is an Impl. What the detector commits goes through the wire.
+// Run is an Impl. What the detector commits is encoded and decoded.
 func (r Runs) Run(l oracle.Log) []schemas.Transition {
 	d := &run{Runs: r, log: l, commit: stream.Assignment{Partition: l.Partition, Partitions: l.Partitions, Offset: -1, TopicID: schemas.TopicID{1}}}
 	d.config = detector.Config{Settings: l.Policy, Log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})),
@@ -74,17 +74,17 @@ type run struct {
 	partition   *detector.Partition
 	commit      stream.Assignment
 	start       int64            // of the heartbeats log
-	live        []schemas.Record // that are still there
+	live        []schemas.Record // that still exist
 	published   []schemas.Record
 	statuses    []schemas.Record
 	transitions []schemas.Transition
 	outbox      stream.Outbox
 	now         schemas.Millis // greatest append time
 	slices      int
-	handled     bool // something, since the last restart
+	handled     bool // a record, since the last restart
 }
 
-// handle gives the detector a record and commits what it leads to, slice by slice.
+// handle passes a record to the detector and commits its effect, slice by slice.
 func (d *run) handle(r *schemas.Record) {
 	d.now = max(d.now, r.Time)
 	must(d.partition.Handle(r, &d.outbox))
@@ -101,7 +101,7 @@ func (d *run) handle(r *schemas.Record) {
 	d.flush(r.Offset + 1)
 }
 
-// flush commits what the detector has put out.
+// flush commits what the detector has appended to the outbox.
 func (d *run) flush(next int64) {
 	for _, o := range d.outbox.Records {
 		r := schemas.Record{Partition: d.log.Partition, Time: d.now, Key: o.Key, Value: o.Value}
@@ -129,7 +129,7 @@ func (d *run) restore() {
 	d.begin()
 }
 
-// checkpoint makes the commit what it was when something was committed last.
+// checkpoint completes the commit with the detector's checkpoint.
 func (d *run) checkpoint() {
 	if d.handled {
 		d.commit.Metadata = d.partition.Checkpoint()
@@ -153,7 +153,7 @@ func (d *run) lose(loss oracle.Loss) {
 	if loss.Commit {
 		d.commit.Offset, d.commit.Metadata = -1, ""
 	} else if c, err := schemas.DecodeCheckpoint(d.commit.Metadata); err == nil {
-		// A checkpoint may name an earlier offset than it must; this one is lost in any case.
+		// A checkpoint may name an earlier offset than necessary; this one is lost in any case.
 		c.ReplayOffset = d.commit.LogStart
 		d.commit.Metadata = c.Encode()
 	}

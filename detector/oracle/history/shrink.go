@@ -2,7 +2,7 @@ package history
 
 import "slices"
 
-// Shrink drops and simplifies what it can of h while still(h) holds.
+// Shrink drops and simplifies parts of h as long as still(h) holds.
 func Shrink(h *History, still func(*History) bool) *History {
 	for before := -1; before != h.size(); {
 		before = h.size()
@@ -12,7 +12,7 @@ func Shrink(h *History, still func(*History) bool) *History {
 	return h
 }
 
-// size falls with everything that Shrink does.
+// size decreases with every change that Shrink makes.
 func (h *History) size() int {
 	size := len(h.Records)
 	for i := range h.Records {
@@ -40,8 +40,8 @@ func (r *Record) size() int {
 	return size
 }
 
-// dropRecords drops runs of records, long ones first. Their time is dropped with
-// them, or else given to the record that follows.
+// dropRecords drops runs of records, long ones first. Their time is dropped too, or added to the
+// next record.
 func dropRecords(h *History, still func(*History) bool) *History {
 	for run := len(h.Records); run > 0; run /= 2 {
 		for at := 0; at+run <= len(h.Records); {

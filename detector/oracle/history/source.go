@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// source turns bytes into choices. When they are used up, every choice is the
-// first one.
+// source turns bytes into choices. When they are used up, every choice is the first one.
 type source struct{ bytes []byte }
 
 // seedBytes is the length of the byte string of a seed.
