@@ -14,11 +14,10 @@ import (
 
 var (
 	numbered      = regexp.MustCompile(`^(\d+)_[a-z0-9_]+\.sql$`)
-	minimumSchema = regexp.MustCompile(`(?m)^-- lives with: (\d+)\s*$`)
+	minimumSchema = regexp.MustCompile(`(?m)^-- minimum compatible schema: (\d+)\s*$`)
 )
 
-// known reads from the files the newest schema and the oldest program that can live
-// with it.
+// known reads from the files the newest schema and the oldest program that can use it.
 func (p Plan) known() (State, error) {
 	var s State
 	files, err := fs.ReadDir(p.Files, ".")
@@ -46,7 +45,7 @@ func (p Plan) known() (State, error) {
 	return s, nil
 }
 
-// least is the oldest program that can live with what a migration leads to.
+// least is the oldest program that can use the tables after a migration.
 func (p Plan) least(name string, number int64) (int64, error) {
 	text, err := fs.ReadFile(p.Files, path.Clean(name))
 	if err != nil {
@@ -54,16 +53,16 @@ func (p Plan) least(name string, number int64) (int64, error) {
 	}
 	said := minimumSchema.FindAllSubmatch(text, -1)
 	if len(said) != 1 {
-		return 0, fmt.Errorf("%s: the migration %s must say once, in a line \"-- lives with: NUMBER\", which programs can live with it", p.Service, name)
+		return 0, fmt.Errorf("%s: the migration %s must have one line \"-- minimum compatible schema: NUMBER\": the newest schema that the oldest program that can still use the tables knows", p.Service, name)
 	}
 	least, err := strconv.ParseInt(string(bytes.TrimSpace(said[0][1])), 10, 64)
 	if err != nil || least < 1 || least > number {
-		return 0, fmt.Errorf("%s: the migration %s: lives with: must be between 1 and %d", p.Service, name, number)
+		return 0, fmt.Errorf("%s: the migration %s: minimum compatible schema: must be between 1 and %d", p.Service, name, number)
 	}
 	return least, nil
 }
 
-// schemaTable is the table that tells older programs what they can live with.
+// schemaTable is the table that tells older programs whether they can use the tables.
 type schemaTable struct {
 	db      *sql.DB
 	service string

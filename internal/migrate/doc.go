@@ -6,10 +6,10 @@
 //
 // A migration is a file NNNNN_name.sql in goose's form, never changed once it was
 // published. Its number is the number of the schema that it leads to. A comment says
-// which programs can live with the tables as they are after it, by the number of the
+// which programs can use the tables as they are after it, by the number of the
 // newest migration that these know:
 //
-//	-- lives with: 1
+//	-- minimum compatible schema: 1
 //
 // # Old programs, new tables
 //

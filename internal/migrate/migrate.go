@@ -32,7 +32,7 @@ type State struct {
 	// Schema is the number of the newest migration that was applied, Known that of
 	// the newest which this program has.
 	Schema, Known int64
-	// Least is the oldest Known of a program that can live with the tables.
+	// Least is the oldest Known of a program that can use the tables.
 	Least int64
 }
 
@@ -44,7 +44,7 @@ func (s State) Newer() bool { return s.Schema > s.Known }
 func (s State) Behind() bool { return s.Schema < s.Known }
 
 func (s State) String() string {
-	return fmt.Sprintf("the tables are at schema %d, this program knows schema %d, programs that know %d can live with them", s.Schema, s.Known, s.Least)
+	return fmt.Sprintf("the tables are at schema %d, this program knows schema %d, programs that know schema %d or newer can use them", s.Schema, s.Known, s.Least)
 }
 
 // Question asks, with the room as its argument, for the two numbers that Compare

@@ -79,9 +79,9 @@ func openDB(t *testing.T, driver, address string) *sql.DB {
 // only the first needs.
 func program(newest int) migrate.Plan {
 	all := map[int]string{
-		1: "-- lives with: 1\n-- +goose Up\nCREATE TABLE people (id BIGINT PRIMARY KEY, name TEXT);",
-		2: "-- lives with: 1\n-- +goose Up\nALTER TABLE people ADD COLUMN nick TEXT;",
-		3: "-- lives with: 2\n-- +goose Up\nALTER TABLE people DROP COLUMN name;",
+		1: "-- minimum compatible schema: 1\n-- +goose Up\nCREATE TABLE people (id BIGINT PRIMARY KEY, name TEXT);",
+		2: "-- minimum compatible schema: 1\n-- +goose Up\nALTER TABLE people ADD COLUMN nick TEXT;",
+		3: "-- minimum compatible schema: 2\n-- +goose Up\nALTER TABLE people DROP COLUMN name;",
 	}
 	files := fstest.MapFS{}
 	for n := 1; n <= newest; n++ {
@@ -101,7 +101,7 @@ func TestAnOlderProgramGoesOnWithExpandedTablesAndIsRefusedByContractedOnes(t *t
 		}{
 			{1, migrate.State{Schema: 1, Known: 1, Least: 1}, false},
 			{2, migrate.State{Schema: 2, Known: 2, Least: 1}, false},
-			{1, migrate.State{Schema: 2, Known: 1, Least: 1}, false}, // newer tables, which it can live with
+			{1, migrate.State{Schema: 2, Known: 1, Least: 1}, false}, // newer tables, which it can use
 			{3, migrate.State{Schema: 3, Known: 3, Least: 2}, false},
 			{2, migrate.State{Schema: 3, Known: 2, Least: 2}, false},
 			{1, migrate.State{Schema: 3, Known: 1, Least: 2}, true},
@@ -133,7 +133,7 @@ func TestAMigrationThatIsCutShortShutsOutOldProgramsAndIsFinishedByTheNext(t *te
 			t.Fatal(err)
 		}
 		broken := program(3)
-		broken.Files.(fstest.MapFS)["00003_change.sql"] = &fstest.MapFile{Data: []byte("-- lives with: 2\n-- +goose Up\nALTER TABLE nobody DROP COLUMN name;")}
+		broken.Files.(fstest.MapFS)["00003_change.sql"] = &fstest.MapFile{Data: []byte("-- minimum compatible schema: 2\n-- +goose Up\nALTER TABLE nobody DROP COLUMN name;")}
 		if _, err := d.up(t.Context(), db, broken); err == nil {
 			t.Fatal("a broken migration went well")
 		}
@@ -170,17 +170,17 @@ func TestProcessesThatStartAtOnceMigrateOnce(t *testing.T) {
 func TestAMigrationMustSayWhichProgramsCanLiveWithIt(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"CREATE TABLE a (b INT);":                    "must say once",
-		"-- lives with: 1\n-- lives with: 1\nSELECT": "must say once",
-		"-- lives with: 2\nSELECT 1;":                "must be between 1 and 1",
-		"-- lives with: 0\nSELECT 1;":                "must be between 1 and 1",
+		"CREATE TABLE a (b INT);":                    "must have one line",
+		"-- minimum compatible schema: 1\n-- minimum compatible schema: 1\nSELECT": "must have one line",
+		"-- minimum compatible schema: 2\nSELECT 1;":                "must be between 1 and 1",
+		"-- minimum compatible schema: 0\nSELECT 1;":                "must be between 1 and 1",
 	} {
 		plan := migrate.Plan{Service: "people", Files: fstest.MapFS{"00001_x.sql": &fstest.MapFile{Data: []byte(text)}}}
 		if _, err := plan.Compare(0, 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	named := migrate.Plan{Service: "people", Files: fstest.MapFS{"first.sql": &fstest.MapFile{Data: []byte("-- lives with: 1\n")}}}
+	named := migrate.Plan{Service: "people", Files: fstest.MapFS{"first.sql": &fstest.MapFile{Data: []byte("-- minimum compatible schema: 1\n")}}}
 	if _, err := named.Compare(0, 0); err == nil || !strings.Contains(err.Error(), "must be named like") {
 		t.Errorf("named first.sql: %v", err)
 	}

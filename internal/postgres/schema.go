@@ -19,7 +19,7 @@ const undefinedTable = "42P01"
 // Migrate brings a room's tables up to date. Any number of processes may call it at
 // once; one does the work, the others wait for it up to two minutes. Tables that are
 // newer than this program are left as they are; the error is migrate.ErrTooOld when it
-// cannot live with them.
+// cannot use them.
 func Migrate(ctx context.Context, pool *pgxpool.Config, plan migrate.Plan) error {
 	conn := pool.ConnConfig.Copy()
 	if err := pool.BeforeConnect(ctx, conn); err != nil {
@@ -32,7 +32,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Config, plan migrate.Plan) error
 }
 
 // Schema tells how a room's tables stand to this program. The error is
-// migrate.ErrTooOld when this program cannot live with them; any other may pass.
+// migrate.ErrTooOld when this program cannot use them; any other may pass.
 func Schema(ctx context.Context, pool *pgxpool.Pool, plan migrate.Plan) (migrate.State, error) {
 	var number, least int64
 	err := pool.QueryRow(ctx, migrate.Question, plan.Service).Scan(&number, &least)

@@ -1,4 +1,4 @@
--- lives with: 1
+-- minimum compatible schema: 1
 -- +goose Up
 CREATE TABLE follows (
     user_id     BIGINT NOT NULL CHECK (user_id > 0),

@@ -1,4 +1,4 @@
--- lives with: 1
+-- minimum compatible schema: 1
 -- +goose Up
 
 -- A program that knows only schema 1 moves next_offset and leaves these two: by

@@ -1,4 +1,4 @@
--- lives with: 1
+-- minimum compatible schema: 1
 -- +goose Up
 
 ALTER TYPE presence_cause ADD VALUE IF NOT EXISTS 'gateway_drained';

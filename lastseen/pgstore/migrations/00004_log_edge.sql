@@ -1,4 +1,4 @@
--- lives with: 1
+-- minimum compatible schema: 1
 -- +goose Up
 
 CREATE TABLE log_edge (

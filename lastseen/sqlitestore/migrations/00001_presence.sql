@@ -1,4 +1,4 @@
--- lives with: 1
+-- minimum compatible schema: 1
 -- +goose Up
 
 -- Times are Unix milliseconds UTC, NULL for never; words are those of the API.

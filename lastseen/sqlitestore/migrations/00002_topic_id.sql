@@ -1,4 +1,4 @@
--- lives with: 1
+-- minimum compatible schema: 1
 -- +goose Up
 
 -- The Kafka topic of which topic_next_offset was the next offset, as kafka-topics

@@ -1,4 +1,4 @@
--- lives with: 1
+-- minimum compatible schema: 1
 -- +goose Up
 
 -- Where the log of changes begins: what happened before was dropped because it was older
