@@ -111,7 +111,7 @@ func TestAnOlderProgramGoesOnWithExpandedTablesAndIsRefusedByContractedOnes(t *t
 			if got != step.want || errors.Is(err, migrate.ErrTooOld) != step.tooOld || err != nil && !step.tooOld {
 				t.Fatalf("program %d: %+v (%v), want %+v", step.program, got, err, step.want)
 			}
-			if step.tooOld && !strings.Contains(err.Error(), "people: this program is too old for the tables: the tables are at schema 3, this program knows schema 1, programs that know 2") {
+			if step.tooOld && !strings.Contains(err.Error(), "people: this program is too old for the tables: the tables are at schema 3, this program knows schema 1, programs that know schema 2 or newer") {
 				t.Errorf("it is told: %v", err)
 			}
 		}
@@ -170,10 +170,10 @@ func TestProcessesThatStartAtOnceMigrateOnce(t *testing.T) {
 func TestAMigrationMustSayWhichProgramsCanLiveWithIt(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"CREATE TABLE a (b INT);":                    "must have one line",
+		"CREATE TABLE a (b INT);": "must have one line",
 		"-- minimum compatible schema: 1\n-- minimum compatible schema: 1\nSELECT": "must have one line",
-		"-- minimum compatible schema: 2\nSELECT 1;":                "must be between 1 and 1",
-		"-- minimum compatible schema: 0\nSELECT 1;":                "must be between 1 and 1",
+		"-- minimum compatible schema: 2\nSELECT 1;":                               "must be between 1 and 1",
+		"-- minimum compatible schema: 0\nSELECT 1;":                               "must be between 1 and 1",
 	} {
 		plan := migrate.Plan{Service: "people", Files: fstest.MapFS{"00001_x.sql": &fstest.MapFile{Data: []byte(text)}}}
 		if _, err := plan.Compare(0, 0); err == nil || !strings.Contains(err.Error(), want) {
