@@ -1,10 +1,8 @@
 package embedded
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"syscall"
 	"time"
@@ -14,14 +12,14 @@ import (
 
 // RedisConfig says what kind of Redis to start.
 type RedisConfig struct {
-	// Listen is host:port; port 0 takes a free one. Empty: no TCP, connections come
-	// from Dial only, as testing/synctest needs it.
+	// Listen is host:port; port 0 takes a free one. Empty: no TCP, for tests that serve
+	// connections of their own.
 	Listen string
-	// Clock is how often keys are looked through for those that expired [1s].
+	// Clock is the interval at which expired keys are removed [1s].
 	Clock time.Duration
 }
 
-// Redis is a Redis within this process. It forgets everything when it closes.
+// Redis is a Redis within this process. It keeps its data until Close.
 type Redis struct {
 	server *miniredis.Miniredis
 	addr   string
@@ -29,14 +27,14 @@ type Redis struct {
 	clock  sync.WaitGroup
 }
 
-// StartRedis starts a Redis. An error is one line that says what to do.
+// StartRedis starts a Redis. The error is one line and names the remedy.
 func StartRedis(cfg RedisConfig) (*Redis, error) {
 	if cfg.Clock <= 0 {
 		cfg.Clock = time.Second
 	}
 	r := &Redis{server: miniredis.NewMiniRedis(), addr: "redis.standin:6379", stop: make(chan struct{})}
 	if cfg.Listen == "" {
-		first, err := r.server.Dial() // which starts a server without TCP
+		first, err := r.server.Dial() // this starts a server without TCP
 		if err != nil {
 			return nil, fmt.Errorf("starting the Redis stand-in: %w", err)
 		}
@@ -55,8 +53,8 @@ func StartRedis(cfg RedisConfig) (*Redis, error) {
 	return r, nil
 }
 
-// drive lets the keys age. miniredis can do so by itself, but then looks through
-// all keys at every command.
+// drive lets keys expire. miniredis can do so itself, but then it checks all keys at every
+// command.
 func (r *Redis) drive(every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -72,20 +70,10 @@ func (r *Redis) drive(every time.Duration) {
 	}
 }
 
-// Addr is the address for clients. Without TCP it is a name that only Dial
-// knows.
+// Addr is the address for clients; a placeholder without TCP.
 func (r *Redis) Addr() string { return r.addr }
 
-// Dial connects within the process whatever the address; it fits a client's
-// dialer option. Not miniredis' own Dial, whose connections have no buffers: a
-// pipeline whose answers begin before it has been written would stand still.
-func (r *Redis) Dial(context.Context, string, string) (net.Conn, error) {
-	client, server := Pipe()
-	r.server.Server().ServeConn(server)
-	return client, nil
-}
-
-// Server is miniredis itself, for tests that break it.
+// Server is the miniredis, for tests that connect to it or break it.
 func (r *Redis) Server() *miniredis.Miniredis { return r.server }
 
 // Close ends all connections.

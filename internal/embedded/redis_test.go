@@ -1,14 +1,14 @@
 package embedded
 
 import (
-	"context"
 	"errors"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/stillhere/stillhere/internal/testkit/pipe"
 )
 
 func TestKeysExpireWithTheClock(t *testing.T) {
@@ -19,9 +19,7 @@ func TestKeysExpireWithTheClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		c := redis.NewClient(&redis.Options{Addr: r.Addr(), Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return r.Dial(ctx, network, addr)
-		}})
+		c := redis.NewClient(&redis.Options{Addr: r.Addr(), Dialer: pipe.DialRedis(r.Server())})
 		defer c.Close()
 		if err := c.Set(t.Context(), "key", "value", 10*time.Second).Err(); err != nil {
 			t.Fatal(err)

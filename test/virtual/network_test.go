@@ -6,7 +6,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/testkit/pipe"
 )
 
 // network joins listeners and dialers within the process, by address.
@@ -35,7 +35,7 @@ func (n *network) dial(ctx context.Context, _, address string) (net.Conn, error)
 	if l == nil {
 		return nil, fmt.Errorf("nobody listens on %s", address)
 	}
-	client, server := embedded.Pipe()
+	client, server := pipe.New()
 	select {
 	case l.waiting <- server:
 		return client, nil

@@ -21,6 +21,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/pipe"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -132,7 +133,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	c := app.Defaults()
 	c.Listener = w.bases.listen
 	c.Kafka.Brokers, c.Kafka.Dialer = w.kafka.Addrs(), w.kafka.Dialer()
-	c.Redis.Addr, c.Redis.Dialer = w.redis.Addr(), w.redis.Dial
+	c.Redis.Addr, c.Redis.Dialer = w.redis.Addr(), pipe.DialRedis(w.redis.Server())
 	c.Store = app.Store{SQLite: filepath.Join(dir, "stillhere.db")}
 	c.Kafka.TickInterval = of.tick
 	if of.slow {

@@ -47,7 +47,7 @@ func (w *worker[T]) resetPosition() {
 // failSession ends the following, which begins again with all its partitions.
 func (s *session[T]) failSession(err error) {
 	s.mu.Lock()
-	s.failed = kafka.SessionErrorf("anew", "%w", err)
+	s.failed = kafka.SessionErrorf("reset", "%w", err)
 	s.mu.Unlock()
 	s.wake()
 }

@@ -1,4 +1,4 @@
-package embedded
+package pipe
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 func TestBothEndsOfAPipeMayWriteBeforeTheyRead(t *testing.T) {
 	t.Parallel()
-	a, b := Pipe()
+	a, b := New()
 	text := strings.Repeat("0123456789", 1000)
 	for _, end := range []net.Conn{a, b} {
 		if _, err := io.WriteString(end, text); err != nil {
@@ -30,7 +30,7 @@ func TestBothEndsOfAPipeMayWriteBeforeTheyRead(t *testing.T) {
 
 func TestAPipeCarriesWhatItsWriterLeftAndThenEnds(t *testing.T) {
 	t.Parallel()
-	a, b := Pipe()
+	a, b := New()
 	if _, err := io.WriteString(a, "last words"); err != nil {
 		t.Fatal(err)
 	}
@@ -39,17 +39,17 @@ func TestAPipeCarriesWhatItsWriterLeftAndThenEnds(t *testing.T) {
 		t.Fatalf("read %q: %v", got, err)
 	}
 	if _, err := io.WriteString(b, "too late"); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("writing to an end that is gone: %v", err)
+		t.Errorf("writing to a closed end: %v", err)
 	}
 	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("reading from an end that one has closed: %v", err)
+		t.Errorf("reading from an end after its Close: %v", err)
 	}
 }
 
 func TestAPipeThatIsFullWaitsForItsReaderOrItsDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, b := Pipe()
+		a, b := New()
 		began := time.Now()
 		_ = a.SetDeadline(began.Add(time.Minute))
 		if n, err := a.Write(make([]byte, pipeBuffer+1)); n != pipeBuffer || !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -66,7 +66,7 @@ func TestAPipeThatIsFullWaitsForItsReaderOrItsDeadline(t *testing.T) {
 		if n, err := a.Write([]byte{1}); n != 1 || err != nil || time.Since(began) != time.Minute+time.Second {
 			t.Errorf("wrote %d after %s: %v", n, time.Since(began), err)
 		}
-		// A reader that waits is told of the end.
+		// Close ends a read that waits.
 		go func() { time.Sleep(time.Second); a.Close() }()
 		if _, err := io.Copy(io.Discard, b); err != nil {
 			t.Error(err)

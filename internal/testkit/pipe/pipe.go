@@ -1,22 +1,36 @@
-package embedded
+// Package pipe makes network connections within the process, for tests in virtual time.
+package pipe
 
 import (
+	"context"
 	"io"
 	"net"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 )
 
-// pipeBuffer is how many bytes wait in one direction of a Pipe before a write
-// blocks; about what TCP keeps.
+// pipeBuffer is how many bytes one direction of a pipe buffers before a write blocks; about the
+// size of TCP's buffers.
 const pipeBuffer = 1 << 20
 
-// Pipe is a connection within the process. Other than net.Pipe's ends these have
-// buffers, as a network has: peers that both write before they read, pipelines of
-// Redis or the pings of a WebSocket, do not wait for each other for ever. In a
-// testing/synctest bubble, waiting for a Pipe lets the clock move.
-func Pipe() (net.Conn, net.Conn) {
+// DialRedis connects to a miniredis whatever the address; it is a client's dialer. The dialer of
+// miniredis has no buffers: a client that writes a long pipeline before it reads would block.
+func DialRedis(server *miniredis.Miniredis) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		client, conn := New()
+		server.Server().ServeConn(conn)
+		return client, nil
+	}
+}
+
+// New returns the two ends of a connection within the process. Unlike those of net.Pipe they have
+// buffers, as a network has, so peers that both write before they read (pipelines of Redis, pings
+// of a WebSocket) do not block each other. In a testing/synctest bubble, virtual time advances
+// while a goroutine waits for a pipe.
+func New() (net.Conn, net.Conn) {
 	there, back := newHalf(), newHalf()
 	return &pipeEnd{in: back, out: there}, &pipeEnd{in: there, out: back}
 }
@@ -25,15 +39,15 @@ func Pipe() (net.Conn, net.Conn) {
 type half struct {
 	mu      sync.Mutex // protects what follows; never held while waiting
 	changed *sync.Cond
-	data    []byte // what waits is data[taken:]
+	data    []byte // data[taken:] waits for the reader
 	taken   int
-	ended   bool // the writer has closed: what is left may be read
-	broken  bool // the reader has closed: nothing may be written
+	ended   bool // the writer has closed; the rest may still be read
+	broken  bool // the reader has closed; writes fail
 	// Deadlines of the two sides; zero for none.
 	read, write limit
 }
 
-// limit is a deadline that wakes who waits.
+// limit is a deadline; its timer wakes a goroutine that waits.
 type limit struct {
 	at    time.Time
 	timer *time.Timer
@@ -56,8 +70,8 @@ func (h *half) set(l *limit, at time.Time) {
 		l.timer = nil
 	}
 	l.at = at
-	// Not for one that is over: in a bubble of virtual time its function would run
-	// here and now, on a stack that the race detector of Go 1.26 crashes on.
+	// Not for a deadline in the past: in a synctest bubble its function would run at once, on a
+	// stack on which the race detector of Go 1.26 crashes.
 	if left := time.Until(at); !at.IsZero() && left > 0 {
 		l.timer = time.AfterFunc(left, h.wake)
 	}
@@ -72,14 +86,14 @@ func (h *half) wake() {
 	h.changed.Broadcast()
 }
 
-// stop drops a timer that nobody needs any more. The caller holds the lock.
+// stop stops the timer. The caller holds the lock.
 func (l *limit) stop() {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 }
 
-// pipeEnd is one end of a Pipe.
+// pipeEnd is one end of a connection.
 type pipeEnd struct{ in, out *half }
 
 func (p *pipeEnd) Read(b []byte) (int, error) {
