@@ -10,11 +10,11 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// HTTP says where the endpoints are, and who asks. URL is needed.
+// HTTP is how to reach the HTTP endpoints. URL is required.
 type HTTP struct {
-	// URL is what comes before /presence/…, such as https://presence.example.com.
+	// URL is the part before /presence/…, such as https://presence.example.com.
 	URL string
-	// Token is asked before each request; nil: requests have no token.
+	// Token is called before each request; nil: requests have no token.
 	Token TokenSource
 	// Client makes the requests [http.DefaultClient].
 	Client *http.Client
@@ -29,13 +29,13 @@ func (h HTTP) Validate() error {
 	return nil
 }
 
-// ProblemError is a request that the server refused, or could not serve.
+// ProblemError is the answer to a request that the server refused or could not serve.
 type ProblemError struct {
-	Status  int           // of HTTP; 0 on a stream that was open already
-	Code    string        // such as invalid_user_id or not_allowed; "" when the answer has none
+	Status  int           // of HTTP; 0 on an open stream
+	Code    string        // such as invalid_user_id or not_allowed; "": the answer has none
 	Message string        // for people
-	Field   string        // of the request, when one is wrong
-	After   time.Duration // when to come again, if the server said so
+	Field   string        // the invalid field of the request, if any
+	After   time.Duration // the Retry-After of the answer, if any
 }
 
 // Error has all but After.
@@ -49,8 +49,8 @@ func (p *ProblemError) Error() string {
 	return fmt.Sprintf("the server answers %d %s: %s", p.Status, p.Code, p.Message)
 }
 
-// Temporary tells whether the same request may work later: without an answer in time, too
-// many requests, or a fault of the server.
+// Temporary reports whether the same request may succeed later: after a timeout, too many requests,
+// or a fault of the server.
 func (p *ProblemError) Temporary() bool {
 	return p.Status == http.StatusRequestTimeout || p.Status == http.StatusTooManyRequests || p.Status >= 500
 }

@@ -10,41 +10,42 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Kafka says how to reach Kafka, and as whom. Brokers is needed.
+// Kafka is how to reach Kafka. Brokers is required.
 type Kafka struct {
 	// Brokers are bootstrap addresses, host:port.
 	Brokers []string
-	// TopicPrefix is what the names of topics begin with ["presence."].
+	// TopicPrefix is the prefix of the names of topics ["presence."].
 	TopicPrefix string
 	// TLS encrypts connections; nil: plain text, unless TLSFiles is set.
 	TLS *tls.Config
-	// TLSFiles is TLS by files in place of TLS. They are read again for each connection, so
+	// TLSFiles configures TLS by files, instead of TLS. They are read for each connection, so
 	// renewed certificates need no restart.
 	TLSFiles *TLSFiles
 	// SASL is "" for none, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
 	SASL string
 	// User and Password are for PLAIN and SCRAM.
 	User, Password string
-	// PasswordFile is a file with the password in place of Password, read for each connection.
+	// PasswordFile is a file with the password, instead of Password. It is read for each
+	// connection.
 	PasswordFile string
-	// Credentials is asked for user and password before each connection, in place of the
-	// three fields above. Several goroutines may call it at a time.
+	// Credentials returns user and password for each connection, instead of the three fields above.
+	// Several goroutines may call it at a time.
 	Credentials func(ctx context.Context) (user, password string, err error)
-	// Token is asked for a token before each connection; for OAUTHBEARER. TokenFile and
-	// ClientCredentials make such functions.
+	// Token returns a token for each connection, for OAUTHBEARER. See TokenFile and
+	// ClientCredentials.
 	Token TokenSource
-	// Dial opens connections in place of the network [net.Dialer]. Not with TLS; with
-	// TLSFiles the handshake goes over what it opens.
+	// Dial opens connections [net.Dialer]. It cannot be set together with TLS; with TLSFiles the
+	// handshake uses its connections.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // TLSFiles names files, all in PEM.
 type TLSFiles struct {
-	// CA has the authorities to trust [the system's].
+	// CA has the trusted authorities [those of the system].
 	CA string
-	// Cert and Key are this client's own, for mutual TLS; both or none.
+	// Cert and Key are those of this client, for mutual TLS; both or none.
 	Cert, Key string
-	// ServerName is what the brokers' certificates must be for [the host's name].
+	// ServerName is the name that the brokers' certificates must have [the host's name].
 	ServerName string
 }
 

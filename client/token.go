@@ -20,10 +20,11 @@ func TokenFile(path string) TokenSource {
 	return func(context.Context) (string, error) { return keys.Secret{File: path}.Read() }
 }
 
-// ClientCredentials gets tokens from an OAuth 2.0 token endpoint by the client credentials
-// grant (RFC 6749, section 4.4), and keeps each until shortly before its end. scope may be
-// empty; with nil, http.DefaultClient asks.
+// ClientCredentials gets tokens from an OAuth 2.0 token endpoint by the client credentials grant
+// (RFC 6749, section 4.4), and uses each until shortly before it expires. scope may be empty. with
+// makes the requests; nil: http.DefaultClient.
 func ClientCredentials(url, clientID, secret, scope string, with *http.Client) TokenSource {
-	endpoint := &keys.ClientCredentials{URL: url, ClientID: clientID, Secret: keys.Secret{Value: secret}, Scope: scope, Client: with}
+	endpoint := &keys.ClientCredentials{URL: url, ClientID: clientID, Secret: keys.Secret{Value: secret},
+		Scope: scope, Client: with}
 	return endpoint.Token
 }

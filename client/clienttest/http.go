@@ -27,7 +27,7 @@ func (s *Server) routes() http.Handler {
 				return
 			}
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(what) // the caller is gone if this fails
+			_ = json.NewEncoder(w).Encode(what) // if this fails the caller has disconnected
 		})
 	}
 	answer("GET /presence/batch", func(r *http.Request) (any, error) {
@@ -50,7 +50,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// history answers a page. A cursor is how many changes came before. The lock is held.
+// history returns a page. A cursor is the number of changes before it. The caller holds the lock.
 func (s *Server) history(r *http.Request) (any, error) {
 	user, err := schemas.ParseUserID("user_id", r.PathValue("user"))
 	if err != nil {
@@ -65,8 +65,9 @@ func (s *Server) history(r *http.Request) (any, error) {
 			if int64(t.At) < from || to != 0 && int64(t.At) >= to {
 				continue
 			}
-			changes = append(changes, map[string]any{"event_id": t.EventID().String(), "from": schemas.StateWord(t.From), "to": schemas.StateWord(t.To),
-				"at": t.At, "last_seen_at": t.LastSeen, "last_active_at": t.LastActive, "cause": schemas.CauseWord(t.Cause),
+			changes = append(changes, map[string]any{
+				"event_id": t.EventID().String(), "from": schemas.StateWord(t.From), "to": schemas.StateWord(t.To), "at": t.At,
+				"last_seen_at": t.LastSeen, "last_active_at": t.LastActive, "cause": schemas.CauseWord(t.Cause),
 				"devices": t.Kinds.Words(), "version": t.Version.String()})
 		}
 	}
@@ -89,10 +90,10 @@ type viewer struct {
 	out   chan []byte
 }
 
-// maxWaiting is how many messages may wait for a watcher; one that reads more slowly is cut off.
+// maxWaiting bounds the messages that wait for a watcher; beyond it the watcher is disconnected.
 const maxWaiting = 1000
 
-// send puts a message about a user, or users, in line.
+// send queues a message about a user, or users.
 func (v *viewer) send(kind string, about any) {
 	name := "user"
 	if kind == "snapshot" {
@@ -138,7 +139,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	writer.Wait()
 }
 
-// write sends what is in line until ctx ends.
+// write sends queued messages until ctx ends.
 func (v *viewer) write(ctx context.Context) {
 	for {
 		select {

@@ -1,15 +1,14 @@
-// Package clienttest is a Stillhere in the test's process, for tests of programs that use
-// package client: Kafka in memory, and the HTTP endpoints over it.
+// Package clienttest is a Stillhere server in memory, for tests of programs that use package
+// client. It has Kafka and the HTTP endpoints.
 //
 //	s, err := clienttest.Start()
 //	defer s.Close()
 //	g, err := gateway.Dial(ctx, gateway.Config{Kafka: s.Kafka(), ID: "gw-1"})
 //	c, err := presence.New(presence.Config{HTTP: s.HTTP()})
 //
-// It decides by simple rules: a beat makes a user online, the bye of the last device makes
-// it offline, and Set whatever a test needs; nobody goes offline by silence. Who may watch
-// whom is not checked. The clients are the real ones, and so is what is between them and the
-// server: only the service behind it is not.
+// It follows simple rules: a beat makes a user online, the bye of the last device makes it offline,
+// and Set makes it whatever a test needs. No user goes offline by silence. It does not check who
+// may watch whom. The clients and the protocols are the real ones; only the service is simulated.
 package clienttest
 
 import (
@@ -29,15 +28,15 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// partitions is how many each topic has.
+// partitions is the partition count of each topic.
 const partitions = 2
 
-// Server is a Stillhere in memory. All methods may be called from any goroutine.
+// Server is a Stillhere server in memory. All methods may be called from any goroutine.
 type Server struct {
 	cluster  *embedded.Kafka
 	producer *kafka.Producer
 	http     *httptest.Server
-	ctx      context.Context // of what runs
+	ctx      context.Context // of the server's goroutines
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 
@@ -52,14 +51,14 @@ type Server struct {
 // startTimeout bounds starting and stopping.
 const startTimeout = 30 * time.Second
 
-// Start starts a server on ports of the loopback. Close ends it.
+// Start starts a server on loopback ports. Close stops it.
 func Start() (*Server, error) {
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cluster: cluster, online: map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind{}, log: map[schemas.UserID][]*schemas.Transition{},
-		current: map[schemas.UserID]schemas.Current{}, viewers: map[*viewer]bool{}}
+	s := &Server{cluster: cluster, online: map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind{},
+		log: map[schemas.UserID][]*schemas.Transition{}, current: map[schemas.UserID]schemas.Current{}, viewers: map[*viewer]bool{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	config := kafka.Config{Brokers: cluster.Addrs()}
 	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)
@@ -73,7 +72,8 @@ func Start() (*Server, error) {
 		cluster.Close()
 		return nil, err
 	}
-	beats := consumer.New(config, "clienttest", schemas.Heartbeats, decode, reader{s}, s.producer, quiet, nil, consumer.WithoutGroup())
+	beats := consumer.New(config, "clienttest", schemas.Heartbeats, decode, reader{s}, s.producer, quiet, nil,
+		consumer.WithoutGroup())
 	s.work.Go(func() { _ = beats.Run(s.ctx) }) // it ends with ctx
 	s.http = httptest.NewServer(s.routes())
 	return s, nil
@@ -91,14 +91,14 @@ func (s *Server) Close() {
 	s.work.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	_ = s.producer.Close(ctx) // nothing is on its way
+	_ = s.producer.Close(ctx) // all records are acknowledged
 	s.cluster.Close()
 }
 
-// Kafka is how gateways and channels reach the server.
+// Kafka is the setting of gateways and channels.
 func (s *Server) Kafka() client.Kafka { return client.Kafka{Brokers: s.cluster.Addrs()} }
 
-// HTTP is how reads and watchers reach the server.
+// HTTP is the setting of reads and watchers.
 func (s *Server) HTTP() client.HTTP { return client.HTTP{URL: s.http.URL, Client: s.http.Client()} }
 
 // DropWatchers breaks the connections of all watchers, as a network does.
@@ -128,8 +128,8 @@ func (s *Server) SetVisibility(user schemas.UserID, to schemas.Visibility) {
 	s.become(user, state, to, schemas.VisibilityChange)
 }
 
-// Notify writes a delivery for the channels: that recipients, ascending, are to be told of
-// the last change of user. It returns when Kafka has it.
+// Notify writes a delivery of the last change of user to recipients, which must be ascending. It
+// returns when Kafka has acknowledged it.
 func (s *Server) Notify(ctx context.Context, user schemas.UserID, recipients ...schemas.UserID) error {
 	s.mu.Lock()
 	log := s.log[user]
@@ -138,11 +138,11 @@ func (s *Server) Notify(ctx context.Context, user schemas.UserID, recipients ...
 		return errors.New("notifying: the user has not changed")
 	}
 	d := schemas.Delivery{Transition: log[len(log)-1], Recipients: recipients}
-	return s.producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Deliveries, Partition: schemas.PartitionOf(user, partitions),
-		Key: user.Key(), Value: d.Encode()})
+	return s.producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Deliveries,
+		Partition: schemas.PartitionOf(user, partitions), Key: user.Key(), Value: d.Encode()})
 }
 
-// become changes what is known of a user. The lock is held.
+// become changes a user and notifies its viewers. The caller holds the lock.
 func (s *Server) become(user schemas.UserID, state schemas.State, visibility schemas.Visibility, cause schemas.Cause) {
 	before := s.current[user]
 	from := before.State
@@ -169,7 +169,7 @@ func (s *Server) become(user schemas.UserID, state schemas.State, visibility sch
 	}
 }
 
-// presence is how others see a user. The lock is held.
+// presence is what others see of a user. The caller holds the lock.
 func (s *Server) presence(user schemas.UserID) schemas.Presence {
 	if c := s.current[user]; c.Version != 0 {
 		return schemas.PresenceOf(c, 0)
@@ -190,10 +190,10 @@ func decode(r *schemas.Record) ([]schemas.Beat, error) {
 	return beats, nil
 }
 
-// reader takes what gateways have written.
+// reader applies what gateways have written.
 type reader struct{ *Server }
 
-// Apply takes a batch.
+// Apply applies a batch.
 func (s reader) Apply(_ context.Context, batch stream.Batch[[]schemas.Beat]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

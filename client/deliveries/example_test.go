@@ -13,7 +13,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// begin starts a server on which followers 2 and 3 are to be told that user 1 is online.
+// begin starts a server on which followers 2 and 3 are the recipients of a change: user 1 is
+// online.
 func begin(ctx context.Context) *clienttest.Server {
 	server, err := clienttest.Start()
 	if err != nil {
@@ -26,12 +27,12 @@ func begin(ctx context.Context) *clienttest.Server {
 	return server
 }
 
-// push is a channel: it would wake the phones of the recipients.
+// push is a channel that would send push notifications.
 type push struct{ done func() }
 
 func (p push) Deliver(_ context.Context, n schemas.Notice) error {
 	for _, recipient := range n.Recipients {
-		fmt.Printf("tell %d: user %d is %s\n", recipient, n.Transition.User, n.Message().State)
+		fmt.Printf("to %d: user %d is %s\n", recipient, n.Transition.User, n.Message().State)
 	}
 	p.done()
 	return nil
@@ -49,12 +50,12 @@ func ExampleRun() {
 	}, push{done: cancel})
 	fmt.Println(err)
 	// Output:
-	// tell 2: user 1 is online
-	// tell 3: user 1 is online
+	// to 2: user 1 is online
+	// to 3: user 1 is online
 	// <nil>
 }
 
-// What fails is tried again; the ID of a notice stays.
+// A failed delivery is repeated with the same ID.
 func ExampleFunc() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -1,23 +1,23 @@
-// Package gateway is what a gateway written in Go embeds to report who is connected to it.
-// The reports go straight to Kafka.
+// Package gateway reports which devices are connected to a gateway written in Go. It writes the
+// reports directly to Kafka.
 //
 //	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: brokers}, ID: "gw-1"})
 //	…
 //	k, err := g.Connect(user, device, schemas.Mobile, 0) // a connection opens
 //	k.Beat(idle)                                         // as often as the device beats
 //	k.Bye()                                              // it was closed on purpose; k.Drop() when it was lost
-//	g.Close(ctx)                                         // send what is held, and say that the gateway drains
+//	g.Close(ctx)                                         // send the remaining reports, and announce the stop
 //
-// Connections are counted: a device leaves when the last of its connections says bye. A
-// gateway that counts for itself calls g.Beat and g.Bye, which are about the device whatever
-// connections it has.
+// Connections are counted: a device leaves when the last of its connections says bye. A gateway
+// that counts for itself calls g.Beat and g.Bye, which are about the device, whatever connections
+// it has.
 //
-// All of these only write into memory. Reports that can change a state leave within 10 ms,
-// the others with the next flush, one frame per partition; a device that beats a thousand
-// times a second costs one row per flush. While Kafka is away the gateway keeps the newest
-// report of each device and goes on trying; afterwards they arrive with their true ages.
+// All of these only write into memory. Reports that can change a state are sent within 10 ms, the
+// others with the next flush, one frame per partition. A device that beats a thousand times a
+// second costs one row per flush. While Kafka is unreachable the gateway keeps the newest report of
+// each device and retries. The reports arrive later with their true ages.
 //
-// After a kill -9 at most one flush of reports is lost, and nobody goes offline for it.
+// After a kill -9 at most one flush of reports is lost, and no user goes offline because of it.
 package gateway
 
 import (
@@ -38,27 +38,27 @@ import (
 
 // Errors of reports, besides a *schemas.FieldError for an id that no user or device has.
 var (
-	// ErrClosed says that the gateway closes and takes no more reports.
+	// ErrClosed says that the gateway is closing and takes no more reports.
 	ErrClosed = beat.ErrClosed
 	// ErrFull says that a new device was refused because Config.MaxDevices are known.
 	ErrFull = beat.ErrFull
 )
 
-// Config says who the gateway is and where Kafka is. Kafka and ID are needed.
+// Config configures a Gateway. Kafka and ID are required.
 type Config struct {
 	Kafka client.Kafka
 	// ID is unique among running gateways, at most 128 bytes, and the same after a
 	// restart.
 	ID schemas.GatewayID
-	// HeartbeatInterval is how often devices beat [15s]; that of the detector's policy.
+	// HeartbeatInterval is how often devices beat [15s]. Use that of the detector's policy.
 	HeartbeatInterval time.Duration
 	// FlushInterval is how often repeated reports are sent [1s].
 	FlushInterval time.Duration
 	// ForgetAfter is how long a silent device is remembered [1m, at least four heartbeat
-	// intervals]. Not less than the policy's online_ttl + offline_debounce.
+	// intervals]. At least the policy's online_ttl + offline_debounce.
 	ForgetAfter time.Duration
-	// ActiveAfterIdle: a device that is touched after it was not for this long is reported
-	// at once [1m]. Not more than the policy's idle_after.
+	// ActiveAfterIdle: a device that is touched for the first time in so long is reported at once
+	// [1m]. At most the policy's idle_after.
 	ActiveAfterIdle time.Duration
 	// MaxDevices bounds the devices that are remembered [1,000,000].
 	MaxDevices int
@@ -68,13 +68,14 @@ type Config struct {
 	Registry prometheus.Registerer
 }
 
-// appendTimeout is how long Kafka has to take a frame; what it has not taken by
-// then is sent again, with its true age.
+// appendTimeout is how long Kafka has to acknowledge a frame. Reports that are not acknowledged by
+// then are sent again, with their true ages.
 const appendTimeout = 5 * time.Second
 
 func (c Config) buffer(partitions int32) beat.Config {
-	return beat.Config{GatewayID: c.ID, Partitions: partitions, HeartbeatInterval: c.HeartbeatInterval, FlushInterval: c.FlushInterval,
-		ActiveAfterIdle: c.ActiveAfterIdle, ForgetAfter: c.ForgetAfter, MaxDevices: c.MaxDevices, AppendTimeout: appendTimeout, Log: c.Log}
+	return beat.Config{GatewayID: c.ID, Partitions: partitions, HeartbeatInterval: c.HeartbeatInterval,
+		FlushInterval: c.FlushInterval, ActiveAfterIdle: c.ActiveAfterIdle, ForgetAfter: c.ForgetAfter,
+		MaxDevices: c.MaxDevices, AppendTimeout: appendTimeout, Log: c.Log}
 }
 
 // Validate reports all faults, joined.
@@ -82,14 +83,14 @@ func (c Config) Validate() error {
 	return errors.Join(c.Kafka.Validate(), c.buffer(1).Validate())
 }
 
-// Gateway reports who is connected. All methods may be called from any goroutine. It sends
-// from the first report until Close, which must be called.
+// Gateway reports which devices are connected. All methods may be called from any goroutine. It
+// sends from the first report until Close, which must be called.
 type Gateway struct {
 	buffer   *beat.Buffer
 	producer *kafka.Producer
 }
 
-// Dial connects to Kafka and learns how many partitions there are; ctx bounds that.
+// Dial connects to Kafka and reads the number of partitions. ctx bounds that.
 func Dial(ctx context.Context, c Config) (*Gateway, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -138,15 +139,15 @@ func (g *Gateway) Bye(user schemas.UserID, device schemas.DeviceID) error {
 	return g.buffer.Bye(user, device)
 }
 
-// Close ends the gateway in good order: it writes what is held, tells the detector
-// that the gateway drains, so that its users get time to reconnect elsewhere, and
-// disconnects. When ctx ends first, the error says how many reports may not be written.
+// Close stops the gateway in order: it writes the remaining reports, announces that the gateway
+// drains, so that its users get time to reconnect elsewhere, and disconnects. If ctx ends first,
+// the error says how many reports may be lost.
 func (g *Gateway) Close(ctx context.Context) error {
 	return errors.Join(g.buffer.Close(ctx), g.producer.Close(ctx))
 }
 
-// Connection is one connection of a device. End it with Bye or Drop. All methods may be
-// called from any goroutine.
+// Connection is one connection of a device. End it with Bye or Drop. All methods may be called from
+// any goroutine.
 type Connection struct{ counted *beat.Connection }
 
 // Connect reports that a device has opened a connection, which is its first beat. After an
@@ -163,9 +164,8 @@ func (g *Gateway) Connect(user schemas.UserID, device schemas.DeviceID, kind sch
 // Drop.
 func (k *Connection) Beat(idle time.Duration) error { return k.counted.Beat(idle) }
 
-// Bye ends a connection that was closed on purpose. The device has left when no other of
-// its connections to this gateway is alive: one on which nothing was heard for one and a
-// half heartbeat intervals does not count.
+// Bye ends a connection that was closed on purpose. The device leaves if none of its other
+// connections to this gateway has been heard within one and a half heartbeat intervals.
 func (k *Connection) Bye() error { return k.counted.Bye() }
 
 // Drop ends a connection that was lost. The detector waits for the device to return.

@@ -41,7 +41,6 @@ func TestAnEmbeddedGatewayWritesBeatsAndSaysThatItDrains(t *testing.T) {
 	if err := g.Beat(1, 7, schemas.Mobile, 0); err != nil {
 		t.Fatal(err)
 	}
-	// It leaves by itself: nobody calls Run.
 	for written := false; !written; {
 		err := reader.Read(ctx, schemas.Heartbeats, schemas.PartitionOf(1, 2), -1, -1, false, func(*schemas.Record) error {
 			written = true

@@ -1,16 +1,17 @@
-// Package presence reads over HTTP who is online, and what changed.
+// Package presence reads the presence of users and its history over HTTP.
 //
 //	c, err := presence.New(presence.Config{HTTP: client.HTTP{URL: "https://presence.example.com"}})
 //	states, err := c.Batch(ctx, 1, 2, 3)
 //	user, err := c.One(ctx, 1)
 //	for change, err := range c.History(ctx, 1, presence.Range{From: yesterday}) { … }
 //
-// A request that fails for a while is tried again: without an answer, with 408, 429 or 5xx,
-// after a growing, jittered pause or what the server asks for. Every other answer that is no
-// success is a *client.ProblemError at once.
+// A request without an answer, or with the answer 408, 429 or 5xx, is repeated after a growing,
+// jittered pause or after the time that the server asks for. Every other answer except 200 is a
+// *client.ProblemError at once.
 package presence
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,36 +30,27 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Config says where to read and how long to try. HTTP is needed.
+// Config configures a Client. HTTP is required.
 type Config struct {
 	HTTP client.HTTP
-	// Attempts is how often a request is made until it works [4].
+	// Attempts is how often a request is made at most [4].
 	Attempts int
 	// FirstWait is the pause before the second attempt [100ms]; it doubles up to MaxWait [5s].
 	FirstWait, MaxWait time.Duration
 	// Timeout bounds one attempt [10s].
 	Timeout time.Duration
-	// PageSize is how many changes of a history are asked for at a time, up to 1,000 [100].
+	// PageSize is how many changes of a history one request reads, up to 1,000 [100].
 	PageSize int
 }
 
 func (c Config) withDefaults() Config {
-	set(&c.Attempts, 4)
-	set(&c.FirstWait, 100*time.Millisecond)
-	set(&c.MaxWait, 5*time.Second)
-	set(&c.Timeout, 10*time.Second)
-	set(&c.PageSize, 100)
-	if c.HTTP.Client == nil {
-		c.HTTP.Client = http.DefaultClient
-	}
+	c.Attempts = cmp.Or(c.Attempts, 4)
+	c.FirstWait = cmp.Or(c.FirstWait, 100*time.Millisecond)
+	c.MaxWait = cmp.Or(c.MaxWait, 5*time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	c.PageSize = cmp.Or(c.PageSize, 100)
+	c.HTTP.Client = cmp.Or(c.HTTP.Client, http.DefaultClient)
 	return c
-}
-
-func set[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate reports all faults, joined.
@@ -78,7 +70,7 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Client reads. Any goroutine may use it.
+// Client reads presence. Any goroutine may use it.
 type Client struct{ config Config }
 
 // New makes a client; it does not connect yet.
@@ -89,8 +81,7 @@ func New(c Config) (*Client, error) {
 	return &Client{c.withDefaults()}, nil
 }
 
-// States of a user. Hidden is what others see of a hidden user, and of one whom the
-// token may not watch.
+// States of a user. Hidden stands for a hidden user and for a user whom the token may not watch.
 const (
 	Online  = "online"
 	Away    = "away"
@@ -101,16 +92,14 @@ const (
 // States are the states of users.
 type States struct {
 	Of map[schemas.UserID]string
-	// StaleSince is set when some of the states may be out of date: since when at the
-	// earliest.
+	// StaleSince is not 0 if some of the states may be out of date: since when at the earliest.
 	StaleSince schemas.Millis
 }
 
-// maxBatch is how many users the server answers for at a time.
+// maxBatch is how many users the server accepts in a request.
 const maxBatch = 1000
 
-// Batch reads the states of any number of users, 1,000 in a request. A user never seen is
-// Offline.
+// Batch reads the states of any number of users, 1,000 in a request. An unknown user is Offline.
 func (c *Client) Batch(ctx context.Context, users ...schemas.UserID) (States, error) {
 	all := States{Of: make(map[schemas.UserID]string, len(users))}
 	for len(users) > 0 {
@@ -140,7 +129,7 @@ func (c *Client) Batch(ctx context.Context, users ...schemas.UserID) (States, er
 	return all, nil
 }
 
-// One reads what is known of a user.
+// One reads the presence of one user.
 func (c *Client) One(ctx context.Context, user schemas.UserID) (schemas.Presence, error) {
 	var p schemas.Presence
 	if _, err := c.get(ctx, "/presence/"+user.String(), &p); err != nil {
@@ -149,7 +138,7 @@ func (c *Client) One(ctx context.Context, user schemas.UserID) (schemas.Presence
 	return p, nil
 }
 
-// Range bounds a history: changes at From or later and before To. The zero time is no bound.
+// Range bounds a history: changes at or after From and before To. The zero time is no bound.
 type Range struct{ From, To time.Time }
 
 // Change is one entry of a history.
@@ -161,18 +150,18 @@ type Change struct {
 	LastSeenAt   schemas.Millis `json:"last_seen_at"`
 	LastActiveAt schemas.Millis `json:"last_active_at"`
 	Cause        string         `json:"cause"`
-	// DeviceID is the device by which the change came about; 0: none.
+	// DeviceID is the device that caused the change; 0: none.
 	DeviceID schemas.DeviceID `json:"device_id"`
 	Devices  []string         `json:"devices"`
 	Version  string           `json:"version"`
 	PolicyID string           `json:"policy_id"`
-	// LeftOut is how many changes since the one before were not published, because the
-	// user changed too often.
+	// LeftOut is how many changes since the previous one were not published because the user
+	// changed too often.
 	LeftOut uint32 `json:"left_out"`
 }
 
-// History yields the changes of a user, newest first, and asks for another page when one is
-// used up. An error comes last.
+// History yields the changes of a user, newest first. It reads one page after the other. An error
+// is the last element.
 func (c *Client) History(ctx context.Context, user schemas.UserID, within Range) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		query := url.Values{"limit": {strconv.Itoa(c.config.PageSize)}}
@@ -203,10 +192,10 @@ func (c *Client) History(ctx context.Context, user schemas.UserID, within Range)
 	}
 }
 
-// maxAnswer bounds the answers that are read.
+// maxAnswer bounds an answer, in bytes.
 const maxAnswer = 16 << 20
 
-// get reads an answer into what to points to.
+// get requests path until it succeeds or may not be repeated, and decodes the answer into to.
 func (c *Client) get(ctx context.Context, path string, to any) (http.Header, error) {
 	wait := c.config.FirstWait
 	for attempt := 1; ; attempt++ {
@@ -215,12 +204,12 @@ func (c *Client) get(ctx context.Context, path string, to any) (http.Header, err
 			return header, nil
 		}
 		var problem *client.ProblemError
-		said := errors.As(err, &problem)
-		if attempt == c.config.Attempts || ctx.Err() != nil || said && !problem.Temporary() {
+		answered := errors.As(err, &problem)
+		if attempt == c.config.Attempts || ctx.Err() != nil || answered && !problem.Temporary() {
 			return nil, err
 		}
 		pause := wait/2 + rand.N(wait/2+1)
-		if said {
+		if answered {
 			pause = max(pause, min(problem.After, c.config.MaxWait))
 		}
 		wait = min(2*wait, c.config.MaxWait)

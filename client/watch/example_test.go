@@ -52,7 +52,7 @@ func ExampleWatcher_Events() {
 	// 1 online
 }
 
-// Add and Remove change whom an open connection watches.
+// Add and Remove change the users of an open connection.
 func ExampleWatcher_Add() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -80,7 +80,7 @@ func ExampleWatcher_Add() {
 	// [2]
 }
 
-// After a lost connection only what is newer is yielded.
+// After a lost connection only newer versions are yielded.
 func ExampleWatcher_Events_reconnect() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -113,7 +113,7 @@ func ExampleWatcher_Events_reconnect() {
 	// 2 online
 }
 
-// A server that refuses for good ends the loop.
+// A server that refuses permanently ends the loop.
 func ExampleWatcher_Events_refused() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)

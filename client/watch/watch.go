@@ -6,10 +6,10 @@
 //		if event.Kind == watch.Changed { show(event.User) }
 //	}
 //
-// A Watcher knows the newest version of each user. When the connection is lost it connects
-// again, after a growing, jittered pause or when the server asks it to, and asks for whom it
-// watches then; of what the server sends again it yields what is newer. So a program that
-// shows what Changed events say is right, whatever was lost in between.
+// A Watcher remembers the newest version of each user. If the connection is lost, it connects
+// again, after a growing, jittered pause or at the time that the server asks for, and subscribes to
+// the users that it watches then. It yields only what is newer. So a program that shows the last
+// Changed event of each user is up to date, whatever was lost in between.
 package watch
 
 import (
@@ -28,14 +28,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Config says where the stream is. HTTP is needed.
+// Config configures a Watcher. HTTP is required.
 type Config struct {
 	HTTP client.HTTP
-	// Deliveries asks for the deliveries to the user of the token as well (stillhere channel
-	// live sends them): changes of users whom that user follows.
+	// Deliveries requests also the deliveries to the user of the token, which stillhere channel
+	// live sends: changes of users whom that user follows.
 	Deliveries bool
-	// FirstWait [250ms] is the pause after a connection was lost, which doubles up to MaxWait
-	// [15s]. Each is jittered between half and whole.
+	// FirstWait [250ms] is the pause after a lost connection. It doubles up to MaxWait [15s]. Each
+	// pause is jittered between half and all of it.
 	FirstWait, MaxWait time.Duration
 }
 
@@ -51,30 +51,30 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Kind is what an Event says.
+// Kind is the kind of an Event.
 type Kind string
 
 // The kinds of events.
 const (
 	// Connected: the server has accepted the connection.
 	Connected Kind = "connected"
-	// Changed: User is newer than what was yielded of that user before.
+	// Changed: User is newer than the last Changed event of that user.
 	Changed Kind = "changed"
-	// Delivered: User has changed, and the viewer is told as a follower.
+	// Delivered: User, whom the viewer follows, has changed.
 	Delivered Kind = "delivered"
-	// Collapsed: the program reads too slowly, and Count changes were left out. The newest of
-	// each user follow.
+	// Collapsed: the program reads too slowly, and Count changes were skipped. The newest change of
+	// each user follows.
 	Collapsed Kind = "collapsed"
-	// Refused: the server refused a request of this connection, by Err. When that is
-	// not_allowed, User.UserID may not be watched and is watched no more.
+	// Refused: the server refused a request of this connection with Err. If its code is
+	// not_allowed, User.UserID may not be watched and is no longer watched.
 	Refused Kind = "refused"
-	// Disconnected: the connection was lost, by Err. The next attempt is after RetryIn; until
-	// then what was yielded may be out of date.
+	// Disconnected: the connection was lost because of Err. The next attempt is after RetryIn;
+	// until then earlier events may be out of date.
 	Disconnected Kind = "disconnected"
 )
 
-// Event is something that the stream said, or that happened to it. Which fields are set
-// depends on Kind.
+// Event is a message of the stream or a change of the connection. Kind determines which fields are
+// set.
 type Event struct {
 	Kind    Kind
 	User    schemas.Presence
@@ -83,19 +83,18 @@ type Event struct {
 	RetryIn time.Duration
 }
 
-// Watcher watches users. Add and Remove may be called from any goroutine, also while Events
-// runs.
+// Watcher watches users. Any goroutine may call Add, Remove and Users, also while Events runs.
 type Watcher struct {
 	config  Config
-	changed chan struct{} // has room for one
+	changed chan struct{} // buffered, for one signal
 
 	mu    sync.Mutex // protects users and known
 	users []schemas.UserID
 	known map[schemas.UserID]schemas.Presence // as yielded
 }
 
-// New makes a watcher of users; it does not connect yet. The server bounds how many one
-// connection may watch (500 unless set otherwise).
+// New makes a watcher of users; Events connects it. The server bounds how many users one connection
+// may watch (500 by default).
 func New(c Config, users ...schemas.UserID) (*Watcher, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -105,7 +104,7 @@ func New(c Config, users ...schemas.UserID) (*Watcher, error) {
 	return w, nil
 }
 
-// Add watches users besides those who are watched already.
+// Add watches further users.
 func (w *Watcher) Add(users ...schemas.UserID) {
 	w.change(func() {
 		for _, user := range users {
@@ -116,7 +115,7 @@ func (w *Watcher) Add(users ...schemas.UserID) {
 	})
 }
 
-// Remove watches users no more. An event of one may still come.
+// Remove stops watching users. An event of one may still come.
 func (w *Watcher) Remove(users ...schemas.UserID) {
 	w.change(func() {
 		w.users = slices.DeleteFunc(w.users, func(user schemas.UserID) bool { return slices.Contains(users, user) })
@@ -126,7 +125,7 @@ func (w *Watcher) Remove(users ...schemas.UserID) {
 	})
 }
 
-// Users are those who are watched.
+// Users returns the watched users.
 func (w *Watcher) Users() []schemas.UserID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,14 +142,15 @@ func (w *Watcher) change(do func()) {
 	}
 }
 
-// Events connects and yields what happens until ctx ends or the loop is left. An error comes
-// last: the server refuses the stream for good, by a *client.ProblemError. Run one loop at a
-// time.
+// Events connects and yields events until ctx ends or the loop is left. An error is the last
+// element: the server refuses the stream permanently, with a *client.ProblemError. Run one loop at
+// a time.
 func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		options := watch.Options{
 			URL: strings.TrimRight(w.config.HTTP.URL, "/") + "/presence/stream", Client: w.config.HTTP.Client,
-			Current: w.Users, Changed: w.changed, Deliveries: w.config.Deliveries, FirstWait: w.config.FirstWait, MaxWait: w.config.MaxWait,
+			Current: w.Users, Changed: w.changed, Deliveries: w.config.Deliveries,
+			FirstWait: w.config.FirstWait, MaxWait: w.config.MaxWait,
 			Authorize: func(ctx context.Context) (http.Header, error) { return connect.Header(ctx, w.config.HTTP) },
 		}
 		for message, err := range watch.Messages(ctx, options) {
@@ -170,7 +170,7 @@ func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// events are what a message of the stream amounts to.
+// events are the events of a message of the stream.
 func (w *Watcher) events(m watch.Message) []Event {
 	switch m.Type {
 	case watch.Hello:
@@ -186,8 +186,9 @@ func (w *Watcher) events(m watch.Message) []Event {
 	case watch.Disconnected:
 		return []Event{{Kind: Disconnected, Err: m.Cause, RetryIn: m.RetryIn}}
 	case watch.Error:
-		event := Event{Kind: Refused, Err: &client.ProblemError{Code: m.Problem.Code, Message: m.Problem.Message, Field: m.Problem.Field}}
-		if user, err := schemas.ParseUserID("user_id", m.Problem.UserID); err == nil && m.Problem.Code == "not_allowed" {
+		p := m.Problem
+		event := Event{Kind: Refused, Err: &client.ProblemError{Code: p.Code, Message: p.Message, Field: p.Field}}
+		if user, err := schemas.ParseUserID("user_id", p.UserID); err == nil && p.Code == "not_allowed" {
 			event.User.UserID = user
 			w.Remove(user)
 		}
@@ -196,14 +197,14 @@ func (w *Watcher) events(m watch.Message) []Event {
 	return nil // reconnect: a Disconnected follows
 }
 
-// newer are the changes to those of users who are watched.
+// newer are the events of those watched users whose version is newer.
 func (w *Watcher) newer(users ...schemas.Presence) (events []Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, user := range users {
-		known, met := w.known[user.UserID]
-		same := met && user.Version == known.Version && user.StaleSince == known.StaleSince
-		if same || met && known.Newer(user) || !slices.Contains(w.users, user.UserID) {
+		known, yielded := w.known[user.UserID]
+		same := yielded && user.Version == known.Version && user.StaleSince == known.StaleSince
+		if same || yielded && known.Newer(user) || !slices.Contains(w.users, user.UserID) {
 			continue
 		}
 		w.known[user.UserID] = user

@@ -1,4 +1,4 @@
-// Package connect makes of the public settings what the internal packages take.
+// Package connect converts the public settings to those of the internal packages.
 package connect
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/stillhere/stillhere/internal/keys"
 )
 
-// Kafka is k, which must be valid, for a client of that name.
+// Kafka converts k, which must be valid, for a client of that name.
 func Kafka(k client.Kafka, name string) (kafka.Config, error) {
 	c := kafka.Config{Brokers: k.Brokers, Prefix: k.TopicPrefix, ClientID: name, Dialer: k.Dial}
 	if f := k.TLSFiles; f != nil {
@@ -37,7 +37,7 @@ func Kafka(k client.Kafka, name string) (kafka.Config, error) {
 	return c, nil
 }
 
-// Header is what authorizes one request of h.
+// Header returns the header that authorizes one request of h.
 func Header(ctx context.Context, h client.HTTP) (http.Header, error) {
 	if h.Token == nil {
 		return http.Header{}, nil
@@ -49,13 +49,13 @@ func Header(ctx context.Context, h client.HTTP) (http.Header, error) {
 	return http.Header{"Authorization": {"Bearer " + token}}, nil
 }
 
-// Problem is an answer that is no success, with its body.
+// Problem converts an answer that is not 200.
 func Problem(status int, header http.Header, body []byte) *client.ProblemError {
-	var said struct {
+	var answer struct {
 		Error struct{ Code, Message, Field string }
 	}
-	_ = json.Unmarshal(body, &said) // a proxy may have answered in another form
-	p := &client.ProblemError{Status: status, Code: said.Error.Code, Message: said.Error.Message, Field: said.Error.Field}
+	_ = json.Unmarshal(body, &answer) // a proxy may have answered in another form
+	p := &client.ProblemError{Status: status, Code: answer.Error.Code, Message: answer.Error.Message, Field: answer.Error.Field}
 	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds > 0 && seconds < 1<<30 {
 		p.After = time.Duration(seconds) * time.Second
 	}

@@ -1,0 +1,86 @@
+package watch_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/watch"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// events returns the first n events of a watcher of users, whose server sends messages.
+func events(t *testing.T, n int, users []schemas.UserID, messages ...string) (all []watch.Event, w *watch.Watcher) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer conn.CloseNow()
+		for _, message := range messages {
+			if conn.Write(r.Context(), websocket.MessageText, []byte(message)) != nil {
+				return
+			}
+		}
+		for {
+			if _, _, err := conn.Read(context.WithoutCancel(r.Context())); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}}, users...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for event, err := range w.Events(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all = append(all, event); len(all) == n {
+			break
+		}
+	}
+	if len(all) != n {
+		t.Fatalf("%d events, want %d: %+v", len(all), n, all)
+	}
+	return all, w
+}
+
+const hello = `{"type":"hello","heartbeat_interval_ms":15000,"max_subscriptions":500}`
+
+func TestASlowReaderGetsTheNumberOfCollapsedChanges(t *testing.T) {
+	t.Parallel()
+	got, _ := events(t, 2, []schemas.UserID{1}, hello, `{"type":"collapsed","count":17}`)
+	if got[0].Kind != watch.Connected || got[1].Kind != watch.Collapsed || got[1].Count != 17 {
+		t.Errorf("got %+v, want connected and 17 collapsed changes", got)
+	}
+}
+
+func TestAUserWhoMayNotBeWatchedIsWatchedNoMore(t *testing.T) {
+	t.Parallel()
+	got, w := events(t, 3, []schemas.UserID{1, 2}, hello,
+		`{"type":"error","error":{"code":"not_allowed","message":"you may not watch this user","field":"user_ids","user_id":"2"}}`,
+		`{"type":"change","user":{"user_id":"2","state":"online","version":"7"}}`,
+		`{"type":"change","user":{"user_id":"1","state":"away","version":"8"}}`)
+	var problem *client.ProblemError
+	if got[1].Kind != watch.Refused || !errors.As(got[1].Err, &problem) || problem.Code != "not_allowed" || got[1].User.UserID != 2 {
+		t.Errorf("got %+v, want not_allowed for user 2", got[1])
+	}
+	if got[2].Kind != watch.Changed || got[2].User.UserID != 1 {
+		t.Errorf("got %+v, want only the change of user 1", got[2])
+	}
+	if users := w.Users(); !slices.Equal(users, []schemas.UserID{1}) {
+		t.Errorf("users %v are watched, want user 1", users)
+	}
+}
