@@ -112,6 +112,6 @@ func asOf(t *loadtest.T, rig *loadtest.Rig, name string) (int64, error) {
 	w := replay.States(replay.JSONL, file)
 	o := replay.Defaults()
 	o.Progress = func(p replay.Progress) { t.Progress.Say("  as of now: %d of %d records read", p.Read, p.Total) }
-	users, err := replay.AsOf(t.Context(), dataset.Topic{Reader: rig.Reader}, nil, schemas.MillisOf(time.Now()), &o, w.Write)
-	return users, errors.Join(err, w.Close(), file.Commit())
+	sum, err := replay.AsOf(t.Context(), dataset.Topic{Reader: rig.Reader}, nil, schemas.MillisOf(time.Now()), &o, w.Write)
+	return sum.Rows, errors.Join(err, w.Close(), file.Commit())
 }

@@ -48,16 +48,16 @@ func (c *asofCommand) Run(ctx context.Context) error {
 	w := replay.States(replay.Format(c.Format), out)
 	bar := newBar(0, 0)
 	o.Progress = bar.show
-	rows, err := replay.AsOf(ctx, sources.Log, sources.Archive, at, &o, w.Write)
+	sum, err := replay.AsOf(ctx, sources.Log, sources.Archive, at, &o, w.Write)
 	bar.line.Clear()
 	err = out.finish(ctx, w, err)
-	c.tell(&o, rows, bar.begun, err)
+	c.report(sum.Cut, sum.Rows, bar.begun, err)
 	return err
 }
 
-// tell says what whoever uses the rows should know.
-func (f *dataFlags) tell(o *replay.Options, rows int64, begun time.Time, err error) {
-	if o.Cut {
+// report prints what a user of the rows should know.
+func (f *dataFlags) report(cut bool, rows int64, begun time.Time, err error) {
+	if cut {
 		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to the beginning; of users who have not changed since, only the store knows: --postgres URL")
 	}
 	if err == nil && f.Out != "-" {
@@ -106,12 +106,12 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	bar := newBar(o.Filter.From, o.Filter.To)
 	o.Progress = bar.show
 	rows := int64(0)
-	_, err = replay.Sessions(ctx, sources.Log, sources.Archive, &o, c.Away, func(s *replay.Session) error {
+	sum, err := replay.Sessions(ctx, sources.Log, sources.Archive, &o, c.Away, func(s *replay.Session) error {
 		rows++
 		return w.Write(s)
 	})
 	bar.line.Clear()
 	err = out.finish(ctx, w, err)
-	c.tell(&o, rows, bar.begun, err)
+	c.report(sum.Cut, rows, bar.begun, err)
 	return err
 }

@@ -137,7 +137,7 @@ func (c *replayCommand) Run(ctx context.Context) error {
 	}
 	bar := newBar(o.Filter.From, o.Filter.To)
 	o.Progress = bar.show
-	sum, err := replay.Run(ctx, sources.Log, sources.Kept(), o, w.Write)
+	sum, err := replay.Run(ctx, sources.Log, sources.Archive, o, w.Write)
 	bar.line.Clear()
 	rows := sum.Rows
 	if err == nil && c.Follow {
@@ -145,7 +145,7 @@ func (c *replayCommand) Run(ctx context.Context) error {
 	}
 	interrupted := ctx.Err() != nil && !c.Follow
 	err = out.finish(ctx, w, err)
-	c.tell(o, sum)
+	c.report(o, sum)
 	switch {
 	case interrupted && errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted after %s rows, up to %s%s", grouped(rows), sum.Last, c.hint())
@@ -159,18 +159,14 @@ func (c *replayCommand) Run(ctx context.Context) error {
 func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.Entry], error) {
 	format := replay.Format(c.Format)
 	if c.Resume {
-		point, err := replay.FindResumePoint(format, c.Out)
+		file, w, last, err := replay.Resume(format, c.Out)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--resume: %w", err)
 		}
-		if point != nil {
-			out, w, err := point.Continue(format, c.Out)
-			if err != nil {
-				return nil, nil, fmt.Errorf("--resume: %w", err)
-			}
-			o.ResumeAfter(point.Last)
-			fmt.Fprintf(os.Stderr, "going on after %s, user %d\n", point.Last.At, point.Last.User)
-			return &output{Writer: out, file: out}, w, nil
+		if file != nil {
+			o.ResumeAfter(last)
+			fmt.Fprintf(os.Stderr, "going on after %s, user %d\n", last.At, last.User)
+			return &output{Writer: file, file: file}, w, nil
 		}
 	}
 	out, err := c.create()
@@ -187,9 +183,12 @@ func (c *replayCommand) follow(ctx context.Context, sources *dataset.Sources, o 
 	return replay.Follow(ctx, sources.Log, o, sum, w.Write, w.Flush)
 }
 
-// tell says what whoever uses the rows should know.
-func (c *replayCommand) tell(o *replay.Options, sum replay.Summary) {
-	if o.Cut {
+// report prints what a user of the rows should know.
+func (c *replayCommand) report(o *replay.Options, sum replay.Summary) {
+	if o.Filter.From != 0 && o.Filter.From < sum.Begins {
+		fmt.Fprintf(os.Stderr, "stillhere: the store keeps changes from %s on; the audit retention has dropped older ones, so the output lacks changes since --from\n", sum.Begins)
+	}
+	if sum.Cut {
 		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to --from; what is older may be in the store: --postgres URL")
 	}
 	if sum.Unreadable > 0 {

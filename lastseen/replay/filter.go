@@ -7,7 +7,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Filter says which changes are wanted; what is empty leaves that open.
+// Filter selects changes; an empty field selects all.
 type Filter struct {
 	Users      []schemas.UserID
 	States     []schemas.State // that the user changed to
@@ -15,11 +15,11 @@ type Filter struct {
 	Partitions []int32
 	// From is included, To is not; 0 leaves that end open.
 	From, To schemas.Millis
-	// after is the last row that is there already.
+	// after is the last row that was emitted before.
 	after *store.Entry
 }
 
-// wants tells whether e is one of them. The partition has been looked at before.
+// wants reports whether e is selected. It does not look at the partition.
 func (f *Filter) wants(e *store.Entry) bool {
 	return e.At >= f.From && (f.To == 0 || e.At < f.To) &&
 		(len(f.Users) == 0 || slices.Contains(f.Users, e.User)) &&
@@ -28,7 +28,7 @@ func (f *Filter) wants(e *store.Entry) bool {
 		(f.after == nil || e.Compare(f.after) > 0)
 }
 
-// partitions are those of count in which wanted users can be, ascending.
+// partitions are those of count in which selected users can be, ascending.
 func (f *Filter) partitions(count int32) []int32 {
 	var some []int32
 	for p := range count {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -10,94 +11,67 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// lookEvery is how often a partition that is read to its end is looked at again.
-const lookEvery = 100 * time.Millisecond
+// pollInterval is how often a partition that is read to its end is read again.
+const pollInterval = 100 * time.Millisecond
 
-// Follow goes on where Run has ended, until ctx ends, and hands what is published
-// to emit, from one goroutine, and calls idle when nothing more is at hand. Rows
-// come as they are published: each partition in its order, the partitions as they
-// come. It returns nil when ctx has ended, and ErrRecreated when the topic has.
+// Follow continues where Run has ended, until ctx ends. It calls emit for what is published, and idle
+// when a partition has no more; never two of them at a time. Rows come as they are published: each
+// partition in its order, the partitions in any order. It returns nil if ctx has ended, and
+// ErrRecreated if the topic was recreated.
 func Follow(ctx context.Context, log Log, o *Options, from Summary, emit func(*store.Entry) error, idle func() error) error {
-	type piece []store.Entry
-	pieces := make(chan piece, 16)
-	outer := ctx
-	g, ctx := errgroup.WithContext(ctx)
+	g, inner := errgroup.WithContext(ctx)
+	var out sync.Mutex // held while emit and idle run
 	for id, next := range from.ends {
-		g.Go(func() error {
-			for {
-				_, end, err := log.Bounds(ctx, id)
-				if err != nil {
+		g.Go(func() (err error) {
+			for ; err == nil; err = sleep(inner, pollInterval) {
+				if next, err = followPart(inner, log, o, from.topic, id, next, &out, emit, idle); err != nil {
 					return err
 				}
-				if next != end {
-					if err := checkSameTopic(ctx, log, from.topic); err != nil {
-						return err
-					}
-				}
-				var rows piece
-				if next < end {
-					var e store.Entry
-					err = log.Read(ctx, id, next, end, func(r *schemas.Record) error {
-						event, err := e.Scan(r.Value)
-						if err == nil && o.Filter.wants(&e) {
-							e.SetEvent(event)
-							rows = append(rows, e)
-						}
-						if len(rows) < blockRows {
-							return nil
-						}
-						select {
-						case pieces <- rows:
-						case <-ctx.Done():
-							return ctx.Err()
-						}
-						rows = nil
-						return nil
-					})
-					if err != nil {
-						return err
-					}
-					next = end
-				}
-				wait := time.NewTimer(lookEvery)
-				if len(rows) > 0 {
-					select {
-					case pieces <- rows:
-					case <-ctx.Done():
-					}
-				}
-				select {
-				case <-wait.C:
-				case <-ctx.Done():
-					wait.Stop()
-					return ctx.Err()
-				}
 			}
+			return err
 		})
 	}
-	g.Go(func() error {
-		for {
-			select {
-			case rows := <-pieces:
-				for i := range rows {
-					if err := emit(&rows[i]); err != nil {
-						return err
-					}
-				}
-				if len(pieces) > 0 {
-					continue
-				}
-				if err := idle(); err != nil {
-					return err
-				}
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-	})
-	err := g.Wait()
-	if outer.Err() != nil {
-		return nil
+	if err := g.Wait(); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
+}
+
+// followPart emits what a partition has from an offset on, and returns the offset after that.
+func followPart(ctx context.Context, log Log, o *Options, topic schemas.TopicID, id int32, next int64, out *sync.Mutex,
+	emit func(*store.Entry) error, idle func() error,
+) (int64, error) {
+	_, end, err := log.Bounds(ctx, id)
+	if err != nil || end == next {
+		return next, err
+	}
+	if err := checkSameTopic(ctx, log, topic); err != nil || end < next {
+		return next, err
+	}
+	var e store.Entry
+	err = log.Read(ctx, id, next, end, func(r *schemas.Record) error {
+		event, err := e.Scan(r.Value)
+		if err != nil || !o.Filter.wants(&e) {
+			return nil
+		}
+		e.SetEvent(event)
+		out.Lock()
+		defer out.Unlock()
+		return emit(&e)
+	})
+	if err != nil {
+		return next, err
+	}
+	out.Lock()
+	defer out.Unlock()
+	return end, idle()
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -1,15 +1,76 @@
 package replay
 
 import (
-	"errors"
+	"context"
 
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// merge hands the rows of all sources to take, the source first that has come
-// least far, so that the order depends on the rows alone and not on which source
-// is fast. Every source is read to its end or error.
+const (
+	// blockRows is how many rows go from a source to the merge at a time.
+	blockRows = 2048
+	// blocksAhead is how many blocks a source may be ahead of the merge.
+	blocksAhead = 2
+)
+
+// source is a run of rows that another goroutine reads.
+type source struct {
+	blocks chan []store.Entry
+	err    error // of the reading; set before blocks is closed
+
+	// Owned by the merge.
+	rows   []store.Entry
+	next   int
+	latest schemas.Millis // of the rows up to and including next
+}
+
+// startSource calls read in a goroutine. read hands rows to put, which copies them. The goroutine
+// ends when read does; after ctx ends, somebody must receive from blocks until it is closed.
+func startSource(ctx context.Context, read func(put func(*store.Entry) error) error) *source {
+	s := &source{blocks: make(chan []store.Entry, blocksAhead), next: -1}
+	go func() {
+		defer close(s.blocks)
+		block := make([]store.Entry, 0, blockRows)
+		send := func() error {
+			select {
+			case s.blocks <- block:
+				block = make([]store.Entry, 0, blockRows) // the merge keeps the rows of the other one
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		s.err = read(func(e *store.Entry) error {
+			if block = append(block, *e); len(block) < blockRows {
+				return nil
+			}
+			return send()
+		})
+		if s.err == nil && len(block) > 0 {
+			s.err = send()
+		}
+	}()
+	return s
+}
+
+// advance makes the next row the current one. At the end it returns false and the error of the
+// reading.
+func (s *source) advance() (bool, error) {
+	if s.next++; s.next >= len(s.rows) {
+		rows, more := <-s.blocks
+		if !more {
+			return false, s.err
+		}
+		s.rows, s.next = rows, 0
+	}
+	s.latest = max(s.latest, s.rows[s.next].At)
+	return true, nil
+}
+
+// merge calls take for the rows of all sources, and reads every source to its end or error. The
+// next row is that of the source that has come least far, so the order depends on the rows alone
+// and not on which source is fast. latest is how far all sources have come. Rows stay valid.
 func merge(sources []*source, take func(e *store.Entry, latest schemas.Millis) error) error {
 	var open []*source
 	for _, s := range sources {
@@ -33,9 +94,9 @@ func merge(sources []*source, take func(e *store.Entry, latest schemas.Millis) e
 				limit = min(limit, s.latest)
 			}
 		}
+		// Of two sources that have come equally far, the first in the list is read first, and only
+		// while it is behind.
 		s := open[first]
-		// Of two that have come equally far the first in the list goes first, and
-		// goes on only while it is behind.
 		for from := s.latest; s.latest == from || s.latest < limit; {
 			if err := take(&s.rows[s.next], s.latest); err != nil {
 				return err
@@ -51,19 +112,4 @@ func merge(sources []*source, take func(e *store.Entry, latest schemas.Millis) e
 		}
 	}
 	return nil
-}
-
-// drain waits for the goroutines of the sources, whose context has ended.
-func drain(sources []*source) error {
-	var faults []error
-	for _, s := range sources {
-		for range s.blocks { //nolint:revive // nobody wants them any more
-		}
-		select {
-		case err := <-s.ended:
-			faults = append(faults, err)
-		default: // merge has taken it
-		}
-	}
-	return errors.Join(faults...)
 }

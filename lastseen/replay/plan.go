@@ -10,23 +10,39 @@ import (
 )
 
 const (
-	// slack is how far the clock of a detector, which stamps records, may be behind
-	// the brokers', which says when things happened; and ahead of it.
+	// slack is how far the clock of a detector, which stamps records, may be behind or ahead of
+	// the brokers' clocks, by which changes happen.
 	slack schemas.Millis = 10 * 60 * 1000
-	// margin: where the store can take over, the topic is not read from its first
-	// record, which retention may take any moment, but after this part of it.
+	// margin: where the store can take over, the topic is not read from its first record, which
+	// retention may remove at any moment, but from this part of it on.
 	margin = 16
+	// all is a causing record after all others.
+	all = int64(1<<63 - 1)
 )
 
 // errEnough ends a reading early.
 var errEnough = errors.New("enough")
 
+// plan is what is to be read from where.
+type plan struct {
+	o       *Options
+	log     Log
+	archive Archive // may be nil
+	filter  Filter
+
+	count  int32 // of the topic's partitions
+	topic  schemas.TopicID
+	parts  []part
+	cut    bool
+	begins schemas.Millis
+}
+
 // part is what is to be read of one partition.
 type part struct {
 	id       int32
 	from, to int64 // offsets in the topic
-	// before is the causing record at which the topic takes over from the store: the
-	// store gives what was caused before, or by it. Negative: the store gives nothing.
+	// before is the causing record at the seam: the store gives what was caused before it, or by
+	// it. Negative: the store gives nothing.
 	before int64
 	// until: what the store gives happened before this.
 	until schemas.Millis
@@ -34,99 +50,114 @@ type part struct {
 	own map[rowID]struct{}
 }
 
-// rowID names a change for ever.
+// rowID identifies a change.
 type rowID struct {
 	user    schemas.UserID
 	version schemas.Version
 }
 
-// all is a causing record after all others.
-const all = int64(1<<63 - 1)
-
-// plan decides what is read from where.
-func (o *Options) plan(ctx context.Context, log Log, archive Archive, topic schemas.TopicID) ([]part, int32, error) {
-	count, err := log.Partitions(ctx)
-	if err != nil {
-		return nil, 0, err
+// partitions finds the topic and returns its partitions in which wanted users can be.
+func (p *plan) partitions(ctx context.Context) ([]int32, error) {
+	var err error
+	if p.topic, err = p.log.Topic(ctx); err != nil {
+		return nil, err
 	}
-	for _, p := range o.Filter.Partitions {
-		if p < 0 || p >= count {
-			return nil, 0, fmt.Errorf("partition: %d does not exist, there are 0 to %d", p, count-1)
+	if p.count, err = p.log.Partitions(ctx); err != nil {
+		return nil, err
+	}
+	for _, id := range p.filter.Partitions {
+		if id < 0 || id >= p.count {
+			return nil, fmt.Errorf("partition: %d does not exist, there are 0 to %d", id, p.count-1)
 		}
 	}
-	var parts []part
-	for _, id := range o.Filter.partitions(count) {
-		p, err := o.planPart(ctx, log, archive, topic, id)
-		if err != nil {
-			return nil, 0, fmt.Errorf("partition %d: %w", id, err)
-		}
-		parts = append(parts, p)
-	}
-	return parts, count, nil
+	return p.filter.partitions(p.count), nil
 }
 
-func (o *Options) planPart(ctx context.Context, log Log, archive Archive, topic schemas.TopicID, id int32) (part, error) {
-	p := part{id: id, before: -1}
-	start, end, err := log.Bounds(ctx, id)
+func (p *plan) make(ctx context.Context) error {
+	p.filter = p.o.Filter
+	ids, err := p.partitions(ctx)
 	if err != nil {
-		return p, err
+		return err
 	}
-	p.from, p.to = start, end
-	if o.Offsets != nil {
-		return o.planOffsets(p, start, end)
+	archived := false
+	for _, id := range ids {
+		part, err := p.part(ctx, id)
+		if err != nil {
+			return fmt.Errorf("partition %d: %w", id, err)
+		}
+		p.parts, archived = append(p.parts, part), archived || part.before >= 0
 	}
-	if o.Source == FromArchive {
-		p.to, p.before, p.until = p.from, all, 0
-		return p, nil
+	if archived {
+		p.begins, err = p.archive.LogBegins(ctx)
 	}
-	from := o.Filter.From
-	if o.Filter.after != nil {
-		from = max(from, o.Filter.after.At)
+	return err
+}
+
+func (p *plan) part(ctx context.Context, id int32) (part, error) {
+	start, end, err := p.log.Bounds(ctx, id)
+	part := part{id: id, from: start, to: end, before: -1}
+	switch {
+	case err != nil:
+		return part, err
+	case p.o.Offsets != nil:
+		return part, part.limit(*p.o.Offsets)
+	case p.o.Source == FromArchive:
+		part.to, part.before = start, all
+		return part, nil
 	}
-	// A change may be published before what was due earlier, if beats were long on
-	// their way: the longest there is is a day.
+	from := p.filter.From
+	if p.filter.after != nil {
+		from = max(from, p.filter.after.At)
+	}
+	// A change may be published before what was due earlier, if beats were long on their way: a
+	// day at most.
 	if since := from - slack; since > 0 {
-		if p.from, err = log.OffsetSince(ctx, id, since); err != nil {
-			return p, err
+		if part.from, err = p.log.OffsetSince(ctx, id, since); err != nil {
+			return part, err
 		}
 	}
-	if to := o.Filter.To; to != 0 {
-		if p.to, err = log.OffsetSince(ctx, id, to+slack+schemas.Millis(o.Late.Milliseconds())); err != nil {
-			return p, err
+	if to := p.filter.To; to != 0 {
+		if part.to, err = p.offsetAfter(ctx, id, to); err != nil {
+			return part, err
 		}
-		p.to = max(p.to, p.from)
+		part.to = max(part.to, part.from)
 	}
-	if o.Source == FromTopic || archive == nil || p.from > start {
-		o.Cut = o.Cut || p.from == start && start > 0
-		return p, nil
+	if p.o.Source == FromTopic || p.archive == nil || part.from > start {
+		p.cut = p.cut || part.from == start && start > 0
+		return part, nil
 	}
-	return o.seam(ctx, log, archive, topic, p, start)
+	return part, p.seam(ctx, &part, start)
+}
+
+// offsetAfter is an offset after all changes up to an instant.
+func (p *plan) offsetAfter(ctx context.Context, id int32, at schemas.Millis) (int64, error) {
+	return p.log.OffsetSince(ctx, id, at+slack+schemas.Millis(p.o.Late.Milliseconds()))
 }
 
 // seam places the seam of a partition whose topic may not reach back far enough.
-func (o *Options) seam(ctx context.Context, log Log, archive Archive, topic schemas.TopicID, p part, start int64) (part, error) {
-	place, err := archive.Position(ctx, p.id)
+func (p *plan) seam(ctx context.Context, part *part, start int64) error {
+	position, err := p.archive.Position(ctx, part.id)
 	if err != nil {
-		return p, err
+		return err
 	}
-	written := place.Of(topic)
+	written := position.Of(p.topic)
 	if start > 0 {
 		if written == store.Unknown || written < start {
-			return p, fmt.Errorf("there is a gap: the topic begins at offset %d, and the store has been written up to %d only; "+
+			return fmt.Errorf("there is a gap: the topic begins at offset %d, and the store has been written up to %d only; "+
 				"take what there is with the source \"topic\"", start, max(written, 0))
 		}
-		p.from = max(start, min(written, p.to, start+(p.to-start)/margin))
+		part.from = max(start, min(written, part.to, start+(part.to-start)/margin))
 	}
-	if p.from >= p.to {
-		p.before = all
-		return p, nil
+	part.before = all
+	if part.from >= part.to {
+		return nil
 	}
-	return p, p.meet(ctx, log)
+	return part.meet(ctx, p.log)
 }
 
-// meet looks what the first records of the topic were caused by.
+// meet reads what the first records of the topic were caused by.
 func (p *part) meet(ctx context.Context, log Log) error {
-	p.before, p.own = all, map[rowID]struct{}{}
+	p.own = map[rowID]struct{}{}
 	var t schemas.Transition
 	err := log.Read(ctx, p.id, p.from, p.to, func(r *schemas.Record) error {
 		if _, err := t.Scan(r.Value); err != nil {
@@ -147,16 +178,17 @@ func (p *part) meet(ctx context.Context, log Log) error {
 	return err
 }
 
-// planOffsets takes the offsets that were asked for, which only the topic knows.
-func (o *Options) planOffsets(p part, start, end int64) (part, error) {
-	if o.Offsets.From >= 0 {
-		if o.Offsets.From < start {
-			return p, fmt.Errorf("the topic begins at offset %d, %d is gone; times reach back into the store", start, o.Offsets.From)
+// limit reduces the part to the offsets that were asked for, which only the topic knows.
+func (p *part) limit(to Offsets) error {
+	start, end := p.from, p.to
+	if to.From >= 0 {
+		if to.From < start {
+			return fmt.Errorf("the topic begins at offset %d, %d is gone; times reach back into the store", start, to.From)
 		}
-		p.from = min(o.Offsets.From, end)
+		p.from = min(to.From, end)
 	}
-	if o.Offsets.To >= 0 {
-		p.to = max(p.from, min(o.Offsets.To, end))
+	if to.To >= 0 {
+		p.to = max(p.from, min(to.To, end))
 	}
-	return p, nil
+	return nil
 }

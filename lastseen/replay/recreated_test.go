@@ -61,9 +61,9 @@ func TestAnOffsetOfATopicThatIsGoneDoesNotCountAsWritten(t *testing.T) {
 		t.Helper()
 		kept.topic = topic
 		o := Defaults()
-		n, err := AsOf(t.Context(), log, kept, changes[len(changes)-1].At+1, &o, func(*store.Entry) error { return nil })
+		sum, err := AsOf(t.Context(), log, kept, changes[len(changes)-1].At+1, &o, func(*store.Entry) error { return nil })
 		must(t, err)
-		return n
+		return sum.Rows
 	}
 	users := map[schemas.UserID]bool{}
 	for _, e := range changes {

@@ -2,38 +2,21 @@ package replay
 
 import (
 	"io"
+	"unsafe"
 
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The columns of each kind of row: once for the formats of text, in the order of the columns,
-// once for Parquet.
+// The rows of each kind. Fields and tags declare the columns of all formats: the tag parquet has
+// the name and Parquet's encoding; a timestamp is UTC milliseconds; 0 of an optional column and of
+// a timestamp is null. The tag json makes a 64-bit number a string in JSON, as in Protobuf's
+// mapping: most readers of JSON would round it.
 
-// changeColumns are those of a change.
-func changeColumns(f *fields, e *store.Entry) {
-	f.bytes("event_id", e.Event[:])
-	f.long("user_id", int64(e.User))
-	f.long("version", int64(e.Version))
-	f.instant("changed_at", e.At)
-	f.word("from_state", stateText.of(int32(e.From)))
-	f.word("to_state", stateText.of(int32(e.To)))
-	f.word("cause", causeText.of(int32(e.Cause)))
-	f.number("device_id", int64(e.Device), true)
-	f.kinds("device_kinds", e.Kinds)
-	f.instant("last_seen_at", e.LastSeen)
-	f.instant("last_active_at", e.LastActive)
-	f.word("visibility", seenText.of(int32(e.Visibility)))
-	f.text("policy_id", e.Policy)
-	f.number("left_out", int64(e.LeftOut), false)
-}
-
-// changeRow is a change as Parquet keeps it. Times are UTC milliseconds; 0 of an
-// optional column is null.
 type changeRow struct {
 	Event      string   `parquet:"event_id,delta,uncompressed"` // all but the time in it is random
-	User       int64    `parquet:"user_id"`
-	Version    int64    `parquet:"version"`
+	User       int64    `parquet:"user_id" json:",string"`
+	Version    int64    `parquet:"version" json:",string"`
 	At         int64    `parquet:"changed_at,delta,timestamp(millisecond)"`
 	From       string   `parquet:"from_state,dict"`
 	To         string   `parquet:"to_state,dict"`
@@ -47,78 +30,20 @@ type changeRow struct {
 	LeftOut    int64    `parquet:"left_out"`
 }
 
-// Changes writes changes in a format to w. Close completes the file, but does not
-// close w.
-func Changes(format Format, w io.Writer) Writer[store.Entry] {
-	return newWriter(format, w, changeColumns, func(e *store.Entry, row *changeRow, text *texts) {
-		*row = changeRow{
-			Event: text.add(e.Event[:]), User: int64(e.User), Version: int64(e.Version), At: int64(e.At), From: stateText.of(int32(e.From)),
-			To: stateText.of(int32(e.To)), Cause: causeText.of(int32(e.Cause)), Device: int64(e.Device), Kinds: kindsList[e.Kinds&63],
-			LastSeen: int64(e.LastSeen), LastActive: int64(e.LastActive), Visibility: seenText.of(int32(e.Visibility)), Policy: e.Policy,
-			LeftOut: int64(e.LeftOut),
-		}
-	})
-}
-
-// stateColumns are those of what was in force of a user.
-func stateColumns(f *fields, e *store.Entry) {
-	f.long("user_id", int64(e.User))
-	f.word("state", stateText.of(int32(e.To)))
-	f.instant("changed_at", e.At)
-	f.instant("last_seen_at", e.LastSeen)
-	f.instant("last_active_at", e.LastActive)
-	f.kinds("device_kinds", e.Kinds)
-	f.word("visibility", seenText.of(int32(e.Visibility)))
-	f.long("version", int64(e.Version))
-}
-
-// stateRow is the same as Parquet keeps it.
+// stateRow is what was in force of a user.
 type stateRow struct {
-	User       int64    `parquet:"user_id,delta"`
+	User       int64    `parquet:"user_id,delta" json:",string"`
 	State      string   `parquet:"state,dict"`
 	ChangedAt  int64    `parquet:"changed_at,timestamp(millisecond)"`
 	LastSeen   int64    `parquet:"last_seen_at,optional,timestamp(millisecond)"`
 	LastActive int64    `parquet:"last_active_at,optional,timestamp(millisecond)"`
 	Kinds      []string `parquet:"device_kinds,list,dict"`
 	Visibility string   `parquet:"visibility,dict"`
-	Version    int64    `parquet:"version"`
+	Version    int64    `parquet:"version" json:",string"`
 }
 
-// States writes what AsOf finds in a format to w. Close completes the file, but
-// does not close w.
-func States(format Format, w io.Writer) Writer[store.Entry] {
-	return newWriter(format, w, stateColumns, func(e *store.Entry, row *stateRow, _ *texts) {
-		*row = stateRow{
-			User: int64(e.User), State: stateText.of(int32(e.To)), ChangedAt: int64(e.At), LastSeen: int64(e.LastSeen),
-			LastActive: int64(e.LastActive), Kinds: kindsList[e.Kinds&63], Visibility: seenText.of(int32(e.Visibility)), Version: int64(e.Version),
-		}
-	})
-}
-
-// anyKind stands for the user as such among the device kinds.
-const anyKind = "any"
-
-func kindOf(k schemas.DeviceKind) string {
-	if k == 0 {
-		return anyKind
-	}
-	return schemas.KindWord(k)
-}
-
-// sessionColumns are those of a session.
-func sessionColumns(f *fields, s *Session) {
-	f.long("user_id", int64(s.User))
-	f.word("device_kind", kindOf(s.Kind))
-	f.instant("started_at", s.Start)
-	f.instant("ended_at", s.End)
-	f.number("duration_ms", int64(s.End-s.Start), false)
-	f.flag("started_before", s.Before)
-	f.flag("still_open", s.Open)
-}
-
-// sessionRow is a session as Parquet keeps it.
 type sessionRow struct {
-	User     int64  `parquet:"user_id"`
+	User     int64  `parquet:"user_id" json:",string"`
 	Kind     string `parquet:"device_kind,dict"`
 	Start    int64  `parquet:"started_at,timestamp(millisecond)"`
 	End      int64  `parquet:"ended_at,delta,timestamp(millisecond)"`
@@ -127,11 +52,79 @@ type sessionRow struct {
 	Open     bool   `parquet:"still_open"`
 }
 
-// SessionWriter writes sessions in a format to w. Close completes the file, but does
-// not close w.
+// Format is how rows are written.
+type Format string
+
+// The formats.
+const (
+	JSONL   Format = "jsonl"
+	CSV     Format = "csv"
+	Parquet Format = "parquet"
+)
+
+// Writer writes rows. One goroutine may use it.
+type Writer[R any] interface {
+	// Write takes a row, which may be used again when it returns.
+	Write(row *R) error
+	// Flush writes the rows that have been taken, as far as the format can.
+	Flush() error
+	// Close completes what has been written. It does not close the underlying writer.
+	Close() error
+}
+
+// newWriter writes values R as rows P. set fills a row, whose strings may point into the value.
+func newWriter[R, P any](format Format, w io.Writer, set func(*R, *P)) Writer[R] {
+	if format == Parquet {
+		return newParquetWriter(w, set)
+	}
+	l := newLineWriter(format, w, set)
+	if format == CSV {
+		l.head()
+	}
+	return l
+}
+
+// Changes writes changes in a format to w.
+func Changes(format Format, w io.Writer) Writer[store.Entry] {
+	return newWriter(format, w, setChange)
+}
+
+func setChange(e *store.Entry, row *changeRow) {
+	*row = changeRow{
+		Event: unsafe.String(&e.Event[0], len(e.Event)), User: int64(e.User), Version: int64(e.Version), At: int64(e.At),
+		From: schemas.StateWord(e.From), To: schemas.StateWord(e.To), Cause: schemas.CauseWord(e.Cause), Device: int64(e.Device),
+		Kinds: kindWords[e.Kinds&63], LastSeen: int64(e.LastSeen), LastActive: int64(e.LastActive),
+		Visibility: schemas.VisibilityWord(e.Visibility), Policy: e.Policy, LeftOut: int64(e.LeftOut),
+	}
+}
+
+// States writes what AsOf finds in a format to w.
+func States(format Format, w io.Writer) Writer[store.Entry] {
+	return newWriter(format, w, func(e *store.Entry, row *stateRow) {
+		*row = stateRow{
+			User: int64(e.User), State: schemas.StateWord(e.To), ChangedAt: int64(e.At), LastSeen: int64(e.LastSeen),
+			LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds&63], Visibility: schemas.VisibilityWord(e.Visibility),
+			Version: int64(e.Version),
+		}
+	})
+}
+
+// SessionWriter writes sessions in a format to w.
 func SessionWriter(format Format, w io.Writer) Writer[Session] {
-	return newWriter(format, w, sessionColumns, func(s *Session, row *sessionRow, _ *texts) {
-		*row = sessionRow{User: int64(s.User), Kind: kindOf(s.Kind), Start: int64(s.Start), End: int64(s.End),
+	return newWriter(format, w, func(s *Session, row *sessionRow) {
+		kind := "any" // the user as such
+		if s.Kind != 0 {
+			kind = schemas.KindWord(s.Kind)
+		}
+		*row = sessionRow{User: int64(s.User), Kind: kind, Start: int64(s.Start), End: int64(s.End),
 			Duration: int64(s.End - s.Start), Before: s.Before, Open: s.Open}
 	})
 }
+
+// kindWords are the words of each set of device kinds.
+var kindWords = func() (all [64][]string) {
+	for set := range all {
+		all[set] = schemas.KindSet(set).Words()
+	}
+	return all
+}()

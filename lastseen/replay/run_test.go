@@ -92,18 +92,17 @@ func TestAGapBetweenStoreAndTopicIsAnErrorAndNotAFile(t *testing.T) {
 	}
 }
 
-func TestWithoutAStoreItIsSaidThatTheTopicDoesNotReachBack(t *testing.T) {
+func TestWithoutAStoreTheSummaryReportsThatTheTopicDoesNotReachBack(t *testing.T) {
 	t.Parallel()
-	changes := shuffled(1, 9, 200)
-	log := newTopic(2, changes)
-	o := Defaults()
-	_, err := Run(t.Context(), log, nil, &o, func(*store.Entry) error { return nil })
-	if err != nil || o.Cut {
-		t.Errorf("whole topic: cut %v, %v", o.Cut, err)
-	}
-	log.cut(0.5)
-	if _, err = Run(t.Context(), log, nil, &o, func(*store.Entry) error { return nil }); err != nil || !o.Cut {
-		t.Errorf("after retention: cut %v, %v", o.Cut, err)
+	log := newTopic(2, shuffled(1, 9, 200))
+	for _, cut := range []bool{false, true} {
+		if cut {
+			log.cut(0.5)
+		}
+		o := Defaults()
+		if sum, err := Run(t.Context(), log, nil, &o, func(*store.Entry) error { return nil }); err != nil || sum.Cut != cut {
+			t.Errorf("cut %v, want %v; %v", sum.Cut, cut, err)
+		}
 	}
 }
 
@@ -126,7 +125,7 @@ func TestOffsetsAreThoseOfTheTopic(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedReplayThatIsGoneOnWithGivesTheUndisturbedFile(t *testing.T) {
+func TestAResumedReplayGivesTheSameFileAsAnUninterruptedOne(t *testing.T) {
 	t.Parallel()
 	changes := shuffled(3, 20, 500)
 	log := newTopic(3, changes)
@@ -149,7 +148,7 @@ func TestAnInterruptedReplayThatIsGoneOnWithGivesTheUndisturbedFile(t *testing.T
 					}
 					return w.Write(e)
 				})
-				if err != nil && killed { // half a line is point
+				if err != nil && killed { // half a line is in the file
 					must(t, w.Flush())
 					_, writeErr := file.Write([]byte(`{"event_id":"3`))
 					must(t, errors.Join(writeErr, file.Abandon()))
@@ -171,19 +170,17 @@ func TestAnInterruptedReplayThatIsGoneOnWithGivesTheUndisturbedFile(t *testing.T
 	}
 }
 
-// resumed opens a file to be gone on with, as the command does.
+// resumed opens a file to be continued, as the command does.
 func resumed(t *testing.T, format Format, name string, o *Options) (*File, Writer[store.Entry]) {
 	t.Helper()
-	point, err := FindResumePoint(format, name)
+	file, w, last, err := Resume(format, name)
 	must(t, err)
-	if point == nil {
-		file, err := Create(name)
+	if file == nil {
+		file, err = Create(name)
 		must(t, err)
 		return file, Changes(format, file)
 	}
-	o.ResumeAfter(point.Last)
-	file, w, err := point.Continue(format, name)
-	must(t, err)
+	o.ResumeAfter(last)
 	return file, w
 }
 
@@ -251,7 +248,7 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-func TestAFileThatCannotBeWrittenSaysSoAtItsEndAtTheLatest(t *testing.T) {
+func TestAFileThatCannotBeWrittenIsNotCommitted(t *testing.T) {
 	t.Parallel()
 	const full = "/dev/full"
 	if _, err := os.Stat(full); err != nil {
@@ -266,7 +263,7 @@ func TestAFileThatCannotBeWrittenSaysSoAtItsEndAtTheLatest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		_, _ = file.Write(make([]byte, 1000)) // may say so here
+		_, _ = file.Write(make([]byte, 1000)) // may return the error
 	}
 	if err := file.Commit(); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("committed: %v", err)

@@ -2,215 +2,185 @@ package replay
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// clock writes instants as RFC 3339 in UTC with milliseconds. Neighbouring rows
-// are mostly of one day, whose date is worked out once.
-type clock struct {
-	day  int64
-	date [11]byte // 2006-01-02T
-	set  bool
+// flushBytes is how many bytes of lines are written at a time.
+const flushBytes = 256 << 10
+
+// lineWriter writes values R as lines of JSON or CSV with the columns of P. In CSV, null is empty
+// and device kinds are separated by bars.
+type lineWriter[R, P any] struct {
+	w       io.Writer
+	set     func(*R, *P)
+	row     *P
+	columns []column
+	json    bool
+	buffer  []byte
+	clock   clock
 }
 
-const dayMillis = 24 * 60 * 60 * 1000
+// column is a column of a row.
+type column struct {
+	name          string
+	before, after string // the bytes around a value
+	quote         string // around numbers and instants
+	instant       bool
+	optional      bool // 0 is null
+	field         any  // points to the row's field: *int64, *string, *[]string or *bool
+}
 
-func (c *clock) append(dst []byte, m schemas.Millis) []byte {
-	day, rest := int64(m)/dayMillis, int64(m)%dayMillis
-	if rest < 0 || m.Time().Year() > 9999 {
-		return m.Time().AppendFormat(dst, "2006-01-02T15:04:05.000Z")
+func newLineWriter[R, P any](format Format, w io.Writer, set func(*R, *P)) *lineWriter[R, P] {
+	l := &lineWriter[R, P]{w: w, set: set, row: new(P), json: format == JSONL, buffer: make([]byte, 0, flushBytes+4096)}
+	value := reflect.ValueOf(l.row).Elem()
+	for i := range value.NumField() {
+		tag := value.Type().Field(i).Tag
+		name, options, _ := strings.Cut(tag.Get("parquet"), ",")
+		c := column{name: name, before: ",", field: value.Field(i).Addr().Interface(), instant: strings.Contains(options, "timestamp")}
+		c.optional = c.instant || strings.Contains(options, "optional")
+		if l.json {
+			c.before = `,"` + name + `":`
+			if c.instant || tag.Get("json") == ",string" {
+				c.quote = `"`
+			}
+		}
+		if i == 0 {
+			c.before = strings.TrimPrefix(c.before, ",")
+			if l.json {
+				c.before = "{" + c.before
+			}
+		}
+		l.columns = append(l.columns, c)
 	}
-	if day != c.day || !c.set {
-		c.day, c.set = day, true
-		m.Time().AppendFormat(c.date[:0], "2006-01-02T")
+	return l
+}
+
+// head appends the first line of a CSV file.
+func (l *lineWriter[R, P]) head() {
+	for _, c := range l.columns {
+		l.buffer = append(append(l.buffer, c.before...), c.name...)
 	}
-	dst = append(dst, c.date[:]...)
-	ms := int(rest % 1000)
-	s := int(rest / 1000)
-	two := func(n int) { dst = append(dst, byte('0'+n/10), byte('0'+n%10)) }
-	two(s / 3600)
-	dst = append(dst, ':')
-	two(s / 60 % 60)
-	dst = append(dst, ':')
-	two(s % 60)
-	return append(dst, '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
+	l.buffer = append(l.buffer, '\n')
 }
 
-// fields appends the columns of a row, as a line of JSON or of CSV, or their names as the
-// head of a CSV file. In CSV, null is empty and device kinds are separated by bars.
-type fields struct {
-	buffer []byte
-	format Format
-	names  bool // append names in place of values
-	any    bool // of the line
-	clock  clock
+func (l *lineWriter[R, P]) Write(value *R) error {
+	l.set(value, l.row)
+	b := l.buffer
+	for i := range l.columns {
+		c := &l.columns[i]
+		b = append(b, c.before...)
+		switch field := c.field.(type) {
+		case *string:
+			b = appendText(b, *field, l.json)
+		case *[]string:
+			b = appendList(b, *field, l.json)
+		case *bool:
+			b = strconv.AppendBool(b, *field)
+		case *int64:
+			switch {
+			case c.optional && *field == 0:
+				if l.json {
+					b = append(b, "null"...)
+				}
+			case c.instant:
+				b = append(l.clock.append(append(b, c.quote...), schemas.Millis(*field)), c.quote...)
+			default:
+				b = append(strconv.AppendInt(append(b, c.quote...), *field, 10), c.quote...)
+			}
+		}
+	}
+	if l.json {
+		b = append(b, '}')
+	}
+	if l.buffer = append(b, '\n'); len(l.buffer) < flushBytes {
+		return nil
+	}
+	return l.Flush()
 }
 
-// next begins a column; false when that is all.
-func (f *fields) next(name string) bool {
+func (l *lineWriter[R, P]) Flush() error {
+	if len(l.buffer) == 0 {
+		return nil
+	}
+	_, err := l.w.Write(l.buffer)
+	l.buffer = l.buffer[:0]
+	if err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	return nil
+}
+
+func (l *lineWriter[R, P]) Close() error { return l.Flush() }
+
+// appendText appends text with the escapes of JSON or of RFC 4180.
+func appendText(b []byte, text string, asJSON bool) []byte {
+	plain := true
+	for i := range len(text) {
+		c := text[i]
+		plain = plain && c >= ' ' && c != '"' && c != ',' && c != '\\' && c < 0x7f
+	}
 	switch {
-	case f.format == JSONL && !f.any:
-		f.buffer = append(f.buffer, '{', '"')
-	case f.format == JSONL:
-		f.buffer = append(f.buffer, ',', '"')
-	case f.any:
-		f.buffer = append(f.buffer, ',')
-	}
-	f.any = true
-	if f.format == JSONL {
-		f.buffer = append(append(f.buffer, name...), '"', ':')
-	} else if f.names {
-		f.buffer = append(f.buffer, name...)
-	}
-	return !f.names
-}
-
-// end ends a line.
-func (f *fields) end() {
-	if f.any = false; f.format == JSONL {
-		f.buffer = append(f.buffer, '}')
-	}
-	f.buffer = append(f.buffer, '\n')
-}
-
-// quote appends a quotation mark where the format has them.
-func (f *fields) quote() {
-	if f.format == JSONL {
-		f.buffer = append(f.buffer, '"')
-	}
-}
-
-// null appends no value.
-func (f *fields) null() {
-	if f.format == JSONL {
-		f.buffer = append(f.buffer, "null"...)
-	}
-}
-
-// word appends text that needs no escapes.
-func (f *fields) word(name, value string) {
-	if f.next(name) {
-		f.quote()
-		f.buffer = append(f.buffer, value...)
-		f.quote()
-	}
-}
-
-func (f *fields) bytes(name string, value []byte) {
-	if f.next(name) {
-		f.quote()
-		f.buffer = append(f.buffer, value...)
-		f.quote()
-	}
-}
-
-// long appends a number of 64 bits, in JSON as a string, as Protobuf's JSON mapping does: most
-// readers of JSON would round it.
-func (f *fields) long(name string, n int64) {
-	if f.next(name) {
-		f.quote()
-		f.buffer = strconv.AppendInt(f.buffer, n, 10)
-		f.quote()
-	}
-}
-
-// number appends a number; null for 0 where that is optional.
-func (f *fields) number(name string, n int64, optional bool) {
-	switch {
-	case !f.next(name):
-	case n == 0 && optional:
-		f.null()
-	default:
-		f.buffer = strconv.AppendInt(f.buffer, n, 10)
-	}
-}
-
-func (f *fields) flag(name string, value bool) {
-	if f.next(name) {
-		f.buffer = strconv.AppendBool(f.buffer, value)
-	}
-}
-
-// instant appends an instant, null for never.
-func (f *fields) instant(name string, m schemas.Millis) {
-	switch {
-	case !f.next(name):
-	case m == 0:
-		f.null()
-	default:
-		f.quote()
-		f.buffer = f.clock.append(f.buffer, m)
-		f.quote()
-	}
-}
-
-func (f *fields) kinds(name string, set schemas.KindSet) {
-	switch {
-	case !f.next(name):
-	case f.format == JSONL:
-		f.buffer = append(f.buffer, kindsJSON[set&63]...)
-	default:
-		f.buffer = append(f.buffer, kindsText[set&63]...)
-	}
-}
-
-// text appends text with the escapes of JSON or of RFC 4180.
-func (f *fields) text(name, value string) {
-	switch {
-	case !f.next(name):
-	case f.format == CSV && strings.ContainsAny(value, "\",\r\n"):
-		f.buffer = append(append(append(f.buffer, '"'), strings.ReplaceAll(value, `"`, `""`)...), '"')
-	case f.format == JSONL && strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r >= 0x7f }):
-		quoted, err := json.Marshal(value)
+	case asJSON && plain:
+		return append(append(append(b, '"'), text...), '"')
+	case asJSON:
+		quoted, err := json.Marshal(text)
 		if err != nil { // a string always can be
 			panic(err)
 		}
-		f.buffer = append(f.buffer, quoted...)
-	default:
-		f.quote()
-		f.buffer = append(f.buffer, value...)
-		f.quote()
+		return append(b, quoted...)
+	case !plain && strings.ContainsAny(text, "\",\r\n"):
+		return append(append(append(b, '"'), strings.ReplaceAll(text, `"`, `""`)...), '"')
 	}
+	return append(b, text...)
 }
 
-// The sets of device kinds as written in Parquet, JSON and CSV.
-var kindsList, kindsJSON, kindsText = writeKinds()
-
-func writeKinds() (lists [2 << len(schemas.Kinds)][]string, asJSON, asText [2 << len(schemas.Kinds)]string) {
-	for set := range lists {
-		lists[set] = schemas.KindSet(set).Words()
-		text, err := json.Marshal(lists[set])
-		if err != nil {
-			panic(err)
+// appendList appends words that need no escapes.
+func appendList(b []byte, words []string, asJSON bool) []byte {
+	if !asJSON {
+		for i, word := range words {
+			if i > 0 {
+				b = append(b, '|')
+			}
+			b = append(b, word...)
 		}
-		asJSON[set], asText[set] = string(text), strings.Join(lists[set], "|")
+		return b
 	}
-	return lists, asJSON, asText
+	b = append(b, '[')
+	for i, word := range words {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, '"'), word...), '"')
+	}
+	return append(b, ']')
 }
 
-// Words of the enumerations by their number, so that they are not looked for.
-var (
-	stateText = wordsOf(func(n int) string { return schemas.StateWord(schemas.State(n)) })
-	causeText = wordsOf(func(n int) string { return schemas.CauseWord(schemas.Cause(n)) })
-	seenText  = wordsOf(func(n int) string { return schemas.VisibilityWord(schemas.Visibility(n)) })
-)
-
-type words [16]string
-
-func wordsOf(word func(int) string) (all words) {
-	for n := range all {
-		all[n] = word(n)
-	}
-	return all
+// clock appends instants as RFC 3339 in UTC with milliseconds. Neighbouring rows are mostly of one
+// day, so the day's date is formatted once.
+type clock struct {
+	day  int64
+	date []byte // 2006-01-02T; nil before the first instant
 }
 
-// of is the word of a value; that of 0, which says so, for what came later.
-func (w *words) of(n int32) string {
-	if n < 0 || int(n) >= len(w) {
-		n = 0
+func (c *clock) append(dst []byte, m schemas.Millis) []byte {
+	const dayMillis = 24 * 60 * 60 * 1000
+	day, rest := int64(m)/dayMillis, int(int64(m)%dayMillis)
+	if rest < 0 || m.Time().Year() > 9999 {
+		return m.Time().AppendFormat(dst, "2006-01-02T15:04:05.000Z")
 	}
-	return w[n]
+	if day != c.day || c.date == nil {
+		c.day, c.date = day, m.Time().AppendFormat(c.date[:0], "2006-01-02T")
+	}
+	digits := func(n int) (byte, byte) { return byte('0' + n/10), byte('0' + n%10) }
+	h1, h2 := digits(rest / 3_600_000)
+	m1, m2 := digits(rest / 60_000 % 60)
+	s1, s2 := digits(rest / 1000 % 60)
+	d1, d2 := digits(rest % 1000 / 10)
+	return append(append(dst, c.date...), h1, h2, ':', m1, m2, ':', s1, s2, '.', d1, d2, byte('0'+rest%10), 'Z')
 }

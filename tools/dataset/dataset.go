@@ -22,8 +22,8 @@ import (
 type Sources struct {
 	Log     replay.Log
 	Reader  *kafka.Reader
-	Archive replay.PastArchive // nil: none was named
-	Writer  store.Writer       // the same store
+	Archive replay.Archive // nil: none was named
+	Writer  store.Writer   // the same store
 	close   []func() error
 }
 
@@ -58,14 +58,6 @@ func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgst
 	return s, nil
 }
 
-// Kept is the archive as a reading of the log needs it, nil if there is none.
-func (s *Sources) Kept() replay.Archive {
-	if s.Archive == nil {
-		return nil
-	}
-	return s.Archive
-}
-
 // Close closes what was opened.
 func (s *Sources) Close() error {
 	var faults []error
@@ -75,9 +67,8 @@ func (s *Sources) Close() error {
 	return errors.Join(faults...)
 }
 
-// Topic is the topic of the transitions as a replay sees it.
-// What cannot be of the detector's log is handed over without its value, as a record that
-// cannot be read.
+// Topic is the topic of the transitions as a replay reads it. A record that the detector cannot have
+// written is returned without its value, so that it counts as unreadable.
 type Topic struct {
 	*kafka.Reader
 	origin *origin.Origin // nil: everything is taken

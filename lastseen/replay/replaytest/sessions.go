@@ -19,7 +19,7 @@ import (
 // Archive is a store whose log is cut by the test.
 type Archive interface {
 	storetest.Store
-	replay.PastArchive
+	replay.Archive
 }
 
 // topic has one partition, with a change at every offset.
