@@ -29,7 +29,7 @@ const maintenanceLock int64 = 0x61756469746c6f67
 // Maintain creates the partitions of today, of the days ahead and of every day that has rows in
 // the default partition, and drops those that ended longer than the audit retention ago. A day is
 // a UTC day. It does nothing while another process maintains.
-func (s *Store) Maintain(ctx context.Context) error {
+func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("maintaining the audit log: %w", err)
@@ -42,7 +42,7 @@ func (s *Store) Maintain(ctx context.Context) error {
 	if !mine {
 		return nil
 	}
-	err = s.maintain(ctx, conn.Conn())
+	err = s.maintain(ctx, conn.Conn(), now)
 	_, unlockErr := conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, maintenanceLock)
 	if err := errors.Join(err, unlockErr); err != nil {
 		return fmt.Errorf("maintaining the audit log: %w", classify(err))
@@ -50,7 +50,7 @@ func (s *Store) Maintain(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) maintain(ctx context.Context, conn *pgx.Conn) error {
+func (s *Store) maintain(ctx context.Context, conn *pgx.Conn, now time.Time) error {
 	existing, err := days(ctx, conn, daysSQL)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	today := s.now().UTC().Truncate(day)
+	today := now.UTC().Truncate(day)
 	wanted := unpartitioned
 	for ahead := range s.config.DaysAhead + 1 {
 		wanted = append(wanted, today.Add(time.Duration(ahead)*day))
@@ -77,7 +77,7 @@ func (s *Store) maintain(ctx context.Context, conn *pgx.Conn) error {
 		existing = append(existing, d)
 	}
 	// Everything before this is dropped.
-	horizon := s.now().Add(-s.config.AuditRetention).UTC().Truncate(day)
+	horizon := now.Add(-s.config.AuditRetention).UTC().Truncate(day)
 	for _, d := range existing {
 		if !d.Before(horizon) {
 			continue
@@ -125,7 +125,7 @@ func (s *Store) Run(ctx context.Context, failed func(error)) error {
 		unpartitioned, err := s.countUnpartitioned(ctx)
 		if err == nil && (unpartitioned > 0 || last.IsZero() || time.Since(last) >= s.config.MaintainEvery) {
 			last = time.Now()
-			err = s.Maintain(ctx)
+			err = s.Maintain(ctx, last)
 		}
 		if err != nil && ctx.Err() == nil {
 			failed(err)

@@ -98,35 +98,21 @@ func tableDays(t *testing.T, s *Store) []string {
 	return found
 }
 
-// at sets the store's clock.
-func (s *Store) at(t *testing.T, text string) {
-	t.Helper()
-	now, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.now = func() time.Time { return now }
-}
-
 func TestDaysAreMadeAheadAndDroppedWhenTheirLastRowIsTooOld(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	s.config.AuditRetention, s.config.DaysAhead = 48*time.Hour, 2
 	// In many zones neither of these is the same day as in UTC.
-	s.at(t, "2024-02-28T23:59:59+00:00")
-	maintain(t, s, "2024-02-28", "2024-02-29", "2024-03-01")
-	s.at(t, "2024-03-02T01:00:00+05:00")
-	maintain(t, s, "2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03")
-	s.at(t, "2024-03-02T23:59:59Z")
-	maintain(t, s, "2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04")
-	s.at(t, "2024-03-03T00:00:00Z")
-	maintain(t, s, "2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04", "2024-03-05")
+	maintain(t, s, "2024-02-28T23:59:59+00:00", "2024-02-28", "2024-02-29", "2024-03-01")
+	maintain(t, s, "2024-03-02T01:00:00+05:00", "2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03")
+	maintain(t, s, "2024-03-02T23:59:59Z", "2024-02-29", "2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04")
+	maintain(t, s, "2024-03-03T00:00:00Z", "2024-03-01", "2024-03-02", "2024-03-03", "2024-03-04", "2024-03-05")
 }
 
-// maintain wants these days and, from Migrate, those around the real now.
-func maintain(t *testing.T, s *Store, want ...string) {
+// maintain maintains at now and wants these days and, from Migrate, those around the real now.
+func maintain(t *testing.T, s *Store, now string, want ...string) {
 	t.Helper()
-	if err := s.Maintain(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), timeOf(t, now)); err != nil {
 		t.Fatal(err)
 	}
 	got := slices.DeleteFunc(tableDays(t, s), func(d string) bool { return d >= "2025" })
@@ -145,11 +131,11 @@ func TestRowsWithoutADayAreCaughtAndGetOneLater(t *testing.T) {
 	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 4, Changes: log}); err != nil {
 		t.Fatal(err)
 	}
-	s.at(t, "2026-04-01T00:00:00Z")
-	if err := s.Maintain(t.Context()); err != nil {
+	now := timeOf(t, "2026-04-01T00:00:00Z")
+	if err := s.Maintain(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Maintain(t.Context()); err != nil {
+	if err := s.Maintain(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
 	for table, want := range map[string]int{

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/migrate"
 	"github.com/stillhere/stillhere/internal/postgres"
@@ -41,7 +42,7 @@ func Migrate(ctx context.Context, config Config) error {
 		return err
 	}
 	defer s.Close()
-	return s.Maintain(ctx)
+	return s.Maintain(ctx, time.Now())
 }
 
 // Schema tells how the tables stand to this program; see postgres.Schema.

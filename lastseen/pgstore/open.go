@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,7 +24,6 @@ type Store struct {
 	steps   *prometheus.HistogramVec
 	// unpartitioned counts the rows in the default partition.
 	unpartitioned prometheus.Gauge
-	now           func() time.Time
 	// commit ends a transaction; tests cut it short.
 	commit func(context.Context, pgx.Tx) error
 }
@@ -45,7 +43,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 		return nil, fmt.Errorf("opening the Postgres pool: %w", err)
 	}
 	return &Store{
-		config: config, pool: pool, steps: newSteps(), unpartitioned: newUnpartitioned(), now: time.Now, buffers: sync.Pool{New: func() any { return new([]byte) }},
+		config: config, pool: pool, steps: newSteps(), unpartitioned: newUnpartitioned(), buffers: sync.Pool{New: func() any { return new([]byte) }},
 		commit: func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 	}, nil
 }

@@ -22,9 +22,8 @@ import (
 // some seconds.
 func fill(tb testing.TB, s *Store, users, rows, days int) {
 	tb.Helper()
-	s.at0(tb, "2026-11-01T00:00:00Z")
 	s.config.DaysAhead = days
-	if err := s.Maintain(tb.Context()); err != nil {
+	if err := s.Maintain(tb.Context(), timeOf(tb, "2026-11-01T00:00:00Z")); err != nil {
 		tb.Fatal(err)
 	}
 	for _, sql := range []string{
@@ -41,14 +40,13 @@ func fill(tb testing.TB, s *Store, users, rows, days int) {
 	}
 }
 
-// at0 is at for benchmarks as well.
-func (s *Store) at0(tb testing.TB, text string) {
+func timeOf(tb testing.TB, text string) time.Time {
 	tb.Helper()
-	now, err := time.Parse(time.RFC3339, text)
+	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.now = func() time.Time { return now }
+	return at
 }
 
 func plan(t *testing.T, s *Store, sql string, arguments ...any) string {

@@ -17,9 +17,8 @@ import (
 func TestRowsForWhoseDayThereIsNoPartitionAreCountedAndSoonHaveOne(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
-	s.at(t, "2024-02-28T23:59:59Z")
-	s.config.DaysAhead, s.config.MaintainEvery = 1, time.Hour
-	maintain(t, s, "2024-02-28", "2024-02-29")
+	s.config.DaysAhead, s.config.MaintainEvery, s.config.AuditRetention = 1, time.Hour, 50_000*day
+	maintain(t, s, "2024-02-28T23:59:59Z", "2024-02-28", "2024-02-29")
 	// Midnight passes twice and nobody has made a partition.
 	early, late := at(t, 1, "2024-03-01T00:00:00Z"), at(t, 2, "2024-03-01T00:00:01Z")
 	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 2, Changes: []*schemas.Transition{early, late}}); err != nil {

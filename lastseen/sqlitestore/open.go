@@ -52,7 +52,6 @@ type Store struct {
 	config  Config
 	writer  *sql.DB // one connection
 	readers *sql.DB
-	now     func() time.Time
 	schema  migrate.State
 
 	offsetFirst, offsetLater, appendChange, upsertUser *sql.Stmt
@@ -63,7 +62,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{config: config, now: time.Now}
+	s := &Store{config: config}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", config.Path, err), s.Close())
 	}

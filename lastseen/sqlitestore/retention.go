@@ -20,9 +20,9 @@ var (
 // dropStep is how many changes one statement drops, so that the sink never waits long.
 const dropStep = 1000
 
-// Maintain drops the changes that are older than the audit retention, in small steps.
-func (s *Store) Maintain(ctx context.Context) error {
-	before := schemas.MillisOf(s.now().Add(-s.config.AuditRetention))
+// Maintain drops the changes that are older than the audit retention at now, in small steps.
+func (s *Store) Maintain(ctx context.Context, now time.Time) error {
+	before := schemas.MillisOf(now.Add(-s.config.AuditRetention))
 	for {
 		dropped, err := s.dropSome(ctx, before)
 		if err != nil {
@@ -62,7 +62,7 @@ func (s *Store) Run(ctx context.Context, failed func(error)) error {
 	ticker := time.NewTicker(s.config.MaintainEvery)
 	defer ticker.Stop()
 	for {
-		if err := s.Maintain(ctx); err != nil && ctx.Err() == nil {
+		if err := s.Maintain(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			failed(err)
 		}
 		select {

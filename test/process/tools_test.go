@@ -83,7 +83,7 @@ func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.
 		{User: 1, From: schemas.Online, To: schemas.Away, At: before(300), Cause: schemas.Idle, Visibility: schemas.Everyone, Version: 2},
 	}
 	err = kept.Append(t.Context(), store.Batch{Expected: store.Unknown, Changes: changes})
-	err = errors.Join(err, kept.Maintain(t.Context()))
+	err = errors.Join(err, kept.Maintain(t.Context(), time.Now()))
 	begins, askErr := kept.LogBegins(t.Context())
 	if err := errors.Join(err, askErr, kept.Close()); err != nil {
 		t.Fatal(err)

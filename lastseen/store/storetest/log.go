@@ -1,3 +1,5 @@
+// Package storetest has random logs for the tests of stores and of those who read them. Its own tests
+// are the contract of all stores, which runs against Postgres and SQLite.
 package storetest
 
 import (

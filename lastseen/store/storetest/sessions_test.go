@@ -1,5 +1,4 @@
-// Package replaytest holds durable stores to what replays make of them.
-package replaytest
+package storetest
 
 import (
 	"cmp"
@@ -8,35 +7,27 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/store"
-	"github.com/stillhere/stillhere/lastseen/store/storetest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Archive is a store whose log is cut by the test.
-type Archive interface {
-	storetest.Store
-	replay.Archive
-}
-
-// topic has one partition, with a change at every offset.
-type topic struct {
+// memoryTopic has one partition, with a change at every offset.
+type memoryTopic struct {
 	changes []*schemas.Transition
 	start   int64
 }
 
-func (*topic) Partitions(context.Context) (int32, error) { return 1, nil }
+func (*memoryTopic) Partitions(context.Context) (int32, error) { return 1, nil }
 
-func (*topic) Topic(context.Context) (schemas.TopicID, error) { return schemas.TopicID{}, nil }
+func (*memoryTopic) Topic(context.Context) (schemas.TopicID, error) { return schemas.TopicID{}, nil }
 
-func (t *topic) Bounds(context.Context, int32) (start, end int64, err error) {
+func (t *memoryTopic) Bounds(context.Context, int32) (start, end int64, err error) {
 	return t.start, int64(len(t.changes)), nil
 }
 
-func (t *topic) OffsetSince(_ context.Context, _ int32, since schemas.Millis) (int64, error) {
+func (t *memoryTopic) OffsetSince(_ context.Context, _ int32, since schemas.Millis) (int64, error) {
 	for offset := t.start; offset < int64(len(t.changes)); offset++ {
 		if t.changes[offset].At >= since {
 			return offset, nil
@@ -45,7 +36,7 @@ func (t *topic) OffsetSince(_ context.Context, _ int32, since schemas.Millis) (i
 	return int64(len(t.changes)), nil
 }
 
-func (t *topic) Read(ctx context.Context, _ int32, from, to int64, each func(*schemas.Record) error) error {
+func (t *memoryTopic) Read(ctx context.Context, _ int32, from, to int64, each func(*schemas.Record) error) error {
 	for offset := from; offset < to; offset++ {
 		if offset < t.start {
 			return replay.ErrOvertaken
@@ -58,23 +49,18 @@ func (t *topic) Read(ctx context.Context, _ int32, from, to int64, each func(*sc
 	return ctx.Err()
 }
 
-const (
-	day    = schemas.Millis(24 * 60 * 60 * 1000)
-	users  = 20
-	length = 400
-	stages = 5
-)
+// sessionUsers is how many users the history has.
+const sessionUsers = 20
 
-// Sessions writes a random history of some days, with users who hide and a new log epoch
-// in its midst, and has its start forgotten: it wants the sessions of any range to be
-// those that all changes give. forget drops from the store what is older at an instant than
-// storetest.Retained.
-func Sessions(t *testing.T, s Archive, forget func(now time.Time)) {
-	t.Helper()
+// sessionsOfACutLog writes a random history of some days, with hidden users and a new log epoch in
+// the middle, and drops its start in steps. The sessions of any range are those that all changes
+// give.
+func sessionsOfACutLog(t *testing.T, s Store) {
+	const length, stages = 400, 5
 	random := rand.New(rand.NewPCG(5, 7))
-	log := &topic{changes: storetest.RandomLog(random.Uint64(), users, length)}
+	log := &memoryTopic{changes: RandomLog(random.Uint64(), sessionUsers, length)}
 	for i, change := range log.changes {
-		change.At = storetest.Start + schemas.Millis(i)*day/20 + schemas.Millis(random.IntN(2)*500) // 20 days
+		change.At = Start + schemas.Millis(i)*day/20 + schemas.Millis(random.IntN(2)*500) // 20 days
 		epoch := uint32(1 + 2*i/length)
 		change.Version = schemas.NewVersion(epoch, int64(i%(length/2)), 0)
 	}
@@ -89,18 +75,18 @@ func Sessions(t *testing.T, s Archive, forget func(now time.Time)) {
 		expected = int64(written)
 		log.start = random.Int64N(int64(written))
 		if stage > 0 {
-			forget(all[written-1-random.IntN(written/2)].At.Time().Add(storetest.Retained))
+			forget(t, s, all[written-1-random.IntN(written/2)].At)
 		}
 		begins, err := s.LogBegins(t.Context())
 		must(t, err)
 		for n := range 24 {
 			from := all[random.IntN(through)].At + schemas.Millis(random.IntN(3)-1)
 			if n < 3 {
-				from = max(begins, storetest.Start) + schemas.Millis(n-1)
+				from = max(begins, Start) + schemas.Millis(n-1)
 			}
 			r := asked{from: from, to: from + 1 + schemas.Millis(random.Int64N(int64(6*day))), away: n%2 == 0}
 			if n%3 == 0 {
-				r.user = schemas.UserID(1 + random.IntN(users))
+				r.user = schemas.UserID(1 + random.IntN(sessionUsers))
 			}
 			r.want(t, log, s, begins, written)
 		}
@@ -114,7 +100,7 @@ type asked struct {
 	away     bool
 }
 
-func (r asked) want(t *testing.T, log *topic, s Archive, begins schemas.Millis, written int) {
+func (r asked) want(t *testing.T, log *memoryTopic, s Store, begins schemas.Millis, written int) {
 	t.Helper()
 	o := replay.Defaults()
 	o.Filter.From, o.Filter.To = r.from, r.to
@@ -139,7 +125,7 @@ func (r asked) want(t *testing.T, log *topic, s Archive, begins schemas.Millis, 
 		all = slices.DeleteFunc(all, func(one replay.Session) bool {
 			return one.Kind != 0 && (one.Start < blind[one.User] || one.End == blind[one.User])
 		})
-		slices.SortFunc(all, order)
+		slices.SortFunc(all, sessionOrder)
 		return all
 	}
 	for i := range want {
@@ -164,11 +150,11 @@ func (r asked) want(t *testing.T, log *topic, s Archive, begins schemas.Millis, 
 	}
 }
 
-func order(a, b replay.Session) int {
+func sessionOrder(a, b replay.Session) int {
 	return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
 }
 
-// blind is, of users who were here at the start of the range and of whom the log has no
+// blind is, of users who were present at the start of the range and of whom the log has no
 // change from before it but one from after it, the instant of that one: until then their
 // kinds are not known.
 func (r asked) blind(changes []*schemas.Transition, begins schemas.Millis) map[schemas.UserID]schemas.Millis {
@@ -187,7 +173,7 @@ func (r asked) blind(changes []*schemas.Transition, begins schemas.Millis) map[s
 // reference folds all changes, one user and one kind at a time.
 func (r asked) reference(changes []*schemas.Transition) []replay.Session {
 	var found []replay.Session
-	for user := schemas.UserID(1); user <= users; user++ {
+	for user := schemas.UserID(1); user <= sessionUsers; user++ {
 		if r.user != 0 && r.user != user {
 			continue
 		}
@@ -197,11 +183,11 @@ func (r asked) reference(changes []*schemas.Transition) []replay.Session {
 				if change.User != user || change.At >= r.to {
 					continue
 				}
-				here := (change.To == schemas.Online || r.away && change.To == schemas.Away) && (kind == 0 || change.Kinds&(1<<kind) != 0)
+				online := (change.To == schemas.Online || r.away && change.To == schemas.Away) && (kind == 0 || change.Kinds&(1<<kind) != 0)
 				switch {
-				case here && open == nil:
+				case online && open == nil:
 					open = &replay.Session{User: user, Kind: kind, Start: max(change.At, r.from), Before: change.At < r.from}
-				case !here && open != nil:
+				case !online && open != nil:
 					if open.End = change.At; change.At >= r.from {
 						found = append(found, *open)
 					}
@@ -215,11 +201,4 @@ func (r asked) reference(changes []*schemas.Transition) []replay.Session {
 		}
 	}
 	return found
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -15,7 +15,7 @@ func wantPosition(t *testing.T, s Store, want store.Position) {
 	at, err := s.Position(t.Context(), 0)
 	must(t, err)
 	if at != want {
-		t.Fatalf("the place is %+v, want %+v", at, want)
+		t.Fatalf("the position is %+v, want %+v", at, want)
 	}
 }
 
@@ -46,15 +46,15 @@ func unnamedTopicLeavesWhatIsKept(t *testing.T, s Store) {
 	}
 }
 
-// topicMadeAnew has the new log's writer come to the very offset at which a zombie of
+// topicRecreated has the new log's writer come to the very offset at which a zombie of
 // the old log expects the store.
-func topicMadeAnew(t *testing.T, s Store) {
+func topicRecreated(t *testing.T, s Store) {
 	log := RandomLog(1, 4, 60)
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
-	anew := store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}
-	must(t, s.Append(t.Context(), anew))
+	again := store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}
+	must(t, s.Append(t.Context(), again))
 	wantPosition(t, s, store.Position{Next: 0, Topic: second, TopicNext: 0})
-	wantFenced(t, s.Append(t.Context(), anew))
+	wantFenced(t, s.Append(t.Context(), again))
 	zombie := store.Batch{Expected: 20, ExpectedTopic: first, Next: 30, Topic: first, Changes: log[50:]}
 	wantFenced(t, s.Append(t.Context(), zombie))
 	must(t, s.Append(t.Context(), store.Batch{Expected: 0, ExpectedTopic: second, Next: 20, Topic: second, Changes: log[20:40]}))
@@ -74,7 +74,7 @@ func offsetsOfTwoTopics(t *testing.T, s Store) {
 	log := RandomLog(2, 4, 30)
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 20, Topic: first, Changes: log[:20]}))
 	must(t, s.Append(t.Context(), store.Batch{Expected: 20, ExpectedTopic: first, Next: 0, Topic: second}))
-	// As the detector publishes them after the heartbeats were made anew as well: the
+	// As the detector publishes them after the heartbeats were recreated as well: the
 	// same offsets in a new log epoch.
 	later := make([]*schemas.Transition, 10)
 	for i, change := range log[20:] {

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -14,7 +13,7 @@ import (
 
 // wantForgotten wants the store to say that the instant is before its log begins, and
 // to name the beginning.
-func wantForgotten(t *testing.T, s Archive, at schemas.Millis, user schemas.UserID) {
+func wantForgotten(t *testing.T, s Store, at schemas.Millis, user schemas.UserID) {
 	t.Helper()
 	begins, err := s.LogBegins(t.Context())
 	must(t, err)
@@ -26,10 +25,9 @@ func wantForgotten(t *testing.T, s Archive, at schemas.Millis, user schemas.User
 	}
 }
 
-// wholeLog has what a program would write that is told of a log only from its middle on
+// completeLog has what a program would write that is told of a log only from its middle on
 // as well: nothing is known from before the first change, and nobody is here then.
-func wholeLog(t *testing.T, s Archive) {
-	const day = schemas.Millis(24 * 60 * 60 * 1000)
+func completeLog(t *testing.T, s Store) {
 	log := visits(1, Start+day, Start+2*day, Start+3*day)
 	half := visits(2, Start, Start+4*day)[1:]
 	write(t, s, append(log, half...))
@@ -53,7 +51,7 @@ func wholeLog(t *testing.T, s Archive) {
 }
 
 // asOf is what is told of users, each of whom must be told of once.
-func asOf(t *testing.T, s Archive, at schemas.Millis, user schemas.UserID) map[schemas.UserID]store.Entry {
+func asOf(t *testing.T, s Store, at schemas.Millis, user schemas.UserID) map[schemas.UserID]store.Entry {
 	t.Helper()
 	told := map[schemas.UserID]store.Entry{}
 	must(t, s.AsOf(t.Context(), at, user, func(e *store.Entry) error {
@@ -67,7 +65,7 @@ func asOf(t *testing.T, s Archive, at schemas.Millis, user schemas.UserID) map[s
 }
 
 // wantAsOne wants the question of one user to be answered as the one of all was.
-func wantAsOne(t *testing.T, s Archive, at schemas.Millis, user schemas.UserID, all map[schemas.UserID]store.Entry) {
+func wantAsOne(t *testing.T, s Store, at schemas.Millis, user schemas.UserID, all map[schemas.UserID]store.Entry) {
 	t.Helper()
 	one := asOf(t, s, at, user)
 	if want, known := all[user]; len(one) > 1 || one[user] != want || known != (len(one) == 1) {
@@ -75,12 +73,9 @@ func wantAsOne(t *testing.T, s Archive, at schemas.Millis, user schemas.UserID, 
 	}
 }
 
-// Past is a random history of some days that is written, and forgotten from its start on,
-// by turns. forget is that of LongHere.
-func Past(t *testing.T, s Archive, forget func(now time.Time)) {
-	t.Helper()
+// randomPast writes a random history of some days and drops its start, by turns.
+func randomPast(t *testing.T, s Store) {
 	const (
-		day    = schemas.Millis(24 * 60 * 60 * 1000)
 		users  = 30
 		length = 420
 		stages = 7
@@ -96,7 +91,7 @@ func Past(t *testing.T, s Archive, forget func(now time.Time)) {
 		must(t, s.Append(t.Context(), store.Batch{Expected: expected, Next: int64(through), Changes: log[through-length/stages : through]}))
 		expected = int64(through)
 		if stage > 0 { // up to what is hardly older than the newest change
-			forget((log[through-1-random.IntN(length/stages)].At).Time().Add(Retained))
+			forget(t, s, log[through-1-random.IntN(length/stages)].At)
 		}
 		begins, err := s.LogBegins(t.Context())
 		must(t, err)

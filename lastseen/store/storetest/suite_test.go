@@ -1,5 +1,3 @@
-// Package storetest is the contract of store.Writer and store.Reader as a test
-// suite that every store runs.
 package storetest
 
 import (
@@ -7,7 +5,10 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+	"time"
 
+	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -16,11 +17,20 @@ import (
 type Store interface {
 	store.Writer
 	store.Reader
+	replay.Archive
+	Maintain(ctx context.Context, now time.Time) error
 }
 
-// Run holds the stores that open makes, each empty, to the contract.
-func Run(t *testing.T, open func(t *testing.T) Store) {
+const day = schemas.Millis(24 * 60 * 60 * 1000)
+
+// forget drops what happened before the day of an instant; the retention is the default.
+func forget(t *testing.T, s Store, before schemas.Millis) {
 	t.Helper()
+	must(t, s.Maintain(t.Context(), before.Time().Add(pgstore.Defaults().AuditRetention)))
+}
+
+func TestStoresKeepTheContract(t *testing.T) {
+	t.Parallel()
 	for name, hold := range map[string]func(*testing.T, Store){
 		"a batch writes log, users and next offset together":                 batchWritesAllThree,
 		"a batch without changes still moves the next offset":                emptyBatchMovesOffset,
@@ -28,10 +38,10 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		"a batch that expects another offset is fenced and writes nothing":   fencedWritesNothing,
 		"a batch given again is fenced":                                      againIsFenced,
 		"of two owners with the same batch exactly one writes":               twoOwners,
-		"the topic of the next offset is kept with it":                       topicIsKept,
-		"a place without a topic gets the one of the next write":             topicIsFilledIn,
-		"a write that names no topic leaves the one that is kept":            unnamedTopicLeavesWhatIsKept,
-		"whoever writes a topic that is gone is fenced at every offset":      topicMadeAnew,
+		"the topic of the next offset is stored with it":                     topicIsKept,
+		"a position without a topic gets the one of the next write":          topicIsFilledIn,
+		"a write that names no topic leaves the stored one":                  unnamedTopicLeavesWhatIsKept,
+		"a writer of a removed topic is fenced at every offset":              topicRecreated,
 		"changes are the same by what they say and not by their offsets":     offsetsOfTwoTopics,
 		"partitions are written at the same time without harm":               partitionsTogether,
 		"a batch under a cancelled context writes nothing":                   cancelledWritesNothing,
@@ -48,11 +58,20 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		"what happened while a user hid is never in the history":             hiddenPartLeftOut,
 		"times of when the user hid never come out":                          hiddenTimesLeftOut,
 		"histories reach across days, months and the end of daylight saving": historyAcrossDays,
+		"changes come back as they were written, in order, hidden ones too":  changesComeBack,
+		"ranges are exact to the millisecond and across days":                changesOfRanges,
+		"what was in force at an instant is the newest change until then":    inForce,
+		"a log of which nothing was dropped has no beginning":                completeLog,
+		"users present for longer than the log is kept are known":            presentForLonger,
+		"a cut log invents nobody, and says the same of one user as of all":  randomPast,
+		"a cut log gives the sessions of all changes":                        sessionsOfACutLog,
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			hold(t, open(t))
-		})
+		for kind, open := range stores {
+			t.Run(kind+": "+name, func(t *testing.T) {
+				t.Parallel()
+				hold(t, open(t))
+			})
+		}
 	}
 }
 

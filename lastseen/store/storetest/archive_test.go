@@ -1,46 +1,17 @@
 package storetest
 
 import (
-	"context"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Archive is what data teams read of a store.
-type Archive interface {
-	Store
-	// Changes and AsOf are as the package replay asks for them.
-	Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error
-	AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error
-	LogBegins(ctx context.Context) (schemas.Millis, error)
-}
-
-// RunArchive holds the stores that open makes, each empty, to what replays and
-// looks into the past ask of them.
-func RunArchive(t *testing.T, open func(t *testing.T) Archive) {
-	t.Helper()
-	for name, hold := range map[string]func(*testing.T, Archive){
-		"changes come back as they were written, in order, whoever hides": changesComeBack,
-		"ranges are exact to the millisecond and across days":             changesOfRanges,
-		"what was in force at an instant is the newest change until then": inForce,
-		"a log of which nothing was dropped has no beginning":             wholeLog,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			hold(t, open(t))
-		})
-	}
-}
-
 // spread is a log over four days, with a change in the last millisecond of one.
-func spread(t *testing.T, s Archive) []*schemas.Transition {
+func spread(t *testing.T, s Store) []*schemas.Transition {
 	t.Helper()
 	log := RandomLog(4, 9, 240)
-	const day = 24 * 60 * 60 * 1000
 	for i, change := range log {
 		change.At += schemas.Millis(i) * day / 60
 	}
@@ -56,7 +27,7 @@ func entryOf(t *schemas.Transition) store.Entry {
 	return e
 }
 
-func wantChanges(t *testing.T, s Archive, of store.Range, log []*schemas.Transition) {
+func wantChanges(t *testing.T, s Store, of store.Range, log []*schemas.Transition) {
 	t.Helper()
 	var want, got []store.Entry
 	for _, change := range log {
@@ -71,12 +42,12 @@ func wantChanges(t *testing.T, s Archive, of store.Range, log []*schemas.Transit
 	}
 }
 
-func changesComeBack(t *testing.T, s Archive) {
+func changesComeBack(t *testing.T, s Store) {
 	wantChanges(t, s, store.Range{}, nil)
 	wantChanges(t, s, store.Range{}, spread(t, s))
 }
 
-func changesOfRanges(t *testing.T, s Archive) {
+func changesOfRanges(t *testing.T, s Store) {
 	log := spread(t, s)
 	for _, of := range []store.Range{
 		{From: log[100].At}, {From: log[100].At, To: log[101].At}, {To: log[101].At}, {From: log[101].At, To: log[101].At + 1},
@@ -86,7 +57,7 @@ func changesOfRanges(t *testing.T, s Archive) {
 	}
 }
 
-func inForce(t *testing.T, s Archive) {
+func inForce(t *testing.T, s Store) {
 	log := spread(t, s)
 	for _, i := range []int{0, 1, 50, 100, 101, 170, 239} {
 		at := log[i].At
@@ -116,12 +87,9 @@ func inForce(t *testing.T, s Archive) {
 	}
 }
 
-// LongHere has users whose last change is older than what the store keeps of the log, and
-// wants to be told what was in force of them all the same. forget drops what is older than
-// the retention at an instant; the retention is Retained.
-func LongHere(t *testing.T, s Archive, forget func(now time.Time)) {
-	t.Helper()
-	const day = schemas.Millis(24 * 60 * 60 * 1000)
+// presentForLonger has users whose last change is older than what the store keeps of the log. AsOf
+// knows what was in force all the same.
+func presentForLonger(t *testing.T, s Store) {
 	change := func(user schemas.UserID, at schemas.Millis, from, to schemas.State, cause schemas.Cause, visibility schemas.Visibility) *schemas.Transition {
 		return &schemas.Transition{User: user, From: from, To: to, At: at, LastSeen: at, LastActive: at, Cause: cause, Visibility: visibility,
 			Kinds: schemas.SetOfKinds(schemas.Web), Version: schemas.NewVersion(1, int64(at-Start), int(user))}
@@ -135,7 +103,7 @@ func LongHere(t *testing.T, s Archive, forget func(now time.Time)) {
 		change(3, Start+10*day, schemas.Offline, schemas.Online, schemas.FirstBeat, schemas.Everyone),
 	}
 	must(t, s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: int64(len(log)), Changes: log}))
-	forget((Start + 5*day).Time().Add(Retained))
+	forget(t, s, Start+5*day)
 	for _, at := range []schemas.Millis{Start - 9*day, Start - 1, Start + 1, Start + 3*day} {
 		for user := range schemas.UserID(7) { // 0: all
 			wantForgotten(t, s, at, user)
@@ -165,6 +133,3 @@ func LongHere(t *testing.T, s Archive, forget func(now time.Time)) {
 		}
 	}
 }
-
-// Retained is the retention of LongHere's log.
-const Retained = 400 * 24 * time.Hour
