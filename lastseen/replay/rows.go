@@ -93,7 +93,7 @@ func setChange(e *store.Entry, row *changeRow) {
 	*row = changeRow{
 		Event: unsafe.String(&e.Event[0], len(e.Event)), User: int64(e.User), Version: int64(e.Version), At: int64(e.At),
 		From: schemas.StateWord(e.From), To: schemas.StateWord(e.To), Cause: schemas.CauseWord(e.Cause), Device: int64(e.Device),
-		Kinds: kindWords[e.Kinds&63], LastSeen: int64(e.LastSeen), LastActive: int64(e.LastActive),
+		Kinds: kindWords[e.Kinds], LastSeen: int64(e.LastSeen), LastActive: int64(e.LastActive),
 		Visibility: schemas.VisibilityWord(e.Visibility), Policy: e.Policy, LeftOut: int64(e.LeftOut),
 	}
 }
@@ -103,7 +103,7 @@ func States(format Format, w io.Writer) Writer[store.Entry] {
 	return newWriter(format, w, func(e *store.Entry, row *stateRow) {
 		*row = stateRow{
 			User: int64(e.User), State: schemas.StateWord(e.To), ChangedAt: int64(e.At), LastSeen: int64(e.LastSeen),
-			LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds&63], Visibility: schemas.VisibilityWord(e.Visibility),
+			LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds], Visibility: schemas.VisibilityWord(e.Visibility),
 			Version: int64(e.Version),
 		}
 	})
@@ -122,7 +122,7 @@ func SessionWriter(format Format, w io.Writer) Writer[Session] {
 }
 
 // kindWords are the words of each set of device kinds.
-var kindWords = func() (all [64][]string) {
+var kindWords = func() (all [1 << 8][]string) {
 	for set := range all {
 		all[set] = schemas.KindSet(set).Words()
 	}
