@@ -22,9 +22,9 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// With --shown-as offline nobody may tell user 1, who hidden and goes on living, from user 2,
+// With --shown-as offline nobody may tell user 1, who is hidden and stays online, from user 2,
 // who said bye at the same instant: not by one read or many, nor by the stream, nor by what
-// followers are delivered. At the show it looks like user 2, who comes back then.
+// followers receive. When visible again it looks like user 2, who comes back then.
 func TestAUserHiddenAsOfflineLooksLikeOneWhoLeavesAtEveryEndpoint(t *testing.T) {
 	for name, many := range map[string]int{"of few followers": 10_000, "of many followers": 1} {
 		t.Run(name, func(t *testing.T) {
