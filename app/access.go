@@ -110,12 +110,22 @@ func NeedsOf(grantee string, followers bool) ([]Need, error) {
 	return needs, nil
 }
 
-// Grants is what Kafka must grant a grantee of the pipeline that kafka names.
-func Grants(grantee string, followers bool, cluster kafka.Config) ([]admin.Grant, error) {
+// Grant allows an operation on a resource of Kafka.
+type Grant struct {
+	Resource string // topic, group or transactional-id
+	// Name is the resource's name on the cluster; with Prefixed all resources whose names
+	// begin with it are meant.
+	Name      string
+	Prefixed  bool
+	Operation string // as Kafka calls it: Read, Write, Describe, DescribeConfigs, Create
+}
+
+// Grants returns what Kafka must grant a grantee of the pipeline whose topics have this prefix.
+func Grants(grantee string, followers bool, topicPrefix string) ([]Grant, error) {
 	needs, err := NeedsOf(grantee, followers)
-	var grants []admin.Grant
+	var grants []Grant
 	for _, n := range needs {
-		for _, g := range n.grants(cluster) {
+		for _, g := range n.grants(kafka.Config{Prefix: topicPrefix}) {
 			if !slices.Contains(grants, g) {
 				grants = append(grants, g)
 			}
@@ -124,10 +134,10 @@ func Grants(grantee string, followers bool, cluster kafka.Config) ([]admin.Grant
 	return grants, err
 }
 
-func (n Need) grants(cluster kafka.Config) []admin.Grant {
-	var grants []admin.Grant
+func (n Need) grants(cluster kafka.Config) []Grant {
+	var grants []Grant
 	for _, operation := range n.Operations {
-		g := admin.AllTopicsGrant(cluster.Prefix, operation)
+		g := Grant(admin.AllTopicsGrant(cluster.Prefix, operation))
 		switch {
 		case n.Group == channelGroup:
 			g.Resource, g.Name = kafka.OfGroup, channelGroup

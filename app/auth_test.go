@@ -15,7 +15,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/keys"
 )
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -40,7 +39,7 @@ func guardedAs(t *testing.T, change func(*app.Dev)) (host, dir string) {
 	}
 	config := app.Defaults()
 	config.Instance, config.Listen, config.Admin = "dev", host, ""
-	config.Auth.Secret = keys.Secret{Value: secret}
+	config.Auth.Secret = secret
 	dir = t.TempDir() // before the clean-up that stops what writes into it
 	dev := app.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 2}
 	if change != nil {

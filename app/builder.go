@@ -11,11 +11,17 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/kafka/registry"
+	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/redis"
 )
 
 // base is what every constructor gets.
 type base struct {
 	config       Config
+	cluster      kafka.Config
+	redis        redis.Options
+	asked        policy.Change // what the operator asks of the policy
 	log          *slog.Logger
 	registry     *prometheus.Registry
 	partitions   int32
@@ -37,11 +43,20 @@ type builder struct {
 func newBuilder(ctx context.Context, role Role, config Config, log *slog.Logger) (*builder, error) {
 	b := &builder{role: role, mux: http.NewServeMux()}
 	b.config, b.log, b.registry = config, log, prometheus.NewRegistry()
+	b.asked = config.asked()
 	b.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	b.registry.MustRegister(buildInfo(config.Version))
 	b.kafkaMetrics = kafka.NewMetrics(b.registry)
 	var err error
-	if b.partitions, err = admin.CheckTopics(ctx, config.Kafka); err != nil {
+	if b.cluster, err = config.connect(ctx, role); err != nil {
+		return b, err
+	}
+	if role.redis || config.watches() {
+		if b.redis, err = config.Redis.options(config.Kafka.Prefix); err != nil {
+			return b, err
+		}
+	}
+	if b.partitions, err = admin.CheckTopics(ctx, b.cluster); err != nil {
 		return b, err
 	}
 	b.kafkaMetrics.SetPartitions(b.partitions)
@@ -49,17 +64,32 @@ func newBuilder(ctx context.Context, role Role, config Config, log *slog.Logger)
 		return b, err
 	}
 	b.config.settle(b.partitions)
-	if b.producer, err = kafka.NewProducer(b.config.Kafka, log, b.kafkaMetrics); err != nil {
+	if b.producer, err = kafka.NewProducer(b.cluster, log, b.kafkaMetrics); err != nil {
 		return b, err
 	}
 	return b, b.add(component{
 		closers: []closer{{"producer", b.producer.Close}},
 		checks:  []check{{name: "kafka", ready: b.producer.Ping}},
 		services: []service{{"topics", loops, func(ctx context.Context) error {
-			admin.WatchTopics(ctx, b.config.Kafka, b.partitions, config.TopicsEvery, log, b.kafkaMetrics)
+			admin.WatchTopics(ctx, b.cluster, b.partitions, config.TopicsEvery, log, b.kafkaMetrics)
 			return nil
 		}}},
 	}, nil)
+}
+
+// connect returns how this process reaches Kafka.
+func (c Config) connect(ctx context.Context, role Role) (kafka.Config, error) {
+	cluster, err := c.Kafka.cluster()
+	if err != nil {
+		return cluster, err
+	}
+	cluster.InstanceName = c.Instance
+	// How long a frame may be under way bounds how wrong the ages in it can be.
+	cluster.DeliveryTimeout = c.Ingest.AppendTimeout
+	if c.SchemaRegistry != "" && role.framed {
+		cluster.ValueHeaders, err = registry.ValueHeaders(ctx, c.SchemaRegistry, cluster.Prefix)
+	}
+	return cluster, err
 }
 
 // add adds a component to the process, and returns err.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,8 +13,8 @@ import (
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/delivery"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // ChannelRun says how to run a notification channel.
@@ -22,46 +23,58 @@ type ChannelRun struct {
 	Name string
 	// Instance is the stable name of this process among those of the channel.
 	Instance string
-	Kafka    kafka.Config
-	Config   delivery.Config
-	Channel  delivery.Channel
-	// FromStart takes a channel that is new from the start of what is kept rather
-	// than from now.
+	Kafka    Kafka
+	Config   Deliveries
+	// Channel delivers a notice to its recipients. client/deliveries documents its contract.
+	Channel interface {
+		Deliver(ctx context.Context, n schemas.Notice) error
+	}
+	// FromStart starts a new channel at the oldest delivery in the topic rather than now.
 	FromStart bool
-	// MayWatch is Config.MayWatch: with WatchFollowers it is asked before each try who of
-	// the recipients still follows the user, by Graph, which Postgres says how to treat.
+	// MayWatch is Config.MayWatch. With WatchFollowers, each try reads in Graph, with the
+	// limits of Postgres, which recipients still follow the user.
 	MayWatch string
 	Graph    Store
 	Postgres pgstore.Config
-	// WithoutGroup reads everything in this process and keeps no offsets.
+	// WithoutGroup reads everything in this process and stores no offsets.
 	WithoutGroup bool
-	// Admin is where health and metrics are; empty: nowhere.
-	Admin string
-	// AdminPort says what is shown there and to whom, AllowedHosts for which hosts besides
-	// Admin and the loopback it may be asked.
-	AdminPort    Admin
-	AllowedHosts []string
+	AdminServer
 }
+
+// Deliveries says how deliveries are tried. The tags describe the flags of "channel webhook"
+// that set the fields.
+type Deliveries struct {
+	Attempts    int           `help:"Maximum tries of a delivery before it goes to the dead-letter topic." default:"8"`
+	FirstWait   time.Duration `help:"First backoff between tries; it doubles, with jitter." default:"200ms"`
+	MaxWait     time.Duration `help:"Maximum backoff between tries, even if the receiver asks for more with Retry-After." default:"30s"`
+	Timeout     time.Duration `help:"Timeout of a try." default:"10s"`
+	Concurrency int           `help:"Concurrent deliveries per partition; as many again may be retries or take longer than a second." default:"8"`
+	Queue       int           `help:"Maximum pending deliveries of a partition: running, waiting for another of the same user, or waiting for a retry. A full queue stops reading the partition." default:"1000"`
+	Rate        float64       `help:"Maximum deliveries per second; 0: no limit." default:"0"`
+	Remember    int           `help:"Size of the dedup cache: pairs of recipient and user whose last delivery is remembered, 60 bytes each." default:"1000000"`
+	// HiddenOffline shows hidden users as offline; see Config.HiddenOffline.
+	HiddenOffline bool          `kong:"-"`
+	MaxAge        time.Duration `help:"Skip deliveries older than this, for example after the channel was down; 0: skip none." default:"0s"`
+}
+
+// DefaultDeliveries returns the defaults of Deliveries.
+func DefaultDeliveries() Deliveries { return Deliveries(delivery.Defaults()) }
 
 // RunChannel brings deliveries to a channel until ctx ends. It reads the hidden set first and
 // delivers nothing before it does.
-func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err error) {
-	if err := errors.Join(run.AdminPort.check(run.Admin), validateHosts(run.AllowedHosts)); err != nil {
+func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
+	cluster, err := run.Kafka.cluster()
+	if err := errors.Join(err, run.AdminServer.validate(), validateAccess(run.MayWatch, "")); err != nil {
 		return err
 	}
-	switch run.MayWatch {
-	case "", WatchEveryone, WatchFollowers:
-	default:
-		return fmt.Errorf("may_watch: must be %s or %s, is %q", WatchEveryone, WatchFollowers, run.MayWatch)
-	}
-	run.Kafka.InstanceName = run.Instance
+	cluster.InstanceName = run.Instance
 	registry := prometheus.NewRegistry()
-	job := delivery.Job{Name: run.Name, Kafka: run.Kafka, Settings: run.Config, Channel: run.Channel, FromStart: run.FromStart,
+	job := delivery.Job{Name: run.Name, Kafka: cluster, Settings: delivery.Config(run.Config), Channel: run.Channel, FromStart: run.FromStart,
 		WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
 	if run.MayWatch == WatchFollowers {
 		store, err := OpenGraph(ctx, run.Graph, run.Postgres)
 		if err != nil {
-			return fmt.Errorf("the follower graph, which says who may be told: %w", err)
+			return fmt.Errorf("opening the follower graph, which decides who may receive deliveries: %w", err)
 		}
 		defer store.Close()
 		job.Refused = (&decision{follows: store}).mayReceive
@@ -72,26 +85,30 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) (err erro
 	}
 	services := []service{{"channel " + run.Name, loops, runner.Run}}
 	if run.Admin != "" {
-		l, err := listen(nil, run.Admin)
+		p := base{log: log, registry: registry}
+		p.config.AdminServer = run.AdminServer
+		ready := check{name: "channel", ready: func(context.Context) error { return runner.Ready() }}
+		server, err := newAdminServer(p, newConnectionMetrics(registry), []check{ready}, runner.Kafka().Status)
 		if err != nil {
 			return errors.Join(err, runner.Close(ctx))
 		}
-		checks := []check{{name: "channel", ready: func(context.Context) error { return runner.Ready() }}}
-		l = newBounded(l, adminPort, adminConnections, 0, newConnectionMetrics(registry), log)
-		services = append(services, service{adminPort, servers, serve(l, allowHosts(run.Admin, run.AllowedHosts,
-			adminRoutes(registry, checks, runner.Kafka().Status, run.AdminPort.Profiles)), profileTimeout, log)})
+		services = append(services, server.services...)
 	}
 	return runAll(ctx, services)
 }
 
-// RunLiveChannel brings deliveries to the sockets of those who want them, over redis,
-// until ctx ends.
-func RunLiveChannel(ctx context.Context, run ChannelRun, redis Redis, log *slog.Logger) error {
-	redis = redis.named(run.Kafka)
-	if err := checkRedisClaim(ctx, run.Kafka, redis); errors.Is(err, errNotOurs) { // or Redis is away, which passes
+// RunLiveChannel publishes deliveries through Redis to the sockets of followers that asked for
+// them, until ctx ends.
+func RunLiveChannel(ctx context.Context, run ChannelRun, at Redis, log *slog.Logger) error {
+	cluster, err := run.Kafka.cluster()
+	redis, wrong := at.options(run.Kafka.Prefix)
+	if err := errors.Join(err, wrong); err != nil {
 		return err
 	}
-	bus, err := redisbus.Open(redis.options(), fanout.DefaultConfig(), fanout.NewMetrics(nil), log)
+	if err := checkRedisClaim(ctx, cluster, redis); errors.Is(err, errNotOurs) { // any other error may pass
+		return err
+	}
+	bus, err := redisbus.Open(redis, fanout.DefaultConfig(), fanout.NewMetrics(nil), log)
 	if err != nil {
 		return err
 	}

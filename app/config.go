@@ -1,8 +1,6 @@
 package app
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,9 +14,7 @@ import (
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/ingest"
-	"github.com/stillhere/stillhere/internal/auth"
-	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
@@ -32,42 +28,14 @@ type Config struct {
 	Instance string
 	// Version is the program's, for metrics.
 	Version string
-	// Listen is the address for clients, host:port; Admin the one for operators: health,
-	// metrics, profiles. Empty Admin: nowhere.
-	Listen, Admin string
-	// AdminPort says what the admin port shows, and to whom.
-	AdminPort Admin
-	// AllowedHosts are the hosts, besides Listen, Admin and the loopback, that requests
-	// may be for where no token identifies the caller: on the admin port, and, without
-	// authentication, on Listen.
-	AllowedHosts []string
-	// AllowUnauthenticated allows Listen on other addresses than the loopback without
-	// authentication.
-	AllowUnauthenticated bool
-	// AllowedOrigins are the web origins, besides the server's own, whose pages may use
-	// the API: scheme://host, in which * stands for anything, as in
-	// https://*.example.com (path.Match).
-	AllowedOrigins []string
-	// MaxConnections [0] is how many client connections may be open; 0: as many as
-	// the process's descriptors allow. The admin port has a bound of its own.
-	MaxConnections int
-	// MaxPerAddress [0] is how many client connections one address (of IPv6, one
-	// network of 64 bits) may have open; 0: any number, as it has to be behind a proxy.
-	MaxPerAddress int
-	// MaxPerUser [20] is how many sockets and streams one user may have open in this
-	// process, all together; 0: any number.
-	MaxPerUser int
-	// TrustedProxies are the addresses and networks whose X-Forwarded-For is believed.
-	// MaxPerAddress then bounds the clients behind them, and not themselves.
-	TrustedProxies []string
+	HTTP
 	// Page serves the page that shows online users at the root path.
 	Page bool
 	// Listener replaces the network for Listen and Admin, e.g. in virtual time.
 	Listener func(network, address string) (net.Listener, error)
 
-	Kafka kafka.Config
-	// TopicsEvery [1m] is how often a process that runs looks whether the topics are
-	// still as they must be.
+	Kafka Kafka
+	// TopicsEvery [1m] is the time between two checks of the topics' configuration.
 	TopicsEvery time.Duration
 	// SchemaRegistry is the URL of a Schema Registry whose heads go before the values
 	// on topics that others read; empty: none. Its schemas have been registered.
@@ -78,14 +46,13 @@ type Config struct {
 	// Postgres limits what is asked of the server that Store names.
 	Postgres pgstore.Config
 
-	// Auth says which tokens are accepted; the zero value has no authentication.
-	Auth auth.Config
+	Auth Auth
 
-	// Policy is that of a new pipeline; of another the one in force counts. PolicyAsked are
-	// the settings that somebody asked for: a process refuses to start where they differ
-	// from the policy in force.
+	// Policy is the policy of a new pipeline. An older one has a policy in force, which
+	// counts. PolicyAsked names the settings of Policy that the operator gave, such as
+	// online_ttl: a process refuses to start if they differ from the policy in force.
 	Policy      liveness.Settings
-	PolicyAsked policy.Change
+	PolicyAsked []string
 
 	Ingest   ingest.Config
 	Lastseen lastseen.Config
@@ -106,28 +73,6 @@ type Config struct {
 	Graph Store
 }
 
-// Redis says where Redis is: one server (Addr), the Sentinels that know it (Addrs
-// and Master), or some nodes of a cluster (Addrs and Cluster).
-type Redis struct {
-	Addr     string
-	Addrs    []string
-	Master   string
-	Cluster  bool
-	Username string
-	Password string
-	// Credentials is asked for user and password before each connection, in place of
-	// the fields; SentinelUsername and SentinelPassword are those of the Sentinels.
-	Credentials                        func(ctx context.Context) (username, password string, err error)
-	SentinelUsername, SentinelPassword string
-	DB                                 int
-	PoolSize                           int // connections per server; 0: ten per core
-	TLS                                *tls.Config
-	// Prefix begins all keys and channels; empty: that of the topics, presence: for presence.
-	Prefix string
-	// Dialer replaces the network, e.g. in virtual time.
-	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-}
-
 // Store says where last seen and the log of changes are kept: one of the two.
 type Store struct {
 	Postgres string // URL
@@ -142,17 +87,14 @@ func Defaults() Config {
 	}
 	return Config{
 		Instance: host,
-		Listen:   "127.0.0.1:8080",
-		Admin:    "127.0.0.1:9090",
+		HTTP:     HTTP{Listen: "127.0.0.1:8080", AdminServer: AdminServer{Admin: "127.0.0.1:9090"}, MaxStreams: fanout.DefaultConfig().MaxConnections, MaxPerUser: 20},
 
-		MaxPerUser: 20,
-
-		Kafka: kafka.Config{Prefix: schemas.DefaultPrefix},
+		Kafka: Kafka{Prefix: schemas.DefaultPrefix},
 
 		TopicsEvery: time.Minute,
 
 		Postgres: pgstore.Defaults(),
-		Auth:     auth.Defaults(),
+		Auth:     Auth{Leeway: 10 * time.Second, Requests: 20, Connects: 60},
 		Policy:   liveness.Defaults(),
 		Ingest:   ingest.Defaults(),
 		Lastseen: lastseen.Defaults(),
@@ -163,10 +105,6 @@ func Defaults() Config {
 
 // settle copies what several services must agree on into their settings.
 func (c *Config) settle(partitions int32) {
-	c.Kafka.InstanceName = c.Instance
-	c.Redis = c.Redis.named(c.Kafka)
-	// How long a frame may be under way bounds how wrong the ages in it can be.
-	c.Kafka.DeliveryTimeout = c.Ingest.AppendTimeout
 	c.Ingest.Partitions = partitions
 	c.Ingest.GatewayID = schemas.GatewayID("ingest-" + c.Instance)
 	c.Ingest.HeartbeatInterval = c.Policy.HeartbeatInterval
@@ -176,6 +114,7 @@ func (c *Config) settle(partitions int32) {
 	c.Ingest.ForgetAfter = max(time.Minute, c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 4*c.Policy.HeartbeatInterval)
 	c.Ingest.Sockets.IdleTimeout = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
 	c.Ingest.AllowedOrigins, c.Fanout.Origins = c.AllowedOrigins, c.AllowedOrigins
+	c.Fanout.MaxConnections = c.MaxStreams
 	c.Fanout.HiddenOffline, c.Lastseen.HiddenOffline, c.Expand.HiddenOffline = c.HiddenOffline, c.HiddenOffline, c.HiddenOffline
 	c.Fanout.HeartbeatInterval = c.Policy.HeartbeatInterval
 	c.Ingest.Sockets.MaxSubscriptions = c.Fanout.MaxSubscriptions
@@ -194,52 +133,35 @@ func Check(name string, config Config) error {
 	return config.validate(Roles[i])
 }
 
-// validate reports everything that is wrong with the settings a role needs.
+// validate reports everything that is wrong with the settings that a role needs, joined.
 func (c Config) validate(r Role) error {
-	var faults []error
-	add := func(err error) {
-		if err != nil {
-			faults = append(faults, err)
-		}
-	}
-	if !instanceName.MatchString(c.Instance) {
-		add(fmt.Errorf("instance: %q must be 1 to 100 letters, digits, dots, dashes or underscores", c.Instance))
-	}
-	add(c.Policy.Validate())
-	add(c.AdminPort.check(c.Admin))
-	add(validateHosts(c.AllowedHosts))
+	var all faults.List
+	all.If(!instanceName.MatchString(c.Instance),
+		"instance: %q must be 1 to 100 letters, digits, dots, dashes or underscores", c.Instance)
+	all.Add(c.Policy.Validate(), c.AdminServer.validate())
 	if r.http {
-		add(validateListen(c.Listen, c.AllowUnauthenticated || c.Auth.On()))
-		add(c.Auth.Validate())
-		add(c.checkSecret())
-		add(c.checkWeb())
+		all.Add(c.HTTP.validate(c.Auth.On()), c.Auth.validate(c.Listen), validateAccess(c.MayWatch, c.MayReadHistory))
 	}
-	if r.redis {
-		add(c.Redis.validate())
+	if r.redis || c.Redis.given() {
+		_, err := c.Redis.options(c.Kafka.Prefix)
+		all.Add(err)
 	}
 	if r.store {
-		add(c.Store.validate())
+		all.Add(c.Store.validate())
 	}
-	if r.Name == "fanout" || r.Name == "all" {
-		add(c.Expand.Validate())
-		if c.followers() {
-			add(c.Graph.validate())
-		}
+	fanout := r.Name == "fanout" || r.Name == "all"
+	if fanout {
+		all.Add(c.Expand.Validate())
 	}
-	if r.http && c.MayWatch == WatchFollowers {
-		add(c.Graph.validate())
-	}
-	if r.http && !slices.Contains([]string{"", WatchEveryone, WatchFollowers}, c.MayWatch) {
-		add(fmt.Errorf("may_watch: must be %s or %s, is %q", WatchEveryone, WatchFollowers, c.MayWatch))
-	}
-	if r.http && !slices.Contains([]string{"", HistorySelf, HistoryWatchers}, c.MayReadHistory) {
-		add(fmt.Errorf("may_read_history: must be %s or %s, is %q", HistorySelf, HistoryWatchers, c.MayReadHistory))
+	if fanout && c.followers() || r.http && c.MayWatch == WatchFollowers {
+		all.Add(c.Graph.validate())
 	}
 	if r.store && c.Store.Postgres != "" {
-		add(c.postgres().Validate())
+		all.Add(c.postgres().Validate())
 	}
-	add(c.Kafka.Validate())
-	return errors.Join(faults...)
+	cluster, err := c.Kafka.cluster()
+	all.Add(err, cluster.Validate())
+	return all.Err()
 }
 
 // watches reports whether sockets of the role ingest can watch users.
@@ -247,42 +169,6 @@ func (c Config) watches() bool { return c.Redis.given() && c.Store != (Store{}) 
 
 // followers reports whether followers receive deliveries.
 func (c Config) followers() bool { return c.Expand.Mode != expand.Off }
-
-// given reports whether a Redis is configured.
-func (r Redis) given() bool { return r.Addr != "" || len(r.Addrs) > 0 || r.Dialer != nil }
-
-func (r Redis) addrs() []string {
-	if len(r.Addrs) > 0 {
-		return r.Addrs
-	}
-	return []string{r.Addr}
-}
-
-func (r Redis) validate() error {
-	var faults []error
-	if !r.given() {
-		faults = append(faults, errors.New("redis: an address is needed, e.g. 127.0.0.1:6379"))
-	}
-	if r.Cluster && r.Master != "" {
-		faults = append(faults, errors.New("redis_cluster, redis_master: a cluster has no Sentinels; say one of the two"))
-	}
-	if r.Cluster && r.DB != 0 {
-		faults = append(faults, fmt.Errorf("redis_database: a cluster has only database 0, is %d", r.DB))
-	}
-	if len(r.Addrs) > 1 && !r.Cluster && r.Master == "" {
-		faults = append(faults, errors.New("redis: several addresses are those of a cluster or of Sentinels; say redis_cluster or redis_master"))
-	}
-	faults = append(faults, checkRedisPrefix(r.Prefix))
-	if r.PoolSize < 0 {
-		faults = append(faults, fmt.Errorf("redis_pool_size: must not be negative, is %d", r.PoolSize))
-	}
-	for _, a := range r.addrs() {
-		if _, _, err := net.SplitHostPort(a); err != nil && r.given() && r.Dialer == nil {
-			faults = append(faults, fmt.Errorf("redis: %q must be host:port", a))
-		}
-	}
-	return errors.Join(faults...)
-}
 
 func (c *Config) postgres() pgstore.Config {
 	p := c.Postgres

@@ -3,7 +3,6 @@ package app
 import (
 	"container/list"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -31,27 +30,15 @@ const warnEvery = 10 * time.Second
 
 // maxConnections is how many client connections may be open, so that the process
 // has descriptors left for Kafka, Redis, its files and the admin port.
-func (c Config) maxConnections() int {
-	if c.MaxConnections > 0 {
-		return c.MaxConnections
+func (h HTTP) maxConnections() int {
+	if h.MaxConnections > 0 {
+		return h.MaxConnections
 	}
 	return spare(descriptors())
 }
 
 // spare is how many of limit descriptors clients may take.
 func spare(limit int) int { return limit - min(reserved, limit/2) }
-
-// checkConnections refuses bounds that would leave the process without descriptors.
-func (c Config) checkConnections() error {
-	if most := spare(descriptors()); c.MaxConnections > most {
-		return fmt.Errorf("max_connections: %d leaves this process too few of its %d descriptors; say at most %d, or raise the limit (ulimit -n)",
-			c.MaxConnections, descriptors(), most)
-	}
-	if c.MaxConnections < 0 {
-		return errors.New("max_connections: must not be negative")
-	}
-	return nil
-}
 
 // connectionMetrics are the metrics of the connections to all ports.
 type connectionMetrics struct {

@@ -19,7 +19,7 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
 		Slice: crashpoint.Bound("STILLHERE_SLICE")}
-	cluster := p.config.Kafka
+	cluster := p.cluster
 	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {
 		cluster.MaxTransactionRecords = n
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/registry"
 	"github.com/stillhere/stillhere/internal/sqlite"
@@ -43,25 +44,25 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 	if err := dataDir(dev.DataDir); err != nil {
 		return err
 	}
-	cluster, err := embedded.StartKafka(embedded.KafkaConfig{
+	stand, err := embedded.StartKafka(embedded.KafkaConfig{
 		DataDir: filepath.Join(dev.DataDir, "kafka"), AcceptDataLoss: dev.AcceptDataLoss, Listen: dev.KafkaListen, Partitions: int(dev.Partitions), Log: log,
 	})
 	if err != nil {
 		return err
 	}
-	defer cluster.Close()
+	defer stand.Close()
 	config := dev.Config
 	config.Page = true
-	if config.Redis.Addr = dev.RedisAddr; dev.RedisAddr == "" {
+	if config.Redis.Addrs = []string{dev.RedisAddr}; dev.RedisAddr == "" {
 		redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
 		if err != nil {
 			return err
 		}
 		defer redis.Close()
-		config.Redis.Addr = redis.Addr()
+		config.Redis.Addrs = []string{redis.Addr()}
 		config.Lastseen.NewRedis = true
 	}
-	config.Kafka.Brokers = cluster.Addrs()
+	config.Kafka.Brokers = stand.Addrs()
 	config.Store = Store{SQLite: filepath.Join(dev.DataDir, "stillhere.db")}
 	config.Graph = Store{SQLite: filepath.Join(dev.DataDir, GraphFile)}
 	for _, file := range []string{config.Store.SQLite, config.Graph.SQLite} {
@@ -69,22 +70,26 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 			return err
 		}
 	}
-	config.Kafka.InstanceName = config.Instance
 	// With one process and few users, freshness costs nothing.
 	config.Kafka.IdleCommitInterval, config.Kafka.WatermarkInterval = quick, quick
+	cluster, err := config.Kafka.cluster()
+	if err != nil {
+		return err
+	}
+	cluster.InstanceName = config.Instance
 	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)
-	_, err = admin.ApplyTopics(setUp, config.Kafka, dev.Partitions, 1)
+	_, err = admin.ApplyTopics(setUp, cluster, dev.Partitions, 1)
 	if err == nil && config.SchemaRegistry != "" {
-		_, err = registry.Register(setUp, config.SchemaRegistry, config.Kafka.Prefix)
+		_, err = registry.Register(setUp, config.SchemaRegistry, cluster.Prefix)
 	}
 	cancel()
 	if err != nil {
 		return fmt.Errorf("setting up the topics: %w", err)
 	}
-	if err := changePolicy(ctx, config, log); err != nil {
+	if err := changePolicy(ctx, cluster, config.asked(), log); err != nil {
 		return err
 	}
-	err = Run(ctx, "all", config, log, func() { started(cluster.Addrs()[0]) })
+	err = Run(ctx, "all", config, log, func() { started(stand.Addrs()[0]) })
 	if err == nil {
 		err = errors.Join(sqlite.Seal(config.Store.SQLite), sqlite.Seal(config.Graph.SQLite))
 	}
@@ -93,12 +98,10 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 
 // check finds what can be refused before anything is made.
 func (dev *Dev) check() error {
-	faults := []error{dev.Policy.Validate(), validateListen(dev.Listen, dev.AllowUnauthenticated || dev.Auth.On()), dev.Auth.Validate(), dev.checkSecret(), dev.AdminPort.check(dev.Admin), validateHosts(dev.AllowedHosts)}
-	faults = append(faults, dev.Expand.Validate())
-	if dev.Partitions < 1 {
-		faults = append(faults, fmt.Errorf("partitions: must be at least 1, is %d", dev.Partitions))
-	}
-	if err := errors.Join(faults...); err != nil {
+	var all faults.List
+	all.Add(dev.Policy.Validate(), dev.HTTP.validate(dev.Auth.On()), dev.Auth.validate(dev.Listen), dev.AdminServer.validate(), dev.Expand.Validate())
+	all.If(dev.Partitions < 1, "partitions: must be at least 1, is %d", dev.Partitions)
+	if err := all.Err(); err != nil {
 		return err
 	}
 	for _, address := range []string{dev.Listen, dev.Admin} {

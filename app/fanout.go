@@ -42,7 +42,7 @@ type fanoutDeps struct {
 // newFanout publishes changes to viewers.
 func newFanout(d fanoutDeps) (component, error) {
 	handler := publish.New(d.bus, d.config.Fanout, d.metrics)
-	return transitionLoop(d.base, d.origin, d.config.Kafka, "publisher", publishGroup, handler, consumer.FromEnd()), nil
+	return transitionLoop(d.base, d.origin, d.cluster, "publisher", publishGroup, handler, consumer.FromEnd()), nil
 }
 
 // newFollowerFanout writes deliveries for followers.
@@ -61,9 +61,9 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 	present, newest := online.NewSet(), expand.NewNewest()
 	deps := &expand.Dependencies{Config: config, Followers: cache, Graph: d.graph, Online: present, Newest: newest,
 		Metrics: expand.NewMetrics(d.registry), Jobs: jobs, Deliveries: deliveries, Check: d.origin.Check}
-	statuses := consumer.New(d.config.Kafka, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), present,
+	statuses := consumer.New(d.cluster, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), present,
 		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
-	known := consumer.New(d.config.Kafka, newestGroup, schemas.Fanout, deps.DecodeJob, newest,
+	known := consumer.New(d.cluster, newestGroup, schemas.Fanout, deps.DecodeJob, newest,
 		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
 	c.services = []service{{"graph cache", loops, cache.Run}, {"online users", loops, statuses.Run}, {"newest jobs", loops, known.Run}}
 	ready := func() error { return errors.Join(statuses.Ready(), known.Ready()) }
@@ -76,7 +76,7 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 
 // followerLoop is an exactly-once loop that begins when ready returns nil.
 func followerLoop(p base, name, group string, input schemas.Topic, poll int, ready func() error, task func(int32) processor.Task, writes ...schemas.Topic) component {
-	config := p.config.Kafka
+	config := p.cluster
 	config.MaxPollRecords = poll
 	transform := processor.New(config, group, input, task, p.producer, p.log, p.kafkaMetrics).Writes(writes...)
 	return loop(name, consumer.RunWhen(ready, transform.Run), transform.Ready)

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -17,8 +15,14 @@ import (
 // onLoopback reports whether an address to listen on can be reached from this machine
 // alone.
 func onLoopback(address string) bool {
+	host, ok := splitHost(address)
+	return ok && isLoopback(host)
+}
+
+// splitHost returns the host of host:port.
+func splitHost(address string) (host string, ok bool) {
 	host, _, err := net.SplitHostPort(address)
-	return err == nil && isLoopback(host)
+	return host, err == nil
 }
 
 // isLoopback reports whether a host without its port is this machine under a name or
@@ -65,39 +69,4 @@ func hostOf(header string) string {
 		return host
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
-}
-
-// Admin says what the admin port shows, and to whom.
-type Admin struct {
-	// Expose allows it to listen on other addresses than the loopback, where whoever
-	// reaches it sees metrics and, with Profiles, memory.
-	Expose bool
-	// Profiles adds /debug/pprof/.
-	Profiles bool
-}
-
-// check refuses to open the admin port to other machines in silence.
-func (a Admin) check(address string) error {
-	if address == "" || a.Expose {
-		return nil
-	}
-	if _, _, err := net.SplitHostPort(address); err != nil {
-		return fmt.Errorf("admin: %q must be host:port, e.g. 127.0.0.1:9090", address)
-	}
-	if !onLoopback(address) {
-		return fmt.Errorf("admin: %s can be reached from other machines, and whoever reaches it sees metrics and readiness; "+
-			"listen on 127.0.0.1, or restrict access by other means and set --admin-expose", address)
-	}
-	return nil
-}
-
-// validateHosts refuses what cannot be a host.
-func validateHosts(allowed []string) error {
-	var faults []error
-	for i, name := range allowed {
-		if name == "" || strings.ContainsAny(name, "/:*@ ") {
-			faults = append(faults, fmt.Errorf("allowed_hosts[%d]: %q must be a host without port, such as presence.internal", i, name))
-		}
-	}
-	return errors.Join(faults...)
 }

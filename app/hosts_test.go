@@ -5,8 +5,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/stillhere/stillhere/internal/keys"
 )
 
 func TestOnlyRequestsForThisServerAreAnsweredWhereNothingElseTellsWhoAsks(t *testing.T) {
@@ -46,7 +44,7 @@ func TestPortsThatOtherMachinesReachAreOpenedByTheirOwnFlags(t *testing.T) {
 		"admin: \"x\"":     func(c *Config) { c.Admin = "x" },
 		"allowed_hosts[1]": func(c *Config) { c.AllowedHosts = []string{"a", "http://b"} },
 		"auth_secret: is the example": func(c *Config) {
-			c.Listen, c.Auth.Secret = "0.0.0.0:8080", keys.Secret{Value: "change-me-change-me-change-me-change-me"}
+			c.Listen, c.Auth.Secret = "0.0.0.0:8080", "change-me-change-me-change-me-change-me"
 		},
 	} {
 		c := Defaults()
@@ -58,7 +56,7 @@ func TestPortsThatOtherMachinesReachAreOpenedByTheirOwnFlags(t *testing.T) {
 		if err := Check("ingest", c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
-		c.AdminPort.Expose, c.AllowedHosts, c.Listen = true, nil, "127.0.0.1:8080"
+		c.AdminExpose, c.AllowedHosts, c.Listen = true, nil, "127.0.0.1:8080"
 		if err := Check("ingest", c); err != nil && !strings.HasPrefix(want, "admin:") {
 			t.Errorf("%q: %v", want, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/app/internal/page"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/tracing/otlp"
 )
 
@@ -30,10 +31,16 @@ func (b *builder) listen(ctx context.Context) error {
 	if b.config.Admin == "" {
 		return nil
 	}
-	admin := adminRoutes(b.registry, b.checks, b.kafkaMetrics.Status, b.config.AdminPort.Profiles)
-	return b.add(newServer(b.base, metrics, serverConfig{
-		port: adminPort, address: b.config.Admin, max: adminConnections, writeTimeout: profileTimeout,
-	}, allowHosts(b.config.Admin, b.config.AllowedHosts, admin)))
+	return b.add(newAdminServer(b.base, metrics, b.checks, b.kafkaMetrics.Status))
+}
+
+// newAdminServer serves health, metrics and, if they are configured, profiles.
+func newAdminServer(p base, metrics *connectionMetrics, checks []check, status func() []kafka.GroupStatus) (component, error) {
+	at := p.config.AdminServer
+	routes := adminRoutes(p.registry, checks, status, at.AdminProfiles)
+	return newServer(p, metrics, serverConfig{
+		port: adminPort, address: at.Admin, max: adminConnections, writeTimeout: profileTimeout,
+	}, allowHosts(at.Admin, at.AllowedHosts, routes))
 }
 
 // clientHandler puts the checks of a request before the endpoints that the roles registered.

@@ -35,7 +35,7 @@ var (
 
 // newLastseen keeps the durable store and Redis up to date.
 func newLastseen(d lastseenDeps) (c component, err error) {
-	reader, err := kafka.NewReader(d.config.Kafka, d.log)
+	reader, err := kafka.NewReader(d.cluster, d.log)
 	if err != nil {
 		return c, err
 	}
@@ -52,12 +52,12 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 			return d.store.Run(ctx, func(err error) { d.log.Warn("maintaining the store", "error", err) })
 		}},
 	}
-	batches := d.config.Kafka
+	batches := d.cluster
 	batches.MaxPollRecords = d.config.Lastseen.SinkRows // a batch is one transaction of the store
 	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(d.store, d.config.Lastseen, d.metrics), consumer.MinBatchInterval(d.config.Lastseen.SinkEvery)))
 
 	project := projector.New(d.view, newestStatuses(reader, d.origin, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
-	return c.with(transitionLoop(d.base, d.origin, d.config.Kafka, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
+	return c.with(transitionLoop(d.base, d.origin, d.cluster, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
 }
 
 // transitionLoop is a consumer of the transitions.

@@ -21,7 +21,7 @@ const sample = 50
 func verifyPartitioning(ctx context.Context, p base) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	reader, err := kafka.NewReader(p.config.Kafka, p.log)
+	reader, err := kafka.NewReader(p.cluster, p.log)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func verifyPartitioning(ctx context.Context, p base) error {
 			}
 			return fmt.Errorf("user %d is in partition %d of %d of %s and belongs in %d: partitions were added after users had been written, and Kafka cannot remove them; "+
 				"use topics with another prefix (stillhere topics apply --topic-prefix), or delete and create these topics", user, partition, p.partitions,
-				schemas.Statuses.Name(p.config.Kafka.Prefix), own)
+				schemas.Statuses.Name(p.cluster.Prefix), own)
 		})
 		if errors.Is(err, errForeign) {
 			return nil
@@ -68,7 +68,7 @@ var errForeign = errors.New("another program wrote a status")
 
 // committedInEveryPartition reports whether the detector has committed in every partition.
 func committedInEveryPartition(ctx context.Context, p base, reader *kafka.Reader) (bool, error) {
-	commits, err := reader.Commits(ctx, p.config.Kafka.GroupName(detectorGroup), schemas.Heartbeats, false)
+	commits, err := reader.Commits(ctx, p.cluster.GroupName(detectorGroup), schemas.Heartbeats, false)
 	if err != nil {
 		return false, err
 	}

@@ -45,16 +45,6 @@ func checkRedisPrefix(prefix string) error {
 	return nil
 }
 
-// named returns r with the default prefix of the pipeline on cluster, unless r has a prefix.
-func (r Redis) named(cluster kafka.Config) Redis {
-	if r.Prefix == "" {
-		r.Prefix = redisPrefix(cluster.Prefix)
-	}
-	return r
-}
-
-func (r Redis) options() redis.Options { return redis.Options(r) }
-
 // errNotOurs says that another pipeline owns the keys of Redis.
 var errNotOurs = errors.New("they belong to another pipeline")
 
@@ -69,13 +59,13 @@ type redisClaim struct {
 const claimTimeout = 5 * time.Second
 
 // openRedisClaim prepares the claim. It does not need Redis yet.
-func openRedisClaim(ctx context.Context, cluster kafka.Config, redis Redis) (*redisClaim, error) {
+func openRedisClaim(ctx context.Context, cluster kafka.Config, redis redis.Options) (*redisClaim, error) {
 	id, err := admin.ClusterID(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}
 	redis.PoolSize = 1
-	view, err := redisview.Open(redis.options(), time.Hour)
+	view, err := redisview.Open(redis, time.Hour)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +93,7 @@ func (m *redisClaim) claim(ctx context.Context) error {
 // yet, the process ends as soon as Redis reports another owner. A running process writes the
 // claim again after Redis has lost it.
 func newRedisClaim(ctx context.Context, p base) (component, error) {
-	m, err := openRedisClaim(ctx, p.config.Kafka, p.config.Redis)
+	m, err := openRedisClaim(ctx, p.cluster, p.redis)
 	if err != nil {
 		return component{}, err
 	}
@@ -138,7 +128,7 @@ func newRedisClaim(ctx context.Context, p base) (component, error) {
 }
 
 // checkRedisClaim is newRedisClaim for a command: Redis has to answer.
-func checkRedisClaim(ctx context.Context, cluster kafka.Config, redis Redis) error {
+func checkRedisClaim(ctx context.Context, cluster kafka.Config, redis redis.Options) error {
 	m, err := openRedisClaim(ctx, cluster, redis)
 	if err != nil {
 		return err

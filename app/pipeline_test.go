@@ -111,7 +111,7 @@ func TestAPrefixBehindWhichPipelinesWouldMixIsRefused(t *testing.T) {
 		"recent:":            "",
 	} {
 		config := app.Defaults()
-		config.Instance, config.Listen, config.Admin, config.Redis.Addr, config.Redis.Prefix = "fanout", "127.0.0.1:0", "", "127.0.0.1:1", prefix
+		config.Instance, config.Listen, config.Admin, config.Redis.Addrs, config.Redis.Prefix = "fanout", "127.0.0.1:0", "", []string{"127.0.0.1:1"}, prefix
 		config.Kafka.Brokers = []string{"127.0.0.1:1"}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // what is refused is refused before anything is asked

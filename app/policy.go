@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -21,7 +19,7 @@ const policyInterval = 30 * time.Second
 // adoptPolicy makes the policy in force that of this process. A new pipeline has none yet;
 // then the settings of the process stand.
 func (b *builder) adoptPolicy(ctx context.Context) error {
-	all, err := policy.InForce(ctx, b.config.Kafka, detectorGroup)
+	all, err := policy.InForce(ctx, b.cluster)
 	switch {
 	case kafka.IsUnauthorized(err):
 		b.log.Warn("the policy in force is unknown, so this process uses its own settings: allow it to describe the detector's group", "error", err)
@@ -29,7 +27,7 @@ func (b *builder) adoptPolicy(ctx context.Context) error {
 		return err
 	}
 	if inForce, ok := policy.Newest(all); ok {
-		if err := b.config.PolicyAsked.Refuse(inForce); err != nil {
+		if err := b.asked.Refuse(inForce); err != nil {
 			return err
 		}
 		b.config.Policy = inForce
@@ -56,7 +54,7 @@ func (b *builder) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
 			return
 		}
 		bounded, cancel := context.WithTimeout(ctx, policyInterval)
-		all, err := policy.InForce(bounded, b.config.Kafka, detectorGroup)
+		all, err := policy.InForce(bounded, b.cluster)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -96,57 +94,30 @@ func (b *builder) followPolicy(inForce schemas.Policy, before string) bool {
 		apply(config)
 	}
 	b.log.Info("another policy came into force", "policy", inForce.ID(), "before", before)
-	if err := b.config.PolicyAsked.Refuse(inForce); err != nil {
+	if err := b.asked.Refuse(inForce); err != nil {
 		b.log.Warn("this process would not start again", "error", err)
 		return false
 	}
 	return true
 }
 
+// asked returns what the operator asks of the policy.
+func (c Config) asked() policy.Change { return policy.Change{Policy: c.Policy, Names: c.PolicyAsked} }
+
 // changePolicy brings what is asked for into force in a pipeline that has one owner.
-func changePolicy(ctx context.Context, config Config, log *slog.Logger) (err error) {
-	all, err := policy.InForce(ctx, config.Kafka, detectorGroup)
+func changePolicy(ctx context.Context, cluster kafka.Config, asked policy.Change, log *slog.Logger) error {
+	all, err := policy.InForce(ctx, cluster)
 	if err != nil {
 		return err
 	}
 	inForce, ok := policy.Newest(all)
-	if !ok || config.PolicyAsked.Refuse(inForce) == nil {
+	if !ok || asked.Refuse(inForce) == nil {
 		return nil
 	}
-	asked := config.PolicyAsked.To(inForce)
-	if err := SetPolicy(ctx, config.Kafka, asked, log); err != nil {
+	next := asked.To(inForce)
+	if err := policy.Set(ctx, cluster, next, log); err != nil {
 		return err
 	}
-	log.Info("the policy is changed", "policy", asked.ID(), "before", inForce.ID())
+	log.Info("the policy is changed", "policy", next.ID(), "before", inForce.ID())
 	return nil
-}
-
-// SetPolicy writes the policy to every partition of the heartbeats. Detectors bring it
-// into force there as soon as they come to it.
-func SetPolicy(ctx context.Context, cluster kafka.Config, p schemas.Policy, log *slog.Logger) (err error) {
-	producer, err := kafka.NewProducer(cluster, log, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, producer.Close(context.WithoutCancel(ctx))) }()
-	if err := policy.Set(ctx, producer, p); err != nil {
-		return fmt.Errorf("changing the policy: %w", err)
-	}
-	return nil
-}
-
-// PolicyInForce is the policy in force by partition; see policy.InForce.
-func PolicyInForce(ctx context.Context, cluster kafka.Config) ([]policy.Partition, error) {
-	return policy.InForce(ctx, cluster, detectorGroup)
-}
-
-// AwaitPolicy waits until the policy with the id is in force everywhere; see policy.Await.
-func AwaitPolicy(ctx context.Context, cluster kafka.Config, id string, partitions int32, progress func(done, all int32)) error {
-	return policy.Await(ctx, cluster, detectorGroup, id, partitions, progress)
-}
-
-// DetectorCheckpoints are the checkpoints that the detector's group has committed, by
-// partition.
-func DetectorCheckpoints(ctx context.Context, cluster kafka.Config) (map[int32]*schemas.Checkpoint, error) {
-	return policy.Checkpoints(ctx, cluster, detectorGroup)
 }

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -10,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -21,7 +20,7 @@ type proxies []netip.Prefix
 
 // parseProxies reads addresses and networks.
 func parseProxies(texts []string) (all proxies, err error) {
-	var faults []error
+	var wrong faults.List
 	for i, text := range texts {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -31,12 +30,12 @@ func parseProxies(texts []string) (all proxies, err error) {
 			}
 		}
 		if err != nil {
-			faults = append(faults, fmt.Errorf("trusted_proxies[%d]: %q must be an address or a network, such as 10.0.0.0/8", i, text))
+			wrong.If(true, "trusted_proxies[%d]: %q must be an address or a network, such as 10.0.0.0/8", i, text)
 			continue
 		}
 		all = append(all, network)
 	}
-	return all, errors.Join(faults...)
+	return all, wrong.Err()
 }
 
 func (p proxies) has(ip netip.Addr) bool {

@@ -15,15 +15,19 @@ import (
 // RebuildRedis makes the running projectors rebuild the current status in Redis. progress
 // is called with the number of partitions that are done.
 func RebuildRedis(ctx context.Context, config Config, log *slog.Logger, progress func(done, all int32)) error {
-	partitions, err := admin.CheckTopics(ctx, config.Kafka)
+	cluster, err := config.Kafka.cluster()
+	redis, wrong := config.Redis.options(config.Kafka.Prefix)
+	if err := errors.Join(err, wrong); err != nil {
+		return err
+	}
+	partitions, err := admin.CheckTopics(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	config.Redis = config.Redis.named(config.Kafka)
-	if err := checkRedisClaim(ctx, config.Kafka, config.Redis); err != nil {
+	if err := checkRedisClaim(ctx, cluster, redis); err != nil {
 		return fmt.Errorf("rebuilding Redis: %w", err)
 	}
-	view, c, err := newRedisView(base{config: config, log: log, registry: prometheus.NewRegistry()})
+	view, c, err := newRedisView(base{config: config, redis: redis, log: log, registry: prometheus.NewRegistry()})
 	if err != nil {
 		return err
 	}

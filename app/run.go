@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka/registry"
 	"github.com/stillhere/stillhere/internal/tracing/otlp"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -24,13 +23,6 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 		return err
 	}
 	log = log.With("role", name, "instance", config.Instance)
-	if config.SchemaRegistry != "" && role.framed {
-		heads, err := registry.ValueHeaders(ctx, config.SchemaRegistry, config.Kafka.Prefix)
-		if err != nil {
-			return err
-		}
-		config.Kafka.ValueHeaders = heads
-	}
 	endTraces, err := otlp.Start(ctx, otlp.Process{Role: name, Instance: config.Instance, Version: config.Version},
 		func(err error) { log.Warn("traces", "error", err) })
 	if err != nil {

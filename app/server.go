@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -33,32 +32,14 @@ func listen(open func(network, address string) (net.Listener, error), address st
 
 // validateListen refuses non-loopback addresses without authentication.
 func validateListen(address string, allowed bool) error {
-	if _, _, err := net.SplitHostPort(address); err != nil {
+	if _, ok := splitHost(address); !ok {
 		return fmt.Errorf("listen: %q must be host:port, e.g. 127.0.0.1:8080", address)
 	}
 	if onLoopback(address) || allowed {
 		return nil
 	}
-	return fmt.Errorf("listen: %s can be reached from other machines, and no authentication is configured; "+
-		"say --auth-secret-file or --auth-jwks, or put a proxy that authenticates in front and say --allow-unauthenticated, or listen on 127.0.0.1", address)
-}
-
-// exampleSecret is in every secret that this repository shows.
-const exampleSecret = "change-me"
-
-// checkSecret refuses, where other machines come in, the secret that everybody knows.
-func (c Config) checkSecret() error {
-	if !c.Auth.Secret.Given() || onLoopback(c.Listen) {
-		return nil
-	}
-	secret, err := c.Auth.Secret.Read()
-	if err != nil {
-		return nil //nolint:nilerr // Validate has told it
-	}
-	if strings.Contains(secret, exampleSecret) {
-		return fmt.Errorf("auth_secret: is the example of the documentation, with which everybody can make tokens, and %s can be reached from other machines; make one, e.g. with: openssl rand -hex 32", c.Listen)
-	}
-	return nil
+	return fmt.Errorf("listen: other machines can reach %s, and no authentication is configured; "+
+		"set --auth-secret-file or --auth-jwks, or put a proxy that authenticates in front and set --allow-unauthenticated, or listen on 127.0.0.1", address)
 }
 
 // readTimeout bounds the arrival of a request with its body, and how long a client may

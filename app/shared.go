@@ -82,7 +82,7 @@ func (b *builder) useView() (*redisview.View, error) {
 
 // newRedisView opens the current status in Redis.
 func newRedisView(p base) (*redisview.View, component, error) {
-	view, err := redisview.Open(p.config.Redis.options(), p.config.Lastseen.RedisRetention)
+	view, err := redisview.Open(p.redis, p.config.Lastseen.RedisRetention)
 	if err != nil {
 		return nil, component{}, err
 	}
@@ -99,7 +99,7 @@ func (b *builder) useBus() (*redisbus.Bus, error) {
 
 // newRedisBus opens the bus that carries changes to viewers.
 func newRedisBus(p base, metrics *fanout.Metrics) (*redisbus.Bus, component, error) {
-	bus, err := redisbus.Open(p.config.Redis.options(), p.config.Fanout, metrics, p.log)
+	bus, err := redisbus.Open(p.redis, p.config.Fanout, metrics, p.log)
 	if err != nil {
 		return nil, component{}, err
 	}
@@ -191,11 +191,11 @@ func (b *builder) useDecision(ctx context.Context) (*decision, error) {
 
 func (b *builder) useOrigin() (*origin.Origin, error) {
 	return share(b, &b.origin, func() (*origin.Origin, component, error) {
-		reader, err := kafka.NewReader(b.config.Kafka, b.log)
+		reader, err := kafka.NewReader(b.cluster, b.log)
 		if err != nil {
 			return nil, component{}, err
 		}
-		return origin.New(b.config.Kafka, reader, b.partitions), closing("reader of the detector's commits", reader.Close), nil
+		return origin.New(b.cluster, reader, b.partitions), closing("reader of the detector's commits", reader.Close), nil
 	})
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,6 +23,16 @@ const (
 	HistorySelf     = "self"
 	HistoryWatchers = "watchers"
 )
+
+// validateAccess checks the values of Config.MayWatch and Config.MayReadHistory.
+func validateAccess(watch, history string) error {
+	var all faults.List
+	all.If(!slices.Contains([]string{"", WatchEveryone, WatchFollowers}, watch),
+		"may_watch: must be %s or %s, is %q", WatchEveryone, WatchFollowers, watch)
+	all.If(!slices.Contains([]string{"", HistorySelf, HistoryWatchers}, history),
+		"may_read_history: must be %s or %s, is %q", HistorySelf, HistoryWatchers, history)
+	return all.Err()
+}
 
 // viewerOf is who opens a stream: whom the token names or, where there is no
 // authentication, whom ?user_id= names, as for a socket that beats.

@@ -23,9 +23,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
-	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/embedded"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -340,7 +338,7 @@ func TestAWebhookIsNotGivenAFollowerWhoLeftAfterTheExpansion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := app.ChannelRun{Name: "webhook", Instance: "one", Kafka: kafka.Config{Brokers: []string{cluster}}, Config: delivery.Defaults(), Channel: hook,
+	run := app.ChannelRun{Name: "webhook", Instance: "one", Kafka: app.Kafka{Brokers: []string{cluster}}, Config: app.DefaultDeliveries(), Channel: hook,
 		FromStart: true, MayWatch: app.WatchFollowers, Graph: file}
 	runChannel(t, run)
 	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)

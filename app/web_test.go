@@ -48,8 +48,8 @@ func TestWrongSettingsForTheWebAreNamed(t *testing.T) {
 	c := Defaults()
 	c.AllowedOrigins = []string{"https://chat.example.com", "http://localhost:*", "*", "chat.example.com", "https://a.example/path", "*://a.example", "https://[a"}
 	c.TrustedProxies = []string{"10.0.0.0/8", "::1", "proxy.example"}
-	c.MaxConnections, c.MaxPerAddress, c.Fanout.MaxConnections = 1<<31, -1, 0
-	err := c.checkWeb()
+	c.MaxConnections, c.MaxPerAddress, c.MaxStreams = 1<<31, -1, 0
+	err := c.HTTP.validate(false)
 	if err == nil {
 		t.Fatal("nothing is wrong")
 	}

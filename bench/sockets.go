@@ -19,7 +19,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/loadtest"
 )
@@ -85,8 +84,8 @@ func node(out io.Writer, in io.Reader) error {
 		return err
 	}
 	config := app.Defaults()
-	config.Kafka = kafka.Config{Brokers: s.Kafka, Prefix: s.TopicPrefix}
-	config.Redis.Addr, config.Store.SQLite = s.Redis, s.SQLite
+	config.Kafka = app.Kafka{Brokers: s.Kafka, Prefix: s.TopicPrefix}
+	config.Redis.Addrs, config.Store.SQLite = []string{s.Redis}, s.SQLite
 	config.Instance, config.Listen, config.Admin = s.Instance, s.Listen, ""
 	started := make(chan struct{})
 	running := loadtest.Go(context.Background(), func(ctx context.Context) error {

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 )
 
@@ -45,7 +45,7 @@ Or give the commands to an administrator:
 
 // Run prints or applies.
 func (c *topicsACLs) Run(ctx context.Context) error {
-	config, err := c.config()
+	cluster, err := c.cluster()
 	if err != nil {
 		return err
 	}
@@ -53,16 +53,14 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 		return misused(fmt.Errorf("--apply and --remove exclude each other"))
 	}
 	var grants []admin.Grant
-	seen := map[admin.Grant]bool{}
 	for _, role := range c.Role {
-		more, err := app.Grants(role, c.Followers, config)
+		more, err := app.Grants(role, c.Followers, cluster.Prefix)
 		if err != nil {
 			return err
 		}
 		for _, g := range more {
-			if !seen[g] {
-				seen[g] = true
-				grants = append(grants, g)
+			if !slices.Contains(grants, admin.Grant(g)) {
+				grants = append(grants, admin.Grant(g))
 			}
 		}
 	}
@@ -70,23 +68,23 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 	defer cancel()
 	switch {
 	case c.Apply:
-		err = admin.ApplyGrants(ctx, config, c.Principal, grants)
+		err = admin.ApplyGrants(ctx, cluster, c.Principal, grants)
 	case c.Remove:
-		err = admin.RevokeGrants(ctx, config, c.Principal, grants)
+		err = admin.RevokeGrants(ctx, cluster, c.Principal, grants)
 	}
 	if err != nil {
 		return err
 	}
-	return c.print(config, grants)
+	return c.print(grants)
 }
 
-func (c *topicsACLs) print(config kafka.Config, grants []admin.Grant) error {
+func (c *topicsACLs) print(grants []admin.Grant) error {
 	if c.Output == "json" {
 		return json.NewEncoder(os.Stdout).Encode(grants)
 	}
 	for _, g := range grants {
 		if c.Output == "commands" {
-			fmt.Println(aclCommand(config.Brokers, c.Principal, g, c.Remove))
+			fmt.Println(aclCommand(c.Kafka.Brokers, c.Principal, g, c.Remove))
 			continue
 		}
 		pattern := "literal"

@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/backtest"
@@ -95,11 +93,7 @@ func openHeartbeats(ctx context.Context, cluster kafkaFlags, from string) (*back
 			return nil, nil, misused(err)
 		}
 	}
-	config, err := cluster.config()
-	if err != nil {
-		return nil, nil, err
-	}
-	reader, err := kafka.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	reader, err := cluster.openReader()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,7 +124,7 @@ func (c *recordCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	recorder, err := backtest.NewRecorder(file, schemas.Heartbeats.Name(c.TopicPrefix), live.Partitions())
+	recorder, err := backtest.NewRecorder(file, schemas.Heartbeats.Name(c.Kafka.Prefix), live.Partitions())
 	if err != nil {
 		return errors.Join(err, file.Abandon())
 	}

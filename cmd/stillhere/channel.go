@@ -9,7 +9,6 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/channel"
-	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
@@ -23,15 +22,15 @@ type channelCommand struct {
 
 // shownFlags say how a hidden user appears to others. They must match those of the fanout.
 type shownFlags struct {
-	ShownAs string `help:"How a hidden user appears to others: ${enum}. offline: as a user who went offline when it hid. Must match the role fanout." enum:"null,offline" default:"null" group:"Followers:"`
+	ShownAs string `help:"How a hidden user appears to others: ${enum}. offline: as a user who went offline when it hid. Must match the role fanout." enum:"null,offline" default:"null"`
 }
 
 // accessFlags say who may receive deliveries. They must match those of the role api.
 type accessFlags struct {
-	MayWatch string `help:"Who may receive deliveries about a user: ${enum}. followers: those who still follow the user at delivery time. Must match the role api." enum:"everyone,followers" default:"everyone" group:"Followers:"`
-	SQLite   string `name:"sqlite" help:"SQLite file of the follower graph instead of Postgres, such as stillhere-data/graph.db of dev; for --may-watch followers." type:"path" group:"Followers:"`
-	shownFlags
-	postgresFlags
+	MayWatch      string `help:"Who may receive deliveries about a user: ${enum}. followers: those who still follow the user at delivery time. Must match the role api." enum:"everyone,followers" default:"everyone" group:"Followers:"`
+	SQLite        string `name:"sqlite" help:"SQLite file of the follower graph instead of Postgres, such as stillhere-data/graph.db of dev; for --may-watch followers." type:"path" group:"Followers:"`
+	shownFlags    `group:"Followers:"`
+	postgresFlags `group:"Postgres:"`
 }
 
 // apply carries the flags into run.
@@ -42,7 +41,7 @@ func (f accessFlags) apply(run *app.ChannelRun) error {
 	}
 	run.Graph, run.Postgres = app.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres()
 	if f.Postgres == "" && f.SQLite == "" {
-		return misused(errors.New("--may-watch followers: needs the follower graph; say --postgres or --sqlite"))
+		return misused(errors.New("--may-watch followers: needs the follower graph; set --postgres or --sqlite"))
 	}
 	if f.SQLite != "" {
 		if _, err := os.Stat(f.SQLite); err != nil {
@@ -62,11 +61,8 @@ type channelLog struct {
 
 // Run prints until ctx ends.
 func (c *channelLog) Run(ctx context.Context) error {
-	kafka, err := c.config()
-	if err != nil {
-		return err
-	}
-	run := app.ChannelRun{Name: "log", Kafka: kafka, Config: delivery.Defaults(), Channel: channel.NewLog(os.Stdout), FromStart: !c.New, WithoutGroup: true}
+	run := app.ChannelRun{Name: "log", Kafka: c.Kafka, Config: app.DefaultDeliveries(), Channel: channel.NewLog(os.Stdout),
+		FromStart: !c.New, WithoutGroup: true}
 	if err := c.apply(&run); err != nil {
 		return err
 	}
@@ -75,56 +71,37 @@ func (c *channelLog) Run(ctx context.Context) error {
 
 // channelLive delivers through the sockets of the live stream.
 type channelLive struct {
-	Instance string        `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`
-	Rate     float64       `help:"Maximum deliveries per second, of up to 1,000 recipients each; 0: no limit." default:"0" group:"Channel:"`
-	MaxAge   time.Duration `help:"Skip deliveries older than this, for example after the channel was down; 0: skip none." default:"1m" group:"Channel:"`
-	Admin    string        `help:"Listen address for health and metrics, host:port; empty: none." default:"" group:"Channel:"`
-	adminFlags
+	Instance string          `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`
+	Rate     float64         `help:"Maximum deliveries per second, of up to 1,000 recipients each; 0: no limit." default:"0" group:"Channel:"`
+	MaxAge   time.Duration   `help:"Skip deliveries older than this, for example after the channel was down; 0: skip none." default:"1m" group:"Channel:"`
+	Server   app.AdminServer `embed:"" group:"HTTP server:"`
 	kafkaFlags
-	redisFlags
-	shownFlags
+	Redis      app.Redis `embed:"" group:"Redis:"`
+	shownFlags `group:"Followers:"`
 	logFlags
 }
 
 // Run delivers until ctx ends.
 func (c *channelLive) Run(ctx context.Context) error {
-	kafka, faults := c.config()
-	redis, err := c.redis()
-	if err := errors.Join(faults, err); err != nil {
-		return err
-	}
 	log := c.logger()
 	redisview.LogTo(log)
-	run := app.ChannelRun{Name: "live", Instance: c.Instance, Kafka: kafka, Config: delivery.Defaults(), Admin: c.Admin,
-		AdminPort: c.admin(), AllowedHosts: c.AllowedHosts}
-	if run.Instance == "" {
-		run.Instance = app.Defaults().Instance
-	}
+	run := app.ChannelRun{Name: "live", Instance: instanceOf(c.Instance), Kafka: c.Kafka, Config: app.DefaultDeliveries(), AdminServer: c.Server}
 	run.Config.Rate, run.Config.MaxAge, run.Config.HiddenOffline = c.Rate, c.MaxAge, c.ShownAs == "offline"
-	return app.RunLiveChannel(ctx, run, redis, log)
+	return app.RunLiveChannel(ctx, run, c.Redis, log)
 }
 
 // channelWebhook posts.
 type channelWebhook struct {
-	URL         string        `name:"url" help:"URL to post to, http:// or https://." required:"" group:"Webhook:" secret:"url"`
-	LinkLocal   bool          `name:"allow-link-local" help:"Allow link-local addresses and cloud metadata services, also as the result of a name lookup; they are refused otherwise." group:"Webhook:"`
-	Secret      string        `help:"Key of the signature, at least 32 bytes; better set in STILLHERE_SECRET or a file. Without a key requests are unsigned, and a warning is logged." group:"Webhook:" secret:"" xor:"secret"`
-	SecretFile  string        `help:"File with the key." group:"Webhook:" type:"path" xor:"secret"`
-	Source      string        `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
-	Name        string        `help:"Name of the channel, for its consumer group and its metrics; use one per URL." default:"webhook" group:"Channel:"`
-	Instance    string        `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`
-	FromStart   bool          `help:"Start a new channel at the beginning of the topic instead of now." group:"Channel:"`
-	Attempts    int           `help:"Maximum tries of a delivery before it goes to the dead-letter topic." default:"8" group:"Channel:"`
-	FirstWait   time.Duration `help:"First backoff between tries; it doubles, with jitter." default:"200ms" group:"Channel:"`
-	MaxWait     time.Duration `help:"Maximum backoff between tries, even if the receiver asks for more with Retry-After." default:"30s" group:"Channel:"`
-	Timeout     time.Duration `help:"Timeout of a try." default:"10s" group:"Channel:"`
-	Concurrency int           `help:"Concurrent deliveries per partition; as many again may be retries or take longer than a second." default:"8" group:"Channel:"`
-	Queue       int           `help:"Maximum pending deliveries of a partition: running, waiting for another of the same user, or waiting for a retry. A full queue stops reading the partition." default:"1000" group:"Channel:"`
-	Rate        float64       `help:"Maximum deliveries per second; 0: no limit." default:"0" group:"Channel:"`
-	MaxAge      time.Duration `help:"Skip deliveries older than this, for example after the channel was down; 0: skip none." default:"0s" group:"Channel:"`
-	Remember    int           `help:"Size of the dedup cache: pairs of recipient and user whose last delivery is remembered, 60 bytes each." default:"1000000" group:"Channel:"`
-	Admin       string        `help:"Listen address for health and metrics, host:port; empty: none." default:"" group:"Channel:"`
-	adminFlags
+	URL        string          `name:"url" help:"URL to post to, http:// or https://." required:"" group:"Webhook:" secret:"url"`
+	LinkLocal  bool            `name:"allow-link-local" help:"Allow link-local addresses and cloud metadata services, also as the result of a name lookup; they are refused otherwise." group:"Webhook:"`
+	Secret     string          `help:"Key of the signature, at least 32 bytes; better set in STILLHERE_SECRET or a file. Without a key requests are unsigned, and a warning is logged." group:"Webhook:" secret:"" xor:"secret"`
+	SecretFile string          `help:"File with the key." group:"Webhook:" type:"path" xor:"secret"`
+	Source     string          `help:"The CloudEvents source." default:"/stillhere" group:"Webhook:"`
+	Name       string          `help:"Name of the channel, for its consumer group and its metrics; use one per URL." default:"webhook" group:"Channel:"`
+	Instance   string          `help:"Stable name of this process, unique within the channel. Default: the host name." group:"Channel:"`
+	FromStart  bool            `help:"Start a new channel at the beginning of the topic instead of now." group:"Channel:"`
+	Deliveries app.Deliveries  `embed:"" group:"Channel:"`
+	Server     app.AdminServer `embed:"" group:"HTTP server:"`
 	kafkaFlags
 	accessFlags
 	logFlags
@@ -132,10 +109,6 @@ type channelWebhook struct {
 
 // Run posts until ctx ends.
 func (c *channelWebhook) Run(ctx context.Context) error {
-	kafka, err := c.config()
-	if err != nil {
-		return err
-	}
 	secret, err := keys.Secret{Value: c.Secret, File: c.SecretFile}.Read()
 	if err != nil {
 		return fmt.Errorf("--secret-file: %w", err)
@@ -145,15 +118,8 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	if err != nil {
 		return misused(err)
 	}
-	config := delivery.Defaults()
-	config.Attempts, config.FirstWait, config.MaxWait, config.Timeout = c.Attempts, c.FirstWait, c.MaxWait, c.Timeout
-	config.Concurrency, config.Queue, config.Rate, config.MaxAge, config.Remember = c.Concurrency, c.Queue, c.Rate, c.MaxAge, c.Remember
-	instance := c.Instance
-	if instance == "" {
-		instance = app.Defaults().Instance
-	}
-	run := app.ChannelRun{Name: c.Name, Instance: instance, Kafka: kafka, Config: config, Channel: hook,
-		FromStart: c.FromStart, Admin: c.Admin, AdminPort: c.admin(), AllowedHosts: c.AllowedHosts}
+	run := app.ChannelRun{Name: c.Name, Instance: instanceOf(c.Instance), Kafka: c.Kafka, Config: c.Deliveries, Channel: hook,
+		FromStart: c.FromStart, AdminServer: c.Server}
 	if err := c.apply(&run); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -31,11 +30,10 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 	if err := printSettings(parsed.Stdout, parsed, file); err != nil {
 		return err
 	}
-	config, err := c.config()
-	if err := errors.Join(err, app.Check(c.Role, config)); err != nil {
+	if err := app.Check(c.Role, c.config()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(parsed.Stdout, "# these settings are valid for %q\n", c.Role)
+	_, err := fmt.Fprintf(parsed.Stdout, "# these settings are valid for %q\n", c.Role)
 	return err
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"time"
 	_ "time/tzdata" // --tz works where the machine has no time zones
@@ -26,8 +25,8 @@ type dataFlags struct {
 	Format string `help:"Output format: ${enum}." enum:"jsonl,csv,parquet" default:"jsonl" env:"-" group:"Output:"`
 	Out    string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
 
-	SQLite string `name:"sqlite" help:"SQLite file instead of Postgres, for changes that the topic no longer has; dev keeps one in its data directory." type:"path" group:"Sources:"`
-	postgresFlags
+	SQLite        string `name:"sqlite" help:"SQLite file instead of Postgres, for changes that the topic no longer has; dev keeps one in its data directory." type:"path" group:"Sources:"`
+	postgresFlags `group:"Postgres:"`
 	kafkaFlags
 
 	zone *time.Location
@@ -73,7 +72,7 @@ func (f *dataFlags) users() ([]schemas.UserID, error) {
 
 // open opens the sources.
 func (f *dataFlags) open(ctx context.Context) (*dataset.Sources, error) {
-	kafka, err := f.config()
+	cluster, err := f.cluster()
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +81,7 @@ func (f *dataFlags) open(ctx context.Context) (*dataset.Sources, error) {
 			return nil, fmt.Errorf("--sqlite: %w", err)
 		}
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	return dataset.Open(ctx, kafka, app.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres(), log)
+	return dataset.Open(ctx, cluster, app.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres(), errorsOnly())
 }
 
 // output is where rows go.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"os"
 
-	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/explain"
 	"github.com/stillhere/stillhere/tools/progress"
@@ -20,7 +18,7 @@ type explainCommand struct {
 	User   string `help:"Its user, if known: then only one partition is searched." env:"-"`
 	Output string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
 	kafkaFlags
-	policyFlags
+	policyFlags `group:"Policy:"`
 }
 
 // Run looks it up and prints the explanation.
@@ -32,26 +30,26 @@ func (c *explainCommand) Run(ctx context.Context) error {
 			return misused(err)
 		}
 	}
-	config, err := c.config()
-	if err != nil {
-		return err
-	}
 	settings := c.settings()
 	if err := settings.Validate(); err != nil {
 		return err
 	}
-	reader, err := kafka.NewReader(config, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	cluster, err := c.cluster()
+	if err != nil {
+		return err
+	}
+	reader, err := c.openReader()
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
 	line := progress.Stderr()
-	checkpoints, err := app.DetectorCheckpoints(ctx, config)
+	checkpoints, err := policy.Checkpoints(ctx, cluster)
 	if err != nil {
 		return err
 	}
 	found, err := explain.Explain(ctx, reader, explain.Options{
-		Event: c.Event, User: user, Settings: settings, Checkpoints: checkpoints, Prefix: c.TopicPrefix,
+		Event: c.Event, User: user, Settings: settings, Checkpoints: checkpoints, Prefix: c.Kafka.Prefix,
 		Progress: func(records int) { line.Say("looked at %d transitions", records) },
 	})
 	line.Clear()

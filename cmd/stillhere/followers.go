@@ -8,16 +8,16 @@ import (
 
 // followerFlags are the settings of the follower fan-out.
 type followerFlags struct {
-	HighFollower       int           `help:"Largest number of followers that is expanded at once; for users with more, all workers share jobs." default:"10000" group:"Followers:"`
-	FanoutJobFollowers int           `help:"Followers per job." default:"50000" group:"Followers:"`
-	FanoutTo           string        `help:"Followers that receive deliveries: ${enum}. here: followers who are online or away." enum:"here,everyone" default:"here" group:"Followers:"`
-	FanoutRate         float64       `help:"Maximum followers per second that a process expands in jobs; 0: no limit." default:"1000000" group:"Followers:"`
-	FanoutGap          time.Duration `help:"Minimum time between two expansions of one user; followers then receive the newest change. 0: none." default:"1s" group:"Followers:"`
-	FanoutParallel     int           `help:"Concurrent jobs of a process." default:"2" group:"Followers:"`
-	MayWatch           string        `help:"Who may see a user on the live stream and over HTTP: ${enum}. followers: the user, the user's followers and administrators; this needs authentication." enum:"everyone,followers" default:"everyone" group:"Followers:"`
-	MayReadHistory     string        `help:"Who may read the history of a user: ${enum}. self: the user and administrators; watchers: everyone who may see the user. Without authentication everyone may." enum:"self,watchers" default:"self" group:"Followers:"`
-	ShownAs            string        `help:"How a hidden user appears in reads, streams and deliveries: ${enum}. null: as hidden; offline: as a user who went offline when it hid. Must be the same for all roles and channels." enum:"null,offline" default:"null" group:"Followers:"`
-	FanoutMaxAge       time.Duration `help:"Maximum age of a change that followers receive." default:"1h" group:"Followers:"`
+	HighFollower       int           `help:"Largest number of followers that is expanded at once; for users with more, all workers share jobs." default:"10000"`
+	FanoutJobFollowers int           `help:"Followers per job." default:"50000"`
+	FanoutTo           string        `help:"Followers that receive deliveries: ${enum}. here: followers who are online or away." enum:"here,everyone" default:"here"`
+	FanoutRate         float64       `help:"Maximum followers per second that a process expands in jobs; 0: no limit." default:"1000000"`
+	FanoutGap          time.Duration `help:"Minimum time between two expansions of one user; followers then receive the newest change. 0: none." default:"1s"`
+	FanoutParallel     int           `help:"Concurrent jobs of a process." default:"2"`
+	MayWatch           string        `help:"Who may see a user on the live stream and over HTTP: ${enum}. followers: the user, the user's followers and administrators; this needs authentication." enum:"everyone,followers" default:"everyone"`
+	MayReadHistory     string        `help:"Who may read the history of a user: ${enum}. self: the user and administrators; watchers: everyone who may see the user. Without authentication everyone may." enum:"self,watchers" default:"self"`
+	ShownAs            string        `help:"How a hidden user appears in reads, streams and deliveries: ${enum}. null: as hidden; offline: as a user who went offline when it hid. Must be the same for all roles and channels." enum:"null,offline" default:"null"`
+	FanoutMaxAge       time.Duration `help:"Maximum age of a change that followers receive." default:"1h"`
 }
 
 func (f followerFlags) expand(of string) expand.Config {

@@ -30,8 +30,8 @@ type graphCommand struct {
 
 // graphStore says where the graph is.
 type graphStore struct {
-	SQLite string `name:"sqlite" help:"SQLite file of the graph instead of Postgres. Default without --postgres: stillhere-data/graph.db, the file of dev." type:"path" group:"Store:"`
-	postgresFlags
+	SQLite        string `name:"sqlite" help:"SQLite file of the graph instead of Postgres. Default without --postgres: stillhere-data/graph.db, the file of dev." type:"path" group:"Store:"`
+	postgresFlags `group:"Postgres:"`
 }
 
 func (g graphStore) open(ctx context.Context) (*graph.Store, error) {

@@ -43,10 +43,11 @@ func (c *devCommand) generateLoad(interval time.Duration, log *slog.Logger) (pla
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}
-	target := load.Target{URL: "http://" + c.Listen}
-	if as := c.auth(); as.On() {
+	target := load.Target{URL: "http://" + c.HTTP.Listen}
+	if c.Auth.On() {
+		as := issuer(c.Auth.Signing)
 		if !as.Secret.Given() {
-			return nil, errors.New("users: whoever issues the tokens of auth_jwks has to make one for them; see stillhere load --token")
+			return nil, errors.New("users: with auth_jwks, only the issuer of tokens can make one for simulated users; see stillhere load --token")
 		}
 		var err error
 		who := auth.Caller{Gateway: "load", Scopes: []string{auth.Admin}, Until: time.Now().AddDate(1, 0, 0)}

@@ -25,13 +25,13 @@ You can set flags in the environment, under the name that their help shows (--ka
 
 // commands is the command line.
 type commands struct {
-	Dev      devCommand     `cmd:"" group:"Roles:" help:"Run the whole pipeline in this process, with embedded Kafka, Redis and SQLite."`
+	Dev      devCommand     `cmd:"" set:"admin=" set:"followers=all" group:"Roles:" help:"Run the whole pipeline in this process, with embedded Kafka, Redis and SQLite."`
 	All      roleCommand    `cmd:"" group:"Roles:" help:"Run every role in one process, on external Kafka, Redis and Postgres."`
 	Ingest   roleCommand    `cmd:"" group:"Roles:" help:"Take heartbeats over HTTP and WebSocket and write them to Kafka."`
 	Detector roleCommand    `cmd:"" group:"Roles:" help:"Decide who is online, away or offline and publish every change."`
 	Lastseen roleCommand    `cmd:"" group:"Roles:" help:"Keep last seen and the log of changes in Postgres, and the current status in Redis."`
 	Fanout   roleCommand    `cmd:"" group:"Roles:" help:"Publish changes to viewers and followers."`
-	Channel  channelCommand `cmd:"" group:"Roles:" help:"Deliver changes to followers through a notification channel."`
+	Channel  channelCommand `cmd:"" set:"admin=" group:"Roles:" help:"Deliver changes to followers through a notification channel."`
 	API      roleCommand    `cmd:"" group:"Roles:" name:"api" help:"Answer reads and serve the live stream."`
 
 	Topics  topicsCommand  `cmd:"" group:"Set up:" help:"Create or check the Kafka topics."`
@@ -167,7 +167,7 @@ func misused(err error) error {
 // options name into cli.
 func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(cli, append(more,
-		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version},
+		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off"},
 		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)
 }

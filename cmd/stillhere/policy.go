@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
@@ -45,11 +43,11 @@ type partitionOfPolicy struct {
 
 // Run prints.
 func (c *policyShow) Run(ctx context.Context) error {
-	cluster, err := c.config()
+	cluster, err := c.cluster()
 	if err != nil {
 		return err
 	}
-	all, err := app.PolicyInForce(ctx, cluster)
+	all, err := policy.InForce(ctx, cluster)
 	if err != nil {
 		return err
 	}
@@ -81,8 +79,8 @@ func (c *policyShow) Run(ctx context.Context) error {
 }
 
 type policySet struct {
-	policyFlags
-	Wait time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
+	policyFlags `group:"Policy:"`
+	Wait        time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags
 }
 
@@ -97,19 +95,19 @@ The other roles adopt it within a minute and send open sockets the new heartbeat
 
 // Run changes.
 func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configFile) error {
-	cluster, err := c.config()
+	cluster, err := c.cluster()
 	if err != nil {
 		return err
 	}
-	asked := c.asked(parsed, file)
-	if asked == (policy.Change{}) {
+	asked := policy.Change{Policy: c.settings(), Names: c.asked(parsed, file)}
+	if len(asked.Names) == 0 {
 		return misused(errors.New("no setting is given, e.g. --online-ttl 45s"))
 	}
 	partitions, err := admin.CheckTopics(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	all, err := app.PolicyInForce(ctx, cluster)
+	all, err := policy.InForce(ctx, cluster)
 	if err != nil {
 		return err
 	}
@@ -124,14 +122,13 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 	for _, d := range policy.Differences(inForce, p) {
 		fmt.Printf("%s: %s → %s\n", d.Name, d.InForce, d.Asked)
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	if err := app.SetPolicy(ctx, cluster, p, log); err != nil {
+	if err := policy.Set(ctx, cluster, p, errorsOnly()); err != nil {
 		return err
 	}
 	line := progress.Stderr()
 	wait, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
-	err = app.AwaitPolicy(wait, cluster, p.ID(), partitions, func(done, all int32) { line.Say("in force in %d of %d partitions", done, all) })
+	err = policy.Await(wait, cluster, p.ID(), partitions, func(done, all int32) { line.Say("in force in %d of %d partitions", done, all) })
 	line.Clear()
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -59,23 +58,17 @@ func meter(done float64, took time.Duration, what string) string {
 
 type rebuildRedis struct {
 	kafkaFlags
-	redisFlags
+	Redis app.Redis `embed:"" group:"Redis:"`
 }
 
 // Run has it rebuilt.
 func (c *rebuildRedis) Run(ctx context.Context) error {
 	config := app.Defaults()
-	var err error
-	if config.Kafka, err = c.config(); err != nil {
-		return err
-	}
-	if config.Redis, err = c.redis(); err != nil {
-		return err
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	config.Kafka, config.Redis = c.Kafka, c.Redis
+	log := errorsOnly()
 	redisview.LogTo(log)
 	line, begun := progress.Stderr(), time.Now()
-	err = app.RebuildRedis(ctx, config, log, func(done, all int32) {
+	err := app.RebuildRedis(ctx, config, log, func(done, all int32) {
 		line.Say("%s", meter(float64(done)/float64(all), time.Since(begun), fmt.Sprintf("%d of %d partitions", done, all)))
 	})
 	line.Clear()

@@ -17,26 +17,40 @@ import (
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
+// pipelineFlags are the settings that every way to run the pipeline has.
+type pipelineFlags struct {
+	HTTP          app.HTTP `embed:"" group:"HTTP server:"`
+	Auth          app.Auth `embed:"" group:"Authentication:"`
+	policyFlags   `group:"Policy:"`
+	FollowersOf   string `name:"followers" help:"Users whose followers receive changes: ${enum}. listed: users on the list (graph list). For the roles fanout, all and dev." enum:"off,listed,all" default:"${followers}" group:"Followers:"`
+	followerFlags `group:"Followers:"`
+}
+
+func (f *pipelineFlags) config() app.Config {
+	c := app.Defaults()
+	c.Version = version
+	c.HTTP, c.Auth, c.Policy = f.HTTP, f.Auth, f.settings()
+	c.Expand, c.MayWatch, c.MayReadHistory = f.expand(f.FollowersOf), f.MayWatch, f.MayReadHistory
+	c.HiddenOffline = f.ShownAs == "offline"
+	return c
+}
+
 // roleCommand runs a role on real servers.
 type roleCommand struct {
 	Instance string `help:"Stable name of this process: unique within the role, the same after a restart. Default: the host name." group:"Process:"`
 	kafkaFlags
 	registryFlags
-	storeFlags
-	listenFlags
-	webFlags
-	authFlags
-	policyFlags
-	FollowersOf string `name:"followers" help:"Users whose followers receive changes: ${enum}. listed: users on the list (graph list). For the roles fanout and all." enum:"off,listed,all" default:"off" group:"Followers:"`
-	followerFlags
+	Redis         app.Redis `embed:"" group:"Redis:"`
+	postgresFlags `group:"Postgres:"`
+	pipelineFlags
 	logFlags
 }
 
 // Run runs the role until ctx ends.
 func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, file *configFile) error {
-	config, err := c.config()
+	config := c.config()
 	config.PolicyAsked = c.asked(parsed, file)
-	if err := errors.Join(err, app.Check(string(name), config)); err != nil {
+	if err := app.Check(string(name), config); err != nil {
 		return err
 	}
 	log := c.logger()
@@ -44,26 +58,12 @@ func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, 
 	return app.Run(ctx, string(name), config, log, func() { log.Info("ready", "role", string(name), "instance", config.Instance) })
 }
 
-func (c *roleCommand) config() (app.Config, error) {
-	config := app.Defaults()
-	if c.Instance != "" {
-		config.Instance = c.Instance
-	}
-	var cluster, redis error
-	config.Kafka, cluster = c.kafkaFlags.config()
-	config.Redis, redis = c.redis()
-	config.Version, config.SchemaRegistry = version, c.SchemaRegistry
-	config.Store = app.Store{Postgres: c.Postgres}
-	config.Postgres = c.postgres()
-	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
-	config.AdminPort, config.AllowedHosts = c.admin(), c.AllowedHosts
-	c.apply(&config)
-	config.Auth = c.auth()
-	config.Policy = c.settings()
-	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
-	config.HiddenOffline = c.ShownAs == "offline"
-	config.Graph = app.Store{Postgres: c.Postgres}
-	return config, errors.Join(cluster, redis)
+func (c *roleCommand) config() app.Config {
+	config := c.pipelineFlags.config()
+	config.Instance = instanceOf(c.Instance)
+	config.Kafka, config.SchemaRegistry, config.Redis, config.Postgres = c.Kafka, c.SchemaRegistry, c.Redis, c.postgres()
+	config.Store.Postgres, config.Graph.Postgres = c.Postgres, c.Postgres
+	return config
 }
 
 // devCommand runs everything in one process.
@@ -76,17 +76,8 @@ type devCommand struct {
 	AcceptDataLoss bool `help:"Start although files in the data directory are damaged, with the data that is intact; damaged files are renamed to end in .damaged." env:"-" group:"Process:"`
 
 	Redis string `help:"External Redis to use instead of the embedded one, host:port." env:"-" group:"Process:"`
-
-	Listen               string `help:"Listen address for clients, host:port." default:"127.0.0.1:8080" group:"HTTP server:"`
-	Admin                string `help:"Listen address for health and metrics, host:port; empty: none." default:"" group:"HTTP server:"`
-	AllowUnauthenticated bool   `help:"Listen on non-loopback addresses without authentication." group:"HTTP server:"`
-	adminFlags
 	registryFlags
-	webFlags
-	authFlags
-	policyFlags
-	FollowersOf string `name:"followers" help:"Users whose followers receive changes: ${enum}. listed: users on the list (graph list)." enum:"off,listed,all" default:"all" group:"Followers:"`
-	followerFlags
+	pipelineFlags
 	DevLogLevel string `name:"log-level" help:"What to log on standard error: ${enum}." enum:"debug,info,warn,error" default:"warn" group:"Logs:"`
 }
 
@@ -96,16 +87,10 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	if err := logs.LogLevel.UnmarshalText([]byte(c.DevLogLevel)); err != nil {
 		return err
 	}
-	config := app.Defaults()
-	config.Instance, config.Version, config.SchemaRegistry = "dev", version, c.SchemaRegistry
-	config.Listen, config.Admin, config.AllowUnauthenticated = c.Listen, c.Admin, c.AllowUnauthenticated
-	config.AdminPort, config.AllowedHosts = c.admin(), c.AllowedHosts
-	c.apply(&config)
-	config.Auth = c.auth()
-	config.Policy, config.PolicyAsked = c.settings(), c.asked(parsed, file)
-	config.Expand, config.MayWatch, config.MayReadHistory = c.expand(c.FollowersOf), c.MayWatch, c.MayReadHistory
-	config.HiddenOffline = c.ShownAs == "offline"
-	dev := app.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis, Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}
+	config := c.config()
+	config.Instance, config.SchemaRegistry, config.PolicyAsked = "dev", c.SchemaRegistry, c.asked(parsed, file)
+	dev := app.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis,
+		Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}
 	play, err := c.generateLoad(config.Policy.HeartbeatInterval, logs.logger())
 	if err != nil {
 		return err
@@ -121,7 +106,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 
 // greet says where to look and what to try.
 func (c *devCommand) greet(brokers string) {
-	url, self := "http://"+c.Listen, called(os.Args[0])
+	url, self := "http://"+c.HTTP.Listen, called(os.Args[0])
 	sight := ""
 	if c.MayWatch == app.WatchFollowers {
 		sight = " --may-watch followers --sqlite " + filepath.Join(c.DataDir, app.GraphFile)
@@ -139,7 +124,7 @@ func (c *devCommand) greet(brokers string) {
                             %s channel log --kafka-brokers %s%s
 
   Kafka listens at %s; the data is in %s; Ctrl-C stops.
-`, url, url, url, url, self, url, c.Listen, self, brokers, self, filepath.Join(c.DataDir, app.GraphFile), self, brokers, sight, brokers, c.DataDir)
+`, url, url, url, url, self, url, c.HTTP.Listen, self, brokers, self, filepath.Join(c.DataDir, app.GraphFile), self, brokers, sight, brokers, c.DataDir)
 }
 
 // called is how this program was called, so that what is printed can be pasted.
@@ -181,7 +166,7 @@ const setUpTimeout = 30 * time.Second
 
 // Run creates and checks.
 func (c *topicsApply) Run(ctx context.Context) error {
-	config, err := c.config()
+	config, err := c.cluster()
 	if err != nil {
 		return err
 	}
@@ -205,7 +190,7 @@ type topicsCheck struct{ kafkaFlags }
 
 // Run checks.
 func (c *topicsCheck) Run(ctx context.Context) error {
-	config, err := c.config()
+	config, err := c.cluster()
 	if err != nil {
 		return err
 	}
@@ -219,7 +204,9 @@ func (c *topicsCheck) Run(ctx context.Context) error {
 }
 
 // migrateCommand brings the Postgres schema up to date.
-type migrateCommand struct{ postgresFlags }
+type migrateCommand struct {
+	postgresFlags `group:"Postgres:"`
+}
 
 // Run migrates.
 func (c *migrateCommand) Run(ctx context.Context) error {

@@ -9,7 +9,7 @@ import (
 
 // Resource is a kind of thing that Kafka guards, by the name that its tools have
 // for it.
-type Resource string
+type Resource = string
 
 // The resources.
 const (

@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/faults"
 )
 
 // handshakeTimeout bounds connecting and the handshake of one connection.
@@ -44,6 +46,18 @@ func (t TLS) Check() error {
 		return fmt.Errorf("the certificate in %s expired at %s", t.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil
+}
+
+// CheckFlags is Check of the flags that begin with flag, such as --kafka-tls. on says whether
+// TLS is asked for.
+func (t TLS) CheckFlags(flag string, on bool) error {
+	var all faults.List
+	all.If(!on && t != (TLS{}), "%s-ca, -cert, -key and -server-name need %[1]s", flag)
+	all.If((t.Cert == "") != (t.Key == ""), "%s-cert and %[1]s-key go together", flag)
+	if on && len(all) == 0 {
+		all.In(flag, t.Check())
+	}
+	return all.Err()
 }
 
 // Config reads the files as they are now, for clients that dial themselves. It

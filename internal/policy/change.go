@@ -10,53 +10,25 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Change is what an operator asks of a policy; settings that are nil stay as they are. Its
-// fields have the names of those of schemas.Policy.
+// Change is what an operator asks of a policy: the settings of Policy that Names lists, by
+// their names in Policy.Settings, such as online_ttl. The others stay as they are.
 type Change struct {
-	HeartbeatInterval *time.Duration
-	OnlineTTL         *time.Duration
-	OfflineDebounce   *time.Duration
-	AwayTTL           *time.Duration
-	IdleAfter         *time.Duration
-	ByeDebounce       *time.Duration
-	AllowedLateness   *time.Duration
-	GatewaySilence    *time.Duration
-	ReconnectWindow   *time.Duration
-	CohortRate        *int
-	CohortTotalRate   *int
-	AnnounceDevices   *bool
-	MaxDevices        *int
-	FlapBurst         *int
-	FlapInterval      *time.Duration
-	BreakerPercent    *int
-	BreakerLimit      *time.Duration
+	Policy schemas.Policy
+	Names  []string
 }
 
-// Only is the change that asks for some of p's settings, by their names.
-func Only(p schemas.Policy, names []string) Change {
-	var c Change
-	to, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(p)
-	for i, s := range p.Settings() {
-		if slices.Contains(names, s.Name) {
-			// Settings and the fields of Change have one order.
-			value := reflect.New(to.Field(i).Type().Elem())
-			value.Elem().Set(from.FieldByName(to.Type().Field(i).Name))
-			to.Field(i).Set(value)
-		}
-	}
-	return c
-}
+func (c Change) asks(name string) bool { return slices.Contains(c.Names, name) }
 
-// To is p with the settings that c names. Where c names online_ttl and no
-// heartbeat_interval, that is half of online_ttl, at most the default.
+// To returns p with the settings that c names. If c names online_ttl and no heartbeat_interval,
+// that is half of online_ttl, at most the default.
 func (c Change) To(p schemas.Policy) schemas.Policy {
-	to, from := reflect.ValueOf(&p).Elem(), reflect.ValueOf(c)
-	for i := range from.NumField() {
-		if f := from.Field(i); !f.IsNil() {
-			to.FieldByName(from.Type().Field(i).Name).Set(f.Elem())
+	to, from := reflect.ValueOf(&p).Elem(), reflect.ValueOf(c.Policy)
+	for i, s := range p.Settings() { // in the order of the fields
+		if c.asks(s.Name) {
+			to.Field(i).Set(from.Field(i))
 		}
 	}
-	if c.OnlineTTL != nil && c.HeartbeatInterval == nil {
+	if c.asks("online_ttl") && !c.asks("heartbeat_interval") {
 		p.HeartbeatInterval = Interval(p.OnlineTTL)
 	}
 	return p
@@ -87,7 +59,7 @@ func Differences(inForce, asked schemas.Policy) []Difference {
 // policy in force; nil if they do not.
 func (c Change) Refuse(inForce schemas.Policy) error {
 	asked := c.To(inForce)
-	if c.OnlineTTL != nil && c.HeartbeatInterval == nil && *c.OnlineTTL == inForce.OnlineTTL {
+	if !c.asks("heartbeat_interval") && asked.OnlineTTL == inForce.OnlineTTL {
 		asked.HeartbeatInterval = inForce.HeartbeatInterval // nobody asked for another
 	}
 	differences := Differences(inForce, asked)

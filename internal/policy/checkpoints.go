@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // Checkpoints reads what the detector's group has committed beside its offsets, by
 // partition. Partitions without a commit are left out.
-func Checkpoints(ctx context.Context, cluster kafka.Config, group string) (map[int32]*schemas.Checkpoint, error) {
-	commits, err := kafka.Committed(ctx, cluster, group, schemas.Heartbeats)
+func Checkpoints(ctx context.Context, cluster kafka.Config) (map[int32]*schemas.Checkpoint, error) {
+	commits, err := kafka.Committed(ctx, cluster, origin.DetectorGroup, schemas.Heartbeats)
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +22,7 @@ func Checkpoints(ctx context.Context, cluster kafka.Config, group string) (map[i
 			continue
 		}
 		if all[id], err = schemas.DecodeCheckpoint(c.Metadata); err != nil {
-			return nil, fmt.Errorf("%s, partition %d: %w", group, id, err)
+			return nil, fmt.Errorf("%s, partition %d: %w", origin.DetectorGroup, id, err)
 		}
 	}
 	return all, nil

@@ -2,7 +2,9 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -19,8 +21,8 @@ type Partition struct {
 
 // InForce is the policy in force in each partition for which the detector's group has
 // committed one, ordered by partition. It is empty for a new pipeline.
-func InForce(ctx context.Context, cluster kafka.Config, group string) ([]Partition, error) {
-	checkpoints, err := Checkpoints(ctx, cluster, group)
+func InForce(ctx context.Context, cluster kafka.Config) ([]Partition, error) {
+	checkpoints, err := Checkpoints(ctx, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("looking which policy is in force: %w", err)
 	}
@@ -80,11 +82,16 @@ func Divided(all []Partition) error {
 }
 
 // Set brings the policy into force: it writes a policy frame to every partition of the
-// heartbeats.
-func Set(ctx context.Context, producer *kafka.Producer, p schemas.Policy) error {
+// heartbeats. A detector applies the policy to the records that come after the frame.
+func Set(ctx context.Context, cluster kafka.Config, p schemas.Policy, log *slog.Logger) (err error) {
 	if err := p.Validate(); err != nil {
 		return err
 	}
+	producer, err := kafka.NewProducer(cluster, log, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, producer.Close(context.WithoutCancel(ctx))) }()
 	partitions, err := producer.Partitions(ctx, schemas.Heartbeats)
 	if err != nil {
 		return err
@@ -95,7 +102,7 @@ func Set(ctx context.Context, producer *kafka.Producer, p schemas.Policy) error 
 		outs[i] = schemas.Outgoing{Topic: schemas.Heartbeats, Partition: int32(i), Value: frame}
 	}
 	if err := producer.AppendSync(ctx, outs...); err != nil {
-		return fmt.Errorf("writing the policy to %d partitions (the same command may be run again): %w", partitions, err)
+		return fmt.Errorf("changing the policy: writing it to %d partitions (the same command may be run again): %w", partitions, err)
 	}
 	return nil
 }
@@ -105,11 +112,11 @@ const pollInterval = 200 * time.Millisecond
 
 // Await returns when the detectors have committed the policy with the id in all
 // partitions, or when ctx ends. progress, if not nil, is told in how many they have.
-func Await(ctx context.Context, cluster kafka.Config, group, id string, partitions int32, progress func(done, all int32)) error {
+func Await(ctx context.Context, cluster kafka.Config, id string, partitions int32, progress func(done, all int32)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
-		all, err := InForce(ctx, cluster, group)
+		all, err := InForce(ctx, cluster)
 		if err != nil {
 			return err
 		}

@@ -70,10 +70,10 @@ func (g *guarded) judge(atOnce int) {
 			if grantee == "all" {
 				continue // the sum of the others
 			}
-			grants, err := app.Grants(grantee, followers, kafka.Config{})
+			grants, err := grantsOf(grantee, followers, "")
 			testkit.Check(g.T, err)
 			for _, without := range grants {
-				if before, err := app.Grants(grantee, false, kafka.Config{}); followers && err == nil && slices.Contains(before, without) {
+				if before, err := grantsOf(grantee, false, ""); followers && err == nil && slices.Contains(before, without) {
 					continue // tried without followers
 				}
 				try(fmt.Sprintf("%s without %s", grantee, without), func() string { return g.lacks(grantee, followers, without) })
@@ -82,6 +82,15 @@ func (g *guarded) judge(atOnce int) {
 	}
 	all.Wait()
 	g.Logf("%d trials in %s", trials, time.Since(begun).Round(time.Second))
+}
+
+// grantsOf are app.Grants as the broker takes them.
+func grantsOf(grantee string, followers bool, prefix string) (all []admin.Grant, err error) {
+	grants, err := app.Grants(grantee, followers, prefix)
+	for _, g := range grants {
+		all = append(all, admin.Grant(g))
+	}
+	return all, err
 }
 
 // works tells what is wrong with a subject that has all it needs.

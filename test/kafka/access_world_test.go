@@ -30,7 +30,6 @@ import (
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
@@ -86,7 +85,7 @@ func (g *guarded) newSubject(grantee string, followers bool, without *admin.Gran
 	s.config = s.super
 	s.config.InstanceName = "one"
 	g.login(&s.config, s.user, "secret of "+s.user)
-	grants, err := app.Grants(grantee, followers, s.config)
+	grants, err := grantsOf(grantee, followers, s.config.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -242,9 +241,8 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		s.started.Store(true)
 		return nil
 	case "channel":
-		config := delivery.Defaults()
 		s.started.Store(true)
-		return app.RunChannel(ctx, app.ChannelRun{Name: "webhook", Instance: "one", Kafka: s.config, Config: config,
+		return app.RunChannel(ctx, app.ChannelRun{Name: "webhook", Instance: "one", Kafka: s.settings().Kafka, Config: app.DefaultDeliveries(),
 			Channel: channel.NewLog(io.Discard), FromStart: true}, log)
 	case "gateway":
 		return s.actAsGateway(ctx, log)
@@ -269,7 +267,9 @@ func (s *subject) actAsGateway(ctx context.Context, log *slog.Logger) error {
 
 func (s *subject) settings() app.Config {
 	c := app.Defaults()
-	c.Instance, c.Kafka = "one", s.config
+	c.Instance = "one"
+	c.Kafka.Brokers, c.Kafka.Prefix, c.Kafka.Dialer = s.config.Brokers, s.config.Prefix, s.config.Dialer
+	c.Kafka.SASL, c.Kafka.User, c.Kafka.Password = s.config.Security.Mechanism, s.config.Security.User, s.config.Security.Password
 	c.Listen, c.Admin = "127.0.0.1:0", ""
 	c.Listener = func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
@@ -279,7 +279,7 @@ func (s *subject) settings() app.Config {
 		}
 		return l, err
 	}
-	c.Redis.Addr, c.Redis.Prefix = s.redis.Addr(), s.user+":"
+	c.Redis.Addrs, c.Redis.Prefix = []string{s.redis.Addr()}, s.user+":"
 	c.Store = app.Store{SQLite: filepath.Join(s.TempDir(), s.user+"-store.db")}
 	c.Ingest.AppendTimeout = 2 * time.Second
 	if s.followers {

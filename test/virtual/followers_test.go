@@ -102,7 +102,7 @@ func flap(w *world, restart func(w *world, p *process, c *cable)) {
 		}), c
 	}
 	fanout, wire := start()
-	producer, err := kafka.NewProducer(w.config.Kafka, w.log, nil)
+	producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func flap(w *world, restart func(w *world, p *process, c *cable)) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	reader, err := kafka.NewReader(w.config.Kafka, w.log)
+	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		}
 		w.until("user 1 is online", time.Minute, is("online"))
 
-		producer, err := kafka.NewProducer(w.config.Kafka, w.log, nil)
+		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 		w.until("the leaving arrives after a restart", time.Minute, is("offline"))
 		p.stop()
 
-		reader, err := kafka.NewReader(w.config.Kafka, w.log)
+		reader, err := kafka.NewReader(clusterOf(w.config), w.log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestForgedTransitionsAreDeadLettersAndFreezeNobody(t *testing.T) {
 // replayed reads the topic as the command replay does.
 func replayed(w *world, forged int) {
 	w.Helper()
-	sources, err := dataset.Open(w.Context(), w.config.Kafka, app.Store{}, w.config.Postgres, w.log)
+	sources, err := dataset.Open(w.Context(), clusterOf(w.config), app.Store{}, w.config.Postgres, w.log)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 		w.mustPost(p.base, gateway{}, beat)
 		w.until("the arrival is delivered", time.Minute, func() bool { return len(delivered.of(1)) == 1 })
 
-		producer, err := kafka.NewProducer(w.config.Kafka, w.log, nil)
+		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestForgedJobsDeliveriesAndStatusesAreDeadLettersAndSilenceNobody(t *testin
 			t.Error(err)
 		}
 
-		reader, err := kafka.NewReader(w.config.Kafka, w.log)
+		reader, err := kafka.NewReader(clusterOf(w.config), w.log)
 		if err != nil {
 			t.Fatal(err)
 		}

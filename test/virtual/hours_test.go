@@ -62,7 +62,7 @@ const calmEvery = 10
 
 func simulate(w *world, seed uint64, hours float64) (said string) {
 	f := newFleet(w)
-	producer, err := kafka.NewProducer(w.config.Kafka, w.log, nil)
+	producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
-	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -178,7 +177,7 @@ func (l *noticeLines) Write(b []byte) (int, error) {
 // logChannel runs a channel that writes down its deliveries.
 func (w *world) logChannel(hiddenOffline bool) *noticeLines {
 	l := &noticeLines{w: w}
-	config := delivery.Defaults()
+	config := app.DefaultDeliveries()
 	config.HiddenOffline = hiddenOffline
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

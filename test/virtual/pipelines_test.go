@@ -32,7 +32,7 @@ func TestNoKeyAndNoChannelOfRedisIsUsedByTwoPipelines(t *testing.T) {
 			config := w.config
 			of.change(&config)
 			named := namesUsed{names: map[string]bool{}, faults: map[string]bool{}, database: config.Redis.DB}
-			if _, err := admin.ApplyTopics(w.Context(), config.Kafka, 2, 1); err != nil {
+			if _, err := admin.ApplyTopics(w.Context(), clusterOf(config), 2, 1); err != nil {
 				w.Fatal(err)
 			}
 			w.redis.Server().Server().SetPreHook(named.hook)

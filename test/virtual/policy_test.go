@@ -19,7 +19,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 		w.start("detector", "detector")
 		time.Sleep(5 * time.Second) // the policy is in force
 		before := w.config.Policy
-		in := w.start("ingest", "ingest", func(c *app.Config) { c.PolicyAsked = policy.Change{HeartbeatInterval: &before.HeartbeatInterval} })
+		in := w.start("ingest", "ingest", func(c *app.Config) { c.PolicyAsked = []string{"heartbeat_interval"} })
 		open := w.connect(in.base, 1, 7, "web")
 		hellos := func(s *socket) (all []string) {
 			for _, m := range s.messages() {
@@ -49,9 +49,9 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 		}
 		differs("0")
 
-		interval := 5 * time.Second
-		asked := policy.Change{HeartbeatInterval: &interval}
-		if err := app.SetPolicy(context.Background(), w.config.Kafka, asked.To(before), w.log); err != nil {
+		after := before
+		after.HeartbeatInterval = 5 * time.Second
+		if err := policy.Set(context.Background(), clusterOf(w.config), after, w.log); err != nil {
 			w.Fatal(err)
 		}
 		beat(60, open)
@@ -65,7 +65,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 			w.Errorf("a socket of after the change hears %q", got)
 		}
 
-		if err := app.SetPolicy(context.Background(), w.config.Kafka, before, w.log); err != nil {
+		if err := policy.Set(context.Background(), clusterOf(w.config), before, w.log); err != nil {
 			w.Fatal(err)
 		}
 		beat(60, open, next)
@@ -87,8 +87,8 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreToldByEveryRoleUntilOneIsSet
 		w.log = slog.New(said)
 		asks := func(onlineTTL time.Duration) func(*app.Config) {
 			return func(c *app.Config) {
-				c.PolicyAsked = policy.Change{OnlineTTL: &onlineTTL}
-				c.Policy = c.PolicyAsked.To(c.Policy)
+				c.PolicyAsked, c.Policy.OnlineTTL = []string{"online_ttl"}, onlineTTL
+				c.Policy.HeartbeatInterval = policy.Interval(onlineTTL)
 			}
 		}
 		a, b := w.begin("detector", "detector-a", asks(40*time.Second)), w.begin("detector", "detector-b", asks(50*time.Second))
@@ -98,7 +98,7 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreToldByEveryRoleUntilOneIsSet
 		in := w.start("ingest", "ingest")
 		inForce := func() []policy.Partition {
 			w.Helper()
-			all, err := app.PolicyInForce(context.Background(), w.config.Kafka)
+			all, err := policy.InForce(context.Background(), clusterOf(w.config))
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -127,8 +127,8 @@ func TestPartitionsThatBeganWithDifferentPoliciesAreToldByEveryRoleUntilOneIsSet
 		}
 
 		// What the command does, with the settings of a process that is to start again.
-		asked := policy.Change{OnlineTTL: &mend.OnlineTTL}
-		if err := app.SetPolicy(context.Background(), w.config.Kafka, asked.To(mend), w.log); err != nil {
+		asked := policy.Change{Policy: mend, Names: []string{"online_ttl"}}
+		if err := policy.Set(context.Background(), clusterOf(w.config), asked.To(mend), w.log); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)

@@ -23,20 +23,21 @@ func TestScenario10ALimitThatIsChangedHoldsForThoseWhoAreOnlineAlready(t *testin
 		w.mustPost(p.base, gateway{}, row{User: 1, Device: 7, Kind: "web"})
 		w.sleepTo(from + 10*second)
 		p.stop()
-		changed := time.Minute
-		asked := policy.Change{OnlineTTL: &changed}
-		p = w.begin("all", "one", func(c *app.Config) { c.PolicyAsked = asked })
+		asked := policy.Change{Policy: w.config.Policy, Names: []string{"online_ttl"}}
+		asked.Policy.OnlineTTL = time.Minute
+		ask := func(c *app.Config) { c.Policy, c.PolicyAsked = asked.Policy, asked.Names }
+		p = w.begin("all", "one", ask)
 		if err := <-p.ended; err == nil || !strings.Contains(err.Error(), "online_ttl: this process was started with 1m0s, in force is 30s") {
 			w.Fatalf("a process with another policy than the one in force ended with %v", err)
 		}
 		p.ended <- nil
-		if err := app.SetPolicy(context.Background(), w.config.Kafka, asked.To(w.config.Policy), w.log); err != nil {
+		if err := policy.Set(context.Background(), clusterOf(w.config), asked.To(w.config.Policy), w.log); err != nil {
 			w.Fatal(err)
 		}
 		p = w.start("all", "one")
 		w.sleepTo(from + 15*second)
 		p.stop()
-		p = w.start("all", "one", func(c *app.Config) { c.PolicyAsked = asked })
+		p = w.start("all", "one", ask)
 		w.sleepTo(from + 2*minute)
 		w.tap.catchUp()
 		users := byUser(w.tap.committed())

@@ -30,7 +30,7 @@ type tap struct {
 
 func newTap(w *world, partitions int32) *tap {
 	w.Helper()
-	reader, err := kafka.NewReader(w.config.Kafka, w.log)
+	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/pipe"
 	"github.com/stillhere/stillhere/schemas"
@@ -109,6 +110,15 @@ func inWorld(t *testing.T, of size, test func(w *world)) {
 	})
 }
 
+// clusterOf is how the tests reach the Kafka of a configuration.
+func clusterOf(c app.Config) kafka.Config {
+	cluster, err := kafka.Settings(c.Kafka).Config()
+	if err != nil {
+		panic(err)
+	}
+	return cluster
+}
+
 func newWorld(t *testing.T, of size, dir string) *world {
 	t.Helper()
 	level := slog.LevelError + 4
@@ -133,7 +143,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	c := app.Defaults()
 	c.Listener = w.bases.listen
 	c.Kafka.Brokers, c.Kafka.Dialer = w.kafka.Addrs(), w.kafka.Dialer()
-	c.Redis.Addr, c.Redis.Dialer = w.redis.Addr(), pipe.DialRedis(w.redis.Server())
+	c.Redis.Addrs, c.Redis.Dialer = []string{w.redis.Addr()}, pipe.DialRedis(w.redis.Server())
 	c.Store = app.Store{SQLite: filepath.Join(dir, "stillhere.db")}
 	c.Kafka.TickInterval = of.tick
 	if of.slow {
@@ -144,7 +154,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 		c.Lastseen.StaleAfter = 2 * time.Minute
 	}
 	w.config = c
-	if _, err := admin.ApplyTopics(t.Context(), c.Kafka, of.partitions, 1); err != nil {
+	if _, err := admin.ApplyTopics(t.Context(), clusterOf(c), of.partitions, 1); err != nil {
 		t.Fatal(err)
 	}
 	w.tap = newTap(w, of.partitions)

@@ -53,19 +53,17 @@ func parseChange(text []byte) (c policy.Change, err error) {
 	}
 	var faults []error
 	for pair := range slices.Chunk(settings.Content, 2) {
-		// Settings and the fields of Change have one order.
+		// Settings and the fields of Policy have one order.
 		i := slices.Index(names, strings.ReplaceAll(pair[0].Value, "-", "_"))
 		if i < 0 {
 			faults = append(faults, fmt.Errorf("line %d: %s is no setting of a policy: these are %s", pair[0].Line, pair[0].Value, strings.Join(names, ", ")))
 			continue
 		}
-		field := reflect.ValueOf(&c).Elem().Field(i)
-		if !field.IsNil() {
+		if slices.Contains(c.Names, names[i]) {
 			faults = append(faults, fmt.Errorf("line %d: %s is there twice", pair[0].Line, pair[0].Value))
 		}
-		value := reflect.New(field.Type().Elem())
-		faults = append(faults, decode(pair[1], value.Interface()))
-		field.Set(value)
+		c.Names = append(c.Names, names[i])
+		faults = append(faults, decode(pair[1], reflect.ValueOf(&c.Policy).Elem().Field(i).Addr().Interface()))
 	}
 	return c, errors.Join(faults...)
 }

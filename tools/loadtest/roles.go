@@ -38,7 +38,8 @@ func (r *Rig) AllRoles(change func(*app.Config)) *Roles {
 	}
 	config := app.Defaults()
 	config.Instance = "bench"
-	config.Kafka, config.Redis.Addr = r.Kafka, r.Redis
+	config.Kafka = app.Kafka{Brokers: r.Kafka.Brokers, Prefix: r.Kafka.Prefix}
+	config.Redis.Addrs = []string{r.Redis}
 	config.Store = app.Store{SQLite: filepath.Join(t.TempDir(), "bench.db")}
 	config.Listen, config.Admin = t.FreeAddress(), t.FreeAddress()
 	if change != nil {

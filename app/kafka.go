@@ -1,0 +1,48 @@
+package app
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+)
+
+// Kafka says how to reach Kafka, and as whom. The tags describe the flags of the command
+// line that set the fields. Files are read again for every connection.
+type Kafka struct {
+	Brokers []string `name:"kafka-brokers" help:"Bootstrap addresses, host:port." default:"127.0.0.1:9092"`
+	Prefix  string   `name:"topic-prefix" help:"Prefix of the topic names." default:"presence."`
+
+	TLS     bool   `name:"kafka-tls" help:"Connect with TLS."`
+	TLSCA   string `name:"kafka-tls-ca" help:"File with the CA certificates to trust (PEM). Default: the system's." type:"path"`
+	TLSCert string `name:"kafka-tls-cert" help:"File with this client's certificate (PEM), for mutual TLS." type:"path"`
+	TLSKey  string `name:"kafka-tls-key" help:"File with this client's key (PEM)." type:"path"`
+	TLSName string `name:"kafka-tls-server-name" help:"Name that the brokers' certificates must have. Default: the host name."`
+
+	SASL         string `name:"kafka-sasl" help:"SASL mechanism: ${enum}." enum:",PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" default:""`
+	User         string `name:"kafka-user" help:"User for --kafka-sasl."`
+	Password     string `name:"kafka-password" help:"Password for --kafka-user; better set in STILLHERE_KAFKA_PASSWORD or a file." secret:""`
+	PasswordFile string `name:"kafka-password-file" help:"File with the password, read again for every connection." type:"path"`
+
+	TokenFile       string `name:"kafka-oauth-token-file" help:"File with the token for OAUTHBEARER, read again for every connection." type:"path"`
+	OAuthURL        string `name:"kafka-oauth-url" help:"Token endpoint for OAUTHBEARER (client credentials), in place of a token file."`
+	OAuthClient     string `name:"kafka-oauth-client-id" help:"Client id for the token endpoint."`
+	OAuthSecret     string `name:"kafka-oauth-client-secret" help:"Client secret; better set in STILLHERE_KAFKA_OAUTH_CLIENT_SECRET or a file." secret:""`
+	OAuthSecretFile string `name:"kafka-oauth-client-secret-file" help:"File with the client secret." type:"path"`
+	OAuthScope      string `name:"kafka-oauth-scope" help:"Scopes to request, separated by spaces."`
+
+	// Dialer replaces the network, e.g. in virtual time.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error) `kong:"-"`
+
+	// TickInterval [250ms] is the time between two ticks that the detector appends to a
+	// partition, IdleCommitInterval [1s] the longest time that consumed offsets wait for a
+	// commit, WatermarkInterval [1s] the time between two looks at the detector's progress.
+	TickInterval, IdleCommitInterval, WatermarkInterval time.Duration `kong:"-"`
+	// SessionTimeout [6s] is how long a group waits for a silent member, RebalanceTimeout
+	// [10s] how long members may take to give up partitions, StallTimeout [15s] how long a
+	// partition may make no progress before its session is restarted.
+	SessionTimeout, RebalanceTimeout, StallTimeout time.Duration `kong:"-"`
+}
+
+func (k Kafka) cluster() (kafka.Config, error) { return kafka.Settings(k).Config() }
