@@ -9,21 +9,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// markTimeout bounds what is done to a cluster before anybody else may use it.
+// markTimeout bounds markAborted, before which no client may use the cluster.
 const markTimeout = 30 * time.Second
 
-// markAborted writes abort markers for every transactional producer that has no
-// transaction under way.
+// markAborted writes abort markers for every transactional producer without an open transaction.
 //
-// A transaction that was open when the process was killed is aborted by kfake when
-// it loads the data, but only in its index: the log gets no marker. Readers are
-// then told that the producer aborted, wait for the marker, and drop everything
-// that the same producer has committed since. And when kfake is killed once more,
-// that commit's marker counts for the old records as well. A marker that ends
-// nothing does no harm.
+// When kfake loads its data, it aborts a transaction that was open at a kill only in its index,
+// without a marker in the log. Readers then learn of an aborted producer, wait for its marker, and
+// drop everything that the producer has committed since. After another kill the marker of that
+// commit would count for the old records too. A marker that ends no transaction is harmless.
 //
-// Topics with LogAppendTime are left out: heartbeats, which are never written in a
-// transaction, and whose readers take note of every hole.
+// Topics with LogAppendTime get none: heartbeats are never written in a transaction, and their
+// readers notice every gap.
 func (k *Kafka) markAborted() error {
 	ctx, cancel := context.WithTimeout(context.Background(), markTimeout)
 	defer cancel()
@@ -37,7 +34,7 @@ func (k *Kafka) markAborted() error {
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	producers, err := admin.DescribeTransactions(ctx) // of all
+	producers, err := admin.DescribeTransactions(ctx) // of all producers
 	if err != nil {
 		return fmt.Errorf("looking for transactions from before: %w", err)
 	}
@@ -54,7 +51,8 @@ func (k *Kafka) markAborted() error {
 	var markers []kadm.TxnMarkers
 	for _, producer := range producers {
 		if producer.Err == nil && producer.State != "Ongoing" && len(all) > 0 {
-			markers = append(markers, kadm.TxnMarkers{ProducerID: producer.ProducerID, ProducerEpoch: producer.ProducerEpoch, Topics: all})
+			markers = append(markers, kadm.TxnMarkers{ProducerID: producer.ProducerID, ProducerEpoch: producer.ProducerEpoch,
+				Topics: all})
 		}
 	}
 	if len(markers) == 0 {

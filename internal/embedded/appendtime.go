@@ -10,9 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Places in a version 2 record batch, from its first byte.
+// Positions in a version 2 record batch, in bytes from its start.
 const (
-	batchLengthAt    = 8 // of what follows the length itself
+	batchLengthAt    = 8 // of the bytes after the length field
 	batchMagicAt     = 16
 	batchCRCAt       = 17
 	batchChecksummed = 21 // the checksum covers everything from here
@@ -23,10 +23,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// stampAppendTime makes the cluster honour message.timestamp.type=LogAppendTime,
-// which kfake stores but does not apply: it puts the time of arrival in the
-// header of every batch for such a topic. ahead is how many milliseconds the
-// brokers' clock is ahead.
+// stampAppendTime applies message.timestamp.type=LogAppendTime, which kfake only stores: it puts
+// the time of arrival into the header of every batch for such a topic. ahead is the offset of
+// the brokers' clock in milliseconds.
 func stampAppendTime(cluster *kfake.Cluster, ahead *atomic.Int64) {
 	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
@@ -55,7 +54,7 @@ func wantsAppendTime(cluster *kfake.Cluster, topic *kmsg.ProduceRequestTopic) bo
 	return stampsAppendTime(info)
 }
 
-// stampsAppendTime tells whether a topic wants the time of arrival in its records.
+// stampsAppendTime reports whether a topic has message.timestamp.type=LogAppendTime.
 func stampsAppendTime(info *kfake.TopicInfo) bool {
 	if info == nil {
 		return false
@@ -64,12 +63,10 @@ func stampsAppendTime(info *kfake.TopicInfo) bool {
 	return kind != nil && *kind == "LogAppendTime"
 }
 
-// restamp moves the times of the batches in records so that the last record of
-// each is at now. The records' distances within a batch stay, because they may
-// be compressed; so a batch that waited long at its producer has first records
-// from before, which a running maximum forgives, but nothing from the future,
-// which it would not. What is not a whole batch is left for the broker to
-// refuse.
+// restamp moves the times of the batches in records so that the last record of each is at now. The
+// distances within a batch stay, because its records may be compressed. So the first records of a
+// batch may be earlier than now, which log time as a running maximum tolerates, but none is later.
+// The broker refuses an incomplete batch.
 func restamp(records []byte, now int64) {
 	for len(records) >= batchHeaderSize {
 		length := int64(binary.BigEndian.Uint32(records[batchLengthAt:]))

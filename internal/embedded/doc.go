@@ -1,17 +1,16 @@
-// Package embedded is Kafka and Redis within the process, for `stillhere dev` and
-// for tests. Real clients talk to them through real protocols, over TCP or, in a
+// Package embedded runs Kafka (kfake) and Redis (miniredis) within the process, for
+// `stillhere dev` and for tests. Clients use the real protocols, over TCP or, in a
 // testing/synctest bubble, over pipes.
 //
-// Kafka keeps its data in a directory if it is given one, locks that against
-// other processes, and survives kill -9 with everything it acknowledged; its
-// transactions do not (a copy may be doubled), and one broker means no
-// replication. It stamps the records of topics with
-// message.timestamp.type=LogAppendTime with their time of arrival. Retention is
-// applied, compaction is not.
+// Kafka keeps its data in a directory if the configuration names one. It locks the directory
+// against other processes, and keeps every acknowledged record after kill -9. Its transactions do
+// not survive that (a copy may be doubled), and one broker has no replicas. It stamps the records
+// of topics with message.timestamp.type=LogAppendTime on arrival. It applies retention, but no
+// compaction.
 //
-// Redis forgets everything at the end. Its keys age once a second.
+// Redis loses its data when it closes. It removes expired keys once a second.
 //
-// What cannot start says why in one line: the port that is in use, the directory
-// that cannot be read or that another process uses, the file in it that is damaged.
-// A damaged directory is taken up only on demand, with what is whole.
+// An error at the start is one line that names the cause: a port in use, a directory that cannot
+// be read or that another process uses, a damaged file. A damaged directory is opened only on
+// demand, with its intact data.
 package embedded

@@ -8,13 +8,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Errors are requests that are answered with errors.
+// Errors are the requests that the cluster answers with errors.
 type Errors struct{ handle *kfake.FaultHandle }
 
-// ErrorsAtRandom answers requests that write with the errors that brokers have
-// for them, each of the errors one time in so many: some requests are carried out
-// all the same, most are not. What a producer without transactions sends is only
-// answered with errors that it may try again.
+// ErrorsAtRandom answers write requests with errors of real brokers, each error for one request in
+// oneIn. The cluster carries out some of these requests, most not. A producer without
+// transactions gets only errors after which it may retry.
 func (k *Kafka) ErrorsAtRandom(seed uint64, oneIn int) *Errors {
 	var faults []kfake.Fault
 	add := func(key kmsg.Key, topLevel bool, which func(kmsg.Request) bool, with ...*kerr.Error) {
@@ -26,21 +25,23 @@ func (k *Kafka) ErrorsAtRandom(seed uint64, oneIn int) *Errors {
 	}
 	all := func(kmsg.Request) bool { return true }
 	transactional := func(r kmsg.Request) bool { return r.(*kmsg.ProduceRequest).TransactionID != nil }
-	// Carried out, and answered as if perhaps not.
+	// The cluster carries these out; the answer leaves that open.
 	add(kmsg.Produce, false, all, kerr.RequestTimedOut, kerr.NotEnoughReplicasAfterAppend)
 	add(kmsg.TxnOffsetCommit, false, all, kerr.RequestTimedOut)
 	// Not carried out.
 	add(kmsg.Produce, false, all, kerr.NotLeaderForPartition, kerr.NotEnoughReplicas)
-	add(kmsg.Produce, false, transactional, kerr.KafkaStorageError, kerr.UnknownServerError, kerr.OutOfOrderSequenceNumber)
+	add(kmsg.Produce, false, transactional, kerr.KafkaStorageError, kerr.UnknownServerError,
+		kerr.OutOfOrderSequenceNumber)
 	add(kmsg.AddPartitionsToTxn, false, all, kerr.ConcurrentTransactions, kerr.CoordinatorLoadInProgress)
 	add(kmsg.TxnOffsetCommit, false, all, kerr.CoordinatorLoadInProgress, kerr.NotCoordinator, kerr.IllegalGeneration)
 	add(kmsg.EndTxn, true, all, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable,
-		kerr.ConcurrentTransactions, kerr.RequestTimedOut, kerr.UnknownServerError, kerr.TransactionAbortable, kerr.InvalidTxnState)
+		kerr.ConcurrentTransactions, kerr.RequestTimedOut, kerr.UnknownServerError, kerr.TransactionAbortable,
+		kerr.InvalidTxnState)
 	return &Errors{k.cluster.Fault(faults...)}
 }
 
 // Count is how many requests were answered with errors so far.
 func (e *Errors) Count() int { return e.handle.Hits() }
 
-// Stop ends them.
+// Stop ends the errors.
 func (e *Errors) Stop() { e.handle.Remove() }

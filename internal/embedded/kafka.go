@@ -17,30 +17,29 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// KafkaConfig says what kind of cluster to start. The zero value is one broker
-// on a free port of the loopback, all in memory.
+// KafkaConfig configures a cluster. The zero value is one broker on a free loopback port, in
+// memory.
 type KafkaConfig struct {
-	// DataDir keeps the cluster's data on disk; it is made if it is missing. Empty:
-	// in memory.
+	// DataDir is the directory for the cluster's data; created if missing. Empty: in memory.
 	DataDir string
-	// AcceptDataLoss goes on with what is whole in a data directory that is damaged;
-	// without it that is an error (ErrCorrupt).
+	// AcceptDataLoss opens a damaged data directory with its intact data; otherwise damage is an
+	// error (ErrCorrupt).
 	AcceptDataLoss bool
-	// Listen is host:port; port 0 takes a free one [127.0.0.1:0]. With several
-	// brokers the port is the first one's and the others follow, or all are free.
+	// Listen is host:port; port 0 takes a free one [127.0.0.1:0]. Further brokers take the ports
+	// after it, or free ones.
 	Listen string
-	// Brokers is how many there are [1].
+	// Brokers is the number of brokers [1].
 	Brokers int
-	// Partitions is how many a topic gets that is made without a number [10].
+	// Partitions is the number for topics that are created without one [10].
 	Partitions int
-	// CleanerInterval is how often retention runs [15s]. Topics are never compacted;
-	// DESIGN.md tells why.
+	// CleanerInterval is the interval of retention [15s]. Topics are never compacted; DESIGN.md
+	// gives the reason.
 	CleanerInterval time.Duration
-	// Virtual is the network to listen on in place of TCP; for testing/synctest.
+	// Virtual replaces TCP; for testing/synctest.
 	Virtual *kfake.VirtualNetwork
-	// Log gets the cluster's warnings; nil for none.
+	// Log receives the cluster's warnings; nil for none.
 	Log *slog.Logger
-	// Options are more of kfake's own, e.g. TLS, users and ACLs; not with DataDir.
+	// Options are further options of kfake, e.g. TLS, users and ACLs; not with DataDir.
 	Options []kfake.Opt
 }
 
@@ -53,21 +52,20 @@ type Kafka struct {
 	stop    chan struct{}
 	cleaner sync.WaitGroup
 	log     *slog.Logger // nil: none
-	ahead   atomic.Int64 // of the brokers' clock, in milliseconds
+	ahead   atomic.Int64 // offset of the brokers' clock, in milliseconds
 }
 
-// recordEvery is how often it is looked whether checksums have to be taken anew.
+// recordEvery is the interval at which changed files get new checksums.
 const recordEvery = time.Second
 
-// never is longer than any stand-in lives.
+// never is longer than any process runs.
 const never = 10 * 365 * 24 * time.Hour
 
-// defaultVirtualPort is used where there is no operating system to ask for a
-// free one.
+// defaultVirtualPort is used on a virtual network, which has no free ports to give.
 const defaultVirtualPort = 9092
 
-// StartKafka starts a cluster; it is ready when StartKafka returns. An error is
-// one line that says what to do.
+// StartKafka starts a cluster, which is ready when StartKafka returns. The error is one line and
+// names the remedy.
 func StartKafka(cfg KafkaConfig) (*Kafka, error) {
 	if cfg.Listen == "" {
 		cfg.Listen = "127.0.0.1:0"
@@ -148,10 +146,11 @@ func (cfg *KafkaConfig) ports() (host string, ports []int, err error) {
 	}
 	first, err := strconv.Atoi(text)
 	if err != nil || first < 0 || first > 65535 {
-		return "", nil, fmt.Errorf("the Kafka stand-in cannot listen on %q: the port must be a number from 0 to 65535", cfg.Listen)
+		return "", nil, fmt.Errorf("the Kafka stand-in cannot listen on %q: the port must be a number from 0 to 65535",
+			cfg.Listen)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return "", nil, fmt.Errorf("the Kafka stand-in cannot listen on %q: name one address, it is what clients are told to connect to", cfg.Listen)
+		return "", nil, fmt.Errorf("the Kafka stand-in cannot listen on %q: name one address, because clients connect to it", cfg.Listen)
 	}
 	if first == 0 && cfg.Virtual != nil {
 		first = defaultVirtualPort
@@ -166,8 +165,7 @@ func (cfg *KafkaConfig) ports() (host string, ports []int, err error) {
 	return host, ports, nil
 }
 
-// CheckListen tells whether StartKafka can listen, without starting anything. An
-// error is one line that says what to do.
+// CheckListen reports whether StartKafka could listen. The error is one line and names the remedy.
 func (cfg KafkaConfig) CheckListen() error {
 	host, ports, err := cfg.ports()
 	if err != nil {
@@ -185,8 +183,7 @@ func (cfg KafkaConfig) CheckListen() error {
 	return nil
 }
 
-// listener puts the configured host in place of the loopback that kfake asks
-// for.
+// listener listens on the configured host instead of the loopback that kfake asks for.
 func (cfg *KafkaConfig) listener(host string) func(network, address string) (net.Listener, error) {
 	if cfg.Virtual != nil {
 		return cfg.Virtual.Listen
@@ -218,11 +215,10 @@ func explainStart(err error, cfg KafkaConfig) error {
 	}
 }
 
-// Addrs are the brokers' addresses, for clients.
+// Addrs are the addresses of the brokers.
 func (k *Kafka) Addrs() []string { return k.cluster.ListenAddrs() }
 
-// Dialer connects clients to a virtual network; nil on TCP, where no dialer is
-// needed.
+// Dialer connects clients to a virtual network; nil on TCP.
 func (k *Kafka) Dialer() func(ctx context.Context, network, host string) (net.Conn, error) {
 	if k.virtual == nil {
 		return nil
@@ -230,12 +226,11 @@ func (k *Kafka) Dialer() func(ctx context.Context, network, host string) (net.Co
 	return k.virtual.DialContext
 }
 
-// Cluster is the cluster itself, for faults and for looking inside. Nothing may
-// be answered for Produce requests without stamping them.
+// Cluster is the kfake cluster, for faults and inspection. A control function of the caller must
+// not answer Produce requests, because their records would get no append time.
 func (k *Kafka) Cluster() *kfake.Cluster { return k.cluster }
 
-// SetClock puts the clock by which the brokers stamp records so far ahead of the
-// true time; less than zero puts it behind.
+// SetClock sets the offset of the clock by which the brokers stamp records.
 func (k *Kafka) SetClock(ahead time.Duration) { k.ahead.Store(ahead.Milliseconds()) }
 
 // Close stops the cluster and, with a data directory, saves what it holds.
@@ -246,14 +241,14 @@ func (k *Kafka) Close() {
 	k.closeDir(true)
 }
 
-// openDir makes sure that the data directory is whole before the cluster reads it.
+// openDir checks the data directory before the cluster reads it.
 func (k *Kafka) openDir(cfg KafkaConfig) error {
-	err := makeWhole(cfg.DataDir, cfg.AcceptDataLoss, cfg.Log)
+	err := checkDir(cfg.DataDir, cfg.AcceptDataLoss, cfg.Log)
 	if err != nil {
 		return err
 	}
 	if k.sums, err = newRecorder(cfg.DataDir); err == nil {
-		err = k.sums.record(false) // nothing has to be as at the last stop any more
+		err = k.sums.record(false) // the checksums of the last stop no longer count
 	}
 	if err != nil {
 		return fmt.Errorf("writing checksums into the data directory %s: %w", cfg.DataDir, err)
@@ -261,8 +256,8 @@ func (k *Kafka) openDir(cfg KafkaConfig) error {
 	return nil
 }
 
-// closeDir lets go of the data directory, if there is one. clean says that the cluster
-// has stopped and saved what it held.
+// closeDir releases the data directory, if there is one. clean means that the cluster has stopped
+// and saved its data.
 func (k *Kafka) closeDir(clean bool) {
 	if k.sums != nil {
 		if clean {
@@ -273,11 +268,11 @@ func (k *Kafka) closeDir(clean bool) {
 	k.lock.release()
 }
 
-// warn logs that checksums could not be written: damage to those files may then not be
-// found.
+// warn logs that checksums could not be written, so that damage to those files may stay unnoticed.
 func (k *Kafka) warn(err error) {
 	if err != nil && k.log != nil {
-		k.log.Warn("writing the checksums of the Kafka stand-in", "error", err)
+		k.log.Warn("writing the checksums of the Kafka stand-in failed; damage to its files may stay unnoticed", "error",
+			err)
 	}
 }
 
@@ -285,7 +280,7 @@ type clusterLog struct{ log *slog.Logger }
 
 func (l clusterLog) Logf(level kfake.LogLevel, format string, args ...any) {
 	switch {
-	case strings.HasPrefix(format, "txn: EndTxn slow"): // than 5 ms, which on a busy machine means nothing
+	case strings.HasPrefix(format, "txn: EndTxn slow"): // slower than 5 ms, as usual on a busy machine
 		l.log.Debug("kafka stand-in: " + fmt.Sprintf(format, args...))
 	case level == kfake.LogLevelError:
 		l.log.Error("kafka stand-in: " + fmt.Sprintf(format, args...))

@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// dirLock keeps other processes away from a data directory, as long as this
-// process lives: it goes with the process, however that ends.
+// dirLock keeps other processes out of a data directory. It ends with the process, also after
+// kill -9.
 type dirLock struct{ file *os.File }
 
 func lockDir(dir string) (*dirLock, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("the Kafka stand-in cannot make the data directory %s: %w", dir, bare(err))
+		return nil, fmt.Errorf("the Kafka stand-in cannot create the data directory %s: %w", dir, bare(err))
 	}
 	if _, err := os.ReadDir(dir); err != nil {
 		return nil, fmt.Errorf("the Kafka stand-in cannot read the data directory %s: %w", dir, bare(err))
@@ -24,7 +24,7 @@ func lockDir(dir string) (*dirLock, error) {
 		return nil, fmt.Errorf("the Kafka stand-in cannot write to the data directory %s: %w", dir, bare(err))
 	}
 	if err := flock(file); err != nil {
-		_ = file.Close() // the other fault is the one to tell
+		_ = file.Close() // the lock is the fault to report
 		return nil, fmt.Errorf("the data directory %s is in use by another process; stop it or choose another directory", dir)
 	}
 	return &dirLock{file}, nil
@@ -33,11 +33,11 @@ func lockDir(dir string) (*dirLock, error) {
 // release may be called on nil.
 func (l *dirLock) release() {
 	if l != nil {
-		_ = l.file.Close() // the lock goes with it, whatever it says
+		_ = l.file.Close() // closing the file releases the lock, whatever Close returns
 	}
 }
 
-// bare drops the path that the caller names already.
+// bare removes the path, which the caller names already.
 func bare(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -10,7 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// RedisConfig says what kind of Redis to start.
+// RedisConfig configures a Redis.
 type RedisConfig struct {
 	// Listen is host:port; port 0 takes a free one. Empty: no TCP, for tests that serve
 	// connections of their own.
@@ -76,7 +76,7 @@ func (r *Redis) Addr() string { return r.addr }
 // Server is the miniredis, for tests that connect to it or break it.
 func (r *Redis) Server() *miniredis.Miniredis { return r.server }
 
-// Close ends all connections.
+// Close closes all connections.
 func (r *Redis) Close() {
 	close(r.stop)
 	r.clock.Wait()

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // A segment is a file of record batches (*.dat), one after another, beside an index of
@@ -23,13 +24,14 @@ const (
 	indexEntry = 15
 )
 
-// batchAt is the record batch that begins at raw[0]; false when it is not whole.
+// batchAt is the record batch at the start of raw; false if it is not intact.
 func batchAt(raw []byte) (b batch, ok bool) {
 	if len(raw) < batchHead || raw[16] != 2 {
 		return b, false
 	}
 	size := int64(binary.BigEndian.Uint32(raw[8:])) + 12
-	if size < batchHead || size > int64(len(raw)) || binary.BigEndian.Uint32(raw[17:]) != crc32.Checksum(raw[21:size], castagnoli) {
+	if size < batchHead || size > int64(len(raw)) ||
+		binary.BigEndian.Uint32(raw[17:]) != crc32.Checksum(raw[21:size], castagnoli) {
 		return b, false
 	}
 	b = batch{raw: raw[:size], first: int64(binary.BigEndian.Uint64(raw)), epoch: binary.BigEndian.Uint32(raw[12:])}
@@ -37,27 +39,26 @@ func batchAt(raw []byte) (b batch, ok bool) {
 	return b, b.first >= 0 && b.next > b.first
 }
 
-// batch is one of a segment.
+// batch is a record batch of a segment.
 type batch struct {
 	raw         []byte
-	first, next int64 // its first offset, and that after its last
+	first, next int64 // its first offset, and the one after its last
 	epoch       uint32
 }
 
-// scanned is what a segment turned out to hold.
+// scanned is the content of a segment.
 type scanned struct {
 	file    string
 	base    int64
 	index   []byte
-	batches []batch // whole ones, in the order of their offsets
-	// lost is what is not whole before the end of the file, and the index's fault; empty
-	// when there is none. An incomplete batch at the end that the index does not know is
-	// no fault: a kill has cut it off, and nobody was told that it is there.
+	batches []batch // the intact ones, in the order of their offsets
+	// lost describes damage to the segment, indexFault damage to its index. An incomplete batch
+	// at the end that the index does not have is no fault: a kill has cut it off before it was
+	// acknowledged.
 	lost, indexFault string
 }
 
-// scan reads a segment whose first offset must be expected. last says that no other
-// follows it.
+// scan reads a segment that must start at offset expected. last means that no segment follows.
 func scan(file string, expected int64, last bool) (scanned, error) {
 	s := scanned{file: file}
 	raw, err := os.ReadFile(file)
@@ -70,9 +71,9 @@ func scan(file string, expected int64, last bool) (scanned, error) {
 	}
 	s.base = expected
 	for pos := 0; pos < len(raw); {
-		b, whole := batchAt(raw[pos:])
+		b, intact := batchAt(raw[pos:])
 		switch {
-		case whole && b.first == expected:
+		case intact && b.first == expected:
 			s.checkIndex(b)
 			s.batches = append(s.batches, b)
 			pos, expected = pos+len(b.raw), b.next
@@ -83,13 +84,13 @@ func scan(file string, expected int64, last bool) (scanned, error) {
 		if s.lost == "" {
 			s.lost = fmt.Sprintf("the record batch at byte %d, offset %d, is damaged", pos, expected)
 		}
-		// What is whole after it begins somewhere.
+		// Search for the next intact batch.
 		for pos++; pos+batchHead <= len(raw); pos++ {
 			ahead := int64(binary.BigEndian.Uint64(raw[pos:])) - expected
 			if ahead < 0 || ahead > math.MaxInt32 {
 				continue
 			}
-			if _, whole := batchAt(raw[pos:]); whole {
+			if _, intact := batchAt(raw[pos:]); intact {
 				expected += ahead
 				break
 			}
@@ -99,31 +100,34 @@ func scan(file string, expected int64, last bool) (scanned, error) {
 		}
 	}
 	if n := len(s.index) / indexEntry; n > len(s.batches) && s.lost == "" {
-		s.lost = fmt.Sprintf("it ends at offset %d, and its index knows of %d more record batches", expected, n-len(s.batches))
+		s.lost = fmt.Sprintf("it ends at offset %d, and its index knows of %d more record batches", expected,
+			n-len(s.batches))
 	}
 	return s, nil
 }
 
-// cutOff tells whether rest is the beginning of a record batch that goes on beyond it.
+// cutOff reports whether rest is the start of a longer record batch.
 func cutOff(rest []byte) bool {
 	return len(rest) < batchHead || int64(binary.BigEndian.Uint32(rest[8:]))+12 > int64(len(rest))
 }
 
-// checkIndex looks at the index's entry for the next batch, if there is one.
+// checkIndex checks the index's entry for the next batch, if there is one.
 func (s *scanned) checkIndex(b batch) {
 	at := len(s.batches) * indexEntry
 	if s.indexFault != "" || s.lost != "" || at+indexEntry > len(s.index) {
 		return
 	}
 	e := s.index[at : at+indexEntry]
-	if e[0] != 1 || e[1] != byte(crc32.Checksum(e[2:], castagnoli)) || e[14] > 1 || binary.LittleEndian.Uint32(e[2:]) != b.epoch {
-		// What the entry repeats of the batch's head has no checksum there.
-		s.indexFault = fmt.Sprintf("the entry at byte %d, for offset %d, or what it repeats of %s, is damaged", at, b.first, s.file)
+	if e[0] != 1 || e[1] != byte(crc32.Checksum(e[2:], castagnoli)) || e[14] > 1 ||
+		binary.LittleEndian.Uint32(e[2:]) != b.epoch {
+		// The batch has no checksum for its epoch, which the entry repeats.
+		s.indexFault = fmt.Sprintf("the entry at byte %d, for offset %d, or what it repeats of %s, is damaged", at, b.first,
+			s.file)
 	}
 }
 
-// completeIndex writes the entries that a kill has kept from the index. kfake would put
-// the next ones in their place.
+// completeIndex writes the entries that are missing after a kill. kfake would write the next ones
+// in their place.
 func (s *scanned) completeIndex() error {
 	n := min(len(s.index)/indexEntry, len(s.batches))
 	if len(s.index) == len(s.batches)*indexEntry {
@@ -136,8 +140,8 @@ func (s *scanned) completeIndex() error {
 	return os.WriteFile(strings.TrimSuffix(s.file, ".dat")+".idx", index, 0o644)
 }
 
-// checkPartition looks through the segments of one partition. end is where its log ended
-// when it was last stopped in good order; 0 when that is not known.
+// checkPartition checks the segments of one partition. end is the end offset at the last orderly
+// stop; 0 if it is unknown.
 func checkPartition(dir string, end int64) ([]fault, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -159,8 +163,7 @@ func checkPartition(dir string, end int64) ([]fault, error) {
 		if err != nil {
 			return nil, err
 		}
-		// What should be there: all up to the next segment, or to where an orderly stop
-		// left the log.
+		// The segment must reach the next one, or the end of the log at the last orderly stop.
 		until := end
 		if !last {
 			until = bases[i+1]
@@ -172,12 +175,12 @@ func checkPartition(dir string, end int64) ([]fault, error) {
 		if s.lost == "" && at < until {
 			s.lost = fmt.Sprintf("it ends at offset %d, and should go on to %d", at, until)
 		}
-		mend := func() error { return s.mend(until) }
+		repair := func() error { return s.repair(until) }
 		switch {
 		case s.lost != "":
-			faults = append(faults, fault{s.file, s.lost, mend})
+			faults = append(faults, fault{s.file, s.lost, repair})
 		case s.indexFault != "":
-			faults = append(faults, fault{strings.TrimSuffix(s.file, ".dat") + ".idx", s.indexFault, mend})
+			faults = append(faults, fault{strings.TrimSuffix(s.file, ".dat") + ".idx", s.indexFault, repair})
 		default:
 			if err := s.completeIndex(); err != nil {
 				return nil, err
@@ -187,7 +190,7 @@ func checkPartition(dir string, end int64) ([]fault, error) {
 	return faults, nil
 }
 
-// snapshotEnd is where the log ended by the text of a snapshot.
+// snapshotEnd is the end offset of the log in a snapshot.
 func snapshotEnd(text []byte) int64 {
 	var snapshot struct {
 		HighWatermark int64 `json:"high_watermark"`
@@ -198,43 +201,31 @@ func snapshotEnd(text []byte) int64 {
 	return snapshot.HighWatermark
 }
 
-// mend writes the segment anew with the batches that are whole, and empty ones in place
-// of those that are lost, up to the offset until: offsets that somebody may have seen are
-// not given out again. Without its snapshot kfake takes the partition up from the
-// segments.
-func (s *scanned) mend(until int64) error {
-	var data, index bytes.Buffer
-	expected, epoch := s.base, uint32(0)
-	put := func(b batch, old []byte) {
-		data.Write(b.raw)
-		index.Write(old)
-	}
+// repair rewrites the segment with its intact batches, and with empty ones for lost offsets up to
+// until: offsets that a reader may have seen are not assigned again. Without its snapshot kfake
+// loads the partition from the segments.
+func (s *scanned) repair(until int64) error {
+	var data, index []byte
+	next, epoch := s.base, uint32(0)
+	put := func(b batch) { data, index = append(data, b.raw...), append(index, entryFor(b)...) }
 	if len(s.batches) > 0 {
 		epoch = s.batches[0].epoch
 	}
-	aligned := s.lost == "" && s.indexFault == ""
-	for i, b := range s.batches {
-		if b.first > expected {
-			hole := emptyBatch(expected, b.first, epoch)
-			put(hole, entryFor(hole))
+	for _, b := range s.batches {
+		if b.first > next {
+			put(emptyBatch(next, b.first, epoch))
 		}
-		entry := entryFor(b)
-		if at := i * indexEntry; aligned && at+indexEntry <= len(s.index) {
-			entry = s.index[at : at+indexEntry]
-		}
-		put(b, entry)
-		expected, epoch = b.next, b.epoch
+		put(b)
+		next, epoch = b.next, b.epoch
 	}
-	if expected < until {
-		hole := emptyBatch(expected, until, epoch)
-		put(hole, entryFor(hole))
+	if next < until {
+		put(emptyBatch(next, until, epoch))
 	}
-	dir := filepath.Dir(s.file)
-	return errors.Join(setAside(s.file), setAside(filepath.Join(dir, "snapshot.json")),
-		os.WriteFile(s.file, data.Bytes(), 0o644), os.WriteFile(strings.TrimSuffix(s.file, ".dat")+".idx", index.Bytes(), 0o644))
+	return errors.Join(keepDamaged(s.file), keepDamaged(filepath.Join(filepath.Dir(s.file), "snapshot.json")),
+		os.WriteFile(s.file, data, 0o644), os.WriteFile(strings.TrimSuffix(s.file, ".dat")+".idx", index, 0o644))
 }
 
-// entryFor is the index's entry of a batch.
+// entryFor is the index entry of a batch.
 func entryFor(b batch) []byte {
 	e := make([]byte, indexEntry)
 	e[0] = 1
@@ -247,19 +238,14 @@ func entryFor(b batch) []byte {
 	return e
 }
 
-// emptyBatch is a record batch without records that stands for the offsets from first to
-// before next, as compaction leaves them.
+// emptyBatch is a record batch without records for the offsets from first up to but without next,
+// as compaction leaves them.
 func emptyBatch(first, next int64, epoch uint32) batch {
-	raw := make([]byte, batchHead)
-	binary.BigEndian.PutUint64(raw, uint64(first))
-	binary.BigEndian.PutUint32(raw[8:], batchHead-12)
-	binary.BigEndian.PutUint32(raw[12:], epoch)
-	raw[16] = 2
-	binary.BigEndian.PutUint32(raw[23:], uint32(min(next-first-1, math.MaxInt32)))
-	for _, at := range []int{43, 51, 53} { // no producer: its id (8 bytes), epoch (2) and sequence (4) are -1
-		n := map[int]int{43: 8, 51: 2, 53: 4}[at]
-		copy(raw[at:at+n], bytes.Repeat([]byte{0xff}, n))
+	empty := kmsg.RecordBatch{
+		FirstOffset: first, Length: batchHead - 12, PartitionLeaderEpoch: int32(epoch), Magic: 2,
+		LastOffsetDelta: int32(min(next-first-1, math.MaxInt32)), ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1,
 	}
+	raw := empty.AppendTo(nil)
 	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], castagnoli))
 	return batch{raw: raw, first: first, next: next, epoch: epoch}
 }

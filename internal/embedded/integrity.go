@@ -15,38 +15,38 @@ import (
 	"slices"
 )
 
-// fault is something in a data directory that is not as it was written.
+// fault is damage to a file of a data directory.
 type fault struct {
 	file, what string
-	mend       func() error // goes on with what is whole
+	repair     func() error // keeps the intact data
 }
 
-// ErrCorrupt says that a data directory is damaged.
+// ErrCorrupt reports a damaged data directory.
 var ErrCorrupt = errors.New("is damaged")
 
-// makeWhole looks whether everything in the data directory is as it was written, before
-// anything reads it. An error is one line that names the first file that is not. With
-// accept it goes on with what is whole and warns of each file; damaged files are kept
-// under names that end in .damaged. What a kill has cut off in the middle is no damage.
-func makeWhole(dir string, accept bool, log *slog.Logger) error {
+// checkDir checks every file of the data directory before kfake reads it. The error is one line
+// that names the first damaged file. With accept it keeps the intact data and logs each file; it
+// renames damaged files to *.damaged. A write that a kill has cut off is no damage.
+func checkDir(dir string, accept bool, log *slog.Logger) error {
 	faults, err := findFaults(dir)
 	if err != nil {
-		return fmt.Errorf("looking through the data directory %s: %w", dir, err)
+		return fmt.Errorf("checking the data directory %s: %w", dir, err)
 	}
 	if len(faults) > 0 && !accept {
 		more := ""
 		if n := len(faults) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more faults)", n)
 		}
-		return fmt.Errorf("%s %w: %s%s; put a copy of the data directory in its place, or go on with what is whole with --accept-data-loss",
+		return fmt.Errorf("%s %w: %s%s; put a copy of the data directory in its place, or start with the intact data by --accept-data-loss",
 			faults[0].file, ErrCorrupt, faults[0].what, more)
 	}
 	for _, f := range faults {
-		if err := f.mend(); err != nil {
-			return fmt.Errorf("going on without what is damaged in %s: %w", f.file, err)
+		if err := f.repair(); err != nil {
+			return fmt.Errorf("repairing %s: %w", f.file, err)
 		}
 		if log != nil {
-			log.Warn("data is lost: going on with what is whole", "file", f.file, "fault", f.what)
+			log.Warn("data of the Kafka stand-in is lost: a file was damaged, and the intact rest of it is used", "file",
+				f.file, "fault", f.what)
 		}
 	}
 	return nil
@@ -81,32 +81,32 @@ func findFaults(dir string) ([]fault, error) {
 	return faults, nil
 }
 
-// setAside keeps a damaged file under another name; one that is not there is fine.
-func setAside(file string) error {
+// keepDamaged renames a damaged file; a missing file is no error.
+func keepDamaged(file string) error {
 	if err := os.Rename(file, file+".damaged"); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// A log of entries is framed: length (4), checksum (4), then version and data, of which
-// both are.
+// An entry of a log is framed: length (4), checksum (4), then version and data, to which both
+// refer.
 const entryHead = 8
 
-// entryAt is the entry that begins at raw[0]; nil when it is not whole.
+// entryAt is the entry at the start of raw; nil if it is not intact.
 func entryAt(raw []byte) []byte {
 	if len(raw) < entryHead+2 {
 		return nil
 	}
 	n := int64(binary.LittleEndian.Uint32(raw))
-	if n < 2 || entryHead+n > int64(len(raw)) || crc32.Checksum(raw[entryHead:entryHead+n], castagnoli) != binary.LittleEndian.Uint32(raw[4:]) {
+	if n < 2 || entryHead+n > int64(len(raw)) ||
+		crc32.Checksum(raw[entryHead:entryHead+n], castagnoli) != binary.LittleEndian.Uint32(raw[4:]) {
 		return nil
 	}
 	return raw[:entryHead+n]
 }
 
-// checkEntries looks through a log of entries. An incomplete entry at the end, after
-// which there is no whole one, was cut off by a kill.
+// checkEntries checks a log of entries. An incomplete entry at the end was cut off by a kill.
 func checkEntries(file string) ([]fault, error) {
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,11 +115,11 @@ func checkEntries(file string) ([]fault, error) {
 	if err != nil {
 		return nil, err
 	}
-	var whole bytes.Buffer
+	var intact bytes.Buffer
 	what := ""
 	for pos := 0; pos < len(raw); {
 		if e := entryAt(raw[pos:]); e != nil {
-			whole.Write(e)
+			intact.Write(e)
 			pos += len(e)
 			continue
 		}
@@ -133,53 +133,53 @@ func checkEntries(file string) ([]fault, error) {
 		pos = next
 	}
 	if what == "" {
-		if whole.Len() < len(raw) { // else kfake would write behind it what it cannot read again
-			err = os.Truncate(file, int64(whole.Len()))
+		if intact.Len() < len(raw) { // otherwise kfake would append what it cannot read again
+			err = os.Truncate(file, int64(intact.Len()))
 		}
 		return nil, err
 	}
 	return []fault{{file, what, func() error {
-		return errors.Join(setAside(file), os.WriteFile(file, whole.Bytes(), 0o644))
+		return errors.Join(keepDamaged(file), os.WriteFile(file, intact.Bytes(), 0o644))
 	}}}, nil
 }
 
-// entryCutOff tells whether rest is the beginning of an entry that goes on beyond it,
-// and not a whole one whose length is damaged.
+// entryCutOff reports whether rest is the start of a longer entry, and not a complete one with a
+// damaged length.
 func entryCutOff(rest []byte) bool {
 	if len(rest) < entryHead+2 {
 		return true
 	}
 	n := int64(binary.LittleEndian.Uint32(rest))
-	return n >= 2 && entryHead+n > int64(len(rest)) && crc32.Checksum(rest[entryHead:], castagnoli) != binary.LittleEndian.Uint32(rest[4:])
+	return n >= 2 && entryHead+n > int64(len(rest)) &&
+		crc32.Checksum(rest[entryHead:], castagnoli) != binary.LittleEndian.Uint32(rest[4:])
 }
 
-// sumsFile has the checksums of the files that have none of their own: kfake's state in
-// JSON. Its first line is the checksum of the rest.
+// sumsFile holds the checksums of files that have none of their own: kfake's state in JSON. Its
+// first line is the checksum of the rest.
 const sumsFile = "stillhere.sums"
 
 // sums are those checksums.
 type sums struct {
-	// Clean says that they were taken after an orderly stop, so that every file has to
-	// be as it says. Otherwise kfake may have written a file anew since, which it does
-	// by putting another in its place.
+	// Clean means that the checksums were taken after an orderly stop, so that every file must
+	// match. Otherwise kfake may have replaced a file since.
 	Clean bool           `json:"clean"`
 	Files map[string]sum `json:"files"` // by path in the data directory
 }
 
 type sum struct {
 	CRC   uint32 `json:"crc"`
-	Inode uint64 `json:"inode,omitempty"` // which file it was
-	// Text is the file itself, where kfake cannot start without it.
+	Inode uint64 `json:"inode,omitempty"` // identifies the file
+	// Text is the content of a file that kfake needs to start.
 	Text []byte `json:"text,omitempty"`
 }
 
-// liveState is what kfake writes while it runs, and needs.
+// liveState are the files that kfake writes while it runs, and needs.
 var liveState = []string{"meta.json", "topics.json", "broker_configs.json", "acls.json", "sasl.json", "quotas.json"}
 
-// lastState is what it writes when it stops and can do without.
+// lastState are files that kfake writes when it stops, and does not need.
 var lastState = []string{"seq_windows.json", "session_state.json"}
 
-// readSums reads the checksums; nil when there are none. damaged says that they are.
+// readSums reads the checksums; nil if there are none.
 func readSums(dir string) (s *sums, damaged bool, err error) {
 	raw, err := os.ReadFile(filepath.Join(dir, sumsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -201,14 +201,15 @@ func writeSums(dir string, s *sums) error {
 		return err
 	}
 	file := filepath.Join(dir, sumsFile)
-	if err := os.WriteFile(file+".new", append(fmt.Appendf(nil, "%08x\n", crc32.Checksum(text, castagnoli)), text...), 0o600); err != nil {
+	if err := os.WriteFile(file+".new", append(fmt.Appendf(nil, "%08x\n", crc32.Checksum(text, castagnoli)), text...),
+		0o600); err != nil {
 		return err
 	}
 	return os.Rename(file+".new", file)
 }
 
-// checkSums looks whether kfake's state in JSON is as it was written. ends says where
-// the logs of partitions, by their directories, ended at the last orderly stop.
+// checkSums checks kfake's state in JSON. ends are the end offsets of the partitions, by
+// directory, at the last orderly stop.
 func checkSums(dir string) (faults []fault, ends map[string]int64, err error) {
 	s, damaged, err := readSums(dir)
 	if err != nil {
@@ -217,7 +218,8 @@ func checkSums(dir string) (faults []fault, ends map[string]int64, err error) {
 	ends = map[string]int64{}
 	if damaged {
 		file := filepath.Join(dir, sumsFile)
-		faults = append(faults, fault{file, "the checksums do not fit their own", func() error { return setAside(file) }})
+		faults = append(faults, fault{file, "the file of checksums does not match its own checksum",
+			func() error { return keepDamaged(file) }})
 	}
 	if s == nil {
 		s = &sums{}
@@ -238,15 +240,15 @@ func checkSums(dir string) (faults []fault, ends map[string]int64, err error) {
 		known = known && (s.Clean || was.Inode != 0 && was.Inode == inodeAt(file))
 		switch {
 		case known && was.CRC != crc32.Checksum(raw, castagnoli):
-			faults = append(faults, fault{file, "it is not as it was written", func() error {
-				err := setAside(file)
+			faults = append(faults, fault{file, "its content does not match its checksum", func() error {
+				err := keepDamaged(file)
 				if was.Text != nil {
 					err = errors.Join(err, os.WriteFile(file, was.Text, 0o644))
 				}
 				return err
 			}})
 		case !json.Valid(raw):
-			faults = append(faults, fault{file, "it is no JSON", func() error { return setAside(file) }})
+			faults = append(faults, fault{file, "it is not JSON", func() error { return keepDamaged(file) }})
 		}
 	}
 	return faults, ends, nil
@@ -267,21 +269,20 @@ func stoppedState(dir string) []string {
 // recorder keeps the checksums up to date while the cluster runs.
 type recorder struct {
 	dir string
-	// held are the files as they were recorded. As long as they are open no other file
-	// can have the same inode: one with that inode and other content was changed in place.
+	// held are the recorded files. While they are open, no other file can get their inodes: a
+	// file with such an inode and other content was changed in place.
 	held map[string]*os.File
 	last sums
 }
 
-// record takes the checksums anew, if a file has changed. clean says that the cluster
-// has stopped in good order.
+// record writes new checksums if a file has changed. clean means that the cluster has stopped.
 func (r *recorder) record(clean bool) error {
 	next, held := sums{Clean: clean, Files: map[string]sum{}}, map[string]*os.File{}
 	changed := clean
 	for _, name := range liveState {
 		file, err := os.Open(filepath.Join(r.dir, name))
 		if err != nil {
-			continue // not there yet
+			continue // kfake has not written it yet
 		}
 		held[name] = file
 		text, err := io.ReadAll(file)
@@ -289,7 +290,8 @@ func (r *recorder) record(clean bool) error {
 			continue
 		}
 		next.Files[name] = sum{crc32.Checksum(text, castagnoli), inodeOf(file), text}
-		if was, known := r.last.Files[name]; !known || was.CRC != next.Files[name].CRC || was.Inode != next.Files[name].Inode {
+		if was, known := r.last.Files[name]; !known || was.CRC != next.Files[name].CRC ||
+			was.Inode != next.Files[name].Inode {
 			changed = true
 		}
 	}
@@ -315,7 +317,7 @@ func (r *recorder) record(clean bool) error {
 	return err
 }
 
-// newRecorder begins with what was recorded last.
+// newRecorder starts from the recorded checksums.
 func newRecorder(dir string) (*recorder, error) {
 	r := &recorder{dir: dir}
 	last, _, err := readSums(dir)
@@ -330,8 +332,8 @@ func newRecorder(dir string) (*recorder, error) {
 		if filepath.Base(name) != "snapshot.json" {
 			continue
 		}
-		// Retention has taken all of the partition, and kfake, after a kill, begins it
-		// again at offset 0: where it ended once says nothing any more.
+		// Retention has removed all of the partition, and after a kill kfake restarts it at
+		// offset 0: its former end no longer counts.
 		segments, err := filepath.Glob(filepath.Join(dir, filepath.Dir(name), "*.dat"))
 		if err == nil && len(segments) == 0 {
 			delete(r.last.Files, name)
@@ -340,14 +342,14 @@ func newRecorder(dir string) (*recorder, error) {
 	return r, nil
 }
 
-// release closes the files that are held.
+// release closes the held files.
 func (r *recorder) release() {
 	for _, file := range r.held {
 		_ = file.Close() // it was only read
 	}
 }
 
-// inodeAt is the number of the file with that name.
+// inodeAt is the inode of the file with that name.
 func inodeAt(name string) uint64 {
 	file, err := os.Open(name)
 	if err != nil {

@@ -7,7 +7,11 @@ import (
 	"syscall"
 )
 
-// inodeOf is the number of a file on its file system; 0 when it is not known.
+func flock(file *os.File) error {
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
+
+// inodeOf is the inode of a file; 0 if it is unknown.
 func inodeOf(file *os.File) uint64 {
 	info, err := file.Stat()
 	if err != nil {
