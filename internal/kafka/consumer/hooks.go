@@ -1,11 +1,14 @@
 package consumer
 
-// Backlog and ReplaceWorker let tests look at and disturb a partition of a running Consumer.
+import "github.com/stillhere/stillhere/internal/stream"
+
+// Backlog and ReplaceWorker let tests of the loop observe and disturb a partition of a Consumer
+// that runs.
 
 // Backlog returns how many records of the partition wait in memory, and whether its fetching
 // is paused.
 func (c *Consumer[T]) Backlog(partition int32) (records int, paused bool) {
-	w := c.current.Load().worker(partition)
+	w := c.current.Load().Part(partition)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.queue), w.paused
@@ -16,5 +19,5 @@ func (c *Consumer[T]) Backlog(partition int32) (records int, paused bool) {
 func (c *Consumer[T]) ReplaceWorker(partition int32, offset int64) {
 	s := c.current.Load()
 	s.stopWorkers([]int32{partition}, 0)
-	s.start(partition).beginAt(position{first: offset, end: offset})
+	s.start(partition).beginAt(stream.Assignment{Offset: offset, LogEnd: offset})
 }

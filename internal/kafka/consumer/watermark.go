@@ -8,64 +8,63 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// pendingWatermark says: whoever has applied everything before offset has applied all that
-// the group before it committed up to logTime.
+// pendingWatermark means: when everything before offset has been applied, everything that the
+// upstream group committed up to logTime has.
 type pendingWatermark struct {
 	offset  int64
 	logTime schemas.Millis
 }
 
-// maxPendingWatermarks bounds what a follower remembers that lags far behind.
+// maxPendingWatermarks bounds the memory of a worker that is far behind.
 const maxPendingWatermarks = 64
 
-// watchUpstream finds out again and again how far the group before us has come.
+// watchUpstream asks again and again for the upstream group's progress.
 func (s *session[T]) watchUpstream() {
-	ticker := time.NewTicker(s.consumer.cfg.WatermarkInterval)
+	ticker := time.NewTicker(s.Config.WatermarkInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(s.ctx, max(s.consumer.cfg.WatermarkInterval, 5*time.Second))
+		ctx, cancel := context.WithTimeout(s.Ctx, max(s.Config.WatermarkInterval, 5*time.Second))
 		err := s.pollUpstream(ctx)
 		cancel()
-		if err != nil && s.ctx.Err() == nil {
-			s.consumer.log.Warn("reading the upstream group's progress failed; it is retried", "error", err)
+		if err != nil && s.Ctx.Err() == nil {
+			s.Log.Warn("reading the upstream group's progress failed; it is retried", "error", err)
 		}
 	}
 }
 
-// pollUpstream asks for the commits first and for the ends of the topic second:
-// what was written with the commits lies before those ends. The ends include
-// transactions that are open, because one of them may be committed already and
-// only its marker not yet written.
+// pollUpstream asks for the commits first and for the ends of the topic second: the output of the
+// commits lies before those ends. The ends include open transactions, because one of them may be
+// committed already and its marker not yet written.
 func (s *session[T]) pollUpstream(ctx context.Context) error {
-	feeds := s.allWorkers()
-	if len(feeds) == 0 {
+	workers := s.Parts()
+	if len(workers) == 0 {
 		return nil
 	}
 	var ids []int32
-	for _, f := range feeds {
-		ids = append(ids, f.id)
+	for _, w := range workers {
+		ids = append(ids, w.ID)
 	}
-	client := s.consumer.reader.Client
-	commits, err := kafka.FetchCommitted(ctx, client, s.consumer.cfg.GroupName(s.consumer.options.watermarkGroup), s.consumer.options.watermarkInput.Name(s.consumer.cfg.Prefix), ids, false)
+	group, input := s.Config.GroupName(s.consumer.watermarkGroup), s.consumer.watermarkInput.Name(s.Config.Prefix)
+	commits, err := kafka.FetchCommitted(ctx, s.Reader.Client, group, input, ids, false)
 	if err != nil {
 		return err
 	}
-	ends, err := kafka.ListOffsets(ctx, client, s.topic, ids, kafka.AtEnd)
+	ends, err := kafka.ListOffsets(ctx, s.Reader.Client, s.Name, ids, kafka.AtEnd)
 	if err != nil {
 		return err
 	}
-	for _, f := range feeds {
-		end, ok := ends[f.id]
+	for _, w := range workers {
+		end, ok := ends[w.ID]
 		if !ok {
 			continue
 		}
-		f.end.Store(end)
-		commit, ok := commits[f.id]
+		w.End.Store(end)
+		commit, ok := commits[w.ID]
 		if !ok {
 			continue
 		}
@@ -73,7 +72,7 @@ func (s *session[T]) pollUpstream(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f.addPending(pendingWatermark{end, checkpoint.LogTime})
+		w.addPending(pendingWatermark{end, checkpoint.LogTime})
 	}
 	return nil
 }
@@ -81,21 +80,21 @@ func (s *session[T]) pollUpstream(ctx context.Context) error {
 func (w *worker[T]) addPending(m pendingWatermark) {
 	w.mu.Lock()
 	if len(w.pendingWatermarks) == maxPendingWatermarks {
-		// Keep the oldest, which is reached first, and thin out the others.
-		kept := w.pendingWatermarks[:1]
+		// Keep the oldest, which is reached first, and every second of the others.
+		thinned := w.pendingWatermarks[:1]
 		for i := 2; i < maxPendingWatermarks; i += 2 {
-			kept = append(kept, w.pendingWatermarks[i])
+			thinned = append(thinned, w.pendingWatermarks[i])
 		}
-		w.pendingWatermarks = kept
+		w.pendingWatermarks = thinned
 	}
 	w.pendingWatermarks = append(w.pendingWatermarks, m)
 	w.mu.Unlock()
 	w.notify()
 }
 
-// deliverWatermarks tells the handler of the newest mark that was reached.
+// deliverWatermarks calls the handler with the newest watermark that was reached.
 func (w *worker[T]) deliverWatermarks() {
-	next := w.next.Load()
+	next := w.Next.Load()
 	var reached pendingWatermark
 	w.mu.Lock()
 	for len(w.pendingWatermarks) > 0 && w.pendingWatermarks[0].offset <= next {
@@ -103,13 +102,13 @@ func (w *worker[T]) deliverWatermarks() {
 		w.pendingWatermarks = w.pendingWatermarks[1:]
 	}
 	w.mu.Unlock()
-	if int64(reached.logTime) <= w.watermark.Load() {
+	if int64(reached.logTime) <= w.Watermark.Load() {
 		return
 	}
-	handler := w.session.consumer.handler.(WatermarkHandler)
-	if err := kafka.CatchPanic(func() error { return handler.Watermark(w.ctx, w.id, reached.logTime) }); err != nil {
-		w.session.consumer.log.Warn("the handler refused a watermark; it gets the next one", "partition", w.id, "error", err)
+	handler := w.consumer.handler.(WatermarkHandler)
+	if err := kafka.CatchPanic(func() error { return handler.Watermark(w.ctx, w.ID, reached.logTime) }); err != nil {
+		w.Log.Warn("the handler refused a watermark; it gets the next one", "partition", w.ID, "error", err)
 		return
 	}
-	w.watermark.Store(int64(reached.logTime))
+	w.Watermark.Store(int64(reached.logTime))
 }

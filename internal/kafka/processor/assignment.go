@@ -16,81 +16,51 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The client's callbacks come in this order for a partition: onAssigned,
-// onFetched, onPositions, and onRevoked or onLost. Those that take partitions
-// away never run while the loop has something in hand.
+// The client calls these in this order for a partition: onAssigned, onOffsetsFetched,
+// onAdjustOffsets, and onRevoked or onLost.
 
-func (s *session) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
-	ids := assigned[s.name]
-	// After the partitions are known, or they would seem to be none.
-	defer s.assignmentSeen.Store(true)
-	s.proc.instances.Joined.Store(true)
-	if len(ids) == 0 {
-		return
-	}
-	s.proc.metrics.PartitionsMoved("assigned", len(ids))
+func (s *session) onAssigned(client *kgo.Client, ids []int32) {
 	// Nothing must be fetched before it can be handled.
-	client.PauseFetchPartitions(map[string][]int32{s.name: ids})
+	client.PauseFetchPartitions(map[string][]int32{s.Name: ids})
 	for _, id := range ids {
 		p := newPartition(s, id)
-		s.mu.Lock()
-		s.parts[id] = p
-		s.mu.Unlock()
+		s.Set(id, p)
 		if s.proc.surplus(id) {
-			s.proc.metrics.PartitionParked(id)
-			s.proc.log.Error("ALARM: partitions were added to the topic while this process runs; it does not read the new ones",
+			s.Metrics.PartitionParked(id)
+			s.Log.Error("ALARM: partitions were added to the topic while this process runs; it does not read the new ones",
 				"partition", id, "partitions_at_start", s.proc.partitions.Load())
-			p.phase.Store(kafka.Parked)
-			continue
+			p.Phase.Store(kafka.Parked)
+		} else if _, parked := s.proc.failures.of(id); parked {
+			p.Phase.Store(kafka.Parked)
+		} else {
+			s.Work.Go(p.run)
 		}
-		if s.proc.parked(id) {
-			p.phase.Store(kafka.Parked)
-			continue
-		}
-		s.work.Go(p.run)
 	}
-	s.proc.log.Info("partitions assigned", "partitions", ids)
 }
 
-func (s *session) onRevoked(_ context.Context, _ *kgo.Client, revoked map[string][]int32) {
-	ids := revoked[s.name]
-	if len(ids) == 0 {
-		return
-	}
-	s.proc.metrics.PartitionsMoved("revoked", len(ids))
-	s.proc.log.Info("partitions revoked", "partitions", ids)
+func (s *session) onRevoked(_ context.Context, _ *kgo.Client, ids []int32) {
 	for _, id := range ids {
-		if p := s.part(id); p != nil {
+		if p := s.Part(id); p != nil {
 			s.drop(p)
 		}
 	}
 	s.rebalanced.Store(true)
-	s.wake()
+	s.Wake()
 }
 
-func (s *session) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-	ids := lost[s.name]
-	if len(ids) == 0 {
-		return // never let in: the next poll tells why
-	}
-	s.proc.metrics.PartitionsMoved("lost", len(ids))
-	s.proc.log.Error("partitions lost: the group removed this member", "partitions", ids)
-	s.fail(kafka.SessionErrorf("lost", "the group took partitions %v away", ids))
+func (s *session) onLost(ids []int32) {
+	s.Fail(kafka.SessionErrorf("lost", "the group took partitions %v away", ids))
 }
 
 // drop forgets a partition and the state of its task.
 func (s *session) drop(p *partition) {
-	s.mu.Lock()
-	if s.parts[p.id] == p {
-		delete(s.parts, p.id)
-	}
-	s.mu.Unlock()
+	s.Remove(p.ID, p)
 	p.cancel()
 }
 
-// clearRebalance clears the mark by which the client would refuse the next
-// commit because of a revocation that came before it: everything pending was
-// committed by then, and what comes now is of partitions that stayed.
+// clearRebalance clears the mark by which the client would refuse the next commit because of a
+// revocation before it. Everything pending was committed by then, and what is pending now is of
+// partitions that stayed.
 func (s *session) clearRebalance() error {
 	if !s.rebalanced.Swap(false) {
 		return nil
@@ -101,16 +71,16 @@ func (s *session) clearRebalance() error {
 	if err := s.group.Begin(); err != nil {
 		return kafka.SessionErrorf("begin", "settling a rebalance: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.proc.cfg.StopTimeout)
+	ctx, cancel := context.WithTimeout(s.Ctx, s.Config.StopTimeout)
 	defer cancel()
 	if _, err := s.group.End(ctx, kgo.TryAbort); err != nil {
 		return kafka.SessionErrorf("abort", "settling a rebalance: %w", err)
 	}
-	// The client does not tell of a second revocation before the mark is cleared.
-	owned := s.CommittedOffsets()[s.name]
-	for _, p := range s.assigned() {
-		if _, ok := owned[p.id]; !ok && p.handledAny {
-			s.proc.log.Warn("the group revoked a partition without notice", "partition", p.id)
+	// The client does not call back for a second revocation before the mark is cleared.
+	owned := s.CommittedOffsets()[s.Name]
+	for _, p := range s.Parts() {
+		if _, ok := owned[p.ID]; !ok && p.handledAny {
+			s.Log.Warn("the group revoked a partition without notice", "partition", p.ID)
 			s.drop(p)
 		}
 	}
@@ -119,25 +89,23 @@ func (s *session) clearRebalance() error {
 
 // onOffsetsFetched keeps what was committed for the partitions just assigned.
 func (s *session) onOffsetsFetched(ctx context.Context, client *kgo.Client, response *kmsg.OffsetFetchResponse) error {
-	meta, err := kafka.DescribeTopic(ctx, client, s.name, "Read")
+	meta, err := kafka.DescribeTopic(ctx, client, s.Name, "Read")
 	if err != nil {
 		return err
 	}
 	partitions := int32(len(meta.Leaders))
-	if byUser(s.proc.input) {
+	if s.proc.byUser() {
 		partitions = s.proc.partitions.Load()
 	}
 	clear(s.commitsFor)
 	for _, g := range response.Groups {
 		for _, topic := range g.Topics {
-			if topic.Topic != s.name && (topic.Topic != "" || topic.TopicID != meta.ID) {
+			if topic.Topic != s.Name && (topic.Topic != "" || topic.TopicID != meta.ID) {
 				continue
 			}
 			for _, p := range topic.Partitions {
-				commit := stream.Assignment{Partition: p.Partition, Partitions: partitions, Offset: p.Offset, TopicID: meta.ID}
-				if commit.Offset < 0 {
-					commit.Offset = -1
-				} else if p.Metadata != nil {
+				commit := stream.Assignment{Partition: p.Partition, Partitions: partitions, Offset: max(p.Offset, -1), TopicID: meta.ID}
+				if commit.Offset >= 0 && p.Metadata != nil {
 					commit.Metadata = *p.Metadata
 				}
 				s.commitsFor[p.Partition] = commit
@@ -147,29 +115,29 @@ func (s *session) onOffsetsFetched(ctx context.Context, client *kgo.Client, resp
 	return nil
 }
 
-// onAdjustOffsets says where reading starts, and lets the restoring begin.
+// onAdjustOffsets returns where reading starts, and lets the partitions restore.
 func (s *session) onAdjustOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	for id := range offsets[s.name] {
+	for id := range offsets[s.Name] {
 		commit, ok := s.commitsFor[id]
 		if !ok {
 			return nil, kafka.SessionErrorf("start", "the group returned no committed offset for partition %d", id)
 		}
 		var err error
-		if commit.LogStart, commit.LogEnd, err = s.proc.reader.Bounds(ctx, s.proc.input, id); err != nil {
+		if commit.LogStart, commit.LogEnd, err = s.Reader.Bounds(ctx, s.Topic, id); err != nil {
 			return nil, err
 		}
 		first := s.firstOffset(commit)
-		// Without its epoch: we have just compared with the log as it is.
-		offsets[s.name][id] = kgo.NewOffset().At(first)
-		if p := s.part(id); p != nil {
-			p.begin <- startPoint{commit: commit, first: first, owners: s.previousOwners(commit)}
+		// Without a leader epoch: the offset was just compared with the log as it is.
+		offsets[s.Name][id] = kgo.NewOffset().At(first)
+		if p := s.Part(id); p != nil {
+			p.begin <- startPoint{commit: commit, first: first, owners: previousOwners(commit)}
 		}
 	}
 	return offsets, nil
 }
 
-// previousOwners are those to be named in what is committed from now on.
-func (s *session) previousOwners(c stream.Assignment) []owners.Owner {
+// previousOwners are the owners that the partition's next commits name besides this one.
+func previousOwners(c stream.Assignment) []owners.Owner {
 	named, complete := owners.Decode(c.Metadata)
 	if !complete && c.Offset >= 0 && len(named) == 0 {
 		named = append(named, owners.Unknown(time.Now())) // an older program's
@@ -179,42 +147,28 @@ func (s *session) previousOwners(c stream.Assignment) []owners.Owner {
 
 // firstOffset is where a partition goes on; see Task.Restore.
 func (s *session) firstOffset(c stream.Assignment) int64 {
-	log := s.proc.log.With("partition", c.Partition, "committed", c.Offset, "start", c.LogStart, "end", c.LogEnd)
-	checkpoint, err := schemas.DecodeCheckpoint(c.Metadata)
-	switch {
-	case c.Offset < 0:
-		return c.LogStart
-	case err == nil && checkpoint.TopicID.Differs(c.TopicID):
-		s.proc.metrics.GapFound()
-		log.Error("ALARM: the topic was deleted and recreated; reading from its start")
-		return c.LogStart
-	case c.Offset < c.LogStart:
-		s.proc.metrics.GapFound()
-		log.Error("ALARM: retention removed records before they were handled; continuing from the start of the log")
-		return c.LogStart
-	case c.Offset > c.LogEnd:
-		s.proc.metrics.GapFound()
-		log.Error("ALARM: the log ends before the committed offset; continuing from its start")
-		return c.LogStart
+	var of schemas.TopicID
+	if checkpoint, err := schemas.DecodeCheckpoint(c.Metadata); err == nil && c.Offset >= 0 {
+		of = checkpoint.TopicID
 	}
-	return c.Offset
+	return s.FirstOffset(c, of)
 }
 
-// stillWithoutCommit is an error when something was committed for the partition since it
-// was assigned to us without a commit. A process that stood still does not know yet that
-// others have gone on without it; what they published must not look like what was published
-// before a commit was lost.
+// stillWithoutCommit returns an error if something was committed for the partition since it was
+// assigned to this process without a commit. A process that was stopped for a while does not know
+// that others have gone on. What they published must not be taken for records from before a lost
+// commit.
 func (p *partition) stillWithoutCommit(ctx context.Context) error {
 	for again := 0; ; again++ {
 		// A transaction shows in the topics a moment before its offsets do.
-		commits, err := p.s.proc.reader.Commits(ctx, p.s.proc.group, p.s.proc.input, true, p.id)
+		commits, err := p.s.Reader.Commits(ctx, p.s.Group, p.s.Topic, true, p.ID)
 		switch {
 		case errors.Is(err, kerr.UnstableOffsetCommit) && kafka.Pause(ctx, kafka.Backoff(again)):
 			continue
 		case err != nil:
 			return err
 		}
-		if c, ok := commits[p.id]; ok {
+		if c, ok := commits[p.ID]; ok {
 			return fmt.Errorf("another member has committed offset %d since this one was given the partition", c.Offset)
 		}
 		return nil

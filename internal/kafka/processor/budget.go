@@ -6,81 +6,101 @@ import (
 	"github.com/stillhere/stillhere/internal/stream"
 )
 
-// A transaction has a time limit at the brokers, and one that is aborted would be tried
-// with as much or more. So it is bounded by what is written in it, and by less
-// where the brokers were slow. Where a transaction ends changes nothing in what is
-// written: a task puts out the same after the same records.
+// Brokers abort a transaction that takes longer than its timeout, and a retry that is as large would
+// be aborted again. So a transaction is bounded by what is written in it, and by less while the
+// brokers are slow. Where a transaction ends changes nothing in what is written: a task has the same
+// output after the same records.
 
-// budget is how much may still be put out.
+// budget is how much output is allowed still.
 type budget struct {
 	records, bytes int
-	counted        int // of the outbox
-	parts          int // how often something has come to it
+	counted        int // records of the outbox
+	parts          int // how often spend found new ones
 }
 
-func (r *budget) exhausted() bool { return r.records <= 0 || r.bytes <= 0 }
+func (b *budget) exhausted() bool { return b.records <= 0 || b.bytes <= 0 }
 
-// spend counts what has come to the outbox since the last call.
-func (r *budget) spend(out *stream.Outbox) {
-	for i := r.counted; i < len(out.Records); i++ {
-		r.bytes -= len(out.Records[i].Key) + len(out.Records[i].Value)
+// spend counts what was added to the outbox since the last call.
+func (b *budget) spend(out *stream.Outbox) {
+	for i := b.counted; i < len(out.Records); i++ {
+		b.bytes -= len(out.Records[i].Key) + len(out.Records[i].Value)
 	}
-	if n := len(out.Records); n > r.counted {
-		r.records -= n - r.counted
-		r.counted = n
-		r.parts++
+	if n := len(out.Records); n > b.counted {
+		b.records -= n - b.counted
+		b.counted = n
+		b.parts++
 	}
 }
 
-// maxLimitShift is where halving ends.
-const maxLimitShift = 24 // halves 16 MiB to a byte
+// maxLimitShift is where halving ends: 24 halvings make a byte of 16 MiB.
+const maxLimitShift = 24
 
-// transactionLimit is how much one transaction may hold. Whatever one record, or one slice of it,
-// leads to is written all the same.
+// transactionLimit is how much one transaction may hold. The output of one record, or of one slice
+// of it, is written even if it is larger.
 func (p *Processor) transactionLimit() budget {
-	narrow := p.limitShift.Load()
-	return budget{records: max(p.cfg.MaxTransactionRecords>>narrow, 1), bytes: max(p.cfg.MaxTransactionBytes>>narrow, 1)}
+	shift := p.limitShift.Load()
+	return budget{records: max(p.Config.MaxTransactionRecords>>shift, 1), bytes: max(p.Config.MaxTransactionBytes>>shift, 1)}
 }
 
-// transactionFull tells whether the transaction holds as much as it may.
+// transactionFull reports whether the transaction holds as much as it may.
 func (s *session) transactionFull() bool {
 	limit := s.proc.transactionLimit()
 	return len(s.outputs) >= limit.records || s.outputBytes >= limit.bytes
 }
 
-// budgetShare is the room of each of so many partitions.
+// budgetShare is the budget of each of so many partitions.
 func (s *session) budgetShare(partitions int) budget {
 	limit := s.proc.transactionLimit()
 	partitions = max(partitions, 1)
 	return budget{records: max((limit.records-len(s.outputs))/partitions, 1), bytes: max((limit.bytes-s.outputBytes)/partitions, 1)}
 }
 
-// nearLimit tells whether the transaction held about as much as it might.
+// nearLimit reports whether the transaction held at least half of what it might.
 func (s *session) nearLimit() bool {
 	limit := s.proc.transactionLimit()
 	return len(s.outputs) >= max(limit.records/2, 1) || s.outputBytes >= max(limit.bytes/2, 1)
 }
 
-// adjustLimit learns from how long a transaction took how much the next may hold.
+// adjustLimit sets how much the next transaction may hold by how long the last one took.
 func (s *session) adjustLimit(took time.Duration) {
 	switch {
-	case took > s.proc.cfg.SessionTimeout/2:
+	case took > s.Config.SessionTimeout/2:
 		s.shrinkLimit(1)
-	case took < s.proc.cfg.SessionTimeout/6 && s.nearLimit() && s.proc.limitShift.Load() > 0:
+	case took < s.Config.SessionTimeout/6 && s.nearLimit() && s.proc.limitShift.Load() > 0:
 		s.proc.limitShift.Add(-1)
 	}
 }
 
-// shrinkLimit halves what a transaction may hold, after one that was too slow or did not
-// end, unless that one could not have been smaller.
+// shrinkLimit halves what a transaction may hold, after one that was too slow or did not end, unless
+// that one could not have been smaller.
 func (s *session) shrinkLimit(times int32) {
 	if !s.nearLimit() || s.outputParts < 2 {
 		return
 	}
-	t := s.proc
-	to := min(t.limitShift.Load()+times, maxLimitShift)
-	if t.limitShift.Swap(to) != to {
-		limit := t.transactionLimit()
-		t.log.Warn("the brokers are slow; transactions get smaller", "records", limit.records, "bytes", limit.bytes)
+	to := min(s.proc.limitShift.Load()+times, maxLimitShift)
+	if s.proc.limitShift.Swap(to) != to {
+		limit := s.proc.transactionLimit()
+		s.Log.Warn("the brokers are slow; transactions get smaller", "records", limit.records, "bytes", limit.bytes)
+	}
+}
+
+// transactionTimeout is how long the brokers leave a transaction open that nobody ends: as long as
+// the group waits for a silent member, so that a dead member's transaction is over when its
+// successor starts. After a commit that took almost as long, the next session gets twice that:
+// brokers so slow would abort every transaction.
+func (p *Processor) transactionTimeout() time.Duration {
+	if p.slowBrokers.Load() {
+		return 2 * p.Config.SessionTimeout
+	}
+	return p.Config.SessionTimeout
+}
+
+// adjustTimeout sets slowBrokers by how long a transaction took, whether it was committed or not.
+func (s *session) adjustTimeout(took time.Duration) {
+	switch timeout := s.Config.SessionTimeout; {
+	case took > timeout*2/3 && !s.proc.slowBrokers.Swap(true):
+		s.Log.Warn("a transaction took almost as long as its timeout; the next session doubles the timeout", "took", took)
+	case took < timeout/6:
+		s.proc.slowBrokers.Store(false)
 	}
 }

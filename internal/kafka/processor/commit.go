@@ -3,7 +3,6 @@ package processor
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,18 +15,15 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// idlePoll is how long a poll may wait when nothing is pending.
-const idlePoll = 5 * time.Second
-
 // pending tells whether anything was handled that is not committed.
 func (s *session) pending() bool { return !s.offsetSince.IsZero() }
 
 // dueAt is when what is pending must be committed.
 func (s *session) dueAt() time.Time {
-	due := s.offsetSince.Add(s.proc.cfg.IdleCommitInterval)
+	due := s.offsetSince.Add(s.Config.IdleCommitInterval)
 	if !s.outputSince.IsZero() {
-		soon := s.lastBegun.Add(s.proc.cfg.CommitInterval)
-		if settled := s.lastCommit.Add(linger(s.proc.cfg)); settled.After(soon) {
+		soon := s.lastBegun.Add(s.Config.CommitInterval)
+		if settled := s.lastCommit.Add(linger(s.Config)); settled.After(soon) {
 			soon = settled
 		}
 		if soon.Before(due) {
@@ -50,14 +46,6 @@ func (s *session) due(now bool) bool {
 		return false
 	}
 	return now || s.rebalanceWaiting.Load() || !time.Now().Before(s.dueAt())
-}
-
-func (s *session) untilDue() time.Duration {
-	wait := s.untilTaskDue()
-	if s.pending() {
-		wait = min(wait, max(time.Until(s.dueAt()), 0))
-	}
-	return wait
 }
 
 func (s *session) begin() error {
@@ -89,30 +77,30 @@ func (s *session) produced(r *kgo.Record, err error) {
 // group moves on while the client prepares the commit, so in most rebalances.
 func (s *session) commit() (err error) {
 	begun := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), s.proc.cfg.StopTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.Config.StopTimeout)
 	defer cancel()
-	ctx, end := tracing.Span(ctx, tracing.Batch{What: "commit", Topic: s.name, Group: s.proc.group, Partition: -1, Records: len(s.outputs)})
+	ctx, end := tracing.Span(ctx, tracing.Batch{What: "commit", Topic: s.Name, Group: s.Group, Partition: -1, Records: len(s.outputs)})
 	defer func() { end(err) }()
 	for tries := 1; ; tries++ {
 		committed, err := s.tryCommit(ctx)
 		if err != nil {
-			s.proc.metrics.TransactionEnded("failed")
+			s.Metrics.TransactionEnded("failed")
 			return err
 		}
 		if committed {
 			break
 		}
-		s.proc.metrics.TransactionEnded("aborted")
-		if tries == commitTries || s.rebalanced.Load() || s.failure() != nil || !kafka.Pause(ctx, kafka.Backoff(tries)) {
+		s.Metrics.TransactionEnded("aborted")
+		if tries == commitTries || s.rebalanced.Load() || s.Failure() != nil || !kafka.Pause(ctx, kafka.Backoff(tries)) {
 			return kafka.SessionErrorf("aborted", "the transaction was aborted: the group changed while it was open, or a broker asked for it")
 		}
 		if err := s.writeAgain(); err != nil {
 			return err
 		}
 	}
-	s.proc.metrics.TransactionEnded("committed")
-	for _, p := range s.assigned() {
-		if p.dirty && p.midRecord {
+	s.Metrics.TransactionEnded("committed")
+	for _, p := range s.Parts() {
+		if p.dirty && p.handled.midRecord {
 			crashpoint.At("slice.committed")
 		}
 		p.dirty = false
@@ -169,7 +157,7 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 func (s *session) watchEnd() (released func() bool) {
 	done, result := make(chan struct{}), make(chan bool, 1)
 	go func() {
-		ticker := time.NewTicker(s.proc.cfg.RebalanceTimeout / 4)
+		ticker := time.NewTicker(s.Config.RebalanceTimeout / 4)
 		defer ticker.Stop()
 		for {
 			select {
@@ -193,19 +181,19 @@ func (s *session) watchEnd() (released func() bool) {
 // ahead of what is committed; the client, which went back, must not be.
 func (s *session) writeAgain() error {
 	ahead := map[int32]kgo.EpochOffset{}
-	for _, p := range s.assigned() {
+	for _, p := range s.Parts() {
 		if p.dirty {
-			ahead[p.id] = kgo.EpochOffset{Epoch: -1, Offset: p.done}
+			ahead[p.ID] = kgo.EpochOffset{Epoch: -1, Offset: p.handled.next}
 		}
 	}
-	s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.name: ahead})
+	s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.Name: ahead})
 	if err := s.begin(); err != nil {
 		return err
 	}
 	for i := range s.outputs {
 		s.outputs[i] = &kgo.Record{Topic: s.outputs[i].Topic, Partition: s.outputs[i].Partition,
 			Key: s.outputs[i].Key, Value: s.outputs[i].Value, Headers: s.outputs[i].Headers}
-		s.Produce(s.ctx, s.outputs[i], s.produced)
+		s.Produce(s.Ctx, s.outputs[i], s.produced)
 	}
 	return nil
 }
@@ -220,21 +208,21 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 		s.formerProducers = owners.Merge(time.Now(), s.formerProducers, []owners.Owner{s.lastCommitted}) // its epochs were used up
 	}
 	topic := kmsg.NewTxnOffsetCommitRequestTopic()
-	topic.Topic = s.name
+	topic.Topic = s.Name
 	for _, t := range request.Topics {
-		if t.Topic == s.name {
+		if t.Topic == s.Name {
 			topic.TopicID = t.TopicID
 		}
 	}
-	for _, p := range s.assigned() {
+	for _, p := range s.Parts() {
 		if !p.dirty {
 			continue
 		}
 		part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-		part.Partition = p.id
-		part.Offset = p.committable()
+		part.Partition = p.ID
+		part.Offset = p.handled.committable()
 		part.LeaderEpoch = -1
-		metadata := owners.Append(transaction.On(p.checkpoint), owners.Merge(time.Now(), p.startedAt.owners, s.formerProducers, []owners.Owner{s.currentTxn}))
+		metadata := owners.Append(transaction.On(p.handled.checkpoint), owners.Merge(time.Now(), p.startedAt.owners, s.formerProducers, []owners.Owner{s.currentTxn}))
 		part.Metadata = &metadata
 		topic.Partitions = append(topic.Partitions, part)
 	}
@@ -243,46 +231,5 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 	}
 	crashpoint.At("commit.offsets")
 	request.Topics = []kmsg.TxnOffsetCommitRequestTopic{topic}
-	return nil
-}
-
-// forwards are records on their way outside of the transaction.
-type forwards struct {
-	open   atomic.Int64
-	failed atomic.Pointer[error]
-	signal chan struct{} // filled when open has become 0
-}
-
-func newForwards() *forwards { return &forwards{signal: make(chan struct{}, 1)} }
-
-func (f *forwards) send(ctx context.Context, producer *kafka.Producer, outs []schemas.Outgoing) {
-	f.open.Add(int64(len(outs)))
-	for i := range outs {
-		producer.Append(ctx, outs[i], func(err error) {
-			if err != nil {
-				f.failed.CompareAndSwap(nil, &err)
-			}
-			if f.open.Add(-1) == 0 {
-				select {
-				case f.signal <- struct{}{}:
-				default:
-				}
-			}
-		})
-	}
-}
-
-// wait is for all that were sent to be acknowledged.
-func (f *forwards) wait(ctx context.Context) error {
-	for f.open.Load() > 0 {
-		select {
-		case <-f.signal:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if err := f.failed.Load(); err != nil {
-		return *err
-	}
 	return nil
 }

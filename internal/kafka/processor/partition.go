@@ -3,111 +3,102 @@ package processor
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/member"
 	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// partition is an assigned partition. Its goroutine (run) owns the task and what
-// is marked so.
+// partition is an assigned partition. Its goroutine (run) owns the task and the fields that say so.
 type partition struct {
+	member.Progress
 	s      *session
-	id     int32
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	begin   chan startPoint   // one, from onPositions
+	begin   chan startPoint   // one, from onAdjustOffsets or restartFailed
 	work    chan workItem     // from the loop, only when it has the last result
 	results chan handleResult // to the loop
 
-	startedAt startPoint       // goroutine's until it restores, the loop's after that
-	task      Task             // goroutine's
-	record    schemas.Record   // goroutine's, reused
-	headers   []schemas.Header // goroutine's, reused
-	outbox    stream.Outbox    // goroutine's while it handles, the loop's otherwise
+	startedAt startPoint       // the goroutine's until it restores, the loop's after that
+	task      Task             // the goroutine's
+	record    schemas.Record   // the goroutine's, reused
+	headers   []schemas.Header // the goroutine's, reused
+	outbox    stream.Outbox    // the goroutine's while it handles, the loop's otherwise
 
-	done       int64     // loop's: the offset after what was sent last
-	checkpoint string    // loop's: of the same
-	dirty      bool      // loop's: handled, not committed
-	midRecord  bool      // loop's: more is to come of the record at done
-	due        time.Time // loop's: see Waiting
-	retained   int64     // loop's: see Waiting; where keeps
-	retains    bool      // loop's
-	handledAny bool      // loop's
-	fetching   bool      // loop's: restored and resumed; what comes before that is not for its task
+	handled    handled // the loop's: what the partition has handled, as far as the loop has taken its output
+	dirty      bool    // the loop's: handled is not committed
+	handledAny bool    // the loop's
+	fetching   bool    // the loop's: restored and resumed; records that came earlier are not for its task
 
-	phase       kafka.AtomicPhase
-	next, end   atomic.Int64 // next is the goroutine's to change
-	logTime     atomic.Int64
-	behindSince atomic.Int64 // see PartitionStatus.BehindSince
-	progress    atomic.Int64 // Unix nanoseconds of the last sign of life
-	handling    atomic.Int64 // offset of the record that the task has in hand, -1 for none
+	progress atomic.Int64 // Unix nanoseconds of the last progress, for the watchdog
+	handling atomic.Int64 // offset of the record that the task handles, -1 for none
 
-	callsServers atomic.Bool // it is a BatchTask
-	ticking      atomic.Bool // a tick is on its way
+	callsServers atomic.Bool // the task is a BatchTask
+	ticking      atomic.Bool // a tick is being appended
 }
 
-// startPoint is where a partition starts. failures are those that its task had
-// just before, in a row.
+// startPoint is where a partition starts.
 type startPoint struct {
 	commit   stream.Assignment
 	first    int64
-	owners   []owners.Owner // as in the metadata of the commit, when the partition came to us
-	failures int
+	owners   []owners.Owner // as in the metadata of the commit, when the partition was assigned
+	failures int            // of the task, in a row
 }
 
-// workItem is what a partition is given to do: to go on with the record that has more
-// to put out, if there is one, then to handle these, until it has put out as much as
-// room says or has been at it for long enough.
+// workItem is the order to continue the record that has more output, if there is one, then to
+// handle records, until the budget is exhausted or it has taken long enough.
 type workItem struct {
 	records []*kgo.Record
 	budget  budget
 }
 
-// handleResult is what came of a portion. out belongs to the loop until it hands over
-// the next one.
-type handleResult struct {
-	out        *stream.Outbox
-	next       int64 // the offset to be committed with it ...
+// handled describes a prefix of a partition: what a commit of it contains besides output.
+type handled struct {
+	next       int64 // the offset after it
 	checkpoint string
-	records    int
-	parts      int           // records and slices that something was put out for
-	rest       []*kgo.Record // what there was no room for
-	midRecord  bool          // the record at next has more to put out
-	due        time.Time     // see Waiting
-	retained   int64
+	midRecord  bool      // the record at next has more output
+	due        time.Time // see RetainingTask
+	retained   int64     // see RetainingTask; valid if retains
 	retains    bool
-	err        error
+}
+
+// committable is the offset that may be committed once the output is written.
+func (h handled) committable() int64 {
+	if h.retains {
+		return min(h.next, h.retained)
+	}
+	return h.next
+}
+
+// handleResult is the result of a workItem. out belongs to the loop until it sends the next item.
+type handleResult struct {
+	handled
+	out     *stream.Outbox
+	records int
+	parts   int           // records and slices that had output
+	rest    []*kgo.Record // records that the budget had no room for
+	err     error
 }
 
 func newPartition(s *session, id int32) *partition {
-	p := &partition{s: s, id: id, begin: make(chan startPoint, 1), work: make(chan workItem, 1), results: make(chan handleResult, 1)}
-	p.ctx, p.cancel = context.WithCancel(s.ctx)
-	p.phase.Store(kafka.Restoring)
+	p := &partition{Progress: member.Progress{ID: id}, s: s, begin: make(chan startPoint, 1), work: make(chan workItem, 1), results: make(chan handleResult, 1)}
+	p.ctx, p.cancel = context.WithCancel(s.Ctx)
+	p.Phase.Store(kafka.Restoring)
 	p.handling.Store(-1)
 	p.noteProgress()
 	return p
 }
 
-// committable is the offset that may be committed once everything handled is written.
-func (p *partition) committable() int64 {
-	if p.retains {
-		return min(p.done, p.retained)
-	}
-	return p.done
-}
+func (p *partition) String() string { return fmt.Sprintf("%s/%d", p.s.Name, p.ID) }
 
-func (p *partition) String() string { return fmt.Sprintf("%s/%d", p.s.name, p.id) }
-
-// noteProgress is a sign of life for the watchdog.
+// noteProgress reports progress to the watchdog.
 func (p *partition) noteProgress() { p.progress.Store(time.Now().UnixNano()) }
 
 func (p *partition) run() {
@@ -123,73 +114,15 @@ func (p *partition) run() {
 	}
 	for {
 		select {
-		case portion := <-p.work:
-			p.results <- p.handle(portion)
+		case item := <-p.work:
+			p.results <- p.handle(item)
 		case <-p.ctx.Done():
 			return
 		}
 	}
 }
 
-// restore builds a new task's state and lets the loop resume fetching. An error
-// that is not the task's own (errTask) has been dealt with.
-func (p *partition) restore(b startPoint) error {
-	begun := time.Now()
-	p.noteProgress()
-	crashpoint.At("restore.begun")
-	var worldErr error
-	read := func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
-		var own error
-		err := p.s.proc.reader.Read(ctx, topic, p.id, from, to, topic != schemas.Heartbeats, func(r *schemas.Record) error {
-			p.noteProgress()
-			crashpoint.At("restore.reading")
-			if own = ctx.Err(); own == nil {
-				own = each(r)
-			}
-			return own
-		})
-		if err == nil && b.commit.Offset < 0 {
-			err = p.stillWithoutCommit(ctx)
-		}
-		if err != nil && own == nil {
-			worldErr = err
-		}
-		return err
-	}
-	p.release()
-	err := kafka.CatchPanic(func() error {
-		p.task = p.s.proc.newTask(p.id)
-		return p.task.Restore(p.ctx, b.commit, read)
-	})
-	switch {
-	case p.ctx.Err() != nil:
-		return p.ctx.Err()
-	case err != nil && worldErr != nil:
-		p.s.fail(kafka.SessionErrorf("restore", "restoring %s: %w", p, err))
-		return err
-	case err != nil:
-		return fmt.Errorf("restoring %s at offset %d: %w: %w", p, b.commit.Offset, errTask, err)
-	}
-	crashpoint.At("restore.done")
-	first := b.first
-	if task, ok := p.task.(PositionedTask); ok {
-		first = task.Next()
-	}
-	p.next.Store(first)
-	p.end.Store(b.commit.LogEnd)
-	p.noteProgress()
-	p.phase.Store(kafka.Running)
-	took := time.Since(begun)
-	p.s.proc.metrics.PartitionRestored(took.Seconds())
-	p.s.proc.log.Info("partition restored", "partition", p.id, "offset", first, "took", took)
-	p.s.mu.Lock()
-	p.s.toResume = append(p.s.toResume, p)
-	p.s.mu.Unlock()
-	p.s.wake()
-	return nil
-}
-
-// release is the end of the task.
+// release closes the task.
 func (p *partition) release() {
 	task, ok := p.task.(ClosedTask)
 	p.task = nil
@@ -197,125 +130,12 @@ func (p *partition) release() {
 		return
 	}
 	if err := kafka.CatchPanic(func() error { task.Close(); return nil }); err != nil {
-		p.s.proc.log.Error("closing a task failed", "partition", p.id, "error", err)
+		p.s.Log.Error("closing a task failed", "partition", p.ID, "error", err)
 	}
 }
 
-// handle gives the records to the task, one by one, until there is no more room for
-// what it puts out.
-func (p *partition) handle(work workItem) handleResult {
-	if task, ok := p.task.(BatchTask); ok {
-		return p.handleBatch(task, work)
-	}
-	p.resetOutbox()
-	task, sliced := p.task.(SlicedTask)
-	next := p.next.Load()
-	result := handleResult{out: &p.outbox, rest: work.records}
-	enough := time.Now().Add(p.s.proc.cfg.StallTimeout / 10)
-	defer p.handling.Store(-1)
-	result.err = kafka.CatchPanic(func() error {
-		for {
-			if sliced && task.Pending() {
-				result.midRecord = true
-				if work.budget.exhausted() {
-					break
-				}
-				p.handling.Store(next)
-				p.noteProgress()
-				crashpoint.At("slice")
-				if err := task.Continue(&p.outbox); err != nil {
-					return err
-				}
-				p.emitDeadLetters(next)
-				work.budget.spend(&p.outbox)
-				continue
-			}
-			if result.midRecord {
-				next, result.midRecord = next+1, false
-			}
-			// What is done must be committed before a stall can be suspected.
-			if len(result.rest) == 0 || work.budget.exhausted() || result.records > 0 && time.Now().After(enough) {
-				break
-			}
-			from := result.rest[0]
-			result.rest = result.rest[1:]
-			if from.Offset < next {
-				continue // handled in an earlier life of this log or session
-			}
-			if from.Offset > next && p.s.proc.input == schemas.Heartbeats {
-				p.s.proc.metrics.GapFound()
-				p.s.proc.log.Error("records are missing", "partition", p.id, "from", next, "to", from.Offset)
-			}
-			next = from.Offset
-			if from.Attrs.IsControl() {
-				next++
-				continue
-			}
-			p.headers = kafka.FromKafka(&p.record, from, p.headers)
-			p.handling.Store(next)
-			p.noteProgress()
-			crashpoint.At("handle")
-			if err := p.task.Handle(&p.record, &p.outbox); err != nil {
-				return err
-			}
-			p.emitDeadLetters(from.Offset)
-			work.budget.spend(&p.outbox)
-			result.records++
-			if !sliced || !task.Pending() {
-				next = from.Offset + 1
-			}
-		}
-		result.checkpoint = p.task.Checkpoint()
-		return nil
-	})
-	if result.err != nil {
-		p.s.proc.taskFailed(p.id, next)
-		result.err = fmt.Errorf("handling %s offset %d: %w", p, next, result.err)
-		return result
-	}
-	result.next, result.parts = next, work.budget.parts
-	p.next.Store(next)
-	if result.records > 0 {
-		p.logTime.Store(int64(p.record.Time))
-	}
-	return result
-}
-
-// resetOutbox keeps the outbox's memory for the next records, but not that of a
-// storm.
-func (p *partition) resetOutbox() {
-	if n := len(p.outbox.Records); cap(p.outbox.Records) > 1<<14 && n < cap(p.outbox.Records)/8 {
-		p.outbox.Records = nil
-	}
-	clear(p.outbox.Records)
-	p.outbox.Records, p.outbox.Forwards = p.outbox.Records[:0], p.outbox.Forwards[:0]
-}
-
-// emitDeadLetters makes dead letters of what the task rejected, before the record that
-// it points to is used for the next one.
-func (p *partition) emitDeadLetters(offset int64) {
-	for _, r := range p.outbox.Rejected {
-		record := r.Record
-		if record == nil || record == &p.record {
-			copied := p.record
-			copied.Headers = slices.Clone(p.record.Headers)
-			record = &copied
-		}
-		origin := kafka.DeadLetterOrigin{Topic: p.s.name, Group: p.s.proc.group}
-		if r.Topic != "" {
-			origin.Topic = r.Topic.Name(p.s.proc.cfg.Prefix)
-		}
-		p.outbox.Records = append(p.outbox.Records, kafka.DeadLetter(origin, record, r.Reason, p.s.deadLetters))
-		p.s.proc.metrics.DeadLetterWritten(kafka.ErrorCode(r.Reason))
-		p.s.proc.deadLetterLog.Do(func() {
-			p.s.proc.log.Warn("record sent to the dead-letter topic", "partition", p.id, "offset", offset, "error", r.Reason)
-		})
-	}
-	p.outbox.Rejected = p.outbox.Rejected[:0]
-}
-
-func (p *partition) status() kafka.PartitionStatus {
-	at := schemas.Millis(p.logTime.Load())
-	return kafka.PartitionStatus{Partition: p.id, Phase: p.phase.Load(), Offset: p.next.Load(), End: p.end.Load(),
-		BehindSince: schemas.Millis(p.behindSince.Load()), LogTime: at, Watermark: at}
+// handledUpTo sets the log time of the record handled last. It is the watermark too.
+func (p *partition) handledUpTo(at int64) {
+	p.LogTime.Store(at)
+	p.Watermark.Store(at)
 }

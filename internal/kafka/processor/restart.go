@@ -1,64 +1,69 @@
 package processor
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
 )
 
-// A task that fails takes down its own partition and no other: what it had
-// handled is committed with everything else, then the partition comes back
-// from there, after a pause that grows, until it is parked.
+// A task that fails takes its own partition only: what it had handled is committed with the work of
+// the others, then the partition restarts from that commit, after a pause that grows, until it is
+// parked.
 
-// failPartition takes note, in the loop, that the task of p cannot go on. What it put
-// out for the batch at which it failed is dropped.
+// errTask marks errors of a task, as opposed to those of Kafka.
+var errTask = errors.New("the task failed")
+
+// failPartition records, in the loop, that the task of p cannot go on. Its output for the records
+// in hand is dropped.
 func (s *session) failPartition(p *partition, err error) {
-	s.proc.log.Error("a task failed; its partition is restored, the others go on", "partition", p.id, "error", err)
+	s.Log.Error("a task failed; its partition is restored, the others go on", "partition", p.ID, "error", err)
 	p.fetching = false
-	p.phase.Store(kafka.Restoring)
-	s.PauseFetchPartitions(map[string][]int32{s.name: {p.id}})
+	p.Phase.Store(kafka.Restoring)
+	s.PauseFetchPartitions(s.only(p.ID))
 	s.failedParts = append(s.failedParts, p)
 }
 
-// restartFailed puts new partitions in place of those that were set back. Nothing may be
-// pending: they begin at what is committed.
+// restartFailed replaces the partitions that failed. Nothing may be pending: they start from what
+// is committed.
 func (s *session) restartFailed() {
 	for _, old := range s.failedParts {
-		if s.part(old.id) != old {
-			continue // it went in the meantime
+		if s.Part(old.ID) != old {
+			continue // revoked meanwhile
 		}
 		old.cancel()
-		p := newPartition(s, old.id)
+		p := newPartition(s, old.ID)
 		p.begin <- old.resumePoint()
-		s.mu.Lock()
-		s.parts[p.id] = p
-		s.mu.Unlock()
-		s.work.Go(p.run)
+		s.Set(p.ID, p)
+		s.Work.Go(p.run)
 	}
 	clear(s.failedParts)
 	s.failedParts = s.failedParts[:0]
 }
 
-// resumePoint is where the partition goes on once everything it handled is committed.
+// resumePoint is where the partition restarts once everything that it handled is committed.
 func (p *partition) resumePoint() startPoint {
 	b := p.startedAt
 	if p.handledAny {
-		b.commit.Offset, b.commit.Metadata, b.first = p.committable(), p.checkpoint, p.committable()
+		b.first = p.handled.committable()
+		b.commit.Offset, b.commit.Metadata = b.first, p.handled.checkpoint
 	}
-	b.failures = p.s.proc.failuresOf(p.id)
+	b.failures, _ = p.s.proc.failures.of(p.ID)
 	return b
 }
 
-// restoreWithRetries restores the partition, with a new task for every time that one fails.
-// It is false when the partition cannot be used: it went, the session ends, or
-// it is parked.
+// restoreWithRetries restores the partition, with a new task after each failure. It is false when
+// the partition cannot be used: it was revoked, the session ends, or it is parked.
 func (p *partition) restoreWithRetries() bool {
 	for b := p.startedAt; ; {
 		if b.failures > 0 {
-			if p.s.proc.parked(p.id) {
-				p.next.Store(b.first)
-				p.phase.Store(kafka.Parked)
+			if _, parked := p.s.proc.failures.of(p.ID); parked {
+				p.Next.Store(b.first)
+				p.Phase.Store(kafka.Parked)
 				return false
 			}
 			if !p.waitBeforeRestore(&b) {
@@ -70,20 +75,20 @@ func (p *partition) restoreWithRetries() bool {
 		if !errors.Is(err, errTask) {
 			return err == nil
 		}
-		p.s.proc.log.Error("a task failed while it was being restored", "partition", p.id, "error", err)
-		b.failures = p.s.proc.taskFailed(p.id, -1)
+		p.s.Log.Error("a task failed while it was being restored", "partition", p.ID, "error", err)
+		b.failures = p.s.proc.failures.task(p.ID, -1)
 	}
 }
 
-// waitBeforeRestore pauses before another try and looks where the log begins and ends now.
+// waitBeforeRestore pauses and asks again for the bounds of the log.
 func (p *partition) waitBeforeRestore(b *startPoint) bool {
-	if !kafka.Pause(p.ctx, taskBackoff(b.failures)) {
+	if !kafka.Pause(p.ctx, kafka.Backoff(2*b.failures+1)) {
 		return false
 	}
 	var err error
-	if b.commit.LogStart, b.commit.LogEnd, err = p.s.proc.reader.Bounds(p.ctx, p.s.proc.input, p.id); err != nil {
+	if b.commit.LogStart, b.commit.LogEnd, err = p.s.Reader.Bounds(p.ctx, p.s.Topic, p.ID); err != nil {
 		if p.ctx.Err() == nil {
-			p.s.fail(kafka.SessionErrorf("restore", "restoring %s: %w", p, err))
+			p.s.Fail(kafka.SessionErrorf("restore", "restoring %s: %w", p, err))
 		}
 		return false
 	}
@@ -91,8 +96,60 @@ func (p *partition) waitBeforeRestore(b *startPoint) bool {
 	return true
 }
 
-// taskBackoff is how long to wait after so many failures of a task in a row.
-func taskBackoff(failures int) time.Duration { return kafka.Backoff(2*failures + 1) }
-
-// errTask marks errors of a task, as opposed to those of the world around it.
-var errTask = errors.New("the task failed")
+// restore builds a new task's state and lets the loop resume fetching. Of its errors, those that
+// are not errTask have been handled.
+func (p *partition) restore(b startPoint) error {
+	begun := time.Now()
+	p.noteProgress()
+	crashpoint.At("restore.begun")
+	var kafkaErr error
+	read := func(ctx context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
+		var own error
+		err := p.s.Reader.Read(ctx, topic, p.ID, from, to, topic != schemas.Heartbeats, func(r *schemas.Record) error {
+			p.noteProgress()
+			crashpoint.At("restore.reading")
+			if own = ctx.Err(); own == nil {
+				own = each(r)
+			}
+			return own
+		})
+		if err == nil && b.commit.Offset < 0 {
+			err = p.stillWithoutCommit(ctx)
+		}
+		if err != nil && own == nil {
+			kafkaErr = err
+		}
+		return err
+	}
+	p.release()
+	err := kafka.CatchPanic(func() error {
+		p.task = p.s.proc.newTask(p.ID)
+		return p.task.Restore(p.ctx, b.commit, read)
+	})
+	switch {
+	case p.ctx.Err() != nil:
+		return p.ctx.Err()
+	case err != nil && kafkaErr != nil:
+		p.s.Fail(kafka.SessionErrorf("restore", "restoring %s: %w", p, err))
+		return err
+	case err != nil:
+		return fmt.Errorf("restoring %s at offset %d: %w: %w", p, b.commit.Offset, errTask, err)
+	}
+	crashpoint.At("restore.done")
+	first := b.first
+	if task, ok := p.task.(PositionedTask); ok {
+		first = task.Next()
+	}
+	p.Next.Store(first)
+	p.End.Store(b.commit.LogEnd)
+	p.noteProgress()
+	p.Phase.Store(kafka.Running)
+	took := time.Since(begun)
+	p.s.Metrics.PartitionRestored(took.Seconds())
+	p.s.Log.Info("partition restored", "partition", p.ID, "offset", first, "took", took)
+	p.s.restoredMu.Lock()
+	p.s.restored = append(p.s.restored, p)
+	p.s.restoredMu.Unlock()
+	p.s.Wake()
+	return nil
+}

@@ -13,29 +13,29 @@ var tickFrame = schemas.AppendTick(nil)
 // tick appends a tick to every partition that runs, again and again. While one
 // is on its way the next is left out: more of them would tell nothing more.
 func (s *session) tick() {
-	if s.proc.input != schemas.Heartbeats {
+	if s.Topic != schemas.Heartbeats {
 		return
 	}
-	ticker := time.NewTicker(s.proc.cfg.TickInterval)
+	ticker := time.NewTicker(s.Config.TickInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 			return
 		}
-		for _, p := range s.assigned() {
-			if p.phase.Load() != kafka.Running || !p.ticking.CompareAndSwap(false, true) {
+		for _, p := range s.Parts() {
+			if p.Phase.Load() != kafka.Running || !p.ticking.CompareAndSwap(false, true) {
 				continue
 			}
-			out := schemas.Outgoing{Topic: s.proc.input, Partition: p.id, Value: tickFrame}
-			s.proc.producer.Append(s.ctx, out, func(err error) {
+			out := schemas.Outgoing{Topic: s.Topic, Partition: p.ID, Value: tickFrame}
+			s.Producer.Append(s.Ctx, out, func(err error) {
 				p.ticking.Store(false)
 				outcome := "appended"
 				if err != nil {
 					outcome = "failed"
 				}
-				s.proc.metrics.TickAppended(outcome)
+				s.Metrics.TickAppended(outcome)
 			})
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/processor/hanging"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -16,7 +17,7 @@ import (
 // record leads to has no bound but the number of users. Nor does a restart go on with the
 // same work for ever; see stalled.
 func (s *session) watch() {
-	every := s.proc.cfg.StallTimeout / 10
+	every := s.Config.StallTimeout / 10
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	joinedAt, written := time.Now(), int64(0)
@@ -24,53 +25,53 @@ func (s *session) watch() {
 	for {
 		select {
 		case <-ticker.C:
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 			return
 		}
 		if now := s.written.Load(); now != written {
 			written = now
 			s.resetProgress()
 		}
-		if s.joined() {
+		if s.Joined() {
 			joinedAt = time.Now()
 		}
-		if time.Since(lookedAt) > s.hangingCheckInterval() {
+		if time.Since(lookedAt) > s.hangingAge() {
 			lookedAt = time.Now()
 			n, err := s.countHanging()
 			if err != nil {
 				lookedAt = time.Time{} // it is asked again at the next look
-				s.proc.log.Debug("looking for hanging transactions failed; it is retried", "error", err)
+				s.Log.Debug("looking for hanging transactions failed; it is retried", "error", err)
 			}
 			if n > 0 {
-				s.fail(kafka.SessionErrorf("hanging", "Kafka has left transactions of ours open in %d partitions", n))
+				s.Fail(kafka.SessionErrorf("hanging", "Kafka has left transactions of ours open in %d partitions", n))
 				continue
 			}
 		}
 		stalled, since := s.stalled()
-		if out := time.Since(joinedAt); stalled == nil && out > s.proc.cfg.StallTimeout+s.proc.cfg.RebalanceTimeout {
+		if out := time.Since(joinedAt); stalled == nil && out > s.Config.StallTimeout+s.Config.RebalanceTimeout {
 			since = out
 		}
 		if since == 0 {
 			continue
 		}
 		if err := s.reachable(); err != nil {
-			s.proc.metrics.Stalled("unreachable")
-			s.proc.log.Error("Kafka does not answer; waiting for it", "brokers", s.proc.cfg.Brokers, "silent_for", since.Round(time.Second), "error", err)
+			s.Metrics.Stalled("unreachable")
+			s.Log.Error("Kafka does not answer; waiting for it", "brokers", s.Config.Brokers, "silent_for", since.Round(time.Second), "error", err)
 			s.resetProgress()
 			joinedAt = time.Now()
 			continue
 		}
-		s.proc.metrics.Stalled("restart")
+		s.Metrics.Stalled("restart")
 		if stalled != nil && stalled.handling.Load() >= 0 {
-			s.proc.countStall(stalled.id, stalled.handling.Load(), stalled.callsServers.Load())
+			s.proc.failures.stall(stalled.ID, stalled.handling.Load(), stalled.callsServers.Load())
 		}
 		if stalled == nil {
-			s.fail(kafka.SessionErrorf("stall", "Kafka answers, but the group has not let us in for %s", since.Round(time.Second)))
+			s.Fail(kafka.SessionErrorf("stall", "Kafka answers, but the group has not let us in for %s", since.Round(time.Second)))
 		} else {
-			s.fail(kafka.SessionErrorf("stall", "Kafka answers, but %s (%s) has made no progress at offset %d for %s",
-				stalled, stalled.phase.Load(), stalled.next.Load(), since.Round(time.Second)))
+			s.Fail(kafka.SessionErrorf("stall", "Kafka answers, but %s (%s) has made no progress at offset %d for %s",
+				stalled, stalled.Phase.Load(), stalled.Next.Load(), since.Round(time.Second)))
 		}
-		s.cancel()
+		s.Cancel()
 		return
 	}
 }
@@ -84,12 +85,12 @@ const maxStallDoublings = 4
 // and when that was not enough Config.MaxFailures times, its partition is parked, unless the
 // task asks servers besides Kafka. It is never left out.
 func (s *session) stalled() (*partition, time.Duration) {
-	now, all := time.Now(), s.assigned()
+	now, all := time.Now(), s.Parts()
 	// The loop waits for all that have something in hand, and the others for the loop.
 	working := slices.ContainsFunc(all, func(p *partition) bool { return p.handling.Load() >= 0 })
 	for _, p := range all {
-		limit := s.proc.cfg.StallTimeout
-		switch p.phase.Load() {
+		limit := s.Config.StallTimeout
+		switch p.Phase.Load() {
 		case kafka.Parked:
 			continue
 		case kafka.Restoring:
@@ -97,8 +98,8 @@ func (s *session) stalled() (*partition, time.Duration) {
 			limit *= 3
 		case kafka.Running:
 			if at := p.handling.Load(); at >= 0 {
-				limit <<= min(s.proc.stallsAt(p.id, at), maxStallDoublings)
-			} else if working || s.proc.input != schemas.Heartbeats && p.next.Load() >= p.end.Load() {
+				limit <<= min(s.proc.failures.stallsAt(p.ID, at), maxStallDoublings)
+			} else if working || s.Topic != schemas.Heartbeats && p.Next.Load() >= p.End.Load() {
 				continue
 			}
 		}
@@ -111,13 +112,39 @@ func (s *session) stalled() (*partition, time.Duration) {
 
 // resetProgress gives every partition its time again.
 func (s *session) resetProgress() {
-	for _, p := range s.assigned() {
+	for _, p := range s.Parts() {
 		p.noteProgress()
 	}
 }
 
 func (s *session) reachable() error {
-	ctx, cancel := context.WithTimeout(s.ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(s.Ctx, 2*time.Second)
 	defer cancel()
-	return s.proc.reader.Client.Ping(ctx)
+	return s.Reader.Client.Ping(ctx)
+}
+
+// lastEpochs is where the epochs of a producer id begin to run out. Then the producer gets another
+// id, and only an operator can end what hangs under the one before. At 50 transactions a second that
+// is every eleven minutes, and a minute is left from here.
+const lastEpochs = 30_000
+
+// hangingAge is how long a transaction of this session may seem open before it counts as hanging,
+// and how often the watchdog looks for one.
+func (s *session) hangingAge() time.Duration {
+	if s.epoch.Load() < lastEpochs {
+		return hanging.Age
+	}
+	return min(2*s.proc.transactionTimeout(), hanging.Age)
+}
+
+// countHanging is in how many partitions a transaction of this session hangs. The next session ends
+// them.
+func (s *session) countHanging() (int, error) {
+	ctx, cancel := context.WithTimeout(s.Ctx, 2*time.Second)
+	defer cancel()
+	producer, _, err := s.ProducerID(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return s.hanging().Count(ctx, producer, s.hangingAge())
 }

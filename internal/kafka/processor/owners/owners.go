@@ -99,19 +99,24 @@ func Decode(text string) (owners []Owner, complete bool) {
 	return owners, complete
 }
 
+// Latest is the last transaction of each producer, without those that are unknown.
+func Latest(all []Owner) map[int64]Owner {
+	last := map[int64]Owner{}
+	for _, o := range all {
+		if known, ok := last[o.Producer]; o.Epoch >= 0 && (!ok || known.Epoch < o.Epoch || known.Epoch == o.Epoch && known.At < o.At) {
+			last[o.Producer] = o
+		}
+	}
+	return last
+}
+
 // Merge keeps the last transaction of each producer, and the newest producers.
 func Merge(now time.Time, lists ...[]Owner) []Owner {
-	last := map[int64]Owner{}
+	last := Latest(slices.Concat(lists...))
 	var lost int64
-	for _, list := range lists {
-		for _, o := range list {
-			if o.Epoch < 0 {
-				lost = max(lost, o.At)
-				continue
-			}
-			if known, ok := last[o.Producer]; !ok || known.Epoch < o.Epoch || known.Epoch == o.Epoch && known.At < o.At {
-				last[o.Producer] = o
-			}
+	for _, o := range slices.Concat(lists...) {
+		if o.Epoch < 0 {
+			lost = max(lost, o.At)
 		}
 	}
 	all := make([]Owner, 0, len(last)+1)

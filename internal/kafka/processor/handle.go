@@ -1,0 +1,123 @@
+package processor
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/crashpoint"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// handle gives the records to the task, one by one, until the budget for their output is exhausted.
+func (p *partition) handle(work workItem) handleResult {
+	if task, ok := p.task.(BatchTask); ok {
+		return p.handleBatch(task, work)
+	}
+	p.resetOutbox()
+	task, sliced := p.task.(SlicedTask)
+	next := p.Next.Load()
+	result := handleResult{out: &p.outbox, rest: work.records}
+	enough := time.Now().Add(p.s.Config.StallTimeout / 10)
+	defer p.handling.Store(-1)
+	result.err = kafka.CatchPanic(func() error {
+		for {
+			if sliced && task.Pending() {
+				result.midRecord = true
+				if work.budget.exhausted() {
+					break
+				}
+				p.begins("slice", next)
+				if err := task.Continue(&p.outbox); err != nil {
+					return err
+				}
+				p.emitDeadLetters(next)
+				work.budget.spend(&p.outbox)
+				continue
+			}
+			if result.midRecord {
+				next, result.midRecord = next+1, false
+			}
+			// The handled records must be committed before the watchdog suspects a stall.
+			if len(result.rest) == 0 || work.budget.exhausted() || result.records > 0 && time.Now().After(enough) {
+				break
+			}
+			from := result.rest[0]
+			result.rest = result.rest[1:]
+			if from.Offset < next {
+				continue // handled before a restart
+			}
+			if from.Offset > next && p.s.Topic == schemas.Heartbeats {
+				p.s.Metrics.GapFound()
+				p.s.Log.Error("records are missing", "partition", p.ID, "from", next, "to", from.Offset)
+			}
+			next = from.Offset
+			if from.Attrs.IsControl() {
+				next++
+				continue
+			}
+			p.headers = kafka.FromKafka(&p.record, from, p.headers)
+			p.begins("handle", next)
+			if err := p.task.Handle(&p.record, &p.outbox); err != nil {
+				return err
+			}
+			p.emitDeadLetters(next)
+			work.budget.spend(&p.outbox)
+			result.records++
+			if !sliced || !task.Pending() {
+				next++
+			}
+		}
+		result.checkpoint = p.task.Checkpoint()
+		return nil
+	})
+	if result.err != nil {
+		p.s.proc.failures.task(p.ID, next)
+		result.err = fmt.Errorf("handling %s offset %d: %w", p, next, result.err)
+		return result
+	}
+	result.next, result.parts = next, work.budget.parts
+	p.Next.Store(next)
+	if result.records > 0 {
+		p.handledUpTo(int64(p.record.Time))
+	}
+	return result
+}
+
+// begins records that the task gets the record at offset, or another slice of it.
+func (p *partition) begins(point string, offset int64) {
+	p.handling.Store(offset)
+	p.noteProgress()
+	crashpoint.At(point)
+}
+
+// resetOutbox reuses the outbox's memory for the next records, unless it has become far too large.
+func (p *partition) resetOutbox() {
+	if n := len(p.outbox.Records); cap(p.outbox.Records) > 1<<14 && n < cap(p.outbox.Records)/8 {
+		p.outbox.Records = nil
+	}
+	clear(p.outbox.Records)
+	p.outbox = stream.Outbox{Records: p.outbox.Records[:0], Forwards: p.outbox.Forwards[:0], Rejected: p.outbox.Rejected[:0]}
+}
+
+// emitDeadLetters makes dead letters of the records that the task rejected, before p.record, which
+// they may point to, is reused.
+func (p *partition) emitDeadLetters(offset int64) {
+	for _, r := range p.outbox.Rejected {
+		record := r.Record
+		if record == nil || record == &p.record {
+			copied := p.record
+			copied.Headers = slices.Clone(p.record.Headers)
+			record = &copied
+		}
+		topic := p.s.Name
+		if r.Topic != "" {
+			topic = r.Topic.Name(p.s.Config.Prefix)
+		}
+		p.outbox.Records = append(p.outbox.Records, p.s.DeadLetter(topic, record, r.Reason))
+		p.s.CountDeadLetter(p.ID, offset, r.Reason)
+	}
+	p.outbox.Rejected = p.outbox.Rejected[:0]
+}
