@@ -11,7 +11,7 @@ import (
 )
 
 func TestHoursPassInSecondsWithSlowTicks(t *testing.T) {
-	const hours = 4
+	const hours = 2
 	inWorld(t, 2, func(w *world) {
 		w.cfg.TickInterval = 5 * time.Second
 		w.cfg.SessionTimeout = time.Minute

@@ -112,7 +112,7 @@ func (w *world) flooders(cfg kafka.Config, slice int, events *floodEvents) (*pro
 // long, so it is done seldom.
 func (w *world) untilFlooded(floods map[int32][]int, limit time.Duration, done func(got, want int) bool) {
 	w.Helper()
-	for start := time.Now(); ; time.Sleep(time.Second) {
+	for start := time.Now(); ; time.Sleep(max(time.Second, time.Since(start)/20)) {
 		got, want := w.flooded(floods)
 		if done(got, want) {
 			return

@@ -34,6 +34,7 @@ func (s ponderous) Handle(r *schemas.Record, out *stream.Outbox) error {
 func (w *world) slowOn(takes time.Duration) (t *processor.Processor, calls *atomic.Int64) {
 	cfg := w.cfg
 	cfg.InstanceName = "a"
+	cfg.TickInterval = 2 * time.Second // minutes pass
 	calls = new(atomic.Int64)
 	t = processor.New(cfg, "detector", schemas.Heartbeats, func(partition int32) processor.Task {
 		c := &copier{partition: partition, counts: map[string]int{}}
@@ -87,7 +88,7 @@ func TestARecordThatTakesLongIsGivenMoreTimeAtEveryRestart(t *testing.T) {
 func TestARecordThatTakesForEverParksItsPartitionAlone(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		w.beat(0, "x")
-		transform, calls := w.slowOn(time.Hour)
+		transform, calls := w.slowOn(20 * time.Minute)
 		w.until("parked", 5*time.Minute, func() bool {
 			s := transform.Status()
 			return len(s) == 2 && s[0].Phase == kafka.Parked && s[1].Phase == kafka.Running
@@ -103,6 +104,6 @@ func TestARecordThatTakesForEverParksItsPartitionAlone(t *testing.T) {
 		if offset, _ := w.commits(0); offset > 0 {
 			w.Errorf("the record was skipped: offset %d is committed", offset)
 		}
-		time.Sleep(time.Hour) // what was left behind comes to its end
+		time.Sleep(20 * time.Minute) // the abandoned goroutines end
 	})
 }

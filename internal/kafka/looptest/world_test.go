@@ -144,10 +144,11 @@ func (w *world) beat(partition int32, key string) {
 	}
 }
 
-// until waits, in virtual time, for what must become true.
+// until waits, in virtual time, for what must become true. It looks less often the longer it
+// waits, because a look at the topics takes real time.
 func (w *world) until(what string, limit time.Duration, true func() bool) {
 	w.Helper()
-	for start := time.Now(); !true(); time.Sleep(20 * time.Millisecond) {
+	for start := time.Now(); !true(); time.Sleep(max(20*time.Millisecond, time.Since(start)/100)) {
 		if time.Since(start) > limit {
 			w.Fatalf("after %s still not: %s", limit, what)
 		}
