@@ -18,13 +18,6 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Beats takes the reports of the sockets. Called from many goroutines; must not block. beat.Buffer
-// implements it. An error ends the socket.
-type Beats interface {
-	Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error
-	Bye(user schemas.UserID, device schemas.DeviceID) error
-}
-
 // OpenStream opens the stream of one socket. It has plain types, so that another service can
 // provide it.
 //
@@ -42,7 +35,6 @@ type OpenStream = func(user schemas.UserID, mayWatchAny bool, send func(message 
 type Gate struct {
 	perUser *quota.Quota[schemas.UserID] // of sockets and streams; nil: any number
 	cfg     ingest.Config
-	beats   Beats
 	open    OpenStream
 	metrics *ingest.Metrics
 	start   time.Time
@@ -56,27 +48,29 @@ type Gate struct {
 	running  sync.WaitGroup
 }
 
-// New makes a gate whose sockets beat through beats. If open is nil there is no stream.
-func New(cfg ingest.Config, beats Beats, open OpenStream, metrics *ingest.Metrics) (*Gate, error) {
+// New makes a gate whose sockets report to beats, of which an error ends the socket. If open is nil
+// there is no stream.
+func New(cfg ingest.Config, beats devices.Reporter, open OpenStream, metrics *ingest.Metrics) (*Gate, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	g := &Gate{cfg: cfg, beats: beats, open: open, metrics: metrics, start: time.Now(),
-		devices: devices.NewRegistry(), sockets: map[*connection]bool{}}
+	g := &Gate{cfg: cfg, open: open, metrics: metrics, start: time.Now(),
+		devices: devices.NewRegistry(beats, cfg.HeartbeatInterval), sockets: map[*connection]bool{}}
 	g.Follow(cfg)
 	return g, nil
 }
 
 // pace is the part of the configuration that follows the policy. It is never changed.
 type pace struct {
-	interval, idle time.Duration
-	hello          []byte
+	idle  time.Duration
+	hello []byte
 }
 
 // Follow applies HeartbeatInterval and Sockets.IdleTimeout of cfg. Open sockets get another hello
 // within Sockets.PingInterval.
 func (g *Gate) Follow(cfg ingest.Config) {
-	g.pace.Store(&pace{interval: cfg.HeartbeatInterval, idle: cfg.Sockets.IdleTimeout, hello: []byte(
+	g.devices.Follow(cfg.HeartbeatInterval)
+	g.pace.Store(&pace{idle: cfg.Sockets.IdleTimeout, hello: []byte(
 		`{"type":"hello","heartbeat_interval_ms":` + strconv.FormatInt(cfg.HeartbeatInterval.Milliseconds(), 10) +
 			`,"max_subscriptions":` + strconv.Itoa(g.cfg.Sockets.MaxSubscriptions) + `}`)})
 }
@@ -190,8 +184,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	s.until, _ = r.Context().Deadline() // when the client's token ends
 	s.touched.Store(int64(g.now() - who.idle))
-	s.at.Of = who.device
-	s.at.Hear(g.now())
+	s.at = g.devices.New(who.device, who.kind)
 	s.conn, err = socket.Accept(w, r, socket.Options{
 		MaxMessage: g.cfg.Sockets.MaxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
 		PingInterval: min(g.cfg.Sockets.PingInterval, g.pace.Load().idle/3),

@@ -15,14 +15,14 @@ const maxDiscard = 4 << 20 // bytes
 
 // Message takes one message; see socket.Handler.
 func (s *connection) Message(message []byte) {
-	s.at.Hear(s.gate.now())
+	s.at.Hear()
 	if err := s.handleMessage(message); err != nil {
 		s.reply(err)
 	}
 }
 
 func (s *connection) TooLong() {
-	s.at.Hear(s.gate.now())
+	s.at.Hear()
 	s.reply(&schemas.FieldError{Code: problem.TooLarge, Field: "message",
 		Reason: "must have at most " + strconv.Itoa(s.gate.cfg.Sockets.MaxMessage) + " bytes"})
 }
@@ -49,7 +49,7 @@ func (s *connection) handleMessage(message []byte) error {
 		if err := decodeBye(message); err != nil {
 			return err
 		}
-		s.leave(false, true)
+		_ = s.at.Leave() // refused only when this process stops, which writes a draining frame
 	default:
 		if !s.streamHandle(message) {
 			return &schemas.FieldError{Code: "unknown_type", Field: "type", Reason: "is not known: " + strconv.Quote(kind)}

@@ -44,8 +44,8 @@ type connection struct {
 	mayWatchAny bool
 	until       time.Time // when the client's token ends; zero: never
 
-	at      devices.Connection // also when the client was last heard
-	touched atomic.Int64       // when the person last touched the device, as last reported
+	at      *devices.Connection
+	touched atomic.Int64 // when the person last touched the device, as last reported
 	ending  atomic.Pointer[string]
 	hello   []byte // the last one that was sent; owned by the reading goroutine
 }
@@ -53,7 +53,7 @@ type connection struct {
 // run serves the socket after the handshake and returns why it ended.
 func (s *connection) run() (reason string) {
 	if !s.beat() {
-		s.leave(true, false)
+		s.at.Drop()
 		s.streamHandle = func([]byte) bool { return false }
 		s.conn.Close(socket.TryLater, "too many devices")
 		_ = s.conn.Serve(s) // waits for the client to confirm
@@ -73,7 +73,11 @@ func (s *connection) run() (reason string) {
 		}).Stop()
 	}
 	reason = s.reason(s.conn.Serve(s))
-	s.leave(true, reason == endBye)
+	if reason == endBye {
+		_ = s.at.Bye() // refused only when this process stops, which writes a draining frame
+	} else {
+		s.at.Drop()
+	}
 	closeStream()
 	return reason
 }
@@ -116,11 +120,7 @@ func (s *connection) reason(err error) string {
 
 // beat reports the device as online, also after a bye; false if beats are refused.
 func (s *connection) beat() bool {
-	now := s.gate.now()
-	if !s.gate.devices.Join(&s.at, now) {
-		return true // a ping that came in while the socket was being closed
-	}
-	err := s.gate.beats.Beat(s.who.device.User, s.who.device.ID, s.who.kind, now-time.Duration(s.touched.Load()))
+	err := s.at.Beat(s.gate.now() - time.Duration(s.touched.Load()))
 	if err != nil {
 		s.endAs(endRefuse)
 	}
@@ -134,17 +134,6 @@ func (s *connection) Ping() {
 	}
 }
 
-// leave removes the socket from the registry, for good if it is over. If bye is set and the device
-// has no other open socket, it reports a bye.
-func (s *connection) leave(over, bye bool) {
-	var last func()
-	if bye {
-		// Refused only when this process stops, which writes a draining frame.
-		last = func() { _ = s.gate.beats.Bye(s.who.device.User, s.who.device.ID) }
-	}
-	s.gate.devices.Part(&s.at, over, s.gate.now()-3*s.gate.pace.Load().interval/2, last)
-}
-
 func (s *connection) reply(err error) { _ = s.conn.Write(problem.Message(err)) }
 
 // endAs records why this side ends the socket; the first reason counts.
@@ -153,7 +142,7 @@ func (s *connection) endAs(reason string) { s.ending.CompareAndSwap(nil, &reason
 // Quiet closes a socket from which nothing has been heard for too long, such as that of a client
 // that only answers pings. Other sockets get a changed heartbeat interval.
 func (s *connection) Quiet() {
-	if s.gate.now()-s.at.Heard() >= s.gate.pace.Load().idle {
+	if s.at.Silent() >= s.gate.pace.Load().idle {
 		s.endAs(endIdle)
 		s.conn.Close(statusIdle, "nothing was heard for too long")
 		return

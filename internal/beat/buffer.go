@@ -36,10 +36,9 @@ type Buffer struct {
 
 	// wake gets a value when some shard has an urgent report, and while closing when Kafka has
 	// answered.
-	wake     chan struct{}
-	interval atomic.Int64    // nanoseconds; HeartbeatInterval as it is now
-	base     context.Context // of all appends
-	giveUp   context.CancelFunc
+	wake   chan struct{}
+	base   context.Context // of all appends
+	giveUp context.CancelFunc
 
 	start   sync.Once     // of the goroutine that sends
 	stopped chan struct{} // closed when that has ended
@@ -71,11 +70,11 @@ func New(cfg Config, log Log) (*Buffer, error) {
 		cfg.Metrics = NewMetrics(nil)
 	}
 	b := &Buffer{
-		cfg: cfg, log: log, started: time.Now(), shards: make([]shard, cfg.Partitions), devices: devices.NewRegistry(),
+		cfg: cfg, log: log, started: time.Now(), shards: make([]shard, cfg.Partitions),
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}), closing: make(chan struct{}),
 	}
 	b.epoch = schemas.MillisOf(b.started)
-	b.interval.Store(int64(cfg.HeartbeatInterval))
+	b.devices = devices.NewRegistry(b, cfg.HeartbeatInterval)
 	b.base, b.giveUp = context.WithCancel(context.Background())
 	share := cfg.MaxDevices / int(cfg.Partitions)
 	for i := range b.shards {
@@ -91,7 +90,7 @@ func New(cfg Config, log Log) (*Buffer, error) {
 // the detector's policy.
 func (b *Buffer) Follow(cfg Config) {
 	cfg = cfg.WithDefaults()
-	b.interval.Store(int64(cfg.HeartbeatInterval))
+	b.devices.Follow(cfg.HeartbeatInterval)
 	b.each(func(s *shard) { s.queue.Follow(cfg.HeartbeatInterval, cfg.ActiveAfterIdle, cfg.ForgetAfter) })
 }
 
@@ -111,6 +110,19 @@ func (b *Buffer) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas
 // Bye reports that a device has left on purpose. Errors are those of Beat.
 func (b *Buffer) Bye(user schemas.UserID, device schemas.DeviceID) error {
 	return b.report(coalesce.Report{User: user, Device: device, Kind: schemas.Other, Bye: true})
+}
+
+// Connect reports that a device has opened a connection, which is its first beat. idle and the
+// errors are those of Beat. After an error there is no connection. The buffer counts connections: a
+// device with two open connections, say two tabs of a browser, leaves when the last one says bye.
+func (b *Buffer) Connect(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) (
+	*devices.Connection, error) {
+	k := b.devices.New(devices.Device{User: user, ID: device}, kind)
+	if err := k.Beat(idle); err != nil {
+		k.Drop()
+		return nil, err
+	}
+	return k, nil
 }
 
 func (b *Buffer) report(r coalesce.Report) error {

@@ -1,7 +1,7 @@
-// Package devices counts the connections of each device at one gateway, so that the gateway reports
-// a bye when the last of them closes. Two tabs of a browser may have the same device id, and a
-// reloaded page may open its new connection before it closes the old one. The Go client and the
-// WebSocket endpoint both use it.
+// Package devices counts the connections of each device at one gateway, so that the gateway
+// reports a bye when the last of them closes. Two tabs of a browser may have the same device id,
+// and a reloaded page may open its new connection before it closes the old one. The buffer of a
+// gateway and the WebSocket endpoint both use it.
 package devices
 
 import (
@@ -12,16 +12,47 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+// Reporter takes the reports of devices. Any goroutine may call it; it must not block.
+type Reporter interface {
+	Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error
+	Bye(user schemas.UserID, device schemas.DeviceID) error
+}
+
 // Device is one device of one user.
 type Device struct {
 	User schemas.UserID
 	ID   schemas.DeviceID
 }
 
-// Connection is one connection of a Device. With only Of set, it is one that has not joined.
+// Registry counts connections. All methods may be called from any goroutine.
+type Registry struct {
+	reporter Reporter
+	began    time.Time
+	interval atomic.Int64 // nanoseconds; how often a device beats
+
+	mu    sync.Mutex             // protects conns, and next, joined and over of each
+	conns map[Device]*Connection // the first of a list, usually of one
+}
+
+// NewRegistry makes an empty Registry whose connections report to reporter.
+func NewRegistry(reporter Reporter, heartbeatInterval time.Duration) *Registry {
+	r := &Registry{reporter: reporter, began: time.Now(), conns: map[Device]*Connection{}}
+	r.Follow(heartbeatInterval)
+	return r
+}
+
+// Follow changes the heartbeat interval.
+func (r *Registry) Follow(heartbeatInterval time.Duration) {
+	r.interval.Store(int64(heartbeatInterval))
+}
+
+// Connection is one connection of a Device. End it with Bye or Drop. All methods may be called from
+// any goroutine.
 type Connection struct {
-	Of    Device
-	heard atomic.Int64 // when the client was last heard on it, since the gateway began
+	registry *Registry
+	of       Device
+	kind     schemas.DeviceKind
+	heard    atomic.Int64 // when the client was last heard on it, since the registry began
 
 	// The registry's lock protects these.
 	joined bool        // it counts as a connection of its device
@@ -29,65 +60,85 @@ type Connection struct {
 	next   *Connection // of the same device
 }
 
-// Hear stores that the client was heard on the connection now, a time since the gateway began. Any
-// goroutine may call it.
-func (c *Connection) Hear(now time.Duration) { c.heard.Store(int64(now)) }
-
-// Heard is when the client was last heard on the connection.
-func (c *Connection) Heard() time.Duration { return time.Duration(c.heard.Load()) }
-
-// Registry counts connections. All methods may be called from any goroutine.
-type Registry struct {
-	mu    sync.Mutex             // protects conns, and next, joined and over of each
-	conns map[Device]*Connection // the first of a list, usually of one
+// New makes a connection of a device. It counts from its first Beat.
+func (r *Registry) New(of Device, kind schemas.DeviceKind) *Connection {
+	c := &Connection{registry: r, of: of, kind: kind}
+	c.Hear()
+	return c
 }
 
-// NewRegistry makes an empty Registry.
-func NewRegistry() *Registry { return &Registry{conns: map[Device]*Connection{}} }
+// Hear stores that the client was heard on the connection now.
+func (c *Connection) Hear() { c.heard.Store(int64(time.Since(c.registry.began))) }
 
-// Join adds a connection to those of its device, unless it has joined already. It is heard now.
-// Join returns false if the connection is over. Report the beat after Join.
-func (r *Registry) Join(c *Connection, now time.Duration) bool {
+// Silent is how long the client was not heard on the connection.
+func (c *Connection) Silent() time.Duration {
+	return time.Since(c.registry.began) - time.Duration(c.heard.Load())
+}
+
+// Beat reports that the device is online and that its person last touched it idle ago. It does
+// nothing after Bye or Drop.
+func (c *Connection) Beat(idle time.Duration) error {
+	if !c.registry.join(c) {
+		return nil
+	}
+	return c.registry.reporter.Beat(c.of.User, c.of.ID, c.kind, idle)
+}
+
+// Bye ends a connection that was closed on purpose. The device leaves if none of its other
+// connections has been heard within one and a half heartbeat intervals: a silent one may be lost
+// already.
+func (c *Connection) Bye() error { return c.registry.part(c, true, true) }
+
+// Leave is Bye for a connection that stays open: a later Beat brings the device back.
+func (c *Connection) Leave() error { return c.registry.part(c, false, true) }
+
+// Drop ends a connection that was lost. That is no bye: the detector waits for the device to
+// return.
+func (c *Connection) Drop() { _ = c.registry.part(c, true, false) } // only a bye can fail
+
+// join adds a connection to those of its device, unless it has joined already. It returns false if
+// the connection is over.
+func (r *Registry) join(c *Connection) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.over {
 		return false
 	}
-	c.Hear(now)
+	c.Hear()
 	if !c.joined {
 		c.joined = true
-		c.next = r.conns[c.Of]
-		r.conns[c.Of] = c
+		c.next = r.conns[c.of]
+		r.conns[c.of] = c
 	}
 	return true
 }
 
-// Part removes a connection, for good if it is over. It calls last if the device then has no
-// connection: this one had joined, and none of the others was heard since the given time. A
-// connection that is silent for longer may be lost already and must not keep the device present.
-// last is called before another connection can join, so that a bye in it is older than the beat of
-// that one; it must not block.
-func (r *Registry) Part(c *Connection, over bool, since time.Duration, last func()) {
+// part removes a connection, for good if it is over. It reports a bye if that is wanted and the
+// device then has no connection that was heard recently. The bye is reported before another
+// connection can join, so it is older than the beat of that one.
+func (r *Registry) part(c *Connection, over, bye bool) error {
+	silence := 3 * time.Duration(r.interval.Load()) / 2
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	leaves := c.joined
 	c.joined, c.over = false, c.over || over
 	var first *Connection
-	for at := r.conns[c.Of]; at != nil; {
+	for at := r.conns[c.of]; at != nil; {
 		next := at.next
 		if at != c {
-			leaves = leaves && at.Heard() < since
+			leaves = leaves && at.Silent() > silence
 			at.next, first = first, at
 		}
 		at = next
 	}
 	c.next = nil
 	if first == nil {
-		delete(r.conns, c.Of)
+		delete(r.conns, c.of)
 	} else {
-		r.conns[c.Of] = first
+		r.conns[c.of] = first
 	}
-	if leaves && last != nil {
-		last()
+	if leaves && bye {
+		return r.reporter.Bye(c.of.User, c.of.ID)
 	}
+	return nil
 }
