@@ -1,16 +1,14 @@
-// Package redisbus carries changes from the publisher to the nodes that have
-// viewers, by Redis pub/sub, and keeps the newest change of each user beside its
-// channel for a while. It is the only package of the room with a Redis client.
+// Package redisbus brings changes from the publisher to the nodes that have viewers, by Redis
+// pub/sub, and stores the newest change of each user for a while. Of fan-out's packages only this
+// one has a Redis client.
 //
-// Each user has a channel presence:live:{42} and a key presence:recent:{42}. Where
-// the server has sharded pub/sub (Redis 7, Valkey) it is used, else the plain one;
-// both sides ask the server itself and ask again after every failure, so they agree
-// also after the server was replaced by another version.
+// Each user has a channel presence:live:{42} and a key presence:recent:{42}. Where the server has
+// sharded pub/sub (Redis 7, Valkey) both sides use it, else plain pub/sub. Both ask the server, and
+// ask again after every failure, so they agree also after an upgrade of the server.
 //
-// A node has one subscribing connection, or in a Redis Cluster one to each master,
-// made and remade by Run. What should be subscribed is kept apart from it
-// (channels.go), so that subscribing needs no connection, and a connection that is
-// lost loses nothing that matters.
+// A node has one subscriber connection, or one to each master of a Redis Cluster. Run replaces it
+// when it is lost. What should be subscribed is stored apart from the connection (channels.go), so
+// that subscribing needs no connection and a lost connection loses nothing that matters.
 package redisbus
 
 import (
@@ -30,26 +28,26 @@ import (
 )
 
 const (
-	// commandTimeout bounds one pipeline. The caller tries again, so that a Redis
-	// that hangs holds nobody longer than this.
+	// commandTimeout bounds one pipeline. The caller tries again, so a hanging Redis blocks nobody
+	// longer than this.
 	commandTimeout = 5 * time.Second
-	// pipelineLength bounds what is sent before an answer is awaited.
+	// pipelineLength bounds the changes in one pipeline.
 	pipelineLength = 500
-	// scriptLength bounds the changes of one call of the script, for which Redis does
-	// nothing else (about a millisecond).
+	// scriptLength bounds the changes of one call of the script. Redis does nothing else during a
+	// call (about a millisecond).
 	scriptLength = 100
 )
 
 // Options say where Redis is. All publishers and subscribers must have the same Prefix.
 type Options = store.Options
 
-// Bus is a connection pool for publishing and reading, and the subscriptions of
-// this process. Its methods may be called concurrently; Run only once at a time.
+// Bus is a connection pool for publishing and reading, and the subscriptions of this process. Its
+// methods may be called concurrently, but Run only once at a time.
 type Bus struct {
 	client   redis.UniversalClient
 	cluster  *redis.ClusterClient // client, when it is one
 	prefix   string               // of keys
-	channels string               // of channels: pub/sub knows no numbers of databases, so they are in it
+	channels string               // prefix of channels, with the database number: pub/sub ignores databases
 	cfg      fanout.Config
 	metrics  *fanout.Metrics
 	log      *slog.Logger
@@ -57,8 +55,8 @@ type Bus struct {
 	commands atomic.Pointer[commands] // nil: ask the server
 }
 
-// Open prepares a Bus; nothing is connected before it is needed, so that a process
-// can start while Redis is away. log may be nil.
+// Open prepares a Bus. It connects when first used, so a process can start while Redis is away. log
+// may be nil.
 func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logger) (*Bus, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("opening the Redis bus: %w", err)
@@ -79,7 +77,7 @@ func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logge
 // Close closes all connections. Call it after Run has returned.
 func (b *Bus) Close() error { return b.client.Close() }
 
-// Ping tells whether Redis answers.
+// Ping returns an error if Redis does not answer.
 func (b *Bus) Ping(ctx context.Context) error {
 	if err := b.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("reaching Redis: %w", err)
@@ -87,8 +85,10 @@ func (b *Bus) Ping(ctx context.Context) error {
 	return nil
 }
 
-// commands are the names of the publishing and subscribing commands that the
-// server has.
+// PoolStats returns the figures of the connection pool, without the subscriber connections.
+func (b *Bus) PoolStats() redis.PoolStats { return *b.client.PoolStats() }
+
+// commands are the publishing and subscribing commands that the server has.
 type commands struct {
 	publish string
 	sharded bool
@@ -111,5 +111,11 @@ func (b *Bus) serverCommands(ctx context.Context) (*commands, error) {
 	return found, nil
 }
 
-// forgetCommands makes the next use ask again: the server may be another one.
+// forgetCommands makes the next use ask again, because the server may be another one.
 func (b *Bus) forgetCommands() { b.commands.Store(nil) }
+
+// unreadable counts and logs what cannot be read, such as what a newer program wrote.
+func (b *Bus) unreadable(message, key string, value any, err error) {
+	b.metrics.BusUnreadable.Inc()
+	b.log.Warn(message, key, value, "error", err)
+}

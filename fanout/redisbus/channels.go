@@ -9,28 +9,27 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// ErrDisconnected says that there is no subscribing connection now.
+// ErrDisconnected says that there is no subscriber connection now.
 var ErrDisconnected = errors.New("no subscribing connection to Redis")
 
-// channels is what should be subscribed, how much of it is, and who waits for it.
-// The goroutines of Run move the second towards the first.
+// channels is what should be subscribed, what is subscribed, and who waits for it. The goroutines of
+// Run move the second towards the first.
 type channels struct {
 	metrics *fanout.Metrics
 	wake    chan struct{} // capacity 1: there is something in dirty
 
 	mu        sync.Mutex // never held while anything blocks
 	of        map[schemas.UserID]*channel
-	dirty     []schemas.UserID // to be looked at by the sender
+	dirty     []schemas.UserID // channels that the sender has to check
 	connected bool
-	backlog   int // channels of the connection's beginning that are not live yet
+	backlog   int // channels wanted when the connection began that are not live yet
 }
 
 type channel struct {
-	wanted int  // how many want it
+	wanted int  // number of subscribers
 	sent   bool // the last command sent for it was SUBSCRIBE
-	// outstanding counts the SUBSCRIBEs sent and not confirmed. Only the last
-	// confirmation tells that the channel is live: before it the server may still
-	// have an UNSUBSCRIBE of ours to execute.
+	// outstanding counts the SUBSCRIBEs sent and not confirmed. Only the last confirmation means that
+	// the channel is live: before it the server may still have to execute an UNSUBSCRIBE of ours.
 	outstanding int
 	dirty       bool // is in channels.dirty
 	backlog     bool // is counted in channels.backlog
@@ -50,10 +49,10 @@ func newChannels(metrics *fanout.Metrics) *channels {
 	return &channels{metrics: metrics, wake: make(chan struct{}, 1), of: make(map[schemas.UserID]*channel)}
 }
 
-// Subscribe counts one more that wants the channels of users and waits until they
-// are live: what is published from then on is received. An error says that they are
-// not live yet; they will be when Receiver.Connected is called next (or, when only
-// ctx ended the wait, soon). Either way each must be undone by one Unsubscribe.
+// Subscribe counts one more subscriber of users and waits until their channels are live: what is
+// published from then on is received. An error says that they are not live yet. They will be when
+// Receiver.Connected is called next (or soon, when only ctx ended the wait). In both cases each
+// Subscribe must be undone by one Unsubscribe.
 func (b *Bus) Subscribe(ctx context.Context, users []schemas.UserID) error {
 	w := b.wanted.want(users)
 	select {
@@ -64,12 +63,12 @@ func (b *Bus) Subscribe(ctx context.Context, users []schemas.UserID) error {
 	}
 }
 
-// Unsubscribe undoes one Subscribe of each of users. A channel that nobody wants
-// any more is left. It does not block.
+// Unsubscribe undoes one Subscribe of each of users. A channel without subscribers is unsubscribed.
+// It does not block.
 func (b *Bus) Unsubscribe(users []schemas.UserID) { b.wanted.unwant(users) }
 
-// Connected tells whether there is a subscribing connection and everything that was
-// wanted when it was made is subscribed.
+// Connected reports whether there is a subscriber connection and everything that was wanted when it
+// began is subscribed.
 func (b *Bus) Connected() bool {
 	b.wanted.mu.Lock()
 	defer b.wanted.mu.Unlock()
@@ -88,7 +87,7 @@ func (s *channels) want(users []schemas.UserID) *waiter {
 		}
 		c.wanted++
 		if !s.connected {
-			continue // begin looks at all of them
+			continue // begin will mark all channels
 		}
 		if !c.sent {
 			s.markDirty(id, c)
@@ -127,7 +126,7 @@ func (s *channels) unwant(users []schemas.UserID) {
 	}
 }
 
-// mark puts the channel before the sender. Holds mu.
+// markDirty makes the sender check the channel. Holds mu.
 func (s *channels) markDirty(id schemas.UserID, c *channel) {
 	if !c.dirty {
 		c.dirty = true
@@ -139,8 +138,8 @@ func (s *channels) markDirty(id schemas.UserID, c *channel) {
 	}
 }
 
-// begin starts the life of a connection: everything wanted has to be subscribed.
-// It reports whether that is nothing.
+// begin notes a new connection: everything wanted has to be subscribed. It reports whether that is
+// nothing.
 func (s *channels) begin() (complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *channels) begin() (complete bool) {
 	return s.backlog == 0
 }
 
-// lost ends the life of a connection.
+// lost notes the end of a connection.
 func (s *channels) lost() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,9 +171,8 @@ func (s *channels) lost() {
 	s.metrics.Channels.Set(0)
 }
 
-// next takes what has to be sent; the sender must send unsubscribe first. complete
-// is true once, when the last channel of the beginning has turned out not to be
-// wanted any more.
+// next returns what has to be sent; the sender must send unsubscribe first. complete is true when the
+// backlog has become empty, because the last channel in it is not wanted any more.
 func (s *channels) next() (subscribe, unsubscribe []schemas.UserID, complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +198,7 @@ func (s *channels) next() (subscribe, unsubscribe []schemas.UserID, complete boo
 	return subscribe, unsubscribe, complete
 }
 
-// confirmed takes note of the answer to one SUBSCRIBE; complete as in next.
+// confirmed notes the answer to one SUBSCRIBE; complete as in next.
 func (s *channels) confirmed(id schemas.UserID) (complete bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,8 +217,8 @@ func (s *channels) confirmed(id schemas.UserID) (complete bool) {
 	return complete
 }
 
-// taken tells whether the server left a channel that should be live, as it does
-// when a slot moves to another server.
+// lostByServer reports whether the server unsubscribed a channel that should be live, as it does when
+// a slot moves to another server.
 func (s *channels) lostByServer(id schemas.UserID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +226,7 @@ func (s *channels) lostByServer(id schemas.UserID) bool {
 	return c != nil && c.live()
 }
 
-// settled takes c out of the backlog; true when that makes it empty. Holds mu.
+// settled removes c from the backlog; true when that makes it empty. Holds mu.
 func (s *channels) settled(c *channel) bool {
 	if !c.backlog {
 		return false
@@ -238,7 +236,7 @@ func (s *channels) settled(c *channel) bool {
 	return s.backlog == 0
 }
 
-// forget drops a channel of which nothing is wanted or awaited. Holds mu.
+// forget removes a channel that nobody wants and of which no answer is expected. Holds mu.
 func (s *channels) forget(id schemas.UserID, c *channel) {
 	if c.wanted == 0 && !c.sent && c.outstanding == 0 && !c.dirty {
 		delete(s.of, id)

@@ -1,6 +1,7 @@
 package redisbus
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -8,8 +9,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// numberWidth is that of the zero-padded numbers before a transition: every
-// positive int64 fits.
+// numberWidth is the width of the zero-padded numbers before a transition. Every positive int64 fits.
 const numberWidth = 19
 
 // The braces are a Redis Cluster hash tag: everything of one user is in one slot.
@@ -22,13 +22,10 @@ func (b *Bus) userOfChannel(name string) (schemas.UserID, error) {
 	return schemas.ParseUserID("channel", digits)
 }
 
-// padded is n in numberWidth digits.
-func padded(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	return strings.Repeat("0", numberWidth-len(digits)) + digits
-}
+// padded returns n in numberWidth digits.
+func padded(n int64) string { return fmt.Sprintf("%0*d", numberWidth, n) }
 
-// parseMessage reads what travels on a channel: since, then the transition.
+// parseMessage reads a message on a channel: since, then the transition.
 func parseMessage(text string) (fanout.Change, error) {
 	if len(text) < numberWidth {
 		return fanout.Change{}, schemas.Invalid("message", "is too short")
@@ -44,8 +41,8 @@ func parseMessage(text string) (fanout.Change, error) {
 	return fanout.Change{Transition: t, Since: schemas.Millis(since)}, nil
 }
 
-// parseRecent reads what is under a recent key: the version, which only the script
-// needs, then as parseMessage.
+// parseRecent reads the value of a recent key: the version, which only the script needs, and then a
+// message.
 func parseRecent(text string) (fanout.Change, error) {
 	if len(text) < numberWidth {
 		return fanout.Change{}, schemas.Invalid("recent", "is too short")

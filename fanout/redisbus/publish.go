@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -19,10 +18,9 @@ var publishLua string
 
 var publishScript = redis.NewScript(publishLua)
 
-// Publish keeps each change under its user's recent key and publishes it on the
-// user's channel, unless one as new is kept already: both or neither, so trying
-// again after an error sends nothing twice while the key lives. It reports how many
-// it published.
+// Publish stores each change under its user's recent key and publishes it on the user's channel,
+// both or neither, unless the key has this version or a newer one. So a second try after an error
+// publishes nothing twice while the key exists. It returns how many changes it published.
 func (b *Bus) Publish(ctx context.Context, changes []fanout.Change) (sent int, err error) {
 	for part := range slices.Chunk(changes, pipelineLength) {
 		n, err := b.publishPart(ctx, part)
@@ -43,7 +41,7 @@ func (b *Bus) publishPart(ctx context.Context, part []fanout.Change) (sent int, 
 		return 0, err
 	}
 	sent, err = b.runScripts(ctx, server, part)
-	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		if err := publishScript.Load(ctx, b.client).Err(); err != nil {
 			return sent, fmt.Errorf("loading the publishing script: %w", err)
 		}
@@ -69,12 +67,12 @@ func (b *Bus) runScripts(ctx context.Context, server *commands, part []fanout.Ch
 		args := append(make([]any, 0, 1+5*len(some)), server.publish)
 		for _, c := range some {
 			t := c.Transition
-			keep, carrySince := b.cfg.RecentFor, 1
+			ttl, carrySince := b.cfg.RecentFor, 1
 			if c.Hides() {
-				keep, carrySince = max(b.cfg.RecentFor, b.cfg.HiddenFor), 0
+				ttl, carrySince = max(b.cfg.RecentFor, b.cfg.HiddenFor), 0
 			}
 			keys = append(keys, b.recentName(t.User), b.channelName(t.User))
-			args = append(args, padded(int64(t.Version)), padded(int64(c.Since)), t.Encode(), keep.Milliseconds(), carrySince)
+			args = append(args, padded(int64(t.Version)), padded(int64(c.Since)), t.Encode(), ttl.Milliseconds(), carrySince)
 		}
 		answers = append(answers, publishScript.EvalSha(ctx, pipe, keys, args...))
 	}
@@ -87,7 +85,7 @@ func (b *Bus) runScripts(ctx context.Context, server *commands, part []fanout.Ch
 	return sent, err
 }
 
-// Recent is the newest change of each of users that is still kept, in no order.
+// Recent returns the newest stored change of each of users, in no order.
 func (b *Bus) Recent(ctx context.Context, users []schemas.UserID) ([]fanout.Change, error) {
 	if len(users) == 0 {
 		return nil, nil
@@ -96,21 +94,19 @@ func (b *Bus) Recent(ctx context.Context, users []schemas.UserID) ([]fanout.Chan
 	for i, id := range users {
 		names[i] = b.recentName(id)
 	}
-	kept, err := b.keptUnder(ctx, names)
+	stored, err := b.get(ctx, names)
 	if err != nil {
 		return nil, fmt.Errorf("reading the recent changes of %d users: %w", len(users), err)
 	}
 	var changes []fanout.Change
-	for i, value := range kept {
+	for i, value := range stored {
 		text, ok := value.(string)
 		if !ok {
-			continue // none kept
+			continue
 		}
 		c, err := parseRecent(text)
 		if err != nil {
-			// As on the channel: what a newer program wrote is left to newer programs.
-			b.metrics.BusUnreadable.Inc()
-			b.log.Warn("recent change that cannot be read", "user_id", users[i], "error", err)
+			b.unreadable("recent change cannot be read; ignoring it", "user_id", users[i], err)
 			continue
 		}
 		changes = append(changes, c)
@@ -118,12 +114,12 @@ func (b *Bus) Recent(ctx context.Context, users []schemas.UserID) ([]fanout.Chan
 	return changes, nil
 }
 
-// keptUnder reads the keys, in their order; nil for those that are not there.
-func (b *Bus) keptUnder(ctx context.Context, names []string) ([]any, error) {
+// get reads keys, in their order; nil for keys that do not exist.
+func (b *Bus) get(ctx context.Context, names []string) ([]any, error) {
 	if b.cluster == nil {
 		return b.client.MGet(ctx, names...).Result()
 	}
-	pipe := b.client.Pipeline() // which asks each node for what it has
+	pipe := b.client.Pipeline() // which asks each node for its keys
 	gets := make([]*redis.StringCmd, len(names))
 	for i, name := range names {
 		gets[i] = pipe.Get(ctx, name)
@@ -131,14 +127,14 @@ func (b *Bus) keptUnder(ctx context.Context, names []string) ([]any, error) {
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
-	kept := make([]any, len(names))
+	stored := make([]any, len(names))
 	for i, get := range gets {
 		switch text, err := get.Result(); {
 		case err == nil:
-			kept[i] = text
+			stored[i] = text
 		case !errors.Is(err, redis.Nil):
 			return nil, err
 		}
 	}
-	return kept, nil
+	return stored, nil
 }

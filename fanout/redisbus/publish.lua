@@ -1,17 +1,17 @@
--- Keeps changes under their users' recent keys and publishes them, each unless one
--- as new is there already. Answers how many it published. Several at a time because
--- calling the script costs more than what it does for one.
+-- Stores changes under their users' recent keys and publishes them, each unless the key has this
+-- version or a newer one. Returns how many it published. It takes several changes because a call of
+-- the script costs more than what it does for one.
 --
 -- For the i-th change:
 -- KEYS[2i-1] recent key     KEYS[2i] channel (same hash tag, so the same slot)
 -- ARGV[1] PUBLISH or SPUBLISH; then five for each change:
---   version                 19 digits: versions exceed what a Lua number holds, and
---                           digits of equal length compare the same in any locale
+--   version                 19 digits: versions exceed the limit of Lua numbers, and digits of equal
+--                           length compare the same in any locale
 --   since                   19 digits, all 0 when the sender does not know
 --   transition              Protobuf
---   milliseconds to keep it
---   1 when an unknown since is that of the change before; 0 when the user hid: what
---   went on between hiding and showing again was never sent
+--   milliseconds to store it
+--   1 when an unknown since is that of the change before; 0 for a hide: what happened between hide
+--   and show was never sent
 local published = 0
 for i = 1, #KEYS / 2 do
   local recent, channel = KEYS[2 * i - 1], KEYS[2 * i]
