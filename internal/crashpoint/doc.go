@@ -1,5 +1,5 @@
-// Package crashpoint ends or freezes the process at a named place, for the tests
-// that hold what is committed equal to an undisturbed run's. It does so only when
-// built with the tag crashpoints; otherwise At is empty and costs nothing, and Bound is 0.
-// Bound is for bounds that must be small for a short test to come to all places.
+// Package crashpoint kills or suspends the process at a named point, for tests that compare what is
+// committed with an undisturbed run. It does so only in builds with the tag crashpoints; otherwise
+// At does nothing and Bound is 0. Bound replaces bounds that must be small so that a short test
+// reaches all points.
 package crashpoint

@@ -2,7 +2,7 @@
 
 package crashpoint
 
-// Bound is 0: this build has the bounds that it is configured to have.
+// Bound is 0: this build uses the configured bounds.
 func Bound(string) int { return 0 }
 
 // At does nothing: this build has no crash points.

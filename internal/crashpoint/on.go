@@ -11,16 +11,15 @@ import (
 	"syscall"
 )
 
-// crash is where the process is to die, or to freeze.
+// crash is the point at which the process is killed or suspended.
 type crash struct {
 	point  string
-	left   atomic.Int64 // times to come there
+	left   atomic.Int64 // how often to reach it
 	signal syscall.Signal
 }
 
-// crashAt is what STILLHERE_CRASH says, "point:n": the process kills itself, as
-// with kill -9, when it comes to the point for the n-th time. "point:n:stop"
-// freezes it there instead, until somebody sends SIGCONT.
+// crashAt is read from STILLHERE_CRASH, "point:n": the process kills itself with SIGKILL when it
+// reaches the point for the n-th time. "point:n:stop" suspends it instead, until SIGCONT.
 var crashAt = parseCrash(os.Getenv("STILLHERE_CRASH"))
 
 func parseCrash(text string) *crash {
@@ -40,7 +39,7 @@ func parseCrash(text string) *crash {
 	return c
 }
 
-// Bound is the number that an environment variable of this name holds; 0 if there is none.
+// Bound is the number in the named environment variable; 0 if it is not set.
 func Bound(name string) int {
 	text := os.Getenv(name)
 	if text == "" {
@@ -53,7 +52,7 @@ func Bound(name string) int {
 	return n
 }
 
-// At sends the process its signal if this is the place.
+// At kills or suspends the process if name is the point.
 func At(name string) {
 	if name != crashAt.point || crashAt.left.Add(-1) != 0 {
 		return

@@ -7,8 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Resource is a kind of thing that Kafka guards, by the name that its tools have
-// for it.
+// Resource is a kind of resource with ACLs, by its name in Kafka's tools.
 type Resource = string
 
 // The resources.
@@ -18,7 +17,7 @@ const (
 	OfTransactionalID Resource = "transactional-id"
 )
 
-// refusals are the brokers' errors for what was not granted.
+// refusals are the brokers' errors for a missing ACL.
 var refusals = map[Resource]error{OfTopic: kerr.TopicAuthorizationFailed, OfGroup: kerr.GroupAuthorizationFailed,
 	OfTransactionalID: kerr.TransactionalIDAuthorizationFailed, "cluster": kerr.ClusterAuthorizationFailed}
 
@@ -32,10 +31,10 @@ func IsUnauthorized(err error) bool {
 	return false
 }
 
-// WithGrantHint adds to the brokers' refusal which operation on which resource they
-// refuse; other errors it returns as they are. Kafka itself names neither.
+// WithGrantHint adds the missing ACL to an authorization error, because Kafka does not name it. It
+// returns other errors unchanged.
 func WithGrantHint(err error, operation string, resource Resource, name string) error {
-	// Whoever may write to no topic at all is refused the cluster.
+	// A user who may write to no topic gets the error of the cluster.
 	write := resource == OfTopic && operation == "Write"
 	if errors.Is(err, refusals[resource]) || write && errors.Is(err, kerr.ClusterAuthorizationFailed) {
 		return fmt.Errorf("%w: this user needs %s on %s %s (see: stillhere topics acls)", err, operation, resource, name)

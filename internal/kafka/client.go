@@ -16,12 +16,12 @@ const (
 	fetchPartitionMax = 4 << 20
 	brokerMaxRead     = 128 << 20
 	concurrentFetches = 3
-	// fetchMaxWait is how long a fetch waits for records. A partition that was paused is
-	// fetched again only after the fetch that was under way without it.
+	// fetchMaxWait bounds how long a fetch waits for records. A paused partition is fetched again
+	// only after a fetch that is under way without it.
 	fetchMaxWait = 2 * time.Second
 )
 
-// NewClient opens a client with what all clients of this package share.
+// NewClient opens a client with the options that all clients share.
 func NewClient(cfg Config, log *slog.Logger, more ...kgo.Opt) (*kgo.Client, error) {
 	options, err := ClientOptions(cfg, log)
 	if err != nil {
@@ -34,6 +34,7 @@ func NewClient(cfg Config, log *slog.Logger, more ...kgo.Opt) (*kgo.Client, erro
 	return client, nil
 }
 
+// ClientOptions are the options that all clients share.
 func ClientOptions(cfg Config, log *slog.Logger) ([]kgo.Opt, error) {
 	security, err := cfg.Security.options()
 	if err != nil {
@@ -54,8 +55,7 @@ func ClientOptions(cfg Config, log *slog.Logger) ([]kgo.Opt, error) {
 	return options, nil
 }
 
-// FetchOptions bound what a consumer holds: at most concurrentFetches answers
-// that nobody has taken yet.
+// FetchOptions bound the memory of a consumer: at most concurrentFetches answers wait for it.
 func FetchOptions(cfg Config) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.MaxConcurrentFetches(concurrentFetches),
@@ -71,19 +71,17 @@ func Backoff(tries int) time.Duration {
 	return min(50*time.Millisecond<<min(max(tries-1, 0), 6), time.Second)
 }
 
-// Pause waits; false when ctx ended first.
+// Pause waits for d; it returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// clientLog passes on what the client warns about.
+// clientLog logs the warnings of the client.
 type clientLog struct{ log *slog.Logger }
 
 func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
@@ -101,8 +99,7 @@ func (l clientLog) Log(level kgo.LogLevel, message string, pairs ...any) {
 	l.log.Log(context.Background(), at, "kafka client: "+message, pairs...)
 }
 
-// FromKafka makes a schemas.Record of a client's, without copying bytes. headers is
-// the memory to use for the headers.
+// FromKafka converts a record of the client without copying bytes. It uses the memory of headers.
 func FromKafka(to *schemas.Record, from *kgo.Record, headers []schemas.Header) []schemas.Header {
 	headers = headers[:0]
 	for i := range from.Headers {
@@ -115,8 +112,7 @@ func FromKafka(to *schemas.Record, from *kgo.Record, headers []schemas.Header) [
 	return headers
 }
 
-// ToKafka fills in a client's record for the topic of that name in the cluster,
-// with what goes before its values.
+// ToKafka fills in a record of the client for the named topic. head precedes the value.
 func ToKafka(record *kgo.Record, topic string, head []byte, out *schemas.Outgoing) {
 	record.Topic, record.Partition, record.Key, record.Value = topic, out.Partition, out.Key, out.Value
 	if out.Time != 0 {
@@ -130,6 +126,6 @@ func ToKafka(record *kgo.Record, topic string, head []byte, out *schemas.Outgoin
 	}
 }
 
-// OpenTimeout bounds the requests that a session begins with, some ten one after the
-// other: a broker that takes two seconds for each is slow, not away.
+// OpenTimeout bounds the requests at the start of a session, about ten in sequence: a broker that
+// takes two seconds for each is slow, not gone.
 const OpenTimeout = 30 * time.Second

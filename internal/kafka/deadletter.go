@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"strconv"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -19,50 +18,48 @@ const (
 	HeaderOriginPartition = "stillhere-origin-partition"
 	HeaderOriginOffset    = "stillhere-origin-offset"
 	HeaderOriginTimestamp = "stillhere-origin-timestamp" // Unix milliseconds
-	HeaderGroup           = "stillhere-group"            // whose loop set it aside
+	HeaderGroup           = "stillhere-group"            // the group that rejected it
 	HeaderErrorCode       = "stillhere-error-code"
 	HeaderError           = "stillhere-error"
-	HeaderCut             = "stillhere-cut" // only where the letter is not all of the record: its sizes
+	HeaderCut             = "stillhere-cut" // the record's sizes, if the dead letter has only a part of it
 )
 
 const (
-	// maxLetter is below what brokers and clients take in one record, which is about 1 MB
-	// unless they are told otherwise. A letter that they do not take would hold up its
-	// partition for ever.
+	// maxLetter is below the default limit of brokers and clients for one record, about 1 MB. A
+	// dead letter that they refuse would block its partition for ever.
 	maxLetter = 900_000 // bytes
-	// A letter that would be larger has so much of the key and of the value, and none of
-	// the record's headers.
-	keptOfKey, keptOfValue = 1 << 10, 64 << 10
-	maxReason              = 1 << 10
-	headerFrame            = 16 // bytes, at least, for the lengths of one header
+	// A larger one is cut to so much of the key and of the value, without the record's headers.
+	cutKey, cutValue = 1 << 10, 64 << 10
+	maxReason        = 1 << 10
+	headerFrame      = 16 // bytes, at least, for the lengths of one header
 )
 
 // DeadLetterOrigin is where a dead letter comes from, besides its partition and offset.
 type DeadLetterOrigin struct{ Topic, Group string }
 
-// DeadLetter is the record that keeps r, which can never be understood, for
-// people to look at: same key, same value, unless they are too large to be written again.
+// DeadLetter is the record that stores r, which can never be decoded, for operators: same key and
+// value, unless they are too large.
 func DeadLetter(from DeadLetterOrigin, r *schemas.Record, reason error, partitions int32) schemas.Outgoing {
-	text := func(s string) []byte { return []byte(s) }
-	why := reason.Error()
-	headers := []schemas.Header{
-		{Key: HeaderOriginTopic, Value: text(from.Topic)},
-		{Key: HeaderOriginPartition, Value: text(strconv.Itoa(int(r.Partition)))},
-		{Key: HeaderOriginOffset, Value: text(strconv.FormatInt(r.Offset, 10))},
-		{Key: HeaderOriginTimestamp, Value: text(strconv.FormatInt(int64(r.Time), 10))},
-		{Key: HeaderGroup, Value: text(from.Group)},
-		{Key: HeaderErrorCode, Value: text(ErrorCode(reason))},
-		{Key: HeaderError, Value: text(why[:min(len(why), maxReason)])},
+	letter := schemas.Outgoing{Topic: schemas.DeadLetter, Partition: deadLetterPartition(r, partitions), Key: r.Key,
+		Value: r.Value}
+	add := func(header string, value any) {
+		letter.Headers = append(letter.Headers, schemas.Header{Key: header, Value: fmt.Append(nil, value)})
 	}
-	letter := schemas.Outgoing{Topic: schemas.DeadLetter, Partition: deadLetterPartition(r, partitions), Key: r.Key, Value: r.Value}
-	if sizeOf(r) > maxLetter {
-		headers = append(headers, schemas.Header{Key: HeaderCut,
-			Value: fmt.Appendf(nil, "the key has %d bytes, the value %d; %d headers", len(r.Key), len(r.Value), len(r.Headers))})
-		letter.Key, letter.Value = r.Key[:min(len(r.Key), keptOfKey)], r.Value[:min(len(r.Value), keptOfValue)]
-		letter.Headers = headers
+	add(HeaderOriginTopic, from.Topic)
+	add(HeaderOriginPartition, r.Partition)
+	add(HeaderOriginOffset, r.Offset)
+	add(HeaderOriginTimestamp, int64(r.Time))
+	add(HeaderGroup, from.Group)
+	add(HeaderErrorCode, ErrorCode(reason))
+	why := reason.Error()
+	add(HeaderError, why[:min(len(why), maxReason)])
+	if sizeOf(r) <= maxLetter {
+		letter.Headers = append(letter.Headers, r.Headers...)
 		return letter
 	}
-	letter.Headers = append(headers, r.Headers...)
+	add(HeaderCut, fmt.Sprintf("the key has %d bytes, the value %d; %d headers", len(r.Key), len(r.Value),
+		len(r.Headers)))
+	letter.Key, letter.Value = r.Key[:min(len(r.Key), cutKey)], r.Value[:min(len(r.Value), cutValue)]
 	return letter
 }
 
@@ -74,8 +71,8 @@ func sizeOf(r *schemas.Record) int {
 	return size
 }
 
-// deadLetterPartition keeps letters of one key together; those without a key
-// stay with their partition.
+// deadLetterPartition gives dead letters of one key the same partition; those without a key keep
+// theirs.
 func deadLetterPartition(r *schemas.Record, partitions int32) int32 {
 	if r.Key == nil {
 		return r.Partition % partitions
@@ -85,6 +82,7 @@ func deadLetterPartition(r *schemas.Record, partitions int32) int32 {
 	return int32(hash.Sum32() % uint32(partitions))
 }
 
+// ErrorCode is the code of a *schemas.FieldError, or "other".
 func ErrorCode(err error) string {
 	var field *schemas.FieldError
 	if errors.As(err, &field) && field.Code != "" {
@@ -93,13 +91,14 @@ func ErrorCode(err error) string {
 	return "other"
 }
 
-// DeadLetterLogLimit bounds what is logged of rejected records, for whoever writes
-// them may write a million. The metric counts all of them.
+// DeadLetterLogLimit bounds the log lines about rejected records, of which a faulty writer may
+// write millions. The metric counts all of them.
 func DeadLetterLogLimit() *rate.Sometimes { return &rate.Sometimes{First: 20, Interval: time.Second} }
 
-// SendToDeadLetter keeps r, which group read from topic and cannot make anything of, in the
-// dead letter topic; it is there when the error is nil.
-func (p *Producer) SendToDeadLetter(ctx context.Context, topic schemas.Topic, group string, r *schemas.Record, reason error) error {
+// SendToDeadLetter writes r, which group read from topic and cannot decode, to the dead-letter
+// topic. Kafka has acknowledged it when the error is nil.
+func (p *Producer) SendToDeadLetter(ctx context.Context, topic schemas.Topic, group string, r *schemas.Record,
+	reason error) error {
 	partitions, err := p.Partitions(ctx, schemas.DeadLetter)
 	if err != nil {
 		return err

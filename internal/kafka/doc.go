@@ -1,69 +1,63 @@
-// Package kafka is the Kafka loop: it reads topics for the rooms, writes for
-// them, and keeps the promises about what happens when something breaks. Rooms
-// hand it tasks and handlers and never see a Kafka client.
+// Package kafka holds what all Kafka clients of the pipeline share: configuration, security, a
+// producer, a reader of ranges, metrics. Services never see a Kafka client: they give tasks and
+// handlers to the two loops beside it.
 //
-// # Transform: exactly once
+// # processor: exactly once
 //
-// A Transform reads the partitions of the heartbeats that its group gives it,
-// and runs one Task for each:
+// A processor.Processor reads the partitions of the heartbeats that its group assigns to it, and
+// runs one Task for each:
 //
-//	poll → every partition's goroutine handles its records → what they put out
-//	goes into the transaction → commit: records, offsets, checkpoints → poll …
+//	poll → each partition's goroutine handles its records → their output goes into the
+//	transaction → commit: records, offsets, checkpoints → poll …
 //
-// A transaction begins when there is something to publish and ends as soon as it
-// may, at most every Config.CommitInterval; offsets with nothing to publish wait
-// for Config.IdleCommitInterval. It holds Config.MaxTransactionRecords at most, and
-// less where the brokers are slow; a SlicedTask can have more than that put out for
-// one record, by several transactions. What is forwarded goes through the plain
-// Producer and is acknowledged before the transaction ends. The owner of a
-// partition appends a tick to it every Config.TickInterval.
+// A transaction begins when there is something to publish and ends as soon as it may, at most every
+// Config.CommitInterval; offsets with nothing to publish wait for Config.IdleCommitInterval. It
+// holds Config.MaxTransactionRecords at most, and less while the brokers are slow; the output of
+// one record for a SlicedTask can take several transactions. The plain Producer writes forwards,
+// which are acknowledged before the transaction ends. The owner of a partition appends a tick to it
+// every Config.TickInterval.
 //
-// A partition is restoring (its task reads the status and the heartbeats that it
-// needs; nothing is fetched for it yet), then running. When its task returns an
-// error or panics, what it had handled is committed with the rest, and the
-// partition alone is restored, after a pause that grows; a task that failed
-// Config.MaxFailures times at the same record leaves its partition parked: only
-// a restart of the process, or another owner, tries again.
+// A partition is first restoring (its task reads the statuses and heartbeats that it needs, and
+// nothing is fetched for it), then running. When its task returns an error or panics, the loop
+// commits what the task had handled and restores this partition alone, after a growing pause. A
+// task that failed Config.MaxFailures times at one record leaves its partition parked: only a
+// restart of the process, or another owner, tries again.
 //
-// Sessions are what breaks. A session is one membership in the group with one
-// transactional producer; it is thrown away with the state of all its partitions
-// when
+// A session is one membership in the group with one transactional producer. The loop ends it and
+// drops the state of all its partitions when
 //
-//   - a transaction's outcome is not known, or what it wrote was refused;
-//   - the group took partitions away without asking, or somebody has our name;
+//   - the outcome of a transaction is unknown, or its records were refused;
+//   - the group revoked partitions without asking, or another process has this instance name;
 //   - a task hangs;
-//   - a partition made no progress for Config.StallTimeout although Kafka answers;
-//     for one record that is twice as long at every restart, and after
-//     Config.MaxFailures of them its partition is parked;
-//   - the log of a partition turned out to be cut back, overtaken or replaced.
+//   - a partition made no progress for Config.StallTimeout although Kafka answers; the timeout
+//     doubles at every restart for one record, and after Config.MaxFailures restarts its partition
+//     is parked;
+//   - the log of a partition was truncated, expired before it was read, or was recreated.
 //
-// Of two processes with one Config.InstanceName the younger ends.
+// Of two processes with one Config.InstanceName the younger one ends.
 //
-// The next session begins after a pause that grows from 50 ms to a second (from
-// 5 s to a minute when we were fenced) and restores everything from what is
-// committed. While Kafka does not answer, nothing is thrown away: the loop waits.
+// The next session begins after a pause that grows from 50 ms to a second (from 5 s to a minute
+// after fencing) and restores everything from what is committed. While Kafka does not answer, the
+// loop keeps its state and waits.
 //
-// A rebalance happens only between transactions: the loop commits what is in
-// hand, then lets it go on. Partitions that stay keep running.
+// A rebalance happens only between transactions: the loop first commits what it has handled.
+// Partitions that stay keep running.
 //
-// When ctx of Run ends, the loop takes nothing new, commits what is in hand under
-// a deadline of its own, and stays a member of the group: a process that comes
-// back under the same Config.InstanceName within Config.SessionTimeout takes up
-// its partitions at once, and nobody else does.
+// When ctx of Run ends, the loop takes no more records, commits what it has handled under its own
+// deadline, and remains a member of the group: a process that restarts under the same
+// Config.InstanceName within Config.SessionTimeout gets its partitions back at once.
 //
-// # Follower: at least once
+// # consumer: at least once
 //
-// A Follower reads a topic, read committed, for a Handler: effects first, offsets
-// after. Every partition has a goroutine and a bounded queue; a handler that
-// fails is called again with the same batch until it works, which holds up its
-// partition alone. A Deferring handler takes batches in hand and says how far it has
-// come; its offsets are committed up to there. Records that can never be decoded go to
-// the dead letter topic.
-// With WatermarksOf, a Watermarker hears about every second up to which log time
-// everything has been applied, also when nothing happens.
+// A consumer.Consumer reads a topic, read committed, for a Handler: effects first, offsets after.
+// Each partition has a goroutine and a bounded queue. The loop retries a batch until its handler
+// succeeds, which delays this partition alone. A deferring handler works on several batches at
+// once and reports its progress; the loop commits offsets up to there. Records that can never be
+// decoded go to the dead-letter topic. A handler with watermarks learns about every second up to
+// which log time everything has been applied, also while no records come.
 //
 // # Around them
 //
-// Producer appends outside of transactions and gives up in bounded time. Reader
-// reads ranges of partitions. ApplyTopics and CheckTopics look after the topics.
+// Producer appends outside of transactions and gives up in bounded time. Reader reads ranges of
+// partitions. Package admin creates and checks the topics.
 package kafka

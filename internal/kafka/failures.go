@@ -9,8 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// sessionError is why a session had to be thrown away. reason is short and from
-// a fixed set, for metrics.
+// sessionError ends a session. reason is a label of metrics, from a fixed set.
 type sessionError struct {
 	reason string
 	err    error
@@ -34,9 +33,10 @@ func ReasonOf(err error) string {
 	return "other"
 }
 
-// IsFenced tells whether somebody else has taken our place.
+// IsFenced reports whether another process has replaced this one.
 func IsFenced(err error) bool {
-	for _, code := range []error{kerr.FencedInstanceID, kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.FencedMemberEpoch} {
+	for _, code := range []error{kerr.FencedInstanceID, kerr.ProducerFenced, kerr.InvalidProducerEpoch,
+		kerr.FencedMemberEpoch} {
 		if errors.Is(err, code) {
 			return true
 		}
@@ -44,7 +44,7 @@ func IsFenced(err error) bool {
 	return false
 }
 
-// CatchPanic runs a room's code and makes a panic an error.
+// CatchPanic calls run, a service's code, and returns a panic as an error.
 func CatchPanic(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -54,7 +54,7 @@ func CatchPanic(run func() error) (err error) {
 	return run()
 }
 
-// FencedBackoff is how long who was fenced waits.
+// FencedBackoff is the pause after fencing.
 func FencedBackoff(failures int) time.Duration {
 	return min(time.Duration(failures)*5*time.Second, time.Minute)
 }

@@ -14,14 +14,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Two processes of one instance name fence each other, again and again: each that
-// comes back takes the other's place. So a stamp rides in what a member tells the group,
-// and of the two the younger process ends. Being fenced proves nothing by itself: a
-// process that stood still is fenced too when it comes back.
+// Two processes with one instance name fence each other again and again: each restart fences the
+// other. So each member has a stamp in its group metadata, and the younger process ends. Fencing
+// alone proves nothing: a process that was suspended is fenced too when it resumes.
 
-// ProcessStamp tells processes of one name apart.
+// ProcessStamp distinguishes processes of one name.
 type ProcessStamp struct {
-	Started int64 // Unix milliseconds, by the process's own clock; any order is as good as another
+	Started int64 // Unix milliseconds of the process's own clock; any order would do
 	ID      uint64
 }
 
@@ -35,8 +34,7 @@ func (s ProcessStamp) append(to []byte) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(append(to, stampHead...), uint64(s.Started)), s.ID)
 }
 
-// decodeStamp is the stamp in user data; zero, which is the eldest, for that of a program
-// that has none.
+// decodeStamp is the stamp in user data; zero, which is the oldest, if it has none.
 func decodeStamp(data []byte) (s ProcessStamp) {
 	const size = len(stampHead) + 16
 	if len(data) < size {
@@ -54,7 +52,7 @@ func (s ProcessStamp) olderThan(o ProcessStamp) bool {
 	return s.Started < o.Started || s.Started == o.Started && s.ID < o.ID
 }
 
-// stamped is a balancer whose members say which process they are.
+// stamped is a balancer that adds the stamp to the metadata of its member.
 type stamped struct {
 	kgo.GroupBalancer
 	stamp ProcessStamp
@@ -70,13 +68,13 @@ func (b stamped) JoinGroupMetadata(interests []string, current map[string][]int3
 	return meta.AppendTo(nil)
 }
 
-// InstanceGuard watches over one member's place in its group.
+// InstanceGuard finds out who has replaced a member of a group.
 type InstanceGuard struct {
 	group, instance string
 	stamp           ProcessStamp
 	log             *slog.Logger
-	// Joined is set once this process was in the group. Before that, the place may show a
-	// predecessor that is dead; whoever has it afterwards has come after us.
+	// Joined is set once this process was in the group. Before that, the group may still show a
+	// dead predecessor; afterwards it shows this process or its replacement.
 	Joined atomic.Bool
 }
 
@@ -92,21 +90,23 @@ func (t *InstanceGuard) Balancer() kgo.Opt {
 	return kgo.Balancers(stamped{kgo.CooperativeStickyBalancer(), t.stamp})
 }
 
-// ownerPollInterval is how often the group is asked who has our place.
+// ownerPollInterval is how often Resolve asks the group.
 const ownerPollInterval = 500 * time.Millisecond
 
-// Resolve waits after this process was fenced: until the group shows who has taken its
-// place, limit at most. The error says that this process must end: that one is older.
+// Resolve waits after fencing until the group shows which process has replaced this one, at most
+// limit. An error means that the other process is older, so this one must end.
 func (t *InstanceGuard) Resolve(ctx context.Context, client *kgo.Client, limit time.Duration) error {
 	deadline := time.Now().Add(limit)
 	for {
 		if member, theirs, found := t.currentOwner(ctx, client); found {
 			since := time.UnixMilli(theirs.Started).UTC().Format(time.RFC3339)
 			if theirs.olderThan(t.stamp) {
-				return fmt.Errorf("another process runs under this instance name, %q, and is older than this one: client id %q at %s, started %s; give each process of a role an instance name of its own",
+				return fmt.Errorf("another process runs under this instance name, %q, and is older than this one: "+
+					"client id %q at %s, started %s; give each process of a role an instance name of its own",
 					t.instance, member.ClientID, member.ClientHost, since)
 			}
-			t.log.Error("another, younger process runs under this instance name and will end; give each process of a role a name of its own",
+			t.log.Error("another, younger process runs under this instance name and will end; "+
+				"give each process of a role a name of its own",
 				"instance", t.instance, "client_id", member.ClientID, "address", member.ClientHost, "started", since)
 			Pause(ctx, ownerPollInterval/2)
 			return nil
@@ -118,8 +118,9 @@ func (t *InstanceGuard) Resolve(ctx context.Context, client *kgo.Client, limit t
 	}
 }
 
-// currentOwner is the process that the group has in our place, if it is not this one.
-func (t *InstanceGuard) currentOwner(ctx context.Context, client *kgo.Client) (member kadm.DescribedGroupMember, theirs ProcessStamp, found bool) {
+// currentOwner is the process that has replaced this one in the group.
+func (t *InstanceGuard) currentOwner(ctx context.Context, client *kgo.Client) (member kadm.DescribedGroupMember,
+	theirs ProcessStamp, found bool) {
 	if !t.Joined.Load() {
 		return member, theirs, false
 	}
@@ -127,14 +128,15 @@ func (t *InstanceGuard) currentOwner(ctx context.Context, client *kgo.Client) (m
 	defer cancel()
 	groups, err := kadm.NewClient(client).DescribeGroups(ctx, t.group)
 	if err != nil {
-		t.log.Warn("asking the group who has taken this instance name", "error", ExplainConnection(WithGrantHint(err, "Describe", OfGroup, t.group)))
+		t.log.Warn("cannot look up which process has taken this instance name", "error",
+			ExplainConnection(WithGrantHint(err, "Describe", OfGroup, t.group)))
 		return member, theirs, false
 	}
 	for _, member := range groups[t.group].Members {
 		if member.InstanceID == nil || *member.InstanceID != t.instance {
 			continue
 		}
-		// While the group rebalances, what its members said is left out.
+		// During a rebalance the answer has no metadata of members.
 		meta, ok := member.Join.AsConsumer()
 		if !ok || len(meta.Topics) == 0 {
 			return member, theirs, false

@@ -9,14 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TopicMetadata is what the cluster says of a topic.
+// TopicMetadata is the id of a topic and the leaders of its partitions.
 type TopicMetadata struct {
 	ID      [16]byte
 	Leaders []int32 // by partition
 }
 
-// DescribeTopic asks about a topic with which somebody wants to do operation, which is
-// for the error where that is not allowed: who may do it may ask as well.
+// DescribeTopic looks up a topic on which the caller wants to perform operation: every operation
+// includes the permission to describe, so the error names operation as the missing ACL.
 func DescribeTopic(ctx context.Context, client *kgo.Client, name, operation string) (TopicMetadata, error) {
 	request := kmsg.NewPtrMetadataRequest()
 	topic := kmsg.NewMetadataRequestTopic()
@@ -45,21 +45,23 @@ func DescribeTopic(ctx context.Context, client *kgo.Client, name, operation stri
 	return TopicMetadata{}, fmt.Errorf("asking about topic %s: %w", name, kerr.UnknownTopicOrPartition)
 }
 
+// PartitionCount looks up how many partitions a topic has; see DescribeTopic.
 func PartitionCount(ctx context.Context, client *kgo.Client, name, operation string) (int32, error) {
 	meta, err := DescribeTopic(ctx, client, name, operation)
 	return int32(len(meta.Leaders)), err
 }
 
-// Timestamps of a ListOffsets request that stand for places.
+// Timestamps of a ListOffsets request that stand for the start and the end.
 const (
 	AtStart = int64(-2)
 	AtEnd   = int64(-1)
 )
 
-// listOffset asks where a partition starts or ends.
-func listOffset(ctx context.Context, client *kgo.Client, name string, partition int32, place int64) (int64, error) {
+// listOffset looks up the offset of one partition at a timestamp, AtStart or AtEnd. It retries
+// until ctx ends.
+func listOffset(ctx context.Context, client *kgo.Client, name string, partition int32, at int64) (int64, error) {
 	for tries := 1; ; tries++ {
-		offsets, err := ListOffsets(ctx, client, name, []int32{partition}, place)
+		offsets, err := ListOffsets(ctx, client, name, []int32{partition}, at)
 		if err == nil {
 			return offsets[partition], nil
 		}
@@ -69,23 +71,24 @@ func listOffset(ctx context.Context, client *kgo.Client, name string, partition 
 	}
 }
 
-// ListOffsets asks where partitions start or end, once. All are in the answer.
-func ListOffsets(ctx context.Context, client *kgo.Client, name string, partitions []int32, place int64) (map[int32]int64, error) {
-	return listOffsetsAs(ctx, client, name, partitions, place, 0)
+// ListOffsets looks up the offsets of partitions at a timestamp, AtStart or AtEnd.
+func ListOffsets(ctx context.Context, client *kgo.Client, name string, partitions []int32, at int64) (map[int32]int64,
+	error) {
+	return listOffsetsAs(ctx, client, name, partitions, at, 0)
 }
 
-// readCommitted is the isolation level by which a partition ends before the first
-// transaction that is open.
+// readCommitted is the isolation level at which a partition ends before its first open transaction.
 const readCommitted = int8(1)
 
-func listOffsetsAs(ctx context.Context, client *kgo.Client, name string, partitions []int32, place int64, isolation int8) (map[int32]int64, error) {
+func listOffsetsAs(ctx context.Context, client *kgo.Client, name string, partitions []int32, at int64,
+	isolation int8) (map[int32]int64, error) {
 	request := kmsg.NewPtrListOffsetsRequest()
 	request.IsolationLevel = isolation
 	topic := kmsg.NewListOffsetsRequestTopic()
 	topic.Topic = name
 	for _, id := range partitions {
 		part := kmsg.NewListOffsetsRequestTopicPartition()
-		part.Partition, part.Timestamp = id, place
+		part.Partition, part.Timestamp = id, at
 		topic.Partitions = append(topic.Partitions, part)
 	}
 	request.Topics = append(request.Topics, topic)
@@ -97,7 +100,8 @@ func listOffsetsAs(ctx context.Context, client *kgo.Client, name string, partiti
 	for _, t := range response.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, fmt.Errorf("asking for the bounds of %s partition %d: %w", name, p.Partition, WithGrantHint(err, "Read", OfTopic, name))
+				return nil, fmt.Errorf("asking for the bounds of %s partition %d: %w", name, p.Partition,
+					WithGrantHint(err, "Read", OfTopic, name))
 			}
 			offsets[p.Partition] = p.Offset
 		}
@@ -108,9 +112,9 @@ func listOffsetsAs(ctx context.Context, client *kgo.Client, name string, partiti
 	return offsets, nil
 }
 
-// FetchCommitted leaves out partitions for which nothing was committed; no partitions are all
-// of them. settled makes it an error that may pass where something is being committed.
-func FetchCommitted(ctx context.Context, client *kgo.Client, group, name string, partitions []int32, settled bool) (map[int32]CommittedOffset, error) {
+// FetchCommitted is Reader.Commits by a client, for a topic's full name.
+func FetchCommitted(ctx context.Context, client *kgo.Client, group, name string, partitions []int32,
+	settled bool) (map[int32]CommittedOffset, error) {
 	meta, err := DescribeTopic(ctx, client, name, "Describe")
 	if err != nil {
 		return nil, err
@@ -135,7 +139,7 @@ func FetchCommitted(ctx context.Context, client *kgo.Client, group, name string,
 	all := map[int32]CommittedOffset{}
 	for _, g := range response.Groups {
 		if g.ErrorCode == kerr.GroupIDNotFound.Code {
-			continue // it has committed nothing; some brokers say it with this, others with offsets of -1
+			continue // it has committed nothing; other brokers answer with offsets of -1
 		}
 		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
 			return nil, fmt.Errorf("asking what %s has committed: %w", group, WithGrantHint(err, "Describe", OfGroup, group))
@@ -143,7 +147,8 @@ func FetchCommitted(ctx context.Context, client *kgo.Client, group, name string,
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-					return nil, fmt.Errorf("asking what %s has committed for %s partition %d: %w", group, name, p.Partition, WithGrantHint(err, "Describe", OfTopic, name))
+					return nil, fmt.Errorf("asking what %s has committed for %s partition %d: %w", group, name, p.Partition,
+						WithGrantHint(err, "Describe", OfTopic, name))
 				}
 				if p.Offset >= 0 && p.Metadata != nil {
 					all[p.Partition] = CommittedOffset{p.Offset, *p.Metadata}

@@ -33,7 +33,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return with.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + name, Help: help}, labels)
 	}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return with.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, append([]string{"group"}, labels...))
+		return with.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help},
+			append([]string{"group"}, labels...))
 	}
 	m := &Metrics{
 		registry:        registry,
@@ -41,9 +42,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		topicPartitions: gauge("topic_partitions", "Partitions over which users are spread."),
 		topicMismatch: gauge("topic_config_mismatch",
 			"1 if the topics were changed while the process runs, so that it would refuse to start."),
-		topicsWrong:   gauge("topics_wrong", "Old name of topic_config_mismatch; removed in the next release."),
-		parked:        gauges("parked", "1 if a partition is parked because its task fails repeatedly.", "group", "partition"),
-		othersHanging: gauges("others_hanging", "Partitions with a hanging transaction that this process cannot end.", "group"),
+		topicsWrong: gauge("topics_wrong", "Old name of topic_config_mismatch; removed in the next release."),
+		parked: gauges("parked", "1 if a partition is parked because its task fails repeatedly.", "group",
+			"partition"),
+		othersHanging: gauges("others_hanging", "Partitions with a hanging transaction that this process cannot end.",
+			"group"),
 		restores: with.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "restore_seconds",
 			Help: "How long it took to restore a partition.", Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8, 16, 32, 64}},
 			[]string{"group"}),
@@ -57,7 +60,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		rebalances:   counter("rebalances_total", "Partitions assigned, revoked or lost.", "change"),
 		hanging: counter("hanging_transactions_total",
 			"Partitions in which this process ended a hanging transaction of its own."),
-		stalls:    counter("stalls_total", "Times that a partition made no progress for too long, by what was done.", "action"),
+		stalls: counter("stalls_total", "Times that a partition made no progress for too long, by what was done.",
+			"action"),
 		gaps:      counter("gaps_total", "Times that records were missing from the input."),
 		oversized: counter("skipped_batches_total", "Batches that were too large to be read."),
 		retries:   counter("apply_retries_total", "Retries of batches."),
@@ -135,8 +139,10 @@ func (m *Metrics) watchProducer(client *kgo.Client) {
 	if m == nil || m.registry == nil {
 		return
 	}
-	_ = m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stillhere_stream_producer_buffered_records",
-		Help: "Records that wait for Kafka's acknowledgement."}, func() float64 { return float64(client.BufferedProduceRecords()) }))
+	_ = m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stillhere_stream_producer_buffered_records",
+		Help: "Records that wait for Kafka's acknowledgement."},
+		func() float64 { return float64(client.BufferedProduceRecords()) }))
 }
 
 // ClientHooks makes a client report connections, bytes, records and errors as stillhere_kafka_*,
@@ -149,7 +155,8 @@ func (m *Metrics) ClientHooks(name string) []kgo.Opt {
 	registry := firstWins{prometheus.WrapRegistererWith(prometheus.Labels{"client": name}, m.registry)}
 	return []kgo.Opt{kgo.WithHooks(kprom.NewMetrics("stillhere_kafka",
 		kprom.Registerer(registry),
-		kprom.FetchAndProduceDetail(kprom.ByTopic, kprom.Batches, kprom.Records, kprom.CompressedBytes, kprom.UncompressedBytes),
+		kprom.FetchAndProduceDetail(kprom.ByTopic, kprom.Batches, kprom.Records, kprom.CompressedBytes,
+			kprom.UncompressedBytes),
 	))}
 }
 

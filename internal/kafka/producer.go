@@ -11,34 +11,31 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// ErrBusy says that a Producer holds as many unacknowledged records as it may.
+// ErrBusy means that a Producer holds Config.MaxBuffered unacknowledged records.
 var ErrBusy = errors.New("too many records are waiting for Kafka")
 
-// Producer appends records outside of transactions: frames, ticks, forwards.
-// Retries are made idempotent by the protocol, with one exception: a record that
-// was given up after Config.DeliveryTimeout may have been appended all the same.
-// Any goroutine may use it.
+// Producer appends records outside of transactions: frames, ticks, forwards. The protocol makes
+// retries idempotent, but a record that was given up after Config.DeliveryTimeout may still have
+// been appended. Safe for concurrent use.
 type Producer struct {
 	client            *kgo.Client
 	prefix            string
-	valueHeaders      map[schemas.Topic][]byte // nobody changes it
+	valueHeaders      map[schemas.Topic][]byte // read-only
 	connections       *connectionErrors
 	log               *slog.Logger
 	lastRefusalLogged atomic.Int64 // Unix nanoseconds of the last refusal that was logged
 
-	forgetting sync.Map // topic → whatever, while the client is made to forget it
+	forgetting sync.Map // topics that forget works on
 	work       sync.WaitGroup
-
-	pingMu sync.Mutex
-	asked  *ping // under way, if any
+	pings      singleflight.Group
 }
 
-// NewProducer opens a producer. It does not wait for Kafka to answer. metrics
-// may be nil.
+// NewProducer opens a producer without waiting for Kafka. metrics may be nil.
 func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("opening a producer: %w", err)
@@ -52,25 +49,24 @@ func NewProducer(cfg Config, log *slog.Logger, metrics *Metrics) (*Producer, err
 		kgo.MaxBufferedRecords(cfg.MaxBuffered),
 		kgo.MaxBufferedBytes(cfg.MaxBufferedBytes),
 		kgo.RecordDeliveryTimeout(cfg.DeliveryTimeout),
-		// Without this a record in flight to a broker that vanished would wait for
-		// ever, and so would the caller whose beat it is. Beats bear doubling.
+		// Without this a record in flight to a broker that has vanished would wait for ever, and
+		// its caller too. A beat may be appended twice.
 		kgo.AllowIdempotentProduceCancellation(),
 	)...)
 	if err != nil {
 		return nil, err
 	}
 	metrics.watchProducer(client)
-	return &Producer{client: client, prefix: cfg.Prefix, valueHeaders: cfg.ValueHeaders, connections: reach, log: log}, nil
+	return &Producer{client: client, prefix: cfg.Prefix, valueHeaders: cfg.ValueHeaders, connections: reach, log: log},
+		nil
 }
 
-// Append appends out to out.Partition. It does not block: done is called exactly
-// once, from another goroutine or before Append returns, with nil when all
-// replicas have the record, ErrBusy when too much is waiting, or why it was not
-// delivered in time. done must not block. out's bytes must stay unchanged until
-// then. Records of one partition are appended in the order of the calls. When
-// ctx has ended before the call, nothing is appended; ending it later changes
-// nothing, because taking back one record would take back all that wait for the
-// same partition.
+// Append appends out to out.Partition without blocking. It calls done exactly once, from another
+// goroutine or before it returns: with nil when all replicas have the record, with ErrBusy, or
+// with the reason why it was not delivered in time. done must not block, and the caller must not
+// change out's bytes until then. Records of one partition are appended in the order of the calls.
+// If ctx has ended before the call, nothing is appended. Its end later has no effect: cancelling
+// one record would cancel all that wait for the same partition.
 func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(error)) {
 	if err := ctx.Err(); err != nil {
 		done(fmt.Errorf("appending to %s partition %d: %w", out.Topic.Name(p.prefix), out.Partition, err))
@@ -83,9 +79,8 @@ func (p *Producer) Append(ctx context.Context, out schemas.Outgoing, done func(e
 	})
 }
 
-// AppendSync appends all of outs and waits until each is acknowledged or given
-// up, or ctx ends; they may be appended after that. The error joins what went
-// wrong.
+// AppendSync appends all of outs and waits until each is acknowledged or given up, or ctx ends;
+// records may still be appended after that. The error joins all faults.
 func (p *Producer) AppendSync(ctx context.Context, outs ...schemas.Outgoing) error {
 	results := make(chan error, len(outs))
 	for i := range outs {
@@ -105,10 +100,11 @@ func (p *Producer) AppendSync(ctx context.Context, outs ...schemas.Outgoing) err
 	return errors.Join(faults...)
 }
 
-// Republish appends records as they were read, but for times that are over: the client
-// takes a record's time for the instant from which it may try. It waits until all are acknowledged.
+// Republish appends records as they were read, except their past times, because the client counts
+// its delivery timeout from a record's time. It waits until all are acknowledged.
 func (p *Producer) Republish(ctx context.Context, records []*kgo.Record) error {
-	p.log.Warn("publishing the records of a committed transaction that hangs again, because ending it may abort it", "records", len(records))
+	p.log.Warn("publishing the records of a committed transaction that hangs again, because ending it may abort it",
+		"records", len(records))
 	now := time.Now()
 	for _, r := range records {
 		if r.Timestamp.Before(now) {
@@ -134,31 +130,30 @@ func (p *Producer) explain(r *kgo.Record, err error) error {
 			err = fmt.Errorf("%w; %w", err, fault)
 		}
 	}
-	err = fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition, ExplainConnection(WithGrantHint(err, "Write", OfTopic, r.Topic)))
+	err = fmt.Errorf("appending to %s partition %d: %w", r.Topic, r.Partition,
+		ExplainConnection(WithGrantHint(err, "Write", OfTopic, r.Topic)))
 	if IsUnauthorized(err) {
 		p.logRefusal(err)
 	}
 	return err
 }
 
-// logRefusal logs now and then that Kafka lets us not write: those who append, to whom a
-// failure may be one of many, count them at most.
+// logRefusal logs a missing ACL at most every 10 s: callers only count failures.
 func (p *Producer) logRefusal(err error) {
 	const every = int64(10 * time.Second)
 	now, last := time.Now().UnixNano(), p.lastRefusalLogged.Load()
 	if now-last >= every && p.lastRefusalLogged.CompareAndSwap(last, now) {
-		p.log.Error("Kafka refuses what this process writes", "error", err)
+		p.log.Error("Kafka refuses the records of this process; grant the missing ACL", "error", err)
 	}
 }
 
-// forget makes the client forget a topic that was deleted and made anew; by itself
-// it would refuse the new one until the process ends. Who appends meanwhile may
-// have to try again.
+// forget removes a topic that was recreated from the client's cache; otherwise the client would
+// refuse the new topic until the process ends. Callers that append meanwhile may have to retry.
 func (p *Producer) forget(topic string) {
 	if _, already := p.forgetting.LoadOrStore(topic, true); already {
 		return
 	}
-	p.work.Go(func() { // the client waits for its callbacks
+	p.work.Go(func() { // not in the callback, because the client waits for it
 		defer p.forgetting.Delete(topic)
 		p.client.PurgeTopicsFromProducing(topic)
 	})
@@ -169,48 +164,32 @@ func (p *Producer) Partitions(ctx context.Context, topic schemas.Topic) (int32, 
 	return PartitionCount(ctx, p.client, topic.Name(p.prefix), "Write")
 }
 
-// Ping tells whether some broker answers. It heeds ctx, which the client does not while it
-// waits for a broker that takes a connection and then says nothing.
+// Ping reports whether a broker answers. It returns when ctx ends, although the client may still
+// wait for a broker that accepts a connection and does not answer.
 func (p *Producer) Ping(ctx context.Context) error {
-	p.pingMu.Lock()
-	asked := p.asked
-	if asked == nil {
-		asked = &ping{done: make(chan struct{})}
-		p.asked = asked
-		p.work.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
-			defer cancel()
-			err := ExplainConnection(p.client.Ping(ctx))
-			p.pingMu.Lock()
-			asked.err, p.asked = err, nil
-			p.pingMu.Unlock()
-			close(asked.done)
-		})
-	}
-	p.pingMu.Unlock()
+	answer := p.pings.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), pingTimeout)
+		defer cancel()
+		return nil, ExplainConnection(p.client.Ping(ctx))
+	})
 	select {
-	case <-asked.done:
-		return asked.err
+	case result := <-answer:
+		return result.Err
 	case <-ctx.Done():
 		return fmt.Errorf("no broker answers: %w", ctx.Err())
 	}
 }
 
-// ping is a question to the brokers that is under way. err may be read when done is closed.
-type ping struct {
-	done chan struct{}
-	err  error
-}
-
-// pingTimeout bounds a question.
+// pingTimeout bounds a ping of the client.
 const pingTimeout = 5 * time.Second
 
-// Close waits for what is still on its way, as long as ctx allows, and gives up
-// the rest. Nothing may be appended any more.
+// Close waits for unacknowledged records until ctx ends, and gives up the rest. The caller must not
+// use the producer any more.
 func (p *Producer) Close(ctx context.Context) error {
 	err := p.client.Flush(ctx)
 	p.client.Close()
 	p.work.Wait()
+	_, _, _ = p.pings.Do("", func() (any, error) { return nil, nil }) // waits for a ping under way
 	if err != nil {
 		return fmt.Errorf("delivering what was left at the end: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -16,21 +15,18 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Reader reads ranges of partitions, outside of any group. Any goroutine may use
-// it, and several at the same time.
+// Reader reads ranges of partitions, outside of any group. Safe for concurrent use.
 //
-// It asks the broker itself rather than through a consumer, because only the raw
-// answer tells how far one has read where the last records are markers or were
-// aborted or compacted away.
+// It sends raw fetch requests instead of using a consumer, because only the raw answer shows the
+// next offset if the last records are markers, aborted or compacted away.
 type Reader struct {
 	Client       *kgo.Client
 	prefix       string
 	decompressor kgo.Decompressor
 	log          *slog.Logger
-	oversized    atomic.Int64
 }
 
-// NewReader opens a reader. It does not wait for Kafka to answer.
+// NewReader opens a reader without waiting for Kafka.
 func NewReader(cfg Config, log *slog.Logger) (*Reader, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("opening a reader: %w", err)
@@ -40,7 +36,7 @@ func NewReader(cfg Config, log *slog.Logger) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The client's own decompressor is the one that heeds the bound.
+	// Only the client's own decompressor applies the bound.
 	decompressor, ok := client.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
 	if !ok {
 		decompressor = kgo.DefaultDecompressor()
@@ -48,7 +44,7 @@ func NewReader(cfg Config, log *slog.Logger) (*Reader, error) {
 	return &Reader{Client: client, prefix: cfg.Prefix, decompressor: decompressor, log: log}, nil
 }
 
-// Close ends the reader's connections.
+// Close closes the reader's connections.
 func (r *Reader) Close() { r.Client.Close() }
 
 // Partitions is how many partitions the topic has now.
@@ -56,7 +52,7 @@ func (r *Reader) Partitions(ctx context.Context, topic schemas.Topic) (int32, er
 	return PartitionCount(ctx, r.Client, topic.Name(r.prefix), "Read")
 }
 
-// DescribedPartitions is Partitions for who need not be allowed to read the topic, but to describe it.
+// DescribedPartitions is Partitions for a user who may only describe the topic.
 func (r *Reader) DescribedPartitions(ctx context.Context, topic schemas.Topic) (int32, error) {
 	return PartitionCount(ctx, r.Client, topic.Name(r.prefix), "Describe")
 }
@@ -67,8 +63,8 @@ func (r *Reader) TopicID(ctx context.Context, topic schemas.Topic) (schemas.Topi
 	return meta.ID, err
 }
 
-// Bounds are the first offset of the partition and the one after the last,
-// transactions that are still open included.
+// Bounds are the first offset of the partition and the one after the last, open transactions
+// included.
 func (r *Reader) Bounds(ctx context.Context, topic schemas.Topic, partition int32) (start, end int64, err error) {
 	return r.boundsOf(ctx, topic.Name(r.prefix), partition)
 }
@@ -81,8 +77,9 @@ func (r *Reader) boundsOf(ctx context.Context, name string, partition int32) (st
 	return start, max(start, end), err
 }
 
-// DescribePartition is how a partition is now, but for what is committed of it.
-func (r *Reader) DescribePartition(ctx context.Context, topic schemas.Topic, partition int32) (stream.Assignment, error) {
+// DescribePartition describes a partition, without what is committed of it.
+func (r *Reader) DescribePartition(ctx context.Context, topic schemas.Topic, partition int32) (stream.Assignment,
+	error) {
 	at := stream.Assignment{Partition: partition, Offset: -1}
 	for tries := 1; ; tries++ {
 		meta, err := DescribeTopic(ctx, r.Client, topic.Name(r.prefix), "Read")
@@ -99,29 +96,22 @@ func (r *Reader) DescribePartition(ctx context.Context, topic schemas.Topic, par
 	return at, err
 }
 
-// Read calls each for the records of a partition from offset from (-1: the first
-// there is) up to but without offset to (-1: the end as it is now), in order.
-// committed leaves out what was aborted, and waits for transactions that are
-// open: what an answer to a commit has promised may take a moment to show. The
-// record and what it points to are valid until each returns. The error of each
-// is returned unchanged and ends the reading; errors of Kafka that may pass are
-// tried again until ctx ends.
+// Read calls each for the records of a partition from offset from (-1: the first) up to but without
+// offset to (-1: the present end), in order. With committed it skips aborted records and waits for
+// open transactions, because committed records may appear a moment after the answer to the commit.
+// A record is valid until each returns. An error of each ends the read and is returned unchanged;
+// temporary errors of Kafka are retried until ctx ends.
 func (r *Reader) Read(ctx context.Context, topic schemas.Topic, partition int32, from, to int64, committed bool,
 	each func(*schemas.Record) error) error {
 	start, end, err := r.Bounds(ctx, topic, partition)
 	if err != nil {
 		return err
 	}
-	if from < start {
-		from = start
-	}
 	if to < 0 || to > end {
 		to = end
 	}
-	read := rangeRead{Reader: r, name: topic.Name(r.prefix), partition: partition, next: from, to: to, isolation: kgo.ReadUncommitted()}
-	if committed {
-		read.isolation, read.level = kgo.ReadCommitted(), 1
-	}
+	read := rangeRead{Reader: r, name: topic.Name(r.prefix), partition: partition, next: max(from, start), to: to,
+		committed: committed}
 	return read.run(ctx, each)
 }
 
@@ -131,9 +121,8 @@ type rangeRead struct {
 	name      string
 	partition int32
 	next, to  int64
-	isolation kgo.IsolationLevel
-	level     int8
-	complete  bool // nothing may be missing
+	committed bool
+	complete  bool // an expired record is an error
 	raw       func(*kgo.Record)
 
 	topicID [16]byte
@@ -167,31 +156,33 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 			continue
 		}
 		if ctx.Err() != nil || !Retriable(err) {
-			return fmt.Errorf("reading %s partition %d at offset %d: %w", r.name, r.partition, r.next, errors.Join(WithGrantHint(err, "Read", OfTopic, r.name), ctx.Err()))
+			return fmt.Errorf("reading %s partition %d at offset %d: %w", r.name, r.partition, r.next,
+				errors.Join(WithGrantHint(err, "Read", OfTopic, r.name), ctx.Err()))
 		}
 		r.located = false
 		tries++
 		if tries == 10 {
-			r.log.Warn("reading from Kafka makes no progress; still retrying", "topic", r.name, "partition", r.partition, "offset", r.next, "error", err)
+			r.log.Warn("reading from Kafka makes no progress; still retrying", "topic", r.name, "partition", r.partition,
+				"offset", r.next, "error", err)
 		}
 		Pause(ctx, Backoff(tries))
 	}
 	return nil
 }
 
-// blockedRead tells of a reading that waits for the end of somebody's transaction.
+// blockedRead logs that a read waits for an open transaction.
 type blockedRead struct{ since, reported time.Time }
 
-// blockedNotice is how long a reading stands still before that is told, and told
-// again: Kafka ends what a dead producer left open at its transaction timeout, which
-// it looks for every 10 s.
+// blockedNotice is the interval of those log lines. Kafka ends the transaction of a dead producer
+// at the transaction timeout, which it checks every 10 s.
 const blockedNotice = 10 * time.Second
 
 func (h *blockedRead) report(r *rangeRead, next, stable int64) {
 	now := time.Now()
 	if next > r.next {
 		if !h.reported.IsZero() {
-			r.log.Info("the open transaction has ended; reading continues", "topic", r.name, "partition", r.partition, "offset", next)
+			r.log.Info("the open transaction has ended; reading continues", "topic", r.name, "partition", r.partition,
+				"offset", next)
 		}
 		*h = blockedRead{since: now}
 		return
@@ -199,11 +190,12 @@ func (h *blockedRead) report(r *rangeRead, next, stable int64) {
 	if now.Sub(h.since) >= blockedNotice && now.Sub(h.reported) >= blockedNotice {
 		h.reported = now
 		r.log.Warn("reading waits for an open transaction; kafka-transactions.sh find-hanging names its producer",
-			"topic", r.name, "partition", r.partition, "offset", r.next, "last_stable_offset", stable, "end", r.to, "waited", now.Sub(h.since).Round(time.Second))
+			"topic", r.name, "partition", r.partition, "offset", r.next, "last_stable_offset", stable, "end", r.to, "waited",
+			now.Sub(h.since).Round(time.Second))
 	}
 }
 
-// fetch asks once and tells where to go on.
+// fetch sends one request and returns the next offset to read.
 func (r *rangeRead) fetch(ctx context.Context) (kgo.FetchPartition, int64, error) {
 	none := kgo.FetchPartition{}
 	if !r.located {
@@ -236,14 +228,16 @@ func (r *rangeRead) fetch(ctx context.Context) (kgo.FetchPartition, int64, error
 	return none, 0, errNoAnswer
 }
 
-var errNoAnswer = errors.New("the answer leaves out the partition that was asked for")
+var errNoAnswer = errors.New("the answer does not have the requested partition")
 
 func (r *rangeRead) request() *kmsg.FetchRequest {
 	request := kmsg.NewPtrFetchRequest()
 	request.MaxWaitMillis = 500
 	request.MinBytes = 1
 	request.MaxBytes = fetchMaxBytes
-	request.IsolationLevel = r.level
+	if r.committed {
+		request.IsolationLevel = readCommitted
+	}
 	request.SessionEpoch = -1
 	topic := kmsg.NewFetchRequestTopic()
 	topic.Topic, topic.TopicID = r.name, r.topicID
@@ -257,18 +251,20 @@ func (r *rangeRead) request() *kmsg.FetchRequest {
 }
 
 func (r *rangeRead) parse(part *kmsg.FetchResponseTopicPartition) (kgo.FetchPartition, int64, error) {
-	fetched, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		Offset: r.next, IsolationLevel: r.isolation, Topic: r.name, Partition: r.partition,
-	}, part, r.decompressor, nil)
+	options := kgo.ProcessFetchPartitionOpts{Offset: r.next, Topic: r.name, Partition: r.partition,
+		IsolationLevel: kgo.ReadUncommitted()}
+	if r.committed {
+		options.IsolationLevel = kgo.ReadCommitted()
+	}
+	fetched, next := kgo.ProcessFetchPartition(options, part, r.decompressor, nil)
 	var tooLarge *kgo.ErrDecompressTooLarge
 	if errors.As(fetched.Err, &tooLarge) {
 		r.log.Error("skipped a batch that exceeds the maximum batch size", "topic", r.name, "partition", r.partition,
 			"offset", tooLarge.Offset, "next", tooLarge.NextOffset)
-		r.oversized.Add(1)
 		return fetched, max(next, tooLarge.NextOffset), nil
 	}
 	if errors.Is(fetched.Err, kerr.OffsetOutOfRange) && r.next < fetched.LogStartOffset {
-		// Retention went on while we read: what is gone is gone.
+		// The records expired during the read.
 		if r.complete {
 			return fetched, 0, ErrRecordsExpired
 		}
@@ -277,7 +273,7 @@ func (r *rangeRead) parse(part *kmsg.FetchResponseTopicPartition) (kgo.FetchPart
 	return fetched, next, fetched.Err
 }
 
-// Retriable tells whether trying again may help.
+// Retriable reports whether a retry may succeed.
 func Retriable(err error) bool {
 	var code *kerr.Error
 	if errors.As(err, &code) {
@@ -286,12 +282,13 @@ func Retriable(err error) bool {
 	return !errors.Is(err, ErrRecordsExpired) && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled)
 }
 
-// OffsetSince is the first offset of the partition whose record has a time of at
-// least since, as far as the brokers' time index can tell: it may be somewhat
-// earlier, never later. Without such a record it is the end of the partition.
-func (r *Reader) OffsetSince(ctx context.Context, topic schemas.Topic, partition int32, since schemas.Millis) (int64, error) {
+// OffsetSince is the first offset of the partition whose record has a time of at least since, by
+// the brokers' time index: it may be somewhat earlier, never later. Without such a record it is
+// the end of the partition.
+func (r *Reader) OffsetSince(ctx context.Context, topic schemas.Topic, partition int32, since schemas.Millis) (int64,
+	error) {
 	name := topic.Name(r.prefix)
-	// Negative times stand for places.
+	// Negative times have another meaning.
 	offset, err := listOffset(ctx, r.Client, name, partition, max(0, int64(since)))
 	if err == nil && offset < 0 {
 		offset, err = listOffset(ctx, r.Client, name, partition, AtEnd)
@@ -299,26 +296,25 @@ func (r *Reader) OffsetSince(ctx context.Context, topic schemas.Topic, partition
 	return offset, err
 }
 
-// ErrRecordsExpired says that records that were to be read are gone: retention was
-// there first.
-var ErrRecordsExpired = errors.New("records that were to be read are gone")
+// ErrRecordsExpired means that retention has removed records before they were read.
+var ErrRecordsExpired = errors.New("records expired before they were read")
 
-// ReadComplete is Read of exactly the offsets from up to but without to, neither of
-// which may be negative, and read committed. Where Read goes on after records
-// that are gone, it ends with ErrOvertaken.
-func (r *Reader) ReadComplete(ctx context.Context, topic schemas.Topic, partition int32, from, to int64, each func(*schemas.Record) error) error {
+// ReadComplete is Read of the committed records from offset from up to but without to, neither of
+// which may be negative. It returns ErrRecordsExpired where Read would skip expired records.
+func (r *Reader) ReadComplete(ctx context.Context, topic schemas.Topic, partition int32, from, to int64,
+	each func(*schemas.Record) error) error {
 	read := rangeRead{Reader: r, name: topic.Name(r.prefix), partition: partition, next: from, to: to,
-		isolation: kgo.ReadCommitted(), level: 1, complete: true}
+		committed: true, complete: true}
 	return read.run(ctx, each)
 }
 
-// ReadRaw calls each for every record of a partition of the topic called name, from offset
-// from up to the end as it is now, aborted and open transactions included.
+// ReadRaw calls each for every record of a partition of the named topic, from offset from up to
+// the present end, aborted and open transactions included.
 func (r *Reader) ReadRaw(ctx context.Context, name string, partition int32, from int64, each func(*kgo.Record)) error {
 	_, end, err := r.boundsOf(ctx, name, partition)
 	if err != nil {
 		return err
 	}
-	read := rangeRead{Reader: r, name: name, partition: partition, next: from, to: end, isolation: kgo.ReadUncommitted(), raw: each}
+	read := rangeRead{Reader: r, name: name, partition: partition, next: from, to: end, raw: each}
 	return read.run(ctx, nil)
 }

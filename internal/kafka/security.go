@@ -22,32 +22,33 @@ import (
 	"github.com/stillhere/stillhere/internal/keys"
 )
 
-// Security is how a connection is encrypted and who it is from.
+// Security configures encryption and authentication of connections.
 type Security struct {
-	// TLS is nil for none. To follow renewals of the files behind it, leave it nil
-	// and give Config a Dialer that shakes hands itself.
+	// TLS is nil for none. To follow renewals of its files, use a Config.Dialer that performs the
+	// handshake.
 	TLS *tls.Config
 	// Mechanism is "", PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
 	Mechanism      string
 	User, Password string
-	// Credentials is asked for user and password before each connection, in place
-	// of the fields; it may be called from several goroutines.
+	// Credentials, if set, returns user and password for each connection. It must be safe for
+	// concurrent use.
 	Credentials func(ctx context.Context) (user, password string, err error)
-	// Token is asked for a token before each connection; OAUTHBEARER needs it.
+	// Token returns a token for each connection; OAUTHBEARER needs it.
 	Token func(ctx context.Context) (string, error)
 }
 
 // Mechanisms are the ways to authenticate.
 var Mechanisms = []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}
 
-// validate reports everything that is wrong.
+// validate reports all faults, joined.
 func (s *Security) validate() error {
 	if s == nil || s.Mechanism == "" {
 		return nil
 	}
 	var faults []error
 	if !slices.Contains(Mechanisms, s.Mechanism) {
-		faults = append(faults, fmt.Errorf("SASL mechanism %q: must be one of %s", s.Mechanism, strings.Join(Mechanisms, ", ")))
+		faults = append(faults, fmt.Errorf("SASL mechanism %q: must be one of %s", s.Mechanism,
+			strings.Join(Mechanisms, ", ")))
 	}
 	if s.Mechanism == "OAUTHBEARER" && s.Token == nil {
 		faults = append(faults, errors.New("SASL mechanism OAUTHBEARER: needs a token"))
@@ -103,8 +104,8 @@ func (s *Security) mechanism() sasl.Mechanism {
 	return nil
 }
 
-// bearer is the client's OAUTHBEARER, which passes on why a token is refused: Kafka
-// says it in an answer that looks like a success (RFC 7628, section 3.2.2).
+// bearer is the client's OAUTHBEARER with the reason for a refused token: Kafka sends it in an
+// answer that looks like a success (RFC 7628, section 3.2.2).
 type bearer struct{ sasl.Mechanism }
 
 func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
@@ -116,13 +117,14 @@ type bearerSession struct{ sasl.Session }
 
 func (s bearerSession) Challenge(answer []byte) (bool, []byte, error) {
 	if len(answer) > 0 {
-		return false, nil, fmt.Errorf("the broker refuses the token: it is wrong or has expired, or is for somebody else (%.200s)", answer)
+		return false, nil, fmt.Errorf("the broker refuses the token: "+
+			"it is wrong or has expired, or is for somebody else (%.200s)", answer)
 	}
 	return s.Session.Challenge(answer)
 }
 
-// ExplainConnection adds to what Kafka or its client says of who we are what to do about
-// it; other errors it returns as they are.
+// ExplainConnection adds the remedy to an authentication error of Kafka or its client. It returns
+// other errors unchanged.
 func ExplainConnection(err error) error {
 	var first *kgo.ErrFirstReadEOF // explains itself
 	switch {
@@ -140,11 +142,11 @@ func ExplainConnection(err error) error {
 	return keys.Explain(err)
 }
 
-// connectionErrors remembers why the last connection could not be made: a record that was
-// given up says only that its time was over.
+// connectionErrors holds the error of the last connection attempt: the error of a record that was
+// given up reports only its timeout.
 type connectionErrors struct{ last atomic.Pointer[error] }
 
-// OnBrokerConnect is called by the client after each attempt, log-in included.
+// OnBrokerConnect is called by the client after each attempt, authentication included.
 func (r *connectionErrors) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	if err != nil {
 		err = fmt.Errorf("connecting to %s:%d: %w", broker.Host, broker.Port, ExplainConnection(err))
@@ -154,7 +156,7 @@ func (r *connectionErrors) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Dur
 	r.last.Store(nil)
 }
 
-// lastError is why the last connection could not be made; nil when it could.
+// lastError is the error of the last attempt; nil if it succeeded.
 func (r *connectionErrors) lastError() error {
 	if err := r.last.Load(); err != nil {
 		return *err

@@ -81,7 +81,8 @@ func (s Settings) checkSASL() error {
 		all.In("--kafka-password-file", err)
 	}
 	token := s.TokenFile != ""
-	all.If(!oauth && (token || s.OAuthURL != ""), "--kafka-oauth-token-file and --kafka-oauth-url need --kafka-sasl OAUTHBEARER")
+	all.If(!oauth && (token || s.OAuthURL != ""),
+		"--kafka-oauth-token-file and --kafka-oauth-url need --kafka-sasl OAUTHBEARER")
 	if !oauth {
 		return all.Err()
 	}

@@ -14,24 +14,24 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// PartitionStatus is how far one partition is.
+// PartitionStatus is the progress of one partition.
 type PartitionStatus struct {
 	Partition int32
 	Phase     Phase
-	// Offset is the next to be handled, End the end of the log as last heard.
+	// Offset is the next to process, End the end of the log by Kafka's last answer.
 	Offset, End int64
-	// BehindSince is when records last came to a partition that had caught up; 0 until
-	// it has for the first time.
+	// BehindSince is when records last arrived in a partition that had caught up; 0 before it has
+	// caught up for the first time.
 	BehindSince schemas.Millis
-	// LogTime is the append time of the record handled last, 0 if none yet.
+	// LogTime is the append time of the last processed record; 0 if there is none.
 	LogTime schemas.Millis
-	// Watermark is the log time up to which everything has been applied; 0 when
-	// that is not known, or nobody asks this loop for it.
+	// Watermark is the log time up to which everything has been applied; 0 if it is unknown or
+	// this loop has none.
 	Watermark schemas.Millis
 }
 
-// CaughtUp tells whether the partition runs and has handled everything that was
-// in it when last heard, but for what the last second may have brought.
+// CaughtUp reports whether the partition runs and has processed everything up to End, which may be
+// a second old.
 func (s PartitionStatus) CaughtUp() bool { return s.Phase == Running && s.Offset >= s.End }
 
 // Phase is what a partition is doing.
@@ -44,18 +44,18 @@ const (
 	Parked    Phase = "parked"
 )
 
-// ReadyLag is how far behind a partition that has caught up once may fall before it
-// counts as not ready: a burst must not take a process out of service. It is the age
-// from which readers call a state stale.
+// ReadyLag is how far a partition that has caught up once may fall behind and still count as ready:
+// a burst must not make a process unready. It is also the age from which readers report a state as
+// stale.
 const ReadyLag = 5 * time.Second
 
-// keepsUp tells whether what waits in the partition came, by the clock or by the log,
-// less than readyLag ago.
+// keepsUp reports whether the waiting records arrived, by the clock or by the log, less than
+// ReadyLag ago.
 func (s PartitionStatus) keepsUp(now time.Time) bool {
 	return s.BehindSince != 0 && now.Sub(max(s.BehindSince, s.LogTime).Time()) < ReadyLag
 }
 
-// CheckReady is nil when all of these have caught up, and since then keep up.
+// CheckReady is nil if all partitions have caught up, and keep up since then.
 func CheckReady(all []PartitionStatus) error {
 	now := time.Now()
 	for _, s := range all {
@@ -71,24 +71,24 @@ func CheckReady(all []PartitionStatus) error {
 	return nil
 }
 
-// AtomicPhase is a Phase that several goroutines may look at.
+// AtomicPhase is a Phase for concurrent use.
 type AtomicPhase struct{ v atomic.Value }
 
 func (a *AtomicPhase) Store(p Phase) { a.v.Store(p) }
 func (a *AtomicPhase) Load() Phase   { p, _ := a.v.Load().(Phase); return p }
 
+// SortStatus sorts by partition.
 func SortStatus(all []PartitionStatus) {
 	slices.SortFunc(all, func(a, b PartitionStatus) int { return cmp.Compare(a.Partition, b.Partition) })
 }
 
-// GroupStatus is how far a group's partitions of this process are.
+// GroupStatus is the progress of a group's partitions in this process.
 type GroupStatus struct {
 	Group      string
 	Partitions []PartitionStatus
 }
 
-// statusCollector looks at the loops of a process when somebody asks, so that what it
-// tells goes on ageing while a loop stands still.
+// statusCollector asks the loops at each scrape, so that the lag of a stuck loop keeps growing.
 type statusCollector struct {
 	mu    sync.Mutex
 	loops []*statusSource
@@ -106,15 +106,15 @@ func newStatusCollector() *statusCollector {
 		return prometheus.NewDesc("stillhere_stream_"+name, help, append([]string{"group", "partition"}, labels...), nil)
 	}
 	return &statusCollector{
-		lagRecords: describe("lag_records", "Records of the partition that have not been handled yet, as far as Kafka has told."),
-		lagSeconds: describe("lag_seconds", "How far behind: age of the record handled last, 0 when none is waiting."),
+		lagRecords: describe("lag_records", "Records of the partition that are not processed yet, by Kafka's last answer."),
+		lagSeconds: describe("lag_seconds", "Age of the last processed record; 0 if no record waits."),
 		watermark:  describe("watermark_seconds", "Log time up to which everything has been applied, in Unix seconds."),
 		age:        describe("watermark_age_seconds", "Age of the log time up to which everything has been applied."),
-		phase:      describe("partition_phase", "1 for what the partition is doing: restoring, running or parked.", "phase"),
+		phase:      describe("partition_phase", "1 for the phase of the partition: restoring, running or parked.", "phase"),
 	}
 }
 
-// add watches a loop until the function that it returns is called.
+// add watches a loop until the caller calls remove.
 func (w *statusCollector) add(group string, status func() []PartitionStatus) (remove func()) {
 	loop := &statusSource{group, status}
 	w.mu.Lock()
@@ -127,8 +127,8 @@ func (w *statusCollector) add(group string, status func() []PartitionStatus) (re
 	}
 }
 
-// all asks every loop. A partition that two loops of a group tell of, as while it
-// moves from one to the other, is told once.
+// all asks every loop. It returns a partition once, even if two loops of a group report it while it
+// moves between them.
 func (w *statusCollector) all() []GroupStatus {
 	w.mu.Lock()
 	loops := slices.Clone(w.loops)
@@ -150,14 +150,14 @@ func (w *statusCollector) all() []GroupStatus {
 	return all
 }
 
-// Describe tells which series there are.
+// Describe describes the series.
 func (w *statusCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{w.lagRecords, w.lagSeconds, w.watermark, w.age, w.phase} {
 		to <- d
 	}
 }
 
-// Collect tells how far every partition is now.
+// Collect reports the progress of every partition.
 func (w *statusCollector) Collect(to chan<- prometheus.Metric) {
 	now := time.Now()
 	for _, g := range w.all() {
@@ -188,9 +188,8 @@ func one(yes bool) float64 {
 	return 0
 }
 
-// Lag is how far the partition is behind: nothing when no record is waiting, as
-// far as Kafka has told; else the age of the record handled last. It is not known
-// before the first record has been handled.
+// Lag is 0 if no record waits, by Kafka's last answer, and otherwise the age of the last processed
+// record. It is unknown before the first record.
 func (s PartitionStatus) Lag(now time.Time) (lag time.Duration, known bool) {
 	switch {
 	case s.Phase == Running && s.Offset >= s.End:
@@ -201,8 +200,7 @@ func (s PartitionStatus) Lag(now time.Time) (lag time.Duration, known bool) {
 	return max(now.Sub(s.LogTime.Time()), 0), true
 }
 
-// WatermarkAge is how old the log time is up to which everything has been
-// applied; it is not known before there is one, nor to groups that keep none.
+// WatermarkAge is the age of the watermark; it is unknown while there is none.
 func (s PartitionStatus) WatermarkAge(now time.Time) (age time.Duration, known bool) {
 	return max(now.Sub(s.Watermark.Time()), 0), s.Watermark != schemas.Millis(0)
 }

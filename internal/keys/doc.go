@@ -1,7 +1,6 @@
-// Package keys reads certificates, passwords and tokens from where operators put
-// them, and reads them again for every connection: what is renewed is used
-// without a restart, and connections that are open stay as they are.
+// Package keys reads certificates, passwords and tokens again for every connection: renewed files
+// are used without a restart, and open connections stay open.
 //
-// It knows no server: the wiring hands its dialers and functions to the Kafka,
-// Redis and other clients.
+// It knows no server: the wiring passes its dialers and functions to the Kafka, Redis and other
+// clients.
 package keys

@@ -9,14 +9,14 @@ import (
 // Secret is a password or token: a value, or a file to read it from.
 type Secret struct {
 	Value string
-	// File is read at each use; its last line break does not count.
+	// File is read at each use, without its last line break.
 	File string
 }
 
-// Given reports whether there is one.
+// Given reports whether the secret is set.
 func (s Secret) Given() bool { return s.Value != "" || s.File != "" }
 
-// Read is the secret as it is now.
+// Read is the current secret.
 func (s Secret) Read() (string, error) {
 	if s.File == "" {
 		return s.Value, nil
@@ -32,7 +32,7 @@ func (s Secret) Read() (string, error) {
 	return value, nil
 }
 
-// String does not reveal the secret, so that no log line can.
+// String does not reveal the secret, so no log line can.
 func (s Secret) String() string {
 	switch {
 	case s.File != "":

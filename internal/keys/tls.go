@@ -13,26 +13,24 @@ import (
 	"github.com/stillhere/stillhere/internal/faults"
 )
 
-// handshakeTimeout bounds connecting and the handshake of one connection.
+// handshakeTimeout bounds one connection attempt with its handshake.
 const handshakeTimeout = 10 * time.Second
 
-// Dial opens a connection; it is what Kafka and Redis clients take in place of
-// the network.
+// Dial opens a connection. Kafka and Redis clients take it as their dialer.
 type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // TLS names the files of a client's side of TLS, all in PEM.
 type TLS struct {
-	// CA are the authorities to trust; empty: the system's.
+	// CA has the trusted authorities; empty: the system's.
 	CA string
-	// Cert and Key are this client's own, for mutual TLS; both or none.
+	// Cert and Key are this client's, for mutual TLS; both or none.
 	Cert, Key string
-	// ServerName is what the server's certificate must be for; empty: the host
-	// that is connected to.
+	// ServerName must be in the server's certificate; empty: the host of the address.
 	ServerName string
 }
 
-// Check reports what can be seen to be wrong without connecting: files that are
-// missing or hold something else, and a certificate of ours that has expired.
+// Check reports faults that are visible without a connection: files that are missing or invalid,
+// and an expired client certificate.
 func (t TLS) Check() error {
 	_, err := t.config("")
 	if err != nil || t.Cert == "" {
@@ -60,8 +58,7 @@ func (t TLS) CheckFlags(flag string, on bool) error {
 	return all.Err()
 }
 
-// Config reads the files as they are now, for clients that dial themselves. It
-// does not follow renewals; Dialer does.
+// Config reads the files once, for clients that dial themselves. Only Dialer follows renewals.
 func (t TLS) Config() (*tls.Config, error) { return t.config("") }
 
 func (t TLS) config(host string) (*tls.Config, error) {
@@ -92,8 +89,8 @@ func (t TLS) config(host string) (*tls.Config, error) {
 	return c, nil
 }
 
-// Dialer connects through under (nil: the network) and shakes hands, with the
-// files as they are at that moment.
+// Dialer connects through under (nil: the network) and performs the handshake with the current
+// files.
 func (t TLS) Dialer(under Dial) Dial {
 	if under == nil {
 		under = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
@@ -122,8 +119,7 @@ func (t TLS) Dialer(under Dial) Dial {
 	}
 }
 
-// Explain adds to an error of TLS what to do about it; other errors it returns
-// as they are.
+// Explain adds the remedy to an error of TLS. It returns other errors unchanged.
 func Explain(err error) error {
 	var (
 		unknown x509.UnknownAuthorityError
@@ -134,7 +130,8 @@ func Explain(err error) error {
 	)
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w: the server's certificate comes from an authority that is not trusted; name its file as the CA", err)
+		return fmt.Errorf("%w: the server's certificate comes from an authority that is not trusted; "+
+			"name its file as the CA", err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("%w: renew the server's certificate, or set this machine's clock", err)
 	case errors.As(err, &name):
@@ -142,7 +139,8 @@ func Explain(err error) error {
 	case errors.As(err, &plain):
 		return fmt.Errorf("%w: the server does not speak TLS on this port", err)
 	case errors.As(err, &remote) && remote.Op == "remote error":
-		return fmt.Errorf("%w: the server refuses this client's certificate: none given, expired, or of an authority it does not trust", err)
+		return fmt.Errorf("%w: the server refuses this client's certificate: "+
+			"none given, expired, or of an authority it does not trust", err)
 	}
 	return err
 }

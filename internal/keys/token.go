@@ -17,15 +17,14 @@ import (
 
 const (
 	tokenTimeout = 10 * time.Second
-	// tokenMargin is how long before its end a token is not used any more: it must
-	// outlast the request that it goes with.
+	// tokenMargin before its expiry a token is not used any more: it must outlast its request.
 	tokenMargin = 30 * time.Second
 	tokenBytes  = 1 << 20
 )
 
-// ClientCredentials gets tokens from an OAuth 2.0 token endpoint by the client
-// credentials grant (RFC 6749, section 4.4), and keeps each until shortly before
-// its end. Any goroutine may use it.
+// ClientCredentials gets tokens from an OAuth 2.0 token endpoint by the client credentials grant
+// (RFC 6749, section 4.4), and caches each until shortly before its expiry. Safe for concurrent
+// use.
 type ClientCredentials struct {
 	URL      string
 	ClientID string
@@ -33,12 +32,12 @@ type ClientCredentials struct {
 	Scope    string       // space separated; may be empty
 	Client   *http.Client // nil: http.DefaultClient
 
-	mu    sync.Mutex // one asks at a time, the others take what it got
+	mu    sync.Mutex // held during a request; the others use its token
 	token string
 	until time.Time
 }
 
-// Token is a token that is valid now.
+// Token is a valid token.
 func (c *ClientCredentials) Token(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +69,7 @@ func (c *ClientCredentials) ask(ctx context.Context) (string, time.Duration, err
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Accept", "application/json")
-	// RFC 6749, section 2.3.1: both are form-encoded before they are put together.
+	// RFC 6749, section 2.3.1: both are form-encoded first.
 	request.SetBasicAuth(url.QueryEscape(c.ClientID), url.QueryEscape(secret))
 	client := c.Client
 	if client == nil {

@@ -8,18 +8,16 @@ import (
 	"net/url"
 )
 
-// lockFile is put behind the name of the file that processes lock while they
-// migrate. It stays, empty.
+// lockFile is the suffix of the empty file that processes lock while they migrate.
 const lockFile = "-migrate"
 
-// withLock runs act while no other process runs it for the same SQLite file. SQLite has
-// no advisory locks, and the transactions in which a migration runs do not cover the
-// look whether it is due. What is locked is therefore a second, empty database; the
-// lock of a process that dies is gone with it.
+// withLock runs act while no other process runs it for the same SQLite file. SQLite has no advisory
+// locks, and the transaction of a migration does not cover the check whether it is due. So the
+// lock is on a second, empty database; it ends with its process.
 func withLock(ctx context.Context, path string, act func() error) (err error) {
 	settings := url.Values{"_pragma": {"busy_timeout(60000)"}}
 	address := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path + lockFile}).EscapedPath(), RawQuery: settings.Encode()}).String()
-	db, err := sql.Open("sqlite", address) // the driver of whoever called
+	db, err := sql.Open("sqlite", address) // the caller has imported the driver
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-// Package origin tells records that the detector has written from forged ones.
+// Package origin distinguishes records of the detector from forged ones.
 package origin
 
 import (
@@ -15,77 +15,78 @@ import (
 // DetectorGroup is the consumer group of the detector.
 const DetectorGroup = "stillhere.detector"
 
-// Origin tells which transitions, statuses, jobs and deliveries can be of the detector's log.
-// Whoever may write to their topics could else freeze a user for ever: consumers drop what
-// is not newer than the greatest version they have seen. Any goroutine may use it.
+// Origin decides which transitions, statuses, jobs and deliveries can come from the detector's log.
+// Otherwise anyone with write access to their topics could freeze a user for ever: consumers drop
+// what is not newer than the greatest version they have seen. Safe for concurrent use.
 //
-// A version names the record of the heartbeats that led to it, and the detector commits the
-// offset after that record together with what the record led to. So whatever can be read as
-// committed is of a record before the committed offset.
+// A version names the heartbeats record that caused it, and the detector commits the offset after
+// that record together with its output. So the causing record of every committed output is before
+// the committed offset.
 type Origin struct {
 	count      func(ctx context.Context) (int32, error) // the partitions of the heartbeats
 	commits    func(ctx context.Context, settled bool, partitions ...int32) (map[int32]kafka.CommittedOffset, error)
 	settledEnd func(ctx context.Context, topic schemas.Topic, partition int32) (int64, error)
 	now        func() time.Time
 
-	// looking has room for who asks Kafka, taken before mu. It is no mutex: virtual time stands
-	// still while somebody waits for one.
+	// looking is held during requests to Kafka, and taken before mu. It is not a mutex: virtual
+	// time does not advance while a goroutine waits for a mutex.
 	looking chan struct{}
 
-	mu         sync.Mutex // not held while anything is asked
+	mu         sync.Mutex // not held during requests
 	partitions int32      // of the heartbeats; 0: not known yet
 	last       map[int32]commit
 	at         time.Time // of last
 	judged     map[position]judgment
 }
 
-// position is a partition of a topic, and that of the heartbeats whose commit counts.
+// position is a partition of a topic, and the partition of the heartbeats whose commit counts.
 type position struct {
 	topic         schemas.Topic
 	partition, of int32
 }
 
-// judgment is a commit that has all that led to records before an offset.
+// judgment is a commit that covers the causes of all records before an offset.
 type judgment struct {
 	before int64
 	commit commit
 }
 
 const (
-	// lookAgain is how long it counts that the detector has committed nothing.
+	// lookAgain is how long the answer is cached that the detector has committed nothing.
 	lookAgain   = time.Second
 	lookTimeout = 5 * time.Second
-	// For fresh after a look, versions of up to soon records beyond the commit are not looked
-	// up: what the detector publishes is mostly newer than the last look.
+	// For fresh after a lookup, versions of up to soon records beyond the commit are accepted:
+	// most published records are newer than the last lookup.
 	fresh = 100 * time.Millisecond
 	soon  = 1_000
-	// ahead is by how much a transition's instants may be later than its record: they are
-	// log time, the record's is of the detector's clock.
+	// ahead is how much later than its record a transition's instants may be: they are log time,
+	// the record's time is from the detector's clock.
 	ahead = schemas.Millis(60_000)
 )
 
-// New looks at the detector's commits. partitions is how many the heartbeats have; 0:
-// that is looked up when it is needed.
+// New returns an Origin that looks up the detector's commits. partitions is the number of the
+// heartbeats'; 0: it is looked up when needed.
 func New(cluster kafka.Config, reader *kafka.Reader, partitions int32) *Origin {
 	group := cluster.GroupName(DetectorGroup)
-	return &Origin{partitions: partitions, looking: make(chan struct{}, 1), now: time.Now, judged: map[position]judgment{}, settledEnd: reader.LastStableOffset,
+	return &Origin{partitions: partitions, looking: make(chan struct{}, 1), now: time.Now,
+		judged: map[position]judgment{}, settledEnd: reader.LastStableOffset,
 		count: func(ctx context.Context) (int32, error) { return reader.DescribedPartitions(ctx, schemas.Heartbeats) },
 		commits: func(ctx context.Context, settled bool, partitions ...int32) (map[int32]kafka.CommittedOffset, error) {
 			return reader.Commits(ctx, group, schemas.Heartbeats, settled, partitions...)
 		}}
 }
 
-// commit is what a commit of the detector's says of versions.
+// commit is what a commit of the detector proves about versions.
 type commit struct {
 	offset    int64 // the next record
 	epoch     uint32
 	base      int64 // of the epoch
 	baseKnown bool
-	within    schemas.Version // the last that the record at offset has led to so far; 0: none
+	within    schemas.Version // the last published one of the record at offset; 0: none
 }
 
-// commitOf is the zero commit where the detector has committed nothing that can be read: it
-// begins anew then, after the last epoch that it published.
+// commitOf is the zero commit if the detector has committed nothing readable: it then starts again
+// with the epoch after the last published one.
 func commitOf(c kafka.CommittedOffset, found bool) commit {
 	if !found || c.Metadata == "" {
 		return commit{}
@@ -102,7 +103,7 @@ func commitOf(c kafka.CommittedOffset, found bool) commit {
 	return known
 }
 
-// has tells whether v may be of a record up to slack records beyond the commit.
+// has reports whether the record of v is at most slack records beyond the commit.
 func (c commit) has(v schemas.Version, slack int64) bool {
 	switch epoch := v.LogEpoch(); {
 	case c.epoch == 0, epoch < c.epoch:
@@ -119,16 +120,16 @@ func (c commit) has(v schemas.Version, slack int64) bool {
 	return c.base+v.Offset() < end
 }
 
-// Check is a *schemas.FieldError for a transition, or what a status, a job or a delivery says
-// of one, that cannot be of this log. It was read as committed, in record r of topic. It
-// cannot be where
+// Check returns a *schemas.FieldError for a transition that cannot come from this log, or for a
+// status, job or delivery with such a transition. It was read as committed, in record r of topic.
+// It cannot come from this log if
 //
-//   - its version is of a record that the detector has not come to: looked up after r was there;
-//   - an instant is more than a minute later than the record and now (both, because the clock
+//   - its version names a record that the detector had not reached when r was written;
+//   - an instant is more than a minute later than both the record and now (both, because the clock
 //     of the detector that stamped the record may be slow);
-//   - topic goes by user, and r is not in the user's partition.
+//   - topic is partitioned by user, and r is not in the user's partition.
 //
-// Any other error says that it could not be looked up.
+// Any other error means that the lookup failed.
 func (o *Origin) Check(topic schemas.Topic, r *schemas.Record, t *schemas.Transition) error {
 	limit := max(r.Time, schemas.MillisOf(o.now())) + ahead
 	for _, instant := range []struct {
@@ -136,7 +137,8 @@ func (o *Origin) Check(topic schemas.Topic, r *schemas.Record, t *schemas.Transi
 		at    schemas.Millis
 	}{{"at_ms", t.At}, {"last_seen_at_ms", t.LastSeen}, {"last_active_at_ms", t.LastActive}} {
 		if instant.at > limit {
-			return notOfThisLog(instant.field, "%s is more than a minute later than the record, which no detector of this log writes", instant.at)
+			return notOfThisLog(instant.field,
+				"%s is more than a minute later than the record, which no detector of this log writes", instant.at)
 		}
 	}
 	partitions, err := o.partitionsNow()
@@ -157,11 +159,12 @@ func (o *Origin) Check(topic schemas.Topic, r *schemas.Record, t *schemas.Transi
 	case v.LogEpoch() > known.epoch:
 		return notOfThisLog("version", "is of log epoch %d, the detector's is %d", v.LogEpoch(), known.epoch)
 	default:
-		return notOfThisLog("version", "is of record %d of the heartbeats, the detector has come to %d", known.base+v.Offset(), known.offset)
+		return notOfThisLog("version", "is of record %d of the heartbeats, the detector has come to %d",
+			known.base+v.Offset(), known.offset)
 	}
 }
 
-// partitionsNow is how many partitions the heartbeats have, which stays so while a process runs.
+// partitionsNow is the number of partitions of the heartbeats, constant while a process runs.
 func (o *Origin) partitionsNow() (int32, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -184,15 +187,15 @@ func notOfThisLog(field, format string, args ...any) error {
 	return &schemas.FieldError{Code: "not_of_this_log", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// lookUp tells whether v, read at an offset of a position, can be of the detector, and by which
-// of its commits that was judged: one that has v, or one looked up when the record was there.
+// lookUp reports whether v, read at an offset of a position, can come from the detector, and the
+// commit that decides it: one that covers v, or one looked up after the record was read.
 func (o *Origin) lookUp(at position, offset int64, v schemas.Version) (known commit, has bool, err error) {
 	if known, has, sure := o.recall(at, offset, v); sure {
 		return known, has, nil
 	}
 	o.looking <- struct{}{}
 	defer func() { <-o.looking }()
-	if known, has, sure := o.recall(at, offset, v); sure { // another has looked meanwhile
+	if known, has, sure := o.recall(at, offset, v); sure { // another goroutine has looked it up
 		return known, has, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
@@ -211,8 +214,8 @@ func (o *Origin) lookUp(at position, offset int64, v schemas.Version) (known com
 	if known := last[at.of]; known.has(v, 0) {
 		return known, true, nil
 	}
-	// What is being committed is not in it yet. The end is asked for first: what is read as
-	// committed before it is in what was committed by then, or is being committed.
+	// The answer does not have a commit under way. So ask for the end first: records that are read
+	// as committed before it belong to commits that have ended by then, or are under way.
 	end, err := o.settledEnd(ctx, at.topic, at.partition)
 	if err != nil {
 		return commit{}, false, err
@@ -234,7 +237,7 @@ func (o *Origin) lookUp(at position, offset int64, v schemas.Version) (known com
 	return known, has, nil
 }
 
-// recall judges v by what was looked up before; sure is false where that is not enough.
+// recall decides by earlier lookups; sure is false if they do not suffice.
 func (o *Origin) recall(at position, offset int64, v schemas.Version) (known commit, has, sure bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -255,7 +258,7 @@ func (o *Origin) recall(at position, offset int64, v schemas.Version) (known com
 	return commit{}, false, false
 }
 
-// Decode is stream.DecodeTransition of what can be of this log.
+// Decode is stream.DecodeTransition with Check.
 func (o *Origin) Decode(r *schemas.Record) (stream.Logged[*schemas.Transition], error) {
 	item, err := stream.DecodeTransition(r)
 	if err == nil {
@@ -264,7 +267,8 @@ func (o *Origin) Decode(r *schemas.Record) (stream.Logged[*schemas.Transition], 
 	return item, err
 }
 
-// CheckStatus is Check of what a status says.
+// CheckStatus is Check for a status.
 func (o *Origin) CheckStatus(r *schemas.Record, s *schemas.Status) error {
-	return o.Check(schemas.Statuses, r, &schemas.Transition{User: s.User, Version: s.Version, At: s.Since, LastSeen: s.LastSeen, LastActive: s.LastActive})
+	return o.Check(schemas.Statuses, r, &schemas.Transition{User: s.User, Version: s.Version, At: s.Since,
+		LastSeen: s.LastSeen, LastActive: s.LastActive})
 }

@@ -11,30 +11,28 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Config says which Postgres and how to treat it. Start from the Defaults of a store.
+// Config is the address of a server and the limits of its connections. Start from the Defaults of
+// a store.
 type Config struct {
-	// URL is a connection string as libpq reads it. What it says about timeouts
-	// and names goes before the fields below. With PgBouncer in transaction mode
-	// add default_query_exec_mode=exec.
+	// URL is a connection string of libpq. Its timeouts and names take precedence over the fields
+	// below. With PgBouncer in transaction mode add default_query_exec_mode=exec.
 	URL string
-	// Password is asked for before each connection, in place of the URL's; nil: the
-	// URL's, or what libpq's files and variables say.
+	// Password returns the password for each connection; nil: that of the URL, or of libpq's files
+	// and variables.
 	Password func() (string, error)
-	// MaxConns is the greatest number of connections of this process.
+	// MaxConns bounds the connections of this process.
 	MaxConns int32
-	// ConnectTimeout bounds the making of one connection: to a server that hangs,
-	// as after a crash, there is no answer for minutes.
+	// ConnectTimeout bounds one connection attempt: a server that hangs does not answer for minutes.
 	ConnectTimeout time.Duration
-	// StatementTimeout ends a statement that runs longer, LockTimeout one that
-	// waits longer for a lock; IdleTimeout ends a transaction that was left open.
+	// StatementTimeout bounds a statement, LockTimeout its wait for a lock, IdleTimeout a
+	// transaction without statements.
 	StatementTimeout, LockTimeout, IdleTimeout time.Duration
 }
 
-// driverTimeout is pgx's own for making a connection, which a URL is unlikely to ask for.
+// driverTimeout is the connect timeout that pgx sets if the URL has none.
 const driverTimeout = 2 * time.Minute
 
-// Validate reports everything that is wrong, joined, each fault naming its
-// setting. It never shows the password of the URL.
+// Validate reports all faults, joined; each names its setting, and none shows the URL's password.
 func (c Config) Validate() error {
 	var faults []error
 	if c.URL == "" {
@@ -61,8 +59,8 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// Pool is the configuration of a pool: the URL, and of the limits what the URL leaves
-// open. application is what pg_stat_activity calls it.
+// Pool is the configuration of a pool: the URL, and the limits that the URL does not set.
+// application is its name in pg_stat_activity.
 func (c Config) Pool(application string) (*pgxpool.Config, error) {
 	pool, err := pgxpool.ParseConfig(c.URL)
 	if err != nil {
@@ -84,7 +82,7 @@ func (c Config) Pool(application string) (*pgxpool.Config, error) {
 	return pool, nil
 }
 
-// Prefer sets the server's parameters for a connection where the URL leaves them open.
+// Prefer sets parameters of the server that the URL does not set.
 func Prefer(conn *pgx.ConnConfig, parameters map[string]string) {
 	for name, value := range parameters {
 		if _, given := conn.RuntimeParams[name]; !given {
@@ -93,7 +91,7 @@ func Prefer(conn *pgx.ConnConfig, parameters map[string]string) {
 	}
 }
 
-// identify puts the password of the moment into a connection that is about to be made.
+// identify sets the current password before a connection attempt.
 func (c Config) identify(conn *pgx.ConnConfig) (err error) {
 	if c.Password != nil {
 		conn.Password, err = c.Password()

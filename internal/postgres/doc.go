@@ -1,4 +1,3 @@
-// Package postgres is how the stores of two rooms reach a server: its address, the
-// limits of a connection, and the number of the tables they find. It knows no room
-// and no table.
+// Package postgres is how the stores of two services reach a server: its address, the limits of a
+// connection, and the schema of the tables. It knows no service and no table.
 package postgres

@@ -13,7 +13,7 @@ import (
 	"github.com/stillhere/stillhere/internal/migrate"
 )
 
-// undefinedTable is the SQLSTATE of a table that is not there.
+// undefinedTable is the SQLSTATE for a missing table.
 const undefinedTable = "42P01"
 
 // Migrate brings a room's tables up to date. Any number of processes may call it at

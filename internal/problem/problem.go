@@ -13,8 +13,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Codes of what is wrong with a request as a whole; those of single fields come
-// with their schemas.FieldError.
+// Codes of faults of a request; faults of single fields have the code of their schemas.FieldError.
 const (
 	Malformed   = "malformed"
 	TooLarge    = "too_large"
@@ -34,13 +33,13 @@ type detail struct {
 	Field   string `json:"field,omitempty"`
 }
 
-// JSON is the error object of err. What is not a *schemas.FieldError has the
-// code "internal" and says nothing more: it was not meant for clients.
+// JSON is the error object of err. An error that is not a *schemas.FieldError is not meant for
+// clients: its code is "internal", without details.
 func JSON(err error) []byte {
 	return marshal(body{Error: detailOf(err)})
 }
 
-// Message is JSON as a message of a socket: with "type":"error" before it.
+// Message is JSON as a message of a socket, which begins with "type":"error".
 func Message(err error) []byte {
 	return marshal(struct {
 		Type string `json:"type"`
@@ -76,7 +75,7 @@ func Write(w http.ResponseWriter, status int, err error) {
 	_, _ = w.Write(append(JSON(err), '\n'))
 }
 
-// WriteBusy answers 503 and when to come again, in whole seconds, at least 1.
+// WriteBusy answers 503 with Retry-After in whole seconds, at least 1.
 func WriteBusy(w http.ResponseWriter, after time.Duration, err error) {
 	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(after/time.Second))))
 	Write(w, http.StatusServiceUnavailable, err)

@@ -1,6 +1,5 @@
-// Package redact takes out of what is logged and printed what a reader of logs must
-// not learn: URLs of servers carry passwords in their userinfo and tokens in their
-// query.
+// Package redact removes secrets from logged and printed text: URLs of servers have passwords in
+// their userinfo and tokens in their query.
 package redact
 
 import (
@@ -8,11 +7,11 @@ import (
 	"net/url"
 )
 
-// unreadable stands for a URL that cannot be parsed, of which nothing can be told.
+// unreadable replaces a URL that cannot be parsed.
 const unreadable = "(a URL that cannot be read)"
 
-// URL is the URL in text without userinfo, query and fragment. Text that is no URL with
-// a host, such as the path of a file, is returned as it is.
+// URL is the URL in text without userinfo, query and fragment. It returns text that is not a URL
+// with a host, such as the path of a file, unchanged.
 func URL(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -26,9 +25,8 @@ func URL(text string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// Error is err with the URL of every *url.Error in it, as HTTP clients return them, as
-// URL tells it. It returns the cause alone where the error is wrapped, so that no outer
-// text repeats the URL.
+// Error redacts the URL of every *url.Error in err, as HTTP clients return them. Of a wrapped error
+// it returns only the cause, because the outer text repeats the URL.
 func Error(err error) error {
 	var of *url.Error
 	if !errors.As(err, &of) {

@@ -1,4 +1,4 @@
-// Package redis makes the clients of Redis that fanout/redisbus and lastseen/redisview use: one
+// Package redis creates the clients of Redis that fanout/redisbus and lastseen/redisview use: one
 // server, a server behind Sentinels, or a cluster.
 package redis
 

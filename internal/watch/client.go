@@ -1,5 +1,5 @@
-// Package watch is a connection to GET /presence/stream that lasts: it reconnects by itself
-// and subscribes again. Tools, tests and the public package client/watch use it.
+// Package watch reads GET /presence/stream: it reconnects and subscribes again by itself. Tools,
+// tests and the public package client/watch use it.
 package watch
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Kinds of messages. Disconnected is the client's own: the connection is gone, what
-// was heard may be out of date, and it is trying again.
+// Kinds of messages. Disconnected is the client's own: the connection is lost, earlier messages may
+// be out of date, and the client reconnects.
 const (
 	Hello        = "hello"
 	Snapshot     = "snapshot"
@@ -40,13 +40,12 @@ type Message struct {
 	Users []schemas.Presence `json:"users"` // snapshot, resync
 	User  *schemas.Presence  `json:"user"`  // change, delivery
 	Count int                `json:"count"` // collapsed
-	// Problem says what the server could not do (error).
+	// Problem is what the server could not do (error).
 	Problem          *Problem `json:"error"`
 	HeartbeatMillis  int64    `json:"heartbeat_interval_ms"` // hello
 	MaxSubscriptions int      `json:"max_subscriptions"`     // hello
 	AfterMillis      int64    `json:"after_ms"`              // reconnect: come back after this
-	// Cause is why the connection ended, and RetryIn when the next try is
-	// (disconnected).
+	// Cause is why the connection ended, RetryIn the time to the next attempt (disconnected).
 	Cause   error         `json:"-"`
 	RetryIn time.Duration `json:"-"`
 }
@@ -56,45 +55,44 @@ type Problem struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Field   string `json:"field"`
-	UserID  string `json:"user_id"` // not_allowed: whom
+	UserID  string `json:"user_id"` // not_allowed: the user
 }
 
 func (p *Problem) Error() string { return p.Code + ": " + p.Message }
 
-// Options say what to watch and where.
+// Options are the server and the users to watch.
 type Options struct {
 	URL    string           // ws://, wss://, http:// or https://…/presence/stream
 	Users  []schemas.UserID // at most what the server's hello allows
 	Header http.Header      // e.g. Authorization
 	Client *http.Client     // nil: http.DefaultClient
 
-	// Current is whom to watch, asked when a connection begins and after each signal of
-	// Changed, in place of Users.
+	// Current, if set, replaces Users. It is called at the start of a connection and after each
+	// signal of Changed.
 	Current func() []schemas.UserID
 	Changed <-chan struct{}
-	// Deliveries asks for deliveries to the viewer whom the token names.
+	// Deliveries requests the deliveries to the viewer of the token.
 	Deliveries bool
-	// Authorize is the header of a connection, in place of Header.
+	// Authorize, if set, returns the header of each connection in place of Header.
 	Authorize func(ctx context.Context) (http.Header, error)
-	// FirstWait [250ms] is the pause after the first failure, which doubles up to MaxWait
-	// [15s]. Each is jittered between half and whole.
+	// FirstWait [250ms] is the pause after the first failure, which doubles up to MaxWait [15s].
+	// Each pause is random between half of that and all of it.
 	FirstWait, MaxWait time.Duration
 }
 
 const (
 	firstPause   = 250 * time.Millisecond
 	longestPause = 15 * time.Second
-	// silentFor is how long a connection may give no sign of life: no message and no
-	// answer to a ping.
-	pingEvery = 20 * time.Second
-	silentFor = 10 * time.Second
+	// A connection is pinged every pingEvery, and closed if no answer comes within pongTimeout.
+	pingEvery   = 20 * time.Second
+	pongTimeout = 10 * time.Second
 	// maxMessage fits a snapshot of 500 users several times over.
 	maxMessage = 4 << 20
 )
 
-// Messages yields what the stream says until ctx ends, the loop is left, or the
-// server refuses for good (an HTTP status of 4xx but 408 and 429): that is the
-// error, which comes last. Everything else it gets over.
+// Messages yields the messages of the stream until ctx ends, the caller leaves the loop, or the
+// server refuses the stream (an HTTP status of 4xx except 408 and 429), which is the error and
+// comes last. After every other fault it reconnects.
 func Messages(ctx context.Context, o Options) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		o = o.withDefaults()
@@ -146,7 +144,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Refused is an answer that trying again will not change.
+// Refused is an answer that a retry will not change.
 type Refused struct {
 	Status int
 	Header http.Header
@@ -157,16 +155,17 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("the server refuses the stream: %d %s", e.Status, http.StatusText(e.Status))
 }
 
-// session is one connection. heard says that a snapshot came; after is when the
-// server asked to come back, 0 if it did not.
-func session(ctx context.Context, o Options, yield func(Message, error) bool) (heard bool, after time.Duration, err error) {
+// session is one connection. heard means that a snapshot came; after is the delay that the server
+// asked for, 0 if it did not.
+func session(ctx context.Context, o Options, yield func(Message, error) bool) (heard bool, after time.Duration,
+	err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	header, err := o.Authorize(ctx)
 	if err != nil {
 		return false, 0, err
 	}
-	//nolint:bodyclose // Dial has read the body; it needs no closing, it says.
+	//nolint:bodyclose // Dial has read the body, and documents that it needs no Close.
 	conn, answer, err := websocket.Dial(ctx, o.URL, &websocket.DialOptions{HTTPClient: o.Client, HTTPHeader: header})
 	if err != nil {
 		if answer != nil && answer.StatusCode >= 400 && answer.StatusCode < 500 &&
@@ -224,7 +223,7 @@ func begin(ctx context.Context, conn *websocket.Conn, o Options, users []schemas
 	return request(ctx, conn, "subscribe", users)
 }
 
-// follow asks for what Current changes, until ctx ends.
+// follow changes the subscriptions with Current, until ctx ends.
 func follow(ctx context.Context, conn *websocket.Conn, o Options, users []schemas.UserID) {
 	for {
 		select {
@@ -233,15 +232,16 @@ func follow(ctx context.Context, conn *websocket.Conn, o Options, users []schema
 		case <-o.Changed:
 		}
 		now := o.Current()
-		if errors.Join(request(ctx, conn, "unsubscribe", without(users, now)), request(ctx, conn, "subscribe", without(now, users))) != nil {
-			_ = conn.CloseNow() // the next connection asks for all of it
+		if errors.Join(request(ctx, conn, "unsubscribe", without(users, now)),
+			request(ctx, conn, "subscribe", without(now, users))) != nil {
+			_ = conn.CloseNow() // the next connection subscribes to all
 			return
 		}
 		users = now
 	}
 }
 
-// without are those of users that are not in others.
+// without returns the users that are not in others.
 func without(users, others []schemas.UserID) []schemas.UserID {
 	known := make(map[schemas.UserID]bool, len(others))
 	for _, user := range others {
@@ -250,7 +250,7 @@ func without(users, others []schemas.UserID) []schemas.UserID {
 	return slices.DeleteFunc(slices.Clone(users), func(user schemas.UserID) bool { return known[user] })
 }
 
-// request subscribes or unsubscribes; of nobody it asks nothing.
+// request subscribes or unsubscribes; without users it sends nothing.
 func request(ctx context.Context, conn *websocket.Conn, what string, users []schemas.UserID) error {
 	if len(users) == 0 {
 		return nil
@@ -269,7 +269,7 @@ func request(ctx context.Context, conn *websocket.Conn, what string, users []sch
 	return nil
 }
 
-// ping breaks a connection whose other end has died without a word.
+// ping closes a connection whose other end no longer answers.
 func ping(ctx context.Context, conn *websocket.Conn) {
 	every := time.NewTicker(pingEvery)
 	defer every.Stop()
@@ -278,7 +278,7 @@ func ping(ctx context.Context, conn *websocket.Conn) {
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			wait, cancel := context.WithTimeout(ctx, silentFor)
+			wait, cancel := context.WithTimeout(ctx, pongTimeout)
 			err := conn.Ping(wait)
 			cancel()
 			if err != nil {
