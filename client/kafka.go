@@ -69,7 +69,8 @@ func (k Kafka) Validate() error {
 	if f := k.TLSFiles; f != nil {
 		fault((f.Cert == "") != (f.Key == ""), "tls_files.key", "must be set together with tls_files.cert")
 	}
-	fault(!slices.Contains(mechanisms, k.SASL), "sasl", "must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER")
+	fault(!slices.Contains(mechanisms, k.SASL), "sasl",
+		"must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER")
 	bearer := k.SASL == "OAUTHBEARER"
 	fault(bearer && k.Token == nil, "token", "must be set for OAUTHBEARER")
 	fault(!bearer && k.Token != nil, "token", "is for OAUTHBEARER")

@@ -22,7 +22,8 @@ type router struct {
 // errMisroutedTwice is why a forwarded beat that is misrouted again goes to the dead-letter topic:
 // the partition counts of the two writers differ.
 var errMisroutedTwice = &schemas.FieldError{Code: "misrouted", Field: "user_id",
-	Reason: "belongs to another partition although it was forwarded before; do all parts agree on the number of partitions?"}
+	Reason: "belongs to another partition although it was forwarded before; " +
+		"do all parts agree on the number of partitions?"}
 
 // forward sends misrouted beats to their partition, once.
 func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
@@ -38,22 +39,27 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 			"offset", r.Offset, "beats", len(p.out.Misrouted), "producer", producerOf(r, &p.frame))
 	}
 	underWay := max(0, schemas.MillisOf(now)-r.Time)
-	head := schemas.FrameHead{Gateway: schemas.GatewayID(p.frame.Gateway), GatewayEpoch: p.frame.GatewayEpoch, Forwarded: true}
+	head := schemas.FrameHead{Gateway: schemas.GatewayID(p.frame.Gateway), GatewayEpoch: p.frame.GatewayEpoch,
+		Forwarded: true}
 	out.Forwards = p.router.frames(out.Forwards, head, p.out.Misrouted, underWay)
 	if user := p.out.MisroutedVisibility; user != 0 {
-		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
-			Key: user.Key(), Value: schemas.AppendForwardedVisibility(nil, user, p.frame.Visibility)})
+		out.Forwards = append(out.Forwards,
+			schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
+				Key: user.Key(), Value: schemas.AppendForwardedVisibility(nil, user, p.frame.Visibility)})
 	}
 }
 
 // frames appends one frame per partition to dst.
-func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []schemas.Beat, underWay schemas.Millis) []schemas.Outgoing {
+func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []schemas.Beat,
+	underWay schemas.Millis) []schemas.Outgoing {
 	slices.SortStableFunc(beats, func(a, b schemas.Beat) int {
 		return int(schemas.PartitionOf(a.User, r.partitions)) - int(schemas.PartitionOf(b.User, r.partitions))
 	})
 	for len(beats) > 0 {
 		to := schemas.PartitionOf(beats[0].User, r.partitions)
-		n := slices.IndexFunc(beats, func(b schemas.Beat) bool { return schemas.PartitionOf(b.User, r.partitions) != to })
+		n := slices.IndexFunc(beats, func(b schemas.Beat) bool {
+			return schemas.PartitionOf(b.User, r.partitions) != to
+		})
 		if n < 0 {
 			n = len(beats)
 		}
@@ -61,7 +67,8 @@ func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []
 		for i := range r.rows {
 			r.rows[i].Age = min(r.rows[i].Age+underWay, schemas.MaxAge)
 		}
-		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: to, Value: schemas.AppendFrame(nil, head, r.rows)})
+		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: to,
+			Value: schemas.AppendFrame(nil, head, r.rows)})
 		beats = beats[n:]
 	}
 	return dst

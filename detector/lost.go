@@ -24,7 +24,8 @@ const maxEpoch = 1000
 
 // lost completes a plan without a commit: the partition has lost its log epoch, its clock and its
 // position, and offline users may have no status.
-func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan, read stream.ReadFunc) (published, error) {
+func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan,
+	read stream.ReadFunc) (published, error) {
 	var found published
 	err := read(ctx, schemas.Transitions, -1, -1, func(r *schemas.Record) error {
 		t, err := schemas.DecodeTransition(r.Value)
@@ -59,7 +60,8 @@ func (p *Partition) lost(ctx context.Context, at stream.Assignment, plan *plan, 
 
 // caused reports whether the record that the newest version names is still the one that caused it:
 // it exists and is not younger.
-func (p *Partition) caused(ctx context.Context, at stream.Assignment, found published, read stream.ReadFunc) (bool, error) {
+func (p *Partition) caused(ctx context.Context, at stream.Assignment, found published,
+	read stream.ReadFunc) (bool, error) {
 	offset, known := found.newest.Offset(), false
 	if offset < at.LogStart || offset >= at.LogEnd {
 		return false, nil
@@ -118,18 +120,21 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		field string
 		at    schemas.Millis
 	}{
-		{"since_ms", s.Since}, {"last_seen_at_ms", s.LastSeen}, {"last_active_at_ms", s.LastActive}, {"silent_from_ms", s.SilentFrom},
-		{"held_ms", s.Held}, {"bucket_at_ms", s.Bucket.At}, {"published_at_ms", s.PublishedAt}, {"policy_at_ms", s.PolicyAt},
-		{"pending_since_ms", s.Pending.Since}, {"pending_kinds_at_ms", s.Pending.KindsAt}, {"pending_visibility_at_ms", s.Pending.VisibilityAt},
+		{"since_ms", s.Since}, {"last_seen_at_ms", s.LastSeen}, {"last_active_at_ms", s.LastActive},
+		{"silent_from_ms", s.SilentFrom}, {"held_ms", s.Held}, {"bucket_at_ms", s.Bucket.At},
+		{"published_at_ms", s.PublishedAt}, {"policy_at_ms", s.PolicyAt}, {"pending_since_ms", s.Pending.Since},
+		{"pending_kinds_at_ms", s.Pending.KindsAt}, {"pending_visibility_at_ms", s.Pending.VisibilityAt},
 		{"presumed_at_ms", s.Presumed.At}, {"presumed_active_at_ms", s.Presumed.Active},
 	} {
 		if of.at < 0 || of.at > latest {
-			return 0, nil, schemas.Invalid(of.field, fmt.Sprintf("is %d, must be between 0 and %d: no later instant had been published", of.at, latest))
+			return 0, nil, schemas.Invalid(of.field,
+				fmt.Sprintf("is %d, must be between 0 and %d: no later instant had been published", of.at, latest))
 		}
 	}
 	switch {
 	case s.Bucket.Lacks < 0 || s.Bucket.Lacks > longestWait:
-		return 0, nil, schemas.Invalid("bucket_lacks_ms", fmt.Sprintf("is %d, must be between 0 and %d", s.Bucket.Lacks, longestWait))
+		return 0, nil, schemas.Invalid("bucket_lacks_ms",
+			fmt.Sprintf("is %d, must be between 0 and %d", s.Bucket.Lacks, longestWait))
 	case s.User != user:
 		return 0, nil, schemas.Invalid("user_id", "is not that of the key")
 	case s.Version < 0 || s.Version.LogEpoch() > maxEpoch:

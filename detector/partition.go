@@ -170,10 +170,12 @@ func (p *Partition) logBreaker() {
 	case stopped == p.stopped:
 		return
 	case stopped != 0:
-		p.log.Error("ALARM: many gateways fell silent at once; presence time stands still until they are heard again", "since", stopped)
+		p.log.Error("ALARM: many gateways fell silent at once; presence time stands still until they are heard again",
+			"since", stopped)
 		p.config.Metrics.BreakerOpen.Inc()
 	default:
-		p.log.Warn("presence time continues: enough gateways are heard again", "stood_still_since", p.stopped, "log_time", p.machine.LogTime())
+		p.log.Warn("presence time continues: enough gateways are heard again", "stood_still_since", p.stopped,
+			"log_time", p.machine.LogTime())
 		p.config.Metrics.BreakerOpen.Dec()
 	}
 	p.stopped = stopped

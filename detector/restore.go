@@ -58,20 +58,23 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 	}
 	switch epoch = max(epoch, published.epoch); {
 	case plan.checkpoint == nil && epoch > 0:
-		p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins", "epoch", epoch+1, "next", plan.next)
+		p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins",
+			"epoch", epoch+1, "next", plan.next)
 		p.machine.StartEpoch(epoch+1, baseFor(plan.next))
 	case plan.newEpoch:
 		p.machine.StartEpoch(plan.checkpoint.LogEpoch+1, baseFor(plan.next))
 	}
 	if presumed := p.machine.EndReplay(); presumed > 0 {
 		p.config.Metrics.Unknown.Add(float64(presumed))
-		p.log.Warn("heartbeats are lost: users who were online count as heard at the last commit", "users", presumed, "log_time", p.machine.LogTime())
+		p.log.Warn("heartbeats are lost: users who were online count as heard at the last commit", "users", presumed,
+			"log_time", p.machine.LogTime())
 	}
 	p.next, p.counted = plan.next, p.machine.Counts()
 	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0
 	p.logPolicy()
 	p.logBreaker()
-	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", plan.from, "next", p.next, "took", p.config.Now().Sub(began))
+	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", plan.from, "next", p.next, "took",
+		p.config.Now().Sub(began))
 	return nil
 }
 
@@ -95,7 +98,8 @@ func (p *Partition) plan(at stream.Assignment) (plan, error) {
 		return plan{checkpoint: c, lossy: true, newEpoch: true, next: at.LogStart}, nil
 	case at.Offset > at.LogEnd:
 		log.Error("ALARM: the heartbeats log was cut back behind the committed offset: a new log epoch begins")
-		return plan{checkpoint: c, lossy: true, newEpoch: true, from: at.LogStart, to: at.LogEnd, handled: c.LogTime, next: at.LogStart}, nil
+		return plan{checkpoint: c, lossy: true, newEpoch: true, from: at.LogStart, to: at.LogEnd, handled: c.LogTime,
+			next: at.LogStart}, nil
 	case at.Offset < at.LogStart:
 		log.Error("ALARM: retention has overtaken the detector: heartbeats were lost before it saw them")
 		return plan{checkpoint: c, lossy: true, next: at.LogStart}, nil
@@ -142,16 +146,19 @@ const maxRejected = 1000
 
 // adopt passes the status of every user to the machine. Impossible statuses are rejected, and their
 // users count as users without a status. It returns the greatest log epoch of the versions.
-func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64, read stream.ReadFunc) (epoch uint32, err error) {
+func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64,
+	read stream.ReadFunc) (epoch uint32, err error) {
 	p.machine.BeginAdopt(plan.latest)
-	bounds := bounds{checkpoint: plan.checkpoint, committed: committed, partition: p.id, partitions: p.router.partitions}
+	bounds := bounds{checkpoint: plan.checkpoint, committed: committed, partition: p.id,
+		partitions: p.router.partitions}
 	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
 		user, status, err := bounds.status(r)
 		switch {
 		case err != nil:
 			p.config.Metrics.RejectedStatus.Inc()
 			if len(p.rejected) < maxRejected {
-				p.rejected = append(p.rejected, stream.Rejected{Record: copyOf(r), Topic: schemas.Statuses, Reason: err})
+				p.rejected = append(p.rejected,
+					stream.Rejected{Record: copyOf(r), Topic: schemas.Statuses, Reason: err})
 			}
 			return nil
 		case status != nil:

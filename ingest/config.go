@@ -72,8 +72,9 @@ func Defaults() Config {
 	return Config{
 		Config: beat.Config{}.WithDefaults(),
 		HTTP: HTTPConfig{
-			MaxBody: 1_000_000, MaxBeats: 10_000, MaxDevices: 32, MaxRequests: 1024, MaxVisibility: 256, MaxArriving: 64, MaxWaiting: 1_000_000, MaxGateways: 1000,
-			BodyTimeout: 10 * time.Second, Linger: 5 * time.Millisecond, GatewayQuiet: 10 * time.Second,
+			MaxBody: 1_000_000, MaxBeats: 10_000, MaxDevices: 32, MaxRequests: 1024, MaxVisibility: 256,
+			MaxArriving: 64, MaxWaiting: 1_000_000, MaxGateways: 1000, BodyTimeout: 10 * time.Second,
+			Linger: 5 * time.Millisecond, GatewayQuiet: 10 * time.Second,
 		},
 		Sockets: SocketConfig{
 			MaxSockets: 100_000, MaxMessage: 32 << 10, MaxSubscriptions: 500,
@@ -91,23 +92,24 @@ func (c *Config) Validate() error {
 			faults = append(faults, schemas.Invalid("ingest."+field, reason))
 		}
 	}
-	fault(c.Sockets.IdleTimeout < 2*c.HeartbeatInterval, "sockets.idle_timeout", "must be at least two heartbeat intervals")
+	fault(c.Sockets.IdleTimeout < 2*c.HeartbeatInterval, "sockets.idle_timeout",
+		"must be at least two heartbeat intervals")
 	fault(c.HTTP.Linger < 0, "http.linger", "must not be negative")
 	fault(c.Sockets.DrainSpread < 0, "sockets.drain_spread", "must not be negative")
 	for field, value := range map[string]time.Duration{
 		"heartbeat_interval": c.HeartbeatInterval, "append_timeout": c.AppendTimeout, "alive_interval": c.AliveInterval,
-		"forget_after": c.ForgetAfter, "http.body_timeout": c.HTTP.BodyTimeout, "http.gateway_quiet": c.HTTP.GatewayQuiet,
-		"sockets.write_timeout": c.Sockets.WriteTimeout, "sockets.ping_interval": c.Sockets.PingInterval,
-		"sockets.drain_timeout": c.Sockets.DrainTimeout,
+		"forget_after": c.ForgetAfter, "http.body_timeout": c.HTTP.BodyTimeout,
+		"http.gateway_quiet": c.HTTP.GatewayQuiet, "sockets.write_timeout": c.Sockets.WriteTimeout,
+		"sockets.ping_interval": c.Sockets.PingInterval, "sockets.drain_timeout": c.Sockets.DrainTimeout,
 	} {
 		fault(value <= 0, field, "must be positive")
 	}
 	for field, value := range map[string]int{
 		"http.max_body": c.HTTP.MaxBody, "http.max_beats": c.HTTP.MaxBeats, "http.max_devices": c.HTTP.MaxDevices,
-		"http.max_requests": c.HTTP.MaxRequests, "http.max_visibility": c.HTTP.MaxVisibility, "http.max_arriving": c.HTTP.MaxArriving,
-		"http.max_waiting": c.HTTP.MaxWaiting, "http.max_gateways": c.HTTP.MaxGateways,
-		"sockets.max_sockets": c.Sockets.MaxSockets, "sockets.max_message": c.Sockets.MaxMessage,
-		"sockets.max_subscriptions": c.Sockets.MaxSubscriptions,
+		"http.max_requests": c.HTTP.MaxRequests, "http.max_visibility": c.HTTP.MaxVisibility,
+		"http.max_arriving": c.HTTP.MaxArriving, "http.max_waiting": c.HTTP.MaxWaiting,
+		"http.max_gateways": c.HTTP.MaxGateways, "sockets.max_sockets": c.Sockets.MaxSockets,
+		"sockets.max_message": c.Sockets.MaxMessage, "sockets.max_subscriptions": c.Sockets.MaxSubscriptions,
 	} {
 		fault(value < 1, field, "must be positive")
 	}

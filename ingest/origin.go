@@ -15,5 +15,6 @@ func (c *Config) CheckOrigin(r *http.Request) error {
 	if socket.CheckOrigin(r, c.AllowedOrigins) == nil {
 		return nil
 	}
-	return &schemas.FieldError{Code: "forbidden_origin", Reason: "the origin " + strconv.Quote(r.Header.Get("Origin")) + " is not allowed"}
+	return &schemas.FieldError{Code: "forbidden_origin", Reason: "the origin " +
+		strconv.Quote(r.Header.Get("Origin")) + " is not allowed"}
 }

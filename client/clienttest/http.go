@@ -66,9 +66,9 @@ func (s *Server) history(r *http.Request) (any, error) {
 				continue
 			}
 			changes = append(changes, map[string]any{
-				"event_id": t.EventID().String(), "from": schemas.StateWord(t.From), "to": schemas.StateWord(t.To), "at": t.At,
-				"last_seen_at": t.LastSeen, "last_active_at": t.LastActive, "cause": schemas.CauseWord(t.Cause),
-				"devices": t.Kinds.Words(), "version": t.Version.String()})
+				"event_id": t.EventID().String(), "from": schemas.StateWord(t.From), "to": schemas.StateWord(t.To),
+				"at": t.At, "last_seen_at": t.LastSeen, "last_active_at": t.LastActive,
+				"cause": schemas.CauseWord(t.Cause), "devices": t.Kinds.Words(), "version": t.Version.String()})
 		}
 	}
 	before, _ := strconv.Atoi(query.Get("cursor"))

@@ -58,7 +58,8 @@ func Start() (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cluster: cluster, online: map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind{},
-		log: map[schemas.UserID][]*schemas.Transition{}, current: map[schemas.UserID]schemas.Current{}, viewers: map[*viewer]bool{}}
+		log: map[schemas.UserID][]*schemas.Transition{}, current: map[schemas.UserID]schemas.Current{},
+		viewers: map[*viewer]bool{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	config := kafka.Config{Brokers: cluster.Addrs()}
 	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)

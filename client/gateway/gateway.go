@@ -131,7 +131,8 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 
 // Beat reports that a device is online and that its person last touched it idle ago; 0: is
 // active now. More than 30 days count as 30 days. After an error nothing is reported.
-func (g *Gateway) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
+func (g *Gateway) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind,
+	idle time.Duration) error {
 	return g.buffer.Beat(user, device, kind, idle)
 }
 
@@ -153,7 +154,8 @@ type Connection struct{ counted *devices.Connection }
 
 // Connect reports that a device has opened a connection, which is its first beat. After an
 // error there is no connection.
-func (g *Gateway) Connect(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) (*Connection, error) {
+func (g *Gateway) Connect(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind,
+	idle time.Duration) (*Connection, error) {
 	counted, err := g.buffer.Connect(user, device, kind, idle)
 	if err != nil {
 		return nil, err

@@ -224,7 +224,8 @@ func (c *Client) get(ctx context.Context, path string, to any) (http.Header, err
 func (c *Client) try(ctx context.Context, path string, to any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.config.HTTP.URL, "/")+path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.config.HTTP.URL, "/")+path,
+		http.NoBody)
 	if err != nil {
 		return nil, err
 	}

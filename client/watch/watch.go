@@ -172,6 +172,10 @@ func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
 
 // events are the events of a message of the stream.
 func (w *Watcher) events(m watch.Message) []Event {
+	lacksUser := m.User == nil && (m.Type == watch.Change || m.Type == watch.Delivery)
+	if lacksUser || m.Problem == nil && m.Type == watch.Error {
+		return nil // the message has no content
+	}
 	switch m.Type {
 	case watch.Hello:
 		return []Event{{Kind: Connected}}

@@ -59,9 +59,9 @@ func events(t *testing.T, n int, users []schemas.UserID, messages ...string) (al
 
 const hello = `{"type":"hello","heartbeat_interval_ms":15000,"max_subscriptions":500}`
 
-func TestASlowReaderGetsTheNumberOfCollapsedChanges(t *testing.T) {
+func TestASlowReaderGetsTheNumberOfCollapsedChangesAndEmptyMessagesAreSkipped(t *testing.T) {
 	t.Parallel()
-	got, _ := events(t, 2, []schemas.UserID{1}, hello, `{"type":"collapsed","count":17}`)
+	got, _ := events(t, 2, []schemas.UserID{1}, hello, `{"type":"change"}`, `{"type":"error"}`, `{"type":"collapsed","count":17}`)
 	if got[0].Kind != watch.Connected || got[1].Kind != watch.Collapsed || got[1].Count != 17 {
 		t.Errorf("got %+v, want connected and 17 collapsed changes", got)
 	}

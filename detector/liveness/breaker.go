@@ -34,8 +34,8 @@ func (m *Machine) tripBreaker(p presence) {
 		return // the checkpoint has the stops: see replayStop
 	}
 	g := &m.gateways
-	if m.breakerPercent == 0 || m.breaker.disarmed || m.clock.stopped != 0 || g.mute < breakerLives || g.silenced < breakerDevices ||
-		int64(g.silenced)*100 <= m.breakerPercent*int64(g.present) {
+	if m.breakerPercent == 0 || m.breaker.disarmed || m.clock.stopped != 0 || g.mute < breakerLives ||
+		g.silenced < breakerDevices || int64(g.silenced)*100 <= m.breakerPercent*int64(g.present) {
 		return
 	}
 	m.breaker.trips++
@@ -71,7 +71,8 @@ func (m *Machine) replayStop() (schemas.BreakerStop, bool) {
 // recovered.
 func (m *Machine) replayResume(byLimit bool) {
 	for _, s := range m.breaker.replay {
-		if s.End != 0 && s.EndOffset == m.offset && m.clock.stopped == s.Start && byLimit == (s.End == s.Start+m.breakerLimit) {
+		if s.End != 0 && s.EndOffset == m.offset && m.clock.stopped == s.Start &&
+			byLimit == (s.End == s.Start+m.breakerLimit) {
 			m.clock.resume(s.End)
 		}
 	}

@@ -202,13 +202,15 @@ func (m *Machine) queueUp(u *user, r *report) {
 	r.phase = queued
 	until := m.presentUntil(r)
 	due := max(until+m.window, m.clock.at(m.policyFrom))
-	m.joining = append(m.joining, place{until: until, due: due, seen: r.seen, user: u.id, device: r.device, life: r.life})
+	m.joining = append(m.joining, place{until: until, due: due, seen: r.seen, user: u.id, device: r.device,
+		life: r.life})
 }
 
 // join gives a place to each device that has become due.
 func (m *Machine) join() {
 	slices.SortStableFunc(m.joining, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device), cmp.Compare(a.seen, b.seen))
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device),
+			cmp.Compare(a.seen, b.seen))
 	})
 	q := &m.queue
 	if q.first > len(q.places)/2 {
@@ -254,7 +256,8 @@ func (m *Machine) upkeep() {
 	m.gateways.ends = m.gateways.ends[:0]
 	m.wheel.trim()
 	if len(m.clock.frozen) > 0 {
-		m.clock.forget(m.clock.presence() - m.away - m.reach - m.foresight - m.flapBurst - 2*m.flapInterval - 15*60*1000)
+		const margin = 15 * 60 * 1000 // milliseconds
+		m.clock.forget(m.clock.presence() - m.away - m.reach - m.foresight - m.flapBurst - 2*m.flapInterval - margin)
 	}
 	m.store.trim()
 	for i := 0; i < movesPerTick && m.store.sparse(); i++ {

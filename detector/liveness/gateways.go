@@ -150,7 +150,8 @@ type GatewayEnd struct {
 }
 
 func newGateways() gateways {
-	g := gateways{known: map[string][]*epoch{}, origins: map[origin]uint16{}, lives: make([]life, firstLife), swept: firstLife}
+	g := gateways{known: map[string][]*epoch{}, origins: map[origin]uint16{}, lives: make([]life, firstLife),
+		swept: firstLife}
 	g.lives[alreadyLost].end, g.lives[alreadyDrained].end = outlived, drained
 	g.lives[noPlace].end = forwarded
 	return g

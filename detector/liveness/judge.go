@@ -37,7 +37,8 @@ func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 		m.written(u)
 		return
 	}
-	m.become(u, p, becoming{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: m.cause(u, state, live, why), device: why.device, row: why.row})
+	m.become(u, p, becoming{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: m.cause(u, state, live, why),
+		device: why.device, row: why.row})
 }
 
 // cause is the rule by which u changes to the next state.
@@ -69,7 +70,8 @@ func (u *user) tailDevice() schemas.DeviceID {
 	var last *report
 	for i := range u.reports {
 		r := &u.reports[i]
-		if r.phase == saidBye && (last == nil || cmp.Or(cmp.Compare(r.seen, last.seen), cmp.Compare(last.device, r.device)) > 0) {
+		if r.phase == saidBye && (last == nil ||
+			cmp.Or(cmp.Compare(r.seen, last.seen), cmp.Compare(last.device, r.device)) > 0) {
 			last = r
 		}
 	}
@@ -136,7 +138,8 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 	}
 	w := u.flaps.waiting
 	if !hidden || w != nil && w.hidden {
-		m.become(u, p, becoming{state: u.state, kinds: kinds, hidden: hidden, at: m.clock.now, cause: schemas.VisibilityChange, row: true})
+		m.become(u, p, becoming{state: u.state, kinds: kinds, hidden: hidden, at: m.clock.now,
+			cause: schemas.VisibilityChange, row: true})
 		return
 	}
 	c := change{from: u.state, at: max(m.clock.now, u.since, m.lastAt(u)), cause: schemas.VisibilityChange}
@@ -171,7 +174,8 @@ func (m *Machine) publish(u *user, c change) {
 	}
 	m.emit(&schemas.Transition{
 		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: c.cause,
-		Device: c.device, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Policy: m.policyID, LeftOut: u.flaps.leftOut,
+		Device: c.device, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Policy: m.policyID,
+		LeftOut: u.flaps.leftOut,
 	})
 	u.flaps.leftOut = 0
 	u.dirty = true

@@ -135,8 +135,9 @@ type Counts struct {
 // chosen user ids cannot waste memory.
 func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, key uint64) *Machine {
 	m := &Machine{
-		Slice: DefaultSlice, partition: partition, partitions: partitions, logEpoch: logEpoch, bases: []schemas.EpochBase{{LogEpoch: logEpoch}},
-		rowsFrom: -never, index: newIndex(key), many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{}, gateways: newGateways(),
+		Slice: DefaultSlice, partition: partition, partitions: partitions, logEpoch: logEpoch,
+		bases: []schemas.EpochBase{{LogEpoch: logEpoch}}, rowsFrom: -never, index: newIndex(key),
+		many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{}, gateways: newGateways(),
 	}
 	m.ordinals.key = (key ^ 0x9e3779b97f4a7c15) | 1
 	m.policies = []schemas.PolicyInForce{{Policy: policy}}
@@ -412,8 +413,9 @@ func (m *Machine) emitStatus(u *user) {
 	}
 	if w := u.flaps.waiting; w != nil {
 		s.State, s.Since, s.Kinds, s.Visibility = w.state, w.since, w.kinds, visibilityOf(w.hidden)
-		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Since: u.since, KindsAt: w.kindsAt,
-			VisibilityAt: w.visibilityAt, Cause: w.cause, Device: w.device, KindsDevice: w.kindsDevice, Evicted: w.evicted}
+		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Since: u.since,
+			KindsAt: w.kindsAt, VisibilityAt: w.visibilityAt, Cause: w.cause, Device: w.device,
+			KindsDevice: w.kindsDevice, Evicted: w.evicted}
 	}
 	for i := range u.reports {
 		if r := &u.reports[i]; r.device == 0 {

@@ -13,8 +13,9 @@ func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 	if m.slice.pending {
 		at, stops, disarmed, bases = m.slice.before, m.slice.stops, m.slice.disarmed, m.slice.bases
 	}
-	c := schemas.Checkpoint{LogEpoch: bases[len(bases)-1].LogEpoch, LogTime: at.now, ReplayOffset: next, ReplayLogTime: at.now,
-		Bases: slices.Clone(bases), Policies: slices.Clone(m.policies), Stops: slices.Clone(stops), Disarmed: disarmed}
+	c := schemas.Checkpoint{LogEpoch: bases[len(bases)-1].LogEpoch, LogTime: at.now, ReplayOffset: next,
+		ReplayLogTime: at.now, Bases: slices.Clone(bases), Policies: slices.Clone(m.policies),
+		Stops: slices.Clone(stops), Disarmed: disarmed}
 	if from, ok := m.history.replay(); ok {
 		c.ReplayOffset, c.ReplayLogTime, c.RowsFrom = from.offset, from.before, at.wall(m.rowsFrom)
 	}
@@ -195,7 +196,8 @@ func (m *Machine) adopt(u *user, s *schemas.Status) {
 	}
 	if p := &s.Pending; p.State != 0 {
 		u.flaps.waiting = &waiting{state: s.State, kinds: s.Kinds, hidden: u.hidden, since: s.Since, kindsAt: p.KindsAt,
-			visibilityAt: p.VisibilityAt, cause: p.Cause, device: p.Device, kindsDevice: p.KindsDevice, evicted: p.Evicted}
+			visibilityAt: p.VisibilityAt, cause: p.Cause, device: p.Device, kindsDevice: p.KindsDevice,
+			evicted: p.Evicted}
 		u.state, u.kinds, u.hidden, u.since = p.State, p.Kinds, p.Visibility == schemas.Nobody, p.Since
 	}
 	for _, kind := range s.Presumed.Kinds.Append(nil) {
@@ -400,5 +402,6 @@ func (m *Machine) Counts() Counts {
 // Bytes is the memory of the state, except that of gateways.
 func (m *Machine) Bytes() int {
 	const perMany, perHidden = 320, 48
-	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes() + len(m.many)*perMany + len(m.hidden)*perHidden
+	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes() + len(m.many)*perMany +
+		len(m.hidden)*perHidden
 }

@@ -99,8 +99,9 @@ func (m *Machine) endSlices() {
 	for _, id := range m.slice.delayed {
 		_, hidden := m.hidden[id]
 		if m.index.find(&m.store, m.index.hash(id), id) == none && !hidden && !m.replaying {
-			m.out.Statuses = append(m.out.Statuses, schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone,
-				Version: m.version(m.ordinals.of(id)) - 1})
+			m.out.Statuses = append(m.out.Statuses,
+				schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone,
+					Version: m.version(m.ordinals.of(id)) - 1})
 		}
 	}
 	m.slice.delayed = nil

@@ -236,7 +236,8 @@ func (m *Machine) encodeTimes(h *hot, c *cold, t oldTimes, f *flags) {
 
 // forgettable reports whether u needs no entry: offline, without a remembered bye or a bucket.
 func (u *user) forgettable() bool {
-	return u.state == schemas.Offline && len(u.reports) == 0 && u.flaps.bucket == (schemas.Bucket{}) && u.flaps.waiting == nil
+	return u.state == schemas.Offline && len(u.reports) == 0 && u.flaps.bucket == (schemas.Bucket{}) &&
+		u.flaps.waiting == nil
 }
 
 // forget frees entry e of u. A hidden user moves to a side table, where times have all their bits:

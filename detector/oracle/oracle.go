@@ -10,7 +10,8 @@ import (
 // the heartbeats topic in the order of their offsets, with their append times. Records that cannot
 // be decoded, and rows of users of another partition, are skipped. policy must be valid; logEpoch
 // is 1 for the first log.
-func Transitions(policy schemas.Policy, partition, partitions int32, logEpoch uint32, records []schemas.Record) []schemas.Transition {
+func Transitions(policy schemas.Policy, partition, partitions int32, logEpoch uint32,
+	records []schemas.Record) []schemas.Transition {
 	return Run(Log{Policy: policy, Partition: partition, Partitions: partitions, LogEpoch: logEpoch, Records: records})
 }
 
@@ -98,8 +99,9 @@ type world struct {
 }
 
 func newWorld(log *Log) *world {
-	w := &world{log: log, epoch: log.LogEpoch, users: map[schemas.UserID]*user{}, statuses: map[schemas.UserID]schemas.Status{},
-		origins: map[origin]*life{}, alreadyLost: &life{end: byEpoch}, alreadyDrained: &life{end: byDrain}, newest: -1}
+	w := &world{log: log, epoch: log.LogEpoch, users: map[schemas.UserID]*user{},
+		statuses: map[schemas.UserID]schemas.Status{},
+		origins:  map[origin]*life{}, alreadyLost: &life{end: byEpoch}, alreadyDrained: &life{end: byDrain}, newest: -1}
 	w.setPolicy(log.Policy)
 	return w
 }
@@ -107,7 +109,8 @@ func newWorld(log *Log) *world {
 func (w *world) setPolicy(p schemas.Policy) {
 	ms := func(d time.Duration) millis { return millis(d.Milliseconds()) }
 	w.policy = p
-	w.present, w.away, w.idleAfter, w.byeDebounce = ms(p.OnlineTTL+p.OfflineDebounce), ms(p.AwayTTL), ms(p.IdleAfter), ms(p.ByeDebounce)
+	w.present, w.away, w.idleAfter, w.byeDebounce = ms(p.OnlineTTL+p.OfflineDebounce), ms(p.AwayTTL), ms(p.IdleAfter),
+		ms(p.ByeDebounce)
 	w.lateness, w.silence, w.window = ms(p.AllowedLateness), ms(p.GatewaySilence), ms(p.ReconnectWindow)
 	w.interval, w.burst = ms(p.FlapInterval), millis(p.FlapBurst)*ms(p.FlapInterval)
 	w.breakerLimit = schemas.Millis(p.BreakerLimit.Milliseconds())
@@ -200,7 +203,8 @@ func (w *world) forget(u *user) {
 		u.since = u.lastSeen
 	}
 	w.write(u)
-	if u.state == schemas.Offline && u.waits == nil && !u.hidden && len(u.byes) == 0 && u.bucket == nil && len(u.reports) == 0 {
+	if u.state == schemas.Offline && u.waits == nil && !u.hidden && len(u.byes) == 0 && u.bucket == nil &&
+		len(u.reports) == 0 {
 		delete(w.users, u.id)
 	}
 }

@@ -392,9 +392,9 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 		u.since = at
 	}
 	w.out = append(w.out, schemas.Transition{
-		User: u.id, From: u.published.state, To: u.state, At: at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: cause,
-		Device: device, Kinds: u.kinds, Visibility: visibility(u.hidden), Policy: w.policy.ID(), LeftOut: uint32(u.leftOut),
-		Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
+		User: u.id, From: u.published.state, To: u.state, At: at, LastSeen: u.lastSeen, LastActive: u.lastActive,
+		Cause: cause, Device: device, Kinds: u.kinds, Visibility: visibility(u.hidden), Policy: w.policy.ID(),
+		LeftOut: uint32(u.leftOut), Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
 	})
 	w.caused[u.id]++
 	u.published, u.leftOut, u.dirty = u.shown, 0, true

@@ -15,8 +15,9 @@ func (w *world) write(u *user) {
 	if u.state != schemas.Offline && w.dropped(u) {
 		u.bucket, u.publishedAt = nil, 0
 	}
-	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive,
-		Kinds: u.published.kinds, Visibility: visibility(u.published.hidden), PublishedAt: u.publishedAt, LeftOut: uint32(u.leftOut),
+	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen,
+		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden),
+		PublishedAt: u.publishedAt, LeftOut: uint32(u.leftOut),
 		Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]) - 1}
 	if u.silent {
 		s.SilentFrom, s.Held, s.Drained, s.Device = u.silentFrom, schemas.Millis(u.held), u.drained, u.silentDevice
@@ -27,8 +28,9 @@ func (w *world) write(u *user) {
 	}
 	if p := u.waits; p != nil {
 		s.Since = p.since
-		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibility(u.hidden), Since: u.since, KindsAt: p.kindsAt,
-			VisibilityAt: p.visibilityAt, Cause: p.cause, Device: p.device, KindsDevice: p.kindsDevice, Evicted: p.kindsCause == schemas.DeviceEvicted}
+		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibility(u.hidden), Since: u.since,
+			KindsAt: p.kindsAt, VisibilityAt: p.visibilityAt, Cause: p.cause, Device: p.device,
+			KindsDevice: p.kindsDevice, Evicted: p.kindsCause == schemas.DeviceEvicted}
 	}
 	for _, r := range u.of(0) {
 		s.Presumed = schemas.Presumed{At: r.seen, Active: r.seen - r.idle, Kinds: s.Presumed.Kinds.With(r.kind)}
@@ -168,15 +170,16 @@ func (w *world) adopt() {
 			u.bucket = &bucket{s.Bucket.At, millis(s.Bucket.Lacks)}
 		}
 		if p := s.Pending; p.State != 0 {
-			u.waits = &waits{since: s.Since, cause: p.Cause, device: p.Device, kindsDevice: p.KindsDevice, kindsAt: p.KindsAt,
-				visibilityAt: p.VisibilityAt, kindsCause: schemas.DevicesChanged}
+			u.waits = &waits{since: s.Since, cause: p.Cause, device: p.Device, kindsDevice: p.KindsDevice,
+				kindsAt: p.KindsAt, visibilityAt: p.VisibilityAt, kindsCause: schemas.DevicesChanged}
 			if p.Evicted {
 				u.waits.kindsCause = schemas.DeviceEvicted
 			}
 			u.shown, u.since = shown{p.State, p.Kinds, p.Visibility == schemas.Nobody}, p.Since
 		}
 		if s.SilentFrom != 0 {
-			u.silent, u.silentFrom, u.held, u.drained, u.silentDevice = true, s.SilentFrom, millis(s.Held), s.Drained, s.Device
+			u.silent, u.silentFrom, u.held = true, s.SilentFrom, millis(s.Held)
+			u.drained, u.silentDevice = s.Drained, s.Device
 		}
 	}
 }

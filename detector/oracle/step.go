@@ -140,7 +140,8 @@ func (w *world) join() {
 		}
 	}
 	slices.SortStableFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user), cmp.Compare(a.report.device, b.report.device),
+		return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.user, b.user),
+			cmp.Compare(a.report.device, b.report.device),
 			cmp.Compare(a.report.seen, b.report.seen))
 	})
 	step := max((1_000_000+int64(w.policy.CohortRate)-1)/int64(w.policy.CohortRate),

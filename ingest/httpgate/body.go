@@ -93,7 +93,8 @@ func (g *Gate) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]by
 	case errors.As(err, &long):
 		return nil, tooLong(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, refuse(http.StatusRequestTimeout, "body_timeout", "body", "did not arrive in "+g.cfg.HTTP.BodyTimeout.String())
+		return nil, refuse(http.StatusRequestTimeout, "body_timeout", "body",
+			"did not arrive in "+g.cfg.HTTP.BodyTimeout.String())
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, problem.Malformed, "body", "ended before it was complete")
 	}
@@ -114,14 +115,16 @@ func (g *Gate) decompress(encoding string, body []byte, limit int) ([]byte, erro
 	case "zstd":
 		plain, err := g.zstd.DecodeAll(body, nil)
 		switch {
-		case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded), len(plain) > limit:
+		case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded),
+			len(plain) > limit:
 			return nil, tooLong(limit)
 		case err != nil:
 			return nil, broken("zstd")
 		}
 		return plain, nil
 	}
-	return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding", "must be gzip or zstd")
+	return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding",
+		"must be gzip or zstd")
 }
 
 func broken(encoding string) error {

@@ -37,7 +37,8 @@ func New(cfg ingest.Config, log beat.Log, metrics *ingest.Metrics) (*Gate, error
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	zstdReader, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(uint64(cfg.HTTP.MaxBody)))
+	zstdReader, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2),
+		zstd.WithDecoderMaxMemory(uint64(cfg.HTTP.MaxBody)))
 	if err != nil {
 		return nil, fmt.Errorf("setting up zstd: %w", err)
 	}
@@ -131,7 +132,9 @@ func enter(slots chan struct{}) (leave func(), err error) {
 }
 
 // endpoint adds the origin check, the answer to an error and the metric to a handler.
-func (g *Gate) endpoint(route string, handle func(w http.ResponseWriter, r *http.Request) (status int, err error)) http.HandlerFunc {
+func (g *Gate) endpoint(
+	route string, handle func(w http.ResponseWriter, r *http.Request) (status int, err error),
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		status, err := http.StatusForbidden, g.cfg.CheckOrigin(r)
 		if err != nil {
@@ -180,7 +183,8 @@ func (g *Gate) await(ctx context.Context, written <-chan error) error {
 	case <-ctx.Done():
 		return refuse(statusClientClosed, "gone", "", "nobody reads the answer")
 	}
-	return refuseFor(retryAfter, http.StatusServiceUnavailable, problem.Unavailable, "", "Kafka has not acknowledged it; it is safe to repeat the request")
+	return refuseFor(retryAfter, http.StatusServiceUnavailable, problem.Unavailable, "",
+		"Kafka has not acknowledged it; it is safe to repeat the request")
 }
 
 func (g *Gate) now() time.Duration { return time.Since(g.start) }

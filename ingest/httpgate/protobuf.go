@@ -13,7 +13,8 @@ import (
 // decodeProtobuf reads a HeartbeatsRequest. Every error is a
 // *schemas.FieldError. Unknown fields are skipped, as Protobuf wants.
 func decodeProtobuf(body []byte, maxBeats int) (request, error) {
-	malformed := &schemas.FieldError{Code: "malformed", Field: "body", Reason: "is not a stillhere.v1.HeartbeatsRequest in Protobuf"}
+	malformed := &schemas.FieldError{Code: "malformed", Field: "body",
+		Reason: "is not a stillhere.v1.HeartbeatsRequest in Protobuf"}
 	// Counted before they are decoded: two bytes can become a hundred.
 	switch n, ok := countBeats(body); {
 	case !ok:
@@ -54,10 +55,12 @@ func checkBeat(prefix string, b *pb.Beat) error {
 		return err
 	}
 	if schemas.Millis(b.AgeMs) > schemas.MaxAge {
-		return schemas.Invalid(prefix+"age_ms", "must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxAge), 10))
+		return schemas.Invalid(prefix+"age_ms",
+			"must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxAge), 10))
 	}
 	if schemas.Millis(b.IdleMs) > schemas.MaxIdle {
-		return schemas.Invalid(prefix+"idle_ms", "must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxIdle), 10))
+		return schemas.Invalid(prefix+"idle_ms",
+			"must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxIdle), 10))
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ type writer struct {
 }
 
 func newWriter(now func() time.Duration, cfg ingest.Config, log beat.Log, metrics *ingest.Metrics) *writer {
-	return &writer{now: now, cfg: cfg, log: log, metrics: metrics, wake: make(chan struct{}, 1), lanes: map[laneKey]*lane{}}
+	return &writer{now: now, cfg: cfg, log: log, metrics: metrics, wake: make(chan struct{}, 1),
+		lanes: map[laneKey]*lane{}}
 }
 
 // call is one request that waits for its beats. It gets one answer: the first error or, when all

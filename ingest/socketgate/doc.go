@@ -11,9 +11,11 @@
 // A socket ends in one of these ways:
 //
 //	the client closes it with 1000, 1001 or no code  the device has left: a bye
-//	the client sends {"type":"bye"}                  the same; the socket stays, and a later beat brings the device back
+//	the client sends {"type":"bye"}                  the same; the socket stays, and a later beat brings
+//	                                                 the device back
 //	it is lost, or times out, or breaks a rule       no bye: the detector waits for the device to come back
-//	this process stops                               no bye: the client gets a time to reconnect, then a close with 1001
+//	this process stops                               no bye: the client gets a time to reconnect, then a
+//	                                                 close with 1001
 //
 // A bye does not count while another socket of the same device is open in this process: a reloaded
 // page may open its new socket before it closes the old one.

@@ -29,7 +29,8 @@ import (
 // handle gets a message of the client, valid during the call, and returns whether the stream knows
 // its type; the stream answers its own errors. It is called from one goroutine. close ends the
 // stream; it is called once, after the last handle, and no send may begin after it has returned.
-type OpenStream = func(user schemas.UserID, mayWatchAny bool, send func(message []byte) error) (handle func(message []byte) bool, close func())
+type OpenStream = func(user schemas.UserID, mayWatchAny bool,
+	send func(message []byte) error) (handle func(message []byte) bool, close func())
 
 // Gate serves the WebSocket endpoint.
 type Gate struct {
@@ -166,8 +167,10 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	if !g.perUser.Take(who.device.User) {
 		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))
-		answer(http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id", Reason: "has " +
-			strconv.Itoa(g.perUser.Most()) + " connections open already, which is all that one user may have; close one first"})
+		answer(http.StatusTooManyRequests,
+			&schemas.FieldError{Code: "too_many_connections", Field: "user_id", Reason: "has " +
+				strconv.Itoa(g.perUser.Most()) +
+				" connections open already, which is all that one user may have; close one first"})
 		return
 	}
 	if !g.enter() {
@@ -178,7 +181,8 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 			&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections"})
 		return
 	}
-	s := &connection{gate: g, who: who, viewer: who.device.User, mayWatch: caller == nil || caller.MayWatch, mayWatchAny: caller != nil && caller.Any}
+	s := &connection{gate: g, who: who, viewer: who.device.User, mayWatch: caller == nil || caller.MayWatch,
+		mayWatchAny: caller != nil && caller.Any}
 	if caller != nil && !caller.Any && caller.Gateway != "" {
 		s.viewer = 0 // it beats for the user, and is not the user
 	}

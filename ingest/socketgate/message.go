@@ -52,7 +52,8 @@ func (s *connection) handleMessage(message []byte) error {
 		_ = s.at.Leave() // refused only when this process stops, which writes a draining frame
 	default:
 		if !s.streamHandle(message) {
-			return &schemas.FieldError{Code: "unknown_type", Field: "type", Reason: "is not known: " + strconv.Quote(kind)}
+			return &schemas.FieldError{Code: "unknown_type", Field: "type", Reason: "is not known: " +
+				strconv.Quote(kind)}
 		}
 	}
 	return nil

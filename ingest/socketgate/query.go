@@ -46,7 +46,8 @@ func parseIdentity(query string, caller *ingest.Caller) (identity, error) {
 	if values.Has("idle_ms") {
 		ms, err := strconv.ParseInt(values.Get("idle_ms"), 10, 64)
 		if err != nil || ms < 0 || ms > int64(schemas.MaxIdle) {
-			return identity{}, schemas.Invalid("idle_ms", "must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxIdle), 10))
+			return identity{}, schemas.Invalid("idle_ms",
+				"must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxIdle), 10))
 		}
 		who.idle = time.Duration(ms) * time.Millisecond
 	}

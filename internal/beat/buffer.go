@@ -79,8 +79,8 @@ func New(cfg Config, log Log) (*Buffer, error) {
 	share := cfg.MaxDevices / int(cfg.Partitions)
 	for i := range b.shards {
 		b.shards[i].queue = coalesce.New(coalesce.Rules{
-			HeartbeatInterval: cfg.HeartbeatInterval, ActiveAfterIdle: cfg.ActiveAfterIdle, ForgetAfter: cfg.ForgetAfter,
-			MaxDevices: share + share/2 + 1, MaxInFlight: maxInFlight,
+			HeartbeatInterval: cfg.HeartbeatInterval, ActiveAfterIdle: cfg.ActiveAfterIdle,
+			ForgetAfter: cfg.ForgetAfter, MaxDevices: share + share/2 + 1, MaxInFlight: maxInFlight,
 		})
 	}
 	return b, nil

@@ -104,7 +104,8 @@ func New(rules Rules) *Queue {
 
 // Follow changes the times by which the queue decides.
 func (q *Queue) Follow(heartbeatInterval, activeAfterIdle, forgetAfter time.Duration) {
-	q.rules.HeartbeatInterval, q.rules.ActiveAfterIdle, q.rules.ForgetAfter = heartbeatInterval, activeAfterIdle, forgetAfter
+	q.rules.HeartbeatInterval, q.rules.ActiveAfterIdle, q.rules.ForgetAfter = heartbeatInterval, activeAfterIdle,
+		forgetAfter
 }
 
 // Add takes a report that came in now. It replaces an unsent report of the same device. hurry tells

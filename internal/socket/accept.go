@@ -73,7 +73,8 @@ func CheckOrigin(r *http.Request, patterns []string) error {
 // MatchesOrigin reports whether a web origin matches one of the patterns of CheckOrigin.
 func MatchesOrigin(patterns []string, origin string) bool {
 	from, err := url.Parse(strings.ToLower(origin))
-	if err != nil || strings.ContainsFunc(from.Host, notOfHost) || from.Scheme+"://"+from.Host != strings.ToLower(origin) {
+	if err != nil || strings.ContainsFunc(from.Host, notOfHost) ||
+		from.Scheme+"://"+from.Host != strings.ToLower(origin) {
 		return false // not exactly scheme, host and port
 	}
 	for _, pattern := range patterns {

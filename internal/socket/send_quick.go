@@ -12,7 +12,8 @@ import (
 // the kernel preempts the call. sendto avoids the work that write does for files. See
 // fanout/DESIGN.md for the figures.
 func send(fd uintptr, b []byte) (n int, err error) {
-	r, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+	r, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+		uintptr(len(b)),
 		syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0)
 	if errno != 0 {
 		return 0, errno

@@ -27,7 +27,8 @@ func Kafka(k client.Kafka, name string) (kafka.Config, error) {
 	if k.TLS == nil && k.SASL == "" {
 		return c, nil
 	}
-	c.Security = &kafka.Security{TLS: k.TLS, Mechanism: k.SASL, User: k.User, Credentials: k.Credentials, Token: k.Token}
+	c.Security = &kafka.Security{TLS: k.TLS, Mechanism: k.SASL, User: k.User, Credentials: k.Credentials,
+		Token: k.Token}
 	if password := (keys.Secret{Value: k.Password, File: k.PasswordFile}); c.Security.Credentials == nil {
 		c.Security.Credentials = func(context.Context) (string, string, error) {
 			text, err := password.Read()
@@ -55,7 +56,8 @@ func Problem(status int, header http.Header, body []byte) *client.ProblemError {
 		Error struct{ Code, Message, Field string }
 	}
 	_ = json.Unmarshal(body, &answer) // a proxy may have answered in another form
-	p := &client.ProblemError{Status: status, Code: answer.Error.Code, Message: answer.Error.Message, Field: answer.Error.Field}
+	p := &client.ProblemError{Status: status, Code: answer.Error.Code, Message: answer.Error.Message,
+		Field: answer.Error.Field}
 	if seconds, err := strconv.Atoi(header.Get("Retry-After")); err == nil && seconds > 0 && seconds < 1<<30 {
 		p.After = time.Duration(seconds) * time.Second
 	}

@@ -89,7 +89,8 @@ func (h *History) Log() oracle.Log {
 			}
 		}
 		at += schemas.Millis(r.After)
-		l.Records = append(l.Records, schemas.Record{Partition: h.Partition, Offset: offset, Time: at, Value: r.value()})
+		l.Records = append(l.Records, schemas.Record{Partition: h.Partition, Offset: offset, Time: at,
+			Value: r.value()})
 		if i >= unseen {
 			kept = append(kept, i)
 		}
@@ -155,7 +156,8 @@ func (h *History) String() string {
 	if err != nil {
 		return err.Error()
 	}
-	text := `{"Settings":` + string(settings) + `,"Start":` + itoa(h.Start) + `,"Offset":` + itoa(h.Offset) + `,"Partitions":` + itoa(int64(h.Partitions)) + `,"Partition":` + itoa(int64(h.Partition)) + `,"Records":[`
+	text := `{"Settings":` + string(settings) + `,"Start":` + itoa(h.Start) + `,"Offset":` + itoa(h.Offset) +
+		`,"Partitions":` + itoa(int64(h.Partitions)) + `,"Partition":` + itoa(int64(h.Partition)) + `,"Records":[`
 	for i := range h.Records {
 		record, err := json.Marshal(&h.Records[i])
 		if err != nil {

@@ -40,9 +40,12 @@ type Runs struct {
 
 // Run is an Impl. What the detector commits is encoded and decoded.
 func (r Runs) Run(l oracle.Log) []schemas.Transition {
-	d := &run{Runs: r, log: l, commit: stream.Assignment{Partition: l.Partition, Partitions: l.Partitions, Offset: -1, TopicID: schemas.TopicID{1}}}
-	d.config = detector.Config{Settings: l.Policy, Log: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})),
-		Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return time.Time{} }, Key: 42, Slice: r.Slice}
+	d := &run{Runs: r, log: l, commit: stream.Assignment{Partition: l.Partition, Partitions: l.Partitions, Offset: -1,
+		TopicID: schemas.TopicID{1}}}
+	d.config = detector.Config{Settings: l.Policy,
+		Log:     slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})),
+		Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return time.Time{} }, Key: 42,
+		Slice: r.Slice}
 	if len(l.Records) > 0 {
 		d.start = l.Records[0].Offset
 	}
@@ -182,7 +185,8 @@ func (d *run) lose(loss oracle.Loss) {
 
 // read is a detector.Read.
 func (d *run) read(_ context.Context, topic schemas.Topic, from, to int64, each func(*schemas.Record) error) error {
-	records := map[schemas.Topic][]schemas.Record{schemas.Heartbeats: d.live, schemas.Statuses: d.statuses, schemas.Transitions: d.published}[topic]
+	records := map[schemas.Topic][]schemas.Record{schemas.Heartbeats: d.live, schemas.Statuses: d.statuses,
+		schemas.Transitions: d.published}[topic]
 	for i := range records {
 		if topic == schemas.Heartbeats && (records[i].Offset < from || to >= 0 && records[i].Offset >= to) {
 			continue

@@ -46,8 +46,8 @@ func Start(ctx context.Context, p Process, failed func(error)) (close func(conte
 		return nothing, fmt.Errorf("traces: %w", err)
 	}
 	described, err := resource.New(ctx,
-		resource.WithAttributes(serviceName.String("stillhere-"+p.Role), serviceVersion.String(p.Version), instance.String(p.Instance)),
-		resource.WithFromEnv(), resource.WithTelemetrySDK())
+		resource.WithAttributes(serviceName.String("stillhere-"+p.Role), serviceVersion.String(p.Version),
+			instance.String(p.Instance)), resource.WithFromEnv(), resource.WithTelemetrySDK())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		enabled.Store(false)
 		return nothing, errors.Join(fmt.Errorf("traces: %w", err), exporter.Shutdown(ctx))
