@@ -10,21 +10,21 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Need is what a role must be allowed to do with one resource of Kafka. What the
-// roles do is tested with these and with each one taken away, so a Need too many
-// fails the tests as one too few does.
+// Need is what a role must be allowed to do with one resource of Kafka. Tests run every role
+// with its needs, and with each of them taken away, so that a need too many fails as one too
+// few does.
 type Need struct {
 	// Role is one of Grantees, or eachRole.
 	Role string
-	// Followers says that only a process that tells followers needs it.
+	// Followers restricts the need to processes that write deliveries for followers.
 	Followers bool
-	// One of the three: a topic, everyTopic; a group; the group whose members'
+	// One of the three: a topic or everyTopic; a group; the group whose members'
 	// transactional ids are meant.
 	Topic         schemas.Topic
 	Group         string
 	Transactional string
 	Operations    []string // as Kafka calls them
-	For           string   // why, for people
+	For           string   // the reason, for people
 }
 
 const (
@@ -33,77 +33,103 @@ const (
 	channelGroup = "stillhere.channel."
 )
 
-// Grantees are the users that Kafka may have for Stillhere: the roles, and what is
-// beside them.
+// Grantees are the users that Kafka may have for Stillhere: the roles and the tools.
 var Grantees = []string{"ingest", "detector", "lastseen", "fanout", "api", "all", "channel", "gateway", "tools", "topics"}
 
 // onePipeline are the roles that every Need of eachRole is for, "all" being all.
 var onePipeline = []string{"ingest", "detector", "lastseen", "fanout", "api"}
 
 // Needs is the list of what must be allowed.
-var Needs = []Need{
-	{Role: eachRole, Topic: everyTopic, Operations: []string{"Describe", "DescribeConfigs"}, For: "looking at start whether the topics are as they must be"},
+var Needs = slices.Concat(
+	roleNeeds(eachRole,
+		onTopic(everyTopic, "checking the topics' configuration", "Describe", "DescribeConfigs")),
+	roleNeeds("ingest",
+		onTopic(schemas.Heartbeats, "writing beats", "Write"),
+		onGroup(detectorGroup, "reading the policy in force", "Describe")),
+	roleNeeds("detector",
+		onTopic(schemas.Heartbeats, "reading beats; writing ticks, and beats that came in a wrong partition", "Read", "Write"),
+		onTopic(schemas.Statuses, "restoring the state after a restart", "Read", "Write"),
+		onTopic(schemas.Transitions, "writing changes; reading the last log epoch if the group has no commit", "Read", "Write"),
+		onTopic(schemas.DeadLetter, "records that cannot be read; finding hanging transactions", "Read", "Write"),
+		onGroup(detectorGroup, "sharing the partitions", "Read"),
+		onTransactions(detectorGroup, "exactly-once writes")),
+	roleNeeds("lastseen",
+		onTopic(schemas.Transitions, "reading changes in the sink and the projector", "Read"),
+		onTopic(schemas.Statuses, "rebuilding a Redis that is empty", "Read"),
+		onTopic(schemas.DeadLetter, "records that cannot be read", "Write"),
+		onGroup(sinkGroup, "sharing the partitions", "Read"),
+		onGroup(projectorGroup, "sharing the partitions", "Read"),
+		onGroup(detectorGroup, "reading the policy in force, the log epochs and the detector's progress", "Describe")),
+	roleNeeds("fanout",
+		onTopic(schemas.Transitions, "reading changes for viewers", "Read"),
+		onTopic(schemas.DeadLetter, "records that cannot be read", "Write"),
+		onGroup(publishGroup, "sharing the partitions", "Read"),
+		onGroup(detectorGroup, "reading the policy in force and the log epochs", "Describe")),
+	forFollowers(roleNeeds("fanout",
+		onTopic(schemas.Statuses, "reading which followers are present", "Read"),
+		onTopic(schemas.Fanout, "jobs for users with many followers", "Read", "Write"),
+		onTopic(schemas.DeadLetter, "finding hanging transactions", "Read"),
+		onTopic(schemas.Deliveries, "writing deliveries; finding hanging transactions", "Read", "Write"),
+		onGroup(plannerGroup, "sharing the partitions", "Read"),
+		onGroup(workerGroup, "sharing the partitions", "Read"),
+		onTransactions(plannerGroup, "exactly-once writes"),
+		onTransactions(workerGroup, "exactly-once writes"))),
+	roleNeeds("api",
+		onGroup(detectorGroup, "reading the policy in force", "Describe")),
+	roleNeeds("channel",
+		onTopic(schemas.Deliveries, "reading deliveries", "Read"),
+		onTopic(schemas.Statuses, "reading which users are hidden", "Read"),
+		onTopic(schemas.DeadLetter, "deliveries that failed too often", "Write"),
+		onTopic(schemas.Heartbeats, "reading the detector's progress", "Describe"),
+		onGroup(detectorGroup, "reading the detector's progress", "Describe"),
+		onGroup(channelGroup, "sharing the partitions, for channels of any name", "Read")),
+	roleNeeds("gateway",
+		onTopic(schemas.Heartbeats, "a gateway that writes to Kafka itself", "Write")),
+	roleNeeds("tools",
+		onTopic(schemas.Heartbeats, "explain, backtest, record", "Read"),
+		onGroup(detectorGroup, "explain, policy show; reading the log epochs", "Describe"),
+		onTopic(schemas.Transitions, "replay, asof, sessions, explain", "Read")),
+	roleNeeds("topics",
+		onTopic(everyTopic, "topics apply and topics check", "Create", "Describe", "DescribeConfigs")),
+)
 
-	{Role: "ingest", Topic: schemas.Heartbeats, Operations: []string{"Write"}, For: "beats"},
-	{Role: "ingest", Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force"},
-
-	{Role: "detector", Topic: schemas.Heartbeats, Operations: []string{"Read", "Write"}, For: "beats; ticks and beats that landed in a wrong partition"},
-	{Role: "detector", Topic: schemas.Statuses, Operations: []string{"Read", "Write"}, For: "coming back after a restart"},
-	{Role: "detector", Topic: schemas.Transitions, Operations: []string{"Read", "Write"}, For: "changes; the last log epoch where the group has no commit"},
-	{Role: "detector", Topic: schemas.DeadLetter, Operations: []string{"Read", "Write"}, For: "records that cannot be read; finding transactions that hang"},
-	{Role: "detector", Group: detectorGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
-	{Role: "detector", Transactional: detectorGroup, Operations: []string{"Write"}, For: "exactly once"},
-
-	{Role: "lastseen", Topic: schemas.Transitions, Operations: []string{"Read"}, For: "sink and projector"},
-	{Role: "lastseen", Topic: schemas.Statuses, Operations: []string{"Read"}, For: "filling a Redis that came back empty"},
-	{Role: "lastseen", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "records that cannot be read"},
-	{Role: "lastseen", Group: sinkGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
-	{Role: "lastseen", Group: projectorGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
-	{Role: "lastseen", Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force, which log epochs there are, up to when answers are fresh"},
-
-	{Role: "fanout", Topic: schemas.Transitions, Operations: []string{"Read"}, For: "telling who is looking"},
-	{Role: "fanout", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "records that cannot be read"},
-	{Role: "fanout", Group: publishGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
-	{Role: "fanout", Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force, and which log epochs there are"},
-
-	{Role: "fanout", Followers: true, Topic: schemas.Statuses, Operations: []string{"Read"}, For: "which followers are here"},
-	{Role: "fanout", Followers: true, Topic: schemas.Fanout, Operations: []string{"Read", "Write"}, For: "users with many followers"},
-	{Role: "fanout", Followers: true, Topic: schemas.DeadLetter, Operations: []string{"Read"}, For: "finding transactions that hang"},
-	{Role: "fanout", Followers: true, Topic: schemas.Deliveries, Operations: []string{"Read", "Write"}, For: "who is told what; finding transactions that hang"},
-	{Role: "fanout", Followers: true, Group: plannerGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
-	{Role: "fanout", Followers: true, Group: workerGroup, Operations: []string{"Read"}, For: "sharing the partitions"},
-	{Role: "fanout", Followers: true, Transactional: plannerGroup, Operations: []string{"Write"}, For: "exactly once"},
-	{Role: "fanout", Followers: true, Transactional: workerGroup, Operations: []string{"Write"}, For: "exactly once"},
-
-	{Role: "api", Group: detectorGroup, Operations: []string{"Describe"}, For: "which policy is in force"},
-
-	{Role: "channel", Topic: schemas.Deliveries, Operations: []string{"Read"}, For: "who is told what"},
-	{Role: "channel", Topic: schemas.Statuses, Operations: []string{"Read"}, For: "who hides by now"},
-	{Role: "channel", Topic: schemas.DeadLetter, Operations: []string{"Write"}, For: "deliveries that nobody takes"},
-	{Role: "channel", Topic: schemas.Heartbeats, Operations: []string{"Describe"}, For: "how far the detector is, beyond which nothing can have happened"},
-	{Role: "channel", Group: detectorGroup, Operations: []string{"Describe"}, For: "the same"},
-	{Role: "channel", Group: channelGroup, Operations: []string{"Read"}, For: "sharing the partitions; of every channel's name"},
-
-	{Role: "gateway", Topic: schemas.Heartbeats, Operations: []string{"Write"}, For: "a gateway that writes to Kafka itself"},
-
-	{Role: "tools", Topic: schemas.Heartbeats, Operations: []string{"Read"}, For: "explain, backtest, record"},
-	{Role: "tools", Group: detectorGroup, Operations: []string{"Describe"}, For: "explain, policy show; which log epochs there are"},
-	{Role: "tools", Topic: schemas.Transitions, Operations: []string{"Read"}, For: "replay, asof, sessions, explain"},
-
-	{Role: "topics", Topic: everyTopic, Operations: []string{"Create", "Describe", "DescribeConfigs"}, For: "topics apply and topics check"},
+func onTopic(topic schemas.Topic, why string, operations ...string) Need {
+	return Need{Topic: topic, Operations: operations, For: why}
 }
 
-// NeedsOf is the part of the list that is about a grantee; followers says whether
-// it tells followers.
+func onGroup(group, why, operation string) Need {
+	return Need{Group: group, Operations: []string{operation}, For: why}
+}
+
+func onTransactions(group, why string) Need {
+	return Need{Transactional: group, Operations: []string{"Write"}, For: why}
+}
+
+func roleNeeds(role string, all ...Need) []Need {
+	for i := range all {
+		all[i].Role = role
+	}
+	return all
+}
+
+func forFollowers(all []Need) []Need {
+	for i := range all {
+		all[i].Followers = true
+	}
+	return all
+}
+
+// NeedsOf returns the needs of a grantee. followers says whether it writes deliveries for
+// followers.
 func NeedsOf(grantee string, followers bool) ([]Need, error) {
 	if !slices.Contains(Grantees, grantee) {
 		return nil, fmt.Errorf("role: there is no %q, only %s", grantee, strings.Join(Grantees, ", "))
 	}
 	var needs []Need
 	for _, n := range Needs {
-		everybody := n.Role == eachRole && (grantee == "all" || slices.Contains(onePipeline, grantee))
+		shared := n.Role == eachRole && (grantee == "all" || slices.Contains(onePipeline, grantee))
 		own := n.Role == grantee || grantee == "all" && slices.Contains(onePipeline, n.Role)
-		if (everybody || own) && (followers || !n.Followers) {
+		if (shared || own) && (followers || !n.Followers) {
 			needs = append(needs, n)
 		}
 	}

@@ -60,7 +60,7 @@ func writeVars(w http.ResponseWriter, _ *http.Request) {
 			all[v.Key] = json.RawMessage(v.Value.String())
 		}
 	})
-	_ = json.NewEncoder(w).Encode(all) // the one who asked has gone
+	_ = json.NewEncoder(w).Encode(all) // an error means that the client disconnected
 }
 
 // buildInfo exports the version of the program.
@@ -105,15 +105,15 @@ type readyPartition struct {
 func readiness(ctx context.Context, checks []check, status []kafka.GroupStatus, now time.Time) readyReport {
 	report := readyReport{Ready: true, Degraded: []string{}, Checks: []readyCheck{}, Groups: []readyGroup{}}
 	for _, found := range runChecks(ctx, checks) {
-		told := readyCheck{Name: found.name, Ready: found.err == nil, Needed: found.needed}
+		check := readyCheck{Name: found.name, Ready: found.err == nil, Needed: found.needed}
 		if found.err != nil {
-			told.Error = found.err.Error()
+			check.Error = found.err.Error()
 			report.Ready = report.Ready && !found.needed
 		}
 		if found.degraded() {
 			report.Degraded = append(report.Degraded, found.name)
 		}
-		report.Checks = append(report.Checks, told)
+		report.Checks = append(report.Checks, check)
 	}
 	seconds := func(d time.Duration, known bool) *float64 {
 		if !known {
@@ -142,5 +142,5 @@ func writeReadiness(w http.ResponseWriter, report readyReport) {
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(report) // the one who asked has gone
+	_ = encoder.Encode(report) // an error means that the client disconnected
 }

@@ -16,7 +16,7 @@ type apiDeps struct {
 	view   *redisview.View
 	store  durableStore
 	stream *live.Server
-	access *decision // nil: everybody may see everything
+	access *decision // nil: no restrictions
 }
 
 // newAPI answers reads and serves the live stream.

@@ -45,7 +45,7 @@ func (a Auth) config() auth.Config {
 const exampleSecret = "change-me"
 
 // validate reports everything that is wrong. Where other machines can reach listen, it also
-// refuses the secret that everybody knows.
+// refuses the secret of the documentation.
 func (a Auth) validate(listen string) error {
 	c := a.config()
 	if err := c.Validate(); err != nil || !c.Secret.Given() || onLoopback(listen) {
@@ -54,7 +54,7 @@ func (a Auth) validate(listen string) error {
 	if secret, err := c.Secret.Read(); err != nil || !strings.Contains(secret, exampleSecret) {
 		return err
 	}
-	return fmt.Errorf("auth_secret: is the example of the documentation, with which everybody can make tokens, "+
+	return fmt.Errorf("auth_secret: is the example of the documentation, with which anyone can make tokens, "+
 		"and other machines can reach %s; make one, e.g. with: openssl rand -hex 32", listen)
 }
 

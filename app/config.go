@@ -58,28 +58,28 @@ type Config struct {
 	Lastseen lastseen.Config
 	Fanout   fanout.Config
 	Expand   expand.Config
-	// MayWatch says who may see whom, by every way out: WatchEveryone, or WatchFollowers
-	// for those who follow a user, the user and administrators. The zero value is the first.
+	// MayWatch says who may see a user in reads, streams and deliveries: WatchEveryone, or
+	// WatchFollowers for the user's followers, the user and administrators. The zero value is
+	// WatchEveryone.
 	MayWatch string
 	// MayReadHistory says who may read the history of a user: HistorySelf for the user and
-	// administrators, or HistoryWatchers for whoever may watch the user. The zero value is
-	// the first. Without authentication and WatchFollowers nobody is told apart.
+	// administrators, or HistoryWatchers for everyone who may watch the user. The zero value
+	// is HistorySelf. Without authentication and WatchFollowers everyone may.
 	MayReadHistory string
-	// HiddenOffline has a hidden user look like one who went offline when it hid, in place
-	// of null.
+	// HiddenOffline shows a hidden user as one who went offline at the hide, in place of null.
 	HiddenOffline bool
-	// Graph says where it is kept who follows whom; needed unless Expand.Mode is off,
-	// and by WatchFollowers.
+	// Graph says where the follower graph is. WatchFollowers needs it, and Expand unless its
+	// Mode is off.
 	Graph Store
 }
 
-// Store says where last seen and the log of changes are kept: one of the two.
+// Store says where last seen and the log of changes are stored: one of the two.
 type Store struct {
 	Postgres string // URL
 	SQLite   string // file
 }
 
-// Defaults are the settings of the design for a process named after its machine.
+// Defaults returns the default settings of a process that is named after its machine.
 func Defaults() Config {
 	host, err := os.Hostname()
 	if err != nil {
@@ -199,8 +199,8 @@ func dataDir(dir string) error {
 	if err := errors.Join(probe.Close(), os.Remove(probe.Name())); err != nil {
 		return err
 	}
-	// It has everybody's presence and, with who follows whom, more; one of an older version
-	// was open to all.
+	// The directory has the presence of all users and the follower graph. Older versions made
+	// it readable for other users of the machine.
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory needs x
 		return fmt.Errorf("data directory: closing it to other users: %w", err)
 	}

@@ -21,11 +21,11 @@ const adminConnections = 64
 // port included.
 const reserved = 1024
 
-// keepIdle is how long a connection may wait between two requests while all places are
-// taken. After it, whoever comes gets the place of the one that has waited longest.
+// keepIdle is how long a connection may wait between two requests while all connections are
+// taken. After it, a new connection replaces the one that has waited longest.
 const keepIdle = 5 * time.Second
 
-// warnEvery is how often at most a listener tells that it refuses connections.
+// warnEvery is the least time between two warnings of a listener that it refuses connections.
 const warnEvery = 10 * time.Second
 
 // maxConnections is how many client connections may be open, so that the process
@@ -49,18 +49,24 @@ type connectionMetrics struct {
 
 func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
 	gauges := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "stillhere", Subsystem: "doors", Name: name, Help: help}, []string{"port"})
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"port"})
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	m := &connectionMetrics{
-		open: gauges("connections", "Open connections by port: doors, admin."),
+		open: gauges("connections", "Open connections by port: client, admin."),
 		most: gauges("connections_max", "Connections that may be open, by port."),
-		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "doors", Name: "connections_refused_total",
-			Help: "Connections closed by this side, by port and reason: full (at once: all are taken), address (at once: this address has too many open), " +
-				"idle (between two requests, for another when all were taken)."}, []string{"port", "reason"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "stillhere", Subsystem: "doors", Name: "accept_failures_total",
-			Help: "Connections that the system did not hand over, by port; usually because the process has no descriptors left."}, []string{"port"}),
+		refused: counters("connections_refused_total",
+			"Connections closed by this side, by port and reason: full (at once: all are taken), address (at once: this address has too many open), "+
+				"idle (between two requests, for another when all were taken).", "port", "reason"),
+		failures: counters("accept_failures_total",
+			"Connections that the system did not hand over, by port; usually because the process has no descriptors left.", "port"),
 	}
-	registry.MustRegister(m.open, m.most, m.refused, m.failures)
+	// The next release removes the names that begin with stillhere_doors.
+	for _, prefix := range []string{"stillhere_http_", "stillhere_doors_"} {
+		prometheus.WrapRegistererWithPrefix(prefix, registry).MustRegister(m.open, m.most, m.refused, m.failures)
+	}
 	return m
 }
 
@@ -76,7 +82,7 @@ type bounded struct {
 	proxy   func(netip.Addr) bool
 	metrics *connectionMetrics
 	log     *slog.Logger
-	tell    rate.Sometimes
+	warn    rate.Sometimes
 
 	mu      sync.Mutex // never held while anything blocks
 	total   int
@@ -93,13 +99,13 @@ type waiting struct {
 
 func newBounded(l net.Listener, port string, most, each int, metrics *connectionMetrics, log *slog.Logger) *bounded {
 	metrics.most.WithLabelValues(port).Set(float64(most))
-	// A counter that appears with its first count is one of which alerts know nothing.
+	// increase() does not see the first count of a counter that appears with it.
 	metrics.failures.WithLabelValues(port)
 	for _, reason := range []string{"full", "address", "idle"} {
 		metrics.refused.WithLabelValues(port, reason)
 	}
 	return &bounded{Listener: l, port: port, most: most, each: each, metrics: metrics, log: log,
-		tell: rate.Sometimes{Interval: warnEvery}, open: map[netip.Prefix]int{}, idle: list.New()}
+		warn: rate.Sometimes{Interval: warnEvery}, open: map[netip.Prefix]int{}, idle: list.New()}
 }
 
 // Accept closes connections beyond the limits, and goes on.
@@ -109,15 +115,15 @@ func (l *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			if !errors.Is(err, net.ErrClosed) {
 				l.metrics.failures.WithLabelValues(l.port).Inc()
-				l.tell.Do(func() {
-					l.log.Warn("a connection cannot be accepted; look at the process's descriptors (ulimit -n)", "port", l.port, "address", l.Addr().String(), "error", err)
+				l.warn.Do(func() {
+					l.log.Warn("a connection cannot be accepted; check the process's descriptors (ulimit -n)", "port", l.port, "address", l.Addr().String(), "error", err)
 				})
 			}
 			return nil, err
 		}
 		from := sourceOf(conn.RemoteAddr())
 		if at, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil && l.proxy != nil && l.proxy(at.Addr()) {
-			from = netip.Prefix{} // many are behind it
+			from = netip.Prefix{} // many clients share it
 		}
 		reason := l.enter(from)
 		if reason == "full" && l.reclaim() {
@@ -137,7 +143,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 
 // state is that of a connection that has entered.
 func (l *bounded) state(from netip.Prefix) *connState {
-	var at *list.Element // nil while there is a request; authenticate by mu
+	var at *list.Element // nil while there is a request; guarded by mu
 	busy := func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -171,17 +177,17 @@ func (l *bounded) reclaim() bool {
 		return false
 	}
 	l.metrics.refused.WithLabelValues(l.port, "idle").Inc()
-	_ = longest.conn.Close() // whatever that says, its place is free
+	_ = longest.conn.Close() // an error changes nothing: the connection is closed
 	return true
 }
 
 func (l *bounded) refuse(conn net.Conn, reason string) {
 	l.metrics.refused.WithLabelValues(l.port, reason).Inc()
-	_ = conn.Close() // whatever that says, it is over
+	_ = conn.Close() // an error changes nothing: the connection is closed
 	l.mu.Lock()
 	l.refused++
 	l.mu.Unlock()
-	l.tell.Do(func() {
+	l.warn.Do(func() {
 		l.mu.Lock()
 		refused := l.refused
 		l.refused = 0
@@ -227,8 +233,8 @@ func (l *bounded) forget(from netip.Prefix) {
 	}
 }
 
-// sourceOf is an address of IPv4, or a network of IPv6: whoever has one address of it
-// has all of them.
+// sourceOf is an address of IPv4, or a network of IPv6: a client with one address of it
+// can use all of them.
 func sourceOf(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

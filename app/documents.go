@@ -6,11 +6,11 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// withDocuments serves, to everybody, the documents of what others may count on, and
-// leaves the rest to endpoints.
-func withDocuments(doors http.Handler) http.Handler {
+// withDocuments serves the descriptions of the API without authentication, and leaves other
+// requests to endpoints.
+func withDocuments(endpoints http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", doors)
+	mux.Handle("/", endpoints)
 	serve := func(document []byte) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/yaml")

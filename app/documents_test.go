@@ -20,7 +20,7 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// routes are the doors' routes as the source of the rooms has them.
+// routes are the endpoints' routes as the source of the services has them.
 func routes(t *testing.T) map[string]bool {
 	t.Helper()
 	direct := regexp.MustCompile(`"(GET|POST|PUT|PATCH|DELETE) (/presence[^" ]*|/[a-z]+api\.yaml)"`)
@@ -80,7 +80,7 @@ func TestTheOpenAPIDocumentHasExactlyTheRoutesOfTheDoors(t *testing.T) {
 		}
 	}
 	if want := routes(t); !maps.Equal(documented, want) || document.OpenAPI != "3.1.0" {
-		t.Errorf("documented are %v\nthe doors have %v", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(want)))
+		t.Errorf("documented are %v\nthe endpoints have %v", slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(want)))
 	}
 }
 

@@ -61,7 +61,7 @@ func (b *builder) clientHandler(ctx context.Context) (http.Handler, component, e
 }
 
 // Values of the label port.
-const clientPort, adminPort = "doors", "admin"
+const clientPort, adminPort = "client", "admin"
 
 type serverConfig struct {
 	port, address      string

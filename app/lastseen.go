@@ -87,7 +87,7 @@ func newestStatuses(reader *kafka.Reader, origin *origin.Origin, log *slog.Logge
 			if err != nil {
 				// One record must not keep a whole partition from being rebuilt.
 				warn.Do(func() {
-					log.Error("a status cannot be read and is left out", "partition", partition, "offset", r.Offset, "error", err)
+					log.Error("a status cannot be read; the rebuild skips it", "partition", partition, "offset", r.Offset, "error", err)
 				})
 				return nil
 			}

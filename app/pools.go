@@ -11,77 +11,54 @@ import (
 
 // poolStats describes a connection pool. Counts grow from the start of the process.
 type poolStats struct {
-	used, idle, most float64 // most is 0 if unknown
+	used, idle, most float64
 	acquired         float64
 	waited           float64 // acquired after a wait
 	wait             time.Duration
 	refused          float64 // gave up waiting
 }
 
-// pool exports the statistics of a connection pool to Prometheus.
-type pool struct {
-	stats                                                  func() poolStats
-	connections, most, acquired, waited, waitTime, refused *prometheus.Desc
+// registerPool exports the statistics of a connection pool. most says whether its size is known.
+func registerPool(registry prometheus.Registerer, name string, most bool, stats func() poolStats) {
+	registry = prometheus.WrapRegistererWith(prometheus.Labels{"pool": name}, registry)
+	gauge := func(metric, help string, labels prometheus.Labels, value func(poolStats) float64) {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stillhere_pool_" + metric, Help: help, ConstLabels: labels},
+			func() float64 { return value(stats()) }))
+	}
+	counter := func(metric, help string, value func(poolStats) float64) {
+		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stillhere_pool_" + metric, Help: help},
+			func() float64 { return value(stats()) }))
+	}
+	const connections = "Open connections by state: used, idle."
+	gauge("connections", connections, prometheus.Labels{"state": "used"}, func(s poolStats) float64 { return s.used })
+	gauge("connections", connections, prometheus.Labels{"state": "idle"}, func(s poolStats) float64 { return s.idle })
+	if most {
+		gauge("connections_max", "Connections that may be open.", nil, func(s poolStats) float64 { return s.most })
+	}
+	counter("acquired_total", "Connections handed out.", func(s poolStats) float64 { return s.acquired })
+	counter("waits_total", "Requests that had to wait for a free connection.", func(s poolStats) float64 { return s.waited })
+	counter("wait_seconds_total", "Time spent waiting for a free connection.", func(s poolStats) float64 { return s.wait.Seconds() })
+	counter("refused_total", "Requests that gave up waiting.", func(s poolStats) float64 { return s.refused })
 }
 
-func newPool(name string, stats func() poolStats) *pool {
-	describe := func(metric, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("stillhere_pool_"+metric, help, labels, prometheus.Labels{"pool": name})
-	}
-	return &pool{
-		stats:       stats,
-		connections: describe("connections", "Open connections by state: used, idle.", "state"),
-		most:        describe("connections_max", "Connections that may be open."),
-		acquired:    describe("acquired_total", "Connections handed out."),
-		waited:      describe("waits_total", "Requests that had to wait for a free connection."),
-		waitTime:    describe("wait_seconds_total", "Time spent waiting for a free connection."),
-		refused:     describe("refused_total", "Requests that gave up waiting."),
-	}
-}
-
-// Describe sends the descriptions of the series.
-func (p *pool) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{p.connections, p.most, p.acquired, p.waited, p.waitTime, p.refused} {
-		to <- d
-	}
-}
-
-// Collect sends the current values.
-func (p *pool) Collect(to chan<- prometheus.Metric) {
-	s := p.stats()
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	counter := func(d *prometheus.Desc, value float64) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value)
-	}
-	gauge(p.connections, s.used, "used")
-	gauge(p.connections, s.idle, "idle")
-	if s.most > 0 {
-		gauge(p.most, s.most)
-	}
-	counter(p.acquired, s.acquired)
-	counter(p.waited, s.waited)
-	counter(p.waitTime, s.wait.Seconds())
-	counter(p.refused, s.refused)
-}
-
-func redisPool(name string, stats func() redis.PoolStats) *pool {
-	return newPool(name, func() poolStats {
+func registerRedisPool(registry prometheus.Registerer, name string, stats func() redis.PoolStats) {
+	registerPool(registry, name, false, func() poolStats {
 		s := stats()
 		return poolStats{
-			used: float64(s.TotalConns) - float64(s.IdleConns), idle: float64(s.IdleConns), acquired: float64(s.Hits) + float64(s.Misses),
-			waited: float64(s.WaitCount), wait: time.Duration(s.WaitDurationNs), refused: float64(s.Timeouts),
+			used: float64(s.TotalConns) - float64(s.IdleConns), idle: float64(s.IdleConns),
+			acquired: float64(s.Hits) + float64(s.Misses), waited: float64(s.WaitCount),
+			wait: time.Duration(s.WaitDurationNs), refused: float64(s.Timeouts),
 		}
 	})
 }
 
-func postgresPool(store *pgstore.Store) *pool {
-	return newPool("postgres", func() poolStats {
+func registerPostgresPool(registry prometheus.Registerer, store *pgstore.Store) {
+	registerPool(registry, "postgres", true, func() poolStats {
 		s := store.PoolStats()
 		return poolStats{
-			used: float64(s.AcquiredConns()), idle: float64(s.IdleConns()), most: float64(s.MaxConns()), acquired: float64(s.AcquireCount()),
-			waited: float64(s.EmptyAcquireCount()), wait: s.EmptyAcquireWaitTime(), refused: float64(s.CanceledAcquireCount()),
+			used: float64(s.AcquiredConns()), idle: float64(s.IdleConns()), most: float64(s.MaxConns()),
+			acquired: float64(s.AcquireCount()), waited: float64(s.EmptyAcquireCount()),
+			wait: s.EmptyAcquireWaitTime(), refused: float64(s.CanceledAcquireCount()),
 		}
 	})
 }

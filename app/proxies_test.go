@@ -59,7 +59,7 @@ func TestClientsBehindAProxyHaveSoManyPlacesEach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newBounded(inner, "doors", 100, 1, newConnectionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	l := newBounded(inner, clientPort, 100, 1, newConnectionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 	l.proxy = trusted.has
 	taken := make(chan net.Conn, 10)
 	server := &http.Server{ConnContext: withConn, ConnState: trackState, Handler: trustProxies(trusted, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

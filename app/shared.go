@@ -86,7 +86,7 @@ func newRedisView(p base) (*redisview.View, component, error) {
 	if err != nil {
 		return nil, component{}, err
 	}
-	p.registry.MustRegister(redisPool("redis_view", view.PoolStats))
+	registerRedisPool(p.registry, "redis_view", view.PoolStats)
 	return view, component{
 		closers: []closer{{"Redis view", func(context.Context) error { return view.Close() }}},
 		checks:  []check{{name: "redis", ready: view.Ping}},
@@ -103,7 +103,7 @@ func newRedisBus(p base, metrics *fanout.Metrics) (*redisbus.Bus, component, err
 	if err != nil {
 		return nil, component{}, err
 	}
-	p.registry.MustRegister(redisPool("redis_bus", bus.PoolStats))
+	registerRedisPool(p.registry, "redis_bus", bus.PoolStats)
 	return bus, component{closers: []closer{{"Redis bus", func(context.Context) error { return bus.Close() }}}}, nil
 }
 
@@ -135,7 +135,8 @@ func newStore(ctx context.Context, p base) (opened durableStore, c component, er
 		if err != nil {
 			return nil, c, err
 		}
-		p.registry.MustRegister(postgresPool(s), s)
+		registerPostgresPool(p.registry, s)
+		p.registry.MustRegister(s)
 		opened, c = s, closing("Postgres store", s.Close)
 	}
 	c.checks = []check{{name: "store", ready: opened.Ping}}
@@ -172,8 +173,8 @@ func newGraph(ctx context.Context, p base) (*graph.Store, component, error) {
 	return g, c.with(schemaWatch("follower graph", g, p.log)), nil
 }
 
-// useDecision returns nil where everybody may see everything: without tokens the process
-// cannot tell callers apart, unless viewers name themselves and only followers may watch.
+// useDecision returns nil if there are no restrictions: without tokens the process does not
+// know its callers, unless viewers name themselves and only followers may watch.
 func (b *builder) useDecision(ctx context.Context) (*decision, error) {
 	d := &decision{history: b.config.MayReadHistory}
 	if b.config.MayWatch == WatchFollowers {

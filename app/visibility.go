@@ -51,7 +51,7 @@ func viewerOf(r *http.Request) schemas.UserID {
 // deliveries ask it. What it says of a user depends on the graph and the token alone, so
 // it does not reveal whether the user is online, hidden or exists.
 type decision struct {
-	follows follows // nil: everybody may see everybody
+	follows follows // nil: every user may see every other
 	history string  // one of the rules of Config.MayReadHistory
 }
 
@@ -86,7 +86,7 @@ func (d *decision) forbidden(ctx context.Context, viewer schemas.UserID, users [
 func (d *decision) mayReceive(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error) {
 	known, err := d.follows.Followers(ctx, user, recipients)
 	if err != nil {
-		return nil, fmt.Errorf("deciding who may be told: %w", err)
+		return nil, fmt.Errorf("deciding who may receive deliveries: %w", err)
 	}
 	var refused []schemas.UserID
 	for i, recipient := range recipients {

@@ -19,7 +19,7 @@ import (
 
 func TestPagesOfNamedOriginsMayUseTheDoorsFromABrowserAndNoOthers(t *testing.T) {
 	t.Parallel()
-	doors := allowOrigins([]string{"https://*.example.com"}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	handler := allowOrigins([]string{"https://*.example.com"}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 	}))
 	for origin, allowed := range map[string]bool{"https://chat.example.com": true, "https://CHAT.example.com": true, "http://chat.example.com": false,
@@ -32,7 +32,7 @@ func TestPagesOfNamedOriginsMayUseTheDoorsFromABrowserAndNoOthers(t *testing.T) 
 		request.Header.Set("Origin", origin)
 		for what, r := range map[string]*http.Request{"preflight": ask, "request": request} {
 			answer := httptest.NewRecorder()
-			doors.ServeHTTP(answer, r)
+			handler.ServeHTTP(answer, r)
 			if got := answer.Header().Get("Access-Control-Allow-Origin"); (got == origin) != allowed {
 				t.Errorf("%s of %q: allowed %q", what, origin, got)
 			}
@@ -70,7 +70,7 @@ func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics := newConnectionMetrics(prometheus.NewRegistry())
-	l := newBounded(inner, "doors", 100, 2, metrics, slog.New(slog.DiscardHandler))
+	l := newBounded(inner, clientPort, 100, 2, metrics, slog.New(slog.DiscardHandler))
 	accepted := make(chan net.Conn, 10)
 	ended := make(chan error, 1)
 	go func() {
@@ -126,7 +126,7 @@ func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 	dial("127.0.0.1")
 	accept()
 	refuse(dial("127.0.0.1"))
-	if n := testutil.ToFloat64(metrics.refused.WithLabelValues("doors", "address")); n != 2 {
+	if n := testutil.ToFloat64(metrics.refused.WithLabelValues(clientPort, "address")); n != 2 {
 		t.Errorf("%v refused", n)
 	}
 	if err := l.Close(); err != nil || <-ended == nil {
@@ -153,7 +153,7 @@ func TestAConnectionThatWasTakenOverCountsUntilItEnds(t *testing.T) {
 		}
 		taken <- conn
 	}))
-	l := newBounded(server.Listener, "doors", 1, 0, newConnectionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
+	l := newBounded(server.Listener, clientPort, 1, 0, newConnectionMetrics(prometheus.NewRegistry()), slog.New(slog.DiscardHandler))
 	server.Listener = l
 	server.Start()
 	defer server.Close()

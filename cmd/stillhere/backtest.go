@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -61,9 +60,7 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 		return err
 	}
 	if c.JSON {
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
+		return printJSON(report)
 	}
 	return report.WriteText(os.Stdout)
 }

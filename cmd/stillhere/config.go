@@ -154,7 +154,7 @@ func (*configInit) Run(parsed *kong.Context) error {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("# Settings of Stillhere for all roles. A setting that is left out has the default shown here.\n" +
+	b.WriteString("# Settings of Stillhere for all roles. A setting that is not in the file has the default shown here.\n" +
 		"# The command line overrides the environment, and the environment overrides this file.\n")
 	group := ""
 	for _, flag := range settingsOf(role) {
@@ -178,5 +178,5 @@ func example(flag *kong.Flag) string {
 	if flag.IsBool() {
 		return "false"
 	}
-	return "" // a name without a value counts as left out
+	return "" // a name without a value is not set
 }

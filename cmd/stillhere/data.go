@@ -48,7 +48,7 @@ func (f *dataFlags) AfterApply() error {
 	return nil
 }
 
-// instant reads a time of a flag; 0 when it was left out.
+// instant reads a time of a flag; 0 if there is none.
 func (f *dataFlags) instant(name, text string) (schemas.Millis, error) {
 	if text == "" {
 		return 0, nil

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 
@@ -61,9 +60,7 @@ func (c *explainCommand) Run(ctx context.Context) error {
 		return err
 	}
 	if c.Output == "json" {
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(found)
+		return printJSON(found)
 	}
 	return found.Write(os.Stdout)
 }

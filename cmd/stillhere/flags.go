@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"log/slog"
 	"os"
 	"reflect"
@@ -102,6 +103,13 @@ func (f kafkaFlags) openReader() (*kafka.Reader, error) {
 // errorsOnly is the log of commands that end by themselves.
 func errorsOnly() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+}
+
+// printJSON prints a value on standard output.
+func printJSON(value any) error {
+	encoder := json.NewEncoder(os.Stdout)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
 }
 
 // instanceOf is the name of this process; empty stands for the host's name.

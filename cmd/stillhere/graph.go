@@ -17,18 +17,18 @@ import (
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
-// graphCommand looks after who follows whom.
+// graphCommand manages the follower graph.
 type graphCommand struct {
 	Load      graphLoad      `cmd:"" help:"Load edges from a file of lines user,follower. An interrupted load resumes where it stopped."`
-	Add       graphAdd       `cmd:"" help:"Add followers of a user."`
-	Remove    graphRemove    `cmd:"" help:"Remove followers of a user."`
+	Add       graphEdges     `cmd:"" help:"Add followers of a user."`
+	Remove    graphEdges     `cmd:"" help:"Remove followers of a user."`
 	Followers graphFollowers `cmd:"" help:"Print the followers of a user, one per line, or their number."`
-	List      graphList      `cmd:"" help:"Add users to the list whose followers receive changes when fanout runs with --followers listed."`
-	Unlist    graphUnlist    `cmd:"" help:"Remove users from that list."`
+	List      graphUsers     `cmd:"" help:"Add users to the list whose followers receive changes when fanout runs with --followers listed."`
+	Unlist    graphUsers     `cmd:"" help:"Remove users from that list."`
 	Generate  graphGenerate  `cmd:"" help:"Generate a graph in which few users have many followers, as a file for graph load."`
 }
 
-// graphStore says where the graph is.
+// graphStore says where the follower graph is.
 type graphStore struct {
 	SQLite        string `name:"sqlite" help:"SQLite file of the graph instead of Postgres. Default without --postgres: stillhere-data/graph.db, the file of dev." type:"path" group:"Store:"`
 	postgresFlags `group:"Postgres:"`
@@ -45,8 +45,8 @@ func (g graphStore) open(ctx context.Context) (*graph.Store, error) {
 	return app.OpenGraph(ctx, store, g.postgres())
 }
 
-// existing is with for commands that only look or take away: a misspelt file is no
-// empty graph.
+// existing is with for commands that only read or remove: for them, a file that does not exist
+// is misspelt, and not an empty graph.
 func (g graphStore) existing(ctx context.Context, do func(*graph.Store) error) error {
 	if g.SQLite != "" {
 		if _, err := os.Stat(g.SQLite); err != nil {
@@ -103,9 +103,9 @@ func (c *graphLoad) Run(ctx context.Context) error {
 			line.Note("... and %d more bad lines", bad-badShown)
 		}
 		if report.Resumed > 0 {
-			line.Note("went on from byte %d, where the last load was cut short or ended; --anew begins at the start", report.Resumed)
+			line.Note("continued at byte %d, where the last load stopped; --anew starts at the beginning", report.Resumed)
 		}
-		fmt.Printf("%d lines, %d edges added, %d there before, %d lines left out, in %s\n", report.Lines, report.Added,
+		fmt.Printf("%d lines, %d edges added, %d existed, %d lines skipped, in %s\n", report.Lines, report.Added,
 			report.Edges-report.Added, report.Bad, time.Since(begun).Round(time.Millisecond))
 		if err == nil && report.Edges == 0 && report.Bad > 0 {
 			err = fmt.Errorf("no line of %s is user,follower", c.File)
@@ -145,35 +145,20 @@ func (c *graphEdges) edges() ([]graph.Edge, error) {
 	return all, nil
 }
 
-type graphAdd struct{ graphEdges }
-
-// Run adds.
-func (c *graphAdd) Run(ctx context.Context) error {
+// Run adds or removes them.
+func (c *graphEdges) Run(ctx context.Context, name role) error {
 	edges, err := c.edges()
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, func(store *graph.Store) error {
-		n, err := store.Add(ctx, edges)
-		if err == nil {
-			fmt.Printf("%d added\n", n)
-		}
-		return err
-	})
-}
-
-type graphRemove struct{ graphEdges }
-
-// Run removes.
-func (c *graphRemove) Run(ctx context.Context) error {
-	edges, err := c.edges()
-	if err != nil {
-		return err
+	change, with, done := (*graph.Store).Add, c.with, "added"
+	if !name.is("graph add") {
+		change, with, done = (*graph.Store).Remove, c.existing, "removed"
 	}
-	return c.existing(ctx, func(store *graph.Store) error {
-		n, err := store.Remove(ctx, edges)
+	return with(ctx, func(store *graph.Store) error {
+		n, err := change(store, ctx, edges)
 		if err == nil {
-			fmt.Printf("%d removed\n", n)
+			fmt.Printf("%d %s\n", n, done)
 		}
 		return err
 	})
@@ -234,7 +219,8 @@ type graphUsers struct {
 	Users []int64 `arg:"" help:"The users."`
 }
 
-func (c *graphUsers) set(ctx context.Context, on bool) error {
+// Run adds them to the list or removes them.
+func (c *graphUsers) Run(ctx context.Context, name role) error {
 	users := make([]schemas.UserID, len(c.Users))
 	for i, u := range c.Users {
 		var err error
@@ -242,22 +228,12 @@ func (c *graphUsers) set(ctx context.Context, on bool) error {
 			return misused(err)
 		}
 	}
-	with := c.with
+	on, with := name.is("graph list"), c.with
 	if !on {
 		with = c.existing
 	}
 	return with(ctx, func(store *graph.Store) error { return store.List(ctx, users, on) })
 }
-
-type graphList struct{ graphUsers }
-
-// Run lists.
-func (c *graphList) Run(ctx context.Context) error { return c.set(ctx, true) }
-
-type graphUnlist struct{ graphUsers }
-
-// Run unlists.
-func (c *graphUnlist) Run(ctx context.Context) error { return c.set(ctx, false) }
 
 type graphGenerate struct {
 	Users     int64           `help:"Number of users." default:"10000"`

@@ -17,7 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-const description = `Stillhere tells who is online: it takes heartbeats, decides which users are online, away or offline, sends every change to viewers, and keeps a log of all changes.
+const description = `Stillhere reports who is online: it takes heartbeats, decides which users are online, away or offline, sends every change to viewers, and keeps a log of all changes.
 
 Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
 
@@ -77,14 +77,14 @@ func run(args []string, out, errs io.Writer) int {
 	if path := configPath(args); path != "" {
 		var err error
 		if file, err = readConfigFile(path); err != nil {
-			tell(errs, err)
+			report(errs, err)
 			return 2
 		}
 		options = append(options, kong.Resolvers(file))
 	}
 	parser, err := newParser(&cli, options...)
 	if err != nil {
-		tell(errs, err)
+		report(errs, err)
 		return 1
 	}
 	code, parsed := 0, (*kong.Context)(nil)
@@ -102,14 +102,14 @@ func run(args []string, out, errs io.Writer) int {
 	}()
 	switch {
 	case err != nil:
-		tell(errs, err)
+		report(errs, err)
 		fmt.Fprintln(errs, `Try "stillhere --help".`)
 		return 2
 	case parsed == nil:
 		return code
 	}
 	if err := refuseExposed(parsed); err != nil {
-		tell(errs, err)
+		report(errs, err)
 		return 1
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -121,7 +121,7 @@ func run(args []string, out, errs io.Writer) int {
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(file)
 	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
-		tell(errs, err)
+		report(errs, err)
 		if errors.Is(err, syscall.ECONNREFUSED) && parsed.Selected().ClosestGroup().Title != "Roles:" {
 			fmt.Fprintln(errs, `stillhere: no server listens at this address; --kafka-brokers, --postgres, --redis, --url and --admin set the addresses, and "stillhere dev" prints its own`)
 		}
@@ -172,16 +172,16 @@ func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 		kong.Exit(func(code int) { panic(exit(code)) }))...)
 }
 
-// tell prints one line a fault, so that it can be read where logs are cut at lines.
-// A fault that comes twice, alone and as the end of what was attempted, is told once.
-func tell(errs io.Writer, err error) {
-	var told []string
+// report prints one line per fault, for logs that are split at lines. It leaves out a fault
+// that ends a line printed before.
+func report(errs io.Writer, err error) {
+	var printed []string
 	for line := range strings.Lines(err.Error()) {
 		line = strings.TrimSpace(line)
-		if slices.ContainsFunc(told, func(before string) bool { return strings.HasSuffix(before, line) }) {
+		if slices.ContainsFunc(printed, func(before string) bool { return strings.HasSuffix(before, line) }) {
 			continue
 		}
-		told = append(told, line)
+		printed = append(printed, line)
 		fmt.Fprintf(errs, "stillhere: %s\n", line)
 	}
 }
@@ -189,5 +189,10 @@ func tell(errs io.Writer, err error) {
 // exit is the code with which kong wants to leave.
 type exit int
 
-// role is the name of the command that was given.
+// role is the command that was given, with the placeholders of its arguments.
 type role string
+
+// is reports whether the command is name.
+func (r role) is(name string) bool {
+	return string(r) == name || strings.HasPrefix(string(r), name+" ")
+}

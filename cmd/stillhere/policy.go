@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -19,7 +17,7 @@ import (
 // policyCommand looks at the policy in force, and changes it.
 type policyCommand struct {
 	Show policyShow `cmd:"" help:"Print the policy in force and the record of each partition since which it is in force."`
-	Set  policySet  `cmd:"" help:"Change the policy in force. Settings that are left out do not change."`
+	Set  policySet  `cmd:"" help:"Change the policy in force. Settings without a flag do not change."`
 }
 
 type policyShow struct {
@@ -60,9 +58,7 @@ func (c *policyShow) Run(ctx context.Context) error {
 		r.Partitions = append(r.Partitions, partitionOfPolicy{p.ID, p.Policy.ID(), p.Offset, p.At})
 	}
 	if c.Output == "json" {
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
+		return printJSON(r)
 	}
 	fmt.Printf("policy %s\n", r.ID)
 	for _, s := range r.Settings {

@@ -189,13 +189,13 @@ func (c *replayCommand) report(o *replay.Options, sum replay.Summary) {
 		fmt.Fprintf(os.Stderr, "stillhere: the store keeps changes from %s on; the audit retention has dropped older ones, so the output lacks changes since --from\n", sum.Begins)
 	}
 	if sum.Cut {
-		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to --from; what is older may be in the store: --postgres URL")
+		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to --from; older changes may be in the store: --postgres URL")
 	}
 	if sum.Unreadable > 0 {
-		fmt.Fprintf(os.Stderr, "stillhere: %s records of the topic could not be read and were left out\n", grouped(sum.Unreadable))
+		fmt.Fprintf(os.Stderr, "stillhere: %s records of the topic could not be read and were skipped\n", grouped(sum.Unreadable))
 	}
 	if sum.Late > 0 {
-		fmt.Fprintf(os.Stderr, "stillhere: %s rows were published more than %s late and stand where they were found; a longer --hold puts them in their places\n", grouped(sum.Late), c.Hold)
+		fmt.Fprintf(os.Stderr, "stillhere: %s rows were published more than %s late and are out of order; a longer --hold orders them\n", grouped(sum.Late), c.Hold)
 	}
 }
 
@@ -203,5 +203,5 @@ func (c *replayCommand) hint() string {
 	if c.Out == "-" {
 		return ""
 	}
-	return fmt.Sprintf("; %s is valid as far as it goes, and the same command with --resume goes on", c.Out)
+	return fmt.Sprintf("; %s is valid as far as it goes, and the same command with --resume continues", c.Out)
 }

@@ -27,7 +27,7 @@ type simCommand struct {
 
 // Help is shown above the flags.
 func (*simCommand) Help() string {
-	return "One partition of the detector lives through hours of users, gateways and faults, and must publish what the rules say, restarted or not. " +
+	return "One partition of the detector processes hours of users, gateways and faults, and must publish what the rules require, restarted or not. " +
 		"The whole pipeline, every role as a process of its own with faults in every minute, is simulated by a test, because virtual time for all " +
 		"of it exists only there: go test -tags synctests ./test/virtual -run TestSimulatedHours -v -sim.seed N -sim.hours H"
 }
@@ -107,7 +107,7 @@ func (c *simCommand) differs(r *sim.Result) error {
 	if !c.JSON {
 		fmt.Print(r.Case)
 	}
-	return fmt.Errorf("seed %d: the detector does not do what the rules say, %s"+
-		"The case on standard output can be kept under detector/oracle/history/testdata. Again: stillhere sim --seed %d --hours %g --users %d",
+	return fmt.Errorf("seed %d: the detector does not do what the rules require, %s"+
+		"Store the case on standard output under detector/oracle/history/testdata. To repeat it: stillhere sim --seed %d --hours %g --users %d",
 		r.Seed, r.Difference, r.Seed, c.Hours, c.Users)
 }

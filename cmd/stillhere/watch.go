@@ -47,12 +47,12 @@ func (c *watchCommand) Run(ctx context.Context) error {
 		case watch.Change:
 			fmt.Println(paint(*message.User))
 		case watch.Collapsed:
-			fmt.Fprintf(os.Stderr, "stillhere: %d changes were left out: this terminal reads too slowly\n", message.Count)
+			fmt.Fprintf(os.Stderr, "stillhere: %d changes were skipped: this terminal reads too slowly\n", message.Count)
 		case watch.Error:
 			if err := heed(message.Problem, left); err != nil {
 				return fmt.Errorf("watching: %w", err)
 			}
-			fmt.Fprintf(os.Stderr, "stillhere: %s\n", told(message.Problem))
+			fmt.Fprintf(os.Stderr, "stillhere: %s\n", textOf(message.Problem))
 		case watch.Disconnected:
 			fmt.Fprintf(os.Stderr, "stillhere: not connected (%v); trying again in %s\n", message.Cause, message.RetryIn.Round(time.Millisecond))
 		}
@@ -74,7 +74,7 @@ func heed(p *watch.Problem, left map[string]bool) error {
 	return p
 }
 
-func told(p *watch.Problem) string {
+func textOf(p *watch.Problem) string {
 	if p.UserID != "" {
 		return fmt.Sprintf("user %s: %s", p.UserID, p.Message)
 	}

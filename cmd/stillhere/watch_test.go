@@ -22,7 +22,7 @@ func TestWatchingEndsWhenNobodyIsLeftToWatchAndNotForWhatPasses(t *testing.T) {
 			t.Errorf("%d: %+v: %v", i, p, err)
 		}
 	}
-	if got := told(&watch.Problem{UserID: "7", Message: "you may not watch this user"}); got != "user 7: you may not watch this user" {
+	if got := textOf(&watch.Problem{UserID: "7", Message: "you may not watch this user"}); got != "user 7: you may not watch this user" {
 		t.Error(got)
 	}
 }

@@ -142,7 +142,7 @@ func (k *jwks) fetch(ctx context.Context) error {
 		return err
 	}
 	if len(leftOut) > 0 {
-		k.log.Warn("some keys are left out: no token that is signed with them is taken", "url", redact.URL(k.url), "keys", len(leftOut), "error", leftOut[0])
+		k.log.Warn("some keys cannot be used: tokens that are signed with them are refused", "url", redact.URL(k.url), "keys", len(leftOut), "error", leftOut[0])
 	}
 	k.known.Store(&set)
 	return nil

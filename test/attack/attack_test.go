@@ -159,7 +159,7 @@ func TestConnectionsThatSayNothingLeaveTheAdminPortAndThoseWhoAreThereUndisturbe
 	if n := strings.Count(h.Err.String(), "connections are refused"); n > 3 {
 		t.Errorf("it warns %d times", n)
 	}
-	if refused := h.Metric(`stillhere_doors_connections_refused_total{port="doors",reason="full"}`); refused < 300 {
+	if refused := h.Metric(`stillhere_http_connections_refused_total{port="client",reason="full"}`); refused < 300 {
 		t.Errorf("%v refused of 600 beyond 200", refused)
 	}
 	testkit.Until(t, "the endpoints are free again", 20*time.Second, func() bool {

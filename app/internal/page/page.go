@@ -1,5 +1,5 @@
-// Package page is the page that dev serves at its root: who is here, as dots that
-// change through the live stream. It uses nothing but the doors that everybody has.
+// Package page is the page that dev serves at its root: the presence of users as dots that
+// change through the live stream. It uses the public endpoints only.
 package page
 
 import (
@@ -18,6 +18,6 @@ func Routes(mux *http.ServeMux) {
 		h.Set("Cache-Control", "no-cache")
 		// Everything is in the page; nothing may come from or go elsewhere.
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'")
-		_, _ = w.Write(index) // whoever does not read the answer is gone
+		_, _ = w.Write(index) // an error means that the client disconnected
 	})
 }
