@@ -69,8 +69,8 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	}
 	cluster.InstanceName = run.Instance
 	registry := prometheus.NewRegistry()
-	job := delivery.Job{Name: run.Name, Kafka: cluster, Settings: delivery.Config(run.Config), Channel: run.Channel, FromStart: run.FromStart,
-		WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
+	job := delivery.Job{Name: run.Name, Kafka: cluster, Settings: delivery.Config(run.Config), Channel: run.Channel,
+		FromStart: run.FromStart, WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
 	if run.MayWatch == WatchFollowers {
 		store, err := OpenGraph(ctx, run.Graph, run.Postgres)
 		if err != nil {

@@ -87,7 +87,10 @@ func Defaults() Config {
 	}
 	return Config{
 		Instance: host,
-		HTTP:     HTTP{Listen: "127.0.0.1:8080", AdminServer: AdminServer{Admin: "127.0.0.1:9090"}, MaxStreams: fanout.DefaultConfig().MaxConnections, MaxPerUser: 20},
+		HTTP: HTTP{
+			Listen: "127.0.0.1:8080", AdminServer: AdminServer{Admin: "127.0.0.1:9090"},
+			MaxStreams: fanout.DefaultConfig().MaxConnections, MaxPerUser: 20,
+		},
 
 		Kafka: Kafka{Prefix: schemas.DefaultPrefix},
 

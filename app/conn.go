@@ -15,16 +15,16 @@ type trackedConn interface {
 	state() *connState
 }
 
-// connState is what is known of a connection beside its bytes.
+// connState is the state of a connection.
 type connState struct {
-	leave  func()         // gives its place back; may be called twice
-	idle   func(net.Conn) // it waits for a request
-	busy   func()         // it does not, or not any more
+	leave  func()         // stops counting the connection; may be called twice
+	idle   func(net.Conn) // the connection waits for a request
+	busy   func()         // it has a request, or is closed
 	length lengthSeen
-	taken  atomic.Bool // by a socket or stream, which the server does not see any more
+	taken  atomic.Bool // a socket or stream has taken it over from the server
 
 	mu     sync.Mutex
-	behind func() // gives back the place of the client behind a proxy; nil: there is none
+	behind func() // stops counting the client behind a proxy; nil: there is none
 }
 
 func (s *connState) close() {
@@ -32,7 +32,7 @@ func (s *connState) close() {
 	s.settle(nil)
 }
 
-// settle gives back the place of the client behind a proxy, and keeps another's.
+// settle stops counting the client behind a proxy, and remembers how to stop for another.
 func (s *connState) settle(another func()) {
 	s.mu.Lock()
 	before := s.behind
@@ -43,7 +43,7 @@ func (s *connState) settle(another func()) {
 	}
 }
 
-// countedTCP is a connection of the kernel's, with everything that it can do.
+// countedTCP is a counted connection with all methods of a TCP connection.
 type countedTCP struct {
 	*net.TCPConn
 	*connState
@@ -62,7 +62,7 @@ func (c *countedTCP) Close() error {
 	return c.TCPConn.Close()
 }
 
-// counted is any other.
+// counted is any other counted connection, e.g. of a test.
 type counted struct {
 	net.Conn
 	*connState
@@ -81,8 +81,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// lengthSeen reports whether a connection has ever sent "Content-Length". net/http hides it
-// from handlers where the same request says "Transfer-Encoding".
+// lengthSeen reports whether a connection has ever sent "Content-Length". net/http does
+// not show it to handlers if the same request has "Transfer-Encoding".
 type lengthSeen struct {
 	seen    atomic.Bool
 	matched int // bytes of lengthHeader that the last bytes were; of the one who reads
@@ -165,11 +165,11 @@ func withSafeHeaders(next http.Handler) http.Handler {
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Cache-Control", "no-store")
 		header.Set("Content-Security-Policy", "frame-ancestors 'none'")
-		// net/http overlooks Transfer-Encoding in HTTP/1.0, where another server may heed it.
+		// net/http ignores Transfer-Encoding in HTTP/1.0; a proxy before it may not.
 		if !r.ProtoAtLeast(1, 1) {
 			header.Set("Connection", "close")
 		}
-		// net/http hides whether this request had the header; one earlier on the connection counts.
+		// net/http does not show whether this request had the header, so that of an earlier request counts.
 		if conn := connOf(r); conn != nil && len(r.TransferEncoding) > 0 && conn.length.seen.Load() {
 			header.Set("Connection", "close")
 		}

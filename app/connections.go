@@ -58,10 +58,10 @@ func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
 		open: gauges("connections", "Open connections by port: client, admin."),
 		most: gauges("connections_max", "Connections that may be open, by port."),
 		refused: counters("connections_refused_total",
-			"Connections closed by this side, by port and reason: full (at once: all are taken), address (at once: this address has too many open), "+
-				"idle (between two requests, for another when all were taken).", "port", "reason"),
+			"Connections that the server closed, by port and reason: full (all are taken), "+
+				"address (this address has too many open), idle (closed for a new one when all were taken).", "port", "reason"),
 		failures: counters("accept_failures_total",
-			"Connections that the system did not hand over, by port; usually because the process has no descriptors left.", "port"),
+			"Connections that could not be accepted, by port; usually the process has no descriptors left.", "port"),
 	}
 	// The next release removes the names that begin with stillhere_doors.
 	for _, prefix := range []string{"stillhere_http_", "stillhere_doors_"} {
@@ -70,9 +70,8 @@ func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
 	return m
 }
 
-// bounded accepts at most so many connections at a time, and so many of one address if
-// each is not 0. It counts from the moment a connection is accepted, so that those who
-// trickle their requests count as well.
+// bounded accepts at most so many connections at a time, and so many of one address if each is
+// not 0. It counts a connection from its accept on, so that slow requests count as well.
 type bounded struct {
 	net.Listener
 	port       string
@@ -116,7 +115,8 @@ func (l *bounded) Accept() (net.Conn, error) {
 			if !errors.Is(err, net.ErrClosed) {
 				l.metrics.failures.WithLabelValues(l.port).Inc()
 				l.warn.Do(func() {
-					l.log.Warn("a connection cannot be accepted; check the process's descriptors (ulimit -n)", "port", l.port, "address", l.Addr().String(), "error", err)
+					l.log.Warn("a connection cannot be accepted; check the process's descriptors (ulimit -n)",
+						"port", l.port, "address", l.Addr().String(), "error", err)
 				})
 			}
 			return nil, err
@@ -192,7 +192,8 @@ func (l *bounded) refuse(conn net.Conn, reason string) {
 		refused := l.refused
 		l.refused = 0
 		l.mu.Unlock()
-		l.log.Warn("connections are refused: too many are open", "port", l.port, "reason", reason, "refused", refused, "max", l.most, "max_per_address", l.each)
+		l.log.Warn("connections are refused: too many are open", "port", l.port, "reason", reason,
+			"refused", refused, "max", l.most, "max_per_address", l.each)
 	})
 }
 

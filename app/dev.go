@@ -24,10 +24,10 @@ type Dev struct {
 	KafkaListen string
 	// RedisAddr is a Redis to use, host:port; empty: one inside the process.
 	RedisAddr string
-	// Partitions is how many the topics get when they are made.
+	// Partitions is the number of partitions of new topics.
 	Partitions int32
-	// AcceptDataLoss goes on with what is whole where DataDir is damaged; without it
-	// that is an error.
+	// AcceptDataLoss starts with the intact data of a damaged DataDir, which is an error
+	// otherwise.
 	AcceptDataLoss bool
 }
 
@@ -45,7 +45,8 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 		return err
 	}
 	stand, err := embedded.StartKafka(embedded.KafkaConfig{
-		DataDir: filepath.Join(dev.DataDir, "kafka"), AcceptDataLoss: dev.AcceptDataLoss, Listen: dev.KafkaListen, Partitions: int(dev.Partitions), Log: log,
+		DataDir: filepath.Join(dev.DataDir, "kafka"), AcceptDataLoss: dev.AcceptDataLoss, Listen: dev.KafkaListen,
+		Partitions: int(dev.Partitions), Log: log,
 	})
 	if err != nil {
 		return err
@@ -96,10 +97,11 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 	return err
 }
 
-// check finds what can be refused before anything is made.
+// check finds faults before anything is created.
 func (dev *Dev) check() error {
 	var all faults.List
-	all.Add(dev.Policy.Validate(), dev.HTTP.validate(dev.Auth.On()), dev.Auth.validate(dev.Listen), dev.AdminServer.validate(), dev.Expand.Validate())
+	all.Add(dev.Policy.Validate(), dev.HTTP.validate(dev.Auth.On()), dev.Auth.validate(dev.Listen),
+		dev.AdminServer.validate(), dev.Expand.Validate())
 	all.If(dev.Partitions < 1, "partitions: must be at least 1, is %d", dev.Partitions)
 	if err := all.Err(); err != nil {
 		return err

@@ -51,12 +51,13 @@ func allowHosts(listen string, allowed []string, next http.Handler) http.Handler
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := hostOf(r.Host)
 		ip, err := netip.ParseAddr(host)
-		known := r.Host == "" && !r.ProtoAtLeast(1, 1) || // no browser says so little
+		known := r.Host == "" && !r.ProtoAtLeast(1, 1) || // no browser sends this
 			isLoopback(host) || strings.EqualFold(host, own) || every && err == nil && ip.IsValid() ||
 			slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, host) })
 		if !known {
 			problem.Write(w, http.StatusMisdirectedRequest, &schemas.FieldError{Code: "misdirected_request", Field: "Host",
-				Reason: strconv.Quote(r.Host) + " is no name of this server; use the address that it listens on, or name the host in --allowed-hosts"})
+				Reason: strconv.Quote(r.Host) + " is not a host of this server; use the address that it listens on, " +
+					"or add the host to --allowed-hosts"})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -22,12 +22,12 @@ type poolStats struct {
 func registerPool(registry prometheus.Registerer, name string, most bool, stats func() poolStats) {
 	registry = prometheus.WrapRegistererWith(prometheus.Labels{"pool": name}, registry)
 	gauge := func(metric, help string, labels prometheus.Labels, value func(poolStats) float64) {
-		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "stillhere_pool_" + metric, Help: help, ConstLabels: labels},
-			func() float64 { return value(stats()) }))
+		options := prometheus.GaugeOpts{Name: "stillhere_pool_" + metric, Help: help, ConstLabels: labels}
+		registry.MustRegister(prometheus.NewGaugeFunc(options, func() float64 { return value(stats()) }))
 	}
 	counter := func(metric, help string, value func(poolStats) float64) {
-		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "stillhere_pool_" + metric, Help: help},
-			func() float64 { return value(stats()) }))
+		options := prometheus.CounterOpts{Name: "stillhere_pool_" + metric, Help: help}
+		registry.MustRegister(prometheus.NewCounterFunc(options, func() float64 { return value(stats()) }))
 	}
 	const connections = "Open connections by state: used, idle."
 	gauge("connections", connections, prometheus.Labels{"state": "used"}, func(s poolStats) float64 { return s.used })
@@ -37,7 +37,8 @@ func registerPool(registry prometheus.Registerer, name string, most bool, stats 
 	}
 	counter("acquired_total", "Connections handed out.", func(s poolStats) float64 { return s.acquired })
 	counter("waits_total", "Requests that had to wait for a free connection.", func(s poolStats) float64 { return s.waited })
-	counter("wait_seconds_total", "Time spent waiting for a free connection.", func(s poolStats) float64 { return s.wait.Seconds() })
+	counter("wait_seconds_total", "Time spent waiting for a free connection.",
+		func(s poolStats) float64 { return s.wait.Seconds() })
 	counter("refused_total", "Requests that gave up waiting.", func(s poolStats) float64 { return s.refused })
 }
 

@@ -15,7 +15,7 @@ import (
 
 const forwarded = "X-Forwarded-For"
 
-// proxies are the addresses that may say, in X-Forwarded-For, for whom they ask.
+// proxies are the addresses whose X-Forwarded-For is trusted.
 type proxies []netip.Prefix
 
 // parseProxies reads addresses and networks.
@@ -42,9 +42,9 @@ func (p proxies) has(ip netip.Addr) bool {
 	return slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(ip.Unmap()) })
 }
 
-// client is who asks, and whether a proxy that is trusted says so. Of X-Forwarded-For,
-// to which every proxy adds at the end, it is the last address that is not a trusted
-// proxy's: what is before it anybody may have written.
+// client returns the address of the client, and whether a trusted proxy has reported it: the last
+// address of X-Forwarded-For that is not a trusted proxy. Proxies append to the header, and a
+// client may have written what comes before.
 func (p proxies) client(r *http.Request) (ip netip.Addr, behind bool) {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !p.has(from.Addr()) {
@@ -73,14 +73,14 @@ func addressOf(text string) (netip.Addr, error) {
 	return ip.Unmap(), err
 }
 
-// trustProxies gives requests the address of who asks, and bounds how many requests,
-// sockets and streams one address behind a proxy may have at a time, as connections are
-// bounded that come without one. places is the bound; nil: none.
+// trustProxies gives requests the address of the client. It bounds the requests, sockets and
+// streams that one address behind a proxy may have at a time, as bounded does for connections
+// without a proxy. places is the bound; nil: none.
 func trustProxies(trusted proxies, places *bounded, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ip, behind := trusted.client(r)
 		if !behind {
-			r.Header.Del(forwarded) // anybody may have written it
+			r.Header.Del(forwarded) // the client may have written it
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -91,12 +91,13 @@ func trustProxies(trusted proxies, places *bounded, next http.Handler) http.Hand
 			leave, ok := places.enterBehind(from)
 			if !ok {
 				places.metrics.refused.WithLabelValues(places.port, "address").Inc()
-				problem.WriteBusy(w, time.Second, &schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections of " + from.String()})
+				problem.WriteBusy(w, time.Second,
+					&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections of " + from.String()})
 				return
 			}
 			conn.settle(leave)
 			defer func() {
-				if !conn.taken.Load() { // else it lasts as long as the connection
+				if !conn.taken.Load() { // otherwise the connection's end settles it
 					conn.settle(nil)
 				}
 			}()

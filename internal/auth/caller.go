@@ -19,12 +19,12 @@ const (
 	Admin = "presence:admin"
 )
 
-// Caller is who a good token is of.
+// Caller is the user or the gateway that a valid token names.
 type Caller struct {
 	User    schemas.UserID    // 0: not a user
 	Gateway schemas.GatewayID // empty: not a gateway
 	Scopes  []string
-	Until   time.Time // when the token ends
+	Until   time.Time // when the token expires
 }
 
 // May reports whether the token allows what scope says. Admin allows everything.
@@ -32,7 +32,7 @@ func (c *Caller) May(scope string) bool {
 	return slices.Contains(c.Scopes, scope) || slices.Contains(c.Scopes, Admin)
 }
 
-// name is what limits are kept by.
+// name is the key of the caller's limits.
 func (c *Caller) name() string {
 	if c.Gateway != "" {
 		return "gateway " + string(c.Gateway)
@@ -40,7 +40,7 @@ func (c *Caller) name() string {
 	return c.User.String()
 }
 
-// claims are what is read of a token.
+// claims are the claims of a token that are read.
 type claims struct {
 	jwt.RegisteredClaims
 	Gateway string `json:"gateway_id"`
@@ -65,9 +65,9 @@ func (s *scopes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// errBoth refuses a token of which a part of the pipeline would take the user and
-// another the gateway.
-var errBoth = errors.New("the token names a user (sub) and a gateway (gateway_id); it must be of one")
+// errBoth refuses a token for which one part of the pipeline would read the user and another
+// the gateway.
+var errBoth = errors.New("the token names a user (sub) and a gateway (gateway_id); it must name one")
 
 var errNobody = errors.New("the token names neither a user (sub) nor a gateway (gateway_id)")
 

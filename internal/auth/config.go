@@ -10,22 +10,20 @@ import (
 	"github.com/stillhere/stillhere/internal/keys"
 )
 
-// Config says whose tokens are good. Start from Defaults. The zero value has no
-// authentication.
+// Config says which tokens are valid. Start from Defaults. The zero value has no authentication.
 type Config struct {
 	// Secret signs tokens with HS256; at least 32 bytes.
 	Secret keys.Secret
 	// JWKS is the URL or file of the public keys (JSON Web Key Set) that tokens are
 	// signed with; in place of Secret.
 	JWKS string
-	// Issuer and Audience must be in the token's iss and aud; empty: not looked at.
+	// Issuer and Audience must be the token's iss and aud; empty: not checked.
 	Issuer, Audience string
-	// Leeway is how far clocks may differ.
+	// Leeway is the tolerated difference of clocks.
 	Leeway time.Duration
-	// Requests is how many requests one user may make a second, and a request with
-	// several beats counts as so many; Connects how many connections may be opened a
-	// minute; 0: any number. Five seconds' worth may come at once. Gateways are not
-	// counted.
+	// Requests limits the requests of one user per second; each beat of a request counts.
+	// Connects limits the new connections of one user per minute. 0: no limit. Bursts of five
+	// seconds' worth are allowed. Gateways are not limited.
 	Requests, Connects float64
 }
 
@@ -34,7 +32,7 @@ func Defaults() Config {
 	return Config{Leeway: 10 * time.Second, Requests: 20, Connects: 60}
 }
 
-// minSecret is what RFC 7518, section 3.2, asks for HS256: the size of the hash.
+// minSecret is the size that RFC 7518, section 3.2, requires for HS256.
 const minSecret = 32
 
 // On reports whether authentication is configured.

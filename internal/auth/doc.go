@@ -12,10 +12,10 @@
 //	scope        presence:beat, presence:read, presence:admin, separated by spaces
 //	exp          needed; iss and aud are checked where they are configured
 //
-//	no token, or one that does not hold      401, WWW-Authenticate: Bearer
-//	a good token that does not allow this    403
+//	no token, or an invalid one              401, WWW-Authenticate: Bearer
+//	a valid token that does not allow this   403
 //	too many requests of one caller          429, Retry-After
-//	the keys cannot be got                   503, Retry-After
+//	no keys are available                    503, Retry-After
 //
 // It knows no service: the wiring puts the caller into the request's context.
 package auth

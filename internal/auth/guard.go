@@ -24,8 +24,7 @@ type Guard struct {
 	now      func() time.Time
 }
 
-// New makes a guard. The keys are kept up to date until ctx ends. registry may be
-// nil.
+// New makes a guard. It fetches keys until ctx ends. registry may be nil.
 func New(ctx context.Context, c Config, registry prometheus.Registerer, log *slog.Logger) (*Guard, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -51,12 +50,11 @@ func New(ctx context.Context, c Config, registry prometheus.Registerer, log *slo
 // Ready is nil if tokens can be verified.
 func (g *Guard) Ready(ctx context.Context) error { return g.verifier.ready(ctx) }
 
-// Wait returns when the guard fetches no more keys, after the context that it was made
-// with has ended.
+// Wait returns when the guard has stopped fetching keys, after the context of New has ended.
 func (g *Guard) Wait() { g.verifier.wait() }
 
-// Protect hands on to next what its token allows, after with has put the caller
-// into the request's context.
+// Protect passes requests that their token allows on to next, after with has put the caller into
+// the request's context.
 func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scope := scopeOf(r)
@@ -89,7 +87,7 @@ func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) c
 		}
 		ctx := with(r.Context(), who)
 		if connects(r) {
-			// What stays open ends with its token: the endpoints obey the deadline.
+			// A socket or stream ends with its token: the endpoints obey the deadline.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, who.Until)
 			defer cancel()
@@ -111,11 +109,10 @@ func (g *Guard) wait(who *Caller, r *http.Request) time.Duration {
 	return g.requests.take(who.name(), 1, g.now())
 }
 
-// Charge takes the beats of a request from what who may send. One of them was taken
-// when the request came in. wait is how long to wait before the request may come
-// again; most is not 0 when it never may, because no more beats than that fit into
-// the limit at once. A refusal takes nothing more, except that a request that never
-// may come takes all there is: reading it was work.
+// Charge counts the beats of a request towards the caller's limit; Protect has counted one of
+// them. wait is the time until the request may be repeated. If most is not 0 it never may,
+// because at most so many beats are within the limit at once. A refused request costs nothing
+// more, but one that never may be repeated uses up the limit: reading it was work.
 func (g *Guard) Charge(who *Caller, beats int) (wait time.Duration, most int) {
 	switch burst := g.requests.burst; {
 	case g.requests.each == 0 || who.Gateway != "" || beats <= 1:
@@ -154,7 +151,7 @@ func connects(r *http.Request) bool {
 	return r.URL.Path == "/presence/connect" || r.URL.Path == "/presence/stream"
 }
 
-// parameter is where a browser's WebSocket has its token.
+// parameter is the query parameter with the token of a browser's WebSocket.
 const parameter = "access_token"
 
 var (
@@ -162,7 +159,7 @@ var (
 	errTwoToken = errors.New("there is more than one token")
 )
 
-// take gives the token, and the request without it in its query.
+// take returns the token, and the request without it in its query.
 func take(r *http.Request) (string, *http.Request, error) {
 	var tokens []string
 	for _, header := range r.Header.Values("Authorization") {

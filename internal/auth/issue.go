@@ -8,17 +8,17 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Issue makes a token that processes with this Config take, signed with its secret, of
-// who until who.Until. It is for trying things and for servers that have no issuer.
+// Issue makes a token of who, signed with the secret of c, that processes with this Config
+// accept until who.Until. It is for tests and for servers that have no issuer.
 func Issue(c Config, who Caller, now time.Time) (string, error) {
 	if !c.Secret.Given() {
-		return "", errors.New("auth_secret: is needed to sign a token; those of auth_jwks come from its issuer")
+		return "", errors.New("auth_secret: is needed to sign a token; with auth_jwks, the issuer makes them")
 	}
 	if err := c.Validate(); err != nil {
 		return "", err
 	}
 	if (who.User != 0) == (who.Gateway != "") {
-		return "", errors.New("a token is of a user or of a gateway")
+		return "", errors.New("a token must name a user or a gateway")
 	}
 	secret, err := c.Secret.Read()
 	if err != nil {

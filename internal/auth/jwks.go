@@ -24,8 +24,8 @@ import (
 const (
 	fetchTimeout = 10 * time.Second // of one fetch
 	fetchEvery   = time.Hour
-	// fetchPause is the least time between two fetches, so that forged key ids cannot make
-	// us ask the server all the time. A new key works after it, at the latest.
+	// fetchPause is the least time between two fetches, so that forged key ids cannot cause
+	// constant fetching. A new key works after it, at the latest.
 	fetchPause = 10 * time.Second
 	// retryFirst doubles with each fetch that fails, up to retryMost.
 	retryFirst, retryMost = time.Second, time.Minute
@@ -40,11 +40,11 @@ type jwks struct {
 	url   string
 	log   *slog.Logger
 	known atomic.Pointer[keyfunc.Keyfunc]
-	asked chan struct{} // somebody has a token of an unknown key
-	ended chan struct{} // closed when nothing is fetched any more
+	asked chan struct{} // a token has an unknown key
+	ended chan struct{} // closed when fetching has stopped
 }
 
-// watchKeys fetches the keys at url, now and again, until ctx ends.
+// watchKeys fetches the keys at url repeatedly until ctx ends.
 func watchKeys(ctx context.Context, url string, log *slog.Logger) *jwks {
 	k := &jwks{url: url, log: log, asked: make(chan struct{}, 1), ended: make(chan struct{})}
 	go k.run(ctx)
@@ -57,9 +57,9 @@ func keysOf(file string) (*jwks, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, leftOut, err := parseKeys(context.Background(), text)
-	if err == nil && len(leftOut) > 0 {
-		err = fmt.Errorf("%s has keys that cannot be used; take them out: %w", file, errors.Join(leftOut...))
+	set, unusable, err := parseKeys(context.Background(), text)
+	if err == nil && len(unusable) > 0 {
+		err = fmt.Errorf("%s has keys that cannot be used; remove them: %w", file, errors.Join(unusable...))
 	}
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (k *jwks) run(ctx context.Context) {
 		case err != nil:
 			wait = retry
 			retry = min(2*retry, retryMost)
-			k.log.Warn("the keys for tokens cannot be fetched; those known go on", "url", redact.URL(k.url), "error", redact.Error(err), "again_in", wait)
+			k.log.Warn("the keys for tokens cannot be fetched; the known ones stay valid", "url", redact.URL(k.url), "error", redact.Error(err), "again_in", wait)
 		case retry > retryFirst:
 			retry = retryFirst
 			k.log.Info("the keys for tokens are fetched again", "url", redact.URL(k.url))
@@ -137,21 +137,21 @@ func (k *jwks) fetch(ctx context.Context) error {
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("the server answers %s", answer.Status)
 	}
-	set, leftOut, err := parseKeys(ctx, text)
+	set, unusable, err := parseKeys(ctx, text)
 	if err != nil {
 		return err
 	}
-	if len(leftOut) > 0 {
-		k.log.Warn("some keys cannot be used: tokens that are signed with them are refused", "url", redact.URL(k.url), "keys", len(leftOut), "error", leftOut[0])
+	if len(unusable) > 0 {
+		k.log.Warn("some keys cannot be used: tokens that are signed with them are refused", "url", redact.URL(k.url), "keys", len(unusable), "error", unusable[0])
 	}
 	k.known.Store(&set)
 	return nil
 }
 
-// parseKeys reads a key set. leftOut are the keys that no token may be signed with: those
-// that are not understood or lack something (RFC 7517, section 5), those for encryption,
-// and RSA keys that are too short, with which anybody could sign one day.
-func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, leftOut []error, err error) {
+// parseKeys reads a key set. unusable are the faults of keys that verify no token: those that are
+// not understood or incomplete (RFC 7517, section 5), those for encryption, and RSA keys that
+// are too short to be secure.
+func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, unusable []error, err error) {
 	var all struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
@@ -171,7 +171,7 @@ func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, leftOut [
 	for i, key := range all.Keys {
 		one, err := keyfunc.NewJWKSetJSON(slices.Concat(json.RawMessage(`{"keys":[`), key, json.RawMessage(`]}`)))
 		if err != nil {
-			leftOut = append(leftOut, fmt.Errorf("keys[%d]: %w", i, err))
+			unusable = append(unusable, fmt.Errorf("keys[%d]: %w", i, err))
 			continue
 		}
 		read, err := one.Storage().KeyReadAll(ctx)
@@ -181,18 +181,18 @@ func parseKeys(ctx context.Context, text []byte) (set keyfunc.Keyfunc, leftOut [
 		for _, k := range read {
 			switch {
 			case k.Marshal().USE == "enc":
-				leftOut = append(leftOut, fmt.Errorf("keys[%d]: is for encryption", i))
+				unusable = append(unusable, fmt.Errorf("keys[%d]: is for encryption", i))
 			case tooShort(k.Key()):
-				leftOut = append(leftOut, fmt.Errorf("keys[%d]: is an RSA key of less than %d bits", i, minRSA))
+				unusable = append(unusable, fmt.Errorf("keys[%d]: is an RSA key of less than %d bits", i, minRSA))
 			default:
 				good = append(good, k)
 			}
 		}
 	}
 	if len(good) == 0 {
-		return nil, nil, fmt.Errorf("none of the %d keys can be used: %w", len(all.Keys), errors.Join(leftOut...))
+		return nil, nil, fmt.Errorf("none of the %d keys can be used: %w", len(all.Keys), errors.Join(unusable...))
 	}
-	return set, leftOut, set.Storage().KeyReplaceAll(ctx, good)
+	return set, unusable, set.Storage().KeyReplaceAll(ctx, good)
 }
 
 func tooShort(key any) bool {
@@ -203,7 +203,7 @@ func tooShort(key any) bool {
 	return ok && public.N.BitLen() < minRSA
 }
 
-// key is what a token must be signed with.
+// key returns the key that must have signed a token.
 func (k *jwks) key(token *jwt.Token) (any, error) {
 	set := k.known.Load()
 	if set == nil {
@@ -220,7 +220,7 @@ func (k *jwks) ready(context.Context) error {
 	return nil
 }
 
-// ask has the keys fetched soon.
+// ask requests a fetch soon.
 func (k *jwks) ask() {
 	select {
 	case k.asked <- struct{}{}:

@@ -8,28 +8,28 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limits is one rate limiter per caller. A caller that was silent for up to two rounds is
-// removed, so that memory is bounded by the active callers.
+// limits is one rate limiter per caller. It removes a caller without requests after one or two
+// rounds, so that the active callers bound the memory.
 type limits struct {
 	each  rate.Limit
 	burst int
 
 	mu     sync.Mutex // never held while anything blocks
 	of     map[string]*rate.Limiter
-	before map[string]*rate.Limiter // of the round before
+	before map[string]*rate.Limiter // the round before
 	turned time.Time
 }
 
-// round is how long a caller is remembered, once or twice.
+// round is the time after which idle callers are removed, at the second one.
 const round = time.Minute
 
-// newLimits allows each a second, and so many seconds' worth at once; 0: any number.
+// newLimits allows each per second and burst at once; each 0: any number.
 func newLimits(each float64, burst int) *limits {
 	return &limits{each: rate.Limit(each), burst: burst, of: map[string]*rate.Limiter{}}
 }
 
-// take takes n from what name may do and returns how long it has to wait; 0: it may go
-// on. n is at most burst.
+// take counts n towards the limit of name. It returns how long name has to wait; 0: not at all.
+// n is at most burst.
 func (l *limits) take(name string, n int, now time.Time) time.Duration {
 	if l.each == 0 {
 		return 0
@@ -37,18 +37,18 @@ func (l *limits) take(name string, n int, now time.Time) time.Duration {
 	taken := l.limiter(name, now).ReserveN(now, n)
 	wait := taken.DelayFrom(now)
 	if wait > 0 {
-		taken.CancelAt(now) // being refused costs nothing
+		taken.CancelAt(now) // a refusal costs nothing
 	}
 	return wait
 }
 
-// empty takes everything that name may do now.
+// empty uses up the limit of name.
 func (l *limits) empty(name string, now time.Time) {
 	limiter := l.limiter(name, now)
 	limiter.AllowN(now, int(limiter.TokensAt(now)))
 }
 
-// limiter is what is known of name.
+// limiter returns the limiter of name.
 func (l *limits) limiter(name string, now time.Time) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 	"github.com/stillhere/stillhere/internal/keys"
 )
 
-// errNoKeys says that tokens cannot be judged now.
-var errNoKeys = errors.New("the keys that tokens are signed with are not known yet")
+// errNoKeys says that tokens cannot be verified now.
+var errNoKeys = errors.New("the keys that verify tokens are not known yet")
 
-// errCritical says that a token demands what this program does not know (RFC 7515, section 4.1.11).
+// errCritical says that a token requires an extension that is not supported (RFC 7515, section 4.1.11).
 var errCritical = errors.New("the token has a critical header (crit) that is not understood")
 
 // verifier checks tokens. Any goroutine may use it.
@@ -27,8 +27,7 @@ type verifier struct {
 	keys   *jwks // nil where a secret signs
 }
 
-// newVerifier starts to fetch the keys, again every hour and when a token names one
-// that is not known, until ctx ends.
+// newVerifier fetches the keys every hour, and when a token names an unknown one, until ctx ends.
 func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, error) {
 	options := []jwt.ParserOption{jwt.WithExpirationRequired(), jwt.WithLeeway(c.Leeway), jwt.WithStrictDecoding()}
 	if c.Issuer != "" {
@@ -42,7 +41,7 @@ func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, er
 		signer := &secretKey{secret: c.Secret, now: time.Now}
 		return &verifier{parser: jwt.NewParser(options...), key: understood(signer.key)}, nil
 	}
-	// No HS: a public key would serve as its secret.
+	// Not HS256: an attacker could use a public key as its secret.
 	options = append(options, jwt.WithValidMethods([]string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}))
 	if strings.Contains(c.JWKS, "://") {
 		keys := watchKeys(ctx, c.JWKS, log)
@@ -55,8 +54,8 @@ func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, er
 	return &verifier{jwt.NewParser(options...), understood(keys.key), keys}, nil
 }
 
-// secretKey is a secret that is read again when what was read is older than a second, so
-// that forged tokens do not have a file read for each. Any goroutine may use it.
+// secretKey is a secret that is read at most once a second, so that each forged token does not
+// cause a file read. Any goroutine may use it.
 type secretKey struct {
 	secret keys.Secret
 	now    func() time.Time
@@ -83,7 +82,7 @@ func (k *secretKey) key(*jwt.Token) (any, error) {
 	return k.value, nil
 }
 
-// understood refuses tokens whose header has to be understood in full.
+// understood refuses tokens with a critical header.
 func understood(key jwt.Keyfunc) jwt.Keyfunc {
 	return func(token *jwt.Token) (any, error) {
 		if _, critical := token.Header["crit"]; critical {
@@ -100,15 +99,14 @@ func (v *verifier) ready(ctx context.Context) error {
 	return v.keys.ready(ctx)
 }
 
-// wait returns when nothing is fetched any more, after ctx of newVerifier has ended.
+// wait returns when fetching has stopped, after ctx of newVerifier has ended.
 func (v *verifier) wait() {
 	if v.keys != nil {
 		<-v.keys.ended
 	}
 }
 
-// verify is whose token it is. An error is errNoKeys, or tells what is wrong with
-// the token.
+// verify returns the caller of a token. The error is errNoKeys or says what is wrong with it.
 func (v *verifier) verify(ctx context.Context, token string) (*Caller, error) {
 	var c claims
 	if _, err := v.parser.ParseWithClaims(token, &c, v.key); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Checkpoints reads what the detector's group has committed beside its offsets, by
-// partition. Partitions without a commit are left out.
+// Checkpoints reads the checkpoints that the detector's group has committed, by partition. A
+// partition without a commit has none.
 func Checkpoints(ctx context.Context, cluster kafka.Config) (map[int32]*schemas.Checkpoint, error) {
 	commits, err := kafka.Committed(ctx, cluster, origin.DetectorGroup, schemas.Heartbeats)
 	if err != nil {

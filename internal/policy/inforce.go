@@ -47,8 +47,8 @@ func Newest(all []Partition) (schemas.Policy, bool) {
 	return newest.Policy, true
 }
 
-// Divided is an error that tells which partitions go by another policy than the newest, and
-// how to bring that into force everywhere; nil if all go by one.
+// Divided returns an error that names the partitions with another policy than the newest, and the
+// command that brings the newest into force everywhere; nil if all have one policy.
 func Divided(all []Partition) error {
 	newest, _ := Newest(all)
 	var others, flags []string
@@ -111,7 +111,7 @@ func Set(ctx context.Context, cluster kafka.Config, p schemas.Policy, log *slog.
 const pollInterval = 200 * time.Millisecond
 
 // Await returns when the detectors have committed the policy with the id in all
-// partitions, or when ctx ends. progress, if not nil, is told in how many they have.
+// partitions, or when ctx ends. progress, if not nil, receives the number of partitions so far.
 func Await(ctx context.Context, cluster kafka.Config, id string, partitions int32, progress func(done, all int32)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
