@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 )
@@ -32,6 +33,12 @@ var makeFolder = sync.OnceValue(func() error {
 	return os.Chmod(folder, 0o755) // some tests run a binary as another user
 })
 
+// root is the folder of the repository.
+func root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
 // builders build what the tests run, each once and only when it is needed.
 var builders = map[string]func() error{
 	"stillhere":             builder("stillhere", "./cmd/stillhere"),
@@ -45,7 +52,7 @@ func builder(name string, arguments ...string) func() error {
 			return err
 		}
 		command := exec.Command("go", append([]string{"build", "-o", filepath.Join(folder, name)}, arguments...)...)
-		command.Dir = filepath.Join("..", "..")
+		command.Dir = root()
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", name, err, out)
 		}

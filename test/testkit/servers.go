@@ -69,7 +69,7 @@ func NeedLong(t *testing.T) {
 // Local runs one of the scripts of deploy/local and returns what it printed.
 func (s *Servers) Local(script string, arguments ...string) string {
 	s.Helper()
-	command := exec.Command(filepath.Join("..", "..", "deploy", "local", script), append(arguments, "--data", s.dir)...)
+	command := exec.Command(filepath.Join(root(), "deploy", "local", script), append(arguments, "--data", s.dir)...)
 	var faults strings.Builder
 	command.Stderr = &faults
 	out, err := command.Output()
