@@ -57,7 +57,7 @@ func TestReadinessSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestVerboseReadinessTellsHowFarEveryPartitionIs(t *testing.T) {
+func TestVerboseReadinessReportsHowFarEveryPartitionIs(t *testing.T) {
 	t.Parallel()
 	ago := func(d time.Duration) schemas.Millis { return schemas.MillisOf(time.Now().Add(-d)) }
 	code, body := ask(t, "/readyz?verbose", []check{{name: "detector", ready: func(context.Context) error { return errors.New("is behind") }}}, []kafka.GroupStatus{{

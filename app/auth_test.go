@@ -75,7 +75,7 @@ func token(t *testing.T, life time.Duration, who, id, scope string) string {
 	return text
 }
 
-func TestNobodySpeaksForAnotherThroughTheDoors(t *testing.T) {
+func TestNobodySpeaksForAnotherAtAnyEndpoint(t *testing.T) {
 	t.Parallel()
 	host := authenticate(t)
 	own := token(t, time.Hour, "sub", "42", "presence:beat presence:read")

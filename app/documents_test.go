@@ -62,7 +62,7 @@ func routes(t *testing.T) map[string]bool {
 	return found
 }
 
-func TestTheOpenAPIDocumentHasExactlyTheRoutesOfTheDoors(t *testing.T) {
+func TestTheOpenAPIDocumentHasExactlyTheRoutesThatAreServed(t *testing.T) {
 	t.Parallel()
 	var document struct {
 		OpenAPI string                               `yaml:"openapi"`

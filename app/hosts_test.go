@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestOnlyRequestsForThisServerAreAnsweredWhereNothingElseTellsWhoAsks(t *testing.T) {
+func TestWithoutAuthenticationOnlyRequestsForAllowedHostsAreAnswered(t *testing.T) {
 	t.Parallel()
 	here := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	allowed := []string{"presence.internal"}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhatHasNoDoorIsAnsweredInJSON(t *testing.T) {
+func TestAnUnknownPathIsAnsweredInJSON(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /presence/{user_id}", func(http.ResponseWriter, *http.Request) {})

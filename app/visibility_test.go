@@ -114,7 +114,7 @@ func follow(t *testing.T, dir string, edges ...graph.Edge) {
 	}
 }
 
-func TestAStrangerReadsNothingByAnyWayOutWhereOnlyFollowersMayWatch(t *testing.T) {
+func TestAnotherUserReadsNothingAtAnyEndpointIfOnlyFollowersMayWatch(t *testing.T) {
 	t.Parallel()
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -415,7 +415,7 @@ func TestASocketShowsWhomTheStreamShowsAlsoToGatewaysAndAdministrators(t *testin
 	}
 }
 
-func TestWhoFollowsNoLongerIsToldNothingMoreWhenItAsksAgainOnTheSameStream(t *testing.T) {
+func TestAFormerFollowerReceivesNothingWhenItAsksAgainOnTheSameStream(t *testing.T) {
 	t.Parallel()
 	host, dir := guardedAs(t, func(d *app.Dev) { d.MayWatch, d.Auth.Requests = app.WatchFollowers, 0 })
 	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 46, Follower: 42})

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestPagesOfNamedOriginsMayUseTheDoorsFromABrowserAndNoOthers(t *testing.T) {
+func TestOnlyPagesOfNamedOriginsMayUseTheEndpointsFromABrowser(t *testing.T) {
 	t.Parallel()
 	handler := allowOrigins([]string{"https://*.example.com"}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusTeapot)

@@ -208,7 +208,7 @@ func TestARestartPublishesWhatWouldHaveBeenPublished(t *testing.T) {
 	}
 }
 
-func TestALogMadeAnewBeginsAnotherEpochSoThatVersionsGrow(t *testing.T) {
+func TestARecreatedLogBeginsAnotherEpochSoThatVersionsGrow(t *testing.T) {
 	l := newLog(t, 0, 1)
 	l.restore(-1, "")
 	for range 5 {

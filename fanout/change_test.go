@@ -74,7 +74,7 @@ func kept(c schemas.Current, t *schemas.Transition) schemas.Current {
 	return next
 }
 
-func TestFoldingChangesTellsWhatTheStoresWould(t *testing.T) {
+func TestFoldingChangesGivesWhatTheStoresWould(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var stored schemas.Current
@@ -130,7 +130,7 @@ func TestAllFaultsOfTheSettingsAreNamedTogether(t *testing.T) {
 	}
 }
 
-func TestWhoHidesIsToldAsOfflineSinceTheHideWhereItIsShownSo(t *testing.T) {
+func TestAUserHiddenAsOfflineIsShownAsOfflineSinceItWasHidden(t *testing.T) {
 	t.Parallel()
 	online, _ := fanout.ChangeOf(&schemas.Transition{User: 1, From: schemas.Offline, To: schemas.Online, At: 1000, LastSeen: 900, Version: 1, Visibility: schemas.Everyone})
 	hide, _ := fanout.OfflineChangeOf(&schemas.Transition{User: 1, From: schemas.Online, To: schemas.Online, At: 2000, LastSeen: 1900, LastActive: 1500, Version: 2,

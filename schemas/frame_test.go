@@ -245,7 +245,7 @@ func BenchmarkReadAFrameOfAThousandBeatsByTheGeneratedDecoder(b *testing.B) {
 	}
 }
 
-func TestAVersionOfAFutureIsToldFromGarbageInAnyEncoding(t *testing.T) {
+func TestAVersionOfTheFutureIsDistinguishedFromGarbageInAnyEncoding(t *testing.T) {
 	t.Parallel()
 	// Two pieces of one column: the slow path must name the version, too.
 	value := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 7)

@@ -38,7 +38,7 @@ func TestAnOlderTransitionChangesNothing(t *testing.T) {
 	}
 }
 
-func TestOfAUserWhoHidesNothingIsShownAndNoLaterVersionEither(t *testing.T) {
+func TestNothingOfAHiddenUserIsShownAndNoLaterVersionEither(t *testing.T) {
 	t.Parallel()
 	c := Current{}.After(step(1, Offline, Online, FirstBeat, Everyone)).After(step(2, Online, Online, VisibilityChange, Nobody))
 	hidden, err := json.Marshal(PresenceOf(c, 0))

@@ -87,7 +87,7 @@ func TestANameThatLeadsElsewhereIsDialed(t *testing.T) {
 	}
 }
 
-func TestNothingThatAWebhookSaysTellsItsCredentials(t *testing.T) {
+func TestNoMessageAboutAWebhookHasItsCredentials(t *testing.T) {
 	t.Parallel()
 	answer := http.StatusInternalServerError
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

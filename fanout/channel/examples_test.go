@@ -21,7 +21,7 @@ const (
 	forged = "fedcba9876543210fedcba9876543210"
 )
 
-func TestTheExamplesTellEachRecipientOnceAndRefuseForgeries(t *testing.T) {
+func TestTheExamplesDeliverToEachRecipientOnceAndRefuseForgeries(t *testing.T) {
 	t.Parallel()
 	goBinary := t.TempDir() + "/receiver"
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", goBinary, "./examples/receiver").CombinedOutput(); err != nil {

@@ -30,7 +30,7 @@ func paced(t *testing.T) (s *stage, clock *time.Time, take func(offset int64, ch
 	}
 }
 
-func TestTheNewestOfASecondWaitsAndIsNotCommittedBeforeItIsTold(t *testing.T) {
+func TestTheNewestOfASecondWaitsAndIsNotCommittedBeforeItIsDelivered(t *testing.T) {
 	t.Parallel()
 	s, clock, take := paced(t)
 	if got := take(0, s.comes(small)); len(got) != 1 {
@@ -56,7 +56,7 @@ func TestTheNewestOfASecondWaitsAndIsNotCommittedBeforeItIsTold(t *testing.T) {
 	}
 }
 
-func TestAHideDoesNotWaitAndWhatWaitedBeforeItIsNeverTold(t *testing.T) {
+func TestHidingDoesNotWaitAndWhatWaitedBeforeItIsNeverDelivered(t *testing.T) {
 	t.Parallel()
 	s, clock, take := paced(t)
 	take(0, s.comes(star))

@@ -192,7 +192,7 @@ func (s *stage) here(user schemas.UserID) []schemas.UserID {
 	return s.register.Filter(nil, all)
 }
 
-func TestFewFollowersAreToldInPlaceIfTheyArePresent(t *testing.T) {
+func TestFewFollowersGetTheirDeliveryAtOnceIfTheyArePresent(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.register = online.NewSet()
@@ -209,7 +209,7 @@ func TestFewFollowersAreToldInPlaceIfTheyArePresent(t *testing.T) {
 	}
 }
 
-func TestEveryFollowerOfACelebrityWhoIsPresentIsToldOnce(t *testing.T) {
+func TestEveryPresentFollowerOfACelebrityGetsOneDelivery(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	jobs := s.plan(t, s.comes(star))
@@ -229,7 +229,7 @@ func TestEveryFollowerOfACelebrityWhoIsPresentIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestOneWhoFlapsIsToldOfOnce(t *testing.T) {
+func TestAFlappingUserIsDeliveredOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	outs := s.plan(t, s.comes(small), s.comes(star), s.comes(small), s.comes(small), s.comes(star))
@@ -252,7 +252,7 @@ func TestJobsOfAnOlderVersionAreSuperseded(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldAnyMoreOnceTheHideIsKnown(t *testing.T) {
+func TestNothingIsDeliveredOnceTheUserIsKnownToBeHidden(t *testing.T) {
 	t.Parallel()
 	for name, learn := range map[string]func(s *stage, hide *schemas.Transition){
 		"by the status": func(s *stage, hide *schemas.Transition) {
@@ -292,7 +292,7 @@ func TestNobodyIsToldAnyMoreOnceTheHideIsKnown(t *testing.T) {
 	}
 }
 
-func TestOneWhoShowsAgainIsToldOfThoughTheStatusIsLate(t *testing.T) {
+func TestAUserWhoIsVisibleAgainIsDeliveredThoughTheStatusIsLate(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	hide := s.hides(small)
@@ -314,7 +314,7 @@ func TestOneWhoFallsBelowTheLimitSupersedesItsJobs(t *testing.T) {
 	}
 }
 
-func TestOnlyListedUsersAreToldOfWhereThatIsAsked(t *testing.T) {
+func TestOnlyListedUsersAreDeliveredIfThatIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.Config.Mode = Listed
@@ -323,7 +323,7 @@ func TestOnlyListedUsersAreToldOfWhereThatIsAsked(t *testing.T) {
 	}
 }
 
-func TestOldNewsIsNotTold(t *testing.T) {
+func TestAnOldChangeIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	old := s.comes(small)

@@ -8,7 +8,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestWhatIsToldOfACelebrityToOneFollowerIsInOnePartitionHoweverTheFollowersAreCut(t *testing.T) {
+func TestDeliveriesOfACelebrityToOneFollowerAreInOnePartitionHoweverTheFollowersAreCut(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.Deliveries = 9 // four for celebrities

@@ -45,7 +45,7 @@ func TestNothingIsPlannedOfWhatOneAHiddenUserDoes(t *testing.T) {
 
 // A hide reaches followers as a leaving although its user goes on, hidden, before the
 // planner and the workers come to it; what was before it does not.
-func TestWhereHiddenUsersAreShownAsOfflineAHideIsToldAsALeaving(t *testing.T) {
+func TestIfHiddenUsersAreShownAsOfflineHidingIsDeliveredAsADeparture(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.Config.HiddenOffline = true

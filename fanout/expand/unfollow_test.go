@@ -23,7 +23,7 @@ func (l *leaving) Page(ctx context.Context, dst []schemas.UserID, user, after, t
 	return l.Store.Page(ctx, dst, user, after, through, limit)
 }
 
-func TestWhoUnfollowsDuringAnExpansionIsToldOnlyIfThePageWasReadBefore(t *testing.T) {
+func TestWhoUnfollowsDuringAnExpansionIsDeliveredToOnlyIfThePageWasReadBefore(t *testing.T) {
 	t.Parallel()
 	store, err := sqlitegraph.Open(t.Context(), filepath.Join(t.TempDir(), "graph.db"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // comparing has all watched users compared once a second.
 func comparing(c *fanout.Config) { c.CompareInterval = time.Second }
 
-func TestAChangeThatWasLostWhileTheConnectionStoodIsFoundAndTold(t *testing.T) {
+func TestAChangeThatWasLostOnAnOpenConnectionIsFoundAndSent(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t), comparing, func(c *fanout.Config) { c.LostAfter = 10 * time.Millisecond })
 	anna, ben := &person{id: 1}, &person{id: 2}
@@ -48,7 +48,7 @@ func TestWhoSubscribesFindsWhatTheOthersHaveLost(t *testing.T) {
 	q.expect(watch.Change) // and no resync: it knew
 }
 
-func TestAChangeThatIsOnItsWayIsToldByTheChannelAlone(t *testing.T) {
+func TestAChangeThatIsOnItsWayIsSentOnlyByTheChannel(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t), comparing, func(c *fanout.Config) { c.LostAfter = time.Hour })
 	anna := &person{id: 1}

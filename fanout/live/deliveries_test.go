@@ -140,7 +140,7 @@ func busOn(t *testing.T, r *redistest.Server) *redisbus.Bus {
 	return bus
 }
 
-func TestFollowersAreToldOnWhicheverNodeTheyAreOnceAVersionAndNothingOfWhoHides(t *testing.T) {
+func TestFollowersOnAnyNodeReceiveEachVersionOnceAndNothingOfHiddenUsers(t *testing.T) {
 	t.Parallel()
 	r := redistest.Mini(t)
 	one, two := newNode(t, busOn(t, r)), newNode(t, busOn(t, r))
@@ -194,7 +194,7 @@ func TestFollowersAreToldOnWhicheverNodeTheyAreOnceAVersionAndNothingOfWhoHides(
 	silent.watch(5)
 }
 
-func TestWhoIsNotKnownOrAsksWrongIsToldWhyThereAreNoDeliveries(t *testing.T) {
+func TestAnUnknownOrWrongRequestIsAnsweredWithWhyThereAreNoDeliveries(t *testing.T) {
 	t.Parallel()
 	r := redistest.Mini(t)
 	n := newNode(t, busOn(t, r))

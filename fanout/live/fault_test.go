@@ -133,7 +133,7 @@ func TestSubscribingWhileRedisIsAwayIsStaleAndPutRightLater(t *testing.T) {
 
 // Scenario 32, as far as it is this room's: what Redis forgot is never told as
 // offline, nor is anything told twice.
-func TestARedisThatForgotEverythingTellsNobodyAnything(t *testing.T) {
+func TestARedisThatForgotEverythingSendsNothing(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	anna := &person{id: 1}

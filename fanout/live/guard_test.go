@@ -15,7 +15,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestWhoMayNotWatchSomebodyIsToldAndNothingOfTheRequestIsApplied(t *testing.T) {
+func TestARequestForAUserWhoMayNotBeWatchedIsRefusedAsAUnit(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	strangers := &schemas.FieldError{Code: "not_allowed", Field: "user_ids[1]", Reason: "you may not watch this user"}

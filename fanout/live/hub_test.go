@@ -68,7 +68,7 @@ func TestWhatComesWhileTheFirstSnapshotIsReadIsInIt(t *testing.T) {
 }
 
 // The view is behind the channel: only that it may be out of date is news.
-func TestAReadingThatIsBehindTellsNothingButThatItIsStale(t *testing.T) {
+func TestAReadingThatIsBehindSaysOnlyThatItIsStale(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())

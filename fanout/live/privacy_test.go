@@ -9,7 +9,7 @@ import (
 )
 
 // Scenarios 34 and 35.
-func TestWhoHidesIsClearedOnceAndThenSilentUntilShown(t *testing.T) {
+func TestAHiddenUserIsClearedOnceAndThenUnseenUntilVisible(t *testing.T) {
 	t.Parallel()
 	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)
@@ -60,7 +60,7 @@ func TestAShowThatChangesTheStateNeedsNoCorrection(t *testing.T) {
 }
 
 // Scenario 36, and a projector that has not heard of the hide yet.
-func TestNothingAfterAHideIsToldEvenIfTheViewIsBehind(t *testing.T) {
+func TestNothingAfterHidingIsSentEvenIfTheViewIsBehind(t *testing.T) {
 	t.Parallel()
 	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		g := newRig(t, r)

@@ -137,7 +137,7 @@ func TestASlowViewerGetsTheNewestOfEachUserAndTheCountOfTheRest(t *testing.T) {
 	})
 }
 
-func TestAViewerThatStaysBehindIsToldWhyAndDisconnected(t *testing.T) {
+func TestAViewerThatStaysBehindIsDisconnectedWithTheReason(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cfg := fanout.DefaultConfig()

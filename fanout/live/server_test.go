@@ -77,7 +77,7 @@ func TestOneConnectionTooManyIsAskedToComeBackLater(t *testing.T) {
 	}
 }
 
-func TestStoppingTellsViewersWhenToComeBackAndClosesWithGoingAway(t *testing.T) {
+func TestStoppingSendsViewersWhenToComeBackAndClosesWithGoingAway(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	var peers []*peer
@@ -116,7 +116,7 @@ func TestAConnectionThatWatchesNobodyIsClosedInTheEnd(t *testing.T) {
 	}
 }
 
-func TestAPlainRequestIsToldWhatTheStreamNeeds(t *testing.T) {
+func TestAPlainRequestIsAnsweredWithWhatTheStreamNeeds(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	for method, want := range map[string]int{http.MethodGet: http.StatusUpgradeRequired, http.MethodPost: http.StatusMethodNotAllowed} {

@@ -11,7 +11,7 @@ import (
 
 // The server in this test executes commands in order and answers each; whether a
 // channel is live there is what the waiters must be right about.
-func TestWaitersAreToldExactlyWhenTheServerHasTheirChannels(t *testing.T) {
+func TestWaitersAreReleasedExactlyWhenTheServerHasTheirChannels(t *testing.T) {
 	t.Parallel()
 	type command struct {
 		id  schemas.UserID

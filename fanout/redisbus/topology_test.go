@@ -127,7 +127,7 @@ func TestAFailoverBySentinelsIsFollowed(t *testing.T) {
 	bus.Unsubscribe([]schemas.UserID{7})
 }
 
-func TestRedisWithTLSAndAPasswordIsReachedAndAWrongOneIsTold(t *testing.T) {
+func TestRedisWithTLSAndAPasswordIsReachedAndAWrongPasswordIsReported(t *testing.T) {
 	t.Parallel()
 	a := keystest.New(t)
 	server, mine := a.Issue("redis", time.Hour), a.Issue("fanout", time.Hour)

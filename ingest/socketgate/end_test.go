@@ -21,7 +21,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestStopTellsClientsToReconnectAndIsNoBye(t *testing.T) {
+func TestStopAsksClientsToReconnectAndIsNoBye(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config(), nil, func(d endpoint) {
 		var peers []*peer
@@ -143,7 +143,7 @@ func TestSocketsAreBounded(t *testing.T) {
 	})
 }
 
-func TestSocketWhoseBeatsAreRefusedIsToldToTryLater(t *testing.T) {
+func TestSocketWhoseBeatsAreRefusedIsAskedToTryLater(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config(), nil, func(d endpoint) {
 		d.beats.refuse = errors.New("full")

@@ -57,7 +57,7 @@ func TestEndlessMessageEndsTheSocketWithoutABye(t *testing.T) {
 	})
 }
 
-func TestWhatTheDoorDoesNotKnowGoesToTheStream(t *testing.T) {
+func TestWhatIngestDoesNotKnowGoesToTheStream(t *testing.T) {
 	t.Parallel()
 	var handled []string
 	closed := 0

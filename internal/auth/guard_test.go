@@ -253,7 +253,7 @@ func TestKeysThatCannotBeFetchedAreNotTheCallersFault(t *testing.T) {
 	}
 }
 
-func TestEachDoorAsksForItsScope(t *testing.T) {
+func TestEachEndpointAsksForItsScope(t *testing.T) {
 	t.Parallel()
 	h := guard(t, nil)
 	for request, scope := range map[string]string{
@@ -309,7 +309,7 @@ func TestATokenInTheQueryOpensSocketsAndGoesNoFurther(t *testing.T) {
 	}
 }
 
-func TestOneUserWhoAsksTooOftenIsToldWhenToComeAgainAndOthersAreServed(t *testing.T) {
+func TestOneUserWhoAsksTooOftenGetsARetryTimeAndOthersAreServed(t *testing.T) {
 	t.Parallel()
 	h := guard(t, func(c *auth.Config) { c.Requests, c.Connects = 0.1, 12 })
 	mine := "Bearer " + good(t, nil)
@@ -352,7 +352,7 @@ func TestSettingsThatCannotWorkAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestEveryBeatOfARequestIsChargedToItsUserAndARequestThatNeverFitsIsToldSo(t *testing.T) {
+func TestEveryBeatOfARequestIsChargedToItsUserAndARequestThatNeverFitsIsRefusedAsSuch(t *testing.T) {
 	t.Parallel()
 	c := auth.Defaults()
 	c.Secret, c.Requests = keys.Secret{Value: secret}, 10 // 50 at once

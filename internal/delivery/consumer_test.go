@@ -91,7 +91,7 @@ func apply(c *Consumer, ctx context.Context, b stream.Batch[Item]) error {
 
 var errAway = errors.New("nobody answers")
 
-func TestARecipientIsToldEachVersionOnceAndNoneOlder(t *testing.T) {
+func TestARecipientReceivesEachVersionOnceAndNoneOlder(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
 	c, _ := newConsumer(t, Defaults(), f)
@@ -158,7 +158,7 @@ func TestWhatIsRefusedForGoodIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-func TestOfWhoHidesByNowNothingIsDeliveredNorTriedAgain(t *testing.T) {
+func TestNothingOfAUserHiddenMeanwhileIsDeliveredOrTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{fail: awayFor7}
@@ -279,7 +279,7 @@ func TestAWaitThatTheReceiverAsksForIsKeptWithinTheLongestPause(t *testing.T) {
 	}
 }
 
-func TestWhereHiddenUsersAreShownAsOfflineThatOneIsOfflineIsTold(t *testing.T) {
+func TestIfHiddenUsersAreShownAsOfflineTheirBeingOfflineIsDelivered(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
 	config := Defaults()
@@ -296,7 +296,7 @@ func TestWhereHiddenUsersAreShownAsOfflineThatOneIsOfflineIsTold(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotSeeTheUserWhenATryBeginsIsNotTold(t *testing.T) {
+func TestWhoMayNotSeeTheUserWhenATryBeginsReceivesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		left := map[schemas.UserID]bool{}
@@ -332,7 +332,7 @@ func TestWhoMayNotSeeTheUserWhenATryBeginsIsNotTold(t *testing.T) {
 	})
 }
 
-func TestWhileItCannotBeDecidedWhoMayBeToldNobodyIsAndNothingIsGivenUp(t *testing.T) {
+func TestWhileTheRecipientsCannotBeDecidedNothingIsDeliveredOrGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}

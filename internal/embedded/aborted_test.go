@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-func TestATransactionThatAKillLeftOpenNeitherShowsNorHidesWhatCameAfterIt(t *testing.T) {
+func TestATransactionThatAKillLeftOpenIsNotVisibleAndConcealsNothingAfterIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	k := start(t, KafkaConfig{DataDir: dir})

@@ -11,7 +11,7 @@ import (
 	"github.com/stillhere/stillhere/internal/redact"
 )
 
-func TestAURLIsToldWithoutUserinfoQueryAndFragment(t *testing.T) {
+func TestAURLIsShownWithoutUserinfoQueryAndFragment(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
 		"https://user:hush@issuer.example:8443/a%2Fb/keys?token=hush#hush": "https://issuer.example:8443/a%2Fb/keys",
@@ -29,7 +29,7 @@ func TestAURLIsToldWithoutUserinfoQueryAndFragment(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfAnHTTPClientIsToldWithoutSecretsAndKeepsItsCause(t *testing.T) {
+func TestAnErrorOfAnHTTPClientIsShownWithoutSecretsAndKeepsItsCause(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("asking https://h/?k=hush: %w", &url.Error{Op: "Get", URL: "https://u:hush@h/p?k=hush", Err: io.ErrUnexpectedEOF})
 	got := redact.Error(err)

@@ -228,7 +228,7 @@ func TestALongMessageIsDroppedAndTheNextOneTakenButOneBeyondAllMeasureCloses(t *
 	}
 }
 
-func TestWhoBreaksTheRulesIsToldAndClosed(t *testing.T) {
+func TestAConnectionThatBreaksTheRulesIsClosedWithTheReason(t *testing.T) {
 	t.Parallel()
 	for name, bytes := range map[string][]byte{
 		"not masked":             {0x81, 0x01, 'x'},
@@ -254,7 +254,7 @@ func TestWhoBreaksTheRulesIsToldAndClosed(t *testing.T) {
 	}
 }
 
-func TestTheClientsCloseIsConfirmedAndItsReasonTold(t *testing.T) {
+func TestTheClientsCloseIsConfirmedAndItsReasonReturned(t *testing.T) {
 	t.Parallel()
 	d := open(t, options(), nil)
 	if err := d.dial(t).Close(4321, "enough"); err != nil {

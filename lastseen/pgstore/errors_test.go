@@ -63,7 +63,7 @@ func TestACommitThatLostARaceWithoutAnAnswerIsFenced(t *testing.T) {
 	}
 }
 
-func TestAStatementThatCanNeverWorkIsToldApartFromAServerThatIsAway(t *testing.T) {
+func TestAStatementThatCanNeverWorkIsDistinguishedFromAServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t)
 	if err := Migrate(t.Context(), config); err != nil {

@@ -25,7 +25,7 @@ func TestPostgresKnowsTheWordOfEveryDeviceKind(t *testing.T) {
 	}
 }
 
-func TestAStoreTellsWhetherThisProgramCanLiveWithItsTables(t *testing.T) {
+func TestAStoreReportsWhetherThisProgramCanUseItsTables(t *testing.T) {
 	t.Parallel()
 	config := newConfig(t)
 	empty, err := Open(t.Context(), config)

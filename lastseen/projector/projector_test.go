@@ -147,7 +147,7 @@ func (p *pipeline) wantRight(t *testing.T, stale bool) {
 	}
 }
 
-func TestReadsTellWhatTheProjectorAppliedWhetherRedisOrTheStoreKnowsIt(t *testing.T) {
+func TestReadsReturnWhatTheProjectorAppliedWhetherRedisOrTheStoreHasIt(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		p := start(t, server)
@@ -297,7 +297,7 @@ func TestALogThatEndsBeforeTheMarkMovesItBack(t *testing.T) {
 	}
 }
 
-func TestATopicMadeAnewIsProjectedFromItsStartAlsoWhereTheMarkLiesInIt(t *testing.T) {
+func TestARecreatedTopicIsProjectedFromItsStartAlsoIfTheWatermarkLiesInIt(t *testing.T) {
 	t.Parallel()
 	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
 		at := func(topic byte, start int64) stream.Assignment {

@@ -88,7 +88,7 @@ func TestAThousandIdsAreAnsweredAtOnce(t *testing.T) {
 	}
 }
 
-func TestAUserIsToldWithExactTimesAndAVersionAsText(t *testing.T) {
+func TestAUserIsReturnedWithExactTimesAndAVersionAsText(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Mini(t))
 	w.upTo(t, now())
@@ -131,7 +131,7 @@ func TestAHistoryIsNewestFirstWithEverythingThatWasRecorded(t *testing.T) {
 	w.want(t, "/presence/1/history?limit=1&cursor="+first.NextCursor, `{"changes":[`+older+`],"next_cursor":null}`)
 }
 
-func TestAHiddenUserIsToldAlikeWhateverItDoes(t *testing.T) {
+func TestAHiddenUserLooksTheSameWhateverItDoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Mini(t))
 	w.upTo(t, now())

@@ -46,7 +46,7 @@ func lives(of schemas.UserID, at schemas.Millis) []*schemas.Transition {
 	return log
 }
 
-func TestWhoHidesLooksTheSameWhateverRedisHasLostOfIt(t *testing.T) {
+func TestAHiddenUserLooksTheSameWhateverRedisHasLostOfIt(t *testing.T) {
 	t.Parallel()
 	for name, offline := range map[string]bool{"as null": false, "as offline": true} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestWhoHidesLooksTheSameWhateverRedisHasLostOfIt(t *testing.T) {
 	}
 }
 
-func TestWhoHidesAsOfflineLooksLikeWhoWentOfflineThen(t *testing.T) {
+func TestAUserHiddenAsOfflineLooksLikeOneWhoWentOfflineThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Mini(t))
 	w.hiddenOffline = true

@@ -158,7 +158,7 @@ func TestARedisRebuiltBetweenItsKeysAndItsMarksIsNotTakenForFullBefore(t *testin
 	})
 }
 
-func TestARebuildThatEndsWhileUsersAreReadDoesNotMakeAbsenceTell(t *testing.T) {
+func TestARebuildThatEndsWhileUsersAreReadDoesNotMakeAbsenceCount(t *testing.T) {
 	t.Parallel()
 	eachEmptied(t, func(e *emptied) {
 		begun := Progress{Epoch: 6, Rebuilding: true}

@@ -185,7 +185,7 @@ func TestOnlyUsersWhoAreOfflineAndVisibleExpire(t *testing.T) {
 	})
 }
 
-func TestWhatOneTransitionCannotTellIsLeftToTheDurableStore(t *testing.T) {
+func TestWhatOneTransitionDoesNotHoldIsLeftToTheDurableStore(t *testing.T) {
 	t.Parallel()
 	v := open(t, redistest.Mini(t))
 	devices := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Online, At: 100, Cause: schemas.DevicesChanged,

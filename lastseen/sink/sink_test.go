@@ -121,7 +121,7 @@ func (f flaky) Append(ctx context.Context, b store.Batch) error {
 	return err
 }
 
-func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhoeverElseWrites(t *testing.T) {
+func TestEveryTransitionIsWrittenOnceWhateverFailsAndWhicheverSinkWrites(t *testing.T) {
 	t.Parallel()
 	to := openStore(t)
 	partition := int32(0)
@@ -208,7 +208,7 @@ func (f *forgetful) Append(_ context.Context, b store.Batch) error {
 	return nil
 }
 
-func TestAStoreThatLostTransactionsStopsThePartitionUntilItIsStartedAnew(t *testing.T) {
+func TestAStoreThatLostTransactionsStopsThePartitionUntilItIsReset(t *testing.T) {
 	t.Parallel()
 	to := &forgetful{next: store.Unknown}
 	s := newSink(to)

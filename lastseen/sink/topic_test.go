@@ -57,7 +57,7 @@ func wantLog(t rapid.TB, s *sqlitestore.Store, log []*schemas.Transition) {
 	}
 }
 
-func TestATopicMadeAnewIsWrittenFromItsStartAlsoWhereTheStoredOffsetLiesInIt(t *testing.T) {
+func TestARecreatedTopicIsWrittenFromItsStartAlsoIfTheStoredOffsetLiesInIt(t *testing.T) {
 	t.Parallel()
 	to := openStore(t)
 	log := storetest.RandomLog(1, 5, 60)
@@ -168,7 +168,7 @@ func (o *owner) restart(t *rapid.T, to store.Writer, end int64) {
 	}
 }
 
-func TestWhoeverElseWritesAndInWhateverTopicAllOfTheOneThatIsThereIsWritten(t *testing.T) {
+func TestWhicheverSinkWritesAndOfWhateverTopicAllOfTheExistingTopicIsWritten(t *testing.T) {
 	t.Parallel()
 	reached := 0
 	rapid.Check(t, func(rt *rapid.T) {

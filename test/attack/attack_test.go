@@ -202,7 +202,7 @@ func TestSlowBodiesOfManyTokensKeepNobodyFromBeatingOrHiding(t *testing.T) {
 	}
 }
 
-func TestRequestsForAnotherHostAreMisdirectedWhereNothingTellsWhoAsks(t *testing.T) {
+func TestWithoutAuthenticationRequestsForAnotherHostAreMisdirected(t *testing.T) {
 	t.Parallel()
 	open, guarded := testkit.NewDev(t), attackedHouse(t, 0)
 	open.Up()

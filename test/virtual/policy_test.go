@@ -80,7 +80,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 
 // Two detectors that begin a new pipeline together both find no policy in force, and each
 // brings its own into force in the partitions that it is given.
-func TestPartitionsThatBeganWithDifferentPoliciesAreToldByEveryRoleUntilOneIsSet(t *testing.T) {
+func TestPartitionsThatBeganWithDifferentPoliciesAreReportedByEveryRoleUntilOneIsSet(t *testing.T) {
 	// Nothing is committed before the first tick, when the group has settled.
 	inWorld(t, size{partitions: 4, tick: 2 * time.Second}, func(w *world) {
 		said := &logged{Handler: w.log.Handler()}

@@ -201,7 +201,7 @@ func wants(t *testing.T, text string, parts ...string) {
 	}
 }
 
-func TestTheSumTellsOfEveryLimit(t *testing.T) {
+func TestTheSumShowsEveryLimit(t *testing.T) {
 	t.Parallel()
 	s := liveness.Defaults()
 	s.ByeDebounce = 2 * time.Second

@@ -69,7 +69,7 @@ func TestTheSameSeedIsTheSameLoad(t *testing.T) {
 	}
 }
 
-func TestAGatewayThatDiesIsSilentAndComesBackNewer(t *testing.T) {
+func TestAGatewayThatCrashesIsSilentAndComesBackNewer(t *testing.T) {
 	t.Parallel()
 	settings := Defaults()
 	settings.Users, settings.Crashes = 100, 5*time.Minute

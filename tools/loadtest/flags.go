@@ -16,10 +16,10 @@ import (
 // Flags are those of every bench. None is taken from the environment: where STILLHERE_KAFKA
 // names a cluster, that is not one to measure on.
 type Flags struct {
-	Users      int      `help:"How many users; as many as the design's target names when left out." env:"-"`
+	Users      int      `help:"How many users. Default: the number of the target in the design." env:"-"`
 	Seconds    float64  `help:"How long the measured part lasts; 0: as long as it needs. For silence: when a silent user is offline." env:"-"`
 	Partitions int32    `help:"Partitions of the topics." default:"4" env:"-"`
-	Brokers    []string `help:"Kafka to measure on, host:port; topics are made there and deleted. A stand-in in another process when left out." env:"-"`
+	Brokers    []string `help:"Kafka to measure on, host:port; topics are made there and deleted. Default: a stand-in in another process." env:"-"`
 	JSON       bool     `name:"json" help:"Print the results as JSON." env:"-"`
 	CPUProfile string   `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`
 	Report     string   `help:"Write a page in Markdown to this file." type:"path" env:"-"`

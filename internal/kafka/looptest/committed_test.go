@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestCommittedTellsOffsetsAndCheckpointsOfThePartitionsThatHaveThem(t *testing.T) {
+func TestCommittedReturnsOffsetsAndCheckpointsOfThePartitionsThatHaveThem(t *testing.T) {
 	onEach(t, 3, func(w *world) {
 		if all, err := kafka.Committed(w.Context(), w.cfg, "detector", schemas.Heartbeats); err != nil || len(all) != 0 {
 			w.Fatalf("before anything was committed: %v, %v", all, err)

@@ -119,7 +119,7 @@ func TestAHandlerThatLostItsPlaceIsGivenThatPartitionAgainFromThereAndNoOther(t 
 	})
 }
 
-func TestAFollowerAloneThatBeginsAnewGoesOnWhereItsHandlerIs(t *testing.T) {
+func TestAConsumerWithoutGroupThatRestartsContinuesWhereItsHandlerIs(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		k := newForgetful()
 		f := consumer.New(w.cfg, "follower", schemas.Transitions, decodeOffset, k, w.producer, w.log, w.metrics, consumer.WithoutGroup())

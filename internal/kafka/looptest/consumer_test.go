@@ -332,7 +332,7 @@ func TestFollowersShareAndHandOverPartitions(t *testing.T) {
 	})
 }
 
-func TestAFollowerAloneReadsEverythingEveryTime(t *testing.T) {
+func TestAConsumerWithoutGroupReadsEverythingEveryTime(t *testing.T) {
 	onEach(t, 2, func(w *world) {
 		w.put(0, "a")
 		w.put(1, "b")

@@ -100,7 +100,7 @@ func (w *world) gaps() int {
 	return 0
 }
 
-func TestATopicMadeAnewIsReadFromItsStartAlsoWhereTheOffsetKeptLiesInIt(t *testing.T) {
+func TestARecreatedTopicIsReadFromItsStartAlsoIfTheStoredOffsetLiesInIt(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		said := &lockedBuffer{}
 		w.log = slog.New(slog.NewTextHandler(said, nil))
@@ -127,7 +127,7 @@ func TestATopicMadeAnewIsReadFromItsStartAlsoWhereTheOffsetKeptLiesInIt(t *testi
 	})
 }
 
-func TestATopicMadeAnewUnderAFollowerIsTakenUpFromItsStart(t *testing.T) {
+func TestATopicRecreatedUnderAConsumerIsReadFromItsStart(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		said := &lockedBuffer{}
 		w.log = slog.New(slog.NewTextHandler(said, nil))

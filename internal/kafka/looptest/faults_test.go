@@ -297,7 +297,7 @@ type hanging struct {
 
 func (h hanging) Handle(*schemas.Record, *stream.Outbox) error { <-h.release; return nil }
 
-func TestALogThatWasCutOrOvertakenIsToldToTheTask(t *testing.T) {
+func TestALogThatWasTruncatedOrOvertakenIsReportedToTheTask(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		stop, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })
@@ -329,7 +329,7 @@ func TestALogThatWasCutOrOvertakenIsToldToTheTask(t *testing.T) {
 	})
 }
 
-func TestATopicMadeAnewIsReadFromItsStart(t *testing.T) {
+func TestARecreatedTopicIsReadFromItsStart(t *testing.T) {
 	onEach(t, 1, func(w *world) {
 		stop, a := w.member("a")
 		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil })

@@ -219,7 +219,7 @@ func TestAKillInEndingWhatHangsLosesNothingThatWasCommitted(t *testing.T) {
 	})
 }
 
-func TestWhatHangsUnderAnIdThatIsNobodysIsSavedAndTold(t *testing.T) {
+func TestATransactionThatHangsUnderAnUnknownIdIsStoredAndReported(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		of := w.commitsAs("a", 1)
 		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Hour).UnixMilli()}
@@ -273,7 +273,7 @@ func TestWhatHangsUnderAnIdThatIsNobodysIsSavedAndTold(t *testing.T) {
 	})
 }
 
-func TestAPartitionThatDoesNotTellWhatHangsIsAskedAgain(t *testing.T) {
+func TestAPartitionThatDoesNotReportWhatHangsIsAskedAgain(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		of := w.commitsAs("a", 1)
 		lost := &lostMarker{producer: of.Producer, epoch: of.Epoch, last: time.Now().Add(-time.Minute).UnixMilli(), unknown: true}

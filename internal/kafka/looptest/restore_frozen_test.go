@@ -59,7 +59,7 @@ func (w *world) memberLate(name string, cfg kafka.Config, stands, goesOn chan st
 
 // A member that stands still in its first restore has been told that the group has committed
 // nothing. By the time it goes on, another one has published and committed.
-func TestAMemberThatStoodStillInItsFirstRestoreIsNotToldThatACommitIsGone(t *testing.T) {
+func TestAMemberThatStoodStillInItsFirstRestoreSeesNoLostCommit(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		stands, goesOn, heard, gone := make(chan struct{}), make(chan struct{}), make(chan struct{}), 0
 		var mu sync.Mutex
@@ -98,7 +98,7 @@ func TestAMemberThatStoodStillInItsFirstRestoreIsNotToldThatACommitIsGone(t *tes
 }
 
 // Somebody who deletes the group's offsets takes the commit away: that is told.
-func TestAMemberIsToldThatACommitIsGoneWhenItIs(t *testing.T) {
+func TestAMemberSeesALostCommit(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		stop, b := w.member("b")
 		w.until("b has the partition", time.Minute, func() bool { return b.Ready() == nil && len(b.Status()) == 1 })

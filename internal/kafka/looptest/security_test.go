@@ -45,7 +45,7 @@ func apply(t *testing.T, cfg kafka.Config) error {
 	return err
 }
 
-func TestEachWayToAuthenticateWorksAndItsFaultsAreTold(t *testing.T) {
+func TestEachWayToAuthenticateWorksAndItsFaultsAreReported(t *testing.T) {
 	t.Parallel()
 	ours, others := keystest.New(t), keystest.New(t)
 	broker := ours.Issue("broker.example", time.Hour)
@@ -105,7 +105,7 @@ func TestSecurityThatCannotWorkIsRefusedByName(t *testing.T) {
 	}
 }
 
-func TestAnExpiredClientCertificateIsToldAndItsRenewalIsUsedWithoutARestart(t *testing.T) {
+func TestAnExpiredClientCertificateIsReportedAndItsRenewalIsUsedWithoutARestart(t *testing.T) {
 	t.Parallel()
 	ours := keystest.New(t)
 	mine := ours.Issue("detector", -time.Minute)

@@ -78,7 +78,7 @@ func TestTheLagOfAFollowerThatStandsStillGoesOnGrowing(t *testing.T) {
 	})
 }
 
-func TestTheMetricsTellWhatEveryPartitionIsDoingAndWhatTheClientDoes(t *testing.T) {
+func TestTheMetricsShowWhatEveryPartitionIsDoingAndWhatTheClientDoes(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		_, transform := w.member("a")
 		w.until("ready", time.Minute, func() bool { return transform.Ready() == nil && len(transform.Status()) == 2 })

@@ -37,7 +37,7 @@ func TestTopicsAreMadeOnceAndFoundAgain(t *testing.T) {
 	})
 }
 
-func TestAWrongTopicIsRefusedWithWhatMendsIt(t *testing.T) {
+func TestAWrongTopicIsRefusedWithWhatRepairsIt(t *testing.T) {
 	onEach(t, 3, func(w *world) {
 		cfg := w.cfg
 		cfg.Prefix = "other."

@@ -78,7 +78,7 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-func TestTopicsThatAreChangedUnderAProcessAreToldOnceAndByAMetric(t *testing.T) {
+func TestTopicsThatAreChangedUnderAProcessAreLoggedOnceAndInAMetric(t *testing.T) {
 	inWorld(t, 2, func(w *world) {
 		said := &lockedBuffer{}
 		ctx, cancel := context.WithCancel(w.Context())

@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestATransactionIsToldFromOthersOfItsProducer(t *testing.T) {
+func TestATransactionIsDistinguishedFromOthersOfItsProducer(t *testing.T) {
 	t.Parallel()
 	hangs := kadm.DescribedProducer{ProducerID: 5, ProducerEpoch: 10, LastTimestamp: 1000}
 	for name, c := range map[string]struct {
