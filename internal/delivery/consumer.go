@@ -195,7 +195,7 @@ func (p *partition) retry(q *queue, n *schemas.Notice) error {
 			return err
 		case errors.As(err, &open):
 			if asked++; asked == 1 {
-				c.log.Warn("it cannot be decided who may be told; asking again", "id", n.ID, "error", err)
+				c.log.Warn("the recipients of a delivery cannot be decided; asking again", "id", n.ID, "error", err)
 			}
 			c.metrics.Tries.WithLabelValues("undecided").Inc()
 			wait = c.waitAfter(asked, err)

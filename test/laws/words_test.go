@@ -32,6 +32,11 @@ var banned = []ban{
 	{"fate", "fault plan"},
 	{"stranger strangers", "unauthenticated caller, or another user"},
 	{"whoever", "name the actor"},
+	{"anew", "again, restart from, recreated"},
+	{"told", "delivered, sent, reported"},
+	{"alone", "without group, only"},
+	{"void", "superseded"},
+	{"stretch stretches", "session writer, range, span"},
 }
 
 // bannedNames may not be words of names.
@@ -46,6 +51,11 @@ var bannedPhrases = []ban{
 	{"lives with", "minimum compatible schema"},
 	{"live with them", "minimum compatible schema"},
 	{"dead letter topic", "dead-letter topic"},
+	{"set aside", "sent to the dead-letter topic"},
+	{" hides", "a hidden user"},
+	{"made anew", "recreated"},
+	{"as they must be", "expected"},
+	{"when left out", "default"},
 }
 
 // allowed are names with a banned word that users have: a command, flags, a prefix of metrics.
@@ -252,7 +262,7 @@ func TestBannedWordsAreFound(t *testing.T) {
 	const text = `package p
 type Room struct{ TellUsers int; Bathroom int }
 type flags struct { Listen string ` + "`help:\"Where the doors are.\"`" + ` }
-func HTTPDoor() { log.Warn("a stranger hides", "lives with", 1, "user", 2) }
+func HTTPDoor() { log.Warn("a stranger waits", "lives with", 1, "user", 2) }
 var _ = prometheus.GaugeOpts{Name: "doors_open", Help: "Users, who hides."}
 func house() {}
 `
