@@ -12,6 +12,7 @@ import (
 	_ "embed"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -37,16 +38,14 @@ const checkTimeout = 5 * time.Second
 // offset is stored with the rows. If there are, because offsets were reset or the topic is written
 // again, the transaction starts over with a slower statement that skips them, and so do the
 // following ones until a batch is all new.
-func (s *Store) Append(ctx context.Context, batch store.Batch) error {
-	err := s.appendBy(ctx, batch, s.careful.Load())
+func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
+	defer wrap(&err, "writing offsets %d to %d of partition %d", batch.Expected, batch.Next, batch.Partition)
+	err = s.appendBy(ctx, batch, s.careful.Load())
 	if errors.Is(err, errDuplicateRows) {
 		s.careful.Store(true)
 		err = s.appendBy(ctx, batch, true)
 	}
-	if err != nil {
-		return fmt.Errorf("writing offsets %d to %d of partition %d: %w", batch.Expected, batch.Next, batch.Partition, classify(err))
-	}
-	return nil
+	return err
 }
 
 func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool) error {
@@ -103,7 +102,7 @@ func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 			topic_next_offset = CASE WHEN $3::text IS NOT NULL THEN $2 ELSE topic_next_offset END
 			WHERE partition = $1 AND next_offset = $4 AND topic_id IS NOT DISTINCT FROM $5`
 	)
-	sql, arguments := later, []any{batch.Partition, batch.Next, topicOrNull(batch.Topic), batch.Expected, topicOrNull(batch.ExpectedTopic)}
+	sql, arguments := later, []any{batch.Partition, batch.Next, store.TopicOrNull(batch.Topic), batch.Expected, store.TopicOrNull(batch.ExpectedTopic)}
 	if batch.Expected == store.Unknown {
 		sql, arguments = first, arguments[:3]
 	}
@@ -138,15 +137,20 @@ func inKeyOrder(changes []*schemas.Transition) []*schemas.Transition {
 	return ordered
 }
 
-// upsertUsers does not prepare its statement: that would save a fraction of a millisecond per
-// batch, and would not work through every pooler.
 func upsertUsers(ctx context.Context, tx pgx.Tx, updates []store.Update) error {
-	result := tx.Conn().PgConn().ExecParams(ctx, upsertUsersSQL, usersArrays(updates), nil, []int16{pgx.BinaryFormatCode}, nil).Read()
-	return result.Err
+	_, err := execArrays(ctx, tx, upsertUsersSQL, arrays(userColumns, updates))
+	return err
+}
+
+// execArrays does not prepare its statement: that would save a fraction of a millisecond per batch,
+// and would not work through every pooler.
+func execArrays(ctx context.Context, tx pgx.Tx, sql string, arrays [][]byte) (pgconn.CommandTag, error) {
+	result := tx.Conn().PgConn().ExecParams(ctx, sql, arrays, nil, []int16{pgx.BinaryFormatCode}, nil).Read()
+	return result.CommandTag, result.Err
 }
 
 func (s *Store) insertLog(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
-	done, err := tx.Exec(ctx, appendCarefullySQL, logArguments(batch.Changes)...)
+	done, err := execArrays(ctx, tx, appendCarefullySQL, arrays(logColumns, batch.Changes))
 	if err != nil {
 		return err
 	}

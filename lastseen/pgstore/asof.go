@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -28,22 +27,16 @@ const lookBack = 2 * day
 // then until now, version and times may be those of user_presence: the version that of a later
 // change of visibility, the times never those of a hidden period. If the log begins later, the
 // error is a *store.ForgottenError.
-func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error {
-	if err := s.asOf(ctx, at, user, each); err != nil {
-		return fmt.Errorf("reading what was in force at %s: %w", at, err)
-	}
-	return nil
-}
-
-func (s *Store) asOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error {
+func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) (err error) {
+	defer wrap(&err, "reading what was in force at %s", at)
 	return s.reading(ctx, func(tx pgx.Tx) error {
 		// Until the end of the transaction no day is dropped.
 		if _, err := tx.Exec(ctx, `LOCK TABLE ONLY status_changes IN ACCESS SHARE MODE`); err != nil {
-			return classify(err)
+			return err
 		}
 		begins, err := logBegins(ctx, tx)
 		if err != nil {
-			return classify(err)
+			return err
 		}
 		if err := store.CheckKnown(at, begins); err != nil {
 			return err
@@ -57,12 +50,9 @@ func (s *Store) asOf(ctx context.Context, at schemas.Millis, user schemas.UserID
 }
 
 // LogBegins is the instant from which the log of changes is kept; 0 if nothing was ever dropped.
-func (s *Store) LogBegins(ctx context.Context) (schemas.Millis, error) {
-	begins, err := logBegins(ctx, s.pool)
-	if err != nil {
-		return 0, fmt.Errorf("reading where the log of changes begins: %w", classify(err))
-	}
-	return begins, nil
+func (s *Store) LogBegins(ctx context.Context) (begins schemas.Millis, err error) {
+	defer wrap(&err, "reading where the log of changes begins")
+	return logBegins(ctx, s.pool)
 }
 
 func logBegins(ctx context.Context, from interface {

@@ -31,56 +31,74 @@ const (
 const logCopySQL = `COPY status_changes (user_id, at, version, device_id, last_seen_at, last_active_at, from_state, to_state,
 	cause, visibility, device_kinds, event_id, policy_id, left_out) FROM STDIN (FORMAT binary)`
 
-const logFields = 14
+// column is a column of values R in Postgres's binary form.
+type column[R any] struct {
+	oid    uint32
+	append func(b []byte, r R) []byte
+}
+
+// logColumns are those of logCopySQL and the parameters of append_carefully.sql.
+var logColumns = []column[*schemas.Transition]{
+	{int8OID, func(b []byte, t *schemas.Transition) []byte { return appendInt8(b, int64(t.User)) }},
+	{timestamptzOID, func(b []byte, t *schemas.Transition) []byte { return appendInstant(b, t.At) }},
+	{int8OID, func(b []byte, t *schemas.Transition) []byte { return appendInt8(b, int64(t.Version)) }},
+	{int8OID, func(b []byte, t *schemas.Transition) []byte { return appendKnown(b, int64(t.Device)) }},
+	{timestamptzOID, func(b []byte, t *schemas.Transition) []byte { return appendTime(b, t.LastSeen) }},
+	{timestamptzOID, func(b []byte, t *schemas.Transition) []byte { return appendTime(b, t.LastActive) }},
+	{textOID, func(b []byte, t *schemas.Transition) []byte { return appendText(b, schemas.StateWord(t.From)) }},
+	{textOID, func(b []byte, t *schemas.Transition) []byte { return appendText(b, schemas.StateWord(t.To)) }},
+	{textOID, func(b []byte, t *schemas.Transition) []byte { return appendText(b, schemas.CauseWord(t.Cause)) }},
+	{textOID, func(b []byte, t *schemas.Transition) []byte {
+		return appendText(b, schemas.VisibilityWord(t.Visibility))
+	}},
+	{int2OID, func(b []byte, t *schemas.Transition) []byte { return appendInt2(b, int16(t.Kinds)) }},
+	{textOID, func(b []byte, t *schemas.Transition) []byte {
+		return t.EventID().Append(binary.BigEndian.AppendUint32(b, eventIDLength))
+	}},
+	{textOID, func(b []byte, t *schemas.Transition) []byte { return appendText(b, t.Policy) }},
+	{int8OID, func(b []byte, t *schemas.Transition) []byte { return appendInt8(b, int64(t.LeftOut)) }},
+}
+
+const eventIDLength = 27
+
+// userColumns are the parameters of upsert_users.sql.
+var userColumns = []column[store.Update]{
+	{int8OID, func(b []byte, u store.Update) []byte { return appendInt8(b, int64(u.User)) }},
+	{textOID, func(b []byte, u store.Update) []byte { return appendText(b, schemas.StateWord(u.State)) }},
+	{timestamptzOID, func(b []byte, u store.Update) []byte { return appendInstant(b, u.Since) }},
+	{timestamptzOID, func(b []byte, u store.Update) []byte { return appendTime(b, u.LastSeen) }},
+	{timestamptzOID, func(b []byte, u store.Update) []byte { return appendTime(b, u.LastActive) }},
+	{int2OID, func(b []byte, u store.Update) []byte { return appendInt2(b, int16(u.Kinds)) }},
+	{textOID, func(b []byte, u store.Update) []byte { return appendText(b, schemas.VisibilityWord(u.Visibility)) }},
+	{int8OID, func(b []byte, u store.Update) []byte { return appendInt8(b, int64(u.Version)) }},
+	{int8OID, func(b []byte, u store.Update) []byte { return appendInt8(b, int64(u.Hidden)) }},
+	{boolOID, func(b []byte, u store.Update) []byte { return appendBool(b, u.SinceKnown) }},
+	{boolOID, func(b []byte, u store.Update) []byte { return appendBool(b, u.HiddenKnown) }},
+}
 
 // appendCopy appends the changes as COPY's binary format.
 func appendCopy(b []byte, changes []*schemas.Transition) []byte {
 	b = append(b, copyHead...)
 	for _, t := range changes {
-		b = append(b, 0, logFields)
-		b = appendInt8(b, int64(t.User))
-		b = appendInstant(b, t.At)
-		b = appendInt8(b, int64(t.Version))
-		b = appendKnown(b, int64(t.Device))
-		b = appendTime(b, t.LastSeen)
-		b = appendTime(b, t.LastActive)
-		b = appendText(b, schemas.StateWord(t.From))
-		b = appendText(b, schemas.StateWord(t.To))
-		b = appendText(b, schemas.CauseWord(t.Cause))
-		b = appendText(b, schemas.VisibilityWord(t.Visibility))
-		b = appendInt2(b, int16(t.Kinds))
-		b = binary.BigEndian.AppendUint32(b, eventIDLength)
-		b = t.EventID().Append(b)
-		b = appendText(b, t.Policy)
-		b = appendInt8(b, int64(t.LeftOut))
+		b = append(b, 0, byte(len(logColumns)))
+		for _, c := range logColumns {
+			b = c.append(b, t)
+		}
 	}
 	return append(b, 0xff, 0xff)
 }
 
-const eventIDLength = 27
-
-// usersArrays are the parameters of upsert_users.sql in binary.
-func usersArrays(updates []store.Update) [][]byte {
-	column := func(oid uint32, value func(b []byte, u *store.Update) []byte) []byte {
-		b := appendArrayHead(make([]byte, 0, arrayHead+12*len(updates)), oid, len(updates))
-		for i := range updates {
-			b = value(b, &updates[i])
+// arrays makes an array of each column.
+func arrays[R any](columns []column[R], rows []R) [][]byte {
+	all := make([][]byte, len(columns))
+	for i, c := range columns {
+		b := appendArrayHead(make([]byte, 0, arrayHead+12*len(rows)), c.oid, len(rows))
+		for _, row := range rows {
+			b = c.append(b, row)
 		}
-		return b
+		all[i] = b
 	}
-	return [][]byte{
-		column(int8OID, func(b []byte, u *store.Update) []byte { return appendInt8(b, int64(u.User)) }),
-		column(textOID, func(b []byte, u *store.Update) []byte { return appendText(b, schemas.StateWord(u.State)) }),
-		column(timestamptzOID, func(b []byte, u *store.Update) []byte { return appendInstant(b, u.Since) }),
-		column(timestamptzOID, func(b []byte, u *store.Update) []byte { return appendTime(b, u.LastSeen) }),
-		column(timestamptzOID, func(b []byte, u *store.Update) []byte { return appendTime(b, u.LastActive) }),
-		column(int2OID, func(b []byte, u *store.Update) []byte { return appendInt2(b, int16(u.Kinds)) }),
-		column(textOID, func(b []byte, u *store.Update) []byte { return appendText(b, schemas.VisibilityWord(u.Visibility)) }),
-		column(int8OID, func(b []byte, u *store.Update) []byte { return appendInt8(b, int64(u.Version)) }),
-		column(int8OID, func(b []byte, u *store.Update) []byte { return appendInt8(b, int64(u.Hidden)) }),
-		column(boolOID, func(b []byte, u *store.Update) []byte { return appendBool(b, u.SinceKnown) }),
-		column(boolOID, func(b []byte, u *store.Update) []byte { return appendBool(b, u.HiddenKnown) }),
-	}
+	return all
 }
 
 const arrayHead = 20

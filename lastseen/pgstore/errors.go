@@ -33,6 +33,13 @@ func classify(err error) error {
 	return err
 }
 
+// wrap adds to an error what was attempted, and classifies it.
+func wrap(err *error, format string, arguments ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, arguments...), classify(*err))
+	}
+}
+
 // sqlState is the server's SQLSTATE; empty if the server did not answer.
 func sqlState(err error) string {
 	var answer *pgconn.PgError
@@ -42,7 +49,7 @@ func sqlState(err error) string {
 	return ""
 }
 
-// outcomeUnknown tells whether a commit may have been applied despite err: the server did not
+// outcomeUnknown reports whether a commit may have been applied despite err: the server did not
 // answer.
 func outcomeUnknown(err error) bool {
 	var answer *pgconn.PgError

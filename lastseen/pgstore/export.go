@@ -26,14 +26,15 @@ var (
 // Changes calls each for the changes of the range, hidden ones included, ordered by instant, user
 // and version; the entry is valid until each returns. It reads one UTC day at a time, each in one
 // snapshot.
-func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error {
+func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) (err error) {
+	defer wrap(&err, "reading the log of changes")
 	rows, err := s.pool.Query(ctx, exportDaysSQL)
 	if err != nil {
-		return fmt.Errorf("reading the log of changes: %w", classify(err))
+		return err
 	}
 	all, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
 	if err != nil {
-		return fmt.Errorf("reading the log of changes: %w", classify(err))
+		return err
 	}
 	for _, d := range all {
 		from, to := schemas.MillisOf(d), schemas.MillisOf(d.Add(day))
@@ -48,15 +49,11 @@ func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.En
 		if of.User != 0 {
 			sql, arguments = exportChangesOfSQL, append(arguments, int64(of.User))
 		}
-		if err := s.export(ctx, sql, arguments, each); err != nil {
-			return fmt.Errorf("reading the changes of %s: %w", d.Format(time.DateOnly), err)
+		if err := s.reading(ctx, func(tx pgx.Tx) error { return readEntries(ctx, tx, sql, arguments, each) }); err != nil {
+			return fmt.Errorf("%s: %w", d.Format(time.DateOnly), err)
 		}
 	}
 	return nil
-}
-
-func (s *Store) export(ctx context.Context, sql string, arguments []any, each func(*store.Entry) error) error {
-	return s.reading(ctx, func(tx pgx.Tx) error { return readEntries(ctx, tx, sql, arguments, each) })
 }
 
 // reading runs act in a read-only transaction without statement timeout, because the caller may be
@@ -64,7 +61,7 @@ func (s *Store) export(ctx context.Context, sql string, arguments []any, each fu
 func (s *Store) reading(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0; SET LOCAL work_mem = '128MB'`, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return classify(err)
+			return err
 		}
 		return act(tx)
 	})
@@ -73,7 +70,7 @@ func (s *Store) reading(ctx context.Context, act func(tx pgx.Tx) error) error {
 func readEntries(ctx context.Context, tx pgx.Tx, sql string, arguments []any, each func(*store.Entry) error) error {
 	rows, err := tx.Query(ctx, sql, append([]any{pgx.QueryResultFormats{pgx.BinaryFormatCode}}, arguments...)...)
 	if err != nil {
-		return classify(err)
+		return err
 	}
 	defer rows.Close()
 	var reader entryReader
@@ -85,7 +82,7 @@ func readEntries(ctx context.Context, tx pgx.Tx, sql string, arguments []any, ea
 			return err
 		}
 	}
-	return classify(rows.Err())
+	return rows.Err()
 }
 
 // entryReader decodes rows in Postgres's binary form without an allocation per row.

@@ -39,16 +39,10 @@ func (s *Store) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Append writes the batch; see store.Writer. A commit's outcome is never
-// unknown: the database is in this process.
-func (s *Store) Append(ctx context.Context, batch store.Batch) error {
-	if err := s.append(ctx, batch); err != nil {
-		return fmt.Errorf("writing offsets %d to %d of partition %d: %w", batch.Expected, batch.Next, batch.Partition, classify(err))
-	}
-	return nil
-}
-
-func (s *Store) append(ctx context.Context, batch store.Batch) error {
+// Append writes the batch; see store.Writer. The outcome of a commit is always known: the database is
+// in this process.
+func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
+	defer wrap(&err, "writing offsets %d to %d of partition %d", batch.Expected, batch.Next, batch.Partition)
 	tx, err := s.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -78,7 +72,7 @@ func (s *Store) append(ctx context.Context, batch store.Batch) error {
 
 // moveOffset is the fence.
 func (s *Store) moveOffset(ctx context.Context, tx *sql.Tx, batch store.Batch) error {
-	statement, arguments := s.offsetLater, []any{batch.Partition, batch.Next, topicOrNull(batch.Topic), batch.Expected, topicOrNull(batch.ExpectedTopic)}
+	statement, arguments := s.offsetLater, []any{batch.Partition, batch.Next, store.TopicOrNull(batch.Topic), batch.Expected, store.TopicOrNull(batch.ExpectedTopic)}
 	if batch.Expected == store.Unknown {
 		statement, arguments = s.offsetFirst, arguments[:3]
 	}
@@ -96,32 +90,6 @@ func (s *Store) moveOffset(ctx context.Context, tx *sql.Tx, batch store.Batch) e
 	return nil
 }
 
-// Place is how far the partition is; see store.Writer.
-func (s *Store) Position(ctx context.Context, partition int32) (store.Position, error) {
-	const question = `SELECT next_offset, topic_id, coalesce(topic_next_offset, next_offset) FROM sink_offsets WHERE partition = ?`
-	at := store.Position{Next: store.Unknown, TopicNext: store.Unknown}
-	var topic sql.NullString
-	err := s.readers.QueryRowContext(ctx, question, partition).Scan(&at.Next, &topic, &at.TopicNext)
-	if errors.Is(err, sql.ErrNoRows) {
-		return at, nil
-	}
-	if err == nil && topic.Valid {
-		at.Topic, err = schemas.ParseTopicID(topic.String)
-	}
-	if err != nil {
-		return store.Position{}, fmt.Errorf("reading how far partition %d is: %w", partition, classify(err))
-	}
-	return at, nil
-}
-
-// topicOrNull is NULL for an unknown topic.
-func topicOrNull(topic schemas.TopicID) any {
-	if !topic.Known() {
-		return nil
-	}
-	return topic.String()
-}
-
 // orNull is NULL for the zero value.
 func orNull[T comparable](value T) any {
 	var zero T
@@ -131,11 +99,18 @@ func orNull[T comparable](value T) any {
 	return value
 }
 
-// classify marks the errors that will not go away by trying again.
+// wrap adds to an error what was attempted, and classifies it.
+func wrap(err *error, format string, arguments ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, arguments...), classify(*err))
+	}
+}
+
+// classify marks errors that will not pass.
 func classify(err error) error {
 	var answer *sqlite.Error
 	if errors.As(err, &answer) {
-		switch answer.Code() & 0xff { // the rest of the code says it more finely
+		switch answer.Code() & 0xff { // the rest of the code is the detail
 		case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 			return fmt.Errorf("%w: %w", store.ErrRefused, err)
 		}

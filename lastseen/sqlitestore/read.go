@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"math"
 
 	_ "embed"
@@ -20,19 +19,44 @@ var (
 	historySQL string
 	//go:embed sql/last_show.sql
 	lastShowSQL string
+	//go:embed sql/as_of.sql
+	asOfSQL string
+	//go:embed sql/export_changes.sql
+	exportChangesSQL string
 )
 
-// Users reads users by id; see store.Reader.
-func (s *Store) Users(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error) {
-	found, err := s.users(ctx, ids)
-	if err != nil {
-		return nil, fmt.Errorf("reading %d users: %w", len(ids), classify(err))
-	}
-	return found, nil
+// queryer is the file or a transaction on it.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, arguments ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, arguments ...any) *sql.Row
 }
 
-func (s *Store) users(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error) {
-	found := make(map[schemas.UserID]schemas.Current, len(ids))
+// each calls read for each row of a query.
+func each(ctx context.Context, from queryer, query string, arguments []any, read func(*sql.Rows) error) error {
+	rows, err := from.QueryContext(ctx, query, arguments...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Position is how far the partition is; see store.Writer.
+func (s *Store) Position(ctx context.Context, partition int32) (at store.Position, err error) {
+	defer wrap(&err, "reading how far partition %d is", partition)
+	const query = `SELECT next_offset, topic_id, coalesce(topic_next_offset, next_offset) FROM sink_offsets WHERE partition = ?`
+	return store.ScanPosition(s.readers.QueryRowContext(ctx, query, partition))
+}
+
+// Users reads users by id; see store.Reader.
+func (s *Store) Users(ctx context.Context, ids []schemas.UserID) (found map[schemas.UserID]schemas.Current, err error) {
+	defer wrap(&err, "reading %d users", len(ids))
+	found = make(map[schemas.UserID]schemas.Current, len(ids))
 	if len(ids) == 0 {
 		return found, nil
 	}
@@ -40,77 +64,93 @@ func (s *Store) users(ctx context.Context, ids []schemas.UserID) (map[schemas.Us
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.readers.QueryContext(ctx, usersSQL, string(list))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		c, err := scanUser(rows)
-		if err != nil {
-			return nil, err
-		}
+	return found, each(ctx, s.readers, usersSQL, []any{string(list)}, func(row *sql.Rows) error {
+		c, err := store.ScanCurrent(row)
 		found[c.User] = c
-	}
-	return found, rows.Err()
-}
-
-func scanUser(row *sql.Rows) (schemas.Current, error) {
-	var (
-		c                 schemas.Current
-		state, visibility string
-	)
-	if err := row.Scan(&c.User, &state, &c.Since, &c.LastSeen, &c.LastActive, &c.Kinds, &visibility, &c.Version, &c.Hidden); err != nil {
-		return c, err
-	}
-	var err error
-	if c.State, err = schemas.ParseState("state", state); err != nil {
-		return c, err
-	}
-	c.Visibility, err = schemas.ParseVisibility("visibility", visibility)
-	return c, err
+		return err
+	})
 }
 
 // History reads a page of changes; see store.Reader.
-func (s *Store) History(ctx context.Context, query store.HistoryQuery) (store.Page, error) {
-	changes, err := s.history(ctx, query)
-	if err == nil {
-		err = store.RedactHidden(changes, func(after, through schemas.Millis) (at schemas.Millis, err error) {
-			err = s.readers.QueryRowContext(ctx, lastShowSQL, int64(query.User), int64(after), int64(through)).Scan(&at)
-			return at, err
-		})
-	}
+func (s *Store) History(ctx context.Context, query store.HistoryQuery) (page store.Page, err error) {
+	defer wrap(&err, "reading the history of user %d", query.User)
+	from, to, after := query.Bounds()
+	arguments := []any{int64(query.User), int64(from), int64(to), int64(after.At), int64(after.Version), query.Limit + 1}
+	var changes []*schemas.Transition
+	err = each(ctx, s.readers, historySQL, arguments, func(row *sql.Rows) error {
+		t, err := store.ScanChange(query.User, row)
+		changes = append(changes, t)
+		return err
+	})
 	if err != nil {
-		return store.Page{}, fmt.Errorf("reading the history of user %d: %w", query.User, classify(err))
+		return page, err
 	}
-	return store.PageOf(query, changes), nil
+	return store.PageOf(query, changes, func(after, through schemas.Millis) (at schemas.Millis, err error) {
+		err = s.readers.QueryRowContext(ctx, lastShowSQL, int64(query.User), int64(after), int64(through)).Scan(&at)
+		return at, err
+	})
 }
 
-func (s *Store) history(ctx context.Context, query store.HistoryQuery) ([]*schemas.Transition, error) {
-	to, after := query.To, query.After
+// Changes calls found for the changes of the range, hidden ones included, ordered by instant, user and
+// version; the entry is valid until found returns.
+func (s *Store) Changes(ctx context.Context, of store.Range, found func(*store.Entry) error) (err error) {
+	defer wrap(&err, "reading the log of changes")
+	to := of.To
 	if to == 0 {
 		to = math.MaxInt64
 	}
-	if after == (store.Cursor{}) {
-		after = store.Cursor{At: math.MaxInt64, Version: math.MaxInt64}
-	}
-	rows, err := s.readers.QueryContext(ctx, historySQL, int64(query.User), int64(query.From), int64(to), int64(after.At),
-		int64(after.Version), query.Limit+1)
+	return entries(ctx, s.readers, exportChangesSQL, []any{int64(of.From), int64(to), int64(of.User)}, found)
+}
+
+// AsOf is pgstore's AsOf on one file: what was in force at an instant, or a *store.ForgottenError.
+func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, found func(*store.Entry) error) (err error) {
+	defer wrap(&err, "reading what was in force at %s", at)
+	// One snapshot of both: the log may be cut meanwhile.
+	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { _ = rows.Close() }()
-	var changes []*schemas.Transition
-	for rows.Next() {
-		var from, to, cause string
-		t := &schemas.Transition{User: query.User, Visibility: schemas.Everyone}
-		if err := rows.Scan(&t.At, &t.Version, &t.Device, &t.LastSeen, &t.LastActive, &from, &to, &cause, &t.Kinds, &t.Policy, &t.LeftOut); err != nil {
-			return nil, err
-		}
-		if err := store.ParseWords(t, from, to, cause); err != nil {
-			return nil, err
-		}
-		changes = append(changes, t)
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	begins, err := logBegins(ctx, tx)
+	if err != nil {
+		return err
 	}
-	return changes, rows.Err()
+	if err := store.CheckKnown(at, begins); err != nil {
+		return err
+	}
+	return entries(ctx, tx, asOfSQL, []any{int64(at), int64(user), begins != 0}, found)
+}
+
+// LogBegins is the instant from which the log of changes is kept; 0 if nothing was ever dropped.
+func (s *Store) LogBegins(ctx context.Context) (begins schemas.Millis, err error) {
+	defer wrap(&err, "reading where the log of changes begins")
+	return logBegins(ctx, s.readers)
+}
+
+func logBegins(ctx context.Context, from queryer) (begins schemas.Millis, err error) {
+	err = from.QueryRowContext(ctx, `SELECT coalesce(max(dropped_before), 0) FROM log_edge`).Scan(&begins)
+	return begins, err
+}
+
+// entries runs a query with the columns of export_changes.sql.
+func entries(ctx context.Context, from queryer, query string, arguments []any, found func(*store.Entry) error) error {
+	return each(ctx, from, query, arguments, func(row *sql.Rows) (err error) {
+		var e store.Entry
+		var was, is, cause, visibility string
+		var event sql.RawBytes
+		if err := row.Scan(&e.User, &e.At, &e.Version, &e.Device, &e.LastSeen, &e.LastActive, &was, &is, &cause, &visibility, &e.Kinds,
+			&event, &e.Policy, &e.LeftOut); err != nil {
+			return err
+		}
+		if err := store.ParseWords(&e.Transition, was, is, cause); err != nil {
+			return err
+		}
+		if e.Visibility, err = schemas.ParseVisibility("visibility", visibility); err != nil {
+			return err
+		}
+		if len(event) > 0 {
+			e.SetEvent(event)
+		}
+		return found(&e)
+	})
 }

@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -75,13 +76,28 @@ type Page struct {
 	Next Cursor
 }
 
-// PageOf makes the page of a query from up to Limit+1 changes; the additional one shows that there
-// is a next page.
-func PageOf(query HistoryQuery, changes []*schemas.Transition) Page {
+// Bounds are the query's with MaxInt64 for open ends.
+func (q HistoryQuery) Bounds() (from, to schemas.Millis, after Cursor) {
+	from, to, after = q.From, q.To, q.After
+	if to == 0 {
+		to = math.MaxInt64
+	}
+	if after == (Cursor{}) {
+		return from, to, Cursor{At: math.MaxInt64, Version: math.MaxInt64}
+	}
+	return from, min(to, after.At+1), after
+}
+
+// PageOf makes the page of a query from up to Limit+1 changes, which may be redacted; the additional
+// one shows that there is a next page. shown is that of RedactHidden.
+func PageOf(query HistoryQuery, changes []*schemas.Transition, shown func(after, through schemas.Millis) (schemas.Millis, error)) (Page, error) {
+	if err := RedactHidden(changes, shown); err != nil {
+		return Page{}, err
+	}
 	if len(changes) <= query.Limit {
-		return Page{Changes: changes}
+		return Page{Changes: changes}, nil
 	}
 	changes = changes[:query.Limit]
 	last := changes[len(changes)-1]
-	return Page{Changes: changes, Next: Cursor{At: last.At, Version: last.Version}}
+	return Page{Changes: changes, Next: Cursor{At: last.At, Version: last.Version}}, nil
 }

@@ -1,7 +1,8 @@
--- A page of a user's changes, newest first. "at < $3" repeats what the pair
--- says, for the planner to leave out days.
-SELECT at, version, coalesce(device_id, 0), last_seen_at, last_active_at, from_state::text, to_state::text, cause::text,
-       device_kinds, policy_id, left_out
+-- A page of a user's changes, newest first, as store.ScanChange reads them. "at < $3" repeats what
+-- the pair says, so that the planner excludes days.
+SELECT (extract(epoch FROM at) * 1000)::bigint, version, coalesce(device_id, 0),
+       coalesce((extract(epoch FROM last_seen_at) * 1000)::bigint, 0), coalesce((extract(epoch FROM last_active_at) * 1000)::bigint, 0),
+       from_state::text, to_state::text, cause::text, device_kinds, policy_id, left_out
 FROM status_changes
 WHERE user_id = $1
   AND at >= $2

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Row is a row of a query, of pgx or of database/sql. Instants are milliseconds; 0 is NULL.
+type Row interface{ Scan(to ...any) error }
+
+// ScanPosition reads the row of a partition; Unknown if there is none.
+func ScanPosition(row Row) (Position, error) {
+	at := Position{Next: Unknown, TopicNext: Unknown}
+	var topic *string
+	err := row.Scan(&at.Next, &topic, &at.TopicNext)
+	if errors.Is(err, sql.ErrNoRows) {
+		return at, nil
+	}
+	if err == nil && topic != nil {
+		at.Topic, err = schemas.ParseTopicID(*topic)
+	}
+	return at, err
+}
+
+// TopicOrNull is NULL for an unknown topic.
+func TopicOrNull(topic schemas.TopicID) *string {
+	if !topic.Known() {
+		return nil
+	}
+	return new(topic.String())
+}
+
+// ScanCurrent reads a user with the columns of users.sql.
+func ScanCurrent(row Row) (c schemas.Current, err error) {
+	var state, visibility string
+	if err := row.Scan((*int64)(&c.User), &state, (*int64)(&c.Since), (*int64)(&c.LastSeen), (*int64)(&c.LastActive), (*uint8)(&c.Kinds),
+		&visibility, (*int64)(&c.Version), (*int64)(&c.Hidden)); err != nil {
+		return c, err
+	}
+	if c.State, err = schemas.ParseState("state", state); err != nil {
+		return c, err
+	}
+	c.Visibility, err = schemas.ParseVisibility("visibility", visibility)
+	return c, err
+}
+
+// ScanChange reads a change of a visible user with the columns of history.sql.
+func ScanChange(user schemas.UserID, row Row) (*schemas.Transition, error) {
+	var from, to, cause string
+	t := &schemas.Transition{User: user, Visibility: schemas.Everyone}
+	if err := row.Scan((*int64)(&t.At), (*int64)(&t.Version), (*uint32)(&t.Device), (*int64)(&t.LastSeen), (*int64)(&t.LastActive),
+		&from, &to, &cause, (*uint8)(&t.Kinds), &t.Policy, &t.LeftOut); err != nil {
+		return nil, err
+	}
+	return t, ParseWords(t, from, to, cause)
+}
