@@ -23,16 +23,16 @@ import (
 // Cluster is a running Postgres.
 type Cluster struct {
 	url    string
-	binary string // directory of the installed programs, empty when not ours
+	binary string // directory of the installed programs; empty: the server is not private
 	dir    string
-	owner  *account // nil: our own
+	owner  *account // nil: this process's
 	server *exec.Cmd
 	ended  chan struct{} // closed when server has exited
 	bases  atomic.Int64
 	port   int // of TLS; 0: only a socket in dir
 }
 
-// ErrMissing says that there is no Postgres to test with, and what would help.
+// ErrMissing is returned if there is no Postgres to test with.
 var ErrMissing = errors.New("no Postgres here: install one under /usr/lib/postgresql or set STILLHERE_TEST_POSTGRES=postgres://…")
 
 // Start starts a cluster, or takes the one of STILLHERE_TEST_POSTGRES.
@@ -40,49 +40,51 @@ func Start(ctx context.Context) (*Cluster, error) {
 	return Open(ctx, os.Getenv("STILLHERE_TEST_POSTGRES"))
 }
 
-// Open takes the server at url, or starts a cluster when that is empty.
+// Open takes the server at url, or starts a cluster if url is empty.
 func Open(ctx context.Context, url string) (*Cluster, error) {
 	if url != "" {
 		return &Cluster{url: url}, nil
 	}
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if err != nil || len(found) == 0 {
-		return nil, ErrMissing
-	}
-	slices.Sort(found)
-	c := &Cluster{binary: filepath.Dir(found[len(found)-1])}
-	if err := c.prepare(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("preparing a Postgres cluster: %w", err), c.Stop())
-	}
-	if err := c.Launch(ctx); err != nil {
-		return nil, errors.Join(err, c.Stop())
-	}
-	return c, nil
+	return new(Cluster).start(ctx, nil)
 }
 
-// StartTLS starts a private cluster that is reached with TLS on the loopback, with
-// the certificate and key in the files.
+// StartTLS starts a private cluster that is reached with TLS on the loopback, with the certificate and
+// key in the files.
 func StartTLS(ctx context.Context, cert, key string) (*Cluster, error) {
-	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
-	if err != nil || len(found) == 0 {
-		return nil, ErrMissing
-	}
-	slices.Sort(found)
 	free, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{binary: filepath.Dir(found[len(found)-1]), port: free.Addr().(*net.TCPAddr).Port}
-	if err := errors.Join(free.Close(), c.prepare(ctx), c.keep("server.crt", cert), c.keep("server.key", key)); err != nil {
-		return nil, errors.Join(fmt.Errorf("preparing a Postgres cluster: %w", err), c.Stop())
+	c := &Cluster{port: free.Addr().(*net.TCPAddr).Port}
+	if err := free.Close(); err != nil {
+		return nil, err
 	}
-	if err := c.Launch(ctx); err != nil {
-		return nil, errors.Join(err, c.Stop())
+	return c.start(ctx, map[string]string{"server.crt": cert, "server.key": key})
+}
+
+// start makes the cluster, with copies of files in its data directory, and starts the server.
+func (c *Cluster) start(ctx context.Context, files map[string]string) (*Cluster, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil || len(found) == 0 {
+		return nil, ErrMissing
+	}
+	c.binary = filepath.Dir(slices.Max(found))
+	err = c.prepare(ctx)
+	for name, from := range files {
+		if err == nil {
+			err = c.keep(name, from)
+		}
+	}
+	if err == nil {
+		err = c.Launch(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing a Postgres cluster: %w", err), c.Stop())
 	}
 	return c, nil
 }
 
-// keep copies a file to where the server finds it and may read it.
+// keep copies a file to the data directory.
 func (c *Cluster) keep(name, from string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -115,7 +117,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return c.run(ctx, "initdb", "--no-sync", "--auth=trust", "--username=stillhere", "--encoding=UTF8", "--locale=C", "-D", c.data())
 }
 
-// account is whom a program runs as.
+// account is the account that a program runs as.
 type account struct{ user, group uint32 }
 
 func unprivileged() (*account, error) {
@@ -146,8 +148,8 @@ func (c *Cluster) run(ctx context.Context, program string, arguments ...string) 
 	return nil
 }
 
-// Launch starts the server of a cluster of ours, at first or after Kill, and
-// waits until it answers.
+// Launch starts the server of a private cluster and waits until it answers. Start has called it; call
+// it after Kill.
 func (c *Cluster) Launch(ctx context.Context) error {
 	port := "5432"
 	if c.port != 0 {
@@ -164,8 +166,8 @@ func (c *Cluster) Launch(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			said, _ := os.ReadFile(filepath.Join(c.dir, "log"))
-			return fmt.Errorf("waiting for postgres to answer: %w: it said %s", err, said)
+			output, _ := os.ReadFile(filepath.Join(c.dir, "log"))
+			return fmt.Errorf("waiting for postgres to answer: %w: %s", err, output)
 		case <-c.ended:
 			// After a kill, processes of the one before may still hold its memory.
 			if err := c.spawn(); err != nil {
@@ -182,15 +184,15 @@ func (c *Cluster) spawn() error {
 	if c.port != 0 {
 		c.server.Args = append(c.server.Args, "-c", "listen_addresses=127.0.0.1", "-p", strconv.Itoa(c.port), "-c", "ssl=on")
 	}
-	c.server.SysProcAttr = goesDownWithUs(runAs(c.owner))
+	c.server.SysProcAttr = stopsWithTest(c.owner)
 	c.server.Dir = c.dir
 	// Appended to, since processes of a server that was killed may still write there.
-	said, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
+	output, err := os.OpenFile(filepath.Join(c.dir, "log"), os.O_CREATE|os.O_TRUNC|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = said.Close() }()
-	c.server.Stdout, c.server.Stderr = said, said
+	defer func() { _ = output.Close() }()
+	c.server.Stdout, c.server.Stderr = output, output
 	started, server, ended := make(chan error), c.server, make(chan struct{})
 	c.ended = ended
 	go func() {
@@ -201,7 +203,7 @@ func (c *Cluster) spawn() error {
 		err := server.Start()
 		started <- err
 		if err == nil {
-			_ = server.Wait() // its exit status tells of the signal
+			_ = server.Wait() // its exit status reports the signal
 		}
 	}()
 	if err := <-started; err != nil {
@@ -210,11 +212,11 @@ func (c *Cluster) spawn() error {
 	return nil
 }
 
-// Private reports whether the cluster is ours to kill.
+// Private reports whether the test may kill the cluster.
 func (c *Cluster) Private() bool { return c.binary != "" }
 
-// Kill ends the server at once, as a crash would: clients lose their
-// connections, what was not committed is gone.
+// Kill ends the server at once, as a crash would: clients lose their connections and uncommitted
+// transactions.
 func (c *Cluster) Kill() error {
 	if err := c.server.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -237,10 +239,10 @@ func (c *Cluster) Stop() error {
 	return os.RemoveAll(c.dir)
 }
 
-// URL makes an empty database of its own for a test and returns the way to it.
+// URL creates an empty database and returns its address.
 func (c *Cluster) URL(ctx context.Context) (string, error) {
 	name := base(c.bases.Add(1))
-	if err := createDatabase(ctx, c.url, name); err != nil {
+	if err := Exec(ctx, c.url, "CREATE DATABASE "+name); err != nil {
 		return "", fmt.Errorf("making the database %s: %w", name, err)
 	}
 	where, err := url.Parse(c.url)

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Exec runs SQL in a database, for what a test does behind the store's back.
+// Exec runs SQL in a database, without the store.
 func Exec(ctx context.Context, url, sql string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -20,14 +20,10 @@ func Exec(ctx context.Context, url, sql string) error {
 	return err
 }
 
-func createDatabase(ctx context.Context, url, name string) error {
-	return Exec(ctx, url, "CREATE DATABASE "+name)
-}
-
 // base is the name of the nth database that a process makes.
 func base(n int64) string { return fmt.Sprintf("stillhere_%d_%d", os.Getpid(), n) }
 
-// Drop drops the databases that URL made on a server that is not ours to remove.
+// Drop drops the databases that URL has created on a server that is not private.
 func (c *Cluster) Drop(ctx context.Context) error {
 	if c.Private() {
 		return nil

@@ -7,8 +7,7 @@ import (
 	"os"
 )
 
-// Replica starts a second server of our own that follows c by streaming, ready to
-// be read.
+// Replica starts a second private server that follows c by streaming, ready to be read.
 func (c *Cluster) Replica(ctx context.Context) (*Cluster, error) {
 	r := &Cluster{binary: c.binary, owner: c.owner}
 	var err error

@@ -6,7 +6,6 @@ package redistest
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/proto"
 )
 
 // Server is one Redis.
@@ -111,19 +111,19 @@ func start(tb testing.TB, port int, config []string, settings []string) *Server 
 		tb.Fatal(err)
 	}
 	lines, ready := bufio.NewScanner(out), false
-	var said []string
+	var output []string
 	for !ready && lines.Scan() {
-		said = append(said, lines.Text())
+		output = append(output, lines.Text())
 		ready = strings.Contains(lines.Text(), "Ready to accept connections") || strings.Contains(lines.Text(), "Sentinel ID is")
 	}
 	go func() {
 		defer close(s.exited)
 		_, _ = io.Copy(io.Discard, out)
-		_ = s.cmd.Wait() // its exit status tells of the kill
+		_ = s.cmd.Wait() // its exit status reports the kill
 	}()
 	tb.Cleanup(s.Kill)
 	if !ready {
-		tb.Fatalf("redis-server does not start: %s", strings.Join(said, "\n"))
+		tb.Fatalf("redis-server does not start: %s", strings.Join(output, "\n"))
 	}
 	return s
 }
@@ -134,10 +134,10 @@ func (s *Server) Kill() {
 	<-s.exited
 }
 
-// Do sends one command to a server without TLS and returns the first line of the
-// answer, or all of a text.
+// Do sends one command to a server without TLS and returns the answer as text; the answers of an array
+// stand on lines of their own.
 func (s *Server) Do(format string, args ...any) (string, error) {
-	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", s.Addr)
+	conn, err := net.DialTimeout("tcp", s.Addr, timeout)
 	if err != nil {
 		return "", err
 	}
@@ -145,49 +145,22 @@ func (s *Server) Do(format string, args ...any) (string, error) {
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return "", err
 	}
-	words := strings.Fields(fmt.Sprintf(format, args...))
-	request := fmt.Sprintf("*%d\r\n", len(words)) // miniredis takes no inline commands
-	for _, word := range words {
-		request += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
-	}
-	if _, err := io.WriteString(conn, request); err != nil {
+	reply, err := proto.NewClient(conn).Do(strings.Fields(fmt.Sprintf(format, args...))...)
+	if err != nil || reply == "$-1\r\n" { // nil
 		return "", err
 	}
-	return readAnswer(bufio.NewReader(conn))
-}
-
-// readAnswer reads one answer; those of an array stand on lines of their own.
-func readAnswer(r *bufio.Reader) (string, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return "", err
+	answer, err := proto.Parse(reply)
+	switch answer := answer.(type) {
+	case error:
+		return "", answer
+	case []any:
+		lines := make([]string, len(answer))
+		for i := range answer {
+			lines[i] = fmt.Sprint(answer[i])
+		}
+		return strings.Join(lines, "\n"), err
 	}
-	line = strings.TrimSpace(line)
-	switch line[0] {
-	case '-':
-		return "", errors.New(line[1:])
-	case '$':
-		length, err := strconv.Atoi(line[1:])
-		if err != nil || length < 0 {
-			return "", err
-		}
-		text := make([]byte, length+2) // with the end of the line
-		_, err = io.ReadFull(r, text)
-		return string(text[:length]), err
-	case '*':
-		length, err := strconv.Atoi(line[1:])
-		if err != nil {
-			return "", err
-		}
-		all := make([]string, max(length, 0))
-		for i := range all {
-			if all[i], err = readAnswer(r); err != nil {
-				return "", err
-			}
-		}
-		return strings.Join(all, "\n"), nil
-	}
-	return line[1:], nil
+	return fmt.Sprint(answer), err
 }
 
 // Flush empties the server, as a restart without data does.
@@ -205,7 +178,7 @@ func (s *Server) must(format string, args ...any) string {
 	return text
 }
 
-// until asks again and again, a moment apart.
+// until waits until holds.
 func until(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -220,8 +193,8 @@ func until(tb testing.TB, what string, holds func() bool) {
 	}
 }
 
-// given are the ports that this process has named: until a server has taken one, the
-// system may name it again to the next test.
+// given are the ports that tests have got: until a server listens on one, the system may give it to
+// the next test too.
 var given sync.Map
 
 func freePort(tb testing.TB) int {
