@@ -63,11 +63,7 @@ func (g *driver) Ping(ctx context.Context) error {
 }
 
 func (g *driver) Schema(ctx context.Context) (migrate.State, error) {
-	plan, err := schema()
-	if err != nil {
-		return migrate.State{}, err
-	}
-	return postgres.Schema(ctx, g.pool, plan)
+	return postgres.Schema(ctx, g.pool, schema)
 }
 
 func (g *driver) Page() string { return pageSQL }

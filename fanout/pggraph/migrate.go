@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/migrate"
@@ -26,10 +25,7 @@ func Defaults() Config {
 var migrations embed.FS
 
 // schema describes the graph's tables. The lock's key is "fanout" in ASCII.
-func schema() (migrate.Plan, error) {
-	files, err := fs.Sub(migrations, "migrations")
-	return migrate.Plan{Service: "fanout", Files: files, Table: "stillhere_fanout_migrations", Lock: 0x66616e6f7574}, err
-}
+var schema = migrate.Plan{Service: "fanout", Files: migrate.Folder(migrations), Table: "stillhere_fanout_migrations", Lock: 0x66616e6f7574}
 
 // Migrate brings the graph's tables up to date; see postgres.Migrate.
 func Migrate(ctx context.Context, config Config) error {
@@ -40,11 +36,7 @@ func Migrate(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	plan, err := schema()
-	if err != nil {
-		return err
-	}
-	if err := postgres.Migrate(ctx, pool, plan); err != nil {
+	if err := postgres.Migrate(ctx, pool, schema); err != nil {
 		return fmt.Errorf("migrating the Postgres schema of fan-out: %w", err)
 	}
 	return nil

@@ -4,11 +4,9 @@ package sqlitegraph
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/stillhere/stillhere/fanout/graph"
@@ -23,10 +21,8 @@ var migrations embed.FS
 // driver is a graph.Driver. Other processes may use the file at the same time; writers wait for
 // each other.
 type driver struct {
-	writer  *sql.DB // one connection
-	readers *sql.DB
-	now     func() time.Time
-	schema  migrate.State // of the file when it was opened
+	*sqlite.DB
+	now func() time.Time
 }
 
 // maxReaders is more than the workers of a process hold at the same time: otherwise the planner
@@ -41,49 +37,18 @@ func Open(ctx context.Context, path string) (*graph.Store, error) {
 	if path == "" {
 		return nil, errors.New("sqlite_path: must not be empty")
 	}
-	g := &driver{now: time.Now}
-	if err := g.open(ctx, path); err != nil {
-		g.Close()
+	plan := migrate.Plan{Service: "fanout", Files: migrate.Folder(migrations), Table: "stillhere_fanout_migrations"}
+	db, err := sqlite.Open(ctx, path, busyTimeout, maxReaders, plan)
+	if err != nil {
 		return nil, fmt.Errorf("opening the graph %s: %w", path, err)
 	}
-	return &graph.Store{Driver: g}, nil
+	return &graph.Store{Driver: &driver{DB: db, now: time.Now}}, nil
 }
 
-func (g *driver) open(ctx context.Context, path string) error {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	if g.writer, err = sql.Open("sqlite", sqlite.Address(path, "immediate", busyTimeout)); err != nil {
-		return err
-	}
-	g.writer.SetMaxOpenConns(1)
-	g.schema, err = migrate.SQLite(ctx, g.writer, path, migrate.Plan{Service: "fanout", Files: files, Table: "stillhere_fanout_migrations"})
-	if err != nil {
-		return err
-	}
-	if g.readers, err = sql.Open("sqlite", sqlite.Address(path, "deferred", busyTimeout)); err != nil {
-		return err
-	}
-	g.readers.SetMaxOpenConns(maxReaders)
-	g.readers.SetMaxIdleConns(maxReaders)
-	return g.readers.PingContext(ctx)
-}
-
-func (g *driver) Schema(context.Context) (migrate.State, error) { return g.schema, nil }
-
-func (g *driver) Close() {
-	for _, db := range []*sql.DB{g.readers, g.writer} {
-		if db != nil {
-			_ = db.Close() // everything is committed
-		}
-	}
-}
-
-func (g *driver) Ping(ctx context.Context) error { return g.readers.PingContext(ctx) }
+func (g *driver) Close() { _ = g.DB.Close() } // everything is committed
 
 func (g *driver) Optimize(ctx context.Context) error {
-	if _, err := g.writer.ExecContext(ctx, `PRAGMA optimize`); err != nil {
+	if _, err := g.Writer.ExecContext(ctx, `PRAGMA optimize`); err != nil {
 		return fmt.Errorf("optimizing the graph: %w", err)
 	}
 	return nil
@@ -95,7 +60,7 @@ const watchInterval = 250 * time.Millisecond
 // Watch asks SQLite whether another connection, such as this store's writer, has changed the file.
 // It cannot know whose followers changed, so it always reports all users.
 func (g *driver) Watch(ctx context.Context, changed func(schemas.UserID)) error {
-	conn, err := g.readers.Conn(ctx)
+	conn, err := g.Readers.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("watching follows: %w", err)
 	}

@@ -27,7 +27,7 @@ func (g *driver) In(ids []schemas.UserID) (condition string, argument any) {
 func (g *driver) Touch() string { return "" }
 
 func (g *driver) IDs(ctx context.Context, dst []schemas.UserID, query string, arguments ...any) ([]schemas.UserID, error) {
-	rows, err := g.readers.QueryContext(ctx, query, arguments...)
+	rows, err := g.Readers.QueryContext(ctx, query, arguments...)
 	if err != nil {
 		return dst, err
 	}
@@ -43,7 +43,7 @@ func (g *driver) IDs(ctx context.Context, dst []schemas.UserID, query string, ar
 }
 
 func (g *driver) Number(ctx context.Context, query string, arguments ...any) (n int64, err error) {
-	if err = g.readers.QueryRowContext(ctx, query, arguments...).Scan(&n); errors.Is(err, sql.ErrNoRows) {
+	if err = g.Readers.QueryRowContext(ctx, query, arguments...).Scan(&n); errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
 	return n, err
@@ -75,7 +75,7 @@ func (g *driver) Heads(ctx context.Context, users []schemas.UserID, most int) ([
 func (g *driver) StoredRanges(ctx context.Context, user schemas.UserID) (ends []schemas.UserID, err error) {
 	now := g.now().UnixMilli()
 	var text string
-	err = g.writer.QueryRowContext(ctx, `UPDATE follow_ranges SET used_at = $2 WHERE user_id = $1 AND used_at > $3 RETURNING ends`,
+	err = g.Writer.QueryRowContext(ctx, `UPDATE follow_ranges SET used_at = $2 WHERE user_id = $1 AND used_at > $3 RETURNING ends`,
 		int64(user), now, now-graph.RangesKept.Milliseconds()).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -95,7 +95,7 @@ func (g *driver) StoredRanges(ctx context.Context, user schemas.UserID) (ends []
 
 func (g *driver) StoreRanges(ctx context.Context, user schemas.UserID, ends []schemas.UserID) error {
 	_, list := g.In(ends)
-	_, err := g.writer.ExecContext(ctx, `INSERT INTO follow_ranges (user_id, ends, used_at) VALUES ($1, trim($2, '[]'), $3)
+	_, err := g.Writer.ExecContext(ctx, `INSERT INTO follow_ranges (user_id, ends, used_at) VALUES ($1, trim($2, '[]'), $3)
 		ON CONFLICT (user_id) DO UPDATE SET ends = excluded.ends, used_at = excluded.used_at`, int64(user), list, g.now().UnixMilli())
 	return err
 }

@@ -13,7 +13,7 @@ import (
 type tx struct{ *sql.Tx }
 
 func (g *driver) Transact(ctx context.Context, f func(graph.Tx) error) error {
-	t, err := g.writer.BeginTx(ctx, nil)
+	t, err := g.Writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package migrate
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,15 @@ type Plan struct {
 	Table string
 	// Lock is the key of the advisory lock on Postgres; no other service may use it.
 	Lock int64
+}
+
+// Folder is the folder migrations of the files that a program embeds.
+func Folder(files embed.FS) fs.FS {
+	folder, err := fs.Sub(files, "migrations")
+	if err != nil { // the name is valid
+		panic(err)
+	}
+	return folder
 }
 
 // State is how the tables and this program stand to one another.

@@ -1,6 +1,5 @@
-// Package sqlite is what the stores that keep their tables in a SQLite file have in
-// common: how the file is named to the driver, and whether it is whole. It knows no room
-// and none of their tables.
+// Package sqlite is what the stores with a SQLite file share: opening the file, and checking that it is
+// intact. It knows no service's tables.
 package sqlite
 
 import (
@@ -11,10 +10,9 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// Address is the file with the settings that every connection of a store must have. lock
-// is how transactions begin: immediate or deferred. busy is how long to wait for another
-// connection's lock.
-func Address(path, lock string, busy time.Duration) string {
+// storeAddress is the file with the settings of every connection of a store. lock is how transactions
+// begin: immediate or deferred.
+func storeAddress(path, lock string, busy time.Duration) string {
 	return address(path, url.Values{
 		"_pragma": {"journal_mode(WAL)", "synchronous(NORMAL)", fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
 			"temp_store(MEMORY)", "cache_size(-65536)"},

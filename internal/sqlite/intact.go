@@ -14,14 +14,13 @@ import (
 	"modernc.org/sqlite"
 )
 
-// ErrCorrupt says that a file is damaged.
+// ErrCorrupt is returned for a damaged file.
 var ErrCorrupt = errors.New("is damaged")
 
-// EnsureIntact looks whether a database and its write-ahead log are as they were written;
-// there may be none. An error is one line with the file. With accept it goes on with the
-// rows that can be read and warns; the damaged files are kept under names that end in
-// .damaged. A value that has changed in a sealed file (Seal) is found but cannot be told from the
-// others, so it stays. Nobody else may use the file meanwhile.
+// EnsureIntact checks that a database and its write-ahead log, if there are any, are as they were
+// written. An error is one line with the file. With accept it warns and continues with the readable
+// rows; the damaged files get names that end in .damaged. A changed value in a sealed file (Seal) is
+// detected but cannot be located, so it stays. Nobody else may use the file meanwhile.
 func EnsureIntact(ctx context.Context, path string, accept bool, log *slog.Logger) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
@@ -37,29 +36,29 @@ func EnsureIntact(ctx context.Context, path string, accept bool, log *slog.Logge
 	if what == "" { // before SQLite opens it
 		file = path
 		if what, err = checkSeal(path); err != nil {
-			return fmt.Errorf("looking whether %s is whole: %w", path, err)
+			return fmt.Errorf("checking that %s is intact: %w", path, err)
 		}
 	}
 	if what == "" {
 		if what, err = integrity(ctx, path); err != nil {
-			return fmt.Errorf("looking whether %s is whole: %w", path, err)
+			return fmt.Errorf("checking that %s is intact: %w", path, err)
 		}
 	}
 	if what == "" {
 		return unseal(path)
 	}
 	if !accept {
-		return fmt.Errorf("%s %w: %s; put a copy of the data directory in its place, or go on with what is whole with --accept-data-loss", file, ErrCorrupt, what)
+		return fmt.Errorf("%s %w: %s; restore a copy of the data directory, or continue with the intact data with --accept-data-loss", file, ErrCorrupt, what)
 	}
-	log.Warn("data is lost: going on with what is whole", "file", file, "fault", what)
+	log.Warn("data is lost: continuing with the intact data of a damaged file", "file", file, "fault", what)
 	if err := salvage(ctx, path); err != nil {
-		return fmt.Errorf("going on without what is damaged in %s: %w", file, err)
+		return fmt.Errorf("continuing without the damaged data of %s: %w", file, err)
 	}
 	return unseal(path)
 }
 
-// integrity is what SQLite finds wrong, in one line; empty: nothing. The error is that it
-// could not look, as when another process keeps the file locked.
+// integrity is the fault that SQLite finds, in one line; empty: none. It returns an error if SQLite could
+// not check, as when another process has locked the file.
 func integrity(ctx context.Context, path string) (fault string, err error) {
 	db, err := sql.Open("sqlite", address(path, url.Values{"_pragma": {"busy_timeout(5000)"}}))
 	if err != nil {
@@ -80,8 +79,8 @@ func integrity(ctx context.Context, path string) (fault string, err error) {
 	return strings.Join(strings.Fields(found), " "), nil
 }
 
-// salvage copies every row that can be read into a new file, which takes the place of
-// the damaged one. Where not even the schema can be read the new file is empty.
+// salvage copies every readable row into a new file, which replaces the damaged one. If the schema
+// cannot be read, the new file is empty.
 func salvage(ctx context.Context, path string) error {
 	fresh := path + ".salvaged"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +110,7 @@ func copyRows(ctx context.Context, from, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
 	target.SetMaxOpenConns(1)
-	for _, what := range []string{"type = 'table'", "type <> 'table'"} { // indexes are faster made at the end
+	for _, what := range []string{"type = 'table'", "type <> 'table'"} { // creating indexes is faster at the end
 		schema, err := texts(ctx, source, `SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' AND `+what)
 		if err != nil {
 			break // nothing more can be read
@@ -133,7 +132,7 @@ func copyRows(ctx context.Context, from, to string) (err error) {
 			}
 		}
 	}
-	if _, err := target.ExecContext(ctx, `PRAGMA user_version`); err != nil { // also makes the file, if there is no table
+	if _, err := target.ExecContext(ctx, `PRAGMA user_version`); err != nil { // creates the file even without a table
 		return err
 	}
 	return ctx.Err()
@@ -157,8 +156,8 @@ func texts(ctx context.Context, db *sql.DB, query string, arguments ...any) ([]s
 	return all, rows.Err()
 }
 
-// copyTable copies what can be read of a table from its beginning, and then from its end
-// back to the damage. Errors of the source are expected: they are where the damage is.
+// copyTable copies the readable rows of a table from its beginning, and then from its end back to the
+// damage. Errors of the source are expected: they are at the damage.
 func copyTable(ctx context.Context, source, target *sql.DB, table string) error {
 	columns, err := texts(ctx, target, `SELECT name FROM pragma_table_info(?)`, table)
 	if err != nil {
@@ -169,7 +168,7 @@ func copyTable(ctx context.Context, source, target *sql.DB, table string) error 
 		return err
 	}
 	backwards := "rowid DESC"
-	if _, err := target.ExecContext(ctx, `SELECT rowid FROM `+quoted(table)); err != nil { // a table without
+	if _, err := target.ExecContext(ctx, `SELECT rowid FROM `+quoted(table)); err != nil { // it has no rowid
 		for i := range key {
 			key[i] = quoted(key[i]) + " DESC"
 		}
@@ -182,7 +181,7 @@ func copyTable(ctx context.Context, source, target *sql.DB, table string) error 
 			continue
 		}
 		err = insertAll(ctx, target, insert, rows, len(columns))
-		_ = rows.Close() // says the same as its end
+		_ = rows.Close() // its error is that of the last row
 		if err != nil {
 			return err
 		}
@@ -210,7 +209,7 @@ func insertAll(ctx context.Context, target *sql.DB, insert string, rows *sql.Row
 		}
 		if _, err := to.ExecContext(ctx, values...); err != nil && ctx.Err() != nil {
 			return err
-		} // otherwise the row breaks a rule of its table: it is not whole
+		} // otherwise the row breaks a rule of its table: it is damaged
 	}
 	return tx.Commit()
 }

@@ -20,7 +20,7 @@ const people = 2000
 func table(t *testing.T, killed bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "people.db")
-	db, err := sql.Open("sqlite", Address(path, "immediate", time.Second))
+	db, err := sql.Open("sqlite", storeAddress(path, "immediate", time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func table(t *testing.T, killed bool) string {
 
 func count(t *testing.T, path, what string) (n int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", Address(path, "deferred", time.Second))
+	db, err := sql.Open("sqlite", storeAddress(path, "deferred", time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestOneFlippedBitWithinAValueOfASealedFileIsFound(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	exec := func(path, statement string) {
 		t.Helper()
-		db, err := sql.Open("sqlite", Address(path, "immediate", time.Second))
+		db, err := sql.Open("sqlite", storeAddress(path, "immediate", time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}

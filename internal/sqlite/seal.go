@@ -9,17 +9,16 @@ import (
 	"os"
 )
 
-// SQLite has no checksums of its own outside of the write-ahead log: a bit that flips within
-// a value breaks no rule of the file, and no check of SQLite's finds it. So a file that is
-// closed in good order is sealed: a checksum of all of it is kept beside it, with its size and
-// the time at which it was last written. Whoever writes to the file later moves that time, so
-// that the seal tells nothing any more, and is no false alarm.
+// SQLite has checksums only in the write-ahead log: a flipped bit within a value breaks no rule of the
+// file, and no check of SQLite finds it. So a file that is closed properly is sealed: a checksum of the
+// complete file is stored beside it, with its size and modification time. A later write changes that
+// time, so the seal does not apply any more and raises no false alarm.
 const sealSuffix = ".sum"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Seal keeps a checksum of a database that nobody has open. Where somebody has, or there is
-// none, it does nothing.
+// Seal stores a checksum of a database that nobody has open. If somebody has, or there is none, it does
+// nothing.
 func Seal(path string) error {
 	seal, err := sealOf(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && seal == "" {
@@ -39,8 +38,8 @@ func Seal(path string) error {
 	return nil
 }
 
-// checkSeal tells what is wrong with a database that was sealed and that nobody has written to
-// since; empty: nothing, or there is no seal that tells.
+// checkSeal returns the fault of a sealed database to which nobody has written since; empty: none, or no
+// seal applies.
 func checkSeal(path string) (fault string, err error) {
 	text, err := os.ReadFile(path + sealSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +52,7 @@ func checkSeal(path string) (fault string, err error) {
 	var sum, own uint32
 	if n, _ := fmt.Sscanf(string(text), "%d %d %08x %08x\n", &size, &written, &sum, &own); n != 4 ||
 		crc32.Checksum(fmt.Appendf(nil, "%d %d %08x", size, written, sum), castagnoli) != own {
-		return "", nil // the seal itself is damaged: it tells nothing
+		return "", nil // the seal itself is damaged
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Size() != size || info.ModTime().UnixNano() != written {
@@ -66,7 +65,7 @@ func checkSeal(path string) (fault string, err error) {
 	return "its checksum is not the one that it had when it was closed, though nobody has written to it", nil
 }
 
-// unseal comes before a database is written to.
+// unseal removes the seal before the database is written to.
 func unseal(path string) error {
 	if err := os.Remove(path + sealSuffix); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -74,8 +73,7 @@ func unseal(path string) error {
 	return nil
 }
 
-// sealOf is size, time and checksum; empty where there is a write-ahead log with something
-// in it, or somebody writes.
+// sealOf is size, time and checksum; empty if the write-ahead log has content, or somebody writes.
 func sealOf(path string) (string, error) {
 	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 {
 		return "", nil
@@ -84,7 +82,7 @@ func sealOf(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }() // was only read
+	defer func() { _ = file.Close() }() // it was only read
 	before, err := file.Stat()
 	if err != nil {
 		return "", err

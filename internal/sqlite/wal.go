@@ -8,18 +8,18 @@ import (
 	"os"
 )
 
-// A write-ahead log begins with a header; then come frames, each a header and a page
-// (https://www.sqlite.org/fileformat2.html#walformat). The checksum of each runs on from
-// the one before. SQLite takes the first that does not fit for the end of the log, and
-// drops in silence what was committed behind it.
+// A write-ahead log is a header and frames, each a header and a page
+// (https://www.sqlite.org/fileformat2.html#walformat). The checksum of a frame continues that of the one
+// before. SQLite takes the first wrong one for the end of the log, and drops the commits after it without
+// an error.
 const (
 	walHead   = 32
 	frameHead = 24
 	walMagic  = 0x377f0682 // the last bit: checksums read big-endian words
 )
 
-// checkWAL looks whether the log beside a database is as it was written. Frames that a
-// kill has cut off at the end are no damage; frames of this log behind a damaged one are.
+// checkWAL returns the fault of the log beside a database; empty: none. Frames that a kill has cut off at
+// the end are no damage; frames of this log after a damaged one are.
 func checkWAL(path string) (fault string, err error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func checkWAL(path string) (fault string, err error) {
 	return "", nil
 }
 
-// walSum goes on with a checksum over text, whose length is a multiple of 8.
+// walSum continues a checksum over text, whose length is a multiple of 8.
 func walSum(words binary.ByteOrder, a, b uint32, text []byte) (uint32, uint32) {
 	for i := 0; i+8 <= len(text); i += 8 {
 		a += words.Uint32(text[i:]) + b

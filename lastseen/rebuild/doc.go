@@ -1,16 +1,14 @@
-// Package rebuild makes a store anew from the log while the pipeline runs.
+// Package rebuild fills a store from the log again while the pipeline runs.
 //
 //	presence.transitions ─▶ Lastseen ─▶ the durable store   (beside the sink)
-//	presence.status ─▶ the projector ─▶ Redis                (told to by Redis)
+//	presence.status ─▶ the projector ─▶ Redis                (requested by Redis)
 //
-// Lastseen reads what the topic has and writes it through the store's own fence,
-// without moving the next offset: the sink waits for the end of a transaction and
-// goes on where it was. What is there already is left as it is: a change is unique
-// by its event, a user row never goes back to an older version. So it may be
-// repeated, interrupted and run beside the sink. What retention has taken from the
-// topic cannot be brought back.
+// Lastseen writes the transitions that the topic has through the store's own fence, without moving the
+// next offset: the sink waits for the end of a transaction and continues where it was. Existing rows
+// stay: a change is unique by its event, and a user row never goes back to an older version. So a
+// rebuild may be repeated, interrupted and run beside the sink. What retention has removed from the topic
+// cannot be restored.
 //
-// Redis takes the marks of the partitions away. The projector that owns a partition
-// misses its mark within a second, and rebuilds it under a new epoch; until then
-// reads are answered by the durable store.
+// Redis removes the progress of the partitions. The projector that owns a partition notices this within
+// a second and rebuilds the partition; until then the durable store answers the reads.
 package rebuild

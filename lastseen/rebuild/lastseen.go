@@ -17,8 +17,8 @@ type Progress struct {
 	Written     int64 // transitions handed to the store
 }
 
-// batchRows is how many transitions are written in one transaction. The sink of
-// the partition waits that long.
+// batchRows is how many transitions are written in one transaction, for which the sink of the partition
+// waits.
 const batchRows = 5000
 
 // Lastseen writes everything that the topic has now to the store.
@@ -43,7 +43,7 @@ func Lastseen(ctx context.Context, log replay.Log, to store.Writer, progress fun
 			p.Read = before + r.Offset - b.start
 			change, err := schemas.DecodeTransition(r.Value)
 			if err != nil {
-				return nil // the sink has set it aside
+				return nil // the sink has sent it to the dead-letter topic
 			}
 			if w.changes = append(w.changes, change); len(w.changes) < batchRows {
 				return nil
@@ -66,7 +66,7 @@ func Lastseen(ctx context.Context, log replay.Log, to store.Writer, progress fun
 	return p, nil
 }
 
-// writing is a partition under way.
+// writing writes one partition.
 type writing struct {
 	to        store.Writer
 	partition int32
@@ -74,8 +74,8 @@ type writing struct {
 	changes   []*schemas.Transition
 }
 
-// write writes the changes in hand under the offset that the store holds, and
-// leaves it as it is. When the sink has moved it meanwhile, it looks again.
+// write writes the changes without moving the store's offset. If the sink moves it meanwhile, write tries
+// again.
 func (w *writing) write(ctx context.Context) error {
 	if len(w.changes) == 0 {
 		return nil
@@ -87,7 +87,7 @@ func (w *writing) write(ctx context.Context) error {
 		}
 		batch := store.Batch{Partition: w.partition, Expected: at.Next, ExpectedTopic: at.Topic, Next: at.Next, Changes: w.changes}
 		if at.Next == store.Unknown {
-			// The store is empty: a sink that begins now begins where the log does.
+			// The store is empty: a sink that starts now starts at the beginning of the log.
 			batch.Next = w.start
 		}
 		err = w.to.Append(ctx, batch)

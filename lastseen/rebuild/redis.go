@@ -8,22 +8,21 @@ import (
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
-// patience is how long a partition may stay without a mark: a projector looks at
-// it every second.
-const patience = 30 * time.Second
+// timeout is how long a partition may stay without progress: a projector checks it every second.
+const timeout = 30 * time.Second
 
-// marks is what is asked of Redis.
-type marks interface {
+// view is what a rebuild needs of redisview.View.
+type view interface {
 	Progress(ctx context.Context, partition int32) (redisview.Progress, error)
 	Move(ctx context.Context, partition int32, from, to redisview.Progress) (redisview.Progress, error)
 }
 
-// Redis has every partition rebuilt by the projector that owns it, one after the
-// other, and returns when all are. progress is told how many are.
-func Redis(ctx context.Context, view marks, partitions int32, progress func(done, all int32)) error {
+// Redis makes the owning projectors rebuild all partitions, one after the other, and waits for them. It
+// calls progress with the number of rebuilt partitions.
+func Redis(ctx context.Context, view view, partitions int32, progress func(done, all int32)) error {
 	for p := range partitions {
 		progress(p, partitions)
-		if err := forget(ctx, view, p); err != nil {
+		if err := rebuild(ctx, view, p); err != nil {
 			return err
 		}
 	}
@@ -31,8 +30,8 @@ func Redis(ctx context.Context, view marks, partitions int32, progress func(done
 	return nil
 }
 
-// forget takes the partition's mark away and waits for another one.
-func forget(ctx context.Context, view marks, p int32) error {
+// rebuild removes the partition's progress and waits for another one.
+func rebuild(ctx context.Context, view view, p int32) error {
 	old, err := view.Progress(ctx, p)
 	if err != nil {
 		return err
@@ -59,10 +58,10 @@ func forget(ctx context.Context, view marks, p int32) error {
 		case !now.Rebuilding && now.Epoch > old.Epoch:
 			return nil
 		case now.Rebuilding:
-			begun = time.Now() // somebody is at it
-		case time.Since(begun) > patience:
+			begun = time.Now() // a projector rebuilds it
+		case time.Since(begun) > timeout:
 			return fmt.Errorf("partition %d was not taken up within %s: is there a process with the role lastseen? "+
-				"Reads of its users are answered by the durable store until there is", p, patience)
+				"Reads of its users are answered by the durable store until there is", p, timeout)
 		}
 		select {
 		case <-ctx.Done():

@@ -32,7 +32,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		&s.offsetFirst: first, &s.offsetLater: later, &s.appendChange: appendChangeSQL, &s.upsertUser: upsertUserSQL,
 	} {
 		var err error
-		if *statement, err = s.writer.PrepareContext(ctx, text); err != nil {
+		if *statement, err = s.Writer.PrepareContext(ctx, text); err != nil {
 			return err
 		}
 	}
@@ -43,7 +43,7 @@ func (s *Store) prepare(ctx context.Context) error {
 // in this process.
 func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 	defer wrap(&err, "writing offsets %d to %d of partition %d", batch.Expected, batch.Next, batch.Partition)
-	tx, err := s.writer.BeginTx(ctx, nil)
+	tx, err := s.Writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}

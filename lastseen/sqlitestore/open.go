@@ -4,6 +4,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"time"
@@ -12,7 +13,7 @@ import (
 	"github.com/stillhere/stillhere/internal/sqlite"
 )
 
-// Config says which file and how long to keep.
+// Config is the file and its retention.
 type Config struct {
 	// Path is the file, created if missing. SQLite keeps files with the suffixes -wal and -shm
 	// beside it.
@@ -28,8 +29,7 @@ const day = 24 * time.Hour
 // Defaults lack only the path.
 func Defaults() Config { return Config{AuditRetention: 400 * day, MaintainEvery: time.Hour} }
 
-// Validate reports everything that is wrong, joined, each fault naming its
-// setting.
+// Validate returns all faults, joined, each with its setting.
 func (c Config) Validate() error {
 	var faults []error
 	if c.Path == "" {
@@ -49,57 +49,35 @@ func (c Config) Validate() error {
 // (synchronous=NORMAL), in order and each as a whole, offsets with rows, so the sink writes them
 // again. A kill loses nothing.
 type Store struct {
-	config  Config
-	writer  *sql.DB // one connection
-	readers *sql.DB
-	schema  migrate.State
+	*sqlite.DB
+	config Config
 
 	offsetFirst, offsetLater, appendChange, upsertUser *sql.Stmt
 }
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+var schema = migrate.Plan{Service: "lastseen", Files: migrate.Folder(migrations), Table: "stillhere_lastseen_migrations"}
+
+const (
+	// busyTimeout is how long a connection waits for another's lock.
+	busyTimeout = 5 * time.Second
+	maxReaders  = 4
+)
 
 // Open opens the file and brings its schema up to date.
 func Open(ctx context.Context, config Config) (*Store, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{config: config}
-	if err := s.open(ctx); err != nil {
+	db, err := sqlite.Open(ctx, config.Path, busyTimeout, maxReaders, schema)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store %s: %w", config.Path, err)
+	}
+	s := &Store{DB: db, config: config}
+	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", config.Path, err), s.Close())
 	}
 	return s, nil
 }
-
-func (s *Store) open(ctx context.Context) error {
-	const readers = 4
-	var err error
-	if s.writer, err = sql.Open("sqlite", sqlite.Address(s.config.Path, "immediate", busy)); err != nil {
-		return err
-	}
-	s.writer.SetMaxOpenConns(1)
-	if err := s.migrate(ctx); err != nil {
-		return err
-	}
-	if s.readers, err = sql.Open("sqlite", sqlite.Address(s.config.Path, "deferred", busy)); err != nil {
-		return err
-	}
-	s.readers.SetMaxOpenConns(readers)
-	s.readers.SetMaxIdleConns(readers)
-	return s.prepare(ctx)
-}
-
-// busy is how long a connection waits for another's lock.
-const busy = 5 * time.Second
-
-// Close waits for running statements and closes the file.
-func (s *Store) Close() error {
-	var errs []error
-	for _, db := range []*sql.DB{s.readers, s.writer} {
-		if db != nil {
-			errs = append(errs, db.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Ping tells whether the file can be read.
-func (s *Store) Ping(ctx context.Context) error { return s.readers.PingContext(ctx) }

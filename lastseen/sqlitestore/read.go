@@ -50,7 +50,7 @@ func each(ctx context.Context, from queryer, query string, arguments []any, read
 func (s *Store) Position(ctx context.Context, partition int32) (at store.Position, err error) {
 	defer wrap(&err, "reading how far partition %d is", partition)
 	const query = `SELECT next_offset, topic_id, coalesce(topic_next_offset, next_offset) FROM sink_offsets WHERE partition = ?`
-	return store.ScanPosition(s.readers.QueryRowContext(ctx, query, partition))
+	return store.ScanPosition(s.Readers.QueryRowContext(ctx, query, partition))
 }
 
 // Users reads users by id; see store.Reader.
@@ -64,7 +64,7 @@ func (s *Store) Users(ctx context.Context, ids []schemas.UserID) (found map[sche
 	if err != nil {
 		return nil, err
 	}
-	return found, each(ctx, s.readers, usersSQL, []any{string(list)}, func(row *sql.Rows) error {
+	return found, each(ctx, s.Readers, usersSQL, []any{string(list)}, func(row *sql.Rows) error {
 		c, err := store.ScanCurrent(row)
 		found[c.User] = c
 		return err
@@ -77,7 +77,7 @@ func (s *Store) History(ctx context.Context, query store.HistoryQuery) (page sto
 	from, to, after := query.Bounds()
 	arguments := []any{int64(query.User), int64(from), int64(to), int64(after.At), int64(after.Version), query.Limit + 1}
 	var changes []*schemas.Transition
-	err = each(ctx, s.readers, historySQL, arguments, func(row *sql.Rows) error {
+	err = each(ctx, s.Readers, historySQL, arguments, func(row *sql.Rows) error {
 		t, err := store.ScanChange(query.User, row)
 		changes = append(changes, t)
 		return err
@@ -86,7 +86,7 @@ func (s *Store) History(ctx context.Context, query store.HistoryQuery) (page sto
 		return page, err
 	}
 	return store.PageOf(query, changes, func(after, through schemas.Millis) (at schemas.Millis, err error) {
-		err = s.readers.QueryRowContext(ctx, lastShowSQL, int64(query.User), int64(after), int64(through)).Scan(&at)
+		err = s.Readers.QueryRowContext(ctx, lastShowSQL, int64(query.User), int64(after), int64(through)).Scan(&at)
 		return at, err
 	})
 }
@@ -99,14 +99,14 @@ func (s *Store) Changes(ctx context.Context, of store.Range, found func(*store.E
 	if to == 0 {
 		to = math.MaxInt64
 	}
-	return entries(ctx, s.readers, exportChangesSQL, []any{int64(of.From), int64(to), int64(of.User)}, found)
+	return entries(ctx, s.Readers, exportChangesSQL, []any{int64(of.From), int64(to), int64(of.User)}, found)
 }
 
 // AsOf is pgstore's AsOf on one file: what was in force at an instant, or a *store.ForgottenError.
 func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, found func(*store.Entry) error) (err error) {
 	defer wrap(&err, "reading what was in force at %s", at)
 	// One snapshot of both: the log may be cut meanwhile.
-	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, err := s.Readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID
 // LogBegins is the instant from which the log of changes is kept; 0 if nothing was ever dropped.
 func (s *Store) LogBegins(ctx context.Context) (begins schemas.Millis, err error) {
 	defer wrap(&err, "reading where the log of changes begins")
-	return logBegins(ctx, s.readers)
+	return logBegins(ctx, s.Readers)
 }
 
 func logBegins(ctx context.Context, from queryer) (begins schemas.Millis, err error) {

@@ -37,7 +37,7 @@ func (s *Store) Maintain(ctx context.Context, now time.Time) error {
 // dropSome drops some of the changes before an instant, and moves the log's beginning in the same
 // transaction.
 func (s *Store) dropSome(ctx context.Context, before schemas.Millis) (int64, error) {
-	tx, err := s.writer.BeginTx(ctx, nil)
+	tx, err := s.Writer.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
 	}

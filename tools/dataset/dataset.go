@@ -27,8 +27,8 @@ type Sources struct {
 	close   []func() error
 }
 
-// Open opens the sources. The store may be the zero one; limits says how Postgres is
-// treated, and its password.
+// Open opens the sources. The store may be the zero one; limits are those of Postgres, with its
+// password.
 func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgstore.Config, log *slog.Logger) (*Sources, error) {
 	reader, err := kafka.NewReader(cluster, log)
 	if err != nil {
