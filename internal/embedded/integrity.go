@@ -45,7 +45,7 @@ func checkDir(dir string, accept bool, log *slog.Logger) error {
 			return fmt.Errorf("repairing %s: %w", f.file, err)
 		}
 		if log != nil {
-			log.Warn("data of the Kafka stand-in is lost: a file was damaged, and the intact rest of it is used", "file",
+			log.Warn("data is lost: a file of the Kafka stand-in was damaged, and the intact rest of it is used", "file",
 				f.file, "fault", f.what)
 		}
 	}

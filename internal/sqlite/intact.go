@@ -48,9 +48,9 @@ func EnsureIntact(ctx context.Context, path string, accept bool, log *slog.Logge
 		return unseal(path)
 	}
 	if !accept {
-		return fmt.Errorf("%s %w: %s; restore a copy of the data directory, or continue with the intact data with --accept-data-loss", file, ErrCorrupt, what)
+		return fmt.Errorf("%s %w: %s; put a copy of the data directory in its place, or start with the intact data by --accept-data-loss", file, ErrCorrupt, what)
 	}
-	log.Warn("data is lost: continuing with the intact data of a damaged file", "file", file, "fault", what)
+	log.Warn("data is lost: a SQLite file was damaged, and the intact rest of it is used", "file", file, "fault", what)
 	if err := salvage(ctx, path); err != nil {
 		return fmt.Errorf("continuing without the damaged data of %s: %w", file, err)
 	}
