@@ -40,7 +40,7 @@ func (a AdminServer) validate() error {
 		if host, ok := splitHost(a.Admin); !ok {
 			all.If(true, "admin: %q must be host:port, e.g. 127.0.0.1:9090", a.Admin)
 		} else {
-			all.If(!isLoopback(host), "admin: other machines can reach %s, and everyone who reaches it sees metrics and readiness; "+
+			all.If(!isLoopback(host), "admin: %s is reachable from other machines, and everyone who reaches it sees metrics and readiness; "+
 				"listen on 127.0.0.1, or restrict access by other means and set --admin-expose", a.Admin)
 		}
 	}

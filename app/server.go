@@ -38,7 +38,7 @@ func validateListen(address string, allowed bool) error {
 	if onLoopback(address) || allowed {
 		return nil
 	}
-	return fmt.Errorf("listen: other machines can reach %s, and no authentication is configured; "+
+	return fmt.Errorf("listen: %s is reachable from other machines, and no authentication is configured; "+
 		"set --auth-secret-file or --auth-jwks, or put a proxy that authenticates in front and set --allow-unauthenticated, or listen on 127.0.0.1", address)
 }
 
