@@ -58,8 +58,7 @@ const (
 	maxSinkEvery = time.Minute
 )
 
-// Validate reports everything that is wrong, joined, each fault naming its
-// setting.
+// Validate returns all faults, joined, each with its setting.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(bad bool, format string, args ...any) {

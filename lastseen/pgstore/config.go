@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/internal/postgres"
 )
 
-// Config says which Postgres and how to treat it. Start from Defaults.
+// Config is the address of a Postgres, its limits and the retention. Start from Defaults.
 type Config struct {
 	postgres.Config
 
@@ -22,7 +22,7 @@ type Config struct {
 	MaintainEvery time.Duration
 }
 
-// Defaults are settings for one process of the room.
+// Defaults are settings for one process of the service.
 func Defaults() Config {
 	return Config{
 		Config: postgres.Config{
@@ -44,8 +44,7 @@ const (
 	application = "stillhere-lastseen"
 )
 
-// Validate reports everything that is wrong, joined, each fault naming its
-// setting. It never shows the password of the URL.
+// Validate returns all faults, joined, each with its setting; never the password of the URL.
 func (c Config) Validate() error {
 	faults := []error{c.Config.Validate()}
 	if c.MaintainEvery < time.Millisecond {
@@ -67,8 +66,8 @@ func (c Config) pool() (*pgxpool.Config, error) {
 		return nil, err
 	}
 	pool.AfterConnect = registerEnums
-	// Postgres takes the upsert of a great batch for an analysis that is worth being
-	// compiled, which took a sixth of the time of 10,000 rows.
+	// Postgres would compile the upsert of a large batch, which took a sixth of the time of 10,000
+	// rows.
 	postgres.Prefer(pool.ConnConfig, map[string]string{"jit": "off"})
 	return pool, nil
 }

@@ -51,7 +51,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 // Close waits for running statements and closes the connections.
 func (s *Store) Close() { s.pool.Close() }
 
-// Ping tells whether Postgres answers.
+// Ping returns an error if Postgres does not answer.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.pool.Ping(ctx); err != nil {
 		return fmt.Errorf("reaching Postgres: %w", err)
@@ -70,5 +70,5 @@ func registerEnums(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// PoolStats tells what the connections to Postgres are doing.
+// PoolStats are the counters of the connections to Postgres.
 func (s *Store) PoolStats() *pgxpool.Stat { return s.pool.Stat() }

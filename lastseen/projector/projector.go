@@ -26,7 +26,7 @@ type Statuses func(ctx context.Context, partition int32, each func(schemas.Statu
 type Projector struct {
 	view     *redisview.View
 	statuses Statuses
-	durable  Users // nil: a rebuild has the statuses alone
+	durable  Users // nil: a rebuild has only the statuses
 	config   lastseen.Config
 	metrics  *lastseen.Metrics
 	log      *slog.Logger
@@ -195,7 +195,7 @@ func (p *Projector) compareAndMove(ctx context.Context, number int32, from, to r
 	return p.view.Move(ctx, number, from, to)
 }
 
-// ahead tells whether found came after progress without a rebuild, or by a rebuild that has ended.
+// ahead reports whether found came after progress without a rebuild, or by a rebuild that has ended.
 func ahead(found, progress redisview.Progress) bool {
 	if found.Rebuilding || found.Epoch != progress.Epoch {
 		return !found.Rebuilding && found.Epoch > progress.Epoch

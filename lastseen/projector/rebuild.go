@@ -71,7 +71,7 @@ func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (
 	}
 	err := p.statuses(ctx, number, func(status schemas.Status) error {
 		c := status.Current()
-		c.Hidden = 0 // the status tells the newest version, not that of the hide
+		c.Hidden = 0 // the status has the newest version, not that of the hide
 		batch = append(batch, c)
 		if len(batch) < confirmBatch {
 			return nil

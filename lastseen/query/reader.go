@@ -1,4 +1,4 @@
-// Package query answers who is here, who was when, and what happened.
+// Package query answers who is online, who was when, and what happened.
 package query
 
 import (
@@ -70,7 +70,7 @@ func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, erro
 	entries, progress := r.fromRedis(ctx, ids)
 	now := schemas.MillisOf(time.Now())
 	answers := make([]answer, len(ids))
-	var unresolved []int // places that Redis does not settle
+	var unresolved []int // indexes that Redis does not settle
 	for i, id := range ids {
 		partition := schemas.PartitionOf(id, r.partitions)
 		progress, known := progress[partition]
@@ -101,8 +101,8 @@ func (r *Reader) fromRedis(ctx context.Context, ids []schemas.UserID) ([]redisvi
 	within, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
 	defer cancel()
 	entries, progress, err := r.view.Read(within, ids)
-	if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else whoever asked has gone
-		// Not logged: it would be once a read. stale_since and the metric say it.
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the caller has left
+		// Not logged, since it would be once per read: stale_since and the metric report it.
 		r.metrics.ReadRedisLost.Inc()
 	}
 	if err != nil {
@@ -193,8 +193,7 @@ func newest(e redisview.Entry, c schemas.Current) schemas.Current {
 	return n
 }
 
-// contradicts tells whether the durable store says that a user is online of whom Redis knows
-// nothing, although Redis should know by now: the store is behind, or Redis has evicted the user.
+// contradicts reports whether a user is online in the durable store and missing in Redis, although Redis should know by now: the store is behind, or Redis has evicted the user.
 // It is false for hidden users, whose presence it would reveal.
 func (r *Reader) contradicts(c schemas.Current, progress redisview.Progress) bool {
 	return c.Visibility != schemas.Nobody && c.State > schemas.Offline && c.Since < progress.Watermark-schemas.Millis(r.config.StaleAfter.Milliseconds())

@@ -22,7 +22,7 @@ import (
 type Access interface {
 	// Refused returns those of users whose presence the sender may not see.
 	Refused(r *http.Request, users []schemas.UserID) ([]schemas.UserID, error)
-	// MayReadHistory tells whether the sender may read the user's history.
+	// MayReadHistory reports whether the sender may read the user's history.
 	MayReadHistory(r *http.Request, user schemas.UserID) (bool, error)
 }
 
@@ -85,7 +85,7 @@ func (s *Server) handle(route string, read read) http.Handler {
 		header := w.Header()
 		body, err := read(ctx, request, header)
 		if err != nil && request.Context().Err() != nil {
-			// Whoever asked has gone, which is no fault of the stores and nobody is told of.
+			// The client has left: no fault of the stores, and nobody receives an answer.
 			s.metrics.Requests.WithLabelValues(route, statusClientClosed).Inc()
 			return
 		}
@@ -102,7 +102,7 @@ func (s *Server) handle(route string, read read) http.Handler {
 			header.Set("Retry-After", "1")
 		}
 		w.WriteHeader(status)
-		_, _ = w.Write(body) // whoever asked may have gone
+		_, _ = w.Write(body) // the client may have left
 		s.metrics.Requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 		s.metrics.RequestTime.WithLabelValues(route).Observe(time.Since(started).Seconds())
 	})

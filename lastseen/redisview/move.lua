@@ -1,11 +1,11 @@
--- Moves the mark of a partition, if it is the one expected.
+-- Moves the progress of a partition, if it is the expected one.
 --
--- KEYS[1] the hash of marks     ARGV[1] the partition
--- KEYS[2] the rebuilds' tag, not in a cluster: a text that was never there before,
---         each time that more than how far the partition is has changed
--- ARGV[2] the mark expected     ARGV[3] the new mark; '' stands for none
--- ARGV[4] the topic of which the new mark is; '' leaves what is kept
--- Returns the mark that is there now.
+-- KEYS[1] the hash of progress  ARGV[1] the partition
+-- KEYS[2] the rebuild tag, not in a cluster: it gets a new text whenever more than the offset and the
+--         watermark of a partition change
+-- ARGV[2] the expected progress  ARGV[3] the new progress; '' stands for none
+-- ARGV[4] the topic of the new progress; '' leaves the stored one
+-- Returns the progress that is there now.
 
 local now = redis.call('HGET', KEYS[1], ARGV[1]) or ''
 if now ~= ARGV[2] then
@@ -20,7 +20,7 @@ if ARGV[4] ~= '' then
   redis.call('HSET', KEYS[1], ARGV[1] .. '.topic', ARGV[4])
 end
 
--- The epoch of a mark whose rebuild has ended; nil of others.
+-- The epoch of progress whose rebuild has ended; nil otherwise.
 local function epoch(mark)
   return string.match(mark, '^(%d+) %d')
 end

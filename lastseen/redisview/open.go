@@ -1,6 +1,5 @@
-// Package redisview keeps the current status of users in Redis, one key each,
-// and tells how far it can be relied on. It is the only package of the room that
-// speaks Redis.
+// Package redisview keeps the current status of users in Redis, one key each, and reports how far it can
+// be relied on. It is the only package of the service with a Redis client.
 package redisview
 
 import (
@@ -16,7 +15,7 @@ import (
 	store "github.com/stillhere/stillhere/internal/redis"
 )
 
-// Options say where Redis is.
+// Options are the address of Redis and its limits.
 type Options = store.Options
 
 // View is what Redis knows. All methods may be called from any goroutine.
@@ -63,7 +62,7 @@ func (v *View) Close() error {
 	return err
 }
 
-// Ping tells whether Redis answers.
+// Ping returns an error if Redis does not answer.
 func (v *View) Ping(ctx context.Context) error {
 	if err := v.client.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("reaching Redis: %w", err)
@@ -71,9 +70,8 @@ func (v *View) Ping(ctx context.Context) error {
 	return nil
 }
 
-// CheckEviction reports settings under which Redis would throw away users who
-// are not offline. Reads stay right then, because the durable store answers, but
-// slow. A server that does not tell its settings passes.
+// CheckEviction reports settings under which Redis would evict users who are not offline. Reads stay
+// right then, because the durable store answers, but slow. A server that refuses CONFIG passes.
 func (v *View) CheckEviction(ctx context.Context) error {
 	const setting = "maxmemory-policy"
 	values, err := v.client.ConfigGet(ctx, setting).Result()
@@ -86,5 +84,5 @@ func (v *View) CheckEviction(ctx context.Context) error {
 	return nil
 }
 
-// PoolStats tells what the connections to Redis are doing.
+// PoolStats are the counters of the connections to Redis.
 func (v *View) PoolStats() redis.PoolStats { return *v.client.PoolStats() }

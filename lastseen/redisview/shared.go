@@ -14,7 +14,7 @@ const (
 	// more than sharing saved.
 	maxReads = 16
 	// maxShared is how many users one shared read asks for; a caller with more users than fit
-	// reads alone.
+	// does not share.
 	maxShared = 2000
 	// sharedTimeout bounds a shared read; its callers have limits of their own.
 	sharedTimeout = 2 * time.Second
@@ -37,7 +37,7 @@ type readBatch struct {
 	err      error
 }
 
-// readShared reads alone if the server is not busy, else together with other callers.
+// readShared reads at once if the server is not busy, else together with other callers.
 func (v *View) readShared(ctx context.Context, ids []schemas.UserID) ([]Entry, ProgressMap, error) {
 	s := &v.sharedReads
 	s.mu.Lock()

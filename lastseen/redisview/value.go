@@ -13,7 +13,7 @@ type Entry struct {
 	Found bool
 }
 
-// Complete tells whether the entry has everything that readers show. An entry that was written
+// Complete reports whether the entry has everything that readers show. An entry that was written
 // without its history has no Since, or no Hidden version: they are 0, and the durable store knows
 // them.
 func (e Entry) Complete() bool {

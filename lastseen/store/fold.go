@@ -24,7 +24,8 @@ type Update struct {
 // zero Current means that nothing is known. It equals schemas.Current.After except for the times,
 // which must not reveal what happened while the user hid:
 //
-//   - While the user hides, the times stand still. A user who hides while online gets the times of a bye at that instant.
+//   - While the user is hidden, the times stand still. A user who hides while online gets the times of
+//     a bye at that instant.
 //   - A show starts them again: since, last seen and last active are the instant of the show.
 //   - Last seen and last active never go back, so that a change after the show does not reveal one before it.
 func After(c schemas.Current, t *schemas.Transition) schemas.Current {
@@ -75,7 +76,7 @@ func Fold(changes []*schemas.Transition) []Update {
 			continue
 		}
 		// u holds what it would be had nothing been known, so After is right for
-		// everything that the run itself tells, and leaves the rest as it is.
+		// everything that the run itself determines, and leaves the rest as it is.
 		u.Current = After(u.Current, t)
 		u.SinceKnown = u.SinceKnown || determinesSince(t)
 		u.TimesKnown = u.TimesKnown || determinesTimes(t)
@@ -93,7 +94,7 @@ func determinesSince(t *schemas.Transition) bool {
 	return turns || t.From != t.To
 }
 
-// determinesTimes tells whether nothing before t can have later times that count.
+// determinesTimes reports whether nothing before t can have later times that count.
 func determinesTimes(t *schemas.Transition) bool {
 	if t.Visibility == schemas.Nobody {
 		return false

@@ -49,7 +49,7 @@ type Reader interface {
 	// Users returns the known users among ids, which has no duplicates.
 	Users(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error)
 	// History is a page of a user's changes, newest first. It never contains what happened while
-	// the user hid; while the user hides it is empty.
+	// the user hid; of a hidden user it is empty.
 	History(ctx context.Context, query HistoryQuery) (Page, error)
 }
 

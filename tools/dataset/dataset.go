@@ -39,19 +39,19 @@ func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgst
 	case from.SQLite != "":
 		config := sqlitestore.Defaults()
 		config.Path = from.SQLite
-		kept, err := sqlitestore.Open(ctx, config)
+		opened, err := sqlitestore.Open(ctx, config)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.Archive, s.Writer, s.close = kept, kept, append(s.close, kept.Close)
+		s.Archive, s.Writer, s.close = opened, opened, append(s.close, opened.Close)
 	case from.Postgres != "":
 		limits.URL = from.Postgres
-		kept, err := pgstore.Open(ctx, limits)
+		opened, err := pgstore.Open(ctx, limits)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.Archive, s.Writer, s.close = kept, kept, append(s.close, func() error { kept.Close(); return nil })
-		if _, err := kept.Schema(ctx); err != nil {
+		s.Archive, s.Writer, s.close = opened, opened, append(s.close, func() error { opened.Close(); return nil })
+		if _, err := opened.Schema(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}

@@ -1,11 +1,10 @@
--- What was in force at $1 of every user, with the columns of export_changes.sql; with the
--- lines that begin with "one" as well, of the user $4.
--- $2 is some days earlier: who changed since then is found in those days' rows,
--- whoever was offline all the time until now in user_presence (since of who hides is
--- not when the state began), and only the others cost a look into each day. Of whom the
--- log has nothing from before $1, because it was dropped, the next change tells what
--- was in force, and without one user_presence. $3: changes were dropped, all from before
--- the millisecond after $1. If not, the log begins with its first change.
+-- What was in force at $1 of every user, with the columns of export_changes.sql; with the lines that
+-- begin with "one", of the user $4.
+-- $2 is some days earlier. A user who changed since then is found in those days' rows; one who was
+-- offline until now, in user_presence (since of a hidden user is not when the state began); only the
+-- others cost a search of each day. If the log has no row of a user from before $1, because it was
+-- dropped, the next change shows what was in force, and without one user_presence. $3: changes were
+-- dropped, all from before the millisecond after $1. If not, the log begins with its first change.
 WITH recent AS MATERIALIZED (
     SELECT DISTINCT ON (user_id) user_id, at, version, last_seen_at, last_active_at, to_state, visibility, device_kinds, left_out
     FROM status_changes

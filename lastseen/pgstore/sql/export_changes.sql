@@ -1,4 +1,4 @@
--- All changes of a stretch of at most a day, in the order of a replay.
+-- All changes of at most a day, in the order of a replay.
 SELECT user_id, at, version, coalesce(device_id, 0), last_seen_at, last_active_at, from_state, to_state, cause, visibility, device_kinds,
        event_id, policy_id, left_out
 FROM status_changes

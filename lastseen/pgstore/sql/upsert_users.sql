@@ -1,8 +1,7 @@
--- What a batch says of its users, each once, ordered by user. since and hidden
--- stay as they are where the batch does not tell them, last seen and last active
--- never go back (store.Update.Onto; greatest passes over NULL). That
--- they are read before the row is locked is safe: the users of a partition are
--- written by whoever holds its row of sink_offsets, which this transaction does.
+-- The updates of a batch, one per user, ordered by user. since and hidden stay if the batch does not
+-- determine them; last seen and last active never go back (store.Update.Onto; greatest ignores NULL).
+-- Reading them before the row is locked is safe: only the transaction that has locked a partition's row
+-- of sink_offsets writes the partition's users, and this one has.
 INSERT INTO user_presence AS known
     (user_id, state, since, last_seen_at, last_active_at, device_kinds, visibility, version, hidden)
 SELECT user_id, state::presence_state,

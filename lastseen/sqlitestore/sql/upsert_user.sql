@@ -1,6 +1,5 @@
--- What a batch says of one user. since and hidden stay as they are where the
--- batch does not tell them: ?10 and ?11 say whether it does; last seen and last
--- active never go back (store.Update.Onto).
+-- The update of one user. since and hidden stay if the batch does not determine them (?10, ?11); last
+-- seen and last active never go back (store.Update.Onto).
 INSERT INTO user_presence
     (user_id, state, since, last_seen_at, last_active_at, device_kinds, visibility, version, hidden)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
