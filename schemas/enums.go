@@ -3,6 +3,7 @@ package schemas
 import (
 	"math/bits"
 	"slices"
+	"strings"
 
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
@@ -50,25 +51,22 @@ var (
 	Kinds = [...]DeviceKind{Mobile, Desktop, Web, Bot, Other}
 )
 
-// word pairs a value of an enumeration with the word that JSON, SQL and people
-// use for it.
-type word[T comparable] struct {
-	value T
-	text  string
-}
-
+// The words by which JSON, SQL and users know the values, by number.
 var (
-	stateWords = []word[State]{{Offline, "offline"}, {Away, "away"}, {Online, "online"}}
-	causeWords = []word[Cause]{
-		{FirstBeat, "first_beat"}, {ActiveAgain, "active_again"}, {Idle, "idle"}, {Silent, "silent"},
-		{Bye, "bye"}, {GatewayLost, "gateway_lost"}, {DevicesChanged, "devices"}, {VisibilityChange, "visibility"},
-		{GatewayDrained, "gateway_drained"}, {DeviceEvicted, "device_evicted"},
-	}
-	kindWords = []word[DeviceKind]{
-		{Mobile, "mobile"}, {Desktop, "desktop"}, {Web, "web"}, {Bot, "bot"}, {Other, "other"},
-	}
-	visibilityWords = []word[Visibility]{{Everyone, "everyone"}, {Nobody, "nobody"}}
+	stateWords      = wordsOf("STATE_", pb.State_name)
+	causeWords      = wordsOf("CAUSE_", pb.Cause_name)
+	kindWords       = wordsOf("DEVICE_KIND_", pb.DeviceKind_name)
+	visibilityWords = wordsOf("VISIBILITY_", pb.Visibility_name)
 )
+
+// wordsOf derives the words from the names in the .proto file: STATE_ONLINE becomes online.
+func wordsOf(prefix string, names map[int32]string) []string {
+	words := make([]string, len(names))
+	for number, name := range names {
+		words[number] = strings.ToLower(strings.TrimPrefix(name, prefix))
+	}
+	return words
+}
 
 // StateWord is "online", "away" or "offline".
 func StateWord(s State) string { return wordOf(stateWords, s) }
@@ -83,17 +81,19 @@ func KindWord(k DeviceKind) string { return wordOf(kindWords, KnownKind(k)) }
 func VisibilityWord(v Visibility) string { return wordOf(visibilityWords, KnownVisibility(v)) }
 
 // ParseState reads what StateWord writes; field names it in the error.
-func ParseState(field, text string) (State, error) { return parseWord(stateWords, field, text) }
+func ParseState(field, text string) (State, error) { return parseWord[State](stateWords, field, text) }
 
 // ParseCause reads what CauseWord writes; field names it in the error.
-func ParseCause(field, text string) (Cause, error) { return parseWord(causeWords, field, text) }
+func ParseCause(field, text string) (Cause, error) { return parseWord[Cause](causeWords, field, text) }
 
 // ParseKind reads what KindWord writes; field names it in the error.
-func ParseKind(field, text string) (DeviceKind, error) { return parseWord(kindWords, field, text) }
+func ParseKind(field, text string) (DeviceKind, error) {
+	return parseWord[DeviceKind](kindWords, field, text)
+}
 
 // ParseVisibility reads what VisibilityWord writes; field names it in the error.
 func ParseVisibility(field, text string) (Visibility, error) {
-	return parseWord(visibilityWords, field, text)
+	return parseWord[Visibility](visibilityWords, field, text)
 }
 
 // KnownKind is k, or Other for a kind that this program does not know.
@@ -154,24 +154,18 @@ func (s KindSet) Words() []string {
 	return words
 }
 
-func wordOf[T comparable](words []word[T], value T) string {
-	for _, w := range words {
-		if w.value == value {
-			return w.text
-		}
+func wordOf[T ~int32](words []string, value T) string {
+	if value < 0 || int(value) >= len(words) {
+		value = 0 // unspecified
 	}
-	return "unspecified"
+	return words[value]
 }
 
-func parseWord[T comparable](words []word[T], field, text string) (T, error) {
-	i := slices.IndexFunc(words, func(w word[T]) bool { return w.text == text })
+func parseWord[T ~int32](words []string, field, text string) (T, error) {
+	known := words[1:]
+	i := slices.Index(known, text)
 	if i < 0 {
-		reason := "must be one of"
-		for _, w := range words {
-			reason += " " + w.text
-		}
-		var none T
-		return none, Invalid(field, reason)
+		return 0, Invalid(field, "must be one of "+strings.Join(known, " "))
 	}
-	return words[i].value, nil
+	return T(i + 1), nil
 }
