@@ -34,7 +34,8 @@ func checkDir(dir string, accept bool, log *slog.Logger) error {
 		if n := len(faults) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more faults)", n)
 		}
-		return fmt.Errorf("%s %w: %s%s; put a copy of the data directory in its place, or start with the intact data by --accept-data-loss",
+		return fmt.Errorf("%s %w: %s%s; "+
+			"put a copy of the data directory in its place, or start with the intact data by --accept-data-loss",
 			faults[0].file, ErrCorrupt, faults[0].what, more)
 	}
 	for _, f := range faults {

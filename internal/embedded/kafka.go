@@ -150,7 +150,8 @@ func (cfg *KafkaConfig) ports() (host string, ports []int, err error) {
 			cfg.Listen)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return "", nil, fmt.Errorf("the Kafka stand-in cannot listen on %q: name one address, because clients connect to it", cfg.Listen)
+		return "", nil, fmt.Errorf("the Kafka stand-in cannot listen on %q: "+
+			"name one address, because clients connect to it", cfg.Listen)
 	}
 	if first == 0 && cfg.Virtual != nil {
 		first = defaultVirtualPort
@@ -205,7 +206,8 @@ func explainStart(err error, cfg KafkaConfig) error {
 		if errors.As(err, &system) && system.Addr != nil {
 			address = system.Addr.String()
 		}
-		return fmt.Errorf("the Kafka stand-in cannot listen on %s: the port is in use; stop what holds it or choose another", address)
+		return fmt.Errorf("the Kafka stand-in cannot listen on %s: the port is in use; "+
+			"stop what holds it or choose another", address)
 	case errors.As(err, &system):
 		return fmt.Errorf("the Kafka stand-in cannot listen on %s: %w", cfg.Listen, system.Err)
 	case errors.Is(err, os.ErrPermission):

@@ -43,7 +43,8 @@ func StartRedis(cfg RedisConfig) (*Redis, error) {
 		err := r.server.StartAddr(cfg.Listen)
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
-			return nil, fmt.Errorf("the Redis stand-in cannot listen on %s: the port is in use; stop what holds it or choose another", cfg.Listen)
+			return nil, fmt.Errorf("the Redis stand-in cannot listen on %s: the port is in use; "+
+				"stop what holds it or choose another", cfg.Listen)
 		case err != nil:
 			return nil, fmt.Errorf("the Redis stand-in cannot listen on %s: %w", cfg.Listen, err)
 		}
