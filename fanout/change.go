@@ -2,18 +2,17 @@ package fanout
 
 import "github.com/stillhere/stillhere/schemas"
 
-// Change is a transition that viewers may know of, on its way to them. It must
-// not be altered: all viewers of the user share it.
+// Change is a transition as viewers may see it. It is immutable: all viewers of the user share it.
 type Change struct {
 	Transition *schemas.Transition
-	// Since is when the state that the transition ends in began; 0 where the
-	// sender did not know (the state stayed the same).
+	// Since is when the state after the transition began; 0 if the sender does not know it (the state
+	// stayed the same).
 	Since schemas.Millis
 }
 
-// ChangeOf is what viewers may know of t; false when that is nothing. Of a user
-// who hides they may know that, once, and the change carries no more than that:
-// what must not be shown does not enter Redis by this door.
+// ChangeOf returns what viewers may know of t; false when that is nothing. Of a hidden user they may
+// know the hide, once, and the change carries no more than that: what must not be shown does not
+// enter Redis.
 func ChangeOf(t *schemas.Transition) (Change, bool) {
 	if t.Visibility == schemas.Nobody {
 		if t.Cause != schemas.VisibilityChange {
@@ -31,8 +30,8 @@ func ChangeOf(t *schemas.Transition) (Change, bool) {
 	return c, true
 }
 
-// OfflineChangeOf is ChangeOf where a hidden user is shown as offline since the hide: that
-// has the time of the last activity before it, as a leaving would.
+// OfflineChangeOf is ChangeOf where a hidden user is shown as offline since the hide. The hide then
+// has the time of the last activity before it, as going offline would.
 func OfflineChangeOf(t *schemas.Transition) (Change, bool) {
 	c, ok := ChangeOf(t)
 	if ok && c.Hides() {
@@ -41,8 +40,8 @@ func OfflineChangeOf(t *schemas.Transition) (Change, bool) {
 	return c, ok
 }
 
-// AsIfGone is t as it looks where a hidden user is shown as offline since the hide: a hide
-// is a leaving, a show an arrival. False where nothing can be seen of it.
+// AsIfGone returns t as it looks where a hidden user is shown as offline since the hide: the hide is
+// going offline, the show is coming online. False when nothing of t can be seen.
 func AsIfGone(t *schemas.Transition) (*schemas.Transition, bool) {
 	turns, gone := t.Cause == schemas.VisibilityChange, *t
 	switch {
@@ -58,9 +57,8 @@ func AsIfGone(t *schemas.Transition) (*schemas.Transition, bool) {
 	return t, true
 }
 
-// Shown is t, or of a user who shows again what may be told of it: the times begin now,
-// for those of t are of when the user hid, as are the state before and the changes that
-// were left out.
+// Shown returns t, except for a hidden user who shows again: then all times are those of the show,
+// because the times, the state before and the collapsed changes of t are from the hidden time.
 func Shown(t *schemas.Transition) *schemas.Transition {
 	if t.Cause != schemas.VisibilityChange || t.Visibility == schemas.Nobody {
 		return t
@@ -70,11 +68,11 @@ func Shown(t *schemas.Transition) *schemas.Transition {
 	return &shown
 }
 
-// Hides tells whether the change is that the user hid.
+// Hides reports whether the change is a hide.
 func (c Change) Hides() bool { return c.Transition.Visibility == schemas.Nobody }
 
-// AsOffline is After where a hidden user is shown as offline since the hide, at which it was
-// seen last; who was offline before stays so.
+// AsOffline is After where a hidden user is shown as offline since the hide and last seen at it. A
+// user who was offline before stays the same.
 func (c Change) AsOffline(previous schemas.Presence) schemas.Presence {
 	t := c.Transition
 	if !c.Hides() {
@@ -88,8 +86,8 @@ func (c Change) AsOffline(previous schemas.Presence) schemas.Presence {
 	return schemas.PresenceOf(next, 0)
 }
 
-// After is how others see the user after c, who was seen as previous before. Since
-// stays 0 when neither knows it. Last seen and last active never go back.
+// After returns how others see the user after c, seen as previous before. Since stays 0 when neither
+// knows it. Last seen and last active never go back.
 func (c Change) After(previous schemas.Presence) schemas.Presence {
 	t := c.Transition
 	next := schemas.Current{
@@ -100,21 +98,20 @@ func (c Change) After(previous schemas.Presence) schemas.Presence {
 	if c.Hides() {
 		next.Hidden = t.Version
 	}
-	// Another state before than the transition says: one in between was missed, and
-	// with it the instant that is wanted.
+	// If previous has another state than the transition's From, a change in between was missed, and
+	// with it the begin of the state.
 	if next.Since == 0 && previous.State != nil && *previous.State == schemas.StateWord(t.From) {
 		next.Since = previous.Since
 	}
 	return schemas.PresenceOf(next, 0)
 }
 
-// Receiver is told what arrives on the subscribed channels. Its methods are called
-// from the goroutines of the bus and must not block. Changes of one user come one
-// at a time and, while the connection holds, in the order in which they were
-// published; the same one may come twice.
+// Receiver receives what arrives on the subscribed channels. The goroutines of the bus call its
+// methods, which must not block. Changes of one user come one at a time and, while the connection is
+// up, in the order in which they were published; the same change may come twice.
 type Receiver interface {
 	Change(c Change)
-	// Connected says that the connection stands and that every channel wanted when
-	// it was made is subscribed. What was published before may have been missed.
+	// Connected says that a connection was made and every channel wanted then is subscribed. What was
+	// published before may have been missed.
 	Connected()
 }

@@ -6,19 +6,16 @@ import (
 	"time"
 )
 
-// Config are the settings of the room. DefaultConfig has the defaults, given here
-// in brackets.
+// Config are the settings of the live stream, with the defaults in brackets.
 type Config struct {
-	// HeartbeatInterval [15s] is what the hello tells clients to beat at.
+	// HeartbeatInterval [15s] is the interval of heartbeats that the hello asks clients for.
 	HeartbeatInterval time.Duration
 	// MaxSubscriptions [500] is how many users one connection may watch.
 	MaxSubscriptions int
-	// SubscribeRate [100] is how many users a second one connection may ask to watch,
-	// those it watches already included: each is looked up. Four times MaxSubscriptions
-	// at once, after a time of less.
+	// SubscribeRate [100] is how many users a second one connection may ask to watch, including those
+	// it watches already, because each is read. A burst may have four times MaxSubscriptions.
 	SubscribeRate float64
-	// MaxConnections [100,000] is how many streams this process serves; further ones
-	// are answered 503.
+	// MaxConnections [100,000] is how many streams this process serves. Further ones get 503.
 	MaxConnections int
 	// MaxMessageBytes [64 KiB] bounds a message from a viewer. A longer one is
 	// answered with an error; one 16 times as long closes the connection.
@@ -31,10 +28,10 @@ type Config struct {
 	SlowFor time.Duration
 	// WriteTimeout [10s] bounds writing one message to a viewer.
 	WriteTimeout time.Duration
-	// PingInterval [30s] is how often a silent viewer is asked for a sign of life;
-	// without an answer within WriteTimeout the connection is closed.
+	// PingInterval [30s] is after how long a silent viewer gets a ping. Without an answer within
+	// WriteTimeout the connection is closed.
 	PingInterval time.Duration
-	// IdleTimeout [5m] closes a connection that watches nobody; noticed at a ping.
+	// IdleTimeout [5m] closes a connection that watches nobody, at the next ping.
 	IdleTimeout time.Duration
 	// ReadTimeout [5s] bounds the work for one subscribe: waiting for the channels
 	// (at most half of it) and reading the snapshot.
@@ -42,18 +39,16 @@ type Config struct {
 	// RefreshInterval [2s] is how often users whose state is stale or incomplete are
 	// read again.
 	RefreshInterval time.Duration
-	// CompareInterval [10m] is how often each watched user is compared with what can be
-	// read, spread evenly: pub/sub promises nothing, and a failover may lose a change
-	// while the connection stands.
+	// CompareInterval [10m] is how often each watched user is compared with the current status, spread
+	// evenly: pub/sub guarantees nothing, and a failover may lose a change while the connection is up.
 	CompareInterval time.Duration
-	// LostAfter [3s] is how long a change that a reading knew of may be on its way by the
-	// channel; after it the change counts as lost and the user is read again.
+	// LostAfter [3s] is how much later than a read the channel may bring a change. After that the
+	// change counts as lost and the user is read again.
 	LostAfter time.Duration
-	// RecheckInterval [5m] is how often it is asked again whether a viewer may watch those
-	// whom it watches, where that is asked at all; jittered.
+	// RecheckInterval [5m] is how often MayWatch is asked again about the users a viewer watches;
+	// jittered.
 	RecheckInterval time.Duration
-	// ReconnectSpread [10s] is the time over which the viewers of a node that stops
-	// are asked to come back.
+	// ReconnectSpread [10s] is the time over which the viewers of a stopping node reconnect.
 	ReconnectSpread time.Duration
 	// DrainTimeout [15s] bounds closing all viewers when the node stops.
 	DrainTimeout time.Duration
@@ -63,12 +58,10 @@ type Config struct {
 	// web pages that may open a WebSocket, besides those of the server's own host.
 	Origins []string
 
-	// RecentFor [1m] is how long Redis keeps a change beside the channel. It covers
-	// the time by which the projector of the current status may be later than the
-	// publisher without its partition counting as stale (5 s), many times over.
+	// RecentFor [1m] is how long Redis stores a change. It is many times as long as the projector of
+	// the current status may be later than the publisher without its partition being stale (5 s).
 	RecentFor time.Duration
-	// HiddenFor [1h] is the same for the change by which a user hid: a late projector
-	// must not show who hid.
+	// HiddenFor [1h] is the same for a hide: a late projector must not show a hidden user.
 	HiddenFor time.Duration
 }
 
@@ -97,32 +90,26 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports everything that is wrong, joined.
+// Validate returns all faults, joined.
 func (c Config) Validate() error {
 	var faults []error
-	positive := func(name string, ok bool) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("%s must be positive", name))
+	for _, setting := range []struct {
+		name     string
+		positive bool
+	}{
+		{"heartbeat_interval", c.HeartbeatInterval > 0}, {"max_subscriptions", c.MaxSubscriptions > 0},
+		{"subscribe_rate", c.SubscribeRate > 0}, {"max_connections", c.MaxConnections > 0},
+		{"max_message_bytes", c.MaxMessageBytes > 0}, {"slow_for", c.SlowFor > 0}, {"write_timeout", c.WriteTimeout > 0},
+		{"ping_interval", c.PingInterval > 0}, {"idle_timeout", c.IdleTimeout > 0}, {"read_timeout", c.ReadTimeout > 0},
+		{"refresh_interval", c.RefreshInterval > 0}, {"compare_interval", c.CompareInterval >= time.Second},
+		{"lost_after", c.LostAfter > 0}, {"recheck_interval", c.RecheckInterval > 0},
+		{"reconnect_spread", c.ReconnectSpread > 0}, {"drain_timeout", c.DrainTimeout > 0},
+		{"recent_for", c.RecentFor >= time.Millisecond}, {"hidden_for", c.HiddenFor >= time.Millisecond},
+	} {
+		if !setting.positive {
+			faults = append(faults, fmt.Errorf("%s must be positive", setting.name))
 		}
 	}
-	positive("heartbeat_interval", c.HeartbeatInterval > 0)
-	positive("max_subscriptions", c.MaxSubscriptions > 0)
-	positive("subscribe_rate", c.SubscribeRate > 0)
-	positive("max_connections", c.MaxConnections > 0)
-	positive("max_message_bytes", c.MaxMessageBytes > 0)
-	positive("slow_for", c.SlowFor > 0)
-	positive("write_timeout", c.WriteTimeout > 0)
-	positive("ping_interval", c.PingInterval > 0)
-	positive("idle_timeout", c.IdleTimeout > 0)
-	positive("read_timeout", c.ReadTimeout > 0)
-	positive("refresh_interval", c.RefreshInterval > 0)
-	positive("compare_interval", c.CompareInterval >= time.Second)
-	positive("lost_after", c.LostAfter > 0)
-	positive("recheck_interval", c.RecheckInterval > 0)
-	positive("reconnect_spread", c.ReconnectSpread > 0)
-	positive("drain_timeout", c.DrainTimeout > 0)
-	positive("recent_for", c.RecentFor >= time.Millisecond)
-	positive("hidden_for", c.HiddenFor >= time.Millisecond)
 	if c.QueueLength <= c.MaxSubscriptions {
 		faults = append(faults, fmt.Errorf("queue_length (%d) must be more than max_subscriptions (%d)", c.QueueLength, c.MaxSubscriptions))
 	}

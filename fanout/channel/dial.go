@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// metadata are addresses at which clouds tell machines their credentials, besides the
-// link-local 169.254.169.254.
+// metadata are the addresses at which clouds give machines their credentials, besides the link-local
+// 169.254.169.254.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),   // AWS
 	netip.MustParseAddr("fd20:ce::254"),    // Google Cloud
@@ -21,8 +21,8 @@ var metadata = []netip.Addr{
 // nat64 is the prefix under which IPv4 addresses are reached from IPv6 (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// dialer connects to receivers. Unless linkLocal is set it refuses link-local and
-// metadata addresses: after names have been resolved, so that none can stand for one.
+// dialer connects to receivers. Unless linkLocal is set, it refuses link-local and metadata addresses,
+// after names have been resolved, so no name can lead there.
 func dialer(linkLocal bool) *net.Dialer {
 	d := &net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
 	if !linkLocal {
@@ -31,7 +31,7 @@ func dialer(linkLocal bool) *net.Dialer {
 	return d
 }
 
-// mayDial tells why host:port must not be dialed.
+// mayDial returns an error if host:port must not be dialed.
 func mayDial(address string) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package channel has the notification channels that stillhere brings along: a signed
-// webhook, the sockets of the live stream, a log. What all channels promise, in which
-// order and how deliveries are tried again, is in package internal/delivery; a channel of
-// your own is run by package client/deliveries.
+// Package channel has the ready notification channels: a signed webhook, the sockets of the live
+// stream, and a log. Package internal/delivery runs channels; its documentation says what all of them
+// promise. Package client/deliveries runs your own channel.
 package channel

@@ -8,15 +8,15 @@ import (
 
 // Bus carries deliveries to the nodes that serve viewers.
 type Bus interface {
-	// PublishDelivery returns when the bus has it. Called from several goroutines.
+	// PublishDelivery returns when the bus has d. Several goroutines call it.
 	PublishDelivery(ctx context.Context, d *schemas.Delivery) error
 }
 
-// Live brings notices to the recipients who are connected to a node that listens on
-// the bus, and want to be told. Nobody keeps what those who are not connected missed.
+// Live brings notices to recipients who are connected to a node on the bus and want deliveries. Other
+// recipients miss them: nothing is stored.
 type Live struct{ bus Bus }
 
-// NewLive makes one.
+// NewLive makes a Live.
 func NewLive(bus Bus) *Live { return &Live{bus} }
 
 // Deliver puts a notice on the bus.

@@ -11,13 +11,13 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Log writes every notice as a line of JSON.
+// Log writes each notice as a line of JSON.
 type Log struct {
 	mu  sync.Mutex // protects out
 	out io.Writer
 }
 
-// NewLog makes one.
+// NewLog makes a Log.
 func NewLog(out io.Writer) *Log { return &Log{out: out} }
 
 // Deliver writes a line.

@@ -20,10 +20,10 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Webhook posts every notice to a URL: a CloudEvent in binary mode, whose data is
-// a schemas.NoticeMessage with up to 1,000 recipients. 2xx is done; 408, 425, 429, 5xx and
-// silence are tried again, after Retry-After if given, in seconds or as a date, but
-// within Config.MaxWait; everything else is refused for good.
+// Webhook posts each notice to a URL: a CloudEvent in binary mode, whose data is a
+// schemas.NoticeMessage with up to 1,000 recipients. 2xx is success. After 408, 425, 429, 5xx and
+// timeouts it tries again, after Retry-After if given (seconds or a date), but at most
+// Config.MaxWait. Every other answer is permanent.
 type Webhook struct {
 	url, source string
 	shown       string // the URL in logs and errors
@@ -33,28 +33,28 @@ type Webhook struct {
 	now         func() time.Time
 }
 
-// idleConns is how many connections to the receiver are kept: with two, as net/http
-// would have it, most deliveries that are under way at the same time make one anew.
+// idleConns is how many idle connections to the receiver stay open. With net/http's default of two,
+// most concurrent deliveries would open a new one.
 const idleConns = 64
 
-// minSecret is how many bytes a secret has at least: as many as the hash.
+// minSecret is the least length of a secret in bytes, that of the hash.
 const minSecret = 32
 
 // WebhookConfig says where to post and how.
 type WebhookConfig struct {
 	URL    string
 	Source string // the CloudEvents source
-	// Secret signs, with at least 32 bytes; none: nothing is signed, of which log is
-	// warned.
+	// Secret signs the requests; it has at least 32 bytes. Empty: requests are not signed, and a
+	// warning is logged.
 	Secret []byte
-	// LinkLocal allows link-local addresses and those of clouds' metadata services. Where
-	// a proxy is set (HTTPS_PROXY), it is the proxy that resolves the receiver's name.
+	// LinkLocal allows link-local addresses and those of clouds' metadata services. With a proxy
+	// (HTTPS_PROXY) the proxy resolves the receiver's name.
 	LinkLocal bool
-	// Client nil is one that follows no redirects. LinkLocal says nothing of another.
+	// Client nil means one that follows no redirects. LinkLocal has no effect on another client.
 	Client *http.Client
 }
 
-// NewWebhook makes one.
+// NewWebhook makes a Webhook.
 func NewWebhook(config WebhookConfig, log *slog.Logger) (*Webhook, error) {
 	to, source, secret, client := config.URL, config.Source, config.Secret, config.Client
 	shown := redact.URL(to)
@@ -69,7 +69,7 @@ func NewWebhook(config WebhookConfig, log *slog.Logger) (*Webhook, error) {
 		return nil, fmt.Errorf("secret: must have at least %d bytes, has %d; `openssl rand -hex 32` makes one", minSecret, len(secret))
 	}
 	if len(secret) == 0 {
-		log.Warn("the webhook is not signed, so its receiver cannot tell our requests from others'; set a secret", "url", shown)
+		log.Warn("webhook requests are not signed; the receiver cannot recognize them; set a secret", "url", shown)
 	}
 	if literal, err := netip.ParseAddr(u.Hostname()); err == nil && !config.LinkLocal {
 		if err := mayReach(literal); err != nil {
@@ -113,12 +113,12 @@ func (w *Webhook) Deliver(ctx context.Context, n schemas.Notice) error {
 		return fmt.Errorf("posting to %s: %w", w.shown, withoutURL(err))
 	}
 	defer func() { _ = response.Body.Close() }()
-	// What is left unread would cost the connection.
+	// An unread body would prevent the connection from being used again.
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
 	return w.judge(response)
 }
 
-// withoutURL drops the request's URL, which the message names already.
+// withoutURL drops the request's URL, which the message has already.
 func withoutURL(err error) error {
 	var inner *url.Error
 	if errors.As(err, &inner) {
@@ -142,8 +142,7 @@ func (w *Webhook) judge(r *http.Response) error {
 	return delivery.Permanent(err)
 }
 
-// retryAfter reads the header, seconds or a date (RFC 9110, 10.2.3); 0 when it asks for
-// nothing.
+// retryAfter reads the header, seconds or a date (RFC 9110, 10.2.3); 0 when it is empty or invalid.
 func (w *Webhook) retryAfter(value string) time.Duration {
 	if seconds, err := strconv.Atoi(value); err == nil {
 		return time.Duration(min(max(seconds, 0), maxRetryAfter)) * time.Second

@@ -75,7 +75,7 @@ func TestHidingDoesNotWaitAndWhatWaitedBeforeItIsNeverDelivered(t *testing.T) {
 	}
 }
 
-func TestAfterARestartOnlyWhatWaitedIsPlannedAgainInWhateverCuts(t *testing.T) {
+func TestAfterARestartOnlyDelayedChangesArePlannedAgain(t *testing.T) {
 	t.Parallel()
 	s, clock, take := paced(t)
 	// 1 to 40 come once each but for small and star, who come twice within a second.
@@ -129,7 +129,7 @@ func TestAfterARestartOnlyWhatWaitedIsPlannedAgainInWhateverCuts(t *testing.T) {
 	}
 }
 
-func TestNoMoreWaitThanTheCheckpointHasRoomFor(t *testing.T) {
+func TestDelayedChangesFitIntoTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	s, _, take := paced(t)
 	s.Config.Everyone = true
@@ -161,7 +161,7 @@ func TestNoMoreWaitThanTheCheckpointHasRoomFor(t *testing.T) {
 	}
 }
 
-func TestACheckpointOfALogThatWasCutBackSaysNothing(t *testing.T) {
+func TestTheCheckpointOfATruncatedLogIsIgnored(t *testing.T) {
 	t.Parallel()
 	s, _, take := paced(t)
 	take(10, s.comes(small))

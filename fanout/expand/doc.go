@@ -38,7 +38,7 @@
 //
 // # Failure
 //
-// A graph that does not answer stops the partition: the batch is tried again. When a process dies,
+// A graph that does not answer stops the partition: the batch is tried again. When a process is killed,
 // its transaction is aborted; the next owner of the partition runs the jobs since the last commit
 // again.
 package expand

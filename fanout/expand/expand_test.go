@@ -68,7 +68,7 @@ func (f *fans) Of(ctx context.Context, users []schemas.UserID) ([]graph.Follower
 	return all, f.fail
 }
 
-// stage is a room with everybody here whose id is even or 11.
+// stage has planner and worker. Users whose id is even or 11 are present.
 type stage struct {
 	*Dependencies
 	graph    *fans
@@ -302,7 +302,7 @@ func TestAUserWhoIsVisibleAgainIsDeliveredThoughTheStatusIsLate(t *testing.T) {
 	}
 }
 
-func TestOneWhoFallsBelowTheLimitSupersedesItsJobs(t *testing.T) {
+func TestAUserWhoFallsBelowTheLimitSupersedesItsJobs(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	older := s.plan(t, s.comes(star))

@@ -83,7 +83,8 @@ func (c *Cache) Run(ctx context.Context) error {
 		if time.Since(begun) > time.Minute {
 			wait = time.Second
 		}
-		c.log.Warn("watching the follower graph failed; the cache stays empty until the watch begins again", "error", err, "retry_in", wait)
+		c.log.Warn("watching the follower graph failed; the cache stays empty until the watch begins again",
+			"error", err, "retry_in", wait)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

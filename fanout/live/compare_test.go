@@ -32,7 +32,7 @@ func TestAChangeThatWasLostOnAnOpenConnectionIsFoundAndSent(t *testing.T) {
 	}
 }
 
-func TestWhoSubscribesFindsWhatTheOthersHaveLost(t *testing.T) {
+func TestASubscribeFindsAChangeThatOtherViewersHaveLost(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.LostAfter = 10 * time.Millisecond })
 	anna := &person{id: 1}

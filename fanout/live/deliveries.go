@@ -158,7 +158,8 @@ func (v *viewer) wantDeliveries(on bool) error {
 	case v.hub.Deliveries == nil:
 		return v.sendError(&schemas.FieldError{Code: "no_deliveries", Reason: "deliveries are not offered here"})
 	case v.who == 0:
-		return v.sendError(&schemas.FieldError{Code: "unknown_viewer", Reason: "who watches is not known, so there is nobody to tell"})
+		return v.sendError(&schemas.FieldError{Code: "unknown_viewer",
+			Reason: "who watches is not known, so there is nobody to tell"})
 	}
 	v.mu.Lock()
 	had := v.deliveries != nil

@@ -62,7 +62,7 @@ func (n *node) await() {
 	n.t.Helper()
 	select {
 	case <-n.stood:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		n.t.Fatal("the connection for deliveries never stood")
 	}
 }

@@ -90,8 +90,9 @@ func (s *Server) refuse(w http.ResponseWriter, why error) {
 	// Jittered, so that clients refused together do not come back together.
 	if errors.Is(why, errTooManyOfUser) {
 		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))
-		writeError(w, http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id", Reason: "has " +
-			strconv.Itoa(s.hub.PerUser.Most()) + " connections open already, which is all that one user may have; close one first"})
+		writeError(w, http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_connections", Field: "user_id",
+			Reason: "has " + strconv.Itoa(s.hub.PerUser.Most()) +
+				" connections open already, which is all that one user may have; close one first"})
 		return
 	}
 	w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(5)))

@@ -145,7 +145,7 @@ func TestServerSentEventsCarryTheSameMessages(t *testing.T) {
 	}, func(c *fanout.Config) { c.PingInterval = 10 * time.Millisecond })
 }
 
-func TestAListenersStreamEndsWithItsToken(t *testing.T) {
+func TestAnEventStreamEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -166,7 +166,7 @@ func TestAListenersStreamEndsWithItsToken(t *testing.T) {
 	g.gone()
 }
 
-func TestAListenerWhoLeavesIsForgotten(t *testing.T) {
+func TestAnEventStreamThatItsClientClosesIsRemoved(t *testing.T) {
 	t.Parallel()
 	overEach(t, func(t *testing.T, f front) {
 		ctx, leave := context.WithCancel(t.Context())
@@ -191,7 +191,7 @@ func (n narrow) Accept() (net.Conn, error) {
 }
 
 // A listener that takes nothing in is behind for too long, and closed.
-func TestAListenerWhoDoesNotReadIsClosed(t *testing.T) {
+func TestAnEventStreamThatIsNotReadIsClosed(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.WriteTimeout = 50 * time.Millisecond })
 	server := httptest.NewUnstartedServer(g.server)

@@ -77,7 +77,7 @@ func TestARequestForAUserWhoMayNotBeWatchedIsRefusedAsAUnit(t *testing.T) {
 	}
 }
 
-func TestOfARequestThoseWhoMayBeWatchedAreAndTheOthersAreNamedAlikeWhetherTheyHideOrExist(t *testing.T) {
+func TestRefusedUsersOfARequestGetTheSameErrorWhetherHiddenOrUnknown(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	hidden := &person{id: 12}

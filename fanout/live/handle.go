@@ -82,7 +82,8 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 	}
 	switch answer, err := v.ask(ctx, ids); {
 	case err != nil:
-		return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{Code: "unavailable", Reason: "whether you may watch them cannot be decided now"}))
+		return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{
+			Code: "unavailable", Reason: "whether you may watch them cannot be decided now"}))
 	case answer.reason != nil:
 		v.revoke(ids)
 		return errors.Join(errNotAllowed, v.sendError(answer.reason))
@@ -105,7 +106,8 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 	if err != nil {
 		v.hub.detach(subs)
 		v.hub.Bus.Unsubscribe(fresh)
-		return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{Code: "unavailable", Reason: errUnavailable.Error()}))
+		return errors.Join(errUnavailable, v.sendError(&schemas.FieldError{
+			Code: "unavailable", Reason: errUnavailable.Error()}))
 	}
 	for i, id := range fresh {
 		v.subs[id] = subs[i]

@@ -53,14 +53,14 @@ type sub struct {
 	// Guarded by the viewer's mutex.
 	live  bool   // the snapshot was made; changes may be queued
 	stale bool   // the state sent last was stale
-	round uint32 // the last collapse that kept a change of this subscription
+	round uint32 // the last collapse that left a change of this subscription
 	base  int64  // version of the last snapshot: nothing older is sent after it
 	last  int64  // newest version sent or queued
 }
 
 func newHub(cfg fanout.Config, d Dependencies) *hub {
-	h := &hub{cfg: cfg, Dependencies: d, reader: reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline},
-		reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers()}
+	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers(),
+		reader: reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
 	h.interval.Store(int64(cfg.HeartbeatInterval))
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)

@@ -140,7 +140,7 @@ func TestWhatIsStillUnsureIsReadAgain(t *testing.T) {
 	})
 }
 
-func TestWhoHasGoneIsLookedForNoMoreWhenDeliveriesCome(t *testing.T) {
+func TestAViewerWhoLeftIsNotLookedUpForDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := bareHub(fanout.DefaultConfig())

@@ -55,7 +55,7 @@ func (p *peer) send(text string) {
 }
 
 func (p *peer) read() (watch.Message, error) {
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.t.Context(), waitLimit)
 	defer cancel()
 	_, text, err := p.conn.Read(ctx)
 	if err != nil {

@@ -41,7 +41,7 @@ func (r *rule) mayWatch(context.Context, schemas.UserID, []schemas.UserID) error
 	return r.err
 }
 
-func TestWhoMayNotWatchSomebodyAnyMoreHearsThatAndNothingElse(t *testing.T) {
+func TestARevokedViewerGetsAnErrorAndNothingElse(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	config := fanout.DefaultConfig()

@@ -30,7 +30,8 @@ func (h *hub) resyncs(ctx context.Context) {
 		case <-again.C:
 		case <-compare.C:
 			if err := h.compare(ctx, &h.shards[turn]); err != nil && ctx.Err() == nil {
-				h.Log.Warn("comparing watched users with the current status failed", "error", err, "retry_in", h.cfg.CompareInterval)
+				h.Log.Warn("comparing watched users with the current status failed",
+					"error", err, "retry_in", h.cfg.CompareInterval)
 			}
 			turn = (turn + 1) % shards
 			continue
@@ -43,7 +44,8 @@ func (h *hub) resyncs(ctx context.Context) {
 		if err == nil {
 			all = false
 		} else if ctx.Err() == nil {
-			h.Log.Warn("reading watched users again failed; viewers may see old states until the next try", "users", len(users), "error", err, "retry_in", h.cfg.RefreshInterval)
+			h.Log.Warn("reading watched users again failed; viewers may see old states until the next try",
+				"users", len(users), "error", err, "retry_in", h.cfg.RefreshInterval)
 		}
 	}
 }

@@ -22,10 +22,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 30 * time.Second
+const waitLimit = 30 * time.Second
 
-// view stands in for the current status view, which another room owns. A test may
-// hold it back, make it stale, or break it.
+// view stands in for the current status. A test may hold it back, make it stale, or break it.
 type view struct {
 	mu    sync.Mutex
 	users map[schemas.UserID]schemas.Current
@@ -73,7 +72,7 @@ func (v *view) one(t *testing.T, id schemas.UserID) schemas.Presence {
 	return users[0]
 }
 
-// rig is the room as assembly puts it together, with a view of its own.
+// rig is publish, redisbus and live as app connects them, with a view of its own.
 type rig struct {
 	t       *testing.T
 	redis   *redistest.Server
@@ -149,7 +148,7 @@ func (g *rig) awaitConnected() {
 	g.t.Helper()
 	select {
 	case <-g.bus.connected:
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		g.t.Fatal("the bus never connected")
 	}
 }
@@ -182,7 +181,7 @@ func (g *rig) happen(ts ...*schemas.Transition) {
 // gone waits until no subscription is left.
 func (g *rig) gone() {
 	g.t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitLimit)
 	every := time.NewTicker(time.Millisecond)
 	defer every.Stop()
 	for valueOf(g.metrics.Subscriptions)+valueOf(g.metrics.Watched)+valueOf(g.metrics.Channels) != 0 {

@@ -45,7 +45,7 @@ type Dependencies struct {
 	MayWatch MayWatch
 	// MayReceive is asked before each delivery which of its recipients may not see the user, by the
 	// same decision as MayWatch. After an error nobody receives it. nil: all may.
-	MayReceive func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, err error)
+	MayReceive func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) (refused []schemas.UserID, _ error)
 	// PerUser bounds the streams of each known viewer, together with other sockets of the process;
 	// nil: no bound.
 	PerUser PerUser
@@ -135,7 +135,8 @@ func (s *Server) Run(ctx context.Context) error {
 		loops.Go(func() error {
 			return s.hub.Deliveries(serving, func(d *schemas.Delivery) {
 				if err := s.hub.deliver(serving, d); err != nil && serving.Err() == nil {
-					s.hub.Log.Warn("delivery dropped: it cannot be decided who may receive it", "user_id", d.Transition.User, "recipients", len(d.Recipients), "error", err)
+					s.hub.Log.Warn("delivery dropped: it cannot be decided who may receive it",
+						"user_id", d.Transition.User, "recipients", len(d.Recipients), "error", err)
 				}
 			})
 		})
@@ -184,7 +185,8 @@ func (s *Server) drain() {
 // is not for the stream. It may block while earlier requests wait, and must not be called
 // concurrently. close ends the stream and returns when send will not be called any more. The owner
 // must call it, after breaking the connection if send might hang.
-func (s *Server) Open(viewer schemas.UserID, exempt bool, send func(message []byte) error) (handle func(message []byte) (handled bool), close func()) {
+func (s *Server) Open(viewer schemas.UserID, exempt bool, send func(message []byte) error,
+) (handle func(message []byte) (handled bool), close func()) {
 	v := s.hub.newViewer(viewer, send, nil)
 	v.exempt = exempt
 	st := &stream{kind: kindEmbedded}

@@ -175,7 +175,7 @@ func TestTheWatchClientComesBackByItself(t *testing.T) {
 	g := newRig(t, redistest.Mini(t))
 	anna := &person{id: 1}
 	g.happen(anna.becomes(schemas.Online))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	snapshots := 0
 	var wire net.Conn // the newest connection

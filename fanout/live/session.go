@@ -36,7 +36,7 @@ func (o opening) post(v *viewer) {
 }
 
 // session is one stream with a connection of its own: a WebSocket, or the rest of an answer over
-// HTTP/1.1 with Server-Sent Events. See socket.Handler. It lives in one goroutine, which costs less
+// HTTP/1.1 with Server-Sent Events. See socket.Handler. One goroutine serves it, which costs less
 // than that of the HTTP server.
 type session struct {
 	server *Server
@@ -178,7 +178,8 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream,
 		}
 		return to.Flush()
 	}
-	v := s.hub.newViewer(st.user, func(message []byte) error { return write(appendEvent(nil, message)) }, func(reason error) {
+	send := func(message []byte) error { return write(appendEvent(nil, message)) }
+	v := s.hub.newViewer(st.user, send, func(reason error) {
 		label, _ := endOf(reason)
 		s.countEnd(label)
 		abort()

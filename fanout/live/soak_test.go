@@ -46,7 +46,7 @@ func (g *rig) join(first, n int) (rawViewer, error) {
 func (v rawViewer) until(text string) error {
 	var heard []byte
 	buffer := make([]byte, 16<<10)
-	if err := v.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := v.SetReadDeadline(time.Now().Add(waitLimit)); err != nil {
 		return err
 	}
 	for !bytes.Contains(heard, []byte(text)) {
@@ -179,7 +179,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	every := time.NewTicker(5 * time.Millisecond)
 	defer every.Stop()
-	for deadline := time.After(patience); !holds(); {
+	for deadline := time.After(waitLimit); !holds(); {
 		select {
 		case <-every.C:
 		case <-deadline:

@@ -83,7 +83,7 @@ func TestNothingIsMissedNorOlderThanTheSnapshotWhileAUserChangesAThousandTimes(t
 }
 
 // Scenario 30.
-func TestTwiceTheSameOneselfTheUnknownAndOneTooMany(t *testing.T) {
+func TestRepeatedOwnUnknownAndTooManyIDsAreAnswered(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t))
 	p := g.dial()

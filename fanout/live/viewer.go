@@ -38,7 +38,7 @@ type viewer struct {
 	// offer sends a change as far as that does not block, and returns what sends the rest, if any;
 	// see socket.Conn.Offer. nil where the transport cannot do that.
 	offer func(*state) (finish func() error, err error)
-	// retryIn tells a client that reconnects by itself when to do so. nil where clients follow
+	// retryIn sets when a client that reconnects by itself does so. nil where clients follow
 	// messages alone.
 	retryIn func(after time.Duration) error
 	// fail closes the transport; it is called once, with the reason for which the viewer ended
@@ -55,7 +55,7 @@ type viewer struct {
 	requests   []request
 	queue      queue
 	deliveries *deliveryQueue // nil: the viewer gets no deliveries
-	collapsed  int            // dropped changes that the viewer was not told of yet
+	collapsed  int            // dropped changes that were not reported to the viewer yet
 	behind     time.Time      // when the queue first collapsed since it was last empty
 	tooSlow    bool
 	working    bool               // work is running

@@ -1,5 +1,4 @@
-// Package publish tells viewers: it puts every visible transition on its user's
-// channel.
+// Package publish publishes every visible transition on its user's channel, for viewers.
 package publish
 
 import (
@@ -11,11 +10,11 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Bus takes changes to whoever watches.
+// Bus brings changes to the nodes that have viewers.
 type Bus interface {
-	// Publish sends changes in order, each unless one as new was sent before, and
-	// reports how many it sent. After an error any number of them has been sent;
-	// sending the same ones again is harmless. Safe for concurrent use.
+	// Publish sends changes in order, each unless this version or a newer one was sent before, and
+	// returns how many it sent. After an error any number of them has been sent; sending them again
+	// is harmless. Safe for concurrent use.
 	Publish(ctx context.Context, changes []fanout.Change) (sent int, err error)
 }
 
@@ -26,7 +25,7 @@ type Handler struct {
 	change  func(*schemas.Transition) (fanout.Change, bool)
 }
 
-// New makes a Handler. What viewers may know of a user who hides is by config.HiddenOffline.
+// New makes a Handler. config.HiddenOffline says how viewers see a hidden user.
 func New(bus Bus, config fanout.Config, metrics *fanout.Metrics) *Handler {
 	h := &Handler{bus: bus, metrics: metrics, change: fanout.ChangeOf}
 	if config.HiddenOffline {
@@ -35,9 +34,8 @@ func New(bus Bus, config fanout.Config, metrics *fanout.Metrics) *Handler {
 	return h
 }
 
-// Apply publishes what viewers may know of batch. On error nothing of the batch
-// counts as done: call it again with the same batch. Partitions may be handled
-// concurrently, the batches of one only in order.
+// Apply publishes what viewers may know of batch. After an error the caller calls it again with the
+// same batch. Partitions may be handled concurrently, the batches of one partition only in order.
 func (h *Handler) Apply(ctx context.Context, batch stream.Batch[stream.Logged[*schemas.Transition]]) error {
 	changes := make([]fanout.Change, 0, len(batch.Items))
 	for _, item := range batch.Items {

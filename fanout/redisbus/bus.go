@@ -71,7 +71,8 @@ func Open(o Options, cfg fanout.Config, metrics *fanout.Metrics, log *slog.Logge
 	if o.DB != 0 {
 		channels += "db" + strconv.Itoa(o.DB) + ":"
 	}
-	return &Bus{client: client, cluster: cluster, prefix: o.Prefix, channels: channels, cfg: cfg, metrics: metrics, log: log, wanted: newChannels(metrics)}, nil
+	return &Bus{client: client, cluster: cluster, prefix: o.Prefix, channels: channels, cfg: cfg, metrics: metrics,
+		log: log, wanted: newChannels(metrics)}, nil
 }
 
 // Close closes all connections. Call it after Run has returned.

@@ -127,7 +127,7 @@ func TestWhatIsPublishedAfterSubscribeReturnsArrivesInOrder(t *testing.T) {
 	})
 }
 
-func TestAnOlderOrRepeatedChangeIsNeitherKeptNorPublished(t *testing.T) {
+func TestAnOlderOrRepeatedChangeIsNeitherStoredNorPublished(t *testing.T) {
 	t.Parallel()
 	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)
@@ -155,7 +155,7 @@ func TestAnOlderOrRepeatedChangeIsNeitherKeptNorPublished(t *testing.T) {
 	})
 }
 
-func TestSinceIsCarriedWhileTheStateStaysButNotThroughHiding(t *testing.T) {
+func TestSinceIsCarriedWhileTheStateStaysButNotThroughAHide(t *testing.T) {
 	t.Parallel()
 	redistest.EachOwn(t, func(t *testing.T, r *redistest.Server) {
 		bus := open(t, r)

@@ -42,7 +42,8 @@ func (b *Bus) reconnect(ctx context.Context, connection func(context.Context, *c
 		}
 		b.forgetCommands()
 		b.metrics.BusLost.Inc()
-		b.log.Warn("Redis subscriber connection lost; viewers get changes late until it is back", "error", err, "retry_in", pause)
+		b.log.Warn("Redis subscriber connection lost; viewers get changes late until it is back",
+			"error", err, "retry_in", pause)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + rand.N(pause/2)): // not all nodes at once

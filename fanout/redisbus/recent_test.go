@@ -9,7 +9,7 @@ import (
 )
 
 // A projector that is late by an hour must not show who hid.
-func TestAHideIsKeptLongerThanOtherChanges(t *testing.T) {
+func TestAHideIsStoredLongerThanOtherChanges(t *testing.T) {
 	t.Parallel()
 	r := redistest.Mini(t)
 	hide, _ := fanout.ChangeOf(&schemas.Transition{User: 2, From: schemas.Online, To: schemas.Online, At: 2000,

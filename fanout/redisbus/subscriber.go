@@ -124,7 +124,8 @@ func (s *subscriberConns) unsubscribe(ctx context.Context, conn *redis.PubSub, n
 
 // send sends one command for many users; in a cluster, where the channels of one command must be in
 // one slot, one command for each.
-func (s *subscriberConns) send(ctx context.Context, users []schemas.UserID, command func(context.Context, *redis.PubSub, []string) error) error {
+func (s *subscriberConns) send(ctx context.Context, users []schemas.UserID,
+	command func(context.Context, *redis.PubSub, []string) error) error {
 	length := subscribeLength
 	if len(s.of) > 0 {
 		length = 1

@@ -48,7 +48,7 @@ func arrives(t *testing.T, bus *redisbus.Bus, in *inbox, user schemas.UserID, ve
 	}
 }
 
-func TestInAClusterEveryUserIsHeardWhateverNodeHasTheChannel(t *testing.T) {
+func TestInAClusterChangesOfEveryUserArriveFromEveryNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	bus := openAt(t, redisbus.Options{Addrs: cluster.Addrs()[:1], Cluster: true})

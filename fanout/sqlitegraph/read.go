@@ -13,7 +13,8 @@ import (
 )
 
 func (g *driver) Page() string {
-	return `SELECT follower_id FROM follows WHERE user_id = $1 AND follower_id > $2 AND follower_id <= $3 ORDER BY follower_id LIMIT $4`
+	return `SELECT follower_id FROM follows WHERE user_id = $1 AND follower_id > $2 AND follower_id <= $3
+		ORDER BY follower_id LIMIT $4`
 }
 
 func (g *driver) In(ids []schemas.UserID) (condition string, argument any) {
@@ -52,7 +53,8 @@ func (g *driver) Number(ctx context.Context, query string, arguments ...any) (n 
 // Heads reads a page of each user. Most users have no followers: one query leaves them out.
 func (g *driver) Heads(ctx context.Context, users []schemas.UserID, most int) ([][]schemas.UserID, error) {
 	_, list := g.In(users)
-	found, err := g.IDs(ctx, nil, `SELECT value FROM json_each($1) AS asked WHERE EXISTS (SELECT 1 FROM follows WHERE user_id = asked.value)`, list)
+	found, err := g.IDs(ctx, nil, `SELECT value FROM json_each($1) AS asked
+		WHERE EXISTS (SELECT 1 FROM follows WHERE user_id = asked.value)`, list)
 	if err != nil {
 		return nil, err
 	}

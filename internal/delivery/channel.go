@@ -9,23 +9,23 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Channel tells people.
+// Channel delivers notices to people.
 type Channel interface {
-	// Deliver tells the recipients of n. It is called from several goroutines, but
-	// for one user from one at a time. An error is met by trying again, after a
-	// pause, with the same n, or with fewer recipients; Permanent says that this is pointless, After how long
-	// to wait. It heeds ctx, whose deadline is Config.Timeout away.
+	// Deliver delivers n to its recipients. Several goroutines call it, but for one user one at a
+	// time. After an error it is called again, after a pause, with the same n or with fewer
+	// recipients. Permanent marks errors for which that is pointless; After says how long to wait.
+	// It returns when ctx ends, after Config.Timeout.
 	Deliver(ctx context.Context, n schemas.Notice) error
 }
 
-// Permanent marks an error that trying again cannot mend.
+// Permanent marks an error after which another try is pointless.
 func Permanent(err error) error { return &permanent{err} }
 
 type permanent struct{ error }
 
 func (p *permanent) Unwrap() error { return p.error }
 
-// IsPermanent tells whether trying again cannot mend err.
+// IsPermanent reports whether another try is pointless.
 func IsPermanent(err error) bool { return errors.As(err, new(*permanent)) }
 
 // After marks an error after which the next try should wait that long.
@@ -38,7 +38,7 @@ type after struct {
 
 func (a *after) Unwrap() error { return a.error }
 
-// WaitOf is how long the next try should wait by After; false when err does not say.
+// WaitOf returns how long the next try should wait by After; false when err does not say.
 func WaitOf(err error) (time.Duration, bool) {
 	var hint *after
 	if !errors.As(err, &hint) {
@@ -56,43 +56,40 @@ type Config struct {
 	FirstWait, MaxWait time.Duration
 	// Timeout [10s] bounds one try.
 	Timeout time.Duration
-	// Concurrency [8] is how many deliveries are under way at the same time in one
-	// partition, besides as many that are tried again or take longer than a second.
+	// Concurrency [8] is how many deliveries of one partition are tried at the same time, besides as
+	// many that are tried again or take longer than a second.
 	Concurrency int
-	// Queue [1,000] is how many deliveries of one partition may be in hand: under way, or
-	// waiting for another of the same user or for the next try. When it is full the
-	// partition is not read on. A delivery has up to 1,000 recipients, 8 bytes each, and
-	// its record.
+	// Queue [1,000] is how many deliveries of one partition may be in progress: being tried, or
+	// waiting for an earlier one of the same user or for the next try. When it is full, the partition
+	// is not read. A delivery has up to 1,000 recipients, 8 bytes each, and its record.
 	Queue int
-	// Rate [0: no bound] is how many deliveries a second begin.
+	// Rate [0: no limit] is how many tries a second begin.
 	Rate float64
-	// Remember [1,000,000] is of how many pairs of recipient and user the newest
-	// version is known, about 60 bytes each.
+	// Remember [1,000,000] is the size of the dedup cache in pairs of recipient and user, about 60
+	// bytes each.
 	Remember int
-	// HiddenOffline [false]: a hidden user is shown as offline since the hide, so that one
-	// is offline may be told of a hidden user.
+	// HiddenOffline [false]: a hidden user is shown as offline since the hide, so a delivery may say
+	// that a hidden user is offline.
 	HiddenOffline bool
-	// MaxAge [0: any] is how old a delivery may be; older ones are news no more and left
-	// out, as after a channel was away for long.
+	// MaxAge [0: no limit] is how old a delivery may be. Older ones are withheld, as after a channel
+	// was away for long.
 	MaxAge time.Duration
 }
 
-// HiddenAfter tells whether user hides by a transition after version. Any goroutine may call
-// it.
+// HiddenAfter reports whether a transition after version hides user. Any goroutine may call it.
 type HiddenAfter func(user schemas.UserID, version schemas.Version) bool
 
-// Refused are those of recipients, in their order, who may not see user now. An error says that it cannot
-// be decided. Called from several goroutines; it heeds ctx, whose deadline is
-// Config.Timeout away.
+// Refused returns those of recipients, in their order, who may not see user now. An error says that
+// it cannot be decided. Several goroutines call it. It returns when ctx ends, after Config.Timeout.
 type Refused func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error)
 
-// Defaults are the documented defaults.
+// Defaults returns the documented defaults.
 func Defaults() Config {
 	return Config{Attempts: 8, FirstWait: 200 * time.Millisecond, MaxWait: 30 * time.Second, Timeout: 10 * time.Second,
 		Concurrency: 8, Queue: 1_000, Remember: 1_000_000}
 }
 
-// Validate reports everything that is wrong, joined.
+// Validate returns all faults, joined.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(bad bool, format string, args ...any) {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/dedup"
@@ -28,18 +30,18 @@ func Decode(r *schemas.Record) (Item, error) {
 	return Item{Delivery: d, Record: *r}, err
 }
 
-// DeadLetter keeps a record that could not be delivered for people to look at. The
-// record counts as handled when it returns nil.
+// DeadLetter writes a record that could not be delivered to the dead-letter topic. The record counts
+// as handled when it returns nil.
 type DeadLetter func(ctx context.Context, r *schemas.Record, reason error) error
 
-// Consumer hands deliveries to a channel. It is a handler of presence.deliveries that
-// defers (see stream.Deferring): batches of one partition come in order, those of several at
-// the same time; what happens to a delivery is in partition.go.
+// Consumer hands deliveries to a channel. It is a handler of presence.deliveries that defers (see
+// stream.Deferring). Batches of one partition come in order, those of several at the same time. The
+// queues are in partition.go.
 type Consumer struct {
 	config      Config
 	channel     Channel
 	hiddenAfter HiddenAfter
-	refused     Refused // nil: nobody is
+	refused     Refused // nil: nobody is refused
 	deadLetter  DeadLetter
 	metrics     *Metrics
 	log         *slog.Logger
@@ -51,42 +53,38 @@ type Consumer struct {
 	partitions map[int32]*partition
 }
 
-// Metrics are the figures of a channel.
+// Metrics are the metrics of a channel.
 type Metrics struct {
-	Delivered prometheus.Counter // recipients
-	Dropped   prometheus.Counter // recipients who knew already
-	Withheld  *prometheus.CounterVec
-	Tries     *prometheus.CounterVec
+	Delivered prometheus.Counter     // recipients
+	Dropped   prometheus.Counter     // recipients who had this version or a newer one
+	Withheld  *prometheus.CounterVec // recipients, by reason
+	Tries     *prometheus.CounterVec // by outcome
 	Letters   prometheus.Counter
 	InHand    prometheus.Gauge
 }
 
 // NewMetrics registers the metrics with r; nil registers them nowhere.
 func NewMetrics(r prometheus.Registerer) *Metrics {
-	if r == nil {
-		r = prometheus.NewRegistry()
-	}
+	register := promauto.With(r)
 	opts := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Name: "stillhere_channel_" + name, Help: help}
 	}
-	m := &Metrics{
-		Delivered: prometheus.NewCounter(opts("recipients_total", "Recipients told.")),
-		Dropped:   prometheus.NewCounter(opts("recipients_dropped_total", "Recipients left out because they were told this or something newer.")),
-		Withheld: prometheus.NewCounterVec(opts("recipients_withheld_total",
-			"Recipients not told, by reason: hidden (the user hides by now), not_allowed (may not see the user by now), old (the delivery is older than max-age)."), []string{"reason"}),
-		Tries: prometheus.NewCounterVec(opts("tries_total",
-			"Deliveries tried, by outcome: done, failed, refused (by the receiver), undecided (it cannot be told who may see the user)."), []string{"outcome"}),
-		Letters: prometheus.NewCounter(opts("dead_letters_total", "Deliveries given up.")),
-		InHand: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_channel_in_hand",
-			Help: "Deliveries that were read and are under way, or wait for another of their user or for the next try."}),
+	return &Metrics{
+		Delivered: register.NewCounter(opts("recipients_total", "Recipients to whom a delivery was made.")),
+		Dropped:   register.NewCounter(opts("recipients_dropped_total", "Recipients skipped because this version or a newer one was delivered to them before.")),
+		Withheld: register.NewCounterVec(opts("recipients_withheld_total", "Recipients skipped, by reason: hidden (the user is hidden by now), "+
+			"not_allowed (may not see the user by now), old (the delivery is older than max-age)."), []string{"reason"}),
+		Tries: register.NewCounterVec(opts("tries_total", "Tries, by outcome: done, failed, refused (by the receiver), "+
+			"undecided (it cannot be decided who may see the user)."), []string{"outcome"}),
+		Letters: register.NewCounter(opts("dead_letters_total", "Deliveries written to the dead-letter topic.")),
+		InHand: register.NewGauge(prometheus.GaugeOpts{Name: "stillhere_channel_in_hand",
+			Help: "Deliveries in progress: being tried, or waiting for an earlier one of their user or for the next try."}),
 	}
-	r.MustRegister(m.InHand, m.Delivered, m.Dropped, m.Withheld, m.Tries, m.Letters)
-	return m
 }
 
-// NewConsumer makes one. Of a user who hides by now nothing is delivered, however late
-// a delivery is read or tried again; hides nil: nobody does.
-func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter DeadLetter, metrics *Metrics, log *slog.Logger) (*Consumer, error) {
+// NewConsumer makes a Consumer. hides says before each try who is hidden by now; nil: nobody.
+func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter DeadLetter, metrics *Metrics, log *slog.Logger,
+) (*Consumer, error) {
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("channel: %w", err)
 	}
@@ -97,16 +95,16 @@ func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter D
 	if config.Rate > 0 {
 		limit = rate.Limit(config.Rate)
 	}
-	return &Consumer{config: config, channel: channel, limit: rate.NewLimiter(limit, 1), hiddenAfter: hides, deadLetter: deadLetter, metrics: metrics, log: log, seen: dedup.New(config.Remember),
-		partitions: map[int32]*partition{},
-		jitter:     func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
+	return &Consumer{config: config, channel: channel, limit: rate.NewLimiter(limit, 1), hiddenAfter: hides, deadLetter: deadLetter,
+		metrics: metrics, log: log, seen: dedup.New(config.Remember), partitions: map[int32]*partition{},
+		jitter: func(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }}, nil
 }
 
-// Authorize has refused decide before each try who may be told. Call it before Apply.
+// Authorize makes refused decide before each try who may not receive it. Call it before Apply.
 func (c *Consumer) Authorize(refused Refused) { c.refused = refused }
 
-// deliver brings one delivery to its end. An error means that it was left as it was,
-// because the partition goes.
+// deliver delivers or withholds one delivery, or writes it to the dead-letter topic. errReleased says
+// that it is left to the partition's next owner.
 func (p *partition) deliver(q *queue, item *Item) error {
 	c, t := p.c, item.Delivery.Transition
 	fresh := c.seen.Fresh(t.User, t.Version, item.Delivery.Recipients)
@@ -127,7 +125,8 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	case errors.Is(err, errReleased):
 		return err
 	default:
-		c.log.Error("a delivery is given up", "id", notice.ID, "user", t.User, "recipients", len(notice.Recipients), "error", err)
+		c.log.Error("delivery failed too often or for good; writing it to the dead-letter topic",
+			"id", notice.ID, "user_id", t.User, "recipients", len(notice.Recipients), "error", err)
 		if err := p.writeDeadLetter(item, notice.ID, err); err != nil {
 			return err
 		}
@@ -137,7 +136,7 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	return nil
 }
 
-// writeDeadLetter makes a dead letter of a delivery, however often that must be tried.
+// writeDeadLetter writes a delivery to the dead-letter topic. It tries until it succeeds.
 func (p *partition) writeDeadLetter(item *Item, id string, reason error) error {
 	c := p.c
 	for tries := 1; ; tries++ {
@@ -145,7 +144,7 @@ func (p *partition) writeDeadLetter(item *Item, id string, reason error) error {
 		if err == nil {
 			return nil
 		}
-		c.log.Warn("writing a delivery to the dead-letter topic; trying again", "id", id, "tries", tries, "error", err)
+		c.log.Warn("writing a delivery to the dead-letter topic failed; trying again", "id", id, "tries", tries, "error", err)
 		if err := p.pause(c.waitAfter(tries, err)); err != nil {
 			return err
 		}
@@ -158,11 +157,11 @@ var (
 	errHidden = errors.New("hidden")
 )
 
-// notAllowed is the reason by which those are counted who may not see the user.
+// notAllowed is the label for recipients who may not see the user.
 const notAllowed = "not_allowed"
 
-// undecided says that it cannot be told now who may be told. It is asked again for as long
-// as that takes: the receiver is not at fault.
+// undecided says that it cannot be decided now who may receive a delivery. Refused is asked again for
+// as long as that takes: the receiver is not at fault.
 type undecided struct{ error }
 
 func (u *undecided) Unwrap() error { return u.error }
@@ -174,8 +173,8 @@ func (c *Consumer) old(item *Item) error {
 	return nil
 }
 
-// retry tries until it works, is pointless, or was tried often enough. Of n's recipients
-// those stay who were told, or would have been.
+// retry tries until the delivery succeeds, fails for good or has used its attempts. It removes
+// refused recipients from n.
 func (p *partition) retry(q *queue, n *schemas.Notice) error {
 	c := p.c
 	tries, asked := 0, 0
@@ -214,8 +213,8 @@ func (p *partition) retry(q *queue, n *schemas.Notice) error {
 	}
 }
 
-// try tries once, when there is a slot and when the rate allows it. Where nobody is left
-// who may be told, that is all.
+// try tries once, when there is a slot and the rate allows it. Without recipients who may receive it,
+// it does nothing.
 func (p *partition) try(q *queue, n *schemas.Notice) error {
 	c := p.c
 	leave, err := p.enter(q.failing)
@@ -241,7 +240,7 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 	return err
 }
 
-// withhold takes those out of n's recipients who may not see the user.
+// withhold removes the recipients of n who may not see the user.
 func (c *Consumer) withhold(ctx context.Context, n *schemas.Notice) error {
 	if c.refused == nil {
 		return nil
@@ -254,15 +253,13 @@ func (c *Consumer) withhold(ctx context.Context, n *schemas.Notice) error {
 		return nil
 	}
 	c.metrics.Withheld.WithLabelValues(notAllowed).Add(float64(len(refused)))
-	var allowed []schemas.UserID
-	for _, r := range n.Recipients {
-		if len(refused) > 0 && refused[0] == r {
+	n.Recipients = slices.DeleteFunc(slices.Clone(n.Recipients), func(r schemas.UserID) bool {
+		refuse := len(refused) > 0 && refused[0] == r
+		if refuse {
 			refused = refused[1:]
-			continue
 		}
-		allowed = append(allowed, r)
-	}
-	n.Recipients = allowed
+		return refuse
+	})
 	return nil
 }
 

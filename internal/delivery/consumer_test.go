@@ -259,7 +259,7 @@ func TestDeliveriesKeepToTheRate(t *testing.T) {
 	})
 }
 
-func TestAWaitThatTheReceiverAsksForIsKeptWithinTheLongestPause(t *testing.T) {
+func TestAWaitThatTheReceiverAsksForIsBoundedByMaxWait(t *testing.T) {
 	t.Parallel()
 	for asked, want := range map[time.Duration]time.Duration{0: 200 * time.Millisecond, 5 * time.Second: 5 * time.Second, time.Hour: 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,36 +13,36 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// partition is what is in hand of one partition of presence.deliveries: a queue for
-// each user, so that a delivery that fails holds up only what comes after it of the
-// same user. All queues together are bounded by Config.Queue.
+// partition has the deliveries in progress of one partition of presence.deliveries: a queue for each
+// user, so a failed delivery delays only later ones about the same user. Config.Queue bounds all
+// queues together.
 type partition struct {
 	c      *Consumer
 	ctx    context.Context // of the tries
 	cancel context.CancelFunc
-	ending chan struct{} // closed: nothing waits for another try any more
+	ending chan struct{} // closed: no delivery waits for another try any more
 	work   sync.WaitGroup
 
-	slots       chan struct{} // a token for each delivery in hand
-	quick, slow chan struct{} // a token for each try under way; see enter
+	slots       chan struct{} // a token for each delivery in progress
+	quick, slow chan struct{} // a token for each try; see enter
 
 	mu     sync.Mutex // protects what is below
 	queues map[schemas.UserID]*queue
 	inHand *list.List // of *Item, by offset
 }
 
-// queue is what is to be delivered of one user, in order. Its goroutine takes from
-// the front, Apply puts at the end.
+// queue has the deliveries about one user, in order. Its goroutine takes from the front, Apply
+// appends.
 type queue struct {
-	waiting []*list.Element // of *Item; under partition.mu
-	failing bool            // the goroutine's: the last try failed
+	waiting []*list.Element // of *Item; guarded by partition.mu
+	failing bool            // owned by the goroutine: the last try failed
 }
 
-// quickFor is how long a try may take before it counts as a slow one.
+// quickFor is how long a try may take before it counts as slow.
 const quickFor = time.Second
 
-// errReleased says that a delivery is left as it is.
-var errReleased = errors.New("the partition goes")
+// errReleased says that a delivery is left to the partition's next owner.
+var errReleased = errors.New("the partition is released")
 
 func (c *Consumer) partition(ctx context.Context, id int32) *partition {
 	c.mu.Lock()
@@ -58,8 +58,7 @@ func (c *Consumer) partition(ctx context.Context, id int32) *partition {
 	return p
 }
 
-// Apply takes a batch in hand. It returns when there was room for all of it; an error
-// means that ctx ended before.
+// Apply queues a batch. It returns when all of it is queued, or an error when ctx ends before.
 func (c *Consumer) Apply(ctx context.Context, batch stream.Batch[Item]) error {
 	p := c.partition(ctx, batch.Partition)
 	for i := range batch.Items {
@@ -73,7 +72,7 @@ func (c *Consumer) Apply(ctx context.Context, batch stream.Batch[Item]) error {
 	return nil
 }
 
-// InHand is the offset of the first delivery of a partition that is still in hand.
+// InHand returns the offset of the first delivery in progress of a partition.
 func (c *Consumer) InHand(id int32) (first int64, any bool) {
 	c.mu.Lock()
 	p := c.partitions[id]
@@ -84,9 +83,9 @@ func (c *Consumer) InHand(id int32) (first int64, any bool) {
 	return p.first()
 }
 
-// Finish lets what is in hand of a partition be delivered, except for what has failed
-// and what waits behind that, until ctx ends. It says what is left, forgets the
-// partition, and returns when nothing works on it any more.
+// Finish delivers what is in progress of a partition until ctx ends, except for failed deliveries and
+// those that wait for them. It removes the partition, returns when nothing works on it any more, and
+// says which delivery is the first that is left.
 func (c *Consumer) Finish(ctx context.Context, id int32) (first int64, any bool) {
 	c.mu.Lock()
 	p := c.partitions[id]
@@ -113,7 +112,7 @@ func (p *partition) first() (int64, bool) {
 	return 0, false
 }
 
-// take puts item at the end of its user's queue.
+// take appends item to its user's queue.
 func (p *partition) take(item Item) {
 	r := &item.Record
 	r.Key, r.Value, r.Headers = bytes.Clone(r.Key), bytes.Clone(r.Value), slices.Clone(r.Headers)
@@ -131,14 +130,14 @@ func (p *partition) take(item Item) {
 	p.work.Go(func() { p.drain(user, q) })
 }
 
-// drain delivers what is in a queue until nothing is left.
+// drain delivers a queue until it is empty.
 func (p *partition) drain(user schemas.UserID, q *queue) {
 	for {
 		p.mu.Lock()
 		e := q.waiting[0]
 		p.mu.Unlock()
 		if p.deliver(q, e.Value.(*Item)) != nil {
-			return // it stays in hand, and what waits behind it
+			return // it stays in progress, and so do those that wait for it
 		}
 		p.mu.Lock()
 		p.inHand.Remove(e)
@@ -156,10 +155,9 @@ func (p *partition) drain(user schemas.UserID, q *queue) {
 	}
 }
 
-// enter waits for a slot for a try. Config.Concurrency of them are for users of whom
-// nothing has failed, so that those who fail, and take their time for it, hold up
-// nobody else; as many are for users of whom the last try failed. A first try that
-// takes long moves there, when there is room.
+// enter waits for a slot for a try. Config.Concurrency slots are for users whose last try did not
+// fail, and as many for the others, so users for whom the receiver fails or hangs delay nobody else. A
+// first try that takes long moves to a slot of the second kind if one is free.
 func (p *partition) enter(failing bool) (leave func(), err error) {
 	held := p.quick
 	if failing {
@@ -197,7 +195,7 @@ func (p *partition) enter(failing bool) (leave func(), err error) {
 	}, nil
 }
 
-// pause is between two tries.
+// pause waits between two tries.
 func (p *partition) pause(d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

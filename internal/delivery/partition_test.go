@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-func TestWhatOneRecipientGetsStaysInOrderThroughFailuresAndNothingIsLost(t *testing.T) {
+func TestDeliveriesToOneRecipientStayInOrderThroughFailures(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := map[schemas.Version]int{}
@@ -72,7 +72,7 @@ func TestNoMoreThanTheQueueHoldsIsInHand(t *testing.T) {
 }
 
 // A dead letter that cannot be written holds back its offset, and the user.
-func TestADeliveryStaysInHandUntilItsDeadLetterIsWritten(t *testing.T) {
+func TestADeliveryStaysInProgressUntilItsDeadLetterIsWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		config := Defaults()

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"sync"
+
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
@@ -22,24 +23,22 @@ import (
 type Job struct {
 	// Name is the channel's: its consumer group is stillhere.channel.Name.
 	Name string
-	// Kafka is the cluster; its InstanceName tells this process from the others of the
-	// channel.
+	// Kafka is the cluster; its InstanceName distinguishes this process from others of the channel.
 	Kafka    kafka.Config
 	Settings Config
 	Channel  Channel
-	// Refused decides before each try who may be told; nil: everybody may.
+	// Refused decides before each try who may not receive the delivery; nil: all may.
 	Refused Refused
-	// FromStart takes a channel that is new from the start of what is kept rather
-	// than from now.
+	// FromStart starts a new channel at the beginning of the topic instead of now.
 	FromStart bool
 	// WithoutGroup reads everything in this process and commits no offsets.
 	WithoutGroup bool
-	Registry     prometheus.Registerer // nil: nobody reads the figures
+	Registry     prometheus.Registerer // nil: registered nowhere
 	Log          *slog.Logger
 }
 
-// Runner is a channel with what it reads: the deliveries, and the statuses, which say who is
-// hidden. Call Run once.
+// Runner runs a channel. It reads the deliveries, and the statuses, which say who is hidden. Call Run
+// once.
 type Runner struct {
 	name             string
 	metrics          *kafka.Metrics
@@ -101,27 +100,21 @@ func NewRunner(j Job) (*Runner, error) {
 		delivers: consumer.RunWhen(statuses.Ready, loop.Run), ready: loop.Ready}, nil
 }
 
-// Run delivers until ctx ends, and returns when everything has stopped. Nothing is
-// delivered before it is known who is hidden.
+// Run delivers until ctx ends, and returns when everything has stopped. It delivers nothing before it
+// knows who is hidden.
 func (r *Runner) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var work sync.WaitGroup
-	faults := make([]error, 2)
-	for i, run := range []func(context.Context) error{r.hidden, r.delivers} {
-		work.Go(func() {
-			defer cancel()
-			faults[i] = run(ctx)
-		})
+	loops, running := errgroup.WithContext(ctx)
+	for _, run := range []func(context.Context) error{r.hidden, r.delivers} {
+		loops.Go(func() error { return run(running) })
 	}
-	work.Wait()
-	if err := errors.Join(faults...); err != nil {
-		return errors.Join(fmt.Errorf("channel %s: %w", r.name, err), r.Close(ctx))
+	err := loops.Wait()
+	if err != nil {
+		err = fmt.Errorf("channel %s: %w", r.name, err)
 	}
-	return r.Close(ctx)
+	return errors.Join(err, r.Close(ctx))
 }
 
-// Close is for a Runner that is not run; Run closes by itself.
+// Close is for a Runner that is not run. Run closes by itself.
 func (r *Runner) Close(ctx context.Context) error {
 	r.reader.Close()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -129,9 +122,9 @@ func (r *Runner) Close(ctx context.Context) error {
 	return r.producer.Close(closing)
 }
 
-// Ready is nil when the channel is in its group and has delivered what there was; else it
-// says what is missing.
+// Ready returns nil when the channel is in its group and has delivered what there was, else what is
+// missing.
 func (r *Runner) Ready() error { return r.ready() }
 
-// Kafka are the figures of what is read.
+// Kafka returns the metrics of the consumers.
 func (r *Runner) Kafka() *kafka.Metrics { return r.metrics }

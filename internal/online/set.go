@@ -1,4 +1,4 @@
-// Package online holds the online set and the hidden set: which users are present, and which hide.
+// Package online has the online set and the hidden set: which users are present, and which are hidden.
 // Every process that expands followers reads them from the start of presence.status.
 package online
 
@@ -13,7 +13,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Entry is what a record of presence.status says of a user.
+// Entry is a user's record of presence.status.
 type Entry struct {
 	User    schemas.UserID
 	Present bool

@@ -1,6 +1,5 @@
-// Command receiver is an example of what stands behind `stillhere channel
-// webhook`: it checks the signature, drops what it has seen, and prints who is
-// told what.
+// Command receiver is an example of a receiver of `stillhere channel webhook`: it checks the
+// signature, drops duplicates, and prints who is to be notified of what.
 //
 //	go run ./fanout/channel/examples/receiver -listen 127.0.0.1:9000 -secret "$(cat FILE)"
 //	stillhere channel webhook --url http://127.0.0.1:9000/ --secret-file FILE
@@ -39,7 +38,7 @@ type receiver struct {
 	secret []byte
 
 	mu   sync.Mutex
-	seen map[string]bool // a real one would keep this in its database, for a day
+	seen map[string]bool // a real receiver would store this in its database, for a day
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
@@ -59,8 +58,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// The same as the header Idempotency-Key, but signed: who replays a request within five
-	// minutes could change the header.
+	// The same as the header Idempotency-Key, but signed: an attacker who replays a request within
+	// five minutes could change the header.
 	if !r.seen[m.ID] {
 		r.seen[m.ID] = true
 		for _, recipient := range m.Recipients {
