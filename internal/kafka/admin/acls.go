@@ -14,15 +14,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Grant lets somebody do something with a resource.
+// Grant allows an operation on a resource.
 type Grant struct {
 	Resource kafka.Resource `json:"resource"`
-	// Name is that in the cluster; with Prefixed that of all resources which begin
-	// with it.
+	// Name is the resource's in the cluster; with Prefixed, the beginning of many names.
 	Name     string `json:"name"`
 	Prefixed bool   `json:"prefixed"`
-	// Operation is what Kafka calls it: Read, Write, Describe, DescribeConfigs, Create.
-	// Read and Write have Describe in them.
+	// Operation is Kafka's name: Read, Write, Describe, DescribeConfigs, Create. Read and Write
+	// include Describe.
 	Operation string `json:"operation"`
 }
 
@@ -55,8 +54,8 @@ func (g Grant) builder(principal string) (*kadm.ACLBuilder, error) {
 	return nil, fmt.Errorf("granting %s: there is no resource %q", g, g.Resource)
 }
 
-// ApplyGrants gives principal (User:name) all grants, on every host. Grants that
-// it has already stay. The error joins what went wrong.
+// ApplyGrants gives principal (User:name) all grants, on every host. Existing grants stay. The error
+// joins all faults.
 func ApplyGrants(ctx context.Context, cfg kafka.Config, principal string, grants []Grant) error {
 	return eachGrant(cfg, principal, grants, func(admin *kadm.Client, b *kadm.ACLBuilder) error {
 		results, err := admin.CreateACLs(ctx, b)
@@ -67,8 +66,7 @@ func ApplyGrants(ctx context.Context, cfg kafka.Config, principal string, grants
 	})
 }
 
-// RevokeGrants takes grants away again; those that principal does not have are
-// passed over.
+// RevokeGrants removes grants; those that principal does not have are ignored.
 func RevokeGrants(ctx context.Context, cfg kafka.Config, principal string, grants []Grant) error {
 	return eachGrant(cfg, principal, grants, func(admin *kadm.Client, b *kadm.ACLBuilder) error {
 		results, err := admin.DeleteACLs(ctx, b)
@@ -98,7 +96,7 @@ func eachGrant(cfg kafka.Config, principal string, grants []Grant, do func(*kadm
 			faults = append(faults, fmt.Errorf("changing the ACL %s of %s: %w", g, principal, explainACLs(err)))
 		}
 		if errors.Is(err, kerr.ClusterAuthorizationFailed) || errors.Is(err, kerr.SecurityDisabled) {
-			break // it is the same for all
+			break // the others would fail too
 		}
 	}
 	return errors.Join(faults...)
@@ -107,9 +105,9 @@ func eachGrant(cfg kafka.Config, principal string, grants []Grant, do func(*kadm
 func explainACLs(err error) error {
 	switch {
 	case errors.Is(err, kerr.SecurityDisabled):
-		return fmt.Errorf("%w: the brokers have no authorizer (authorizer.class.name), so everybody may do everything", err)
+		return fmt.Errorf("%w: the brokers have no authorizer (authorizer.class.name), so every user may do everything", err)
 	case errors.Is(err, kerr.ClusterAuthorizationFailed):
-		return fmt.Errorf("%w: whoever changes ACLs needs Alter on the cluster, or must be a super user", err)
+		return fmt.Errorf("%w: to change ACLs a user needs Alter on the cluster, or must be a super user", err)
 	}
 	return kafka.ExplainConnection(err)
 }

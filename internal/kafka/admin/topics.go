@@ -24,11 +24,9 @@ type TopicReport struct {
 	Tuned []string `json:"tuned,omitempty"`
 }
 
-// ApplyTopics creates the topics that are missing and checks all. Those ByUser
-// get partitions partitions, or as many as the existing ones have; the others
-// get partitions as well. replication -1 is the brokers' default. It changes
-// nothing about topics that exist; what is wrong with them is the error, as of
-// CheckTopics.
+// ApplyTopics creates the missing topics and checks all. New topics get as many partitions as the
+// existing topics by user have, else partitions. replication -1 is the brokers' default. Topics that
+// exist are not changed; the error lists what is wrong with them, as that of CheckTopics.
 func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replication int16) ([]TopicReport, error) {
 	admin, cfg, err := openAdmin(cfg)
 	if err != nil {
@@ -77,10 +75,10 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 	return reports, err
 }
 
-// listCreated lists the topics once the brokers have told each other of all.
+// listCreated lists the topics when all brokers know the new ones.
 func listCreated(ctx context.Context, cfg kafka.Config) (found []clusterTopic, err error) {
 	for tries := range 20 {
-		// A new client, since one keeps for a while what it knows of the topics.
+		// A new client, because a client caches the topics for a while.
 		admin, _, err := openAdmin(cfg)
 		if err != nil {
 			return nil, err
@@ -94,9 +92,8 @@ func listCreated(ctx context.Context, cfg kafka.Config) (found []clusterTopic, e
 	return found, err
 }
 
-// CheckTopics tells how many partitions the topics keyed by user have. Its error
-// says, a line for each fault, which topic and setting is wrong, what it is,
-// what it must be and the command that mends it.
+// CheckTopics returns how many partitions the topics by user have. Its error has a line for each
+// fault: the topic, the setting, its value, the required one and the command that corrects it.
 func CheckTopics(ctx context.Context, cfg kafka.Config) (partitions int32, err error) {
 	admin, cfg, err := openAdmin(cfg)
 	if err != nil {
@@ -122,7 +119,7 @@ func openAdmin(cfg kafka.Config) (*kadm.Client, kafka.Config, error) {
 	return kadm.NewClient(client), cfg, nil
 }
 
-// clusterTopic is a topic of the table as it is in the cluster.
+// clusterTopic is a topic of schemas.Topics as it is in the cluster.
 type clusterTopic struct {
 	spec       schemas.TopicSpec
 	name       string
@@ -184,7 +181,7 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]clust
 	return found, nil
 }
 
-// compareTopics says what is wrong, and how many partitions the topics by user have.
+// compareTopics returns how many partitions the topics by user have, or all that is wrong.
 func compareTopics(found []clusterTopic, cfg kafka.Config) (int32, error) {
 	var faults []error
 	var first *clusterTopic
@@ -219,9 +216,8 @@ func compareTopics(found []clusterTopic, cfg kafka.Config) (int32, error) {
 	return first.partitions, nil
 }
 
-// DeleteTopics deletes all of Stillhere's topics under cfg.Prefix, with what is in
-// them. The prefix must be given and not be the default one: this is for those
-// who have made topics to try something.
+// DeleteTopics deletes all of Stillhere's topics under cfg.Prefix with their records. It refuses the
+// default prefix: it is for topics that were created for a trial.
 func DeleteTopics(ctx context.Context, cfg kafka.Config) error {
 	if cfg.Prefix == "" || cfg.Prefix == schemas.DefaultPrefix {
 		return fmt.Errorf("deleting topics: those of the prefix %q are not to be deleted by a program", cfg.Prefix)
@@ -248,7 +244,7 @@ func DeleteTopics(ctx context.Context, cfg kafka.Config) error {
 	return errors.Join(faults...)
 }
 
-// ClusterID is what the brokers call their cluster; empty where they have no name for it.
+// ClusterID is the id of the cluster; empty if it has none.
 func ClusterID(ctx context.Context, cfg kafka.Config) (string, error) {
 	admin, _, err := openAdmin(cfg)
 	if err != nil {

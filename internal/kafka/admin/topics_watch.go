@@ -10,29 +10,28 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 )
 
-// WatchTopics looks every so often whether the topics are still as they must be
-// and have the partitions over which users are spread, until ctx ends. It changes
-// nothing: what is wrong is logged, once, and told by a metric. A running process
-// goes on with the partitions that it knows; one that is started is refused.
+// WatchTopics compares the topics with their specification, and their partitions with those of the
+// start, until ctx ends. It changes nothing: a difference is logged once and shown by a metric. The
+// running process continues with the partitions that it knows; a new one would refuse to start.
 func WatchTopics(ctx context.Context, cfg kafka.Config, partitions int32, every time.Duration, log *slog.Logger, metrics *kafka.Metrics) {
-	told := ""
+	logged := ""
 	for kafka.Pause(ctx, every) {
 		fault, known := recheckTopics(ctx, cfg, partitions)
 		if !known {
-			continue // Kafka does not answer, which others say
+			continue // Kafka does not answer; the loops report that
 		}
-		if text := fmt.Sprint(fault); fault != nil && text != told {
+		if text := fmt.Sprint(fault); fault != nil && text != logged {
 			log.Error("ALARM: the topics were changed while this process runs; it continues unchanged, but would refuse to start", "error", fault)
-			told = text
-		} else if fault == nil && told != "" {
+			logged = text
+		} else if fault == nil && logged != "" {
 			log.Info("the topics match their specification again")
-			told = ""
+			logged = ""
 		}
 		metrics.SetTopicMismatch(fault != nil)
 	}
 }
 
-// recheckTopics tells what is wrong with the topics, and whether that is known.
+// recheckTopics returns what is wrong with the topics, and whether that is known.
 func recheckTopics(ctx context.Context, cfg kafka.Config, partitions int32) (fault error, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

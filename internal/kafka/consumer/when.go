@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RunWhen returns run, begun when known first returns nil.
+// RunWhen returns a function that waits until known returns nil, then calls run.
 func RunWhen(known func() error, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(20 * time.Millisecond)

@@ -15,7 +15,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// pending tells whether anything was handled that is not committed.
+// pending reports whether anything was handled that is not committed.
 func (s *session) pending() bool { return !s.offsetSince.IsZero() }
 
 // dueAt is when what is pending must be committed.
@@ -33,13 +33,13 @@ func (s *session) dueAt() time.Time {
 	return due
 }
 
-// linger is how long what is put out after a commit waits for more, unless it is to
-// be committed before. The brokers write the markers of the last transaction
-// meanwhile, and keep those waiting who come earlier with the next one; what was
-// appended while we committed is fetched; and records that are written together cost
-// one request, and one way to the transaction's coordinator.
+// linger is how long output after a commit waits for more, unless it is to be committed before.
+// Meanwhile the brokers write the markers of the last transaction, which delays an earlier write
+// of the next one, and records that were appended during the commit are fetched. Records that are
+// written together cost one request, and one to the transaction coordinator.
 func linger(c kafka.Config) time.Duration { return c.CommitInterval / 4 }
 
+// due reports whether to commit; now is whether to do so at once if anything is pending.
 func (s *session) due(now bool) bool {
 	if !s.pending() {
 		s.rebalanceWaiting.Store(false)
@@ -69,12 +69,12 @@ func (s *session) produced(r *kgo.Record, err error) {
 	s.written.Add(1)
 }
 
-// commit makes everything handled so far visible, together with the offsets, or
-// ends the session. It does not heed the shutdown: what is in hand is finished.
+// commit publishes everything handled so far together with the offsets, or returns why the session
+// must end. A shutdown does not interrupt it.
 //
-// A transaction that was cleanly aborted although nothing was taken from us is
-// written once more, out of what is kept in s.outputs: that happens whenever the
-// group moves on while the client prepares the commit, so in most rebalances.
+// A transaction that was cleanly aborted although no partition was revoked is written once more from
+// s.outputs: that happens whenever the group moves on while the client prepares the commit, so in
+// most rebalances.
 func (s *session) commit() (err error) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), s.Config.StopTimeout)
@@ -118,8 +118,7 @@ func (s *session) commit() (err error) {
 
 const commitTries = 3
 
-// tryCommit ends the transaction. It is false when it was aborted, and nothing
-// else went wrong.
+// tryCommit ends the transaction. It is false if that was cleanly aborted.
 func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	if err := s.begin(); err != nil {
 		return false, err
@@ -150,10 +149,9 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	return committed, nil
 }
 
-// watchEnd sees to it that End ends. If the group lets go of us while we are in
-// it, End waits for a heartbeat that nobody sends any more, and the callback that
-// would tell it waits for us. released ends the guard and tells whether it had
-// to let a rebalance through.
+// watchEnd makes sure that End returns. If the group removes this member meanwhile, End waits for a
+// heartbeat that is not sent any more, and the callback that would end the wait waits for
+// AllowRebalance. released ends the guard and reports whether it had to allow a rebalance.
 func (s *session) watchEnd() (released func() bool) {
 	done, result := make(chan struct{}), make(chan bool, 1)
 	go func() {
@@ -162,7 +160,7 @@ func (s *session) watchEnd() (released func() bool) {
 		for {
 			select {
 			case <-ticker.C:
-				// Without a callback that waits, End waits for the others to join.
+				// Without a callback that waits, End waits for other members to join.
 				if s.rebalanceWaiting.Load() {
 					s.AllowRebalance()
 					result <- true
@@ -177,8 +175,8 @@ func (s *session) watchEnd() (released func() bool) {
 	return func() bool { close(done); return <-result }
 }
 
-// writeAgain begins another transaction with the same records. The tasks are
-// ahead of what is committed; the client, which went back, must not be.
+// writeAgain begins another transaction with the same records. The client went back to the last
+// commit, but the tasks did not, so it must continue where they are.
 func (s *session) writeAgain() error {
 	ahead := map[int32]kgo.EpochOffset{}
 	for _, p := range s.Parts() {
@@ -198,8 +196,7 @@ func (s *session) writeAgain() error {
 	return nil
 }
 
-// offsets puts what was handled in place of what was polled, with the tasks'
-// checkpoints.
+// offsets replaces the client's offsets, those polled, by those handled, with the tasks' checkpoints.
 func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 	transaction := schemas.Transaction{Producer: request.ProducerID, Epoch: request.ProducerEpoch}
 	s.currentTxn = owners.Owner{Producer: request.ProducerID, Epoch: request.ProducerEpoch, At: time.Now().UnixMilli()}

@@ -34,7 +34,7 @@ func (f *forwards) send(ctx context.Context, producer *kafka.Producer, outs []sc
 	}
 }
 
-// wait is for all that were sent to be acknowledged.
+// wait waits until all are acknowledged.
 func (f *forwards) wait(ctx context.Context) error {
 	for f.open.Load() > 0 {
 		select {

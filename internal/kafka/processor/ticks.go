@@ -10,8 +10,8 @@ import (
 // tickFrame is the same at all times.
 var tickFrame = schemas.AppendTick(nil)
 
-// tick appends a tick to every partition that runs, again and again. While one
-// is on its way the next is left out: more of them would tell nothing more.
+// tick appends a tick to every partition that runs, every Config.TickInterval. While one is being
+// appended the next is left out.
 func (s *session) tick() {
 	if s.Topic != schemas.Heartbeats {
 		return

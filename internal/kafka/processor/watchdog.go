@@ -10,12 +10,10 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// watch ends the session when a partition makes no progress although Kafka
-// answers. Ticks see to it that there is something to handle in every partition
-// of the heartbeats; other inputs may be idle. As long as records of the open
-// transaction are being acknowledged, all wait for that with good reason: what one
-// record leads to has no bound but the number of users. Nor does a restart go on with the
-// same work for ever; see stalled.
+// watch ends the session when a partition makes no progress although Kafka answers, and when a
+// transaction of this process hangs. Ticks give every partition of the heartbeats something to
+// handle; other inputs may be idle. While records of the open transaction are being acknowledged,
+// no partition counts as stalled: the output of one record is bounded only by the number of users.
 func (s *session) watch() {
 	every := s.Config.StallTimeout / 10
 	ticker := time.NewTicker(every)
@@ -39,7 +37,7 @@ func (s *session) watch() {
 			lookedAt = time.Now()
 			n, err := s.countHanging()
 			if err != nil {
-				lookedAt = time.Time{} // it is asked again at the next look
+				lookedAt = time.Time{} // asked again at the next tick
 				s.Log.Debug("looking for hanging transactions failed; it is retried", "error", err)
 			}
 			if n > 0 {
@@ -66,7 +64,7 @@ func (s *session) watch() {
 			s.proc.failures.stall(stalled.ID, stalled.handling.Load(), stalled.callsServers.Load())
 		}
 		if stalled == nil {
-			s.Fail(kafka.SessionErrorf("stall", "Kafka answers, but the group has not let us in for %s", since.Round(time.Second)))
+			s.Fail(kafka.SessionErrorf("stall", "Kafka answers, but the group has not accepted this member for %s", since.Round(time.Second)))
 		} else {
 			s.Fail(kafka.SessionErrorf("stall", "Kafka answers, but %s (%s) has made no progress at offset %d for %s",
 				stalled, stalled.Phase.Load(), stalled.Next.Load(), since.Round(time.Second)))
@@ -79,14 +77,13 @@ func (s *session) watch() {
 // maxStallDoublings bounds the time given to a record, to sixteen times the first.
 const maxStallDoublings = 4
 
-// stalled is a partition that has made no progress for too long, if there is
-// one, and how long. What a record takes is bounded by what is in it, but how long that is on
-// this machine nobody knows: at each restart the same record is given twice the time,
-// and when that was not enough Config.MaxFailures times, its partition is parked, unless the
-// task asks servers besides Kafka. It is never left out.
+// stalled returns a partition that has made no progress for too long, if there is one, and for how
+// long. The same record gets twice the time at each restart, because the work for it is bounded but
+// the speed of the machine is unknown. After Config.MaxFailures stalls its partition is parked,
+// unless the task calls servers besides Kafka. The record is never skipped.
 func (s *session) stalled() (*partition, time.Duration) {
 	now, all := time.Now(), s.Parts()
-	// The loop waits for all that have something in hand, and the others for the loop.
+	// The loop waits for the partitions that handle records, and the other partitions for the loop.
 	working := slices.ContainsFunc(all, func(p *partition) bool { return p.handling.Load() >= 0 })
 	for _, p := range all {
 		limit := s.Config.StallTimeout
@@ -94,7 +91,7 @@ func (s *session) stalled() (*partition, time.Duration) {
 		case kafka.Parked:
 			continue
 		case kafka.Restoring:
-			// A dead member's transaction may have to time out first.
+			// The transaction of a dead member may have to time out first.
 			limit *= 3
 		case kafka.Running:
 			if at := p.handling.Load(); at >= 0 {
@@ -110,7 +107,7 @@ func (s *session) stalled() (*partition, time.Duration) {
 	return nil, 0
 }
 
-// resetProgress gives every partition its time again.
+// resetProgress starts the time of every partition again.
 func (s *session) resetProgress() {
 	for _, p := range s.Parts() {
 		p.noteProgress()

@@ -1,16 +1,19 @@
-// Package registry makes the messages of the topics known to a Schema Registry, for
-// programs that look there.
+// Package registry registers the messages of the topics with a Schema Registry, for programs that
+// look them up there, and returns the headers that such programs expect before values.
 package registry
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 
 	"github.com/twmb/franz-go/pkg/sr"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/stillhere/stillhere/schemas"
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
 // Registered is a schema that the registry has.
@@ -26,41 +29,53 @@ const (
 	fanoutFile      = "stillhere/v1/fanout.proto"
 )
 
-// plan says which file describes the values of which topic, files that others
-// import first, and what must stay compatible.
-var plan = []entry{
-	{"", framesFile, nil, sr.CompatBackward},
-	{"", transitionsFile, []string{framesFile}, sr.CompatFullTransitive},
-	{schemas.Heartbeats, framesFile, nil, sr.CompatBackward},
-	{schemas.Transitions, transitionsFile, []string{framesFile}, sr.CompatFullTransitive},
-	{schemas.Statuses, transitionsFile, []string{framesFile}, sr.CompatFullTransitive},
-	{schemas.Fanout, fanoutFile, []string{transitionsFile, framesFile}, sr.CompatBackward},
-	{schemas.Deliveries, fanoutFile, []string{transitionsFile, framesFile}, sr.CompatFullTransitive},
-}
-
-type entry struct {
-	topic   schemas.Topic // "": imported by others, under its own name
+// subject is a schema of the registry: the file that describes the values of a topic.
+type subject struct {
+	topic   schemas.Topic // "": imported by others, under the file's own name
 	file    string
 	imports []string
 	compat  sr.CompatibilityLevel
+	// header is the message whose values get a header; nil for none. Heartbeats get none: it would
+	// be five bytes and more for each of a million frames, and decoders read those by the column.
+	header proto.Message
 }
 
-// schema is the entry as the registry takes it, and its subject there. imported are
-// the files that it imports.
-func (e entry) schema(prefix string, imported map[string]Registered) (string, sr.Schema, error) {
-	text, err := schemas.Definitions.ReadFile("proto/" + e.file)
-	if err != nil {
-		return "", sr.Schema{}, fmt.Errorf("reading %s: %w", e.file, err)
+// subjects are in the order of registration: imported files first.
+var subjects = []subject{
+	{"", framesFile, nil, sr.CompatBackward, nil},
+	{"", transitionsFile, []string{framesFile}, sr.CompatFullTransitive, nil},
+	{schemas.Heartbeats, framesFile, nil, sr.CompatBackward, nil},
+	{schemas.Transitions, transitionsFile, []string{framesFile}, sr.CompatFullTransitive, &pb.Transition{}},
+	{schemas.Statuses, transitionsFile, []string{framesFile}, sr.CompatFullTransitive, &pb.Status{}},
+	{schemas.Fanout, fanoutFile, []string{transitionsFile, framesFile}, sr.CompatBackward, nil},
+	{schemas.Deliveries, fanoutFile, []string{transitionsFile, framesFile}, sr.CompatFullTransitive, &pb.Delivery{}},
+}
+
+// each calls do for the schema of every subject, in order, and collects what it returns.
+func each(prefix string, all []subject, do func(s subject, name string, schema sr.Schema) (sr.SubjectSchema, error)) ([]Registered, error) {
+	var done []Registered
+	version := map[string]int{}
+	for _, s := range all {
+		text, err := schemas.Definitions.ReadFile("proto/" + s.file)
+		if err != nil {
+			return done, fmt.Errorf("reading %s: %w", s.file, err)
+		}
+		name := s.file
+		if s.topic != "" {
+			name = s.topic.Name(prefix) + "-value"
+		}
+		schema := sr.Schema{Schema: string(text), Type: sr.TypeProtobuf}
+		for _, file := range s.imports {
+			schema.References = append(schema.References, sr.SchemaReference{Name: file, Subject: file, Version: version[file]})
+		}
+		found, err := do(s, name, schema)
+		if err != nil {
+			return done, fmt.Errorf("schema registry: %w", err)
+		}
+		version[name] = found.Version
+		done = append(done, Registered{name, found.ID, found.Version})
 	}
-	subject := e.file
-	if e.topic != "" {
-		subject = e.topic.Name(prefix) + "-value"
-	}
-	schema := sr.Schema{Schema: string(text), Type: sr.TypeProtobuf}
-	for _, name := range e.imports {
-		schema.References = append(schema.References, sr.SchemaReference{Name: name, Subject: name, Version: imported[name].Version})
-	}
-	return subject, schema, nil
+	return done, nil
 }
 
 // open makes a client; a user and a password may be in the URL.
@@ -81,33 +96,60 @@ func open(address string) (*sr.Client, error) {
 	return client, nil
 }
 
-// Register makes the schemas of all topics known to the registry at an address, each
-// under the topic's name and -value, and sets what of them must stay compatible.
-// What is known already stays as it is.
+// Register registers the schemas of all topics with the registry at an address, each under the
+// topic's name and -value, and sets what must stay compatible. Registered schemas stay as they are.
 func Register(ctx context.Context, address, prefix string) ([]Registered, error) {
 	client, err := open(address)
 	if err != nil {
 		return nil, err
 	}
-	var all []Registered
-	imported := map[string]Registered{}
-	for _, p := range plan {
-		subject, schema, err := p.schema(prefix, imported)
+	return each(prefix, subjects, func(s subject, name string, schema sr.Schema) (sr.SubjectSchema, error) {
+		created, err := client.CreateSchema(ctx, name, schema)
 		if err != nil {
-			return all, err
+			return created, fmt.Errorf("registering %s: %w", name, err)
 		}
-		kept, err := client.CreateSchema(ctx, subject, schema)
-		if err != nil {
-			return all, fmt.Errorf("schema registry: registering %s: %w", subject, err)
-		}
-		r := Registered{subject, kept.ID, kept.Version}
-		imported[subject] = r
-		all = append(all, r)
-		for _, result := range client.SetCompatibility(ctx, sr.SetCompatibility{Level: p.compat}, subject) {
+		for _, result := range client.SetCompatibility(ctx, sr.SetCompatibility{Level: s.compat}, name) {
 			if result.Err != nil {
-				return all, fmt.Errorf("schema registry: setting the compatibility of %s: %w", subject, result.Err)
+				return created, fmt.Errorf("setting the compatibility of %s: %w", name, result.Err)
 			}
 		}
+		return created, nil
+	})
+}
+
+// ValueHeaders returns what goes before the values of the topics that others read, in Confluent's
+// wire format: a zero byte, the id of the schema, the path of the message in its file. The schemas
+// must have been registered; nothing is written to the registry.
+func ValueHeaders(ctx context.Context, address, prefix string) (map[schemas.Topic][]byte, error) {
+	client, err := open(address)
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	headers := map[schemas.Topic][]byte{}
+	var wanted []subject
+	for _, s := range subjects {
+		if s.topic == "" || s.header != nil {
+			wanted = append(wanted, s)
+		}
+	}
+	_, err = each(prefix, wanted, func(s subject, name string, schema sr.Schema) (sr.SubjectSchema, error) {
+		found, err := client.LookupSchema(ctx, name, schema)
+		var answer *sr.ResponseError
+		if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+			return found, fmt.Errorf("it does not have this program's %s: run \"stillhere topics register\" first", name)
+		}
+		if err != nil {
+			return found, fmt.Errorf("looking for %s: %w", name, err)
+		}
+		if s.header == nil {
+			return found, nil
+		}
+		var header sr.ConfluentHeader
+		headers[s.topic], err = header.AppendEncode(nil, found.ID, []int{s.header.ProtoReflect().Descriptor().Index()})
+		return found, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return headers, nil
 }

@@ -1,5 +1,6 @@
-// Package owners names, in the metadata of a committed offset, the last transaction that each of
-// the partition's owners has committed for it.
+// Package owners names, in the metadata of a committed offset, the last transaction that each of the
+// partition's owners has committed for it. An owner that comes back can then find out how a
+// transaction ended that Kafka has left hanging, although others have committed since.
 package owners
 
 import (
@@ -12,10 +13,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The metadata of a committed offset name the last transaction that each of the
-// partition's owners committed for it, so that an owner who comes back can tell how a transaction
-// ended that Kafka has left hanging: others have committed since.
-
 // Owner is the last transaction of a producer.
 type Owner struct {
 	Producer int64
@@ -23,29 +20,27 @@ type Owner struct {
 	At       int64 // Unix milliseconds by the producer's clock, when all its records were written
 }
 
-// ownersField is the field of schemas.Checkpoint that holds the owners. Nobody else reads it.
+// ownersField is the field of schemas.Checkpoint that holds the owners. Only this package reads it.
 const ownersField protowire.Number = 100
 
 // Max bounds what a commit carries: some 15 bytes each, of the 4,096 that brokers take.
 const Max = 64
 
-// Unknown stands for owners whom the metadata does not name: there was no room for them, or an
-// older program did not know how.
+// Unknown stands for owners that the metadata does not name: because of Max, or because an older
+// program wrote it.
 func Unknown(at time.Time) Owner { return Owner{Epoch: -1, At: at.UnixMilli()} }
 
-// UnknownTTL is how long that is remembered: as long as Kafka keeps a transactional
-// id that nobody uses.
+// UnknownTTL is how long Unknown is kept: as long as Kafka keeps an unused transactional id.
 const UnknownTTL = 7 * 24 * time.Hour
 
-// Committed tells whether the transaction that hangs had been committed, given that o is the last
-// of its producer that was. Transactions of a producer come one after the other; unique: each has an epoch of its
-// own, as since Kafka 4.0. Before, those of a session share one, and are told apart by
-// time, which is that of the same process's clock.
+// Committed reports whether a hanging transaction had been committed, given that o is the last one of
+// its producer that was. If unique, each transaction has an epoch of its own, as since Kafka 4.0.
+// Before, those of a session share one and are distinguished by time, by the same process's clock.
 func (o Owner) Committed(h kadm.DescribedProducer, unique bool) bool {
 	return o.Producer == h.ProducerID && (o.Epoch > h.ProducerEpoch || o.Epoch == h.ProducerEpoch && (unique || o.At >= h.LastTimestamp))
 }
 
-// Append adds them to metadata text that is of schemas.Transaction.On.
+// Append adds owners to metadata that schemas.Transaction.On returned.
 func Append(text string, owners []Owner) string {
 	value, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
@@ -61,7 +56,7 @@ func Append(text string, owners []Owner) string {
 	return base64.RawStdEncoding.EncodeToString(value)
 }
 
-// Decode returns the owners in metadata text; complete: no others have ever been.
+// Decode returns the owners that metadata names; complete: the partition never had others.
 func Decode(text string) (owners []Owner, complete bool) {
 	value, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
@@ -110,7 +105,7 @@ func Latest(all []Owner) map[int64]Owner {
 	return last
 }
 
-// Merge keeps the last transaction of each producer, and the newest producers.
+// Merge returns the last transaction of each producer, newest first, at most Max.
 func Merge(now time.Time, lists ...[]Owner) []Owner {
 	last := Latest(slices.Concat(lists...))
 	var lost int64

@@ -1,0 +1,47 @@
+// Package processor is the exactly-once loop. A Processor reads the partitions of a topic that its
+// group gives it and runs one Task for each:
+//
+//	poll → every partition's goroutine handles its records → their output goes into the
+//	transaction → commit: output, offsets, checkpoints → poll …
+//
+// # Transactions
+//
+// A transaction begins with the first output and is committed Config.CommitInterval after the last
+// one began; offsets without output wait for Config.IdleCommitInterval. It holds
+// Config.MaxTransactionRecords at most, and less while the brokers are slow. The output of a
+// SlicedTask for one record may need several transactions. Forwards go through the plain Producer and
+// are acknowledged before the transaction ends. Every Config.TickInterval the owner of a partition of
+// the heartbeats appends a tick to it.
+//
+// # States of a partition
+//
+//	restoring → running → (task failed) restoring … → parked
+//
+// While it is restoring, its task reads the statuses and heartbeats that it needs, and nothing is
+// fetched. When its task returns an error or panics, what it had handled is committed with the work
+// of the others, and this partition alone is restored, after a pause that grows. After
+// Config.MaxFailures failures at one record it is parked until the process restarts or another one
+// gets it. A partition that was added to the topic under the process is parked at once.
+//
+// # Failures
+//
+// A session is one membership in the group with one transactional producer. It ends, with the state
+// of all its partitions, when
+//
+//   - the outcome of a transaction is unknown, or its records were refused;
+//   - the group took partitions away, or another process has the instance name;
+//   - a partition made no progress for Config.StallTimeout although Kafka answers; a single record
+//     gets twice the time at every restart;
+//   - the log of a partition was truncated, expired or recreated;
+//   - Kafka left a transaction of this process open (package hanging).
+//
+// The next session restores everything from what is committed. While Kafka does not answer, the
+// session waits and keeps its state.
+//
+// A rebalance happens only between transactions: the loop commits what is in hand, then allows it.
+// Partitions that stay keep running.
+//
+// When the context of Run ends, the loop takes nothing new, commits what is in hand within
+// Config.StopTimeout, and stays a member of the group: a process that starts under the same
+// Config.InstanceName within Config.SessionTimeout gets its partitions at once.
+package processor
