@@ -77,7 +77,8 @@ func RevokeGrants(ctx context.Context, cfg kafka.Config, principal string, grant
 	})
 }
 
-func eachGrant(cfg kafka.Config, principal string, grants []Grant, do func(*kadm.Client, *kadm.ACLBuilder) error) error {
+func eachGrant(cfg kafka.Config, principal string, grants []Grant,
+	do func(*kadm.Client, *kadm.ACLBuilder) error) error {
 	if kind, name, ok := strings.Cut(principal, ":"); !ok || kind == "" || name == "" {
 		return fmt.Errorf("principal: %q must be a kind and a name, as Kafka has them, e.g. User:detector", principal)
 	}

@@ -60,7 +60,8 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 			err = response.Err
 		}
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-			return nil, fmt.Errorf("creating topic %s: %w %s", t.name, kafka.WithGrantHint(err, "Create", kafka.OfTopic, t.name), response.ErrMessage)
+			err = kafka.WithGrantHint(err, "Create", kafka.OfTopic, t.name)
+			return nil, fmt.Errorf("creating topic %s: %w %s", t.name, err, response.ErrMessage)
 		}
 		created[t.name] = true
 	}
@@ -69,7 +70,7 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 	}
 	var reports []TopicReport
 	for _, t := range found {
-		reports = append(reports, TopicReport{Name: t.name, Created: created[t.name], Partitions: t.partitions, Tuned: t.tuned})
+		reports = append(reports, TopicReport{t.name, created[t.name], t.partitions, t.tuned})
 	}
 	_, err = compareTopics(found, cfg)
 	return reports, err
@@ -85,7 +86,8 @@ func listCreated(ctx context.Context, cfg kafka.Config) (found []clusterTopic, e
 		}
 		found, err = listTopics(ctx, admin, cfg.Prefix)
 		admin.Close()
-		if err != nil || !slices.ContainsFunc(found, func(t clusterTopic) bool { return !t.exists }) || !kafka.Pause(ctx, kafka.Backoff(tries)) {
+		missing := slices.ContainsFunc(found, func(t clusterTopic) bool { return !t.exists })
+		if err != nil || !missing || !kafka.Pause(ctx, kafka.Backoff(tries)) {
 			return found, err
 		}
 	}
@@ -138,7 +140,8 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]clust
 	}
 	details, err := admin.ListTopics(ctx, names...)
 	if err != nil {
-		return nil, fmt.Errorf("listing topics: %w", kafka.ExplainConnection(kafka.WithGrantHint(err, "Describe", kafka.OfTopic, prefix+"*")))
+		err = kafka.ExplainConnection(kafka.WithGrantHint(err, "Describe", kafka.OfTopic, prefix+"*"))
+		return nil, fmt.Errorf("listing topics: %w", err)
 	}
 	var existing []string
 	for i := range found {
@@ -148,7 +151,8 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]clust
 		case !ok || errors.Is(detail.Err, kerr.UnknownTopicOrPartition):
 			continue
 		case detail.Err != nil:
-			return nil, fmt.Errorf("looking at topic %s: %w", t.name, kafka.WithGrantHint(detail.Err, "Describe", kafka.OfTopic, t.name))
+			err := kafka.WithGrantHint(detail.Err, "Describe", kafka.OfTopic, t.name)
+			return nil, fmt.Errorf("looking at topic %s: %w", t.name, err)
 		}
 		t.exists, t.partitions = true, int32(len(detail.Partitions))
 		existing = append(existing, t.name)
@@ -158,11 +162,13 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]clust
 	}
 	configs, err := admin.DescribeTopicConfigs(ctx, existing...)
 	if err != nil {
-		return nil, fmt.Errorf("reading the settings of the topics: %w", kafka.ExplainConnection(kafka.WithGrantHint(err, "DescribeConfigs", kafka.OfTopic, prefix+"*")))
+		err = kafka.ExplainConnection(kafka.WithGrantHint(err, "DescribeConfigs", kafka.OfTopic, prefix+"*"))
+		return nil, fmt.Errorf("reading the settings of the topics: %w", err)
 	}
 	for _, resource := range configs {
 		if resource.Err != nil {
-			return nil, fmt.Errorf("reading the settings of topic %s: %w", resource.Name, kafka.WithGrantHint(resource.Err, "DescribeConfigs", kafka.OfTopic, resource.Name))
+			err := kafka.WithGrantHint(resource.Err, "DescribeConfigs", kafka.OfTopic, resource.Name)
+			return nil, fmt.Errorf("reading the settings of topic %s: %w", resource.Name, err)
 		}
 		i := slices.IndexFunc(found, func(t clusterTopic) bool { return t.name == resource.Name })
 		if i < 0 {
@@ -189,15 +195,16 @@ func compareTopics(found []clusterTopic, cfg kafka.Config) (int32, error) {
 	for i := range found {
 		t := &found[i]
 		if !t.exists {
-			faults = append(faults, fmt.Errorf("topic %s does not exist; create it with: stillhere topics apply --kafka-brokers %s",
-				t.name, strings.Join(cfg.Brokers, ",")))
+			faults = append(faults, fmt.Errorf(
+				"topic %s does not exist; create it with: stillhere topics apply --kafka-brokers %s", t.name, strings.Join(cfg.Brokers, ",")))
 			continue
 		}
 		if t.spec.ByUser {
 			if first == nil {
 				first = t
 			} else if t.partitions != first.partitions {
-				faults = append(faults, fmt.Errorf("topic %s has %d partitions and must have %d, as %s has: users would be looked for in the wrong place; "+
+				faults = append(faults, fmt.Errorf("topic %s has %d partitions and must have %d, as %s has: "+
+					"users would be looked for in the wrong place; "+
 					"delete the wrong one with: kafka-topics.sh --bootstrap-server %s --delete --topic %s, then: stillhere topics apply",
 					t.name, t.partitions, first.partitions, first.name, broker, t.name))
 			}

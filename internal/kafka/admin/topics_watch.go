@@ -13,7 +13,8 @@ import (
 // WatchTopics compares the topics with their specification, and their partitions with those of the
 // start, until ctx ends. It changes nothing: a difference is logged once and shown by a metric. The
 // running process continues with the partitions that it knows; a new one would refuse to start.
-func WatchTopics(ctx context.Context, cfg kafka.Config, partitions int32, every time.Duration, log *slog.Logger, metrics *kafka.Metrics) {
+func WatchTopics(ctx context.Context, cfg kafka.Config, partitions int32, every time.Duration,
+	log *slog.Logger, metrics *kafka.Metrics) {
 	logged := ""
 	for kafka.Pause(ctx, every) {
 		fault, known := recheckTopics(ctx, cfg, partitions)
@@ -21,7 +22,8 @@ func WatchTopics(ctx context.Context, cfg kafka.Config, partitions int32, every 
 			continue // Kafka does not answer; the loops report that
 		}
 		if text := fmt.Sprint(fault); fault != nil && text != logged {
-			log.Error("ALARM: the topics were changed while this process runs; it continues unchanged, but would refuse to start", "error", fault)
+			log.Error("ALARM: the topics were changed while this process runs; "+
+				"it continues unchanged, but would refuse to start", "error", fault)
 			logged = text
 		} else if fault == nil && logged != "" {
 			log.Info("the topics match their specification again")
@@ -47,7 +49,8 @@ func recheckTopics(ctx context.Context, cfg kafka.Config, partitions int32) (fau
 	_, fault = compareTopics(found, cfg)
 	for _, t := range found {
 		if t.exists && t.spec.ByUser && t.partitions != partitions {
-			fault = errors.Join(fault, fmt.Errorf("topic %s has %d partitions and had %d when this process was started; partitions cannot be taken away again: "+
+			fault = errors.Join(fault, fmt.Errorf("topic %s has %d partitions and had %d when this process was started; "+
+				"partitions cannot be taken away again: "+
 				"users have to be moved to topics with another prefix", t.name, t.partitions, partitions))
 		}
 	}

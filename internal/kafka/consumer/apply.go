@@ -30,11 +30,12 @@ func (w *worker[T]) apply(records []*kgo.Record) bool {
 		todo = rest
 		w.Metrics.BatchRetried()
 		if wantsReset(err) {
-			w.Log.Error("ALARM: the handler lost records that it had applied", "partition", w.ID, "offset", w.Next.Load(), "error", err)
+			w.log.Error("ALARM: the handler lost records that it had applied", "offset", w.Next.Load(), "error", err)
 			w.resetPosition()
 			return false
 		}
-		w.Log.Warn("applying a batch failed; retrying", "partition", w.ID, "offset", w.Next.Load(), "records", len(todo), "tries", tries, "error", err)
+		w.log.Warn("applying a batch failed; retrying",
+			"offset", w.Next.Load(), "records", len(todo), "tries", tries, "error", err)
 		if !w.pause(kafka.Backoff(tries)) {
 			return false
 		}
@@ -71,7 +72,8 @@ func (w *worker[T]) attempt(records []*kgo.Record, next int64) (rest []*kgo.Reco
 	if len(w.items) == 0 {
 		return rest, nil
 	}
-	ctx, end := tracing.Span(w.ctx, tracing.Batch{What: "apply", Topic: w.Name, Group: w.Group, Partition: w.ID, Records: len(w.items)})
+	ctx, end := tracing.Span(w.ctx,
+		tracing.Batch{What: "apply", Topic: w.Name, Group: w.Group, Partition: w.ID, Records: len(w.items)})
 	defer func() { end(err) }()
 	return rest, kafka.CatchPanic(func() error {
 		return w.consumer.handler.Apply(ctx, stream.Batch[T]{Partition: w.ID, Items: w.items, Next: next})

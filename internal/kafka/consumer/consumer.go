@@ -55,7 +55,8 @@ func MinBatchInterval(interval time.Duration) Option {
 // that schemas.IsInvalid says can never be decoded go to the dead-letter topic through producer, and
 // the rest of the batch goes on. Any other error of decode counts as one of Apply. What decode
 // returns may point into the record's bytes. metrics may be nil.
-func New[T any](cfg kafka.Config, group string, topic schemas.Topic, decode func(*schemas.Record) (T, error), handler Handler[T],
+func New[T any](cfg kafka.Config, group string, topic schemas.Topic,
+	decode func(*schemas.Record) (T, error), handler Handler[T],
 	producer *kafka.Producer, log *slog.Logger, metrics *kafka.Metrics, options ...Option) *Consumer[T] {
 	c := &Consumer[T]{Loop: member.NewLoop(cfg, group, topic, producer, log, metrics), decode: decode, handler: handler}
 	for _, option := range options {

@@ -7,13 +7,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/member"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // onAdjustOffsets returns where reading starts in the partitions just assigned, and lets their
 // workers begin.
-func (s *session[T]) onAdjustOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (s *session[T]) onAdjustOffsets(ctx context.Context, offsets member.Offsets) (member.Offsets, error) {
 	for id, offset := range offsets[s.Name] {
 		at, err := s.position(ctx, id, offset.EpochOffset().Offset)
 		if err != nil {
@@ -88,7 +89,8 @@ func (s *session[T]) firstOffset(at stream.Assignment, of schemas.TopicID) int64
 }
 
 // askStart calls Start until it succeeds.
-func (s *session[T]) askStart(ctx context.Context, handler PositionedHandler, at stream.Assignment) (stream.StoredOffset, error) {
+func (s *session[T]) askStart(ctx context.Context, handler PositionedHandler, at stream.Assignment) (
+	stream.StoredOffset, error) {
 	for tries := 1; ; tries++ {
 		stored, err := handler.Start(ctx, at)
 		if err == nil {
@@ -123,12 +125,13 @@ func (w *worker[T]) resetPosition() {
 	at, err := w.position(w.ctx, w.ID, -1)
 	if err != nil {
 		if w.ctx.Err() == nil {
-			w.Log.Error("asking the handler where to restart a partition failed; the consumer restarts", "partition", w.ID, "error", err)
+			w.log.Error("asking the handler where to restart a partition failed; the consumer restarts", "error", err)
 			w.Fail(kafka.SessionErrorf("reset", "%w", err))
 		}
 		return
 	}
-	w.Log.Warn("the partition restarts from the position that its handler gave", "partition", w.ID, "offset", at.Offset, "before", w.Next.Load())
+	w.log.Warn("the partition restarts from the position that its handler gave",
+		"offset", at.Offset, "before", w.Next.Load())
 	w.session.mu.Lock()
 	w.resets = append(w.resets, positionReset[T]{w, at})
 	w.session.mu.Unlock()
@@ -154,8 +157,8 @@ func (s *session[T]) applyResets() {
 		if s.Part(id) != r.worker {
 			continue // the partition was revoked
 		}
-		s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.Name: {id: {Epoch: -1, Offset: r.at.Offset}}})
-		s.ResumeFetchPartitions(map[string][]int32{s.Name: {id}})
+		s.Seek(id, r.at.Offset)
+		s.ResumeFetchPartitions(s.Only(id))
 		s.start(id).beginAt(r.at)
 	}
 }

@@ -167,7 +167,8 @@ func (s *session[T]) commit(ctx context.Context, client *kgo.Client) {
 	ctx, cancel := context.WithTimeout(ctx, s.Config.RebalanceTimeout/3)
 	defer cancel()
 	if err := client.CommitMarkedOffsets(ctx); err != nil {
-		s.Log.Warn("committing offsets failed; some batches may be delivered again", "error", kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.Group))
+		s.Log.Warn("committing offsets failed; some batches may be delivered again",
+			"error", kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.Group))
 	}
 }
 
@@ -196,7 +197,8 @@ func (s *session[T]) dispatch(topic kgo.FetchTopic, p kgo.FetchPartition) error 
 	}
 	if !w.matchesTopic(topic.TopicID) {
 		// The broker that was asked for the position knew another topic of this name.
-		return kafka.SessionErrorf("fetch", "consuming %s partition %d: it was deleted and recreated: the stored offset belongs to another topic than %s",
+		return kafka.SessionErrorf("fetch",
+			"consuming %s partition %d: it was deleted and recreated: the stored offset belongs to another topic than %s",
 			topic.Topic, p.Partition, schemas.TopicID(topic.TopicID))
 	}
 	w.enqueue(p.Records, p.HighWatermark)
@@ -211,8 +213,10 @@ func (s *session[T]) onDataLoss(*kgo.ErrDataLoss) error {
 func (s *session[T]) onGroupError(err error) error {
 	if errors.Is(err, kerr.FencedInstanceID) {
 		// The client would join again at once, and fence the other process.
-		return kafka.SessionErrorf("fenced", "another process has taken the instance name %s, or the group removed this one: %w", s.Config.InstanceName, err)
+		return kafka.SessionErrorf("fenced",
+			"another process has taken the instance name %s, or the group removed this one: %w", s.Config.InstanceName, err)
 	}
-	s.Log.Warn("the consumer group failed; the client retries", "error", kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.Group))
+	s.Log.Warn("the consumer group failed; the client retries",
+		"error", kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.Group))
 	return nil
 }

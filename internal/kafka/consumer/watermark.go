@@ -107,7 +107,7 @@ func (w *worker[T]) deliverWatermarks() {
 	}
 	handler := w.consumer.handler.(WatermarkHandler)
 	if err := kafka.CatchPanic(func() error { return handler.Watermark(w.ctx, w.ID, reached.logTime) }); err != nil {
-		w.Log.Warn("the handler refused a watermark; it gets the next one", "partition", w.ID, "error", err)
+		w.log.Warn("the handler refused a watermark; it gets the next one", "error", err)
 		return
 	}
 	w.Watermark.Store(int64(reached.logTime))

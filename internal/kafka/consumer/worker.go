@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 type worker[T any] struct {
 	member.Progress
 	*session[T]
+	log         *slog.Logger
 	ctx         context.Context // of the calls to the handler
 	cancel      context.CancelFunc
 	stop        chan struct{}          // closed: finish what is in hand
@@ -38,7 +40,8 @@ type worker[T any] struct {
 }
 
 func newWorker[T any](s *session[T], id int32) *worker[T] {
-	w := &worker[T]{Progress: member.Progress{ID: id}, session: s, stop: make(chan struct{}), done: make(chan struct{}),
+	w := &worker[T]{Progress: member.Progress{ID: id}, session: s, log: s.Log.With("partition", id),
+		stop: make(chan struct{}), done: make(chan struct{}),
 		begin: make(chan stream.Assignment, 1), signal: make(chan struct{}, 1)}
 	w.Phase.Store(kafka.Restoring)
 	w.ctx, w.cancel = context.WithCancel(s.Ctx)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/time/rate"
@@ -46,12 +45,14 @@ type observed interface {
 
 // NewLoop returns the loop of a group, named without the prefix, that reads topic. metrics may be
 // nil.
-func NewLoop(cfg kafka.Config, group string, topic schemas.Topic, producer *kafka.Producer, log *slog.Logger, metrics *kafka.Metrics) *Loop {
+func NewLoop(cfg kafka.Config, group string, topic schemas.Topic,
+	producer *kafka.Producer, log *slog.Logger, metrics *kafka.Metrics) *Loop {
 	cfg = cfg.WithDefaults()
 	name := cfg.GroupName(group)
 	log = log.With("group", name)
 	return &Loop{
-		Config: cfg, Group: name, Topic: topic, Name: topic.Name(cfg.Prefix), Producer: producer, Log: log, Metrics: metrics.OfGroup(group),
+		Config: cfg, Group: name, Topic: topic, Name: topic.Name(cfg.Prefix),
+		Producer: producer, Log: log, Metrics: metrics.OfGroup(group),
 		instances: kafka.NewInstanceGuard(cfg, name, log), deadLetterLog: kafka.DeadLetterLogLimit(),
 	}
 }
@@ -170,7 +171,8 @@ func (l *Loop) FirstOffset(at stream.Assignment, of schemas.TopicID) int64 {
 		return at.Offset
 	}
 	l.Metrics.GapFound()
-	l.Log.Error(lost, "partition", at.Partition, "stored", at.Offset, "start", at.LogStart, "end", at.LogEnd, "topic", at.TopicID, "before", of)
+	l.Log.Error(lost, "partition", at.Partition, "stored", at.Offset, "start", at.LogStart, "end", at.LogEnd,
+		"topic", at.TopicID, "before", of)
 	return at.LogStart
 }
 
@@ -196,8 +198,3 @@ func (l *Loop) Ready() error {
 func (l *Loop) OpenContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, max(l.Config.StopTimeout, kafka.OpenTimeout))
 }
-
-// heartbeats is how many heartbeats a member sends in a session timeout.
-const heartbeats = 12
-
-func (l *Loop) heartbeatInterval() time.Duration { return l.Config.SessionTimeout / heartbeats }

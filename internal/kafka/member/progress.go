@@ -29,6 +29,9 @@ func (p *Progress) Fetched(end int64) {
 
 // Status is a snapshot.
 func (p *Progress) Status() kafka.PartitionStatus {
-	return kafka.PartitionStatus{Partition: p.ID, Phase: p.Phase.Load(), Offset: p.Next.Load(), End: p.End.Load(),
-		BehindSince: schemas.Millis(p.behindSince.Load()), LogTime: schemas.Millis(p.LogTime.Load()), Watermark: schemas.Millis(p.Watermark.Load())}
+	return kafka.PartitionStatus{
+		Partition: p.ID, Phase: p.Phase.Load(), Offset: p.Next.Load(), End: p.End.Load(),
+		BehindSince: schemas.Millis(p.behindSince.Load()),
+		LogTime:     schemas.Millis(p.LogTime.Load()), Watermark: schemas.Millis(p.Watermark.Load()),
+	}
 }

@@ -71,7 +71,7 @@ func (s *Session[P]) GroupOptions(assigned func(client *kgo.Client, ids []int32)
 		kgo.InstanceID(s.InstanceID()),
 		kgo.SessionTimeout(s.Config.SessionTimeout),
 		kgo.RebalanceTimeout(s.Config.RebalanceTimeout),
-		kgo.HeartbeatInterval(s.heartbeatInterval()),
+		kgo.HeartbeatInterval(s.Config.SessionTimeout / 12),
 		s.instances.Balancer(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, client *kgo.Client, partitions map[string][]int32) {
@@ -161,6 +161,17 @@ func (s *Session[P]) Parts() []P {
 	return slices.Collect(maps.Values(s.parts))
 }
 
+// Offsets are offsets by topic and partition, as the client's callbacks have them.
+type Offsets = map[string]map[int32]kgo.Offset
+
+// Only names one partition to the client.
+func (s *Session[P]) Only(id int32) map[string][]int32 { return map[string][]int32{s.Name: {id}} }
+
+// Seek makes the client fetch a partition from next. Only the loop may call it.
+func (s *Session[P]) Seek(id int32, next int64) {
+	s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.Name: {id: {Epoch: -1, Offset: next}}})
+}
+
 // Joined reports whether the group has taken this member and assigned partitions.
 func (s *Session[P]) Joined() bool {
 	if s.WithoutGroup {
@@ -183,7 +194,8 @@ func (s *Session[P]) Status() []kafka.PartitionStatus {
 // FetchError classifies an error of fetching a partition. It is nil when the loop goes on: the
 // client fetches again by itself, or the batch is skipped. lost and removed decide about records
 // that were lost before they were read and about errors of the group.
-func (s *Session[P]) FetchError(topic string, partition int32, err error, lost func(*kgo.ErrDataLoss) error, removed func(error) error) error {
+func (s *Session[P]) FetchError(topic string, partition int32, err error,
+	lost func(*kgo.ErrDataLoss) error, removed func(error) error) error {
 	log := s.Log.With("topic", topic, "partition", partition)
 	var tooLarge *kgo.ErrDecompressTooLarge
 	var loss *kgo.ErrDataLoss
@@ -193,8 +205,10 @@ func (s *Session[P]) FetchError(topic string, partition int32, err error, lost f
 		return nil // the poll's
 	case errors.As(err, &tooLarge):
 		s.Metrics.BatchSkipped()
-		log.Error("skipped a batch that exceeds the maximum batch size", "offset", tooLarge.Offset, "next", tooLarge.NextOffset)
-		s.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {partition: {Epoch: tooLarge.Epoch, Offset: tooLarge.NextOffset}}})
+		log.Error("skipped a batch that exceeds the maximum batch size",
+			"offset", tooLarge.Offset, "next", tooLarge.NextOffset)
+		next := kgo.EpochOffset{Epoch: tooLarge.Epoch, Offset: tooLarge.NextOffset}
+		s.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {partition: next}})
 		return nil
 	case errors.As(err, &loss):
 		if err := lost(loss); err != nil {
@@ -206,12 +220,14 @@ func (s *Session[P]) FetchError(topic string, partition int32, err error, lost f
 		return kafka.SessionErrorf("closed", "the client was closed: %w", err)
 	case errors.Is(err, kerr.UnknownTopicID):
 		// The client would stay with the topic that was deleted.
-		return kafka.SessionErrorf("fetch", "reading %s partition %d: was it deleted and recreated? %w", topic, partition, err)
+		return kafka.SessionErrorf("fetch", "reading %s partition %d: was it deleted and recreated? %w",
+			topic, partition, err)
 	case errors.As(err, &group):
 		return removed(err)
 	case kafka.Retriable(err):
 		log.Warn("fetching failed; the client retries", "error", err)
 		return nil
 	}
-	return kafka.SessionErrorf("fetch", "fetching %s partition %d: %w", topic, partition, kafka.WithGrantHint(err, "Read", kafka.OfTopic, topic))
+	return kafka.SessionErrorf("fetch", "fetching %s partition %d: %w", topic, partition,
+		kafka.WithGrantHint(err, "Read", kafka.OfTopic, topic))
 }

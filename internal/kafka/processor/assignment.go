@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/member"
 	"github.com/stillhere/stillhere/internal/kafka/processor/owners"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
@@ -27,8 +28,8 @@ func (s *session) onAssigned(client *kgo.Client, ids []int32) {
 		s.Set(id, p)
 		if s.proc.surplus(id) {
 			s.Metrics.PartitionParked(id)
-			s.Log.Error("ALARM: partitions were added to the topic while this process runs; it does not read the new ones",
-				"partition", id, "partitions_at_start", s.proc.partitions.Load())
+			p.log.Error("ALARM: partitions were added to the topic while this process runs; it does not read the new ones",
+				"partitions_at_start", s.proc.partitions.Load())
 			p.Phase.Store(kafka.Parked)
 		} else if _, parked := s.proc.failures.of(id); parked {
 			p.Phase.Store(kafka.Parked)
@@ -80,7 +81,7 @@ func (s *session) clearRebalance() error {
 	owned := s.CommittedOffsets()[s.Name]
 	for _, p := range s.Parts() {
 		if _, ok := owned[p.ID]; !ok && p.handledAny {
-			s.Log.Warn("the group revoked a partition without notice", "partition", p.ID)
+			p.log.Warn("the group revoked a partition without notice")
 			s.drop(p)
 		}
 	}
@@ -104,7 +105,8 @@ func (s *session) onOffsetsFetched(ctx context.Context, client *kgo.Client, resp
 				continue
 			}
 			for _, p := range topic.Partitions {
-				commit := stream.Assignment{Partition: p.Partition, Partitions: partitions, Offset: max(p.Offset, -1), TopicID: meta.ID}
+				commit := stream.Assignment{Partition: p.Partition, Partitions: partitions,
+					Offset: max(p.Offset, -1), TopicID: meta.ID}
 				if commit.Offset >= 0 && p.Metadata != nil {
 					commit.Metadata = *p.Metadata
 				}
@@ -116,7 +118,7 @@ func (s *session) onOffsetsFetched(ctx context.Context, client *kgo.Client, resp
 }
 
 // onAdjustOffsets returns where reading starts, and lets the partitions restore.
-func (s *session) onAdjustOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+func (s *session) onAdjustOffsets(ctx context.Context, offsets member.Offsets) (member.Offsets, error) {
 	for id := range offsets[s.Name] {
 		commit, ok := s.commitsFor[id]
 		if !ok {

@@ -28,7 +28,8 @@ func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 		}
 	}
 	defer p.handling.Store(-1)
-	result := handleResult{handled: handled{next: next}, out: &p.outbox, records: len(records), parts: len(records), rest: rest}
+	result := handleResult{handled: handled{next: next}, out: &p.outbox,
+		records: len(records), parts: len(records), rest: rest}
 	var last *kgo.Record
 	if len(from) > 0 {
 		last = from[len(from)-1]
@@ -41,7 +42,11 @@ func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 		p.callsServers.Store(true)
 		p.handling.Store(next)
 		var failed error
-		if panicked := kafka.CatchPanic(func() error { failed = task.HandleBatch(p.ctx, records, &p.outbox); return nil }); panicked != nil {
+		panicked := kafka.CatchPanic(func() error {
+			failed = task.HandleBatch(p.ctx, records, &p.outbox)
+			return nil
+		})
+		if panicked != nil {
 			p.s.proc.failures.task(p.ID, next)
 			result.err = kafka.SessionErrorf("task", "handling %s offset %d: %w", p, next, panicked)
 			return result
@@ -50,10 +55,12 @@ func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 			break
 		}
 		p.s.Metrics.BatchRetried()
-		p.s.Log.Warn("handling a batch failed; retrying", "partition", p.ID, "offset", next, "records", len(records), "tries", tries, "error", failed)
+		p.log.Warn("handling a batch failed; retrying",
+			"offset", next, "records", len(records), "tries", tries, "error", failed)
 		p.noteProgress()
 		if !kafka.Pause(p.ctx, kafka.Backoff(tries)) || p.s.Failure() != nil || p.s.stopping.Load() {
-			result.err = kafka.SessionErrorf("unwell", "handling %s offset %d: %w", p, next, errors.Join(errSessionEnding, failed))
+			result.err = kafka.SessionErrorf("unwell", "handling %s offset %d: %w", p, next,
+				errors.Join(errSessionEnding, failed))
 			return result
 		}
 	}

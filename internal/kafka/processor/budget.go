@@ -39,7 +39,10 @@ const maxLimitShift = 24
 // of it, is written even if it is larger.
 func (p *Processor) transactionLimit() budget {
 	shift := p.limitShift.Load()
-	return budget{records: max(p.Config.MaxTransactionRecords>>shift, 1), bytes: max(p.Config.MaxTransactionBytes>>shift, 1)}
+	return budget{
+		records: max(p.Config.MaxTransactionRecords>>shift, 1),
+		bytes:   max(p.Config.MaxTransactionBytes>>shift, 1),
+	}
 }
 
 // transactionFull reports whether the transaction holds as much as it may.
@@ -52,7 +55,10 @@ func (s *session) transactionFull() bool {
 func (s *session) budgetShare(partitions int) budget {
 	limit := s.proc.transactionLimit()
 	partitions = max(partitions, 1)
-	return budget{records: max((limit.records-len(s.outputs))/partitions, 1), bytes: max((limit.bytes-s.outputBytes)/partitions, 1)}
+	return budget{
+		records: max((limit.records-len(s.outputs))/partitions, 1),
+		bytes:   max((limit.bytes-s.outputBytes)/partitions, 1),
+	}
 }
 
 // nearLimit reports whether the transaction held at least half of what it might.

@@ -79,7 +79,8 @@ func (s *session) commit() (err error) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), s.Config.StopTimeout)
 	defer cancel()
-	ctx, end := tracing.Span(ctx, tracing.Batch{What: "commit", Topic: s.Name, Group: s.Group, Partition: -1, Records: len(s.outputs)})
+	ctx, end := tracing.Span(ctx,
+		tracing.Batch{What: "commit", Topic: s.Name, Group: s.Group, Partition: -1, Records: len(s.outputs)})
 	defer func() { end(err) }()
 	for tries := 1; ; tries++ {
 		committed, err := s.tryCommit(ctx)
@@ -92,7 +93,8 @@ func (s *session) commit() (err error) {
 		}
 		s.Metrics.TransactionEnded("aborted")
 		if tries == commitTries || s.rebalanced.Load() || s.Failure() != nil || !kafka.Pause(ctx, kafka.Backoff(tries)) {
-			return kafka.SessionErrorf("aborted", "the transaction was aborted: the group changed while it was open, or a broker asked for it")
+			return kafka.SessionErrorf("aborted",
+				"the transaction was aborted: the group changed while it was open, or a broker asked for it")
 		}
 		if err := s.writeAgain(); err != nil {
 			return err
@@ -202,7 +204,8 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 	s.currentTxn = owners.Owner{Producer: request.ProducerID, Epoch: request.ProducerEpoch, At: time.Now().UnixMilli()}
 	s.epoch.Store(int32(s.currentTxn.Epoch))
 	if s.lastCommitted.Producer != s.currentTxn.Producer && s.commits > 0 {
-		s.formerProducers = owners.Merge(time.Now(), s.formerProducers, []owners.Owner{s.lastCommitted}) // its epochs were used up
+		// The epochs of the last producer id were used up.
+		s.formerProducers = owners.Merge(time.Now(), s.formerProducers, []owners.Owner{s.lastCommitted})
 	}
 	topic := kmsg.NewTxnOffsetCommitRequestTopic()
 	topic.Topic = s.Name
@@ -219,7 +222,8 @@ func (s *session) offsets(request *kmsg.TxnOffsetCommitRequest) error {
 		part.Partition = p.ID
 		part.Offset = p.handled.committable()
 		part.LeaderEpoch = -1
-		metadata := owners.Append(transaction.On(p.handled.checkpoint), owners.Merge(time.Now(), p.startedAt.owners, s.formerProducers, []owners.Owner{s.currentTxn}))
+		all := owners.Merge(time.Now(), p.startedAt.owners, s.formerProducers, []owners.Owner{s.currentTxn})
+		metadata := owners.Append(transaction.On(p.handled.checkpoint), all)
 		part.Metadata = &metadata
 		topic.Partitions = append(topic.Partitions, part)
 	}

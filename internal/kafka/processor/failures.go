@@ -33,8 +33,8 @@ func (f *failures) task(partition int32, offset int64) int {
 	if last.count >= f.loop.Config.MaxFailures && !last.parked {
 		last.parked = true
 		f.loop.Metrics.PartitionParked(partition)
-		f.loop.Log.Error("ALARM: the partition is parked until this process is restarted: its task fails at the same record again and again",
-			"partition", partition, "offset", offset, "times", last.count)
+		f.loop.Log.Error("ALARM: the partition is parked until this process is restarted: "+
+			"its task fails at the same record again and again", "partition", partition, "offset", offset, "times", last.count)
 	}
 	f.tasks[partition] = last
 	return last.count

@@ -51,7 +51,7 @@ func (p *partition) handle(work workItem) handleResult {
 			}
 			if from.Offset > next && p.s.Topic == schemas.Heartbeats {
 				p.s.Metrics.GapFound()
-				p.s.Log.Error("records are missing", "partition", p.ID, "from", next, "to", from.Offset)
+				p.log.Error("records are missing", "from", next, "to", from.Offset)
 			}
 			next = from.Offset
 			if from.Attrs.IsControl() {
@@ -99,7 +99,9 @@ func (p *partition) resetOutbox() {
 		p.outbox.Records = nil
 	}
 	clear(p.outbox.Records)
-	p.outbox = stream.Outbox{Records: p.outbox.Records[:0], Forwards: p.outbox.Forwards[:0], Rejected: p.outbox.Rejected[:0]}
+	p.outbox = stream.Outbox{
+		Records: p.outbox.Records[:0], Forwards: p.outbox.Forwards[:0], Rejected: p.outbox.Rejected[:0],
+	}
 }
 
 // emitDeadLetters makes dead letters of the records that the task rejected, before p.record, which

@@ -32,7 +32,8 @@ func (s *session) open(stop context.Context) error {
 	s.proc.partitions.CompareAndSwap(0, count)
 	producer, epoch, err := s.ProducerID(ctx)
 	if err != nil {
-		return kafka.SessionErrorf("start", "taking the transactional id %s: %w", s.InstanceID(), kafka.WithGrantHint(err, "Write", kafka.OfTransactionalID, s.InstanceID()))
+		return kafka.SessionErrorf("start", "taking the transactional id %s: %w", s.InstanceID(),
+			kafka.WithGrantHint(err, "Write", kafka.OfTransactionalID, s.InstanceID()))
 	}
 	// Reading the records of a hanging transaction may take long.
 	ending, cancel := context.WithTimeout(stop, endingTimeout)

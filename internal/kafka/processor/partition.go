@@ -3,6 +3,7 @@ package processor
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 type partition struct {
 	member.Progress
 	s      *session
+	log    *slog.Logger
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -88,7 +90,8 @@ type handleResult struct {
 }
 
 func newPartition(s *session, id int32) *partition {
-	p := &partition{Progress: member.Progress{ID: id}, s: s, begin: make(chan startPoint, 1), work: make(chan workItem, 1), results: make(chan handleResult, 1)}
+	p := &partition{Progress: member.Progress{ID: id}, s: s, log: s.Log.With("partition", id),
+		begin: make(chan startPoint, 1), work: make(chan workItem, 1), results: make(chan handleResult, 1)}
 	p.ctx, p.cancel = context.WithCancel(s.Ctx)
 	p.Phase.Store(kafka.Restoring)
 	p.handling.Store(-1)
@@ -130,7 +133,7 @@ func (p *partition) release() {
 		return
 	}
 	if err := kafka.CatchPanic(func() error { task.Close(); return nil }); err != nil {
-		p.s.Log.Error("closing a task failed", "partition", p.ID, "error", err)
+		p.log.Error("closing a task failed", "error", err)
 	}
 }
 

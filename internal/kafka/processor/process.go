@@ -43,12 +43,12 @@ func (s *session) process() error {
 		b.records = result.rest
 		if result.midRecord || len(result.rest) > 0 {
 			if !b.held {
-				s.PauseFetchPartitions(s.only(b.part.ID))
+				s.PauseFetchPartitions(s.Only(b.part.ID))
 				b.held = true
 			}
 			rest = append(rest, b)
 		} else if b.held {
-			s.ResumeFetchPartitions(s.only(b.part.ID))
+			s.ResumeFetchPartitions(s.Only(b.part.ID))
 		}
 	}
 	clear(s.batches[len(rest):])

@@ -21,10 +21,10 @@ var errTask = errors.New("the task failed")
 // failPartition records, in the loop, that the task of p cannot go on. Its output for the records
 // in hand is dropped.
 func (s *session) failPartition(p *partition, err error) {
-	s.Log.Error("a task failed; its partition is restored, the others go on", "partition", p.ID, "error", err)
+	p.log.Error("a task failed; its partition is restored, the others go on", "error", err)
 	p.fetching = false
 	p.Phase.Store(kafka.Restoring)
-	s.PauseFetchPartitions(s.only(p.ID))
+	s.PauseFetchPartitions(s.Only(p.ID))
 	s.failedParts = append(s.failedParts, p)
 }
 
@@ -75,7 +75,7 @@ func (p *partition) restoreWithRetries() bool {
 		if !errors.Is(err, errTask) {
 			return err == nil
 		}
-		p.s.Log.Error("a task failed while it was being restored", "partition", p.ID, "error", err)
+		p.log.Error("a task failed while it was being restored", "error", err)
 		b.failures = p.s.proc.failures.task(p.ID, -1)
 	}
 }
@@ -146,7 +146,7 @@ func (p *partition) restore(b startPoint) error {
 	p.Phase.Store(kafka.Running)
 	took := time.Since(begun)
 	p.s.Metrics.PartitionRestored(took.Seconds())
-	p.s.Log.Info("partition restored", "partition", p.ID, "offset", first, "took", took)
+	p.log.Info("partition restored", "offset", first, "took", took)
 	p.s.restoredMu.Lock()
 	p.s.restored = append(p.s.restored, p)
 	p.s.restoredMu.Unlock()

@@ -68,7 +68,8 @@ type batch struct {
 }
 
 func newSession(p *Processor) *session {
-	return &session{Session: member.NewSession[*partition](p.Loop), proc: p, commitsFor: map[int32]stream.Assignment{}, forwards: newForwards()}
+	return &session{Session: member.NewSession[*partition](p.Loop), proc: p,
+		commitsFor: map[int32]stream.Assignment{}, forwards: newForwards()}
 }
 
 // run returns when everything that the session started has stopped. When stop ends, it commits what
@@ -154,22 +155,15 @@ func (s *session) resumeRestored() {
 			continue
 		}
 		if next := p.Next.Load(); p.startedAt.failures > 0 || next != p.startedAt.first { // the client is elsewhere
-			s.seek(p.ID, next)
+			s.Seek(p.ID, next)
 		}
 		p.fetching = true
-		s.ResumeFetchPartitions(s.only(p.ID))
+		s.ResumeFetchPartitions(s.Only(p.ID))
 	}
-}
-
-// only names one partition to the client.
-func (s *session) only(id int32) map[string][]int32 { return map[string][]int32{s.Name: {id}} }
-
-// seek makes the client fetch a partition from next.
-func (s *session) seek(id int32, next int64) {
-	s.SetOffsets(map[string]map[int32]kgo.EpochOffset{s.Name: {id: {Epoch: -1, Offset: next}}})
 }
 
 // withGrantHints is kafka.WithGrantHint for the group and the transactions of the session.
 func (s *session) withGrantHints(err error) error {
-	return kafka.WithGrantHint(kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.Group), "Write", kafka.OfTransactionalID, s.InstanceID())
+	err = kafka.WithGrantHint(err, "Read", kafka.OfGroup, s.Group)
+	return kafka.WithGrantHint(err, "Write", kafka.OfTransactionalID, s.InstanceID())
 }

@@ -54,7 +54,8 @@ func (s *session) watch() {
 		}
 		if err := s.reachable(); err != nil {
 			s.Metrics.Stalled("unreachable")
-			s.Log.Error("Kafka does not answer; waiting for it", "brokers", s.Config.Brokers, "silent_for", since.Round(time.Second), "error", err)
+			s.Log.Error("Kafka does not answer; waiting for it",
+				"brokers", s.Config.Brokers, "silent_for", since.Round(time.Second), "error", err)
 			s.resetProgress()
 			joinedAt = time.Now()
 			continue
@@ -64,7 +65,8 @@ func (s *session) watch() {
 			s.proc.failures.stall(stalled.ID, stalled.handling.Load(), stalled.callsServers.Load())
 		}
 		if stalled == nil {
-			s.Fail(kafka.SessionErrorf("stall", "Kafka answers, but the group has not accepted this member for %s", since.Round(time.Second)))
+			s.Fail(kafka.SessionErrorf("stall",
+				"Kafka answers, but the group has not accepted this member for %s", since.Round(time.Second)))
 		} else {
 			s.Fail(kafka.SessionErrorf("stall", "Kafka answers, but %s (%s) has made no progress at offset %d for %s",
 				stalled, stalled.Phase.Load(), stalled.Next.Load(), since.Round(time.Second)))

@@ -52,7 +52,8 @@ var subjects = []subject{
 }
 
 // each calls do for the schema of every subject, in order, and collects what it returns.
-func each(prefix string, all []subject, do func(s subject, name string, schema sr.Schema) (sr.SubjectSchema, error)) ([]Registered, error) {
+func each(prefix string, all []subject,
+	do func(s subject, name string, schema sr.Schema) (sr.SubjectSchema, error)) ([]Registered, error) {
 	var done []Registered
 	version := map[string]int{}
 	for _, s := range all {
@@ -66,7 +67,8 @@ func each(prefix string, all []subject, do func(s subject, name string, schema s
 		}
 		schema := sr.Schema{Schema: string(text), Type: sr.TypeProtobuf}
 		for _, file := range s.imports {
-			schema.References = append(schema.References, sr.SchemaReference{Name: file, Subject: file, Version: version[file]})
+			reference := sr.SchemaReference{Name: file, Subject: file, Version: version[file]}
+			schema.References = append(schema.References, reference)
 		}
 		found, err := do(s, name, schema)
 		if err != nil {

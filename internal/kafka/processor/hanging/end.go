@@ -32,7 +32,8 @@ func (e *Ender) End(ctx context.Context, producer int64, epoch int16) error {
 		if err != nil {
 			return fmt.Errorf("saving what orphaned transactions had committed: %w", err)
 		}
-		e.Log.Warn("the records that the hanging transactions had committed are in the log again: the transactions can be aborted", "partitions", len(orphans))
+		e.Log.Warn("the records that the hanging transactions had committed are in the log again: "+
+			"the transactions can be aborted", "partitions", len(orphans))
 	}
 	if len(own) == 0 {
 		return nil
@@ -112,7 +113,8 @@ func (t *transaction) addPartitions(ctx context.Context, hanging transactions) e
 // addOffsets adds the group's offsets.
 func (t *transaction) addOffsets(ctx context.Context) error {
 	request := kmsg.NewPtrAddOffsetsToTxnRequest()
-	request.TransactionalID, request.ProducerID, request.ProducerEpoch, request.Group = t.InstanceID(), t.producer, t.epoch, t.Group
+	request.TransactionalID, request.ProducerID, request.ProducerEpoch = t.InstanceID(), t.producer, t.epoch
+	request.Group = t.Group
 	return retryConcurrent(ctx, "adding the offsets of group "+t.Group+" to a transaction", func() error {
 		response, err := request.RequestWith(ctx, t.Client)
 		if err == nil {
@@ -124,7 +126,8 @@ func (t *transaction) addOffsets(ctx context.Context) error {
 
 func (t *transaction) end(ctx context.Context, commit bool) error {
 	request := kmsg.NewPtrEndTxnRequest()
-	request.TransactionalID, request.ProducerID, request.ProducerEpoch, request.Commit = t.InstanceID(), t.producer, t.epoch, commit
+	request.TransactionalID, request.ProducerID, request.ProducerEpoch = t.InstanceID(), t.producer, t.epoch
+	request.Commit = commit
 	return retryConcurrent(ctx, "ending a transaction", func() error {
 		response, err := request.RequestWith(ctx, t.Client)
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -52,9 +53,8 @@ func (e *Ender) Count(ctx context.Context, producer int64, age time.Duration) (n
 // It fails if the brokers refuse the question, or a partition does not answer. Not every user may
 // ask about the offsets, so a refusal there is none; brokers before 2.8 do not know the question.
 func (e *Ender) find(ctx context.Context, producer int64) (own, others transactions, err error) {
-	if versions := e.apiVersions(ctx); versions != nil && !slices.ContainsFunc(versions.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool {
-		return k.ApiKey == int16(kmsg.DescribeProducers)
-	}) {
+	asks := func(k kmsg.ApiVersionsResponseApiKey) bool { return k.ApiKey == int16(kmsg.DescribeProducers) }
+	if versions := e.apiVersions(ctx); versions != nil && !slices.ContainsFunc(versions.ApiKeys, asks) {
 		return nil, nil, nil
 	}
 	names := []string{consumerOffsets}
@@ -75,7 +75,8 @@ func (e *Ender) find(ctx context.Context, producer int64) (own, others transacti
 		case name == consumerOffsets:
 			e.Log.Debug("cannot look for hanging transactions in this topic", "topic", name, "error", fault)
 		case errors.As(fault, &refused):
-			return nil, nil, fmt.Errorf("looking for hanging transactions: %w", kafka.WithGrantHint(refused.Err, "Read", kafka.OfTopic, name))
+			fault = kafka.WithGrantHint(refused.Err, "Read", kafka.OfTopic, name)
+			return nil, nil, fmt.Errorf("looking for hanging transactions: %w", fault)
 		default:
 			return nil, nil, fmt.Errorf("looking for hanging transactions in %s: %w", name, fault)
 		}
@@ -101,6 +102,12 @@ func (e *Ender) apiVersions(ctx context.Context) *kmsg.ApiVersionsResponse {
 	return response
 }
 
+// logOf logs about a hanging transaction.
+func (e *Ender) logOf(h kadm.DescribedProducer) *slog.Logger {
+	return e.Log.With("topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset,
+		"producer", h.ProducerID, "epoch", h.ProducerEpoch)
+}
+
 // reportOthers logs the hanging transactions of other producers and returns the orphans: those
 // whose producer id is that of no transactional id any more. A producer gets another id every
 // 32,767 transactions, and Kafka forgets a transactional id that nobody used for a week.
@@ -118,16 +125,18 @@ func (e *Ender) reportOthers(ctx context.Context, others transactions) (orphans 
 	listed.Each(func(t kadm.ListedTransaction) { names[t.ProducerID] = t })
 	hanging := 0
 	for _, h := range others {
-		log := e.Log.With("topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset, "producer", h.ProducerID, "epoch", h.ProducerEpoch)
+		log := e.logOf(h)
 		switch name, known := names[h.ProducerID]; {
 		case known && name.State == "Ongoing":
 			continue // its coordinator holds it for open too, and will end it
 		case known:
-			log.Error("ALARM: a transaction of another process hangs: readers of this partition wait until a process with that name starts", "name", name.TxnID)
+			log.Error("ALARM: a transaction of another process hangs: "+
+				"readers of this partition wait until a process with that name starts", "name", name.TxnID)
 		case err != nil:
 			log.Error("ALARM: a transaction of an unknown process hangs", "error", err)
 		default:
-			log.Error("ALARM: a transaction hangs whose producer id no longer belongs to a process, or to one that this process may look up: " +
+			log.Error("ALARM: a transaction hangs whose producer id no longer belongs to a process, " +
+				"or to one that this process may look up: " +
 				"readers of this partition wait until an operator ends it; see StillhereTransactionHangs in the runbook")
 			orphans = append(orphans, h)
 		}

@@ -39,8 +39,8 @@ func (e *Ender) outcomes(ctx context.Context, hanging transactions) (commit, abo
 			how, to = "not known; its records are committed", &commit
 		}
 		*to = append(*to, h)
-		e.Log.Error("a transaction of this process hangs: its coordinator has ended it, this partition has not",
-			"topic", h.Topic, "partition", h.Partition, "offset", h.CurrentTxnStartOffset, "producer", h.ProducerID, "epoch", h.ProducerEpoch, "outcome", how)
+		e.logOf(h).Error("a transaction of this process hangs: its coordinator has ended it, this partition has not",
+			"outcome", how)
 	}
 	return commit, abort, nil
 }
@@ -48,10 +48,11 @@ func (e *Ender) outcomes(ctx context.Context, hanging transactions) (commit, abo
 // epochPerTransaction reports whether the cluster gives every transaction an epoch of its own
 // (KIP-890, second part).
 func (e *Ender) epochPerTransaction(ctx context.Context) bool {
-	versions := e.apiVersions(ctx)
-	return versions != nil && slices.ContainsFunc(versions.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
+	unique := func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
 		return f.Name == "transaction.version" && f.MaxVersionLevel >= 2
-	})
+	}
+	versions := e.apiVersions(ctx)
+	return versions != nil && slices.ContainsFunc(versions.FinalizedFeatures, unique)
 }
 
 // republish publishes what these transactions had committed, under the same ids.

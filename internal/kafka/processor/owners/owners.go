@@ -37,7 +37,8 @@ const UnknownTTL = 7 * 24 * time.Hour
 // its producer that was. If unique, each transaction has an epoch of its own, as since Kafka 4.0.
 // Before, those of a session share one and are distinguished by time, by the same process's clock.
 func (o Owner) Committed(h kadm.DescribedProducer, unique bool) bool {
-	return o.Producer == h.ProducerID && (o.Epoch > h.ProducerEpoch || o.Epoch == h.ProducerEpoch && (unique || o.At >= h.LastTimestamp))
+	return o.Producer == h.ProducerID &&
+		(o.Epoch > h.ProducerEpoch || o.Epoch == h.ProducerEpoch && (unique || o.At >= h.LastTimestamp))
 }
 
 // Append adds owners to metadata that schemas.Transaction.On returned.
@@ -98,7 +99,9 @@ func Decode(text string) (owners []Owner, complete bool) {
 func Latest(all []Owner) map[int64]Owner {
 	last := map[int64]Owner{}
 	for _, o := range all {
-		if known, ok := last[o.Producer]; o.Epoch >= 0 && (!ok || known.Epoch < o.Epoch || known.Epoch == o.Epoch && known.At < o.At) {
+		known, ok := last[o.Producer]
+		later := !ok || cmp.Or(cmp.Compare(o.Epoch, known.Epoch), cmp.Compare(o.At, known.At)) > 0
+		if later && o.Epoch >= 0 {
 			last[o.Producer] = o
 		}
 	}
@@ -118,7 +121,9 @@ func Merge(now time.Time, lists ...[]Owner) []Owner {
 	for _, o := range last {
 		all = append(all, o)
 	}
-	slices.SortFunc(all, func(a, b Owner) int { return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Producer, b.Producer)) })
+	slices.SortFunc(all, func(a, b Owner) int {
+		return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Producer, b.Producer))
+	})
 	if len(all) > Max {
 		all, lost = all[:Max], now.UnixMilli()
 	}
