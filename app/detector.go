@@ -12,6 +12,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+var _ interface {
+	processor.SlicedTask
+	processor.PositionedTask
+	processor.ClosedTask
+} = (*detector.Partition)(nil)
+
 // newDetector decides who is online, away or offline and publishes every change.
 func newDetector(ctx context.Context, p base) (component, error) {
 	if err := verifyPartitioning(ctx, p); err != nil {
@@ -23,10 +29,10 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {
 		cluster.MaxTransactionRecords = n
 	}
-	transform := processor.New(cluster, detectorGroup, schemas.Heartbeats,
+	proc := processor.New(cluster, detectorGroup, schemas.Heartbeats,
 		func(partition int32) processor.Task { return detector.NewPartition(config, partition) }, p.producer, p.log, p.kafkaMetrics).
 		Writes(schemas.Transitions, schemas.Statuses)
-	return loop("detector", transform.Run, transform.Ready), nil
+	return loop("detector", proc.Run, proc.Ready), nil
 }
 
 // randomKey returns a number that nobody can guess.

@@ -78,6 +78,6 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 func followerLoop(p base, name, group string, input schemas.Topic, poll int, ready func() error, task func(int32) processor.Task, writes ...schemas.Topic) component {
 	config := p.cluster
 	config.MaxPollRecords = poll
-	transform := processor.New(config, group, input, task, p.producer, p.log, p.kafkaMetrics).Writes(writes...)
-	return loop(name, consumer.RunWhen(ready, transform.Run), transform.Ready)
+	proc := processor.New(config, group, input, task, p.producer, p.log, p.kafkaMetrics).Writes(writes...)
+	return loop(name, consumer.RunWhen(ready, proc.Run), proc.Ready)
 }

@@ -27,19 +27,19 @@ type Config struct {
 // Partition is the detector of one partition. Only the goroutine that owns the partition may use
 // it.
 type Partition struct {
-	config  Config
-	id      int32
-	log     *slog.Logger
-	machine *liveness.Machine
-	topicID schemas.TopicID
-	next    int64 // offset after the last handled record
-	frame   schemas.Frame
-	held    []byte // value of the record that is Pending; frame aliases it
-	out     liveness.Output
-	counted liveness.Counts
-	router  router
-	pages   pages
-	stopped schemas.Millis // since when presence time stands still, as logged last
+	config       Config
+	id           int32
+	log          *slog.Logger
+	machine      *liveness.Machine
+	topicID      schemas.TopicID
+	next         int64 // offset after the last handled record
+	frame        schemas.Frame
+	pendingValue []byte // value of the record that is Pending; frame aliases it
+	out          liveness.Output
+	counted      liveness.Counts
+	router       router
+	pages        pages
+	stopped      schemas.Millis // since when presence time stands still, as logged last
 
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
@@ -71,8 +71,8 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	p.out.Reset()
 	done := p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
 	if !done {
-		p.held = slices.Clone(r.Value)
-		if err := p.frame.Decode(p.held); err != nil {
+		p.pendingValue = slices.Clone(r.Value)
+		if err := p.frame.Decode(p.pendingValue); err != nil {
 			return fmt.Errorf("decoding record %d again: %w", r.Offset, err)
 		}
 	}
@@ -91,7 +91,7 @@ func (p *Partition) Pending() bool { return p.machine.Pending() }
 func (p *Partition) Continue(out *stream.Outbox) error {
 	p.out.Reset()
 	done := p.machine.Continue(&p.frame, &p.out)
-	p.publish(&schemas.Record{Partition: p.id, Offset: p.machine.Offset(), Value: p.held}, done, out)
+	p.publish(&schemas.Record{Partition: p.id, Offset: p.machine.Offset(), Value: p.pendingValue}, done, out)
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	if !done {
 		return
 	}
-	p.next, p.held = r.Offset+1, nil
+	p.next, p.pendingValue = r.Offset+1, nil
 	if len(p.out.Misrouted) > 0 || p.out.MisroutedVisibility != 0 {
 		p.forward(r, out)
 	}

@@ -4,12 +4,12 @@ import "github.com/stillhere/stillhere/schemas"
 
 // block is the scratch of applyBeats.
 type block struct {
-	entries [blockRows]uint32
-	missed  [blockRows]uint8  // rows whose users have to be searched for
-	hashes  [blockRows]uint64 // of those
-	found   [blockRows]uint32 // their entries
-	follow  uint32            // the entry after that of the row before
-	touched uint32
+	entries    [blockRows]uint32
+	missed     [blockRows]uint8  // rows whose users have to be searched for
+	hashes     [blockRows]uint64 // of those
+	found      [blockRows]uint32 // their entries
+	follow     uint32            // the entry after that of the row before
+	prefetched uint32
 }
 
 // maxCaused is how many transitions of one user a record may cause before its rows are ignored: the
@@ -57,7 +57,7 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 // tried first. For the other users, all first slots are loaded, then their entries.
 func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	b := &m.block
-	var touched uint32
+	var loaded uint32
 	missed, wrong := 0, 0
 	end := m.store.end()
 	for i := range n {
@@ -80,7 +80,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 		hashes[j] = m.index.hash(schemas.UserID(id))
 	}
 	for _, h := range hashes {
-		touched += m.index.touch(h)
+		loaded += m.index.prefetch(h)
 	}
 	for j, h := range hashes {
 		b.found[j] = m.index.guess(h)
@@ -89,7 +89,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	for _, e := range found {
 		if e != none { // an entry may lie in two lines of the cache
 			h := m.store.hot(e)
-			touched += uint32(h.user) + uint32(h.flags)
+			loaded += uint32(h.user) + uint32(h.flags)
 		}
 	}
 	for j, e := range found {
@@ -98,7 +98,7 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 	if b.entries[n-1] != none {
 		b.follow = b.entries[n-1] + 1
 	}
-	b.touched = touched
+	b.prefetched = loaded
 }
 
 // repeats applies a beat that can change nothing but times, and reports whether it was one: a beat
@@ -111,20 +111,20 @@ func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, life uint16) bo
 	}
 	// Log time since the newest report; presence time is never more.
 	since := presence(now-h.seen) - presence(beat.Age)
-	if since < 0 || since >= m.present {
+	if since < 0 || since >= m.presentFor {
 		return false
 	}
 	b := now - stamp(beat.Age)
 	idle := presence(beat.Idle)
 	switch {
-	case b < first+stamp(idle):
+	case b < atBase+stamp(idle):
 		return false // the last touch lies before the base of the stamps
 	case h.flags.state() == schemas.Away:
 		if idle < m.idleAfter || m.idleAfter == 0 {
 			return false
 		}
 	case m.idleAfter == 0:
-	case idle+m.present > m.idleAfter || presence(now-h.active)-presence(beat.Age) >= m.idleAfter:
+	case idle+m.presentFor > m.idleAfter || presence(now-h.active)-presence(beat.Age) >= m.idleAfter:
 		// Close to the limit of idleness: the timer may have to come forward.
 		return false
 	}

@@ -19,7 +19,7 @@
 // an extendible hash index, and one timer of 4 bytes in a lazy wheel. A repeated beat of a user's
 // only device finds the entry and writes it. The timer finds out when it fires. A user with
 // anything unusual (several devices, a lost gateway) is decoded into a user, handled by the rules
-// in rules.go, report.go and judge.go, and encoded again.
+// in rules.go, report.go, judge.go and publish.go, and encoded again.
 //
 // # Ownership
 //

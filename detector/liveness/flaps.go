@@ -83,7 +83,7 @@ func (m *Machine) isFull(u *user, p presence) bool {
 }
 
 // settled is an instant before which no further report can lie.
-func (m *Machine) settled() presence { return m.evaluated - m.present }
+func (m *Machine) settled() presence { return m.evaluated - m.presentFor }
 
 // refill drops the bucket of u if it is full at p.
 func (m *Machine) refill(u *user, p presence) {
@@ -127,7 +127,7 @@ func (m *Machine) catchUp(u *user, p presence) {
 	default:
 		u.settleSince()
 		u.dirty = true
-		m.written(u)
+		m.settleStatus(u)
 		return
 	}
 	c.at = max(c.at, m.lastAt(u))

@@ -112,10 +112,10 @@ func (x *index) find(s *store, h uint64, id schemas.UserID) uint32 {
 	}
 }
 
-// touch loads the slot where a search for h begins. Searches for many users are faster if all first
+// prefetch loads the slot where a search for h begins. Searches for many users are faster if all first
 // slots have been loaded: the loads overlap. The caller must use the result, or the compiler
 // removes the load.
-func (x *index) touch(h uint64) uint32 {
+func (x *index) prefetch(h uint64) uint32 {
 	seg := x.segmentOf(h)
 	return seg.slots[seg.home(h)]
 }

@@ -29,15 +29,15 @@ func (m *Machine) judge(u *user, p presence, at schemas.Millis, why event) {
 	case u.silentFrom != 0:
 		state = schemas.Away
 	default: // a bye is debounced: nothing changes yet
-		m.written(u)
+		m.settleStatus(u)
 		return
 	}
 	kinds := u.presentKinds()
 	if state == u.state && (kinds == u.kinds || state == schemas.Offline || !m.announce) {
-		m.written(u)
+		m.settleStatus(u)
 		return
 	}
-	m.become(u, p, becoming{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: m.cause(u, state, live, why),
+	m.become(u, p, newState{state: state, kinds: kinds, hidden: u.hidden, at: at, cause: m.cause(u, state, live, why),
 		device: why.device, row: why.row})
 }
 
@@ -52,9 +52,9 @@ func (m *Machine) cause(u *user, next schemas.State, live bool, why event) schem
 		return schemas.FirstBeat
 	case live:
 		return schemas.Idle
-	case (why.released || u.held > 0) && u.drained:
+	case (why.released || u.releaseDelay > 0) && u.drained:
 		return schemas.GatewayDrained
-	case why.released || u.held > 0:
+	case why.released || u.releaseDelay > 0:
 		return schemas.GatewayLost
 	case u.silentFrom == 0:
 		return schemas.Bye
@@ -81,8 +81,8 @@ func (u *user) tailDevice() schemas.DeviceID {
 	return last.device
 }
 
-// becoming is what a user becomes, and why.
-type becoming struct {
+// newState is a state that a user enters, and why.
+type newState struct {
 	state  schemas.State
 	kinds  schemas.KindSet
 	hidden bool
@@ -93,7 +93,7 @@ type becoming struct {
 }
 
 // become applies b to u, and publishes it unless u changes too often.
-func (m *Machine) become(u *user, p presence, b becoming) {
+func (m *Machine) become(u *user, p presence, b newState) {
 	at, changesState := max(b.at, u.since), b.state != u.state
 	if b.row {
 		// For the bucket, a late row counts as of now: at an earlier instant the bucket may have
@@ -120,7 +120,7 @@ func (m *Machine) become(u *user, p presence, b becoming) {
 		w.visibilityAt = at
 	}
 	u.state, u.kinds, u.hidden = b.state, b.kinds, b.hidden
-	m.written(u)
+	m.settleStatus(u)
 }
 
 // setVisibility applies a change of visibility at the record's log time. Hiding is
@@ -138,7 +138,7 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 	}
 	w := u.flaps.waiting
 	if !hidden || w != nil && w.hidden {
-		m.become(u, p, becoming{state: u.state, kinds: kinds, hidden: hidden, at: m.clock.now,
+		m.become(u, p, newState{state: u.state, kinds: kinds, hidden: hidden, at: m.clock.now,
 			cause: schemas.VisibilityChange, row: true})
 		return
 	}
@@ -155,64 +155,4 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 		u.flaps.publishedAt = c.at
 	}
 	m.publish(u, c)
-}
-
-// change is a transition in the making.
-type change struct {
-	from   schemas.State
-	at     schemas.Millis
-	cause  schemas.Cause
-	device schemas.DeviceID
-}
-
-// publish emits the transition of u from what was published last to its current state, and its
-// status.
-func (m *Machine) publish(u *user, c change) {
-	u.lastActive = u.touched()
-	if c.from != u.state {
-		u.since = c.at
-	}
-	m.emit(&schemas.Transition{
-		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: c.cause,
-		Device: c.device, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Policy: m.policyID,
-		LeftOut: u.flaps.leftOut,
-	})
-	u.flaps.leftOut = 0
-	u.dirty = true
-	m.written(u)
-}
-
-// written writes the status of a dirty user, and makes an offline user forgettable.
-func (m *Machine) written(u *user) {
-	if u.state == schemas.Offline {
-		switch {
-		case m.replaying: // its status has what was known
-			u.lastSeen = 0
-		case !u.hidden && u.flaps.waiting == nil:
-			u.refresh()
-		}
-		u.silentFrom, u.held, u.drained, u.kinds = 0, 0, false, 0
-	}
-	if u.dirty {
-		u.dirty = false
-		m.emitStatus(u)
-	}
-}
-
-// lastBye is the greatest time of the remembered byes; 0: none is remembered.
-func (u *user) lastBye() schemas.Millis {
-	var last schemas.Millis
-	for i := range u.reports {
-		if r := &u.reports[i]; r.phase == saidBye {
-			last = max(last, r.seen)
-		}
-	}
-	return last
-}
-
-// refresh reduces what is known of an offline, visible user to the remembered byes.
-func (u *user) refresh() {
-	u.lastActive = 0
-	u.lastSeen = u.lastBye()
-	u.since = u.lastSeen
 }

@@ -56,24 +56,24 @@ type Machine struct {
 	policyAt   presence       // the evaluation clock at its record
 
 	// The policy, in presence time.
-	present        presence // online_ttl + offline_debounce
-	away           presence // max(away_ttl, present)
-	idleAfter      presence
-	byeDebounce    presence
-	byeMemory      presence
-	lateness       presence
-	window         presence
-	reach          presence                            // how far back a report can still matter
-	foresight      presence                            // how much earlier frames matter for finding duplicates
-	carried        struct{ reach, foresight presence } // the same by earlier policies, while these matter
-	cohortStep     int64                               // microseconds between two releases
-	announce       bool
-	plain          flags // which flags a repeated beat must leave unchanged
-	maxDevices     int
-	flapBurst      presence // how much a bucket may lack
-	flapInterval   presence
-	breakerPercent int64
-	breakerLimit   schemas.Millis
+	presentFor      presence // online_ttl + offline_debounce
+	awayFor         presence // max(away_ttl, present)
+	idleAfter       presence
+	byeDebounce     presence
+	byeMemory       presence
+	lateness        presence
+	reconnectWindow presence
+	reach           presence                            // how far back a report can still matter
+	foresight       presence                            // how much earlier frames matter for finding duplicates
+	carried         struct{ reach, foresight presence } // the same by earlier policies, while these matter
+	cohortStep      int64                               // microseconds between two releases
+	announce        bool
+	plain           flags // which flags a repeated beat must leave unchanged
+	maxDevices      int
+	flapBurst       presence // how much a bucket may lack
+	flapInterval    presence
+	breakerPercent  int64
+	breakerLimit    schemas.Millis
 
 	clock      clock
 	base       schemas.Millis // of stamps
@@ -113,7 +113,7 @@ type Machine struct {
 	block      block
 	draining   int // chunk that is being emptied, and how far
 	drained    int
-	touch      func(entries []uint32)
+	prefetch   func(entries []uint32)
 	look       func(e uint32) (presence, bool)
 	counts     Counts
 }
@@ -142,7 +142,7 @@ func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, ke
 	m.ordinals.key = (key ^ 0x9e3779b97f4a7c15) | 1
 	m.policies = []schemas.PolicyInForce{{Policy: policy}}
 	m.setPolicy(policy)
-	m.touch, m.look = m.touchEntries, m.lookAtTimer
+	m.prefetch, m.look = m.prefetchEntries, m.lookAtTimer
 	return m
 }
 
@@ -150,12 +150,12 @@ func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, ke
 func (m *Machine) setPolicy(p schemas.Policy) {
 	ms := func(d time.Duration) presence { return presence(d.Milliseconds()) }
 	m.policyID = p.ID()
-	m.present, m.idleAfter, m.byeDebounce = ms(p.OnlineTTL+p.OfflineDebounce), ms(p.IdleAfter), ms(p.ByeDebounce)
-	m.away = max(ms(p.AwayTTL), m.present)
-	m.byeMemory = max(m.present, m.byeDebounce)
-	m.lateness, m.window = ms(p.AllowedLateness), ms(p.ReconnectWindow)
+	m.presentFor, m.idleAfter, m.byeDebounce = ms(p.OnlineTTL+p.OfflineDebounce), ms(p.IdleAfter), ms(p.ByeDebounce)
+	m.awayFor = max(ms(p.AwayTTL), m.presentFor)
+	m.byeMemory = max(m.presentFor, m.byeDebounce)
+	m.lateness, m.reconnectWindow = ms(p.AllowedLateness), ms(p.ReconnectWindow)
 	m.gateways.setSilence(ms(p.GatewaySilence))
-	m.reach, m.foresight = max(m.present+m.window, m.byeMemory), 2*m.gateways.silence+m.lateness
+	m.reach, m.foresight = max(m.presentFor+m.reconnectWindow, m.byeMemory), 2*m.gateways.silence+m.lateness
 	m.cohortStep = max(perSecond(int64(p.CohortRate), 1), perSecond(int64(p.CohortTotalRate), int64(m.partitions)))
 	m.announce, m.maxDevices = p.AnnounceDevices, p.MaxDevices
 	if m.plain = flagMany | flagPresent | flagBye | flagKind; m.announce {
@@ -376,51 +376,4 @@ func (m *Machine) applyVisibility(f *schemas.Frame) {
 // foreign reports whether the user belongs to another partition. Users with an entry do not.
 func (m *Machine) foreign(id schemas.UserID) bool {
 	return schemas.PartitionOf(id, m.partitions) != m.partition
-}
-
-// emit appends t to the output, with its version.
-func (m *Machine) emit(t *schemas.Transition) {
-	n := m.ordinals.take(t.User)
-	if m.replaying {
-		return
-	}
-	t.Version = m.version(n)
-	m.out.Transitions = append(m.out.Transitions, *t)
-}
-
-func (m *Machine) version(ordinal int) schemas.Version {
-	return schemas.NewVersion(m.logEpoch, m.offset-m.versionBase(), ordinal)
-}
-
-// emitStatus appends the status of u: what must be known after a restart. Its version lies between
-// those of u's newest transition and the next: it is that of the newest transition if this record
-// caused it, else the last before this record.
-func (m *Machine) emitStatus(u *user) {
-	if m.replaying {
-		return
-	}
-	if u.state != schemas.Offline {
-		m.refill(u, m.settled())
-	}
-	s := schemas.Status{
-		User: u.id, State: u.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive, Kinds: u.kinds,
-		Visibility: visibilityOf(u.hidden), Version: m.version(m.ordinals.of(u.id)) - 1,
-		SilentFrom: u.silentFrom, Held: u.held, Drained: u.drained, Device: u.last,
-		Bucket: u.flaps.bucket, PublishedAt: u.flaps.publishedAt, LeftOut: u.flaps.leftOut,
-	}
-	if s.Bucket != (schemas.Bucket{}) {
-		s.PolicyAt = m.policyFrom
-	}
-	if w := u.flaps.waiting; w != nil {
-		s.State, s.Since, s.Kinds, s.Visibility = w.state, w.since, w.kinds, visibilityOf(w.hidden)
-		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Since: u.since,
-			KindsAt: w.kindsAt, VisibilityAt: w.visibilityAt, Cause: w.cause, Device: w.device,
-			KindsDevice: w.kindsDevice, Evicted: w.evicted}
-	}
-	for i := range u.reports {
-		if r := &u.reports[i]; r.device == 0 {
-			s.Presumed = schemas.Presumed{At: r.seen, Active: r.active, Kinds: s.Presumed.Kinds.With(r.kind)}
-		}
-	}
-	m.out.Statuses = append(m.out.Statuses, s)
 }

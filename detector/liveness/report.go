@@ -20,11 +20,11 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uin
 	}
 	why := event{device: beat.Device, row: true}
 	switch {
-	case at+m.present <= m.evaluated:
+	case at+m.presentFor <= m.evaluated:
 		return
 	case beat.Bye:
 		if !m.bye(u, beat.Device, b, life) {
-			m.written(u)
+			m.settleStatus(u)
 			return
 		}
 	case !m.heard(u, beat, b, life, &why):
@@ -71,7 +71,7 @@ func (m *Machine) heard(u *user, beat *schemas.Beat, b schemas.Millis, life uint
 	m.gateways.attach(&r)
 	u.reports = append(u.reports, r)
 	u.dirty = u.dirty || u.silentFrom != 0
-	u.silentFrom, u.held, u.drained = 0, 0, false
+	u.silentFrom, u.releaseDelay, u.drained = 0, 0, false
 	return true
 }
 

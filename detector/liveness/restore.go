@@ -142,7 +142,7 @@ func (m *Machine) BeginAdopt(latest schemas.Millis) {
 // demote makes u an offline, visible user with the devices it has.
 func (m *Machine) demote(u *user) {
 	u.state, u.kinds, u.hidden = schemas.Offline, 0, false
-	u.silentFrom, u.held, u.drained, u.dirty = 0, 0, false, false
+	u.silentFrom, u.releaseDelay, u.drained, u.dirty = 0, 0, false, false
 	u.lastActive, u.since = 0, 0
 	u.flaps = flaps{}
 	u.reports = slices.DeleteFunc(u.reports, func(r report) bool { return r.device == 0 })
@@ -204,7 +204,7 @@ func (m *Machine) adopt(u *user, s *schemas.Status) {
 		u.reports = append(u.reports, report{kind: kind, seen: s.Presumed.At, active: s.Presumed.Active})
 	}
 	if !u.present() {
-		u.silentFrom, u.held, u.drained = s.SilentFrom, s.Held, s.Drained
+		u.silentFrom, u.releaseDelay, u.drained = s.SilentFrom, s.Held, s.Drained
 	}
 	if u.state == schemas.Offline {
 		u.lastSeen = s.LastSeen // no later report counted

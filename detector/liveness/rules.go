@@ -12,7 +12,7 @@ import (
 const never = presence(1<<63 - 1)
 
 // presentUntil is when a device falls silent if it is not heard again.
-func (m *Machine) presentUntil(r *report) presence { return m.clock.at(r.seen) + m.present }
+func (m *Machine) presentUntil(r *report) presence { return m.clock.at(r.seen) + m.presentFor }
 
 // activeUntil is when a present device stops being active, unless it falls silent before.
 func (m *Machine) activeUntil(r *report) presence {
@@ -36,7 +36,7 @@ func (m *Machine) idleFrom(u *user) presence {
 // tail is when a user without a device becomes offline.
 func (m *Machine) tail(u *user) presence {
 	if u.silentFrom != 0 {
-		return m.clock.at(u.silentFrom) + m.away + presence(u.held)
+		return m.clock.at(u.silentFrom) + m.awayFor + presence(u.releaseDelay)
 	}
 	return m.clock.at(u.lastBye()) + m.byeDebounce
 }
@@ -51,9 +51,9 @@ func (m *Machine) next(u *user) presence {
 		switch r.phase {
 		case present:
 			limit = min(limit, m.presentUntil(r))
-		case held:
+		case inCohort:
 			if !m.ahead {
-				limit = min(limit, m.presentUntil(r)+m.window)
+				limit = min(limit, m.presentUntil(r)+m.reconnectWindow)
 			}
 		case saidBye:
 			limit = min(limit, m.clock.at(r.seen)+m.byeMemory)
@@ -112,13 +112,13 @@ func (m *Machine) step(u *user, limit presence) {
 		switch {
 		case r.phase == present && m.presentUntil(r) <= limit:
 			if m.gateways.lost(&m.clock, r.life, m.presentUntil(r)) {
-				r.phase = held
+				r.phase = inCohort
 				break
 			}
 			went.add(r)
 			m.leave(u, r)
 			dropped = true
-		case r.phase == held && !m.ahead && m.presentUntil(r)+m.window <= limit:
+		case r.phase == inCohort && !m.ahead && m.presentUntil(r)+m.reconnectWindow <= limit:
 			m.queueUp(u, r)
 		case r.phase == saidBye && m.clock.at(r.seen)+m.byeMemory <= limit:
 			dropped = true
@@ -150,7 +150,7 @@ func (m *Machine) step(u *user, limit presence) {
 	}
 	if u.state == schemas.Offline {
 		m.refill(u, limit)
-		m.written(u)
+		m.settleStatus(u)
 	}
 }
 
@@ -198,7 +198,7 @@ func (w *departures) apply(u *user, held schemas.Millis, drained bool) {
 	if w.n == 0 || u.present() {
 		return
 	}
-	u.silentFrom, u.held, u.drained, u.last = w.seen, held, drained, w.device
+	u.silentFrom, u.releaseDelay, u.drained, u.last = w.seen, held, drained, w.device
 	u.dirty = true
 }
 

@@ -52,13 +52,13 @@ func (m *Machine) published(user schemas.UserID) bool {
 // comes from its status: only the status has presumed devices.
 func (m *Machine) wasPublished(u *user) {
 	if s, ok := m.silences[u.id]; ok && u.silentFrom != 0 {
-		u.silentFrom, u.held, u.drained, u.last = s.from, s.held, s.drained, s.device
+		u.silentFrom, u.releaseDelay, u.drained, u.last = s.from, s.held, s.drained, s.device
 	}
 	if u.state == schemas.Offline {
 		if !u.hidden && u.flaps.waiting == nil {
 			u.refresh()
 		}
-		u.silentFrom, u.held, u.drained = 0, 0, false
+		u.silentFrom, u.releaseDelay, u.drained = 0, 0, false
 	}
 	u.dirty = false
 }

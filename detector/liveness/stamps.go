@@ -8,9 +8,9 @@ import "github.com/stillhere/stillhere/schemas"
 type stamp = uint32
 
 const (
-	noInstant stamp = 0 // no instant at all
-	old       stamp = 1 // before the base: see Machine.olds
-	first     stamp = 2 // the base itself
+	noInstant  stamp = 0 // no instant at all
+	beforeBase stamp = 1 // before the base: see Machine.olds
+	atBase     stamp = 2 // the base itself
 
 	// behindBase is how far the base is behind now when it is set, aheadOfBase how far now may get
 	// before the base is moved: about 25 and 37 days.
@@ -24,17 +24,17 @@ func (m *Machine) stampOf(t schemas.Millis) stamp {
 	case t == 0:
 		return noInstant
 	case t < m.base:
-		return old
+		return beforeBase
 	}
-	return stamp(t-m.base) + first
+	return stamp(t-m.base) + atBase
 }
 
-// instant decodes a stamp that is not old.
+// instant decodes a stamp that is not beforeBase.
 func (m *Machine) instant(s stamp) schemas.Millis {
 	if s == noInstant {
 		return 0
 	}
-	return m.base + schemas.Millis(s-first)
+	return m.base + schemas.Millis(s-atBase)
 }
 
 // oldTimes are instants of a user some of which lie before the base.

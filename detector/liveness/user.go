@@ -10,10 +10,10 @@ import (
 type phase uint8
 
 const (
-	present phase = iota // the device is present
-	held                 // present in the cohort of a lost gateway, for the reconnect window
-	queued               // present; the window is over, and the report waits for its release
-	saidBye              // the device said bye, which is remembered for a while
+	present  phase = iota // the device is present
+	inCohort              // present in the cohort of a lost gateway, for the reconnect window
+	queued                // present; the window is over, and the report waits for its release
+	saidBye               // the device said bye, which is remembered for a while
 )
 
 // report is the newest report of one device through one gateway, decoded. A device that is heard
@@ -50,12 +50,12 @@ type user struct {
 	lastSeen   schemas.Millis
 	lastActive schemas.Millis // as published, or of a device that left
 	// silentFrom is set if no device is present and the last one fell silent: its newest report.
-	silentFrom schemas.Millis
-	held       schemas.Millis // how much later than presentUntil that device was released
-	drained    bool           // it was in the cohort of a drained gateway
-	last       schemas.DeviceID
-	reports    []report // in the order in which they came
-	flaps      flaps
+	silentFrom   schemas.Millis
+	releaseDelay schemas.Millis // how much later than presentUntil that device was released
+	drained      bool           // it was in the cohort of a drained gateway
+	last         schemas.DeviceID
+	reports      []report // in the order in which they came
+	flaps        flaps
 	// dirty: something changed that neither a transition nor re-read heartbeats would restore.
 	dirty bool
 }
@@ -117,7 +117,7 @@ func (u *user) simple(base schemas.Millis) bool {
 	}
 	switch len(u.reports) {
 	case 0:
-		return u.held == 0 && u.lastSeen == u.silentFrom
+		return u.releaseDelay == 0 && u.lastSeen == u.silentFrom
 	case 1:
 		r := &u.reports[0]
 		return u.silentFrom == 0 && r.device != 0 && r.seen == u.lastSeen && (r.phase == present || r.phase == saidBye)
@@ -145,7 +145,7 @@ func (m *Machine) load(e uint32, u *user) *user {
 	} else {
 		o := m.olds.at(c.since)
 		u.since, u.lastActive = o.since, o.lastActive
-		if h.active == old {
+		if h.active == beforeBase {
 			active = o.active
 		}
 	}
@@ -216,7 +216,7 @@ func (m *Machine) encode(e uint32, u *user) {
 // encodeTimes writes the times that may lie before the base.
 func (m *Machine) encodeTimes(h *hot, c *cold, t oldTimes, f *flags) {
 	since, lastActive := m.stampOf(t.since), m.stampOf(t.lastActive)
-	isOld := since == old || lastActive == old || h.active == old
+	isOld := since == beforeBase || lastActive == beforeBase || h.active == beforeBase
 	switch {
 	case isOld && h.flags&flagOld != 0:
 		*m.olds.at(c.since) = t

@@ -35,10 +35,10 @@ func (w *wheel) restart(now presence) {
 }
 
 // stamp encodes the instant of a timer for its entry.
-func (w *wheel) stamp(at presence) stamp { return stamp(at-w.base) + first }
+func (w *wheel) stamp(at presence) stamp { return stamp(at-w.base) + atBase }
 
 // instant decodes what stamp encodes.
-func (w *wheel) instant(s stamp) presence { return w.base + presence(s-first) }
+func (w *wheel) instant(s stamp) presence { return w.base + presence(s-atBase) }
 
 // horizon is the latest instant of a timer. For a later limit the timer is set again then.
 func (w *wheel) horizon() presence { return w.cursor + wheelHorizon }

@@ -1,0 +1,110 @@
+package liveness
+
+import "github.com/stillhere/stillhere/schemas"
+
+// change is a transition in the making.
+type change struct {
+	from   schemas.State
+	at     schemas.Millis
+	cause  schemas.Cause
+	device schemas.DeviceID
+}
+
+// publish emits the transition of u from what was published last to its current state, and its
+// status.
+func (m *Machine) publish(u *user, c change) {
+	u.lastActive = u.touched()
+	if c.from != u.state {
+		u.since = c.at
+	}
+	m.emit(&schemas.Transition{
+		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: c.cause,
+		Device: c.device, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Policy: m.policyID,
+		LeftOut: u.flaps.leftOut,
+	})
+	u.flaps.leftOut = 0
+	u.dirty = true
+	m.settleStatus(u)
+}
+
+// settleStatus writes the status of a dirty user. Of an offline user it first forgets what nothing needs any more.
+func (m *Machine) settleStatus(u *user) {
+	if u.state == schemas.Offline {
+		switch {
+		case m.replaying: // its status has what was known
+			u.lastSeen = 0
+		case !u.hidden && u.flaps.waiting == nil:
+			u.refresh()
+		}
+		u.silentFrom, u.releaseDelay, u.drained, u.kinds = 0, 0, false, 0
+	}
+	if u.dirty {
+		u.dirty = false
+		m.emitStatus(u)
+	}
+}
+
+// lastBye is the greatest time of the remembered byes; 0: none is remembered.
+func (u *user) lastBye() schemas.Millis {
+	var last schemas.Millis
+	for i := range u.reports {
+		if r := &u.reports[i]; r.phase == saidBye {
+			last = max(last, r.seen)
+		}
+	}
+	return last
+}
+
+// refresh reduces what is known of an offline, visible user to the remembered byes.
+func (u *user) refresh() {
+	u.lastActive = 0
+	u.lastSeen = u.lastBye()
+	u.since = u.lastSeen
+}
+
+// emit appends t to the output, with its version.
+func (m *Machine) emit(t *schemas.Transition) {
+	n := m.ordinals.take(t.User)
+	if m.replaying {
+		return
+	}
+	t.Version = m.version(n)
+	m.out.Transitions = append(m.out.Transitions, *t)
+}
+
+func (m *Machine) version(ordinal int) schemas.Version {
+	return schemas.NewVersion(m.logEpoch, m.offset-m.versionBase(), ordinal)
+}
+
+// emitStatus appends the status of u: what must be known after a restart. Its version lies between
+// those of u's newest transition and the next: it is that of the newest transition if this record
+// caused it, else the last before this record.
+func (m *Machine) emitStatus(u *user) {
+	if m.replaying {
+		return
+	}
+	if u.state != schemas.Offline {
+		m.refill(u, m.settled())
+	}
+	s := schemas.Status{
+		User: u.id, State: u.state, Since: u.since, LastSeen: u.lastSeen, LastActive: u.lastActive, Kinds: u.kinds,
+		Visibility: visibilityOf(u.hidden), Version: m.version(m.ordinals.of(u.id)) - 1,
+		SilentFrom: u.silentFrom, Held: u.releaseDelay, Drained: u.drained, Device: u.last,
+		Bucket: u.flaps.bucket, PublishedAt: u.flaps.publishedAt, LeftOut: u.flaps.leftOut,
+	}
+	if s.Bucket != (schemas.Bucket{}) {
+		s.PolicyAt = m.policyFrom
+	}
+	if w := u.flaps.waiting; w != nil {
+		s.State, s.Since, s.Kinds, s.Visibility = w.state, w.since, w.kinds, visibilityOf(w.hidden)
+		s.Pending = schemas.Pending{State: u.state, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Since: u.since,
+			KindsAt: w.kindsAt, VisibilityAt: w.visibilityAt, Cause: w.cause, Device: w.device,
+			KindsDevice: w.kindsDevice, Evicted: w.evicted}
+	}
+	for i := range u.reports {
+		if r := &u.reports[i]; r.device == 0 {
+			s.Presumed = schemas.Presumed{At: r.seen, Active: r.active, Kinds: s.Presumed.Kinds.With(r.kind)}
+		}
+	}
+	m.out.Statuses = append(m.out.Statuses, s)
+}

@@ -1,0 +1,61 @@
+package liveness
+
+// movesPerTick bounds how many entries a tick moves to return memory.
+const movesPerTick = 4096
+
+// upkeep runs at ticks: it forgets what no longer matters and returns memory.
+func (m *Machine) upkeep() {
+	m.gateways.sweep()
+	m.gateways.expire(&m.clock)
+	if !m.replaying {
+		m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
+	}
+	m.gateways.ends = m.gateways.ends[:0]
+	m.wheel.trim()
+	if len(m.clock.frozen) > 0 {
+		const margin = 15 * 60 * 1000 // milliseconds
+		m.clock.forget(m.clock.presence() - m.awayFor - m.reach - m.foresight - m.flapBurst - 2*m.flapInterval - margin)
+	}
+	m.store.trim()
+	for i := 0; i < movesPerTick && m.store.sparse(); i++ {
+		m.compact()
+		m.store.trim()
+	}
+}
+
+// compact moves one entry from the last chunk into a hole before it. It continues where it stopped,
+// and starts again at the chunk's first entry once it reaches the end.
+func (m *Machine) compact() {
+	c := len(m.store.chunks) - 1
+	if m.draining != c {
+		m.draining, m.drained = c, 0
+	}
+	for ; m.drained < chunkEntries; m.drained++ {
+		from := uint32(c*chunkEntries + m.drained)
+		if m.store.hot(from).user == 0 {
+			continue
+		}
+		if to, ok := m.store.hole(); ok {
+			m.moveEntry(from, to)
+		}
+		return
+	}
+	m.drained = 0
+}
+
+// moveEntry moves a user to the free entry to. Its old timer will find a free entry.
+func (m *Machine) moveEntry(from, to uint32) {
+	h := *m.store.hot(from)
+	m.index.move(m.index.hash(h.user), from, to)
+	*m.store.hot(to), *m.store.cold(to) = h, *m.store.cold(from)
+	m.store.used[to/chunkEntries]++
+	m.store.live++
+	if h.flags&flagMany != 0 {
+		m.many[to] = m.many[from]
+		delete(m.many, from)
+	}
+	m.store.remove(from)
+	if at, counts := m.armedAt(to); counts {
+		m.wheel.add(at, to)
+	}
+}
