@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -105,7 +106,7 @@ type Machine struct {
 	reread     map[schemas.UserID]schemas.Millis // last_seen by the re-read records, if a status has a later one
 	silences   map[schemas.UserID]silence        // of users whom a partly published record has already made silent
 	resuming   map[schemas.UserID]int            // next ordinals of that record, by user
-	delayed    []schemas.UserID                  // those of its users whose tombstones are still to be written
+	delayed    map[schemas.UserID]bool           // those of its users whose tombstones are still to be written
 	resumeFrom schemas.PublishedUpTo             // how far it was published
 	presumedAt schemas.Millis                    // log time of a lossy restart, until the next record is applied
 	presumed   []schemas.UserID                  // users whose statuses are written with the next record
@@ -201,7 +202,7 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 		m.ordinals.set(user, n)
 	}
 	if !m.replaying {
-		m.slice.delayed, m.delayed = m.delayed, nil
+		m.slice.delayed, m.delayed = slices.Sorted(maps.Keys(m.delayed)), nil
 		m.slice.resume, m.resumeFrom = m.resumeFrom, schemas.PublishedUpTo{}
 	}
 	return m.advance(f, out)

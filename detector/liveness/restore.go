@@ -150,6 +150,7 @@ func (m *Machine) demote(u *user) {
 
 // Adopt applies a committed status of a user; s is nil for a tombstone.
 func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
+	delete(m.delayed, id)
 	u := &m.scratch
 	e := m.index.find(&m.store, m.index.hash(id), id)
 	switch {
@@ -224,12 +225,16 @@ func (m *Machine) resume(id schemas.UserID, s *schemas.Status) {
 	if s.SilentFrom != 0 {
 		m.silences[id] = silence{s.SilentFrom, s.Held, s.Drained, s.Device}
 	}
-	if s.Version.Record() != m.restored.Published.Version.Record() {
-		return
-	}
-	m.resuming[id] = s.Version.Ordinal() + 1
+	// Of an offline, visible user with a full bucket only that record leaves a status: see cut. Without
+	// a transition of the user the status has the version of the record before.
 	if s.State == schemas.Offline && s.Visibility != schemas.Nobody && s.Bucket.Lacks == 0 {
-		m.delayed = append(m.delayed, id)
+		if m.delayed == nil {
+			m.delayed = map[schemas.UserID]bool{}
+		}
+		m.delayed[id] = true
+	}
+	if s.Version.Record() == m.restored.Published.Version.Record() {
+		m.resuming[id] = s.Version.Ordinal() + 1
 	}
 }
 

@@ -97,12 +97,25 @@ func (m *Machine) cut(f *schemas.Frame) {
 func (m *Machine) endSlices() {
 	m.slice.pending = false
 	for _, id := range m.slice.delayed {
-		_, hidden := m.hidden[id]
-		if m.index.find(&m.store, m.index.hash(id), id) == none && !hidden && !m.replaying {
+		if !m.replaying && m.needsNoStatus(id) {
 			m.out.Statuses = append(m.out.Statuses,
 				schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone,
 					Version: m.version(m.ordinals.of(id)) - 1})
 		}
 	}
 	m.slice.delayed = nil
+}
+
+// needsNoStatus reports whether a restart needs to know nothing of a user: at most the byes, which
+// the log has.
+func (m *Machine) needsNoStatus(id schemas.UserID) bool {
+	if _, hidden := m.hidden[id]; hidden {
+		return false
+	}
+	e := m.index.find(&m.store, m.index.hash(id), id)
+	if e == none {
+		return true
+	}
+	u := m.load(e, &m.scratch)
+	return u.state == schemas.Offline && !u.hidden && u.flaps.bucket == schemas.Bucket{} && u.flaps.waiting == nil
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,6 +89,34 @@ func TestMachineKilledBetweenSlicesDoesWhatTheOracleDoes(t *testing.T) {
 func killed(seed uint64) Runs {
 	records, slices := int(seed%9)+1, int(seed/9%5)+1
 	return Runs{Slice: 1 + int(seed%4), Restart: func(i int) bool { return i%records == 0 }, Cut: func(n int) bool { return n%slices == 0 }}
+}
+
+// The statuses are what consumers and restarts read, so a kill may not leave one that an undisturbed
+// run replaces by a tombstone.
+func TestMachineKilledBetweenSlicesLeavesTheSameUsersWithAStatus(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 300) {
+		h := fromSeed(seed)
+		if want, got := present(Runs{}.run(h.Log())), present(killed(seed).run(h.Log())); !maps.Equal(want, got) {
+			t.Fatalf("seed %d: an undisturbed run leaves the statuses\n%v\nand a run with kills\n%v", seed, want, got)
+		}
+	}
+}
+
+// present is the state of each user who has a status at the end of a run.
+func present(d *run) map[schemas.UserID]schemas.State {
+	states := map[schemas.UserID]schemas.State{}
+	for i := range d.statuses {
+		user, err := schemas.UserOfKey(d.statuses[i].Key)
+		must(err)
+		delete(states, user)
+		if value := d.statuses[i].Value; value != nil {
+			s, err := schemas.DecodeStatus(value)
+			must(err)
+			states[user] = s.State
+		}
+	}
+	return states
 }
 
 func TestMachineThatPutsOutInSlicesDoesWhatTheOracleDoes(t *testing.T) {

@@ -39,7 +39,9 @@ type Runs struct {
 }
 
 // Run is an Impl. What the detector commits is encoded and decoded.
-func (r Runs) Run(l oracle.Log) []schemas.Transition {
+func (r Runs) Run(l oracle.Log) []schemas.Transition { return r.run(l).transitions }
+
+func (r Runs) run(l oracle.Log) *run {
 	d := &run{Runs: r, log: l, commit: stream.Assignment{Partition: l.Partition, Partitions: l.Partitions, Offset: -1,
 		TopicID: schemas.TopicID{1}}}
 	d.config = detector.Config{Settings: l.Policy,
@@ -66,7 +68,7 @@ func (r Runs) Run(l oracle.Log) []schemas.Transition {
 		d.live = append(d.live, l.Records[i])
 		d.handle(&l.Records[i])
 	}
-	return d.transitions
+	return d
 }
 
 // run is a detector, what it has published, and its topics.
