@@ -27,11 +27,11 @@ type lastseenDeps struct {
 	metrics *lastseen.Metrics
 }
 
-// Both store offsets of their own.
-var (
-	_ consumer.PositionedHandler = (*sink.Sink)(nil)
-	_ consumer.PositionedHandler = (*projector.Projector)(nil)
-)
+// Both store offsets of their own, and have gauges of their partitions.
+var _, _ interface {
+	consumer.PositionedHandler
+	consumer.StoppedHandler
+} = (*sink.Sink)(nil), (*projector.Projector)(nil)
 
 // newLastseen keeps the durable store and Redis up to date.
 func newLastseen(d lastseenDeps) (c component, err error) {
@@ -62,8 +62,8 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 
 // transitionLoop is a consumer of the transitions.
 func transitionLoop(p base, origin *origin.Origin, cluster kafka.Config, name, group string, handler consumer.Handler[stream.Logged[*schemas.Transition]], options ...consumer.Option) component {
-	f := consumer.New(cluster, group, schemas.Transitions, origin.Decode, handler, p.producer, p.log, p.kafkaMetrics, options...)
-	return loop(name, f.Run, f.Ready)
+	transitions := consumer.New(cluster, group, schemas.Transitions, origin.Decode, handler, p.producer, p.log, p.kafkaMetrics, options...)
+	return loop(name, transitions.Run, transitions.Ready)
 }
 
 // newestStatuses reads the newest status of every user of a partition. The topic may still

@@ -110,7 +110,7 @@ func (p *Projector) Start(ctx context.Context, at stream.Assignment) (stream.Sto
 	return stream.StoredOffset{Next: part.progress.Next, Topic: topic}, nil
 }
 
-// Stop gives up a partition.
+// Stop forgets a partition and its gauge.
 func (p *Projector) Stop(number int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -89,7 +89,7 @@ func (s *Sink) moveToTopic(ctx context.Context, stored store.Position, at stream
 	return store.Position{Next: at.LogStart, Topic: at.TopicID, TopicNext: at.LogStart}, nil
 }
 
-// Stop gives up a partition.
+// Stop forgets a partition and its gauge.
 func (s *Sink) Stop(partition int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

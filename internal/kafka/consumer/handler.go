@@ -29,6 +29,13 @@ type PositionedHandler interface {
 	Start(ctx context.Context, at stream.Assignment) (stream.StoredOffset, error)
 }
 
+// StoppedHandler is a Handler that keeps something of each partition, such as a gauge.
+type StoppedHandler interface {
+	// Stop is called when another process takes the partition over, or the consumer ends. A last
+	// Apply that does not end in time may still run. Start comes before the partition's next Apply.
+	Stop(partition int32)
+}
+
 // AsyncHandler is a Handler whose Apply may return before the batch has taken effect, so that a
 // part of it that waits does not delay later batches. Only what lies before the first part in hand
 // is committed: after a crash that part and everything behind it come again.

@@ -158,6 +158,11 @@ func (s *session[T]) stopWorkers(ids []int32, grace time.Duration) {
 		}
 		w.cancel()
 	}
+	if stopped, ok := any(s.consumer.handler).(StoppedHandler); ok {
+		for _, w := range ending {
+			stopped.Stop(w.ID)
+		}
+	}
 }
 
 func (s *session[T]) commit(ctx context.Context, client *kgo.Client) {

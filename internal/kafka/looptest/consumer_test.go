@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ type keeper struct {
 	fail    error
 	failOf  int32 // partition; -1 for all
 	start   map[int32]int64
+	stopped []int32
 }
 
 func newKeeper() *keeper {
@@ -93,6 +95,32 @@ func (s starting) Start(_ context.Context, at stream.Assignment) (stream.StoredO
 		return stream.StoredOffset{Next: next}, nil
 	}
 	return stream.StoredOffset{Next: -1}, nil
+}
+
+func (s starting) Stop(partition int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = append(s.stopped, partition)
+}
+
+func TestAHandlerLearnsWhichPartitionsAnotherConsumerTakes(t *testing.T) {
+	onEach(t, 2, func(w *world) {
+		first, second := starting{newKeeper()}, starting{newKeeper()}
+		stop, a := w.follower("a", first)
+		w.until("the first has both", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		_, b := w.follower("b", second)
+		w.until("each has one", time.Minute, func() bool { return len(a.Status()) == 1 && len(b.Status()) == 1 })
+		taken := b.Status()[0].Partition
+		first.mu.Lock()
+		if !slices.Equal(first.stopped, []int32{taken}) {
+			w.Errorf("the first consumer had to stop %v, the second has %d", first.stopped, taken)
+		}
+		first.mu.Unlock()
+		stop()
+		if slices.Sort(first.stopped); !slices.Equal(first.stopped, []int32{0, 1}) {
+			w.Errorf("after its end the first consumer had to stop %v", first.stopped)
+		}
+	})
 }
 
 func decodeKey(r *schemas.Record) (string, error) {
