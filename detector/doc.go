@@ -6,9 +6,10 @@
 //	                             │    └───▶ [presence.status] (compacted)
 //	                             └────────▶ [presence.heartbeats] (forwarded misrouted beats)
 //
-// The Kafka loop runs one Partition for every partition that it owns. A Partition decodes a
-// record, lets the pure state machine (package liveness) decide, and puts the results into the
-// outbox. The loop commits the outbox together with the record's offset in one transaction.
+// The processor (internal/kafka/processor) runs one Partition for every partition that it owns. A
+// Partition decodes a record, lets the pure state machine (package liveness) decide, and puts the
+// results into the outbox. The processor commits the outbox together with the record's offset in one
+// transaction.
 //
 // # States of a partition
 //

@@ -40,19 +40,19 @@ func OfflineChangeOf(t *schemas.Transition) (Change, bool) {
 	return c, ok
 }
 
-// AsIfGone returns t as it looks where a hidden user is shown as offline since the hide: the hide is
+// AsIfOffline returns t as it looks where a hidden user is shown as offline since the hide: the hide is
 // going offline, the show is coming online. False when nothing of t can be seen.
-func AsIfGone(t *schemas.Transition) (*schemas.Transition, bool) {
-	turns, gone := t.Cause == schemas.VisibilityChange, *t
+func AsIfOffline(t *schemas.Transition) (*schemas.Transition, bool) {
+	visibilityChanged, seen := t.Cause == schemas.VisibilityChange, *t
 	switch {
 	case t.Visibility == schemas.Nobody:
-		gone.To, gone.Cause, gone.Kinds, gone.Visibility = schemas.Offline, schemas.Bye, 0, schemas.Everyone
-		gone.LastSeen = t.At
-		return &gone, turns && t.From != schemas.Offline
-	case turns:
-		gone = *Shown(t)
-		gone.From, gone.Cause = schemas.Offline, schemas.FirstBeat
-		return &gone, t.To != schemas.Offline
+		seen.To, seen.Cause, seen.Kinds, seen.Visibility = schemas.Offline, schemas.Bye, 0, schemas.Everyone
+		seen.LastSeen = t.At
+		return &seen, visibilityChanged && t.From != schemas.Offline
+	case visibilityChanged:
+		seen = *Shown(t)
+		seen.From, seen.Cause = schemas.Offline, schemas.FirstBeat
+		return &seen, t.To != schemas.Offline
 	}
 	return t, true
 }

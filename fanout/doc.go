@@ -18,7 +18,7 @@
 //
 // # A subscription
 //
-//	attached ──channel confirmed──▶ reading ──snapshot──▶ live ──▶ gone
+//	attached ──channel confirmed──▶ reading ──snapshot──▶ live ──▶ ended
 //
 // Attached: the viewer is in the user's entry and is sent nothing yet. Redis confirms the channel
 // before live reads anything, so the channel brings whatever the read misses. The snapshot is the
@@ -27,7 +27,7 @@
 //
 // # Failure
 //
-//   - Redis is away: publish returns an error, and the Kafka loop tries the same batch again, so
+//   - Redis is away: publish returns an error, and the consumer applies the same batch again, so
 //     nothing is lost. A viewer who subscribes meanwhile gets the current status with stale_since
 //     set. Viewers who have subscribed get nothing until Redis is back.
 //   - Redis is back, or the subscriber connection was lost: the bus subscribes to all channels, live

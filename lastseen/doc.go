@@ -16,13 +16,13 @@
 //
 // # Failure
 //
-// The durable store is unavailable: the sink returns errors, the Kafka loop retries the
+// The durable store is unavailable: the sink returns errors, the consumer retries the
 // same batch and lag grows. Nothing is lost, and memory does not grow. Redis goes on
 // answering reads; users that a rebuilt Redis lacks are reported offline, with
 // stale_since. Histories answer 503.
 //
 // The store loses its last transactions (failover): the sink finds the store's next
-// offset behind its own and returns sink.ErrStoreBehind. The Kafka loop then reads that
+// offset behind its own and returns sink.ErrStoreBehind. The consumer then reads that
 // partition again from the store's offset. The process keeps running and needs no
 // restart.
 //

@@ -131,7 +131,7 @@ func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) (ne
 		}
 		if p.deps.Config.HiddenOffline {
 			var visible bool
-			if t, visible = fanout.AsIfGone(t); !visible {
+			if t, visible = fanout.AsIfOffline(t); !visible {
 				p.count("hidden")
 				continue
 			}

@@ -153,7 +153,7 @@ func (g *rig) awaitConnected() {
 	}
 }
 
-// publish does what the Kafka loop does with a batch of presence.transitions.
+// publish does what the consumer does with a batch of presence.transitions.
 func (g *rig) publish(ts ...*schemas.Transition) {
 	g.t.Helper()
 	batch := stream.Batch[stream.Logged[*schemas.Transition]]{Next: 1}

@@ -217,7 +217,7 @@ func TestAfterALostConnectionAllChannelsAreSubscribedBeforeConnectedIsCalled(t *
 	})
 }
 
-// publishStubbornly does as the Kafka loop does: again until it works.
+// publishStubbornly does as the consumer does: again until it works.
 func publishStubbornly(t *testing.T, bus *redisbus.Bus, changes []fanout.Change) {
 	t.Helper()
 	for try := 0; ; try++ {

@@ -33,7 +33,7 @@ type Gate struct {
 }
 
 // New makes a gate.
-func New(cfg ingest.Config, log beat.Log, metrics *ingest.Metrics) (*Gate, error) {
+func New(cfg ingest.Config, log beat.Appender, metrics *ingest.Metrics) (*Gate, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func open(t *testing.T, cfg ingest.Config) endpoint {
 }
 
 // start runs a gate. stop ends it and waits; it may be called twice.
-func start(tb testing.TB, cfg ingest.Config, log beat.Log) (mux *http.ServeMux, stop func()) {
+func start(tb testing.TB, cfg ingest.Config, log beat.Appender) (mux *http.ServeMux, stop func()) {
 	tb.Helper()
 	g, err := httpgate.New(cfg, log, ingest.NewMetrics(nil))
 	if err != nil {

@@ -19,7 +19,7 @@ const maxInFlight = 16
 type writer struct {
 	now      func() time.Duration
 	cfg      ingest.Config
-	log      beat.Log
+	kafka    beat.Appender
 	metrics  *ingest.Metrics
 	wake     chan struct{} // gets a value when some lane may send beats
 	inFlight sync.WaitGroup
@@ -30,8 +30,8 @@ type writer struct {
 	stopped bool
 }
 
-func newWriter(now func() time.Duration, cfg ingest.Config, log beat.Log, metrics *ingest.Metrics) *writer {
-	return &writer{now: now, cfg: cfg, log: log, metrics: metrics, wake: make(chan struct{}, 1),
+func newWriter(now func() time.Duration, cfg ingest.Config, log beat.Appender, metrics *ingest.Metrics) *writer {
+	return &writer{now: now, cfg: cfg, kafka: log, metrics: metrics, wake: make(chan struct{}, 1),
 		lanes: map[laneKey]*lane{}}
 }
 
@@ -141,13 +141,13 @@ func (w *writer) send(s *shipment) {
 	}
 }
 
-// append writes a record to the heartbeats topic within AppendTimeout, and counts the answer. done
-// gets it on a goroutine of the log.
+// append writes a record to the heartbeats topic and counts the answer, which done gets on a goroutine
+// of the producer. The producer gives up after its delivery timeout, which app sets to AppendTimeout.
 func (w *writer) append(kind string, rows int, record schemas.Outgoing, done func(error)) {
 	record.Topic = schemas.Heartbeats
 	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.AppendTimeout)
 	began := time.Now()
-	w.log.Append(ctx, record, func(err error) {
+	w.kafka.Append(ctx, record, func(err error) {
 		cancel()
 		w.metrics.Appended(kind, rows, time.Since(began), err)
 		done(err)

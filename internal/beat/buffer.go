@@ -28,7 +28,7 @@ const maxInFlight = 8
 // must be called. All its methods may be called from any goroutine.
 type Buffer struct {
 	cfg     Config
-	log     Log
+	log     Appender
 	started time.Time // the origin of all times in the queues
 	epoch   schemas.Millis
 	shards  []shard
@@ -58,7 +58,7 @@ type shard struct {
 }
 
 // New makes a buffer. The epoch of the gateway is now.
-func New(cfg Config, log Log) (*Buffer, error) {
+func New(cfg Config, log Appender) (*Buffer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}

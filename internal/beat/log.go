@@ -6,7 +6,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Log appends records to Kafka, in the background.
+// Appender appends records to Kafka, in the background.
 //
 // Append takes record over and calls done exactly once: with nil when the brokers have
 // acknowledged it, with an error when that is not known (it may have been written all the same).
@@ -18,7 +18,7 @@ import (
 // before the call, nothing is written. Append may block while the writer's buffer is full, at most
 // until ctx ends.
 //
-// The record's Key and Value belong to the Log until done is called. Any goroutine may call Append.
-type Log interface {
+// The record's Key and Value belong to the Appender until done is called. Any goroutine may call Append.
+type Appender interface {
 	Append(ctx context.Context, record schemas.Outgoing, done func(error))
 }

@@ -62,9 +62,9 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 	}
 	crashpoint.At("sink.fenced")
 	if len(batch.Changes) > 0 {
-		write := s.copyLog
+		write := s.copyChanges
 		if carefully {
-			write = s.insertLog
+			write = s.insertChanges
 		}
 		if err := s.timed("log", func() error { return write(ctx, tx, batch) }); err != nil {
 			return err
@@ -116,11 +116,11 @@ func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 	return nil
 }
 
-func (s *Store) copyLog(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
+func (s *Store) copyChanges(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 	buffer := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buffer)
 	*buffer = appendCopy((*buffer)[:0], inKeyOrder(batch.Changes))
-	_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(*buffer), logCopySQL)
+	_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(*buffer), copyChangesSQL)
 	if sqlState(err) == uniqueViolation {
 		return errDuplicateRows
 	}
@@ -149,7 +149,7 @@ func execArrays(ctx context.Context, tx pgx.Tx, sql string, arrays [][]byte) (pg
 	return result.CommandTag, result.Err
 }
 
-func (s *Store) insertLog(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
+func (s *Store) insertChanges(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 	done, err := execArrays(ctx, tx, appendCarefullySQL, arrays(logColumns, batch.Changes))
 	if err != nil {
 		return err

@@ -27,8 +27,8 @@ const (
 	postgresZero = 946_684_800_000                                        // 2000-01-01 in Unix milliseconds
 )
 
-// logCopySQL takes what appendCopy writes.
-const logCopySQL = `COPY status_changes (user_id, at, version, device_id, last_seen_at, last_active_at, from_state, to_state,
+// copyChangesSQL takes what appendCopy writes.
+const copyChangesSQL = `COPY status_changes (user_id, at, version, device_id, last_seen_at, last_active_at, from_state, to_state,
 	cause, visibility, device_kinds, event_id, policy_id, left_out) FROM STDIN (FORMAT binary)`
 
 // column is a column of values R in Postgres's binary form.
@@ -37,7 +37,7 @@ type column[R any] struct {
 	append func(b []byte, r R) []byte
 }
 
-// logColumns are those of logCopySQL and the parameters of append_carefully.sql.
+// logColumns are those of copyChangesSQL and the parameters of append_carefully.sql.
 var logColumns = []column[*schemas.Transition]{
 	{int8OID, func(b []byte, t *schemas.Transition) []byte { return appendInt8(b, int64(t.User)) }},
 	{timestamptzOID, func(b []byte, t *schemas.Transition) []byte { return appendInstant(b, t.At) }},

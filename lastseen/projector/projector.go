@@ -21,7 +21,7 @@ import (
 // the rebuild would bring the user back.
 type Statuses func(ctx context.Context, partition int32, each func(schemas.Status) error) error
 
-// Projector writes transitions to Redis. It is a handler for the Kafka loop: calls for one
+// Projector writes transitions to Redis. It is a handler of the consumer: calls for one
 // partition come one at a time and in order.
 type Projector struct {
 	view     *redisview.View

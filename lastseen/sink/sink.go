@@ -16,10 +16,10 @@ import (
 
 // ErrStoreBehind says that the store's next offset is behind what this sink has written: the store
 // has lost transactions, as by a failover to a lagging replica, or the topic was recreated. The
-// Kafka loop then reads the partition again from the store's offset.
+// consumer then reads the partition again from the store's offset.
 var ErrStoreBehind error = lostPlace{}
 
-// lostPlace has the method by which the Kafka loop recognises it.
+// lostPlace has the method by which the consumer recognises it.
 type lostPlace struct{}
 
 func (lostPlace) Error() string {
@@ -27,7 +27,7 @@ func (lostPlace) Error() string {
 }
 func (lostPlace) ResetPosition() bool { return true }
 
-// Sink writes batches of transitions. It is a handler for the Kafka loop: calls for one partition
+// Sink writes batches of transitions. It is a handler of the consumer: calls for one partition
 // come one at a time and in order.
 type Sink struct {
 	store   store.Writer

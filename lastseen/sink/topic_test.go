@@ -156,7 +156,7 @@ type owner struct {
 	dead  bool
 }
 
-// restart is what the Kafka loop does with what Start says.
+// restart is what the consumer does with what Start says.
 func (o *owner) restart(t *rapid.T, to store.Writer, end int64) {
 	o.sink = newSink(to)
 	stored, err := o.sink.Start(context.Background(), stream.Assignment{TopicID: o.topic, LogEnd: end})

@@ -34,8 +34,8 @@ func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 	}
 	next := c.After(t)
 	seen, active := t.LastSeen, t.LastActive
-	switch turns := t.Cause == schemas.VisibilityChange; {
-	case t.Visibility == schemas.Nobody && !turns:
+	switch visibilityChanged := t.Cause == schemas.VisibilityChange; {
+	case t.Visibility == schemas.Nobody && !visibilityChanged:
 		seen, active = 0, 0
 		if c.Version != 0 {
 			next.Since = c.Since
@@ -47,7 +47,7 @@ func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 				next.Since = c.Since
 			}
 		}
-	case turns:
+	case visibilityChanged:
 		next.Since, seen, active = t.At, t.At, t.At
 	}
 	next.LastSeen, next.LastActive = max(c.LastSeen, seen), max(c.LastActive, active)
@@ -87,11 +87,11 @@ func Fold(changes []*schemas.Transition) []Update {
 }
 
 func determinesSince(t *schemas.Transition) bool {
-	turns := t.Cause == schemas.VisibilityChange
+	visibilityChanged := t.Cause == schemas.VisibilityChange
 	if t.Visibility == schemas.Nobody {
-		return turns && t.From != schemas.Offline
+		return visibilityChanged && t.From != schemas.Offline
 	}
-	return turns || t.From != t.To
+	return visibilityChanged || t.From != t.To
 }
 
 // determinesTimes reports whether nothing before t can have later times that count.

@@ -1,4 +1,4 @@
-// Package beattest is a beat.Log in memory for tests: it keeps
+// Package beattest is a beat.Appender in memory for tests: it keeps
 // what was appended, decoded, and fails or stalls as it is told.
 package beattest
 
@@ -27,7 +27,7 @@ type Written struct {
 	Beats      []schemas.Beat
 }
 
-// Log is an beat.Log in memory. Its zero value takes everything at once.
+// Log is a beat.Appender in memory. Its zero value takes everything at once.
 type Log struct {
 	// Partitions is checked: a user must be in the partition of the record.
 	Partitions int32
@@ -88,7 +88,7 @@ func (l *Log) Await(ctx context.Context, done func([]Written) bool) ([]Written, 
 	}
 }
 
-// Append implements beat.Log.
+// Append implements beat.Appender.
 func (l *Log) Append(ctx context.Context, record schemas.Outgoing, done func(error)) {
 	l.mu.Lock()
 	l.tried++
