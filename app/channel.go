@@ -64,7 +64,8 @@ func DefaultDeliveries() Deliveries { return Deliveries(delivery.Defaults()) }
 // delivers nothing before it does.
 func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	cluster, err := run.Kafka.cluster()
-	if err := errors.Join(err, run.AdminServer.validate(), validateAccess(run.MayWatch, "")); err != nil {
+	admin := run.AdminServer
+	if err := errors.Join(err, admin.validate(), validateAccess(run.MayWatch, "")); err != nil {
 		return err
 	}
 	cluster.InstanceName = run.Instance

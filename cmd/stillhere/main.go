@@ -25,7 +25,7 @@ You can set flags in the environment, under the name that their help shows (--ka
 
 // commands is the command line.
 type commands struct {
-	Dev      devCommand     `cmd:"" set:"admin=" set:"followers=all" group:"Roles:" help:"Run the whole pipeline in this process, with embedded Kafka, Redis and SQLite."`
+	Dev      devCommand     `cmd:"" set:"admin=" set:"followers=all" group:"Roles:" help:"Run the whole pipeline in this process, with embedded Kafka, Redis and SQLite."` //nolint:staticcheck // kong reads every "set"
 	All      roleCommand    `cmd:"" group:"Roles:" help:"Run every role in one process, on external Kafka, Redis and Postgres."`
 	Ingest   roleCommand    `cmd:"" group:"Roles:" help:"Take heartbeats over HTTP and WebSocket and write them to Kafka."`
 	Detector roleCommand    `cmd:"" group:"Roles:" help:"Decide who is online, away or offline and publish every change."`

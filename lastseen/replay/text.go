@@ -28,12 +28,12 @@ type lineWriter[R, P any] struct {
 
 // column is a column of a row.
 type column struct {
-	name          string
-	before, after string // the bytes around a value
-	quote         string // around numbers and instants
-	instant       bool
-	optional      bool // 0 is null
-	field         any  // points to the row's field: *int64, *string, *[]string or *bool
+	name     string
+	before   string // the bytes before a value
+	quote    string // around numbers and instants
+	instant  bool
+	optional bool // 0 is null
+	field    any  // points to the row's field: *int64, *string, *[]string or *bool
 }
 
 func newLineWriter[R, P any](format Format, w io.Writer, set func(*R, *P)) *lineWriter[R, P] {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/policy"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // Policy is settings under a name.
@@ -48,7 +47,7 @@ func parseChange(text []byte) (c policy.Change, err error) {
 		return c, errors.New("must be a list of names and values, such as \"online_ttl: 45s\"")
 	}
 	var names []string
-	for _, s := range schemas.Policy(liveness.Defaults()).Settings() {
+	for _, s := range liveness.Defaults().Settings() {
 		names = append(names, s.Name)
 	}
 	var faults []error

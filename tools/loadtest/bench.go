@@ -71,8 +71,10 @@ func (b *Bench) measure(ctx context.Context, o Options) (Result, error) {
 	o.Progress.Note("bench %s: %s (load average %.1f)", b.Name, b.What, t.Load)
 	func() {
 		defer func() {
-			if r := recover(); r != nil && r != errFailed {
-				panic(r)
+			if r := recover(); r != nil {
+				if err, _ := r.(error); !errors.Is(err, errFailed) {
+					panic(r)
+				}
 			}
 		}()
 		t.Part(func() { b.Run(t) })

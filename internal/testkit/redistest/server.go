@@ -137,7 +137,7 @@ func (s *Server) Kill() {
 // Do sends one command to a server without TLS and returns the answer as text; the answers of an array
 // stand on lines of their own.
 func (s *Server) Do(format string, args ...any) (string, error) {
-	conn, err := net.DialTimeout("tcp", s.Addr, timeout)
+	conn, err := (&net.Dialer{Timeout: timeout}).DialContext(context.Background(), "tcp", s.Addr)
 	if err != nil {
 		return "", err
 	}

@@ -78,7 +78,8 @@ func (e *Ender) republish(ctx context.Context, hanging transactions) error {
 		statuses := h.Topic == schemas.Statuses.Name(e.Config.Prefix)
 		for _, r := range own {
 			// A status is not published behind a later one of the same user.
-			if !published[identity(r)] && !(statuses && later[string(r.Key)] > r.Offset) {
+			superseded := statuses && later[string(r.Key)] > r.Offset
+			if !published[identity(r)] && !superseded {
 				records = append(records, r)
 			}
 		}
