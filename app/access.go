@@ -28,9 +28,8 @@ type Need struct {
 }
 
 const (
-	eachRole     = "every role"
-	everyTopic   = schemas.Topic("*")
-	channelGroup = "stillhere.channel."
+	eachRole   = "every role"
+	everyTopic = schemas.Topic("*")
 )
 
 // Grantees are the users that Kafka may have for Stillhere: the roles and the tools.

@@ -16,15 +16,6 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Groups of the follower fan-out. The last two are names in metrics only: every process
-// reads all of the topic.
-const (
-	plannerGroup = "stillhere.fanout.planner"
-	workerGroup  = "stillhere.fanout.worker"
-	onlineGroup  = "stillhere.fanout.here"
-	newestGroup  = "stillhere.fanout.newest"
-)
-
 // All partitions of a loop wait for one poll of it. Jobs are large, so a worker takes few.
 const (
 	plannerPoll = 256

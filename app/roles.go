@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-
-	"github.com/stillhere/stillhere/internal/origin"
 )
 
 // Role is a part of the pipeline that can run as a process of its own.
@@ -30,14 +28,6 @@ var Roles = []Role{
 	{Name: "all", http: true, redis: true, store: true, framed: true, needs: []string{"kafka", "auth"},
 		first: append([]string{"detector", "sink", "projector"}, followerLoops...), build: buildAll},
 }
-
-// Consumer groups, as Kafka knows them.
-const (
-	detectorGroup  = origin.DetectorGroup
-	sinkGroup      = "stillhere.lastseen.sink"
-	projectorGroup = "stillhere.lastseen.projector"
-	publishGroup   = "stillhere.fanout.publish"
-)
 
 // buildIngest builds the endpoints that take heartbeats. With Redis and a store, a socket
 // that sends beats can watch users as well.
