@@ -76,7 +76,7 @@ func main() {
 	cli := kong.Parse(&l, kong.Description("Measure how fast Stillhere is in the laboratory."), kong.Vars{"names": strings.Join(names, ", ")},
 		kong.PostBuild(func(k *kong.Kong) error {
 			for _, flag := range k.Model.Flags {
-				flag.Envs = nil // "-" is for the main program
+				flag.Envs, flag.Tag.Envs = nil, nil // "-" is for the main program
 			}
 			return nil
 		}))
