@@ -29,7 +29,10 @@ func TestAPipelineWithASchemaRegistryWritesItsHeadAndReadsItselfAlsoAfterASwitch
 	t.Cleanup(fake.Close)
 	dir := t.TempDir()
 	p := framedPipeline{T: t, dir: dir}
-	p.run("", func(string) { p.arrive(1) })
+	p.run("", func(string) {
+		p.arrive(1)
+		p.is(1, "online") // its transition has been written
+	})
 	p.run(fake.URL(), func(cluster string) {
 		p.is(1, "online") // restored from status records without a head
 		p.arrive(2)
