@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/pggraph"
@@ -23,31 +20,12 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-var (
-	cluster   *pgtest.Cluster
-	noCluster error
-)
-
-func TestMain(m *testing.M) {
-	code := pgtest.Around(m.Run, func(c *pgtest.Cluster, err error) { cluster, noCluster = c, err })
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func openPostgres(t *testing.T) *graph.Store {
 	t.Helper()
-	if noCluster != nil {
-		t.Skip(noCluster)
-	}
 	config := pggraph.Defaults()
-	var err error
-	if config.URL, err = cluster.URL(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	config.MaxConns = 4
+	config.URL, config.MaxConns = pgtest.URL(t), 4
 	if err := pggraph.Migrate(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}

@@ -3,42 +3,20 @@ package pggraph
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-var (
-	cluster   *pgtest.Cluster
-	noCluster error
-)
-
-func TestMain(m *testing.M) {
-	code := pgtest.Around(m.Run, func(c *pgtest.Cluster, err error) { cluster, noCluster = c, err })
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func newGraph(tb testing.TB) *graph.Store {
 	tb.Helper()
-	if noCluster != nil {
-		tb.Skip(noCluster)
-	}
-	url, err := cluster.URL(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
-	}
 	config := Defaults()
-	config.URL, config.MaxConns = url, 4
+	config.URL, config.MaxConns = pgtest.URL(tb), 4
 	if err := Migrate(tb.Context(), config); err != nil {
 		tb.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,16 +18,7 @@ import (
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
-// cluster is the Postgres of these tests; nil, and why, when there is none.
-var (
-	cluster   *pgtest.Cluster
-	noCluster error
-)
-
-func TestMain(m *testing.M) {
-	code := pgtest.Around(m.Run, func(c *pgtest.Cluster, err error) { cluster, noCluster = c, err })
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // database opens one and the same database again and again.
 type database struct {
@@ -50,13 +40,7 @@ func each(t *testing.T, test func(t *testing.T, d database)) {
 	})
 	t.Run("Postgres", func(t *testing.T) {
 		t.Parallel()
-		if noCluster != nil {
-			t.Skip(noCluster)
-		}
-		url, err := cluster.URL(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		url := pgtest.URL(t)
 		test(t, database{open: func(t *testing.T) *sql.DB { return openDB(t, "pgx", url) }, up: migrate.Postgres})
 	})
 }

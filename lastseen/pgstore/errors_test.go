@@ -95,10 +95,7 @@ func TestAStatementThatCanNeverWorkIsDistinguishedFromAServerThatIsAway(t *testi
 
 func TestAServerThatIsKilledMidwayKeepsAllOfABatchOrNothing(t *testing.T) {
 	t.Parallel()
-	if noCluster != nil {
-		t.Skip(noCluster)
-	}
-	if !cluster.Private() {
+	if !pgtest.Shared(t).Private() {
 		t.Skip("STILLHERE_TEST_POSTGRES names a server that is not ours to kill")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // four starts of a server on a machine that may be busy

@@ -1,43 +1,18 @@
 package pgstore
 
 import (
-	"fmt"
-	"os"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 )
 
-// cluster is the Postgres of this package's tests; nil, and why, when there is
-// none.
-var (
-	cluster   *pgtest.Cluster
-	noCluster error
-)
-
-func TestMain(m *testing.M) {
-	code := pgtest.Around(m.Run, func(c *pgtest.Cluster, err error) { cluster, noCluster = c, err })
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // newConfig is the way to a database of the test's own, without a schema.
 func newConfig(tb testing.TB) Config {
 	tb.Helper()
-	if noCluster != nil {
-		tb.Skip(noCluster)
-	}
-	url, err := cluster.URL(tb.Context())
-	if err != nil {
-		tb.Fatal(err)
-	}
 	config := Defaults()
-	config.URL, config.MaxConns = url, 4
+	config.URL, config.MaxConns = pgtest.URL(tb), 4
 	return config
 }
 

@@ -1,12 +1,8 @@
 package storetest
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
-
-	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -15,35 +11,11 @@ import (
 
 // stores make an empty store of each kind.
 var stores = map[string]func(t *testing.T) Store{
-	"postgres": func(t *testing.T) Store { return openPostgres(t, newDatabase(t)) },
+	"postgres": func(t *testing.T) Store { return openPostgres(t, pgtest.URL(t)) },
 	"sqlite":   func(t *testing.T) Store { return openSQLite(t, newFile(t)) },
 }
 
-// cluster is the Postgres of these tests; nil, and why, if there is none.
-var (
-	cluster   *pgtest.Cluster
-	noCluster error
-)
-
-func TestMain(m *testing.M) {
-	code := pgtest.Around(m.Run, func(c *pgtest.Cluster, err error) { cluster, noCluster = c, err })
-	if err := goleak.Find(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// newDatabase is the URL of an empty database.
-func newDatabase(t *testing.T) string {
-	t.Helper()
-	if noCluster != nil {
-		t.Skip(noCluster)
-	}
-	url, err := cluster.URL(t.Context())
-	must(t, err)
-	return url
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func openPostgres(t *testing.T, url string) Store {
 	t.Helper()

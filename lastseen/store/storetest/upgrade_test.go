@@ -9,6 +9,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // a driver of database/sql
 
 	"github.com/stillhere/stillhere/internal/migrate"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/lastseen/store"
 )
 
@@ -42,7 +43,7 @@ func TestAProgramOfSchema1WritesOnTheNewestSchemaAndIsDistinguished(t *testing.T
 	}
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		url := newDatabase(t)
+		url := pgtest.URL(t)
 		db := connect(t, "pgx", url)
 		upgrade(t, program1{
 			db:      db,
