@@ -118,11 +118,15 @@ func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 
 func (s *Store) copyChanges(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 	buffer := s.buffers.Get().(*[]byte)
-	defer s.buffers.Put(buffer)
 	*buffer = appendCopy((*buffer)[:0], inKeyOrder(batch.Changes))
 	_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(*buffer), copyChangesSQL)
 	if sqlState(err) == uniqueViolation {
 		return errDuplicateRows
+	}
+	// When the connection is lost, CopyFrom returns before its goroutine has stopped reading the
+	// buffer: only the buffer of a COPY that succeeded may be used again.
+	if err == nil {
+		s.buffers.Put(buffer)
 	}
 	return err
 }
