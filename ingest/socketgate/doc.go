@@ -1,7 +1,7 @@
 // Package socketgate is the WebSocket endpoint: GET /presence/connect.
 //
-// A socket is an online device. Connecting is its first beat; a ping frame or an empty message is
-// a beat; so is
+// A socket is an online device. Connecting is its first beat. A ping frame is a beat, and so is a
+// text or binary message of at most one byte, whatever the byte is. So is
 //
 //	{"type":"activity","idle_ms":60000}
 //

@@ -29,8 +29,8 @@ func (s *connection) TooLong() {
 
 // handleMessage does what a message says. Every error is a *schemas.FieldError.
 func (s *connection) handleMessage(message []byte) error {
-	if len(message) == 0 {
-		s.Ping()
+	if len(message) <= 1 {
+		s.Ping() // no JSON message is that short, so a byte of any value can be a beat
 		return nil
 	}
 	kind, err := typeOf(message)

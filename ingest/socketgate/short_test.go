@@ -1,0 +1,33 @@
+package socketgate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/devices"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// counter counts beats.
+type counter struct{ beats int }
+
+func (c *counter) Beat(schemas.UserID, schemas.DeviceID, schemas.DeviceKind, time.Duration) error {
+	c.beats++
+	return nil
+}
+
+func (*counter) Bye(schemas.UserID, schemas.DeviceID) error { return nil }
+
+func TestABeatOfOneByteAllocatesNothing(t *testing.T) {
+	var beats counter
+	registry := devices.NewRegistry(&beats, time.Second)
+	s := &connection{gate: &Gate{start: time.Now()}, at: registry.New(devices.Device{User: 1, ID: 7}, schemas.Mobile)}
+	message := []byte{0}
+	const runs = 1000
+	if n := testing.AllocsPerRun(runs, func() { s.Message(message) }); n != 0 {
+		t.Errorf("%g allocations for a message", n)
+	}
+	if beats.beats != runs+1 {
+		t.Errorf("%d beats of %d messages", beats.beats, runs+1)
+	}
+}
