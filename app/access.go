@@ -89,7 +89,7 @@ var Needs = slices.Concat(
 		onGroup(detectorGroup, "explain, policy show; reading the log epochs", "Describe"),
 		onTopic(schemas.Transitions, "replay, asof, sessions, explain", "Read")),
 	roleNeeds("topics",
-		onTopic(everyTopic, "topics apply and topics check", "Create", "Describe", "DescribeConfigs")),
+		onTopic(everyTopic, "topics apply and topics check", "Create", "Describe", "DescribeConfigs", "AlterConfigs")),
 )
 
 func onTopic(topic schemas.Topic, why string, operations ...string) Need {
@@ -142,7 +142,7 @@ type Grant struct {
 	// begin with it are meant.
 	Name      string
 	Prefixed  bool
-	Operation string // as Kafka calls it: Read, Write, Describe, DescribeConfigs, Create
+	Operation string // as Kafka calls it: Read, Write, Describe, DescribeConfigs, AlterConfigs, Create
 }
 
 // Grants returns what Kafka must grant a grantee of the pipeline whose topics have this prefix.

@@ -54,6 +54,9 @@ type Config struct {
 	Policy      liveness.Settings
 	PolicyAsked []string
 
+	// Retention is that of the topics: dev applies it, other processes check it against Policy.
+	Retention schemas.Retention
+
 	Ingest   ingest.Config
 	Lastseen lastseen.Config
 	Fanout   fanout.Config
@@ -141,7 +144,7 @@ func (c Config) validate(r Role) error {
 	var all faults.List
 	all.If(!instanceName.MatchString(c.Instance),
 		"instance: %q must be 1 to 100 letters, digits, dots, dashes or underscores", c.Instance)
-	all.Add(c.Policy.Validate(), c.AdminServer.validate())
+	all.Add(c.Policy.Validate(), c.AdminServer.validate(), c.Retention.Validate(c.Policy), c.Lastseen.Validate())
 	if r.http {
 		all.Add(c.HTTP.validate(c.Auth.On()), c.Auth.validate(c.Listen), validateAccess(c.MayWatch, c.MayReadHistory))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/internal/crashpoint"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -22,6 +23,9 @@ var _ interface {
 func newDetector(ctx context.Context, p base) (component, error) {
 	if err := verifyPartitioning(ctx, p); err != nil {
 		return component{}, err
+	}
+	if err := admin.CheckRetention(ctx, p.cluster, p.config.Policy); err != nil {
+		p.log.Warn("a restart may lack heartbeats that it needs: present users would then count as heard at the last commit", "error", err)
 	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
 		Slice: crashpoint.Bound("STILLHERE_SLICE")}

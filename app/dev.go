@@ -78,6 +78,8 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 		return err
 	}
 	cluster.InstanceName = config.Instance
+	cluster.Retention = config.Retention.For(config.Policy)
+	cluster.Retention.Status = 0 // the embedded Kafka does not compact
 	setUp, cancel := context.WithTimeout(ctx, 30*time.Second)
 	_, err = admin.ApplyTopics(setUp, cluster, dev.Partitions, 1)
 	if err == nil && config.SchemaRegistry != "" {
@@ -101,7 +103,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 func (dev *Dev) check() error {
 	var all faults.List
 	all.Add(dev.Policy.Validate(), dev.HTTP.validate(dev.Auth.On()), dev.Auth.validate(dev.Listen),
-		dev.AdminServer.validate(), dev.Expand.Validate())
+		dev.AdminServer.validate(), dev.Expand.Validate(), dev.Retention.Validate(dev.Policy), dev.Lastseen.Validate())
 	all.If(dev.Partitions < 1, "partitions: must be at least 1, is %d", dev.Partitions)
 	if err := all.Err(); err != nil {
 		return err

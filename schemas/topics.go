@@ -37,38 +37,30 @@ type TopicSpec struct {
 	Must []string
 }
 
-// Topics is the topic table.
-func Topics() []TopicSpec {
+// Topics is the topic table with the default retention.
+func Topics() []TopicSpec { return Retention{}.Topics() }
+
+// Topics is the topic table with this retention.
+func (r Retention) Topics() []TopicSpec {
+	r = r.WithDefaults()
+	kept := func(d time.Duration) map[string]string {
+		return map[string]string{"cleanup.policy": "delete", "retention.ms": millis(d), "segment.ms": millis(segment(d))}
+	}
+	heartbeats := kept(r.Heartbeats)
+	heartbeats["message.timestamp.type"] = "LogAppendTime"
 	return []TopicSpec{
-		{Topic: Heartbeats, ByUser: true, Must: []string{"message.timestamp.type", "cleanup.policy"},
-			Config: map[string]string{
-				"cleanup.policy":         "delete",
-				"message.timestamp.type": "LogAppendTime",
-				"retention.ms":           millis(15 * time.Minute),
-				"segment.ms":             millis(3 * time.Minute),
-			}},
-		{Topic: Transitions, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
-			"cleanup.policy": "delete",
-			"retention.ms":   millis(30 * 24 * time.Hour),
-		}},
+		{Topic: Heartbeats, ByUser: true, Must: []string{"message.timestamp.type", "cleanup.policy"}, Config: heartbeats},
+		{Topic: Transitions, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Transitions)},
 		{Topic: Statuses, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
 			"cleanup.policy":            "compact",
 			"min.cleanable.dirty.ratio": "0.2",
+			"max.compaction.lag.ms":     millis(r.Status),
 			"delete.retention.ms":       millis(24 * time.Hour),
 			"segment.bytes":             strconv.Itoa(64 << 20),
 		}},
-		{Topic: Fanout, Config: map[string]string{
-			"cleanup.policy": "delete",
-			"retention.ms":   millis(time.Hour),
-		}},
-		{Topic: Deliveries, Config: map[string]string{
-			"cleanup.policy": "delete",
-			"retention.ms":   millis(24 * time.Hour),
-		}},
-		{Topic: DeadLetter, Config: map[string]string{
-			"cleanup.policy": "delete",
-			"retention.ms":   millis(7 * 24 * time.Hour),
-		}},
+		{Topic: Fanout, Config: kept(r.Fanout)},
+		{Topic: Deliveries, Config: kept(r.Deliveries)},
+		{Topic: DeadLetter, Config: kept(r.DeadLetter)},
 	}
 }
 

@@ -33,6 +33,9 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 	if err := app.Check(c.Role, c.config()); err != nil {
 		return err
 	}
+	if err := printCosts(parsed.Stdout, c.config()); err != nil {
+		return err
+	}
 	_, err := fmt.Fprintf(parsed.Stdout, "# these settings are valid for %q\n", c.Role)
 	return err
 }

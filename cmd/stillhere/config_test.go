@@ -44,6 +44,9 @@ func TestSettingsThatCannotWorkAreRefusedByTheirNames(t *testing.T) {
 		"mechanism":                    {pg + "kafka-sasl: KERBEROS\n", nil, []string{"--kafka-sasl"}},
 		"file that is not there":       {pg + "kafka-tls: true\nkafka-tls-ca: /nowhere/ca.pem\n", nil, []string{"--kafka-tls", "/nowhere/ca.pem"}},
 		"Postgres pool":                {pg + "postgres-max-conns: 0\n", nil, []string{"postgres_max_conns"}},
+		"retention of a store":         {pg + "audit-retention: 1h\nredis-retention: 1s\n", nil, []string{"audit_retention", "redis_retention"}},
+		"retention of topics":          {pg + "heartbeats-retention: 11m\nfanout-retention: 1s\n", nil, []string{"heartbeats_retention: must be longer than 11m35.25s", "fanout_retention"}},
+		"retention below the policy":   {pg + "heartbeats-retention: 1h\nonline-ttl: 2h\n", nil, []string{"heartbeats_retention"}},
 		"no file":                      {"", []string{"--config", "/nowhere/stillhere.yaml"}, []string{"/nowhere/stillhere.yaml"}},
 	} {
 		code, _, errs := stillhere(t, c.file, append([]string{"config", "check"}, c.args...)...)
@@ -123,5 +126,15 @@ func TestAConfigurationIsShownWithoutWhatURLsCarry(t *testing.T) {
 	code, out, errs := stillhere(t, file, "config", "check")
 	if strings.Contains(out+errs, "hush") || !strings.Contains(out, "h/keys") {
 		t.Errorf("%d %s%s", code, out, errs)
+	}
+}
+
+func TestTheCostOfTheRetentionGrowsWithIt(t *testing.T) {
+	t.Parallel()
+	for retention, want := range map[string]string{"240h": "24.00 GB", "480h": "48.00 GB"} {
+		code, out, errs := stillhere(t, "", "config", "check", "--postgres", "postgres://u@h/db", "--transitions-retention", retention)
+		if code != 0 || !strings.Contains(out, want+"  = 1M × 20 changes a day ×") {
+			t.Errorf("%s: exit code %d, no %q in\n%s%s", retention, code, want, out, errs)
+		}
 	}
 }

@@ -8,12 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
@@ -24,6 +22,8 @@ type pipelineFlags struct {
 	policyFlags   `group:"Policy:"`
 	FollowersOf   string `name:"followers" help:"Users whose followers receive changes: ${enum}. listed: users on the list (graph list). For the roles fanout, all and dev." enum:"off,listed,all" default:"${followers}" group:"Followers:"`
 	followerFlags `group:"Followers:"`
+	storeFlags    `group:"Retention:"`
+	topicFlags    `group:"Retention:"`
 }
 
 func (f *pipelineFlags) config() app.Config {
@@ -32,6 +32,7 @@ func (f *pipelineFlags) config() app.Config {
 	c.HTTP, c.Auth, c.Policy = f.HTTP, f.Auth, f.settings()
 	c.Expand, c.MayWatch, c.MayReadHistory = f.expand(f.FollowersOf), f.MayWatch, f.MayReadHistory
 	c.HiddenOffline = f.ShownAs == "offline"
+	c.Retention, c.Lastseen.AuditRetention, c.Lastseen.RedisRetention = f.retention(), f.AuditRetention, f.RedisRetention
 	return c
 }
 
@@ -133,74 +134,6 @@ func called(name string) string {
 		return "go run ./cmd/stillhere"
 	}
 	return name
-}
-
-// topicsCommand creates and checks the topics.
-type topicsCommand struct {
-	Apply topicsApply `cmd:"" help:"Create missing topics and check the others."`
-	Check topicsCheck `cmd:"" help:"Check that the topics are configured correctly."`
-	ACLs  topicsACLs  `cmd:"" name:"acls" help:"Print or apply the ACLs that a role needs, on brokers that have an authorizer."`
-
-	Register topicsRegister `cmd:"" help:"Register the message schemas of the topics with a Schema Registry."`
-}
-
-type topicsApply struct {
-	kafkaFlags
-	Partitions  int32 `help:"Partitions of new topics. You cannot change the number later: users would move to other partitions." default:"64"`
-	Replication int16 `help:"Replicas of each partition; -1: the cluster's default." default:"-1"`
-}
-
-// Validate is called by the parser.
-func (c *topicsApply) Validate() error {
-	if c.Partitions < 1 {
-		return fmt.Errorf("--partitions: must be at least 1, is %d", c.Partitions)
-	}
-	if c.Replication != -1 && c.Replication < 1 {
-		return fmt.Errorf("--replication: must be at least 1, or -1, is %d", c.Replication)
-	}
-	return nil
-}
-
-// setUpTimeout bounds commands that only talk to Kafka for a moment.
-const setUpTimeout = 30 * time.Second
-
-// Run creates and checks.
-func (c *topicsApply) Run(ctx context.Context) error {
-	config, err := c.cluster()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
-	defer cancel()
-	reports, err := admin.ApplyTopics(ctx, config, c.Partitions, c.Replication)
-	for _, r := range reports {
-		what := "is there"
-		if r.Created {
-			what = "created"
-		}
-		fmt.Printf("%-28s %3d partitions  %s\n", r.Name, r.Partitions, what)
-		for _, tuned := range r.Tuned {
-			fmt.Printf("%-28s %s\n", "", tuned)
-		}
-	}
-	return err
-}
-
-type topicsCheck struct{ kafkaFlags }
-
-// Run checks.
-func (c *topicsCheck) Run(ctx context.Context) error {
-	config, err := c.cluster()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
-	defer cancel()
-	partitions, err := admin.CheckTopics(ctx, config)
-	if err == nil {
-		fmt.Printf("all topics are configured correctly; users are spread over %d partitions\n", partitions)
-	}
-	return err
 }
 
 // migrateCommand brings the Postgres schema up to date.

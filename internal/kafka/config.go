@@ -19,6 +19,8 @@ type Config struct {
 	Brokers []string
 	// Prefix begins every topic's name [presence.]. It distinguishes groups too.
 	Prefix string
+	// Retention is that of topics that are created. Topics that exist get what it sets.
+	Retention schemas.Retention
 	// ClientID is the name of this client in the brokers' logs and quotas [stillhere].
 	ClientID string
 	// InstanceName is this process's stable name, required in groups. With the group's name it

@@ -20,7 +20,7 @@ type Grant struct {
 	// Name is the resource's in the cluster; with Prefixed, the beginning of many names.
 	Name     string `json:"name"`
 	Prefixed bool   `json:"prefixed"`
-	// Operation is Kafka's name: Read, Write, Describe, DescribeConfigs, Create. Read and Write
+	// Operation is Kafka's name: Read, Write, Describe, DescribeConfigs, AlterConfigs, Create. Read and Write
 	// include Describe.
 	Operation string `json:"operation"`
 }

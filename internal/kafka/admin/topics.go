@@ -20,20 +20,23 @@ type TopicReport struct {
 	Name       string `json:"name"`
 	Created    bool   `json:"created"`
 	Partitions int32  `json:"partitions"`
+	// Changed are the settings that were changed to the retention asked for.
+	Changed []string `json:"changed,omitempty"`
 	// Tuned are the settings that differ from ours and may.
 	Tuned []string `json:"tuned,omitempty"`
 }
 
 // ApplyTopics creates the missing topics and checks all. New topics get as many partitions as the
-// existing topics by user have, else partitions. replication -1 is the brokers' default. Topics that
-// exist are not changed; the error lists what is wrong with them, as that of CheckTopics.
+// existing topics by user have, else partitions. replication -1 is the brokers' default. Of topics that
+// exist it changes the retention that cfg.Retention sets and nothing else; the error lists what is
+// wrong with them, as that of CheckTopics.
 func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replication int16) ([]TopicReport, error) {
 	admin, cfg, err := openAdmin(cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg.Prefix)
+	found, err := listTopics(ctx, admin, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +49,12 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 	if partitions < 1 {
 		return nil, fmt.Errorf("creating topics: partitions must be at least 1, is %d", partitions)
 	}
-	created := map[string]bool{}
+	created, changed := map[string]bool{}, map[string][]string{}
 	for _, t := range found {
 		if t.exists {
+			if changed[t.name], err = changeRetention(ctx, admin, t, cfg.Retention); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		config := map[string]*string{}
@@ -70,7 +76,7 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 	}
 	var reports []TopicReport
 	for _, t := range found {
-		reports = append(reports, TopicReport{t.name, created[t.name], t.partitions, t.tuned})
+		reports = append(reports, TopicReport{t.name, created[t.name], t.partitions, changed[t.name], t.tuned})
 	}
 	_, err = compareTopics(found, cfg)
 	return reports, err
@@ -84,7 +90,7 @@ func listCreated(ctx context.Context, cfg kafka.Config) (found []clusterTopic, e
 		if err != nil {
 			return nil, err
 		}
-		found, err = listTopics(ctx, admin, cfg.Prefix)
+		found, err = listTopics(ctx, admin, cfg)
 		admin.Close()
 		missing := slices.ContainsFunc(found, func(t clusterTopic) bool { return !t.exists })
 		if err != nil || !missing || !kafka.Pause(ctx, kafka.Backoff(tries)) {
@@ -102,7 +108,7 @@ func CheckTopics(ctx context.Context, cfg kafka.Config) (partitions int32, err e
 		return 0, err
 	}
 	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg.Prefix)
+	found, err := listTopics(ctx, admin, cfg)
 	if err != nil {
 		return 0, err
 	}
@@ -131,10 +137,11 @@ type clusterTopic struct {
 	tuned      []string
 }
 
-func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]clusterTopic, error) {
+func listTopics(ctx context.Context, admin *kadm.Client, cfg kafka.Config) ([]clusterTopic, error) {
 	var found []clusterTopic
 	var names []string
-	for _, spec := range schemas.Topics() {
+	prefix := cfg.Prefix
+	for _, spec := range cfg.Retention.Topics() {
 		found = append(found, clusterTopic{spec: spec, name: spec.Topic.Name(prefix), settings: map[string]string{}})
 		names = append(names, spec.Topic.Name(prefix))
 	}

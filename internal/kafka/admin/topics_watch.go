@@ -42,7 +42,7 @@ func recheckTopics(ctx context.Context, cfg kafka.Config, partitions int32) (fau
 		return nil, false
 	}
 	defer admin.Close()
-	found, err := listTopics(ctx, admin, cfg.Prefix)
+	found, err := listTopics(ctx, admin, cfg)
 	if err != nil {
 		return nil, false
 	}

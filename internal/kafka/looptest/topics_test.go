@@ -5,6 +5,7 @@ package looptest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +194,44 @@ func TestAReaderReadsRangesToTheirEndAlthoughTheLastRecordsWereAborted(t *testin
 		n := 0
 		if err := r.Read(w.Context(), schemas.Transitions, 0, -1, -1, true, func(*schemas.Record) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
 			w.Errorf("%d records, %v", n, err)
+		}
+	})
+}
+
+func TestApplyingTopicsChangesTheRetentionThatIsGivenAndNothingElse(t *testing.T) {
+	inWorld(t, 1, func(w *world) {
+		apply := func(r schemas.Retention) (changed, tuned []string) {
+			cfg := w.cfg
+			cfg.Retention = r
+			reports, err := admin.ApplyTopics(w.Context(), cfg, 1, 1)
+			if err != nil {
+				w.Fatal(err)
+			}
+			for _, r := range reports {
+				changed, tuned = append(changed, r.Changed...), append(tuned, r.Tuned...)
+			}
+			return changed, tuned
+		}
+		asked := schemas.Retention{Heartbeats: time.Hour, Deliveries: 10 * time.Hour}
+		want := []string{"retention.ms=3600000 (was: 900000)", "segment.ms=720000 (was: 180000)",
+			"retention.ms=36000000 (was: 86400000)", "segment.ms=7200000 (was: 17280000)"}
+		if changed, _ := apply(asked); !slices.Equal(changed, want) {
+			w.Errorf("changed %q, want %q", changed, want)
+		}
+		if changed, _ := apply(asked); len(changed) > 0 {
+			w.Errorf("the second time: changed %q", changed)
+		}
+		if changed, tuned := apply(schemas.Retention{}); len(changed) > 0 || len(tuned) != 4 {
+			w.Errorf("without a retention: changed %q, reported %q", changed, tuned)
+		}
+		policy := schemas.DefaultPolicy()
+		if err := admin.CheckRetention(w.Context(), w.cfg, policy); err != nil {
+			w.Error(err)
+		}
+		policy.OnlineTTL = time.Hour
+		err := admin.CheckRetention(w.Context(), w.cfg, policy)
+		if err == nil || !strings.Contains(err.Error(), "retention.ms=3600000 (1h0m0s)") {
+			w.Errorf("too short for the policy: %v", err)
 		}
 	})
 }

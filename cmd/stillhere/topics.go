@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// topicsCommand creates and checks the topics.
+type topicsCommand struct {
+	Apply topicsApply `cmd:"" help:"Create missing topics, change retentions that are given, and check the topics."`
+	Check topicsCheck `cmd:"" help:"Check that the topics are configured correctly."`
+	ACLs  topicsACLs  `cmd:"" name:"acls" help:"Print or apply the ACLs that a role needs, on brokers that have an authorizer."`
+
+	Register topicsRegister `cmd:"" help:"Register the message schemas of the topics with a Schema Registry."`
+}
+
+type topicsApply struct {
+	kafkaFlags
+	Partitions  int32 `help:"Partitions of new topics. You cannot change the number later: users would move to other partitions." default:"64"`
+	Replication int16 `help:"Replicas of each partition; -1: the cluster's default." default:"-1"`
+	topicFlags  `group:"Retention:"`
+}
+
+// Validate is called by the parser.
+func (c *topicsApply) Validate() error {
+	if c.Partitions < 1 {
+		return fmt.Errorf("--partitions: must be at least 1, is %d", c.Partitions)
+	}
+	if c.Replication != -1 && c.Replication < 1 {
+		return fmt.Errorf("--replication: must be at least 1, or -1, is %d", c.Replication)
+	}
+	return nil
+}
+
+// setUpTimeout bounds commands that only talk to Kafka for a moment.
+const setUpTimeout = 30 * time.Second
+
+// Run creates and checks.
+func (c *topicsApply) Run(ctx context.Context) error {
+	config, err := c.cluster()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	all, err := policy.InForce(ctx, config)
+	if err != nil && !kafka.IsUnauthorized(err) {
+		return err
+	}
+	inForce, ok := policy.Newest(all)
+	if !ok {
+		inForce = schemas.DefaultPolicy()
+	}
+	if config.Retention = c.retention(); ok {
+		config.Retention = config.Retention.For(inForce)
+	}
+	if err := config.Retention.Validate(inForce); err != nil {
+		return err
+	}
+	reports, err := admin.ApplyTopics(ctx, config, c.Partitions, c.Replication)
+	for _, r := range reports {
+		what := "is there"
+		if r.Created {
+			what = "created"
+		}
+		fmt.Printf("%-28s %3d partitions  %s\n", r.Name, r.Partitions, what)
+		for _, changed := range r.Changed {
+			fmt.Printf("%-28s changed: %s\n", "", changed)
+		}
+		for _, tuned := range r.Tuned {
+			fmt.Printf("%-28s %s\n", "", tuned)
+		}
+	}
+	return err
+}
+
+type topicsCheck struct{ kafkaFlags }
+
+// Run checks.
+func (c *topicsCheck) Run(ctx context.Context) error {
+	config, err := c.cluster()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	partitions, err := admin.CheckTopics(ctx, config)
+	if err == nil {
+		fmt.Printf("all topics are configured correctly; users are spread over %d partitions\n", partitions)
+	}
+	return err
+}

@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// retentionSettings are the settings of topics that schemas.Retention determines.
+var retentionSettings = []string{"retention.ms", "segment.ms", "max.compaction.lag.ms"}
+
+// changeRetention gives t the retention that asked sets, and returns what it changed.
+func changeRetention(ctx context.Context, admin *kadm.Client, t clusterTopic, asked schemas.Retention) ([]string, error) {
+	if !asked.Given(t.spec.Topic) {
+		return nil, nil
+	}
+	var changes []kadm.AlterConfig
+	var changed []string
+	for _, name := range retentionSettings {
+		if value, ok := t.spec.Config[name]; ok && t.settings[name] != value {
+			changes = append(changes, kadm.AlterConfig{Op: kadm.SetConfig, Name: name, Value: &value})
+			changed = append(changed, fmt.Sprintf("%s=%s (was: %s)", name, value, t.settings[name]))
+		}
+	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
+	responses, err := admin.AlterTopicConfigs(ctx, changes, t.name)
+	for _, r := range responses {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		err = kafka.WithGrantHint(err, "AlterConfigs", kafka.OfTopic, t.name)
+		return nil, fmt.Errorf("changing the retention of topic %s: %w", t.name, err)
+	}
+	slices.Sort(changed)
+	return changed, nil
+}
+
+// CheckRetention is an error if the heartbeats topic keeps records too short for a policy.
+func CheckRetention(ctx context.Context, cfg kafka.Config, policy schemas.Policy) error {
+	admin, cfg, err := openAdmin(cfg)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	found, err := listTopics(ctx, admin, cfg)
+	if err != nil {
+		return err
+	}
+	for _, t := range found {
+		if t.spec.Topic != schemas.Heartbeats {
+			continue
+		}
+		kept, err := strconv.ParseInt(t.settings["retention.ms"], 10, 64)
+		if err != nil || kept < 0 { // without limit
+			return nil
+		}
+		is, longest := time.Duration(min(kept, 1<<43))*time.Millisecond, policy.LongestReplay()
+		if is <= longest {
+			return fmt.Errorf("topic %s has retention.ms=%d (%s), and a restart of the detector may re-read %s by the policy; "+
+				"change it with: stillhere topics apply --heartbeats-retention %s", t.name, kept, is, longest, longest+longest/4)
+		}
+	}
+	return nil
+}

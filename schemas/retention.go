@@ -1,0 +1,107 @@
+package schemas
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Retention is how long the topics keep records. 0 stands for the default in brackets.
+type Retention struct {
+	// Heartbeats [15m] must be longer than Policy.LongestReplay.
+	Heartbeats time.Duration
+	// Transitions [720h] bounds what rebuild and replay can read from the topic.
+	Transitions time.Duration
+	// Status [168h] is how long a superseded status stays until Kafka compacts it. The newest
+	// status of a user stays while the user is present or hidden.
+	Status time.Duration
+	// Fanout [1h], Deliveries [24h], DeadLetter [168h].
+	Fanout, Deliveries, DeadLetter time.Duration
+}
+
+const day = 24 * time.Hour
+
+// WithDefaults returns r with the defaults for zero values.
+func (r Retention) WithDefaults() Retention {
+	for _, f := range r.fields(Retention{Heartbeats: 15 * time.Minute, Transitions: 30 * day, Status: 7 * day,
+		Fanout: time.Hour, Deliveries: day, DeadLetter: 7 * day}) {
+		if *f.set == 0 {
+			*f.set = f.other
+		}
+	}
+	return r
+}
+
+type retained struct {
+	name  string
+	topic Topic
+	set   *time.Duration
+	other time.Duration // the same field of another Retention
+}
+
+// fields lists the fields of r, with those of another Retention beside them.
+func (r *Retention) fields(other Retention) []retained {
+	return []retained{
+		{"heartbeats_retention", Heartbeats, &r.Heartbeats, other.Heartbeats},
+		{"transitions_retention", Transitions, &r.Transitions, other.Transitions},
+		{"status_retention", Statuses, &r.Status, other.Status},
+		{"fanout_retention", Fanout, &r.Fanout, other.Fanout},
+		{"deliveries_retention", Deliveries, &r.Deliveries, other.Deliveries},
+		{"deadletter_retention", DeadLetter, &r.DeadLetter, other.DeadLetter},
+	}
+}
+
+// Given reports whether the retention of a topic is set.
+func (r Retention) Given(topic Topic) bool {
+	for _, f := range r.fields(Retention{}) {
+		if f.topic == topic {
+			return *f.set != 0
+		}
+	}
+	return false
+}
+
+// For returns r for pipelines with a policy. If r has no retention of the heartbeats and the default
+// is too short for the policy, it gets one.
+func (r Retention) For(p Policy) Retention {
+	if longest := p.LongestReplay(); r.Heartbeats == 0 && longest >= r.WithDefaults().Heartbeats {
+		r.Heartbeats = longest + longest/4
+	}
+	return r
+}
+
+// minRetention is the shortest retention: Kafka looks for expired segments every five minutes.
+const minRetention = 5 * time.Minute
+
+// Validate reports all faults, joined; each names its setting.
+func (r Retention) Validate(p Policy) error {
+	var faults []error
+	for _, f := range r.fields(Retention{}) {
+		if *f.set != 0 && *f.set < minRetention {
+			faults = append(faults, fmt.Errorf("%s: must be at least %s, is %s", f.name, minRetention, *f.set))
+		}
+	}
+	if longest := p.LongestReplay(); r.Heartbeats != 0 && r.Heartbeats <= longest {
+		faults = append(faults, fmt.Errorf("heartbeats_retention: must be longer than %s, which a restart of the detector "+
+			"may re-read by the policy (online_ttl, offline_debounce, reconnect_window, bye_debounce, gateway_silence, "+
+			"allowed_lateness, breaker_limit), is %s", longest, r.Heartbeats))
+	}
+	return errors.Join(faults...)
+}
+
+// segment is how long a topic writes one segment. Kafka deletes closed segments only, so a record
+// stays for its retention and up to that much longer.
+func segment(retention time.Duration) time.Duration { return min(retention/5, day) }
+
+// LongestReplay is how much of the heartbeats a restart of the detector may re-read, in log time:
+// how long a report or bye matters, the frames before it that show what is known about gateways,
+// and the time for which presence time may stand still meanwhile. Devices of lost gateways that wait
+// for --cohort-rate come on top.
+func (p Policy) LongestReplay() time.Duration {
+	matters := max(p.OnlineTTL+p.OfflineDebounce+p.ReconnectWindow, p.ByeDebounce)
+	longest := matters + 2*p.GatewaySilence + p.AllowedLateness
+	if p.BreakerPercent != 0 {
+		longest += p.BreakerLimit
+	}
+	return longest
+}
