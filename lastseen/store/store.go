@@ -44,6 +44,12 @@ type Writer interface {
 	Append(ctx context.Context, batch Batch) error
 }
 
+// LastSeen is when a user was last seen, by the records of another system.
+type LastSeen struct {
+	User schemas.UserID
+	At   schemas.Millis
+}
+
 // Reader is the queries' side of a store.
 type Reader interface {
 	// Users returns the known users among ids, which has no duplicates.

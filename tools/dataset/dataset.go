@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/lastseen/importer"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
@@ -35,27 +36,45 @@ func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgst
 		return nil, err
 	}
 	s := &Sources{Reader: reader, Log: Topic{reader, origin.New(cluster, reader, 0)}, close: []func() error{func() error { reader.Close(); return nil }}}
-	switch {
-	case from.SQLite != "":
-		config := sqlitestore.Defaults()
-		config.Path = from.SQLite
-		opened, err := sqlitestore.Open(ctx, config)
+	if from != (app.Store{}) {
+		opened, close, err := OpenStore(ctx, from, limits)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.Archive, s.Writer, s.close = opened, opened, append(s.close, opened.Close)
-	case from.Postgres != "":
-		limits.URL = from.Postgres
-		opened, err := pgstore.Open(ctx, limits)
-		if err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-		s.Archive, s.Writer, s.close = opened, opened, append(s.close, func() error { opened.Close(); return nil })
-		if _, err := opened.Schema(ctx); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
+		s.Archive, s.Writer, s.close = opened, opened, append(s.close, close)
 	}
 	return s, nil
+}
+
+// Store is a durable store as commands use it.
+type Store interface {
+	replay.Archive
+	store.Writer
+	store.Reader
+	importer.Importer
+}
+
+// OpenStore opens a store, which close closes. It must have its tables.
+func OpenStore(ctx context.Context, from app.Store, limits pgstore.Config) (opened Store, close func() error, err error) {
+	if from.SQLite != "" {
+		config := sqlitestore.Defaults()
+		config.Path = from.SQLite
+		s, err := sqlitestore.Open(ctx, config)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, s.Close, nil
+	}
+	limits.URL = from.Postgres
+	s, err := pgstore.Open(ctx, limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := s.Schema(ctx); err != nil {
+		s.Close()
+		return nil, nil, err
+	}
+	return s, func() error { s.Close(); return nil }, nil
 }
 
 // Close closes what was opened.

@@ -14,7 +14,8 @@ WITH recent AS MATERIALIZED (
 ), others AS (
     SELECT p.*, p.state = 'offline' AND p.visibility = 'everyone' AND p.since <= $1 AS unchanged
     FROM user_presence p
-    WHERE NOT EXISTS (SELECT FROM recent WHERE recent.user_id = p.user_id)
+    WHERE p.version > 0 -- an import names no change
+      AND NOT EXISTS (SELECT FROM recent WHERE recent.user_id = p.user_id)
     --one AND p.user_id = $4
 ), before AS MATERIALIZED (
     SELECT c.*, o.user_id AS of_user, o.state AS kept_state, o.since AS kept_since, o.last_seen_at AS kept_seen, o.last_active_at AS kept_active,

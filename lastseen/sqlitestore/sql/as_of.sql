@@ -26,4 +26,4 @@ UNION ALL
 SELECT user_id, since, version, 0, coalesce(last_seen_at, 0), coalesce(last_active_at, 0), state, state, 'unspecified', visibility,
        device_kinds, '', '', 0
 FROM user_presence p
-WHERE since <= ?1 AND (?2 = 0 OR user_id = ?2) AND NOT EXISTS (SELECT 1 FROM status_changes c WHERE c.user_id = p.user_id)
+WHERE since <= ?1 AND version > 0 AND (?2 = 0 OR user_id = ?2) AND NOT EXISTS (SELECT 1 FROM status_changes c WHERE c.user_id = p.user_id)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/lastseen/importer"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -18,6 +19,7 @@ type Store interface {
 	store.Writer
 	store.Reader
 	replay.Archive
+	importer.Importer
 	Maintain(ctx context.Context, now time.Time) error
 }
 
@@ -64,6 +66,7 @@ func TestStoresKeepTheContract(t *testing.T) {
 		"a log of which nothing was dropped has no beginning":                completeLog,
 		"users present for longer than the log is kept are known":            presentForLonger,
 		"a cut log invents nobody, and says the same of one user as of all":  randomPast,
+		"an import counts until a user has a version":                        importCounts,
 		"a cut log gives the sessions of all changes":                        sessionsOfACutLog,
 	} {
 		for kind, open := range stores {

@@ -1,0 +1,88 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+var now = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+
+type fake struct {
+	users map[schemas.UserID]schemas.Millis
+	fail  int // the call that fails, counted from 1
+	calls int
+}
+
+func (f *fake) Import(_ context.Context, users []store.LastSeen) (int64, error) {
+	if f.calls++; f.calls == f.fail {
+		return 0, errors.New("away")
+	}
+	last := schemas.UserID(0)
+	for _, u := range users {
+		if u.User <= last {
+			return 0, fmt.Errorf("user %d after %d", u.User, last)
+		}
+		last = u.User
+		f.users[u.User] = max(f.users[u.User], u.At)
+	}
+	return int64(len(users)), nil
+}
+
+func imported(t *testing.T, f *fake, text string, from int64) (r Report, bad []int64, err error) {
+	t.Helper()
+	r, err = Run(t.Context(), f, strings.NewReader(text), Options{FromLine: from, Now: now,
+		Bad: func(line int64, _ error) { bad = append(bad, line) }, Progress: func(Report) {}})
+	return r, bad, err
+}
+
+func TestBadLinesAreReportedByNumberAndTheOthersAreStored(t *testing.T) {
+	t.Parallel()
+	f := &fake{users: map[schemas.UserID]schemas.Millis{}}
+	text := "id,last_seen\n1,2026-11-20T10:00:00Z\n2,1763632800000\n0,1763632800000\n\n3,yesterday\n4,1763632800\n5,2030-01-01T00:00:00Z\n" +
+		"6\t2026-11-20T12:00:00+02:00\r\n\"7\",\"2026-11-20T10:00:00.5Z\"\n1,2026-11-19T10:00:00Z\n" + strings.Repeat("8", 5000) + ",1\n9,1763632800001"
+	r, bad, err := imported(t, f, text, 1)
+	if err != nil || fmt.Sprint(bad) != "[4 6 7 8 12]" {
+		t.Errorf("bad lines %v (%v)", bad, err)
+	}
+	at := schemas.MillisOf(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	want := map[schemas.UserID]schemas.Millis{1: at, 2: 1763632800000, 6: at, 7: at + 500, 9: 1763632800001}
+	if fmt.Sprint(f.users) != fmt.Sprint(want) || r.Users != 6 || r.Stored != 5 || r.Line != 13 || r.Bytes != int64(len(text)) {
+		t.Errorf("stored %v, report %+v", f.users, r)
+	}
+}
+
+func TestAnImportThatWasInterruptedGoesOnAtALine(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for i := range 3*rowsAtOnce + 10 {
+		fmt.Fprintf(&b, "%d,2026-11-20T10:00:00Z\n", i+1)
+	}
+	f := &fake{users: map[schemas.UserID]schemas.Millis{}, fail: 3}
+	r, _, err := imported(t, f, b.String(), 1)
+	if err == nil || r.Line != 2*rowsAtOnce || len(f.users) != 2*rowsAtOnce {
+		t.Fatalf("report %+v, %d users (%v)", r, len(f.users), err)
+	}
+	r, _, err = imported(t, f, b.String(), r.Line+1)
+	if err != nil || r.Users != rowsAtOnce+10 || len(f.users) != 3*rowsAtOnce+10 {
+		t.Errorf("report %+v, %d users (%v)", r, len(f.users), err)
+	}
+}
+
+func FuzzALineIsReadOrRefused(f *testing.F) {
+	for _, seed := range []string{"1,2026-11-20T10:00:00Z", "2\t1763632800000", ",", "1,-1", "9223372036854775808,1", "1,99999999999999999999"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		row, err := ParseLine(line, now)
+		if err == nil && (row.User < 1 || row.At < schemas.MillisOf(earliest) || row.At > schemas.MillisOf(now)) {
+			t.Errorf("%q is read as %+v", line, row)
+		}
+	})
+}

@@ -1,0 +1,34 @@
+package pgstore
+
+import (
+	"context"
+
+	_ "embed"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+)
+
+//go:embed sql/import_users.sql
+var importUsersSQL string
+
+// importColumns are the parameters of import_users.sql.
+var importColumns = []column[store.LastSeen]{
+	{int8OID, func(b []byte, u store.LastSeen) []byte { return appendInt8(b, int64(u.User)) }},
+	{timestamptzOID, func(b []byte, u store.LastSeen) []byte { return appendInstant(b, u.At) }},
+}
+
+// Import stores when users were last seen; see importer.Importer.
+func (s *Store) Import(ctx context.Context, users []store.LastSeen) (stored int64, err error) {
+	defer wrap(&err, "importing %d users", len(users))
+	if len(users) == 0 {
+		return 0, nil
+	}
+	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		done, err := execArrays(ctx, tx, importUsersSQL, arrays(importColumns, users))
+		stored = done.RowsAffected()
+		return err
+	})
+	return stored, err
+}

@@ -1,0 +1,44 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func importCounts(t *testing.T, s Store) {
+	log := visits(1, 5_000_000)
+	write(t, s, log)
+	before, err := s.Users(t.Context(), []schemas.UserID{1})
+	must(t, err)
+	imports := func(want int64, users ...store.LastSeen) {
+		t.Helper()
+		if stored, err := s.Import(t.Context(), users); err != nil || stored != want {
+			t.Fatalf("importing %v: %d stored (%v), want %d", users, stored, err, want)
+		}
+	}
+	imports(2, store.LastSeen{User: 1, At: 9_000_000}, store.LastSeen{User: 2, At: 3000}, store.LastSeen{User: 3, At: 1000})
+	imports(0, store.LastSeen{User: 2, At: 3000}, store.LastSeen{User: 3, At: 999})
+	imports(1, store.LastSeen{User: 2, At: 4000})
+	imports(0)
+	users, err := s.Users(t.Context(), []schemas.UserID{1, 2, 3, 4})
+	must(t, err)
+	want := schemas.Current{User: 2, State: schemas.Offline, Since: 4000, LastSeen: 4000, Visibility: schemas.Everyone}
+	if users[1] != before[1] || users[2] != want || users[3].LastSeen != 1000 || len(users) != 3 {
+		t.Errorf("users are %+v, before %+v", users, before)
+	}
+	if now := asOf(t, s, 10_000_000, 0); len(now) != 1 {
+		t.Errorf("in force is %+v, want user 1 alone", now)
+	}
+	wantHistory(t, s, store.HistoryQuery{User: 2, Limit: 10}, nil)
+	// The first change replaces the import; a later time of last seen stays.
+	first := visits(3, 6_000_000)
+	must(t, s.Append(t.Context(), store.Batch{Partition: 7, Expected: store.Unknown, Next: 9, Changes: first}))
+	imports(0, store.LastSeen{User: 3, At: 8_000_000})
+	users, err = s.Users(t.Context(), []schemas.UserID{3})
+	must(t, err)
+	if last := first[len(first)-1]; users[3].Version != last.Version || users[3].LastSeen != last.LastSeen {
+		t.Errorf("user 3 is %+v after %+v", users[3], last)
+	}
+}
