@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/stillhere/stillhere/fanout/live"
+	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
@@ -25,6 +27,8 @@ func newAPI(d apiDeps) component {
 	if d.access != nil {
 		reads.SetAccess(d.access)
 	}
+	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r), Admin: isAdmin(r)} })
+	reads.SetCharge(chargeIDs)
 	return component{
 		checks: []check{{name: "reads", ready: d.answersReads}},
 		routes: []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", d.stream) }},
@@ -44,4 +48,18 @@ func (d apiDeps) answersReads(ctx context.Context) error {
 		return errors.Join(redis, store)
 	}
 	return nil
+}
+
+// idsPerRequest is how many ids of a batch count as one request of a user: a list of contacts must
+// fit into the limit, and one request for 1,000 users must not be as cheap as one for a user.
+const idsPerRequest = 50
+
+// chargeIDs takes the ids of a batch read from the limit of a user.
+func chargeIDs(r *http.Request, ids int) (wait time.Duration, most int) {
+	caller := ingest.CallerOf(r.Context())
+	if !caller.IsPlainUser() || caller.Charge == nil {
+		return 0, 0
+	}
+	wait, most = caller.Charge((ids + idsPerRequest - 1) / idsPerRequest)
+	return wait, most * idsPerRequest
 }

@@ -19,7 +19,7 @@ type Auth struct {
 	JWKS   string        `name:"auth-jwks" help:"URL or file of the public keys (JWKS) that verify tokens, instead of a secret."`
 	Leeway time.Duration `name:"auth-leeway" help:"Tolerated clock difference." default:"10s"`
 
-	Requests float64 `name:"limit-requests" help:"Maximum requests of one user per second; each beat of a request counts. Bursts of five seconds' worth are allowed. 0: no limit. Gateways are not limited." default:"20"`
+	Requests float64 `name:"limit-requests" help:"Maximum requests of one user per second; each beat of a request counts, and every 50 ids of a batch read. Bursts of five seconds' worth are allowed. 0: no limit. Gateways are not limited." default:"20"`
 	Connects float64 `name:"limit-connects" help:"Maximum new connections of one user per minute; 0: no limit." default:"60"`
 }
 

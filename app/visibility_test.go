@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +45,12 @@ func reader(t *testing.T, user string) string {
 // ask is the answer to a GET with a token.
 func ask(t *testing.T, host, path, token string) (int, http.Header, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+path, nil)
+	return send(t, host, http.MethodGet, path, "", token)
+}
+
+func send(t *testing.T, host, method, path, body, token string) (int, http.Header, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+host+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -441,5 +448,57 @@ func TestAFormerFollowerReceivesNothingWhenItAsksAgainOnTheSameStream(t *testing
 	}
 	if text := subscribed(t, conn, other); !strings.Contains(text, "snapshot") {
 		t.Errorf("of whom it follows still it is told %s", text)
+	}
+}
+
+func TestTheUserAndAdministratorsReadTheTruthOfAHiddenUserAndOthersNothing(t *testing.T) {
+	t.Parallel()
+	host, _ := guardedAs(t, func(d *app.Dev) { d.Auth.Requests = 0 })
+	admin := token(t, time.Hour, "sub", "1", "presence:admin")
+	beatUntilSeen(t, host, admin, owner)
+	if status, _, text := send(t, host, http.MethodPut, "/presence/"+owner+"/visibility", `{"visibility":"nobody"}`, admin); status != http.StatusOK {
+		t.Fatal(status, text)
+	}
+	eventually(t, "the user is hidden for others", func() bool {
+		_, _, text := ask(t, host, "/presence/batch?user_ids="+owner, reader(t, friend))
+		return text == `{"43":null}`
+	})
+	for name, c := range map[string]struct {
+		token, visibility, state string
+	}{
+		"the user": {reader(t, owner), `"nobody"`, `"online"`}, "an administrator": {admin, `"nobody"`, `"online"`},
+		"another user": {reader(t, stranger), `null`, `null`},
+	} {
+		for path, want := range map[string]string{
+			"/presence/" + owner + "/visibility": `{"user_id":"43","visibility":` + c.visibility + `}`,
+			"/presence/batch?user_ids=" + owner:  `{"43":` + c.state + `}`,
+			"/presence/" + owner:                 `{"user_id":"43","state":` + c.state + `,`,
+		} {
+			if _, _, text := ask(t, host, path, c.token); !strings.HasPrefix(text, want) {
+				t.Errorf("%s reads %s: %s, want %s", name, path, text, want)
+			}
+		}
+		if _, _, text := send(t, host, http.MethodPost, "/presence/batch", `{"user_ids":[43],"detail":true}`, c.token); !strings.HasPrefix(text, `{"users":[{"user_id":"43","state":`+c.state+`,`) {
+			t.Errorf("%s reads with detail: %s", name, text)
+		}
+	}
+}
+
+func TestEvery50IdsOfABatchCountAsARequest(t *testing.T) {
+	t.Parallel()
+	host, _ := guardedAs(t, func(d *app.Dev) { d.Auth.Requests = 4 }) // bursts of 20
+	many := `{"user_ids":[` + strings.Join(slices.Collect(func(yield func(string) bool) {
+		for id := range 1000 {
+			if !yield(strconv.Itoa(id + 1)) {
+				return
+			}
+		}
+	}), ",") + `]}`
+	limited := reader(t, "77")
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if status, header, text := send(t, host, http.MethodPost, "/presence/batch", many, limited); status != want ||
+			(want == http.StatusTooManyRequests) != (header.Get("Retry-After") != "") {
+			t.Fatalf("%d, want %d: %v %.200s", status, want, header, text)
+		}
 	}
 }

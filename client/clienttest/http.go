@@ -41,13 +41,42 @@ func (s *Server) routes() http.Handler {
 		}
 		return states, nil
 	})
+	answer("POST /presence/batch", s.batch)
 	answer("GET /presence/{user}", func(r *http.Request) (any, error) {
 		user, err := schemas.ParseUserID("user_id", r.PathValue("user"))
 		return s.presence(user), err
 	})
 	answer("GET /presence/{user}/history", s.history)
+	answer("GET /presence/{user}/visibility", func(r *http.Request) (any, error) {
+		user, err := schemas.ParseUserID("user_id", r.PathValue("user"))
+		return map[string]any{"user_id": user.String(), "visibility": schemas.VisibilityWord(s.current[user].Visibility)}, err
+	})
 	mux.HandleFunc("GET /presence/stream", s.stream)
 	return mux
+}
+
+// batch answers a batch read with a body. The caller holds the lock.
+func (s *Server) batch(r *http.Request) (any, error) {
+	var asked struct {
+		UserIDs []string `json:"user_ids"`
+		Detail  bool     `json:"detail"`
+	}
+	if json.NewDecoder(r.Body).Decode(&asked) != nil {
+		return nil, schemas.Invalid("body", "must be JSON")
+	}
+	states, users := map[string]*string{}, []schemas.Presence{}
+	for _, text := range asked.UserIDs {
+		user, err := schemas.ParseUserID("user_ids", text)
+		if err != nil {
+			return nil, err
+		}
+		users = append(users, s.presence(user))
+		states[text] = users[len(users)-1].State
+	}
+	if asked.Detail {
+		return map[string]any{"users": users}, nil
+	}
+	return states, nil
 }
 
 // history returns a page. A cursor is the number of changes before it. The caller holds the lock.

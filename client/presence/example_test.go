@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"testing"
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/clienttest"
@@ -39,6 +42,27 @@ func ExampleClient_Batch() {
 	}
 	fmt.Println(states.Of[1], states.Of[2] == presence.Hidden, states.Of[3])
 	// Output: online true offline
+}
+
+func ExampleClient_Users() {
+	server, c := begin()
+	defer server.Close()
+	server.Set(1, schemas.Online)
+	server.SetVisibility(2, schemas.Nobody)
+
+	users, err := c.Users(context.Background(), 2, 1, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, user := range users {
+		fmt.Println(user.UserID, user.State == nil, user.LastSeenAt != 0)
+	}
+	hidden, err := c.Visibility(context.Background(), 2)
+	fmt.Println(hidden, err)
+	// Output:
+	// 2 true false
+	// 1 false true
+	// nobody <nil>
 }
 
 func ExampleClient_One() {
@@ -89,6 +113,42 @@ func ExampleClient_One_problem() {
 		fmt.Println(problem.Status, problem.Code, problem.Field)
 	}
 	// Output: 400 invalid_user_id user_id
+}
+
+func TestALongListIsAskedForInBodiesAndAServerWithoutThemInURLs(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	old := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, fmt.Sprint(r.Method, " ", strings.Count(r.URL.RawQuery+string(body), ",")+1))
+		if old && r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		fmt.Fprint(w, `{}`)
+	}))
+	t.Cleanup(server.Close)
+	c, err := presence.New(presence.Config{HTTP: client.HTTP{URL: server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := make([]schemas.UserID, 2101)
+	for i := range users {
+		users[i] = schemas.UserID(i + 1)
+	}
+	for _, old = range []bool{true, false} {
+		if _, err := c.Batch(t.Context(), users[:2100]...); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := c.Users(t.Context(), users...); err != nil {
+		t.Error(err)
+	}
+	want := "[POST 1000 GET 1000 POST 1000 GET 1000 GET 100 POST 1000 POST 1000 GET 100 POST 1001 POST 1001 POST 102]"
+	if got := fmt.Sprint(asked); got != want {
+		t.Errorf("asked %s, want %s", got, want)
+	}
 }
 
 // The token is asked for before each request, so it may be renewed; what fails for a while

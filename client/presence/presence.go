@@ -2,6 +2,7 @@
 //
 //	c, err := presence.New(presence.Config{HTTP: client.HTTP{URL: "https://presence.example.com"}})
 //	states, err := c.Batch(ctx, 1, 2, 3)
+//	users, err := c.Users(ctx, 1, 2, 3) // with last seen and devices
 //	user, err := c.One(ctx, 1)
 //	for change, err := range c.History(ctx, 1, presence.Range{From: yesterday}) { … }
 //
@@ -11,6 +12,7 @@
 package presence
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -21,6 +23,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,23 +99,22 @@ type States struct {
 	StaleSince schemas.Millis
 }
 
-// maxBatch is how many users the server accepts in a request.
-const maxBatch = 1000
+const (
+	// maxBatch is how many users the server accepts in a request.
+	maxBatch = 1000
+	// maxInURL is how many users a URL names; more go into a body, because many proxies refuse URLs
+	// of more than 4,000 or 8,000 bytes.
+	maxInURL = 100
+)
 
 // Batch reads the states of any number of users, 1,000 in a request. An unknown user is Offline.
 func (c *Client) Batch(ctx context.Context, users ...schemas.UserID) (States, error) {
 	all := States{Of: make(map[schemas.UserID]string, len(users))}
-	for len(users) > 0 {
-		n := min(len(users), maxBatch)
-		ids := make([]string, n)
-		for i, user := range users[:n] {
-			ids[i] = user.String()
-		}
-		users = users[n:]
+	for some := range slices.Chunk(users, maxBatch) {
 		var states map[schemas.UserID]*string
-		header, err := c.get(ctx, "/presence/batch?user_ids="+strings.Join(ids, ","), &states)
+		header, err := c.states(ctx, some, &states)
 		if err != nil {
-			return States{}, fmt.Errorf("reading the states of %d users: %w", n, err)
+			return States{}, fmt.Errorf("reading the states of %d users: %w", len(some), err)
 		}
 		for user, state := range states {
 			all.Of[user] = Hidden
@@ -127,6 +129,66 @@ func (c *Client) Batch(ctx context.Context, users ...schemas.UserID) (States, er
 		}
 	}
 	return all, nil
+}
+
+func (c *Client) states(ctx context.Context, users []schemas.UserID, to any) (http.Header, error) {
+	if len(users) > maxInURL {
+		header, err := c.ask(ctx, http.MethodPost, "/presence/batch", batchBody(users, false), to)
+		var problem *client.ProblemError
+		if !errors.As(err, &problem) || problem.Status != http.StatusMethodNotAllowed {
+			return header, err
+		} // the server is older than POST
+	}
+	return c.get(ctx, "/presence/batch?user_ids="+strings.Join(idTexts(users), ","), to)
+}
+
+// Users reads the presence of any number of users, 1,000 in a request, in the order of the first
+// mention of each. The fields of a hidden user, and of a user whom the token may not watch, are nil
+// and 0.
+func (c *Client) Users(ctx context.Context, users ...schemas.UserID) ([]schemas.Presence, error) {
+	var all []schemas.Presence
+	known := make(map[schemas.UserID]bool, len(users))
+	for some := range slices.Chunk(users, maxBatch) {
+		var answer struct{ Users []schemas.Presence }
+		if _, err := c.ask(ctx, http.MethodPost, "/presence/batch", batchBody(some, true), &answer); err != nil {
+			return nil, fmt.Errorf("reading %d users: %w", len(some), err)
+		}
+		for _, p := range answer.Users {
+			if !known[p.UserID] {
+				known[p.UserID], all = true, append(all, p)
+			}
+		}
+	}
+	return all, nil
+}
+
+func batchBody(users []schemas.UserID, detail bool) []byte {
+	body, err := json.Marshal(struct {
+		UserIDs []string `json:"user_ids"`
+		Detail  bool     `json:"detail,omitempty"`
+	}{idTexts(users), detail})
+	if err != nil {
+		panic(err) // texts can always be encoded
+	}
+	return body
+}
+
+func idTexts(users []schemas.UserID) []string {
+	texts := make([]string, len(users))
+	for i, user := range users {
+		texts[i] = user.String()
+	}
+	return texts
+}
+
+// Visibility reads whether the user is hidden: "everyone", "nobody", or "" if the token is neither
+// the user's nor an administrator's.
+func (c *Client) Visibility(ctx context.Context, user schemas.UserID) (string, error) {
+	var answer struct{ Visibility string }
+	if _, err := c.get(ctx, "/presence/"+user.String()+"/visibility", &answer); err != nil {
+		return "", fmt.Errorf("reading the visibility of user %s: %w", user, err)
+	}
+	return answer.Visibility, nil
 }
 
 // One reads the presence of one user.
@@ -195,11 +257,16 @@ func (c *Client) History(ctx context.Context, user schemas.UserID, within Range)
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 16 << 20
 
-// get requests path until it succeeds or may not be repeated, and decodes the answer into to.
 func (c *Client) get(ctx context.Context, path string, to any) (http.Header, error) {
+	return c.ask(ctx, http.MethodGet, path, nil, to)
+}
+
+// ask requests path until it succeeds or may not be repeated, and decodes the answer into to. Only
+// reads may be asked: a request may arrive several times.
+func (c *Client) ask(ctx context.Context, method, path string, body []byte, to any) (http.Header, error) {
 	wait := c.config.FirstWait
 	for attempt := 1; ; attempt++ {
-		header, err := c.try(ctx, path, to)
+		header, err := c.try(ctx, method, path, body, to)
 		if err == nil {
 			return header, nil
 		}
@@ -221,16 +288,19 @@ func (c *Client) get(ctx context.Context, path string, to any) (http.Header, err
 	}
 }
 
-func (c *Client) try(ctx context.Context, path string, to any) (http.Header, error) {
+func (c *Client) try(ctx context.Context, method, path string, sent []byte, to any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.config.HTTP.URL, "/")+path,
-		http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.config.HTTP.URL, "/")+path,
+		bytes.NewReader(sent))
 	if err != nil {
 		return nil, err
 	}
 	if request.Header, err = connect.Header(ctx, c.config.HTTP); err != nil {
 		return nil, err
+	}
+	if len(sent) > 0 {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	answer, err := c.config.HTTP.Client.Do(request)
 	if err != nil {

@@ -67,7 +67,8 @@ func (g *Gate) Follow(cfg ingest.Config) {
 // other services' patterns below /presence/.
 func (g *Gate) Routes(mux *http.ServeMux) {
 	problem.OnlyMethod(mux, http.MethodPost, "/presence/heartbeats", g.endpoint("heartbeats", g.postHeartbeats))
-	problem.OnlyMethod(mux, http.MethodPut, "/presence/{user_id}/visibility", g.endpoint("visibility", g.putVisibility))
+	// Reads serve GET of the same path.
+	mux.HandleFunc("PUT /presence/{user_id}/visibility", g.endpoint("visibility", g.putVisibility))
 }
 
 // Run sends collected beats and the alive frames of named gateways until ctx ends. Requests are

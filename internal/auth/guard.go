@@ -109,8 +109,8 @@ func (g *Guard) wait(who *Caller, r *http.Request) time.Duration {
 	return g.requests.take(who.name(), 1, g.now())
 }
 
-// Charge counts the beats of a request towards the caller's limit; Protect has counted one of
-// them. wait is the time until the request may be repeated. If most is not 0 it never may,
+// Charge counts the beats of a request, or what else counts like requests, towards the caller's
+// limit; Protect has counted one of them. wait is the time until the request may be repeated. If most is not 0 it never may,
 // because at most so many beats are within the limit at once. A refused request costs nothing
 // more, but one that never may be repeated uses up the limit: reading it was work.
 func (g *Guard) Charge(who *Caller, beats int) (wait time.Duration, most int) {
@@ -138,13 +138,15 @@ func scopeOf(r *http.Request) string {
 	}
 	_, rest, deep := strings.Cut(path, "/")
 	switch {
-	case path == "heartbeats" || path == "connect" || deep && rest == "visibility":
+	case path == "heartbeats" || path == "connect" || deep && rest == "visibility" && !reads(r):
 		return Beat
-	case !deep || rest == "history": // batch, stream, a user
+	case !deep || rest == "history" || rest == "visibility": // batch, stream, a user
 		return Read
 	}
 	return Admin
 }
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // connects reports whether the request opens a socket or a stream.
 func connects(r *http.Request) bool {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -29,41 +30,67 @@ func (s *Server) batch(ctx context.Context, request *http.Request, header http.H
 	if err != nil {
 		return nil, err
 	}
-	answers, err := s.allowed(ctx, request, ids)
+	answers, err := s.charged(ctx, request, ids)
 	if err != nil {
 		return nil, err
 	}
+	return statesOf(ids, answers, header), nil
+}
+
+// charged counts a batch towards the limit of its sender and reads it.
+func (s *Server) charged(ctx context.Context, request *http.Request, ids []schemas.UserID) ([]answer, error) {
+	if s.charge != nil {
+		if wait, most := s.charge(request, len(ids)); most > 0 {
+			return nil, tooManyIDs(most, len(ids))
+		} else if wait > 0 {
+			return nil, &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: problem.TooMany, Field: idsField,
+				Reason: "are too many for now: every 50 ids count as a request of their user"}}
+		}
+	}
+	return s.allowed(ctx, request, ids)
+}
+
+// statesOf is the answer to a batch without detail.
+func statesOf(ids []schemas.UserID, answers []answer, header http.Header) []byte {
 	const usual = 32 // bytes of one user
 	body := append(make([]byte, 0, usual*len(ids)), '{')
-	var stale schemas.Millis
 	for i, id := range ids {
-		if since := answers[i].stale; since != 0 && (stale == 0 || since < stale) {
-			stale = since
-		}
 		if i > 0 {
 			body = append(body, ',')
 		}
 		body = append(strconv.AppendInt(append(body, '"'), int64(id), 10), `":`...)
 		body = appendState(body, &answers[i])
 	}
+	setStale(header, answers)
+	return append(body, "}\n"...)
+}
+
+// setStale sets the header if any of the answers may be out of date.
+func setStale(header http.Header, answers []answer) {
+	var stale schemas.Millis
+	for i := range answers {
+		if since := answers[i].stale; since != 0 && (stale == 0 || since < stale) {
+			stale = since
+		}
+	}
 	if stale != 0 {
 		header.Set(staleHeader, stale.String())
 	}
-	return append(body, "}\n"...), nil
 }
 
 // allowed reads the users that the sender may see. The others look hidden; nothing is read of
 // them.
 func (s *Server) allowed(ctx context.Context, request *http.Request, ids []schemas.UserID) ([]answer, error) {
+	viewer := s.viewerOf(request)
 	if s.access == nil {
-		return s.reader.read(ctx, ids)
+		return s.reader.readFor(ctx, viewer, ids)
 	}
 	refused, err := s.access.Refused(request.WithContext(ctx), ids)
 	if err != nil {
 		return nil, err
 	}
 	if len(refused) == 0 {
-		return s.reader.read(ctx, ids)
+		return s.reader.readFor(ctx, viewer, ids)
 	}
 	withheld := make(map[schemas.UserID]bool, len(refused))
 	for _, id := range refused {
@@ -77,7 +104,7 @@ func (s *Server) allowed(ctx context.Context, request *http.Request, ids []schem
 	}
 	var read []answer
 	if len(visible) > 0 {
-		if read, err = s.reader.read(ctx, visible); err != nil {
+		if read, err = s.reader.readFor(ctx, viewer, visible); err != nil {
 			return nil, err
 		}
 	}
@@ -104,22 +131,30 @@ func appendState(body []byte, a *answer) []byte {
 	}
 }
 
+// idsField is the field with the ids of a batch.
+const idsField = "user_ids"
+
+var errNoIDs = schemas.Invalid(idsField, "must name at least one user")
+
+func tooManyIDs(most, count int) error {
+	return &schemas.FieldError{Code: "too_many_ids", Field: idsField,
+		Reason: "must be at most " + strconv.Itoa(most) + " ids, are " + strconv.Itoa(count)}
+}
+
 // parseIDs reads ids separated by commas, from one or several parameters, and drops repeated ones.
 func parseIDs(lists []string) ([]schemas.UserID, error) {
-	const field = "user_ids"
 	joined := strings.Join(lists, ",")
 	if joined == "" {
-		return nil, schemas.Invalid(field, "must name at least one user")
+		return nil, errNoIDs
 	}
 	if count := strings.Count(joined, ",") + 1; count > maxIDs {
-		return nil, &schemas.FieldError{Code: "too_many_ids", Field: field,
-			Reason: "must be at most " + strconv.Itoa(maxIDs) + " ids, are " + strconv.Itoa(count)}
+		return nil, tooManyIDs(maxIDs, count)
 	}
 	texts := strings.Split(joined, ",")
 	ids := make([]schemas.UserID, 0, len(texts))
 	met := make(map[schemas.UserID]struct{}, len(texts))
 	for i, text := range texts {
-		id, err := schemas.ParseUserID("user_ids", text)
+		id, err := schemas.ParseUserID(idsField, text)
 		if err != nil {
 			return nil, at(err, i)
 		}
@@ -161,11 +196,11 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 			return nil, notAllowed("presence")
 		}
 	}
-	users, err := s.reader.Read(ctx, []schemas.UserID{id})
+	answers, err := s.reader.readFor(ctx, s.viewerOf(request), []schemas.UserID{id})
 	if err != nil {
 		return nil, err
 	}
-	return mustJSON(users[0]), nil
+	return mustJSON(answers[0].presence(id)), nil
 }
 
 // parametersOf returns the query parameters. Unknown ones are an error, so that a misspelt limit
@@ -176,7 +211,7 @@ func (s *Server) parametersOf(request *http.Request, allowed ...string) (map[str
 		return nil, schemas.Invalid("query", "must separate parameters by &")
 	}
 	for name := range values {
-		known := s.access != nil && name == callerParam
+		known := s.viewer != nil && name == callerParam
 		for _, a := range allowed {
 			known = known || a == name
 		}

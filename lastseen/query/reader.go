@@ -55,7 +55,7 @@ func (a *answer) presence(id schemas.UserID) schemas.Presence {
 // Read returns the presence of the users, in their order; hidden users look hidden. An error means
 // that neither store answered.
 func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
-	answers, err := r.read(ctx, ids)
+	answers, err := r.readFor(ctx, Viewer{}, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +66,22 @@ func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Pres
 	return users, nil
 }
 
+// readFor is read as the viewer sees it.
+func (r *Reader) readFor(ctx context.Context, v Viewer, ids []schemas.UserID) ([]answer, error) {
+	answers, err := r.read(ctx, ids)
+	for i := range answers {
+		switch c := &answers[i].Current; {
+		case c.Visibility != schemas.Nobody:
+		case v.seesHidden(ids[i]):
+			c.Visibility = schemas.Everyone
+		case r.config.HiddenOffline:
+			*c = asOffline(*c)
+		}
+	}
+	return answers, err
+}
+
+// read returns what is known of the users, also of hidden ones.
 func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, error) {
 	entries, progress := r.fromRedis(ctx, ids)
 	now := schemas.MillisOf(time.Now())
@@ -85,11 +101,6 @@ func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, erro
 	if len(unresolved) > 0 {
 		if err := r.readStore(ctx, ids, entries, progress, answers, unresolved); err != nil {
 			return nil, err
-		}
-	}
-	if r.config.HiddenOffline {
-		for i := range answers {
-			answers[i].Current = asOffline(answers[i].Current)
 		}
 	}
 	r.count(answers, len(unresolved))
@@ -129,11 +140,8 @@ func (r *Reader) staleSince(now schemas.Millis, partition int32, progress redisv
 	return now
 }
 
-// asOffline shows a hidden user as offline since the hide, and others as they are.
+// asOffline shows a hidden user as offline since the hide.
 func asOffline(c schemas.Current) schemas.Current {
-	if c.Visibility != schemas.Nobody {
-		return c
-	}
 	return schemas.Current{User: c.User, State: schemas.Offline, Since: c.Since, LastSeen: c.LastSeen, LastActive: c.LastActive,
 		Visibility: schemas.Everyone, Version: c.Hidden}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -29,6 +30,8 @@ type Access interface {
 // Server answers the HTTP reads. Authentication comes before it.
 type Server struct {
 	access  Access // nil: everybody may read everything
+	viewer  func(*http.Request) Viewer
+	charge  func(r *http.Request, ids int) (wait time.Duration, most int)
 	reader  *Reader
 	durable store.Reader
 	config  lastseen.Config
@@ -49,8 +52,19 @@ func NewServer(reader *Reader, log *slog.Logger) *Server {
 // SetAccess makes access decide what each sender may read. Call it before Routes.
 func (s *Server) SetAccess(access Access) { s.access = access }
 
+// SetViewer makes of say who the sender of a request is; without it nobody sees hidden users. Call
+// it before Routes.
+func (s *Server) SetViewer(of func(*http.Request) Viewer) { s.viewer = of }
+
+// SetCharge makes charge take the ids of each batch from the limit of its sender. wait is the time
+// until the request may be repeated; most is not 0 if it never may, because the limit has room
+// for only so many ids at once. Call it before Routes.
+func (s *Server) SetCharge(charge func(r *http.Request, ids int) (wait time.Duration, most int)) {
+	s.charge = charge
+}
+
 // callerParam is the parameter by which a request without a token names its user, as on the
-// stream. Access reads it.
+// stream. Access and the function of SetViewer read it.
 const callerParam = "user_id"
 
 // notAllowed is the same for every user: online, hidden or unknown.
@@ -63,9 +77,11 @@ const codeNotAllowed = "not_allowed"
 // Routes mounts the reads.
 func (s *Server) Routes(mux *http.ServeMux) {
 	for route, read := range map[string]read{
-		"GET /presence/batch":             s.batch,
-		"GET /presence/{user_id}":         s.user,
-		"GET /presence/{user_id}/history": s.history,
+		"GET /presence/batch":                s.batch,
+		"POST /presence/batch":               s.postBatch,
+		"GET /presence/{user_id}":            s.user,
+		"GET /presence/{user_id}/history":    s.history,
+		"GET /presence/{user_id}/visibility": s.visibility,
 	} {
 		mux.Handle(route, s.handle(route, read))
 	}
@@ -95,6 +111,10 @@ func (s *Server) handle(route string, read read) http.Handler {
 		header.Set("Content-Type", "application/json")
 		header.Set("Cache-Control", "no-store")
 		header.Set("Content-Length", strconv.Itoa(len(body)))
+		var refused *refusal
+		if errors.As(err, &refused) && refused.after > 0 {
+			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.after.Seconds()))))
+		}
 		if status == http.StatusServiceUnavailable {
 			s.logRate.Do(func() {
 				s.log.WarnContext(ctx, "a read was answered with 503: neither Redis nor the durable store answered; other reads may fail too", "route", route, "error", err)
@@ -108,11 +128,24 @@ func (s *Server) handle(route string, read read) http.Handler {
 	})
 }
 
+// refusal is an error with a status of its own.
+type refusal struct {
+	status int
+	after  time.Duration // Retry-After; 0: none
+	err    error
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
 // fail returns the status and body for err. Internal errors are not shown to the caller.
 func fail(err error) (int, []byte) {
 	status := http.StatusBadRequest
 	var bad *schemas.FieldError
+	var refused *refusal
 	switch {
+	case errors.As(err, &refused):
+		status = refused.status
 	case !errors.As(err, &bad):
 		status, err = http.StatusServiceUnavailable, &schemas.FieldError{Code: "unavailable", Reason: "the stores do not answer; try again"}
 	case bad.Code == codeNotAllowed:

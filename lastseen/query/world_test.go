@@ -34,6 +34,7 @@ type world struct {
 	view     *redisview.View
 	durable  *sqlitestore.Store
 	reader   *query.Reader
+	server   *query.Server
 	progress [partitions]redisview.Progress
 	written  int64
 	// hiddenOffline is Config.HiddenOffline of the next serve.
@@ -69,7 +70,8 @@ func (w *world) serve(view query.View, durable store.Reader) {
 	config.HiddenOffline = w.hiddenOffline
 	w.reader = query.NewReader(view, durable, partitions, config, lastseen.NewMetrics(prometheus.NewRegistry()))
 	w.ServeMux = http.NewServeMux()
-	query.NewServer(w.reader, slog.New(slog.DiscardHandler)).Routes(w.ServeMux)
+	w.server = query.NewServer(w.reader, slog.New(slog.DiscardHandler))
+	w.server.Routes(w.ServeMux)
 }
 
 // durably writes changes to the durable store only.

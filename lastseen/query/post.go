@@ -1,0 +1,139 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// maxBody is more than 1,000 ids take, so that a list that is too long is answered by its length.
+const maxBody = 256 << 10 // bytes
+
+// postBatch answers POST /presence/batch: the same as batch for lists too long for a URL, or with
+// detail the users as GET /presence/{user_id} returns them.
+func (s *Server) postBatch(_ context.Context, request *http.Request, header http.Header) ([]byte, error) {
+	if _, err := s.parametersOf(request); err != nil {
+		return nil, err
+	}
+	body, err := bodyOf(request)
+	if err != nil {
+		return nil, err
+	}
+	ids, detail, err := decodeBatch(body)
+	if err != nil {
+		return nil, err
+	}
+	// A slow sender has not used up the time for the read.
+	ctx, cancel := context.WithTimeout(request.Context(), s.config.ReadTimeout)
+	defer cancel()
+	answers, err := s.charged(ctx, request, ids)
+	if err != nil {
+		return nil, err
+	}
+	if !detail {
+		return statesOf(ids, answers, header), nil
+	}
+	all := struct {
+		Users []schemas.Presence `json:"users"`
+	}{make([]schemas.Presence, len(ids))}
+	for i := range answers {
+		all.Users[i] = answers[i].presence(ids[i])
+	}
+	setStale(header, answers)
+	return mustJSON(all), nil
+}
+
+// bodyOf reads a body of JSON.
+func bodyOf(request *http.Request) ([]byte, error) {
+	header := request.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(header)
+	// What curl -d and scripts send counts as JSON, as for heartbeats.
+	if header != "" && (err != nil || kind != "application/json" && !strings.HasSuffix(kind, "+json") &&
+		kind != "text/plain" && kind != "application/x-www-form-urlencoded") {
+		return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type", "must be application/json")
+	}
+	if encoding := request.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, refuse(http.StatusUnsupportedMediaType, "unsupported_encoding", "Content-Encoding", "must not be set")
+	}
+	tooLong := refuse(http.StatusRequestEntityTooLarge, problem.TooLarge, "body", "must have at most "+strconv.Itoa(maxBody)+" bytes")
+	if request.ContentLength > maxBody {
+		return nil, tooLong
+	}
+	var body bytes.Buffer
+	_, err = body.ReadFrom(http.MaxBytesReader(nil, request.Body, maxBody))
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return nil, tooLong
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(http.StatusRequestTimeout, "body_timeout", "body", "did not arrive in time")
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, problem.Malformed, "body", "ended before it was complete")
+	}
+	return body.Bytes(), nil
+}
+
+func refuse(status int, code, field, reason string) error {
+	return &refusal{status: status, err: &schemas.FieldError{Code: code, Field: field, Reason: reason}}
+}
+
+// decodeBatch reads {"user_ids":["1",2],"detail":true} and drops repeated ids. Every error is a
+// *schemas.FieldError.
+func decodeBatch(body []byte) (ids []schemas.UserID, detail bool, err error) {
+	r := strictjson.NewReader("body", body)
+	met := map[string]bool{}
+	err = r.Document(func(key []byte) (err error) {
+		field := string(key)
+		if met[field] {
+			return strictjson.Twice(key)
+		}
+		met[field] = true
+		switch field {
+		case idsField:
+			ids, err = decodeIDs(r)
+		case "detail":
+			detail, err = r.Bool(field)
+		default:
+			err = strictjson.Unknown(key)
+		}
+		return err
+	})
+	if err == nil && len(ids) == 0 {
+		err = errNoIDs
+	}
+	return ids, detail, err
+}
+
+func decodeIDs(r *strictjson.Reader) ([]schemas.UserID, error) {
+	var ids []schemas.UserID
+	met := map[schemas.UserID]struct{}{}
+	count := 0
+	err := r.Array(func(int) error {
+		text, err := r.Scalar()
+		if count++; err != nil || count > maxIDs {
+			return err // what is too much is only counted
+		}
+		id, err := schemas.ParseUserID("", string(text))
+		if _, double := met[id]; err == nil && !double {
+			met[id] = struct{}{}
+			ids = append(ids, id)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, r.Within(idsField, err)
+	}
+	if count > maxIDs {
+		return nil, tooManyIDs(maxIDs, count)
+	}
+	return ids, nil
+}

@@ -1,0 +1,52 @@
+package query
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Viewer is the sender of a request. The zero Viewer is unknown and sees what others see.
+type Viewer struct {
+	User  schemas.UserID // 0: not known, or not a user
+	Admin bool
+}
+
+// seesHidden reports whether the viewer sees how the user is while the user hides.
+func (v Viewer) seesHidden(user schemas.UserID) bool { return v.Admin || v.User != 0 && v.User == user }
+
+func (s *Server) viewerOf(request *http.Request) Viewer {
+	if s.viewer == nil {
+		return Viewer{}
+	}
+	return s.viewer(request)
+}
+
+// visibilityAnswer is the answer to GET /presence/{user_id}/visibility.
+type visibilityAnswer struct {
+	UserID     schemas.UserID `json:"user_id,string"`
+	Visibility *string        `json:"visibility"`
+}
+
+// visibility answers GET /presence/{user_id}/visibility to the user and to administrators. To others
+// it is null, whoever the user is: nothing is read, so nothing is revealed.
+func (s *Server) visibility(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
+	if _, err := s.parametersOf(request); err != nil {
+		return nil, err
+	}
+	id, err := schemas.ParseUserID("user_id", request.PathValue("user_id"))
+	if err != nil {
+		return nil, err
+	}
+	if !s.viewerOf(request).seesHidden(id) {
+		return mustJSON(visibilityAnswer{UserID: id}), nil
+	}
+	answers, err := s.reader.read(ctx, []schemas.UserID{id})
+	if err != nil {
+		return nil, err
+	}
+	setStale(header, answers)
+	word := schemas.VisibilityWord(schemas.KnownVisibility(answers[0].Visibility))
+	return mustJSON(visibilityAnswer{id, &word}), nil
+}
