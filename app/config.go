@@ -113,11 +113,9 @@ func Defaults() Config {
 func (c *Config) settle(partitions int32) {
 	c.Ingest.Partitions = partitions
 	c.Ingest.GatewayID = schemas.GatewayID("ingest-" + c.Instance)
-	c.Ingest.HeartbeatInterval = c.Policy.HeartbeatInterval
+	c.Ingest.HeartbeatInterval, c.Ingest.ForgetAfter, c.Ingest.ActiveAfterIdle = 0, 0, 0
+	c.Ingest.Config = c.Ingest.Under(c.Policy)
 	c.Ingest.HTTP.MaxDevices = c.Policy.MaxDevices
-	// Shorter, and the detector would count a gateway as lost in a partition whose
-	// last device is merely silent.
-	c.Ingest.ForgetAfter = max(time.Minute, c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 4*c.Policy.HeartbeatInterval)
 	c.Ingest.Sockets.IdleTimeout = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
 	c.Ingest.AllowedOrigins, c.Fanout.Origins = c.AllowedOrigins, c.AllowedOrigins
 	c.Fanout.MaxConnections = c.MaxStreams

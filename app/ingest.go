@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"time"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
@@ -53,9 +52,6 @@ func newIngest(d ingestDeps) (c component, err error) {
 func (d ingestDeps) gateway(of Config) beat.Config {
 	c := of.Ingest.Config
 	c.Metrics, c.Log = d.metrics.Metrics, d.log
-	if idle := of.Policy.IdleAfter; idle > 0 {
-		c.ActiveAfterIdle = min(time.Minute, idle)
-	}
 	return c
 }
 

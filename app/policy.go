@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -12,12 +11,9 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// policyInterval is the time between two look-ups of the policy in force. Sockets learn of a
-// new one within another ping interval, so within a minute in all.
-const policyInterval = 30 * time.Second
-
-// adoptPolicy makes the policy in force that of this process. A new pipeline has none yet;
-// then the settings of the process stand.
+// adoptPolicy makes the policy in force that of this process. A new pipeline has none yet, and a
+// process without the right to read it does not know it; then the settings of the process stand
+// until it does. Every hello has the heartbeat interval of this policy.
 func (b *builder) adoptPolicy(ctx context.Context) error {
 	all, err := policy.InForce(ctx, b.cluster)
 	switch {
@@ -26,61 +22,62 @@ func (b *builder) adoptPolicy(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if inForce, ok := policy.Newest(all); ok {
+	w := &policyWatch{builder: b, differs: prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_policy_differs",
+		Help: "1 while the flags of this process name another policy than the one in force: it uses the one in force, and would not start again. 1 also while partitions have different policies."})}
+	inForce, ok := policy.Newest(all)
+	if !ok && err == nil {
+		b.log.Info("no policy is in force yet, so this process uses its own settings; a detector that commits brings one into force",
+			"policy", b.config.Policy.ID())
+	}
+	if ok {
 		if err := b.asked.Refuse(inForce); err != nil {
 			return err
 		}
 		b.config.Policy = inForce
 	}
-	differs := prometheus.NewGauge(prometheus.GaugeOpts{Name: "stillhere_policy_differs",
-		Help: "1 while the flags of this process name another policy than the one in force: it uses the one in force, and would not start again. 1 also while partitions have different policies."})
-	b.registry.MustRegister(differs)
+	w.current = b.config.Policy.ID()
+	b.registry.MustRegister(w.differs)
 	return b.add(component{services: []service{{"policy", loops, func(ctx context.Context) error {
-		b.watchPolicy(ctx, differs)
+		policy.Watch(ctx, b.cluster, ok, w.found)
 		return nil
 	}}}}, nil)
 }
 
-// watchPolicy makes this process follow the policy in force. It logs if its flags name another
+// policyWatch makes a process follow the policy in force. It logs if the process's flags name another
 // one, and if partitions differ at two successive looks: at one, a change may be under way.
-func (b *builder) watchPolicy(ctx context.Context, differs prometheus.Gauge) {
-	ticker := time.NewTicker(policyInterval)
-	defer ticker.Stop()
-	current, refused, divided := b.config.Policy.ID(), false, 0
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
+type policyWatch struct {
+	*builder
+	differs prometheus.Gauge
+
+	// Owned by the goroutine that looks.
+	current string // the id of the policy that this process uses
+	refused bool   // the process would not start again with its flags
+	divided int    // at how many successive looks the partitions differed
+}
+
+// found takes what a look has found.
+func (w *policyWatch) found(all []policy.Partition, err error) {
+	if err != nil {
+		w.log.Warn("looking up the policy in force", "error", err)
+		return
+	}
+	if inForce, ok := policy.Newest(all); ok && inForce.ID() != w.current {
+		w.refused = !w.followPolicy(inForce, w.current)
+		w.current = inForce.ID()
+	}
+	if err := policy.Divided(all); err != nil {
+		if w.divided++; w.divided == 2 {
+			w.log.Warn("partitions go by different policies", "error", err)
 		}
-		bounded, cancel := context.WithTimeout(ctx, policyInterval)
-		all, err := policy.InForce(bounded, b.cluster)
-		cancel()
-		if ctx.Err() != nil {
-			return
+	} else {
+		if w.divided > 1 {
+			w.log.Info("all partitions go by one policy again", "policy", w.current)
 		}
-		if err != nil {
-			b.log.Warn("looking up the policy in force", "error", err)
-			continue
-		}
-		if inForce, ok := policy.Newest(all); ok && inForce.ID() != current {
-			refused = !b.followPolicy(inForce, current)
-			current = inForce.ID()
-		}
-		if err := policy.Divided(all); err != nil {
-			if divided++; divided == 2 {
-				b.log.Warn("partitions go by different policies", "error", err)
-			}
-		} else {
-			if divided > 1 {
-				b.log.Info("all partitions go by one policy again", "policy", current)
-			}
-			divided = 0
-		}
-		differs.Set(0)
-		if refused || divided > 1 {
-			differs.Set(1)
-		}
+		w.divided = 0
+	}
+	w.differs.Set(0)
+	if w.refused || w.divided > 1 {
+		w.differs.Set(1)
 	}
 }
 

@@ -152,7 +152,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(s.ctx) // r's ends when the connection is taken over
 	var writer sync.WaitGroup
 	writer.Go(func() { v.write(ctx) })
-	v.out <- []byte(`{"type":"hello","heartbeat_interval_ms":15000,"max_subscriptions":500}`)
+	v.out <- schemas.HelloMessage(schemas.DefaultPolicy().Schedule(), 500)
 	for {
 		_, text, err := conn.Read(ctx)
 		if err != nil {

@@ -4,7 +4,7 @@
 //	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: brokers}, ID: "gw-1"})
 //	…
 //	k, err := g.Connect(user, device, schemas.Mobile, 0) // a connection opens
-//	k.Beat(idle)                                         // as often as the device beats
+//	k.Beat(idle)                                         // as often as the device beats; see Schedule
 //	k.Bye()                                              // it was closed on purpose; k.Drop() when it was lost
 //	g.Close(ctx)                                         // send the remaining reports, and announce the stop
 //
@@ -25,6 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,7 @@ import (
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -51,15 +53,16 @@ type Config struct {
 	// ID is unique among running gateways, at most 128 bytes, and the same after a
 	// restart.
 	ID schemas.GatewayID
-	// HeartbeatInterval is how often devices beat [15s]. Use that of the detector's policy.
+	// HeartbeatInterval is how often devices beat [that of the policy in force, 15s while none is
+	// known]. Without a value it follows changes of the policy, as Schedule does.
 	HeartbeatInterval time.Duration
 	// FlushInterval is how often repeated reports are sent [1s].
 	FlushInterval time.Duration
-	// ForgetAfter is how long a silent device is remembered [1m, at least four heartbeat
-	// intervals]. At least the policy's online_ttl + offline_debounce.
+	// ForgetAfter is how long a silent device is remembered [1m, at least four heartbeat intervals
+	// and the policy's online_ttl + offline_debounce].
 	ForgetAfter time.Duration
 	// ActiveAfterIdle: a device that is touched for the first time in so long is reported at once
-	// [1m]. At most the policy's idle_after.
+	// [1m, at most the policy's idle_after].
 	ActiveAfterIdle time.Duration
 	// MaxDevices bounds the devices that are remembered [1,000,000].
 	MaxDevices int
@@ -89,6 +92,9 @@ func (c Config) Validate() error {
 type Gateway struct {
 	buffer   *beat.Buffer
 	producer *kafka.Producer
+	config   Config
+	interval atomic.Int64 // of heartbeats; nanoseconds
+	unfollow func()       // stops following the policy, and waits
 }
 
 // Dial connects to Kafka and reads the number of partitions. ctx bounds that.
@@ -120,13 +126,55 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
-	settings := c.buffer(partitions)
-	settings.Metrics = beat.NewMetrics(c.Registry)
-	buffer, err := beat.New(settings, producer)
-	if err != nil {
+	g := &Gateway{producer: producer, config: c, unfollow: func() {}}
+	all, lookErr := policy.InForce(ctx, cluster)
+	inForce, known := policy.Newest(all)
+	if !known {
+		inForce = schemas.DefaultPolicy()
+	}
+	settings := g.under(inForce)
+	settings.Partitions, settings.Metrics = partitions, beat.NewMetrics(c.Registry)
+	if g.buffer, err = beat.New(settings, producer); err != nil {
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
-	return &Gateway{buffer: buffer, producer: producer}, nil
+	if kafka.IsUnauthorized(lookErr) {
+		c.Log.Warn("the policy in force is unknown, so the gateway uses its own settings: allow its Kafka user to describe the detector's group",
+			"gateway", c.ID, "error", lookErr)
+		return g, nil
+	}
+	g.follow(cluster, known)
+	return g, nil
+}
+
+// under returns the settings of the buffer under a policy, and makes Schedule follow it.
+func (g *Gateway) under(p schemas.Policy) beat.Config {
+	settings := g.config.buffer(1).Under(p)
+	g.interval.Store(int64(settings.HeartbeatInterval))
+	return settings
+}
+
+// follow makes the gateway follow the policy in force until unfollow is called.
+func (g *Gateway) follow(cluster kafka.Config, known bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	g.unfollow = func() { cancel(); <-done }
+	go func() {
+		defer close(done)
+		policy.Watch(ctx, cluster, known, func(all []policy.Partition, err error) {
+			if err != nil {
+				g.config.Log.Warn("looking up the policy in force", "gateway", g.config.ID, "error", err)
+			}
+			if inForce, ok := policy.Newest(all); ok {
+				g.buffer.Follow(g.under(inForce))
+			}
+		})
+	}()
+}
+
+// Schedule is when devices have to send heartbeats, by Config.HeartbeatInterval or the policy in
+// force. A gateway passes it to each device that connects, and again when it has changed.
+func (g *Gateway) Schedule() schemas.Schedule {
+	return schemas.ScheduleOf(time.Duration(g.interval.Load()))
 }
 
 // Beat reports that a device is online and that its person last touched it idle ago; 0: is
@@ -145,6 +193,7 @@ func (g *Gateway) Bye(user schemas.UserID, device schemas.DeviceID) error {
 // drains, so that its users get time to reconnect elsewhere, and disconnects. If ctx ends first,
 // the error says how many reports may be lost.
 func (g *Gateway) Close(ctx context.Context) error {
+	g.unfollow()
 	return errors.Join(g.buffer.Close(ctx), g.producer.Close(ctx))
 }
 

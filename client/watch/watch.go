@@ -56,7 +56,7 @@ type Kind string
 
 // The kinds of events.
 const (
-	// Connected: the server has accepted the connection.
+	// Connected: the server has accepted the connection, or its policy has another Schedule.
 	Connected Kind = "connected"
 	// Changed: User is newer than the last Changed event of that user.
 	Changed Kind = "changed"
@@ -81,6 +81,10 @@ type Event struct {
 	Count   int
 	Err     error // Refused: a *client.ProblemError
 	RetryIn time.Duration
+	// Schedule is when devices send heartbeats by the policy in force, and MaxUsers how many users
+	// one connection may watch (Connected).
+	Schedule schemas.Schedule
+	MaxUsers int
 }
 
 // Watcher watches users. Any goroutine may call Add, Remove and Users, also while Events runs.
@@ -178,7 +182,7 @@ func (w *Watcher) events(m watch.Message) []Event {
 	}
 	switch m.Type {
 	case watch.Hello:
-		return []Event{{Kind: Connected}}
+		return []Event{{Kind: Connected, Schedule: m.Schedule(), MaxUsers: m.MaxSubscriptions}}
 	case watch.Snapshot, watch.Resync:
 		return w.newer(m.Users...)
 	case watch.Change:

@@ -57,7 +57,7 @@ func events(t *testing.T, n int, users []schemas.UserID, messages ...string) (al
 	return all, w
 }
 
-const hello = `{"type":"hello","heartbeat_interval_ms":15000,"max_subscriptions":500}`
+const hello = `{"type":"hello","heartbeat_interval_ms":15000,"heartbeat_jitter_ms":1500,"max_subscriptions":500}`
 
 func TestASlowReaderGetsTheNumberOfCollapsedChangesAndEmptyMessagesAreSkipped(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,7 @@ type loadCommand struct {
 	Users    int           `help:"Number of users." default:"1000"`
 	First    int64         `name:"first-user" help:"Id of the first user." default:"1"`
 	Gateways int           `help:"Number of gateways that hold their connections." default:"3"`
-	Interval time.Duration `name:"heartbeat-interval" help:"Interval between heartbeats of a device." default:"15s"`
+	Interval time.Duration `name:"heartbeat-interval" help:"Interval between heartbeats of a device; 0: what the server's hello says, 15s if it has none." default:"0s"`
 	Pace     float64       `help:"Speed of connects and disconnects relative to real life." default:"1"`
 	Crashes  time.Duration `help:"Mean time between crashes of a gateway; 0: no crashes." default:"10m"`
 	Seed     uint64        `help:"Seed of the simulation; the same seed gives the same run." default:"1"`
@@ -34,12 +34,12 @@ func (c *loadCommand) Run(ctx context.Context) error {
 }
 
 // generateLoad prepares the simulated users that dev is asked for.
-func (c *devCommand) generateLoad(interval time.Duration, log *slog.Logger) (play func(context.Context), err error) {
+func (c *devCommand) generateLoad(log *slog.Logger) (play func(context.Context), err error) {
 	if c.Users == 0 {
 		return func(context.Context) {}, nil
 	}
 	settings := load.Defaults()
-	settings.Users, settings.Interval = c.Users, interval
+	settings.Users, settings.Interval = c.Users, 0 // as the hello says
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}

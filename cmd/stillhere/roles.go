@@ -92,7 +92,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	config.Instance, config.SchemaRegistry, config.PolicyAsked = "dev", c.SchemaRegistry, c.asked(parsed, file)
 	dev := app.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis,
 		Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}
-	play, err := c.generateLoad(config.Policy.HeartbeatInterval, logs.logger())
+	play, err := c.generateLoad(logs.logger())
 	if err != nil {
 		return err
 	}

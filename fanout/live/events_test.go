@@ -166,6 +166,24 @@ func TestAnEventStreamEndsWithItsToken(t *testing.T) {
 	g.gone()
 }
 
+func TestAnOpenEventStreamIsSentAnotherHeartbeatIntervalOnce(t *testing.T) {
+	t.Parallel()
+	overEach(t, func(t *testing.T, f front) {
+		l := &listener{t: t, lines: bufio.NewScanner(f.get(t.Context(), t, "?user_ids=1").Body)}
+		l.expect(watch.Hello)
+		l.expect(watch.Snapshot)
+		f.server.Follow(5 * time.Second)
+		if got := l.expect(watch.Hello).Schedule(); got != schemas.ScheduleOf(5*time.Second) {
+			t.Errorf("got %+v", got)
+		}
+		for l.comments = 0; l.comments < 3 && l.lines.Scan(); l.comments += strings.Count(l.lines.Text(), ":") {
+			if strings.Contains(l.lines.Text(), "hello") {
+				t.Fatal("another hello")
+			}
+		}
+	}, func(c *fanout.Config) { c.PingInterval = 10 * time.Millisecond })
+}
+
 func TestAnEventStreamThatItsClientClosesIsRemoved(t *testing.T) {
 	t.Parallel()
 	overEach(t, func(t *testing.T, f front) {

@@ -31,8 +31,11 @@ func (v *viewer) do(r request) error {
 	case refuse:
 		return v.sendError(r.err)
 	case greet:
-		return v.send(helloMessage(time.Duration(v.hub.interval.Load()), v.hub.cfg.MaxSubscriptions))
+		return v.greet()
 	case keepAlive:
+		if v.outdated() {
+			return v.greet()
+		}
 		return v.send(nil)
 	case recheck:
 		return v.recheck()
@@ -46,6 +49,20 @@ func (v *viewer) do(r request) error {
 		}
 		return errStopping
 	}
+}
+
+// greet sends a hello with the current heartbeat interval.
+func (v *viewer) greet() error {
+	interval := v.hub.interval.Load()
+	v.greeted.Store(interval)
+	return v.send(schemas.HelloMessage(schemas.ScheduleOf(time.Duration(interval)), v.hub.cfg.MaxSubscriptions))
+}
+
+// outdated reports whether the heartbeat interval has changed since the last hello. Streams within a
+// socket of another handler get no hello here.
+func (v *viewer) outdated() bool {
+	sent := v.greeted.Load()
+	return sent != 0 && sent != v.hub.interval.Load()
 }
 
 func (v *viewer) sendRetry(after time.Duration) error {

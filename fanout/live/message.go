@@ -25,14 +25,6 @@ func bodyOf(err error) errorBody {
 	return errorBody{Code: "internal", Message: "internal error"}
 }
 
-func helloMessage(heartbeat time.Duration, maxSubscriptions int) []byte {
-	return mustEncode(struct {
-		Type             string `json:"type"`
-		Heartbeat        int64  `json:"heartbeat_interval_ms"`
-		MaxSubscriptions int    `json:"max_subscriptions"`
-	}{"hello", heartbeat.Milliseconds(), maxSubscriptions})
-}
-
 func errorMessage(body errorBody) []byte {
 	return mustEncode(struct {
 		Type  string    `json:"type"`

@@ -109,10 +109,14 @@ func (c *session) TooLong() {
 // Ping does nothing: the socket has sent the pong.
 func (*session) Ping() {}
 
-// Quiet ends a connection that has watched nobody for IdleTimeout.
+// Quiet ends a connection that has watched nobody for IdleTimeout. Others get a changed heartbeat
+// interval.
 func (c *session) Quiet() {
-	if c.viewer.idleFor() > c.server.cfg.IdleTimeout {
+	switch {
+	case c.viewer.idleFor() > c.server.cfg.IdleTimeout:
 		c.end(errIdle)
+	case c.viewer.outdated():
+		c.viewer.post(request{kind: greet})
 	}
 }
 

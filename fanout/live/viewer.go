@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -45,6 +46,8 @@ type viewer struct {
 	// itself, by the viewer's goroutine, and must not call close. nil where the transport belongs to
 	// others: a slow viewer then is only collapsed.
 	fail func(reason error)
+
+	greeted atomic.Int64 // the heartbeat interval of the last hello; 0: none was sent
 
 	// Owned by work; after it, by close.
 	subs         map[schemas.UserID]*sub

@@ -71,9 +71,8 @@ type pace struct {
 // within Sockets.PingInterval.
 func (g *Gate) Follow(cfg ingest.Config) {
 	g.devices.Follow(cfg.HeartbeatInterval)
-	g.pace.Store(&pace{idle: cfg.Sockets.IdleTimeout, hello: []byte(
-		`{"type":"hello","heartbeat_interval_ms":` + strconv.FormatInt(cfg.HeartbeatInterval.Milliseconds(), 10) +
-			`,"max_subscriptions":` + strconv.Itoa(g.cfg.Sockets.MaxSubscriptions) + `}`)})
+	g.pace.Store(&pace{idle: cfg.Sockets.IdleTimeout,
+		hello: schemas.HelloMessage(schemas.ScheduleOf(cfg.HeartbeatInterval), g.cfg.Sockets.MaxSubscriptions)})
 }
 
 // LimitPerUser sets the bound on sockets of one user. Call it before Routes.

@@ -233,7 +233,7 @@ func (d endpoint) expect(want ...said) {
 
 const (
 	phone = "user_id=1&device_id=7&device_kind=mobile"
-	hello = `{"type":"hello","heartbeat_interval_ms":15000,"max_subscriptions":500}`
+	hello = `{"type":"hello","heartbeat_interval_ms":15000,"heartbeat_jitter_ms":1500,"max_subscriptions":500}`
 )
 
 func beatIs(idle time.Duration) said {

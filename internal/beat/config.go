@@ -59,6 +59,18 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
+// Under returns c with the times that the policy determines, where they are zero.
+func (c Config) Under(p schemas.Policy) Config {
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, p.HeartbeatInterval)
+	// Shorter, and the detector would count a gateway as lost in a partition whose last device is
+	// merely silent.
+	c.ForgetAfter = cmp.Or(c.ForgetAfter, max(time.Minute, p.OnlineTTL+p.OfflineDebounce, 4*c.HeartbeatInterval))
+	if c.ActiveAfterIdle == 0 && p.IdleAfter > 0 {
+		c.ActiveAfterIdle = min(time.Minute, p.IdleAfter)
+	}
+	return c
+}
+
 // Validate reports all faults, joined. Zero fields that have a default are none.
 func (c Config) Validate() error {
 	c = c.WithDefaults()

@@ -43,11 +43,18 @@ type Message struct {
 	// Problem is what the server could not do (error).
 	Problem          *Problem `json:"error"`
 	HeartbeatMillis  int64    `json:"heartbeat_interval_ms"` // hello
+	JitterMillis     int64    `json:"heartbeat_jitter_ms"`   // hello
 	MaxSubscriptions int      `json:"max_subscriptions"`     // hello
 	AfterMillis      int64    `json:"after_ms"`              // reconnect: come back after this
 	// Cause is why the connection ended, RetryIn the time to the next attempt (disconnected).
 	Cause   error         `json:"-"`
 	RetryIn time.Duration `json:"-"`
+}
+
+// Schedule is when a device sends heartbeats (hello).
+func (m Message) Schedule() schemas.Schedule {
+	return schemas.Schedule{Interval: time.Duration(m.HeartbeatMillis) * time.Millisecond,
+		Jitter: time.Duration(m.JitterMillis) * time.Millisecond}
 }
 
 // Problem is an error that the server reports.
@@ -83,7 +90,8 @@ type Options struct {
 const (
 	firstPause   = 250 * time.Millisecond
 	longestPause = 15 * time.Second
-	// A connection is pinged every pingEvery, and closed if no answer comes within pongTimeout.
+	// A connection is pinged every pingEvery, jittered as heartbeats are, and closed if no answer
+	// comes within pongTimeout.
 	pingEvery   = 20 * time.Second
 	pongTimeout = 10 * time.Second
 	// maxMessage fits a snapshot of 500 users several times over.
@@ -271,13 +279,15 @@ func request(ctx context.Context, conn *websocket.Conn, what string, users []sch
 
 // ping closes a connection whose other end no longer answers.
 func ping(ctx context.Context, conn *websocket.Conn) {
-	every := time.NewTicker(pingEvery)
-	defer every.Stop()
+	pings := schemas.ScheduleOf(pingEvery)
+	next := time.NewTimer(pings.First(rand.Float64))
+	defer next.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-every.C:
+		case <-next.C:
+			next.Reset(pings.Next(rand.Float64))
 			wait, cancel := context.WithTimeout(ctx, pongTimeout)
 			err := conn.Ping(wait)
 			cancel()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -141,6 +142,11 @@ func (w *world) connectIdle(base string, user schemas.UserID, device schemas.Dev
 		}
 	}()
 	return s
+}
+
+// hellos are the hellos heard so far.
+func (s *socket) hellos() []string {
+	return slices.DeleteFunc(s.messages(), func(m string) bool { return !strings.Contains(m, `"hello"`) })
 }
 
 // messages are those heard so far.

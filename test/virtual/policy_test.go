@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -11,7 +12,11 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/client"
+	clientgateway "github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/watch"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *testing.T) {
@@ -21,14 +26,6 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 		before := w.config.Policy
 		in := w.start("ingest", "ingest", func(c *app.Config) { c.PolicyAsked = []string{"heartbeat_interval"} })
 		open := w.connect(in.base, 1, 7, "web")
-		hellos := func(s *socket) (all []string) {
-			for _, m := range s.messages() {
-				if strings.Contains(m, `"hello"`) {
-					all = append(all, m)
-				}
-			}
-			return all
-		}
 		beat := func(seconds int, sockets ...*socket) {
 			for range seconds / 5 {
 				time.Sleep(5 * time.Second)
@@ -44,7 +41,7 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 			}
 		}
 		beat(60, open)
-		if got := hellos(open); len(got) != 1 || !strings.Contains(got[0], `"heartbeat_interval_ms":15000`) {
+		if got := open.hellos(); len(got) != 1 || !strings.Contains(got[0], `"heartbeat_interval_ms":15000`) {
 			w.Fatalf("before the change the socket hears %q", got)
 		}
 		differs("0")
@@ -55,13 +52,13 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 			w.Fatal(err)
 		}
 		beat(60, open)
-		if got := hellos(open); len(got) != 2 || !strings.Contains(got[1], `"heartbeat_interval_ms":5000`) {
+		if got := open.hellos(); len(got) != 2 || !strings.Contains(got[1], `"heartbeat_interval_ms":5000`) {
 			w.Errorf("a minute after the change the socket has heard %q", got)
 		}
 		differs("1") // its flags ask for the interval before
 		next := w.connect(in.base, 2, 7, "web")
 		beat(30, open, next)
-		if got := hellos(next); len(got) != 1 || !strings.Contains(got[0], `"heartbeat_interval_ms":5000`) {
+		if got := next.hellos(); len(got) != 1 || !strings.Contains(got[0], `"heartbeat_interval_ms":5000`) {
 			w.Errorf("a socket of after the change hears %q", got)
 		}
 
@@ -69,12 +66,94 @@ func TestSocketsHearOfAnotherHeartbeatIntervalWithinAMinuteWithoutARestart(t *te
 			w.Fatal(err)
 		}
 		beat(60, open, next)
-		if got := hellos(next); len(got) != 2 || !strings.Contains(got[1], `"heartbeat_interval_ms":15000`) {
+		if got := next.hellos(); len(got) != 2 || !strings.Contains(got[1], `"heartbeat_interval_ms":15000`) {
 			w.Errorf("a minute after it was changed back the socket has heard %q", got)
 		}
 		differs("0")
 		open.leave()
 		next.leave()
+	})
+}
+
+// Sockets, streams and gateways are open before the first detector brings a policy into force.
+func TestEveryHelloHasThePolicyInForceWhateverTheFlagsOfItsProcess(t *testing.T) {
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		asks := func(interval time.Duration) func(*app.Config) {
+			return func(c *app.Config) {
+				c.PolicyAsked, c.Policy.HeartbeatInterval = []string{"heartbeat_interval"}, interval
+			}
+		}
+		w.start("lastseen", "lastseen")
+		in, read := w.start("ingest", "ingest"), w.begin("api", "api")
+		g, err := clientgateway.Dial(context.Background(), clientgateway.Config{ID: "gw-1", Log: w.log,
+			Kafka: client.Kafka{Brokers: w.config.Kafka.Brokers, Dial: w.config.Kafka.Dialer}})
+		if err != nil {
+			w.Fatal(err)
+		}
+		sockets := []*socket{w.connect(in.base, 1, 7, "web")}
+		var viewers []*viewer
+		agree := func(interval time.Duration) {
+			w.Helper()
+			sockets = append(sockets, w.connect(in.base, schemas.UserID(1+len(sockets)), 7, "web"))
+			for _, s := range sockets {
+				s.ping() // so that it stays open
+			}
+			viewers = append(viewers, w.watch(read.base, 1))
+			want := fmt.Sprintf(`"heartbeat_interval_ms":%d,"heartbeat_jitter_ms":%d,`, interval.Milliseconds(), interval.Milliseconds()/10)
+			for i, s := range sockets {
+				hellos := s.hellos()
+				if last := hellos[len(hellos)-1]; !strings.Contains(last, want) {
+					w.Errorf("socket %d has last heard %s, want %s", i, last, want)
+				}
+			}
+			for i, v := range viewers {
+				hellos := v.messages(watch.Hello)
+				if last := hellos[len(hellos)-1].Schedule(); last != schemas.ScheduleOf(interval) {
+					w.Errorf("viewer %d has last heard %+v, want %s", i, last, interval)
+				}
+			}
+			if got := g.Schedule(); got != schemas.ScheduleOf(interval) {
+				w.Errorf("the gateway's schedule is %+v, want %s", got, interval)
+			}
+		}
+		pass := func(seconds int) {
+			for range seconds / 5 {
+				time.Sleep(5 * time.Second)
+				for _, s := range sockets {
+					s.ping()
+				}
+			}
+		}
+		time.Sleep(10 * time.Second) // api is ready only when answers are fresh, but it serves
+		agree(15 * time.Second)      // the default, for nobody has asked for anything
+
+		w.start("detector", "detector", asks(5*time.Second))
+		pass(40)
+		agree(5 * time.Second)
+		for _, role := range []string{"ingest", "api"} {
+			other := w.begin(role, role+"-other", asks(time.Second))
+			other.over = true
+			if err := <-other.ended; err == nil || !strings.Contains(err.Error(), "heartbeat_interval: this process was started with 1s, in force is 5s") {
+				w.Errorf("%s with other flags ends with %v", role, err)
+			}
+		}
+
+		after := w.config.Policy
+		after.HeartbeatInterval = 10 * time.Second
+		if err := policy.Set(context.Background(), clusterOf(w.config), after, w.log); err != nil {
+			w.Fatal(err)
+		}
+		pass(65)
+		agree(10 * time.Second)
+		for _, v := range viewers {
+			v.stop()
+		}
+		for _, s := range sockets {
+			s.leave()
+		}
+		if err := g.Close(context.Background()); err != nil {
+			w.Error(err)
+		}
 	})
 }
 

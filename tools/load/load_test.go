@@ -9,8 +9,13 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // hours plays a world for some time and returns everything that was sent.
@@ -174,9 +179,56 @@ func TestBeatsArePostedAsIngestTakesThem(t *testing.T) {
 	}
 }
 
+func TestDevicesBeatAsTheServersHelloSays(t *testing.T) {
+	t.Parallel()
+	often := make(chan struct{})
+	var once sync.Once
+	var beats sync.Map
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/presence/stream" {
+			conn, err := websocket.Accept(w, r, nil)
+			if err != nil {
+				return
+			}
+			_ = conn.Write(r.Context(), websocket.MessageText, schemas.HelloMessage(schemas.ScheduleOf(100*time.Millisecond), 500))
+			for err == nil {
+				_, _, err = conn.Read(r.Context())
+			}
+			return
+		}
+		var body Request
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		for _, b := range body.Beats {
+			n, _ := beats.LoadOrStore(b.User, new(atomic.Int32))
+			if n.(*atomic.Int32).Add(1) == 10 { // at the default interval it takes two minutes
+				once.Do(func() { close(often) })
+			}
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	settings := Defaults()
+	settings.Users, settings.Interval, settings.Crashes = 100, 0, 0
+	go func() { ended <- Run(ctx, settings, Target{URL: server.URL}, slog.New(slog.DiscardHandler)) }()
+	select {
+	case <-often:
+	case <-time.After(30 * time.Second):
+		t.Error("in half a minute nobody has sent 10 beats")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSettingsThatMakeNoSenseAreNamedTogether(t *testing.T) {
 	t.Parallel()
-	err := Run(t.Context(), Settings{Crashes: -1}, Target{URL: "nowhere"}, slog.New(slog.DiscardHandler))
+	err := Run(t.Context(), Settings{Crashes: -1, Interval: -1}, Target{URL: "nowhere"}, slog.New(slog.DiscardHandler))
 	for _, field := range []string{"users", "first user", "gateways", "interval", "pace", "crashes", "url"} {
 		if err == nil || !strings.Contains(err.Error(), field+":") {
 			t.Errorf("%s is not named in: %v", field, err)

@@ -13,6 +13,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/watch"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Target is where the simulated gateways send.
@@ -44,6 +47,15 @@ func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger
 	}
 	start := time.Now()
 	world := NewWorld(settings, start)
+	var schedules chan schemas.Schedule // nil: Settings.Interval counts
+	if settings.Interval == 0 {
+		schedules = make(chan schemas.Schedule)
+		var following sync.WaitGroup
+		defer following.Wait()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		following.Go(func() { target.follow(ctx, settings.First, schedules, log) })
+	}
 	ticker := time.NewTicker(stepEvery)
 	defer ticker.Stop()
 	var beats, failed int
@@ -66,10 +78,36 @@ func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger
 			}
 			reported, beats, failed = time.Now(), 0, 0
 		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
+		for waiting := true; waiting; {
+			select {
+			case s := <-schedules:
+				world.Follow(s)
+			case <-ticker.C:
+				waiting = false
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+// follow sends the schedule of each hello of the live stream to schedules. It watches one user,
+// because a stream that watches nobody is closed.
+func (t Target) follow(ctx context.Context, user schemas.UserID, schedules chan<- schemas.Schedule, log *slog.Logger) {
+	o := watch.Options{URL: strings.TrimRight(t.URL, "/") + "/presence/stream", Users: []schemas.UserID{user}}
+	if t.Token != "" {
+		o.Header = http.Header{"Authorization": {"Bearer " + t.Token}}
+	}
+	for m, err := range watch.Messages(ctx, o) {
+		switch {
+		case err != nil:
+			log.Warn("the heartbeat interval of the policy is unknown, so the simulated devices keep the one they have: set --heartbeat-interval, or use the URL of a process that serves the live stream",
+				"error", err)
+		case m.Type == watch.Hello:
+			select {
+			case schedules <- m.Schedule():
+			case <-ctx.Done():
+			}
 		}
 	}
 }

@@ -16,7 +16,8 @@ type Settings struct {
 	First schemas.UserID
 	// Gateways is how many gateways hold their connections.
 	Gateways int
-	// Interval is how often a device beats.
+	// Interval is how often a device beats; 0: as the server's hello says, and as Defaults until
+	// the hello comes.
 	Interval time.Duration
 	// Pace makes sessions shorter: at 10 a working spell takes half a minute rather
 	// than five.
@@ -43,7 +44,7 @@ func (s Settings) Validate() error {
 	fault(s.Users < 1 || s.Users > maxUsers, "users: must be between 1 and %d, is %d", maxUsers, s.Users)
 	fault(s.First < 1, "first user: must be positive, is %d", s.First)
 	fault(s.Gateways < 1 || s.Gateways > 100, "gateways: must be between 1 and 100, is %d", s.Gateways)
-	fault(s.Interval < 100*time.Millisecond, "interval: must be at least 100ms, is %s", s.Interval)
+	fault(s.Interval != 0 && s.Interval < 100*time.Millisecond, "interval: must be 0 or at least 100ms, is %s", s.Interval)
 	fault(s.Pace <= 0, "pace: must be positive, is %g", s.Pace)
 	fault(s.Crashes < 0, "crashes: must not be negative, is %s", s.Crashes)
 	return errors.Join(faults...)
@@ -81,6 +82,7 @@ type person struct {
 	until    time.Duration // when the mood changes
 	beat     time.Duration // when the next beat is due, unless disconnected
 	touched  time.Duration // when the person last did something
+	fresh    bool          // the next beat is that of a new connection
 	farewell bool          // a bye is due
 }
 
@@ -94,6 +96,7 @@ type gateway struct {
 // World is the people and the gateways. One goroutine at a time may use it.
 type World struct {
 	settings Settings
+	schedule schemas.Schedule
 	start    schemas.Millis
 	random   *rand.Rand
 	people   []person
@@ -103,7 +106,10 @@ type World struct {
 // NewWorld makes a world whose instant 0 is start. At first nobody is connected; about two of
 // three people connect within an interval.
 func NewWorld(settings Settings, start time.Time) *World {
-	w := &World{settings: settings, start: schemas.MillisOf(start), random: rand.New(rand.NewPCG(settings.Seed, 0x5eed))}
+	if settings.Interval == 0 {
+		settings.Interval = Defaults().Interval
+	}
+	w := &World{settings: settings, schedule: schemas.ScheduleOf(settings.Interval), start: schemas.MillisOf(start), random: rand.New(rand.NewPCG(settings.Seed, 0x5eed))}
 	w.gateways = make([]gateway, settings.Gateways)
 	for i := range w.gateways {
 		w.gateways[i] = gateway{epoch: w.start, crashes: w.nextCrash(0), said: -moment}
@@ -118,6 +124,9 @@ func NewWorld(settings Settings, start time.Time) *World {
 	}
 	return w
 }
+
+// Follow makes devices beat by another schedule from their next beat on.
+func (w *World) Follow(s schemas.Schedule) { w.schedule = s }
 
 // Beat is a beat or bye of a device, in the JSON of the HTTP endpoint.
 type Beat struct {
@@ -154,7 +163,10 @@ func (w *World) Step(now time.Duration) []Request {
 			})
 		}
 		p.farewell = false
-		p.beat = now + w.settings.Interval - w.within(w.settings.Interval/10)
+		if p.beat = now + w.schedule.Next(w.random.Float64); p.fresh {
+			p.beat = now + w.schedule.First(w.random.Float64)
+		}
+		p.fresh = false
 	}
 	var requests []Request
 	for i := range w.gateways {
@@ -195,7 +207,7 @@ func (w *World) advance(p *person, now time.Duration) {
 		at := p.until
 		switch was := p.mood; {
 		case was == disconnected:
-			p.mood, p.beat, p.touched = working, at, at
+			p.mood, p.beat, p.touched, p.fresh = working, at, at, true
 			p.gateway = w.random.IntN(len(w.gateways))
 		case was == idle && w.random.IntN(3) > 0:
 			// Somebody is back at the keyboard; clients report it at once.
@@ -241,7 +253,7 @@ func (w *World) crash(now time.Duration) {
 			case w.random.IntN(10) == 0:
 				p.mood, p.until = disconnected, now+w.spell(disconnected)
 			default:
-				p.beat = now + w.within(comeBack)
+				p.beat, p.fresh = now+w.within(comeBack), true
 			}
 		}
 	}
