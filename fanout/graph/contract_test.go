@@ -15,6 +15,10 @@ func TestTheContractHoldsOnSQLite(t *testing.T) { contract(t, open) }
 
 func TestTheContractHoldsOnPostgres(t *testing.T) { contract(t, openPostgres) }
 
+func TestTheContractHoldsOnPostgresWithoutPreparedStatements(t *testing.T) {
+	contract(t, func(t *testing.T) *graph.Store { return openPostgresWith(t, "default_query_exec_mode=exec") })
+}
+
 // contract tests stores that open makes, each empty and the test's own.
 func contract(t *testing.T, open func(t *testing.T) *graph.Store) {
 	for name, test := range map[string]func(*testing.T, *graph.Store){

@@ -22,10 +22,15 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-func openPostgres(t *testing.T) *graph.Store {
+func openPostgres(t *testing.T) *graph.Store { return openPostgresWith(t, "") }
+
+func openPostgresWith(t *testing.T, setting string) *graph.Store {
 	t.Helper()
 	config := pggraph.Defaults()
 	config.URL, config.MaxConns = pgtest.URL(t), 4
+	if setting != "" {
+		config.URL += "&" + setting
+	}
 	if err := pggraph.Migrate(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}

@@ -39,10 +39,7 @@ func (s *Store) Page(ctx context.Context, dst []schemas.UserID, user, after, thr
 	if err != nil {
 		return dst, fmt.Errorf("reading followers of %d after %d: %w", user, after, err)
 	}
-	// An aggregate of Postgres keeps the order of its input, but SQL does not promise it.
-	if page := dst[begin:]; !slices.IsSorted(page) {
-		slices.Sort(page)
-	}
+	sortIDs(dst[begin:])
 	return dst, nil
 }
 
@@ -52,7 +49,18 @@ func (s *Store) Heads(ctx context.Context, users []schemas.UserID, most int) ([]
 	if err != nil {
 		return nil, fmt.Errorf("reading followers of %d users: %w", len(users), err)
 	}
+	for _, head := range heads {
+		sortIDs(head)
+	}
 	return heads, nil
+}
+
+// sortIDs sorts what an aggregate of Postgres returned: it keeps the order of its input, but SQL does
+// not promise that.
+func sortIDs(ids []schemas.UserID) {
+	if !slices.IsSorted(ids) {
+		slices.Sort(ids)
+	}
 }
 
 // Count returns how many followers user has.
@@ -160,7 +168,8 @@ func (s *Store) List(ctx context.Context, users []schemas.UserID, on bool) error
 		if on {
 			query = `INSERT INTO fanout_users (user_id) VALUES ($1) ON CONFLICT DO NOTHING`
 		}
-		for _, user := range users {
+		// In one order, so that two calls do not wait for each other.
+		for _, user := range slices.Sorted(slices.Values(users)) {
 			if _, err := tx.Exec(ctx, query, int64(user)); err != nil {
 				return err
 			}

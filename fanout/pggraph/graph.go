@@ -68,7 +68,9 @@ func (g *driver) Schema(ctx context.Context) (migrate.State, error) {
 
 func (g *driver) Page() string { return pageSQL }
 
-func (g *driver) In(ids []schemas.UserID) (condition string, argument any) { return "= ANY ($1)", ids }
+func (g *driver) In(ids []schemas.UserID) (condition string, argument any) {
+	return "= ANY ($1)", bigints(ids)
+}
 
 func (g *driver) Touch() string { return ", changed_at = now()" }
 
@@ -79,11 +81,11 @@ func (g *driver) IDs(ctx context.Context, dst []schemas.UserID, query string, ar
 		return dst, err
 	}
 	defer rows.Close()
-	packed := rows.FieldDescriptions()[0].DataTypeOID == pgtype.ByteaOID
 	for rows.Next() {
 		var bytes pgtype.DriverBytes
 		var id int64
-		if packed {
+		// Of a query that failed there are no descriptions.
+		if rows.FieldDescriptions()[0].DataTypeOID == pgtype.ByteaOID {
 			err = rows.Scan(&bytes)
 			dst = appendIDs(dst, bytes)
 		} else {
@@ -105,7 +107,7 @@ func (g *driver) Number(ctx context.Context, query string, arguments ...any) (n 
 }
 
 func (g *driver) Heads(ctx context.Context, users []schemas.UserID, most int) ([][]schemas.UserID, error) {
-	rows, err := g.pool.Query(ctx, headsSQL, users, most)
+	rows, err := g.pool.Query(ctx, headsSQL, bigints(users), most)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +116,16 @@ func (g *driver) Heads(ctx context.Context, users []schemas.UserID, most int) ([
 		err := row.Scan(&bytes)
 		return appendIDs(nil, bytes), err
 	})
+}
+
+// bigints are the ids in a type that the driver can encode without asking the server, as it must
+// behind PgBouncer.
+func bigints(ids []schemas.UserID) []int64 {
+	list := make([]int64, len(ids))
+	for i, id := range ids {
+		list[i] = int64(id)
+	}
+	return list
 }
 
 // appendIDs reads what int8send wrote.
@@ -136,18 +148,20 @@ func (g *driver) StoredRanges(ctx context.Context, user schemas.UserID) (ends []
 
 func (g *driver) StoreRanges(ctx context.Context, user schemas.UserID, ends []schemas.UserID) error {
 	_, err := g.pool.Exec(ctx, `INSERT INTO follow_ranges (user_id, ends, used_at) VALUES ($1, $2, now())
-		ON CONFLICT (user_id) DO UPDATE SET ends = excluded.ends, used_at = excluded.used_at`, int64(user), ends)
+		ON CONFLICT (user_id) DO UPDATE SET ends = excluded.ends, used_at = excluded.used_at`, int64(user), bigints(ends))
 	return err
 }
 
 // Optimize lets reads use the index alone. They can do so once VACUUM has marked the pages.
 func (g *driver) Optimize(ctx context.Context) error {
 	err := g.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
-		var err error
-		for _, statement := range []string{`SET statement_timeout = 0`, `VACUUM (ANALYZE) follows`, `RESET statement_timeout`} {
-			if err == nil {
-				_, err = conn.Exec(ctx, statement)
-			}
+		if _, err := conn.Exec(ctx, `SET statement_timeout = 0`); err != nil {
+			return err
+		}
+		_, err := conn.Exec(ctx, `VACUUM (ANALYZE) follows`)
+		_, reset := conn.Exec(ctx, `RESET statement_timeout`)
+		if err = errors.Join(err, reset); err != nil {
+			_ = conn.Conn().Close(context.WithoutCancel(ctx)) // the pool drops it: nobody gets the timeout of 0
 		}
 		return err
 	})

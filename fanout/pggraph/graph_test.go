@@ -49,6 +49,53 @@ func TestMigratingIgnoresPoolSettingsInTheURL(t *testing.T) {
 	}
 }
 
+func TestAReadThatIsInterruptedIsAnError(t *testing.T) {
+	g := newGraph(t)
+	if _, err := g.Add(t.Context(), []graph.Edge{{User: 7, Follower: 8}}); err != nil {
+		t.Fatal(err)
+	}
+	pool := g.Driver.(*driver).pool
+	page := func(ctx context.Context) error {
+		_, err := g.Page(ctx, nil, 7, 0, graph.LastID, 10)
+		return err
+	}
+	follows := func(ctx context.Context) error {
+		_, err := g.Follows(ctx, 8, []schemas.UserID{7})
+		return err
+	}
+	for name, read := range map[string]func(context.Context) error{"page": page, "follows": follows} {
+		for _, interrupt := range []string{"pg_cancel_backend", "pg_terminate_backend"} {
+			lock, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := read(t.Context()); err != nil { // on the connection that the next read gets: it has the statement then
+				t.Fatal(err)
+			}
+			if _, err := lock.Exec(t.Context(), `LOCK TABLE follows`); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- read(t.Context()) }()
+			waiting := `SELECT count(` + interrupt + `(pid)) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`
+			for n := 0; n == 0; {
+				if err := lock.QueryRow(t.Context(), `SELECT pg_stat_clear_snapshot()`).Scan(nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := lock.QueryRow(t.Context(), waiting).Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := <-ended; err == nil {
+				t.Errorf("%s: no error after %s", name, interrupt)
+			}
+			if err := lock.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestADeletionByOtherProgramsIsReported(t *testing.T) {
 	g := newGraph(t)
 	if _, err := g.Add(t.Context(), []graph.Edge{{User: 7, Follower: 8}}); err != nil {

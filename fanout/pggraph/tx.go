@@ -35,10 +35,10 @@ func (t tx) Delete(ctx context.Context, edges []graph.Edge) (int64, error) {
 	return t.Exec(ctx, deleteSQL, users, followers)
 }
 
-func columns(edges []graph.Edge) (users, followers []schemas.UserID) {
+func columns(edges []graph.Edge) (users, followers []int64) {
 	for _, e := range edges {
-		users = append(users, e.User)
-		followers = append(followers, e.Follower)
+		users = append(users, int64(e.User))
+		followers = append(followers, int64(e.Follower))
 	}
 	return users, followers
 }
@@ -48,6 +48,6 @@ func (t tx) Announce(ctx context.Context, users []schemas.UserID) error {
 	if len(users) > maxAnnounced {
 		users = []schemas.UserID{0}
 	}
-	_, err := t.Exec(ctx, `SELECT pg_notify('stillhere_follows', u::text) FROM unnest($1::bigint[]) AS u`, users)
+	_, err := t.Exec(ctx, `SELECT pg_notify('stillhere_follows', u::text) FROM unnest($1::bigint[]) AS u`, bigints(users))
 	return err
 }

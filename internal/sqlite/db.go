@@ -28,11 +28,14 @@ func Open(ctx context.Context, path string, busy time.Duration, readers int, pla
 	if err == nil {
 		db.Readers, err = sql.Open("sqlite", storeAddress(path, "deferred", busy))
 	}
+	if err == nil {
+		db.Readers.SetMaxOpenConns(readers)
+		db.Readers.SetMaxIdleConns(readers)
+		err = db.Ping(ctx)
+	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	db.Readers.SetMaxOpenConns(readers)
-	db.Readers.SetMaxIdleConns(readers)
 	return db, nil
 }
 
