@@ -102,7 +102,9 @@ type GroupMetrics struct {
 }
 
 func (g GroupMetrics) count(counter *prometheus.CounterVec, n int, label ...string) {
-	counter.WithLabelValues(append([]string{g.group}, label...)...).Add(float64(n))
+	if n > 0 { // no series for what has never happened
+		counter.WithLabelValues(append([]string{g.group}, label...)...).Add(float64(n))
+	}
 }
 
 func (g GroupMetrics) TransactionEnded(outcome string)      { g.count(g.transactions, 1, outcome) }

@@ -142,8 +142,8 @@ func (s *session[T]) start(id int32) *worker[T] {
 func (s *session[T]) stopWorkers(ids []int32, grace time.Duration) {
 	var ending []*worker[T]
 	for _, id := range ids {
-		if w := s.Part(id); w != nil {
-			s.Remove(id, w)
+		// The loop and a callback of the client may stop the same worker at once.
+		if w := s.Take(id); w != nil {
 			close(w.stop)
 			ending = append(ending, w)
 		}

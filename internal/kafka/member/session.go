@@ -147,6 +147,16 @@ func (s *Session[P]) Remove(id int32, p P) {
 	}
 }
 
+// Take forgets a partition and returns it, to one caller only; the zero value if this session does
+// not have it.
+func (s *Session[P]) Take(id int32) P {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.parts[id]
+	delete(s.parts, id)
+	return p
+}
+
 // Part is the partition if this session has it, else the zero value.
 func (s *Session[P]) Part(id int32) P {
 	s.mu.Lock()
@@ -201,7 +211,7 @@ func (s *Session[P]) FetchError(topic string, partition int32, err error,
 	var loss *kgo.ErrDataLoss
 	var group *kgo.ErrGroupSession
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case !errors.As(err, &group) && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return nil // the poll's
 	case errors.As(err, &tooLarge):
 		s.Metrics.BatchSkipped()
