@@ -205,7 +205,7 @@ func TestMembersThatJoinAndLeaveThreeTimesASecondNeitherLoseNorDouble(t *testing
 				time.Sleep(30 * time.Millisecond)
 			}
 			if err := stop(); err != nil {
-				w.Logf("a guest could not commit at its end: %v", err)
+				w.Errorf("a guest that leaves during a rebalance: %v", err)
 			}
 			if _, err := admin.LeaveGroup(w.Context(), kadm.LeaveGroup("detector").InstanceIDs(fmt.Sprint("detector.guest", round))); err != nil {
 				w.Fatal(err)
@@ -263,4 +263,34 @@ type slow struct {
 func (s slow) Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error {
 	<-s.release
 	return s.copier.Restore(ctx, at, read)
+}
+
+func TestAStopWhileTheGroupHoldsAJoinIsNoErrorAndTheNextOwnerRepeatsWhatWasInHand(t *testing.T) {
+	inWorld(t, 2, func(w *world) {
+		stop, a := w.member("a")
+		w.until("ready", 30*time.Second, func() bool { return a.Ready() == nil && len(a.Status()) == 2 })
+		cluster := w.kafka.Cluster()
+		var held atomic.Bool
+		over := make(chan struct{})
+		w.ends = append(w.ends, func() { close(over) })
+		cluster.ControlKey(int16(kmsg.JoinGroup), func(request kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			if instance := request.(*kmsg.JoinGroupRequest).InstanceID; instance != nil && strings.HasSuffix(*instance, ".a") {
+				held.Store(true)
+				cluster.SleepControl(func() { <-over })
+			}
+			return nil, nil, false
+		})
+		_, b := w.member("b")
+		w.until("the group holds the join of a", 30*time.Second, held.Load)
+		w.beat(0, "x")
+		w.beat(1, "y")
+		if err := stop(); err != nil {
+			w.Errorf("stopping: %v", err)
+		}
+		w.until("b has copied everything", time.Minute, func() bool {
+			c := w.counts()
+			return c["x"] == 1 && c["y"] == 1 && len(b.Status()) == 2
+		})
+	})
 }

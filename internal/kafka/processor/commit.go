@@ -120,6 +120,19 @@ func (s *session) commit() (err error) {
 
 const commitTries = 3
 
+var errLetThrough = errors.New("it took too long, a rebalance had to be let through")
+
+// rebalanceInterrupted reports whether a commit failed only because the group moved on meanwhile.
+func rebalanceInterrupted(err error) bool {
+	switch kafka.ReasonOf(err) {
+	case "aborted":
+		return true
+	case "commit":
+		return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errLetThrough)
+	}
+	return false
+}
+
 // tryCommit ends the transaction. It is false if that was cleanly aborted.
 func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	if err := s.begin(); err != nil {
@@ -142,7 +155,7 @@ func (s *session) tryCommit(ctx context.Context) (committed bool, err error) {
 	committed, err = s.group.End(kgo.PreTxnCommitFnContext(ctx, s.offsets), kgo.TryCommit)
 	crashpoint.At("commit.ended")
 	if released() && !committed && err == nil {
-		err = errors.New("it took too long, a rebalance had to be let through")
+		err = errLetThrough
 	}
 	if err != nil {
 		return false, kafka.SessionErrorf("commit", "committing: %w", s.withGrantHints(err))

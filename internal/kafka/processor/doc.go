@@ -42,6 +42,6 @@
 // Partitions that stay keep running.
 //
 // When the context of Run ends, the loop takes nothing new, commits what is in hand within
-// Config.StopTimeout, and stays a member of the group: a process that starts under the same
+// Config.StopTimeout (or aborts it, if a rebalance prevents the commit), and stays a member of the group: a process that starts under the same
 // Config.InstanceName within Config.SessionTimeout gets its partitions at once.
 package processor

@@ -87,6 +87,8 @@ func (s *session) close() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		if _, err := s.group.End(ctx, kgo.TryAbort); err != nil {
 			s.Log.Warn("aborting the transaction of an ended session failed", "error", err)
+		} else {
+			s.inTxn = false
 		}
 		cancel()
 	}

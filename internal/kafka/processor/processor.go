@@ -41,9 +41,10 @@ func (p *Processor) Writes(topics ...schemas.Topic) *Processor {
 }
 
 // Run works until ctx ends and returns when everything has stopped. Records in hand have been
-// handled and committed by then; otherwise the error names the reason. After a failure it restores
-// all partitions in a new session. If an older process runs under the same instance name, it
-// returns an error. It may be called once.
+// handled and committed by then, or aborted for the next owner to repeat if a rebalance was under
+// way; otherwise the error names the reason. After a failure it restores all partitions in a new
+// session. If an older process runs under the same instance name, it returns an error. It may be
+// called once.
 func (p *Processor) Run(ctx context.Context) error {
 	return p.RunSessions(ctx, func(ctx context.Context) (bool, error) {
 		s := newSession(p)
@@ -53,6 +54,9 @@ func (p *Processor) Run(ctx context.Context) error {
 			s.shrinkLimit(2) // if its last transaction did not end
 		case !s.pending():
 			err = nil // nothing was in hand
+		case !s.inTxn && rebalanceInterrupted(err):
+			p.Log.Warn("stopped during a rebalance; the transaction was aborted and the next owner repeats it", "error", err)
+			err = nil
 		}
 		return s.commits > 0, err
 	})
