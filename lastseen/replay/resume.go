@@ -125,6 +125,9 @@ func parseKey(format Format, line []byte, columns int) (store.Entry, error) {
 	if err := json.Unmarshal(line, &row); err != nil {
 		return none, err
 	}
+	if row.User < 1 || row.Version < 1 || row.At.IsZero() {
+		return none, errors.New("user_id, version or changed_at is missing")
+	}
 	return entryAt(row.At.UnixMilli(), row.User, row.Version), nil
 }
 

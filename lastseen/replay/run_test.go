@@ -170,6 +170,22 @@ func TestAResumedReplayGivesTheSameFileAsAnUninterruptedOne(t *testing.T) {
 	}
 }
 
+func TestAResumeRefusesAFileThatNoReplayHasWritten(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{
+		`{"user_id":"7","from":"2026-11-20T10:00:00Z","to":"2026-11-20T11:00:00Z"}`,
+		`{"user_id":"7","version":"9"}`, `{"changed_at":"2026-11-20T10:00:00Z","version":"9"}`, `{}`,
+	} {
+		for _, name := range []string{"changes", "changes" + partial} {
+			dir := t.TempDir()
+			must(t, os.WriteFile(filepath.Join(dir, name), []byte(line+"\n"), 0o600))
+			if _, _, _, err := Resume(JSONL, filepath.Join(dir, "changes")); err == nil || !strings.Contains(err.Error(), "no replay") {
+				t.Errorf("%s with %s: %v", name, line, err)
+			}
+		}
+	}
+}
+
 // resumed opens a file to be continued, as the command does.
 func resumed(t *testing.T, format Format, name string, o *Options) (*File, Writer[store.Entry]) {
 	t.Helper()
