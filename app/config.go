@@ -92,7 +92,8 @@ func Defaults() Config {
 		Instance: host,
 		HTTP: HTTP{
 			Listen: "127.0.0.1:8080", AdminServer: AdminServer{Admin: "127.0.0.1:9090"},
-			MaxStreams: fanout.DefaultConfig().MaxConnections, MaxPerUser: 20,
+			MaxStreams: fanout.DefaultConfig().MaxConnections, MaxSubscriptions: fanout.DefaultConfig().MaxSubscriptions,
+			MaxPerUser: 20,
 		},
 
 		Kafka: Kafka{Prefix: schemas.DefaultPrefix},
@@ -121,7 +122,9 @@ func (c *Config) settle(partitions int32) {
 	c.Fanout.MaxConnections = c.MaxStreams
 	c.Fanout.HiddenOffline, c.Lastseen.HiddenOffline, c.Expand.HiddenOffline = c.HiddenOffline, c.HiddenOffline, c.HiddenOffline
 	c.Fanout.HeartbeatInterval = c.Policy.HeartbeatInterval
-	c.Ingest.Sockets.MaxSubscriptions = c.Fanout.MaxSubscriptions
+	c.Fanout.AllowSubscriptions(c.MaxSubscriptions)
+	c.Ingest.Sockets.MaxSubscriptions = c.MaxSubscriptions
+	c.Ingest.Sockets.MaxMessage = max(c.Ingest.Sockets.MaxMessage, int(fanout.RequestBytes(c.MaxSubscriptions)))
 }
 
 // instanceName is what Kafka takes as a group instance id and transactional id.

@@ -16,13 +16,17 @@ type HTTP struct {
 	AdminServer
 	AllowUnauthenticated bool `help:"Listen on non-loopback addresses without authentication."`
 
-	AllowedOrigins []string `help:"Web origins whose pages may use the API besides its own, such as https://chat.example.com or https://*.example.com." placeholder:"https://*.example.com,..."`
-	MaxStreams     int      `help:"Maximum connections of viewers; further ones get 503." default:"100000"`
-	MaxConnections int      `help:"Maximum open connections; the server closes further ones at once. 0: as many as the descriptor limit (ulimit -n) allows." default:"0"`
-	MaxPerAddress  int      `name:"max-connections-per-address" help:"Maximum open connections of one address, or one IPv6 /64 network; the server closes further ones at once. 0: no limit, which is needed behind a proxy that is not in --trusted-proxies, since all clients then share its address." default:"0"`
-	MaxPerUser     int      `name:"max-connections-per-user" help:"Maximum open sockets and streams of one user in this process; further ones get 429. 0: no limit." default:"20"`
-	TrustedProxies []string `help:"Addresses or networks of proxies whose X-Forwarded-For is trusted; --max-connections-per-address then limits the clients behind them." placeholder:"10.0.0.0/8,..."`
+	AllowedOrigins   []string `help:"Web origins whose pages may use the API besides its own, such as https://chat.example.com or https://*.example.com." placeholder:"https://*.example.com,..."`
+	MaxStreams       int      `help:"Maximum connections of viewers; further ones get 503." default:"100000"`
+	MaxSubscriptions int      `help:"Maximum users that one socket or stream may watch, up to 100000, such as a contact list." default:"500"`
+	MaxConnections   int      `help:"Maximum open connections; the server closes further ones at once. 0: as many as the descriptor limit (ulimit -n) allows." default:"0"`
+	MaxPerAddress    int      `name:"max-connections-per-address" help:"Maximum open connections of one address, or one IPv6 /64 network; the server closes further ones at once. 0: no limit, which is needed behind a proxy that is not in --trusted-proxies, since all clients then share its address." default:"0"`
+	MaxPerUser       int      `name:"max-connections-per-user" help:"Maximum open sockets and streams of one user in this process; further ones get 429. 0: no limit." default:"20"`
+	TrustedProxies   []string `help:"Addresses or networks of proxies whose X-Forwarded-For is trusted; --max-connections-per-address then limits the clients behind them." placeholder:"10.0.0.0/8,..."`
 }
+
+// maxSubscriptions bounds HTTP.MaxSubscriptions: a connection may ask for all of them in one message.
+const maxSubscriptions = 100_000
 
 // AdminServer says where operators find health and metrics.
 type AdminServer struct {
@@ -72,5 +76,7 @@ func (h HTTP) validate(authenticated bool) error {
 		"max_connections: %d leaves this process too few of its %d descriptors; set at most %d, or raise the limit (ulimit -n)",
 		h.MaxConnections, descriptors(), most)
 	all.If(h.MaxStreams < 1, "max_streams: must be positive")
+	all.If(h.MaxSubscriptions < 1 || h.MaxSubscriptions > maxSubscriptions,
+		"max_subscriptions: must be between 1 and %d, is %d", maxSubscriptions, h.MaxSubscriptions)
 	return all.Err()
 }

@@ -17,10 +17,10 @@ type Config struct {
 	SubscribeRate float64
 	// MaxConnections [100,000] is how many streams this process serves. Further ones get 503.
 	MaxConnections int
-	// MaxMessageBytes [64 KiB] bounds a message from a viewer. A longer one is
+	// MaxMessageBytes [64 KiB, RequestBytes(MaxSubscriptions)] bounds a message from a viewer. A longer one is
 	// answered with an error; one 16 times as long closes the connection.
 	MaxMessageBytes int64
-	// QueueLength [1,000] is how many changes may wait for one viewer before they
+	// QueueLength [1,000, twice MaxSubscriptions] is how many changes may wait for one viewer before they
 	// collapse to the newest of each user. More than MaxSubscriptions.
 	QueueLength int
 	// SlowFor [1m] is how long a viewer's queue may stay collapsed before the viewer
@@ -88,6 +88,16 @@ func DefaultConfig() Config {
 		RecentFor:         time.Minute,
 		HiddenFor:         time.Hour,
 	}
+}
+
+// RequestBytes is the length of a request that names so many users, with the longest ids.
+func RequestBytes(users int) int64 { return int64(users)*24 + 1024 }
+
+// AllowSubscriptions sets MaxSubscriptions, and makes room for them in messages and queues.
+func (c *Config) AllowSubscriptions(most int) {
+	c.MaxSubscriptions = most
+	c.MaxMessageBytes = max(c.MaxMessageBytes, RequestBytes(most))
+	c.QueueLength = max(c.QueueLength, 2*most)
 }
 
 // Validate returns all faults, joined.

@@ -92,9 +92,10 @@ type Watcher struct {
 	config  Config
 	changed chan struct{} // buffered, for one signal
 
-	mu    sync.Mutex // protects users and known
-	users []schemas.UserID
-	known map[schemas.UserID]schemas.Presence // as yielded
+	mu     sync.Mutex // protects users, wanted and known
+	users  []schemas.UserID
+	wanted map[schemas.UserID]bool             // those of users
+	known  map[schemas.UserID]schemas.Presence // as yielded
 }
 
 // New makes a watcher of users; Events connects it. The server bounds how many users one connection
@@ -103,7 +104,8 @@ func New(c Config, users ...schemas.UserID) (*Watcher, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	w := &Watcher{config: c, changed: make(chan struct{}, 1), known: map[schemas.UserID]schemas.Presence{}}
+	w := &Watcher{config: c, changed: make(chan struct{}, 1), wanted: map[schemas.UserID]bool{},
+		known: map[schemas.UserID]schemas.Presence{}}
 	w.Add(users...)
 	return w, nil
 }
@@ -112,7 +114,8 @@ func New(c Config, users ...schemas.UserID) (*Watcher, error) {
 func (w *Watcher) Add(users ...schemas.UserID) {
 	w.change(func() {
 		for _, user := range users {
-			if !slices.Contains(w.users, user) {
+			if !w.wanted[user] {
+				w.wanted[user] = true
 				w.users = append(w.users, user)
 			}
 		}
@@ -122,10 +125,11 @@ func (w *Watcher) Add(users ...schemas.UserID) {
 // Remove stops watching users. An event of one may still come.
 func (w *Watcher) Remove(users ...schemas.UserID) {
 	w.change(func() {
-		w.users = slices.DeleteFunc(w.users, func(user schemas.UserID) bool { return slices.Contains(users, user) })
 		for _, user := range users {
 			delete(w.known, user)
+			delete(w.wanted, user)
 		}
+		w.users = slices.DeleteFunc(w.users, func(user schemas.UserID) bool { return !w.wanted[user] })
 	})
 }
 
@@ -212,7 +216,7 @@ func (w *Watcher) newer(users ...schemas.Presence) (events []Event) {
 	for _, user := range users {
 		known, yielded := w.known[user.UserID]
 		same := yielded && user.Version == known.Version && user.StaleSince == known.StaleSince
-		if same || yielded && known.Newer(user) || !slices.Contains(w.users, user.UserID) {
+		if same || yielded && known.Newer(user) || !w.wanted[user.UserID] {
 			continue
 		}
 		w.known[user.UserID] = user

@@ -92,7 +92,15 @@ func (v *viewer) recheck() error {
 		return nil
 	}
 	defer v.planRecheck()
-	ids := slices.Sorted(maps.Keys(v.subs))
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(v.subs)), readLength) {
+		if err := v.recheckOf(ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *viewer) recheckOf(ids []schemas.UserID) error {
 	ctx, cancel := context.WithTimeout(context.Background(), v.hub.cfg.ReadTimeout)
 	defer cancel()
 	if !v.interruptible(cancel) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -76,22 +77,44 @@ func (v *viewer) sendRetry(after time.Duration) error {
 // of the users it asked for. Nothing will have changed earlier.
 const refusedFor = time.Minute
 
-// subscribe starts watching those of ids that are not watched yet, and sends a snapshot of all of
-// ids that the viewer may watch. It ends subscriptions that are not allowed any more. If it fails,
-// nothing of the request is applied.
+// subscribe starts watching those of ids that are not watched yet, and sends snapshots of all of ids
+// that the viewer may watch, of at most readLength users each. It ends subscriptions that are not
+// allowed any more. If a read fails, the users of the snapshots before it stay watched.
 func (v *viewer) subscribe(ids []schemas.UserID) error {
-	var fresh []schemas.UserID
-	for _, id := range ids {
-		if v.subs[id] == nil {
-			fresh = append(fresh, id)
-		}
-	}
-	if limit := v.hub.cfg.MaxSubscriptions; len(v.subs)+len(fresh) > limit {
+	if limit := v.hub.cfg.MaxSubscriptions; len(v.subs)+len(v.fresh(ids)) > limit {
 		return v.sendError(tooMany(limit))
 	}
 	if wait := v.pace(len(ids)); wait > 0 {
 		return v.sendError(tooOften(v.hub.cfg.SubscribeRate, wait))
 	}
+	allowed := false
+	for part := range slices.Chunk(ids, readLength) {
+		switch err := v.subscribeTo(part); {
+		case err == nil:
+			allowed = true
+		case !errors.Is(err, errNotAllowed):
+			return err
+		}
+	}
+	if !allowed {
+		return errNotAllowed
+	}
+	return nil
+}
+
+// fresh returns those of ids that are not watched yet.
+func (v *viewer) fresh(ids []schemas.UserID) (fresh []schemas.UserID) {
+	for _, id := range ids {
+		if v.subs[id] == nil {
+			fresh = append(fresh, id)
+		}
+	}
+	return fresh
+}
+
+// subscribeTo subscribes to at most readLength users. If it fails, it applies nothing.
+func (v *viewer) subscribeTo(ids []schemas.UserID) error {
+	fresh := v.fresh(ids)
 	ctx, cancel := context.WithTimeout(context.Background(), v.hub.cfg.ReadTimeout)
 	defer cancel()
 	if !v.interruptible(cancel) {

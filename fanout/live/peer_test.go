@@ -65,6 +65,14 @@ func (p *peer) read() (watch.Message, error) {
 	return m, errors.Join(json.Unmarshal(text, &m))
 }
 
+func decoded(t *testing.T, text []byte) (m watch.Message) {
+	t.Helper()
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 func (p *peer) next() watch.Message {
 	p.t.Helper()
 	m, err := p.read()

@@ -9,7 +9,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// readLength is how many users one read has.
+// readLength is how many users one read has, and one snapshot or resync.
 const readLength = 500
 
 // resyncs reads users again until ctx ends: all of them when the bus has connected; those with an

@@ -94,7 +94,7 @@ func (v *viewer) next() (*state, func() error) {
 // resync collects the corrections from first on into one message. Holds mu.
 func (v *viewer) resync(first queued) func() error {
 	users := []*state{first.state}
-	for len(users) < v.hub.cfg.MaxSubscriptions && v.queue.peekResync() {
+	for len(users) < readLength && v.queue.peekResync() {
 		item, ok := v.queue.pop()
 		switch {
 		case ok && item.resync:

@@ -154,7 +154,7 @@ func TestScenario31ASlowViewerHearsTheNewestAndHowManyWereLeftOut(t *testing.T) 
 	const users, flips = 50, 160 // more than a connection's buffers hold
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		w.config.Policy.FlapBurst = 0 // every change is published
-		p := w.start("all", "one", func(c *app.Config) { c.Fanout.MaxSubscriptions, c.Fanout.QueueLength = users, users+10 })
+		p := w.start("all", "one", func(c *app.Config) { c.MaxSubscriptions = users })
 		//nolint:bodyclose // Dial has read the body; it needs no closing, it says.
 		conn, _, err := websocket.Dial(context.Background(), strings.Replace(p.base, "http", "ws", 1)+"/presence/stream", &websocket.DialOptions{HTTPClient: w.http})
 		if err != nil {
