@@ -71,6 +71,7 @@ var Needs = slices.Concat(
 		onTopic(schemas.Deliveries, "writing deliveries; finding hanging transactions", "Read", "Write"),
 		onGroup(plannerGroup, "sharing the partitions", "Read"),
 		onGroup(workerGroup, "sharing the partitions", "Read"),
+		onGroup(liveGroup, "sharing the partitions of the live deliveries", "Read"),
 		onTransactions(plannerGroup, "exactly-once writes"),
 		onTransactions(workerGroup, "exactly-once writes"))),
 	roleNeeds("api",

@@ -3,12 +3,15 @@ package app
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/expand"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/publish"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/delivery"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
 	"github.com/stillhere/stillhere/internal/online"
@@ -21,6 +24,9 @@ const (
 	plannerPoll = 256
 	workerPoll  = 4
 )
+
+// liveMaxAge is the default of "channel live" too: to a socket older deliveries are no news.
+const liveMaxAge = time.Minute
 
 type fanoutDeps struct {
 	base
@@ -61,8 +67,31 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 
 	c = c.with(followerLoop(d.base, "follower planner", plannerGroup, schemas.Transitions, plannerPoll, ready,
 		func(int32) processor.Task { return deps.NewPlanner() }, schemas.Fanout, schemas.Deliveries))
-	return c.with(followerLoop(d.base, "follower worker", workerGroup, schemas.Fanout, workerPoll, ready,
-		func(int32) processor.Task { return deps.NewWorker() }, schemas.Deliveries)), nil
+	c = c.with(followerLoop(d.base, "follower worker", workerGroup, schemas.Fanout, workerPoll, ready,
+		func(int32) processor.Task { return deps.NewWorker() }, schemas.Deliveries))
+	if !d.config.LiveDeliveries {
+		return c, nil
+	}
+	live, err := newLiveDeliveries(d, present.HiddenAfter, statuses.Ready)
+	return c.with(live), err
+}
+
+// newLiveDeliveries is RunLiveChannel inside a process that knows the hidden users already.
+func newLiveDeliveries(d fanoutDeps, hidden delivery.HiddenAfter, ready func() error) (component, error) {
+	config := delivery.Defaults()
+	config.HiddenOffline, config.MaxAge = d.config.HiddenOffline, liveMaxAge
+	deliverer, err := delivery.NewConsumer(config, channel.NewLive(d.bus), hidden,
+		func(ctx context.Context, r *schemas.Record, reason error) error {
+			return d.producer.SendToDeadLetter(ctx, schemas.Deliveries, liveGroup, r, reason)
+		}, delivery.NewMetrics(d.registry), d.log)
+	if err != nil {
+		return component{}, err
+	}
+	cluster := d.cluster
+	cluster.InstanceName += ".fanout" // "channel live" may have the same instance name
+	deliveries := consumer.New(cluster, liveGroup, schemas.Deliveries, delivery.Checked(d.origin.Check), deliverer,
+		d.producer, d.log, d.kafkaMetrics, consumer.FromEnd())
+	return loop("live deliveries", consumer.RunWhen(ready, deliveries.Run), deliveries.Ready), nil
 }
 
 // followerLoop is an exactly-once loop that begins when ready returns nil.

@@ -11,6 +11,7 @@ const (
 	plannerGroup   = "stillhere.fanout.planner"
 	workerGroup    = "stillhere.fanout.worker"
 	channelGroup   = "stillhere.channel." // and the name of the channel
+	liveGroup      = channelGroup + "live"
 
 	// Names in metrics only: each process reads all of the topic, without a group.
 	onlineGroup = "stillhere.fanout.here"

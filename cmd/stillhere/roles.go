@@ -31,7 +31,7 @@ func (f *pipelineFlags) config() app.Config {
 	c.Version = version
 	c.HTTP, c.Auth, c.Policy = f.HTTP, f.Auth, f.settings()
 	c.Expand, c.MayWatch, c.MayReadHistory = f.expand(f.FollowersOf), f.MayWatch, f.MayReadHistory
-	c.HiddenOffline = f.ShownAs == "offline"
+	c.HiddenOffline, c.LiveDeliveries = f.ShownAs == "offline", f.LiveDeliveries
 	c.Retention, c.Lastseen.AuditRetention, c.Lastseen.RedisRetention = f.retention(), f.AuditRetention, f.RedisRetention
 	return c
 }

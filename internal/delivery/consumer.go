@@ -30,6 +30,21 @@ func Decode(r *schemas.Record) (Item, error) {
 	return Item{Delivery: d, Record: *r}, err
 }
 
+// Checked is Decode for deliveries whose transition check accepts.
+func Checked(check Check) func(*schemas.Record) (Item, error) {
+	return func(r *schemas.Record) (Item, error) {
+		item, err := Decode(r)
+		if err == nil {
+			err = check(schemas.Deliveries, r, item.Delivery.Transition)
+		}
+		return item, err
+	}
+}
+
+// Check returns a *schemas.FieldError for a transition of a record of topic that cannot come from the
+// detector; see internal/origin.
+type Check func(topic schemas.Topic, r *schemas.Record, t *schemas.Transition) error
+
 // DeadLetter writes a record that could not be delivered to the dead-letter topic. The record counts
 // as handled when it returns nil.
 type DeadLetter func(ctx context.Context, r *schemas.Record, reason error) error

@@ -80,13 +80,6 @@ func NewRunner(j Job) (*Runner, error) {
 		return nil, errors.Join(err, producer.Close(context.Background()))
 	}
 	from := origin.New(j.Kafka, reader, 0)
-	decode := func(r *schemas.Record) (Item, error) {
-		item, err := Decode(r)
-		if err == nil {
-			err = from.Check(schemas.Deliveries, r, item.Delivery.Transition)
-		}
-		return item, err
-	}
 	var options []consumer.Option
 	if !j.FromStart {
 		options = append(options, consumer.FromEnd())
@@ -95,7 +88,7 @@ func NewRunner(j Job) (*Runner, error) {
 		options = append(options, consumer.WithoutGroup())
 	}
 	statuses := consumer.New(j.Kafka, group+".here", schemas.Statuses, online.Checked(from.CheckStatus), hidden, producer, j.Log, metrics, consumer.WithoutGroup())
-	loop := consumer.New(j.Kafka, group, schemas.Deliveries, decode, deliverer, producer, j.Log, metrics, options...)
+	loop := consumer.New(j.Kafka, group, schemas.Deliveries, Checked(from.Check), deliverer, producer, j.Log, metrics, options...)
 	return &Runner{name: j.Name, metrics: metrics, producer: producer, reader: reader, hidden: statuses.Run,
 		delivers: consumer.RunWhen(statuses.Ready, loop.Run), ready: loop.Ready}, nil
 }

@@ -175,6 +175,7 @@ func (s *subject) signs() map[string]func() bool {
 	if s.followers {
 		letters("stillhere.fanout.planner")
 		letters("stillhere.fanout.worker")
+		letters("stillhere.channel.live")
 		signs["a job"] = func() bool {
 			return s.has(schemas.Fanout, func(r *schemas.Record) bool { return len(r.Value) > 3 })
 		}

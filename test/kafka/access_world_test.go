@@ -142,7 +142,7 @@ func (s *subject) here(g admin.Grant) admin.Grant {
 	switch {
 	case g.Resource == kafka.OfTopic:
 		g.Name = s.config.Prefix + strings.TrimPrefix(g.Name, schemas.DefaultPrefix)
-	case strings.HasPrefix(g.Name, "stillhere.channel."):
+	case g.Name == "stillhere.channel.": // of channels of any name
 	case g.Resource == kafka.OfTransactionalID:
 		g.Name = s.config.GroupName(strings.TrimSuffix(g.Name, ".")) + "."
 	default:
