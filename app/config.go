@@ -74,9 +74,11 @@ type Config struct {
 	MayReadHistory string
 	// HiddenOffline shows a hidden user as one who went offline at the hide, in place of null.
 	HiddenOffline bool
-	// Graph says where the follower graph is. WatchFollowers needs it, and Expand unless its
-	// Mode is off.
+	// Graph says where the follower graph is. WatchFollowers and GraphTopic need it, and Expand
+	// unless its Mode is off. With it the role api serves the graph's endpoints.
 	Graph Store
+	// GraphTopic makes fan-out apply presence.graph to the follower graph.
+	GraphTopic bool
 }
 
 // Store says where last seen and the log of changes are stored: one of the two.
@@ -165,7 +167,7 @@ func (c Config) validate(r Role) error {
 	if fanout {
 		all.Add(c.Expand.Validate())
 	}
-	if fanout && c.followers() || r.http && c.MayWatch == WatchFollowers {
+	if fanout && (c.followers() || c.GraphTopic) || r.http && c.MayWatch == WatchFollowers {
 		all.Add(c.Graph.validate())
 	}
 	if r.store && c.Store.Postgres != "" {

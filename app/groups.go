@@ -10,6 +10,7 @@ const (
 	publishGroup   = "stillhere.fanout.publish"
 	plannerGroup   = "stillhere.fanout.planner"
 	workerGroup    = "stillhere.fanout.worker"
+	graphGroup     = "stillhere.fanout.graph"
 	channelGroup   = "stillhere.channel." // and the name of the channel
 	liveGroup      = channelGroup + "live"
 

@@ -77,11 +77,19 @@ func buildFanout(ctx context.Context, b *builder) error {
 	if deps.origin, err = b.useOrigin(); err != nil {
 		return err
 	}
-	if err := b.add(newFanout(deps)); err != nil || !b.config.followers() {
+	if err := b.add(newFanout(deps)); err != nil || !b.config.followers() && !b.config.GraphTopic {
 		return err
 	}
 	if deps.graph, err = b.useGraph(ctx); err != nil {
 		return err
+	}
+	if b.config.GraphTopic {
+		if err := b.add(newGraphTopic(b.base, deps.graph), nil); err != nil {
+			return err
+		}
+	}
+	if !b.config.followers() {
+		return nil
 	}
 	return b.add(newFollowerFanout(ctx, deps))
 }
@@ -100,7 +108,14 @@ func buildAPI(ctx context.Context, b *builder) error {
 		return err
 	}
 	deps.view, deps.store = b.view, b.store
-	return b.add(newAPI(deps), nil)
+	if err := b.add(newAPI(deps), nil); err != nil || b.config.Graph == (Store{}) {
+		return err
+	}
+	graph, err := b.useGraph(ctx)
+	if err != nil {
+		return err
+	}
+	return b.add(newGraphEndpoints(b.base, graph), nil)
 }
 
 // buildAll builds every role in one process.

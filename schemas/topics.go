@@ -15,6 +15,7 @@ const (
 	Statuses    Topic = "status"
 	Fanout      Topic = "fanout"
 	Deliveries  Topic = "deliveries"
+	Graph       Topic = "graph"
 	DeadLetter  Topic = "deadletter"
 )
 
@@ -60,6 +61,14 @@ func (r Retention) Topics() []TopicSpec {
 		}},
 		{Topic: Fanout, Config: kept(r.Fanout)},
 		{Topic: Deliveries, Config: kept(r.Deliveries)},
+		// Not a setting: a reader that was away for longer than tombstones are kept misses removals.
+		{Topic: Graph, Must: []string{"cleanup.policy"}, Config: map[string]string{
+			"cleanup.policy":            "compact",
+			"min.cleanable.dirty.ratio": "0.2",
+			"max.compaction.lag.ms":     millis(7 * day),
+			"delete.retention.ms":       millis(30 * day),
+			"segment.bytes":             strconv.Itoa(64 << 20),
+		}},
 		{Topic: DeadLetter, Config: kept(r.DeadLetter)},
 	}
 }

@@ -20,8 +20,8 @@ import (
 // graphCommand manages the follower graph.
 type graphCommand struct {
 	Load      graphLoad      `cmd:"" help:"Load edges from a file of lines user,follower. An interrupted load resumes where it stopped."`
-	Add       graphEdges     `cmd:"" help:"Add followers of a user."`
-	Remove    graphEdges     `cmd:"" help:"Remove followers of a user."`
+	Add       graphEdges     `cmd:"" help:"Add followers of a user: graph add USER FOLLOWER…"`
+	Remove    graphEdges     `cmd:"" help:"Remove followers of a user: graph remove USER FOLLOWER…"`
 	Followers graphFollowers `cmd:"" help:"Print the followers of a user, one per line, or their number."`
 	List      graphUsers     `cmd:"" help:"Add users to the list whose followers receive changes when fanout runs with --followers listed."`
 	Unlist    graphUsers     `cmd:"" help:"Remove users from that list."`
@@ -131,6 +131,7 @@ type graphEdges struct {
 	graphStore
 	User      int64   `arg:"" help:"The user who is followed."`
 	Followers []int64 `arg:"" help:"The followers."`
+	Mutual    bool    `help:"Both directions: the user follows them too."`
 }
 
 func (c *graphEdges) edges() ([]graph.Edge, error) {
@@ -141,6 +142,9 @@ func (c *graphEdges) edges() ([]graph.Edge, error) {
 			return nil, misused(err)
 		}
 		all = append(all, edge)
+		if c.Mutual {
+			all = append(all, graph.Edge{User: edge.Follower, Follower: edge.User})
+		}
 	}
 	return all, nil
 }

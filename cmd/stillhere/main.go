@@ -25,7 +25,7 @@ You can set flags in the environment, under the name that their help shows (--ka
 
 // commands is the command line.
 type commands struct {
-	Dev      devCommand     `cmd:"" set:"admin=" set:"followers=all" group:"Roles:" help:"Run the whole pipeline in this process, with embedded Kafka, Redis and SQLite."` //nolint:staticcheck // kong reads every "set"
+	Dev      devCommand     `cmd:"" set:"admin=" set:"followers=all" set:"graph_topic=true" group:"Roles:" help:"Run the whole pipeline in this process, with embedded Kafka, Redis and SQLite."` //nolint:staticcheck // kong reads every "set"
 	All      roleCommand    `cmd:"" group:"Roles:" help:"Run every role in one process, on external Kafka, Redis and Postgres."`
 	Ingest   roleCommand    `cmd:"" group:"Roles:" help:"Take heartbeats over HTTP and WebSocket and write them to Kafka."`
 	Detector roleCommand    `cmd:"" group:"Roles:" help:"Decide who is online, away or offline and publish every change."`
@@ -168,7 +168,7 @@ func misused(err error) error {
 // options name into cli.
 func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(cli, append(more,
-		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off"},
+		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false"},
 		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)
 }

@@ -38,6 +38,8 @@ func contract(t *testing.T, open func(t *testing.T) *graph.Store) {
 		"RangesOfAFewFollowersAreOneThatCoversAll": fewRanges,
 		"RangesThatEndAtTheLastFollowerCoverAll":   exactRanges,
 		"RemovingAnUnknownEdgeRemovesNothing":      removeNothing,
+		"AChangeIsAllOrNothing":                    allOrNothing,
+		"ALogIsAppliedOnceAndAStaleWriterIsFenced": applyLog,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -100,6 +102,40 @@ func edges(t *testing.T, s *graph.Store) {
 func removeNothing(t *testing.T, s *graph.Store) {
 	n, err := s.Remove(t.Context(), []graph.Edge{{User: 1, Follower: 2}})
 	want(t, "removed", n, 0, err)
+}
+
+func allOrNothing(t *testing.T, s *graph.Store) {
+	follow(t, s, 1, 2, 3)
+	added, removed, err := s.Change(t.Context(), []graph.Edge{{User: 1, Follower: 4}, {User: 1, Follower: 4}, {User: 1, Follower: 3}},
+		[]graph.Edge{{User: 1, Follower: 2}, {User: 7, Follower: 2}})
+	want(t, "added", added, 1, err)
+	want(t, "removed", removed, 1, err)
+	// The tables take no id below 1.
+	if _, _, err := s.Change(t.Context(), []graph.Edge{{User: 1, Follower: 9}, {User: 1, Follower: -1}}, []graph.Edge{{User: 1, Follower: 3}}); err == nil {
+		t.Error("an impossible edge is taken")
+	}
+	page, err := s.Page(t.Context(), nil, 1, 0, graph.LastID, 10)
+	same(t, "left", page, []schemas.UserID{3, 4}, err)
+}
+
+func applyLog(t *testing.T, s *graph.Store) {
+	const log = "presence.graph x partition 0"
+	apply := func(what string, from, to int64, wantErr error, add, remove []graph.Edge) {
+		t.Helper()
+		if _, _, err := s.Apply(t.Context(), log, from, to, add, remove); !errors.Is(err, wantErr) {
+			t.Fatalf("%s: %v, want %v", what, err, wantErr)
+		}
+	}
+	one, two := []graph.Edge{{User: 1, Follower: 2}}, []graph.Edge{{User: 1, Follower: 3}}
+	apply("the start", 0, 10, nil, one, nil)
+	apply("the start by another writer", 0, 5, graph.ErrConcurrentLoad, two, nil)
+	apply("the next", 10, 20, nil, two, one)
+	apply("the same again", 10, 20, graph.ErrConcurrentLoad, one, two)
+	apply("back to the start of a log that was cut", 20, 4, nil, nil, nil)
+	position, err := s.Loaded(t.Context(), log)
+	want(t, "position", position, 4, err)
+	page, err := s.Page(t.Context(), nil, 1, 0, graph.LastID, 10)
+	same(t, "followers", page, []schemas.UserID{3}, err)
 }
 
 func pages(t *testing.T, s *graph.Store) {

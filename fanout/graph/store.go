@@ -3,7 +3,6 @@ package graph
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,9 +19,6 @@ const RangesKept = 10 * time.Minute
 
 // LastID is the greatest user id.
 const LastID = schemas.UserID(1<<63 - 1)
-
-// ErrConcurrentLoad says that another process loads the same file.
-var ErrConcurrentLoad = errors.New("the file is being loaded by another process too")
 
 //go:embed ranges.sql
 var rangesSQL string
@@ -134,33 +130,6 @@ func (s *Store) Ranges(ctx context.Context, user schemas.UserID, size int) ([]sc
 	return ends, nil
 }
 
-// Add adds edges and returns how many of them were new.
-func (s *Store) Add(ctx context.Context, edges []Edge) (n int64, err error) {
-	users := make([]schemas.UserID, len(edges))
-	for i, e := range edges {
-		users[i] = e.User
-	}
-	err = s.Transact(ctx, func(tx Tx) (err error) {
-		if n, err = tx.Insert(ctx, edges); err != nil {
-			return err
-		}
-		return tx.Announce(ctx, users)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("adding %d edges: %w", len(edges), err)
-	}
-	return n, nil
-}
-
-// Remove removes edges and returns how many of them there were.
-func (s *Store) Remove(ctx context.Context, edges []Edge) (n int64, err error) {
-	err = s.Transact(ctx, func(tx Tx) (err error) { n, err = tx.Delete(ctx, edges); return err })
-	if err != nil {
-		return 0, fmt.Errorf("removing %d edges: %w", len(edges), err)
-	}
-	return n, nil
-}
-
 // List adds users to the list of those whose followers receive changes, or removes them from it.
 func (s *Store) List(ctx context.Context, users []schemas.UserID, on bool) error {
 	err := s.Transact(ctx, func(tx Tx) error {
@@ -180,38 +149,4 @@ func (s *Store) List(ctx context.Context, users []schemas.UserID, on bool) error
 		return fmt.Errorf("changing the list of users who are fanned out: %w", err)
 	}
 	return nil
-}
-
-// Loaded returns the position up to which the file of that name has been loaded.
-func (s *Store) Loaded(ctx context.Context, file string) (int64, error) {
-	position, err := s.Number(ctx, `SELECT place FROM follow_loads WHERE file = $1`, file)
-	if err != nil {
-		return 0, fmt.Errorf("asking how far %s was loaded: %w", file, err)
-	}
-	return position, nil
-}
-
-// Load adds edges and moves the file's position from from to to, both or neither. It returns how
-// many edges were new, and ErrConcurrentLoad if the position was not from. from 0 loads the file
-// again from its start.
-func (s *Store) Load(ctx context.Context, file string, from, to int64, edges []Edge) (n int64, err error) {
-	err = s.Transact(ctx, func(tx Tx) error {
-		query, arguments := `UPDATE follow_loads SET place = $2`+s.Touch()+` WHERE file = $1 AND place = $3`, []any{file, to, from}
-		if from == 0 {
-			query = `INSERT INTO follow_loads (file, place) VALUES ($1, $2)
-				ON CONFLICT (file) DO UPDATE SET place = excluded.place` + s.Touch()
-			arguments = arguments[:2]
-		}
-		if moved, err := tx.Exec(ctx, query, arguments...); err != nil {
-			return err
-		} else if moved != 1 {
-			return ErrConcurrentLoad
-		}
-		n, err = tx.Insert(ctx, edges)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("loading %d edges of %s from byte %d: %w", len(edges), file, from, err)
-	}
-	return n, nil
 }

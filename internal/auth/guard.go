@@ -140,6 +140,8 @@ func scopeOf(r *http.Request) string {
 	switch {
 	case path == "heartbeats" || path == "connect" || deep && rest == "visibility" && !reads(r):
 		return Beat
+	case path == "followers": // the follower graph, in bulk
+		return Admin
 	case !deep || rest == "history" || rest == "visibility": // batch, stream, a user
 		return Read
 	}

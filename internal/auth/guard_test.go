@@ -267,6 +267,10 @@ func TestEachEndpointAsksForItsScope(t *testing.T) {
 		"GET /presence/42/history":    auth.Read,
 		"GET /presence/stream":        auth.Read,
 		"GET /presence/42/anything":   auth.Admin,
+
+		"POST /presence/followers":     auth.Admin,
+		"GET /presence/42/followers":   auth.Admin,
+		"PUT /presence/42/followers/7": auth.Admin,
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		for _, has := range []string{auth.Beat, auth.Read, auth.Admin} {

@@ -171,6 +171,7 @@ func (s *subject) signs() map[string]func() bool {
 	}
 	if s.grantee == "fanout" || s.grantee == "all" {
 		letters("stillhere.fanout.publish")
+		letters("stillhere.fanout.graph")
 	}
 	if s.followers {
 		letters("stillhere.fanout.planner")

@@ -124,9 +124,6 @@ func (s *subject) fill() error {
 		return err
 	}
 	s.feed()
-	if !s.followers {
-		return nil
-	}
 	s.graph = filepath.Join(s.TempDir(), s.user+".db")
 	store, err := app.OpenGraph(s.Context(), app.Store{SQLite: s.graph}, pgstore.Defaults())
 	if err != nil {
@@ -162,7 +159,7 @@ func (s *subject) feed() {
 	}
 	beat := schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: schemas.UserID(100 + v), Device: 1, Kind: schemas.Web}})
 	outs = append(outs, schemas.Outgoing{Topic: schemas.Heartbeats, Value: beat})
-	for _, topic := range []schemas.Topic{schemas.Heartbeats, schemas.Transitions, schemas.Fanout, schemas.Deliveries} {
+	for _, topic := range []schemas.Topic{schemas.Heartbeats, schemas.Transitions, schemas.Fanout, schemas.Deliveries, schemas.Graph} {
 		outs = append(outs, schemas.Outgoing{Topic: topic, Key: schemas.UserID(1).Key(), Value: []byte{0xff, 1, 0xff}})
 	}
 	if err := s.producer.AppendSync(s.Context(), outs...); err != nil && s.Context().Err() == nil {
@@ -282,9 +279,9 @@ func (s *subject) settings() app.Config {
 	c.Redis.Addrs, c.Redis.Prefix = []string{s.redis.Addr()}, s.user+":"
 	c.Store = app.Store{SQLite: filepath.Join(s.TempDir(), s.user+"-store.db")}
 	c.Ingest.AppendTimeout = 2 * time.Second
+	c.Graph, c.GraphTopic = app.Store{SQLite: s.graph}, true
 	if s.followers {
 		c.Expand.Mode, c.Expand.HighFollower, c.Expand.Everyone = "all", 2, true
-		c.Graph = app.Store{SQLite: s.graph}
 	}
 	return c
 }

@@ -27,6 +27,7 @@ const (
 	framesFile      = "stillhere/v1/frame.proto"
 	transitionsFile = "stillhere/v1/transition.proto"
 	fanoutFile      = "stillhere/v1/fanout.proto"
+	graphFile       = "stillhere/v1/graph.proto"
 )
 
 // subject is a schema of the registry: the file that describes the values of a topic.
@@ -49,6 +50,7 @@ var subjects = []subject{
 	{schemas.Statuses, transitionsFile, []string{framesFile}, sr.CompatFullTransitive, &pb.Status{}},
 	{schemas.Fanout, fanoutFile, []string{transitionsFile, framesFile}, sr.CompatBackward, nil},
 	{schemas.Deliveries, fanoutFile, []string{transitionsFile, framesFile}, sr.CompatFullTransitive, &pb.Delivery{}},
+	{schemas.Graph, graphFile, nil, sr.CompatFullTransitive, nil},
 }
 
 // each calls do for the schema of every subject, in order, and collects what it returns.

@@ -1,0 +1,139 @@
+package graphgate
+
+import (
+	"strconv"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// bulk is a valid body of POST /presence/followers.
+type bulk struct {
+	add, remove []graph.Edge
+	mutual      bool
+}
+
+// decodeBulk reads a body with at most so many entries. Every error is a *schemas.FieldError that
+// names the entry.
+func decodeBulk(body []byte, most int) (b bulk, err error) {
+	seen := map[string]bool{}
+	r := strictjson.NewReader("body", body)
+	err = r.Document(func(key []byte) (err error) {
+		field := string(key)
+		if seen[field] {
+			return strictjson.Twice(key)
+		}
+		seen[field] = true
+		switch field {
+		case "add":
+			b.add, err = edges(r, field)
+		case "remove":
+			b.remove, err = edges(r, field)
+		case "mutual":
+			b.mutual, err = r.Bool(field)
+		default:
+			err = strictjson.Unknown(key)
+		}
+		return err
+	})
+	if err != nil {
+		return bulk{}, err
+	}
+	switch entries := b.entries(); {
+	case entries == 0:
+		return bulk{}, schemas.Invalid("add", "must have an element, or remove must")
+	case entries > most:
+		return bulk{}, &schemas.FieldError{Code: "too_many_entries", Field: "add", Reason: "must have at most " +
+			strconv.Itoa(most) + " elements together with remove, has " + strconv.Itoa(entries)}
+	}
+	return b, b.check()
+}
+
+func (b *bulk) entries() int { return len(b.add) + len(b.remove) }
+
+// check refuses an edge that is added and removed. A list may name an edge twice.
+func (b *bulk) check() error {
+	added := make(map[graph.Edge]bool, len(b.add))
+	for _, e := range b.add {
+		added[b.canonical(e)] = true
+	}
+	for i, e := range b.remove {
+		if added[b.canonical(e)] {
+			return schemas.Invalid("remove["+strconv.Itoa(i)+"]", "must not be in add too")
+		}
+	}
+	return nil
+}
+
+// canonical is the same edge for both directions of a mutual one.
+func (b *bulk) canonical(e graph.Edge) graph.Edge {
+	if b.mutual && e.User > e.Follower {
+		return mirrored(e)
+	}
+	return e
+}
+
+func mirrored(e graph.Edge) graph.Edge { return graph.Edge{User: e.Follower, Follower: e.User} }
+
+// directed returns edges, with the other direction of each if they are mutual.
+func (b *bulk) directed(edges []graph.Edge) []graph.Edge {
+	if b.mutual {
+		for _, e := range edges {
+			edges = append(edges, mirrored(e))
+		}
+	}
+	return edges
+}
+
+// edges reads a list.
+func edges(r *strictjson.Reader, list string) (all []graph.Edge, err error) {
+	err = r.Array(func(int) error {
+		e, err := edge(r)
+		all = append(all, e)
+		return err
+	})
+	if err != nil {
+		err = r.Within(list, err)
+	}
+	return all, err
+}
+
+func edge(r *strictjson.Reader) (e graph.Edge, err error) {
+	err = r.Object(func(key []byte) error {
+		var to *schemas.UserID
+		switch string(key) {
+		case "user_id":
+			to = &e.User
+		case "follower_id":
+			to = &e.Follower
+		default:
+			return strictjson.Unknown(key)
+		}
+		if *to != 0 {
+			return strictjson.Twice(key)
+		}
+		text, err := r.Scalar()
+		if err == nil {
+			*to, err = schemas.ParseUserID(string(key), string(text))
+		}
+		return err
+	})
+	if err == nil && e.User == 0 {
+		_, err = schemas.ParseUserID("user_id", "")
+	}
+	if err == nil && e.Follower == 0 {
+		_, err = schemas.ParseUserID("follower_id", "")
+	}
+	if err == nil {
+		err = checkEdge(e)
+	}
+	return e, err
+}
+
+func checkEdge(e graph.Edge) error {
+	if e.User == e.Follower {
+		return schemas.Invalid("follower_id", "must not be the user")
+	}
+	return nil
+}

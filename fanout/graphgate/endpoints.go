@@ -1,0 +1,177 @@
+package graphgate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Bounds of a page of followers.
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+func (s *Server) put(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
+	e, err := edgeOf(r)
+	if err == nil {
+		_, _, err = s.change(ctx, []graph.Edge{e}, nil)
+	}
+	return nil, err
+}
+
+func (s *Server) delete(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
+	e, err := edgeOf(r)
+	if err == nil {
+		_, _, err = s.change(ctx, nil, []graph.Edge{e})
+	}
+	return nil, err
+}
+
+func edgeOf(r *http.Request) (e graph.Edge, err error) {
+	if e.User, err = schemas.ParseUserID("user_id", r.PathValue("user_id")); err != nil {
+		return e, err
+	}
+	if e.Follower, err = schemas.ParseUserID("follower_id", r.PathValue("follower_id")); err != nil {
+		return e, err
+	}
+	if _, err = parameters(r); err != nil {
+		return e, err
+	}
+	return e, checkEdge(e)
+}
+
+func (s *Server) change(ctx context.Context, add, remove []graph.Edge) (added, removed int64, err error) {
+	leave, err := s.enter()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	return s.Store.Change(ctx, add, remove)
+}
+
+// post changes many edges in one transaction.
+func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if _, err := parameters(r); err != nil {
+		return nil, err
+	}
+	body, err := s.readBody(w, r)
+	if err != nil {
+		return nil, err
+	}
+	b, err := decodeBulk(body, s.config.MaxEntries)
+	if err != nil {
+		return nil, err
+	}
+	switch wait, most := s.Charge(r, b.entries()); {
+	case most > 0:
+		return nil, refuse(http.StatusBadRequest, 0, "too_many_entries", "add", "must have at most "+strconv.Itoa(most)+
+			" elements together with remove: the limit of this token's user allows no more at once")
+	case wait > 0:
+		return nil, refuse(http.StatusTooManyRequests, wait, problem.TooMany, "add",
+			"has too many elements for now: every entry counts as a request")
+	}
+	added, removed, err := s.change(ctx, b.directed(b.add), b.directed(b.remove))
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Added   int64 `json:"added"`
+		Removed int64 `json:"removed"`
+	}{added, removed})
+}
+
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	// A recorder of a test has no deadline, and no slow client.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.Timeout))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.config.MaxBody))
+	// Otherwise the HTTP server would later take the deadline for a lost client.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		return nil, refuse(http.StatusRequestEntityTooLarge, 0, problem.TooLarge, "body",
+			"must have at most "+strconv.FormatInt(s.config.MaxBody, 10)+" bytes")
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(http.StatusRequestTimeout, 0, "body_timeout", "body", "did not arrive in "+s.config.Timeout.String())
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, 0, problem.Malformed, "body", "ended before it was complete")
+	}
+	return body, nil
+}
+
+// list answers with a page of followers, in the order of their ids.
+func (s *Server) list(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
+	user, err := schemas.ParseUserID("user_id", r.PathValue("user_id"))
+	if err != nil {
+		return nil, err
+	}
+	given, err := parameters(r, "limit", "cursor")
+	if err != nil {
+		return nil, err
+	}
+	limit, after := defaultLimit, schemas.UserID(0)
+	if text, ok := given["limit"]; ok {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxLimit {
+			return nil, schemas.Invalid("limit", "must be between 1 and "+strconv.Itoa(maxLimit))
+		}
+	}
+	if text, ok := given["cursor"]; ok {
+		// The cursor is the last follower of the page before.
+		if after, err = schemas.ParseUserID("cursor", text); err != nil {
+			return nil, schemas.Invalid("cursor", "must be the next_cursor of an answer to this request")
+		}
+	}
+	leave, err := s.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	page, err := s.Store.Page(ctx, nil, user, after, graph.LastID, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		Followers  []string `json:"followers"`
+		NextCursor *string  `json:"next_cursor"`
+	}{Followers: make([]string, 0, limit)}
+	for _, id := range page[:min(limit, len(page))] {
+		answer.Followers = append(answer.Followers, id.String())
+	}
+	if len(page) > limit {
+		answer.NextCursor = &answer.Followers[limit-1]
+	}
+	return json.Marshal(answer)
+}
+
+// parameters returns the query's parameters, which must be among names, each given once.
+func parameters(r *http.Request, names ...string) (map[string]string, error) {
+	given := map[string]string{}
+	for name, values := range r.URL.Query() {
+		known := false
+		for _, n := range names {
+			known = known || n == name
+		}
+		switch {
+		case !known:
+			return nil, &schemas.FieldError{Code: "unknown_parameter", Field: name, Reason: "is not a parameter of this request"}
+		case len(values) > 1:
+			return nil, schemas.Invalid(name, "must be given once")
+		}
+		given[name] = values[0]
+	}
+	return given, nil
+}

@@ -1,0 +1,162 @@
+package virtual
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/fanout/expand"
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestTheGraphIsWhatItsTopicSaysAfterKillsAndStops(t *testing.T) {
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+		store := openGraph(w)
+		defer store.Close()
+		start := func() (*process, *cable) {
+			c := &cable{dial: w.config.Kafka.Dialer}
+			return w.start("fanout", "fanout", func(config *app.Config) { config.Kafka.Dialer, config.GraphTopic = c.connect, true }), c
+		}
+		producer, err := kafka.NewProducer(clusterOf(w.config), w.log, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer func() { _ = producer.Close(context.WithoutCancel(w.Context())) }()
+		fanout, wire := start()
+		random := rand.New(rand.NewPCG(1, 2))
+		follows, garbage := map[graph.Edge]bool{}, 0
+		for round := range 12 {
+			var outs []schemas.Outgoing
+			for range 200 {
+				f := schemas.Follow{User: 1 + schemas.UserID(random.IntN(5)), Follower: 10 + schemas.UserID(random.IntN(8)), Removed: random.IntN(2) == 0}
+				follows[graph.Edge{User: f.User, Follower: f.Follower}] = !f.Removed
+				partition := int32(f.Follower % 2) // the same for all records of an edge
+				outs = append(outs, schemas.Outgoing{Topic: schemas.Graph, Partition: partition, Key: f.Key(), Value: f.Encode()})
+			}
+			outs = append(outs, schemas.Outgoing{Topic: schemas.Graph, Key: []byte("1,2"), Value: []byte("?")})
+			garbage++
+			if err := producer.AppendSync(w.Context(), outs...); err != nil {
+				w.Fatal(err)
+			}
+			time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+			switch round % 4 {
+			case 1:
+				fanout.stop()
+				fanout, wire = start()
+			case 3:
+				wire.cut()
+				fanout.over = true
+				fanout.cancel()
+				<-fanout.ended // it cannot commit, and says so
+				fanout, wire = start()
+			}
+		}
+		w.until("the graph is that of the topic", time.Minute, func() bool {
+			for e, want := range follows {
+				if got, err := store.Followers(w.Context(), e.User, []schemas.UserID{e.Follower}); err != nil || got[0] != want {
+					return false
+				}
+			}
+			return true
+		})
+		w.until("every unreadable record is a dead letter", time.Minute, func() bool { return w.deadLetters(schemas.Graph) >= garbage })
+		fanout.stop()
+		if err := producer.Close(w.Context()); err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+func openGraph(w *world) *graph.Store {
+	w.Helper()
+	w.config.Graph = app.Store{SQLite: filepath.Join(w.TempDir(), app.GraphFile)}
+	store, err := sqlitegraph.Open(w.Context(), w.config.Graph.SQLite)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return store
+}
+
+// deadLetters counts the different records of a topic that are dead letters.
+func (w *world) deadLetters(of schemas.Topic) int {
+	w.Helper()
+	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer reader.Close()
+	origins := map[string]bool{}
+	n, err := reader.Partitions(w.Context(), schemas.DeadLetter)
+	for p := int32(0); p < n && err == nil; p++ {
+		err = reader.Read(w.Context(), schemas.DeadLetter, p, -1, -1, true, func(r *schemas.Record) error {
+			if string(r.Header("stillhere-origin-topic")) == of.Name(schemas.DefaultPrefix) {
+				origins[string(r.Header("stillhere-origin-partition"))+" "+string(r.Header("stillhere-origin-offset"))] = true
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	return len(origins)
+}
+
+func TestFriendsMadeOverHTTPReceiveDeliveriesUntilTheyAreNoMore(t *testing.T) {
+	for name, many := range map[string]int{"of a user with few": 10_000, "of a celebrity": 1} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
+				openGraph(w).Close()
+				w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, many
+				p := w.start("all", "one")
+				delivered := w.logChannel(false)
+				ask := func(method, path, body string, status int) {
+					t.Helper()
+					request, err := http.NewRequestWithContext(w.Context(), method, p.base+path, strings.NewReader(body))
+					if err != nil {
+						t.Fatal(err)
+					}
+					answer, err := w.http.Do(request)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if answer.Body.Close(); answer.StatusCode != status {
+						t.Errorf("%s %s: %s", method, path, answer.Status)
+					}
+				}
+				beat := row{User: 1, Device: 7, Kind: "mobile"}
+				bye := beat
+				bye.Bye = true
+				ask("PUT", "/presence/1/followers/2", "", 204)
+				ask("POST", "/presence/followers", `{"add":[{"user_id":"3","follower_id":"1"},{"user_id":"1","follower_id":"4"}],"mutual":true}`, 200)
+				w.mustPost(p.base, gateway{}, beat)
+				w.until("three friends receive it", time.Minute, func() bool { return recipients(delivered.of(1)) == 3 })
+				time.Sleep(time.Second) // longer than the graph's changes take to be seen
+				ask("DELETE", "/presence/1/followers/2", "", 204)
+				ask("POST", "/presence/followers", `{"remove":[{"user_id":"4","follower_id":"1"}],"mutual":true}`, 200)
+				time.Sleep(time.Second)
+				w.mustPost(p.base, gateway{}, bye)
+				w.until("one friend receives it", time.Minute, func() bool { return len(delivered.of(1)) == 2 })
+				if n := recipients(delivered.of(1)); n != 4 {
+					t.Errorf("%d recipients in all, want 3 of the first change and 1 of the second: %+v", n, delivered.of(1))
+				}
+				delivered.stop()
+				p.stop()
+			})
+		})
+	}
+}
+
+func recipients(messages []schemas.NoticeMessage) (n int) {
+	for _, m := range messages {
+		n += len(m.Recipients)
+	}
+	return n
+}
