@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/backtest"
@@ -15,7 +16,7 @@ import (
 
 // backtestCommand tries other settings on recorded heartbeats.
 type backtestCommand struct {
-	Policy    []string      `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"default\" stands for the defaults." required:"" sep:"none" env:"-"`
+	Policy    []string      `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"default\", \"chat\", \"social\" and \"calm\" stand for the defaults and the presets." required:"" sep:"none" env:"-"`
 	Recording string        `help:"File of \"stillhere record\". Default: the records that the topic has now." type:"existingfile" env:"-"`
 	From      string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`
 	Flap      time.Duration `help:"A user who leaves online and returns within this time has flapped." default:"30s" env:"-"`
@@ -32,6 +33,10 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	o := backtest.Options{Flap: c.Flap, WarmUp: c.WarmUp}
 	for _, name := range c.Policy {
 		var text []byte
+		if preset, ok := policy.PresetOf(name); ok {
+			o.Policies = append(o.Policies, backtest.Policy{Name: name, Settings: preset.To(schemas.DefaultPolicy())})
+			continue
+		}
 		if name != "default" {
 			var err error
 			if text, err = os.ReadFile(name); err != nil {

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/policy"
 )
 
 // configCommand is about settings.
@@ -36,14 +37,27 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 	if err := printCosts(parsed.Stdout, c.config()); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(parsed.Stdout, "# these settings are valid for %q\n", c.Role)
-	return err
+	if _, err := fmt.Fprintf(parsed.Stdout, "# these settings are valid for %q\n#\n"+
+		"# what others see of a user (a running pipeline goes by the policy in force: see \"policy show\"):\n", c.Role); err != nil {
+		return err
+	}
+	return printLines(parsed.Stdout, "# ", policy.Describe(c.settings()))
+}
+
+// printLines prints lines, each after a prefix.
+func printLines(to io.Writer, prefix string, lines []string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(to, prefix+line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printSettings prints the flags of the command as a configuration file, each with
 // where it comes from.
 func printSettings(to io.Writer, parsed *kong.Context, file *configFile) error {
-	given, group := onCommandLine(parsed), ""
+	group := ""
 	for _, flag := range settingsOf(parsed.Selected()) {
 		if flag.Group != nil && flag.Group.Title != group {
 			group = flag.Group.Title
@@ -55,30 +69,34 @@ func printSettings(to io.Writer, parsed *kong.Context, file *configFile) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(to, "%s: %-*s # %s\n", flag.Name, max(1, 40-len(flag.Name)), text, origin(flag, given, file)); err != nil {
+		if _, err := fmt.Fprintf(to, "%s: %-*s # %s\n", flag.Name, max(1, 40-len(flag.Name)), text, origin(parsed, flag, file)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// onCommandLine are the names of the flags that the command line has.
-func onCommandLine(parsed *kong.Context) map[string]bool {
-	given := map[string]bool{}
-	for _, path := range parsed.Path {
-		if path.Flag != nil && !path.Resolved {
-			given[path.Flag.Name] = true
-		}
-	}
-	return given
-}
-
 // byDefault is the origin of a setting that nobody gave.
 const byDefault = "default"
 
-func origin(flag *kong.Flag, given map[string]bool, file *configFile) string {
-	if given[flag.Name] {
-		return "command line"
+// origin returns where the value of a setting comes from: the first of the command line, the
+// environment, the file and the preset that has one.
+func origin(parsed *kong.Context, flag *kong.Flag, file *configFile) string {
+	if explicit := given(parsed, flag, file); explicit != byDefault {
+		return explicit
+	}
+	if name, value := presetValue(parsed, flag, file); value != "" {
+		return presetFlag + " " + name
+	}
+	return byDefault
+}
+
+// given is origin for what the operator gave by the setting's own name.
+func given(parsed *kong.Context, flag *kong.Flag, file *configFile) string {
+	for _, path := range parsed.Path {
+		if path.Flag == flag && !path.Resolved {
+			return "command line"
+		}
 	}
 	for _, name := range flag.Envs {
 		if _, set := os.LookupEnv(name); set {

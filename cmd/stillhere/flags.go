@@ -40,6 +40,7 @@ func withUnits(_ []string, a slog.Attr) slog.Attr {
 
 // policyFlags are the settings of the policy.
 type policyFlags struct {
+	Preset            string        `name:"policy" help:"Named timings: ${enum}. ${presets}. Other policy flags override single settings of it." enum:"none,chat,social,calm" default:"none"`
 	HeartbeatInterval time.Duration `help:"How often devices send heartbeats; the server sends it to clients. Default: half of --online-ttl, at most 15s."`
 	OnlineTTL         time.Duration `name:"online-ttl" help:"How long a device is live after a heartbeat." default:"30s"`
 	OfflineDebounce   time.Duration `help:"Extra silence before the end of online is published." default:"15s"`
@@ -62,8 +63,10 @@ type policyFlags struct {
 func (f policyFlags) settings() liveness.Settings {
 	s := liveness.Defaults()
 	to, from := reflect.ValueOf(&s).Elem(), reflect.ValueOf(f)
-	for i := range from.NumField() { // both have the same names
-		to.FieldByName(from.Type().Field(i).Name).Set(from.Field(i))
+	for i := range from.NumField() { // both have the same names, but for Preset
+		if field := to.FieldByName(from.Type().Field(i).Name); field.IsValid() {
+			field.Set(from.Field(i))
+		}
 	}
 	if f.HeartbeatInterval == 0 {
 		s.HeartbeatInterval = policy.Interval(f.OnlineTTL)
@@ -72,11 +75,10 @@ func (f policyFlags) settings() liveness.Settings {
 }
 
 // asked names the settings that the operator gave on the command line, in the environment or in
-// the file.
+// the file, and those of the preset.
 func (f policyFlags) asked(parsed *kong.Context, file *configFile) (names []string) {
-	given := onCommandLine(parsed)
 	for _, flag := range settingsOf(parsed.Selected()) {
-		if flag.Group.Title == "Policy:" && origin(flag, given, file) != byDefault {
+		if flag.Group.Title == policyGroup && flag.Name != presetFlag && origin(parsed, flag, file) != byDefault {
 			names = append(names, strings.ReplaceAll(flag.Name, "-", "_"))
 		}
 	}

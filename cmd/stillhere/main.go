@@ -75,6 +75,8 @@ func run(args []string, out, errs io.Writer) int {
 	args = withNegatives(args)
 	var cli commands
 	file, options := &configFile{}, []kong.Option{kong.Writers(out, errs)}
+	presets := &presetResolver{}
+	options = append(options, kong.Resolvers(presets)) // the last resolver that has a value counts
 	if path := configPath(args); path != "" {
 		var err error
 		if file, err = readConfigFile(path); err != nil {
@@ -83,6 +85,7 @@ func run(args []string, out, errs io.Writer) int {
 		}
 		options = append(options, kong.Resolvers(file))
 	}
+	presets.file = file
 	parser, err := newParser(&cli, options...)
 	if err != nil {
 		report(errs, err)
@@ -168,7 +171,8 @@ func misused(err error) error {
 // options name into cli.
 func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(cli, append(more,
-		kong.Name("stillhere"), kong.Description(description), kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false"},
+		kong.Name("stillhere"), kong.Description(description),
+		kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "presets": presetHelp()},
 		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -64,6 +65,9 @@ func (c *policyShow) Run(ctx context.Context) error {
 	for _, s := range r.Settings {
 		fmt.Printf("  %-20s %s\n", s.Name, s.Value)
 	}
+	if err := printLines(os.Stdout, "", policy.Describe(newest)); err != nil {
+		return err
+	}
 	for _, p := range r.Partitions {
 		since := "the beginning"
 		if p.Since != 0 {
@@ -85,6 +89,7 @@ func (*policySet) Help() string {
 	return `The policy decides when a user is online, away or offline. It is part of the heartbeats log: the command writes a record to every partition, and each detector applies the new policy from that record on. All detectors therefore decide alike, also when they read the log again.
 
     stillhere policy set --online-ttl 45s --kafka-brokers cluster:9092
+    stillhere policy set --policy chat --away-ttl 2m --kafka-brokers cluster:9092
 
 The other roles adopt it within a minute and send open sockets the new heartbeat interval. From then on, processes with other policy flags refuse to start and name both values. Leave out policy flags to use the policy in force.`
 }
