@@ -20,7 +20,8 @@
 // A bye does not count while another socket of the same device is open in this process: a reloaded
 // page may open its new socket before it closes the old one.
 //
-// Messages of other types go to the stream (subscriptions, in package fanout/live); a type that
+// Messages of other types go to the stream (subscriptions and deliveries, in package fanout/live);
+// ?deliveries=true is the same as a message that asks for them. A type that
 // neither knows is answered with {"type":"error",…}, and the socket stays open. Beats need no
 // answer from Kafka: see package beat.
 //

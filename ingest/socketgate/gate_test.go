@@ -118,6 +118,8 @@ func TestBadQueriesAreRefusedBeforeTheUpgrade(t *testing.T) {
 			"user_id=1&device_id=7&idle_ms=-1":  "idle_ms",
 			"user_id=1&device_id=7&idle_ms=3e9": "idle_ms",
 			"user_id=1;device_id=7":             "query",
+			phone + "&deliveries=maybe":         "deliveries",
+			phone + "&deliveries=1&deliveries=": "deliveries",
 		} {
 			_, answer, err := websocket.Dial(context.Background(), "ws://presence.example/presence/connect?"+query,
 				&websocket.DialOptions{HTTPClient: d.http})

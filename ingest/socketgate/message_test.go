@@ -57,6 +57,30 @@ func TestEndlessMessageEndsTheSocketWithoutABye(t *testing.T) {
 	})
 }
 
+func TestDeliveriesAreAskedForWhenConnecting(t *testing.T) {
+	t.Parallel()
+	var handled []string
+	open := func(schemas.UserID, bool, func([]byte) error) (func([]byte) bool, func()) {
+		return func(m []byte) bool { handled = append(handled, string(m)); return true }, func() {}
+	}
+	inBubble(t, config(), open, func(d endpoint) {
+		for _, query := range []string{"", "&deliveries=false", "&deliveries=true"} {
+			d.connect(phone + query).abortAll()
+		}
+		if len(handled) != 1 || handled[0] != `{"type":"deliveries","enabled":true}` {
+			t.Errorf("the stream has handled %q", handled)
+		}
+	})
+	inBubble(t, config(), nil, func(d endpoint) {
+		p := d.connect(phone + "&deliveries=true")
+		p.hears()
+		if m := p.hears(); !strings.Contains(m, `"no_deliveries"`) || !strings.Contains(m, `"field":"deliveries"`) {
+			t.Errorf("without a stream: %s", m)
+		}
+		p.abortAll()
+	})
+}
+
 func TestWhatIngestDoesNotKnowGoesToTheStream(t *testing.T) {
 	t.Parallel()
 	var handled []string

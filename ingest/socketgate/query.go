@@ -15,6 +15,8 @@ type identity struct {
 	device devices.Device
 	kind   schemas.DeviceKind
 	idle   time.Duration // when connecting
+	// deliveries asks for deliveries from the beginning, as the stream's message does.
+	deliveries bool
 }
 
 // parseIdentity reads the query of a connect. Every error is a *schemas.FieldError that names the
@@ -24,7 +26,7 @@ func parseIdentity(query string, caller *ingest.Caller) (identity, error) {
 	if err != nil {
 		return identity{}, schemas.Invalid("query", "is not a valid query string")
 	}
-	for _, name := range []string{"user_id", "device_id", "device_kind", "idle_ms"} {
+	for _, name := range []string{"user_id", "device_id", "device_kind", "idle_ms", "deliveries"} {
 		if len(values[name]) > 1 {
 			return identity{}, &schemas.FieldError{Code: "repeated_field", Field: name, Reason: "is given twice"}
 		}
@@ -50,6 +52,11 @@ func parseIdentity(query string, caller *ingest.Caller) (identity, error) {
 				"must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxIdle), 10))
 		}
 		who.idle = time.Duration(ms) * time.Millisecond
+	}
+	if values.Has("deliveries") {
+		if who.deliveries, err = strconv.ParseBool(values.Get("deliveries")); err != nil {
+			return identity{}, schemas.Invalid("deliveries", "must be true or false")
+		}
 	}
 	return who, nil
 }

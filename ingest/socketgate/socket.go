@@ -63,6 +63,10 @@ func (s *connection) run() (reason string) {
 	s.sendHello()
 	var closeStream func()
 	s.streamHandle, closeStream = s.openStream()
+	if s.who.deliveries && !s.streamHandle([]byte(`{"type":"deliveries","enabled":true}`)) {
+		s.reply(&schemas.FieldError{Code: "no_deliveries", Field: "deliveries",
+			Reason: "cannot be sent: this socket has no live stream"})
+	}
 	if !s.gate.begin(s) {
 		s.drain()
 	}

@@ -118,12 +118,16 @@ func (w *world) connect(base string, user schemas.UserID, device schemas.DeviceI
 
 func (w *world) connectIdle(base string, user schemas.UserID, device schemas.DeviceID, kind string, idle schemas.Millis) *socket {
 	w.Helper()
-	url := fmt.Sprintf("%s/presence/connect?user_id=%d&device_id=%d&device_kind=%s&idle_ms=%d",
-		strings.Replace(base, "http", "ws", 1), user, device, kind, idle)
+	return w.connectAs(base, fmt.Sprintf("user_id=%d&device_id=%d&device_kind=%s&idle_ms=%d", user, device, kind, idle))
+}
+
+func (w *world) connectAs(base, query string) *socket {
+	w.Helper()
+	url := strings.Replace(base, "http", "ws", 1) + "/presence/connect?" + query
 	//nolint:bodyclose // Dial has read the body; it needs no closing, it says.
 	conn, _, err := websocket.Dial(context.Background(), url, &websocket.DialOptions{HTTPClient: w.http})
 	if err != nil {
-		w.Fatalf("user %d connects: %v", user, err)
+		w.Fatalf("connecting as %s: %v", query, err)
 	}
 	conn.SetReadLimit(4 << 20) // a snapshot of 500 users
 	s := &socket{w: w, conn: conn, closed: make(chan struct{})}
@@ -147,6 +151,16 @@ func (w *world) connectIdle(base string, user schemas.UserID, device schemas.Dev
 // hellos are the hellos heard so far.
 func (s *socket) hellos() []string {
 	return slices.DeleteFunc(s.messages(), func(m string) bool { return !strings.Contains(m, `"hello"`) })
+}
+
+// heardOf counts the messages heard so far that begin with head.
+func (s *socket) heardOf(head string) (n int) {
+	for _, m := range s.messages() {
+		if strings.HasPrefix(m, head) {
+			n++
+		}
+	}
+	return n
 }
 
 // messages are those heard so far.

@@ -32,10 +32,21 @@ func TestAFollowersSocketReceivesDeliveriesWithoutAChannelProcessUnlessThatIsOff
 				defer p.stop()
 				v := w.receive(p.base + "/presence/stream?user_id=2")
 				defer v.stop()
-				w.mustPost(p.base, gateway{}, row{User: 2, Device: 9, Kind: "web"})
+				s := w.connectAs(p.base, "user_id=2&device_id=9&device_kind=web&deliveries=true")
+				defer s.leave()
+				other := w.connectAs(p.base, "user_id=2&device_id=8&device_kind=mobile")
+				defer other.leave()
 				time.Sleep(5 * time.Second) // user 2 is in the online set
 				w.mustPost(p.base, gateway{}, row{User: 1, Device: 7, Kind: "mobile"})
 				time.Sleep(5 * time.Second)
+				for socket, want := range map[*socket]bool{s: on, other: false} {
+					if received := socket.heardOf(`{"type":"delivery","user":{"user_id":"1","state":"online"`); (received == 1) != want {
+						w.Errorf("%d deliveries in %q, want one: %v", received, socket.messages(), want)
+					}
+				}
+				if s.heardOf(`{"type":"deliveries","enabled":true}`) != 1 {
+					w.Errorf("the socket's request is not confirmed: %q", s.messages())
+				}
 				got := v.messages(watch.Delivery)
 				if !on {
 					if len(got) != 0 {
