@@ -80,6 +80,7 @@ var Needs = slices.Concat(
 		onGroup(detectorGroup, "reading the policy in force", "Describe")),
 	roleNeeds("channel",
 		onTopic(schemas.Deliveries, "reading deliveries", "Read"),
+		onTopic(schemas.Transitions, "reading transitions, with --of transitions", "Read"),
 		onTopic(schemas.Statuses, "reading which users are hidden", "Read"),
 		onTopic(schemas.DeadLetter, "deliveries that failed too often", "Write"),
 		onTopic(schemas.Heartbeats, "reading the detector's progress", "Describe"),

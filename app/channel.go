@@ -21,6 +21,9 @@ import (
 type ChannelRun struct {
 	// Name is the channel's: its consumer group is stillhere.channel.Name.
 	Name string
+	// Transitions sends all transitions in place of the deliveries, to consumer group
+	// stillhere.channel.Name.transitions. MayWatch has to be WatchEveryone then.
+	Transitions bool
 	// Instance is the stable name of this process among those of the channel.
 	Instance string
 	Kafka    Kafka
@@ -60,11 +63,18 @@ type Deliveries struct {
 // DefaultDeliveries returns the defaults of Deliveries.
 func DefaultDeliveries() Deliveries { return Deliveries(delivery.Defaults()) }
 
+// errTransitionsForFollowers: a channel of all transitions has no recipients who could be asked about.
+var errTransitionsForFollowers = errors.New("may_watch: followers cannot be had with --of transitions: its receiver sees " +
+	"every user who is not hidden, and has to decide itself who may see whom; set --may-watch everyone for this channel")
+
 // RunChannel brings deliveries to a channel until ctx ends. It reads the hidden set first and
 // delivers nothing before it does.
 func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	cluster, err := run.Kafka.cluster()
 	admin := run.AdminServer
+	if run.Transitions && run.MayWatch == WatchFollowers {
+		err = errors.Join(err, errTransitionsForFollowers)
+	}
 	if err := errors.Join(err, admin.validate(), validateAccess(run.MayWatch, "")); err != nil {
 		return err
 	}
@@ -72,6 +82,9 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	registry := prometheus.NewRegistry()
 	job := delivery.Job{Name: run.Name, Kafka: cluster, Settings: delivery.Config(run.Config), Channel: run.Channel,
 		FromStart: run.FromStart, WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
+	if run.Transitions {
+		job.Transitions = visible(run.Config.HiddenOffline)
+	}
 	if run.MayWatch == WatchFollowers {
 		store, err := OpenGraph(ctx, run.Graph, run.Postgres)
 		if err != nil {
@@ -96,6 +109,17 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 		services = append(services, server.services...)
 	}
 	return runAll(ctx, services)
+}
+
+// visible says what others than the user may know of a transition.
+func visible(hiddenOffline bool) delivery.Visible {
+	if hiddenOffline {
+		return fanout.AsIfOffline
+	}
+	return func(t *schemas.Transition) (*schemas.Transition, bool) {
+		change, any := fanout.ChangeOf(t)
+		return change.Transition, any
+	}
 }
 
 // RunLiveChannel publishes deliveries through Redis to the sockets of followers that asked for

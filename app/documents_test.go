@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -129,6 +130,37 @@ func TestTheAsyncAPIDocumentHasExactlyTheTopicsAndTheirMessages(t *testing.T) {
 		definitions, err := exec.Command("grep", "-rhoE", "^message "+name+" ", filepath.Join("..", "schemas", "proto")).Output()
 		if err != nil || len(definitions) == 0 || message.Protobuf != known+"."+name {
 			t.Errorf("message %s is %s, which is not defined (%v)", name, message.Protobuf, err)
+		}
+	}
+}
+
+// A field of a webhook's body that is not in the document, or the other way round, is a fault.
+func TestTheOpenAPIDocumentHasTheFieldsOfTheWebhooks(t *testing.T) {
+	t.Parallel()
+	var document struct {
+		Webhooks   map[string]any `yaml:"webhooks"`
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]any `yaml:"properties"`
+			} `yaml:"schemas"`
+		} `yaml:"components"`
+	}
+	if err := yaml.Unmarshal(schemas.OpenAPI, &document); err != nil {
+		t.Fatal(err)
+	}
+	for name, body := range map[string]reflect.Type{
+		"Delivery": reflect.TypeFor[schemas.NoticeMessage](), "Transition": reflect.TypeFor[schemas.TransitionMessage]()} {
+		var want []string
+		for i := range body.NumField() {
+			field, _, _ := strings.Cut(body.Field(i).Tag.Get("json"), ",")
+			want = append(want, field)
+		}
+		slices.Sort(want)
+		if got := slices.Sorted(maps.Keys(document.Components.Schemas[name].Properties)); !slices.Equal(got, want) {
+			t.Errorf("%s: documented are %v, the body has %v", name, got, want)
+		}
+		if document.Webhooks[strings.ToLower(name)] == nil {
+			t.Errorf("there is no webhook %s", strings.ToLower(name))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -16,10 +17,57 @@ type Notice struct {
 	// ID is the same whenever the same notice comes again.
 	ID         string
 	Transition *Transition
-	Recipients []UserID // 1 to 1,000, ascending
+	// Recipients are 1 to 1,000, ascending; nil in a channel of all transitions, which has none.
+	Recipients []UserID
 }
 
-// NoticeMessage is a notice as JSON: the body of a webhook, a line of the log.
+// Body is n as JSON, the body of a webhook and a line of the log: a NoticeMessage, or without
+// recipients a TransitionMessage.
+func (n Notice) Body() ([]byte, error) {
+	if n.Recipients == nil {
+		return json.Marshal(n.transitionMessage())
+	}
+	return json.Marshal(n.Message())
+}
+
+// Event is the CloudEvents type of Body.
+func (n Notice) Event() string {
+	if n.Recipients == nil {
+		return TransitionEvent
+	}
+	return NoticeEvent
+}
+
+// TransitionMessage is a transition as JSON: what a channel of all transitions sends. When a user
+// hides, state, times and devices are null, and nothing follows until the user is visible again.
+type TransitionMessage struct {
+	ID            string   `json:"id"` // the event id: the same whenever the transition comes again
+	UserID        UserID   `json:"user_id,string"`
+	State         *string  `json:"state"`
+	PreviousState *string  `json:"previous_state"`
+	Cause         string   `json:"cause"`
+	Visibility    string   `json:"visibility"`
+	At            Millis   `json:"at"`
+	LastSeenAt    Millis   `json:"last_seen_at"`
+	LastActiveAt  Millis   `json:"last_active_at"`
+	Devices       []string `json:"devices"`
+	Version       string   `json:"version"`
+	LeftOut       uint32   `json:"left_out,omitempty"` // as in NoticeMessage
+}
+
+func (n Notice) transitionMessage() TransitionMessage {
+	t := n.Transition
+	m := TransitionMessage{ID: n.ID, UserID: t.User, Cause: CauseWord(t.Cause), Visibility: VisibilityWord(t.Visibility),
+		At: t.At, Version: t.Version.String()}
+	if t.Visibility != Nobody {
+		state, previous := StateWord(t.To), StateWord(t.From)
+		m.State, m.PreviousState = &state, &previous
+		m.LastSeenAt, m.LastActiveAt, m.Devices, m.LeftOut = t.LastSeen, t.LastActive, t.Kinds.Words(), t.LeftOut
+	}
+	return m
+}
+
+// NoticeMessage is a delivery as JSON.
 type NoticeMessage struct {
 	ID            string   `json:"id"`
 	EventID       string   `json:"event_id"`
@@ -60,8 +108,11 @@ const (
 	IdempotencyHeader = "Idempotency-Key"
 )
 
-// NoticeEvent is the CloudEvents type of a notice.
-const NoticeEvent = "stillhere.presence.changed.v1"
+// The CloudEvents types of a delivery and of a transition.
+const (
+	NoticeEvent     = "stillhere.presence.changed.v1"
+	TransitionEvent = "stillhere.presence.transition.v1"
+)
 
 // SignNotice is the value of SignatureHeader for a body sent at that time.
 func SignNotice(secret []byte, at time.Time, body []byte) string {

@@ -13,11 +13,11 @@ import (
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
-// channelCommand delivers changes to followers.
+// channelCommand delivers changes.
 type channelCommand struct {
-	Log     channelLog     `cmd:"" help:"Print deliveries, one line of JSON per change and up to 1,000 recipients."`
+	Log     channelLog     `cmd:"" help:"Print deliveries, one line of JSON per change and up to 1,000 recipients, or all transitions."`
 	Live    channelLive    `cmd:"" help:"Send deliveries through Redis to the sockets of followers that asked for them, on any node."`
-	Webhook channelWebhook `cmd:"" help:"Post deliveries to a URL as signed CloudEvents."`
+	Webhook channelWebhook `cmd:"" help:"Post deliveries, or all transitions, to a URL as signed CloudEvents."`
 }
 
 // shownFlags say how a hidden user appears to others. They must match those of the fanout.
@@ -25,8 +25,9 @@ type shownFlags struct {
 	ShownAs string `help:"How a hidden user appears to others: ${enum}. offline: as a user who went offline when it hid. Must match the role fanout." enum:"null,offline" default:"null"`
 }
 
-// accessFlags say who may receive deliveries. They must match those of the role api.
+// accessFlags say what is sent, and who may receive it. They must match those of the role api.
 type accessFlags struct {
+	Of            string `help:"What to send: ${enum}. deliveries: changes with the followers to notify. transitions: every change of every user; of users who hide only that they do." enum:"deliveries,transitions" default:"deliveries" group:"Channel:"`
 	MayWatch      string `help:"Who may receive deliveries about a user: ${enum}. followers: those who still follow the user at delivery time. Must match the role api." enum:"everyone,followers" default:"everyone" group:"Followers:"`
 	SQLite        string `name:"sqlite" help:"SQLite file of the follower graph instead of Postgres, such as stillhere-data/graph.db of dev; for --may-watch followers." type:"path" group:"Followers:"`
 	shownFlags    `group:"Followers:"`
@@ -36,7 +37,8 @@ type accessFlags struct {
 // apply carries the flags into run.
 func (f accessFlags) apply(run *app.ChannelRun) error {
 	run.MayWatch, run.Config.HiddenOffline = f.MayWatch, f.ShownAs == "offline"
-	if f.MayWatch != app.WatchFollowers {
+	run.Transitions = f.Of == "transitions"
+	if run.Transitions || f.MayWatch != app.WatchFollowers {
 		return nil
 	}
 	run.Graph, run.Postgres = app.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres()

@@ -22,6 +22,16 @@ func TestAWebhookThatWouldBeUnsafeDoesNotStart(t *testing.T) {
 	}
 }
 
+// Such a channel has no recipients about whom the graph could be asked.
+func TestAChannelOfAllTransitionsIsRefusedWhereOnlyFollowersMayWatch(t *testing.T) {
+	for _, args := range [][]string{{"webhook", "--url", "http://127.0.0.1:1/"}, {"log"}} {
+		code, _, errs := stillhere(t, "", append(append([]string{"channel"}, args...), "--of", "transitions", "--may-watch", "followers")...)
+		if code == 0 || !strings.Contains(errs, "--may-watch everyone") {
+			t.Errorf("%v: it ended with %d and said %q", args, code, errs)
+		}
+	}
+}
+
 func TestAChannelForFollowersAloneNeedsToKnowWhoFollowsWhom(t *testing.T) {
 	for _, args := range [][]string{{"webhook", "--url", "http://127.0.0.1:1/"}, {"log"}} {
 		code, _, errs := stillhere(t, "", append(append([]string{"channel"}, args...), "--may-watch", "followers")...)

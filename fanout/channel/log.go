@@ -2,7 +2,6 @@ package channel
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -22,7 +21,7 @@ func NewLog(out io.Writer) *Log { return &Log{out: out} }
 
 // Deliver writes a line.
 func (l *Log) Deliver(_ context.Context, n schemas.Notice) error {
-	line, err := json.Marshal(n.Message())
+	line, err := n.Body()
 	if err != nil {
 		return delivery.Permanent(err)
 	}

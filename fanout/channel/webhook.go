@@ -3,7 +3,6 @@ package channel
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +19,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Webhook posts each notice to a URL: a CloudEvent in binary mode, whose data is a
-// schemas.NoticeMessage with up to 1,000 recipients. 2xx is success. After 408, 425, 429, 5xx and
+// Webhook posts each notice to a URL: a CloudEvent in binary mode, whose data is Notice.Body. 2xx is success. After 408, 425, 429, 5xx and
 // timeouts it tries again, after Retry-After if given (seconds or a date), but at most
 // Config.MaxWait. Every other answer is permanent.
 type Webhook struct {
@@ -89,7 +87,7 @@ func NewWebhook(config WebhookConfig, log *slog.Logger) (*Webhook, error) {
 
 // Deliver posts n.
 func (w *Webhook) Deliver(ctx context.Context, n schemas.Notice) error {
-	body, err := json.Marshal(n.Message())
+	body, err := n.Body()
 	if err != nil {
 		return delivery.Permanent(err)
 	}
@@ -99,7 +97,7 @@ func (w *Webhook) Deliver(ctx context.Context, n schemas.Notice) error {
 	}
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "stillhere",
-		"Ce-Specversion": "1.0", "Ce-Id": n.ID, "Ce-Source": w.source, "Ce-Type": schemas.NoticeEvent,
+		"Ce-Specversion": "1.0", "Ce-Id": n.ID, "Ce-Source": w.source, "Ce-Type": n.Event(),
 		"Ce-Time": n.Transition.At.String(), "Ce-Subject": n.Transition.User.String(),
 		schemas.IdempotencyHeader: n.ID,
 	} {

@@ -52,6 +52,45 @@ func TestAWebhookIsASignedCloudEventThatKeepsItsKey(t *testing.T) {
 	}
 }
 
+func TestATransitionIsASignedCloudEventOfItsOwnTypeAndAHideSaysNothingElse(t *testing.T) {
+	t.Parallel()
+	var bodies []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if err := schemas.VerifyNotice([]byte(shared), r.Header.Get(schemas.SignatureHeader), body, time.Now(), time.Minute); err != nil {
+			t.Error(err)
+		}
+		if r.Header.Get("Ce-Type") != schemas.TransitionEvent || r.Header.Get("Ce-Id") != "x" {
+			t.Errorf("headers %v", r.Header)
+		}
+		bodies = append(bodies, string(body))
+	}))
+	defer server.Close()
+	hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here", Secret: []byte(shared), Client: server.Client()}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	comes, hides := notice(), notice()
+	comes.Recipients, hides.Recipients = nil, nil
+	hidden := *comes.Transition
+	hidden.Cause, hidden.Visibility, hidden.LastSeen = schemas.VisibilityChange, schemas.Nobody, hidden.At
+	hides.Transition = &hidden
+	for _, n := range []schemas.Notice{comes, hides} {
+		if err := hook.Deliver(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		`{"id":"x","user_id":"7","state":"online","previous_state":"offline","cause":"first_beat","visibility":"everyone",` +
+			`"at":"2025-11-21T04:40:00.000Z","last_seen_at":null,"last_active_at":null,"devices":["mobile"],"version":"10"}`,
+		`{"id":"x","user_id":"7","state":null,"previous_state":null,"cause":"visibility","visibility":"nobody",` +
+			`"at":"2025-11-21T04:40:00.000Z","last_seen_at":null,"last_active_at":null,"devices":null,"version":"10"}`,
+	}
+	if !slices.Equal(bodies, want) {
+		t.Errorf("posted\n%s\nwant\n%s", bodies, want)
+	}
+}
+
 func TestAnAnswerSaysWhetherToTryAgain(t *testing.T) {
 	t.Parallel()
 	for code, final := range map[int]bool{200: false, 204: false, 301: true, 400: true, 401: true, 404: true, 410: true, 408: false, 429: false, 500: false, 503: false} {

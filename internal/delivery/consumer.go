@@ -18,32 +18,15 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Item is a record of presence.deliveries.
+// Item is a record of presence.deliveries, or of presence.transitions.
 type Item struct {
+	// Delivery of a transition has no recipients; nil: the channel may not know of the transition.
 	Delivery *schemas.Delivery
 	Record   schemas.Record // its bytes are valid while it is applied
 }
 
-// Decode reads a record of presence.deliveries.
-func Decode(r *schemas.Record) (Item, error) {
-	d, err := schemas.DecodeDelivery(r.Value)
-	return Item{Delivery: d, Record: *r}, err
-}
-
-// Checked is Decode for deliveries whose transition check accepts.
-func Checked(check Check) func(*schemas.Record) (Item, error) {
-	return func(r *schemas.Record) (Item, error) {
-		item, err := Decode(r)
-		if err == nil {
-			err = check(schemas.Deliveries, r, item.Delivery.Transition)
-		}
-		return item, err
-	}
-}
-
-// Check returns a *schemas.FieldError for a transition of a record of topic that cannot come from the
-// detector; see internal/origin.
-type Check func(topic schemas.Topic, r *schemas.Record, t *schemas.Transition) error
+// everybody stands in the dedup cache for whoever reads a channel of all transitions.
+var everybody = []schemas.UserID{0}
 
 // DeadLetter writes a record that could not be delivered to the dead-letter topic. The record counts
 // as handled when it returns nil.
@@ -122,21 +105,28 @@ func (c *Consumer) Authorize(refused Refused) { c.refused = refused }
 // that it is left to the partition's next owner.
 func (p *partition) deliver(q *queue, item *Item) error {
 	c, t := p.c, item.Delivery.Transition
-	fresh := c.seen.Fresh(t.User, t.Version, item.Delivery.Recipients)
-	c.metrics.Dropped.Add(float64(len(item.Delivery.Recipients) - len(fresh)))
+	recipients := item.Delivery.Recipients
+	if recipients == nil {
+		recipients = everybody
+	}
+	fresh := c.seen.Fresh(t.User, t.Version, recipients)
+	c.metrics.Dropped.Add(float64(len(recipients) - len(fresh)))
 	if len(fresh) == 0 {
 		return nil
 	}
-	notice := schemas.Notice{ID: fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), Transition: t, Recipients: fresh}
+	notice := schemas.Notice{ID: t.EventID().String(), Transition: t}
+	if item.Delivery.Recipients != nil {
+		notice.ID, notice.Recipients = fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), fresh
+	}
 	err := c.old(item)
 	if err == nil {
 		err = p.retry(q, &notice)
 	}
 	switch {
 	case err == nil:
-		c.metrics.Delivered.Add(float64(len(notice.Recipients)))
+		c.metrics.Delivered.Add(recipientsOf(notice))
 	case errors.Is(err, errOld), errors.Is(err, errHidden):
-		c.metrics.Withheld.WithLabelValues(err.Error()).Add(float64(len(notice.Recipients)))
+		c.metrics.Withheld.WithLabelValues(err.Error()).Add(recipientsOf(notice))
 	case errors.Is(err, errReleased):
 		return err
 	default:
@@ -149,6 +139,14 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	}
 	c.seen.Add(t.User, t.Version, fresh)
 	return nil
+}
+
+// recipientsOf counts the recipients; a transition for everybody counts as one.
+func recipientsOf(n schemas.Notice) float64 {
+	if n.Recipients == nil {
+		return 1
+	}
+	return float64(len(n.Recipients))
 }
 
 // writeDeadLetter writes a delivery to the dead-letter topic. It tries until it succeeds.
@@ -240,13 +238,13 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 	if c.limit.Wait(p.ctx) != nil {
 		return errReleased
 	}
-	if t := n.Transition; (!c.config.HiddenOffline || t.To != schemas.Offline) && c.hiddenAfter(t.User, t.Version) {
+	if c.hidden(n) {
 		return errHidden
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, c.config.Timeout)
 	defer cancel()
 	err = c.withhold(ctx, n)
-	if err == nil && len(n.Recipients) > 0 {
+	if err == nil && recipientsOf(*n) > 0 {
 		err = c.channel.Deliver(ctx, *n)
 	}
 	if err != nil && p.ctx.Err() != nil {
@@ -255,9 +253,16 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 	return err
 }
 
+// hidden reports whether the user is hidden by now and n says more than that.
+func (c *Consumer) hidden(n *schemas.Notice) bool {
+	t := n.Transition
+	saysSo := n.Recipients == nil && t.Visibility == schemas.Nobody || c.config.HiddenOffline && t.To == schemas.Offline
+	return !saysSo && c.hiddenAfter(t.User, t.Version)
+}
+
 // withhold removes the recipients of n who may not see the user.
 func (c *Consumer) withhold(ctx context.Context, n *schemas.Notice) error {
-	if c.refused == nil {
+	if c.refused == nil || n.Recipients == nil {
 		return nil
 	}
 	refused, err := c.refused(ctx, n.Transition.User, n.Recipients)

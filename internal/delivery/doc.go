@@ -12,6 +12,13 @@
 // handled: about a user who is hidden by now, to a recipient who may not see the user by now
 // (Consumer.Authorize), and older than Config.MaxAge.
 //
+// # All transitions
+//
+// A channel of all transitions (Job.Transitions) reads presence.transitions with the same promises,
+// for one receiver that stands for everybody. It sends each transition of a visible user, and of a
+// user who hides one notice that says no more than that. What was published before a hide and has not
+// been delivered is withheld. The ID of a notice is the event id.
+//
 // # Order and time
 //
 // Each user with deliveries in progress has a queue, in order. The queues of different users proceed

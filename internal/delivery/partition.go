@@ -62,6 +62,10 @@ func (c *Consumer) partition(ctx context.Context, id int32) *partition {
 func (c *Consumer) Apply(ctx context.Context, batch stream.Batch[Item]) error {
 	p := c.partition(ctx, batch.Partition)
 	for i := range batch.Items {
+		if batch.Items[i].Delivery == nil {
+			c.metrics.Withheld.WithLabelValues(errHidden.Error()).Inc()
+			continue
+		}
 		select {
 		case p.slots <- struct{}{}:
 		case <-ctx.Done():

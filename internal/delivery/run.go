@@ -21,8 +21,12 @@ import (
 
 // Job says which channel is run and how.
 type Job struct {
-	// Name is the channel's: its consumer group is stillhere.channel.Name.
+	// Name is the channel's: its consumer group is stillhere.channel.Name, and with Transitions
+	// stillhere.channel.Name.transitions.
 	Name string
+	// Transitions, if not nil, makes the channel one of all transitions: it reads presence.transitions
+	// and sends what Transitions leaves of each.
+	Transitions Visible
 	// Kafka is the cluster; its InstanceName distinguishes this process from others of the channel.
 	Kafka    kafka.Config
 	Settings Config
@@ -37,7 +41,7 @@ type Job struct {
 	Log          *slog.Logger
 }
 
-// Runner runs a channel. It reads the deliveries, and the statuses, which say who is hidden. Call Run
+// Runner runs a channel. It reads the deliveries or transitions, and the statuses, which say who is hidden. Call Run
 // once.
 type Runner struct {
 	name             string
@@ -61,11 +65,14 @@ func NewRunner(j Job) (*Runner, error) {
 	if j.Registry == nil {
 		j.Registry = prometheus.NewRegistry()
 	}
-	group := "stillhere.channel." + j.Name
+	group, topic := "stillhere.channel."+j.Name, schemas.Deliveries
+	if j.Transitions != nil {
+		group, topic = group+".transitions", schemas.Transitions
+	}
 	hidden := online.NewHiddenSet()
 	var producer *kafka.Producer
 	deliverer, err := NewConsumer(j.Settings, j.Channel, hidden.HiddenAfter, func(ctx context.Context, r *schemas.Record, reason error) error {
-		return producer.SendToDeadLetter(ctx, schemas.Deliveries, group, r, reason)
+		return producer.SendToDeadLetter(ctx, topic, group, r, reason)
 	}, NewMetrics(j.Registry), j.Log)
 	if err != nil {
 		return nil, err
@@ -80,6 +87,10 @@ func NewRunner(j Job) (*Runner, error) {
 		return nil, errors.Join(err, producer.Close(context.Background()))
 	}
 	from := origin.New(j.Kafka, reader, 0)
+	decode := Checked(from.Check)
+	if j.Transitions != nil {
+		decode = transitions(from.Check, j.Transitions)
+	}
 	var options []consumer.Option
 	if !j.FromStart {
 		options = append(options, consumer.FromEnd())
@@ -88,7 +99,7 @@ func NewRunner(j Job) (*Runner, error) {
 		options = append(options, consumer.WithoutGroup())
 	}
 	statuses := consumer.New(j.Kafka, group+".here", schemas.Statuses, online.Checked(from.CheckStatus), hidden, producer, j.Log, metrics, consumer.WithoutGroup())
-	loop := consumer.New(j.Kafka, group, schemas.Deliveries, Checked(from.Check), deliverer, producer, j.Log, metrics, options...)
+	loop := consumer.New(j.Kafka, group, topic, decode, deliverer, producer, j.Log, metrics, options...)
 	return &Runner{name: j.Name, metrics: metrics, producer: producer, reader: reader, hidden: statuses.Run,
 		delivers: consumer.RunWhen(statuses.Ready, loop.Run), ready: loop.Ready}, nil
 }

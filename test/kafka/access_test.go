@@ -168,6 +168,7 @@ func (s *subject) signs() map[string]func() bool {
 		letters("stillhere.lastseen.projector")
 	case "channel":
 		letters("stillhere.channel.webhook")
+		letters("stillhere.channel.webhook.transitions")
 	}
 	if s.grantee == "fanout" || s.grantee == "all" {
 		letters("stillhere.fanout.publish")

@@ -24,6 +24,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/client"
@@ -239,8 +240,14 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		return nil
 	case "channel":
 		s.started.Store(true)
-		return app.RunChannel(ctx, app.ChannelRun{Name: "webhook", Instance: "one", Kafka: s.settings().Kafka, Config: app.DefaultDeliveries(),
-			Channel: channel.NewLog(io.Discard), FromStart: true}, log)
+		both, running := errgroup.WithContext(ctx)
+		for _, transitions := range []bool{false, true} {
+			both.Go(func() error {
+				return app.RunChannel(running, app.ChannelRun{Name: "webhook", Instance: "one", Kafka: s.settings().Kafka, Config: app.DefaultDeliveries(),
+					Transitions: transitions, Channel: channel.NewLog(io.Discard), FromStart: true}, log)
+			})
+		}
+		return both.Wait()
 	case "gateway":
 		return s.actAsGateway(ctx, log)
 	}

@@ -179,19 +179,21 @@ func (w *world) logChannel(hiddenOffline bool) *noticeLines {
 	l := &noticeLines{w: w}
 	config := app.DefaultDeliveries()
 	config.HiddenOffline = hiddenOffline
+	l.stop = w.runChannel(app.ChannelRun{Name: "log", Instance: "channel", Config: config, Channel: channel.NewLog(l), FromStart: true})
+	return l
+}
+
+func (w *world) runChannel(run app.ChannelRun) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() {
-		done <- app.RunChannel(ctx, app.ChannelRun{Name: "log", Instance: "channel", Kafka: w.config.Kafka, Config: config,
-			Channel: channel.NewLog(l), FromStart: true}, w.log)
-	}()
-	l.stop = func() {
+	run.Kafka = w.config.Kafka
+	go func() { done <- app.RunChannel(ctx, run, w.log) }()
+	return func() {
 		cancel()
 		if err := <-done; err != nil {
-			w.Errorf("the channel: %v", err)
+			w.Errorf("the channel %s: %v", run.Name, err)
 		}
 	}
-	return l
 }
 
 // of is what was delivered of a user; of each change once for all of its recipients.

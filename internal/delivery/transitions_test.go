@@ -1,0 +1,101 @@
+package delivery
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// hide is the transition with which a user hides, as a channel may know it.
+func hide(offset int64, user schemas.UserID, version schemas.Version) Item {
+	i := item(offset, user, version)
+	i.Delivery.Transition.Cause, i.Delivery.Transition.Visibility = schemas.VisibilityChange, schemas.Nobody
+	return i
+}
+
+func TestAChannelOfAllTransitionsSendsEachVersionOnceInOrderThroughFailures(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tries := map[schemas.Version]int{}
+		f := &fake{fail: func(n schemas.Notice) error {
+			if tries[n.Transition.Version]++; n.Transition.User == 7 && tries[n.Transition.Version] < 3 {
+				return errAway
+			}
+			return nil
+		}}
+		c, l := newConsumer(t, Defaults(), f)
+		items := []Item{item(1, 7, 10), item(2, 7, 11), item(3, 7, 10), item(4, 8, 10), item(5, 7, 12), item(6, 7, 12)}
+		if err := apply(c, t.Context(), batch(items...)); err != nil {
+			t.Fatal(err)
+		}
+		got := map[schemas.UserID][]schemas.Version{}
+		for _, n := range f.told {
+			got[n.Transition.User] = append(got[n.Transition.User], n.Transition.Version)
+			if n.Recipients != nil || n.ID != n.Transition.EventID().String() {
+				t.Errorf("notice %s with recipients %v", n.ID, n.Recipients)
+			}
+		}
+		if !slices.Equal(got[7], []schemas.Version{10, 11, 12}) || !slices.Equal(got[8], []schemas.Version{10}) || len(l.reasons) != 0 {
+			t.Errorf("sent %v, dead letters %v", got, l.reasons)
+		}
+	})
+}
+
+// Version 12 is the hide. What comes after it in hiding is decoded to nothing.
+func TestOfAUserWhoHidesAChannelOfAllTransitionsSendsTheHideAndNothingElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		up := time.Now().Add(time.Second)
+		f := &fake{fail: func(schemas.Notice) error {
+			if time.Now().Before(up) {
+				return errAway
+			}
+			return nil
+		}}
+		hidden := schemas.Version(0)
+		c, err := NewConsumer(Defaults(), f, func(_ schemas.UserID, version schemas.Version) bool { return hidden > version },
+			nil, NewMetrics(nil), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Apply(t.Context(), batch(item(1, 7, 10), item(2, 7, 11))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		hidden = 14 // the newest transition of the hidden user
+		if err := apply(c, t.Context(), batch(hide(3, 7, 12), Item{Record: schemas.Record{Offset: 4}}, Item{Record: schemas.Record{Offset: 5}})); err != nil {
+			t.Fatal(err)
+		}
+		if len(f.told) != 1 || f.told[0].Transition.Version != 12 {
+			t.Errorf("sent %v, want the hide alone", f.told)
+		}
+	})
+}
+
+func TestATransitionThatTheChannelMayNotKnowIsDecodedToNothingAndABadOneRefused(t *testing.T) {
+	t.Parallel()
+	shown := item(1, 7, 10).Delivery.Transition
+	secret := *shown
+	secret.Visibility = schemas.Nobody
+	decode := transitions(
+		func(schemas.Topic, *schemas.Record, *schemas.Transition) error { return nil },
+		func(t *schemas.Transition) (*schemas.Transition, bool) { return t, t.Visibility != schemas.Nobody })
+	for name, c := range map[string]struct {
+		value      []byte
+		sends, bad bool
+	}{"shown": {shown.Encode(), true, false}, "hidden": {secret.Encode(), false, false}, "garbage": {[]byte{0xff}, false, true}} {
+		got, err := decode(&schemas.Record{Value: c.value})
+		if (got.Delivery != nil) != c.sends || schemas.IsInvalid(err) != c.bad {
+			t.Errorf("%s: %v, %v", name, got.Delivery, err)
+		}
+	}
+	refuse := transitions(func(schemas.Topic, *schemas.Record, *schemas.Transition) error { return context.DeadlineExceeded }, nil)
+	if _, err := refuse(&schemas.Record{Value: shown.Encode()}); err == nil {
+		t.Error("a transition that the check refuses is accepted")
+	}
+}

@@ -1,0 +1,173 @@
+package virtual
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/fanout/channel"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// The receiver of this test answers by the user.
+const (
+	flaky   = schemas.UserID(1) // 503 to the first two tries of each transition
+	refused = schemas.UserID(2) // 400
+	slow    = schemas.UserID(3) // 204 after three seconds
+	hider   = schemas.UserID(4) // 204, as for everybody else
+	usual   = schemas.UserID(5)
+)
+
+// receiver is what stands behind a webhook.
+type receiver struct {
+	mu    sync.Mutex // protects what is below
+	tries map[string]int
+	got   map[schemas.UserID][]schemas.TransitionMessage // accepted, each once
+	fault string
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	var m schemas.TransitionMessage
+	body, _ := io.ReadAll(request.Body)
+	err := json.Unmarshal(body, &m)
+	if m.UserID == slow {
+		time.Sleep(3 * time.Second)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil || request.Header.Get("Ce-Type") != schemas.TransitionEvent || request.Header.Get(schemas.IdempotencyHeader) != m.ID {
+		r.fault = string(body)
+	}
+	r.tries[m.ID]++
+	switch {
+	case m.UserID == flaky && r.tries[m.ID] <= 2:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	case m.UserID == refused:
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+	if !slices.ContainsFunc(r.got[m.UserID], func(before schemas.TransitionMessage) bool { return before.ID == m.ID }) {
+		r.got[m.UserID] = append(r.got[m.UserID], m)
+	}
+}
+
+func (r *receiver) of(user schemas.UserID) []schemas.TransitionMessage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.got[user])
+}
+
+func (r *receiver) versions(user schemas.UserID) (versions []string) {
+	for _, m := range r.of(user) {
+		versions = append(versions, m.Version)
+	}
+	return versions
+}
+
+// hook runs "channel webhook --of transitions".
+func (w *world) hook(name, host string) (stop func()) {
+	w.Helper()
+	transport := &http.Transport{DialContext: w.bases.dial}
+	to, err := channel.NewWebhook(channel.WebhookConfig{URL: "http://" + host + "/", Source: "/stillhere",
+		Client: &http.Client{Transport: transport}}, w.log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	end := w.runChannel(app.ChannelRun{Name: name, Instance: "channel", Config: app.DefaultDeliveries(), Channel: to,
+		Transitions: true, FromStart: true})
+	return func() { end(); transport.CloseIdleConnections() }
+}
+
+func TestAChannelOfAllTransitionsSendsEachOfThemOnceAndInOrderAndLeavesOthersAlone(t *testing.T) {
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+		r := &receiver{tries: map[string]int{}, got: map[schemas.UserID][]schemas.TransitionMessage{}}
+		l, err := w.bases.listen("tcp", "receiver:80")
+		if err != nil {
+			w.Fatal(err)
+		}
+		server := &http.Server{Handler: r}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(l) }()
+		defer func() { _ = server.Close(); <-served }()
+		p := w.start("all", "one")
+		defer p.stop()
+		stopDown := w.hook("down", "nobody:80") // fails for all users
+		defer stopDown()
+		stop := w.hook("hook", "receiver:80")
+
+		all := []schemas.UserID{flaky, refused, slow, hider, usual}
+		beat := func(bye bool, users ...schemas.UserID) {
+			w.Helper()
+			for _, user := range users {
+				w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "web", Bye: bye})
+			}
+			time.Sleep(time.Second)
+		}
+		beat(false, all...)
+		w.until("the receiver has the arrivals", time.Minute, func() bool { return len(r.of(hider)) == 1 && len(r.of(usual)) == 1 })
+		w.show(p.base, hider, "nobody")
+		beat(true, all...)
+		beat(false, all...)
+		stop() // flaky and slow wait for a try
+		beat(true, usual)
+		stop = w.hook("hook", "receiver:80")
+		time.Sleep(10 * time.Second)
+		w.show(p.base, hider, "everyone")
+		w.until("the receiver has the show", time.Minute, func() bool { return len(r.of(hider)) == 3 })
+		time.Sleep(30 * time.Second) // for what might come twice, or leak
+		stop()
+
+		w.tap.catchUp()
+		committed := map[schemas.UserID][]string{}
+		for _, partition := range w.tap.committed() {
+			for _, t := range partition {
+				if t.Visibility == schemas.Everyone || t.Cause == schemas.VisibilityChange {
+					committed[t.User] = append(committed[t.User], t.Version.String())
+				}
+			}
+		}
+		for _, user := range []schemas.UserID{flaky, slow, hider, usual} {
+			if got := r.versions(user); len(got) < 3 || !slices.Equal(got, committed[user]) {
+				w.Errorf("of user %d the receiver has %v, committed are %v", user, got, committed[user])
+			}
+		}
+		if got := r.of(hider); got[1].State != nil || got[1].LastSeenAt != 0 || got[1].Devices != nil || got[1].Visibility != "nobody" ||
+			word(got[2].State) != "online" || got[2].LastSeenAt != got[2].At {
+			w.Errorf("of the user who hid the receiver has %+v", got)
+		}
+		if letters := w.lettersOf("stillhere.channel.hook.transitions"); letters != len(committed[refused]) || len(r.of(refused)) > 0 || r.fault != "" {
+			w.Errorf("%d dead letters of %d refused transitions; fault %q", letters, len(committed[refused]), r.fault)
+		}
+	})
+}
+
+// lettersOf counts the dead letters of a consumer group.
+func (w *world) lettersOf(group string) (letters int) {
+	w.Helper()
+	reader, err := kafka.NewReader(clusterOf(w.config), w.log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer reader.Close()
+	partitions, err := reader.Partitions(w.Context(), schemas.DeadLetter)
+	for p := int32(0); p < partitions && err == nil; p++ {
+		err = reader.Read(w.Context(), schemas.DeadLetter, p, -1, -1, true, func(r *schemas.Record) error {
+			if string(r.Header(kafka.HeaderGroup)) == group {
+				letters++
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	return letters
+}
