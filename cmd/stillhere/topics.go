@@ -50,7 +50,7 @@ func (c *topicsApply) Run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	all, err := policy.InForce(ctx, config)
-	if err != nil && !kafka.IsUnauthorized(err) {
+	if err != nil && !kafka.IsUnauthorized(err) && !kafka.IsMissingTopic(err) {
 		return err
 	}
 	inForce, ok := policy.Newest(all)

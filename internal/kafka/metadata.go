@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -14,6 +15,9 @@ type TopicMetadata struct {
 	ID      [16]byte
 	Leaders []int32 // by partition
 }
+
+// IsMissingTopic reports whether err says that a topic does not exist.
+func IsMissingTopic(err error) bool { return errors.Is(err, kerr.UnknownTopicOrPartition) }
 
 // DescribeTopic looks up a topic on which the caller wants to perform operation: every operation
 // includes the permission to describe, so the error names operation as the missing ACL.
