@@ -189,7 +189,8 @@ type Delivery struct {
 	// User ids, ascending; each but the first is given as the difference to the
 	// one before. So 7, 9, 12 is written 7, 2, 3.
 	RecipientDeltas []int64 `protobuf:"varint,3,rep,packed,name=recipient_deltas,json=recipientDeltas,proto3" json:"recipient_deltas,omitempty"`
-	// The range of followers these come from; 0 where a user has few.
+	// Numbers the parts of a large audience, which are cut by the follower's id; 0 where a user has
+	// few followers. A follower is always in the same part.
 	Chunk         uint32 `protobuf:"varint,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -36,17 +36,51 @@ func python(t *testing.T) string {
 	return name
 }
 
-func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *testing.T) {
-	t.Parallel()
-	interpreter := python(t)
+// pythonMessages makes Python of the messages and returns the environment in which it is found.
+func pythonMessages(ctx context.Context, t *testing.T) []string {
+	t.Helper()
+	dir, proto := t.TempDir(), filepath.Join("..", "..", "schemas", "proto")
+	files, err := filepath.Glob(filepath.Join(proto, "stillhere", "v1", "*.proto"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	arguments := append([]string{"-I", proto, "--python_out=" + dir}, files...)
+	if out, err := exec.CommandContext(ctx, "protoc", arguments...).CombinedOutput(); err != nil {
+		t.Fatalf("protoc: %v: %s", err, out)
+	}
+	return []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
+}
+
+// example is the path of an example of the schemas.
+func example(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("..", "..", "schemas", "examples", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// outputOf runs a command, which has to succeed.
+func outputOf(t *testing.T, command *exec.Cmd) string {
+	t.Helper()
+	var said strings.Builder // the client's own log
+	command.Stderr = &said
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %v: %s%s", command.Args, err, out, said.String())
+	}
+	return string(out)
+}
+
+// clusterFor is a cluster with the topics, and a producer.
+func clusterFor(ctx context.Context, t *testing.T, partitions int32) (kafka.Config, *kafka.Producer) {
+	t.Helper()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	const partitions = 6
 	config := kafka.Config{Brokers: cluster.Addrs(), Prefix: schemas.DefaultPrefix, InstanceName: "test"}
 	if _, err := admin.ApplyTopics(ctx, config, partitions, 1); err != nil {
 		t.Fatal(err)
@@ -56,6 +90,16 @@ func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *tes
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = producer.Close(context.Background()) })
+	return config, producer
+}
+
+func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const partitions = 6
+	config, producer := clusterFor(ctx, t, partitions)
 	change := schemas.Transition{User: 42, From: schemas.Offline, To: schemas.Online, At: 1_795_168_800_123, Cause: schemas.FirstBeat,
 		Visibility: schemas.Everyone, Version: schemas.NewVersion(1, 1000, 0)}
 	value := change.Encode()
@@ -67,27 +111,12 @@ func TestThePythonExampleReadsWhatWasCommittedAndPutsBeatsWhereTheyBelong(t *tes
 		}
 	}
 
-	dir := t.TempDir()
-	root := filepath.Join("..", "..", "schemas")
-	if out, err := exec.CommandContext(ctx, "protoc", "-I", filepath.Join(root, "proto"), "--python_out="+dir,
-		"stillhere/v1/frame.proto", "stillhere/v1/transition.proto").CombinedOutput(); err != nil {
-		t.Fatalf("protoc: %v: %s", err, out)
-	}
-	example, err := filepath.Abs(filepath.Join(root, "examples", "presence.py"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	messages := pythonMessages(ctx, t)
 	run := func(arguments ...string) string {
 		t.Helper()
-		command := exec.CommandContext(ctx, interpreter, append([]string{example, cluster.Addrs()[0]}, arguments...)...)
-		command.Env = append(os.Environ(), "PYTHONPATH="+dir)
-		var said strings.Builder // the client's own log
-		command.Stderr = &said
-		out, err := command.Output()
-		if err != nil {
-			t.Fatalf("%v: %v: %s%s", arguments, err, out, said.String())
-		}
-		return string(out)
+		command := exec.CommandContext(ctx, interpreter, append([]string{example(t, "presence.py"), config.Brokers[0]}, arguments...)...)
+		command.Env = append(os.Environ(), messages...)
+		return outputOf(t, command)
 	}
 	want := "2026-11-20T10:00:00.123+00:00 user 42 is online (first_beat)\n2026-11-20T10:00:01.023+00:00 user 42 is offline (bye)\n"
 	if got := run("watch", "2"); got != want {
