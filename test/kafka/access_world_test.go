@@ -217,6 +217,11 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 	switch s.grantee {
 	case "topics":
 		_, err := admin.ApplyTopics(ctx, s.config, 1, 1)
+		if err == nil { // of topics that exist it reads the settings and changes those that are given
+			longer := s.config
+			longer.Retention.Transitions = 1000 * time.Hour
+			_, err = admin.ApplyTopics(ctx, longer, 1, 1)
+		}
 		s.started.Store(err == nil)
 		return err
 	case "tools":

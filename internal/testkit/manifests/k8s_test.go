@@ -97,7 +97,10 @@ func TestEveryObjectFindsItsPods(t *testing.T) {
 			t.Errorf("%s: service %v or budget %v selects others", m.File, service.Spec.Selector, budget.Spec.Selector)
 		}
 		for _, port := range service.Spec.Ports {
-			if !slices.ContainsFunc(m.Pod().Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port.TargetPort.StrVal }) {
+			target := port.TargetPort
+			if !slices.ContainsFunc(m.Pod().Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool {
+				return p.Name == target.StrVal || p.ContainerPort == target.IntVal
+			}) {
 				t.Errorf("%s: the service's port %v is none of the pod's", m.File, port)
 			}
 		}
