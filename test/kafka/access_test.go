@@ -76,6 +76,9 @@ func (g *guarded) judge(atOnce int) {
 				if before, err := grantsOf(grantee, false, ""); followers && err == nil && slices.Contains(before, without) {
 					continue // tried without followers
 				}
+				if without.Operation == "DescribeConfigs" && grantee == "topics" {
+					continue // AlterConfigs includes it; topics check needs it where AlterConfigs is not granted
+				}
 				try(fmt.Sprintf("%s without %s", grantee, without), func() string { return g.lacks(grantee, followers, without) })
 			}
 		}
