@@ -122,11 +122,11 @@ func (c *devCommand) greet(brokers string) {
                             (or any WebSocket client: ws://%s/presence/stream, send {"type":"subscribe","user_ids":["1"]})
 
   read every change         %s replay --kafka-brokers %s
-  notify followers          %s graph add 1 2 3 --sqlite %s      (2 and 3 follow 1)
+  notify followers          curl -X PUT %s/presence/1/followers/2      (2 follows 1)
                             %s channel log --kafka-brokers %s%s
 
   Kafka listens at %s; the data is in %s; Ctrl-C stops.
-`, url, url, url, url, self, url, c.HTTP.Listen, self, brokers, self, filepath.Join(c.DataDir, app.GraphFile), self, brokers, sight, brokers, c.DataDir)
+`, url, url, url, url, self, url, c.HTTP.Listen, self, brokers, url, self, brokers, sight, brokers, c.DataDir)
 }
 
 // called is how this program was called, so that what is printed can be pasted.
