@@ -30,7 +30,7 @@ const (
 // process of its own, on a redis-server where one is installed, asked by as many clients as are
 // waited for at the same time. All users are online and every answer is looked at. The clients
 // share the machine; to tell their costs apart, the processor time of each process for a
-// request is in the figures.
+// request is in the figures, and what the API could serve if it had the two cores to itself.
 func reads(t *loadtest.T) {
 	if t.Users < idsPerRead {
 		t.Fatalf("users: must be at least %d, is %d", idsPerRead, t.Users)
@@ -52,11 +52,18 @@ func reads(t *loadtest.T) {
 	var times loadtest.Spread
 	took := t.Measured(func() { times = ask(t, api, paths, t.Length()) })
 	count := float64(len(times))
-	t.Add(fmt.Sprintf("batch reads of %d users", idsPerRead), count/took.Seconds(), "requests/s").AtLeast(20_000)
+	t.Add(fmt.Sprintf("batch reads of %d users", idsPerRead), count/took.Seconds(), "requests/s")
 	t.AddSpread("batch read", times)
-	for _, p := range processes {
-		if used := loadtest.ProcessorTime(p.pid) - p.spent; used > 0 {
-			t.Add("processor time of a request, "+p.name, float64(used.Microseconds())/count, "µs").LessIsBetter()
+	for i, p := range processes {
+		used := loadtest.ProcessorTime(p.pid) - p.spent
+		if used <= 0 {
+			continue
+		}
+		each := float64(used.Microseconds()) / count
+		figure := t.Add("processor time of a request, "+p.name, each, "µs").LessIsBetter()
+		if i == 0 {
+			figure.AtMost(30)
+			t.Add("the same as requests of the API alone on two cores", 2e6/each, "requests/s").AtLeast(20_000)
 		}
 	}
 	t.Note(fmt.Sprintf("%s; %d clients, each with one request under way; in every answer %d users were online.", redis.what, readers, idsPerRead))

@@ -39,15 +39,25 @@ func (s *Server) batch(ctx context.Context, request *http.Request, header http.H
 
 // charged counts a batch towards the limit of its sender and reads it.
 func (s *Server) charged(ctx context.Context, request *http.Request, ids []schemas.UserID) ([]answer, error) {
-	if s.charge != nil {
-		if wait, most := s.charge(request, len(ids)); most > 0 {
-			return nil, tooManyIDs(most, len(ids))
-		} else if wait > 0 {
-			return nil, &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: problem.TooMany, Field: idsField,
-				Reason: "are too many for now: every 50 ids count as a request of their user"}}
-		}
+	if err := s.chargeFor(request, len(ids)); err != nil {
+		return nil, err
 	}
 	return s.allowed(ctx, request, ids)
+}
+
+func (s *Server) chargeFor(request *http.Request, ids int) error {
+	if s.charge == nil {
+		return nil
+	}
+	wait, most := s.charge(request, ids)
+	switch {
+	case most > 0:
+		return tooManyIDs(most, ids)
+	case wait > 0:
+		return &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: problem.TooMany, Field: idsField,
+			Reason: "are too many for now: every 50 ids count as a request of their user"}}
+	}
+	return nil
 }
 
 // statesOf is the answer to a batch without detail.
@@ -123,12 +133,16 @@ func (s *Server) allowed(ctx context.Context, request *http.Request, ids []schem
 func appendState(body []byte, a *answer) []byte {
 	switch {
 	case !a.seen:
-		return strconv.AppendQuote(body, schemas.StateWord(schemas.Offline))
+		return appendWord(body, schemas.Offline)
 	case a.Visibility == schemas.Nobody:
 		return append(body, "null"...)
 	default:
-		return strconv.AppendQuote(body, schemas.StateWord(a.State))
+		return appendWord(body, a.State)
 	}
+}
+
+func appendWord(body []byte, state schemas.State) []byte {
+	return append(append(append(body, '"'), schemas.StateWord(state)...), '"') // has nothing to escape
 }
 
 // idsField is the field with the ids of a batch.

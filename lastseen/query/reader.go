@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -17,7 +19,8 @@ import (
 // View returns what Redis knows of users, in their order, and the progress to judge it by;
 // redisview.View implements it.
 type View interface {
-	Read(ctx context.Context, ids []schemas.UserID) ([]redisview.Entry, redisview.ProgressMap, error)
+	// ReadInto writes the entries of the users, one for each id; after an error they mean nothing.
+	ReadInto(ctx context.Context, ids []schemas.UserID, entries []redisview.Entry) (redisview.ProgressMap, error)
 }
 
 // Reader reads presence from Redis and, where Redis does not know, from the durable store. All
@@ -28,6 +31,7 @@ type Reader struct {
 	partitions int32
 	config     lastseen.Config
 	metrics    *lastseen.Metrics
+	readUsers  [2]prometheus.Counter // of Redis and of the store
 	// watermarks are the newest ever read, by partition.
 	watermarks []atomic.Int64
 }
@@ -35,6 +39,7 @@ type Reader struct {
 // NewReader makes a reader. partitions is that of the heartbeats topic; config must be valid.
 func NewReader(view View, durable store.Reader, partitions int32, config lastseen.Config, metrics *lastseen.Metrics) *Reader {
 	return &Reader{view: view, durable: durable, partitions: partitions, config: config, metrics: metrics,
+		readUsers:  [2]prometheus.Counter{metrics.ReadUsers.WithLabelValues("redis"), metrics.ReadUsers.WithLabelValues("store")},
 		watermarks: make([]atomic.Int64, partitions)}
 }
 
@@ -69,6 +74,12 @@ func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Pres
 // readFor is read as the viewer sees it.
 func (r *Reader) readFor(ctx context.Context, v Viewer, ids []schemas.UserID) ([]answer, error) {
 	answers, err := r.read(ctx, ids)
+	r.show(v, ids, answers)
+	return answers, err
+}
+
+// show makes of what is known what the viewer sees.
+func (r *Reader) show(v Viewer, ids []schemas.UserID, answers []answer) {
 	for i := range answers {
 		switch c := &answers[i].Current; {
 		case c.Visibility != schemas.Nobody:
@@ -78,12 +89,17 @@ func (r *Reader) readFor(ctx context.Context, v Viewer, ids []schemas.UserID) ([
 			*c = asOffline(*c)
 		}
 	}
-	return answers, err
 }
 
 // read returns what is known of the users, also of hidden ones.
 func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, error) {
-	entries, progress := r.fromRedis(ctx, ids)
+	entries := make([]redisview.Entry, len(ids))
+	return r.judge(ctx, ids, entries, r.fromRedis(ctx, ids, entries))
+}
+
+// judge is read with what Redis says.
+func (r *Reader) judge(ctx context.Context, ids []schemas.UserID, entries []redisview.Entry, progress redisview.ProgressMap,
+) ([]answer, error) {
 	now := schemas.MillisOf(time.Now())
 	answers := make([]answer, len(ids))
 	var unresolved []int // indexes that Redis does not settle
@@ -92,7 +108,7 @@ func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, erro
 		progress, known := progress[partition]
 		known = known && !progress.Rebuilding
 		answers[i].stale = r.staleSince(now, partition, progress, known)
-		if e := &entries[i]; known && e.Found && e.Epoch >= progress.Epoch && e.Complete() {
+		if e := &entries[i]; known && settles(e, progress) {
 			answers[i].Current, answers[i].seen = e.Current, true
 			continue
 		}
@@ -107,19 +123,25 @@ func (r *Reader) read(ctx context.Context, ids []schemas.UserID) ([]answer, erro
 	return answers, nil
 }
 
+// settles reports whether an entry of a partition that is not being rebuilt needs no other source.
+func settles(e *redisview.Entry, progress redisview.Progress) bool {
+	return e.Found && e.Epoch >= progress.Epoch && e.Complete()
+}
+
 // fromRedis returns empty entries and no progress if Redis does not answer.
-func (r *Reader) fromRedis(ctx context.Context, ids []schemas.UserID) ([]redisview.Entry, redisview.ProgressMap) {
+func (r *Reader) fromRedis(ctx context.Context, ids []schemas.UserID, entries []redisview.Entry) redisview.ProgressMap {
 	within, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
 	defer cancel()
-	entries, progress, err := r.view.Read(within, ids)
+	progress, err := r.view.ReadInto(within, ids, entries)
 	if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the caller has left
 		// Not logged, since it would be once per read: stale_since and the metric report it.
 		r.metrics.ReadRedisLost.Inc()
 	}
 	if err != nil {
-		return make([]redisview.Entry, len(ids)), nil
+		clear(entries)
+		return nil
 	}
-	return entries, progress
+	return progress
 }
 
 // staleSince is since when answers about a partition may be out of date, or 0. The watermark is
@@ -208,8 +230,8 @@ func (r *Reader) contradicts(c schemas.Current, progress redisview.Progress) boo
 }
 
 func (r *Reader) count(answers []answer, fromStore int) {
-	r.metrics.ReadUsers.WithLabelValues("redis").Add(float64(len(answers) - fromStore))
-	r.metrics.ReadUsers.WithLabelValues("store").Add(float64(fromStore))
+	r.readUsers[0].Add(float64(len(answers) - fromStore))
+	r.readUsers[1].Add(float64(fromStore))
 	for i := range answers {
 		if answers[i].stale != 0 {
 			r.metrics.ReadStale.Inc()

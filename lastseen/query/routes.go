@@ -77,7 +77,6 @@ const codeNotAllowed = "not_allowed"
 // Routes mounts the reads.
 func (s *Server) Routes(mux *http.ServeMux) {
 	for route, read := range map[string]read{
-		"GET /presence/batch":                s.batch,
 		"POST /presence/batch":               s.postBatch,
 		"GET /presence/{user_id}":            s.user,
 		"GET /presence/{user_id}/history":    s.history,
@@ -85,47 +84,51 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	} {
 		mux.Handle(route, s.handle(route, read))
 	}
+	mux.Handle("GET /presence/batch", s.fastBatch("GET /presence/batch", s.batch))
 }
 
 // read returns the JSON to send, or an error for fail. The header that it sets goes with its
 // answer.
 type read func(ctx context.Context, request *http.Request, header http.Header) ([]byte, error)
 
-// handle adds the time limit, errors and metrics to a read.
 func (s *Server) handle(route string, read read) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		started := time.Now()
-		ctx, cancel := context.WithTimeout(request.Context(), s.config.ReadTimeout)
-		defer cancel()
-		status := http.StatusOK
-		header := w.Header()
-		body, err := read(ctx, request, header)
-		if err != nil && request.Context().Err() != nil {
-			// The client has left: no fault of the stores, and nobody receives an answer.
-			s.metrics.Requests.WithLabelValues(route, statusClientClosed).Inc()
-			return
-		}
-		if err != nil {
-			status, body = fail(err)
-		}
-		header.Set("Content-Type", "application/json")
-		header.Set("Cache-Control", "no-store")
-		header.Set("Content-Length", strconv.Itoa(len(body)))
-		var refused *refusal
-		if errors.As(err, &refused) && refused.after > 0 {
-			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.after.Seconds()))))
-		}
-		if status == http.StatusServiceUnavailable {
-			s.logRate.Do(func() {
-				s.log.WarnContext(ctx, "a read was answered with 503: neither Redis nor the durable store answered; other reads may fail too", "route", route, "error", err)
-			})
-			header.Set("Retry-After", "1")
-		}
-		w.WriteHeader(status)
-		_, _ = w.Write(body) // the client may have left
-		s.metrics.Requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
-		s.metrics.RequestTime.WithLabelValues(route).Observe(time.Since(started).Seconds())
+		s.serve(w, request, route, time.Now(), read)
 	})
+}
+
+// serve adds the time limit, errors and metrics to a read.
+func (s *Server) serve(w http.ResponseWriter, request *http.Request, route string, started time.Time, read read) {
+	ctx, cancel := context.WithDeadline(request.Context(), started.Add(s.config.ReadTimeout))
+	defer cancel()
+	status := http.StatusOK
+	header := w.Header()
+	body, err := read(ctx, request, header)
+	if err != nil && request.Context().Err() != nil {
+		// The client has left: no fault of the stores, and nobody receives an answer.
+		s.metrics.Requests.WithLabelValues(route, statusClientClosed).Inc()
+		return
+	}
+	if err != nil {
+		status, body = fail(err)
+	}
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	var refused *refusal
+	if errors.As(err, &refused) && refused.after > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.after.Seconds()))))
+	}
+	if status == http.StatusServiceUnavailable {
+		s.logRate.Do(func() {
+			s.log.WarnContext(ctx, "a read was answered with 503: neither Redis nor the durable store answered; other reads may fail too", "route", route, "error", err)
+		})
+		header.Set("Retry-After", "1")
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may have left
+	s.metrics.Requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	s.metrics.RequestTime.WithLabelValues(route).Observe(time.Since(started).Seconds())
 }
 
 // refusal is an error with a status of its own.

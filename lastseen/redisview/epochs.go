@@ -3,7 +3,6 @@ package redisview
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -19,24 +18,33 @@ import (
 //
 // A restarted server or a promoted replica may have older entries: the client has connected again,
 // and that server's own progress says how old they are.
-func (v *View) readChecked(ctx context.Context, ids []schemas.UserID) ([]Entry, ProgressMap, error) {
+func (v *View) readChecked(ctx context.Context, ids []schemas.UserID, entries []Entry) (ProgressMap, error) {
 	read := v.readTogether
 	if v.cluster {
 		read = v.readOneByOne
 	}
-	entries, before, held, err := read(ctx, ids)
+	before, held, err := read(ctx, ids, entries)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	held = held || len(before.progress) == 0 || !slices.ContainsFunc(entries, func(e Entry) bool { return !e.Found })
+	held = held || len(before.progress) == 0 || allFound(entries)
 	if held && before.connects == v.connects.Load() {
-		return entries, before.progress, nil
+		return before.progress, nil
 	}
 	after, err := v.freshProgress(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return entries, before.progress.unchanged(after.progress), nil
+	return before.progress.unchanged(after.progress), nil
+}
+
+func allFound(entries []Entry) bool {
+	for i := range entries {
+		if !entries[i].Found {
+			return false
+		}
+	}
+	return true
 }
 
 // unchanged returns later without the partitions that were rebuilt since m.

@@ -14,50 +14,70 @@ import (
 // absence are judged. It takes one round trip, or two if a user is absent and Redis may have been
 // emptied meanwhile, or is a cluster.
 func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, ProgressMap, error) {
-	read := v.readShared
-	if v.cluster {
-		read = v.readChecked
-	}
-	entries, progress, err := read(ctx, ids)
+	entries := make([]Entry, len(ids))
+	progress, err := v.ReadInto(ctx, ids, entries)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading %d users from Redis: %w", len(ids), err)
+		return nil, nil, err
 	}
 	return entries, progress, nil
 }
 
+// ReadInto is Read into entries of the caller, one for each id. After an error they mean nothing.
+func (v *View) ReadInto(ctx context.Context, ids []schemas.UserID, entries []Entry) (ProgressMap, error) {
+	read := v.readShared
+	if v.cluster {
+		read = v.readChecked
+	}
+	progress, err := read(ctx, ids, entries)
+	if err != nil {
+		return nil, fmt.Errorf("reading %d users from Redis: %w", len(ids), err)
+	}
+	return progress, nil
+}
+
 // readTogether returns progress that was read before the entries, and whether it was surely still
 // valid when the entries were read.
-func (v *View) readTogether(ctx context.Context, ids []schemas.UserID) ([]Entry, *progressSnapshot, bool, error) {
-	get, known := v.getMany(ctx, ids), v.recentProgress()
-	var err error
-	if known != nil {
-		err = v.client.Process(ctx, get)
-	} else {
-		var asked progressRequest
-		_, err = v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			asked = v.requestProgress(ctx, p)
-			return p.Process(ctx, get)
-		})
-		if err == nil {
-			known = v.keepProgress(asked)
-		}
+func (v *View) readTogether(ctx context.Context, ids []schemas.UserID, entries []Entry) (*progressSnapshot, bool, error) {
+	m, _ := mgets.Get().(*mget)
+	defer mgets.Put(m)
+	known, err := v.getMany(ctx, m, ids, entries)
+	if err != nil && ctx.Err() == nil {
+		// The server may have closed a connection of the pool. go-redis does not repeat such a command.
+		known, err = v.getMany(ctx, m, ids, entries)
 	}
 	if err != nil {
-		return nil, nil, false, err
+		return nil, false, err
 	}
-	entries, tag, err := parseReply(get.Val(), ids)
-	return entries, known, len(tag) > 0 && string(tag) == known.tag, err
+	tag, err := m.end()
+	return known, len(tag) > 0 && string(tag) == known.tag, err
+}
+
+// getMany returns the progress that was read before the entries.
+func (v *View) getMany(ctx context.Context, m *mget, ids []schemas.UserID, entries []Entry) (*progressSnapshot, error) {
+	get := m.of(ctx, v.prefix, v.tagKey(), ids, entries)
+	if known := v.recentProgress(); known != nil {
+		return known, v.client.Process(ctx, get)
+	}
+	var asked progressRequest
+	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		asked = v.requestProgress(ctx, p)
+		return p.Process(ctx, get)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.keepProgress(asked), nil
 }
 
 // readOneByOne is readTogether for a cluster. There the keys of one command must be in one slot,
 // and the progress on another node may be read after the entries of the same pipeline, so it is
 // read first.
-func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry, *progressSnapshot, bool, error) {
+func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID, entries []Entry) (*progressSnapshot, bool, error) {
 	known := v.recentProgress()
 	if known == nil {
 		var err error
 		if known, err = v.freshProgress(ctx); err != nil {
-			return nil, nil, false, err
+			return nil, false, err
 		}
 	}
 	gets := make([]*redis.StringCmd, len(ids))
@@ -68,16 +88,17 @@ func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID) ([]Entry,
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, nil, false, err
+		return nil, false, err
 	}
-	entries := make([]Entry, len(ids))
 	for i, get := range gets {
 		switch err := get.Err(); {
 		case err == nil:
 			entries[i] = parseValue(ids[i], []byte(get.Val()))
-		case !errors.Is(err, redis.Nil):
-			return nil, nil, false, err
+		case errors.Is(err, redis.Nil):
+			entries[i] = Entry{}
+		default:
+			return nil, false, err
 		}
 	}
-	return entries, known, false, nil
+	return known, false, nil
 }

@@ -1,10 +1,13 @@
 package redisview
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,11 +70,34 @@ func TestAReaderWhoseTimeIsOverDoesNotWaitForTheOthers(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	f := v.sharedReads.release()
+	f.users.Add(1) // keeps it
 	v.runBatches(f)
 	v.sharedReads.running = 0
 	if f.err != nil || len(f.entries) != 1 {
 		t.Errorf("the others got %v, %v", f.entries, f.err)
 	}
+}
+
+// parseReply gives a reply to an mget as go-redis does (proto.Reader.ReadRawReplyWriteTo).
+func parseReply(reply string, ids []schemas.UserID, entries []Entry) (tag []byte, err error) {
+	m := new(mget)
+	m.of(context.Background(), "presence:", "presence:rebuilds", ids, entries)
+	r := bufio.NewReader(strings.NewReader(reply))
+	for err == nil {
+		var line string
+		if line, err = r.ReadString('\n'); err != nil {
+			break // the end
+		}
+		line = strings.TrimSuffix(line, "\r\n")
+		_, _ = m.Write([]byte(line))
+		_, _ = m.Write([]byte("\r\n"))
+		if length, failed := strconv.Atoi(line[1:]); line[0] == '$' && failed == nil && length >= 0 {
+			if _, err := io.CopyN(m, r, int64(length)+2); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m.end()
 }
 
 func TestAnswersThatAreNotThoseOfMGETAreErrors(t *testing.T) {
@@ -80,7 +106,8 @@ func TestAnswersThatAreNotThoseOfMGETAreErrors(t *testing.T) {
 	for good, tag := range map[string]string{
 		"*3\r\n$-1\r\n$-1\r\n$-1\r\n": "", "*3\r\n_\r\n_\r\n_\r\n": "", "*3\r\n$1\r\nx\r\n$0\r\n\r\n$3\r\nabc\r\n": "abc",
 	} {
-		entries, told, err := parseReply([]byte(good), ids)
+		entries := make([]Entry, len(ids))
+		told, err := parseReply(good, ids, entries)
 		if err != nil || len(entries) != 2 || entries[0].Found || entries[1].Found || string(told) != tag {
 			t.Errorf("%q is read as %v, %q, %v", good, entries, told, err)
 		}
@@ -88,7 +115,8 @@ func TestAnswersThatAreNotThoseOfMGETAreErrors(t *testing.T) {
 	for _, bad := range []string{"", "*", "*3\r\n", "*2\r\n$-1\r\n$-1\r\n", "*3\r\n$5\r\nx\r\n", ":3\r\n", "$2\r\nxx\r\n",
 		"*3\r\n$99999999999999999999\r\n", "*3\r\n$-1\r\n$-1\r\n", "*3\r\n$-1\r\n$-1\r\n*0\r\n", "*3\r\n*0\r\n*0\r\n",
 		"-LOADING Redis is loading\r\n", "*-1\r\n"} {
-		if entries, _, err := parseReply([]byte(bad), ids); err == nil {
+		entries := make([]Entry, len(ids))
+		if _, err := parseReply(bad, ids, entries); err == nil {
 			t.Errorf("%q is read as %v", bad, entries)
 		} else if strings.HasPrefix(bad, "-") && !strings.Contains(err.Error(), "LOADING") {
 			t.Errorf("error %v", err)

@@ -1,6 +1,8 @@
 package redisview
 
 import (
+	"encoding/binary"
+
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -68,40 +70,43 @@ func parseValue(user schemas.UserID, text []byte) Entry {
 	if len(text) != valueLength || text[0] != format {
 		return Entry{}
 	}
-	ok := true
-	number := func(from, to int) int64 {
-		n, good := parseHex(text[from:to])
-		ok = ok && good
-		return n
-	}
-	e := Entry{Found: true, Epoch: number(versionEnd, epochEnd), Current: schemas.Current{
+	var bad uint64
+	small := hex8(text[hiddenEnd:], &bad) >> 16 // four digits: state, visibility, device kinds
+	e := Entry{Found: true, Epoch: hex12(text[versionEnd:], &bad), Current: schemas.Current{
 		User:       user,
-		Version:    schemas.Version(number(1, versionEnd)),
-		Since:      schemas.Millis(number(epochEnd, sinceEnd)),
-		Hidden:     schemas.Version(number(sinceEnd, hiddenEnd)),
-		State:      schemas.State(number(hiddenEnd, stateEnd)),
-		Visibility: schemas.Visibility(number(stateEnd, seenByEnd)),
-		Kinds:      schemas.KindSet(number(seenByEnd, kindsEnd)),
-		LastSeen:   schemas.Millis(number(kindsEnd, lastSeenEnd)),
-		LastActive: schemas.Millis(number(lastSeenEnd, valueLength)),
+		Version:    schemas.Version(hex16(text[1:], &bad)),
+		Since:      schemas.Millis(hex12(text[epochEnd:], &bad)),
+		Hidden:     schemas.Version(hex16(text[sinceEnd:], &bad)),
+		State:      schemas.State(small >> 12),
+		Visibility: schemas.Visibility(small >> 8 & 0xf),
+		Kinds:      schemas.KindSet(small),
+		LastSeen:   schemas.Millis(hex12(text[kindsEnd:], &bad)),
+		LastActive: schemas.Millis(hex12(text[lastSeenEnd:], &bad)),
 	}}
-	if !ok || e.State < schemas.Offline || e.State > schemas.Online {
+	if bad != 0 || e.State < schemas.Offline || e.State > schemas.Online {
 		return Entry{}
 	}
 	return e
 }
 
-func parseHex(text []byte) (int64, bool) {
-	var n int64
-	for _, c := range text {
-		switch {
-		case c >= '0' && c <= '9':
-			n = n<<4 | int64(c-'0')
-		case c >= 'a' && c <= 'f':
-			n = n<<4 | int64(c-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return n, true
+func hex16(text []byte, bad *uint64) int64 { return hex8(text, bad)<<32 | hex8(text[8:], bad) }
+
+func hex12(text []byte, bad *uint64) int64 { return hex8(text, bad)<<16 | hex8(text[4:], bad)&0xffff }
+
+// hex8 reads the first eight lower-case hexadecimal digits of text, all at once: each byte of a word
+// is a digit. It sets bits of bad if one of them is none.
+func hex8(text []byte, bad *uint64) int64 {
+	const ones = 0x0101010101010101
+	x := binary.BigEndian.Uint64(text)
+	letters := x >> 6 & ones // 1 for a to f, whose bit 6 is set
+	low := x & (0xf * ones)
+	// The high half of a digit's byte is 3, that of a letter's is 6.
+	*bad |= x&(0xf0*ones) ^ (0x30*ones + 0x30*letters)
+	// The low half of a digit is 0 to 9, that of a letter 1 to 6.
+	*bad |= (low + 6*ones + 3*letters) & (0x10 * ones)
+	*bad |= letters &^ ((low + 0xf*ones) >> 4)
+	n := low + 9*letters
+	n = (n | n>>4) & 0x00ff00ff00ff00ff
+	n = (n | n>>8) & 0x0000ffff0000ffff
+	return int64((n | n>>16) & 0xffffffff)
 }

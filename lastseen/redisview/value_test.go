@@ -1,0 +1,58 @@
+package redisview
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// plainValue reads the stored form field by field, as slowly as it likes.
+func plainValue(user schemas.UserID, text string) Entry {
+	if len(text) != valueLength || text[0] != format || strings.ToLower(text) != text || strings.ContainsAny(text, "+-_") {
+		return Entry{}
+	}
+	ok := true
+	number := func(from, to int) int64 {
+		n, err := strconv.ParseUint(text[from:to], 16, 64)
+		ok = ok && err == nil
+		return int64(n)
+	}
+	e := Entry{Found: true, Epoch: number(versionEnd, epochEnd), Current: schemas.Current{
+		User: user, Version: schemas.Version(number(1, versionEnd)), Since: schemas.Millis(number(epochEnd, sinceEnd)),
+		Hidden: schemas.Version(number(sinceEnd, hiddenEnd)), State: schemas.State(number(hiddenEnd, stateEnd)),
+		Visibility: schemas.Visibility(number(stateEnd, seenByEnd)), Kinds: schemas.KindSet(number(seenByEnd, kindsEnd)),
+		LastSeen: schemas.Millis(number(kindsEnd, lastSeenEnd)), LastActive: schemas.Millis(number(lastSeenEnd, valueLength)),
+	}}
+	if !ok || e.State < schemas.Offline || e.State > schemas.Online {
+		return Entry{}
+	}
+	return e
+}
+
+var someValue = string(appendValue(nil, Entry{Epoch: 0x123456789abc, Current: schemas.Current{Version: 0x7edcba9876543210, Since: 1,
+	State: schemas.Away, Visibility: schemas.Nobody, Hidden: 7, Kinds: 5, LastSeen: 0xfedcba987654, LastActive: 0xabcdef}}))
+
+func TestEveryCorruptByteOfAValueIsReadAsPlainly(t *testing.T) {
+	t.Parallel()
+	for at := range len(someValue) {
+		for c := range 256 {
+			text := someValue[:at] + string([]byte{byte(c)}) + someValue[at+1:]
+			if got, want := parseValue(5, []byte(text)), plainValue(5, text); got != want {
+				t.Fatalf("%q is read as %+v, want %+v", text, got, want)
+			}
+		}
+	}
+}
+
+func FuzzParseValue(f *testing.F) {
+	f.Add(someValue)
+	f.Add(someValue[1:])
+	f.Add(strings.Repeat("1", valueLength))
+	f.Fuzz(func(t *testing.T, text string) {
+		if got, want := parseValue(5, []byte(text)), plainValue(5, text); got != want {
+			t.Fatalf("%q is read as %+v, want %+v", text, got, want)
+		}
+	})
+}
