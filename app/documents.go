@@ -17,7 +17,12 @@ func withDocuments(endpoints http.Handler) http.Handler {
 			_, _ = w.Write(document) // an error means that the client disconnected
 		}
 	}
-	mux.HandleFunc("GET /openapi.yaml", serve(schemas.OpenAPI))
-	mux.HandleFunc("GET /asyncapi.yaml", serve(schemas.AsyncAPI))
+	documents := http.NewServeMux()
+	documents.HandleFunc("GET /openapi.yaml", serve(schemas.OpenAPI))
+	documents.HandleFunc("GET /asyncapi.yaml", serve(schemas.AsyncAPI))
+	handleNotFound(documents) // other methods
+	for _, path := range []string{"/openapi.yaml", "/asyncapi.yaml"} {
+		mux.Handle(path, documents)
+	}
 	return mux
 }

@@ -12,6 +12,8 @@ func TestAnUnknownPathIsAnsweredInJSON(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /presence/{user_id}", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("PUT /presence/{user_id}/visibility", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("POST /presence/heartbeats", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("DELETE /presence/{user_id}", func(http.ResponseWriter, *http.Request) {})
 	handleNotFound(mux)
 	for _, c := range []struct {
 		method, path string
@@ -20,8 +22,12 @@ func TestAnUnknownPathIsAnsweredInJSON(t *testing.T) {
 	}{
 		{http.MethodGet, "/presence/1", http.StatusOK, "", ""},
 		{http.MethodHead, "/presence/1", http.StatusOK, "", ""},
-		{http.MethodDelete, "/presence/1", http.StatusMethodNotAllowed, "method_not_allowed", "GET"},
+		{http.MethodDelete, "/presence/1", http.StatusOK, "", ""},
+		{http.MethodPost, "/presence/1", http.StatusMethodNotAllowed, "method_not_allowed", "GET, DELETE"},
+		{http.MethodGet, "/presence/heartbeats", http.StatusMethodNotAllowed, "method_not_allowed", "POST"},
+		{http.MethodDelete, "/presence/batch", http.StatusNotFound, "not_found", ""},
 		{http.MethodGet, "/presence/1/visibility", http.StatusMethodNotAllowed, "method_not_allowed", "PUT"},
+		{http.MethodTrace, "/presence/1", http.StatusMethodNotAllowed, "method_not_allowed", "GET, DELETE"},
 		{http.MethodGet, "/", http.StatusNotFound, "not_found", ""},
 		{http.MethodPost, "/presence/1/2/3", http.StatusNotFound, "not_found", ""},
 	} {

@@ -62,10 +62,11 @@ func UserOfKey(key []byte) (UserID, error) {
 	return id, nil
 }
 
-// ParseUserID reads a user id in decimal; field names it in the error.
+// ParseUserID reads a user id in decimal; field names it in the error. An id has one spelling:
+// no sign, no leading zeros.
 func ParseUserID(field, text string) (UserID, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
+	if err != nil || n < 1 || !startsWithDigit(text) {
 		return 0, invalidUser(field)
 	}
 	return UserID(n), nil
@@ -74,11 +75,14 @@ func ParseUserID(field, text string) (UserID, error) {
 // ParseDeviceID reads a device id in decimal; field names it in the error.
 func ParseDeviceID(field, text string) (DeviceID, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
-	if err != nil || n < 1 {
+	if err != nil || n < 1 || !startsWithDigit(text) {
 		return 0, invalidDevice(field)
 	}
 	return DeviceID(n), nil
 }
+
+// startsWithDigit reports whether text, which is not empty, begins with one of 1 to 9.
+func startsWithDigit(text string) bool { return text[0] >= '1' && text[0] <= '9' }
 
 // MillisOf converts t, dropping what is finer than a millisecond.
 func MillisOf(t time.Time) Millis { return Millis(t.UnixMilli()) }

@@ -33,14 +33,14 @@ func TestAKeyThatIsNoUserIsRefusedWithTheReason(t *testing.T) {
 
 func TestIDsOutOfRangeAreRefusedWithTheFieldNamed(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "0", "-1", "9223372036854775808", "abc", "1.0", " 1"} {
+	for _, text := range []string{"", "0", "-1", "9223372036854775808", "abc", "1.0", " 1", "+1", "01"} {
 		_, err := ParseUserID("beats[3].user_id", text)
 		const want = "beats[3].user_id: must be between 1 and 9223372036854775807"
 		if err == nil || err.Error() != want {
 			t.Errorf("user id %q: error %v, want %s", text, err, want)
 		}
 	}
-	for _, text := range []string{"", "0", "-1", "4294967296", "abc"} {
+	for _, text := range []string{"", "0", "-1", "4294967296", "abc", "+1", "01"} {
 		_, err := ParseDeviceID("device_id", text)
 		const want = "device_id: must be between 1 and 4294967295"
 		if err == nil || err.Error() != want {

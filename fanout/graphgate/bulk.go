@@ -60,7 +60,7 @@ func (b *bulk) check() error {
 	}
 	for i, e := range b.remove {
 		if added[b.canonical(e)] {
-			return schemas.Invalid("remove["+strconv.Itoa(i)+"]", "must not be in add too")
+			return &schemas.FieldError{Code: codeConflict, Field: "remove[" + strconv.Itoa(i) + "]", Reason: "must not be in add too"}
 		}
 	}
 	return nil
@@ -131,9 +131,13 @@ func edge(r *strictjson.Reader) (e graph.Edge, err error) {
 	return e, err
 }
 
+// codeConflict is of requests whose parts are valid but contradict each other. They are answered
+// with 409, because no schema can say it.
+const codeConflict = "conflict"
+
 func checkEdge(e graph.Edge) error {
 	if e.User == e.Follower {
-		return schemas.Invalid("follower_id", "must not be the user")
+		return &schemas.FieldError{Code: codeConflict, Field: "follower_id", Reason: "must not be the user"}
 	}
 	return nil
 }

@@ -98,9 +98,9 @@ func TestABadEntryIsNamedAndNothingOfTheRequestIsDone(t *testing.T) {
 		`{"add":[` + good + `,{"user_id":0,"follower_id":2}]}`:                          {"invalid_user_id", "add[1].user_id"},
 		`{"add":[` + good + `,{"user_id":1}]}`:                                          {"invalid_user_id", "add[1].follower_id"},
 		`{"add":[` + good + `,{"follower_id":1}]}`:                                      {"invalid_user_id", "add[1].user_id"},
-		`{"add":[` + good + `],"remove":[{"user_id":5,"follower_id":5}]}`:               {"invalid_argument", "remove[0].follower_id"},
-		`{"add":[` + good + `],"remove":[` + good + `]}`:                                {"invalid_argument", "remove[0]"},
-		`{"add":[` + good + `],"remove":[{"user_id":2,"follower_id":1}],"mutual":true}`: {"invalid_argument", "remove[0]"},
+		`{"add":[` + good + `],"remove":[{"user_id":5,"follower_id":5}]}`:               {"conflict", "remove[0].follower_id"},
+		`{"add":[` + good + `],"remove":[` + good + `]}`:                                {"conflict", "remove[0]"},
+		`{"add":[` + good + `],"remove":[{"user_id":2,"follower_id":1}],"mutual":true}`: {"conflict", "remove[0]"},
 		`{"add":[{"user_id":1,"follower_id":2,"since":3}]}`:                             {"unknown_field", "add[0].since"},
 		`{"add":[{"user_id":1,"user_id":1,"follower_id":2}]}`:                           {"repeated_field", "add[0].user_id"},
 		`{"add":[` + good + `],"add":[]}`:                                               {"repeated_field", "add"},
@@ -113,18 +113,23 @@ func TestABadEntryIsNamedAndNothingOfTheRequestIsDone(t *testing.T) {
 		``:                                                                              {"malformed", "body"},
 		`{"add":[` + strings.Repeat(good+",", 1000) + good + `]}`:                       {"too_many_entries", "add"},
 	} {
-		w.wants(w.ask("POST", "/presence/followers", body), 400, fmt.Sprintf(`{"error":{"code":%q,"message":"%s: `, want.code, want.field))
+		status := 400
+		if want.code == "conflict" {
+			status = 409
+		}
+		w.wants(w.ask("POST", "/presence/followers", body), status, fmt.Sprintf(`{"error":{"code":%q,"message":"%s: `, want.code, want.field))
 	}
 	w.wants(w.ask("GET", "/presence/1/followers", ""), 200, `[]`)
 	w.wants(w.ask("POST", "/presence/followers", strings.Repeat(" ", 256<<10+1)), 413, "too_large")
 	for path, field := range map[string]string{
-		"PUT /presence/0/followers/2": "user_id", "DELETE /presence/1/followers/x": "follower_id", "PUT /presence/1/followers/1": "follower_id",
+		"PUT /presence/0/followers/2": "user_id", "DELETE /presence/1/followers/x": "follower_id",
 		"PUT /presence/1/followers/2?mutual=true": "mutual", "GET /presence/x/followers": "user_id", "GET /presence/1/followers?limit=1001": "limit",
 		"GET /presence/1/followers?cursor=0": "cursor", "GET /presence/1/followers?limit=1&limit=2": "limit", "POST /presence/followers?x=1": "x",
 	} {
 		method, path, _ := strings.Cut(path, " ")
 		w.wants(w.ask(method, path, `{"add":[`+good+`]}`), 400, `"field":"`+field+`"`)
 	}
+	w.wants(w.ask("PUT", "/presence/1/followers/1", ""), 409, `"field":"follower_id"`)
 	w.wants(w.ask("GET", "/presence/1/followers", ""), 200, `[]`)
 }
 

@@ -145,9 +145,12 @@ func (s *Server) enter() (leave func(), err error) {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, route string, err error) int {
 	status, after := http.StatusBadRequest, time.Duration(0)
 	var known *refusal
+	var bad *schemas.FieldError
 	switch {
 	case errors.As(err, &known):
 		status, after = known.status, known.after
+	case errors.As(err, &bad) && bad.Code == codeConflict:
+		status = http.StatusConflict
 	case !schemas.IsInvalid(err):
 		s.logRate.Do(func() {
 			s.Log.WarnContext(r.Context(), "a request to the follower graph was answered with 503: the store failed; "+

@@ -3,7 +3,6 @@ package live
 import (
 	"context"
 	"net/url"
-	"strconv"
 	"sync"
 
 	"github.com/stillhere/stillhere/fanout"
@@ -184,8 +183,8 @@ func wantsDeliveries(query url.Values) (bool, error) {
 	if !query.Has("deliveries") {
 		return false, nil
 	}
-	on, err := strconv.ParseBool(query.Get("deliveries"))
-	if err != nil {
+	on := query.Get("deliveries") == "true"
+	if !on && query.Get("deliveries") != "false" {
 		return false, schemas.Invalid("deliveries", "must be true or false")
 	}
 	return on, nil

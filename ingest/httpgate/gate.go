@@ -66,7 +66,7 @@ func (g *Gate) Follow(cfg ingest.Config) {
 // Routes registers the endpoints with mux, one pattern per method, so that they do not clash with
 // other services' patterns below /presence/.
 func (g *Gate) Routes(mux *http.ServeMux) {
-	problem.OnlyMethod(mux, http.MethodPost, "/presence/heartbeats", g.endpoint("heartbeats", g.postHeartbeats))
+	mux.HandleFunc("POST /presence/heartbeats", g.endpoint("heartbeats", g.postHeartbeats))
 	// Reads serve GET of the same path.
 	mux.HandleFunc("PUT /presence/{user_id}/visibility", g.endpoint("visibility", g.putVisibility))
 }

@@ -79,7 +79,7 @@ func (g *Gate) Follow(cfg ingest.Config) {
 func (g *Gate) LimitPerUser(perUser *quota.Quota[schemas.UserID]) { g.perUser = perUser }
 
 func (g *Gate) Routes(mux *http.ServeMux) {
-	problem.OnlyMethod(mux, http.MethodGet, "/presence/connect", g.connect)
+	mux.HandleFunc("GET /presence/connect", g.connect)
 }
 
 // Run serves until ctx ends. Then it refuses new sockets, asks the open ones to reconnect

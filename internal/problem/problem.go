@@ -80,26 +80,3 @@ func WriteBusy(w http.ResponseWriter, after time.Duration, err error) {
 	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(after/time.Second))))
 	Write(w, http.StatusServiceUnavailable, err)
 }
-
-// Methods are the methods for which an endpoint with only one of them answers 405. Routes
-// are registered method by method: a pattern without a method would clash with the
-// patterns of other services.
-var Methods = []string{
-	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
-}
-
-// OnlyMethod registers handler for one method of path, and 405 with Allow for
-// the others.
-func OnlyMethod(mux *http.ServeMux, method, path string, handler http.HandlerFunc) {
-	mux.HandleFunc(method+" "+path, handler)
-	for _, other := range Methods {
-		if other != method {
-			mux.HandleFunc(other+" "+path, func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Allow", method)
-				Write(w, http.StatusMethodNotAllowed, &schemas.FieldError{
-					Code: "method_not_allowed", Reason: r.Method + " is not allowed here, " + method + " is",
-				})
-			})
-		}
-	}
-}

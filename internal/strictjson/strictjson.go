@@ -6,9 +6,11 @@
 package strictjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"strconv"
 	"unicode/utf8"
 
@@ -115,13 +117,14 @@ func (r *Reader) more(end byte) (done bool, err error) {
 
 // Scalar reads a string or a number and returns its text, valid as long as the
 // document; a value of another type gives no text, which is neither an id nor a
-// word.
+// word. The text of a whole number has digits alone.
 func (r *Reader) Scalar() ([]byte, error) {
 	switch c := r.peek(); {
 	case c == '"':
 		return r.text()
 	case c == '-' || c >= '0' && c <= '9':
-		return r.number()
+		number, err := r.number()
+		return whole(number), err
 	}
 	return nil, r.Skip()
 }
@@ -136,7 +139,7 @@ func (r *Reader) Int(field string, most int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := strconv.ParseInt(string(number), 10, 64)
+	n, err := strconv.ParseInt(string(whole(number)), 10, 64)
 	if err != nil || n < 0 || n > most {
 		return 0, outside(field, most)
 	}
@@ -266,6 +269,23 @@ func (r *Reader) number() ([]byte, error) {
 		}
 	}
 	return r.data[from:r.at], nil
+}
+
+// whole writes a number without fraction and exponent, exactly: 1.0 and 10e-1 are 1, as in JSON
+// Schema. Anything else stays as it is, as does what is so long that it is not worth reading.
+func whole(number []byte) []byte {
+	const longest, longestExponent = 64, 4
+	if !bytes.ContainsAny(number, ".eE") || len(number) > longest {
+		return number
+	}
+	if e := bytes.IndexAny(number, "eE"); e >= 0 && len(number)-e > longestExponent {
+		return number
+	}
+	value, ok := new(big.Rat).SetString(string(number))
+	if !ok || !value.IsInt() {
+		return number
+	}
+	return value.Num().Append(nil, 10)
 }
 
 // peek is the next byte that is not white space; 0 at the end.

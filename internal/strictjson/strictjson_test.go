@@ -3,6 +3,7 @@ package strictjson_test
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"testing"
 
 	"github.com/stillhere/stillhere/internal/strictjson"
@@ -47,6 +48,23 @@ func TestDeepNestingIsRefused(t *testing.T) {
 	}
 	if skipAll(deep) == nil {
 		t.Fatal("accepted")
+	}
+}
+
+func TestAWholeNumberMayHaveAFractionOfZerosAndAnExponent(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"1": "1", "1.0": "1", "10e-1": "1", "1E3": "1000", "0.1e1": "1", "-0.0": "0", "9223372036854775807.0": "9223372036854775807",
+		"1e+16": "10000000000000000", "1.5": "1.5", "1e-1": "1e-1", "1e9999": "1e9999",
+	} {
+		got, err := strictjson.NewReader("body", []byte(text)).Scalar()
+		if err != nil || string(got) != want {
+			t.Errorf("%s is read as %s, %v, want %s", text, got, err, want)
+		}
+		n, err := strictjson.NewReader("body", []byte(text)).Int("n", 10_000)
+		if small := len(want) < 5 && want != "1.5" && want != "1e-1"; small != (err == nil) || small && strconv.FormatInt(n, 10) != want {
+			t.Errorf("as an integer %s is %d, %v", text, n, err)
+		}
 	}
 }
 

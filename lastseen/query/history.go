@@ -2,8 +2,8 @@ package query
 
 import (
 	"context"
-	"encoding/base64"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +44,7 @@ type historyPage struct {
 // history answers GET /presence/{user_id}/history. The history of a hidden user is empty, as of
 // one never seen.
 func (s *Server) history(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	query, err := s.parseHistory(request)
+	query, empty, err := s.parseHistory(request)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +57,11 @@ func (s *Server) history(ctx context.Context, request *http.Request, _ http.Head
 			return nil, notAllowed("history")
 		}
 	}
-	page, err := s.durable.History(ctx, query)
-	if err != nil {
-		return nil, err
+	var page store.Page
+	if !empty {
+		if page, err = s.durable.History(ctx, query); err != nil {
+			return nil, err
+		}
 	}
 	body := historyPage{Changes: make([]change, len(page.Changes))}
 	for i, t := range page.Changes {
@@ -85,15 +87,15 @@ func changeOf(t *schemas.Transition) change {
 	return c
 }
 
-func (s *Server) parseHistory(request *http.Request) (store.HistoryQuery, error) {
-	query := store.HistoryQuery{Limit: defaultLimit}
-	var err error
+// parseHistory reads the request. empty: no instant is between from and to.
+func (s *Server) parseHistory(request *http.Request) (query store.HistoryQuery, empty bool, err error) {
+	query.Limit = defaultLimit
 	if query.User, err = schemas.ParseUserID("user_id", request.PathValue("user_id")); err != nil {
-		return query, err
+		return query, false, err
 	}
 	parameters, err := s.parametersOf(request, "from", "to", "limit", "cursor")
 	if err != nil {
-		return query, err
+		return query, false, err
 	}
 	for _, p := range []struct {
 		name  string
@@ -106,38 +108,33 @@ func (s *Server) parseHistory(request *http.Request) (store.HistoryQuery, error)
 	} {
 		values := parameters[p.name]
 		if len(values) > 1 {
-			return query, schemas.Invalid(p.name, "must be given once")
+			return query, false, schemas.Invalid(p.name, "must be given once")
 		}
 		if len(values) == 0 {
 			continue
 		}
 		if err := p.parse(values[0]); err != nil {
-			return query, err
+			return query, false, err
 		}
 	}
-	if query.To != 0 && query.To <= query.From {
-		return query, schemas.Invalid("to", "must be after from")
-	}
-	return query, nil
+	return query, len(parameters["to"]) > 0 && query.To <= query.From, nil
 }
 
-// parseInstant reads RFC 3339 or Unix milliseconds, rounded down to milliseconds.
+// parseInstant reads RFC 3339 or Unix milliseconds, rounded down to milliseconds. Nothing happened
+// before 1970: an earlier instant is 0.
 func parseInstant(field, text string) (schemas.Millis, error) {
-	bad := schemas.Invalid(field, "must be RFC 3339, as 2026-11-20T10:00:00Z, or Unix milliseconds, and between 1970 and 9999")
 	instant, err := strconv.ParseInt(text, 10, 64)
+	bad := err == nil && (instant < 0 || schemas.Millis(instant) > maxInstant)
 	if err != nil {
 		// A plus sign that was not escaped arrives as a space.
 		t, err := time.Parse(time.RFC3339, strings.ReplaceAll(text, " ", "+"))
-		if err != nil {
-			return 0, bad
-		}
+		bad = err != nil
 		instant = t.UnixMilli()
 	}
-	// Zero is the beginning of time, as from; and as to, a page without anything.
-	if instant < 0 || schemas.Millis(instant) > maxInstant || (instant == 0 && field == "to") {
-		return 0, bad
+	if bad {
+		return 0, schemas.Invalid(field, "must be RFC 3339, as 2026-11-20T10:00:00Z, or Unix milliseconds between 1970 and 9999")
 	}
-	return schemas.Millis(instant), nil
+	return min(max(0, schemas.Millis(instant)), maxInstant), nil
 }
 
 func parseLimit(text string) (int, error) {
@@ -148,22 +145,22 @@ func parseLimit(text string) (int, error) {
 	return limit, nil
 }
 
-// A cursor is base64 of "<at>.<version>". Clients must not interpret it.
+// cursorPattern is that of openapi.yaml.
+var cursorPattern = regexp.MustCompile(`^[1-9][0-9]{0,14}\.[1-9][0-9]{0,18}$`)
+
+// A cursor is "<at>.<version>", which a pattern in openapi.yaml describes. Clients must not
+// interpret it.
 func cursorOf(p store.Cursor) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strconv.FormatInt(int64(p.At), 10) + "." + p.Version.String()))
+	return strconv.FormatInt(int64(p.At), 10) + "." + p.Version.String()
 }
 
 func parseCursor(text string) (store.Cursor, error) {
-	bad := schemas.Invalid("cursor", "must be the next_cursor of an answer to this request")
-	decoded, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return store.Cursor{}, bad
+	if !cursorPattern.MatchString(text) {
+		return store.Cursor{}, schemas.Invalid("cursor", "must be the next_cursor of an answer to this request")
 	}
-	at, version, _ := strings.Cut(string(decoded), ".")
-	instant, atErr := strconv.ParseInt(at, 10, 64)
-	number, versionErr := strconv.ParseInt(version, 10, 64)
-	if atErr != nil || versionErr != nil || instant < 1 || schemas.Millis(instant) > maxInstant || number < 1 {
-		return store.Cursor{}, bad
-	}
-	return store.Cursor{At: schemas.Millis(instant), Version: schemas.Version(number)}, nil
+	at, version, _ := strings.Cut(text, ".")
+	// Numbers that no answer has are read as the greatest possible.
+	instant, _ := strconv.ParseInt(at, 10, 64)
+	number, _ := strconv.ParseInt(version, 10, 64)
+	return store.Cursor{At: min(schemas.Millis(instant), maxInstant), Version: schemas.Version(number)}, nil
 }
