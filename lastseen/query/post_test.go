@@ -84,7 +84,7 @@ func TestABadBodyIsAnsweredByNamingTheField(t *testing.T) {
 		{`{"user_ids":"1"}`, 400, "invalid_argument", "user_ids"},
 		{`{"user_ids":[1,2,3,0]}`, 400, "invalid_user_id", "user_ids[3]"},
 		{`{"user_ids":["1","x"]}`, 400, "invalid_user_id", "user_ids[1]"},
-		{`{"user_ids":[1.0]}`, 400, "invalid_user_id", "user_ids[0]"},
+		{`{"user_ids":[1.5]}`, 400, "invalid_user_id", "user_ids[0]"},
 		{`{"user_ids":[null]}`, 400, "invalid_user_id", "user_ids[0]"},
 		{`{"user_ids":[9223372036854775808]}`, 400, "invalid_user_id", "user_ids[0]"},
 		{`{"user_ids":[1],"user_ids":[2]}`, 400, "repeated_field", "user_ids"},
