@@ -56,6 +56,9 @@ type Config struct {
 
 	// Retention is that of the topics: dev applies it, other processes check it against Policy.
 	Retention schemas.Retention
+	// SeenInterval [1m] is the time in which the newest heartbeat of every present user is
+	// published once; 0: never.
+	SeenInterval time.Duration
 
 	Ingest   ingest.Config
 	Lastseen lastseen.Config
@@ -108,6 +111,9 @@ func Defaults() Config {
 		Postgres: pgstore.Defaults(),
 		Auth:     Auth{Leeway: 10 * time.Second, Requests: 20, Connects: 60},
 		Policy:   liveness.Defaults(),
+
+		SeenInterval: time.Minute,
+
 		Ingest:   ingest.Defaults(),
 		Lastseen: lastseen.Defaults(),
 		Fanout:   fanout.DefaultConfig(),
@@ -134,6 +140,9 @@ func (c *Config) settle(partitions int32) {
 	c.Ingest.Sockets.MaxMessage = max(c.Ingest.Sockets.MaxMessage, int(fanout.RequestBytes(c.MaxSubscriptions)))
 }
 
+// maxSeenInterval keeps a row in Redis until the next one of its user is written.
+const maxSeenInterval = 5 * time.Minute
+
 // instanceName is what Kafka takes as a group instance id and transactional id.
 var instanceName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
@@ -152,6 +161,8 @@ func (c Config) validate(r Role) error {
 	var all faults.List
 	all.If(!instanceName.MatchString(c.Instance),
 		"instance: %q must be 1 to 100 letters, digits, dots, dashes or underscores", c.Instance)
+	all.If(c.SeenInterval != 0 && (c.SeenInterval < time.Second || c.SeenInterval > maxSeenInterval),
+		"seen_interval: must be 0 or between 1s and %s, is %s", maxSeenInterval, c.SeenInterval)
 	all.Add(c.Policy.Validate(), c.AdminServer.validate(), c.Retention.Validate(c.Policy), c.Lastseen.Validate())
 	if r.http {
 		all.Add(c.HTTP.validate(c.Auth.On()), c.Auth.validate(c.Listen), validateAccess(c.MayWatch, c.MayReadHistory))

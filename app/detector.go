@@ -28,7 +28,7 @@ func newDetector(ctx context.Context, p base) (component, error) {
 		p.log.Warn("a restart may lack heartbeats that it needs: present users would then count as heard at the last commit", "error", err)
 	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
-		Slice: crashpoint.Bound("STILLHERE_SLICE")}
+		SeenInterval: p.config.SeenInterval, Slice: crashpoint.Bound("STILLHERE_SLICE")}
 	cluster := p.cluster
 	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {
 		cluster.MaxTransactionRecords = n

@@ -33,6 +33,9 @@ var _, _ interface {
 	consumer.StoppedHandler
 } = (*sink.Sink)(nil), (*projector.Projector)(nil)
 
+// seenEvery is the time between two batches of hints of a partition.
+const seenEvery = 500 * time.Millisecond
+
 // newLastseen keeps the durable store and Redis up to date.
 func newLastseen(d lastseenDeps) (c component, err error) {
 	reader, err := kafka.NewReader(d.cluster, d.log)
@@ -55,6 +58,11 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 	batches := d.cluster
 	batches.MaxPollRecords = d.config.Lastseen.SinkRows // a batch is one transaction of the store
 	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(d.store, d.config.Lastseen, d.metrics), consumer.MinBatchInterval(d.config.Lastseen.SinkEvery)))
+
+	heard := consumer.New(d.cluster, seenGroup, schemas.SeenHints, projector.DecodeSeen(d.partitions),
+		projector.NewSeen(d.view, d.config.Lastseen, d.metrics), d.producer, d.log, d.kafkaMetrics,
+		consumer.FromEnd(), consumer.MinBatchInterval(seenEvery))
+	c = c.with(loop("seen", heard.Run, heard.Ready))
 
 	project := projector.New(d.view, newestStatuses(reader, d.origin, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
 	return c.with(transitionLoop(d.base, d.origin, d.cluster, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil

@@ -26,6 +26,9 @@ type Metrics struct {
 	NoPlace         prometheus.Counter
 	BreakerTrips    prometheus.Counter
 	BreakerOpen     prometheus.Gauge
+	SeenUsers       prometheus.Counter
+	Present         *prometheus.GaugeVec // by state
+	PresentKinds    *prometheus.GaugeVec // by device kind
 
 	transitions [len(schemas.Causes)][len(schemas.States)]prometheus.Counter // those of Transitions
 }
@@ -56,6 +59,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		BreakerTrips:    counter("breaker_trips", "Times that presence time was stopped because many gateways fell silent at once."),
 		BreakerOpen: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_detector_breaker_open_partitions",
 			Help: "Partitions in which presence time stands still because many gateways fell silent at once."}),
+		SeenUsers: counter("seen_users", "Rows written to the topic seen: users and when they were heard last."),
+		Present: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_detector_present_users",
+			Help: "Visible users who are present, by state, in the partitions of this process."}, []string{"state"}),
+		PresentKinds: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_detector_present_users_by_device",
+			Help: "Visible users with a present device, by its kind, in the partitions of this process. A user may count for several kinds."},
+			[]string{"device_kind"}),
 	}
 	for i, cause := range schemas.Causes {
 		for j, state := range schemas.States {
@@ -68,4 +77,13 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 // transition counts t.
 func (m *Metrics) transition(t *schemas.Transition) {
 	m.transitions[t.Cause-schemas.Causes[0]][t.To-schemas.States[0]].Inc()
+}
+
+// present adds n times c to the gauges of present users.
+func (m *Metrics) present(c *schemas.Counts, n int64) {
+	m.Present.WithLabelValues(schemas.StateWord(schemas.Online)).Add(float64(n * c.Online))
+	m.Present.WithLabelValues(schemas.StateWord(schemas.Away)).Add(float64(n * c.Away))
+	for i, kind := range schemas.Kinds {
+		m.PresentKinds.WithLabelValues(schemas.KindWord(kind)).Add(float64(n * c.ByKind[i]))
+	}
 }

@@ -20,6 +20,9 @@ type Config struct {
 	Now func() time.Time
 	// Key protects the index against chosen user ids; see liveness.New.
 	Key uint64
+	// SeenInterval is the time in which every present user is written to the topic seen once; 0: no
+	// users are written, only counts.
+	SeenInterval time.Duration
 	// Slice bounds what one call publishes; 0 is liveness.DefaultSlice.
 	Slice int
 }
@@ -39,6 +42,9 @@ type Partition struct {
 	counted      liveness.Counts
 	router       router
 	pages        pages
+	sweep        liveness.Sweep
+	seen         schemas.Seen
+	present      schemas.Counts // as in the gauges
 	stopped      schemas.Millis // since when presence time stands still, as logged last
 
 	rejected       []stream.Rejected // found in a restore; go out with the next record
@@ -47,7 +53,8 @@ type Partition struct {
 
 // NewPartition makes the detector of a partition; Restore must be called first.
 func NewPartition(config Config, partition int32) *Partition {
-	return &Partition{config: config, id: partition, log: config.Log.With("partition", partition)}
+	return &Partition{config: config, id: partition, log: config.Log.With("partition", partition),
+		sweep: liveness.Sweep{Interval: schemas.Millis(config.SeenInterval.Milliseconds())}}
 }
 
 // Handle applies one record and appends the results to out. If they are too many for one call,
@@ -106,6 +113,7 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	for i := range p.out.Transitions {
 		t := &p.out.Transitions[i]
 		p.config.Metrics.transition(t)
+		p.sweep.Changed(t)
 		out.Records = append(out.Records, p.pages.transition(p.id, t, now))
 	}
 	for i := range p.out.Statuses {
@@ -126,6 +134,18 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	}
 	p.logBreaker()
 	p.count()
+	if p.frame.Tick && p.sweep.Take(p.machine, &p.seen) {
+		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.SeenHints, Partition: p.id, Value: p.seen.Encode()})
+		p.config.Metrics.SeenUsers.Add(float64(len(p.seen.Users)))
+		p.showPresent(p.machine.Present())
+	}
+}
+
+// showPresent makes now this partition's part of the gauges.
+func (p *Partition) showPresent(now schemas.Counts) {
+	p.config.Metrics.present(&now, 1)
+	p.config.Metrics.present(&p.present, -1)
+	p.present = now
 }
 
 // Checkpoint is the metadata of the commit of Next; Restore needs both.
@@ -201,6 +221,7 @@ func (p *Partition) count() {
 
 // Close removes the partition from the metrics.
 func (p *Partition) Close() {
+	p.showPresent(schemas.Counts{})
 	if p.stopped != 0 {
 		p.config.Metrics.BreakerOpen.Dec()
 	}

@@ -28,6 +28,7 @@ type Metrics struct {
 	ProjectorWatermark *prometheus.GaugeVec   // partition
 	ProjectorRebuilds  *prometheus.CounterVec // reason: new, empty, regressed, node_empty
 	ProjectorRebuilt   prometheus.Counter     // users
+	SeenUpdates        *prometheus.CounterVec // result: written, older
 
 	ReadUsers     *prometheus.CounterVec // source: redis, store
 	ReadStale     prometheus.Counter
@@ -66,6 +67,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		ProjectorRebuilds: f.NewCounterVec(counter("projector_rebuilds_total",
 			"Rebuilds of a partition's part of Redis by reason: new, empty, regressed, node_empty."), []string{"reason"}),
 		ProjectorRebuilt: f.NewCounter(counter("projector_rebuilt_users_total", "Users written by rebuilds.")),
+		SeenUpdates: f.NewCounterVec(counter("seen_updates_total",
+			"Newest heartbeats of users written to Redis; older = something newer was there already."), []string{"result"}),
 
 		ReadUsers: f.NewCounterVec(counter("read_users_total",
 			"Users read by who answered: redis, store."), []string{"source"}),

@@ -16,6 +16,7 @@ const (
 	Fanout      Topic = "fanout"
 	Deliveries  Topic = "deliveries"
 	Graph       Topic = "graph"
+	SeenHints   Topic = "seen"
 	DeadLetter  Topic = "deadletter"
 )
 
@@ -59,6 +60,7 @@ func (r Retention) Topics() []TopicSpec {
 			"delete.retention.ms":       millis(24 * time.Hour),
 			"segment.bytes":             strconv.Itoa(64 << 20),
 		}},
+		{Topic: SeenHints, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(seenRetention)},
 		{Topic: Fanout, Config: kept(r.Fanout)},
 		{Topic: Deliveries, Config: kept(r.Deliveries)},
 		// Not a setting: a reader that was away for longer than tombstones are kept misses removals.
@@ -72,6 +74,9 @@ func (r Retention) Topics() []TopicSpec {
 		{Topic: DeadLetter, Config: kept(r.DeadLetter)},
 	}
 }
+
+// seenRetention is no setting: hints that are older than a few intervals are of no use.
+const seenRetention = 10 * time.Minute
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 

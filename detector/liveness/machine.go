@@ -117,6 +117,7 @@ type Machine struct {
 	prefetch   func(entries []uint32)
 	look       func(e uint32) (presence, bool)
 	counts     Counts
+	present    schemas.Counts
 }
 
 // Counts are totals since the machine was made.

@@ -19,7 +19,7 @@ type Metrics struct {
 	restores                                                      *prometheus.HistogramVec
 	records, transactions, restarts, taskFailures, deadLetters    *prometheus.CounterVec
 	ticks, forwards, rebalances, hanging, stalls, gaps, oversized *prometheus.CounterVec
-	retries                                                       *prometheus.CounterVec
+	retries, hintsLost                                            *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics with registry, unless it is nil. Call it once per registry.
@@ -65,6 +65,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		gaps:      counter("gaps_total", "Times that records were missing from the input."),
 		oversized: counter("skipped_batches_total", "Batches that were too large to be read."),
 		retries:   counter("apply_retries_total", "Retries of batches."),
+		hintsLost: counter("hints_lost_total", "Hints that were not written: too many under way, or Kafka refused them."),
 	}
 	if registry != nil {
 		registry.MustRegister(m.watched)
@@ -115,6 +116,7 @@ func (g GroupMetrics) RecordsHandled(n int)                 { g.count(g.records,
 func (g GroupMetrics) DeadLetterWritten(code string)        { g.count(g.deadLetters, 1, code) }
 func (g GroupMetrics) TickAppended(outcome string)          { g.count(g.ticks, 1, outcome) }
 func (g GroupMetrics) RecordsForwarded(n int)               { g.count(g.forwards, n) }
+func (g GroupMetrics) HintsLost(n int64)                    { g.count(g.hintsLost, int(n)) }
 func (g GroupMetrics) PartitionsMoved(change string, n int) { g.count(g.rebalances, n, change) }
 func (g GroupMetrics) Stalled(action string)                { g.count(g.stalls, 1, action) }
 func (g GroupMetrics) GapFound()                            { g.count(g.gaps, 1) }

@@ -45,6 +45,9 @@ type Outbox struct {
 	// Forwards are written and acknowledged before that transaction ends, but outside of
 	// it: the heartbeats topic is never written in a transaction.
 	Forwards []schemas.Outgoing
+	// Hints are written outside of the transaction without waiting for them. They are dropped
+	// while too many are under way, and may be lost.
+	Hints []schemas.Outgoing
 	// Rejected are records that can never be decoded. They go to the dead-letter topic in
 	// the same transaction, with their origin.
 	Rejected []Rejected

@@ -194,7 +194,8 @@ func at(err error, i int) error {
 // user answers GET /presence/{user_id}. A user never seen is offline; 404 would reveal who has
 // ever been online.
 func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	if _, err := s.parametersOf(request); err != nil {
+	parameters, err := s.parametersOf(request, devicesParameter)
+	if err != nil {
 		return nil, err
 	}
 	id, err := schemas.ParseUserID("user_id", request.PathValue("user_id"))
@@ -210,11 +211,21 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 			return nil, notAllowed("presence")
 		}
 	}
-	answers, err := s.reader.readFor(ctx, s.viewerOf(request), []schemas.UserID{id})
+	devices, err := s.wantsDevices(request, parameters[devicesParameter], id)
 	if err != nil {
 		return nil, err
 	}
-	return mustJSON(answers[0].presence(id)), nil
+	ids := []schemas.UserID{id}
+	answers, err := s.reader.readFor(ctx, s.viewerOf(request), ids)
+	if err != nil {
+		return nil, err
+	}
+	row := &s.reader.seenSince(ctx, ids, answers)[0]
+	user := answers[0].userOf(id, row)
+	if devices {
+		return mustJSON(userWithDevices{user, answers[0].devicesOf(row)}), nil
+	}
+	return mustJSON(user), nil
 }
 
 // parametersOf returns the query parameters. Unknown ones are an error, so that a misspelt limit

@@ -34,7 +34,7 @@ func TestBadInputIsAnsweredByNamingTheField(t *testing.T) {
 		{"/presence/9223372036854775808", "invalid_user_id", "user_id", idRange},
 		{"/presence/abc", "invalid_user_id", "user_id", idRange},
 		{"/presence/%00", "invalid_user_id", "user_id", idRange},
-		{"/presence/1?verbose=1", "unknown_parameter", "verbose", "is not a parameter of this request"},
+		{"/presence/1?verbose=1", "unknown_parameter", "verbose", "is not a parameter of this request, which takes devices"},
 		{"/presence/abc/history", "invalid_user_id", "user_id", idRange},
 		{"/presence/1/history?limit=0", "invalid_argument", "limit", "must be between 1 and 1000"},
 		{"/presence/1/history?limit=1001", "invalid_argument", "limit", "must be between 1 and 1000"},

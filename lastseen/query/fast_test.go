@@ -45,6 +45,13 @@ func (d *drawn) ReadInto(_ context.Context, ids []schemas.UserID, entries []redi
 	return d.progress, nil
 }
 
+func (d *drawn) Seen(context.Context, []schemas.UserID) ([]redisview.Seen, error) {
+	return nil, errDrawn
+}
+func (d *drawn) Counts(context.Context) (map[int32]redisview.PartitionCounts, error) {
+	return nil, errDrawn
+}
+
 func (d *drawn) Users(_ context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error) {
 	if d.down {
 		return nil, errDrawn

@@ -43,10 +43,11 @@ func (s *Server) postBatch(_ context.Context, request *http.Request, header http
 		return statesOf(ids, answers, header), nil
 	}
 	all := struct {
-		Users []schemas.Presence `json:"users"`
-	}{make([]schemas.Presence, len(ids))}
+		Users []userAnswer `json:"users"`
+	}{make([]userAnswer, len(ids))}
+	rows := s.reader.seenSince(ctx, ids, answers)
 	for i := range answers {
-		all.Users[i] = answers[i].presence(ids[i])
+		all.Users[i] = answers[i].userOf(ids[i], &rows[i])
 	}
 	setStale(header, answers)
 	return mustJSON(all), nil

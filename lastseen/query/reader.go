@@ -16,11 +16,15 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// View returns what Redis knows of users, in their order, and the progress to judge it by;
-// redisview.View implements it.
+// View is what Redis knows; redisview.View implements it.
 type View interface {
-	// ReadInto writes the entries of the users, one for each id; after an error they mean nothing.
+	// ReadInto writes the entries of the users, one for each id, and returns the progress to judge
+	// them by; after an error they mean nothing.
 	ReadInto(ctx context.Context, ids []schemas.UserID, entries []redisview.Entry) (redisview.ProgressMap, error)
+	// Seen returns when users were heard last, in their order.
+	Seen(ctx context.Context, users []schemas.UserID) ([]redisview.Seen, error)
+	// Counts returns how many users of each partition are present.
+	Counts(ctx context.Context) (map[int32]redisview.PartitionCounts, error)
 }
 
 // Reader reads presence from Redis and, where Redis does not know, from the durable store. All

@@ -78,6 +78,7 @@ const codeNotAllowed = "not_allowed"
 func (s *Server) Routes(mux *http.ServeMux) {
 	for route, read := range map[string]read{
 		"POST /presence/batch":               s.postBatch,
+		"GET /presence/count":                s.counts,
 		"GET /presence/{user_id}":            s.user,
 		"GET /presence/{user_id}/history":    s.history,
 		"GET /presence/{user_id}/visibility": s.visibility,

@@ -60,16 +60,12 @@ func (v *View) write(ctx context.Context, epoch int64, updates []store.Update, c
 	return written, nil
 }
 
-// writeBatch takes one round trip, or two if Redis does not know the script yet.
+// writeBatch writes in one pipeline.
 func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Update, perScript int, confirm bool) (int, error) {
-	type call struct {
-		keys      []string
-		arguments []any
-	}
-	var calls []call
+	var calls []scriptCall
 	for start := 0; start < len(updates); start += perScript {
 		some := updates[start:min(start+perScript, len(updates))]
-		c := call{keys: make([]string, len(some)), arguments: make([]any, 1, 1+2*len(some))}
+		c := scriptCall{keys: make([]string, len(some)), arguments: make([]any, 1, 1+2*len(some))}
 		c.arguments[0] = v.retention.Milliseconds()
 		for i, u := range some {
 			c.keys[i] = v.userKey(u.User)
@@ -77,9 +73,21 @@ func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Upda
 		}
 		calls = append(calls, c)
 	}
-	send := func(run func(redis.Scripter, call) *redis.Cmd) (int, error) {
-		written := 0
-		commands, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+	return runScripts(ctx, v.client, writeScript, calls)
+}
+
+// scriptCall is one call of a script that returns a number.
+type scriptCall struct {
+	keys      []string
+	arguments []any
+}
+
+// runScripts runs the calls of a script in one pipeline and adds up what they return. It takes one
+// round trip, or two if Redis does not know the script yet.
+func runScripts(ctx context.Context, client redis.UniversalClient, script *redis.Script, calls []scriptCall) (int, error) {
+	send := func(run func(redis.Scripter, scriptCall) *redis.Cmd) (int, error) {
+		sum := 0
+		commands, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, c := range calls {
 				run(p, c)
 			}
@@ -91,17 +99,17 @@ func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Upda
 		for _, command := range commands {
 			n, err := command.(*redis.Cmd).Int()
 			if err != nil {
-				return written, err
+				return sum, err
 			}
-			written += n
+			sum += n
 		}
-		return written, nil
+		return sum, nil
 	}
-	written, err := send(func(p redis.Scripter, c call) *redis.Cmd { return writeScript.EvalSha(ctx, p, c.keys, c.arguments...) })
+	sum, err := send(func(p redis.Scripter, c scriptCall) *redis.Cmd { return script.EvalSha(ctx, p, c.keys, c.arguments...) })
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		written, err = send(func(p redis.Scripter, c call) *redis.Cmd { return writeScript.Eval(ctx, p, c.keys, c.arguments...) })
+		sum, err = send(func(p redis.Scripter, c scriptCall) *redis.Cmd { return script.Eval(ctx, p, c.keys, c.arguments...) })
 	}
-	return written, err
+	return sum, err
 }
 
 func flags(u store.Update, confirm bool) string {

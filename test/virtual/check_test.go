@@ -201,7 +201,24 @@ func (w *world) readsAre(base string, users map[schemas.UserID][]schemas.Transit
 	for id, transitions := range users {
 		want := schemas.PresenceOf(current(transitions), 0)
 		status, text := w.ask(http.MethodGet, base+"/presence/"+id.String(), nil)
-		wanted, err := json.Marshal(want)
+		// A present user may have been heard since the transition.
+		var heard struct {
+			LastSeen   schemas.Millis `json:"last_seen_at"`
+			Coarseness int64          `json:"last_seen_coarseness_ms"`
+		}
+		if err := json.Unmarshal(text, &heard); err != nil {
+			w.Fatalf("GET of user %d: %d %s: %v", id, status, text, err)
+		}
+		present := want.State != nil && *want.State != schemas.StateWord(schemas.Offline)
+		if present && heard.Coarseness > 0 && heard.LastSeen > want.LastSeenAt {
+			want.LastSeenAt = heard.LastSeen
+		} else {
+			heard.Coarseness = 0
+		}
+		wanted, err := json.Marshal(struct {
+			schemas.Presence
+			Coarseness int64 `json:"last_seen_coarseness_ms,omitempty"`
+		}{want, heard.Coarseness})
 		if err != nil {
 			w.Fatal(err)
 		}

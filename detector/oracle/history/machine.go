@@ -47,7 +47,7 @@ func (r Runs) run(l oracle.Log) *run {
 	d.config = detector.Config{Settings: l.Policy,
 		Log:     slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})),
 		Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return time.Time{} }, Key: 42,
-		Slice: r.Slice}
+		Slice: r.Slice, SeenInterval: 4 * time.Second}
 	if len(l.Records) > 0 {
 		d.start = l.Records[0].Offset
 	}
@@ -83,6 +83,7 @@ type run struct {
 	published   []schemas.Record
 	statuses    []schemas.Record
 	transitions []schemas.Transition
+	seen        []*schemas.Seen
 	outbox      stream.Outbox
 	now         schemas.Millis // greatest append time
 	slices      int
@@ -118,6 +119,11 @@ func (d *run) flush(next int64) {
 		case schemas.Statuses:
 			d.statuses = append(d.statuses, r)
 		}
+	}
+	for _, o := range d.outbox.Hints {
+		seen, err := schemas.DecodeSeen(o.Value)
+		must(err)
+		d.seen = append(d.seen, seen)
 	}
 	for _, r := range d.outbox.Rejected {
 		if r.Topic == schemas.Statuses {

@@ -48,3 +48,27 @@ func (f *forwards) wait(ctx context.Context) error {
 	}
 	return nil
 }
+
+// maxHints bounds the hints under way of one Processor.
+const maxHints = 4096
+
+// hints counts hints under way. Nobody waits for them: a closing Producer delivers or drops them.
+type hints struct{ open, failed atomic.Int64 }
+
+// send appends hints and returns how many were lost since the last call.
+func (h *hints) send(ctx context.Context, producer *kafka.Producer, outs []schemas.Outgoing) (lost int64) {
+	for i := range outs {
+		if h.open.Load() >= maxHints {
+			lost++
+			continue
+		}
+		h.open.Add(1)
+		producer.Append(ctx, outs[i], func(err error) {
+			if err != nil {
+				h.failed.Add(1)
+			}
+			h.open.Add(-1)
+		})
+	}
+	return lost + h.failed.Swap(0)
+}

@@ -101,6 +101,7 @@ func (p *partition) resetOutbox() {
 	clear(p.outbox.Records)
 	p.outbox = stream.Outbox{
 		Records: p.outbox.Records[:0], Forwards: p.outbox.Forwards[:0], Rejected: p.outbox.Rejected[:0],
+		Hints: p.outbox.Hints[:0],
 	}
 }
 

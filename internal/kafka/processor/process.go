@@ -76,6 +76,9 @@ func (s *session) produceOutputs(p *partition, result *handleResult) error {
 		s.Metrics.RecordsForwarded(len(result.out.Forwards))
 		s.forwards.send(s.Ctx, s.Producer, result.out.Forwards)
 	}
+	if len(result.out.Hints) > 0 {
+		s.Metrics.HintsLost(s.proc.hints.send(s.Ctx, s.Producer, result.out.Hints))
+	}
 	if len(result.out.Records) == 0 {
 		return nil
 	}

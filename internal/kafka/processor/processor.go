@@ -18,6 +18,7 @@ type Processor struct {
 	outputs  []schemas.Topic
 	newTask  func(partition int32) Task
 	failures failures
+	hints    hints
 
 	partitions  atomic.Int32 // of the input, as the first session found them
 	slowBrokers atomic.Bool  // the brokers take long to commit

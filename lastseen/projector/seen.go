@@ -1,0 +1,83 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/lastseen"
+	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Seen writes to Redis when users were heard last, and how many are present. It is a handler of a
+// consumer of the topic seen. Nothing of it is needed for a right state: a Redis that was emptied
+// has everything again after one interval.
+type Seen struct {
+	view    *redisview.View
+	config  lastseen.Config
+	metrics *lastseen.Metrics
+}
+
+// NewSeen makes a handler. config must be valid.
+func NewSeen(view *redisview.View, config lastseen.Config, metrics *lastseen.Metrics) *Seen {
+	return &Seen{view: view, config: config, metrics: metrics}
+}
+
+// DecodeSeen returns how to read the topic, whose users are spread over so many partitions. It
+// rejects what no detector writes: users of other partitions, and times beyond the record's.
+func DecodeSeen(partitions int32) func(*schemas.Record) (*schemas.Seen, error) {
+	const ahead = schemas.Millis(60_000) // how far the clocks of brokers and detectors may differ
+	return func(r *schemas.Record) (*schemas.Seen, error) {
+		s, err := schemas.DecodeSeen(r.Value)
+		if err != nil {
+			return nil, err
+		}
+		if s.At > r.Time+ahead {
+			return nil, schemas.Invalid("at_ms", fmt.Sprintf("%s is more than a minute later than the record", s.At))
+		}
+		for i := range s.Users {
+			if schemas.PartitionOf(s.Users[i].User, partitions) != r.Partition {
+				return nil, schemas.Invalid("user_ids", fmt.Sprintf("user %d belongs to another partition", s.Users[i].User))
+			}
+		}
+		return s, nil
+	}
+}
+
+// Apply writes the batch. After an error the same batch may come again.
+func (p *Seen) Apply(ctx context.Context, batch stream.Batch[*schemas.Seen]) error {
+	ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
+	defer cancel()
+	var counts redisview.PartitionCounts
+	var users []redisview.Seen
+	for _, s := range batch.Items {
+		if s.Counts != nil && s.At >= counts.At {
+			counts = redisview.PartitionCounts{Counts: *s.Counts, At: s.At}
+		}
+		users = appendUsers(users, s)
+	}
+	written, err := p.view.WriteSeen(ctx, users)
+	if err != nil {
+		return fmt.Errorf("partition %d: %w", batch.Partition, err)
+	}
+	p.metrics.SeenUpdates.WithLabelValues("written").Add(float64(written))
+	p.metrics.SeenUpdates.WithLabelValues("older").Add(float64(len(users) - written))
+	if counts.At == 0 {
+		return nil
+	}
+	return p.view.WriteCounts(ctx, batch.Partition, counts)
+}
+
+func appendUsers(users []redisview.Seen, s *schemas.Seen) []redisview.Seen {
+	devices := make([]redisview.Device, len(s.Devices))
+	for i, d := range s.Devices {
+		devices[i] = redisview.Device{SeenDevice: d, Since: d.At}
+	}
+	for _, u := range s.Users {
+		users = append(users, redisview.Seen{User: u.User, At: s.At, Version: s.Version, Interval: s.Interval,
+			Devices: devices[:u.Devices:u.Devices]})
+		devices = devices[u.Devices:]
+	}
+	return users
+}

@@ -1,0 +1,57 @@
+package query
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// countsAnswer is the answer to GET /presence/count.
+type countsAnswer struct {
+	Online  int64            `json:"online"`
+	Away    int64            `json:"away"`
+	Devices map[string]int64 `json:"devices"`
+	// AsOf is the oldest instant of the counts that are added up.
+	AsOf       schemas.Millis `json:"as_of"`
+	StaleSince schemas.Millis `json:"stale_since"`
+	// Missing are the partitions of which no count is known; their users are not counted.
+	Missing []int32 `json:"missing_partitions"`
+}
+
+// counts answers GET /presence/count: the newest counts of all partitions together.
+func (s *Server) counts(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
+	if _, err := s.parametersOf(request); err != nil {
+		return nil, err
+	}
+	byPartition, err := s.reader.view.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answer := countsAnswer{Devices: map[string]int64{}, Missing: []int32{}}
+	var sum schemas.Counts
+	for p := range s.reader.partitions {
+		c, known := byPartition[p]
+		if !known {
+			answer.Missing = append(answer.Missing, p)
+			continue
+		}
+		sum.Add(&c.Counts)
+		if answer.AsOf == 0 || c.At < answer.AsOf {
+			answer.AsOf = c.At
+		}
+	}
+	answer.Online, answer.Away = sum.Online, sum.Away
+	for i, kind := range schemas.Kinds {
+		answer.Devices[schemas.KindWord(kind)] = sum.ByKind[i]
+	}
+	now := schemas.MillisOf(time.Now())
+	switch {
+	case len(answer.Missing) > 0 && answer.AsOf == 0:
+		answer.StaleSince = now
+	case now-answer.AsOf > schemas.Millis(s.config.StaleAfter.Milliseconds()):
+		answer.StaleSince = answer.AsOf
+	}
+	return mustJSON(answer), nil
+}

@@ -1,0 +1,77 @@
+package redisview
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	_ "embed"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// PartitionCounts is how many users of a partition are present, and at which log time.
+type PartitionCounts struct {
+	schemas.Counts
+	At schemas.Millis
+}
+
+//go:embed counts.lua
+var countsLua string
+
+var countsScript = redis.NewScript(countsLua)
+
+func (v *View) countsKey() string { return v.prefix + "counts" }
+
+// WriteCounts writes the counts of a partition, unless Redis has newer ones.
+func (v *View) WriteCounts(ctx context.Context, partition int32, c PartitionCounts) error {
+	text := fmt.Sprintf(" %d %d", c.Online, c.Away)
+	for _, n := range c.ByKind {
+		text += " " + strconv.FormatInt(n, 10)
+	}
+	err := countsScript.Run(ctx, v.client, []string{v.countsKey()}, field(partition),
+		appendHex(nil, int64(c.At), 12), text).Err()
+	if err != nil {
+		return fmt.Errorf("writing the counts of partition %d to Redis: %w", partition, err)
+	}
+	return nil
+}
+
+// Counts returns the newest counts, by partition.
+func (v *View) Counts(ctx context.Context) (map[int32]PartitionCounts, error) {
+	fields, err := v.client.HGetAll(ctx, v.countsKey()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("reading the counts from Redis: %w", err)
+	}
+	counts := make(map[int32]PartitionCounts, len(fields))
+	for name, text := range fields {
+		partition, err := strconv.ParseInt(name, 10, 32)
+		if c, ok := parseCounts(text); err == nil && ok {
+			counts[int32(partition)] = c
+		}
+	}
+	return counts, nil
+}
+
+// parseCounts reads the stored form. It ignores kinds that this program does not know.
+func parseCounts(text string) (c PartitionCounts, ok bool) {
+	words := strings.Fields(text)
+	if len(words) < 3 || len(words[0]) != 12 {
+		return c, false
+	}
+	var bad uint64
+	at := hex12([]byte(words[0]), &bad)
+	ok = bad == 0
+	numbers := make([]int64, len(words)-1)
+	for i, word := range words[1:] {
+		n, err := strconv.ParseInt(word, 10, 64)
+		ok = ok && err == nil && n >= 0
+		numbers[i] = n
+	}
+	c.At, c.Online, c.Away = schemas.Millis(at), numbers[0], numbers[1]
+	copy(c.ByKind[:], numbers[2:])
+	return c, ok
+}

@@ -1,0 +1,69 @@
+package schemas
+
+import (
+	"reflect"
+	"testing"
+)
+
+func anySeen() *Seen {
+	const at = Millis(1_763_700_100_000)
+	return &Seen{At: at, Version: NewVersion(1, 1000, 0), Interval: 60_000,
+		Counts:  &Counts{Online: 900, Away: 100, ByKind: [len(Kinds)]int64{0: 600, 2: 450}},
+		Users:   []SeenUser{{User: 42, Devices: 1}, {User: 1<<63 - 1, Devices: 2}},
+		Devices: []SeenDevice{{7, Mobile, Online, at - 2000}, {8, Web, Away, at}, {1<<32 - 1, Other, Online, at - 59_000}},
+	}
+}
+
+func TestSeenRecordsReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	one := anySeen()
+	one.Counts, one.Users, one.Devices = nil, one.Users[:1], one.Devices[:1]
+	for name, want := range map[string]*Seen{"seen-v1": anySeen(), "seen-v1-one-device-each": one} {
+		got, err := DecodeSeen(golden(t, name, want.Encode()))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s reads as %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestADeviceIsNeverWrittenAsSeenLaterThanItWas(t *testing.T) {
+	t.Parallel()
+	for age := Millis(0); age < 3000; age += 7 {
+		s := anySeen()
+		for i := range s.Devices {
+			s.Devices[i].At = s.At - age
+		}
+		got, err := DecodeSeen(s.Encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late := got.Devices[0].At - s.Devices[0].At; late > 0 || late <= -1000 {
+			t.Fatalf("a heartbeat %d ms ago is read %d ms later", age, late)
+		}
+	}
+}
+
+func FuzzDecodeSeen(f *testing.F) {
+	f.Add(anySeen().Encode())
+	f.Add((&Seen{At: 1, Version: 1}).Encode())
+	f.Fuzz(func(t *testing.T, value []byte) {
+		s, err := DecodeSeen(value)
+		if err != nil {
+			if !IsInvalid(err) {
+				t.Fatalf("an error without a field: %v", err)
+			}
+			return
+		}
+		devices := 0
+		for _, u := range s.Users {
+			devices += u.Devices
+		}
+		if devices != len(s.Devices) {
+			t.Fatalf("users have %d devices, the record %d", devices, len(s.Devices))
+		}
+		again, err := DecodeSeen(s.Encode())
+		if err != nil || !reflect.DeepEqual(again, s) {
+			t.Fatalf("%+v is written and read as %+v, %v", s, again, err)
+		}
+	})
+}
