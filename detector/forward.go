@@ -42,6 +42,11 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(p.frame.Gateway), GatewayEpoch: p.frame.GatewayEpoch,
 		Forwarded: true}
 	out.Forwards = p.router.frames(out.Forwards, head, p.out.Misrouted, underWay)
+	if user := p.out.MisroutedErasure; user != 0 {
+		out.Forwards = append(out.Forwards,
+			schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
+				Key: user.Key(), Value: schemas.AppendErasure(nil, user, p.frame.ErasedUntil, true)})
+	}
 	if user := p.out.MisroutedVisibility; user != 0 {
 		out.Forwards = append(out.Forwards,
 			schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),

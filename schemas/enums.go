@@ -31,6 +31,7 @@ const (
 	VisibilityChange = pb.Cause_CAUSE_VISIBILITY
 	GatewayDrained   = pb.Cause_CAUSE_GATEWAY_DRAINED
 	DeviceEvicted    = pb.Cause_CAUSE_DEVICE_EVICTED
+	Erased           = pb.Cause_CAUSE_ERASED
 
 	Mobile  = pb.DeviceKind_DEVICE_KIND_MOBILE
 	Desktop = pb.DeviceKind_DEVICE_KIND_DESKTOP
@@ -47,7 +48,7 @@ const (
 var (
 	States = [...]State{Offline, Away, Online}
 	Causes = [...]Cause{FirstBeat, ActiveAgain, Idle, Silent, Bye, GatewayLost, DevicesChanged, VisibilityChange,
-		GatewayDrained, DeviceEvicted}
+		GatewayDrained, DeviceEvicted, Erased}
 	Kinds = [...]DeviceKind{Mobile, Desktop, Web, Bot, Other}
 )
 

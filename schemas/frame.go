@@ -31,6 +31,7 @@ const (
 	fieldVisibility
 	fieldForwarded
 	fieldPolicy
+	fieldErasure protowire.Number = 20
 )
 
 // Beat is one row of a frame.
@@ -55,6 +56,9 @@ type Frame struct {
 	// Visibility is set for VisibilityUser when that is not 0.
 	VisibilityUser UserID
 	Visibility     Visibility
+	// ErasedUser is erased unless it is 0; ErasedUntil is when the last copy in a topic is gone.
+	ErasedUser  UserID
+	ErasedUntil Millis
 	// Policy comes into force with this record; nil in nearly all.
 	Policy *Policy
 
@@ -69,7 +73,7 @@ func (f *Frame) Rows() int { return f.rows }
 
 // Control reports whether the frame is a control message rather than beats.
 func (f *Frame) Control() bool {
-	return f.Tick || f.Draining || f.VisibilityUser != 0 || f.Policy != nil
+	return f.Tick || f.Draining || f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil
 }
 
 // Decode reads value into f and replaces its previous content. It does not allocate for what a
@@ -180,6 +184,8 @@ func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
 		return column(&f.idles, shortVarints(v))
 	case fieldVisibility:
 		return f.VisibilityUser == 0 && f.takeVisibility(v)
+	case fieldErasure:
+		return f.ErasedUser == 0 && f.takeErasure(v)
 	case fieldPolicy:
 		// Given twice, the parts are one message: canonical joins them.
 		return column(&f.policy, true)
@@ -195,6 +201,18 @@ func (f *Frame) takeVisibility(v []byte) (usual bool) {
 	f.VisibilityUser, f.Visibility = UserID(message.UserId), message.Visibility
 	if f.VisibilityUser == 0 {
 		f.VisibilityUser = -1 // 0 would mean that the frame has no change; check refuses -1
+	}
+	return true
+}
+
+func (f *Frame) takeErasure(v []byte) (usual bool) {
+	var message pb.Erasure
+	if proto.Unmarshal(v, &message) != nil {
+		return false // canonical reports it
+	}
+	f.ErasedUser, f.ErasedUntil = UserID(message.UserId), Millis(message.UntilMs)
+	if f.ErasedUser == 0 {
+		f.ErasedUser = -1 // as in takeVisibility
 	}
 	return true
 }
@@ -215,6 +233,12 @@ func (f *Frame) check() error {
 		return Invalid("gateway_id", "must be set in a draining frame")
 	case f.rows > 0 && (f.Tick || f.VisibilityUser != 0):
 		return Invalid("user_id", "a tick or a change of visibility carries no beats")
+	case f.ErasedUser != 0 && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || f.policy != nil || len(f.Gateway) > 0):
+		return Invalid("erasure", "an erasure comes alone in its frame")
+	case f.ErasedUser < 0:
+		return invalidUser("erasure.user_id")
+	case f.ErasedUser != 0 && (f.ErasedUntil < 1 || f.ErasedUntil > maxMillis):
+		return Invalid("erasure.until_ms", millisRange)
 	case f.policy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || len(f.Gateway) > 0):
 		return Invalid("policy", "a change of policy comes alone in its frame")
 	case f.VisibilityUser < 0:

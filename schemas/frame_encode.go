@@ -111,6 +111,19 @@ func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility) [
 	return appendVarint(AppendVisibility(dst, user, visibility), fieldForwarded, 1)
 }
 
+// AppendErasure appends the frame that erases user. until is when the last copy in a topic is gone;
+// forwarded says that the erasure was written to a partition other than the user's.
+func AppendErasure(dst []byte, user UserID, until Millis, forwarded bool) []byte {
+	dst = appendVarint(dst, fieldVersion, FrameVersion)
+	if forwarded {
+		dst = appendVarint(dst, fieldForwarded, 1)
+	}
+	dst = appendColumn(dst, fieldErasure, uint64(10+protowire.SizeVarint(uint64(until))))
+	dst = protowire.AppendTag(dst, 1, protowire.Fixed64Type)
+	dst = protowire.AppendFixed64(dst, uint64(user))
+	return appendVarint(dst, 2, uint64(until))
+}
+
 func appendVarint(dst []byte, field protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.VarintType), v)
 }

@@ -115,6 +115,12 @@ func TestWhatIsWrongWithAFrameIsNamed(t *testing.T) {
 			"visibility.user_id: must be between 1 and 9223372036854775807"},
 		{"no visibility said", encoded(&pb.Frame{Visibility: &pb.VisibilityChange{UserId: 1}}), "invalid_argument",
 			"visibility.visibility: must be EVERYONE or NOBODY"},
+		{"an erasure of nobody", encoded(&pb.Frame{Erasure: &pb.Erasure{UntilMs: 1}}), "invalid_user_id",
+			"erasure.user_id: must be between 1 and 9223372036854775807"},
+		{"an erasure without an end", encoded(&pb.Frame{Erasure: &pb.Erasure{UserId: 1}}), "invalid_argument",
+			"erasure.until_ms: " + millisRange},
+		{"an erasure beside beats", encoded(&pb.Frame{UserId: one, DeviceId: dev, Erasure: &pb.Erasure{UserId: 1, UntilMs: 1}}),
+			"invalid_argument", "erasure: an erasure comes alone in its frame"},
 		{"too many rows", encoded(&pb.Frame{UserId: make([]int64, 4001), DeviceId: make([]uint32, 4001)}), "invalid_argument",
 			"user_id: has 4001 rows, at most 4000 are allowed"},
 	} {
@@ -134,7 +140,7 @@ func TestAFrameIsWhatItWasLastDecodedFrom(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := len(g.want.Beats)
-		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != (g.want.Tick || g.want.Draining || g.want.VisibilityUser != 0 || g.want.Policy != nil) {
+		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != (g.want.Tick || g.want.Draining || g.want.VisibilityUser != 0 || g.want.ErasedUser != 0 || g.want.Policy != nil) {
 			t.Errorf("%s: %d rows, tick %v, control %v", g.name, f.Rows(), f.Tick, f.Control())
 		}
 		for i := range want {

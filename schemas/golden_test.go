@@ -68,6 +68,8 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-forwarded", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Forwarded: true}, beats[:1]), forwarded},
 		{"frame-v1-tick", AppendTick(nil), contents{Tick: true}},
 		{"frame-v1-visibility", AppendVisibility(nil, 42, Nobody), contents{VisibilityUser: 42, Visibility: Nobody}},
+		{"frame-v1-erasure", AppendErasure(nil, 42, 1_766_700_000_000, false), contents{ErasedUser: 42, ErasedUntil: 1_766_700_000_000}},
+		{"frame-v1-erasure-forwarded", AppendErasure(nil, 42, 1, true), contents{ErasedUser: 42, ErasedUntil: 1, Forwarded: true}},
 		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},
 	}
 }
@@ -101,6 +103,20 @@ func TestTransitionsThatLeaveChangesOutReadAndWriteAsPublished(t *testing.T) {
 	got, err := DecodeTransition(golden(t, "transition-v1-left-out", want.Encode()))
 	if err != nil || *got != want {
 		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
+func TestErasuresReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := Transition{User: 42, From: Online, To: Offline, At: 1_763_700_000_000, Cause: Erased, Visibility: Everyone,
+		Version: NewVersion(1, 77, 0), Policy: "0123456789ab", ErasedUntil: 1_766_700_000_000}
+	got, err := DecodeTransition(golden(t, "transition-v1-erased", want.Encode()))
+	if err != nil || *got != want {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+	want.ErasedUntil = 0
+	if _, err := DecodeTransition(want.Encode()); err == nil {
+		t.Error("an erasure without an end was accepted")
 	}
 }
 

@@ -20,14 +20,15 @@ func transitionByGenerated(value []byte) (Transition, bool) {
 	var m pb.Transition
 	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.Version < 1 || m.AtMs < 1 ||
 		m.From < Offline || m.From > Online || m.To < Offline || m.To > Online || m.AtMs > maxMillis || m.LastSeenAtMs < 0 ||
-		m.LastSeenAtMs > maxMillis || m.LastActiveAtMs < 0 || m.LastActiveAtMs > maxMillis || strings.Contains(m.PolicyId, "\x00") {
+		m.LastSeenAtMs > maxMillis || m.LastActiveAtMs < 0 || m.LastActiveAtMs > maxMillis || strings.Contains(m.PolicyId, "\x00") ||
+		m.Cause == Erased && (m.ErasedUntilMs < 1 || m.ErasedUntilMs > maxMillis) {
 		return Transition{}, false
 	}
 	return Transition{
 		User: UserID(m.UserId), From: m.From, To: m.To, At: Millis(m.AtMs),
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause, Device: DeviceID(m.DeviceId),
 		Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility), Version: Version(m.Version), Policy: m.PolicyId,
-		LeftOut: m.LeftOut,
+		LeftOut: m.LeftOut, ErasedUntil: Millis(m.ErasedUntilMs),
 	}, true
 }
 

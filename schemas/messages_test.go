@@ -31,10 +31,10 @@ func TestATransitionReadsBackAsItWasWritten(t *testing.T) {
 		want := Transition{
 			User: anyUser.Draw(t, "user"), From: anyState.Draw(t, "from"), To: anyState.Draw(t, "to"),
 			At: anyMillis.Draw(t, "at") + 1, LastSeen: anyMillis.Draw(t, "seen"), LastActive: anyMillis.Draw(t, "active"),
-			Cause: Cause(rapid.Int32Range(1, 10).Draw(t, "cause")), Device: DeviceID(rapid.Uint32().Draw(t, "device")),
+			Cause: Cause(rapid.Int32Range(1, 12).Draw(t, "cause")), Device: DeviceID(rapid.Uint32().Draw(t, "device")),
 			Kinds: anyKinds.Draw(t, "kinds"), Visibility: anyVisibility.Draw(t, "visibility"),
 			Version: anyVersion.Draw(t, "version"), Policy: rapid.StringMatching("[0-9a-f]{12}").Draw(t, "policy"),
-			LeftOut: rapid.Uint32().Draw(t, "left out"),
+			LeftOut: rapid.Uint32().Draw(t, "left out"), ErasedUntil: anyMillis.Draw(t, "erased until") + 1,
 		}
 		got, err := DecodeTransition(want.Encode())
 		if err != nil || *got != want {

@@ -40,6 +40,9 @@ func (c Current) After(t *Transition) Current {
 	if t.Version <= c.Version {
 		return c
 	}
+	if t.Cause == Erased {
+		return Current{User: t.User, State: Offline, Visibility: Everyone, Version: t.Version}
+	}
 	next := Current{
 		User: t.User, State: t.To, Since: c.Since, LastSeen: t.LastSeen, LastActive: t.LastActive,
 		Kinds: t.Kinds, Visibility: t.Visibility, Version: t.Version, Hidden: c.Hidden,

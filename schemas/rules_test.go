@@ -16,6 +16,8 @@ type contents struct {
 	Draining, Tick, Forwarded bool
 	VisibilityUser            UserID
 	Visibility                Visibility
+	ErasedUser                UserID
+	ErasedUntil               Millis
 	Policy                    *Policy
 	Beats                     []Beat
 }
@@ -50,6 +52,10 @@ func byGenerated(value []byte) (contents, bool) {
 		ok = ok && err == nil && rows == 0 && !m.Tick && m.Visibility == nil && m.GatewayId == ""
 		inForce = &p
 	}
+	if e := m.Erasure; e != nil {
+		ok = ok && rows == 0 && !m.Tick && m.Visibility == nil && m.Policy == nil && m.GatewayId == "" &&
+			e.UserId > 0 && e.UntilMs > 0 && e.UntilMs <= maxMillis
+	}
 	if v := m.Visibility; v != nil {
 		ok = ok && v.UserId > 0 && (v.Visibility == Everyone || v.Visibility == Nobody)
 	}
@@ -58,7 +64,8 @@ func byGenerated(value []byte) (contents, bool) {
 	}
 	c := contents{Gateway: m.GatewayId, GatewayEpoch: Millis(m.GatewayEpochMs), Sequence: m.Sequence,
 		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded,
-		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce}
+		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce,
+		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs())}
 	for i := range m.UserId {
 		b := Beat{User: UserID(m.UserId[i]), Device: DeviceID(m.DeviceId[i]), Kind: Other}
 		if len(m.DeviceKind) > 0 && m.DeviceKind[i] > 0 && int(m.DeviceKind[i]) <= len(Kinds) {
@@ -85,7 +92,8 @@ func byHand(value []byte) (contents, error) {
 		return contents{}, err
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
-		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy}
+		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy,
+		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil}
 	rows := f.Beats()
 	for b := (Beat{}); rows.Next(&b); {
 		c.Beats = append(c.Beats, b)

@@ -29,12 +29,14 @@ type Transition struct {
 	// LeftOut counts the user's changes since the previous transition that were not published,
 	// because the user changed too often.
 	LeftOut uint32
+	// ErasedUntil is set with the cause Erased: when the last copy of older records is gone.
+	ErasedUntil Millis
 }
 
 // EventID is the permanent id of the transition.
 func (t *Transition) EventID() ksuid.KSUID { return EventID(t.User, t.Version, t.At) }
 
-var transitionForm = form{last: 15, kinds: 11, texts: 1<<2 | 1<<14}
+var transitionForm = form{last: 20, kinds: 11, texts: 1<<2 | 1<<14}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto, but for the
 // version (1) and the event id (2).
@@ -56,6 +58,7 @@ func (t *Transition) walk(c *codec) {
 		c.dst = protowire.AppendString(protowire.AppendTag(c.dst, 14, protowire.BytesType), t.Policy)
 	}
 	number(c, 15, &t.LeftOut)
+	number(c, 20, &t.ErasedUntil)
 }
 
 // Encode is the value of the transition's record. Its key is User.Key().
@@ -115,6 +118,8 @@ func (t *Transition) check() error {
 		return Invalid("from", "unknown state "+strconv.Itoa(int(t.From)))
 	case t.To < Offline || t.To > Online:
 		return Invalid("to", "unknown state "+strconv.Itoa(int(t.To)))
+	case t.Cause == Erased && (t.ErasedUntil < 1 || t.ErasedUntil > maxMillis):
+		return Invalid("erased_until_ms", millisRange)
 	}
 	return nil
 }
@@ -141,6 +146,7 @@ func transitionOf(field string, m *pb.Transition) (*Transition, error) {
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause,
 		Device: DeviceID(m.DeviceId), Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility),
 		Version: Version(m.Version), Policy: m.PolicyId, LeftOut: m.LeftOut,
+		ErasedUntil: Millis(m.ErasedUntilMs),
 	}
 	return t, t.check()
 }

@@ -19,6 +19,8 @@ type Output struct {
 	// MisroutedVisibility is a user of another partition whose visibility the record was to change;
 	// 0: none.
 	MisroutedVisibility schemas.UserID
+	// MisroutedErasure is a user of another partition whom the record was to erase; 0: none.
+	MisroutedErasure schemas.UserID
 	// Gateways that were lost or drained and whose devices have all returned or been released.
 	Gateways []GatewayEnd
 }
@@ -26,7 +28,8 @@ type Output struct {
 // Reset empties o. It reuses the memory, but not that of a storm.
 func (o *Output) Reset() {
 	o.Transitions, o.Statuses = emptied(o.Transitions), emptied(o.Statuses)
-	o.Misrouted, o.Gateways, o.MisroutedVisibility = o.Misrouted[:0], o.Gateways[:0], 0
+	o.Misrouted, o.Gateways = o.Misrouted[:0], o.Gateways[:0]
+	o.MisroutedVisibility, o.MisroutedErasure = 0, 0
 }
 
 // emptied is s without elements. A large array that is hardly used is dropped.
@@ -286,6 +289,9 @@ func (m *Machine) apply(f *schemas.Frame) {
 	}
 	if f.VisibilityUser != 0 {
 		m.applyVisibility(f)
+	}
+	if f.ErasedUser != 0 {
+		m.applyErasure(f)
 	}
 	if f.Rows() > 0 {
 		m.applyBeats(f, life)

@@ -83,6 +83,9 @@ func (m *Machine) cut(f *schemas.Frame) {
 		if f.VisibilityUser != 0 {
 			s.rows[f.VisibilityUser] = true
 		}
+		if f.ErasedUser != 0 {
+			s.rows[f.ErasedUser] = true
+		}
 	}
 	for i := s.from; i < len(m.out.Statuses); i++ {
 		if status := &m.out.Statuses[i]; s.rows[status.User] && status.Tombstone() {

@@ -168,6 +168,9 @@ func (w *world) apply(f *schemas.Frame) {
 	if f.VisibilityUser != 0 {
 		w.setVisibility(f.VisibilityUser, f.Visibility == schemas.Nobody)
 	}
+	if f.ErasedUser != 0 {
+		w.erase(f.ErasedUser, f.ErasedUntil)
+	}
 	rows := f.Beats()
 	for row := (schemas.Beat{}); rows.Next(&row); {
 		w.row(row, gateway)
@@ -186,6 +189,20 @@ func (w *world) user(id schemas.UserID) *user {
 		w.users[id] = u
 	}
 	return u
+}
+
+// erase drops all that is known of a user and publishes that.
+func (w *world) erase(id schemas.UserID, until schemas.Millis) {
+	u := w.user(id)
+	if u == nil {
+		return
+	}
+	erased := &user{id: id}
+	erased.state, erased.published.state = schemas.Offline, u.published.state
+	w.publish(erased, max(w.now, u.since, w.lastAt(u)), schemas.Erased, 0)
+	w.out[len(w.out)-1].ErasedUntil = until
+	delete(w.users, id)
+	delete(w.statuses, id)
 }
 
 // forget drops what need not be known of an offline, visible user, and writes the status of a user

@@ -74,6 +74,10 @@ func (h *log) visibility(user schemas.UserID, v schemas.Visibility) *log {
 	return h.append(schemas.AppendVisibility(nil, user, v))
 }
 
+func (h *log) erase(user schemas.UserID) *log {
+	return h.append(schemas.AppendErasure(nil, user, start, false))
+}
+
 func (h *log) tick() *log { return h.append(schemas.AppendTick(nil)) }
 
 // until ticks every 250 ms from now on, up to the instant.

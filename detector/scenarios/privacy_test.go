@@ -10,6 +10,20 @@ import (
 
 var privacy = []scenario{
 	{
+		name: "an erased user is unknown, and a beat after that is of a new user",
+		log: func(h *log) {
+			h.at(0).beat(1, 7, web, 0).until(10_000).visibility(1, schemas.Nobody).until(20_000).erase(1).until(25_000)
+			h.beat(1, 8, mobile, 0).until(26_000).erase(2)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→online at 10000, visibility by device 0, seen 0, active 0, [web], hidden",
+			"user 1 online→offline at 20000, erased by device 0, seen never, active never, []",
+			"user 1 offline→online at 25000, first_beat by device 8, seen 25000, active 25000, [mobile]",
+			"user 2 offline→offline at 26000, erased by device 0, seen never, active never, []",
+		},
+	},
+	{
 		name: "34 hiding publishes one clearing transition and every later one is marked",
 		log: func(h *log) {
 			h.at(0).beat(1, 7, web, 0).until(10_000).visibility(1, schemas.Nobody).visibility(1, schemas.Nobody)

@@ -110,7 +110,7 @@ func checkAll(t *testing.T, h *log, s liveness.Settings, got []schemas.Transitio
 			t.Errorf("%s\ndoes not follow on\n%s", line(&tr), line(&before))
 		case !known && tr.From != schemas.Offline:
 			t.Errorf("%s: the first of a user begins offline", line(&tr))
-		case tr.From == tr.To && tr.Cause != schemas.DevicesChanged && tr.Cause != schemas.DeviceEvicted && tr.Cause != schemas.VisibilityChange:
+		case tr.From == tr.To && tr.Cause != schemas.DevicesChanged && tr.Cause != schemas.DeviceEvicted && tr.Cause != schemas.VisibilityChange && tr.Cause != schemas.Erased:
 			t.Errorf("%s: nothing changes", line(&tr))
 		case tr.Version.LogEpoch() != 1 || tr.Version.Offset() >= int64(len(h.records)):
 			t.Errorf("%s: version %v names no record", line(&tr), tr.Version)

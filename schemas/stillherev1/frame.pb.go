@@ -218,7 +218,9 @@ type Frame struct {
 	Forwarded bool `protobuf:"varint,14,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
 	// The policy that is in force in this partition from this record on. Written to
 	// every partition by whoever changes the policy; carries no beats.
-	Policy        *Policy `protobuf:"bytes,15,opt,name=policy,proto3" json:"policy,omitempty"`
+	Policy *Policy `protobuf:"bytes,15,opt,name=policy,proto3" json:"policy,omitempty"`
+	// Everything about one user is to be erased. Carries no beats.
+	Erasure       *Erasure `protobuf:"bytes,20,opt,name=erasure,proto3" json:"erasure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,6 +360,69 @@ func (x *Frame) GetPolicy() *Policy {
 	return nil
 }
 
+func (x *Frame) GetErasure() *Erasure {
+	if x != nil {
+		return x.Erasure
+	}
+	return nil
+}
+
+// Erasure drops all that is known of a user by earlier records. The user is unknown from this
+// record on; a later beat makes a new user of the same id.
+type Erasure struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	UserId int64                  `protobuf:"fixed64,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// When the last copy in a topic is gone, Unix milliseconds. Until then the stores remember that
+	// the user was erased, so that older records cannot bring the user back.
+	UntilMs       int64 `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Erasure) Reset() {
+	*x = Erasure{}
+	mi := &file_stillhere_v1_frame_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Erasure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Erasure) ProtoMessage() {}
+
+func (x *Erasure) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_frame_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
+func (*Erasure) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Erasure) GetUserId() int64 {
+	if x != nil {
+		return x.UserId
+	}
+	return 0
+}
+
+func (x *Erasure) GetUntilMs() int64 {
+	if x != nil {
+		return x.UntilMs
+	}
+	return 0
+}
+
 // VisibilityChange sets who may see a user from this record on.
 type VisibilityChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -369,7 +434,7 @@ type VisibilityChange struct {
 
 func (x *VisibilityChange) Reset() {
 	*x = VisibilityChange{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[1]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -381,7 +446,7 @@ func (x *VisibilityChange) String() string {
 func (*VisibilityChange) ProtoMessage() {}
 
 func (x *VisibilityChange) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[1]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -394,7 +459,7 @@ func (x *VisibilityChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VisibilityChange.ProtoReflect.Descriptor instead.
 func (*VisibilityChange) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{1}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *VisibilityChange) GetUserId() int64 {
@@ -423,7 +488,7 @@ type HeartbeatsRequest struct {
 
 func (x *HeartbeatsRequest) Reset() {
 	*x = HeartbeatsRequest{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[2]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +500,7 @@ func (x *HeartbeatsRequest) String() string {
 func (*HeartbeatsRequest) ProtoMessage() {}
 
 func (x *HeartbeatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[2]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +513,7 @@ func (x *HeartbeatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatsRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatsRequest) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{2}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *HeartbeatsRequest) GetGatewayId() string {
@@ -487,7 +552,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[3]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -499,7 +564,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[3]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -512,7 +577,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{3}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Beat) GetUserId() int64 {
@@ -567,7 +632,7 @@ type HeartbeatsResponse struct {
 
 func (x *HeartbeatsResponse) Reset() {
 	*x = HeartbeatsResponse{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +644,7 @@ func (x *HeartbeatsResponse) String() string {
 func (*HeartbeatsResponse) ProtoMessage() {}
 
 func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +657,7 @@ func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatsResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatsResponse) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *HeartbeatsResponse) GetAccepted() int32 {
@@ -606,7 +671,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\x98\x04\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xc9\x04\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -627,7 +692,11 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"visibility\x18\r \x01(\v2\x1e.stillhere.v1.VisibilityChangeR\n" +
 	"visibility\x12\x1c\n" +
 	"\tforwarded\x18\x0e \x01(\bR\tforwarded\x12,\n" +
-	"\x06policy\x18\x0f \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\"e\n" +
+	"\x06policy\x18\x0f \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x12/\n" +
+	"\aerasure\x18\x14 \x01(\v2\x15.stillhere.v1.ErasureR\aerasure\"=\n" +
+	"\aErasure\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\x10R\x06userId\x12\x19\n" +
+	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"e\n" +
 	"\x10VisibilityChange\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x128\n" +
 	"\n" +
@@ -678,31 +747,33 @@ func file_stillhere_v1_frame_proto_rawDescGZIP() []byte {
 }
 
 var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_stillhere_v1_frame_proto_goTypes = []any{
 	(DeviceKind)(0),            // 0: stillhere.v1.DeviceKind
 	(BeatKind)(0),              // 1: stillhere.v1.BeatKind
 	(Visibility)(0),            // 2: stillhere.v1.Visibility
 	(*Frame)(nil),              // 3: stillhere.v1.Frame
-	(*VisibilityChange)(nil),   // 4: stillhere.v1.VisibilityChange
-	(*HeartbeatsRequest)(nil),  // 5: stillhere.v1.HeartbeatsRequest
-	(*Beat)(nil),               // 6: stillhere.v1.Beat
-	(*HeartbeatsResponse)(nil), // 7: stillhere.v1.HeartbeatsResponse
-	(*Policy)(nil),             // 8: stillhere.v1.Policy
+	(*Erasure)(nil),            // 4: stillhere.v1.Erasure
+	(*VisibilityChange)(nil),   // 5: stillhere.v1.VisibilityChange
+	(*HeartbeatsRequest)(nil),  // 6: stillhere.v1.HeartbeatsRequest
+	(*Beat)(nil),               // 7: stillhere.v1.Beat
+	(*HeartbeatsResponse)(nil), // 8: stillhere.v1.HeartbeatsResponse
+	(*Policy)(nil),             // 9: stillhere.v1.Policy
 }
 var file_stillhere_v1_frame_proto_depIdxs = []int32{
 	0, // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
 	1, // 1: stillhere.v1.Frame.beat_kind:type_name -> stillhere.v1.BeatKind
-	4, // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
-	8, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
-	2, // 4: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
-	6, // 5: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
-	0, // 6: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5, // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
+	9, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
+	4, // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
+	2, // 5: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
+	7, // 6: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
+	0, // 7: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_frame_proto_init() }
@@ -717,7 +788,7 @@ func file_stillhere_v1_frame_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_frame_proto_rawDesc), len(file_stillhere_v1_frame_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -89,6 +89,7 @@ const (
 	Cause_CAUSE_VISIBILITY      Cause = 8  // the user hid or showed again
 	Cause_CAUSE_GATEWAY_DRAINED Cause = 9  // the gateway stopped as planned and the device did not return
 	Cause_CAUSE_DEVICE_EVICTED  Cause = 10 // same state; a further device replaced the one heard longest ago
+	Cause_CAUSE_ERASED          Cause = 11 // the user was erased: drop everything older of this user
 )
 
 // Enum value maps for Cause.
@@ -105,6 +106,7 @@ var (
 		8:  "CAUSE_VISIBILITY",
 		9:  "CAUSE_GATEWAY_DRAINED",
 		10: "CAUSE_DEVICE_EVICTED",
+		11: "CAUSE_ERASED",
 	}
 	Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED":     0,
@@ -118,6 +120,7 @@ var (
 		"CAUSE_VISIBILITY":      8,
 		"CAUSE_GATEWAY_DRAINED": 9,
 		"CAUSE_DEVICE_EVICTED":  10,
+		"CAUSE_ERASED":          11,
 	}
 )
 
@@ -179,7 +182,10 @@ type Transition struct {
 	PolicyId string `protobuf:"bytes,14,opt,name=policy_id,json=policyId,proto3" json:"policy_id,omitempty"`
 	// Changes of this user since the previous transition that were not published,
 	// because the user changed too often.
-	LeftOut       uint32 `protobuf:"varint,15,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	LeftOut uint32 `protobuf:"varint,15,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
+	// With cause ERASED: when the last copy of older records in a topic is gone, Unix
+	// milliseconds. Such a transition has no times but at_ms, no device and no kinds.
+	ErasedUntilMs int64 `protobuf:"varint,20,opt,name=erased_until_ms,json=erasedUntilMs,proto3" json:"erased_until_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -315,6 +321,13 @@ func (x *Transition) GetPolicyId() string {
 func (x *Transition) GetLeftOut() uint32 {
 	if x != nil {
 		return x.LeftOut
+	}
+	return 0
+}
+
+func (x *Transition) GetErasedUntilMs() int64 {
+	if x != nil {
+		return x.ErasedUntilMs
 	}
 	return 0
 }
@@ -1072,7 +1085,7 @@ var File_stillhere_v1_transition_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\n" +
-	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\x9e\x04\n" +
+	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\xc6\x04\n" +
 	"\n" +
 	"Transition\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x19\n" +
@@ -1092,7 +1105,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"visibility\x12\x18\n" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12\x1b\n" +
 	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\x12\x19\n" +
-	"\bleft_out\x18\x0f \x01(\rR\aleftOut\"\x87\n" +
+	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
+	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\"\x87\n" +
 	"\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
@@ -1176,7 +1190,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\rSTATE_OFFLINE\x10\x01\x12\x0e\n" +
 	"\n" +
 	"STATE_AWAY\x10\x02\x12\x10\n" +
-	"\fSTATE_ONLINE\x10\x03*\xf3\x01\n" +
+	"\fSTATE_ONLINE\x10\x03*\x85\x02\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10CAUSE_FIRST_BEAT\x10\x01\x12\x16\n" +
@@ -1190,7 +1204,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x10CAUSE_VISIBILITY\x10\b\x12\x19\n" +
 	"\x15CAUSE_GATEWAY_DRAINED\x10\t\x12\x18\n" +
 	"\x14CAUSE_DEVICE_EVICTED\x10\n" +
-	"B4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\x12\x10\n" +
+	"\fCAUSE_ERASED\x10\vB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_transition_proto_rawDescOnce sync.Once

@@ -92,6 +92,8 @@ func (g *generator) record() {
 		r.Hide = one(g.source, g.users...)
 	case kind == 12:
 		r.Show = one(g.source, g.users...)
+	case kind == 15 && g.chance(3):
+		r.Erase = one(g.source, g.users...)
 	case kind == 14 && g.chance(8):
 		p := settings(g.source)
 		r.Policy = &p

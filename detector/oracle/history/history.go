@@ -47,6 +47,7 @@ type Record struct {
 	Forward  bool               `json:",omitempty"` // the frame was forwarded by the detector of another partition
 	Hide     schemas.UserID     `json:",omitempty"` // is hidden by it
 	Show     schemas.UserID     `json:",omitempty"` // is shown again
+	Erase    schemas.UserID     `json:",omitempty"` // is erased
 	Rows     []Row              `json:",omitempty"`
 }
 
@@ -139,6 +140,9 @@ func (r *Record) value() []byte {
 		return schemas.AppendVisibility(nil, r.Hide, schemas.Nobody)
 	case r.Show != 0:
 		return schemas.AppendVisibility(nil, r.Show, schemas.Everyone)
+	}
+	if r.Erase != 0 {
+		return schemas.AppendErasure(nil, r.Erase, usualStart, r.Forward)
 	}
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), GatewayEpoch: schemas.Millis(r.Epoch),
 		Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward}

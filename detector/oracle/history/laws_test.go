@@ -127,6 +127,12 @@ func fault(before, tr schemas.Transition) string {
 		return "does not follow on"
 	case tr.Version <= before.Version:
 		return "version does not grow"
+	case tr.Cause == schemas.Erased:
+		erased := schemas.Transition{User: tr.User, From: tr.From, To: schemas.Offline, At: tr.At, Cause: tr.Cause,
+			Visibility: schemas.Everyone, Version: tr.Version, Policy: tr.Policy, ErasedUntil: usualStart}
+		if tr != erased {
+			return "an erasure says more than that"
+		}
 	case tr.Visibility != before.Visibility && tr.Cause != schemas.VisibilityChange:
 		return "visibility changes by itself"
 	case same && kindsChanged(tr) && (tr.Kinds == before.Kinds && tr.Visibility == before.Visibility || tr.To == schemas.Offline):

@@ -1,0 +1,33 @@
+package liveness
+
+import "github.com/stillhere/stillhere/schemas"
+
+// applyErasure makes a user unknown, and publishes it once. No limit of the user that is due by now
+// is published before. Hidden and flapping users are published like others: the stores erase by
+// this transition.
+func (m *Machine) applyErasure(f *schemas.Frame) {
+	id := f.ErasedUser
+	e := m.index.find(&m.store, m.index.hash(id), id)
+	u := &m.scratch
+	switch {
+	case e != none:
+		u = m.load(e, u)
+	case m.foreign(id):
+		m.out.MisroutedErasure = id
+		return
+	default:
+		e = m.enter(id, u)
+	}
+	from, at := u.state, max(m.clock.now, u.since, m.lastAt(u))
+	if w := u.flaps.waiting; w != nil {
+		from = w.state
+	}
+	for i := len(u.reports) - 1; i >= 0; i-- {
+		m.drop(u, i)
+	}
+	u.reset(id)
+	m.emit(&schemas.Transition{User: id, From: from, To: schemas.Offline, At: at, Cause: schemas.Erased,
+		Visibility: schemas.Everyone, Policy: m.policyID, ErasedUntil: f.ErasedUntil})
+	m.emitStatus(u)
+	m.save(e, u, true)
+}
