@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -25,6 +27,7 @@ func newIngest(d ingestDeps) (c component, err error) {
 	if err != nil {
 		return c, err
 	}
+	gate.Erases(func(ctx context.Context) (map[string]time.Duration, error) { return admin.LastCopies(ctx, d.cluster) })
 	beats, err := beat.New(d.gateway(d.config), d.producer)
 	if err != nil {
 		return c, err

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/origin"
@@ -16,12 +17,14 @@ import (
 	"github.com/stillhere/stillhere/lastseen/projector"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/sink"
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 type lastseenDeps struct {
 	base
 	store   durableStore
+	graph   *graph.Store // nil: there is none
 	view    *redisview.View
 	origin  *origin.Origin
 	metrics *lastseen.Metrics
@@ -57,7 +60,11 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 	}
 	batches := d.cluster
 	batches.MaxPollRecords = d.config.Lastseen.SinkRows // a batch is one transaction of the store
-	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(d.store, d.config.Lastseen, d.metrics), consumer.MinBatchInterval(d.config.Lastseen.SinkEvery)))
+	var rows store.Writer = d.store
+	if d.graph != nil {
+		rows = erasingGraph{d.store, d.graph}
+	}
+	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(rows, d.config.Lastseen, d.metrics), consumer.MinBatchInterval(d.config.Lastseen.SinkEvery)))
 
 	heard := consumer.New(d.cluster, seenGroup, schemas.SeenHints, projector.DecodeSeen(d.partitions),
 		projector.NewSeen(d.view, d.config.Lastseen, d.metrics), d.producer, d.log, d.kafkaMetrics,

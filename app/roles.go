@@ -59,6 +59,11 @@ func buildLastseen(ctx context.Context, b *builder) error {
 	if deps.origin, err = b.useOrigin(); err != nil {
 		return err
 	}
+	if b.config.Graph != (Store{}) {
+		if deps.graph, err = b.useGraph(ctx); err != nil {
+			return err
+		}
+	}
 	return b.add(newLastseen(deps))
 }
 

@@ -24,7 +24,7 @@ func ChangeOf(t *schemas.Transition) (Change, bool) {
 		}}, true
 	}
 	c := Change{Transition: Shown(t)}
-	if t.From != t.To || t.Cause == schemas.VisibilityChange {
+	if (t.From != t.To || t.Cause == schemas.VisibilityChange) && t.Cause != schemas.Erased {
 		c.Since = t.At
 	}
 	return c, true
@@ -90,6 +90,9 @@ func (c Change) AsOffline(previous schemas.Presence) schemas.Presence {
 // knows it. Last seen and last active never go back.
 func (c Change) After(previous schemas.Presence) schemas.Presence {
 	t := c.Transition
+	if t.Cause == schemas.Erased {
+		return schemas.PresenceOf(schemas.Current{}.After(t), 0)
+	}
 	next := schemas.Current{
 		User: t.User, State: t.To, Since: c.Since, LastSeen: max(previous.LastSeenAt, t.LastSeen),
 		LastActive: max(previous.LastActiveAt, t.LastActive),

@@ -51,6 +51,7 @@ type commands struct {
 	Sessions sessionsCommand `cmd:"" group:"Data:" help:"Print the online sessions per user and device kind."`
 	Backtest backtestCommand `cmd:"" group:"Data:" help:"Try other settings on recorded heartbeats and compare what would have been published."`
 	Rebuild  rebuildCommand  `cmd:"" group:"Data:" help:"Rebuild a store from the log while the pipeline runs."`
+	Erase    eraseCommand    `cmd:"" group:"Data:" help:"Erase everything about users, and print receipts."`
 	Import   importCommand   `cmd:"" group:"Data:" help:"Bring in last seen times that another system has recorded."`
 	Record   recordCommand   `cmd:"" group:"Data:" help:"Save heartbeats in a file, so that backtest can use them after the topic has dropped them."`
 

@@ -37,6 +37,7 @@ func contract(t *testing.T, open func(t *testing.T) *graph.Store) {
 		"TheGreatestIDsAreOrdinaryFollowers":       greatest,
 		"RangesOfAFewFollowersAreOneThatCoversAll": fewRanges,
 		"RangesThatEndAtTheLastFollowerCoverAll":   exactRanges,
+		"AForgottenUserHasNoEdgeInEitherDirection": forget,
 		"RemovingAnUnknownEdgeRemovesNothing":      removeNothing,
 		"AChangeIsAllOrNothing":                    allOrNothing,
 		"ALogIsAppliedOnceAndAStaleWriterIsFenced": applyLog,
@@ -318,5 +319,37 @@ func ended(t *testing.T, s *graph.Store) {
 	cancel()
 	if _, err := s.Page(ctx, nil, 1, 0, graph.LastID, 1); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
+	}
+}
+
+func forget(t *testing.T, s *graph.Store) {
+	many := make([]schemas.UserID, 10_001)
+	for i := range many {
+		many[i] = schemas.UserID(100 + i)
+	}
+	follow(t, s, 1, many...)
+	follow(t, s, 2, 1, 3)
+	follow(t, s, 3, 1)
+	if err := s.List(t.Context(), []schemas.UserID{1, 2}, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Ranges(t.Context(), 1, 1000); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Forget(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for user, want := range map[schemas.UserID]int64{1: 0, 2: 1, 3: 0} {
+		if n, err := s.Count(t.Context(), user); err != nil || n != want {
+			t.Errorf("user %d has %d followers (%v), want %d", user, n, err, want)
+		}
+	}
+	if listed, err := s.Listed(t.Context(), []schemas.UserID{1, 2}); err != nil || listed[0] || !listed[1] {
+		t.Errorf("listed %v (%v)", listed, err)
+	}
+	if ranges, err := s.Ranges(t.Context(), 1, 1000); err != nil || len(ranges) != 1 {
+		t.Errorf("ranges %v (%v)", ranges, err)
 	}
 }

@@ -28,6 +28,7 @@ type Gate struct {
 	heartbeatSlots  chan struct{} // one for each request with beats that have arrived
 	visibilitySlots chan struct{} // one for each change of visibility that has arrived
 	incomplete      *quota.Quota[sender]
+	copies          Copies // nil: nobody can erase
 	zstd            *zstd.Decoder
 	maxDevices      atomic.Int64 // HTTP.MaxDevices as it is now
 }
@@ -67,8 +68,11 @@ func (g *Gate) Follow(cfg ingest.Config) {
 // other services' patterns below /presence/.
 func (g *Gate) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /presence/heartbeats", g.endpoint("heartbeats", g.postHeartbeats))
-	// Reads serve GET of the same path.
+	// Reads serve GET of the same paths.
 	mux.HandleFunc("PUT /presence/{user_id}/visibility", g.endpoint("visibility", g.putVisibility))
+	if g.copies != nil {
+		mux.HandleFunc("DELETE /presence/{user_id}", g.endpoint("erasure", g.deleteUser))
+	}
 }
 
 // Run sends collected beats and the alive frames of named gateways until ctx ends. Requests are

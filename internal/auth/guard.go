@@ -138,7 +138,8 @@ func scopeOf(r *http.Request) string {
 	}
 	_, rest, deep := strings.Cut(path, "/")
 	switch {
-	case path == "heartbeats" || path == "connect" || deep && rest == "visibility" && !reads(r):
+	case path == "heartbeats" || path == "connect" || deep && rest == "visibility" && !reads(r),
+		!deep && r.Method == http.MethodDelete: // an erasure
 		return Beat
 	case path == "followers": // the follower graph, in bulk
 		return Admin

@@ -21,7 +21,8 @@ import (
 
 // Importer is the part of a store that Run needs.
 type Importer interface {
-	// Import stores when users were last seen, unless it knows a version of them or a later import.
+	// Import stores when users were last seen, unless it knows a version of them or a later import,
+	// or remembers that they were erased.
 	// users are ascending, each once. It returns how many were stored; it is one transaction.
 	Import(ctx context.Context, users []store.LastSeen) (stored int64, err error)
 }

@@ -61,6 +61,15 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 		return err
 	}
 	crashpoint.At("sink.fenced")
+	var erasures []store.Erasure
+	if len(batch.Changes) > 0 {
+		if batch.Changes, erasures, err = splitErased(ctx, tx, batch); err != nil {
+			return err
+		}
+		if err := erase(ctx, tx, batch.Partition, erasures); err != nil {
+			return err
+		}
+	}
 	if len(batch.Changes) > 0 {
 		write := s.copyChanges
 		if carefully {

@@ -116,6 +116,9 @@ func (r *Reader) judge(ctx context.Context, ids []schemas.UserID, entries []redi
 			answers[i].Current, answers[i].seen = e.Current, true
 			continue
 		}
+		if e := &entries[i]; known && e.Erased && e.Epoch >= progress.Epoch {
+			continue // nothing is known, whatever the store still has
+		}
 		unresolved = append(unresolved, i)
 	}
 	if len(unresolved) > 0 {

@@ -13,6 +13,8 @@ type Entry struct {
 	// nothing.
 	Epoch int64
 	Found bool
+	// Erased: the user was erased by Version. Older records and rows count for nothing.
+	Erased bool
 }
 
 // Complete reports whether the entry has everything that readers show. An entry that was written
@@ -27,9 +29,10 @@ func (e Entry) Complete() bool {
 // position:
 //
 //	1 format "1" | 16 version | 12 epoch | 12 since | 16 hidden | 1 state
-//	| 1 visibility | 2 device kinds | 12 last seen | 12 last active
+//	| 1 visibility, or "0" for an erased user | 2 device kinds | 12 last seen | 12 last active
 const (
 	format      = '1'
+	erasedMark  = '0'
 	versionEnd  = 1 + 16
 	epochEnd    = versionEnd + 12
 	sinceEnd    = epochEnd + 12
@@ -49,7 +52,11 @@ func appendValue(dst []byte, e Entry) []byte {
 	dst = appendHex(dst, int64(e.Since), 12)
 	dst = appendHex(dst, int64(e.Hidden), 16)
 	dst = appendHex(dst, int64(e.State), 1)
-	dst = appendHex(dst, int64(schemas.KnownVisibility(e.Visibility)), 1)
+	if e.Erased {
+		dst = append(dst, erasedMark)
+	} else {
+		dst = appendHex(dst, int64(schemas.KnownVisibility(e.Visibility)), 1)
+	}
 	dst = appendHex(dst, int64(e.Kinds), 2)
 	dst = appendHex(dst, int64(e.LastSeen), 12)
 	return appendHex(dst, int64(e.LastActive), 12)
@@ -83,6 +90,9 @@ func parseValue(user schemas.UserID, text []byte) Entry {
 		LastSeen:   schemas.Millis(hex12(text[kindsEnd:], &bad)),
 		LastActive: schemas.Millis(hex12(text[lastSeenEnd:], &bad)),
 	}}
+	if e.Erased = text[hiddenEnd+1] == erasedMark; e.Erased {
+		e.Visibility = schemas.Everyone
+	}
 	if bad != 0 || e.State < schemas.Offline || e.State > schemas.Online {
 		return Entry{}
 	}

@@ -25,6 +25,9 @@ func plainValue(user schemas.UserID, text string) Entry {
 		Visibility: schemas.Visibility(number(stateEnd, seenByEnd)), Kinds: schemas.KindSet(number(seenByEnd, kindsEnd)),
 		LastSeen: schemas.Millis(number(kindsEnd, lastSeenEnd)), LastActive: schemas.Millis(number(lastSeenEnd, valueLength)),
 	}}
+	if e.Visibility == 0 {
+		e.Erased, e.Visibility = true, schemas.Everyone
+	}
 	if !ok || e.State < schemas.Offline || e.State > schemas.Online {
 		return Entry{}
 	}

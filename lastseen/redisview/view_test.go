@@ -185,6 +185,43 @@ func TestOnlyUsersWhoAreOfflineAndVisibleExpire(t *testing.T) {
 	})
 }
 
+func TestAnErasedUserLeavesAMarkForAnHourAndNoTimes(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		v := open(t, server)
+		online := &schemas.Transition{User: 7, From: schemas.Offline, To: schemas.Online, At: 100, LastSeen: 100, LastActive: 90,
+			Cause: schemas.FirstBeat, Kinds: schemas.SetOfKinds(schemas.Web), Visibility: schemas.Everyone, Version: 5}
+		erased := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: 200, Cause: schemas.Erased,
+			Visibility: schemas.Everyone, Version: 6, ErasedUntil: 300}
+		back := &schemas.Transition{User: 7, From: schemas.Offline, To: schemas.Away, At: 250, LastSeen: 80, Cause: schemas.FirstBeat,
+			Visibility: schemas.Everyone, Version: 8}
+		write := func(changes ...*schemas.Transition) Entry {
+			t.Helper()
+			_, err := v.Write(t.Context(), 1, store.Fold(changes))
+			must(t, err)
+			return entry(t, v, 7)
+		}
+		for _, e := range []Entry{write(online, erased), write(online), write(erased)} {
+			if !e.Erased || e.Complete() || e.Version != 6 || e.State != schemas.Offline || e.LastSeen != 0 || e.LastActive != 0 || e.Kinds != 0 {
+				t.Errorf("an erased user is %+v", e)
+			}
+		}
+		left, err := v.client.PTTL(t.Context(), v.userKey(7)).Result()
+		if must(t, err); left <= 0 || left > time.Hour {
+			t.Errorf("time to live %v", left)
+		}
+		if e := write(back); e.Erased || !e.Complete() || e.LastSeen != 80 || e.LastActive != 0 || e.Since != 250 {
+			t.Errorf("a user who came back is %+v", e)
+		}
+		v7 := *online
+		v7.Version = 9
+		erased.Version, back.Version = 10, 11
+		if e := write(&v7, erased, back); e.Erased || e.LastSeen != 80 || e.LastActive != 0 {
+			t.Errorf("a user who came back in the same batch is %+v", e)
+		}
+	})
+}
+
 func TestWhatOneTransitionDoesNotHoldIsLeftToTheDurableStore(t *testing.T) {
 	t.Parallel()
 	v := open(t, redistest.Mini(t))

@@ -69,7 +69,7 @@ func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Upda
 		c.arguments[0] = v.retention.Milliseconds()
 		for i, u := range some {
 			c.keys[i] = v.userKey(u.User)
-			c.arguments = append(c.arguments, appendValue(nil, Entry{Current: u.Current, Epoch: epoch}), flags(u, confirm))
+			c.arguments = append(c.arguments, appendValue(nil, Entry{Current: u.Current, Epoch: epoch, Erased: u.OnlyErased()}), flags(u, confirm))
 		}
 		calls = append(calls, c)
 	}
@@ -125,6 +125,9 @@ func flags(u store.Update, confirm bool) string {
 	}
 	if confirm {
 		text += "c"
+	}
+	if u.Erased {
+		text += "e"
 	}
 	return text
 }

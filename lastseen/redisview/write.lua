@@ -7,14 +7,15 @@
 -- ARGV[2 * i]   the new value (value.go)
 -- ARGV[2*i + 1] what the update knows: "s" since, "h" hidden, "t" that its times do
 --               not depend on those before, "c" that it was read from the status
---               topic and confirms what is there
+--               topic and confirms what is there, "e" that it erases the user, so that
+--               nothing is taken over from what is there
 -- Returns how many were written.
 
 local VERSION, EPOCH, SINCE, HIDDEN = {2, 17}, {18, 29}, {30, 41}, {42, 57}
 local SEEN, ACTIVE = {62, 73}, {74, 85}
 local LENGTH = 85
 local NO_SINCE, NOT_HIDDEN = string.rep('0', 12), string.rep('0', 16)
-local OFFLINE_VISIBLE = '11'
+local OFFLINE_VISIBLE, ERASED = '11', '10'
 
 local function get(value, field)
   return string.sub(value, field[1], field[2])
@@ -61,7 +62,7 @@ for i, key in ipairs(KEYS) do
     end
     -- Last seen and last active never go back. Where those before count and are not
     -- known, the times are left open as a whole: they may be of when the user hid.
-    if confirmed then
+    if confirmed and not knows(flags, 'e') then
       if get(old, SEEN) > get(result, SEEN) then result = set(result, SEEN, get(old, SEEN)) end
       if get(old, ACTIVE) > get(result, ACTIVE) then result = set(result, ACTIVE, get(old, ACTIVE)) end
     end
@@ -80,6 +81,9 @@ local kept = {}
 for key, result in pairs(results) do
   if string.sub(result, 58, 59) == OFFLINE_VISIBLE then
     redis.call('SET', key, result, 'PX', ARGV[1])
+  elseif string.sub(result, 58, 59) == ERASED then
+    -- Long enough for a projector that has lost its partition to notice it.
+    redis.call('SET', key, result, 'PX', 3600000)
   else
     kept[#kept + 1] = key
     kept[#kept + 1] = result

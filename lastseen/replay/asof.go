@@ -47,6 +47,9 @@ func AsOf(ctx context.Context, log Log, archive Archive, at schemas.Millis, o *O
 		part.to = max(part.from, part.to)
 		p.parts = append(p.parts, part)
 	}
+	if err := p.findErased(ctx); err != nil {
+		return sum, err
+	}
 	r := reading{plan: p}
 	inForce, err := r.newest(ctx, at)
 	if err != nil {

@@ -94,7 +94,8 @@ type archive struct {
 	rows []store.Entry
 	next map[int32]int64
 	// topic is the one of which next are offsets.
-	topic schemas.TopicID
+	topic  schemas.TopicID
+	erased map[schemas.UserID]schemas.Version
 }
 
 // archiveOf is the archive of what a topic had before it was cut, up to a part.
@@ -153,6 +154,10 @@ func (a *archive) AsOf(_ context.Context, at schemas.Millis, user schemas.UserID
 		}
 	}
 	return nil
+}
+
+func (a *archive) Erased(context.Context) (map[schemas.UserID]schemas.Version, error) {
+	return a.erased, nil
 }
 
 func (*archive) LogBegins(context.Context) (schemas.Millis, error) { return 0, nil }

@@ -17,11 +17,13 @@ type Filter struct {
 	From, To schemas.Millis
 	// after is the last row that was emitted before.
 	after *store.Entry
+	// erased are the versions by which users were erased.
+	erased map[schemas.UserID]schemas.Version
 }
 
 // wants reports whether e is selected. It does not look at the partition.
 func (f *Filter) wants(e *store.Entry) bool {
-	return e.At >= f.From && (f.To == 0 || e.At < f.To) &&
+	return (len(f.erased) == 0 || e.Version > f.erased[e.User]) && e.At >= f.From && (f.To == 0 || e.At < f.To) &&
 		(len(f.Users) == 0 || slices.Contains(f.Users, e.User)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, e.To)) &&
 		(len(f.Causes) == 0 || slices.Contains(f.Causes, e.Cause)) &&

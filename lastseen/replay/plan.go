@@ -79,6 +79,9 @@ func (p *plan) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := p.findErased(ctx); err != nil {
+		return err
+	}
 	archived := false
 	for _, id := range ids {
 		part, err := p.part(ctx, id)

@@ -40,6 +40,9 @@ type Archive interface {
 	// For an instant before the log begins, the error is a *store.ForgottenError, and each is not
 	// called.
 	AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) error
+	// Erased are the users whom the store remembers as erased, and the versions up to which their
+	// changes count for nothing.
+	Erased(ctx context.Context) (map[schemas.UserID]schemas.Version, error)
 	// LogBegins is the instant from which on changes are kept; 0 if none was ever dropped. It
 	// never decreases.
 	LogBegins(ctx context.Context) (schemas.Millis, error)

@@ -51,8 +51,15 @@ func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 	if err := s.moveOffset(ctx, tx, batch); err != nil {
 		return err
 	}
+	changes, erasures, err := splitErased(ctx, tx, batch)
+	if err != nil {
+		return err
+	}
+	if err := erase(ctx, tx, batch.Partition, erasures); err != nil {
+		return err
+	}
 	change := tx.StmtContext(ctx, s.appendChange)
-	for _, t := range batch.Changes {
+	for _, t := range changes {
 		if _, err := change.ExecContext(ctx, int64(t.User), int64(t.At), int64(t.Version), t.EventID().String(),
 			schemas.StateWord(t.From), schemas.StateWord(t.To), schemas.CauseWord(t.Cause), schemas.VisibilityWord(t.Visibility),
 			orNull(int64(t.Device)), int64(t.Kinds), orNull(int64(t.LastSeen)), orNull(int64(t.LastActive)), t.Policy, int64(t.LeftOut)); err != nil {
@@ -60,7 +67,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 		}
 	}
 	user := tx.StmtContext(ctx, s.upsertUser)
-	for _, u := range store.Fold(batch.Changes) {
+	for _, u := range store.Fold(changes) {
 		if _, err := user.ExecContext(ctx, int64(u.User), schemas.StateWord(u.State), int64(u.Since), orNull(int64(u.LastSeen)),
 			orNull(int64(u.LastActive)), int64(u.Kinds), schemas.VisibilityWord(u.Visibility), int64(u.Version), int64(u.Hidden),
 			u.SinceKnown, u.HiddenKnown); err != nil {

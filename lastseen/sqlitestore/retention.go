@@ -20,8 +20,11 @@ var (
 // dropStep is how many changes one statement drops, so that the sink never waits long.
 const dropStep = 1000
 
-// Maintain drops the changes that are older than the audit retention at now, in small steps.
+// Maintain forgets erasures of which no topic has older changes any more, and drops the changes that are older than the audit retention at now, in small steps.
 func (s *Store) Maintain(ctx context.Context, now time.Time) error {
+	if _, err := s.Writer.ExecContext(ctx, `DELETE FROM erased_users WHERE until <= ?`, int64(schemas.MillisOf(now))); err != nil {
+		return fmt.Errorf("forgetting erasures: %w", classify(err))
+	}
 	before := schemas.MillisOf(now.Add(-s.config.AuditRetention))
 	for {
 		dropped, err := s.dropSome(ctx, before)

@@ -18,7 +18,12 @@ type Update struct {
 	// TimesKnown: no time before the run can be later than those of the run, as after an arrival
 	// or a show. Otherwise a later last seen or last active known before stays.
 	TimesKnown bool
+	// Erased: the run erases the user. Everything known before is dropped.
+	Erased bool
 }
+
+// OnlyErased reports whether nothing is known of the user after the update.
+func (u Update) OnlyErased() bool { return u.Erased && u.Since == 0 }
 
 // After is what the stores keep of a user after t, the next transition in the log after c; the
 // zero Current means that nothing is known. It equals schemas.Current.After except for the times,
@@ -33,6 +38,9 @@ func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 		return c
 	}
 	next := c.After(t)
+	if t.Cause == schemas.Erased {
+		return next
+	}
 	seen, active := t.LastSeen, t.LastActive
 	switch visibilityChanged := t.Cause == schemas.VisibilityChange; {
 	case t.Visibility == schemas.Nobody && !visibilityChanged:
@@ -61,6 +69,15 @@ func Fold(changes []*schemas.Transition) []Update {
 	updates := make([]Update, 0, len(changes))
 	for _, t := range changes {
 		i, seen := index[t.User]
+		if t.Cause == schemas.Erased && (!seen || t.Version > updates[i].Version) {
+			if !seen {
+				i, index[t.User] = len(updates), len(updates)
+				updates = append(updates, Update{})
+			}
+			updates[i] = Update{Current: After(schemas.Current{}, t), SinceKnown: true, HiddenKnown: true, TimesKnown: true,
+				Erased: true}
+			continue
+		}
 		if !seen {
 			index[t.User] = len(updates)
 			updates = append(updates, Update{
@@ -113,6 +130,9 @@ func (u Update) Onto(c schemas.Current) schemas.Current {
 		return c
 	}
 	next := u.Current
+	if u.Erased {
+		return next
+	}
 	if !u.SinceKnown && c.Version != 0 {
 		next.Since = c.Since
 	}

@@ -82,6 +82,8 @@ func ruleOf(t *schemas.Transition, record *Record, s liveness.Settings, known bo
 	case schemas.DevicesChanged:
 		r.Words = "the user stays " + schemas.StateWord(t.To) + ", but the kinds of its live devices changed"
 		r.Limit = !reported
+	case schemas.Erased:
+		r.Words = "everything about the user was erased on request"
 	case schemas.VisibilityChange:
 		r.Words = "the user asked to be seen by " + schemas.VisibilityWord(t.Visibility)
 	default:

@@ -128,6 +128,7 @@ func (c Change) what() string {
 func (r *Record) what() string {
 	text := map[string]string{
 		"tick": "a tick of the detector", "alive": "a sign of life", "draining": "the gateway drains",
+		"erasure":    "an erasure",
 		"visibility": "a change of visibility of another user",
 	}[r.Kind]
 	if r.Visibility != "" {

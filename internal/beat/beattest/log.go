@@ -24,7 +24,10 @@ type Written struct {
 	// User and Visibility are set in a change of visibility.
 	User       schemas.UserID
 	Visibility schemas.Visibility
-	Beats      []schemas.Beat
+	// Erased and Until are set in an erasure.
+	Erased schemas.UserID
+	Until  schemas.Millis
+	Beats  []schemas.Beat
 }
 
 // Log is a beat.Appender in memory. Its zero value takes everything at once.
@@ -117,7 +120,7 @@ func (l *Log) take(record schemas.Outgoing) error {
 	w := Written{
 		At: time.Now(), Partition: record.Partition, Key: record.Key, Gateway: schemas.GatewayID(frame.Gateway),
 		Epoch: frame.GatewayEpoch, Sequence: frame.Sequence, Draining: frame.Draining,
-		User: frame.VisibilityUser, Visibility: frame.Visibility,
+		User: frame.VisibilityUser, Visibility: frame.Visibility, Erased: frame.ErasedUser, Until: frame.ErasedUntil,
 	}
 	cursor := frame.Beats()
 	for beat := (schemas.Beat{}); cursor.Next(&beat); {

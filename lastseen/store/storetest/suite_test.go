@@ -66,6 +66,8 @@ func TestStoresKeepTheContract(t *testing.T) {
 		"a log of which nothing was dropped has no beginning":                completeLog,
 		"users present for longer than the log is kept are known":            presentForLonger,
 		"a cut log invents nobody, and says the same of one user as of all":  randomPast,
+		"an erased user leaves nothing, and older changes never come back":   erasedLeavesNothing,
+		"a user who comes back after an erasure is new":                      erasedComesBack,
 		"an import counts until a user has a version":                        importCounts,
 		"a cut log gives the sessions of all changes":                        sessionsOfACutLog,
 	} {

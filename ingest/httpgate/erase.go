@@ -1,0 +1,81 @@
+package httpgate
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Copies returns for how long each topic, by its name, may still have a record that is written now.
+type Copies func(ctx context.Context) (map[string]time.Duration, error)
+
+// Receipt is the answer to an erasure.
+type Receipt struct {
+	User schemas.UserID `json:"user_id,string"`
+	// ErasedAt is when Kafka had the erasure. The stores follow within seconds.
+	ErasedAt schemas.Millis `json:"erased_at"`
+	// GoneOn is the first UTC day on which no topic has a copy. The stores then forget the pair of
+	// user id and version too.
+	GoneOn string `json:"last_copy_gone_on"`
+	// Topics are the same days of each topic.
+	Topics map[string]string `json:"topics"`
+}
+
+// NewReceipt makes the receipt of an erasure at an instant, and the instant at which GoneOn begins.
+func NewReceipt(user schemas.UserID, at time.Time, copies map[string]time.Duration) (Receipt, schemas.Millis) {
+	r := Receipt{User: user, ErasedAt: schemas.MillisOf(at), Topics: map[string]string{}}
+	var last time.Time
+	for name, stays := range copies {
+		gone := at.Add(stays).UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		r.Topics[name] = gone.Format(time.DateOnly)
+		if gone.After(last) {
+			last = gone
+		}
+	}
+	r.GoneOn = last.Format(time.DateOnly)
+	return r, schemas.MillisOf(last)
+}
+
+// Erases lets users and administrators erase users. Call it before Routes.
+func (g *Gate) Erases(copies Copies) { g.copies = copies }
+
+// deleteUser appends the erasure of a user in a frame of its own. The log orders it among the beats.
+func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, err error) {
+	user, err := schemas.ParseUserID("user_id", r.PathValue("user_id"))
+	if err != nil {
+		return 0, err
+	}
+	if err := ingest.CallerOf(r.Context()).CheckVisibilityOf("user_id", user); err != nil {
+		return 0, &refusal{status: http.StatusForbidden, err: err}
+	}
+	leave, err := enter(g.visibilitySlots)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(r.Context(), g.cfg.AppendTimeout)
+	defer cancel()
+	copies, err := g.copies(ctx)
+	if err != nil {
+		return 0, refuse(http.StatusServiceUnavailable, problem.Unavailable, "",
+			"the erasure has not begun, because no receipt can be given: "+err.Error())
+	}
+	receipt, until := NewReceipt(user, time.Now(), copies)
+	written := make(chan error, 1)
+	g.writer.append("erasure", 0, schemas.Outgoing{
+		Partition: schemas.PartitionOf(user, g.cfg.Partitions),
+		Key:       user.Key(), Value: schemas.AppendErasure(nil, user, until, false),
+	}, func(err error) { written <- err })
+	if err := g.await(r.Context(), written); err != nil {
+		return 0, err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	// If this fails the caller has disconnected; Kafka has the erasure.
+	_ = json.NewEncoder(w).Encode(receipt)
+	return http.StatusOK, nil
+}

@@ -1,0 +1,68 @@
+package httpgate_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/ingest/httpgate"
+	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestAnErasureIsAnsweredWithTheDayOnWhichTheLastCopyIsGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // it is midnight, 2000-01-01
+		log := &beattest.Log{Partitions: partitions}
+		g, err := httpgate.New(config(), log, ingest.NewMetrics(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var unknown error
+		g.Erases(func(context.Context) (map[string]time.Duration, error) {
+			return map[string]time.Duration{"a": 10 * time.Minute, "b": 31 * 24 * time.Hour}, unknown
+		})
+		mux := http.NewServeMux()
+		g.Routes(mux)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- g.Run(ctx) }()
+		erase := func(id string, caller *ingest.Caller) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(http.MethodDelete, "/presence/"+id, nil)
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), caller)))
+			return w
+		}
+		d := endpoint{t: t}
+		const receipt = `{"user_id":"42","erased_at":"2000-01-01T00:00:00.000Z","last_copy_gone_on":"2000-02-02",` +
+			`"topics":{"a":"2000-01-02","b":"2000-02-02"}}`
+		d.wants(erase("42", nil), 200, receipt)
+		d.wants(erase("0", nil), 400, "")
+		d.wants(erase("42", &ingest.Caller{User: 43}), 403, "")
+		d.wants(erase("42", &ingest.Caller{Gateway: "gw-1"}), 403, "")
+		unknown = errors.New("topic b keeps records for ever")
+		d.wants(erase("42", &ingest.Caller{Any: true}), 503, "")
+		unknown = nil
+		if n := len(log.Written()); n != 1 {
+			t.Fatalf("%d records, want 1", n)
+		}
+		d.wants(erase("43", &ingest.Caller{User: 43}), 200, "")
+		day := schemas.MillisOf(time.Date(2000, 2, 2, 0, 0, 0, 0, time.UTC))
+		for i, w := range log.Written() {
+			if want := schemas.UserID(42 + i); w.Erased != want || w.Until != day || string(w.Key) != string(want.Key()) {
+				t.Errorf("record %d is %+v", i, w)
+			}
+		}
+		log.Away(true)
+		d.wants(erase("42", nil), 503, "")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

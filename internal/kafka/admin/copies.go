@@ -1,0 +1,67 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// checkPause is how late Kafka may notice that a segment has expired and remove its files.
+const checkPause = 10 * time.Minute
+
+// LastCopies returns for how long each topic, by its name, may still have a record that is written
+// now. A record of a topic
+// with a retention stays for the retention and until the segment that it is in is closed. A topic
+// that is compacted keeps a superseded record until the next compaction, and then its tombstone for
+// delete.retention.ms and until the compaction after that. The error names the topic that keeps
+// records without limit.
+func LastCopies(ctx context.Context, cfg kafka.Config) (map[string]time.Duration, error) {
+	admin, cfg, err := openAdmin(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	found, err := listTopics(ctx, admin, cfg)
+	if err != nil {
+		return nil, err
+	}
+	copies := map[string]time.Duration{}
+	for _, t := range found {
+		if t.spec.Topic == schemas.Graph {
+			continue // nothing of Stillhere writes it
+		}
+		if copies[t.name], err = t.longest(); err != nil {
+			return nil, err
+		}
+	}
+	return copies, nil
+}
+
+// tooLong is a retention of which no receipt can name the end.
+const tooLong = 100 * 365 * 24 * time.Hour
+
+// longest is how long the topic may keep a record that is written now.
+func (t *clusterTopic) longest() (time.Duration, error) {
+	names := []string{"retention.ms", "segment.ms"}
+	if t.spec.Config["cleanup.policy"] == "compact" {
+		names = []string{"max.compaction.lag.ms", "max.compaction.lag.ms", "delete.retention.ms"}
+	}
+	sum := checkPause
+	for _, name := range names {
+		ms, err := strconv.ParseInt(t.settings[name], 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("topic %s has %s=%q, which is no number", t.name, name, t.settings[name])
+		}
+		if ms < 0 || ms > math.MaxInt64/int64(time.Millisecond) || time.Duration(ms)*time.Millisecond > tooLong {
+			return 0, fmt.Errorf("topic %s has %s=%d, so nobody knows when its last copy of a record is gone; "+
+				"set a limit with: stillhere topics apply --%s-retention", t.name, name, ms, t.spec.Topic)
+		}
+		sum += time.Duration(ms) * time.Millisecond
+	}
+	return sum, nil
+}
