@@ -52,6 +52,7 @@ type commands struct {
 	Backtest backtestCommand `cmd:"" group:"Data:" help:"Try other settings on recorded heartbeats and compare what would have been published."`
 	Rebuild  rebuildCommand  `cmd:"" group:"Data:" help:"Rebuild a store from the log while the pipeline runs."`
 	Erase    eraseCommand    `cmd:"" group:"Data:" help:"Erase everything about users, and print receipts."`
+	Export   exportCommand   `cmd:"" group:"Data:" help:"Write everything that is stored about a user, as JSON lines."`
 	Import   importCommand   `cmd:"" group:"Data:" help:"Bring in last seen times that another system has recorded."`
 	Record   recordCommand   `cmd:"" group:"Data:" help:"Save heartbeats in a file, so that backtest can use them after the topic has dropped them."`
 

@@ -7,6 +7,16 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+// Followed returns whom a user follows, with ids greater than after, ascending, at most limit of them.
+func (s *Store) Followed(ctx context.Context, follower, after schemas.UserID, limit int) ([]schemas.UserID, error) {
+	const query = `SELECT user_id FROM follows WHERE follower_id = $1 AND user_id > $2 ORDER BY user_id LIMIT $3`
+	followed, err := s.IDs(ctx, nil, query, int64(follower), int64(after), limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading whom %d follows: %w", follower, err)
+	}
+	return followed, nil
+}
+
 // forgetAtOnce is how many edges one transaction of Forget removes.
 const forgetAtOnce = 10_000
 
@@ -14,16 +24,16 @@ const forgetAtOnce = 10_000
 // be called again after an error; what was removed stays removed.
 func (s *Store) Forget(ctx context.Context, user schemas.UserID) error {
 	for _, side := range []struct {
-		query string
-		edge  func(schemas.UserID) Edge
+		page func() ([]schemas.UserID, error)
+		edge func(schemas.UserID) Edge
 	}{
-		{`SELECT follower_id FROM follows WHERE user_id = $1 ORDER BY follower_id LIMIT $2`,
+		{func() ([]schemas.UserID, error) { return s.Page(ctx, nil, user, 0, LastID, forgetAtOnce) },
 			func(other schemas.UserID) Edge { return Edge{user, other} }},
-		{`SELECT user_id FROM follows WHERE follower_id = $1 ORDER BY user_id LIMIT $2`,
+		{func() ([]schemas.UserID, error) { return s.Followed(ctx, user, 0, forgetAtOnce) },
 			func(other schemas.UserID) Edge { return Edge{other, user} }},
 	} {
 		for full := true; full; {
-			others, err := s.IDs(ctx, nil, side.query, int64(user), forgetAtOnce)
+			others, err := side.page()
 			if err != nil {
 				return fmt.Errorf("forgetting user %d: %w", user, err)
 			}
