@@ -152,6 +152,9 @@ func (b *scratch) parse(query string) bool {
 		const digits = 18 // of numbers that surely fit
 		var id schemas.UserID
 		n := 0
+		if list != "" && list[0] == '0' { // an id has no leading zeros
+			return false
+		}
 		for ; n < len(list) && list[n] >= '0' && list[n] <= '9'; n++ {
 			id = 10*id + schemas.UserID(list[n]-'0')
 		}
