@@ -64,6 +64,7 @@ type commands struct {
 	ShowVersion versionCommand    `cmd:"" name:"version" group:"Understand:" help:"Print the version and the build information."`
 
 	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure the performance on this machine."`
+	Plan  planCommand  `cmd:"" group:"Measure:" help:"Compute what a number of users needs and costs: partitions, nodes, bandwidth, memory, disk, money."`
 	Sim   simCommand   `cmd:"" group:"Measure:" help:"Run the detector through hours of simulated faults in seconds, and compare it with the rules."`
 
 	ConfigFile string           `name:"config" help:"YAML file with settings, by the names of the flags; see \"config init\"." placeholder:"FILE"`

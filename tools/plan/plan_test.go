@@ -1,0 +1,171 @@
+package plan_test
+
+import (
+	"bytes"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/stillhere/stillhere/tools/plan"
+)
+
+var update = flag.Bool("update", false, "write the tables of testdata and of deploy/CAPACITY.md")
+
+func workload(users plan.Quantity) plan.Workload {
+	return plan.Workload{Users: users, Heartbeat: 15 * time.Second, Devices: 1.3, ChangesPerDay: 20, Follows: 200, ReadsPerDay: 20, Watchers: 2,
+		Present: 0.3, Peak: 3, Replication: 3, LogDays: 30, AuditDays: 400, InUse: 0.5}
+}
+
+func compute(t *testing.T, w plan.Workload) *plan.Plan {
+	t.Helper()
+	units, err := plan.ReadUnits(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices, err := plan.ReadPrices(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return plan.Compute(w, units, prices)
+}
+
+func TestMoreOfAnythingNeverNeedsOrCostsLess(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		few := workload(plan.Quantity(rapid.Float64Range(1, 1e9).Draw(r, "users")))
+		more := few
+		factor := rapid.Float64Range(1, 10).Draw(r, "factor")
+		switch rapid.IntRange(0, 4).Draw(r, "what") {
+		case 0:
+			more.Users *= plan.Quantity(factor)
+		case 1:
+			more.Devices *= factor
+		case 2:
+			more.ChangesPerDay *= plan.Quantity(factor)
+		case 3:
+			more.Follows *= plan.Quantity(factor)
+		case 4:
+			more.Heartbeat = max(time.Second, time.Duration(float64(few.Heartbeat)/factor))
+		}
+		a, b := compute(t, few), compute(t, more)
+		for i, l := range a.Lines {
+			if got := b.Lines[i]; got.Value < l.Value*(1-1e-9) && l.Name != "for a million users" {
+				r.Fatalf("%s, %s: %g, with more %g", l.Part, l.Name, l.Value, got.Value)
+			}
+		}
+	})
+}
+
+func TestSmallPlansAreThoseOfPaperAndPencil(t *testing.T) {
+	t.Parallel()
+	w := workload(864_000)
+	w.Devices, w.Peak, w.InUse, w.Heartbeat = 1, 1, 1, 10*time.Second
+	p := compute(t, w)
+	for _, c := range []struct {
+		part, name string
+		want       float64
+	}{
+		{"load", "heartbeats", 86_400},
+		{"load", "changes at the peak", 200},
+		{"load", "deliveries at the peak", 12_000},
+		{"load", "frames to watchers at the peak", 400},
+		{"detector", "partitions", 4},
+		{"ingest", "sockets", 864_000},
+		{"ingest", "cores", 86_400*9.3e-6 + 400*7.8e-6},
+		{"ingest", "nodes", 9},
+		{"detector", "records of heartbeats", 36},
+		{"detector", "memory of users", 864_000 * 46.7},
+		{"kafka", "heartbeats in", 86_400*16.7 + 36*100},
+		{"kafka", "transitions and statuses in", 200 * 188},
+		{"redis", "memory", 864_000 * 184},
+		{"postgres", "rows of the log", 864_000 * 20 * 400},
+		{"postgres", "rows of users and follows", 864_000 * 201},
+		{"money a month", "ingest", 9 * 730 * 0.0816},
+	} {
+		if got := p.Get(c.part, c.name); math.Abs(got-c.want) > c.want*1e-9 {
+			t.Errorf("%s, %s: %g, want %g", c.part, c.name, got, c.want)
+		}
+	}
+	sum := 0.0
+	for _, l := range p.Lines {
+		if l.Part == "money a month" && l.Name != "total" && l.Name != "for a million users" {
+			sum += l.Value
+		}
+	}
+	if total := p.Get("money a month", "total"); math.Abs(total-sum) > 1e-6 {
+		t.Errorf("the total is %g, its parts are %g", total, sum)
+	}
+}
+
+func TestNumbersAreReadAsPeopleWriteThem(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]float64{"500M": 5e8, "1.5k": 1500, "2G": 2e9, "1B": 1e9, "20_000": 20000, "1,000": 1000, "2e6": 2e6, "7": 7} {
+		var q plan.Quantity
+		if err := q.UnmarshalText([]byte(text)); err != nil || float64(q) != want {
+			t.Errorf("%s is %g, %v", text, q, err)
+		}
+	}
+	for _, text := range []string{"", "M", "-1", "5m", "5MM", "many", "NaN", "Inf", "1e999"} {
+		var q plan.Quantity
+		if err := q.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "must be a number such as") {
+			t.Errorf("%q: %g, %v", text, q, err)
+		}
+	}
+}
+
+func TestBadWorkloadsAndFilesAreRefusedWithTheFieldNamed(t *testing.T) {
+	t.Parallel()
+	w := workload(0)
+	w.Devices, w.InUse = 0, 2
+	err := w.Validate()
+	for _, field := range []string{"--users", "--devices", "--in-use"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v does not name %s", err, field)
+		}
+	}
+	if _, err := plan.ReadUnits([]byte("units: {beat_bytes: {value: 0}, other: {value: 1}}")); err == nil ||
+		!strings.Contains(err.Error(), "beat_bytes") || !strings.Contains(err.Error(), "other: is not known") {
+		t.Errorf("unit costs: %v", err)
+	}
+	if _, err := plan.ReadPrices([]byte("node: {cores: 2}")); err == nil || !strings.Contains(err.Error(), "node.hour") {
+		t.Errorf("prices: %v", err)
+	}
+}
+
+// The examples of deploy/CAPACITY.md; go test ./tools/plan -update writes them.
+func TestTheTablesOfTheCapacityPageAreWhatTheCommandPrints(t *testing.T) {
+	t.Parallel()
+	var table bytes.Buffer
+	if err := plan.Text(&table, true, compute(t, workload(1e6)), compute(t, workload(20e6)), compute(t, workload(500e6))); err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- plan -->\n", "<!-- end of plan -->\n"
+	path := filepath.Join("..", "..", "deploy", "CAPACITY.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, _ := strings.Cut(string(page), begin)
+	shown, tail, found := strings.Cut(rest, end)
+	if !found {
+		t.Fatalf("%s has no %q and %q", path, begin, end)
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(head+begin+"\n"+table.String()+"\n"+end+tail), 0o644); err != nil { //nolint:gosec // a page of the repository
+			t.Fatal(err)
+		}
+		return
+	}
+	if strings.TrimSpace(shown) != strings.TrimSpace(table.String()) {
+		t.Errorf("the tables of %s are out of date: go test ./tools/plan -update\n%s", path, table.String())
+	}
+}
