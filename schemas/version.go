@@ -17,8 +17,9 @@ const (
 	ordinalBits = 12
 	offsetBits  = 41
 
-	maxOrdinal  = 1<<ordinalBits - 1
-	maxLogEpoch = 1<<(63-offsetBits-ordinalBits) - 1
+	// MaxLogEpoch and MaxOrdinal are the greatest that a version can name.
+	MaxLogEpoch = 1<<(63-offsetBits-ordinalBits) - 1
+	MaxOrdinal  = 1<<ordinalBits - 1
 
 	// MaxVersionOffset is the greatest offset that a version can name, counted from the
 	// base of its log epoch.
@@ -31,8 +32,8 @@ const (
 // limits of a frame rule out a greater ordinal, and the detector begins another epoch before 41
 // bits of offsets are used up, which takes 3.5 years at 20,000 records a second.
 func NewVersion(logEpoch uint32, offset int64, ordinal int) Version {
-	if logEpoch < 1 || logEpoch > maxLogEpoch || offset < 0 || offset > MaxVersionOffset ||
-		ordinal < 0 || ordinal > maxOrdinal {
+	if logEpoch < 1 || logEpoch > MaxLogEpoch || offset < 0 || offset > MaxVersionOffset ||
+		ordinal < 0 || ordinal > MaxOrdinal {
 		panic(fmt.Sprintf("version out of range: log epoch %d, offset %d, ordinal %d", logEpoch, offset, ordinal))
 	}
 	return Version(logEpoch)<<(offsetBits+ordinalBits) | Version(offset)<<ordinalBits | Version(ordinal)
@@ -45,7 +46,7 @@ func (v Version) LogEpoch() uint32 { return uint32(v >> (offsetBits + ordinalBit
 func (v Version) Offset() int64 { return int64(v>>ordinalBits) & MaxVersionOffset }
 
 // Ordinal is the number of earlier transitions that the record caused for the user.
-func (v Version) Ordinal() int { return int(v & maxOrdinal) }
+func (v Version) Ordinal() int { return int(v & MaxOrdinal) }
 
 // Record is log epoch and offset as one number: equal for all transitions that a record caused,
 // and never decreasing in a partition of the transitions.

@@ -16,9 +16,9 @@ func TestVersionsAreOrderedByEpochThenOffsetThenOrdinal(t *testing.T) {
 	}
 	anyParts := rapid.Custom(func(t *rapid.T) parts {
 		return parts{
-			rapid.Uint32Range(1, maxLogEpoch).Draw(t, "epoch"),
+			rapid.Uint32Range(1, MaxLogEpoch).Draw(t, "epoch"),
 			rapid.Int64Range(0, MaxVersionOffset).Draw(t, "offset"),
-			rapid.IntRange(0, maxOrdinal).Draw(t, "ordinal"),
+			rapid.IntRange(0, MaxOrdinal).Draw(t, "ordinal"),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -36,7 +36,7 @@ func TestVersionsAreOrderedByEpochThenOffsetThenOrdinal(t *testing.T) {
 
 func TestTheGreatestVersionFitsIn63Bits(t *testing.T) {
 	t.Parallel()
-	if v := NewVersion(maxLogEpoch, MaxVersionOffset, maxOrdinal); v != 1<<63-1 {
+	if v := NewVersion(MaxLogEpoch, MaxVersionOffset, MaxOrdinal); v != 1<<63-1 {
 		t.Fatalf("is %d", v)
 	}
 }
@@ -45,8 +45,8 @@ func TestAFrameCannotExhaustTheOrdinals(t *testing.T) {
 	t.Parallel()
 	// A row causes at most a transition of its own, and what is due before it was
 	// caused by an earlier row or is bounded by the rules.
-	if MaxFrameRows >= maxOrdinal {
-		t.Fatalf("%d rows, ordinals up to %d", MaxFrameRows, maxOrdinal)
+	if MaxFrameRows >= MaxOrdinal {
+		t.Fatalf("%d rows, ordinals up to %d", MaxFrameRows, MaxOrdinal)
 	}
 }
 

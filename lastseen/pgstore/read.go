@@ -21,6 +21,8 @@ var (
 	historySQL string
 	//go:embed sql/last_show.sql
 	lastShowSQL string
+	//go:embed sql/missed.sql
+	missedSQL string
 )
 
 // Position is how far the partition is; see store.Writer.
@@ -37,11 +39,7 @@ func (s *Store) Users(ctx context.Context, ids []schemas.UserID) (found map[sche
 	if len(ids) == 0 {
 		return found, nil
 	}
-	numbers := make([]int64, len(ids))
-	for i, id := range ids {
-		numbers[i] = int64(id)
-	}
-	rows, err := s.pool.Query(ctx, usersSQL, numbers)
+	rows, err := s.pool.Query(ctx, usersSQL, numbersOf(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +67,35 @@ func (s *Store) History(ctx context.Context, query store.HistoryQuery) (page sto
 		err := s.pool.QueryRow(ctx, lastShowSQL, int64(query.User), instant(after), instant(through)).Scan(&at)
 		return millisOf(at), err
 	})
+}
+
+// Missed reads changes after versions; see store.Reader.
+func (s *Store) Missed(ctx context.Context, query store.MissedQuery) (missed store.Missed, err error) {
+	defer wrap(&err, "reading what was missed of %d users", len(query.Users))
+	rows, err := s.pool.Query(ctx, missedSQL, numbersOf(query.Users), numbersOf(query.After), instant(query.From), query.Limit)
+	if err != nil {
+		return missed, err
+	}
+	var shown []schemas.Millis
+	missed.Changes, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*schemas.Transition, error) {
+		t, last, err := store.ScanMissed(row)
+		shown = append(shown, last)
+		return t, err
+	})
+	if err != nil {
+		return missed, err
+	}
+	store.RedactMissed(missed.Changes, shown)
+	missed.Begins, err = logBegins(ctx, s.pool)
+	return missed, err
+}
+
+func numbersOf[N ~int64](values []N) []int64 {
+	numbers := make([]int64, len(values))
+	for i, value := range values {
+		numbers[i] = int64(value)
+	}
+	return numbers
 }
 
 // instant is a parameter; 0 and MaxInt64 are the ends of time.

@@ -19,6 +19,8 @@ var (
 	historySQL string
 	//go:embed sql/last_show.sql
 	lastShowSQL string
+	//go:embed sql/missed.sql
+	missedSQL string
 	//go:embed sql/as_of.sql
 	asOfSQL string
 	//go:embed sql/export_changes.sql
@@ -89,6 +91,31 @@ func (s *Store) History(ctx context.Context, query store.HistoryQuery) (page sto
 		err = s.Readers.QueryRowContext(ctx, lastShowSQL, int64(query.User), int64(after), int64(through)).Scan(&at)
 		return at, err
 	})
+}
+
+// Missed reads changes after versions; see store.Reader.
+func (s *Store) Missed(ctx context.Context, query store.MissedQuery) (missed store.Missed, err error) {
+	defer wrap(&err, "reading what was missed of %d users", len(query.Users))
+	asked := make([][2]int64, len(query.Users))
+	for i, user := range query.Users {
+		asked[i] = [2]int64{int64(user), int64(query.After[i])}
+	}
+	list, err := json.Marshal(asked)
+	if err != nil {
+		return missed, err
+	}
+	var shown []schemas.Millis
+	err = each(ctx, s.Readers, missedSQL, []any{string(list), int64(query.From), query.Limit}, func(row *sql.Rows) error {
+		t, last, err := store.ScanMissed(row)
+		missed.Changes, shown = append(missed.Changes, t), append(shown, last)
+		return err
+	})
+	if err != nil {
+		return missed, err
+	}
+	store.RedactMissed(missed.Changes, shown)
+	missed.Begins, err = logBegins(ctx, s.Readers)
+	return missed, err
 }
 
 // Changes calls found for the changes of the range, hidden ones included, ordered by instant, user and

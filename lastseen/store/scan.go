@@ -56,3 +56,20 @@ func ScanChange(user schemas.UserID, row Row) (*schemas.Transition, error) {
 	}
 	return t, ParseWords(t, from, to, cause)
 }
+
+// ScanMissed reads a change with the columns of missed.sql, and the user's last show up to it.
+func ScanMissed(row Row) (t *schemas.Transition, shown schemas.Millis, err error) {
+	var user int64
+	if t, err = ScanChange(0, behind{row, []any{&user, (*int64)(&shown)}}); err == nil {
+		t.User = schemas.UserID(user)
+	}
+	return t, shown, err
+}
+
+// behind is a row with further columns before those that its reader knows.
+type behind struct {
+	row   Row
+	first []any
+}
+
+func (b behind) Scan(to ...any) error { return b.row.Scan(append(b.first, to...)...) }

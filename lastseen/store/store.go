@@ -57,6 +57,9 @@ type Reader interface {
 	// History is a page of a user's changes, newest first. It never contains what happened while
 	// the user hid; of a hidden user it is empty.
 	History(ctx context.Context, query HistoryQuery) (Page, error)
+	// Missed is the changes of users after a version of each. What it has of a user is without gaps:
+	// changes are missing only at the end, beyond what was written, or beyond the limit.
+	Missed(ctx context.Context, query MissedQuery) (Missed, error)
 }
 
 // HistoryQuery asks for the changes of a user.
