@@ -8,6 +8,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
@@ -19,6 +20,7 @@ type apiDeps struct {
 	store  durableStore
 	stream *live.Server
 	access *decision // nil: no restrictions
+	keys   *cursor.Keys
 }
 
 // newAPI answers reads and serves the live stream.
@@ -29,6 +31,7 @@ func newAPI(d apiDeps) component {
 	}
 	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r), Admin: isAdmin(r)} })
 	reads.SetCharge(chargeIDs)
+	reads.SetKeys(d.keys)
 	return component{
 		checks: []check{{name: "reads", ready: d.answersReads}},
 		routes: []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", d.stream) }},

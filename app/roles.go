@@ -112,7 +112,7 @@ func buildAPI(ctx context.Context, b *builder) error {
 	if deps.stream, err = b.useStream(ctx); err != nil {
 		return err
 	}
-	deps.view, deps.store = b.view, b.store
+	deps.view, deps.store, deps.keys = b.view, b.store, b.keys
 	if err := b.add(newAPI(deps), nil); err != nil || b.config.Graph == (Store{}) {
 		return err
 	}

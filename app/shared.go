@@ -9,6 +9,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/quota"
@@ -29,6 +30,7 @@ type shared struct {
 	reader          *query.Reader
 	graph           *graph.Store
 	decision        *decision
+	keys            *cursor.Keys
 	stream          *live.Server
 	origin          *origin.Origin
 	quota           *quota.Quota[schemas.UserID]
@@ -158,6 +160,15 @@ func (b *builder) useReader(ctx context.Context) (*query.Reader, error) {
 	}), nil
 }
 
+// useKeys seals cursors. The key of the deployment is in Redis.
+func (b *builder) useKeys() (*cursor.Keys, error) {
+	view, err := b.useView()
+	if err != nil {
+		return nil, err
+	}
+	return shareValue(&b.keys, func() *cursor.Keys { return cursor.NewKeys(view.KeepCursorKey) }), nil
+}
+
 func (b *builder) useGraph(ctx context.Context) (*graph.Store, error) {
 	return share(b, &b.graph, func() (*graph.Store, component, error) { return newGraph(ctx, b.base) })
 }
@@ -209,13 +220,17 @@ func (b *builder) useStream(ctx context.Context) (*live.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	keys, err := b.useKeys()
+	if err != nil {
+		return nil, err
+	}
 	access, err := b.useDecision(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return share(b, &b.stream, func() (*live.Server, component, error) {
 		return newStream(b.config.Fanout, access, bus, live.Dependencies{
-			View: reader.Read, PerUser: b.useQuota(), Metrics: b.useFanoutMetrics(), Log: b.log,
+			View: reader.Read, Keys: keys, Missed: reader.Missed, PerUser: b.useQuota(), Metrics: b.useFanoutMetrics(), Log: b.log,
 		})
 	})
 }

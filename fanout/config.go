@@ -90,8 +90,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// RequestBytes is the length of a request that names so many users, with the longest ids.
-func RequestBytes(users int) int64 { return int64(users)*24 + 1024 }
+// RequestBytes is the length of a request that names so many users, with the longest ids and a cursor.
+func RequestBytes(users int) int64 { return int64(users)*(24+11) + 1024 }
 
 // AllowSubscriptions sets MaxSubscriptions, and makes room for them in messages and queues.
 func (c *Config) AllowSubscriptions(most int) {

@@ -35,6 +35,7 @@ type Metrics struct {
 	ReadRedisLost prometheus.Counter
 	Requests      *prometheus.CounterVec // route, code
 	RequestTime   *prometheus.HistogramVec
+	Changes       *prometheus.CounterVec // answer
 }
 
 // NewMetrics registers the metrics with registry. It panics if they are registered already.
@@ -76,6 +77,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		ReadRedisLost: f.NewCounter(counter("read_redis_lost_total", "Reads that Redis did not answer in time.")),
 		Requests:      f.NewCounterVec(counter("requests_total", "HTTP reads by route and status."), []string{"route", "code"}),
 		RequestTime:   f.NewHistogramVec(seconds("request_seconds", "Time of HTTP reads by route."), []string{"route"}),
+		Changes: f.NewCounterVec(counter("changes_total", "Answers about missed changes: listed, or why the current "+
+			"states were sent instead: start, unknown, retention, log_epoch, too_many."), []string{"answer"}),
 	}
 }
 

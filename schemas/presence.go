@@ -80,15 +80,13 @@ func NeverSeen(id UserID, staleSince Millis) Presence {
 }
 
 // Newer reports whether p is newer than q.
-func (p Presence) Newer(q Presence) bool {
-	return versionNumber(p.Version) > versionNumber(q.Version)
-}
+func (p Presence) Newer(q Presence) bool { return p.VersionNumber() > q.VersionNumber() }
 
-// versionNumber reads a version that this program wrote; an unreadable one counts as the oldest.
-func versionNumber(text string) int64 {
-	n, err := strconv.ParseInt(text, 10, 64)
+// VersionNumber is Version as a number; an unreadable one counts as the oldest.
+func (p Presence) VersionNumber() Version {
+	n, err := strconv.ParseInt(p.Version, 10, 64)
 	if err != nil {
 		return 0
 	}
-	return n
+	return Version(n)
 }

@@ -42,6 +42,7 @@ func (s *Server) routes() http.Handler {
 		return states, nil
 	})
 	answer("POST /presence/batch", s.batch)
+	answer("POST /presence/changes", s.changes)
 	answer("GET /presence/{user}", func(r *http.Request) (any, error) {
 		user, err := schemas.ParseUserID("user_id", r.PathValue("user"))
 		return s.presence(user), err
@@ -77,6 +78,53 @@ func (s *Server) batch(r *http.Request) (any, error) {
 		return map[string]any{"users": users}, nil
 	}
 	return states, nil
+}
+
+// changes answers what was missed of users. The caller holds the lock.
+func (s *Server) changes(r *http.Request) (any, error) {
+	var asked struct {
+		UserIDs []string `json:"user_ids"`
+		Since   string   `json:"since"`
+	}
+	if json.NewDecoder(r.Body).Decode(&asked) != nil {
+		return nil, schemas.Invalid("body", "must be JSON")
+	}
+	users, changes := []schemas.Presence{}, []schemas.Presence{}
+	for _, text := range asked.UserIDs {
+		user, err := schemas.ParseUserID("user_ids", text)
+		if err != nil {
+			return nil, err
+		}
+		users, changes = append(users, s.presence(user)), append(changes, s.after(user, asked.Since)...)
+	}
+	if asked.Since == "" {
+		return map[string]any{"resync": true, "reason": "start", "users": users, "cursor": s.cursor(), "more": false}, nil
+	}
+	return map[string]any{"resync": false, "changes": changes, "cursor": s.cursor(), "more": false}, nil
+}
+
+// cursor is the version of the last change of all. The caller holds the lock.
+func (s *Server) cursor() string { return s.version.String() }
+
+// after are the visible changes of a user after a cursor. The caller holds the lock.
+func (s *Server) after(user schemas.UserID, cursor string) []schemas.Presence {
+	since := schemas.Presence{Version: cursor}
+	if now := s.presence(user); now.State == nil {
+		if now.Newer(since) {
+			return []schemas.Presence{now}
+		}
+		return nil
+	}
+	var changes []schemas.Presence
+	var c schemas.Current
+	for _, t := range s.log[user] {
+		if c = c.After(t); t.Visibility != schemas.Nobody {
+			if p := schemas.PresenceOf(c, 0); p.Newer(since) {
+				changes = append(changes, p)
+			}
+		}
+	}
+	return changes
 }
 
 // history returns a page. A cursor is the number of changes before it. The caller holds the lock.
@@ -123,12 +171,12 @@ type viewer struct {
 const maxWaiting = 1000
 
 // send queues a message about a user, or users.
-func (v *viewer) send(kind string, about any) {
+func (v *viewer) send(kind string, about any, cursor string) {
 	name := "user"
 	if kind == "snapshot" {
 		name = "users"
 	}
-	text, err := json.Marshal(map[string]any{"type": kind, name: about})
+	text, err := json.Marshal(map[string]any{"type": kind, name: about, "cursor": cursor})
 	if err != nil {
 		panic(err) // schemas.Presence can always be encoded
 	}
@@ -188,6 +236,7 @@ func (s *Server) asked(v *viewer, text []byte) {
 	var m struct {
 		Type    string   `json:"type"`
 		UserIDs []string `json:"user_ids"`
+		Since   string   `json:"since"`
 	}
 	if json.Unmarshal(text, &m) != nil {
 		return
@@ -203,7 +252,16 @@ func (s *Server) asked(v *viewer, text []byte) {
 		v.users[user] = m.Type == "subscribe"
 		users = append(users, s.presence(user))
 	}
-	if m.Type == "subscribe" {
-		v.send("snapshot", users)
+	switch {
+	case m.Type != "subscribe":
+	case m.Since == "":
+		v.send("snapshot", users, s.cursor())
+	default:
+		for _, user := range users {
+			for _, p := range s.after(user.UserID, m.Since) {
+				v.send("change", p, m.Since) // of all of them only the last is the end
+			}
+		}
+		v.send("resumed", nil, s.cursor())
 	}
 }

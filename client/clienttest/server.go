@@ -165,7 +165,7 @@ func (s *Server) become(user schemas.UserID, state schemas.State, visibility sch
 	s.current[user] = before.After(t)
 	for v := range s.viewers {
 		if v.users[user] {
-			v.send("change", s.presence(user))
+			v.send("change", s.presence(user), s.cursor())
 		}
 	}
 }

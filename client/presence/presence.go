@@ -162,6 +162,41 @@ func (c *Client) Users(ctx context.Context, users ...schemas.UserID) ([]schemas.
 	return all, nil
 }
 
+// Changes are what a reader has missed of some users.
+type Changes struct {
+	// Resync says that the changes cannot be listed, for Reason: start, unknown, retention, log_epoch or
+	// too_many. Users has the present state of each user then.
+	Resync bool
+	Reason string
+	Users  []schemas.Presence
+	// Changes are ordered by user and version: each visible change after the cursor once. Of a hidden
+	// user that is the hide alone.
+	Changes []schemas.Presence
+	// Cursor is for the next call with the same users.
+	Cursor string
+	// More says that further changes can be read at once.
+	More bool
+	// StaleSince is not 0 if changes may be missing at the end: since when. The next call has them.
+	StaleSince schemas.Millis `json:"stale_since"`
+}
+
+// Changes reads what has happened to up to 1,000 users since a cursor; "" the first time. The cursor is
+// that of the answer before, about the same users in any order.
+func (c *Client) Changes(ctx context.Context, since string, users ...schemas.UserID) (Changes, error) {
+	body, err := json.Marshal(struct {
+		UserIDs []string `json:"user_ids"`
+		Since   string   `json:"since,omitempty"`
+	}{idTexts(users), since})
+	if err != nil {
+		panic(err) // texts can always be encoded
+	}
+	var changes Changes
+	if _, err := c.ask(ctx, http.MethodPost, "/presence/changes", body, &changes); err != nil {
+		return Changes{}, fmt.Errorf("reading the changes of %d users: %w", len(users), err)
+	}
+	return changes, nil
+}
+
 func batchBody(users []schemas.UserID, detail bool) []byte {
 	body, err := json.Marshal(struct {
 		UserIDs []string `json:"user_ids"`

@@ -6,10 +6,12 @@
 //		if event.Kind == watch.Changed { show(event.User) }
 //	}
 //
-// A Watcher remembers the newest version of each user. If the connection is lost, it connects
-// again, after a growing, jittered pause or at the time that the server asks for, and subscribes to
-// the users that it watches then. It yields only what is newer. So a program that shows the last
-// Changed event of each user is up to date, whatever was lost in between.
+// A Watcher remembers the newest version of each user, and the stream's cursor. If the connection is
+// lost, it connects again, after a growing, jittered pause or at the time that the server asks for, and
+// subscribes to the users that it watches then. It yields every visible change that it missed, in the
+// order of each user's versions. Where the server cannot list them (too many or too old; other users
+// are watched now), it yields Resynced and the newest state of each user that is newer. So a program
+// that shows the last Changed event of each user is up to date, whatever was lost in between.
 package watch
 
 import (
@@ -65,6 +67,9 @@ const (
 	// Collapsed: the program reads too slowly, and Count changes were skipped. The newest change of
 	// each user follows.
 	Collapsed Kind = "collapsed"
+	// Resynced: the changes since the last connection cannot be listed. The newest change of each user
+	// follows.
+	Resynced Kind = "resynced"
 	// Refused: the server refused a request of this connection with Err. If its code is
 	// not_allowed, User.UserID may not be watched and is no longer watched.
 	Refused Kind = "refused"
@@ -91,6 +96,7 @@ type Event struct {
 type Watcher struct {
 	config  Config
 	changed chan struct{} // buffered, for one signal
+	behind  bool          // the connection was lost, and what was missed has not come; owned by Events
 
 	mu     sync.Mutex // protects users, wanted and known
 	users  []schemas.UserID
@@ -158,7 +164,7 @@ func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
 		options := watch.Options{
 			URL: strings.TrimRight(w.config.HTTP.URL, "/") + "/presence/stream", Client: w.config.HTTP.Client,
 			Current: w.Users, Changed: w.changed, Deliveries: w.config.Deliveries,
-			FirstWait: w.config.FirstWait, MaxWait: w.config.MaxWait,
+			FirstWait: w.config.FirstWait, MaxWait: w.config.MaxWait, Resume: true,
 			Authorize: func(ctx context.Context) (http.Header, error) { return connect.Header(ctx, w.config.HTTP) },
 		}
 		for message, err := range watch.Messages(ctx, options) {
@@ -188,7 +194,15 @@ func (w *Watcher) events(m watch.Message) []Event {
 	case watch.Hello:
 		return []Event{{Kind: Connected, Schedule: m.Schedule(), MaxUsers: m.MaxSubscriptions}}
 	case watch.Snapshot, watch.Resync:
-		return w.newer(m.Users...)
+		events := w.newer(m.Users...)
+		if w.behind {
+			events = append([]Event{{Kind: Resynced}}, events...)
+		}
+		w.behind = false
+		return events
+	case watch.Resumed:
+		w.behind = false
+		return nil
 	case watch.Change:
 		return w.newer(*m.User)
 	case watch.Delivery:
@@ -196,6 +210,9 @@ func (w *Watcher) events(m watch.Message) []Event {
 	case watch.Collapsed:
 		return []Event{{Kind: Collapsed, Count: m.Count}}
 	case watch.Disconnected:
+		w.mu.Lock()
+		w.behind = len(w.known) > 0
+		w.mu.Unlock()
 		return []Event{{Kind: Disconnected, Err: m.Cause, RetryIn: m.RetryIn}}
 	case watch.Error:
 		p := m.Problem

@@ -34,7 +34,7 @@ func (c *watchCommand) Run(ctx context.Context) error {
 		left[id.String()] = true
 	}
 	paint := painter(!c.NoColor && isTerminal(os.Stdout))
-	options := watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: users, Header: c.header()}
+	options := watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: users, Header: c.header(), Resume: true}
 	for message, err := range watch.Messages(ctx, options) {
 		if err != nil {
 			return fmt.Errorf("watching: %w", err)

@@ -66,6 +66,9 @@ func (v *viewer) refuse(users []schemas.UserID) error {
 func (v *viewer) revoke(users []schemas.UserID) {
 	before := len(v.subs)
 	v.unsubscribe(users)
+	if v.trail != nil {
+		v.trail.leave(users, true)
+	}
 	v.hub.Metrics.Revoked.Add(float64(before - len(v.subs)))
 }
 

@@ -39,7 +39,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve admits a stream and answers the request. Run waits for its goroutine, by release.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
-	asks, err := parseOpening(r.URL.Query(), kind == kindEvents, s.cfg.MaxSubscriptions)
+	asks, err := parseOpening(r, kind == kindEvents, s.cfg.MaxSubscriptions)
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err)
 		return
@@ -108,10 +108,14 @@ func writeError(w http.ResponseWriter, status int, err error) {
 	}{bodyOf(err)})
 }
 
-// appendEvent appends a message as an event; nil is a comment, which keeps the connection alive.
-func appendEvent(to, message []byte) []byte {
+// appendEvent appends a message as an event, with an id unless that is "". A message of nil is a
+// comment, which keeps the connection alive.
+func appendEvent(to []byte, id string, message []byte) []byte {
 	if message == nil {
 		return append(to, ":\n\n"...)
+	}
+	if id != "" {
+		to = append(append(append(to, "id: "...), id...), '\n')
 	}
 	return append(append(append(to, "data: "...), message...), "\n\n"...)
 }

@@ -16,7 +16,7 @@ import (
 func (v *viewer) do(r request) error {
 	switch r.kind {
 	case subscribe:
-		err := v.subscribe(r.ids)
+		err := v.subscribe(r)
 		switch refused := errors.Is(err, errNotAllowed); {
 		case !r.once && (refused || errors.Is(err, errUnavailable)):
 			return nil // the viewer was sent the error
@@ -78,18 +78,21 @@ func (v *viewer) sendRetry(after time.Duration) error {
 const refusedFor = time.Minute
 
 // subscribe starts watching those of ids that are not watched yet, and sends snapshots of all of ids
-// that the viewer may watch, of at most readLength users each. It ends subscriptions that are not
-// allowed any more. If a read fails, the users of the snapshots before it stay watched.
-func (v *viewer) subscribe(ids []schemas.UserID) error {
+// that the viewer may watch, of at most readLength users each, or with a cursor what it has missed. It
+// ends subscriptions that are not allowed any more. If a read fails, the users of the snapshots before
+// it stay watched.
+func (v *viewer) subscribe(r request) error {
+	ids := r.ids
 	if limit := v.hub.cfg.MaxSubscriptions; len(v.subs)+len(v.fresh(ids)) > limit {
 		return v.sendError(tooMany(limit))
 	}
 	if wait := v.pace(len(ids)); wait > 0 {
 		return v.sendError(tooOften(v.hub.cfg.SubscribeRate, wait))
 	}
+	reply := v.replyTo(r)
 	allowed := false
 	for part := range slices.Chunk(ids, readLength) {
-		switch err := v.subscribeTo(part); {
+		switch err := v.subscribeTo(part, reply); {
 		case err == nil:
 			allowed = true
 		case !errors.Is(err, errNotAllowed):
@@ -99,7 +102,7 @@ func (v *viewer) subscribe(ids []schemas.UserID) error {
 	if !allowed {
 		return errNotAllowed
 	}
-	return nil
+	return reply.end()
 }
 
 // fresh returns those of ids that are not watched yet.
@@ -113,7 +116,7 @@ func (v *viewer) fresh(ids []schemas.UserID) (fresh []schemas.UserID) {
 }
 
 // subscribeTo subscribes to at most readLength users. If it fails, it applies nothing.
-func (v *viewer) subscribeTo(ids []schemas.UserID) error {
+func (v *viewer) subscribeTo(ids []schemas.UserID, reply *reply) error {
 	fresh := v.fresh(ids)
 	ctx, cancel := context.WithTimeout(context.Background(), v.hub.cfg.ReadTimeout)
 	defer cancel()
@@ -132,6 +135,7 @@ func (v *viewer) subscribeTo(ids []schemas.UserID) error {
 		if err := v.refuse(answer.users); err != nil {
 			return err
 		}
+		reply.refused(answer.users)
 		if ids, fresh = without(ids, answer.users), without(fresh, answer.users); len(ids) == 0 {
 			return errNotAllowed
 		}
@@ -158,7 +162,7 @@ func (v *viewer) subscribeTo(ids []schemas.UserID) error {
 	for i, id := range ids {
 		sent[i] = v.hub.settle(v.subs[id], users[i])
 	}
-	return v.send(usersMessage("snapshot", sent))
+	return reply.send(ctx, sent)
 }
 
 // burst is how many times MaxSubscriptions a connection may ask for at once: enough to watch as many
@@ -196,6 +200,9 @@ func (v *viewer) unsubscribe(ids []schemas.UserID) {
 	v.hub.detach(subs)
 	v.hub.Bus.Unsubscribe(left)
 	v.setWatched(len(v.subs))
+	if v.trail != nil {
+		v.trail.leave(ids, false)
+	}
 }
 
 func (v *viewer) unsubscribeAll() {

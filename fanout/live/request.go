@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,6 +21,9 @@ type request struct {
 	err  error            // answer with this
 	once bool             // of subscribe: the client cannot ask again, so end on failure
 	on   bool             // of deliveries: switch on or off
+	// cursors, of subscribe: messages shall carry cursors. since is the one to resume from; nil: none.
+	cursors bool
+	since   *cursor.Sealed
 }
 
 type requestKind int
@@ -42,6 +46,7 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 		Type    *string         `json:"type"`
 		UserIDs json.RawMessage `json:"user_ids"`
 		Enabled json.RawMessage `json:"enabled"`
+		Since   json.RawMessage `json:"since"`
 	}
 	if err := json.Unmarshal(message, &envelope); err != nil {
 		return refusal(&schemas.FieldError{Code: "malformed", Reason: "not a JSON message: " + err.Error()}), false
@@ -52,11 +57,20 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 	var err error
 	switch *envelope.Type {
 	case "subscribe", "unsubscribe":
+		known := []string{"user_ids", sinceField}
 		if *envelope.Type == "unsubscribe" {
-			r.kind = unsubscribe
+			r.kind, known = unsubscribe, known[:1]
 		}
-		if err = onlyKnown(message, "user_ids"); err == nil {
+		if err = onlyKnown(message, known...); err == nil {
 			r.ids, err = parseUserIDs(envelope.UserIDs, maxUsers)
+		}
+		if r.cursors = envelope.Since != nil; err == nil && r.cursors {
+			var text string
+			if json.Unmarshal(envelope.Since, &text) != nil {
+				err = schemas.Invalid(sinceField, "must be a string")
+			} else if text != "" {
+				r.since, err = parseSince(sinceField, text)
+			}
 		}
 	case "deliveries":
 		r.kind, r.on = deliveries, string(envelope.Enabled) == "true"
@@ -74,17 +88,29 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 }
 
 // onlyKnown refuses fields that would be ignored: a misspelled field would seem to work.
-func onlyKnown(message []byte, known string) error {
+func onlyKnown(message []byte, known ...string) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(message, &fields); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if name != "type" && name != known {
+		if name != "type" && !slices.Contains(known, name) {
 			return &schemas.FieldError{Code: "unknown_field", Field: name, Reason: "is not known"}
 		}
 	}
 	return nil
+}
+
+// sinceField is the field and the parameter with the cursor to resume from.
+const sinceField = "since"
+
+// parseSince reads a cursor; field names it in the error.
+func parseSince(field, text string) (*cursor.Sealed, error) {
+	sealed, err := cursor.Parse(text)
+	if err != nil {
+		return nil, schemas.Invalid(field, "must be the cursor of an earlier message")
+	}
+	return sealed, nil
 }
 
 func refusal(err error) request { return request{kind: refuse, err: err} }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -33,6 +34,9 @@ type Dependencies struct {
 	Bus    Bus
 	Recent Recent
 	View   Snapshot
+	// Keys seal the cursors that messages carry; nil: there are no cursors. Missed is needed with it.
+	Keys   *cursor.Keys
+	Missed Missed
 	// Viewer returns who opens a stream, 0 if unknown; nil: always unknown. The handler around the
 	// server has authenticated the request.
 	Viewer func(*http.Request) schemas.UserID

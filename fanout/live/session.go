@@ -4,22 +4,36 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// opening is what the query of a request asks for.
+// opening is what a request asks for. Users and cursor are of Server-Sent Events only.
 type opening struct {
-	users      []schemas.UserID // Server-Sent Events only
+	users      []schemas.UserID
+	since      *cursor.Sealed
 	deliveries bool
 }
 
-func parseOpening(query url.Values, events bool, limit int) (o opening, err error) {
-	if o.deliveries, err = wantsDeliveries(query); err == nil && events && (!o.deliveries || query.Has("user_ids")) {
-		o.users, err = parseQuery(query["user_ids"], limit)
+// lastEventID is the header with the id of the last event that a reconnecting EventSource got.
+const lastEventID = "Last-Event-ID"
+
+func parseOpening(r *http.Request, events bool, limit int) (o opening, err error) {
+	query := r.URL.Query()
+	if o.deliveries, err = wantsDeliveries(query); err != nil || !events || o.deliveries && !query.Has("user_ids") {
+		return o, err
+	}
+	if o.users, err = parseQuery(query["user_ids"], limit); err != nil {
+		return o, err
+	}
+	// A reconnecting EventSource repeats the query, so its header is newer.
+	if id := r.Header.Get(lastEventID); id != "" {
+		o.since, err = parseSince(lastEventID, id)
+	} else if since := query.Get(sinceField); since != "" {
+		o.since, err = parseSince(sinceField, since)
 	}
 	return o, err
 }
@@ -31,7 +45,7 @@ func (o opening) post(v *viewer) {
 		v.post(request{kind: deliveries, on: true})
 	}
 	if len(o.users) > 0 {
-		v.post(request{kind: subscribe, ids: o.users, once: true})
+		v.post(request{kind: subscribe, ids: o.users, once: true, cursors: true, since: o.since})
 	}
 }
 
@@ -53,10 +67,18 @@ func (s *Server) open(st *stream, r *http.Request, conn *socket.Conn) *session {
 	c.viewer = s.hub.newViewer(st.user, c.send, c.end)
 	c.viewer.exempt = s.exempt(r)
 	if c.events {
-		c.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.asEvent()) }
+		c.viewer.sendEvent = func(id string, message []byte) error { return conn.Send(appendEvent(nil, id, message)) }
+		c.viewer.offer = func(st *state) (func() error, error) {
+			return conn.Offer(appendEvent(nil, c.viewer.cursorAfter(st), st.change))
+		}
 		c.viewer.retryIn = func(after time.Duration) error { return conn.Send(appendRetry(nil, after)) }
 	} else {
-		c.viewer.offer = func(st *state) (func() error, error) { return conn.Offer(st.frame) }
+		c.viewer.offer = func(st *state) (func() error, error) {
+			if after := c.viewer.cursorAfter(st); after != "" {
+				return conn.Offer(socket.Frame(withCursor(st.change, after)))
+			}
+			return conn.Offer(st.frame)
+		}
 	}
 	return c
 }
@@ -88,7 +110,7 @@ func (c *session) serve(st *stream, o opening) {
 
 func (c *session) send(message []byte) error {
 	if c.events {
-		return c.conn.Send(appendEvent(nil, message))
+		return c.conn.Send(appendEvent(nil, "", message))
 	}
 	return c.conn.Write(message)
 }
@@ -182,7 +204,7 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream,
 		}
 		return to.Flush()
 	}
-	send := func(message []byte) error { return write(appendEvent(nil, message)) }
+	send := func(message []byte) error { return write(appendEvent(nil, "", message)) }
 	v := s.hub.newViewer(st.user, send, func(reason error) {
 		label, _ := endOf(reason)
 		s.countEnd(label)
@@ -190,6 +212,7 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream,
 	})
 	v.exempt = s.exempt(r)
 	v.retryIn = func(after time.Duration) error { return write(appendRetry(nil, after)) }
+	v.sendEvent = func(id string, message []byte) error { return write(appendEvent(nil, id, message)) }
 	defer v.close()
 	if !s.begin(st, v, abort) {
 		return

@@ -4,22 +4,18 @@ import (
 	"encoding/json"
 	"reflect"
 	"strconv"
-	"sync"
 
 	"github.com/stillhere/stillhere/internal/socket"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// state is what is known of one user at one version, and its messages. It is immutable except for
-// event: the entry, the queues and the writers share it.
+// state is what is known of one user at one version, and its messages. It is immutable: the entry, the
+// queues and the writers share it.
 type state struct {
 	presence schemas.Presence
 	version  int64
 	frame    []byte // the whole change message as a WebSocket frame
 	change   []byte // the message alone, inside frame
-
-	eventOnce sync.Once
-	event     []byte // for Server-Sent Events; see asEvent
 }
 
 func newState(p schemas.Presence) *state { return encoded(changeHead, p) }
@@ -40,12 +36,6 @@ func encoded(head string, p schemas.Presence) *state {
 func versionOf(p schemas.Presence) int64 {
 	version, _ := strconv.ParseInt(p.Version, 10, 64)
 	return version
-}
-
-// asEvent returns the change as a Server-Sent Event. The first viewer that needs it encodes it.
-func (s *state) asEvent() []byte {
-	s.eventOnce.Do(func() { s.event = appendEvent(nil, s.change) })
-	return s.event
 }
 
 // user is the USER within the change message.

@@ -36,6 +36,8 @@ type viewer struct {
 	// send writes one message; nil is a keep-alive. It may block up to the write timeout. One
 	// goroutine at a time calls it.
 	send func(message []byte) error
+	// sendEvent writes a message as an event with an id. nil where messages are no events.
+	sendEvent func(id string, message []byte) error
 	// offer sends a change as far as that does not block, and returns what sends the rest, if any;
 	// see socket.Conn.Offer. nil where the transport cannot do that.
 	offer func(*state) (finish func() error, err error)
@@ -51,6 +53,7 @@ type viewer struct {
 
 	// Owned by work; after it, by close.
 	subs         map[schemas.UserID]*sub
+	trail        *trail        // nil: messages carry no cursors
 	asking       *rate.Limiter // nil until the first subscribe
 	recheckTimer *time.Timer   // nil: no recheck is planned
 

@@ -41,7 +41,7 @@ func (v *viewer) work(step func() error) {
 		}
 		st, next := v.next()
 		if st != nil {
-			next = func() error { return v.send(st.change) }
+			next = func() error { return v.sendState(st) }
 		}
 		if step = next; step == nil {
 			return
@@ -101,11 +101,11 @@ func (v *viewer) resync(first queued) func() error {
 			users = append(users, item.state)
 		case ok:
 			// The next correction was not wanted any more; a change came after it.
-			change := item.state.change
-			return func() error { return errors.Join(v.send(usersMessage("resync", users)), v.send(change)) }
+			change := item.state
+			return func() error { return errors.Join(v.sendUsers("resync", users), v.sendState(change)) }
 		}
 	}
-	return func() error { return v.send(usersMessage("resync", users)) }
+	return func() error { return v.sendUsers("resync", users) }
 }
 
 // rest notes that work ends. Holds mu.

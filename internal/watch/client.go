@@ -27,6 +27,7 @@ const (
 	Snapshot     = "snapshot"
 	Change       = "change"
 	Resync       = "resync"
+	Resumed      = "resumed"
 	Collapsed    = "collapsed"
 	Delivery     = "delivery"
 	Error        = "error"
@@ -46,6 +47,9 @@ type Message struct {
 	JitterMillis     int64    `json:"heartbeat_jitter_ms"`   // hello
 	MaxSubscriptions int      `json:"max_subscriptions"`     // hello
 	AfterMillis      int64    `json:"after_ms"`              // reconnect: come back after this
+	Missed           int      `json:"missed"`                // resumed: how many changes came before
+	// Cursor names how far the users were followed with this message.
+	Cursor string `json:"cursor"`
 	// Cause is why the connection ended, RetryIn the time to the next attempt (disconnected).
 	Cause   error         `json:"-"`
 	RetryIn time.Duration `json:"-"`
@@ -80,6 +84,9 @@ type Options struct {
 	Changed <-chan struct{}
 	// Deliveries requests the deliveries to the viewer of the token.
 	Deliveries bool
+	// Resume requests exactly what was missed after a lost connection, in place of a snapshot. Where the
+	// server cannot list it, a resync comes.
+	Resume bool
 	// Authorize, if set, returns the header of each connection in place of Header.
 	Authorize func(ctx context.Context) (http.Header, error)
 	// FirstWait [250ms] is the pause after the first failure, which doubles up to MaxWait [15s].
@@ -104,9 +111,10 @@ const (
 func Messages(ctx context.Context, o Options) iter.Seq2[Message, error] {
 	return func(yield func(Message, error) bool) {
 		o = o.withDefaults()
+		var at position
 		pause := o.FirstWait
 		for ctx.Err() == nil {
-			heard, after, err := session(ctx, o, yield)
+			heard, after, err := session(ctx, o, &at, yield)
 			switch {
 			case errors.Is(err, errLeft):
 				return
@@ -165,7 +173,7 @@ func (e *Refused) Error() string {
 
 // session is one connection. heard means that a snapshot came; after is the delay that the server
 // asked for, 0 if it did not.
-func session(ctx context.Context, o Options, yield func(Message, error) bool) (heard bool, after time.Duration,
+func session(ctx context.Context, o Options, at *position, yield func(Message, error) bool) (heard bool, after time.Duration,
 	err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -185,7 +193,7 @@ func session(ctx context.Context, o Options, yield func(Message, error) bool) (h
 	}
 	conn.SetReadLimit(maxMessage)
 	users := o.Current()
-	if err := begin(ctx, conn, o, users); err != nil {
+	if err := begin(ctx, conn, o, at, users); err != nil {
 		_ = conn.CloseNow()
 		return false, 0, err
 	}
@@ -207,14 +215,24 @@ func session(ctx context.Context, o Options, yield func(Message, error) bool) (h
 			return heard, after, fmt.Errorf("reading the message %.200q: %w", text, err)
 		}
 		switch m.Type {
-		case Snapshot:
+		case Snapshot, Resumed, Resync:
 			heard = true
 		case Reconnect:
 			after = max(time.Duration(m.AfterMillis)*time.Millisecond, time.Millisecond)
 		}
+		if m.Type == Error && m.Problem != nil && m.Problem.Code == "unknown_field" && m.Problem.Field == sinceField && !at.unknown {
+			*at = position{unknown: true}
+			if err := request(ctx, conn, "subscribe", users, nil); err != nil {
+				return heard, after, err
+			}
+			continue
+		}
 		if !yield(m, nil) {
 			_ = conn.Close(websocket.StatusNormalClosure, "")
 			return heard, after, errLeft
+		}
+		if m.Cursor != "" {
+			at.cursor = m.Cursor
 		}
 		if m.Type == Error && m.Problem != nil && m.Problem.Code == "unavailable" {
 			return heard, after, fmt.Errorf("subscribing: %w", m.Problem)
@@ -222,13 +240,24 @@ func session(ctx context.Context, o Options, yield func(Message, error) bool) (h
 	}
 }
 
-func begin(ctx context.Context, conn *websocket.Conn, o Options, users []schemas.UserID) error {
+// position is where the next connection resumes.
+type position struct {
+	cursor  string // "": nowhere
+	unknown bool   // the server is older than cursors
+}
+
+const sinceField = "since"
+
+func begin(ctx context.Context, conn *websocket.Conn, o Options, at *position, users []schemas.UserID) error {
 	if o.Deliveries {
 		if err := conn.Write(ctx, websocket.MessageText, []byte(`{"type":"deliveries","enabled":true}`)); err != nil {
 			return fmt.Errorf("asking for deliveries: %w", err)
 		}
 	}
-	return request(ctx, conn, "subscribe", users)
+	if o.Resume && !at.unknown {
+		return request(ctx, conn, "subscribe", users, &at.cursor)
+	}
+	return request(ctx, conn, "subscribe", users, nil)
 }
 
 // follow changes the subscriptions with Current, until ctx ends.
@@ -240,8 +269,8 @@ func follow(ctx context.Context, conn *websocket.Conn, o Options, users []schema
 		case <-o.Changed:
 		}
 		now := o.Current()
-		if errors.Join(request(ctx, conn, "unsubscribe", without(users, now)),
-			request(ctx, conn, "subscribe", without(now, users))) != nil {
+		if errors.Join(request(ctx, conn, "unsubscribe", without(users, now), nil),
+			request(ctx, conn, "subscribe", without(now, users), nil)) != nil {
 			_ = conn.CloseNow() // the next connection subscribes to all
 			return
 		}
@@ -258,8 +287,9 @@ func without(users, others []schemas.UserID) []schemas.UserID {
 	return slices.DeleteFunc(slices.Clone(users), func(user schemas.UserID) bool { return known[user] })
 }
 
-// request subscribes or unsubscribes; without users it sends nothing.
-func request(ctx context.Context, conn *websocket.Conn, what string, users []schemas.UserID) error {
+// request subscribes or unsubscribes; without users it sends nothing. since, if not nil, is the cursor
+// to resume from, "" for none yet.
+func request(ctx context.Context, conn *websocket.Conn, what string, users []schemas.UserID, since *string) error {
 	if len(users) == 0 {
 		return nil
 	}
@@ -267,7 +297,11 @@ func request(ctx context.Context, conn *websocket.Conn, what string, users []sch
 	for i, id := range users {
 		ids[i] = id.String()
 	}
-	text, err := json.Marshal(map[string]any{"type": what, "user_ids": ids})
+	message := map[string]any{"type": what, "user_ids": ids}
+	if since != nil {
+		message[sinceField] = *since
+	}
+	text, err := json.Marshal(message)
 	if err == nil {
 		err = conn.Write(ctx, websocket.MessageText, text)
 	}

@@ -82,6 +82,10 @@ func (p *pipeline) History(context.Context, store.HistoryQuery) (store.Page, err
 	return store.Page{}, errors.New("not here")
 }
 
+func (p *pipeline) Missed(context.Context, store.MissedQuery) (store.Missed, error) {
+	return store.Missed{}, errors.New("not here")
+}
+
 // statuses is the compacted topic: offline users with default visibility have a
 // tombstone.
 func (p *pipeline) statuses(_ context.Context, _ int32, each func(schemas.Status) error) error {

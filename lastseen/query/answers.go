@@ -45,6 +45,7 @@ func (s *Server) charged(ctx context.Context, request *http.Request, ids []schem
 	return s.allowed(ctx, request, ids)
 }
 
+// chargeFor counts ids towards the limit of their sender.
 func (s *Server) chargeFor(request *http.Request, ids int) error {
 	if s.charge == nil {
 		return nil

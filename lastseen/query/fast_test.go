@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -63,6 +64,10 @@ func (d *drawn) Users(_ context.Context, ids []schemas.UserID) (map[schemas.User
 		}
 	}
 	return some, nil
+}
+
+func (d *drawn) Missed(context.Context, store.MissedQuery) (store.Missed, error) {
+	return store.Missed{}, errors.New("not here")
 }
 
 func (d *drawn) History(context.Context, store.HistoryQuery) (store.Page, error) {

@@ -52,6 +52,7 @@ type answer struct {
 	schemas.Current
 	seen  bool           // something is known
 	stale schemas.Millis // stale_since, 0 = not stale
+	upTo  schemas.Millis // everything up to this log time is in the answer; 0 = not known
 }
 
 func (a *answer) presence(id schemas.UserID) schemas.Presence {
@@ -111,7 +112,9 @@ func (r *Reader) judge(ctx context.Context, ids []schemas.UserID, entries []redi
 		partition := schemas.PartitionOf(id, r.partitions)
 		progress, known := progress[partition]
 		known = known && !progress.Rebuilding
-		answers[i].stale = r.staleSince(now, partition, progress, known)
+		if answers[i].stale = r.staleSince(now, partition, progress, known); known {
+			answers[i].upTo = progress.Watermark
+		}
 		if e := &entries[i]; known && settles(e, progress) {
 			answers[i].Current, answers[i].seen = e.Current, true
 			continue

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -37,6 +38,7 @@ type Server struct {
 	config  lastseen.Config
 	metrics *lastseen.Metrics
 	log     *slog.Logger
+	keys    *cursor.Keys   // nil: there are no cursors
 	logRate rate.Sometimes // what is logged of reads that are not answered
 }
 
@@ -76,13 +78,17 @@ const codeNotAllowed = "not_allowed"
 
 // Routes mounts the reads.
 func (s *Server) Routes(mux *http.ServeMux) {
-	for route, read := range map[string]read{
+	reads := map[string]read{
 		"POST /presence/batch":               s.postBatch,
 		"GET /presence/count":                s.counts,
 		"GET /presence/{user_id}":            s.user,
 		"GET /presence/{user_id}/history":    s.history,
 		"GET /presence/{user_id}/visibility": s.visibility,
-	} {
+	}
+	if s.keys != nil {
+		reads["GET /presence/changes"], reads["POST /presence/changes"] = s.changes, s.postChanges
+	}
+	for route, read := range reads {
 		mux.Handle(route, s.handle(route, read))
 	}
 	mux.Handle("GET /presence/batch", s.fastBatch("GET /presence/batch", s.batch))

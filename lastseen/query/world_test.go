@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/query"
@@ -71,6 +72,7 @@ func (w *world) serve(view query.View, durable store.Reader) {
 	w.reader = query.NewReader(view, durable, partitions, config, lastseen.NewMetrics(prometheus.NewRegistry()))
 	w.ServeMux = http.NewServeMux()
 	w.server = query.NewServer(w.reader, slog.New(slog.DiscardHandler))
+	w.server.SetKeys(cursor.NewKeys(w.view.KeepCursorKey))
 	w.server.Routes(w.ServeMux)
 }
 
@@ -167,3 +169,7 @@ func (away) ReadInto(context.Context, []schemas.UserID, []redisview.Entry) (redi
 }
 func (away) Seen(context.Context, []schemas.UserID) ([]redisview.Seen, error)    { return nil, errAway }
 func (away) Counts(context.Context) (map[int32]redisview.PartitionCounts, error) { return nil, errAway }
+
+func (away) Missed(context.Context, store.MissedQuery) (store.Missed, error) {
+	return store.Missed{}, errAway
+}
