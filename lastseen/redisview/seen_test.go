@@ -90,6 +90,30 @@ func TestARowOfAUserWhoIsOfflineOrHiddenByANewerVersionIsNotWritten(t *testing.T
 	})
 }
 
+func TestAnErasureTakesTheRowOfTheUserAndRefusesOlderOnes(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		v := open(t, server)
+		row := Seen{User: 7, At: 1000, Version: 5, Devices: []Device{device(7, 900)}}
+		erased := &schemas.Transition{User: 7, From: schemas.Online, To: schemas.Offline, At: 2000, Cause: schemas.Erased,
+			Visibility: schemas.Everyone, Version: 6, ErasedUntil: 3000}
+		for _, want := range []int{1, 0} { // before and after
+			written, err := v.WriteSeen(t.Context(), []Seen{row})
+			must(t, err)
+			if written != want {
+				t.Errorf("%d rows written, want %d", written, want)
+			}
+			_, err = v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erased}))
+			must(t, err)
+			left, err := v.Seen(t.Context(), []schemas.UserID{7})
+			must(t, err)
+			if left[0].At != 0 || len(left[0].Devices) != 0 {
+				t.Errorf("after the erasure there is %+v", left[0])
+			}
+		}
+	})
+}
+
 func TestARowComesBackFromItsStoredForm(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

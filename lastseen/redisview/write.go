@@ -51,6 +51,9 @@ func (v *View) write(ctx context.Context, epoch int64, updates []store.Update, c
 	for len(updates) > 0 {
 		batch := updates[:min(perScript*scriptsPerBatch, len(updates))]
 		n, err := v.writeBatch(ctx, epoch, batch, perScript, confirm)
+		if err == nil {
+			err = v.forgetSeen(ctx, batch)
+		}
 		if err != nil {
 			return written, fmt.Errorf("writing %d users to Redis: %w", len(updates), err)
 		}
@@ -74,6 +77,20 @@ func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Upda
 		calls = append(calls, c)
 	}
 	return runScripts(ctx, v.client, writeScript, calls)
+}
+
+// forgetSeen deletes what the detector reported about users who have been erased. A row of the time
+// before that comes later is refused by its version (seen.lua).
+func (v *View) forgetSeen(ctx context.Context, updates []store.Update) error {
+	_, err := v.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, u := range updates {
+			if u.Erased {
+				p.Unlink(ctx, v.seenKey(u.User))
+			}
+		}
+		return nil
+	})
+	return err
 }
 
 // scriptCall is one call of a script that returns a number.
