@@ -112,7 +112,7 @@ func newRedisBus(p base, metrics *fanout.Metrics) (*redisbus.Bus, component, err
 // durableStore keeps last seen and the log of changes.
 type durableStore interface {
 	schemaReporter
-	store.Writer
+	erasingStore
 	store.Reader
 	Ping(ctx context.Context) error
 	Run(ctx context.Context, failed func(error)) error

@@ -54,12 +54,18 @@ func AsIfOffline(t *schemas.Transition) (*schemas.Transition, bool) {
 		seen.From, seen.Cause = schemas.Offline, schemas.FirstBeat
 		return &seen, t.To != schemas.Offline
 	}
-	return t, true
+	return Shown(t), true
 }
 
 // Shown returns t, except for a hidden user who shows again: then all times are those of the show,
-// because the times, the state before and the collapsed changes of t are from the hidden time.
+// because the times, the state before and the collapsed changes of t are from the hidden time. An
+// erased user was offline before: the user may have been hidden.
 func Shown(t *schemas.Transition) *schemas.Transition {
+	if t.Cause == schemas.Erased {
+		shown := *t
+		shown.From = schemas.Offline
+		return &shown
+	}
 	if t.Cause != schemas.VisibilityChange || t.Visibility == schemas.Nobody {
 		return t
 	}

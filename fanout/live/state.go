@@ -46,7 +46,9 @@ func (s *state) stale() bool { return s.presence.StaleSince != 0 }
 // unsure reports whether another read may improve the state: it may be out of date, or its begin
 // (since) is unknown.
 func (s *state) unsure() bool {
-	return s.stale() || s.presence.State != nil && s.presence.Since == 0 && s.version > 0
+	p := &s.presence
+	erased := p.State != nil && *p.State == schemas.StateWord(schemas.Offline) && p.LastSeenAt == 0 && p.LastActiveAt == 0
+	return s.stale() || p.State != nil && p.Since == 0 && s.version > 0 && !erased
 }
 
 // corrects reports whether s differs from old at the same version.

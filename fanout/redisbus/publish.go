@@ -71,6 +71,9 @@ func (b *Bus) runScripts(ctx context.Context, server *commands, part []fanout.Ch
 			if c.Hides() {
 				ttl, carrySince = max(b.cfg.RecentFor, b.cfg.HiddenFor), 0
 			}
+			if t.Cause == schemas.Erased {
+				carrySince = 0
+			}
 			keys = append(keys, b.recentName(t.User), b.channelName(t.User))
 			args = append(args, padded(int64(t.Version)), padded(int64(c.Since)), t.Encode(), ttl.Milliseconds(), carrySince)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strings"
 
 	"time"
 
@@ -52,6 +53,9 @@ type Runner struct {
 	ready            func() error
 }
 
+// ofTransitions ends the group of a channel of all transitions.
+const ofTransitions = ".transitions"
+
 var channelName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
 // closeTimeout bounds writing the last dead letters.
@@ -62,12 +66,15 @@ func NewRunner(j Job) (*Runner, error) {
 	if !channelName.MatchString(j.Name) {
 		return nil, errors.New("name: must be 1 to 100 letters, digits, dots, dashes or underscores")
 	}
+	if strings.HasSuffix(j.Name, ofTransitions) {
+		return nil, errors.New("name: must not end in " + ofTransitions + ": the channel of all transitions has that group")
+	}
 	if j.Registry == nil {
 		j.Registry = prometheus.NewRegistry()
 	}
 	group, topic := "stillhere.channel."+j.Name, schemas.Deliveries
 	if j.Transitions != nil {
-		group, topic = group+".transitions", schemas.Transitions
+		group, topic = group+ofTransitions, schemas.Transitions
 	}
 	hidden := online.NewHiddenSet()
 	var producer *kafka.Producer

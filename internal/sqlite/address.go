@@ -15,7 +15,8 @@ import (
 func storeAddress(path, lock string, busy time.Duration) string {
 	return address(path, url.Values{
 		"_pragma": {"journal_mode(WAL)", "synchronous(NORMAL)", fmt.Sprintf("busy_timeout(%d)", busy.Milliseconds()),
-			"temp_store(MEMORY)", "cache_size(-65536)"},
+			"temp_store(MEMORY)", "cache_size(-65536)",
+			"secure_delete(ON)"}, // nothing of an erased user stays in free pages,
 		"_txlock": {lock},
 	})
 }

@@ -12,16 +12,17 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// eraseSQL are statements with the arrays users, versions and untils, and the partition.
+// eraseSQL are statements with the arrays users, versions and untils, and the partition. The first waits
+// for a running import (import.go), so that the next ones see and delete what it stored.
 var eraseSQL = []string{
-	`DELETE FROM user_presence p USING unnest($1::bigint[], $2::bigint[]) AS e (user_id, version)
-		WHERE p.user_id = e.user_id AND p.version <= e.version`,
-	`DELETE FROM status_changes c USING unnest($1::bigint[], $2::bigint[]) AS e (user_id, version)
-		WHERE c.user_id = e.user_id AND c.version <= e.version`,
 	`INSERT INTO erased_users AS known (user_id, version, until, partition)
 		SELECT user_id, version, until, $4 FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[]) AS e (user_id, version, until)
 		ON CONFLICT (user_id) DO UPDATE SET version = excluded.version, until = excluded.until, partition = excluded.partition
 		WHERE known.version < excluded.version`,
+	`DELETE FROM user_presence p USING unnest($1::bigint[], $2::bigint[]) AS e (user_id, version)
+		WHERE p.user_id = e.user_id AND p.version <= e.version`,
+	`DELETE FROM status_changes c USING unnest($1::bigint[], $2::bigint[]) AS e (user_id, version)
+		WHERE c.user_id = e.user_id AND c.version <= e.version`,
 }
 
 // splitErased returns the changes of a batch that no erasure has made void, and the erasures in it.
@@ -46,7 +47,7 @@ func erase(ctx context.Context, tx pgx.Tx, partition int32, erasures []store.Era
 	}
 	for i, sql := range eraseSQL {
 		arguments := []any{users, versions, untils, partition}
-		if i < len(eraseSQL)-1 {
+		if i > 0 {
 			arguments = arguments[:2]
 		}
 		if _, err := tx.Exec(ctx, sql, arguments...); err != nil {

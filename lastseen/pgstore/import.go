@@ -26,9 +26,17 @@ func (s *Store) Import(ctx context.Context, users []store.LastSeen) (stored int6
 		return 0, nil
 	}
 	err = pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		done, err := execArrays(ctx, tx, importUsersSQL, arrays(importColumns, users))
-		stored = done.RowsAffected()
+		stored, err = importRows(ctx, tx, users)
 		return err
 	})
 	return stored, err
+}
+
+func importRows(ctx context.Context, tx pgx.Tx, users []store.LastSeen) (stored int64, err error) {
+	// Erasures wait: one that did not see these rows would leave them.
+	if _, err := tx.Exec(ctx, `LOCK TABLE erased_users IN SHARE MODE`); err != nil {
+		return 0, err
+	}
+	done, err := execArrays(ctx, tx, importUsersSQL, arrays(importColumns, users))
+	return done.RowsAffected(), err
 }

@@ -209,8 +209,8 @@ func TestTheFastPathAnswersAsThePlainOne(t *testing.T) {
 			}
 		}
 	})
-	if fastAnswers < 10 {
-		t.Errorf("only %d of the draws took the fast path to its end", fastAnswers)
+	if fastAnswers == 0 {
+		t.Error("none of the draws took the fast path to its end")
 	}
 }
 

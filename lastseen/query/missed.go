@@ -75,11 +75,11 @@ func (r *Reader) missed(ctx context.Context, users []schemas.UserID, current []a
 		if m.changes = append(m.changes, listed...); len(listed) > 0 {
 			m.next.Versions[i] = listed[len(listed)-1].VersionNumber()
 		}
+		if m.more { // of a withheld user nothing is in the page then
+			return m, nil
+		}
 		if withheld[i] {
 			m.next.Versions[i] = cursor.Withheld
-		}
-		if m.more {
-			return m, nil
 		}
 	}
 	m.settle(current, withheld)

@@ -50,9 +50,10 @@ func NewReader(view View, durable store.Reader, partitions int32, config lastsee
 // answer is what is known of a user.
 type answer struct {
 	schemas.Current
-	seen  bool           // something is known
-	stale schemas.Millis // stale_since, 0 = not stale
-	upTo  schemas.Millis // everything up to this log time is in the answer; 0 = not known
+	seen   bool            // something is known
+	erased schemas.Version // the version that erased the user, while Redis remembers it
+	stale  schemas.Millis  // stale_since, 0 = not stale
+	upTo   schemas.Millis  // everything up to this log time is in the answer; 0 = not known
 }
 
 func (a *answer) presence(id schemas.UserID) schemas.Presence {
@@ -62,8 +63,9 @@ func (a *answer) presence(id schemas.UserID) schemas.Presence {
 	return schemas.PresenceOf(a.Current, a.stale)
 }
 
-// Read returns the presence of the users, in their order; hidden users look hidden. An error means
-// that neither store answered.
+// Read returns the presence of the users, in their order; hidden users look hidden. An erased user looks
+// like one never seen, but has the version of the erasure while Redis remembers it, so that the live
+// stream can order it. An error means that neither store answered.
 func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
 	answers, err := r.readFor(ctx, Viewer{}, ids)
 	if err != nil {
@@ -71,7 +73,9 @@ func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Pres
 	}
 	users := make([]schemas.Presence, len(ids))
 	for i := range answers {
-		users[i] = answers[i].presence(ids[i])
+		if users[i] = answers[i].presence(ids[i]); answers[i].erased != 0 {
+			users[i].Version = answers[i].erased.String()
+		}
 	}
 	return users, nil
 }
@@ -120,7 +124,8 @@ func (r *Reader) judge(ctx context.Context, ids []schemas.UserID, entries []redi
 			continue
 		}
 		if e := &entries[i]; known && e.Erased && e.Epoch >= progress.Epoch {
-			continue // nothing is known, whatever the store still has
+			answers[i].erased = e.Version // nothing is known, whatever the store still has
+			continue
 		}
 		unresolved = append(unresolved, i)
 	}
@@ -200,6 +205,10 @@ func (r *Reader) readStore(ctx context.Context, ids []schemas.UserID, entries []
 		}
 		e := entries[i]
 		c, found := durable[ids[i]]
+		if e.Erased && c.Version <= e.Version {
+			answers[i].erased = e.Version
+			continue
+		}
 		answers[i].Current, answers[i].seen = newest(e, c), found || e.Found
 		confirmed := e.Found && e.Epoch >= progress.Epoch
 		if known && !confirmed && answers[i].stale == 0 && r.contradicts(c, progress) {

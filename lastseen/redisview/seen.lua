@@ -7,6 +7,7 @@
 -- Returns how many were written.
 
 local VERSION, AT, DEVICES, WIDTH = {2, 17}, {18, 29}, 38, 34
+local ENTRY_SINCE = {30, 41} -- of the entry
 local ID, SINCE = 8, {11, 22} -- of a device
 
 local function get(value, field, from)
@@ -47,7 +48,9 @@ for i = 1, #KEYS / 2 do
     newer = true
   end
   if not newer then
-    if old then new = continued(old, new) end
+    -- A change of state since the old row: the user may have been offline or hidden in between.
+    local changed = entry and old and get(entry, ENTRY_SINCE) > get(old, AT)
+    if old and not changed then new = continued(old, new) end
     redis.call('SET', KEYS[2 * i], new, 'PX', ARGV[1])
     written = written + 1
   end

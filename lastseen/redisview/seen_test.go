@@ -158,3 +158,25 @@ func TestOlderCountsOfAPartitionDoNotReplaceNewerOnes(t *testing.T) {
 		}
 	})
 }
+func TestADeviceThatCameBackIsNotPresentSinceBeforeItsUserWasOffline(t *testing.T) {
+	t.Parallel()
+	v := open(t, redistest.Mini(t))
+	const start schemas.Millis = 1795168800000
+	change := func(from, to schemas.State, version schemas.Version, at schemas.Millis) {
+		_, err := v.Write(t.Context(), 1, store.Fold([]*schemas.Transition{{User: 1, From: from, To: to, At: at, LastSeen: at, LastActive: at,
+			Cause: schemas.FirstBeat, Device: 7, Kinds: schemas.SetOfKinds(schemas.Mobile), Visibility: schemas.Everyone, Version: version, Policy: "p-1"}}))
+		must(t, err)
+	}
+	row := func(version schemas.Version, at schemas.Millis) {
+		_, err := v.WriteSeen(t.Context(), []Seen{{User: 1, At: at, Version: version, Interval: 60_000, Devices: []Device{device(7, at)}}})
+		must(t, err)
+	}
+	change(schemas.Offline, schemas.Online, 1<<12, start)
+	row(2<<12, start+1000)
+	change(schemas.Online, schemas.Offline, 3<<12, start+60_000)
+	change(schemas.Offline, schemas.Online, 4<<12, start+600_000)
+	row(5<<12, start+601_000)
+	if got := seenOf(t, v, 1); len(got.Devices) != 1 || got.Devices[0].Since != start+601_000 {
+		t.Errorf("the device is present since %s, but its user was offline from %s to %s", got.Devices[0].Since, start+60_000, start+600_000)
+	}
+}

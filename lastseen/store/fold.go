@@ -139,7 +139,9 @@ func (u Update) Onto(c schemas.Current) schemas.Current {
 	if !u.HiddenKnown && c.Hidden != 0 {
 		next.Hidden = c.Hidden
 	}
-	next.LastSeen, next.LastActive = max(c.LastSeen, next.LastSeen), max(c.LastActive, next.LastActive)
+	if c.Version != 0 { // an imported row has version 0: the first change replaces it
+		next.LastSeen, next.LastActive = max(c.LastSeen, next.LastSeen), max(c.LastActive, next.LastActive)
+	}
 	return next
 }
 

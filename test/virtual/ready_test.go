@@ -205,7 +205,7 @@ func TestARoleIsNotReadyJustWhenItCannotDoItsOwnJob(t *testing.T) {
 }
 
 // loops are those of which a process of all roles can be degraded.
-var loops = regexp.MustCompile(` (sink|projector|publisher|detector)\b`)
+var loops = regexp.MustCompile(` (sink|seen|projector|publisher|detector)\b`)
 
 // degradedIn are the parts that the metrics say a process goes on without.
 func degradedIn(metrics string) string {

@@ -1,0 +1,88 @@
+package live_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/redis/go-redis/v9"
+	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
+	"github.com/stillhere/stillhere/internal/watch"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// erasedInTheView is what the reader answers: a user never seen, with the version of the erasure
+// (lastseen/query).
+func (g *rig) erasedInTheView(id schemas.UserID, version schemas.Version) {
+	g.view.mu.Lock()
+	defer g.view.mu.Unlock()
+	g.view.users[id] = schemas.Current{User: id, State: schemas.Offline, Visibility: schemas.Everyone, Version: version}
+}
+
+func TestAnErasureThatTheBusLostReachesOpenAndNewViewers(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), comparing, func(c *fanout.Config) { c.LostAfter = 10 * time.Millisecond; c.RecentFor = 50 * time.Millisecond })
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	p := g.dial()
+	p.watch(1)
+	time.Sleep(100 * time.Millisecond)
+	client := redis.NewClient(&redis.Options{Addr: g.redis.Addr}) // the recent key expires
+	if err := client.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_ = client.Close()
+	g.erasedInTheView(1, anna.version+1) // the message of the erasure was lost
+	q := g.dial()
+	for _, u := range q.watch(1) {
+		if u.LastSeenAt != 0 || *u.State != "offline" {
+			t.Errorf("a new viewer is shown %+v %s", u, *u.State)
+		}
+	}
+	got := make(chan struct{})
+	go func() { p.expect(watch.Resync); close(got) }()
+	select {
+	case <-got:
+	case <-time.After(5 * time.Second):
+		t.Error("an open viewer is not told in 5 s (compare interval 1 s)")
+	}
+}
+
+func TestAWatchedErasedUserIsNotReadForEver(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	p := g.dial()
+	p.watch(1)
+	anna.version++
+	erased := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: 1_763_700_009_000, Cause: schemas.Erased, Visibility: schemas.Everyone,
+		Version: anna.version, Policy: "p", ErasedUntil: 1_764_700_009_000}
+	g.publish(erased)
+	g.erasedInTheView(1, anna.version)
+	p.expect(watch.Change)
+	reads := histogramCount(g.metrics.ReadSeconds)
+	time.Sleep(time.Second)
+	if more := histogramCount(g.metrics.ReadSeconds) - reads; more > 3 {
+		t.Errorf("%d reads in a second of a user of whom nothing can be found", more)
+	}
+	changes, err := g.bus.Recent(t.Context(), []schemas.UserID{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		if c.Since != 0 {
+			t.Errorf("the recent key of the erasure keeps since %s of the erased user", c.Since)
+		}
+	}
+}
+
+func histogramCount(m prometheus.Metric) uint64 {
+	var out dto.Metric
+	if err := m.Write(&out); err != nil {
+		panic(err)
+	}
+	return out.GetHistogram().GetSampleCount()
+}

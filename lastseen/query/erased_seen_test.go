@@ -1,0 +1,36 @@
+package query_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestANewUserHasNoDevicesOfTheErasedOne(t *testing.T) {
+	w := newWorld(t, redistest.Mini(t))
+	now := schemas.MillisOf(time.Now())
+	w.happen(t, arrives(1, 10, now-3_600_000))
+	w.upTo(t, now)
+	w.hear(t, 1, 20, now-300_000)
+	erasure := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: now - 200_000, Cause: schemas.Erased,
+		Visibility: schemas.Everyone, Version: 30, ErasedUntil: now + 1e9}
+	w.durably(t, erasure)
+	_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{erasure}))
+	must(t, err)
+	rows, err := w.view.Seen(t.Context(), []schemas.UserID{1})
+	must(t, err)
+	if rows[0].At != 0 {
+		t.Errorf("after the erasure Redis has %+v", rows[0])
+	}
+	w.happen(t, arrives(1, 40, now-60_000))
+	w.hear(t, 1, 50, now-1000)
+	_, a := w.seen(t, "/presence/1?devices=true")
+	for _, d := range *a.Devices {
+		if d.Since < now-200_000 {
+			t.Errorf("the new user's device is there since before the erasure: %+v", d)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package sqlitestore_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/lastseen/sqlitestore"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestAnImportDoesNotChangeAUserWithAVersionWhateverTheOrder(t *testing.T) {
+	now := schemas.MillisOf(time.Now())
+	var rows []schemas.Current
+	for _, first := range []bool{true, false} {
+		config := sqlitestore.Defaults()
+		config.Path = filepath.Join(t.TempDir(), "s.db")
+		s, err := sqlitestore.Open(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		imp := func() {
+			if _, err := s.Import(t.Context(), []store.LastSeen{{User: 1, At: now}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if first {
+			imp()
+		}
+		if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: 1, From: schemas.Offline, To: schemas.Online, At: now - 5000, LastSeen: now - 5000, LastActive: now - 5000,
+			Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5, Policy: "p"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if !first {
+			imp()
+		}
+		users, err := s.Users(t.Context(), []schemas.UserID{1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, users[1])
+	}
+	if rows[0] != rows[1] {
+		t.Errorf("\n%+v\n%+v", rows[0], rows[1])
+	}
+}
+
+func TestTheFileHasNoBytesOfAnErasedUser(t *testing.T) {
+	now := schemas.MillisOf(time.Now())
+	config := sqlitestore.Defaults()
+	config.Path = filepath.Join(t.TempDir(), "s.db")
+	s, err := sqlitestore.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const user schemas.UserID = 0x71a2b3c4d5e6f7
+	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 1, Changes: []*schemas.Transition{{User: user, From: schemas.Offline, To: schemas.Online, At: now - 5000, LastSeen: now - 5000, LastActive: now - 5000,
+		Cause: schemas.FirstBeat, Visibility: schemas.Everyone, Version: 5, Policy: "POLICYOFTHEUSER"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Append(t.Context(), store.Batch{Expected: 1, Next: 2, Changes: []*schemas.Transition{{User: user, From: schemas.Online, To: schemas.Offline, At: now, Cause: schemas.Erased, Visibility: schemas.Everyone, Version: 6, Policy: "p", ErasedUntil: now + 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Maintain(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(config.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(data, []byte("POLICYOFTHEUSER")) {
+		t.Error("the file (closed, checkpointed) still has the erased user's change in free space")
+	}
+}
