@@ -74,7 +74,7 @@ func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
 		}
 	}
 	is("ingest without Postgres", in, http.StatusOK, "store")
-	is("api without Postgres", api, http.StatusOK, "store")
+	is("api without Postgres", api, http.StatusOK, "follower graph", "store")
 	testkit.Until(t, "the metric reports it", 20*time.Second, func() bool {
 		return in.Metric(`stillhere_degraded{what="store"}`) == 1 && in.Metric(`stillhere_degraded{what="redis"}`) == 0
 	})
@@ -98,8 +98,8 @@ func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
 
 	startRedis(t, redis.address)
 	is("ingest with Redis again", in, http.StatusOK, "store")
-	is("api with Redis again", api, http.StatusOK, "store")
+	is("api with Redis again", api, http.StatusOK, "follower graph", "store")
 	closeKafka()
 	is("ingest without Kafka", in, http.StatusServiceUnavailable)
-	is("api without Kafka", api, http.StatusOK, "kafka", "store")
+	is("api without Kafka", api, http.StatusOK, "follower graph", "kafka", "store")
 }
