@@ -52,7 +52,7 @@ func TestABenchThatDoesNotExistIsAnError(t *testing.T) {
 func TestEveryBenchComesToItsEndAndFillsTheReport(t *testing.T) {
 	all := os.Getenv("STILLHERE_FULL") != "" && !testing.Short()
 	l := &lab{Sockets: 200, PerProcess: 150}
-	readFigures := 6
+	readFigures := 7
 	if _, err := exec.LookPath("redis-server"); err == nil {
 		readFigures++
 	}
