@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,8 +58,8 @@ func TestOfAUserWhoHidesAChannelOfAllTransitionsSendsTheHideAndNothingElse(t *te
 			}
 			return nil
 		}}
-		hidden := schemas.Version(0)
-		c, err := NewConsumer(Defaults(), f, func(_ schemas.UserID, version schemas.Version) bool { return hidden > version },
+		var hidden atomic.Int64 // the newest transition of the hidden user
+		c, err := NewConsumer(Defaults(), f, func(_ schemas.UserID, version schemas.Version) bool { return hidden.Load() > int64(version) },
 			nil, NewMetrics(nil), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
@@ -67,7 +68,7 @@ func TestOfAUserWhoHidesAChannelOfAllTransitionsSendsTheHideAndNothingElse(t *te
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		hidden = 14 // the newest transition of the hidden user
+		hidden.Store(14)
 		if err := apply(c, t.Context(), batch(hide(3, 7, 12), Item{Record: schemas.Record{Offset: 4}}, Item{Record: schemas.Record{Offset: 5}})); err != nil {
 			t.Fatal(err)
 		}
