@@ -39,7 +39,7 @@ func history(t *rapid.T) []*schemas.Transition {
 	return ts
 }
 
-// All that enters Redis of who hides is that, and when.
+// Of a hidden user, only the hide and its instant enter Redis.
 func TestTheChangeOfAHideHoldsNothingElse(t *testing.T) {
 	t.Parallel()
 	hide := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Away, At: 1000, LastSeen: 900, LastActive: 800, Cause: schemas.VisibilityChange,

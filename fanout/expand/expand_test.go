@@ -286,7 +286,7 @@ func TestNothingIsDeliveredOnceTheUserIsKnownToBeHidden(t *testing.T) {
 			}
 			s.graph.onPage = nil
 			if outs := s.plan(t, s.comes(small), s.hides(small)); len(outs) != 0 {
-				t.Errorf("%d records about one who hides", len(outs))
+				t.Errorf("%d records about a hidden user", len(outs))
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func BenchmarkOneChangeToManySockets(b *testing.B) {
 	const n = 9_000
 	bus := &oneUserBus{}
 	metrics := fanout.NewMetrics(nil)
-	v := &view{users: map[schemas.UserID]schemas.Current{}}
+	v := newView()
 	none := func(context.Context, []schemas.UserID) ([]fanout.Change, error) { return nil, nil }
 	server, err := live.New(fanout.DefaultConfig(), live.Dependencies{Bus: bus, Recent: none, View: v.Read, Metrics: metrics})
 	if err != nil {

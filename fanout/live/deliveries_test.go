@@ -37,7 +37,7 @@ func newNode(t *testing.T, bus *redisbus.Bus, tweaks ...func(*fanout.Config)) *n
 		tweak(&cfg)
 	}
 	n := &node{t: t, stood: make(chan struct{}, 100)}
-	v := &view{users: map[schemas.UserID]schemas.Current{}}
+	v := newView()
 	server, err := live.New(cfg, live.Dependencies{
 		Bus: bus, Recent: bus.Recent, View: v.Read,
 		Viewer: func(r *http.Request) schemas.UserID {

@@ -18,7 +18,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // bareClient is a socket that the Go runtime knows nothing of, so that a process
@@ -131,7 +130,7 @@ func measureIdle(b *testing.B, n, watched int, opens opener) {
 		b.Fatal(err)
 	}
 	defer bus.Close()
-	v := &view{users: map[schemas.UserID]schemas.Current{}}
+	v := newView()
 	server, err := live.New(cfg, live.Dependencies{Bus: bus, Recent: bus.Recent, View: v.Read, Metrics: metrics})
 	if err != nil {
 		b.Fatal(err)

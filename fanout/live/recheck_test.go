@@ -94,7 +94,7 @@ func TestItIsAskedEveryIntervalForAsLongAsSomebodyIsWatched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		config, may := fanout.DefaultConfig(), &rule{}
-		v := &view{users: map[schemas.UserID]schemas.Current{}}
+		v := newView()
 		server, err := live.New(config, live.Dependencies{Bus: silentBus{}, View: v.Read, MayWatch: may.mayWatch,
 			Recent: func(context.Context, []schemas.UserID) ([]fanout.Change, error) { return nil, nil }})
 		if err != nil {

@@ -217,12 +217,17 @@ func TestAStreamThatCannotBeResumedGetsAResync(t *testing.T) {
 		t.Errorf("the resync is %+v with id %q", m, after)
 	}
 	leave()
-	for _, bad := range []string{"17", id + "A"} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.http.URL+"/presence/stream?user_ids=1", nil)
+	for _, bad := range []struct{ header, query, field string }{
+		{"17", "", "Last-Event-ID"},
+		{id + "A", "", "Last-Event-ID"},
+		{id, "&since=1%2F0", "since"}, // although the header goes before it
+	} {
+		url := r.http.URL + "/presence/stream?user_ids=1" + bad.query
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		request.Header.Set("Last-Event-ID", bad)
+		request.Header.Set("Last-Event-ID", bad.header)
 		answer, err := r.http.Client().Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -230,8 +235,8 @@ func TestAStreamThatCannotBeResumedGetsAResync(t *testing.T) {
 		var body struct{ Error struct{ Field string } }
 		err = json.NewDecoder(answer.Body).Decode(&body)
 		answer.Body.Close()
-		if err != nil || answer.StatusCode != http.StatusBadRequest || body.Error.Field != "Last-Event-ID" {
-			t.Errorf("%q is answered with %s, field %q (%v)", bad, answer.Status, body.Error.Field, err)
+		if err != nil || answer.StatusCode != http.StatusBadRequest || body.Error.Field != bad.field {
+			t.Errorf("%+v is answered with %s, field %q (%v)", bad, answer.Status, body.Error.Field, err)
 		}
 	}
 }

@@ -30,6 +30,11 @@ type view struct {
 	users map[schemas.UserID]schemas.Current
 	stale schemas.Millis
 	err   error
+	reads map[schemas.UserID]int
+}
+
+func newView() *view {
+	return &view{users: make(map[schemas.UserID]schemas.Current), reads: make(map[schemas.UserID]int)}
 }
 
 func (v *view) Read(_ context.Context, ids []schemas.UserID) ([]schemas.Presence, error) {
@@ -40,6 +45,7 @@ func (v *view) Read(_ context.Context, ids []schemas.UserID) ([]schemas.Presence
 	}
 	out := make([]schemas.Presence, len(ids))
 	for i, id := range ids {
+		v.reads[id]++
 		if c, ok := v.users[id]; ok {
 			out[i] = schemas.PresenceOf(c, v.stale)
 		} else {
@@ -61,6 +67,13 @@ func (v *view) set(stale schemas.Millis, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.stale, v.err = stale, err
+}
+
+// readsOf returns how often id has been read.
+func (v *view) readsOf(id schemas.UserID) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.reads[id]
 }
 
 func (v *view) one(t *testing.T, id schemas.UserID) schemas.Presence {
@@ -119,7 +132,7 @@ func newRig(t *testing.T, r *redistest.Server, tweaks ...func(*fanout.Config)) *
 		t.Fatal(err)
 	}
 	tapped := &tappedBus{bus, make(chan struct{}, 1000)}
-	v := &view{users: make(map[schemas.UserID]schemas.Current)}
+	v := newView()
 	server, err := live.New(cfg, live.Dependencies{Bus: tapped, Recent: bus.Recent, View: v.Read, Metrics: metrics})
 	if err != nil {
 		t.Fatal(err)

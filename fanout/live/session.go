@@ -29,11 +29,14 @@ func parseOpening(r *http.Request, events bool, limit int) (o opening, err error
 	if o.users, err = parseQuery(query["user_ids"], limit); err != nil {
 		return o, err
 	}
+	if since := query.Get(sinceField); since != "" {
+		if o.since, err = parseSince(sinceField, since); err != nil {
+			return o, err
+		}
+	}
 	// A reconnecting EventSource repeats the query, so its header is newer.
 	if id := r.Header.Get(lastEventID); id != "" {
 		o.since, err = parseSince(lastEventID, id)
-	} else if since := query.Get(sinceField); since != "" {
-		o.since, err = parseSince(sinceField, since)
 	}
 	return o, err
 }

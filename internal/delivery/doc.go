@@ -15,8 +15,8 @@
 // # All transitions
 //
 // A channel of all transitions (Job.Transitions) reads presence.transitions with the same promises,
-// for one receiver that stands for everybody. It sends each transition of a visible user, and of a
-// user who hides one notice that says no more than that. What was published before a hide and has not
+// for one receiver that stands for everybody. It sends each transition of a visible user, and of
+// each hide one notice that says no more than that. What was published before a hide and has not
 // been delivered is withheld. The ID of a notice is the event id.
 //
 // # Order and time

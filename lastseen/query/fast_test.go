@@ -106,7 +106,7 @@ func draw(t *rapid.T, users int) *drawn {
 	now := schemas.MillisOf(time.Now())
 	d := &drawn{entries: map[schemas.UserID]redisview.Entry{}, progress: redisview.ProgressMap{}, durable: map[schemas.UserID]schemas.Current{},
 		lost: rapid.IntRange(0, 9).Draw(t, "lost") == 0, down: rapid.IntRange(0, 9).Draw(t, "down") == 0}
-	intact := rapid.IntRange(0, 3).Draw(t, "intact") > 0 // else few draws would be settled by Redis
+	intact := rapid.IntRange(0, 7).Draw(t, "intact") > 0 // else few draws would be settled by Redis
 	for p := range int32(3) {
 		progress := redisview.Progress{Epoch: 2, Watermark: now - 60_000*schemas.Millis(rapid.IntRange(0, 1).Draw(t, "stale"))}
 		switch rapid.IntRange(0, 4).Draw(t, "progress"); {
@@ -161,9 +161,12 @@ func TestTheFastPathAnswersAsThePlainOne(t *testing.T) {
 			return fmt.Sprint(recorder.Code, recorder.Header(), recorder.Body)
 		}
 		separators := rapid.SampledFrom([]string{",", "%2C", "%2c"})
-		ids := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "9223372036854775807", "01", "1234567890123456789"})
-		if rapid.IntRange(0, 4).Draw(t, "bad") == 0 {
+		ids := rapid.SampledFrom([]string{"1", "2", "3", "4", "5", "6", "7", "8", "9"})
+		switch rapid.IntRange(0, 7).Draw(t, "kind of ids") {
+		case 0:
 			ids = rapid.SampledFrom([]string{"1", "", "0", "-1", "x", "+3", "%31", "1;2", "9223372036854775808"})
+		case 1:
+			ids = rapid.SampledFrom([]string{"1", "2", "9223372036854775807", "01", "1234567890123456789"})
 		}
 		query := ""
 		for i, n := 0, rapid.IntRange(1, 12).Draw(t, "ids"); i < n; i++ {
@@ -177,7 +180,7 @@ func TestTheFastPathAnswersAsThePlainOne(t *testing.T) {
 			t.Skip()
 		}
 		viewer := rapid.SampledFrom([]Viewer{{}, {}, {User: 2}, {Admin: true}}).Draw(t, "viewer")
-		access := refusing(rapid.SampledFrom([]int64{-1, 0, 2}).Draw(t, "access"))
+		access := refusing(rapid.SampledFrom([]int64{-1, -1, -1, 0, 2}).Draw(t, "access"))
 		var servers [2]*Server
 		for i := range servers {
 			metrics := lastseen.NewMetrics(prometheus.NewRegistry())
@@ -209,8 +212,8 @@ func TestTheFastPathAnswersAsThePlainOne(t *testing.T) {
 			}
 		}
 	})
-	if fastAnswers == 0 {
-		t.Error("none of the draws took the fast path to its end")
+	if fastAnswers < 10 {
+		t.Errorf("only %d of the draws took the fast path to its end", fastAnswers)
 	}
 }
 

@@ -147,7 +147,7 @@ func hides(user schemas.UserID, version schemas.Version, at schemas.Millis) *sch
 	return t
 }
 
-// hidden is t of a user who hides.
+// hidden is t of a hidden user.
 func hidden(t *schemas.Transition) *schemas.Transition {
 	t.Visibility = schemas.Nobody
 	return t

@@ -19,7 +19,7 @@ type MissedQuery struct {
 // Missed are the changes of a MissedQuery.
 type Missed struct {
 	// Changes are ordered by user and version. As a history, they have nothing of the time in which a
-	// user hid, and nothing at all of a user who hides.
+	// user hid, and nothing at all of a hidden user.
 	Changes []*schemas.Transition
 	// Begins is where the log of changes begins, read after the changes; 0: nothing was ever dropped.
 	Begins schemas.Millis

@@ -130,12 +130,12 @@ func (b *balancer) stay(w *world, user schemas.UserID, over <-chan struct{}) {
 		}
 		beat.Stop()
 		s.lose()
-		time.Sleep(s.comeBack())
+		time.Sleep(s.reconnectAfter())
 	}
 }
 
-// comeBack is after how long the server asked to connect again.
-func (s *socket) comeBack() time.Duration {
+// reconnectAfter is after how long the server asked to connect again.
+func (s *socket) reconnectAfter() time.Duration {
 	messages := s.messages()
 	var m struct {
 		Type  string `json:"type"`

@@ -37,7 +37,7 @@ func restartOfIngest(t *testing.T, how order) {
 			leaving.Wait()
 			for i, s := range sockets {
 				if !how.kill {
-					time.Sleep(min(s.comeBack(), 100*time.Millisecond))
+					time.Sleep(min(s.reconnectAfter(), 100*time.Millisecond))
 				}
 				sockets[i] = w.connect(f.bases[(round+1)%2], first+schemas.UserID(i), 1, "web")
 			}

@@ -45,7 +45,7 @@ func TestAGracefulStopLosesNothing(t *testing.T) {
 
 			p = w.start("all", "one")
 			for i, s := range sockets {
-				time.Sleep(min(s.comeBack(), time.Second))
+				time.Sleep(min(s.reconnectAfter(), time.Second))
 				sockets[i] = w.connect(p.base, schemas.UserID(i+1), 1, "web")
 			}
 		}

@@ -59,8 +59,8 @@ const (
 	// down is how long a crashed gateway stays away: longer than the detector
 	// waits for it.
 	down = 15 * time.Second
-	// comeBack is over how long its clients spread their reconnects.
-	comeBack = 10 * time.Second
+	// reconnectSpread is over how long its clients spread their reconnects.
+	reconnectSpread = 10 * time.Second
 )
 
 // mood is what a person is doing.
@@ -253,7 +253,7 @@ func (w *World) crash(now time.Duration) {
 			case w.random.IntN(10) == 0:
 				p.mood, p.until = disconnected, now+w.spell(disconnected)
 			default:
-				p.beat, p.fresh = now+w.within(comeBack), true
+				p.beat, p.fresh = now+w.within(reconnectSpread), true
 			}
 		}
 	}

@@ -35,13 +35,12 @@ func compareOn(t *testing.T, impl Impl, h *History) {
 }
 
 // seeds are the first n where STILLHERE_FULL=1 asks for all of them, as .ci/run does, else the
-// first fifth; or those of STILLHERE_TEST_SEEDS=FROM-TO. With -short, for the race detector, a few do:
-// each runs on one goroutine.
+// first fifth; or those of STILLHERE_TEST_SEEDS=FROM-TO.
 func seeds(t *testing.T, n uint64) iter.Seq[uint64] {
 	from, to := uint64(0), n/5
 	switch {
 	case testing.Short():
-		to = n / 30
+		to = n / 10
 	case os.Getenv("STILLHERE_FULL") != "":
 		to = n
 	}

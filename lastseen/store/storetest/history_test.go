@@ -89,7 +89,7 @@ func historyOneInstant(t *testing.T, s Store) {
 	wantPages(t, s, store.HistoryQuery{User: 7, Limit: 2}, newestFirst(log))
 }
 
-// hides makes changes[from:to] those of a user who hides.
+// hides makes changes[from:to] those of a hidden user.
 func hides(log []*schemas.Transition, from, to int) {
 	for i, change := range log[from:to] {
 		change.Visibility = schemas.Nobody

@@ -1,0 +1,159 @@
+package app_test
+
+import (
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+)
+
+func TestAHistoryIsForTheUserAndAdministratorsUnlessSetOtherwise(t *testing.T) {
+	t.Parallel()
+	host, _ := guardedAs(t, func(d *app.Dev) { d.Auth.Requests = 0 })
+	admin := token(t, time.Hour, "sub", "1", "presence:admin")
+	beatUntilSeen(t, host, admin, owner)
+	for token, want := range map[string]int{reader(t, owner): 200, admin: 200, reader(t, stranger): 403,
+		token(t, time.Hour, "gateway_id", "gw-1", "presence:read"): 403} {
+		if status, _, text := ask(t, host, "/presence/"+owner+"/history", token); status != want {
+			t.Errorf("answered %d, want %d: %s", status, want, text)
+		}
+		if status, _, text := ask(t, host, "/presence/"+owner, token); status != http.StatusOK {
+			t.Errorf("whom everybody may watch: %d %s", status, text)
+		}
+	}
+}
+
+// subscribed is the answer to a subscription.
+func subscribed(t *testing.T, conn *websocket.Conn, user string) string {
+	t.Helper()
+	if err := conn.Write(t.Context(), websocket.MessageText, []byte(`{"type":"subscribe","user_ids":["`+user+`"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		_, message, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(message); strings.Contains(text, `"snapshot"`) || strings.Contains(text, `"error"`) {
+			return text
+		}
+	}
+}
+
+func TestASocketShowsWhomTheStreamShowsAlsoToGatewaysAndAdministrators(t *testing.T) {
+	t.Parallel()
+	host, dir := guardedAs(t, func(d *app.Dev) { d.MayWatch, d.Auth.Requests = app.WatchFollowers, 0 })
+	follow(t, dir, graph.Edge{User: 43, Follower: 42})
+	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
+	const scopes = "presence:beat presence:read"
+	for _, who := range []struct {
+		name, token, path string
+		may               bool
+	}{
+		{"the follower", token(t, time.Hour, "sub", friend, scopes), "connect?device_id=1", true},
+		{"a stranger", token(t, time.Hour, "sub", stranger, scopes), "connect?device_id=1", false},
+		{"an administrator", token(t, time.Hour, "sub", stranger, "presence:admin"), "connect?device_id=1", true},
+		{"a gateway for the follower", token(t, time.Hour, "gateway_id", "gw-1", scopes), "connect?device_id=1&user_id=" + friend, false},
+		{"a gateway for the user", token(t, time.Hour, "gateway_id", "gw-1", scopes), "connect?device_id=1&user_id=" + owner, false},
+		{"a gateway for the follower, on the stream", token(t, time.Hour, "gateway_id", "gw-1", scopes), "stream?user_id=" + friend, false},
+	} {
+		conn, _, err := websocket.Dial(t.Context(), "ws://"+host+"/presence/"+who.path+"&access_token="+who.token, nil) //nolint:bodyclose // a socket has none
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.CloseNow() }()
+		if text := subscribed(t, conn, owner); who.may != strings.Contains(text, `"state":"online"`) || who.may == strings.Contains(text, "not_allowed") {
+			t.Errorf("%s is told %s", who.name, text)
+		}
+	}
+}
+
+func TestAFormerFollowerReceivesNothingWhenItAsksAgainOnTheSameStream(t *testing.T) {
+	t.Parallel()
+	host, dir := guardedAs(t, func(d *app.Dev) { d.MayWatch, d.Auth.Requests = app.WatchFollowers, 0 })
+	follow(t, dir, graph.Edge{User: 43, Follower: 42}, graph.Edge{User: 46, Follower: 42})
+	beatUntilSeen(t, host, token(t, time.Hour, "sub", "1", "presence:admin"), owner)
+	conn := dial(t, host, "?access_token="+reader(t, friend))
+	defer func() { _ = conn.CloseNow() }()
+	if text := subscribed(t, conn, owner); !strings.Contains(text, `"state":"online"`) {
+		t.Fatalf("a follower is told %s", text)
+	}
+	store, err := sqlitegraph.Open(t.Context(), filepath.Join(dir, app.GraphFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.Remove(t.Context(), []graph.Edge{{User: 43, Follower: 42}}); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, text := ask(t, host, "/presence/"+owner, reader(t, friend)); status != http.StatusForbidden {
+		t.Errorf("who follows no longer asks for the user: %d %s", status, text)
+	}
+	if text := subscribed(t, conn, owner); !strings.Contains(text, "not_allowed") {
+		t.Errorf("who follows no longer, and watches still, is told %s", text)
+	}
+	if text := subscribed(t, conn, other); !strings.Contains(text, "snapshot") {
+		t.Errorf("of whom it follows still it is told %s", text)
+	}
+}
+
+func TestTheUserAndAdministratorsReadTheTruthOfAHiddenUserAndOthersNothing(t *testing.T) {
+	t.Parallel()
+	host, _ := guardedAs(t, func(d *app.Dev) { d.Auth.Requests = 0 })
+	admin := token(t, time.Hour, "sub", "1", "presence:admin")
+	beatUntilSeen(t, host, admin, owner)
+	if status, _, text := send(t, host, http.MethodPut, "/presence/"+owner+"/visibility", `{"visibility":"nobody"}`, admin); status != http.StatusOK {
+		t.Fatal(status, text)
+	}
+	eventually(t, "the user is hidden for others", func() bool {
+		_, _, text := ask(t, host, "/presence/batch?user_ids="+owner, reader(t, friend))
+		return text == `{"43":null}`
+	})
+	for name, c := range map[string]struct {
+		token, visibility, state string
+	}{
+		"the user": {reader(t, owner), `"nobody"`, `"online"`}, "an administrator": {admin, `"nobody"`, `"online"`},
+		"another user": {reader(t, stranger), `null`, `null`},
+	} {
+		for path, want := range map[string]string{
+			"/presence/" + owner + "/visibility": `{"user_id":"43","visibility":` + c.visibility + `}`,
+			"/presence/batch?user_ids=" + owner:  `{"43":` + c.state + `}`,
+			"/presence/" + owner:                 `{"user_id":"43","state":` + c.state + `,`,
+		} {
+			if _, _, text := ask(t, host, path, c.token); !strings.HasPrefix(text, want) {
+				t.Errorf("%s reads %s: %s, want %s", name, path, text, want)
+			}
+		}
+		if _, _, text := send(t, host, http.MethodPost, "/presence/batch", `{"user_ids":[43],"detail":true}`, c.token); !strings.HasPrefix(text, `{"users":[{"user_id":"43","state":`+c.state+`,`) {
+			t.Errorf("%s reads with detail: %s", name, text)
+		}
+	}
+}
+
+func TestEvery50IdsOfABatchCountAsARequest(t *testing.T) {
+	t.Parallel()
+	host, _ := guardedAs(t, func(d *app.Dev) { d.Auth.Requests = 4 }) // bursts of 20
+	many := `{"user_ids":[` + strings.Join(slices.Collect(func(yield func(string) bool) {
+		for id := range 1000 {
+			if !yield(strconv.Itoa(id + 1)) {
+				return
+			}
+		}
+	}), ",") + `]}`
+	limited := reader(t, "77")
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		if status, header, text := send(t, host, http.MethodPost, "/presence/batch", many, limited); status != want ||
+			(want == http.StatusTooManyRequests) != (header.Get("Retry-After") != "") {
+			t.Fatalf("%d, want %d: %v %.200s", status, want, header, text)
+		}
+	}
+}
