@@ -37,9 +37,22 @@ func (*planCommand) Help() string {
 }
 
 func (c *planCommand) workload() plan.Workload {
-	return plan.Workload{Users: c.Users, Registered: c.Registered, Heartbeat: c.Heartbeat, Devices: c.Devices, ChangesPerDay: c.ChangesPerDay,
-		Follows: c.Follows, ReadsPerDay: c.ReadsPerDay, Watchers: c.Watchers, Present: c.Present, Peak: c.Peak, Replication: c.Replication,
-		LogDays: c.LogDays, AuditDays: c.AuditDays, InUse: c.InUse}
+	return plan.Workload{
+		Users:         c.Users,
+		Registered:    c.Registered,
+		Heartbeat:     c.Heartbeat,
+		Devices:       c.Devices,
+		ChangesPerDay: c.ChangesPerDay,
+		Follows:       c.Follows,
+		ReadsPerDay:   c.ReadsPerDay,
+		Watchers:      c.Watchers,
+		Present:       c.Present,
+		Peak:          c.Peak,
+		Replication:   c.Replication,
+		LogDays:       c.LogDays,
+		AuditDays:     c.AuditDays,
+		InUse:         c.InUse,
+	}
 }
 
 // Validate is called by the parser.

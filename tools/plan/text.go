@@ -68,7 +68,8 @@ func Text(out io.Writer, explain bool, plans ...*Plan) error {
 
 // sources writes the unit costs and the prices.
 func (p *Plan) sources(b *strings.Builder) {
-	fmt.Fprintf(b, "\nUnit costs, on: %s\n\n| unit cost | value | measured | by |\n|---|---:|---|---|\n", p.Units.Machine)
+	const header = "\nUnit costs, on: %s\n\n| unit cost | value | measured | by |\n|---|---:|---|---|\n"
+	fmt.Fprintf(b, header, p.Units.Machine)
 	for _, name := range unitNames {
 		u := p.Units.Units[name]
 		by := u.By
@@ -80,6 +81,8 @@ func (p *Plan) sources(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "| %s | %s %s | %s | %s |\n", name, strings.TrimSpace(short(u.Value)), u.Unit, u.At, by)
 	}
-	fmt.Fprintf(b, "\nPrices of %s: %s. %s %g, %s %g an hour; disk %g a GB and month; between zones %g a GB.\n", p.Prices.Date, p.Prices.Source,
-		p.Prices.Node.Name, p.Prices.Node.Hour, p.Prices.MemoryNode.Name, p.Prices.MemoryNode.Hour, p.Prices.DiskMonth, p.Prices.ZoneTransfer)
+	fmt.Fprintf(b, "\nPrices of %s: %s. %s %g, %s %g an hour; disk %g a GB and month; between zones %g a GB.\n",
+		p.Prices.Date, p.Prices.Source,
+		p.Prices.Node.Name, p.Prices.Node.Hour, p.Prices.MemoryNode.Name, p.Prices.MemoryNode.Hour,
+		p.Prices.DiskMonth, p.Prices.ZoneTransfer)
 }
