@@ -220,6 +220,7 @@ func TestAStreamThatCannotBeResumedGetsAResync(t *testing.T) {
 	for _, bad := range []struct{ header, query, field string }{
 		{"17", "", "Last-Event-ID"},
 		{id + "A", "", "Last-Event-ID"},
+		{"", "&since=", "since"},
 		{id, "&since=1%2F0", "since"}, // although the header goes before it
 	} {
 		url := r.http.URL + "/presence/stream?user_ids=1" + bad.query

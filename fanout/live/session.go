@@ -23,21 +23,24 @@ const lastEventID = "Last-Event-ID"
 
 func parseOpening(r *http.Request, events bool, limit int) (o opening, err error) {
 	query := r.URL.Query()
-	if o.deliveries, err = wantsDeliveries(query); err != nil || !events || o.deliveries && !query.Has("user_ids") {
+	if o.deliveries, err = wantsDeliveries(query); err != nil || !events {
 		return o, err
 	}
-	if o.users, err = parseQuery(query["user_ids"], limit); err != nil {
-		return o, err
-	}
-	if since := query.Get(sinceField); since != "" {
-		if o.since, err = parseSince(sinceField, since); err != nil {
+	if query.Has(sinceField) {
+		if o.since, err = parseSince(sinceField, query.Get(sinceField)); err != nil {
 			return o, err
 		}
 	}
 	// A reconnecting EventSource repeats the query, so its header is newer.
 	if id := r.Header.Get(lastEventID); id != "" {
-		o.since, err = parseSince(lastEventID, id)
+		if o.since, err = parseSince(lastEventID, id); err != nil {
+			return o, err
+		}
 	}
+	if o.deliveries && !query.Has("user_ids") {
+		return o, nil
+	}
+	o.users, err = parseQuery(query["user_ids"], limit)
 	return o, err
 }
 
