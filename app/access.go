@@ -80,6 +80,7 @@ var Needs = slices.Concat(
 		onTransactions(plannerGroup, "exactly-once writes"),
 		onTransactions(workerGroup, "exactly-once writes"))),
 	roleNeeds("api",
+		onTopic(schemas.Statuses, "exporting what the detector holds of a user", "Read"),
 		onGroup(detectorGroup, "reading the policy in force", "Describe")),
 	roleNeeds("channel",
 		onTopic(schemas.Deliveries, "reading deliveries", "Read"),
@@ -95,7 +96,8 @@ var Needs = slices.Concat(
 	roleNeeds("tools",
 		onTopic(schemas.Heartbeats, "explain, backtest, record", "Read"),
 		onGroup(detectorGroup, "explain, policy show; reading the log epochs", "Describe"),
-		onTopic(schemas.Transitions, "replay, asof, sessions, explain", "Read")),
+		onTopic(schemas.Transitions, "replay, asof, sessions, explain", "Read"),
+		onTopic(schemas.Statuses, "export", "Read")),
 	roleNeeds("topics",
 		onTopic(everyTopic, "topics apply and topics check", "Create", "Describe", "DescribeConfigs", "AlterConfigs")),
 )

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/cursor"
@@ -21,10 +22,15 @@ type apiDeps struct {
 	stream *live.Server
 	access *decision // nil: no restrictions
 	keys   *cursor.Keys
+	graph  *graph.Store // nil: there is none
 }
 
 // newAPI answers reads and serves the live stream.
-func newAPI(d apiDeps) component {
+func newAPI(d apiDeps) (component, error) {
+	statuses, err := openStatuses(d.cluster, d.log)
+	if err != nil {
+		return component{}, err
+	}
 	reads := query.NewServer(d.reader, d.log)
 	if d.access != nil {
 		reads.SetAccess(d.access)
@@ -32,10 +38,11 @@ func newAPI(d apiDeps) component {
 	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r), Admin: isAdmin(r)} })
 	reads.SetCharge(chargeIDs)
 	reads.SetKeys(d.keys)
-	return component{
+	reads.SetExport(Export{Store: d.store, Graph: d.graph, Status: statuses.Of}.Write)
+	return closing("reader of statuses", statuses.Close).with(component{
 		checks: []check{{name: "reads", ready: d.answersReads}},
 		routes: []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", d.stream) }},
-	}
+	}), nil
 }
 
 // answersReads is nil if a read is answered: from Redis or, as reads do when it takes too

@@ -113,14 +113,15 @@ func buildAPI(ctx context.Context, b *builder) error {
 		return err
 	}
 	deps.view, deps.store, deps.keys = b.view, b.store, b.keys
-	if err := b.add(newAPI(deps), nil); err != nil || b.config.Graph == (Store{}) {
+	if b.config.Graph != (Store{}) {
+		if deps.graph, err = b.useGraph(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.add(newAPI(deps)); err != nil || deps.graph == nil {
 		return err
 	}
-	graph, err := b.useGraph(ctx)
-	if err != nil {
-		return err
-	}
-	return b.add(newGraphEndpoints(b.base, graph), nil)
+	return b.add(newGraphEndpoints(b.base, deps.graph), nil)
 }
 
 // buildAll builds every role in one process.

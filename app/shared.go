@@ -114,6 +114,7 @@ type durableStore interface {
 	schemaReporter
 	erasingStore
 	store.Reader
+	ExportStore
 	Ping(ctx context.Context) error
 	Run(ctx context.Context, failed func(error)) error
 }

@@ -1,26 +1,29 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/schemas"
-	"github.com/stillhere/stillhere/tools/dataset"
 )
 
 // exportCommand writes everything that is stored about a user.
 type exportCommand struct {
-	User string `arg:"" help:"The user."`
+	User   string `arg:"" help:"The user."`
+	Status bool   `help:"Include what the detector holds of the user, which is read from Kafka." default:"true" negatable:"" env:"-"`
 	storeCommand
+	kafkaFlags
 }
 
 // Help is printed below the list of flags.
 func (*exportCommand) Help() string {
-	return `Writes JSON lines to standard output, each with a type. presence: what is known now, hidden or not. change: a change in the log of changes, oldest first. follower: a user who follows this one. follows: a user whom this one follows. With --sqlite, the follower graph is graph.db in the same directory, as dev keeps it. What the topics hold besides is the same data, for as long as their retention.`
+	return `Writes JSON lines to standard output, each with a type. presence: what is known now, hidden or not. erasure: what is left of an erased user. change: a change in the log of changes, oldest first. status: what the detector holds of a user who is present or hides, from presence.status; --no-status leaves it out, and then Kafka is not needed. follower: a user who follows this one. follows: a user whom this one follows. With --sqlite, the follower graph is graph.db in the same directory, as dev keeps it. GET /presence/{user_id}/export answers with the same lines. What Redis and the topics hold besides is the same data, for as long as their retention.`
 }
 
 // Run writes.
@@ -41,7 +44,21 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	if edges != nil {
 		defer edges.Close()
 	}
-	return dataset.Export(ctx, from, edges, user, os.Stdout)
+	export := app.Export{Store: from, Graph: edges}
+	if c.Status {
+		statuses, err := app.OpenStatuses(c.Kafka, errorsOnly())
+		if err != nil {
+			return err
+		}
+		defer statuses.Close()
+		export.Status = statuses.Of
+	}
+	out := bufio.NewWriter(os.Stdout)
+	err = export.Write(ctx, user, out)
+	if errors.Is(err, app.ErrStatus) {
+		err = fmt.Errorf("%w (--no-status leaves it out)", err)
+	}
+	return errors.Join(err, out.Flush())
 }
 
 // graph opens the follower graph beside the store; nil: there is none.

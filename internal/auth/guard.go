@@ -143,7 +143,7 @@ func scopeOf(r *http.Request) string {
 		return Beat
 	case path == "followers": // the follower graph, in bulk
 		return Admin
-	case !deep || rest == "history" || rest == "visibility": // batch, stream, a user
+	case !deep || rest == "history" || rest == "visibility" || rest == "export": // batch, stream, a user
 		return Read
 	}
 	return Admin

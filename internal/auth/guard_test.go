@@ -265,6 +265,7 @@ func TestEachEndpointAsksForItsScope(t *testing.T) {
 		"POST /presence/batch":        auth.Read,
 		"GET /presence/42":            auth.Read,
 		"GET /presence/42/history":    auth.Read,
+		"GET /presence/42/export":     auth.Read,
 		"GET /presence/stream":        auth.Read,
 		"GET /presence/42/anything":   auth.Admin,
 

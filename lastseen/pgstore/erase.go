@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	_ "embed"
@@ -61,6 +62,19 @@ func erase(ctx context.Context, tx pgx.Tx, partition int32, erasures []store.Era
 func (s *Store) Erased(ctx context.Context) (users map[schemas.UserID]schemas.Version, err error) {
 	defer wrap(&err, "reading which users were erased")
 	return erased(ctx, s.pool, `SELECT user_id, version FROM erased_users`)
+}
+
+// ErasureOf is the erasure of a user that is not forgotten yet; the zero Erasure if there is none.
+func (s *Store) ErasureOf(ctx context.Context, user schemas.UserID) (e store.Erasure, err error) {
+	defer wrap(&err, "reading the erasure of user %d", user)
+	var version int64
+	var until time.Time
+	const query = `SELECT version, until FROM erased_users WHERE user_id = $1`
+	err = s.pool.QueryRow(ctx, query, int64(user)).Scan(&version, &until)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return e, nil
+	}
+	return store.Erasure{User: user, Version: schemas.Version(version), Until: schemas.MillisOf(until)}, err
 }
 
 func erased(ctx context.Context, from interface {

@@ -39,6 +39,8 @@ type Server struct {
 	metrics *lastseen.Metrics
 	log     *slog.Logger
 	keys    *cursor.Keys   // nil: there are no cursors
+	export  Export         // nil: there are no exports
+	exports chan struct{}  // has an element for each export that runs
 	logRate rate.Sometimes // what is logged of reads that are not answered
 }
 
@@ -91,6 +93,9 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	for route, read := range reads {
 		mux.Handle(route, s.handle(route, read))
 	}
+	if s.export != nil {
+		mux.Handle("GET /presence/{user_id}/export", s.exportEndpoint("GET /presence/{user_id}/export"))
+	}
 	mux.Handle("GET /presence/batch", s.fastBatch("GET /presence/batch", s.batch))
 }
 
@@ -108,33 +113,47 @@ func (s *Server) handle(route string, read read) http.Handler {
 func (s *Server) serve(w http.ResponseWriter, request *http.Request, route string, started time.Time, read read) {
 	ctx, cancel := context.WithDeadline(request.Context(), started.Add(s.config.ReadTimeout))
 	defer cancel()
-	status := http.StatusOK
 	header := w.Header()
 	body, err := read(ctx, request, header)
-	if err != nil && request.Context().Err() != nil {
+	if err != nil {
+		s.refuse(w, request, route, started, err)
+		return
+	}
+	s.answer(w, route, started, http.StatusOK, body)
+}
+
+// refuse answers a read that has failed.
+func (s *Server) refuse(w http.ResponseWriter, request *http.Request, route string, started time.Time, err error) {
+	if request.Context().Err() != nil {
 		// The client has left: no fault of the stores, and nobody receives an answer.
 		s.metrics.Requests.WithLabelValues(route, statusClientClosed).Inc()
 		return
 	}
-	if err != nil {
-		status, body = fail(err)
+	status, body := fail(err)
+	var refused *refusal
+	if errors.As(err, &refused) && refused.after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.after.Seconds()))))
+	} else if status == http.StatusServiceUnavailable {
+		s.logRate.Do(func() {
+			s.log.WarnContext(request.Context(), "a read was answered with 503, because what it reads from did not answer; other reads may fail too", "route", route, "error", err)
+		})
+		w.Header().Set("Retry-After", "1")
 	}
+	s.answer(w, route, started, status, body)
+}
+
+func (s *Server) answer(w http.ResponseWriter, route string, started time.Time, status int, body []byte) {
+	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Length", strconv.Itoa(len(body)))
-	var refused *refusal
-	if errors.As(err, &refused) && refused.after > 0 {
-		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.after.Seconds()))))
-	}
-	if status == http.StatusServiceUnavailable {
-		s.logRate.Do(func() {
-			s.log.WarnContext(ctx, "a read was answered with 503: neither Redis nor the durable store answered; other reads may fail too", "route", route, "error", err)
-		})
-		header.Set("Retry-After", "1")
-	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the client may have left
-	s.metrics.Requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	s.observe(route, started, strconv.Itoa(status))
+}
+
+func (s *Server) observe(route string, started time.Time, status string) {
+	s.metrics.Requests.WithLabelValues(route, status).Inc()
 	s.metrics.RequestTime.WithLabelValues(route).Observe(time.Since(started).Seconds())
 }
 

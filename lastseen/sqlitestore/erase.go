@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -51,6 +52,17 @@ func erase(ctx context.Context, tx *sql.Tx, partition int32, erasures []store.Er
 func (s *Store) Erased(ctx context.Context) (users map[schemas.UserID]schemas.Version, err error) {
 	defer wrap(&err, "reading which users were erased")
 	return erased(ctx, s.Readers, `SELECT user_id, version FROM erased_users`)
+}
+
+// ErasureOf is the erasure of a user that is not forgotten yet; the zero Erasure if there is none.
+func (s *Store) ErasureOf(ctx context.Context, user schemas.UserID) (e store.Erasure, err error) {
+	defer wrap(&err, "reading the erasure of user %d", user)
+	const query = `SELECT user_id, version, until FROM erased_users WHERE user_id = ?`
+	err = s.Readers.QueryRowContext(ctx, query, int64(user)).Scan(&e.User, &e.Version, &e.Until)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return e, err
 }
 
 func erased(ctx context.Context, from queryer, query string, arguments ...any) (map[schemas.UserID]schemas.Version, error) {

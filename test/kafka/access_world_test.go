@@ -231,8 +231,10 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		}
 		defer func() { testkit.Check(s.T, sources.Close()) }()
 		nothing := func(*schemas.Record) error { return nil }
-		if err := sources.Reader.Read(ctx, schemas.Heartbeats, 0, -1, -1, true, nothing); err != nil {
-			return err
+		for _, topic := range []schemas.Topic{schemas.Heartbeats, schemas.Statuses} {
+			if err := sources.Reader.Read(ctx, topic, 0, -1, -1, true, nothing); err != nil {
+				return err
+			}
 		}
 		start, end, err := sources.Log.Bounds(ctx, 0)
 		if err == nil {
@@ -306,10 +308,16 @@ func (s *subject) use(ctx context.Context, log *slog.Logger) {
 	}
 	if s.grantee == "api" {
 		// It is not ready before a projector has told it that its answers are fresh.
-		if response, err := http.Get(*base + "/presence/7"); err == nil {
-			s.started.Store(response.StatusCode == http.StatusOK)
+		answered := true
+		for _, path := range []string{"/presence/7", "/presence/7/export"} {
+			response, err := http.Get(*base + path)
+			if err != nil {
+				return // the role is about to end
+			}
+			answered = answered && response.StatusCode == http.StatusOK
 			response.Body.Close()
 		}
+		s.started.Store(answered)
 	}
 	if s.grantee != "ingest" && s.grantee != "all" {
 		return

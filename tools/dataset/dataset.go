@@ -52,6 +52,7 @@ type Store interface {
 	store.Writer
 	store.Reader
 	importer.Importer
+	app.ExportStore
 }
 
 // OpenStore opens a store, which close closes. It must have its tables.

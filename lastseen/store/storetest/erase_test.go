@@ -51,6 +51,11 @@ func erasedLeavesNothing(t *testing.T, s Store) {
 	if must(t, err); len(erased) != 1 || erased[1] != schemas.NewVersion(1, 100, 0) {
 		t.Errorf("erased are %v", erased)
 	}
+	for user, want := range []store.Erasure{1: {User: 1, Version: erased[1], Until: Start + 13*day}, 2: {}} {
+		if got, err := s.ErasureOf(t.Context(), schemas.UserID(user)); err != nil || got != want {
+			t.Errorf("the erasure of user %d is %+v (%v), want %+v", user, got, err, want)
+		}
+	}
 	// Until the day of the receipt.
 	must(t, s.Maintain(context.Background(), (Start+13*day-1).Time()))
 	if erased, err = s.Erased(t.Context()); err != nil || len(erased) != 1 {

@@ -21,6 +21,7 @@ type Store interface {
 	replay.Archive
 	importer.Importer
 	Maintain(ctx context.Context, now time.Time) error
+	ErasureOf(ctx context.Context, user schemas.UserID) (store.Erasure, error)
 }
 
 const day = schemas.Millis(24 * 60 * 60 * 1000)
