@@ -124,7 +124,7 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		{"silent_from_ms", s.SilentFrom}, {"held_ms", s.Held}, {"bucket_at_ms", s.Bucket.At},
 		{"published_at_ms", s.PublishedAt}, {"policy_at_ms", s.PolicyAt}, {"pending_since_ms", s.Pending.Since},
 		{"pending_kinds_at_ms", s.Pending.KindsAt}, {"pending_visibility_at_ms", s.Pending.VisibilityAt},
-		{"presumed_at_ms", s.Presumed.At}, {"presumed_active_at_ms", s.Presumed.Active},
+		{"shown_at_ms", s.ShownAt}, {"presumed_at_ms", s.Presumed.At}, {"presumed_active_at_ms", s.Presumed.Active},
 	} {
 		if of.at < 0 || of.at > latest {
 			return 0, nil, schemas.Invalid(of.field,

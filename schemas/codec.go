@@ -71,7 +71,7 @@ type fields struct {
 }
 
 const (
-	lastField = 31
+	lastField = 32
 	lastText  = 14
 )
 

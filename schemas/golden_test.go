@@ -147,6 +147,15 @@ func TestStatusesOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
 	}
 }
 
+func TestStatusesOfUsersWhoShowedAgainReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := Status{User: 42, State: Offline, Visibility: Everyone, Version: NewVersion(1, 1000, 2), ShownAt: 1_763_700_045_000}
+	got, err := DecodeStatus(golden(t, "status-v1-shown", want.Encode()))
+	if err != nil || *got != want || got.Tombstone() {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
 func TestCheckpointsOfEveryVersionReadAndWriteAsPublished(t *testing.T) {
 	t.Parallel()
 	want := anyCheckpoint()

@@ -37,6 +37,8 @@ type Status struct {
 	Pending Pending
 	// Presumed are devices whose heartbeats were lost; the zero value is none.
 	Presumed Presumed
+	// ShownAt is when a user who had hidden showed again; 0 if no time of the user can be before it.
+	ShownAt Millis
 }
 
 // Bucket is the token bucket of a user's changes: at log time At it needed Lacks milliseconds
@@ -65,7 +67,7 @@ type Presumed struct {
 	Kinds      KindSet
 }
 
-var statusForm = form{last: 31, kinds: 7}
+var statusForm = form{last: 32, kinds: 7}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -100,6 +102,7 @@ func (s *Status) walk(c *codec) {
 	number(c, 29, &s.Presumed.Kinds)
 	c.flag(30, &s.Drained)
 	number(c, 31, &s.PolicyAt)
+	number(c, 32, &s.ShownAt)
 }
 
 // Encode is the value of the status record. Its key is User.Key().
@@ -114,7 +117,7 @@ func (s *Status) Append(dst []byte) []byte {
 
 // Tombstone reports whether s means the same as a tombstone: nothing is known of the user.
 func (s *Status) Tombstone() bool {
-	return s.State == Offline && s.Visibility != Nobody && s.Bucket.At == 0 && s.Pending.State == 0
+	return s.State == Offline && s.Visibility != Nobody && s.Bucket.At == 0 && s.Pending.State == 0 && s.ShownAt == 0
 }
 
 // Current is what the stores would hold of the user if s were all they had.

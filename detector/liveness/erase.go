@@ -26,6 +26,7 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 		m.drop(u, i)
 	}
 	u.reset(id)
+	m.setMark(id, mark{})
 	m.emit(&schemas.Transition{User: id, From: from, To: schemas.Offline, At: at, Cause: schemas.Erased,
 		Visibility: schemas.Everyone, Policy: m.policyID, ErasedUntil: f.ErasedUntil})
 	m.emitStatus(u)

@@ -94,7 +94,7 @@ type newState struct {
 
 // become applies b to u, and publishes it unless u changes too often.
 func (m *Machine) become(u *user, p presence, b newState) {
-	at, changesState := max(b.at, u.since), b.state != u.state
+	at, changesState := max(b.at, u.since, m.shownAt(u.id)), b.state != u.state
 	if b.row {
 		// For the bucket, a late row counts as of now: at an earlier instant the bucket may have
 		// been dropped as full.
@@ -142,7 +142,7 @@ func (m *Machine) setVisibility(u *user, visibility schemas.Visibility) {
 			cause: schemas.VisibilityChange, row: true})
 		return
 	}
-	c := change{from: u.state, at: max(m.clock.now, u.since, m.lastAt(u)), cause: schemas.VisibilityChange}
+	c := change{from: u.state, at: max(m.clock.now, u.since, m.shownAt(u.id), m.lastAt(u)), cause: schemas.VisibilityChange}
 	if w != nil {
 		c.from = w.state
 		if w.state != u.state {

@@ -17,11 +17,20 @@ func (m *Machine) publish(u *user, c change) {
 	if c.from != u.state {
 		u.since = c.at
 	}
+	shown := m.shownAt(u.id)
 	m.emit(&schemas.Transition{
-		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: u.lastSeen, LastActive: u.lastActive, Cause: c.cause,
+		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: max(u.lastSeen, shown),
+		LastActive: max(u.lastActive, shown), Cause: c.cause,
 		Device: c.device, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Policy: m.policyID,
 		LeftOut: u.flaps.leftOut,
 	})
+	switch {
+	case c.cause != schemas.VisibilityChange:
+	case u.hidden:
+		m.setMark(u.id, mark{})
+	default:
+		m.setMark(u.id, mark{shownAt: c.at})
+	}
 	u.flaps.leftOut = 0
 	u.dirty = true
 	m.settleStatus(u)
@@ -105,6 +114,12 @@ func (m *Machine) emitStatus(u *user) {
 		if r := &u.reports[i]; r.device == 0 {
 			s.Presumed = schemas.Presumed{At: r.seen, Active: r.active, Kinds: s.Presumed.Kinds.With(r.kind)}
 		}
+	}
+	if shown := m.shownAt(u.id); shown != 0 {
+		if s.Tombstone() { // nothing but the mark is known
+			s = m.marked(u.id)
+		}
+		s.ShownAt = shown
 	}
 	m.out.Statuses = append(m.out.Statuses, s)
 }

@@ -112,7 +112,8 @@ func (m *Machine) endSlices() {
 // needsNoStatus reports whether a restart needs to know nothing of a user: at most the byes, which
 // the log has.
 func (m *Machine) needsNoStatus(id schemas.UserID) bool {
-	if _, hidden := m.hidden[id]; hidden {
+	_, hidden := m.hidden[id]
+	if _, marked := m.marks[id]; hidden || marked {
 		return false
 	}
 	e := m.index.find(&m.store, m.index.hash(id), id)

@@ -78,8 +78,9 @@ type world struct {
 	clock
 	users          map[schemas.UserID]*user
 	statuses       map[schemas.UserID]schemas.Status
-	statusEpoch    uint32  // the greatest log epoch of a status
-	presumed       []*user // whose statuses are to be written
+	shown          map[schemas.UserID]schemas.Millis // when users who had hidden showed again
+	statusEpoch    uint32                            // the greatest log epoch of a status
+	presumed       []*user                           // whose statuses are to be written
 	gateways       []*gateway
 	origins        map[origin]*life
 	numbered       []numbered
@@ -100,8 +101,8 @@ type world struct {
 
 func newWorld(log *Log) *world {
 	w := &world{log: log, epoch: log.LogEpoch, users: map[schemas.UserID]*user{},
-		statuses: map[schemas.UserID]schemas.Status{},
-		origins:  map[origin]*life{}, alreadyLost: &life{end: byEpoch}, alreadyDrained: &life{end: byDrain}, newest: -1}
+		statuses: map[schemas.UserID]schemas.Status{}, shown: map[schemas.UserID]schemas.Millis{},
+		origins: map[origin]*life{}, alreadyLost: &life{end: byEpoch}, alreadyDrained: &life{end: byDrain}, newest: -1}
 	w.setPolicy(log.Policy)
 	return w
 }
@@ -203,6 +204,7 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	w.out[len(w.out)-1].ErasedUntil = until
 	delete(w.users, id)
 	delete(w.statuses, id)
+	delete(w.shown, id)
 }
 
 // forget drops what need not be known of an offline, visible user, and writes the status of a user

@@ -273,7 +273,7 @@ func cause(u *user, to schemas.State, why reason) schemas.Cause {
 
 // change applies next to u, and publishes it unless it has to wait.
 func (w *world) change(u *user, p millis, next shown, at schemas.Millis, why reason, cause schemas.Cause) {
-	at = max(at, u.since)
+	at = max(at, u.since, w.shown[u.id])
 	if cause == schemas.VisibilityChange && next.hidden && !u.published.hidden {
 		w.hide(u, next, at)
 		return
@@ -397,6 +397,16 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 		LeftOut: uint32(u.leftOut), Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
 	})
 	w.caused[u.id]++
+	t := &w.out[len(w.out)-1]
+	if show, ok := w.shown[u.id]; ok && cause != schemas.Erased {
+		t.LastSeen, t.LastActive = max(t.LastSeen, show), max(t.LastActive, show)
+	}
+	if cause == schemas.VisibilityChange {
+		delete(w.shown, u.id)
+		if !u.hidden {
+			w.shown[u.id] = at
+		}
+	}
 	u.published, u.leftOut, u.dirty = u.shown, 0, true
 }
 

@@ -35,11 +35,15 @@ func (w *world) write(u *user) {
 	for _, r := range u.of(0) {
 		s.Presumed = schemas.Presumed{At: r.seen, Active: r.seen - r.idle, Kinds: s.Presumed.Kinds.With(r.kind)}
 	}
-	w.statuses[u.id] = s
+	s.ShownAt = w.shown[u.id]
 	if s.State == schemas.Offline && s.Visibility == schemas.Everyone && u.bucket == nil && u.waits == nil {
-		delete(w.statuses, u.id)
-		return
+		if s.ShownAt == 0 {
+			delete(w.statuses, u.id)
+			return
+		}
+		s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, ShownAt: s.ShownAt}
 	}
+	w.statuses[u.id] = s
 	w.statusEpoch = max(w.statusEpoch, s.Version.LogEpoch())
 }
 
@@ -162,6 +166,9 @@ func (w *world) adopt() {
 		u.shown = shown{s.State, s.Kinds, s.Visibility == schemas.Nobody}
 		u.published = u.shown
 		u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, s.LastSeen
+		if s.ShownAt != 0 {
+			w.shown[id] = s.ShownAt
+		}
 		u.publishedAt, u.leftOut = s.PublishedAt, int(s.LeftOut)
 		switch {
 		case s.State != schemas.Offline && s.Pending.State == 0 && s.PolicyAt != w.policyFrom:

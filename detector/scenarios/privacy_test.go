@@ -58,6 +58,23 @@ var privacy = []scenario{
 		},
 	},
 	{
+		name: "35 after a show no time before it is named, until the user hides again",
+		log: func(h *log) {
+			h.at(0).beat(1, 7, web, 0).until(10_000).visibility(1, schemas.Nobody).until(30_000).beat(1, 7, web, 0)
+			h.until(40_000).visibility(1, schemas.Everyone).until(80_000).beat(1, 8, mobile, 79_000)
+			h.until(90_000).visibility(1, schemas.Nobody).until(130_000)
+		},
+		want: []string{
+			"user 1 offline→online at 0, first_beat by device 7, seen 0, active 0, [web]",
+			"user 1 online→online at 10000, visibility by device 0, seen 0, active 0, [web], hidden",
+			"user 1 online→online at 40000, visibility by device 0, seen 30000, active 30000, [web]",
+			"user 1 online→away at 75000, silent by device 7, seen 40000, active 40000, []",
+			"user 1 away→online at 80000, active_again by device 8, seen 80000, active 40000, [mobile]",
+			"user 1 online→online at 90000, visibility by device 0, seen 80000, active 40000, [mobile], hidden",
+			"user 1 online→away at 125000, silent by device 8, seen 80000, active 30000, [], hidden",
+		},
+	},
+	{
 		name:   "35 a show that waits for the bucket names no instant before it",
 		change: func(s *liveness.Settings) { s.FlapBurst, s.FlapInterval = 2, 10*time.Second },
 		log: func(h *log) {

@@ -164,7 +164,10 @@ type Transition struct {
 	To      State  `protobuf:"varint,5,opt,name=to,proto3,enum=stillhere.v1.State" json:"to,omitempty"`
 	// When, by the rules, the state changed; Unix milliseconds UTC.
 	AtMs int64 `protobuf:"varint,6,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
-	// When any device was last heard; Unix milliseconds UTC, 0 = never.
+	// When any device was last heard; Unix milliseconds UTC, 0 = never. After a user has
+	// hidden and shown again, neither this, nor at_ms, nor last_active_at_ms is before the
+	// show, so that what happened while the user hid stays hidden. (Of the show itself,
+	// last_seen_at_ms and last_active_at_ms are from the hidden time.)
 	LastSeenAtMs int64 `protobuf:"varint,7,opt,name=last_seen_at_ms,json=lastSeenAtMs,proto3" json:"last_seen_at_ms,omitempty"`
 	// When a person last touched a device; Unix milliseconds UTC, 0 = never.
 	LastActiveAtMs int64 `protobuf:"varint,8,opt,name=last_active_at_ms,json=lastActiveAtMs,proto3" json:"last_active_at_ms,omitempty"`
@@ -385,7 +388,10 @@ type Status struct {
 	// The gateway that held the user longer (held_ms) was drained as planned.
 	Drained bool `protobuf:"varint,30,opt,name=drained,proto3" json:"drained,omitempty"`
 	// The log time from which the bucket's policy is in force; only with a bucket.
-	PolicyAtMs    int64 `protobuf:"varint,31,opt,name=policy_at_ms,json=policyAtMs,proto3" json:"policy_at_ms,omitempty"`
+	PolicyAtMs int64 `protobuf:"varint,31,opt,name=policy_at_ms,json=policyAtMs,proto3" json:"policy_at_ms,omitempty"`
+	// When the user, who had hidden, showed again; 0 if no time of a later transition can be
+	// before that. Transitions have no earlier times. Also of an offline user.
+	ShownAtMs     int64 `protobuf:"varint,32,opt,name=shown_at_ms,json=shownAtMs,proto3" json:"shown_at_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -633,6 +639,13 @@ func (x *Status) GetDrained() bool {
 func (x *Status) GetPolicyAtMs() int64 {
 	if x != nil {
 		return x.PolicyAtMs
+	}
+	return 0
+}
+
+func (x *Status) GetShownAtMs() int64 {
+	if x != nil {
+		return x.ShownAtMs
 	}
 	return 0
 }
@@ -1106,7 +1119,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12\x1b\n" +
 	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\x12\x19\n" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
-	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\"\x87\n" +
+	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\"\xa7\n" +
 	"\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
@@ -1144,7 +1157,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0epresumed_kinds\x18\x1d \x01(\rR\rpresumedKinds\x12\x18\n" +
 	"\adrained\x18\x1e \x01(\bR\adrained\x12 \n" +
 	"\fpolicy_at_ms\x18\x1f \x01(\x03R\n" +
-	"policyAtMs\"\x91\x05\n" +
+	"policyAtMs\x12\x1e\n" +
+	"\vshown_at_ms\x18  \x01(\x03R\tshownAtMs\"\x91\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +

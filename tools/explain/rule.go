@@ -149,7 +149,8 @@ func (r *Rule) balance(t *schemas.Transition) {
 		r.Rest, r.RestWords = rest.String(), "the log stood still for more than 5s: no beat could arrive in that time, so it does not count; "+
 			"or the device came late to its limit because the user has others"
 	case rest < 0:
-		r.Rest, r.RestWords = rest.String(), "the device whose limit it was had been heard before the user's last report"
+		r.Rest, r.RestWords = rest.String(), "the device whose limit it was had been heard before the user's last report, "+
+			"or before the user showed again: no change after a show names an earlier time"
 	}
 }
 

@@ -43,6 +43,29 @@ func TestTransitionsOfAUserLinkUpAndChangeSomething(t *testing.T) {
 	})
 }
 
+func TestNoTimeAfterAShowIsFromBeforeIt(t *testing.T) {
+	lawful(t, func(t *testing.T, impl Impl, seed uint64) {
+		h := fromSeed(seed)
+		shown := map[schemas.UserID]schemas.Millis{}
+		for _, tr := range impl.of(h) {
+			show, turns := shown[tr.User], tr.Cause == schemas.VisibilityChange
+			switch {
+			case tr.Cause == schemas.Erased:
+				delete(shown, tr.User)
+				continue
+			case turns && tr.Visibility != schemas.Nobody:
+				shown[tr.User] = tr.At
+				continue
+			case turns:
+				delete(shown, tr.User)
+			}
+			if min(tr.At, tr.LastSeen, tr.LastActive) < show {
+				t.Fatalf("the user showed again at %d:\n%s\nin\n%s", show-h.start(), Describe(h, tr), h)
+			}
+		}
+	})
+}
+
 // maxStep is the longest stretch between two records that counts in full.
 const maxStep = 5000
 
