@@ -37,6 +37,9 @@ type Checkpoint struct {
 	// RowsFrom is the log time from which a restore applies rows. From earlier records it takes
 	// only what they say about gateways.
 	RowsFrom Millis
+	// NextUnsure is when the next user may be written as unsure, in microseconds of presence time
+	// after LogTime less the allowed lateness; 0: at any time.
+	NextUnsure int64
 }
 
 // EpochBase is the offset from which the versions of a log epoch count.
@@ -102,7 +105,7 @@ func (c *Checkpoint) Encode() string {
 		m.BreakerStops = append(m.BreakerStops,
 			&pb.BreakerStop{StartMs: int64(s.Start), StartOffset: s.StartOffset, EndMs: int64(s.End), EndOffset: s.EndOffset})
 	}
-	m.BreakerDisarmed, m.RowsFromMs = c.Disarmed, int64(c.RowsFrom)
+	m.BreakerDisarmed, m.RowsFromMs, m.NextUnsureUs = c.Disarmed, int64(c.RowsFrom), uint64(c.NextUnsure)
 	if p := c.Published; p != nil {
 		m.Published = &pb.PublishedUpTo{AtMs: int64(p.At), UserId: int64(p.User), Version: int64(p.Version),
 			PresumedAtMs: int64(p.PresumedAt)}
@@ -144,7 +147,7 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 		c.Stops = append(c.Stops, BreakerStop{Start: Millis(s.GetStartMs()), StartOffset: s.GetStartOffset(),
 			End: Millis(s.GetEndMs()), EndOffset: s.GetEndOffset()})
 	}
-	c.Disarmed, c.RowsFrom = m.BreakerDisarmed, Millis(m.RowsFromMs)
+	c.Disarmed, c.RowsFrom, c.NextUnsure = m.BreakerDisarmed, Millis(m.RowsFromMs), int64(m.NextUnsureUs)
 	if p := m.Published; p != nil {
 		c.Published = &PublishedUpTo{At: Millis(p.AtMs), User: UserID(p.UserId), Version: Version(p.Version),
 			PresumedAt: Millis(p.PresumedAtMs)}

@@ -71,7 +71,7 @@ type fields struct {
 }
 
 const (
-	lastField = 32
+	lastField = 34
 	lastText  = 14
 )
 

@@ -221,3 +221,28 @@ func fullCheckpoint() Checkpoint {
 	c.Published = &PublishedUpTo{At: 1_763_700_099_000, User: 42, Version: NewVersion(3, 1000, 2)}
 	return c
 }
+
+func TestStatusesOfUnsureUsersReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]Status{
+		"status-v1-unsure": {User: 42, State: Online, Since: 1_763_700_000_000, LastSeen: 1_763_700_030_000,
+			Kinds: SetOfKinds(Mobile), Visibility: Everyone, Version: NewVersion(1, 77, 0), UnsureSince: 1_763_700_040_000},
+		"status-v1-sure-again": {User: 42, State: Online, Since: 1_763_700_000_000, LastSeen: 1_763_700_090_000,
+			Kinds: SetOfKinds(Mobile), Visibility: Everyone, Version: NewVersion(1, 99, 0), UnsureEnded: true},
+	} {
+		got, err := DecodeStatus(golden(t, name, want.Encode()))
+		if err != nil || *got != want {
+			t.Errorf("%s reads as %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestCheckpointsThatPaceUnsureUsersReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := anyCheckpoint()
+	want.NextUnsure = 750_500
+	got, err := DecodeCheckpoint(string(golden(t, "checkpoint-v1-unsure", []byte(want.Encode()))))
+	if err != nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+}

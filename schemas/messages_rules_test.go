@@ -52,7 +52,8 @@ func statusByGenerated(value []byte) (Status, bool) {
 		Pending: Pending{State: m.PendingState, Kinds: KindSet(m.PendingKinds), Visibility: m.PendingVisibility, Since: Millis(m.PendingSinceMs),
 			KindsAt: Millis(m.PendingKindsAtMs), VisibilityAt: Millis(m.PendingVisibilityAtMs), Cause: m.PendingCause,
 			Device: DeviceID(m.PendingDeviceId), KindsDevice: DeviceID(m.PendingKindsDeviceId), Evicted: m.PendingEvicted},
-		Presumed: Presumed{At: Millis(m.PresumedAtMs), Active: Millis(m.PresumedActiveAtMs), Kinds: KindSet(m.PresumedKinds)},
+		Presumed:    Presumed{At: Millis(m.PresumedAtMs), Active: Millis(m.PresumedActiveAtMs), Kinds: KindSet(m.PresumedKinds)},
+		UnsureSince: Millis(m.UnsureSinceMs), UnsureEnded: m.UnsureEnded,
 	}, true
 }
 
@@ -68,6 +69,7 @@ func statusEncodedByGenerated(s *Status) []byte {
 		PendingCause: s.Pending.Cause, PendingDeviceId: uint32(s.Pending.Device), PendingKindsDeviceId: uint32(s.Pending.KindsDevice),
 		PendingEvicted: s.Pending.Evicted, PresumedAtMs: int64(s.Presumed.At), PresumedActiveAtMs: int64(s.Presumed.Active),
 		PresumedKinds: uint32(s.Presumed.Kinds), Drained: s.Drained,
+		UnsureSinceMs: int64(s.UnsureSince), UnsureEnded: s.UnsureEnded,
 	})
 }
 

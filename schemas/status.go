@@ -39,6 +39,10 @@ type Status struct {
 	Presumed Presumed
 	// ShownAt is when a user who had hidden showed again; 0 if no time of the user can be before it.
 	ShownAt Millis
+	// UnsureSince is set while the user is present by devices of lost gateways alone: since then no
+	// gateway can report them. It is never set for hidden users. UnsureEnded: the status before had it.
+	UnsureSince Millis
+	UnsureEnded bool
 }
 
 // Bucket is the token bucket of a user's changes: at log time At it needed Lacks milliseconds
@@ -67,7 +71,7 @@ type Presumed struct {
 	Kinds      KindSet
 }
 
-var statusForm = form{last: 32, kinds: 7}
+var statusForm = form{last: 34, kinds: 7}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -103,6 +107,8 @@ func (s *Status) walk(c *codec) {
 	c.flag(30, &s.Drained)
 	number(c, 31, &s.PolicyAt)
 	number(c, 32, &s.ShownAt)
+	number(c, 33, &s.UnsureSince)
+	c.flag(34, &s.UnsureEnded)
 }
 
 // Encode is the value of the status record. Its key is User.Key().

@@ -9,9 +9,10 @@ import (
 
 // evaluation is how far the evaluation of a record has come. Instants are handled one after
 // another. At each, the limits of users come first, in the order of their ids, then releases from
-// the queue, then the silence of gateways.
+// the queue, then the silence of gateways, then statuses of unheard users.
 type evaluation struct {
 	x     presence // everything due up to here
+	from  presence // that of the record before, or up to where this one was published
 	at    presence // the instant being handled
 	round int      // of it
 	batch []uint32 // entries due at it
@@ -41,6 +42,7 @@ func (m *Machine) evaluate() bool {
 			m.gateways.forgetSilent(&m.clock, v.at)
 			m.tripBreaker(v.at)
 		}
+		m.writeUnsure(v.at)
 		if !m.nextInstant() {
 			return true
 		}
@@ -51,7 +53,7 @@ func (m *Machine) evaluate() bool {
 func (m *Machine) nextInstant() bool {
 	v := &m.evaluation
 	v.batch, v.done = emptied(v.batch), 0
-	at := min(m.queue.next(), m.gateways.nextSilence(&m.clock))
+	at := min(m.queue.next(), m.gateways.nextSilence(&m.clock), m.nextUnsure())
 	for m.wheel.cursor <= min(at, v.x) && (len(m.wheel.soon) == 0 || m.wheel.soon[0].at >= m.wheel.cursor) {
 		m.wheel.advance(m.prefetch, m.look)
 	}

@@ -92,6 +92,7 @@ type Machine struct {
 	gateways   gateways
 	queue      queue
 	joining    []place
+	unsure     unsure
 	history    history
 	breaker    breaker
 	evaluation evaluation
@@ -198,8 +199,9 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	if begins {
 		m.wheel.restart(m.clock.presence() - m.lateness)
 	}
+	from := m.evaluated
 	m.evaluated = max(m.evaluated, m.clock.presence()-m.lateness)
-	m.evaluation = evaluation{x: m.evaluated, at: -never, batch: m.evaluation.batch[:0]}
+	m.evaluation = evaluation{x: m.evaluated, from: from, at: -never, batch: m.evaluation.batch[:0]}
 	stop, stops := m.replayStop()
 	if stops {
 		m.evaluation.x = m.clock.at(stop.Start)
@@ -210,6 +212,9 @@ func (m *Machine) Apply(offset int64, appended schemas.Millis, f *schemas.Frame,
 	if !m.replaying {
 		m.slice.delayed, m.delayed = slices.Sorted(maps.Keys(m.delayed)), nil
 		m.slice.resume, m.resumeFrom = m.resumeFrom, schemas.PublishedUpTo{}
+		if r := m.slice.resume.At; r != 0 {
+			m.evaluation.from = max(from, m.clock.at(r)) // statuses of unheard users are published up to it
+		}
 	}
 	return m.advance(f, out)
 }

@@ -47,6 +47,7 @@ func (m *Machine) settleStatus(u *user) {
 		}
 		u.silentFrom, u.releaseDelay, u.drained, u.kinds = 0, 0, false, 0
 	}
+	m.endUnsure(u)
 	if u.dirty {
 		u.dirty = false
 		m.emitStatus(u)
@@ -100,7 +101,9 @@ func (m *Machine) emitStatus(u *user) {
 		Visibility: visibilityOf(u.hidden), Version: m.version(m.ordinals.of(u.id)) - 1,
 		SilentFrom: u.silentFrom, Held: u.releaseDelay, Drained: u.drained, Device: u.last,
 		Bucket: u.flaps.bucket, PublishedAt: u.flaps.publishedAt, LeftOut: u.flaps.leftOut,
+		UnsureSince: u.unsureSince, UnsureEnded: u.unsureEnded,
 	}
+	u.unsureEnded = false
 	if s.Bucket != (schemas.Bucket{}) {
 		s.PolicyAt = m.policyFrom
 	}

@@ -19,6 +19,7 @@ func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 	if from, ok := m.history.replay(); ok {
 		c.ReplayOffset, c.ReplayLogTime, c.RowsFrom = from.offset, from.before, at.wall(m.rowsFrom)
 	}
+	c.NextUnsure = max(0, m.unsure.free-int64(at.presence()-m.lateness)*1000)
 	for _, s := range at.frozen {
 		if !slices.ContainsFunc(stops, func(b schemas.BreakerStop) bool { return b.Start == s.Start }) {
 			c.Frozen = append(c.Frozen, s)
@@ -144,6 +145,7 @@ func (m *Machine) BeginAdopt(latest schemas.Millis) {
 func (m *Machine) demote(u *user) {
 	u.state, u.kinds, u.hidden = schemas.Offline, 0, false
 	u.silentFrom, u.releaseDelay, u.drained, u.dirty = 0, 0, false, false
+	u.unsureSince, u.awaits, u.unsureEnded = 0, 0, false
 	u.lastActive, u.since = 0, 0
 	u.flaps = flaps{}
 	u.reports = slices.DeleteFunc(u.reports, func(r report) bool { return r.device == 0 })
@@ -189,7 +191,7 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 func (m *Machine) adopt(u *user, s *schemas.Status) {
 	u.state, u.kinds, u.hidden = s.State, s.Kinds, s.Visibility == schemas.Nobody
 	u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, max(u.lastSeen, s.LastSeen)
-	u.last = s.Device
+	u.last, u.unsureSince = s.Device, s.UnsureSince
 	m.setMark(u.id, mark{shownAt: s.ShownAt})
 	u.flaps = flaps{bucket: s.Bucket, publishedAt: s.PublishedAt, leftOut: s.LeftOut}
 	if s.Bucket.Lacks == 0 {
@@ -280,6 +282,9 @@ func (m *Machine) EndReplay() (presumed int) {
 		m.evaluated = now
 	}
 	m.wheel.restart(m.evaluated)
+	if c != nil && c.NextUnsure != 0 && !lossy {
+		m.unsure.free = int64(now-m.lateness)*1000 + c.NextUnsure
+	}
 	for e := range m.liveEntries() {
 		u := m.load(e, &m.scratch)
 		if complete && u.state == schemas.Offline {
@@ -357,6 +362,7 @@ func (m *Machine) presume(u *user) int {
 		u.reports = append(u.reports, report{kind: kind, seen: now, active: active})
 	}
 	u.lastSeen = max(u.lastSeen, now)
+	u.unsureEnded, u.unsureSince = u.unsureSince != 0, 0
 	m.presumed = append(m.presumed, u.id)
 	return 1
 }

@@ -56,6 +56,10 @@ type user struct {
 	last         schemas.DeviceID
 	reports      []report // in the order in which they came
 	flaps        flaps
+	// unsureSince is set while the status says that the user is unheard; see unsure.go. awaits is the
+	// newest report of an unheard user who waits for that. unsureEnded: the next status ends it.
+	unsureSince, awaits schemas.Millis
+	unsureEnded         bool
 	// dirty: something changed that neither a transition nor re-read heartbeats would restore.
 	dirty bool
 }
@@ -112,7 +116,7 @@ func visibilityOf(hidden bool) schemas.Visibility {
 
 // simple reports whether the user fits in an entry.
 func (u *user) simple(base schemas.Millis) bool {
-	if u.flaps != (flaps{}) || u.lastSeen < base {
+	if u.flaps != (flaps{}) || u.unsureSince != 0 || u.lastSeen < base {
 		return false
 	}
 	switch len(u.reports) {
@@ -169,6 +173,7 @@ func (m *Machine) save(e uint32, u *user, timer bool) {
 		m.forget(e, u)
 		return
 	}
+	m.awaitUnsure(u)
 	m.encode(e, u)
 	m.arm(e, u, timer)
 }

@@ -39,7 +39,20 @@ type Loss struct {
 }
 
 // Run returns the transitions that the rules require for a log.
-func Run(log Log) []schemas.Transition {
+func Run(log Log) []schemas.Transition { return run(log).out }
+
+// Unsure says that the status of a user changed at the record with an offset: since then no gateway
+// can report the user, or, if Since is 0, that has ended.
+type Unsure struct {
+	User   schemas.UserID
+	Offset int64
+	Since  schemas.Millis
+}
+
+// RunUnsure returns who the rules require to be written as unsure, and when that ends.
+func RunUnsure(log Log) []Unsure { return run(log).unsure }
+
+func run(log Log) *world {
 	w := newWorld(&log)
 	losses := log.Losses
 	for i := 0; i < len(log.Records); i++ {
@@ -57,7 +70,7 @@ func Run(log Log) []schemas.Transition {
 			w.record(i)
 		}
 	}
-	return w.out
+	return w
 }
 
 // world is all that is known of a partition.
@@ -89,6 +102,8 @@ type world struct {
 	disarmed       bool
 	queue          []place
 	nextRelease    int64 // the earliest release to be assigned, microseconds of presence time
+	nextUnsure     int64 // when the next user may be written as unsure, likewise
+	unsure         []Unsure
 	out            []schemas.Transition
 	newest         int   // index of the newest record that a transition names
 	newestBase     int64 // the base of that version
@@ -96,6 +111,7 @@ type world struct {
 	// Of the record being applied.
 	offset int64
 	x      millis // evaluation clock
+	before millis // the evaluation clock at the record before
 	caused map[schemas.UserID]int
 }
 
@@ -131,7 +147,7 @@ func (w *world) record(index int) {
 	if w.advance(r.Time, w.breakerLimit) {
 		w.disarmed = true
 	}
-	w.x = max(w.x, w.presence(w.now)-w.lateness)
+	w.before, w.x = w.x, max(w.x, w.presence(w.now)-w.lateness)
 	w.writePresumed()
 	before := len(w.out)
 	w.evaluate()
@@ -203,7 +219,7 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	w.publish(erased, max(w.now, u.since, w.lastAt(u)), schemas.Erased, 0)
 	w.out[len(w.out)-1].ErasedUntil = until
 	delete(w.users, id)
-	delete(w.statuses, id)
+	w.store(schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone})
 	delete(w.shown, id)
 }
 

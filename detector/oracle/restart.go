@@ -8,6 +8,9 @@ import (
 
 // write stores the status of a dirty user.
 func (w *world) write(u *user) {
+	if u.unsureSince != 0 && !w.unheard(u) {
+		u.unsureSince, u.dirty = 0, true
+	}
 	if !u.dirty {
 		return
 	}
@@ -17,7 +20,7 @@ func (w *world) write(u *user) {
 	}
 	s := schemas.Status{User: u.id, State: u.published.state, Since: u.since, LastSeen: u.lastSeen,
 		LastActive: u.lastActive, Kinds: u.published.kinds, Visibility: visibility(u.published.hidden),
-		PublishedAt: u.publishedAt, LeftOut: uint32(u.leftOut),
+		PublishedAt: u.publishedAt, LeftOut: uint32(u.leftOut), UnsureSince: u.unsureSince,
 		Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]) - 1}
 	if u.silent {
 		s.SilentFrom, s.Held, s.Drained, s.Device = u.silentFrom, schemas.Millis(u.held), u.drained, u.silentDevice
@@ -37,13 +40,21 @@ func (w *world) write(u *user) {
 	}
 	s.ShownAt = w.shown[u.id]
 	if s.State == schemas.Offline && s.Visibility == schemas.Everyone && u.bucket == nil && u.waits == nil {
-		if s.ShownAt == 0 {
-			delete(w.statuses, u.id)
-			return
-		}
 		s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, ShownAt: s.ShownAt}
 	}
-	w.statuses[u.id] = s
+	w.store(s)
+}
+
+// store stores a status.
+func (w *world) store(s schemas.Status) {
+	if before := w.statuses[s.User].UnsureSince; before != s.UnsureSince {
+		w.unsure = append(w.unsure, Unsure{User: s.User, Offset: w.offset, Since: s.UnsureSince})
+	}
+	w.statuses[s.User] = s
+	if s == (schemas.Status{User: s.User, State: schemas.Offline, Visibility: schemas.Everyone, Version: s.Version}) {
+		delete(w.statuses, s.User)
+		return
+	}
 	w.statusEpoch = max(w.statusEpoch, s.Version.LogEpoch())
 }
 
@@ -53,6 +64,7 @@ func (w *world) write(u *user) {
 func (w *world) restart(loss Loss) (n *world, again []int) {
 	n = newWorld(w.log)
 	n.out, n.newest, n.newestBase, n.statuses, n.statusEpoch = w.out, w.newest, w.newestBase, w.statuses, w.statusEpoch
+	n.unsure, n.offset = w.unsure, w.offset
 	n.epoch, n.base = w.epoch, w.base
 	next := loss.Before + loss.Skip
 	if loss.Commit {

@@ -17,6 +17,7 @@ func (w *world) evaluate() {
 		if len(w.queue) > 0 {
 			limit = min(limit, w.queue[0].release)
 		}
+		limit = min(limit, w.unsureLimit())
 		if limit > w.x {
 			return
 		}
@@ -41,6 +42,7 @@ func (w *world) instant(limit millis) {
 			w.x = limit
 		}
 	}
+	w.writeUnsure(limit)
 }
 
 // ids are the users in order of id.
@@ -144,14 +146,18 @@ func (w *world) join() {
 			cmp.Compare(a.report.device, b.report.device),
 			cmp.Compare(a.report.seen, b.report.seen))
 	})
-	step := max((1_000_000+int64(w.policy.CohortRate)-1)/int64(w.policy.CohortRate),
-		(1_000_000*int64(w.log.Partitions)+int64(w.policy.CohortTotalRate)-1)/int64(w.policy.CohortTotalRate))
 	for _, p := range places {
 		release := max(int64(p.due)*1000, w.nextRelease) // microseconds
-		w.nextRelease = release + step
+		w.nextRelease = release + w.cohortStep()
 		p.release = millis((release + 999) / 1000)
 		w.queue = append(w.queue, p)
 	}
+}
+
+// cohortStep is the time between two releases, microseconds.
+func (w *world) cohortStep() int64 {
+	return max((1_000_000+int64(w.policy.CohortRate)-1)/int64(w.policy.CohortRate),
+		(1_000_000*int64(w.log.Partitions)+int64(w.policy.CohortTotalRate)-1)/int64(w.policy.CohortTotalRate))
 }
 
 // releaseFirst releases the first report of the queue.

@@ -67,6 +67,8 @@ type user struct {
 	leftOut     int
 	waits       *waits
 
+	unsureSince schemas.Millis // as the status says; 0: it does not
+
 	dirty bool // the status is to be written
 }
 

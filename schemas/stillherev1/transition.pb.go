@@ -391,7 +391,13 @@ type Status struct {
 	PolicyAtMs int64 `protobuf:"varint,31,opt,name=policy_at_ms,json=policyAtMs,proto3" json:"policy_at_ms,omitempty"`
 	// When the user, who had hidden, showed again; 0 if no time of a later transition can be
 	// before that. Transitions have no earlier times. Also of an offline user.
-	ShownAtMs     int64 `protobuf:"varint,32,opt,name=shown_at_ms,json=shownAtMs,proto3" json:"shown_at_ms,omitempty"`
+	ShownAtMs int64 `protobuf:"varint,32,opt,name=shown_at_ms,json=shownAtMs,proto3" json:"shown_at_ms,omitempty"`
+	// The user is present by devices of lost gateways alone, which have not been heard for
+	// their time to live: the instant, in log time, from which on no gateway could report
+	// them. 0: some device is sure to be present, or the user is hidden.
+	UnsureSinceMs int64 `protobuf:"varint,33,opt,name=unsure_since_ms,json=unsureSinceMs,proto3" json:"unsure_since_ms,omitempty"`
+	// The status before this one had unsure_since_ms.
+	UnsureEnded   bool `protobuf:"varint,34,opt,name=unsure_ended,json=unsureEnded,proto3" json:"unsure_ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -650,6 +656,20 @@ func (x *Status) GetShownAtMs() int64 {
 	return 0
 }
 
+func (x *Status) GetUnsureSinceMs() int64 {
+	if x != nil {
+		return x.UnsureSinceMs
+	}
+	return 0
+}
+
+func (x *Status) GetUnsureEnded() bool {
+	if x != nil {
+		return x.UnsureEnded
+	}
+	return false
+}
+
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
 // offset of a heartbeats partition.
 type Checkpoint struct {
@@ -692,7 +712,10 @@ type Checkpoint struct {
 	Published *PublishedUpTo `protobuf:"bytes,14,opt,name=published,proto3" json:"published,omitempty"`
 	// Of the re-read records, rows count from this log time on; earlier records count for
 	// gateways alone.
-	RowsFromMs    int64 `protobuf:"varint,15,opt,name=rows_from_ms,json=rowsFromMs,proto3" json:"rows_from_ms,omitempty"`
+	RowsFromMs int64 `protobuf:"varint,15,opt,name=rows_from_ms,json=rowsFromMs,proto3" json:"rows_from_ms,omitempty"`
+	// When the next user may be written as unsure, in microseconds of presence time after
+	// log_time_ms less the allowed lateness; 0: at any time.
+	NextUnsureUs  uint64 `protobuf:"varint,16,opt,name=next_unsure_us,json=nextUnsureUs,proto3" json:"next_unsure_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -828,6 +851,13 @@ func (x *Checkpoint) GetPublished() *PublishedUpTo {
 func (x *Checkpoint) GetRowsFromMs() int64 {
 	if x != nil {
 		return x.RowsFromMs
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetNextUnsureUs() uint64 {
+	if x != nil {
+		return x.NextUnsureUs
 	}
 	return 0
 }
@@ -1119,7 +1149,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12\x1b\n" +
 	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\x12\x19\n" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
-	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\"\xa7\n" +
+	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\"\xf2\n" +
 	"\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
@@ -1158,7 +1188,9 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\adrained\x18\x1e \x01(\bR\adrained\x12 \n" +
 	"\fpolicy_at_ms\x18\x1f \x01(\x03R\n" +
 	"policyAtMs\x12\x1e\n" +
-	"\vshown_at_ms\x18  \x01(\x03R\tshownAtMs\"\x91\x05\n" +
+	"\vshown_at_ms\x18  \x01(\x03R\tshownAtMs\x12&\n" +
+	"\x0funsure_since_ms\x18! \x01(\x03R\runsureSinceMs\x12!\n" +
+	"\funsure_ended\x18\" \x01(\bR\vunsureEnded\"\xb7\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -1178,7 +1210,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x10breaker_disarmed\x18\r \x01(\bR\x0fbreakerDisarmed\x129\n" +
 	"\tpublished\x18\x0e \x01(\v2\x1b.stillhere.v1.PublishedUpToR\tpublished\x12 \n" +
 	"\frows_from_ms\x18\x0f \x01(\x03R\n" +
-	"rowsFromMsB\x0e\n" +
+	"rowsFromMs\x12$\n" +
+	"\x0enext_unsure_us\x18\x10 \x01(\x04R\fnextUnsureUsB\x0e\n" +
 	"\f_producer_idB\x11\n" +
 	"\x0f_producer_epochJ\x04\bd\x10e\"@\n" +
 	"\tEpochBase\x12\x1b\n" +

@@ -42,7 +42,7 @@ type Runs struct {
 func (r Runs) Run(l oracle.Log) []schemas.Transition { return r.run(l).transitions }
 
 func (r Runs) run(l oracle.Log) *run {
-	d := &run{Runs: r, log: l, commit: stream.Assignment{Partition: l.Partition, Partitions: l.Partitions, Offset: -1,
+	d := &run{Runs: r, log: l, unsureSince: map[schemas.UserID]schemas.Millis{}, commit: stream.Assignment{Partition: l.Partition, Partitions: l.Partitions, Offset: -1,
 		TopicID: schemas.TopicID{1}}}
 	d.config = detector.Config{Settings: l.Policy,
 		Log:     slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})),
@@ -83,6 +83,8 @@ type run struct {
 	published   []schemas.Record
 	statuses    []schemas.Record
 	transitions []schemas.Transition
+	unsure      []oracle.Unsure
+	unsureSince map[schemas.UserID]schemas.Millis // by the newest statuses
 	seen        []*schemas.Seen
 	outbox      stream.Outbox
 	now         schemas.Millis // greatest append time
@@ -95,7 +97,7 @@ func (d *run) handle(r *schemas.Record) {
 	d.now = max(d.now, r.Time)
 	must(d.partition.Handle(r, &d.outbox))
 	for d.partition.Pending() {
-		d.flush(r.Offset)
+		d.flush(r.Offset, r.Offset)
 		d.slices++
 		if d.Cut != nil && d.Cut(d.slices) {
 			d.restore()
@@ -104,11 +106,11 @@ func (d *run) handle(r *schemas.Record) {
 			must(d.partition.Continue(&d.outbox))
 		}
 	}
-	d.flush(r.Offset + 1)
+	d.flush(r.Offset, r.Offset+1)
 }
 
-// flush commits what the detector has appended to the outbox.
-func (d *run) flush(next int64) {
+// flush commits what the detector has appended to the outbox because of the record at an offset.
+func (d *run) flush(offset, next int64) {
 	for _, o := range d.outbox.Records {
 		r := schemas.Record{Partition: d.log.Partition, Time: d.now, Key: o.Key, Value: o.Value}
 		switch o.Topic {
@@ -118,6 +120,7 @@ func (d *run) flush(next int64) {
 			d.transitions, d.published = append(d.transitions, *t), append(d.published, r)
 		case schemas.Statuses:
 			d.statuses = append(d.statuses, r)
+			d.noteUnsure(offset, &r)
 		}
 	}
 	for _, o := range d.outbox.Hints {
@@ -133,6 +136,31 @@ func (d *run) flush(next int64) {
 	d.outbox = stream.Outbox{}
 	d.commit.Offset, d.handled = next, true
 }
+
+// noteUnsure notes whether the status of a user says something else than the one before.
+func (d *run) noteUnsure(offset int64, r *schemas.Record) {
+	user, err := schemas.UserOfKey(r.Key)
+	must(err)
+	status := &schemas.Status{}
+	before := d.unsureSince[user]
+	if r.Value != nil {
+		status, err = schemas.DecodeStatus(r.Value)
+		must(err)
+		switch {
+		case status.State != schemas.Offline && status.UnsureEnded != (before != 0 && status.UnsureSince == 0):
+			panic(fmt.Sprintf("unsure since %d before, and the status of user %d is %+v", before, user, status))
+		case status.UnsureSince != 0 && (status.Visibility == schemas.Nobody || status.State == schemas.Offline):
+			panic(fmt.Sprintf("a hidden or offline user is unsure: %+v", status))
+		}
+	}
+	if status.UnsureSince != before {
+		d.unsure = append(d.unsure, oracle.Unsure{User: user, Offset: offset, Since: status.UnsureSince})
+	}
+	d.unsureSince[user] = status.UnsureSince
+}
+
+// Unsure is Run for what the statuses say of unsure users.
+func (r Runs) Unsure(l oracle.Log) []oracle.Unsure { return r.run(l).unsure }
 
 // restore kills the detector and starts it again.
 func (d *run) restore() {
