@@ -7,6 +7,7 @@ const (
 	detectorGroup  = origin.DetectorGroup
 	sinkGroup      = "stillhere.lastseen.sink"
 	projectorGroup = "stillhere.lastseen.projector"
+	unsureGroup    = "stillhere.lastseen.unsure"
 	seenGroup      = "stillhere.lastseen.seen"
 	publishGroup   = "stillhere.fanout.publish"
 	plannerGroup   = "stillhere.fanout.planner"

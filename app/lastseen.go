@@ -9,6 +9,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/origin"
@@ -26,6 +27,7 @@ type lastseenDeps struct {
 	store   durableStore
 	graph   *graph.Store // nil: there is none
 	view    *redisview.View
+	bus     *redisbus.Bus
 	origin  *origin.Origin
 	metrics *lastseen.Metrics
 }
@@ -70,6 +72,10 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 		projector.NewSeen(d.view, d.config.Lastseen, d.metrics), d.producer, d.log, d.kafkaMetrics,
 		consumer.FromEnd(), consumer.MinBatchInterval(seenEvery))
 	c = c.with(loop("seen", heard.Run, heard.Ready))
+
+	unsure := consumer.New(d.cluster, unsureGroup, schemas.Statuses, projector.DecodeUnsure(d.origin.CheckStatus),
+		projector.NewUnsure(d.view, d.config.Lastseen, d.metrics, d.bus.Reread), d.producer, d.log, d.kafkaMetrics, consumer.FromEnd())
+	c = c.with(loop("unsure", unsure.Run, unsure.Ready))
 
 	project := projector.New(d.view, newestStatuses(reader, d.origin, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
 	return c.with(transitionLoop(d.base, d.origin, d.cluster, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil

@@ -56,6 +56,9 @@ func buildLastseen(ctx context.Context, b *builder) error {
 	if deps.view, err = b.useView(); err != nil {
 		return err
 	}
+	if deps.bus, err = b.useBus(); err != nil {
+		return err
+	}
 	if deps.origin, err = b.useOrigin(); err != nil {
 		return err
 	}

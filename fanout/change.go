@@ -120,6 +120,8 @@ func (c Change) After(previous schemas.Presence) schemas.Presence {
 // up, in the order in which they were published; the same change may come twice.
 type Receiver interface {
 	Change(c Change)
+	// Reread says that the status of a user is another one than before, without a change.
+	Reread(user schemas.UserID)
 	// Connected says that a connection was made and every channel wanted then is subscribed. What was
 	// published before may have been missed.
 	Connected()

@@ -29,6 +29,7 @@ type Metrics struct {
 	ProjectorRebuilds  *prometheus.CounterVec // reason: new, empty, regressed, node_empty
 	ProjectorRebuilt   prometheus.Counter     // users
 	SeenUpdates        *prometheus.CounterVec // result: written, older
+	UnsureUpdates      *prometheus.CounterVec // result: written, older
 
 	ReadUsers     *prometheus.CounterVec // source: redis, store
 	ReadStale     prometheus.Counter
@@ -70,6 +71,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		ProjectorRebuilt: f.NewCounter(counter("projector_rebuilt_users_total", "Users written by rebuilds.")),
 		SeenUpdates: f.NewCounterVec(counter("seen_updates_total",
 			"Newest heartbeats of users written to Redis; older = something newer was there already."), []string{"result"}),
+		UnsureUpdates: f.NewCounterVec(counter("unsure_updates_total",
+			"Users of lost gateways who became unsure, or no longer are, written to Redis; older = something newer was there already."),
+			[]string{"result"}),
 
 		ReadUsers: f.NewCounterVec(counter("read_users_total",
 			"Users read by who answered: redis, store."), []string{"source"}),

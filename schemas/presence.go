@@ -16,6 +16,10 @@ type Presence struct {
 	Version string `json:"version"`
 	// StaleSince is the time since which the state may be out of date; 0 if it is current.
 	StaleSince Millis `json:"stale_since"`
+	// UnsureSince is set while the user is shown as present by devices of lost gateways alone: since
+	// then no gateway can report whether they are still connected. It is left out if it is 0, as for
+	// every hidden or offline user, and has no version of its own.
+	UnsureSince Millis `json:"unsure_since,omitempty"`
 }
 
 // Current is what the stores hold of a user: the newest transition, and what is still needed of

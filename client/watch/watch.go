@@ -60,7 +60,8 @@ type Kind string
 const (
 	// Connected: the server has accepted the connection, or its policy has another Schedule.
 	Connected Kind = "connected"
-	// Changed: User is newer than the last Changed event of that user.
+	// Changed: User is newer than the last Changed event of that user, or stale or unsure when that was
+	// not, or the reverse.
 	Changed Kind = "changed"
 	// Delivered: User, whom the viewer follows, has changed.
 	Delivered Kind = "delivered"
@@ -97,6 +98,9 @@ type Watcher struct {
 	config  Config
 	changed chan struct{} // buffered, for one signal
 	behind  bool          // the connection was lost, and what was missed has not come; owned by Events
+	// unsure are the users who were unsure when the connection was lost. Those who still are come again
+	// before the stream is resumed. Owned by Events.
+	unsure map[schemas.UserID]bool
 
 	mu     sync.Mutex // protects users, wanted and known
 	users  []schemas.UserID
@@ -202,7 +206,7 @@ func (w *Watcher) events(m watch.Message) []Event {
 		return events
 	case watch.Resumed:
 		w.behind = false
-		return nil
+		return w.sure()
 	case watch.Change:
 		return w.newer(*m.User)
 	case watch.Delivery:
@@ -212,6 +216,12 @@ func (w *Watcher) events(m watch.Message) []Event {
 	case watch.Disconnected:
 		w.mu.Lock()
 		w.behind = len(w.known) > 0
+		w.unsure = map[schemas.UserID]bool{}
+		for id, user := range w.known {
+			if user.UnsureSince != 0 {
+				w.unsure[id] = true
+			}
+		}
 		w.mu.Unlock()
 		return []Event{{Kind: Disconnected, Err: m.Cause, RetryIn: m.RetryIn}}
 	case watch.Error:
@@ -226,18 +236,35 @@ func (w *Watcher) events(m watch.Message) []Event {
 	return nil // reconnect: a Disconnected follows
 }
 
-// newer are the events of those watched users whose version is newer.
+// newer are the events of those watched users who are newer, or stale or unsure unlike before.
 func (w *Watcher) newer(users ...schemas.Presence) (events []Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, user := range users {
+		delete(w.unsure, user.UserID)
 		known, yielded := w.known[user.UserID]
-		same := yielded && user.Version == known.Version && user.StaleSince == known.StaleSince
+		same := yielded && user.Version == known.Version && user.StaleSince == known.StaleSince &&
+			user.UnsureSince == known.UnsureSince
 		if same || yielded && known.Newer(user) || !w.wanted[user.UserID] {
 			continue
 		}
 		w.known[user.UserID] = user
 		events = append(events, Event{Kind: Changed, User: user})
 	}
+	return events
+}
+
+// sure are the events of those who were unsure when the connection was lost, and no longer are.
+func (w *Watcher) sure() (events []Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id := range w.unsure {
+		if user, watched := w.known[id]; watched {
+			user.UnsureSince = 0
+			w.known[id] = user
+			events = append(events, Event{Kind: Changed, User: user})
+		}
+	}
+	w.unsure = nil
 	return events
 }

@@ -102,6 +102,9 @@ func painter(colours bool) func(schemas.Presence) string {
 		if p.StaleSince != 0 {
 			line += "  stale since " + p.StaleSince.Time().Local().Format("15:04:05")
 		}
+		if p.UnsureSince != 0 {
+			line += "  unsure since " + p.UnsureSince.Time().Local().Format("15:04:05")
+		}
 		return line
 	}
 }

@@ -48,8 +48,13 @@ func (h *hub) compare(ctx context.Context, sh *shard) error {
 		h.Metrics.Compared.Inc()
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		if e, version := sh.users[p.UserID], versionOf(p); e != nil && e.current != nil && version > e.current.version {
+		e, version := sh.users[p.UserID], versionOf(p)
+		switch {
+		case e == nil || e.current == nil:
+		case version > e.current.version:
 			e.knows(version)
+		case version == e.current.version && p.UnsureSince != e.current.presence.UnsureSince:
+			e.unsure = true // a Reread was lost
 		}
 	})
 }

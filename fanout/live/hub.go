@@ -36,7 +36,7 @@ type entry struct {
 	// of them once.
 	current *state
 	early   fanout.Change // the newest change that came before the first read
-	unsure  bool          // a viewer was sent an unsure state
+	unsure  bool          // a viewer was sent an unsure state, or the state is to be read again
 	// known is the newest version that a read had and the channel had not brought by then; 0: none.
 	// knownSince is the time of that read. See compare.go.
 	known      int64
@@ -156,6 +156,16 @@ func (h *hub) Change(c fanout.Change) {
 	resting := h.change(sh.users[t.User], c)
 	sh.mu.Unlock()
 	serve(resting)
+}
+
+// Reread makes resyncs read a watched user again; see fanout.Receiver.
+func (h *hub) Reread(user schemas.UserID) {
+	sh := h.shardOf(user)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if e := sh.users[user]; e != nil {
+		e.unsure = true
+	}
 }
 
 // change queues c for the viewers of e. It returns those for whom nobody works yet. Holds the shard.

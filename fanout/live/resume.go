@@ -138,6 +138,8 @@ func (p *reply) changes(ctx context.Context, settled []*state) (changes []*state
 			changes = append(changes, st)
 		case st.version > int64(after):
 			users, newest[user] = append(users, user), st
+		case st.presence.UnsureSince != 0: // it has no version by which it could be missed
+			changes = append(changes, st)
 		}
 	}
 	if len(users) == 0 {

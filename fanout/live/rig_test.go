@@ -31,6 +31,8 @@ type view struct {
 	stale schemas.Millis
 	err   error
 	reads map[schemas.UserID]int
+
+	unsure map[schemas.UserID]schemas.Millis
 }
 
 func newView() *view {
@@ -48,6 +50,7 @@ func (v *view) Read(_ context.Context, ids []schemas.UserID) ([]schemas.Presence
 		v.reads[id]++
 		if c, ok := v.users[id]; ok {
 			out[i] = schemas.PresenceOf(c, v.stale)
+			out[i].UnsureSince = v.unsure[id]
 		} else {
 			out[i] = schemas.NeverSeen(id, v.stale)
 		}
@@ -61,6 +64,12 @@ func (v *view) apply(ts ...*schemas.Transition) {
 	for _, t := range ts {
 		v.users[t.User] = kept(v.users[t.User], t)
 	}
+}
+
+func (v *view) makeUnsure(id schemas.UserID, since schemas.Millis) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.unsure = map[schemas.UserID]schemas.Millis{id: since}
 }
 
 func (v *view) set(stale schemas.Millis, err error) {

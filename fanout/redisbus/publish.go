@@ -88,6 +88,36 @@ func (b *Bus) runScripts(ctx context.Context, server *commands, part []fanout.Ch
 	return sent, err
 }
 
+// rereadMessage on a user's channel says that the status has to be read again.
+const rereadMessage = "reread"
+
+// Reread makes the nodes with viewers of users read their current status again.
+func (b *Bus) Reread(ctx context.Context, users []schemas.UserID) error {
+	for part := range slices.Chunk(users, pipelineLength) {
+		if err := b.rereadPart(ctx, part); err != nil {
+			b.forgetCommands()
+			return fmt.Errorf("publishing to Redis that %d users have another status: %w", len(users), err)
+		}
+	}
+	return nil
+}
+
+func (b *Bus) rereadPart(ctx context.Context, users []schemas.UserID) error {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	server, err := b.serverCommands(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, user := range users {
+			p.Do(ctx, server.publish, b.channelName(user), rereadMessage)
+		}
+		return nil
+	})
+	return err
+}
+
 // Recent returns the newest stored change of each of users, in no order.
 func (b *Bus) Recent(ctx context.Context, users []schemas.UserID) ([]fanout.Change, error) {
 	if len(users) == 0 {

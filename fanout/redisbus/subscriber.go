@@ -62,6 +62,12 @@ func (b *Bus) subscribed(ctx context.Context, server *commands, r fanout.Receive
 			return nil
 		},
 		message: func(m *redis.Message) {
+			if m.Payload == rereadMessage {
+				if id, err := b.userOfChannel(m.Channel); err == nil {
+					r.Reread(id)
+				}
+				return
+			}
 			c, err := parseMessage(m.Payload)
 			if err != nil {
 				b.unreadable("message on a channel cannot be read; dropping it", "channel", m.Channel, err)

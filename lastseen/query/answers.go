@@ -221,6 +221,7 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 	if err != nil {
 		return nil, err
 	}
+	s.reader.addUnsure(ctx, ids, answers)
 	row := &s.reader.seenSince(ctx, ids, answers)[0]
 	user := answers[0].userOf(id, row)
 	if devices {

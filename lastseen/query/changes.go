@@ -169,6 +169,7 @@ func (s *Server) asked(ctx context.Context, request *http.Request, users []schem
 		if read, err = s.reader.read(ctx, visible); err != nil {
 			return nil, nil, err
 		}
+		s.reader.addUnsure(ctx, visible, read)
 	}
 	current = make([]answer, len(users))
 	for i, user := range users {

@@ -46,6 +46,10 @@ func (d *drawn) ReadInto(_ context.Context, ids []schemas.UserID, entries []redi
 	return d.progress, nil
 }
 
+func (d *drawn) Unsure(_ context.Context, users []schemas.UserID) ([]redisview.Unsure, error) {
+	return make([]redisview.Unsure, len(users)), nil
+}
+
 func (d *drawn) Seen(context.Context, []schemas.UserID) ([]redisview.Seen, error) {
 	return nil, errDrawn
 }

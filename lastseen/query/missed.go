@@ -159,6 +159,9 @@ func (r *Reader) listed(now *answer, withheld bool, after schemas.Version, chang
 			users[i].Since = now.Since
 		}
 	}
+	if n := len(users) - 1; n >= 0 && before.Version == now.Version && now.present() {
+		users[n].UnsureSince = now.unsure
+	}
 	return users
 }
 
@@ -226,6 +229,7 @@ func (r *Reader) Missed(ctx context.Context, users []schemas.UserID, p cursor.Po
 	if err != nil {
 		return nil, false, err
 	}
+	r.addUnsure(ctx, users, current)
 	m, err := r.missed(ctx, users, current, make([]bool, len(users)), p)
 	return m.changes, m.resync != "" || m.more, err
 }

@@ -45,6 +45,7 @@ func (s *Server) postBatch(_ context.Context, request *http.Request, header http
 	all := struct {
 		Users []userAnswer `json:"users"`
 	}{make([]userAnswer, len(ids))}
+	s.reader.addUnsure(ctx, ids, answers)
 	rows := s.reader.seenSince(ctx, ids, answers)
 	for i := range answers {
 		all.Users[i] = answers[i].userOf(ids[i], &rows[i])

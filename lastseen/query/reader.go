@@ -23,6 +23,8 @@ type View interface {
 	ReadInto(ctx context.Context, ids []schemas.UserID, entries []redisview.Entry) (redisview.ProgressMap, error)
 	// Seen returns when users were heard last, in their order.
 	Seen(ctx context.Context, users []schemas.UserID) ([]redisview.Seen, error)
+	// Unsure returns which users no gateway can report, in their order.
+	Unsure(ctx context.Context, users []schemas.UserID) ([]redisview.Unsure, error)
 	// Counts returns how many users of each partition are present.
 	Counts(ctx context.Context) (map[int32]redisview.PartitionCounts, error)
 }
@@ -53,6 +55,7 @@ type answer struct {
 	seen   bool            // something is known
 	erased schemas.Version // the version that erased the user, while Redis remembers it
 	stale  schemas.Millis  // stale_since, 0 = not stale
+	unsure schemas.Millis  // unsure_since, 0 = sure
 	upTo   schemas.Millis  // everything up to this log time is in the answer; 0 = not known
 }
 
@@ -60,7 +63,11 @@ func (a *answer) presence(id schemas.UserID) schemas.Presence {
 	if !a.seen {
 		return schemas.NeverSeen(id, a.stale)
 	}
-	return schemas.PresenceOf(a.Current, a.stale)
+	p := schemas.PresenceOf(a.Current, a.stale)
+	if a.present() {
+		p.UnsureSince = a.unsure
+	}
+	return p
 }
 
 // Read returns the presence of the users, in their order; hidden users look hidden. An erased user looks
@@ -71,6 +78,7 @@ func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Pres
 	if err != nil {
 		return nil, err
 	}
+	r.addUnsure(ctx, ids, answers)
 	users := make([]schemas.Presence, len(ids))
 	for i := range answers {
 		if users[i] = answers[i].presence(ids[i]); answers[i].erased != 0 {

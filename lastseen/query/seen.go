@@ -54,16 +54,45 @@ func (a *answer) present() bool {
 	return a.seen && a.Visibility != schemas.Nobody && a.State != schemas.Offline
 }
 
+// presentOf returns those of ids whom others see as present.
+func presentOf(ids []schemas.UserID, answers []answer) []schemas.UserID {
+	present := make([]schemas.UserID, 0, len(ids))
+	for i := range answers {
+		if answers[i].present() {
+			present = append(present, ids[i])
+		}
+	}
+	return present
+}
+
+// addUnsure adds since when no gateway can report the users. Without Redis that is not known. A newer
+// version of a user than Redis says it of has ended it.
+func (r *Reader) addUnsure(ctx context.Context, ids []schemas.UserID, answers []answer) {
+	wanted := presentOf(ids, answers)
+	if len(wanted) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
+	defer cancel()
+	found, err := r.view.Unsure(ctx, wanted)
+	if err != nil {
+		return
+	}
+	for i := range answers {
+		if a := &answers[i]; a.present() {
+			if found[0].Version >= a.Version {
+				a.unsure = found[0].Since
+			}
+			found = found[1:]
+		}
+	}
+}
+
 // seenSince returns when the users were heard last, in their order. Of users who are not present, or
 // hide, and if Redis does not answer, nothing is known.
 func (r *Reader) seenSince(ctx context.Context, ids []schemas.UserID, answers []answer) []redisview.Seen {
 	rows := make([]redisview.Seen, len(ids))
-	wanted := make([]schemas.UserID, 0, len(ids))
-	for i := range answers {
-		if answers[i].present() {
-			wanted = append(wanted, ids[i])
-		}
-	}
+	wanted := presentOf(ids, answers)
 	if len(wanted) == 0 {
 		return rows
 	}

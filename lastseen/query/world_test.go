@@ -167,6 +167,9 @@ func (away) History(context.Context, store.HistoryQuery) (store.Page, error) {
 func (away) ReadInto(context.Context, []schemas.UserID, []redisview.Entry) (redisview.ProgressMap, error) {
 	return nil, errAway
 }
+func (away) Unsure(context.Context, []schemas.UserID) ([]redisview.Unsure, error) {
+	return nil, errAway
+}
 func (away) Seen(context.Context, []schemas.UserID) ([]redisview.Seen, error)    { return nil, errAway }
 func (away) Counts(context.Context) (map[int32]redisview.PartitionCounts, error) { return nil, errAway }
 

@@ -86,6 +86,7 @@ func (v *View) forgetSeen(ctx context.Context, updates []store.Update) error {
 		for _, u := range updates {
 			if u.Erased {
 				p.Unlink(ctx, v.seenKey(u.User))
+				p.Unlink(ctx, v.unsureKey(u.User))
 			}
 		}
 		return nil

@@ -201,9 +201,10 @@ func (w *world) readsAre(base string, users map[schemas.UserID][]schemas.Transit
 	for id, transitions := range users {
 		want := schemas.PresenceOf(current(transitions), 0)
 		status, text := w.ask(http.MethodGet, base+"/presence/"+id.String(), nil)
-		// A present user may have been heard since the transition.
+		// A present user may have been heard since the transition, or that user's gateway lost.
 		var heard struct {
 			LastSeen   schemas.Millis `json:"last_seen_at"`
+			Unsure     schemas.Millis `json:"unsure_since"`
 			Coarseness int64          `json:"last_seen_coarseness_ms"`
 		}
 		if err := json.Unmarshal(text, &heard); err != nil {
@@ -214,6 +215,9 @@ func (w *world) readsAre(base string, users map[schemas.UserID][]schemas.Transit
 			want.LastSeenAt = heard.LastSeen
 		} else {
 			heard.Coarseness = 0
+		}
+		if present {
+			want.UnsureSince = heard.Unsure
 		}
 		wanted, err := json.Marshal(struct {
 			schemas.Presence

@@ -1,0 +1,70 @@
+package watch_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/watch"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Users 1 and 2 are unsure when the connection is lost. User 2 still is when it resumes.
+func TestAfterAResumeOnlyThoseWhoComeAgainAreUnsure(t *testing.T) {
+	t.Parallel()
+	user := func(id, more string) string {
+		return `{"user_id":"` + id + `","state":"online","version":"7"` + more + `}`
+	}
+	const unsure = `,"unsure_since":"2025-11-21T04:40:00Z"`
+	connections := [][]string{
+		{hello, `{"type":"snapshot","users":[` + user("1", "") + `,` + user("2", unsure) + `]}`,
+			`{"type":"resync","users":[` + user("1", unsure) + `]}`},
+		{hello, `{"type":"change","user":` + user("2", unsure) + `}`, `{"type":"resumed","missed":1}`},
+	}
+	serve := make(chan []string, len(connections))
+	for _, messages := range connections {
+		serve <- messages
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer conn.CloseNow()
+		for _, message := range <-serve {
+			if conn.Write(r.Context(), websocket.MessageText, []byte(message)) != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(server.Close)
+	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}, FirstWait: time.Millisecond}, 1, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	got, connected := map[schemas.UserID][]bool{}, 0
+	for event, err := range w.Events(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch event.Kind {
+		case watch.Connected:
+			connected++
+		case watch.Changed:
+			got[event.User.UserID] = append(got[event.User.UserID], event.User.UnsureSince != 0)
+		}
+		if connected == 2 && len(got[1]) == 3 {
+			break
+		}
+	}
+	if one, two := got[1], got[2]; len(one) != 3 || one[0] || !one[1] || one[2] || len(two) != 1 || !two[0] {
+		t.Errorf("user 1 was unsure %v, want [false true false]; user 2 %v, want [true]", got[1], got[2])
+	}
+}

@@ -1,0 +1,45 @@
+package live_test
+
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
+	"github.com/stillhere/stillhere/internal/watch"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestViewersGetAResyncWhenAUserBecomesUnsureAndWhenThatEnds(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t))
+	anna := &person{id: 1}
+	g.happen(anna.becomes(schemas.Online))
+	p, q := g.dial(), g.dial()
+	version := p.watch(1, 2)[0].Version
+	q.watch(1)
+	for _, since := range []schemas.Millis{1_763_700_000_000, 0} {
+		g.view.makeUnsure(1, since)
+		if err := g.bus.Reread(t.Context(), []schemas.UserID{3, 1}); err != nil {
+			t.Fatal(err)
+		}
+		for _, peer := range []*peer{p, q} {
+			users := peer.expect(watch.Resync).Users
+			if len(users) != 1 || users[0].UserID != 1 || users[0].UnsureSince != since || users[0].Version != version {
+				t.Errorf("got %+v, want user 1 unsure since %d with version %s", users, since, version)
+			}
+		}
+	}
+	g.happen(anna.becomes(schemas.Away)) // and nothing before it
+	sameJSON(t, p.expect(watch.Change).User, g.view.one(t, 1))
+}
+
+func TestAUserWhoseBeginOfBeingUnsureWasLostOnTheChannelIsFoundByTheComparison(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), comparing)
+	g.happen((&person{id: 1}).becomes(schemas.Online))
+	p := g.dial()
+	p.watch(1)
+	g.view.makeUnsure(1, 1_763_700_000_000)
+	if users := p.expect(watch.Resync).Users; len(users) != 1 || users[0].UnsureSince == 0 {
+		t.Errorf("got %+v", users)
+	}
+}

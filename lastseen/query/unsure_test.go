@@ -1,0 +1,58 @@
+package query_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/testkit/redistest"
+	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestUnsureSinceIsShownOnlyWhileNoNewerChangeOfAVisiblePresentUserIsKnown(t *testing.T) {
+	now := schemas.MillisOf(time.Now())
+	for name, c := range map[string]struct {
+		then  *schemas.Transition // after the user became unsure
+		ended bool
+		shown bool
+	}{
+		"nothing else happened": {shown: true},
+		"it ended":              {ended: true},
+		"the user hid": {then: &schemas.Transition{From: schemas.Online, To: schemas.Online, Cause: schemas.VisibilityChange,
+			Visibility: schemas.Nobody}},
+		"the user went away": {then: &schemas.Transition{From: schemas.Online, To: schemas.Away, Cause: schemas.GatewayLost,
+			Visibility: schemas.Everyone}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, redistest.Mini(t))
+			w.happen(t, arrives(1, 10, now-3_600_000))
+			w.upTo(t, now)
+			records := []redisview.Unsure{{User: 1, Version: 15, Since: now - 1000}}
+			if c.ended {
+				records = append(records, redisview.Unsure{User: 1, Version: 16})
+			}
+			_, err := w.view.WriteUnsure(t.Context(), records)
+			must(t, err)
+			if c.then != nil {
+				c.then.User, c.then.Version, c.then.At = 1, 20, now-500
+				w.durably(t, c.then)
+				_, err := w.view.Write(t.Context(), 1, store.Fold([]*schemas.Transition{c.then}))
+				must(t, err)
+			}
+			for _, path := range []string{"/presence/1", "/presence/changes?user_ids=1"} {
+				status, body := w.get(t, path)
+				if status != 200 || strings.Contains(body, "unsure_since") != c.shown {
+					t.Errorf("%s answers %d %s", path, status, body)
+				}
+			}
+			users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2})
+			must(t, err)
+			if (users[0].UnsureSince == now-1000) != c.shown || users[1].UnsureSince != 0 {
+				t.Errorf("the stream reads %+v", users)
+			}
+		})
+	}
+}
