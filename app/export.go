@@ -72,6 +72,7 @@ type (
 		PendingSince schemas.Millis   `json:"pending_since"`
 		PublishedAt  schemas.Millis   `json:"published_at"`
 		LeftOut      uint32           `json:"left_out"`
+		UnsureSince  schemas.Millis   `json:"unsure_since,omitempty"` // only devices of lost gateways are present
 	}
 	// edgeLine is a user who follows this one (follower), or whom this one follows (follows).
 	edgeLine struct {
@@ -171,7 +172,8 @@ func (x Export) writeStatus(ctx context.Context, lines *json.Encoder, user schem
 		return nil
 	}
 	line := statusLine{"status", user, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Device, s.Kinds.Words(),
-		schemas.VisibilityWord(s.Visibility), s.Version, s.SilentFrom, nil, s.Pending.Since, s.PublishedAt, s.LeftOut}
+		schemas.VisibilityWord(s.Visibility), s.Version, s.SilentFrom, nil, s.Pending.Since, s.PublishedAt, s.LeftOut,
+		s.UnsureSince}
 	if s.Pending.State != 0 {
 		word := schemas.StateWord(s.Pending.State)
 		line.Pending = &word

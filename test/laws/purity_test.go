@@ -16,7 +16,7 @@ import (
 // machine, so it has no clock, context, goroutine, logger or client: what is not named
 // here needs a look first.
 var (
-	pureImports = []string{"cmp", "crypto/sha256", "encoding/binary", "encoding/hex", "errors", "fmt", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", module + "schemas"}
+	pureImports = []string{"cmp", "container/heap", "crypto/sha256", "encoding/binary", "encoding/hex", "errors", "fmt", "maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", module + "schemas"}
 	pureTime    = []string{"Duration", "Nanosecond", "Microsecond", "Millisecond", "Second", "Minute", "Hour"}
 )
 
