@@ -37,6 +37,7 @@ func newAPI(d apiDeps) (component, error) {
 	}
 	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r), Admin: isAdmin(r)} })
 	reads.SetCharge(chargeIDs)
+	reads.SetRepeats(func(r *http.Request) func(query.Answer) { return repeatsOf(r, d.access) })
 	reads.SetKeys(d.keys)
 	reads.SetExport(Export{Store: d.store, Graph: d.graph, Status: statuses.Of}.Write)
 	return closing("reader of statuses", statuses.Close).with(component{

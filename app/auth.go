@@ -74,7 +74,7 @@ func newGuard(ctx context.Context, p base, endpoints http.Handler) (http.Handler
 	c.checks = []check{{name: "auth", ready: guard.Ready}}
 	return guard.Protect(endpoints, func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{
-			User: who.User, Gateway: who.Gateway, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
+			User: who.User, Gateway: who.Gateway, Until: who.Until, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
 			OnRefused: func() { guard.Refused("not_own") },
 			Charge:    func(beats int) (time.Duration, int) { return guard.Charge(who, beats) },
 		})

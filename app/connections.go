@@ -2,11 +2,13 @@ package app
 
 import (
 	"container/list"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,6 +90,8 @@ type bounded struct {
 	open    map[netip.Prefix]int
 	refused int        // since the last warning
 	idle    *list.List // of *waiting, those that wait between two requests, the first first
+
+	repeated atomic.Int64 // requests that repeats answers now
 }
 
 // waiting is a connection without a request.
@@ -153,7 +157,8 @@ func (l *bounded) state(from netip.Prefix) *connState {
 		}
 	}
 	return &connState{
-		leave: sync.OnceFunc(func() { busy(); l.leave(from) }),
+		repeats: repeats{underway: &l.repeated},
+		leave:   sync.OnceFunc(func() { busy(); l.leave(from) }),
 		idle: func(conn net.Conn) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -179,6 +184,15 @@ func (l *bounded) reclaim() bool {
 	l.metrics.refused.WithLabelValues(l.port, "idle").Inc()
 	_ = longest.conn.Close() // an error changes nothing: the connection is closed
 	return true
+}
+
+// awaitRepeated returns when no repeated request is being answered: Shutdown does not see them.
+func (l *bounded) awaitRepeated(ctx context.Context) {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for l.repeated.Load() > 0 && ctx.Err() == nil {
+		<-look.C
+	}
 }
 
 func (l *bounded) refuse(conn net.Conn, reason string) {

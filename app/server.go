@@ -77,6 +77,9 @@ func serve(l net.Listener, handler http.Handler, writeTimeout time.Duration, log
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		err := server.Shutdown(grace)
+		if l, ok := l.(*bounded); ok {
+			l.awaitRepeated(grace)
+		}
 		if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
 			return errors.Join(err, served)
 		}

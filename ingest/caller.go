@@ -19,6 +19,8 @@ type Caller struct {
 	// Any is set for administrators, who may act for everybody.
 	Any      bool
 	MayWatch bool
+	// Until is when the caller's token expires.
+	Until time.Time
 	// OnRefused, unless nil, is called when a request is refused because of its sender.
 	OnRefused func()
 	// Charge takes the beats of a request from the user's limit. wait is the time until the request

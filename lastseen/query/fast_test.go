@@ -209,7 +209,7 @@ func TestTheFastPathAnswersAsThePlainOne(t *testing.T) {
 			t.Fatalf("%s is answered with\n%s\nand plainly with\n%s", path, fast, plain)
 		}
 		var b scratch
-		if b.parse(strings.TrimPrefix(path, "/presence/batch?")) {
+		if b.parse([]byte(strings.TrimPrefix(path, "/presence/batch?"))) {
 			progress := servers[0].reader.fromRedis(t.Context(), b.ids, b.entries)
 			if _, _, settled := servers[0].reader.appendStates(nil, viewer, b.ids, b.entries, progress); settled {
 				fastAnswers++

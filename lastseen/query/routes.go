@@ -33,6 +33,7 @@ type Server struct {
 	access  Access // nil: everybody may read everything
 	viewer  func(*http.Request) Viewer
 	charge  func(r *http.Request, ids int) (wait time.Duration, most int)
+	repeats func(*http.Request) func(Answer)
 	reader  *Reader
 	durable store.Reader
 	config  lastseen.Config
