@@ -88,15 +88,16 @@ func (k *Key) appendCode(content []byte, users []schemas.UserID) []byte {
 
 // Sealed is the intact text of a cursor, which may have been made elsewhere.
 type Sealed struct {
-	position Position
-	content  []byte
-	code     []byte
+	content, code []byte
+	widths        [columns]int
+	users         int
 }
 
 // errNone says that a text is no cursor.
 var errNone = errors.New("is not a cursor")
 
-// Parse reads the text of a cursor. An error means that no deployment has made it.
+// Parse reads the text of a cursor. An error means that no deployment has made it. Anybody can make a
+// text that is intact and names many users in few bytes, so the versions are read by Open.
 func Parse(text string) (*Sealed, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) < headLength+sealLength+sumLength || b[0] != format {
@@ -117,28 +118,34 @@ func Parse(text string) (*Sealed, error) {
 	if len(content) != headLength+dataLength(widths, users) {
 		return nil, errNone
 	}
-	s := &Sealed{content: content, code: code, position: Position{
-		At: schemas.Millis(binary.BigEndian.Uint64(content[1:])), Versions: make([]schemas.Version, users)}}
-	r := bitReader{from: content[headLength:]}
-	for i := range s.position.Versions {
-		for c, width := range widths {
-			v := &s.position.Versions[i]
-			*v = *v<<longest[c] | schemas.Version(r.read(width))
-		}
-	}
-	if s.position.At < 0 {
+	if int64(binary.BigEndian.Uint64(content[1:])) < 0 {
 		return nil, errNone
 	}
-	return s, nil
+	return &Sealed{content: content, code: code, widths: widths, users: users}, nil
 }
 
 // Open returns the position if k has sealed it for these users, which are ascending.
 func (s *Sealed) Open(k *Key, users []schemas.UserID) (Position, bool) {
-	if len(users) != len(s.position.Versions) {
+	if len(users) != s.users {
 		return Position{}, false
 	}
 	want := k.appendCode(s.content[:len(s.content):len(s.content)], users)[len(s.content):]
-	return s.position, hmac.Equal(want, s.code)
+	if !hmac.Equal(want, s.code) {
+		return Position{}, false
+	}
+	return s.position(), true
+}
+
+func (s *Sealed) position() Position {
+	p := Position{At: schemas.Millis(binary.BigEndian.Uint64(s.content[1:])), Versions: make([]schemas.Version, s.users)}
+	r := bitReader{from: s.content[headLength:]}
+	for i := range p.Versions {
+		for c, width := range s.widths {
+			v := &p.Versions[i]
+			*v = *v<<longest[c] | schemas.Version(r.read(width))
+		}
+	}
+	return p
 }
 
 func dataLength(widths [columns]int, users int) int {

@@ -88,6 +88,29 @@ func TestNoChangedCharacterOfACursorIsRead(t *testing.T) {
 	}
 }
 
+func TestACursorOfManyUsersInFewBytesAllocatesNothingForThem(t *testing.T) {
+	t.Parallel()
+	text := new(Key).Seal(make([]schemas.UserID, MaxUsers), Position{Versions: make([]schemas.Version, MaxUsers)})
+	if len(text) > 100 {
+		t.Fatalf("the text has %d characters", len(text))
+	}
+	result := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			sealed, err := Parse(text)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, ok := sealed.Open(&Key{1}, []schemas.UserID{1}); ok {
+				b.Fatal("it is of other users")
+			}
+		}
+	})
+	if n := result.AllocedBytesPerOp(); n > 1000 {
+		t.Errorf("%d bytes are allocated", n)
+	}
+}
+
 func FuzzWhatIsParsedIsSealedTheSame(f *testing.F) {
 	f.Add("")
 	f.Add("AQ")
@@ -98,10 +121,10 @@ func FuzzWhatIsParsedIsSealedTheSame(f *testing.F) {
 		if err != nil {
 			return
 		}
-		key, users := new(Key), make([]schemas.UserID, len(sealed.position.Versions))
-		again, err := Parse(key.Seal(users, sealed.position))
-		if err != nil || !reflect.DeepEqual(again.position, sealed.position) {
-			t.Errorf("%+v became %+v (%v)", sealed.position, again, err)
+		position := sealed.position()
+		again, err := Parse(new(Key).Seal(make([]schemas.UserID, len(position.Versions)), position))
+		if err != nil || !reflect.DeepEqual(again.position(), position) {
+			t.Errorf("%+v became %+v (%v)", position, again, err)
 		}
 	})
 }
