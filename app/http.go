@@ -24,6 +24,7 @@ func (b *builder) listen(ctx context.Context) error {
 		}
 		if err := b.add(newServer(b.base, metrics, serverConfig{
 			port: clientPort, address: b.config.Listen, max: b.config.maxConnections(), maxPerAddress: b.config.MaxPerAddress, writeTimeout: writeTimeout,
+			maxHeader: b.config.maxHeader(),
 		}, handler)); err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ func newAdminServer(p base, metrics *connectionMetrics, checks []check, status f
 	at := p.config.AdminServer
 	routes := adminRoutes(p.registry, checks, status, at.AdminProfiles)
 	return newServer(p, metrics, serverConfig{
-		port: adminPort, address: at.Admin, max: adminConnections, writeTimeout: profileTimeout,
+		port: adminPort, address: at.Admin, max: adminConnections, writeTimeout: profileTimeout, maxHeader: minHeader,
 	}, allowHosts(at.Admin, at.AllowedHosts, routes))
 }
 
@@ -67,6 +68,7 @@ type serverConfig struct {
 	port, address      string
 	max, maxPerAddress int
 	writeTimeout       time.Duration
+	maxHeader          int // bytes
 }
 
 // newServer opens a listener and serves handler on it.
@@ -82,7 +84,7 @@ func newServer(p base, metrics *connectionMetrics, config serverConfig, handler 
 	l := newBounded(inner, config.port, config.max, config.maxPerAddress, metrics, p.log)
 	l.proxy = trusted.has
 	return component{
-		services: []service{{config.port, servers, serve(l, trustProxies(trusted, l, handler), config.writeTimeout, p.log)}},
+		services: []service{{config.port, servers, serve(l, trustProxies(trusted, l, handler), config, p.log)}},
 		closers: []closer{{config.port, func(context.Context) error {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 				return err

@@ -18,7 +18,7 @@ type HTTP struct {
 
 	AllowedOrigins   []string `help:"Web origins whose pages may use the API besides its own, such as https://chat.example.com or https://*.example.com." placeholder:"https://*.example.com,..."`
 	MaxStreams       int      `help:"Maximum connections of viewers; further ones get 503." default:"100000"`
-	MaxSubscriptions int      `help:"Maximum users that one socket or stream may watch, up to 100000, such as a contact list." default:"500"`
+	MaxSubscriptions int      `help:"Maximum users that one socket or stream may watch, up to 100000, such as a contact list. The header of a request may have 32 kB, or 27 bytes for each of them if that is more, so that an EventSource can name them all and resume; proxies may allow less, and a WebSocket names them in messages." default:"500"`
 	MaxConnections   int      `help:"Maximum open connections; the server closes further ones at once. 0: as many as the descriptor limit (ulimit -n) allows." default:"0"`
 	MaxPerAddress    int      `name:"max-connections-per-address" help:"Maximum open connections of one address, or one IPv6 /64 network; the server closes further ones at once. 0: no limit, which is needed behind a proxy that is not in --trusted-proxies, since all clients then share its address." default:"0"`
 	MaxPerUser       int      `name:"max-connections-per-user" help:"Maximum open sockets and streams of one user in this process; further ones get 429. 0: no limit." default:"20"`
@@ -27,6 +27,15 @@ type HTTP struct {
 
 // maxSubscriptions bounds HTTP.MaxSubscriptions: a connection may ask for all of them in one message.
 const maxSubscriptions = 100_000
+
+// maxHeader is how many bytes the header of a request may have. An EventSource that reconnects names
+// all users in the URL, and its last event has a cursor with about 6 characters for each.
+func (h HTTP) maxHeader() int {
+	const perUser, rest = len("9223372036854775807,") + 7, 4 << 10
+	return max(minHeader, rest+perUser*h.MaxSubscriptions)
+}
+
+const minHeader = 32 << 10
 
 // AdminServer says where operators find health and metrics.
 type AdminServer struct {

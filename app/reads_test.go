@@ -139,6 +139,31 @@ func TestTheUserAndAdministratorsReadTheTruthOfAHiddenUserAndOthersNothing(t *te
 	}
 }
 
+func TestAnEventSourceMayNameAsManyUsersAsItMayWatch(t *testing.T) {
+	t.Parallel()
+	const users = 3000
+	host, _ := guardedAs(t, func(d *app.Dev) { d.MaxSubscriptions, d.Auth.Requests = users, 0 })
+	var ids []string
+	for i := range users {
+		ids = append(ids, strconv.Itoa(9_000_000_000_000_000_000+i))
+	}
+	for count, want := range map[int]int{users: http.StatusOK, users + 1: http.StatusBadRequest} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/presence/stream?user_ids="+strings.Join(append(ids, "1")[:count], ","), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+reader(t, owner))
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("a stream of %d users is answered %d, want %d", count, answer.StatusCode, want)
+		}
+	}
+}
+
 func TestEvery50IdsOfABatchCountAsARequest(t *testing.T) {
 	t.Parallel()
 	host, _ := guardedAs(t, func(d *app.Dev) { d.Auth.Requests = 4 }) // bursts of 20

@@ -52,7 +52,7 @@ const readTimeout, writeTimeout = 15 * time.Second, time.Minute
 const profileTimeout = 10 * time.Minute
 
 // serve runs an HTTP server on l until ctx ends.
-func serve(l net.Listener, handler http.Handler, writeTimeout time.Duration, log *slog.Logger) func(context.Context) error {
+func serve(l net.Listener, handler http.Handler, config serverConfig, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		server := &http.Server{
 			Handler:           withSafeHeaders(closeUnread(handler)),
@@ -60,9 +60,9 @@ func serve(l net.Listener, handler http.Handler, writeTimeout time.Duration, log
 			ConnState:         trackState,
 			ReadHeaderTimeout: 5 * time.Second,
 			ReadTimeout:       readTimeout,
-			WriteTimeout:      writeTimeout,
+			WriteTimeout:      config.writeTimeout,
 			IdleTimeout:       2 * time.Minute,
-			MaxHeaderBytes:    32 << 10,
+			MaxHeaderBytes:    config.maxHeader,
 			// "OPTIONS *" is for the handlers as well; net/http would wait for its body.
 			DisableGeneralOptionsHandler: true,
 			ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -44,7 +44,7 @@ func TestClientsThatTrickleTheirRequestsAreCutOffAndHoldUpNobody(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }), writeTimeout, slog.New(slog.DiscardHandler))(ctx)
+			ended <- serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "here") }), serverConfig{writeTimeout: writeTimeout, maxHeader: minHeader}, slog.New(slog.DiscardHandler))(ctx)
 		}()
 		var open atomic.Int32
 		for range trickling {
