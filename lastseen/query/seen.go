@@ -125,7 +125,8 @@ func (a *answer) devicesOf(row *redisview.Seen) []deviceAnswer {
 	switch {
 	case !a.seen || a.Visibility != schemas.Nobody && a.Kinds == 0: // offline or silent
 		return []deviceAnswer{}
-	case row.At == 0:
+	case row.At == 0 || row.At < a.Since:
+		// If the state has changed since, the user may have been offline, and these are the devices of before.
 		return nil
 	}
 	devices := make([]deviceAnswer, len(row.Devices))

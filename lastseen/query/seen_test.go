@@ -115,6 +115,14 @@ func TestDevicesAreListedWithSinceAndLastHeartbeat(t *testing.T) {
 			t.Errorf("user %s: %s, want %s", user, body, want)
 		}
 	}
+	w.happen(t, leaves(1, 30, now-20_000), arrives(1, 40, now-10_000))
+	if _, body := w.get(t, "/presence/1?devices=true"); !strings.Contains(body, `"device_list":null`) {
+		t.Errorf("the devices of an earlier stay are listed: %s", body)
+	}
+	w.hear(t, 1, 41, now-5000)
+	if _, a := w.seen(t, "/presence/1?devices=true"); a.Devices == nil || len(*a.Devices) != 1 || (*a.Devices)[0].Since < now-10_000 {
+		t.Errorf("after a row of this stay: %+v", a.Devices)
+	}
 	if _, body := w.get(t, "/presence/1?devices=false"); strings.Contains(body, "device_list") {
 		t.Error(body)
 	}
