@@ -173,6 +173,30 @@ func TestWhatCannotBeExplainedIsSaidClearly(t *testing.T) {
 	}
 }
 
+func TestNothingOfAnErasedUserIsExplained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.beat(schemas.Beat{User: 5, Device: 7, Kind: schemas.Mobile})
+	online := w.next(5)
+	w.must(w.producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(5, 2),
+		Key: schemas.UserID(5).Key(), Value: schemas.AppendErasure(nil, 5, online.At+86_400_000, false)}))
+	erasure := w.next(5)
+	for erasure.Cause != schemas.Erased {
+		erasure = w.next(5)
+	}
+	w.beat(schemas.Beat{User: 5, Device: 7, Kind: schemas.Mobile})
+	back := w.next(5)
+	for _, void := range []*schemas.Transition{online, erasure} {
+		_, err := Explain(t.Context(), w.reader, Options{Event: void.EventID().String(), User: 5, Settings: w.settings})
+		if err == nil || !strings.Contains(err.Error(), "there is no event") {
+			t.Errorf("%s is explained: %v", schemas.CauseWord(void.Cause), err)
+		}
+	}
+	if e, _ := w.explain(Options{Event: back.EventID().String(), User: 5, Settings: w.settings}); len(e.Before) != 0 {
+		t.Errorf("before the new user came there were %+v", e.Before)
+	}
+}
+
 func TestARecordThatIsGoneIsNotMistakenForAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

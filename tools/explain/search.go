@@ -57,17 +57,46 @@ func (s *search) find(ctx context.Context) (transition, error) {
 	for _, span := range [][2]schemas.Millis{{at - slack, at + usual}, {at + usual, 0}} {
 		for p := first; p <= last; p++ {
 			found, err := s.findIn(ctx, p, span[0], span[1])
-			if err != nil || found.Message != nil {
+			if err == nil && found.Message != nil {
+				if erased, err := s.erased(ctx, found); err != nil || !erased {
+					return found, err
+				}
+				return transition{}, s.notFound(count)
+			}
+			if err != nil {
 				return found, err
 			}
 		}
 	}
-	where := "any partition"
+	return transition{}, s.notFound(count)
+}
+
+func (s *search) notFound(count int32) error {
+	where, since := "any partition", schemas.MillisOf(s.id.Time())-slack
 	if s.user != 0 {
-		where = fmt.Sprintf("the partition of user %d (%d of %d)", s.user, first, count)
+		where = fmt.Sprintf("the partition of user %d (%d of %d)", s.user, schemas.PartitionOf(s.user, count), count)
 	}
-	return transition{}, fmt.Errorf("there is no event %s in %s: %d transitions published since %s were looked at; "+
-		"older ones may have been taken by retention (stillhere replay asks Postgres)", s.id, where, s.looked, (at - slack).Time().Format(time.RFC3339))
+	return fmt.Errorf("there is no event %s in %s: %d transitions published since %s were looked at; "+
+		"older ones may have been taken by retention (stillhere replay asks Postgres), and those of erased users are left out",
+		s.id, where, s.looked, since.Time().Format(time.RFC3339))
+}
+
+// erased reports whether an erasure has made a transition void, or it is one itself.
+func (s *search) erased(ctx context.Context, of transition) (erased bool, err error) {
+	key := of.Message.User.Key()
+	var t schemas.Transition
+	err = s.reader.Read(ctx, schemas.Transitions, of.Partition, of.Offset, -1, true, func(r *schemas.Record) error {
+		s.look()
+		if !bytes.Equal(r.Key, key) {
+			return nil
+		}
+		if _, err := t.Scan(r.Value); err == nil && t.Cause == schemas.Erased && t.Version >= of.Message.Version {
+			erased = true
+			return errEnough
+		}
+		return nil
+	})
+	return erased, notEnough(err)
 }
 
 // findIn looks in one partition, from one time to another (0: the end).
@@ -131,6 +160,10 @@ func (s *search) around(ctx context.Context, of transition, back schemas.Millis)
 			return nil
 		}
 		if r.Offset < of.Offset {
+			if l.Message.Cause == schemas.Erased {
+				before = nil // those of an erased user are left out
+				return nil
+			}
 			before = append(before, l)
 			before = before[max(0, len(before)-neighbourhood):]
 			return nil
