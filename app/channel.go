@@ -81,10 +81,7 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	cluster.InstanceName = run.Instance
 	registry := prometheus.NewRegistry()
 	job := delivery.Job{Name: run.Name, Kafka: cluster, Settings: delivery.Config(run.Config), Channel: run.Channel,
-		FromStart: run.FromStart, WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
-	if run.Transitions {
-		job.Transitions = visible(run.Config.HiddenOffline)
-	}
+		Transitions: run.Transitions, FromStart: run.FromStart, WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
 	if run.MayWatch == WatchFollowers {
 		store, err := OpenGraph(ctx, run.Graph, run.Postgres)
 		if err != nil {
@@ -109,17 +106,6 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 		services = append(services, server.services...)
 	}
 	return runAll(ctx, services)
-}
-
-// visible says what others than the user may know of a transition.
-func visible(hiddenOffline bool) delivery.Visible {
-	if hiddenOffline {
-		return fanout.AsIfOffline
-	}
-	return func(t *schemas.Transition) (*schemas.Transition, bool) {
-		change, any := fanout.ChangeOf(t)
-		return change.Transition, any
-	}
 }
 
 // RunLiveChannel publishes deliveries through Redis to the sockets of followers that asked for

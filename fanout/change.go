@@ -1,6 +1,9 @@
 package fanout
 
-import "github.com/stillhere/stillhere/schemas"
+import (
+	"github.com/stillhere/stillhere/internal/shown"
+	"github.com/stillhere/stillhere/schemas"
+)
 
 // Change is a transition as viewers may see it. It is immutable: all viewers of the user share it.
 type Change struct {
@@ -14,16 +17,11 @@ type Change struct {
 // know the hide, once, and the change carries no more than that: what must not be shown does not
 // enter Redis.
 func ChangeOf(t *schemas.Transition) (Change, bool) {
-	if t.Visibility == schemas.Nobody {
-		if t.Cause != schemas.VisibilityChange {
-			return Change{}, false
-		}
-		return Change{Transition: &schemas.Transition{
-			User: t.User, From: schemas.Offline, To: schemas.Offline, At: t.At,
-			Cause: t.Cause, Visibility: t.Visibility, Version: t.Version, Policy: t.Policy,
-		}}, true
+	seen, visible := shown.AsNull(t)
+	c := Change{Transition: seen}
+	if !visible || c.Hides() {
+		return c, visible
 	}
-	c := Change{Transition: Shown(t)}
 	if (t.From != t.To || t.Cause == schemas.VisibilityChange) && t.Cause != schemas.Erased {
 		c.Since = t.At
 	}
@@ -38,40 +36,6 @@ func OfflineChangeOf(t *schemas.Transition) (Change, bool) {
 		c.Transition.LastActive = t.LastActive
 	}
 	return c, ok
-}
-
-// AsIfOffline returns t as it looks where a hidden user is shown as offline since the hide: the hide is
-// going offline, the show is coming online. False when nothing of t can be seen.
-func AsIfOffline(t *schemas.Transition) (*schemas.Transition, bool) {
-	visibilityChanged, seen := t.Cause == schemas.VisibilityChange, *t
-	switch {
-	case t.Visibility == schemas.Nobody:
-		seen.To, seen.Cause, seen.Kinds, seen.Visibility = schemas.Offline, schemas.Bye, 0, schemas.Everyone
-		seen.LastSeen = t.At
-		return &seen, visibilityChanged && t.From != schemas.Offline
-	case visibilityChanged:
-		seen = *Shown(t)
-		seen.From, seen.Cause = schemas.Offline, schemas.FirstBeat
-		return &seen, t.To != schemas.Offline
-	}
-	return Shown(t), true
-}
-
-// Shown returns t, except for a hidden user who shows again: then all times are those of the show,
-// because the times, the state before and the collapsed changes of t are from the hidden time. An
-// erased user was offline before: the user may have been hidden.
-func Shown(t *schemas.Transition) *schemas.Transition {
-	if t.Cause == schemas.Erased {
-		shown := *t
-		shown.From = schemas.Offline
-		return &shown
-	}
-	if t.Cause != schemas.VisibilityChange || t.Visibility == schemas.Nobody {
-		return t
-	}
-	shown := *t
-	shown.From, shown.LastSeen, shown.LastActive, shown.LeftOut = t.To, t.At, t.At, 0
-	return &shown
 }
 
 // Hides reports whether the change is a hide.

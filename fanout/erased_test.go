@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -12,7 +13,7 @@ func TestTheErasureOfAHiddenUserDoesNotSayThatTheUserWasOnline(t *testing.T) {
 	// What the machine emits for a user who hid while online (detector/liveness/erase.go: from is u.state).
 	erased := &schemas.Transition{User: 1, From: schemas.Online, To: schemas.Offline, At: 1_763_700_000_000, Cause: schemas.Erased,
 		Visibility: schemas.Everyone, Version: 6, ErasedUntil: 1_764_700_000_000}
-	seen, ok := fanout.AsIfOffline(erased)
+	seen, ok := shown.AsIfOffline(erased)
 	c, ok2 := fanout.ChangeOf(seen)
 	if !ok || !ok2 {
 		t.Fatal("nothing")

@@ -64,8 +64,12 @@ type Config struct {
 	Name string
 	// Instance is the stable name of this process, unique in the channel; of the same characters.
 	Instance string
-	// FromStart makes a new channel begin with the oldest delivery of the last day, not with the
-	// next one.
+	// Transitions makes it a channel of every change of every user, from presence.transitions, instead of
+	// deliveries to followers: notices have no recipients. Its consumer group is
+	// stillhere.channel.Name.transitions.
+	Transitions bool
+	// FromStart makes a new channel begin with the oldest delivery or transition that the topic has, not with
+	// the next one.
 	FromStart bool
 	// Attempts is how often a delivery is tried before it goes to the dead-letter topic [8].
 	Attempts int
@@ -124,6 +128,7 @@ func (c Config) Validate() error {
 	fault(!names.MatchString(c.Name), "name", "must be 1 to 100 letters, digits, dots, dashes or underscores")
 	fault(!names.MatchString(c.Instance), "instance", "must be 1 to 100 letters, digits, dots, dashes or underscores")
 	s := c.settings()
+	fault(c.Transitions && c.Refused != nil, "refused", "must be nil with transitions, which have no recipients")
 	fault(s.Attempts < 1, "attempts", "must be positive")
 	fault(s.FirstWait < 0, "first_wait", "must be positive")
 	fault(s.MaxWait < s.FirstWait, "max_wait", "must be at least first_wait")
@@ -153,7 +158,7 @@ func Run(ctx context.Context, c Config, to Channel) error {
 	}
 	cluster.InstanceName = c.Instance
 	runner, err := delivery.NewRunner(delivery.Job{Name: c.Name, Kafka: cluster, Settings: c.settings(), Channel: to,
-		Refused: delivery.Refused(c.Refused), FromStart: c.FromStart, Registry: c.Registry, Log: c.Log})
+		Refused: delivery.Refused(c.Refused), Transitions: c.Transitions, FromStart: c.FromStart, Registry: c.Registry, Log: c.Log})
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -131,7 +131,7 @@ func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) (ne
 		}
 		if p.deps.Config.HiddenOffline {
 			var visible bool
-			if t, visible = fanout.AsIfOffline(t); !visible {
+			if t, visible = shown.AsIfOffline(t); !visible {
 				p.count("hidden")
 				continue
 			}
@@ -170,7 +170,7 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 			clear(p.many)
 		}
 		p.many[t.User] = struct{}{}
-		out.Records = append(out.Records, d.job(&schemas.FanoutJob{Kind: schemas.SplitJob, Transition: fanout.Shown(t)}))
+		out.Records = append(out.Records, d.job(&schemas.FanoutJob{Kind: schemas.SplitJob, Transition: shown.Transition(t)}))
 		p.delayed.expanded(t.User, p.now(), d.Config.Gap)
 	default:
 		p.count("in_place")
@@ -180,7 +180,7 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 			delete(p.many, t.User)
 		}
 		if len(followers) > 0 {
-			out.Records, scratch = d.deliver(out.Records, d.direct(fanout.Shown(t)), followers, scratch)
+			out.Records, scratch = d.deliver(out.Records, d.direct(shown.Transition(t)), followers, scratch)
 			p.delayed.expanded(t.User, p.now(), d.Config.Gap)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/online"
 	"github.com/stillhere/stillhere/internal/origin"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -25,9 +26,9 @@ type Job struct {
 	// Name is the channel's: its consumer group is stillhere.channel.Name, and with Transitions
 	// stillhere.channel.Name.transitions.
 	Name string
-	// Transitions, if not nil, makes the channel one of all transitions: it reads presence.transitions
-	// and sends what Transitions leaves of each.
-	Transitions Visible
+	// Transitions makes the channel one of all transitions: it reads presence.transitions and sends what
+	// others may know of each.
+	Transitions bool
 	// Kafka is the cluster; its InstanceName distinguishes this process from others of the channel.
 	Kafka    kafka.Config
 	Settings Config
@@ -73,7 +74,7 @@ func NewRunner(j Job) (*Runner, error) {
 		j.Registry = prometheus.NewRegistry()
 	}
 	group, topic := "stillhere.channel."+j.Name, schemas.Deliveries
-	if j.Transitions != nil {
+	if j.Transitions {
 		group, topic = group+ofTransitions, schemas.Transitions
 	}
 	hidden := online.NewHiddenSet()
@@ -95,8 +96,12 @@ func NewRunner(j Job) (*Runner, error) {
 	}
 	from := origin.New(j.Kafka, reader, 0)
 	decode := Checked(from.Check)
-	if j.Transitions != nil {
-		decode = transitions(from.Check, j.Transitions)
+	if j.Transitions {
+		visible := shown.AsNull
+		if j.Settings.HiddenOffline {
+			visible = shown.AsIfOffline
+		}
+		decode = transitions(from.Check, visible)
 	}
 	var options []consumer.Option
 	if !j.FromStart {

@@ -48,6 +48,10 @@ func TestAChannelOfTheClientReadsDeliveriesOverTLSAndSASL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	err = producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(1, 2), Key: schemas.UserID(1).Key(), Value: delivery.Transition.Encode()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := producer.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +76,21 @@ func TestAChannelOfTheClientReadsDeliveriesOverTLSAndSASL(t *testing.T) {
 			}
 		})
 	}
+	t.Run("all transitions", func(t *testing.T) {
+		t.Parallel()
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), 60*time.Second)
+		defer stop()
+		var got []schemas.Notice
+		err := deliveries.Run(ctx, deliveries.Config{Kafka: with("PLAIN", "secret"), Name: "all", Instance: "push-1", Transitions: true, FromStart: true, Log: quiet},
+			deliveries.Func(func(_ context.Context, n schemas.Notice) error {
+				got = append(got, n)
+				stop()
+				return nil
+			}))
+		if err != nil || len(got) != 1 || got[0].Transition.User != 1 || got[0].Recipients != nil {
+			t.Errorf("%+v, %v; want the transition", got, err)
+		}
+	})
 	t.Run("a wrong password", func(t *testing.T) {
 		t.Parallel()
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
