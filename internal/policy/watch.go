@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -12,7 +13,15 @@ import (
 const (
 	WatchInterval = 30 * time.Second
 	firstInterval = time.Second
+	// lookSpread spreads the looks of all processes, for the sake of the brokers.
+	lookSpread = 2 * time.Second
 )
+
+// nextLook returns the time from now to the next look. All processes look at the same instants of the
+// clock, whenever they started: so they disagree about a new policy for lookSpread, not for an interval.
+func nextLook(now time.Time) time.Duration {
+	return now.Truncate(WatchInterval).Add(WatchInterval).Sub(now) + rand.N(lookSpread)
+}
 
 // Watch looks up which policies are in force, as InForce does, and passes the result to found, again
 // and again until ctx ends. known says whether the caller knows one already.
@@ -20,7 +29,7 @@ func Watch(ctx context.Context, cluster kafka.Config, known bool, found func([]P
 	for failed := false; ; {
 		wait := firstInterval
 		if known || failed {
-			wait = WatchInterval
+			wait = nextLook(time.Now())
 		}
 		select {
 		case <-time.After(wait):
