@@ -19,6 +19,8 @@ const (
 	transitionBytes = 120
 	statusBytes     = 80
 	recipientBytes  = 3
+	seenBytes       = 18
+	edgeBytes       = 40
 	auditBytes      = 141 + 54
 	redisBytes      = 240
 )
@@ -42,8 +44,14 @@ func (c Config) RetentionCosts() []RetentionCost {
 			fmt.Sprintf("1M × %d changes a day × %.3g days × %d B", ChangesPerDay, days(kept), bytes)}
 	}
 	const longest = PresentHours * time.Hour
-	present := min(r.Heartbeats, max(longest, time.Duration(days(r.Heartbeats)*float64(longest))))
-	beats := present.Seconds() / c.Policy.HeartbeatInterval.Seconds()
+	// times is how many records of a present user, one in each interval, a retention keeps.
+	times := func(kept, interval time.Duration) float64 {
+		if interval <= 0 {
+			return 0
+		}
+		return min(kept, max(longest, time.Duration(days(kept)*float64(longest)))).Seconds() / interval.Seconds()
+	}
+	beats, hints := times(r.Heartbeats, c.Policy.HeartbeatInterval), times(r.Seen, c.SeenInterval)
 	status := changes("status topic", r.Status, statusBytes)
 	status.Bytes += users * statusBytes
 	status.Formula = fmt.Sprintf("1M × %d B, and superseded: at most %s", statusBytes, status.Formula)
@@ -53,8 +61,10 @@ func (c Config) RetentionCosts() []RetentionCost {
 		changes("transitions topic", r.Transitions, transitionBytes),
 		status,
 		changes("deliveries topic", r.Deliveries, transitionBytes+PresentFollowers*recipientBytes),
+		{"seen topic", r.Seen, int64(users * hints * seenBytes), fmt.Sprintf("1M × %.0f times × %d B", hints, seenBytes)},
 		{"fanout topic", r.Fanout, 0, "jobs of celebrities only"},
 		{"deadletter topic", r.DeadLetter, 0, "records that failed only"},
+		{"graph topic", r.Graph, 0, fmt.Sprintf("%d B for each edge, and for each removal of this time", edgeBytes)},
 		changes("audit log", c.Lastseen.AuditRetention, auditBytes),
 		{"Redis", c.Lastseen.RedisRetention, users * redisBytes, fmt.Sprintf("1M × %d B, of users who were present in this time", redisBytes)},
 	}

@@ -15,8 +15,12 @@ type Retention struct {
 	// Status [168h] is how long a superseded status stays until Kafka compacts it. The newest
 	// status of a user stays while the user is present or hidden.
 	Status time.Duration
+	// Seen [10m] must be longer than readers are away for hints to be of use to them.
+	Seen time.Duration
 	// Fanout [1h], Deliveries [24h], DeadLetter [168h].
 	Fanout, Deliveries, DeadLetter time.Duration
+	// Graph [720h] is how long the removal of an edge stays. A reader that was away for longer misses it.
+	Graph time.Duration
 }
 
 const day = 24 * time.Hour
@@ -24,7 +28,7 @@ const day = 24 * time.Hour
 // WithDefaults returns r with the defaults for zero values.
 func (r Retention) WithDefaults() Retention {
 	for _, f := range r.fields(Retention{Heartbeats: 15 * time.Minute, Transitions: 30 * day, Status: 7 * day,
-		Fanout: time.Hour, Deliveries: day, DeadLetter: 7 * day}) {
+		Seen: 10 * time.Minute, Fanout: time.Hour, Deliveries: day, DeadLetter: 7 * day, Graph: 30 * day}) {
 		if *f.set == 0 {
 			*f.set = f.other
 		}
@@ -45,9 +49,11 @@ func (r *Retention) fields(other Retention) []retained {
 		{"heartbeats_retention", Heartbeats, &r.Heartbeats, other.Heartbeats},
 		{"transitions_retention", Transitions, &r.Transitions, other.Transitions},
 		{"status_retention", Statuses, &r.Status, other.Status},
+		{"seen_retention", SeenHints, &r.Seen, other.Seen},
 		{"fanout_retention", Fanout, &r.Fanout, other.Fanout},
 		{"deliveries_retention", Deliveries, &r.Deliveries, other.Deliveries},
 		{"deadletter_retention", DeadLetter, &r.DeadLetter, other.DeadLetter},
+		{"graph_retention", Graph, &r.Graph, other.Graph},
 	}
 }
 

@@ -60,23 +60,19 @@ func (r Retention) Topics() []TopicSpec {
 			"delete.retention.ms":       millis(24 * time.Hour),
 			"segment.bytes":             strconv.Itoa(64 << 20),
 		}},
-		{Topic: SeenHints, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(seenRetention)},
+		{Topic: SeenHints, ByUser: true, Must: []string{"cleanup.policy"}, Config: kept(r.Seen)},
 		{Topic: Fanout, Config: kept(r.Fanout)},
 		{Topic: Deliveries, Config: kept(r.Deliveries)},
-		// Not a setting: a reader that was away for longer than tombstones are kept misses removals.
 		{Topic: Graph, Must: []string{"cleanup.policy"}, Config: map[string]string{
 			"cleanup.policy":            "compact",
 			"min.cleanable.dirty.ratio": "0.2",
 			"max.compaction.lag.ms":     millis(7 * day),
-			"delete.retention.ms":       millis(30 * day),
+			"delete.retention.ms":       millis(r.Graph),
 			"segment.bytes":             strconv.Itoa(64 << 20),
 		}},
 		{Topic: DeadLetter, Config: kept(r.DeadLetter)},
 	}
 }
-
-// seenRetention is no setting: hints that are older than a few intervals are of no use.
-const seenRetention = 10 * time.Minute
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // retentionSettings are the settings of topics that schemas.Retention determines.
-var retentionSettings = []string{"retention.ms", "segment.ms", "max.compaction.lag.ms"}
+var retentionSettings = []string{"retention.ms", "segment.ms", "max.compaction.lag.ms", "delete.retention.ms"}
 
 // changeRetention gives t the retention that asked sets, and returns what it changed.
 func changeRetention(ctx context.Context, admin *kadm.Client, t clusterTopic, asked schemas.Retention) ([]string, error) {

@@ -212,16 +212,18 @@ func TestApplyingTopicsChangesTheRetentionThatIsGivenAndNothingElse(t *testing.T
 			}
 			return changed, tuned
 		}
-		asked := schemas.Retention{Heartbeats: time.Hour, Deliveries: 10 * time.Hour}
+		asked := schemas.Retention{Heartbeats: time.Hour, Deliveries: 10 * time.Hour, Seen: 20 * time.Minute, Graph: 1000 * time.Hour}
 		want := []string{"retention.ms=3600000 (was: 900000)", "segment.ms=720000 (was: 180000)",
-			"retention.ms=36000000 (was: 86400000)", "segment.ms=7200000 (was: 17280000)"}
+			"retention.ms=1200000 (was: 600000)", "segment.ms=240000 (was: 120000)",
+			"retention.ms=36000000 (was: 86400000)", "segment.ms=7200000 (was: 17280000)",
+			"delete.retention.ms=3600000000 (was: 2592000000)"}
 		if changed, _ := apply(asked); !slices.Equal(changed, want) {
 			w.Errorf("changed %q, want %q", changed, want)
 		}
 		if changed, _ := apply(asked); len(changed) > 0 {
 			w.Errorf("the second time: changed %q", changed)
 		}
-		if changed, tuned := apply(schemas.Retention{}); len(changed) > 0 || len(tuned) != 4 {
+		if changed, tuned := apply(schemas.Retention{}); len(changed) > 0 || len(tuned) != 7 {
 			w.Errorf("without a retention: changed %q, reported %q", changed, tuned)
 		}
 		policy := schemas.DefaultPolicy()
