@@ -8,6 +8,7 @@ import (
 	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -70,11 +71,11 @@ func TestNothingThatIsSentNamesATimeBetweenAHideAndItsShow(t *testing.T) {
 			if c, ok := fanout.OfflineChangeOf(&tr); ok {
 				note("the stream of hidden users as offline", c.Transition)
 			}
-			if seen, ok := fanout.AsIfOffline(&tr); ok {
+			if seen, ok := shown.AsIfOffline(&tr); ok {
 				note("a delivery of hidden users as offline", seen)
 			}
 			if tr.Visibility != schemas.Nobody {
-				note("a delivery", fanout.Shown(&tr))
+				note("a delivery", shown.Transition(&tr))
 			}
 			for of, times := range said {
 				for _, at := range times {
