@@ -80,7 +80,7 @@ func serveReads(t *testing.T, repeat bool) *readsServer {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve(l, trustProxies(nil, l, allowHosts("127.0.0.1:80", nil, handler)), writeTimeout, log)(ctx)
+		ended <- serve(l, trustProxies(nil, l, allowHosts("127.0.0.1:80", nil, handler)), serverConfig{writeTimeout: writeTimeout, maxHeader: minHeader}, log)(ctx)
 	}()
 	s.stop = func() error { cancel(); return <-ended }
 	return s
