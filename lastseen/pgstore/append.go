@@ -2,11 +2,9 @@ package pgstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	_ "embed"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/lastseen/store"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 var (
@@ -71,6 +68,9 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 		}
 	}
 	if len(batch.Changes) > 0 {
+		// Ordered by user, as the indexes of both tables are: each page of them is then visited once
+		// per batch, which saves a quarter of the server's time.
+		batch.Changes = store.ByUser(batch.Changes)
 		write := s.copyChanges
 		if carefully {
 			write = s.insertChanges
@@ -79,7 +79,7 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 			return err
 		}
 		crashpoint.At("sink.copied")
-		updates := store.Fold(batch.Changes)
+		updates := store.FoldByUser(batch.Changes)
 		if err := s.timed("users", func() error { return upsertUsers(ctx, tx, updates) }); err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func moveOffset(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 
 func (s *Store) copyChanges(ctx context.Context, tx pgx.Tx, batch store.Batch) error {
 	buffer := s.buffers.Get().(*[]byte)
-	*buffer = appendCopy((*buffer)[:0], inKeyOrder(batch.Changes))
+	*buffer = appendCopy((*buffer)[:0], batch.Changes)
 	_, err := tx.Conn().PgConn().CopyFrom(ctx, bytes.NewReader(*buffer), copyChangesSQL)
 	if sqlState(err) == uniqueViolation {
 		return errDuplicateRows
@@ -138,16 +138,6 @@ func (s *Store) copyChanges(ctx context.Context, tx pgx.Tx, batch store.Batch) e
 		s.buffers.Put(buffer)
 	}
 	return err
-}
-
-// inKeyOrder sorts the changes by the log's key: the index then visits each page once per batch,
-// which saves a quarter of the server's time.
-func inKeyOrder(changes []*schemas.Transition) []*schemas.Transition {
-	ordered := slices.Clone(changes)
-	slices.SortFunc(ordered, func(a, b *schemas.Transition) int {
-		return cmp.Or(cmp.Compare(a.User, b.User), cmp.Compare(a.At, b.At), cmp.Compare(a.Version, b.Version))
-	})
-	return ordered
 }
 
 func upsertUsers(ctx context.Context, tx pgx.Tx, updates []store.Update) error {

@@ -14,9 +14,9 @@ import (
 
 // Numbers of the built-in types, for the heads of arrays.
 const (
-	boolOID        = 16
 	int8OID        = 20
 	int2OID        = 21
+	int4OID        = 23
 	textOID        = 25
 	timestamptzOID = 1184
 )
@@ -61,19 +61,28 @@ var logColumns = []column[*schemas.Transition]{
 
 const eventIDLength = 27
 
-// userColumns are the parameters of upsert_users.sql.
+// userColumns are the parameters of upsert_users.sql. What has few values is in one number: each
+// array costs the server a pass over the batch.
 var userColumns = []column[store.Update]{
 	{int8OID, func(b []byte, u store.Update) []byte { return appendInt8(b, int64(u.User)) }},
-	{textOID, func(b []byte, u store.Update) []byte { return appendText(b, schemas.StateWord(u.State)) }},
+	{int4OID, func(b []byte, u store.Update) []byte { return appendInt4(b, bitsOf(u)) }},
 	{timestamptzOID, func(b []byte, u store.Update) []byte { return appendInstant(b, u.Since) }},
 	{timestamptzOID, func(b []byte, u store.Update) []byte { return appendTime(b, u.LastSeen) }},
 	{timestamptzOID, func(b []byte, u store.Update) []byte { return appendTime(b, u.LastActive) }},
-	{int2OID, func(b []byte, u store.Update) []byte { return appendInt2(b, int16(u.Kinds)) }},
-	{textOID, func(b []byte, u store.Update) []byte { return appendText(b, schemas.VisibilityWord(u.Visibility)) }},
 	{int8OID, func(b []byte, u store.Update) []byte { return appendInt8(b, int64(u.Version)) }},
 	{int8OID, func(b []byte, u store.Update) []byte { return appendInt8(b, int64(u.Hidden)) }},
-	{boolOID, func(b []byte, u store.Update) []byte { return appendBool(b, u.SinceKnown) }},
-	{boolOID, func(b []byte, u store.Update) []byte { return appendBool(b, u.HiddenKnown) }},
+}
+
+// bitsOf has three flags, the state's number in five bits, so that the server refuses one that it has
+// no word for, and the device kinds.
+func bitsOf(u store.Update) uint32 {
+	bits := uint32(u.State)&31<<3 | uint32(u.Kinds)<<8
+	for i, set := range [...]bool{u.Visibility == schemas.Nobody, u.SinceKnown, u.HiddenKnown} {
+		if set {
+			bits |= 1 << i
+		}
+	}
+	return bits
 }
 
 // appendCopy appends the changes as COPY's binary format.
@@ -119,6 +128,10 @@ func appendInt2(b []byte, n int16) []byte {
 	return binary.BigEndian.AppendUint16(append(b, 0, 0, 0, 2), uint16(n))
 }
 
+func appendInt4(b []byte, n uint32) []byte {
+	return binary.BigEndian.AppendUint32(append(b, 0, 0, 0, 4), n)
+}
+
 // appendKnown is NULL for 0.
 func appendKnown(b []byte, n int64) []byte {
 	if n == 0 {
@@ -142,11 +155,4 @@ func appendInstant(b []byte, m schemas.Millis) []byte {
 
 func appendText(b []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...)
-}
-
-func appendBool(b []byte, yes bool) []byte {
-	if yes {
-		return append(b, 0, 0, 0, 1, 1)
-	}
-	return append(b, 0, 0, 0, 1, 0)
 }

@@ -62,44 +62,52 @@ func After(c schemas.Current, t *schemas.Transition) schemas.Current {
 	return next
 }
 
+// ByUser returns the changes ordered by user, those of one user as they were.
+func ByUser(changes []*schemas.Transition) []*schemas.Transition {
+	type place struct {
+		user  schemas.UserID
+		index int
+	}
+	places := make([]place, len(changes))
+	for i, t := range changes {
+		places[i] = place{t.User, i}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.index, b.index))
+	})
+	ordered := make([]*schemas.Transition, len(changes))
+	for i, p := range places {
+		ordered[i] = changes[p.index]
+	}
+	return ordered
+}
+
 // Fold makes one Update per user, ordered by user. Transitions of one user must be in ascending
 // version; others are ignored.
-func Fold(changes []*schemas.Transition) []Update {
-	index := make(map[schemas.UserID]int, len(changes))
+func Fold(changes []*schemas.Transition) []Update { return FoldByUser(ByUser(changes)) }
+
+// FoldByUser is Fold of changes that ByUser has ordered.
+func FoldByUser(changes []*schemas.Transition) []Update {
 	updates := make([]Update, 0, len(changes))
-	for _, t := range changes {
-		i, seen := index[t.User]
-		if t.Cause == schemas.Erased && (!seen || t.Version > updates[i].Version) {
-			if !seen {
-				i, index[t.User] = len(updates), len(updates)
-				updates = append(updates, Update{})
-			}
-			updates[i] = Update{Current: After(schemas.Current{}, t), SinceKnown: true, HiddenKnown: true, TimesKnown: true,
+	for i, t := range changes {
+		if i == 0 || changes[i-1].User != t.User {
+			updates = append(updates, Update{})
+		}
+		u := &updates[len(updates)-1]
+		switch {
+		case t.Version <= u.Version:
+		case t.Cause == schemas.Erased:
+			*u = Update{Current: After(schemas.Current{}, t), SinceKnown: true, HiddenKnown: true, TimesKnown: true,
 				Erased: true}
-			continue
+		default:
+			// u holds what it would be had nothing been known, so After is right for
+			// everything that the run itself determines, and leaves the rest as it is.
+			u.Current = After(u.Current, t)
+			u.SinceKnown = u.SinceKnown || determinesSince(t)
+			u.TimesKnown = u.TimesKnown || determinesTimes(t)
+			u.HiddenKnown = u.HiddenKnown || determinesHidden(t)
 		}
-		if !seen {
-			index[t.User] = len(updates)
-			updates = append(updates, Update{
-				Current:     After(schemas.Current{}, t),
-				SinceKnown:  determinesSince(t),
-				HiddenKnown: determinesHidden(t),
-				TimesKnown:  determinesTimes(t),
-			})
-			continue
-		}
-		u := &updates[i]
-		if t.Version <= u.Version {
-			continue
-		}
-		// u holds what it would be had nothing been known, so After is right for
-		// everything that the run itself determines, and leaves the rest as it is.
-		u.Current = After(u.Current, t)
-		u.SinceKnown = u.SinceKnown || determinesSince(t)
-		u.TimesKnown = u.TimesKnown || determinesTimes(t)
-		u.HiddenKnown = u.HiddenKnown || determinesHidden(t)
 	}
-	slices.SortFunc(updates, func(a, b Update) int { return cmp.Compare(a.User, b.User) })
 	return updates
 }
 

@@ -3,18 +3,19 @@
 -- An imported row has version 0: the first change replaces it.
 -- Reading them before the row is locked is safe: only the transaction that has locked a partition's row
 -- of sink_offsets writes the partition's users, and this one has.
+-- bits: 1 the user hides, 2 the batch determines since, 4 the batch determines hidden; then five bits of
+-- state (1 offline, 2 away, 3 online) and the device kinds (bitsOf).
 INSERT INTO user_presence AS known
     (user_id, state, since, last_seen_at, last_active_at, device_kinds, visibility, version, hidden)
-SELECT user_id, state::presence_state,
-       CASE WHEN since_known THEN since
+SELECT user_id, (ARRAY['offline', 'away', 'online']::presence_state[])[bits >> 3 & 31],
+       CASE WHEN bits & 2 <> 0 THEN since
             ELSE coalesce((SELECT old.since FROM user_presence old WHERE old.user_id = batch.user_id AND old.version <> 0), since) END,
-       last_seen_at, last_active_at, device_kinds, visibility::presence_visibility, version,
-       CASE WHEN hidden_known THEN hidden
+       last_seen_at, last_active_at, bits >> 8,
+       CASE WHEN bits & 1 = 0 THEN 'everyone'::presence_visibility ELSE 'nobody' END, version,
+       CASE WHEN bits & 4 <> 0 THEN hidden
             ELSE coalesce((SELECT nullif(old.hidden, 0) FROM user_presence old WHERE old.user_id = batch.user_id), hidden) END
-FROM unnest($1::bigint[], $2::text[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::smallint[], $7::text[],
-            $8::bigint[], $9::bigint[], $10::bool[], $11::bool[])
-     AS batch (user_id, state, since, last_seen_at, last_active_at, device_kinds, visibility, version, hidden, since_known,
-               hidden_known)
+FROM unnest($1::bigint[], $2::int[], $3::timestamptz[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::bigint[])
+     AS batch (user_id, bits, since, last_seen_at, last_active_at, version, hidden)
 ON CONFLICT (user_id) DO UPDATE SET
     state          = excluded.state,
     since          = excluded.since,
