@@ -130,11 +130,12 @@ func (c *Config) settle(partitions int32) {
 	c.Ingest.HeartbeatInterval, c.Ingest.ForgetAfter, c.Ingest.ActiveAfterIdle = 0, 0, 0
 	c.Ingest.Config = c.Ingest.Under(c.Policy)
 	c.Ingest.HTTP.MaxDevices = c.Policy.MaxDevices
+	c.Ingest.Sockets.HeartbeatJitter = c.Policy.HeartbeatJitter
 	c.Ingest.Sockets.IdleTimeout = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
 	c.Ingest.AllowedOrigins, c.Fanout.Origins = c.AllowedOrigins, c.AllowedOrigins
 	c.Fanout.MaxConnections = c.MaxStreams
 	c.Fanout.HiddenOffline, c.Lastseen.HiddenOffline, c.Expand.HiddenOffline = c.HiddenOffline, c.HiddenOffline, c.HiddenOffline
-	c.Fanout.HeartbeatInterval = c.Policy.HeartbeatInterval
+	c.Fanout.HeartbeatInterval, c.Fanout.HeartbeatJitter = c.Policy.HeartbeatInterval, c.Policy.HeartbeatJitter
 	c.Fanout.AllowSubscriptions(c.MaxSubscriptions)
 	c.Ingest.Sockets.MaxSubscriptions = c.MaxSubscriptions
 	c.Ingest.Sockets.MaxMessage = max(c.Ingest.Sockets.MaxMessage, int(fanout.RequestBytes(c.MaxSubscriptions)))

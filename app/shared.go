@@ -251,6 +251,6 @@ func newStream(config fanout.Config, access *decision, bus *redisbus.Bus, d live
 	}
 	return stream, component{
 		services: []service{{"live stream", servers, stream.Run}},
-		onPolicy: []func(Config){func(c Config) { stream.Follow(c.Fanout.HeartbeatInterval) }},
+		onPolicy: []func(Config){func(c Config) { stream.Follow(c.Policy.Schedule()) }},
 	}, nil
 }

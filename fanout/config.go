@@ -10,6 +10,8 @@ import (
 type Config struct {
 	// HeartbeatInterval [15s] is the interval of heartbeats that the hello asks clients for.
 	HeartbeatInterval time.Duration
+	// HeartbeatJitter is the jitter of the hello; 0: a tenth of the interval.
+	HeartbeatJitter time.Duration
 	// MaxSubscriptions [500] is how many users one connection may watch.
 	MaxSubscriptions int
 	// SubscribeRate [100] is how many users a second one connection may ask to watch, including those

@@ -55,6 +55,7 @@ type SocketConfig struct {
 	MaxSockets       int           // open at a time; more get 503
 	MaxMessage       int           // bytes of a message; longer ones are answered with an error
 	MaxSubscriptions int           // which the hello states
+	HeartbeatJitter  time.Duration // of the hello; 0: a tenth of the interval
 	WriteTimeout     time.Duration // a client that does not take a message for so long is cut off
 	PingInterval     time.Duration // how often the server pings
 	// IdleTimeout is how long a client may send neither message nor ping before its socket is

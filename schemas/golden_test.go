@@ -59,7 +59,8 @@ func goldenFrames() []goldenFrame {
 	full, draining, forwarded := gateway, gateway, gateway
 	full.Beats, draining.Draining = beats, true
 	forwarded.Forwarded, forwarded.Beats = true, beats[:1]
-	policy := anyPolicy()
+	policy, jitter := anyPolicy(), anyPolicy()
+	jitter.HeartbeatJitter = 2 * time.Second
 	return []goldenFrame{
 		{"frame-v1-one-beat", AppendFrame(nil, FrameHead{}, beats[:1]), contents{Beats: beats[:1]}},
 		{"frame-v1-beats", AppendFrame(nil, head, beats), full},
@@ -71,6 +72,7 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-erasure", AppendErasure(nil, 42, 1_766_700_000_000, false), contents{ErasedUser: 42, ErasedUntil: 1_766_700_000_000}},
 		{"frame-v1-erasure-forwarded", AppendErasure(nil, 42, 1, true), contents{ErasedUser: 42, ErasedUntil: 1, Forwarded: true}},
 		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},
+		{"frame-v1-policy-jitter", AppendPolicy(nil, jitter), contents{Policy: &jitter}},
 	}
 }
 

@@ -19,6 +19,9 @@ import (
 type Policy struct {
 	// HeartbeatInterval is how often a connected device beats.
 	HeartbeatInterval time.Duration
+	// HeartbeatJitter is by how much the time between two beats is shorter at most; 0: a tenth of
+	// HeartbeatInterval. The detector does not use it: it is here so that all hellos agree.
+	HeartbeatJitter time.Duration
 	// OnlineTTL is how long a device counts as live after a beat.
 	OnlineTTL time.Duration
 	// OfflineDebounce is extra silence before a device's leaving is published.
@@ -111,6 +114,7 @@ func (p *Policy) settings(m *pb.Policy) []setting {
 	}
 	return []setting{
 		duration("heartbeat_interval", &p.HeartbeatInterval, &m.HeartbeatIntervalMs, true),
+		duration("heartbeat_jitter", &p.HeartbeatJitter, &m.HeartbeatJitterMs, false),
 		duration("online_ttl", &p.OnlineTTL, &m.OnlineTtlMs, true),
 		duration("offline_debounce", &p.OfflineDebounce, &m.OfflineDebounceMs, false),
 		duration("away_ttl", &p.AwayTTL, &m.AwayTtlMs, false),
@@ -152,6 +156,9 @@ func (p Policy) Validate() error {
 	if p.OnlineTTL < 2*p.HeartbeatInterval {
 		fault("online_ttl: is %v, must be at least two heartbeat intervals (%v), or one lost beat takes a user offline",
 			p.OnlineTTL, 2*p.HeartbeatInterval)
+	}
+	if p.HeartbeatJitter >= max(p.HeartbeatInterval, 1) {
+		fault("heartbeat_jitter: is %v, must be shorter than heartbeat_interval (%v)", p.HeartbeatJitter, p.HeartbeatInterval)
 	}
 	if p.AwayTTL != 0 && p.AwayTTL < p.OnlineTTL {
 		fault("away_ttl: is %v, must be 0 or at least online_ttl (%v)", p.AwayTTL, p.OnlineTTL)

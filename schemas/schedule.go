@@ -14,17 +14,21 @@ type Schedule struct {
 	Jitter time.Duration
 }
 
-// jitterPart is the part of the interval that the jitter is. A tenth mixes clients that some event
+// jitterPart is the part of the interval that the jitter is where no other is set. A tenth mixes clients that some event
 // has put into step again within minutes, and costs a twentieth more heartbeats.
 const jitterPart = 10
 
-// ScheduleOf returns the schedule of a heartbeat interval.
-func ScheduleOf(interval time.Duration) Schedule {
-	return Schedule{interval, (interval / jitterPart).Truncate(time.Millisecond)}
+// ScheduleOf returns the schedule of a heartbeat interval; jitter 0 stands for a tenth of it. A jitter of
+// another policy than the interval is cut to the interval.
+func ScheduleOf(interval, jitter time.Duration) Schedule {
+	if jitter == 0 {
+		jitter = (interval / jitterPart).Truncate(time.Millisecond)
+	}
+	return Schedule{interval, min(interval, jitter)}
 }
 
 // Schedule returns the schedule that the policy asks devices for.
-func (p Policy) Schedule() Schedule { return ScheduleOf(p.HeartbeatInterval) }
+func (p Policy) Schedule() Schedule { return ScheduleOf(p.HeartbeatInterval, p.HeartbeatJitter) }
 
 // Next returns the time from one heartbeat to the next. random is rand.Float64, or a generator like
 // it.

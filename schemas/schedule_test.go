@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,7 +32,7 @@ func densest(clients int, span time.Duration, first, next func() time.Duration) 
 
 func TestAMillionClientsThatConnectWithinASecondSpreadTheirHeartbeats(t *testing.T) {
 	t.Parallel()
-	s := ScheduleOf(15 * time.Second)
+	s := ScheduleOf(15*time.Second, 0)
 	first := func() time.Duration { return s.First(rand.Float64) }
 	next := func() time.Duration { return s.Next(rand.Float64) }
 	if ratio := densest(1_000_000, time.Minute, first, next); ratio > 1.15 {
@@ -45,7 +46,7 @@ func TestAMillionClientsThatConnectWithinASecondSpreadTheirHeartbeats(t *testing
 
 func TestNoHeartbeatComesLaterThanTheInterval(t *testing.T) {
 	t.Parallel()
-	s := ScheduleOf(15 * time.Second)
+	s := ScheduleOf(15*time.Second, 0)
 	for _, r := range []float64{0, 0.5, 1} {
 		random := func() float64 { return r }
 		if next := s.Next(random); next < 13500*time.Millisecond || next > s.Interval {
@@ -57,9 +58,24 @@ func TestNoHeartbeatComesLaterThanTheInterval(t *testing.T) {
 	}
 }
 
+func TestTheJitterOfAPolicyIsShorterThanItsInterval(t *testing.T) {
+	t.Parallel()
+	p := DefaultPolicy()
+	for jitter, want := range map[time.Duration]time.Duration{0: 1500 * time.Millisecond, 6 * time.Second: 6 * time.Second} {
+		p.HeartbeatJitter = jitter
+		if got := p.Schedule(); p.Validate() != nil || got != (Schedule{15 * time.Second, want}) {
+			t.Errorf("jitter %s: %+v (%v)", jitter, got, p.Validate())
+		}
+	}
+	p.HeartbeatJitter = 15 * time.Second
+	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "heartbeat_jitter: is 15s, must be shorter than heartbeat_interval (15s)") {
+		t.Errorf("a jitter of the interval: %v", err)
+	}
+}
+
 func TestTheHelloHasTheSchedule(t *testing.T) {
 	t.Parallel()
-	got := string(HelloMessage(ScheduleOf(15*time.Second), 500))
+	got := string(HelloMessage(ScheduleOf(15*time.Second, 0), 500))
 	want := `{"type":"hello","heartbeat_interval_ms":15000,"heartbeat_jitter_ms":1500,"max_subscriptions":500}`
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -93,8 +93,8 @@ type Gateway struct {
 	buffer   *beat.Buffer
 	producer *kafka.Producer
 	config   Config
-	interval atomic.Int64 // of heartbeats; nanoseconds
-	unfollow func()       // stops following the policy, and waits
+	schedule atomic.Pointer[schemas.Schedule]
+	unfollow func() // stops following the policy, and waits
 }
 
 // Dial connects to Kafka and reads the number of partitions. ctx bounds that.
@@ -149,7 +149,8 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 // under returns the settings of the buffer under a policy, and makes Schedule follow it.
 func (g *Gateway) under(p schemas.Policy) beat.Config {
 	settings := g.config.buffer(1).Under(p)
-	g.interval.Store(int64(settings.HeartbeatInterval))
+	schedule := schemas.ScheduleOf(settings.HeartbeatInterval, p.HeartbeatJitter)
+	g.schedule.Store(&schedule)
 	return settings
 }
 
@@ -174,7 +175,7 @@ func (g *Gateway) follow(cluster kafka.Config, known bool) {
 // Schedule is when devices have to send heartbeats, by Config.HeartbeatInterval or the policy in
 // force. A gateway passes it to each device that connects, and again when it has changed.
 func (g *Gateway) Schedule() schemas.Schedule {
-	return schemas.ScheduleOf(time.Duration(g.interval.Load()))
+	return *g.schedule.Load()
 }
 
 // Beat reports that a device is online and that its person last touched it idle ago; 0: is

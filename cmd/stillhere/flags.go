@@ -42,6 +42,7 @@ func withUnits(_ []string, a slog.Attr) slog.Attr {
 type policyFlags struct {
 	Preset            string        `name:"policy" help:"Named timings: ${enum}. ${presets}. Other policy flags override single settings of it." enum:"none,chat,social,calm" default:"none"`
 	HeartbeatInterval time.Duration `help:"How often devices send heartbeats; the server sends it to clients. Default: half of --online-ttl, at most 15s."`
+	HeartbeatJitter   time.Duration `help:"By how much the time between two heartbeats of a device is shorter at most, so that devices do not send together; 0: a tenth of the interval." default:"0s"`
 	OnlineTTL         time.Duration `name:"online-ttl" help:"How long a device is live after a heartbeat." default:"30s"`
 	OfflineDebounce   time.Duration `help:"Extra silence before the end of online is published." default:"15s"`
 	AwayTTL           time.Duration `name:"away-ttl" help:"A silent user is away until this long after the last heartbeat, then offline; 0: offline at once." default:"5m"`

@@ -54,16 +54,16 @@ func (v *viewer) do(r request) error {
 
 // greet sends a hello with the current heartbeat interval.
 func (v *viewer) greet() error {
-	interval := v.hub.interval.Load()
-	v.greeted.Store(interval)
-	return v.send(schemas.HelloMessage(schemas.ScheduleOf(time.Duration(interval)), v.hub.cfg.MaxSubscriptions))
+	schedule := v.hub.schedule.Load()
+	v.greeted.Store(schedule)
+	return v.send(schemas.HelloMessage(*schedule, v.hub.cfg.MaxSubscriptions))
 }
 
 // outdated reports whether the heartbeat interval has changed since the last hello. Streams within a
 // socket of another handler get no hello here.
 func (v *viewer) outdated() bool {
 	sent := v.greeted.Load()
-	return sent != 0 && sent != v.hub.interval.Load()
+	return sent != nil && *sent != *v.hub.schedule.Load()
 }
 
 func (v *viewer) sendRetry(after time.Duration) error {

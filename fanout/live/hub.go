@@ -16,7 +16,7 @@ const shards = 64
 type hub struct {
 	cfg fanout.Config
 	Dependencies
-	interval   atomic.Int64 // nanoseconds; the current HeartbeatInterval
+	schedule   atomic.Pointer[schemas.Schedule] // of the hello
 	reader     reader
 	recipients deliveryViewers
 	shards     [shards]shard
@@ -58,10 +58,13 @@ type sub struct {
 	last  int64  // newest version sent or queued
 }
 
+// follow sets the schedule in every hello from now on.
+func (h *hub) follow(schedule schemas.Schedule) { h.schedule.Store(&schedule) }
+
 func newHub(cfg fanout.Config, d Dependencies) *hub {
 	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers(),
 		reader: reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
-	h.interval.Store(int64(cfg.HeartbeatInterval))
+	h.follow(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.HeartbeatJitter))
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)
 	}

@@ -121,10 +121,10 @@ func (s *Server) viewer(r *http.Request) schemas.UserID {
 
 func (s *Server) exempt(r *http.Request) bool { return s.hub.Exempt != nil && s.hub.Exempt(r) }
 
-// Follow sets the interval in every hello from now on, as after a change of the detector's policy.
+// Follow sets the schedule in every hello from now on, as after a change of the detector's policy.
 // Open streams get another hello within PingInterval. Any goroutine may call it.
-func (s *Server) Follow(heartbeatInterval time.Duration) {
-	s.hub.interval.Store(int64(heartbeatInterval))
+func (s *Server) Follow(schedule schemas.Schedule) {
+	s.hub.follow(schedule)
 }
 
 // Run keeps viewers up to date until ctx ends. Then it admits no more streams, asks viewers to

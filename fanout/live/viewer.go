@@ -49,7 +49,7 @@ type viewer struct {
 	// others: a slow viewer then is only collapsed.
 	fail func(reason error)
 
-	greeted atomic.Int64 // the heartbeat interval of the last hello; 0: none was sent
+	greeted atomic.Pointer[schemas.Schedule] // of the last hello; nil: none was sent
 
 	// Owned by work; after it, by close.
 	subs         map[schemas.UserID]*sub

@@ -67,12 +67,12 @@ type pace struct {
 	hello []byte
 }
 
-// Follow applies HeartbeatInterval and Sockets.IdleTimeout of cfg. Open sockets get another hello
+// Follow applies HeartbeatInterval, Sockets.HeartbeatJitter and Sockets.IdleTimeout of cfg. Open sockets get another hello
 // within Sockets.PingInterval.
 func (g *Gate) Follow(cfg ingest.Config) {
 	g.devices.Follow(cfg.HeartbeatInterval)
 	g.pace.Store(&pace{idle: cfg.Sockets.IdleTimeout,
-		hello: schemas.HelloMessage(schemas.ScheduleOf(cfg.HeartbeatInterval), g.cfg.Sockets.MaxSubscriptions)})
+		hello: schemas.HelloMessage(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.Sockets.HeartbeatJitter), g.cfg.Sockets.MaxSubscriptions)})
 }
 
 // LimitPerUser sets the bound on sockets of one user. Call it before Routes.

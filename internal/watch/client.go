@@ -313,7 +313,7 @@ func request(ctx context.Context, conn *websocket.Conn, what string, users []sch
 
 // ping closes a connection whose other end no longer answers.
 func ping(ctx context.Context, conn *websocket.Conn) {
-	pings := schemas.ScheduleOf(pingEvery)
+	pings := schemas.ScheduleOf(pingEvery, 0)
 	next := time.NewTimer(pings.First(rand.Float64))
 	defer next.Stop()
 	for {

@@ -52,8 +52,10 @@ type Policy struct {
 	// A share of 0 never stops it.
 	BreakerPercent uint32 `protobuf:"varint,17,opt,name=breaker_percent,json=breakerPercent,proto3" json:"breaker_percent,omitempty"`
 	BreakerLimitMs int64  `protobuf:"varint,18,opt,name=breaker_limit_ms,json=breakerLimitMs,proto3" json:"breaker_limit_ms,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// By how much the time between two heartbeats is shorter at most; 0: a tenth of the interval.
+	HeartbeatJitterMs int64 `protobuf:"varint,19,opt,name=heartbeat_jitter_ms,json=heartbeatJitterMs,proto3" json:"heartbeat_jitter_ms,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -212,11 +214,18 @@ func (x *Policy) GetBreakerLimitMs() int64 {
 	return 0
 }
 
+func (x *Policy) GetHeartbeatJitterMs() int64 {
+	if x != nil {
+		return x.HeartbeatJitterMs
+	}
+	return 0
+}
+
 var File_stillhere_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x19stillhere/v1/policy.proto\x12\fstillhere.v1\"\xd7\x05\n" +
+	"\x19stillhere/v1/policy.proto\x12\fstillhere.v1\"\x87\x06\n" +
 	"\x06Policy\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x122\n" +
 	"\x15heartbeat_interval_ms\x18\x02 \x01(\x03R\x13heartbeatIntervalMs\x12\"\n" +
@@ -239,7 +248,8 @@ const file_stillhere_v1_policy_proto_rawDesc = "" +
 	"flap_burst\x18\x0f \x01(\rR\tflapBurst\x12(\n" +
 	"\x10flap_interval_ms\x18\x10 \x01(\x03R\x0eflapIntervalMs\x12'\n" +
 	"\x0fbreaker_percent\x18\x11 \x01(\rR\x0ebreakerPercent\x12(\n" +
-	"\x10breaker_limit_ms\x18\x12 \x01(\x03R\x0ebreakerLimitMsB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\x10breaker_limit_ms\x18\x12 \x01(\x03R\x0ebreakerLimitMs\x12.\n" +
+	"\x13heartbeat_jitter_ms\x18\x13 \x01(\x03R\x11heartbeatJitterMsB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_policy_proto_rawDescOnce sync.Once

@@ -92,14 +92,14 @@ func TestEveryHelloHasThePolicyInForceWhateverTheFlagsOfItsProcess(t *testing.T)
 		}
 		sockets := []*socket{w.connect(in.base, 1, 7, "web")}
 		var viewers []*viewer
-		agree := func(interval time.Duration) {
+		agree := func(interval, jitter time.Duration) {
 			w.Helper()
 			sockets = append(sockets, w.connect(in.base, schemas.UserID(1+len(sockets)), 7, "web"))
 			for _, s := range sockets {
 				s.ping() // so that it stays open
 			}
 			viewers = append(viewers, w.watch(read.base, 1))
-			want := fmt.Sprintf(`"heartbeat_interval_ms":%d,"heartbeat_jitter_ms":%d,`, interval.Milliseconds(), interval.Milliseconds()/10)
+			want := fmt.Sprintf(`"heartbeat_interval_ms":%d,"heartbeat_jitter_ms":%d,`, interval.Milliseconds(), jitter.Milliseconds())
 			for i, s := range sockets {
 				hellos := s.hellos()
 				if last := hellos[len(hellos)-1]; !strings.Contains(last, want) {
@@ -108,11 +108,11 @@ func TestEveryHelloHasThePolicyInForceWhateverTheFlagsOfItsProcess(t *testing.T)
 			}
 			for i, v := range viewers {
 				hellos := v.messages(watch.Hello)
-				if last := hellos[len(hellos)-1].Schedule(); last != schemas.ScheduleOf(interval) {
+				if last := hellos[len(hellos)-1].Schedule(); last != schemas.ScheduleOf(interval, jitter) {
 					w.Errorf("viewer %d has last heard %+v, want %s", i, last, interval)
 				}
 			}
-			if got := g.Schedule(); got != schemas.ScheduleOf(interval) {
+			if got := g.Schedule(); got != schemas.ScheduleOf(interval, jitter) {
 				w.Errorf("the gateway's schedule is %+v, want %s", got, interval)
 			}
 		}
@@ -124,12 +124,12 @@ func TestEveryHelloHasThePolicyInForceWhateverTheFlagsOfItsProcess(t *testing.T)
 				}
 			}
 		}
-		time.Sleep(10 * time.Second) // api is ready only when answers are fresh, but it serves
-		agree(15 * time.Second)      // the default, for nobody has asked for anything
+		time.Sleep(10 * time.Second)                 // api is ready only when answers are fresh, but it serves
+		agree(15*time.Second, 1500*time.Millisecond) // the default, for nobody has asked for anything
 
 		w.start("detector", "detector", asks(5*time.Second))
 		pass(40)
-		agree(5 * time.Second)
+		agree(5*time.Second, 500*time.Millisecond)
 		for _, role := range []string{"ingest", "api"} {
 			other := w.begin(role, role+"-other", asks(time.Second))
 			other.over = true
@@ -139,12 +139,12 @@ func TestEveryHelloHasThePolicyInForceWhateverTheFlagsOfItsProcess(t *testing.T)
 		}
 
 		after := w.config.Policy
-		after.HeartbeatInterval = 10 * time.Second
+		after.HeartbeatInterval, after.HeartbeatJitter = 10*time.Second, 4*time.Second
 		if err := policy.Set(context.Background(), clusterOf(w.config), after, w.log); err != nil {
 			w.Fatal(err)
 		}
 		pass(65)
-		agree(10 * time.Second)
+		agree(10*time.Second, 4*time.Second)
 		for _, v := range viewers {
 			v.stop()
 		}

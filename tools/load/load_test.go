@@ -190,7 +190,7 @@ func TestDevicesBeatAsTheServersHelloSays(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_ = conn.Write(r.Context(), websocket.MessageText, schemas.HelloMessage(schemas.ScheduleOf(100*time.Millisecond), 500))
+			_ = conn.Write(r.Context(), websocket.MessageText, schemas.HelloMessage(schemas.ScheduleOf(100*time.Millisecond, 0), 500))
 			for err == nil {
 				_, _, err = conn.Read(r.Context())
 			}

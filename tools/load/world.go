@@ -109,7 +109,7 @@ func NewWorld(settings Settings, start time.Time) *World {
 	if settings.Interval == 0 {
 		settings.Interval = Defaults().Interval
 	}
-	w := &World{settings: settings, schedule: schemas.ScheduleOf(settings.Interval), start: schemas.MillisOf(start), random: rand.New(rand.NewPCG(settings.Seed, 0x5eed))}
+	w := &World{settings: settings, schedule: schemas.ScheduleOf(settings.Interval, 0), start: schemas.MillisOf(start), random: rand.New(rand.NewPCG(settings.Seed, 0x5eed))}
 	w.gateways = make([]gateway, settings.Gateways)
 	for i := range w.gateways {
 		w.gateways[i] = gateway{epoch: w.start, crashes: w.nextCrash(0), said: -moment}
