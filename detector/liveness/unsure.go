@@ -114,8 +114,9 @@ func (m *Machine) writeUnsure(at presence) {
 }
 
 // unsureFrom is since when no gateway can report u: the loss of the gateway, or a later report that
-// came through it.
+// came through it, but no instant at which u was hidden.
 func (m *Machine) unsureFrom(u *user) (from schemas.Millis) {
+	from = m.shownAt(u.id)
 	for i := range u.reports {
 		if r := &u.reports[i]; r.live() {
 			from = max(from, r.seen, m.gateways.lives[r.life].lostAt)

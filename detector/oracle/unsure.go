@@ -50,6 +50,7 @@ func (w *world) writeUnsure(limit millis) {
 			u.unsureSince = max(u.unsureSince, r.seen, r.life.endedAt)
 		}
 		w.nextUnsure = int64(limit)*1000 + w.cohortStep()
+		u.unsureSince = max(u.unsureSince, w.shown[u.id])
 		u.dirty = true
 		w.write(u)
 	}

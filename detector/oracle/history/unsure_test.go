@@ -92,3 +92,36 @@ func TestAnUnsureUserIsUnsureSinceAnInstantThatHasPassed(t *testing.T) {
 		}
 	}
 }
+
+func TestNobodyIsUnsureSinceAnInstantBeforeTheLastShow(t *testing.T) {
+	t.Parallel()
+	after := 0
+	for seed := range seeds(t, 600) {
+		h := ofLosses(seed)
+		h.Offset = 0 // versions then have the offsets of records
+		turned := map[schemas.UserID][]schemas.Transition{}
+		for _, tr := range Impl(Machine).of(h) {
+			if tr.Cause == schemas.VisibilityChange || tr.Cause == schemas.Erased {
+				turned[tr.User] = append(turned[tr.User], tr)
+			}
+		}
+		for _, u := range (Runs{}).Unsure(h.Log()) {
+			var last schemas.Transition
+			for _, tr := range turned[u.User] {
+				if tr.Version.Offset() < u.Offset {
+					last = tr
+				}
+			}
+			if u.Since == 0 || last.Cause != schemas.VisibilityChange {
+				continue
+			}
+			if after++; u.Since < last.At {
+				t.Fatalf("seed %d: user %d showed again at %d and is unsure since %d in\n%s",
+					seed, u.User, last.At-h.start(), u.Since-h.start(), h)
+			}
+		}
+	}
+	if after == 0 {
+		t.Error("no user became unsure after a show")
+	}
+}
