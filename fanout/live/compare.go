@@ -54,7 +54,7 @@ func (h *hub) compare(ctx context.Context, sh *shard) error {
 		case version > e.current.version:
 			e.knows(version)
 		case version == e.current.version && p.UnsureSince != e.current.presence.UnsureSince:
-			e.unsure = true // a Reread was lost
+			e.reread = true // a Reread was lost
 		}
 	})
 }

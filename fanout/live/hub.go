@@ -36,7 +36,8 @@ type entry struct {
 	// of them once.
 	current *state
 	early   fanout.Change // the newest change that came before the first read
-	unsure  bool          // a viewer was sent an unsure state, or the state is to be read again
+	unsure  bool          // a viewer was sent an unsure state, or the state is being read again
+	reread  bool          // the state is to be read again, whatever comes on the channel before
 	// known is the newest version that a read had and the channel had not brought by then; 0: none.
 	// knownSince is the time of that read. See compare.go.
 	known      int64
@@ -167,7 +168,7 @@ func (h *hub) Reread(user schemas.UserID) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e := sh.users[user]; e != nil {
-		e.unsure = true
+		e.reread = true
 	}
 }
 
@@ -186,6 +187,8 @@ func (h *hub) change(e *entry, c fanout.Change) (resting []*viewer) {
 		h.Metrics.ChangesDropped.Inc()
 		return nil
 	}
+	// A change does not say whether the user still is of a lost gateway.
+	e.reread = e.reread || e.current.presence.UnsureSince != 0
 	e.current = newState(h.reader.after(c, e.current.presence))
 	pushed := 0
 	for _, s := range e.subs {

@@ -62,6 +62,7 @@ func (h *hub) watched(unsureOnly bool) (users []schemas.UserID, lost int) {
 				lost++
 				e.unsure = true // until it is read again
 			}
+			e.unsure, e.reread = e.unsure || e.reread, false
 			if !unsureOnly || e.unsure {
 				users = append(users, id)
 			}
@@ -106,6 +107,7 @@ func (h *hub) correct(p schemas.Presence) {
 		e.current = read
 	case read.version < e.current.version:
 		// The view is behind the channel. Only its staleness is news.
+		e.reread = e.reread || p.UnsureSince != 0
 		read = e.current.withStale(p.StaleSince)
 	default:
 		fixed = read.corrects(e.current)

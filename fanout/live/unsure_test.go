@@ -43,3 +43,37 @@ func TestAUserWhoseBeginOfBeingUnsureWasLostOnTheChannelIsFoundByTheComparison(t
 		t.Errorf("got %+v", users)
 	}
 }
+
+// The change and the status that says so come by two topics.
+func TestAUserWhoChangesAndStaysUnsureIsShownAsUnsureInWhateverOrderThatComes(t *testing.T) {
+	t.Parallel()
+	const since = 1_763_700_000_000
+	for name, before := range map[string]bool{"reread before the change": true, "unsure before the change": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newRig(t, redistest.Mini(t))
+			anna := &person{id: 63} // the comparison comes to it last
+			g.happen(anna.becomes(schemas.Online))
+			p := g.dial()
+			p.watch(63)
+			g.view.makeUnsure(63, since)
+			away := anna.becomes(schemas.Away)
+			if before {
+				g.view.apply(away)
+			}
+			if err := g.bus.Reread(t.Context(), []schemas.UserID{63}); err != nil {
+				t.Fatal(err)
+			}
+			if !before {
+				p.expect(watch.Resync)
+				g.view.apply(away)
+			}
+			g.publish(away)
+			for user := p.news(); stateOf(user) != "away" || user.UnsureSince != since; user = p.news() {
+				if stateOf(user) == "away" && user.UnsureSince != 0 {
+					t.Fatalf("got %+v", user)
+				}
+			}
+		})
+	}
+}
