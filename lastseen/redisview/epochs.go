@@ -20,7 +20,10 @@ import (
 // and that server's own progress says how old they are.
 func (v *View) readChecked(ctx context.Context, ids []schemas.UserID, entries []Entry) (ProgressMap, error) {
 	read := v.readTogether
-	if v.cluster {
+	switch {
+	case v.direct != nil:
+		read = v.readDirect
+	case v.cluster:
 		read = v.readOneByOne
 	}
 	before, held, err := read(ctx, ids, entries)
