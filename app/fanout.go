@@ -72,21 +72,22 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 	if !d.config.LiveDeliveries {
 		return c, nil
 	}
-	live, err := newLiveDeliveries(d, present.HiddenAfter, statuses.Ready)
+	live, err := newLiveDeliveries(d, present, statuses.Ready)
 	return c.with(live), err
 }
 
 // newLiveDeliveries is RunLiveChannel inside a process that knows the hidden users already.
-func newLiveDeliveries(d fanoutDeps, hidden delivery.HiddenAfter, ready func() error) (component, error) {
+func newLiveDeliveries(d fanoutDeps, known *online.Set, ready func() error) (component, error) {
 	config := delivery.Defaults()
 	config.HiddenOffline, config.MaxAge = d.config.HiddenOffline, liveMaxAge
-	deliverer, err := delivery.NewConsumer(config, channel.NewLive(d.bus), hidden,
+	deliverer, err := delivery.NewConsumer(config, channel.NewLive(d.bus), known.HiddenAfter,
 		func(ctx context.Context, r *schemas.Record, reason error) error {
 			return d.producer.SendToDeadLetter(ctx, schemas.Deliveries, liveGroup, r, reason)
 		}, delivery.NewMetrics(d.registry), d.log)
 	if err != nil {
 		return component{}, err
 	}
+	deliverer.WithholdErased(known.ErasedAfter)
 	cluster := d.cluster
 	cluster.InstanceName += ".fanout" // "channel live" may have the same instance name
 	deliveries := consumer.New(cluster, liveGroup, schemas.Deliveries, delivery.Checked(d.origin.Check), deliverer,

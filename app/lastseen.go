@@ -112,7 +112,9 @@ func newestStatuses(reader *kafka.Reader, origin *origin.Origin, log *slog.Logge
 				})
 				return nil
 			}
-			newest[string(r.Key)] = status
+			if newest[string(r.Key)] = status; status.Absent() { // as if it were a tombstone
+				delete(newest, string(r.Key))
+			}
 			return nil
 		})
 		if err != nil {

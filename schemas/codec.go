@@ -71,7 +71,7 @@ type fields struct {
 }
 
 const (
-	lastField = 34
+	lastField = 36
 	lastText  = 14
 )
 

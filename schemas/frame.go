@@ -56,9 +56,10 @@ type Frame struct {
 	// Visibility is set for VisibilityUser when that is not 0.
 	VisibilityUser UserID
 	Visibility     Visibility
-	// ErasedUser is erased unless it is 0; ErasedUntil is when the last copy in a topic is gone.
-	ErasedUser  UserID
-	ErasedUntil Millis
+	// ErasedUser is erased unless it is 0; ErasedUntil is when the last copy in a topic is gone. Until
+	// WithheldUntil the status of the user names the erasure.
+	ErasedUser                 UserID
+	ErasedUntil, WithheldUntil Millis
 	// Policy comes into force with this record; nil in nearly all.
 	Policy *Policy
 
@@ -211,6 +212,7 @@ func (f *Frame) takeErasure(v []byte) (usual bool) {
 		return false // canonical reports it
 	}
 	f.ErasedUser, f.ErasedUntil = UserID(message.UserId), Millis(message.UntilMs)
+	f.WithheldUntil = Millis(message.WithheldUntilMs)
 	if f.ErasedUser == 0 {
 		f.ErasedUser = -1 // as in takeVisibility
 	}
@@ -239,6 +241,8 @@ func (f *Frame) check() error {
 		return invalidUser("erasure.user_id")
 	case f.ErasedUser != 0 && (f.ErasedUntil < 1 || f.ErasedUntil > maxMillis):
 		return Invalid("erasure.until_ms", millisRange)
+	case f.WithheldUntil < 0 || f.WithheldUntil > f.ErasedUntil:
+		return Invalid("erasure.withheld_until_ms", "must be between 0 and until_ms")
 	case f.policy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || len(f.Gateway) > 0):
 		return Invalid("policy", "a change of policy comes alone in its frame")
 	case f.VisibilityUser < 0:

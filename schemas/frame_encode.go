@@ -112,16 +112,25 @@ func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility) [
 }
 
 // AppendErasure appends the frame that erases user. until is when the last copy in a topic is gone;
-// forwarded says that the erasure was written to a partition other than the user's.
-func AppendErasure(dst []byte, user UserID, until Millis, forwarded bool) []byte {
+// until withheld the status of the user names the erasure (0: it does not); forwarded says that the
+// erasure was written to a partition other than the user's.
+func AppendErasure(dst []byte, user UserID, until, withheld Millis, forwarded bool) []byte {
 	dst = appendVarint(dst, fieldVersion, FrameVersion)
 	if forwarded {
 		dst = appendVarint(dst, fieldForwarded, 1)
 	}
-	dst = appendColumn(dst, fieldErasure, uint64(10+protowire.SizeVarint(uint64(until))))
+	size := 10 + protowire.SizeVarint(uint64(until))
+	if withheld != 0 {
+		size += 1 + protowire.SizeVarint(uint64(withheld))
+	}
+	dst = appendColumn(dst, fieldErasure, uint64(size))
 	dst = protowire.AppendTag(dst, 1, protowire.Fixed64Type)
 	dst = protowire.AppendFixed64(dst, uint64(user))
-	return appendVarint(dst, 2, uint64(until))
+	dst = appendVarint(dst, 2, uint64(until))
+	if withheld != 0 {
+		dst = appendVarint(dst, 3, uint64(withheld))
+	}
+	return dst
 }
 
 func appendVarint(dst []byte, field protowire.Number, v uint64) []byte {

@@ -69,8 +69,10 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-forwarded", AppendFrame(nil, FrameHead{Gateway: "gw-1", GatewayEpoch: at, Sequence: 300, Forwarded: true}, beats[:1]), forwarded},
 		{"frame-v1-tick", AppendTick(nil), contents{Tick: true}},
 		{"frame-v1-visibility", AppendVisibility(nil, 42, Nobody), contents{VisibilityUser: 42, Visibility: Nobody}},
-		{"frame-v1-erasure", AppendErasure(nil, 42, 1_766_700_000_000, false), contents{ErasedUser: 42, ErasedUntil: 1_766_700_000_000}},
-		{"frame-v1-erasure-forwarded", AppendErasure(nil, 42, 1, true), contents{ErasedUser: 42, ErasedUntil: 1, Forwarded: true}},
+		{"frame-v1-erasure", AppendErasure(nil, 42, 1_766_700_000_000, 0, false), contents{ErasedUser: 42, ErasedUntil: 1_766_700_000_000}},
+		{"frame-v1-erasure-forwarded", AppendErasure(nil, 42, 1, 0, true), contents{ErasedUser: 42, ErasedUntil: 1, Forwarded: true}},
+		{"frame-v1-erasure-withheld", AppendErasure(nil, 42, 1_766_700_000_000, 1_765_700_000_000, false),
+			contents{ErasedUser: 42, ErasedUntil: 1_766_700_000_000, WithheldUntil: 1_765_700_000_000}},
 		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},
 		{"frame-v1-policy-jitter", AppendPolicy(nil, jitter), contents{Policy: &jitter}},
 	}
@@ -155,6 +157,20 @@ func TestStatusesOfUsersWhoShowedAgainReadAndWriteAsPublished(t *testing.T) {
 	got, err := DecodeStatus(golden(t, "status-v1-shown", want.Encode()))
 	if err != nil || *got != want || got.Tombstone() {
 		t.Errorf("reads as %+v, %v", got, err)
+	}
+}
+
+func TestStatusesOfErasedUsersReadAndWriteAsPublished(t *testing.T) {
+	t.Parallel()
+	want := Status{User: 42, State: Offline, Visibility: Everyone, Version: NewVersion(1, 1000, 2),
+		ErasedVersion: NewVersion(1, 900, 0), WithheldUntil: 1_765_700_000_000}
+	got, err := DecodeStatus(golden(t, "status-v1-erased", want.Encode()))
+	if err != nil || *got != want || got.Tombstone() {
+		t.Errorf("reads as %+v, %v", got, err)
+	}
+	want.ErasedVersion = want.Version + 1
+	if _, err := DecodeStatus(want.Encode()); err == nil {
+		t.Error("an erasure after the status was accepted")
 	}
 }
 

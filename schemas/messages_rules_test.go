@@ -40,7 +40,8 @@ func statusByGenerated(value []byte) (Status, bool) {
 		return Status{}, false
 	}
 	var m pb.Status
-	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.State < Offline || m.State > Online {
+	if proto.Unmarshal(value, &m) != nil || m.Schema != 1 || m.UserId < 1 || m.State < Offline || m.State > Online ||
+		m.ErasedVersion < 0 || m.ErasedVersion > m.Version {
 		return Status{}, false
 	}
 	return Status{
@@ -54,6 +55,7 @@ func statusByGenerated(value []byte) (Status, bool) {
 			Device: DeviceID(m.PendingDeviceId), KindsDevice: DeviceID(m.PendingKindsDeviceId), Evicted: m.PendingEvicted},
 		Presumed:    Presumed{At: Millis(m.PresumedAtMs), Active: Millis(m.PresumedActiveAtMs), Kinds: KindSet(m.PresumedKinds)},
 		UnsureSince: Millis(m.UnsureSinceMs), UnsureEnded: m.UnsureEnded,
+		ShownAt: Millis(m.ShownAtMs), ErasedVersion: Version(m.ErasedVersion), WithheldUntil: Millis(m.WithheldUntilMs),
 	}, true
 }
 
@@ -70,6 +72,7 @@ func statusEncodedByGenerated(s *Status) []byte {
 		PendingEvicted: s.Pending.Evicted, PresumedAtMs: int64(s.Presumed.At), PresumedActiveAtMs: int64(s.Presumed.Active),
 		PresumedKinds: uint32(s.Presumed.Kinds), Drained: s.Drained,
 		UnsureSinceMs: int64(s.UnsureSince), UnsureEnded: s.UnsureEnded,
+		ShownAtMs: int64(s.ShownAt), ErasedVersion: int64(s.ErasedVersion), WithheldUntilMs: int64(s.WithheldUntil),
 	})
 }
 

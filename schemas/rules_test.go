@@ -18,6 +18,7 @@ type contents struct {
 	Visibility                Visibility
 	ErasedUser                UserID
 	ErasedUntil               Millis
+	WithheldUntil             Millis
 	Policy                    *Policy
 	Beats                     []Beat
 }
@@ -54,7 +55,7 @@ func byGenerated(value []byte) (contents, bool) {
 	}
 	if e := m.Erasure; e != nil {
 		ok = ok && rows == 0 && !m.Tick && m.Visibility == nil && m.Policy == nil && m.GatewayId == "" &&
-			e.UserId > 0 && e.UntilMs > 0 && e.UntilMs <= maxMillis
+			e.UserId > 0 && e.UntilMs > 0 && e.UntilMs <= maxMillis && e.WithheldUntilMs >= 0 && e.WithheldUntilMs <= e.UntilMs
 	}
 	if v := m.Visibility; v != nil {
 		ok = ok && v.UserId > 0 && (v.Visibility == Everyone || v.Visibility == Nobody)
@@ -65,7 +66,8 @@ func byGenerated(value []byte) (contents, bool) {
 	c := contents{Gateway: m.GatewayId, GatewayEpoch: Millis(m.GatewayEpochMs), Sequence: m.Sequence,
 		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded,
 		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce,
-		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs())}
+		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs()),
+		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs())}
 	for i := range m.UserId {
 		b := Beat{User: UserID(m.UserId[i]), Device: DeviceID(m.DeviceId[i]), Kind: Other}
 		if len(m.DeviceKind) > 0 && m.DeviceKind[i] > 0 && int(m.DeviceKind[i]) <= len(Kinds) {
@@ -93,7 +95,7 @@ func byHand(value []byte) (contents, error) {
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
 		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy,
-		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil}
+		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil}
 	rows := f.Beats()
 	for b := (Beat{}); rows.Next(&b); {
 		c.Beats = append(c.Beats, b)

@@ -43,6 +43,10 @@ type Status struct {
 	// gateway can report them. It is never set for hidden users. UnsureEnded: the status before had it.
 	UnsureSince Millis
 	UnsureEnded bool
+	// ErasedVersion is the version of the user's erasure, until WithheldUntil: older transitions are
+	// not to be sent any more.
+	ErasedVersion Version
+	WithheldUntil Millis
 }
 
 // Bucket is the token bucket of a user's changes: at log time At it needed Lacks milliseconds
@@ -71,7 +75,7 @@ type Presumed struct {
 	Kinds      KindSet
 }
 
-var statusForm = form{last: 34, kinds: 7}
+var statusForm = form{last: 36, kinds: 7}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -109,6 +113,8 @@ func (s *Status) walk(c *codec) {
 	number(c, 32, &s.ShownAt)
 	number(c, 33, &s.UnsureSince)
 	c.flag(34, &s.UnsureEnded)
+	number(c, 35, &s.ErasedVersion)
+	number(c, 36, &s.WithheldUntil)
 }
 
 // Encode is the value of the status record. Its key is User.Key().
@@ -122,8 +128,11 @@ func (s *Status) Append(dst []byte) []byte {
 }
 
 // Tombstone reports whether s means the same as a tombstone: nothing is known of the user.
-func (s *Status) Tombstone() bool {
-	return s.State == Offline && s.Visibility != Nobody && s.Bucket.At == 0 && s.Pending.State == 0 && s.ShownAt == 0
+func (s *Status) Tombstone() bool { return s.Absent() && s.ShownAt == 0 && s.ErasedVersion == 0 }
+
+// Absent reports whether s says nothing of the user's presence.
+func (s *Status) Absent() bool {
+	return s.State == Offline && s.Visibility != Nobody && s.Bucket.At == 0 && s.Pending.State == 0
 }
 
 // Current is what the stores would hold of the user if s were all they had.
@@ -159,6 +168,8 @@ func (s *Status) Decode(value []byte) error {
 		return invalidUser("user_id")
 	case s.State < Offline || s.State > Online:
 		return Invalid("state", "unknown state "+strconv.Itoa(int(s.State)))
+	case s.ErasedVersion < 0 || s.ErasedVersion > s.Version:
+		return Invalid("erased_version", "must be between 0 and version")
 	}
 	return nil
 }

@@ -55,9 +55,9 @@ func (c *eraseCommand) Run(ctx context.Context) error {
 	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }() // everything was acknowledged
 	line, receipts := progress.Stderr(), json.NewEncoder(os.Stdout)
 	for i, user := range users {
-		receipt, until := httpgate.NewReceipt(user, time.Now(), copies)
+		receipt, frame := httpgate.NewReceipt(user, time.Now(), copies)
 		err := producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, partitions),
-			Key: user.Key(), Value: schemas.AppendErasure(nil, user, until, false)})
+			Key: user.Key(), Value: frame})
 		if err != nil {
 			line.Clear()
 			return fmt.Errorf("erasing user %d, the %s of %s: %w", user, grouped(int64(i+1))+"th", grouped(int64(len(users))), err)

@@ -27,6 +27,9 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	}
 	u.reset(id)
 	m.setMark(id, mark{})
+	if !m.replaying && f.WithheldUntil > m.clock.now {
+		m.setMark(id, mark{erased: m.version(m.ordinals.of(id)), withheld: f.WithheldUntil})
+	}
 	m.emit(&schemas.Transition{User: id, From: from, To: schemas.Offline, At: at, Cause: schemas.Erased,
 		Visibility: schemas.Everyone, Policy: m.policyID, ErasedUntil: f.ErasedUntil})
 	m.emitStatus(u)

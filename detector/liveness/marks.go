@@ -17,6 +17,10 @@ type mark struct {
 	// shownAt is at of the show of a user who has hidden, until the next hide. No change of the user
 	// has an earlier time: what happened while the user hid stays hidden.
 	shownAt schemas.Millis
+	// erased is the version of the user's erasure, until withheld: whoever sends changes leaves out
+	// older ones.
+	erased   schemas.Version
+	withheld schemas.Millis
 }
 
 // shownAt is when the user showed again; 0: never, or too long ago to matter.
@@ -27,7 +31,13 @@ func (m *Machine) shownAt(id schemas.UserID) schemas.Millis {
 	return m.marks[id].shownAt
 }
 
-// setMark stores what is marked of a user.
+// markShow stores at of a show; 0: the user hides.
+func (m *Machine) markShow(id schemas.UserID, at schemas.Millis) {
+	k := m.marks[id]
+	k.shownAt = at
+	m.setMark(id, k)
+}
+
 func (m *Machine) setMark(id schemas.UserID, k mark) {
 	if k == (mark{}) {
 		delete(m.marks, id)
@@ -36,13 +46,20 @@ func (m *Machine) setMark(id schemas.UserID, k mark) {
 	m.marks[id] = k
 }
 
-// marked is what is marked of a user, in a status that says no more than that.
-func (m *Machine) marked(id schemas.UserID) schemas.Status {
-	return schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone,
-		Version: m.version(m.ordinals.of(id)) - 1, ShownAt: m.shownAt(id)}
+// addMark adds what is marked of the user to s. If nothing else needs to be known, s says no more.
+func (m *Machine) addMark(s *schemas.Status) {
+	k, marked := m.marks[s.User]
+	if !marked {
+		return
+	}
+	if s.Tombstone() {
+		*s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version}
+	}
+	s.ShownAt, s.ErasedVersion, s.WithheldUntil = k.shownAt, k.erased, k.withheld
 }
 
-// forgetMarks forgets shows that no longer matter. Transitions do not depend on when it does.
+// forgetMarks forgets marks that no longer matter, and writes statuses without them. Transitions do
+// not depend on when it does.
 func (m *Machine) forgetMarks() {
 	if m.replaying || m.clock.now < m.marksAt {
 		return
@@ -52,12 +69,27 @@ func (m *Machine) forgetMarks() {
 		if n == marksPerTick {
 			return
 		}
-		if k.shownAt+showMatters > m.clock.now || m.index.find(&m.store, m.index.hash(id), id) != none {
+		e := m.index.find(&m.store, m.index.hash(id), id)
+		left := k
+		if e == none && k.shownAt+showMatters <= m.clock.now {
+			left.shownAt = 0
+		}
+		if k.withheld <= m.clock.now {
+			left.erased, left.withheld = 0, 0
+		}
+		if left == k {
 			continue
 		}
 		n++
-		delete(m.marks, id)
-		m.out.Statuses = append(m.out.Statuses, m.marked(id))
+		m.setMark(id, left)
+		u := &m.scratch
+		if e != none {
+			u = m.load(e, u)
+		} else {
+			e = m.enter(id, u)
+		}
+		m.emitStatus(u)
+		m.save(e, u, true)
 	}
 	m.marksAt = m.clock.now + marksEvery
 }

@@ -6,40 +6,80 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+// marked is a machine with a clock of its own.
+type marked struct {
+	*testing.T
+	*Machine
+	offset int64
+}
+
+func (m *marked) apply(at schemas.Millis, value []byte) (statuses []schemas.Status) {
+	m.Helper()
+	var f schemas.Frame
+	if err := f.Decode(value); err != nil {
+		m.Fatal(err)
+	}
+	var out Output
+	if !m.Apply(m.offset, at, &f, &out) {
+		m.Fatal("more than a slice")
+	}
+	m.offset++
+	return out.Statuses
+}
+
 // The user is offline, so only a mark is left of the show, in memory and in the status.
 func TestAShowIsForgottenWhenNoReportCanHaveATimeBeforeIt(t *testing.T) {
 	t.Parallel()
 	const at = schemas.Millis(1_763_700_000_000)
-	m := New(Defaults(), 0, 1, 1, 0)
-	offset := int64(0)
-	apply := func(at schemas.Millis, value []byte) (statuses []schemas.Status) {
-		var f schemas.Frame
-		if err := f.Decode(value); err != nil {
-			t.Fatal(err)
-		}
-		var out Output
-		if !m.Apply(offset, at, &f, &out) {
-			t.Fatal("more than a slice")
-		}
-		offset++
-		return out.Statuses
-	}
-	apply(at, schemas.AppendVisibility(nil, 42, schemas.Nobody))
-	shown := apply(at+1000, schemas.AppendVisibility(nil, 42, schemas.Everyone))
+	m := marked{T: t, Machine: New(Defaults(), 0, 1, 1, 0)}
+	m.apply(at, schemas.AppendVisibility(nil, 42, schemas.Nobody))
+	shown := m.apply(at+1000, schemas.AppendVisibility(nil, 42, schemas.Everyone))
 	if n := len(shown); n != 1 || shown[0].ShownAt != at+1000 || shown[0].Tombstone() {
 		t.Fatalf("the show writes %+v", shown)
 	}
 	var last []schemas.Status
 	for now := at + 1000; now < at+1000+showMatters; now += 60_000_000 {
-		last = append(last, apply(now, schemas.AppendTick(nil))...)
+		last = append(last, m.apply(now, schemas.AppendTick(nil))...)
 	}
 	for _, s := range last {
 		if s.ShownAt != at+1000 {
 			t.Errorf("forgotten too early: %+v", s)
 		}
 	}
-	last = apply(at+1000+showMatters+marksEvery, schemas.AppendTick(nil))
+	last = m.apply(at+1000+showMatters+marksEvery, schemas.AppendTick(nil))
 	if len(last) != 1 || last[0].User != 42 || !last[0].Tombstone() || len(m.marks) != 0 {
 		t.Errorf("a month later %+v, %d marks", last, len(m.marks))
+	}
+}
+
+func TestStatusesNameAnErasureUntilNothingOlderIsWithheld(t *testing.T) {
+	t.Parallel()
+	const at = schemas.Millis(1_763_700_000_000)
+	const until, gone = at + 20*86_400_000, at + 40*86_400_000
+	m := marked{T: t, Machine: New(Defaults(), 0, 1, 1, 0)}
+	beat := func(now schemas.Millis) []schemas.Status {
+		return m.apply(now, schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: 42, Device: 7, Kind: schemas.Web}}))
+	}
+	beat(at)
+	m.apply(at+1000, schemas.AppendVisibility(nil, 42, schemas.Nobody))
+	erased := schemas.NewVersion(1, m.offset, 0)
+	names := func(what string, got []schemas.Status, version schemas.Version) {
+		t.Helper()
+		if len(got) == 0 || got[len(got)-1].ErasedVersion != version {
+			t.Errorf("%s: %+v, want the erasure %d", what, got, version)
+		}
+	}
+	names("the erasure", m.apply(at+2000, schemas.AppendErasure(nil, 42, gone, until, false)), erased)
+	names("a new user", beat(at+3000), erased)
+	names("who hides", m.apply(at+4000, schemas.AppendVisibility(nil, 42, schemas.Nobody)), erased)
+	names("a month later", m.apply(until, schemas.AppendTick(nil)), 0)
+	if s := m.apply(until+1000, schemas.AppendVisibility(nil, 42, schemas.Everyone)); len(m.marks) != 1 || s[0].ShownAt != until+1000 {
+		t.Errorf("the hidden user was forgotten with the mark: %+v", s)
+	}
+	names("the second erasure", m.apply(until+2000, schemas.AppendErasure(nil, 42, gone, until+10_000, false)),
+		schemas.NewVersion(1, m.offset-1, 0))
+	last := m.apply(until+10_000+marksEvery, schemas.AppendTick(nil))
+	if len(last) != 1 || !last[0].Tombstone() || len(m.marks) != 0 || m.Users() != 0 {
+		t.Errorf("in the end %+v, %d marks, %d users", last, len(m.marks), m.Users())
 	}
 }

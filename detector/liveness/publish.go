@@ -27,9 +27,9 @@ func (m *Machine) publish(u *user, c change) {
 	switch {
 	case c.cause != schemas.VisibilityChange:
 	case u.hidden:
-		m.setMark(u.id, mark{})
+		m.markShow(u.id, 0)
 	default:
-		m.setMark(u.id, mark{shownAt: c.at})
+		m.markShow(u.id, c.at)
 	}
 	u.flaps.leftOut = 0
 	u.dirty = true
@@ -118,11 +118,6 @@ func (m *Machine) emitStatus(u *user) {
 			s.Presumed = schemas.Presumed{At: r.seen, Active: r.active, Kinds: s.Presumed.Kinds.With(r.kind)}
 		}
 	}
-	if shown := m.shownAt(u.id); shown != 0 {
-		if s.Tombstone() { // nothing but the mark is known
-			s = m.marked(u.id)
-		}
-		s.ShownAt = shown
-	}
+	m.addMark(&s)
 	m.out.Statuses = append(m.out.Statuses, s)
 }

@@ -192,7 +192,7 @@ func (m *Machine) adopt(u *user, s *schemas.Status) {
 	u.state, u.kinds, u.hidden = s.State, s.Kinds, s.Visibility == schemas.Nobody
 	u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, max(u.lastSeen, s.LastSeen)
 	u.last, u.unsureSince = s.Device, s.UnsureSince
-	m.setMark(u.id, mark{shownAt: s.ShownAt})
+	m.setMark(u.id, mark{shownAt: s.ShownAt, erased: s.ErasedVersion, withheld: s.WithheldUntil})
 	u.flaps = flaps{bucket: s.Bucket, publishedAt: s.PublishedAt, leftOut: s.LeftOut}
 	if s.Bucket.Lacks == 0 {
 		u.flaps.bucket = schemas.Bucket{}
@@ -415,7 +415,7 @@ func (m *Machine) Counts() Counts {
 
 // Bytes is the memory of the state, except that of gateways.
 func (m *Machine) Bytes() int {
-	const perMany, perHidden, perMark = 320, 48, 32
+	const perMany, perHidden, perMark = 320, 48, 48
 	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes() + len(m.many)*perMany +
 		len(m.hidden)*perHidden + len(m.marks)*perMark
 }

@@ -12,12 +12,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// OnlineSet says which users are present and which are hidden. Safe for concurrent use.
+// OnlineSet says which users are present, hidden or erased. Safe for concurrent use.
 type OnlineSet interface {
 	// Filter appends the present ones of users to dst.
 	Filter(dst, users []schemas.UserID) []schemas.UserID
 	// HiddenAfter reports whether user is hidden by a transition after version.
 	HiddenAfter(user schemas.UserID, version schemas.Version) bool
+	// ErasedAfter reports whether user was erased after version.
+	ErasedAfter(user schemas.UserID, version schemas.Version) bool
 }
 
 // Graph is what workers need of the graph; see graph.Store.
@@ -73,10 +75,10 @@ func (d *Dependencies) wait(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
-// hidden reports whether t must not be delivered because a later transition hides its user. Where
-// hidden users are shown as offline, followers may learn that the user is offline.
+// hidden reports whether t must not be delivered because a later transition hides or erases its user.
+// Where hidden users are shown as offline, followers may learn that the user is offline.
 func (d *Dependencies) hidden(t *schemas.Transition) bool {
-	return (!d.Config.HiddenOffline || t.To != schemas.Offline) && d.Online.HiddenAfter(t.User, t.Version)
+	return d.Online.ErasedAfter(t.User, t.Version) || (!d.Config.HiddenOffline || t.To != schemas.Offline) && d.Online.HiddenAfter(t.User, t.Version)
 }
 
 // reject sends a record to the dead-letter topic if its transition cannot be read or cannot belong

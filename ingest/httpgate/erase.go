@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/ingest"
@@ -26,19 +27,33 @@ type Receipt struct {
 	Topics map[string]string `json:"topics"`
 }
 
-// NewReceipt makes the receipt of an erasure at an instant, and the instant at which GoneOn begins.
-func NewReceipt(user schemas.UserID, at time.Time, copies map[string]time.Duration) (Receipt, schemas.Millis) {
+// slack is how late the detector may notice that the status need not name the erasure any more.
+const slack = time.Hour
+
+// NewReceipt makes the receipt of an erasure at an instant, and the frame of the erasure.
+func NewReceipt(user schemas.UserID, at time.Time, copies map[string]time.Duration) (Receipt, []byte) {
+	nextDay := func(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
+	of := func(topic schemas.Topic) time.Duration {
+		for name, stays := range copies {
+			if strings.HasSuffix(name, string(topic)) {
+				return stays
+			}
+		}
+		return 0
+	}
 	r := Receipt{User: user, ErasedAt: schemas.MillisOf(at), Topics: map[string]string{}}
-	var last time.Time
+	// The status names the erasure at least for as long as deliveries stay, and is gone in time.
+	status := of(schemas.Statuses) + slack
+	last := nextDay(at.Add(of(schemas.Deliveries) + status))
 	for name, stays := range copies {
-		gone := at.Add(stays).UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		gone := nextDay(at.Add(stays))
 		r.Topics[name] = gone.Format(time.DateOnly)
 		if gone.After(last) {
 			last = gone
 		}
 	}
 	r.GoneOn = last.Format(time.DateOnly)
-	return r, schemas.MillisOf(last)
+	return r, schemas.AppendErasure(nil, user, schemas.MillisOf(last), schemas.MillisOf(last.Add(-status)), false)
 }
 
 // Erases lets users and administrators erase users. Call it before Routes.
@@ -65,11 +80,11 @@ func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, e
 		return 0, refuse(http.StatusServiceUnavailable, problem.Unavailable, "",
 			"the erasure has not begun, because no receipt can be given: "+err.Error())
 	}
-	receipt, until := NewReceipt(user, time.Now(), copies)
+	receipt, frame := NewReceipt(user, time.Now(), copies)
 	written := make(chan error, 1)
 	g.writer.append("erasure", 0, schemas.Outgoing{
 		Partition: schemas.PartitionOf(user, g.cfg.Partitions),
-		Key:       user.Key(), Value: schemas.AppendErasure(nil, user, until, false),
+		Key:       user.Key(), Value: frame,
 	}, func(err error) { written <- err })
 	if err := g.await(r.Context(), written); err != nil {
 		return 0, err

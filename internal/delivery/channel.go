@@ -79,6 +79,9 @@ type Config struct {
 // HiddenAfter reports whether a transition after version hides user. Any goroutine may call it.
 type HiddenAfter func(user schemas.UserID, version schemas.Version) bool
 
+// ErasedAfter reports whether user was erased after version. Any goroutine may call it.
+type ErasedAfter func(user schemas.UserID, version schemas.Version) bool
+
 // Refused returns those of recipients, in their order, who may not see user now. An error says that
 // it cannot be decided. Several goroutines call it. It returns when ctx ends, after Config.Timeout.
 type Refused func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error)

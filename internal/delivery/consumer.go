@@ -39,7 +39,8 @@ type Consumer struct {
 	config      Config
 	channel     Channel
 	hiddenAfter HiddenAfter
-	refused     Refused // nil: nobody is refused
+	erasedAfter ErasedAfter // nil: nobody is erased
+	refused     Refused     // nil: nobody is refused
 	deadLetter  DeadLetter
 	metrics     *Metrics
 	log         *slog.Logger
@@ -71,6 +72,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Delivered: register.NewCounter(opts("recipients_total", "Recipients to whom a delivery was made.")),
 		Dropped:   register.NewCounter(opts("recipients_dropped_total", "Recipients skipped because this version or a newer one was delivered to them before.")),
 		Withheld: register.NewCounterVec(opts("recipients_withheld_total", "Recipients skipped, by reason: hidden (the user is hidden by now), "+
+			"erased (the user was erased since), "+
 			"not_allowed (may not see the user by now), old (the delivery is older than max-age)."), []string{"reason"}),
 		Tries: register.NewCounterVec(opts("tries_total", "Tries, by outcome: done, failed, refused (by the receiver), "+
 			"undecided (it cannot be decided who may see the user)."), []string{"outcome"}),
@@ -101,6 +103,9 @@ func NewConsumer(config Config, channel Channel, hides HiddenAfter, deadLetter D
 // Authorize makes refused decide before each try who may not receive it. Call it before Apply.
 func (c *Consumer) Authorize(refused Refused) { c.refused = refused }
 
+// WithholdErased makes erased say before each try who was erased. Call it before Apply.
+func (c *Consumer) WithholdErased(erased ErasedAfter) { c.erasedAfter = erased }
+
 // deliver delivers or withholds one delivery, or writes it to the dead-letter topic. errReleased says
 // that it is left to the partition's next owner.
 func (p *partition) deliver(q *queue, item *Item) error {
@@ -125,7 +130,7 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	switch {
 	case err == nil:
 		c.metrics.Delivered.Add(recipientsOf(notice))
-	case errors.Is(err, errOld), errors.Is(err, errHidden):
+	case errors.Is(err, errOld), errors.Is(err, errHidden), errors.Is(err, errErased):
 		c.metrics.Withheld.WithLabelValues(err.Error()).Add(recipientsOf(notice))
 	case errors.Is(err, errReleased):
 		return err
@@ -168,6 +173,7 @@ func (p *partition) writeDeadLetter(item *Item, id string, reason error) error {
 var (
 	errOld    = errors.New("old")
 	errHidden = errors.New("hidden")
+	errErased = errors.New("erased")
 )
 
 // notAllowed is the label for recipients who may not see the user.
@@ -200,7 +206,7 @@ func (p *partition) retry(q *queue, n *schemas.Notice) error {
 			q.failing = false
 			c.metrics.Tries.WithLabelValues("done").Inc()
 			return nil
-		case errors.Is(err, errReleased), errors.Is(err, errHidden):
+		case errors.Is(err, errReleased), errors.Is(err, errHidden), errors.Is(err, errErased):
 			return err
 		case IsPermanent(err):
 			c.metrics.Tries.WithLabelValues("refused").Inc()
@@ -237,6 +243,9 @@ func (p *partition) try(q *queue, n *schemas.Notice) error {
 	defer leave()
 	if c.limit.Wait(p.ctx) != nil {
 		return errReleased
+	}
+	if c.erasedAfter != nil && c.erasedAfter(n.Transition.User, n.Transition.Version) {
+		return errErased
 	}
 	if c.hidden(n) {
 		return errHidden

@@ -8,9 +8,9 @@
 // Every delivery record reaches the channel at least once, or the dead-letter topic. While the
 // process runs and its dedup cache has the pair (Config.Remember pairs), no recipient gets an older
 // version of a user after a newer one, and none twice. After a crash every delivery from the first
-// one in progress comes again, with the same ID. Three kinds of deliveries are withheld and count as
-// handled: about a user who is hidden by now, to a recipient who may not see the user by now
-// (Consumer.Authorize), and older than Config.MaxAge.
+// one in progress comes again, with the same ID. Four kinds of deliveries are withheld and count as
+// handled: about a user who is hidden by now, from before the user's erasure, to a recipient who may
+// not see the user by now (Consumer.Authorize), and older than Config.MaxAge.
 //
 // # All transitions
 //

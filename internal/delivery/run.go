@@ -86,6 +86,7 @@ func NewRunner(j Job) (*Runner, error) {
 		return nil, err
 	}
 	deliverer.Authorize(j.Refused)
+	deliverer.WithholdErased(hidden.ErasedAfter)
 	metrics := kafka.NewMetrics(j.Registry)
 	if producer, err = kafka.NewProducer(j.Kafka, j.Log, metrics); err != nil {
 		return nil, err

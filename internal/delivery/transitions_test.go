@@ -100,3 +100,49 @@ func TestATransitionThatTheChannelMayNotKnowIsDecodedToNothingAndABadOneRefused(
 		t.Error("a transition that the check refuses is accepted")
 	}
 }
+
+// Version 12 is the erasure. A second consumer stands for a restart.
+func TestNothingFromBeforeAnErasureIsSentNotEvenAHideAndNotAfterARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var erased atomic.Int64
+		up := time.Now().Add(time.Second)
+		f := &fake{fail: func(schemas.Notice) error {
+			if time.Now().Before(up) {
+				return errAway
+			}
+			return nil
+		}}
+		consumer := func() *Consumer {
+			c, err := NewConsumer(Defaults(), f, nil, nil, NewMetrics(nil), slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.WithholdErased(func(user schemas.UserID, version schemas.Version) bool {
+				return user == 7 && erased.Load() > int64(version)
+			})
+			return c
+		}
+		c := consumer()
+		if err := c.Apply(t.Context(), batch(item(1, 7, 10), hide(2, 7, 11), item(3, 8, 10))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		erased.Store(12)
+		if err := apply(c, t.Context(), batch(item(4, 7, 12), item(5, 7, 13))); err != nil {
+			t.Fatal(err)
+		}
+		if err := apply(consumer(), t.Context(), batch(item(1, 7, 10), hide(2, 7, 11), item(4, 7, 12))); err != nil {
+			t.Fatal(err)
+		}
+		var sent []schemas.Version
+		for _, n := range f.told {
+			if n.Transition.User == 7 {
+				sent = append(sent, n.Transition.Version)
+			}
+		}
+		if !slices.Equal(sent, []schemas.Version{12, 13, 12}) || len(f.told) != 4 {
+			t.Errorf("sent %v of the erased user, %d in all", sent, len(f.told))
+		}
+	})
+}

@@ -1,4 +1,5 @@
-// Package online has the online set and the hidden set: which users are present, and which are hidden.
+// Package online has the online set and the hidden set: which users are present, and which are hidden
+// or were erased.
 // Every process that expands followers reads them from the start of presence.status.
 package online
 
@@ -18,6 +19,7 @@ type Entry struct {
 	User    schemas.UserID
 	Present bool
 	Hidden  schemas.Version // the newest version of a hidden user, else 0
+	Erased  schemas.Version // that of the user's erasure, while the status names it
 }
 
 // Decode reads a record of presence.status.
@@ -42,7 +44,7 @@ func decode(r *schemas.Record, check func(*schemas.Record, *schemas.Status) erro
 	if err != nil {
 		return Entry{}, err
 	}
-	entry := Entry{User: user, Present: status.State != schemas.Offline}
+	entry := Entry{User: user, Present: status.State != schemas.Offline, Erased: status.ErasedVersion}
 	if status.Visibility == schemas.Nobody {
 		entry.Hidden = status.Version
 	}
@@ -50,19 +52,21 @@ func decode(r *schemas.Record, check func(*schemas.Record, *schemas.Status) erro
 }
 
 // Set holds the present users in a compressed bitmap, about 2 bytes a user where ids are dense and
-// 10 where they are random, and the hidden users in a map. Any goroutine may use it.
+// 10 where they are random, and the hidden and the erased users in maps. Any goroutine may use it.
 type Set struct {
 	hiddenOnly bool // present stays empty
 
 	mu      sync.RWMutex // never held while waiting for anything
 	present *roaring64.Bitmap
 	hidden  map[schemas.UserID]schemas.Version
+	erased  map[schemas.UserID]schemas.Version
 	stored  map[int32]stream.StoredOffset // the next offset of each partition
 }
 
 // NewSet makes an empty Set.
 func NewSet() *Set {
-	return &Set{present: roaring64.New(), hidden: map[schemas.UserID]schemas.Version{}, stored: map[int32]stream.StoredOffset{}}
+	return &Set{present: roaring64.New(), hidden: map[schemas.UserID]schemas.Version{},
+		erased: map[schemas.UserID]schemas.Version{}, stored: map[int32]stream.StoredOffset{}}
 }
 
 // NewHiddenSet makes a Set that holds hidden users only; its Filter and Count are of no use.
@@ -75,7 +79,7 @@ func NewHiddenSet() *Set {
 // Start returns the stored offset of a partition that was read before. Reading from the start again
 // would show old states for a while, also of users who have since hidden. If the log does not have
 // that offset any more, or the topic is another one, tombstones were missed: the users of the
-// partition then count as offline until they are read again, and hidden users stay hidden.
+// partition then count as offline until they are read again, and hidden users stay hidden, erased ones erased.
 func (s *Set) Start(_ context.Context, at stream.Assignment) (stream.StoredOffset, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,6 +124,11 @@ func (s *Set) Apply(_ context.Context, batch stream.Batch[Entry]) error {
 		} else {
 			delete(s.hidden, e.User)
 		}
+		if e.Erased != 0 {
+			s.erased[e.User] = e.Erased
+		} else {
+			delete(s.erased, e.User)
+		}
 	}
 	stored := s.stored[batch.Partition]
 	stored.Next = batch.Next
@@ -144,6 +153,13 @@ func (s *Set) HiddenAfter(user schemas.UserID, version schemas.Version) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.hidden[user] > version
+}
+
+// ErasedAfter reports whether user was erased after version.
+func (s *Set) ErasedAfter(user schemas.UserID, version schemas.Version) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.erased[user] > version
 }
 
 // Count returns the number of present users.

@@ -144,3 +144,24 @@ func TestAHiddenSetHoldsNoPresentUsers(t *testing.T) {
 		t.Errorf("%d are present", r.Count())
 	}
 }
+
+func TestAnErasureIsKnownAsLongAsTheStatusNamesIt(t *testing.T) {
+	t.Parallel()
+	r := NewHiddenSet()
+	status := schemas.Status{User: 1, State: schemas.Online, Visibility: schemas.Everyone, Version: 12, ErasedVersion: 9, WithheldUntil: 1000}
+	for _, c := range []struct {
+		value  []byte
+		erased bool
+	}{{status.Encode(), true}, {nil, false}} {
+		e, err := Decode(&schemas.Record{Key: status.User.Key(), Value: c.value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Apply(t.Context(), stream.Batch[Entry]{Items: []Entry{e}}); err != nil {
+			t.Fatal(err)
+		}
+		if r.ErasedAfter(1, 8) != c.erased || r.ErasedAfter(1, 9) || r.ErasedAfter(2, 8) {
+			t.Errorf("after %v: erased after 8 %v, after 9 %v", c.value, r.ErasedAfter(1, 8), r.ErasedAfter(1, 9))
+		}
+	}
+}

@@ -374,9 +374,12 @@ type Erasure struct {
 	UserId int64                  `protobuf:"fixed64,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// When the last copy in a topic is gone, Unix milliseconds. Until then the stores remember that
 	// the user was erased, so that older records cannot bring the user back.
-	UntilMs       int64 `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UntilMs int64 `protobuf:"varint,2,opt,name=until_ms,json=untilMs,proto3" json:"until_ms,omitempty"`
+	// Until then the status of the user names the erasure, so that nobody sends older changes any more.
+	// Early enough for the last copy of the status to be gone at until_ms. 0: it never does.
+	WithheldUntilMs int64 `protobuf:"varint,3,opt,name=withheld_until_ms,json=withheldUntilMs,proto3" json:"withheld_until_ms,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Erasure) Reset() {
@@ -419,6 +422,13 @@ func (x *Erasure) GetUserId() int64 {
 func (x *Erasure) GetUntilMs() int64 {
 	if x != nil {
 		return x.UntilMs
+	}
+	return 0
+}
+
+func (x *Erasure) GetWithheldUntilMs() int64 {
+	if x != nil {
+		return x.WithheldUntilMs
 	}
 	return 0
 }
@@ -693,10 +703,11 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"visibility\x12\x1c\n" +
 	"\tforwarded\x18\x0e \x01(\bR\tforwarded\x12,\n" +
 	"\x06policy\x18\x0f \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x12/\n" +
-	"\aerasure\x18\x14 \x01(\v2\x15.stillhere.v1.ErasureR\aerasure\"=\n" +
+	"\aerasure\x18\x14 \x01(\v2\x15.stillhere.v1.ErasureR\aerasure\"i\n" +
 	"\aErasure\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x12\x19\n" +
-	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\"e\n" +
+	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12*\n" +
+	"\x11withheld_until_ms\x18\x03 \x01(\x03R\x0fwithheldUntilMs\"e\n" +
 	"\x10VisibilityChange\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x128\n" +
 	"\n" +

@@ -397,9 +397,13 @@ type Status struct {
 	// them. 0: some device is sure to be present, or the user is hidden.
 	UnsureSinceMs int64 `protobuf:"varint,33,opt,name=unsure_since_ms,json=unsureSinceMs,proto3" json:"unsure_since_ms,omitempty"`
 	// The status before this one had unsure_since_ms.
-	UnsureEnded   bool `protobuf:"varint,34,opt,name=unsure_ended,json=unsureEnded,proto3" json:"unsure_ended,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UnsureEnded bool `protobuf:"varint,34,opt,name=unsure_ended,json=unsureEnded,proto3" json:"unsure_ended,omitempty"`
+	// The version of the user's erasure: do not send transitions before it. Until
+	// withheld_until_ms; also of a user of whom nothing else is known.
+	ErasedVersion   int64 `protobuf:"varint,35,opt,name=erased_version,json=erasedVersion,proto3" json:"erased_version,omitempty"`
+	WithheldUntilMs int64 `protobuf:"varint,36,opt,name=withheld_until_ms,json=withheldUntilMs,proto3" json:"withheld_until_ms,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -668,6 +672,20 @@ func (x *Status) GetUnsureEnded() bool {
 		return x.UnsureEnded
 	}
 	return false
+}
+
+func (x *Status) GetErasedVersion() int64 {
+	if x != nil {
+		return x.ErasedVersion
+	}
+	return 0
+}
+
+func (x *Status) GetWithheldUntilMs() int64 {
+	if x != nil {
+		return x.WithheldUntilMs
+	}
+	return 0
 }
 
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
@@ -1149,8 +1167,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12\x1b\n" +
 	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\x12\x19\n" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
-	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\"\xf2\n" +
-	"\n" +
+	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\"\xc5\v\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1190,7 +1207,9 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"policyAtMs\x12\x1e\n" +
 	"\vshown_at_ms\x18  \x01(\x03R\tshownAtMs\x12&\n" +
 	"\x0funsure_since_ms\x18! \x01(\x03R\runsureSinceMs\x12!\n" +
-	"\funsure_ended\x18\" \x01(\bR\vunsureEnded\"\xb7\x05\n" +
+	"\funsure_ended\x18\" \x01(\bR\vunsureEnded\x12%\n" +
+	"\x0eerased_version\x18# \x01(\x03R\rerasedVersion\x12*\n" +
+	"\x11withheld_until_ms\x18$ \x01(\x03R\x0fwithheldUntilMs\"\xb7\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +

@@ -171,3 +171,57 @@ func (w *world) lettersOf(group string) (letters int) {
 	}
 	return letters
 }
+
+// The receiver is away while two users come, one of whom hides, and are erased. The second one comes
+// back as a new user.
+func TestAChannelThatWasAwaySendsNothingFromBeforeAnErasure(t *testing.T) {
+	const gone, hidden = schemas.UserID(1_001), schemas.UserID(1_002)
+	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+		p := w.start("all", "one")
+		defer p.stop()
+		stop := w.hook("hook", "receiver:80")
+		for _, user := range []schemas.UserID{gone, hidden, usual} {
+			w.mustPost(p.base, gateway{}, row{User: user, Device: 7, Kind: "web"})
+		}
+		time.Sleep(time.Second)
+		w.show(p.base, hidden, "nobody")
+		time.Sleep(5 * time.Second) // what came is being tried again
+		for _, user := range []schemas.UserID{gone, hidden} {
+			if status, text := w.ask(http.MethodDelete, p.base+"/presence/"+user.String(), nil); status != http.StatusOK {
+				w.Fatalf("the erasure is answered %d %s", status, text)
+			}
+		}
+		time.Sleep(time.Second)
+		w.mustPost(p.base, gateway{}, row{User: hidden, Device: 8, Kind: "mobile"})
+		time.Sleep(time.Second)
+		stop()
+
+		r := &receiver{tries: map[string]int{}, got: map[schemas.UserID][]schemas.TransitionMessage{}}
+		l, err := w.bases.listen("tcp", "receiver:80")
+		if err != nil {
+			w.Fatal(err)
+		}
+		server := &http.Server{Handler: r}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(l) }()
+		defer func() { _ = server.Close(); <-served }()
+		stop = w.hook("hook", "receiver:80")
+		defer stop()
+		w.until("the receiver has what others did, and the erasures", time.Minute, func() bool {
+			return len(r.of(usual)) > 0 && len(r.of(gone)) > 0 && len(r.of(hidden)) > 1
+		})
+		time.Sleep(30 * time.Second)
+		causes := func(user schemas.UserID) (causes []string) {
+			for _, m := range r.of(user) {
+				causes = append(causes, m.Cause)
+			}
+			return causes
+		}
+		if got := causes(gone); !slices.Equal(got, []string{"erased"}) {
+			w.Errorf("of the user who is gone: %v", got)
+		}
+		if got := causes(hidden); len(got) < 2 || got[0] != "erased" || got[1] != "first_beat" || slices.Contains(got, "visibility") {
+			w.Errorf("of the user who came back: %v", got)
+		}
+	})
+}

@@ -12,6 +12,9 @@ import (
 // usualStart is the append time before the first record of most histories.
 const usualStart = schemas.Millis(1_763_700_000_000)
 
+// erasedUntil is until when statuses name an erasure.
+const erasedUntil = usualStart + 60_000
+
 // History is a log of one partition and the settings to judge it by.
 type History struct {
 	Settings              liveness.Settings
@@ -142,7 +145,7 @@ func (r *Record) value() []byte {
 		return schemas.AppendVisibility(nil, r.Show, schemas.Everyone)
 	}
 	if r.Erase != 0 {
-		return schemas.AppendErasure(nil, r.Erase, usualStart, r.Forward)
+		return schemas.AppendErasure(nil, r.Erase, erasedUntil, erasedUntil, r.Forward)
 	}
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(r.Gateway), GatewayEpoch: schemas.Millis(r.Epoch),
 		Sequence: r.Sequence, Draining: r.Draining, Forwarded: r.Forward}

@@ -152,7 +152,7 @@ func fault(before, tr schemas.Transition) string {
 		return "version does not grow"
 	case tr.Cause == schemas.Erased:
 		erased := schemas.Transition{User: tr.User, From: tr.From, To: schemas.Offline, At: tr.At, Cause: tr.Cause,
-			Visibility: schemas.Everyone, Version: tr.Version, Policy: tr.Policy, ErasedUntil: usualStart}
+			Visibility: schemas.Everyone, Version: tr.Version, Policy: tr.Policy, ErasedUntil: erasedUntil}
 		if tr != erased {
 			return "an erasure says more than that"
 		}
