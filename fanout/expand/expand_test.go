@@ -258,6 +258,9 @@ func TestNothingIsDeliveredOnceTheUserIsKnownToBeHidden(t *testing.T) {
 		"by the status": func(s *stage, hide *schemas.Transition) {
 			s.see(t, online.Entry{User: star, Present: true, Hidden: hide.Version})
 		},
+		"by an erasure": func(s *stage, later *schemas.Transition) {
+			s.see(t, online.Entry{User: star, Erased: later.Version})
+		},
 		"by the stop job": func(s *stage, hide *schemas.Transition) { s.know(t, s.plan(t, hide)) },
 	} {
 		t.Run(name, func(t *testing.T) {

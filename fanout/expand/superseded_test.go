@@ -16,6 +16,10 @@ func TestNothingIsPlannedOfAHiddenUserByALaterVersion(t *testing.T) {
 	if outs := s.plan(t, one, other); len(outs) != 0 {
 		t.Errorf("%d records about those who hide", len(outs))
 	}
+	s.see(t, online.Entry{User: small, Erased: s.version + 1}, online.Entry{User: star, Erased: s.version + 1})
+	if outs := s.plan(t, one, other); len(outs) != 0 {
+		t.Errorf("%d records about erased users", len(outs))
+	}
 }
 
 // Newest hears of a job a moment later than the worker may.
