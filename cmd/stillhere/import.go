@@ -75,8 +75,8 @@ func (c *importLastSeen) Run(ctx context.Context) error {
 	if bad > badShown {
 		line.Note("... and %d more bad lines", bad-badShown)
 	}
-	fmt.Printf("%d users read, %d stored, %d had a version or a later import, %d lines skipped, in %s\n", r.Users, r.Stored,
-		r.Users-r.Stored, r.Bad, time.Since(begun).Round(time.Millisecond))
+	fmt.Printf("%d users read, %d stored, %d had a version or a later import, %d were erased, %d lines skipped, in %s\n",
+		r.Users, r.Stored, r.Users-r.Stored-r.Erased, r.Erased, r.Bad, time.Since(begun).Round(time.Millisecond))
 	if err != nil {
 		return fmt.Errorf("everything up to line %d is stored; --from-line %d goes on: %w", r.Line, r.Line+1, err)
 	}

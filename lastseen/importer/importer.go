@@ -25,6 +25,8 @@ type Importer interface {
 	// or remembers that they were erased.
 	// users are ascending, each once. It returns how many were stored; it is one transaction.
 	Import(ctx context.Context, users []store.LastSeen) (stored int64, err error)
+	// Erased returns the users of whom the store remembers that they were erased.
+	Erased(ctx context.Context) (map[schemas.UserID]schemas.Version, error)
 }
 
 // Options say how to read a file.
@@ -45,6 +47,7 @@ type Report struct {
 	Bytes  int64 // of the file up to this line
 	Users  int64 // lines read with a user and an instant
 	Stored int64 // users whose last seen is new
+	Erased int64 // lines of users who were erased
 	Bad    int64 // lines skipped
 }
 
@@ -57,6 +60,10 @@ const (
 // Run reads lines "id,instant" from file into the store. A tab may stand for the comma; a first line
 // without a digit is a heading. After an error everything up to Report.Line is stored.
 func Run(ctx context.Context, to Importer, file io.Reader, o Options) (r Report, err error) {
+	erased, err := to.Erased(ctx)
+	if err != nil {
+		return r, fmt.Errorf("reading who was erased: %w", err)
+	}
 	in := bufio.NewReaderSize(file, maxLine)
 	var rows []store.LastSeen
 	line, read := int64(0), int64(0)
@@ -88,6 +95,10 @@ func Run(ctx context.Context, to Importer, file io.Reader, o Options) (r Report,
 			continue
 		}
 		r.Users++
+		if _, gone := erased[row.User]; gone {
+			r.Erased++
+			continue
+		}
 		if rows = append(rows, row); len(rows) == rowsAtOnce {
 			if err := flush(); err != nil {
 				return r, err

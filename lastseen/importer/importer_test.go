@@ -35,6 +35,21 @@ func (f *fake) Import(_ context.Context, users []store.LastSeen) (int64, error) 
 	return int64(len(users)), nil
 }
 
+func (*fake) Erased(context.Context) (map[schemas.UserID]schemas.Version, error) {
+	return map[schemas.UserID]schemas.Version{erasedUser: 7}, nil
+}
+
+const erasedUser = 1_000_007
+
+func TestLinesOfErasedUsersAreSkippedAndCounted(t *testing.T) {
+	t.Parallel()
+	f := &fake{users: map[schemas.UserID]schemas.Millis{}}
+	r, bad, err := imported(t, f, "1000007,1763632800000\n1000008,1763632800000\n", 1)
+	if err != nil || len(bad) != 0 || r.Users != 2 || r.Erased != 1 || r.Stored != 1 || f.users[erasedUser] != 0 {
+		t.Errorf("stored %v, report %+v, bad lines %v (%v)", f.users, r, bad, err)
+	}
+}
+
 func imported(t *testing.T, f *fake, text string, from int64) (r Report, bad []int64, err error) {
 	t.Helper()
 	r, err = Run(t.Context(), f, strings.NewReader(text), Options{FromLine: from, Now: now,
