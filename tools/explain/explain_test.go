@@ -179,7 +179,7 @@ func TestNothingOfAnErasedUserIsExplained(t *testing.T) {
 	w.beat(schemas.Beat{User: 5, Device: 7, Kind: schemas.Mobile})
 	online := w.next(5)
 	w.must(w.producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(5, 2),
-		Key: schemas.UserID(5).Key(), Value: schemas.AppendErasure(nil, 5, online.At+86_400_000, false)}))
+		Key: schemas.UserID(5).Key(), Value: schemas.AppendErasure(nil, 5, online.At+86_400_000, 0, false)}))
 	erasure := w.next(5)
 	for erasure.Cause != schemas.Erased {
 		erasure = w.next(5)
