@@ -136,7 +136,7 @@ func TestATransitionIsTracedToItsRecordAndItsRule(t *testing.T) {
 		t.Errorf("silence is explained as %+v", e.Rule)
 	}
 	wants(t, text, "+ online_ttl         300ms", "+ offline_debounce   100ms", "= at", "a tick of the detector", "less allowed_lateness (250ms)",
-		"Timer: the silence of device 7.", "gateway_silence 10s, reconnect_window 30s")
+		"Timer: the silence of device 7.", "reconnect_window 30s, cohort_rate 2000")
 
 	options.Event = offline.EventID().String()
 	if _, text = w.explain(options); len(e.Before) != 1 {
