@@ -54,8 +54,8 @@ type (
 		Version schemas.Version `json:"version,string"`
 		GoneOn  string          `json:"last_copy_gone_on"`
 	}
-	// statusLine is the newest record of presence.status: at most one line, of users who are present, hide or
-	// change too often.
+	// statusLine is the newest record of presence.status: at most one line, of users who are present, hide,
+	// change too often, have shown again, or were erased.
 	statusLine struct {
 		Type         string           `json:"type"` // status
 		User         schemas.UserID   `json:"user_id,string"`
@@ -73,6 +73,8 @@ type (
 		PublishedAt  schemas.Millis   `json:"published_at"`
 		LeftOut      uint32           `json:"left_out"`
 		UnsureSince  schemas.Millis   `json:"unsure_since,omitempty"` // only devices of lost gateways are present
+		ShownAt      schemas.Millis   `json:"shown_at,omitempty"`     // the last end of a hidden time
+		Erased       schemas.Version  `json:"erased_version,string,omitempty"`
 	}
 	// edgeLine is a user who follows this one (follower), or whom this one follows (follows).
 	edgeLine struct {
@@ -173,7 +175,7 @@ func (x Export) writeStatus(ctx context.Context, lines *json.Encoder, user schem
 	}
 	line := statusLine{"status", user, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Device, s.Kinds.Words(),
 		schemas.VisibilityWord(s.Visibility), s.Version, s.SilentFrom, nil, s.Pending.Since, s.PublishedAt, s.LeftOut,
-		s.UnsureSince}
+		s.UnsureSince, s.ShownAt, s.ErasedVersion}
 	if s.Pending.State != 0 {
 		word := schemas.StateWord(s.Pending.State)
 		line.Pending = &word

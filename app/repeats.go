@@ -92,19 +92,20 @@ func (r *repeats) answered(conn net.Conn, read []byte) bool {
 	return false
 }
 
-// ask has a repeated request answered. It gives up mu meanwhile.
-func (r *repeats) ask(conn net.Conn, query []byte) bool {
+// ask has a repeated request answered. It gives up mu meanwhile, and has it again also after a panic.
+func (r *repeats) ask(conn net.Conn, query []byte) (ok bool) {
 	k := r.known
 	r.busy = true
 	r.underway.Add(1)
 	r.mu.Unlock()
-	ok := k.answer(conn, query)
-	r.underway.Add(-1)
-	r.mu.Lock()
-	if r.busy = false; !ok {
-		k.answer = nil // the next ones fare no better
-	}
-	return ok
+	defer func() {
+		r.underway.Add(-1)
+		r.mu.Lock()
+		if r.busy = false; !ok {
+			k.answer = nil // net/http has to answer the next requests too
+		}
+	}()
+	return k.answer(conn, query)
 }
 
 // learn keeps the request that net/http gets if it may be repeated.

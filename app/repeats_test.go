@@ -286,3 +286,25 @@ func TestARepeatedRequestThatRedisDoesNotAnswerGetsTheEndpointsAnswer(t *testing
 		}
 	})
 }
+
+func TestAPanicInARepeatedAnswerLeavesTheLockToItsOwner(t *testing.T) {
+	t.Parallel()
+	request := []byte(batchRequest("1,2"))
+	r := repeats{underway: new(atomic.Int64)}
+	if r.answered(nil, request) {
+		t.Fatal("the first request is answered")
+	}
+	r.offer(time.Now().Add(time.Minute), func(io.WriteCloser, []byte) bool { panic("a fault") })
+	r.at = between
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic is lost") // net/http ends the connection with it
+			}
+		}()
+		r.answered(nil, request)
+	}()
+	if r.underway.Load() != 0 || r.busy || !r.mu.TryLock() {
+		t.Errorf("%d under way, busy is %t", r.underway.Load(), r.busy)
+	}
+}

@@ -13,7 +13,8 @@ type Retention struct {
 	// Transitions [720h] bounds what rebuild and replay can read from the topic.
 	Transitions time.Duration
 	// Status [168h] is how long a superseded status stays until Kafka compacts it. The newest
-	// status of a user stays while the user is present or hidden.
+	// status of a user stays while the user is present or hidden, for 31 days after a show, and
+	// after an erasure until its withheld_until_ms.
 	Status time.Duration
 	// Seen [10m] must be longer than readers are away for hints to be of use to them.
 	Seen time.Duration

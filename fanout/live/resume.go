@@ -102,7 +102,22 @@ func (p *reply) send(ctx context.Context, sent []*state) error {
 			return err
 		}
 	}
+	if unsure := p.unsure(sent); len(unsure) > 0 {
+		return v.sendUsers("resync", unsure)
+	}
 	return nil
+}
+
+// unsure returns the users of lost gateways who have not changed: that they are unsure has no version by
+// which it could be missed.
+func (p *reply) unsure(sent []*state) (unsure []*state) {
+	for _, st := range sent {
+		after := p.after[st.presence.UserID]
+		if after != cursor.Withheld && st.version <= int64(after) && st.presence.UnsureSince != 0 {
+			unsure = append(unsure, st)
+		}
+	}
+	return unsure
 }
 
 // end ends the answer.
@@ -138,8 +153,6 @@ func (p *reply) changes(ctx context.Context, settled []*state) (changes []*state
 			changes = append(changes, st)
 		case st.version > int64(after):
 			users, newest[user] = append(users, user), st
-		case st.presence.UnsureSince != 0: // it has no version by which it could be missed
-			changes = append(changes, st)
 		}
 	}
 	if len(users) == 0 {

@@ -53,6 +53,11 @@ func NewReceipt(user schemas.UserID, at time.Time, copies map[string]time.Durati
 		}
 	}
 	r.GoneOn = last.Format(time.DateOnly)
+	for name := range copies {
+		if strings.HasSuffix(name, string(schemas.Statuses)) {
+			r.Topics[name] = r.GoneOn // the status names the erasure until then
+		}
+	}
 	return r, schemas.AppendErasure(nil, user, schemas.MillisOf(last), schemas.MillisOf(last.Add(-status)), false)
 }
 

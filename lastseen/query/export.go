@@ -100,7 +100,7 @@ func (s *Server) mayExport(request *http.Request) (schemas.UserID, error) {
 	}
 	if wait > 0 {
 		return 0, &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: problem.TooMany, Field: "user_id",
-			Reason: "is exported too often: an export counts as ten requests of its user"}}
+			Reason: "is exported too often: an export counts as ten requests of its sender"}}
 	}
 	return user, nil
 }

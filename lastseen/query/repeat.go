@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Answer writes the whole HTTP/1.1 response to a request with this query, and keeps nothing of it. If it
-// returns false, it has written nothing, and the request needs the endpoint.
-type Answer func(to io.Writer, query []byte) bool
+// Answer writes the complete HTTP/1.1 response to a request with this query, and keeps nothing of it. If
+// that fails, it closes to. If it returns false, it has written nothing, and the request needs the endpoint.
+type Answer func(to io.WriteCloser, query []byte) bool
 
 // SetRepeats makes of decide whether requests that differ from a batch read by GET in nothing but their
 // query may be answered without the endpoint: it returns what takes their Answer, or nil. It is asked
@@ -28,7 +28,7 @@ func (s *Server) repeat(header http.Header, viewer Viewer, count func(started ti
 	_, after, _ = bytes.Cut(after, []byte("\r\n"))
 	before = append(before[:len(before):len(before)], length...)
 	r := s.reader
-	return func(to io.Writer, query []byte) bool {
+	return func(to io.WriteCloser, query []byte) bool {
 		started := time.Now()
 		b, _ := scratches.Get().(*scratch)
 		defer scratches.Put(b)
@@ -44,7 +44,9 @@ func (s *Server) repeat(header http.Header, viewer Viewer, count func(started ti
 		answer = append(append(append(answer, "\r\n"...), after...), "Date: "...)
 		answer = append(started.UTC().AppendFormat(answer, http.TimeFormat), "\r\n\r\n"...)
 		b.answer = append(answer, b.body...)
-		_, _ = to.Write(b.answer) // the client may have left
+		if _, err := to.Write(b.answer); err != nil {
+			_ = to.Close() // a part may have been sent: no other response may follow it
+		}
 		count(started)
 		return true
 	}
