@@ -38,6 +38,14 @@ func (m *Machine) markShow(id schemas.UserID, at schemas.Millis) {
 	m.setMark(id, k)
 }
 
+// notBefore raises an instant to that of a show. 0, never, stays: a show does not say that a device was heard.
+func notBefore(shown, at schemas.Millis) schemas.Millis {
+	if at == 0 {
+		return 0
+	}
+	return max(at, shown)
+}
+
 func (m *Machine) setMark(id schemas.UserID, k mark) {
 	if k == (mark{}) {
 		delete(m.marks, id)

@@ -19,8 +19,8 @@ func (m *Machine) publish(u *user, c change) {
 	}
 	shown := m.shownAt(u.id)
 	m.emit(&schemas.Transition{
-		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: max(u.lastSeen, shown),
-		LastActive: max(u.lastActive, shown), Cause: c.cause,
+		User: u.id, From: c.from, To: u.state, At: c.at, LastSeen: notBefore(shown, u.lastSeen),
+		LastActive: notBefore(shown, u.lastActive), Cause: c.cause,
 		Device: c.device, Kinds: u.kinds, Visibility: visibilityOf(u.hidden), Policy: m.policyID,
 		LeftOut: u.flaps.leftOut,
 	})

@@ -399,7 +399,11 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 	w.caused[u.id]++
 	t := &w.out[len(w.out)-1]
 	if show, ok := w.shown[u.id]; ok && cause != schemas.Erased {
-		t.LastSeen, t.LastActive = max(t.LastSeen, show), max(t.LastActive, show)
+		for _, known := range []*schemas.Millis{&t.LastSeen, &t.LastActive} {
+			if *known != 0 && *known < show {
+				*known = show
+			}
+		}
 	}
 	if cause == schemas.VisibilityChange {
 		delete(w.shown, u.id)
