@@ -216,7 +216,7 @@ func TestTheFastPathAnswersAsThePlainOne(t *testing.T) {
 			}
 		}
 	})
-	if fastAnswers < 10 {
+	if !testing.Short() && fastAnswers < 10 { // with -short rapid draws a fifth
 		t.Errorf("only %d of the draws took the fast path to its end", fastAnswers)
 	}
 }
