@@ -17,7 +17,8 @@ type Metrics struct {
 	Errors                 *prometheus.CounterVec // by code
 	Subscriptions, Watched prometheus.Gauge
 	Queued, Collapsed      prometheus.Counter
-	Resynced, Revoked      prometheus.Counter
+	Reread, Resynced       prometheus.Counter
+	Revoked                prometheus.Counter
 	Compared, Lost         prometheus.Counter
 	ReadSeconds            prometheus.Histogram
 
@@ -52,6 +53,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Watched:        gauge("watched_users", "Users whom viewers of this node watch."),
 		Queued:         counter("queued_total", "Changes queued for viewers."),
 		Collapsed:      counter("collapsed_total", "Queued changes that a newer one replaced because the queue was full."),
+		Reread:         counter("rereads_total", "Times all watched users were read again, as after each connection of the bus."),
 		Resynced:       counter("resynced_total", "Corrections queued for viewers after a read."),
 		Compared:       counter("compared_total", "Watched users compared with the current status view."),
 		Lost:           counter("lost_total", "Changes that a read had and no channel brought in time; the users were read again."),

@@ -41,9 +41,11 @@ func (h *hub) resyncs(ctx context.Context) {
 			h.Log.Warn("the bus lost changes while it was connected; reading their users again", "users", lost)
 		}
 		err := h.readEach(ctx, users, h.correct)
-		if err == nil {
+		if err == nil && all {
 			all = false
-		} else if ctx.Err() == nil {
+			h.Metrics.Reread.Inc()
+		}
+		if err != nil && ctx.Err() == nil {
 			h.Log.Warn("reading watched users again failed; viewers may see old states until the next try",
 				"users", len(users), "error", err, "retry_in", h.cfg.RefreshInterval)
 		}

@@ -2,6 +2,7 @@ package live_test
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"sync"
 	"testing"
@@ -163,7 +164,29 @@ func newRig(t *testing.T, r *redistest.Server, tweaks ...func(*fanout.Config)) *
 		bus.Close()
 	})
 	g.awaitConnected()
+	g.awaitReread()
 	return g
+}
+
+// awaitReread waits for the server to have read all watched users after the bus connected: a later
+// read brings a change as a correction.
+func (g *rig) awaitReread() {
+	g.t.Helper()
+	g.await(func() bool { return valueOf(g.metrics.Reread) > 0 }, func() string { return "the watched users were never read again" })
+}
+
+func (g *rig) await(holds func() bool, otherwise func() string) {
+	g.t.Helper()
+	deadline := time.After(waitLimit)
+	every := time.NewTicker(time.Millisecond)
+	defer every.Stop()
+	for !holds() {
+		select {
+		case <-every.C:
+		case <-deadline:
+			g.t.Fatal(otherwise())
+		}
+	}
 }
 
 func (g *rig) awaitConnected() {
@@ -203,17 +226,13 @@ func (g *rig) happen(ts ...*schemas.Transition) {
 // gone waits until no subscription is left.
 func (g *rig) gone() {
 	g.t.Helper()
-	deadline := time.After(waitLimit)
-	every := time.NewTicker(time.Millisecond)
-	defer every.Stop()
-	for valueOf(g.metrics.Subscriptions)+valueOf(g.metrics.Watched)+valueOf(g.metrics.Channels) != 0 {
-		select {
-		case <-every.C:
-		case <-deadline:
-			g.t.Fatalf("left over: %v subscriptions, %v users, %v channels", valueOf(g.metrics.Subscriptions),
-				valueOf(g.metrics.Watched), valueOf(g.metrics.Channels))
-		}
+	left := func() (subscriptions, users, channels float64) {
+		return valueOf(g.metrics.Subscriptions), valueOf(g.metrics.Watched), valueOf(g.metrics.Channels)
 	}
+	g.await(func() bool { s, u, c := left(); return s+u+c == 0 }, func() string {
+		s, u, c := left()
+		return fmt.Sprintf("left over: %v subscriptions, %v users, %v channels", s, u, c)
+	})
 }
 
 // person makes the transitions of one user, each one version after the last.
