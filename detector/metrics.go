@@ -27,9 +27,9 @@ type Metrics struct {
 	BreakerTrips    prometheus.Counter
 	BreakerOpen     prometheus.Gauge
 	SeenUsers       prometheus.Counter
-	Present         *prometheus.GaugeVec // by state
-	PresentKinds    *prometheus.GaugeVec // by device kind
+	Users           *prometheus.GaugeVec // by state and device kind
 
+	users       [2][1 + len(schemas.Kinds)]prometheus.Gauge                  // those of Users: online, away; any kind, then by kind
 	transitions [len(schemas.Causes)][len(schemas.States)]prometheus.Counter // those of Transitions
 }
 
@@ -60,11 +60,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		BreakerOpen: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_detector_breaker_open_partitions",
 			Help: "Partitions in which presence time stands still because many gateways fell silent at once."}),
 		SeenUsers: counter("seen_users", "Rows written to the topic seen: users and when they were heard last."),
-		Present: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_detector_present_users",
-			Help: "Visible users who are present, by state, in the partitions of this process."}, []string{"state"}),
-		PresentKinds: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_detector_present_users_by_device",
-			Help: "Visible users with a present device, by its kind, in the partitions of this process. A user may count for several kinds."},
-			[]string{"device_kind"}),
+		Users: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_users",
+			Help: "Visible users who are online or away, in the partitions of this process. kind=\"any\" counts each user once; a device kind counts the users with a present device of that kind, so a user may count for several."},
+			[]string{"state", "kind"}),
+	}
+	for i, state := range []schemas.State{schemas.Online, schemas.Away} {
+		m.users[i][0] = m.Users.WithLabelValues(schemas.StateWord(state), "any")
+		for j, kind := range schemas.Kinds {
+			m.users[i][1+j] = m.Users.WithLabelValues(schemas.StateWord(state), schemas.KindWord(kind))
+		}
 	}
 	for i, cause := range schemas.Causes {
 		for j, state := range schemas.States {
@@ -79,11 +83,15 @@ func (m *Metrics) transition(t *schemas.Transition) {
 	m.transitions[t.Cause-schemas.Causes[0]][t.To-schemas.States[0]].Inc()
 }
 
-// present adds n times c to the gauges of present users.
-func (m *Metrics) present(c *schemas.Counts, n int64) {
-	m.Present.WithLabelValues(schemas.StateWord(schemas.Online)).Add(float64(n * c.Online))
-	m.Present.WithLabelValues(schemas.StateWord(schemas.Away)).Add(float64(n * c.Away))
-	for i, kind := range schemas.Kinds {
-		m.PresentKinds.WithLabelValues(schemas.KindWord(kind)).Add(float64(n * c.ByKind[i]))
+// byState are the counts of the users who are online, and of those who are away.
+type byState [2]schemas.Counts
+
+// show replaces a partition's part of the gauges of users.
+func (m *Metrics) show(now, before *byState) {
+	for i := range m.users {
+		m.users[i][0].Add(float64(now[i].Online + now[i].Away - before[i].Online - before[i].Away))
+		for j := range schemas.Kinds {
+			m.users[i][1+j].Add(float64(now[i].ByKind[j] - before[i].ByKind[j]))
+		}
 	}
 }

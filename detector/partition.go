@@ -44,7 +44,7 @@ type Partition struct {
 	pages        pages
 	sweep        liveness.Sweep
 	seen         schemas.Seen
-	present      schemas.Counts // as in the gauges
+	shown        byState        // as in the gauges
 	stopped      schemas.Millis // since when presence time stands still, as logged last
 
 	rejected       []stream.Rejected // found in a restore; go out with the next record
@@ -137,15 +137,16 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	if p.frame.Tick && p.sweep.Take(p.machine, &p.seen) {
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.SeenHints, Partition: p.id, Value: p.seen.Encode()})
 		p.config.Metrics.SeenUsers.Add(float64(len(p.seen.Users)))
-		p.showPresent(p.machine.Present())
+		var now byState
+		now[0], now[1] = p.machine.PresentByState()
+		p.show(now)
 	}
 }
 
-// showPresent makes now this partition's part of the gauges.
-func (p *Partition) showPresent(now schemas.Counts) {
-	p.config.Metrics.present(&now, 1)
-	p.config.Metrics.present(&p.present, -1)
-	p.present = now
+// show makes now this partition's part of the gauges.
+func (p *Partition) show(now byState) {
+	p.config.Metrics.show(&now, &p.shown)
+	p.shown = now
 }
 
 // Checkpoint is the metadata of the commit of Next; Restore needs both.
@@ -221,7 +222,7 @@ func (p *Partition) count() {
 
 // Close removes the partition from the metrics.
 func (p *Partition) Close() {
-	p.showPresent(schemas.Counts{})
+	p.show(byState{})
 	if p.stopped != 0 {
 		p.config.Metrics.BreakerOpen.Dec()
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
@@ -128,6 +129,36 @@ func TestATransitionAndItsStatusAreWrittenToTheUsersPartition(t *testing.T) {
 			t.Errorf("%s: partition %d, key %x", o.Topic, o.Partition, o.Key)
 		}
 	}
+}
+
+func TestTheGaugesOfUsersFollowTheCountsByStateAndKindAndEndWithThePartition(t *testing.T) {
+	l := newLog(t, 1, 4)
+	idler := inPartition(1, 1, 4)
+	worker := inPartition(idler+1, 1, 4)
+	l.restore(-1, "")
+	beats := []schemas.Beat{{User: idler, Device: 7, Kind: schemas.Web, Idle: schemas.Millis(l.settings.IdleAfter.Milliseconds())},
+		{User: worker, Device: 7, Kind: schemas.Web}, {User: worker, Device: 8, Kind: schemas.Mobile}}
+	l.write(start, schemas.AppendFrame(nil, schemas.FrameHead{}, beats))
+	l.write(start+1000, schemas.AppendTick(nil))
+	users := l.p.config.Metrics.Users
+	expect := func(state, kind string, want float64) {
+		t.Helper()
+		if got := testutil.ToFloat64(users.WithLabelValues(state, kind)); got != want {
+			t.Errorf("%s, %s: %v users, want %v", state, kind, got, want)
+		}
+	}
+	for _, kind := range []string{"any", "web", "mobile"} {
+		expect("online", kind, 1)
+	}
+	expect("away", "any", 1)
+	expect("away", "web", 1)
+	expect("away", "mobile", 0)
+	if series := testutil.CollectAndCount(users); series != 2*(1+len(schemas.Kinds)) {
+		t.Errorf("there are %d series, want one for each state and kind", series)
+	}
+	l.p.Close()
+	expect("online", "any", 0)
+	expect("away", "web", 0)
 }
 
 func TestABeatInAWrongPartitionIsForwardedOnceWithItsTrueAgeAndWarnedAbout(t *testing.T) {

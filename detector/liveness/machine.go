@@ -123,7 +123,8 @@ type Machine struct {
 	prefetch   func(entries []uint32)
 	look       func(e uint32) (presence, bool)
 	counts     Counts
-	present    schemas.Counts
+	online     schemas.Counts // visible users who are online, for Present
+	away       schemas.Counts // those who are away
 }
 
 // Counts are totals since the machine was made.
