@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -107,6 +108,13 @@ func given(parsed *kong.Context, flag *kong.Flag, file *configFile) string {
 		return fmt.Sprintf("%s:%d", file.path, file.lines[flag.Name])
 	}
 	return byDefault
+}
+
+// isGiven reports whether the operator gave the flag of this name.
+func isGiven(parsed *kong.Context, file *configFile, name string) bool {
+	return slices.ContainsFunc(parsed.Selected().Flags, func(flag *kong.Flag) bool {
+		return flag.Name == name && given(parsed, flag, file) != byDefault
+	})
 }
 
 // settingsOf are the flags that are settings, in order.

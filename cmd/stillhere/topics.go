@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/policy"
@@ -22,7 +24,7 @@ type topicsCommand struct {
 
 type topicsApply struct {
 	kafkaFlags
-	Partitions  int32 `help:"Partitions of new topics. You cannot change the number later: users would move to other partitions." default:"64"`
+	Partitions  int32 `help:"Partitions of new topics. You cannot change the number later: users would move to other partitions. If topics exist with another number, it is an error." default:"64"`
 	Replication int16 `help:"Replicas of each partition; -1: the cluster's default." default:"-1"`
 	topicFlags  `group:"Retention:"`
 }
@@ -42,7 +44,7 @@ func (c *topicsApply) Validate() error {
 const setUpTimeout = 30 * time.Second
 
 // Run creates and checks.
-func (c *topicsApply) Run(ctx context.Context) error {
+func (c *topicsApply) Run(ctx context.Context, parsed *kong.Context, file *configFile) error {
 	config, err := c.cluster()
 	if err != nil {
 		return err
@@ -62,6 +64,11 @@ func (c *topicsApply) Run(ctx context.Context) error {
 	}
 	if err := config.Retention.Validate(inForce); err != nil {
 		return err
+	}
+	if isGiven(parsed, file, "partitions") { // the default is only for new topics
+		if err := admin.CheckPartitions(ctx, config, c.Partitions); err != nil {
+			return err
+		}
 	}
 	reports, err := admin.ApplyTopics(ctx, config, c.Partitions, c.Replication)
 	for _, r := range reports {

@@ -2,9 +2,15 @@ package main
 
 import (
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestTopicsAreAppliedToAnEmptyClusterAndAgain(t *testing.T) {
@@ -19,7 +25,40 @@ func TestTopicsAreAppliedToAnEmptyClusterAndAgain(t *testing.T) {
 			t.Errorf("apply: exit %d, %s", code, errs)
 		}
 	}
+	if code, _, errs := stillhere(t, "", "topics", "apply", brokers); code != 0 {
+		t.Errorf("apply without a number of partitions: exit %d, %s", code, errs)
+	}
 	if code, _, errs := stillhere(t, "", "topics", "check", brokers); code != 0 {
 		t.Errorf("check: exit %d, %s", code, errs)
+	}
+}
+
+func TestAnotherNumberOfPartitionsIsRefusedWithWhatIsAndWhatToDo(t *testing.T) {
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	brokers := "--kafka-brokers=" + cluster.Addrs()[0]
+	if code, _, errs := stillhere(t, "", "topics", "apply", "--partitions", "4", brokers); code != 0 {
+		t.Fatalf("apply: exit %d, %s", code, errs)
+	}
+	code, _, errs := stillhere(t, "", "topics", "apply", "--partitions", "8", "--transitions-retention", "48h", brokers)
+	if code != 1 {
+		t.Errorf("apply of 8 partitions on 4: exit %d", code)
+	}
+	for _, part := range []string{"presence.heartbeats has 4 partitions", "asks for 8", "nothing was changed",
+		"which one a user's records are in", "leave --partitions out", "deploy/RUNBOOK.md"} {
+		if !strings.Contains(errs, part) {
+			t.Errorf("the error does not say %q: %s", part, errs)
+		}
+	}
+	longer := kafka.Config{Brokers: cluster.Addrs(), Retention: schemas.Retention{Transitions: 48 * time.Hour}}
+	reports, err := admin.ApplyTopics(t.Context(), longer, 4, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(reports, func(r admin.TopicReport) bool { return len(r.Changed) > 0 }) {
+		t.Error("the refused command has changed the retention")
 	}
 }
