@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"math/bits"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -11,7 +12,8 @@ import (
 // codec reads or writes the fields of a Transition or Status. Such a message lists its fields
 // once, in ascending order of their numbers; the list serves both directions.
 type codec struct {
-	fields         // what was read
+	fields  // what was read
+	form    *form
 	reading bool   // otherwise it writes
 	dst     []byte // what was written
 }
@@ -48,6 +50,22 @@ func (c *codec) visibility(n protowire.Number, v *Visibility) {
 	}
 }
 
+// name reads or writes the name of a user: the tenant as field n, the name as the next one.
+func (c *codec) name(n protowire.Number, v *Name) {
+	if c.reading {
+		*v = Name{Tenant: string(c.text(n)), Text: string(c.text(n + 1))}
+		return
+	}
+	c.string(n, v.Tenant)
+	c.string(n+1, v.Text)
+}
+
+func (c *codec) string(n protowire.Number, v string) {
+	if v != "" {
+		c.dst = protowire.AppendString(protowire.AppendTag(c.dst, n, protowire.BytesType), v)
+	}
+}
+
 // kinds writes a set of device kinds ascending and packed.
 func (c *codec) kinds(n protowire.Number, v *KindSet) {
 	if c.reading {
@@ -66,26 +84,32 @@ func (c *codec) kinds(n protowire.Number, v *KindSet) {
 // few strings, and one set of device kinds.
 type fields struct {
 	number  [lastField + 1]uint64
-	text    [lastText + 1][]byte
+	texts   [maxTexts][]byte // in the order of their numbers
 	kindSet KindSet
 }
 
 const (
-	lastField = 36
-	lastText  = 14
+	lastField = 38
+	maxTexts  = 4 // that a message has
 )
 
 // form lists the fields of a message that are not numbers.
 type form struct {
 	last  protowire.Number // greatest field number that this program knows
 	kinds protowire.Number // the repeated device kinds
-	texts uint32           // bit set of the strings
+	texts uint64           // bit set of the strings
 }
+
+// slot is the place of the string n in fields.texts.
+func (f *form) slot(n protowire.Number) int { return bits.OnesCount64(f.texts & (1<<n - 1)) }
+
+// text is the string n as it was read.
+func (c *codec) text(n protowire.Number) []byte { return c.texts[c.form.slot(n)] }
 
 // read takes the fields out of value and checks the version. The generated decoder reads what a
 // Protobuf writer does not normally produce, into empty, and its canonical form is read here.
 func (c *codec) read(form *form, value []byte, what string, empty func() proto.Message) error {
-	c.reading = true
+	c.reading, c.form = true, form
 	value, err := Unframed(value)
 	if err != nil {
 		return err
@@ -124,7 +148,7 @@ func (f *fields) scan(form *form, value []byte) (usual bool) {
 				f.kindSet, text = f.kindSet.With(DeviceKind(k)), text[n:]
 			}
 		case kind == protowire.BytesType && !isNumber && utf8.Valid(text):
-			f.text[number] = text
+			f.texts[form.slot(number)] = text
 		default:
 			return false
 		}

@@ -82,7 +82,9 @@ func JobKey(user UserID, chunk uint32) []byte {
 type Delivery struct {
 	Transition *Transition
 	Recipients []UserID // ascending, at most MaxRecipients
-	Chunk      uint32
+	// Names are those of the recipients in the same order, in text mode: an empty one is not known.
+	Names []string
+	Chunk uint32
 }
 
 // AppendDelivery appends the encoding of a delivery to dst. transition is the result of
@@ -111,9 +113,18 @@ func AppendDelivery(dst, transition []byte, recipients []UserID, chunk uint32) [
 	return dst
 }
 
+// AppendRecipientNames appends the names of all recipients to a delivery that AppendDelivery has
+// encoded.
+func AppendRecipientNames(dst []byte, names []string) []byte {
+	for _, name := range names {
+		dst = protowire.AppendString(protowire.AppendTag(dst, 5, protowire.BytesType), name)
+	}
+	return dst
+}
+
 // Encode is the value of the delivery's record.
 func (d *Delivery) Encode() []byte {
-	return AppendDelivery(nil, d.Transition.Encode(), d.Recipients, d.Chunk)
+	return AppendRecipientNames(AppendDelivery(nil, d.Transition.Encode(), d.Recipients, d.Chunk), d.Names)
 }
 
 // DecodeDelivery reads a record of the deliveries topic. Every error is a
@@ -126,7 +137,15 @@ func DecodeDelivery(value []byte) (*Delivery, error) {
 	if n := len(m.RecipientDeltas); n < 1 || n > MaxRecipients {
 		return nil, Invalid("recipient_deltas", "must be 1 to 1000 recipients")
 	}
-	d := &Delivery{Chunk: m.Chunk, Recipients: make([]UserID, 0, len(m.RecipientDeltas))}
+	if n := len(m.RecipientNames); n != 0 && n != len(m.RecipientDeltas) {
+		return nil, Invalid("recipient_names", "must be empty or as many as the recipients")
+	}
+	for i, name := range m.RecipientNames {
+		if name != "" && !validName(name) {
+			return nil, CheckName(rowField("recipient_names", i), name)
+		}
+	}
+	d := &Delivery{Chunk: m.Chunk, Names: m.RecipientNames, Recipients: make([]UserID, 0, len(m.RecipientDeltas))}
 	last := UserID(0)
 	for _, delta := range m.RecipientDeltas {
 		if last += UserID(delta); delta < 1 || last < 1 {

@@ -11,6 +11,8 @@ import (
 type Follow struct {
 	User, Follower UserID
 	Removed        bool
+	// Names are those of User and Follower in text mode, both of one tenant; a removal has none.
+	Names [2]Name
 }
 
 // Key is the key of the record: both ids as 8 bytes big-endian, the user first. Each edge has its
@@ -24,7 +26,8 @@ func (f Follow) Encode() []byte {
 	if f.Removed {
 		return nil
 	}
-	return encode(&pb.Follow{Schema: messageVersion, UserId: int64(f.User), FollowerId: int64(f.Follower)})
+	return encode(&pb.Follow{Schema: messageVersion, UserId: int64(f.User), FollowerId: int64(f.Follower),
+		Tenant: f.Names[0].Tenant, UserName: f.Names[0].Text, FollowerName: f.Names[1].Text})
 }
 
 // DecodeFollow reads a record of the graph topic. Only a nil value is a removal: compaction does
@@ -52,5 +55,12 @@ func DecodeFollow(key, value []byte) (Follow, error) {
 	if UserID(m.UserId) != f.User || UserID(m.FollowerId) != f.Follower {
 		return Follow{}, Invalid("follow", "must have the ids of the key")
 	}
-	return f, nil
+	if m.UserName == "" && m.FollowerName == "" && m.Tenant == "" {
+		return f, nil
+	}
+	f.Names = [2]Name{{m.Tenant, m.UserName}, {m.Tenant, m.FollowerName}}
+	if err := f.Names[0].Check("user_name"); err != nil {
+		return Follow{}, err
+	}
+	return f, CheckName("follower_name", m.FollowerName)
 }

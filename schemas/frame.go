@@ -32,6 +32,7 @@ const (
 	fieldForwarded
 	fieldPolicy
 	fieldErasure protowire.Number = 20
+	fieldNamed   protowire.Number = 21
 )
 
 // Beat is one row of a frame.
@@ -56,6 +57,7 @@ type Frame struct {
 	// Visibility is set for VisibilityUser when that is not 0.
 	VisibilityUser UserID
 	Visibility     Visibility
+	VisibilityName Name // in text mode
 	// ErasedUser is erased unless it is 0; ErasedUntil is when the last copy in a topic is gone. Until
 	// WithheldUntil the status of the user names the erasure.
 	ErasedUser                 UserID
@@ -67,6 +69,7 @@ type Frame struct {
 	policy                                    []byte
 	rows                                      int
 	users, devices, kinds, beats, ages, idles []byte
+	named                                     []byte // the rest of the frame from the first name on; nil: no names
 }
 
 // Rows is the number of beats in the frame.
@@ -117,6 +120,9 @@ func canonical(value []byte) ([]byte, error) {
 			return nil, Invalid(rowField("beat_kind", i), "unknown kind "+strconv.Itoa(int(kind)))
 		}
 	}
+	for _, named := range message.Named {
+		named.ProtoReflect().SetUnknown(nil)
+	}
 	message.ProtoReflect().SetUnknown(nil)
 	return encode(&message), nil
 }
@@ -129,6 +135,9 @@ func (f *Frame) scan(value []byte) (usual bool) {
 		switch {
 		case rest == nil:
 			return false
+		case number == fieldNamed && f.named == nil:
+			f.named = value
+		case number == fieldNamed:
 		case kind == protowire.BytesType:
 			if !f.take(number, bytes) {
 				return false
@@ -153,7 +162,7 @@ func (f *Frame) scan(value []byte) (usual bool) {
 		}
 		value = rest
 	}
-	return true
+	return f.usualNames()
 }
 
 // take stores a length-delimited field; false when its form is unusual.
@@ -200,6 +209,7 @@ func (f *Frame) takeVisibility(v []byte) (usual bool) {
 		return false // canonical reports it
 	}
 	f.VisibilityUser, f.Visibility = UserID(message.UserId), message.Visibility
+	f.VisibilityName = Name{message.Tenant, message.Name}
 	if f.VisibilityUser == 0 {
 		f.VisibilityUser = -1 // 0 would mean that the frame has no change; check refuses -1
 	}
@@ -277,10 +287,13 @@ func (f *Frame) check() error {
 	if i := firstAbove(f.idles, uint64(MaxIdle)); i >= 0 {
 		return Invalid(rowField("idle_ms", i), "must be at most 2592000000 (30 days)")
 	}
+	if err := f.VisibilityName.checkOptional(); err != nil {
+		return err
+	}
 	if f.policy != nil {
 		return f.takePolicy(f.policy)
 	}
-	return nil
+	return f.checkNames()
 }
 
 func (f *Frame) unequal(column string, n int) error {

@@ -105,6 +105,19 @@ func AppendVisibility(dst []byte, user UserID, visibility Visibility) []byte {
 	return appendVarint(dst, 2, uint64(visibility))
 }
 
+// AppendNamedVisibility is AppendVisibility with the user's name, in pipelines with --ids text.
+func AppendNamedVisibility(dst []byte, user UserID, visibility Visibility, name Name) []byte {
+	size := 11 + protowire.SizeTag(4) + protowire.SizeBytes(len(name.Text))
+	if name.Tenant != "" {
+		size += protowire.SizeTag(3) + protowire.SizeBytes(len(name.Tenant))
+	}
+	dst = appendColumn(appendVarint(dst, fieldVersion, FrameVersion), fieldVisibility, uint64(size))
+	dst = protowire.AppendFixed64(protowire.AppendTag(dst, 1, protowire.Fixed64Type), uint64(user))
+	c := codec{dst: appendVarint(dst, 2, uint64(visibility))}
+	c.name(3, &name)
+	return c.dst
+}
+
 // AppendForwardedVisibility is AppendVisibility for a change that was written to a partition
 // other than the user's.
 func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility) []byte {

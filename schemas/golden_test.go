@@ -60,6 +60,10 @@ func goldenFrames() []goldenFrame {
 	full.Beats, draining.Draining = beats, true
 	forwarded.Forwarded, forwarded.Beats = true, beats[:1]
 	policy, jitter := anyPolicy(), anyPolicy()
+	withNames := full
+	withNames.Names = map[int]Name{0: {"", "6f9619ff-8b86-d011-b42d-00c04fc964ff"}, 2: {"acme", "@ann:b.c"}}
+	named := AppendNamedRow(AppendFrame(nil, head, beats), 0, withNames.Names[0])
+	named = AppendNamedRow(named, 2, withNames.Names[2])
 	jitter.HeartbeatJitter = 2 * time.Second
 	return []goldenFrame{
 		{"frame-v1-one-beat", AppendFrame(nil, FrameHead{}, beats[:1]), contents{Beats: beats[:1]}},
@@ -73,6 +77,9 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-erasure-forwarded", AppendErasure(nil, 42, 1, 0, true), contents{ErasedUser: 42, ErasedUntil: 1, Forwarded: true}},
 		{"frame-v1-erasure-withheld", AppendErasure(nil, 42, 1_766_700_000_000, 1_765_700_000_000, false),
 			contents{ErasedUser: 42, ErasedUntil: 1_766_700_000_000, WithheldUntil: 1_765_700_000_000}},
+		{"frame-v1-named", named, withNames},
+		{"frame-v1-visibility-named", AppendNamedVisibility(nil, 42, Nobody, Name{"acme", "ann@example.org"}),
+			contents{VisibilityUser: 42, Visibility: Nobody, VisibilityName: Name{"acme", "ann@example.org"}}},
 		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},
 		{"frame-v1-policy-jitter", AppendPolicy(nil, jitter), contents{Policy: &jitter}},
 	}

@@ -19,8 +19,10 @@ type contents struct {
 	ErasedUser                UserID
 	ErasedUntil               Millis
 	WithheldUntil             Millis
+	VisibilityName            Name
 	Policy                    *Policy
 	Beats                     []Beat
+	Names                     map[int]Name
 }
 
 // byGenerated reads value with the generated decoder and the rules that
@@ -60,6 +62,18 @@ func byGenerated(value []byte) (contents, bool) {
 	if v := m.Visibility; v != nil {
 		ok = ok && v.UserId > 0 && (v.Visibility == Everyone || v.Visibility == Nobody)
 	}
+	names, last := map[int]Name(nil), -1
+	for _, n := range m.Named {
+		name := Name{n.Tenant, n.Name}
+		ok = ok && int64(n.Row) > int64(last) && int64(n.Row) < int64(rows) && name.Check("") == nil
+		if names == nil {
+			names = make(map[int]Name)
+		}
+		last = int(n.Row)
+		names[last] = name
+	}
+	hider := Name{m.Visibility.GetTenant(), m.Visibility.GetName()}
+	ok = ok && (hider == Name{} || hider.Check("") == nil)
 	if !ok {
 		return contents{}, false
 	}
@@ -67,7 +81,7 @@ func byGenerated(value []byte) (contents, bool) {
 		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded,
 		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce,
 		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs()),
-		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs())}
+		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs()), VisibilityName: hider, Names: names}
 	for i := range m.UserId {
 		b := Beat{User: UserID(m.UserId[i]), Device: DeviceID(m.DeviceId[i]), Kind: Other}
 		if len(m.DeviceKind) > 0 && m.DeviceKind[i] > 0 && int(m.DeviceKind[i]) <= len(Kinds) {
@@ -95,10 +109,18 @@ func byHand(value []byte) (contents, error) {
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
 		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy,
-		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil}
+		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
+		VisibilityName: f.VisibilityName}
 	rows := f.Beats()
 	for b := (Beat{}); rows.Next(&b); {
 		c.Beats = append(c.Beats, b)
+	}
+	var named NamedRow
+	for names := f.Names(); names.Next(&named); {
+		if c.Names == nil {
+			c.Names = make(map[int]Name)
+		}
+		c.Names[named.Row] = Name{string(named.Tenant), string(named.Name)}
 	}
 	return c, nil
 }

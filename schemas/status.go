@@ -47,6 +47,8 @@ type Status struct {
 	// not to be sent any more.
 	ErasedVersion Version
 	WithheldUntil Millis
+	// Name is the user's name in text mode, the zero value until it is known.
+	Name Name
 }
 
 // Bucket is the token bucket of a user's changes: at log time At it needed Lacks milliseconds
@@ -75,7 +77,7 @@ type Presumed struct {
 	Kinds      KindSet
 }
 
-var statusForm = form{last: 36, kinds: 7}
+var statusForm = form{last: 38, kinds: 7, texts: 1<<37 | 1<<38}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -115,6 +117,7 @@ func (s *Status) walk(c *codec) {
 	c.flag(34, &s.UnsureEnded)
 	number(c, 35, &s.ErasedVersion)
 	number(c, 36, &s.WithheldUntil)
+	c.name(37, &s.Name)
 }
 
 // Encode is the value of the status record. Its key is User.Key().

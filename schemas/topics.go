@@ -18,6 +18,7 @@ const (
 	Graph       Topic = "graph"
 	SeenHints   Topic = "seen"
 	DeadLetter  Topic = "deadletter"
+	Names       Topic = "names" // in pipelines with --ids text alone
 )
 
 // DefaultPrefix makes presence.heartbeats of heartbeats.
@@ -72,6 +73,17 @@ func (r Retention) Topics() []TopicSpec {
 		}},
 		{Topic: DeadLetter, Config: kept(r.DeadLetter)},
 	}
+}
+
+// NamesTopic is the topic that pipelines with --ids text have besides.
+func NamesTopic() TopicSpec {
+	return TopicSpec{Topic: Names, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
+		"cleanup.policy":            "compact",
+		"min.cleanable.dirty.ratio": "0.2",
+		"max.compaction.lag.ms":     millis(7 * day),
+		"delete.retention.ms":       millis(30 * day),
+		"segment.bytes":             strconv.Itoa(64 << 20),
+	}}
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

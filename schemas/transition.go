@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/segmentio/ksuid"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
@@ -31,12 +30,14 @@ type Transition struct {
 	LeftOut uint32
 	// ErasedUntil is set with the cause Erased: when the last copy of older records is gone.
 	ErasedUntil Millis
+	// Name is the user's name in text mode, the zero value until it is known.
+	Name Name
 }
 
 // EventID is the permanent id of the transition.
 func (t *Transition) EventID() ksuid.KSUID { return EventID(t.User, t.Version, t.At) }
 
-var transitionForm = form{last: 20, kinds: 11, texts: 1<<2 | 1<<14}
+var transitionForm = form{last: 22, kinds: 11, texts: 1<<2 | 1<<14 | 1<<21 | 1<<22}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto, but for the
 // version (1) and the event id (2).
@@ -53,12 +54,13 @@ func (t *Transition) walk(c *codec) {
 	c.visibility(12, &t.Visibility)
 	number(c, 13, &t.Version)
 	if c.reading {
-		t.Policy = policy(c.text[14])
-	} else if t.Policy != "" {
-		c.dst = protowire.AppendString(protowire.AppendTag(c.dst, 14, protowire.BytesType), t.Policy)
+		t.Policy = policy(c.text(14))
+	} else {
+		c.string(14, t.Policy)
 	}
 	number(c, 15, &t.LeftOut)
 	number(c, 20, &t.ErasedUntil)
+	c.name(21, &t.Name)
 }
 
 // Encode is the value of the transition's record. Its key is User.Key().
@@ -96,7 +98,7 @@ func (t *Transition) Scan(value []byte) (event []byte, err error) {
 		return nil, err
 	}
 	t.walk(&c)
-	return c.text[2], t.check()
+	return c.text(2), t.check()
 }
 
 // check holds t to the rules of transition.proto.
@@ -121,7 +123,7 @@ func (t *Transition) check() error {
 	case t.Cause == Erased && (t.ErasedUntil < 1 || t.ErasedUntil > maxMillis):
 		return Invalid("erased_until_ms", millisRange)
 	}
-	return nil
+	return t.Name.checkOptional()
 }
 
 // message is t as a part of another message.
@@ -146,7 +148,7 @@ func transitionOf(field string, m *pb.Transition) (*Transition, error) {
 		LastSeen: Millis(m.LastSeenAtMs), LastActive: Millis(m.LastActiveAtMs), Cause: m.Cause,
 		Device: DeviceID(m.DeviceId), Kinds: SetOfKinds(m.DeviceKinds...), Visibility: KnownVisibility(m.Visibility),
 		Version: Version(m.Version), Policy: m.PolicyId, LeftOut: m.LeftOut,
-		ErasedUntil: Millis(m.ErasedUntilMs),
+		ErasedUntil: Millis(m.ErasedUntilMs), Name: Name{m.Tenant, m.Name},
 	}
 	return t, t.check()
 }

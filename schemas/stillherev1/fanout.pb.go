@@ -191,9 +191,12 @@ type Delivery struct {
 	RecipientDeltas []int64 `protobuf:"varint,3,rep,packed,name=recipient_deltas,json=recipientDeltas,proto3" json:"recipient_deltas,omitempty"`
 	// Numbers the parts of a large audience, which are cut by the follower's id; 0 where a user has
 	// few followers. A follower is always in the same part.
-	Chunk         uint32 `protobuf:"varint,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Chunk uint32 `protobuf:"varint,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	// The names of the recipients in the same order, in pipelines with --ids text; empty
+	// where a name is not known. They are of the tenant of the transition.
+	RecipientNames []string `protobuf:"bytes,5,rep,name=recipient_names,json=recipientNames,proto3" json:"recipient_names,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Delivery) Reset() {
@@ -254,6 +257,13 @@ func (x *Delivery) GetChunk() uint32 {
 	return 0
 }
 
+func (x *Delivery) GetRecipientNames() []string {
+	if x != nil {
+		return x.RecipientNames
+	}
+	return nil
+}
+
 var File_stillhere_v1_fanout_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_fanout_proto_rawDesc = "" +
@@ -268,14 +278,15 @@ const file_stillhere_v1_fanout_proto_rawDesc = "" +
 	"\x05after\x18\x04 \x01(\x03R\x05after\x12\x18\n" +
 	"\athrough\x18\x05 \x01(\x03R\athrough\x12\x14\n" +
 	"\x05chunk\x18\x06 \x01(\rR\x05chunk\x12\x16\n" +
-	"\x06chunks\x18\a \x01(\rR\x06chunks\"\x9d\x01\n" +
+	"\x06chunks\x18\a \x01(\rR\x06chunks\"\xc6\x01\n" +
 	"\bDelivery\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x128\n" +
 	"\n" +
 	"transition\x18\x02 \x01(\v2\x18.stillhere.v1.TransitionR\n" +
 	"transition\x12)\n" +
 	"\x10recipient_deltas\x18\x03 \x03(\x03R\x0frecipientDeltas\x12\x14\n" +
-	"\x05chunk\x18\x04 \x01(\rR\x05chunk*^\n" +
+	"\x05chunk\x18\x04 \x01(\rR\x05chunk\x12'\n" +
+	"\x0frecipient_names\x18\x05 \x03(\tR\x0erecipientNames*^\n" +
 	"\aJobKind\x12\x18\n" +
 	"\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eJOB_KIND_SPLIT\x10\x01\x12\x12\n" +

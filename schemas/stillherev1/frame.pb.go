@@ -220,7 +220,10 @@ type Frame struct {
 	// every partition by whoever changes the policy; carries no beats.
 	Policy *Policy `protobuf:"bytes,15,opt,name=policy,proto3" json:"policy,omitempty"`
 	// Everything about one user is to be erased. Carries no beats.
-	Erasure       *Erasure `protobuf:"bytes,20,opt,name=erasure,proto3" json:"erasure,omitempty"`
+	Erasure *Erasure `protobuf:"bytes,20,opt,name=erasure,proto3" json:"erasure,omitempty"`
+	// The names of some rows, by ascending row, in pipelines with --ids text. A device's first
+	// beat of a session has one, and one beat in five minutes.
+	Named         []*NamedRow `protobuf:"bytes,21,rep,name=named,proto3" json:"named,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -367,6 +370,75 @@ func (x *Frame) GetErasure() *Erasure {
 	return nil
 }
 
+func (x *Frame) GetNamed() []*NamedRow {
+	if x != nil {
+		return x.Named
+	}
+	return nil
+}
+
+// NamedRow is the name of the user of one row of a frame. The row's user_id must be the id of
+// the name; README.md beside this file says how to compute it.
+type NamedRow struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Row           uint32                 `protobuf:"varint,1,opt,name=row,proto3" json:"row,omitempty"`      // counts from 0
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"` // at most 64 bytes; empty: the default tenant
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`     // 1 to 128 bytes, no NUL
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NamedRow) Reset() {
+	*x = NamedRow{}
+	mi := &file_stillhere_v1_frame_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NamedRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NamedRow) ProtoMessage() {}
+
+func (x *NamedRow) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_frame_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NamedRow.ProtoReflect.Descriptor instead.
+func (*NamedRow) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *NamedRow) GetRow() uint32 {
+	if x != nil {
+		return x.Row
+	}
+	return 0
+}
+
+func (x *NamedRow) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *NamedRow) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Erasure drops all that is known of a user by earlier records. The user is unknown from this
 // record on; a later beat makes a new user of the same id.
 type Erasure struct {
@@ -384,7 +456,7 @@ type Erasure struct {
 
 func (x *Erasure) Reset() {
 	*x = Erasure{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[1]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +468,7 @@ func (x *Erasure) String() string {
 func (*Erasure) ProtoMessage() {}
 
 func (x *Erasure) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[1]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +481,7 @@ func (x *Erasure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Erasure.ProtoReflect.Descriptor instead.
 func (*Erasure) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{1}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Erasure) GetUserId() int64 {
@@ -435,16 +507,19 @@ func (x *Erasure) GetWithheldUntilMs() int64 {
 
 // VisibilityChange sets who may see a user from this record on.
 type VisibilityChange struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserId        int64                  `protobuf:"fixed64,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	Visibility    Visibility             `protobuf:"varint,2,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	UserId     int64                  `protobuf:"fixed64,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Visibility Visibility             `protobuf:"varint,2,opt,name=visibility,proto3,enum=stillhere.v1.Visibility" json:"visibility,omitempty"`
+	// The user's name, in pipelines with --ids text.
+	Tenant        string `protobuf:"bytes,3,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name          string `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VisibilityChange) Reset() {
 	*x = VisibilityChange{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[2]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +531,7 @@ func (x *VisibilityChange) String() string {
 func (*VisibilityChange) ProtoMessage() {}
 
 func (x *VisibilityChange) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[2]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +544,7 @@ func (x *VisibilityChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VisibilityChange.ProtoReflect.Descriptor instead.
 func (*VisibilityChange) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{2}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *VisibilityChange) GetUserId() int64 {
@@ -486,6 +561,20 @@ func (x *VisibilityChange) GetVisibility() Visibility {
 	return Visibility_VISIBILITY_UNSPECIFIED
 }
 
+func (x *VisibilityChange) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *VisibilityChange) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // HeartbeatsRequest is the Protobuf body of POST /presence/heartbeats.
 type HeartbeatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -498,7 +587,7 @@ type HeartbeatsRequest struct {
 
 func (x *HeartbeatsRequest) Reset() {
 	*x = HeartbeatsRequest{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[3]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +599,7 @@ func (x *HeartbeatsRequest) String() string {
 func (*HeartbeatsRequest) ProtoMessage() {}
 
 func (x *HeartbeatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[3]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +612,7 @@ func (x *HeartbeatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatsRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatsRequest) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{3}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HeartbeatsRequest) GetGatewayId() string {
@@ -562,7 +651,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -574,7 +663,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[4]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -587,7 +676,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{4}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Beat) GetUserId() int64 {
@@ -642,7 +731,7 @@ type HeartbeatsResponse struct {
 
 func (x *HeartbeatsResponse) Reset() {
 	*x = HeartbeatsResponse{}
-	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +743,7 @@ func (x *HeartbeatsResponse) String() string {
 func (*HeartbeatsResponse) ProtoMessage() {}
 
 func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_frame_proto_msgTypes[5]
+	mi := &file_stillhere_v1_frame_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +756,7 @@ func (x *HeartbeatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatsResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatsResponse) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{5}
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *HeartbeatsResponse) GetAccepted() int32 {
@@ -681,7 +770,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xc9\x04\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xf7\x04\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -703,16 +792,23 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"visibility\x12\x1c\n" +
 	"\tforwarded\x18\x0e \x01(\bR\tforwarded\x12,\n" +
 	"\x06policy\x18\x0f \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x12/\n" +
-	"\aerasure\x18\x14 \x01(\v2\x15.stillhere.v1.ErasureR\aerasure\"i\n" +
+	"\aerasure\x18\x14 \x01(\v2\x15.stillhere.v1.ErasureR\aerasure\x12,\n" +
+	"\x05named\x18\x15 \x03(\v2\x16.stillhere.v1.NamedRowR\x05named\"H\n" +
+	"\bNamedRow\x12\x10\n" +
+	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\"i\n" +
 	"\aErasure\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x12\x19\n" +
 	"\buntil_ms\x18\x02 \x01(\x03R\auntilMs\x12*\n" +
-	"\x11withheld_until_ms\x18\x03 \x01(\x03R\x0fwithheldUntilMs\"e\n" +
+	"\x11withheld_until_ms\x18\x03 \x01(\x03R\x0fwithheldUntilMs\"\x91\x01\n" +
 	"\x10VisibilityChange\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x10R\x06userId\x128\n" +
 	"\n" +
 	"visibility\x18\x02 \x01(\x0e2\x18.stillhere.v1.VisibilityR\n" +
-	"visibility\"\x81\x01\n" +
+	"visibility\x12\x16\n" +
+	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\x81\x01\n" +
 	"\x11HeartbeatsRequest\x12\x1d\n" +
 	"\n" +
 	"gateway_id\x18\x01 \x01(\tR\tgatewayId\x12#\n" +
@@ -758,33 +854,35 @@ func file_stillhere_v1_frame_proto_rawDescGZIP() []byte {
 }
 
 var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_stillhere_v1_frame_proto_goTypes = []any{
 	(DeviceKind)(0),            // 0: stillhere.v1.DeviceKind
 	(BeatKind)(0),              // 1: stillhere.v1.BeatKind
 	(Visibility)(0),            // 2: stillhere.v1.Visibility
 	(*Frame)(nil),              // 3: stillhere.v1.Frame
-	(*Erasure)(nil),            // 4: stillhere.v1.Erasure
-	(*VisibilityChange)(nil),   // 5: stillhere.v1.VisibilityChange
-	(*HeartbeatsRequest)(nil),  // 6: stillhere.v1.HeartbeatsRequest
-	(*Beat)(nil),               // 7: stillhere.v1.Beat
-	(*HeartbeatsResponse)(nil), // 8: stillhere.v1.HeartbeatsResponse
-	(*Policy)(nil),             // 9: stillhere.v1.Policy
+	(*NamedRow)(nil),           // 4: stillhere.v1.NamedRow
+	(*Erasure)(nil),            // 5: stillhere.v1.Erasure
+	(*VisibilityChange)(nil),   // 6: stillhere.v1.VisibilityChange
+	(*HeartbeatsRequest)(nil),  // 7: stillhere.v1.HeartbeatsRequest
+	(*Beat)(nil),               // 8: stillhere.v1.Beat
+	(*HeartbeatsResponse)(nil), // 9: stillhere.v1.HeartbeatsResponse
+	(*Policy)(nil),             // 10: stillhere.v1.Policy
 }
 var file_stillhere_v1_frame_proto_depIdxs = []int32{
-	0, // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
-	1, // 1: stillhere.v1.Frame.beat_kind:type_name -> stillhere.v1.BeatKind
-	5, // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
-	9, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
-	4, // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
-	2, // 5: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
-	7, // 6: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
-	0, // 7: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	0,  // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
+	1,  // 1: stillhere.v1.Frame.beat_kind:type_name -> stillhere.v1.BeatKind
+	6,  // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
+	10, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
+	5,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
+	4,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
+	2,  // 6: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
+	8,  // 7: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
+	0,  // 8: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_frame_proto_init() }
@@ -799,7 +897,7 @@ func file_stillhere_v1_frame_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_frame_proto_rawDesc), len(file_stillhere_v1_frame_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

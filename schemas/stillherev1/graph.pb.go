@@ -30,8 +30,12 @@ type Follow struct {
 	// The version of this message: 1.
 	Schema uint32 `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
 	// The same ids as in the key.
-	UserId        int64 `protobuf:"varint,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	FollowerId    int64 `protobuf:"varint,3,opt,name=follower_id,json=followerId,proto3" json:"follower_id,omitempty"`
+	UserId     int64 `protobuf:"varint,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	FollowerId int64 `protobuf:"varint,3,opt,name=follower_id,json=followerId,proto3" json:"follower_id,omitempty"`
+	// The names of both, in pipelines with --ids text. Both are of one tenant.
+	Tenant        string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: the default tenant
+	UserName      string `protobuf:"bytes,5,opt,name=user_name,json=userName,proto3" json:"user_name,omitempty"`
+	FollowerName  string `protobuf:"bytes,6,opt,name=follower_name,json=followerName,proto3" json:"follower_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -87,16 +91,40 @@ func (x *Follow) GetFollowerId() int64 {
 	return 0
 }
 
+func (x *Follow) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Follow) GetUserName() string {
+	if x != nil {
+		return x.UserName
+	}
+	return ""
+}
+
+func (x *Follow) GetFollowerName() string {
+	if x != nil {
+		return x.FollowerName
+	}
+	return ""
+}
+
 var File_stillhere_v1_graph_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_graph_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/graph.proto\x12\fstillhere.v1\"Z\n" +
+	"\x18stillhere/v1/graph.proto\x12\fstillhere.v1\"\xb4\x01\n" +
 	"\x06Follow\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12\x1f\n" +
 	"\vfollower_id\x18\x03 \x01(\x03R\n" +
-	"followerIdB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"followerId\x12\x16\n" +
+	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x12\x1b\n" +
+	"\tuser_name\x18\x05 \x01(\tR\buserName\x12#\n" +
+	"\rfollower_name\x18\x06 \x01(\tR\ffollowerNameB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_graph_proto_rawDescOnce sync.Once

@@ -189,6 +189,10 @@ type Transition struct {
 	// With cause ERASED: when the last copy of older records in a topic is gone, Unix
 	// milliseconds. Such a transition has no times but at_ms, no device and no kinds.
 	ErasedUntilMs int64 `protobuf:"varint,20,opt,name=erased_until_ms,json=erasedUntilMs,proto3" json:"erased_until_ms,omitempty"`
+	// The user's name, in pipelines with --ids text; empty until the detector has
+	// heard it.
+	Tenant        string `protobuf:"bytes,21,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: the default tenant
+	Name          string `protobuf:"bytes,22,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +339,20 @@ func (x *Transition) GetErasedUntilMs() int64 {
 	return 0
 }
 
+func (x *Transition) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Transition) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // Status is a record of presence.status (compacted): what the detector must
 // know of a user after a restart, beyond what the last minute of heartbeats
 // tells. A tombstone means: offline, visible to everyone. state, since_ms,
@@ -402,8 +420,11 @@ type Status struct {
 	// withheld_until_ms; also of a user of whom nothing else is known.
 	ErasedVersion   int64 `protobuf:"varint,35,opt,name=erased_version,json=erasedVersion,proto3" json:"erased_version,omitempty"`
 	WithheldUntilMs int64 `protobuf:"varint,36,opt,name=withheld_until_ms,json=withheldUntilMs,proto3" json:"withheld_until_ms,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The user's name, as in Transition.
+	Tenant        string `protobuf:"bytes,37,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name          string `protobuf:"bytes,38,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -686,6 +707,20 @@ func (x *Status) GetWithheldUntilMs() int64 {
 		return x.WithheldUntilMs
 	}
 	return 0
+}
+
+func (x *Status) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Status) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
 }
 
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
@@ -1146,7 +1181,7 @@ var File_stillhere_v1_transition_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\n" +
-	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\xc6\x04\n" +
+	"\x1dstillhere/v1/transition.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x19stillhere/v1/policy.proto\"\xf2\x04\n" +
 	"\n" +
 	"Transition\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x19\n" +
@@ -1167,7 +1202,9 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\aversion\x18\r \x01(\x03R\aversion\x12\x1b\n" +
 	"\tpolicy_id\x18\x0e \x01(\tR\bpolicyId\x12\x19\n" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
-	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\"\xc5\v\n" +
+	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\x12\x16\n" +
+	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\x16 \x01(\tR\x04name\"\xf1\v\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1209,7 +1246,9 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0funsure_since_ms\x18! \x01(\x03R\runsureSinceMs\x12!\n" +
 	"\funsure_ended\x18\" \x01(\bR\vunsureEnded\x12%\n" +
 	"\x0eerased_version\x18# \x01(\x03R\rerasedVersion\x12*\n" +
-	"\x11withheld_until_ms\x18$ \x01(\x03R\x0fwithheldUntilMs\"\xb7\x05\n" +
+	"\x11withheld_until_ms\x18$ \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
+	"\x06tenant\x18% \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18& \x01(\tR\x04name\"\xb7\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +

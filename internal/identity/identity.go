@@ -1,0 +1,93 @@
+package identity
+
+import (
+	"fmt"
+
+	"github.com/dchest/siphash"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Mode says how callers name users.
+type Mode string
+
+// The modes. A pipeline keeps the one that it began with.
+const (
+	Int  Mode = "int"  // positive 64-bit integers
+	Text Mode = "text" // names within tenants
+)
+
+// ParseMode reads the value of --ids.
+func ParseMode(text string) (Mode, error) {
+	switch m := Mode(text); m {
+	case Int, Text:
+		return m, nil
+	default:
+		return "", fmt.Errorf("must be int or text, is %q", text)
+	}
+}
+
+// Users turns what callers call users and devices into ids. The zero value is of int mode. It is
+// immutable, so any goroutine may use it.
+type Users struct {
+	text   bool
+	k0, k1 uint64
+}
+
+// Named is for pipelines in text mode with this key.
+func Named(key Key) Users {
+	k0, k1 := key.halves()
+	return Users{text: true, k0: k0, k1: k1}
+}
+
+// Text reports whether users have names.
+func (u Users) Text() bool { return u.text }
+
+// ID is the id of the user with a name, which must be valid. It does not allocate.
+func (u Users) ID(tenant, name string) schemas.UserID {
+	var space [schemas.MaxTenant + 1 + schemas.MaxName]byte
+	text := append(append(append(space[:0], tenant...), 0), name...)
+	return userID(siphash.Hash(u.k0, u.k1, text))
+}
+
+// userID keeps 63 bits of a hash: ids are positive.
+func userID(hash uint64) schemas.UserID { return max(1, schemas.UserID(hash>>1&idBits)) }
+
+// DeviceID is the id of a user's device: the upper 32 bits of SipHash-2-4 of
+// (tenant, 0, name, 0, device), 1 if these are 0. It does not allocate.
+func (u Users) DeviceID(tenant, name, device string) schemas.DeviceID {
+	var space [schemas.MaxTenant + 1 + schemas.MaxName + 1 + schemas.MaxName]byte
+	text := append(append(append(space[:0], tenant...), 0), name...)
+	text = append(append(text, 0), device...)
+	return max(1, schemas.DeviceID(siphash.Hash(u.k0, u.k1, text)>>32))
+}
+
+// Is reports whether id is the id of the name.
+func (u Users) Is(id schemas.UserID, name schemas.Name) bool {
+	return u.text && u.ID(name.Tenant, name.Text) == id
+}
+
+// User reads a user as callers of tenant write it; field names it in the error, a
+// *schemas.FieldError. In int mode there is no name and no tenant.
+func (u Users) User(field, tenant, text string) (schemas.UserID, schemas.Name, error) {
+	if !u.text {
+		id, err := schemas.ParseUserID(field, text)
+		return id, schemas.Name{}, err
+	}
+	name := schemas.Name{Tenant: tenant, Text: text}
+	if err := name.Check(field); err != nil {
+		return 0, schemas.Name{}, err
+	}
+	return u.ID(tenant, text), name, nil
+}
+
+// Device reads a device as callers write it, of the user whom User returned.
+func (u Users) Device(field string, user schemas.Name, text string) (schemas.DeviceID, error) {
+	if !u.text {
+		return schemas.ParseDeviceID(field, text)
+	}
+	if err := schemas.CheckName(field, text); err != nil {
+		return 0, err
+	}
+	return u.DeviceID(user.Tenant, user.Text, text), nil
+}

@@ -1,0 +1,93 @@
+package schemas
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+// Limits of names, in bytes of UTF-8.
+const (
+	MaxName   = 128
+	MaxTenant = 64
+)
+
+// Name is what callers call a user in pipelines with --ids text. The zero value stands for none: in
+// int mode, or while the name is not known yet.
+type Name struct {
+	Tenant string // empty: the default tenant
+	Text   string // compared byte by byte, unique in the tenant
+}
+
+// Check reports what makes n unfit to name a user, as a *FieldError.
+func (n Name) Check(field string) error {
+	if err := CheckTenant("tenant", n.Tenant); err != nil {
+		return err
+	}
+	return CheckName(field, n.Text)
+}
+
+// checkOptional is Check for a name that may not be known.
+func (n Name) checkOptional() error {
+	if n == (Name{}) {
+		return nil
+	}
+	return n.Check("name")
+}
+
+// CheckName reports what makes text unfit to name a user or a device, as a *FieldError.
+func CheckName(field, text string) error {
+	if !validName(text) {
+		return &FieldError{Code: "invalid_name", Field: field, Reason: "must be 1 to 128 bytes of UTF-8 without the character 0"}
+	}
+	return nil
+}
+
+// CheckTenant reports what makes text unfit to name a tenant, as a *FieldError.
+func CheckTenant(field, text string) error {
+	if !validTenant(text) {
+		return &FieldError{Code: "invalid_tenant", Field: field, Reason: "must be at most 64 letters, digits, dots, hyphens and underscores"}
+	}
+	return nil
+}
+
+func validName(text string) bool {
+	return text != "" && len(text) <= MaxName && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0
+}
+
+func validTenant(text string) bool {
+	for i := range len(text) {
+		c := text[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return len(text) <= MaxTenant
+}
+
+// UserName is a record of the names topic: the name of one user id. Its key is User.Key().
+type UserName struct {
+	User UserID
+	Name Name
+	// Collided: another name has the same id. Nobody is shown either of them.
+	Collided bool
+}
+
+// Encode is the value of the record.
+func (n UserName) Encode() []byte {
+	return encode(&pb.UserName{Schema: messageVersion, UserId: int64(n.User), Tenant: n.Name.Tenant, Name: n.Name.Text, Collided: n.Collided})
+}
+
+// DecodeUserName reads a record of the names topic. Every error is a *FieldError.
+func DecodeUserName(value []byte) (UserName, error) {
+	var m pb.UserName
+	if err := decode("user_name", value, &m, m.GetSchema); err != nil {
+		return UserName{}, err
+	}
+	n := UserName{User: UserID(m.UserId), Name: Name{Tenant: m.Tenant, Text: m.Name}, Collided: m.Collided}
+	if !n.User.Valid() {
+		return UserName{}, invalidUser("user_id")
+	}
+	return n, n.Name.Check("name")
+}
