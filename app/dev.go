@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/faults"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/registry"
 	"github.com/stillhere/stillhere/internal/sqlite"
@@ -54,6 +57,9 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 	defer stand.Close()
 	config := dev.Config
 	config.Page = true
+	if err := config.Kafka.ensureKey(filepath.Join(dev.DataDir, "identity.key")); err != nil {
+		return err
+	}
 	if config.Redis.Addrs = []string{dev.RedisAddr}; dev.RedisAddr == "" {
 		redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
 		if err != nil {
@@ -97,6 +103,23 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 		err = errors.Join(sqlite.Seal(config.Store.SQLite), sqlite.Seal(config.Graph.SQLite))
 	}
 	return err
+}
+
+// ensureKey makes an identity key in the file unless the user gave one or users have no names.
+func (k *Kafka) ensureKey(file string) error {
+	if k.IDs != string(identity.Text) || k.IdentityKey != "" || k.IdentityKeyFile != "" {
+		return nil
+	}
+	k.IdentityKeyFile = file
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("creating the identity key: %w", err)
+	}
+	_, err = fmt.Fprintln(f, identity.NewKey().Hex())
+	return errors.Join(err, f.Close())
 }
 
 // check finds faults before anything is created.

@@ -32,6 +32,10 @@ type Kafka struct {
 	OAuthSecretFile string `name:"kafka-oauth-client-secret-file" help:"File with the client secret." type:"path"`
 	OAuthScope      string `name:"kafka-oauth-scope" help:"Scopes to request, separated by spaces."`
 
+	IDs             string `name:"ids" help:"How callers name users: ${enum}. int: positive 64-bit integers. text: names, also UUIDs, within tenants. A pipeline keeps what it began with. text is not complete yet." enum:"int,text" default:"int"`
+	IdentityKey     string `name:"identity-key" help:"With --ids text: the key of which ids are computed, 32 hexadecimal digits; better set in STILLHERE_IDENTITY_KEY or a file. It cannot be changed." secret:""`
+	IdentityKeyFile string `name:"identity-key-file" help:"File with the identity key." type:"path"`
+
 	// Dialer replaces the network, e.g. in virtual time.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error) `kong:"-"`
 

@@ -91,3 +91,20 @@ func DecodeUserName(value []byte) (UserName, error) {
 	}
 	return n, n.Name.Check("name")
 }
+
+// PipelineIdentity is the first record of the topic pipeline: how its users are named.
+type PipelineIdentity struct{ IDs, Fingerprint string }
+
+// Encode is the value of the record.
+func (p PipelineIdentity) Encode() []byte {
+	return encode(&pb.PipelineIdentity{Schema: messageVersion, Ids: p.IDs, KeyFingerprint: p.Fingerprint})
+}
+
+// DecodePipelineIdentity reads the record. Every error is a *FieldError.
+func DecodePipelineIdentity(value []byte) (PipelineIdentity, error) {
+	var m pb.PipelineIdentity
+	if err := decode("pipeline_identity", value, &m, m.GetSchema); err != nil {
+		return PipelineIdentity{}, err
+	}
+	return PipelineIdentity{m.Ids, m.KeyFingerprint}, nil
+}

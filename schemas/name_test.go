@@ -17,6 +17,10 @@ func TestNamesAreReadAsTheyWereWritten(t *testing.T) {
 	if got, err := DecodeUserName(golden(t, "user-name-v1", record.Encode())); err != nil || got != record {
 		t.Errorf("a user name reads as %+v, %v", got, err)
 	}
+	pipeline := PipelineIdentity{"text", "0123456789abcdef"}
+	if got, err := DecodePipelineIdentity(golden(t, "pipeline-identity-v1", pipeline.Encode())); err != nil || got != pipeline {
+		t.Errorf("an identity reads as %+v, %v", got, err)
+	}
 	change := anyTransition()
 	change.Name = ann
 	if got, err := DecodeTransition(golden(t, "transition-v1-named", change.Encode())); err != nil || *got != change {

@@ -18,7 +18,8 @@ const (
 	Graph       Topic = "graph"
 	SeenHints   Topic = "seen"
 	DeadLetter  Topic = "deadletter"
-	Names       Topic = "names" // in pipelines with --ids text alone
+	Names       Topic = "names"    // in pipelines with --ids text alone
+	Pipeline    Topic = "pipeline" // likewise
 )
 
 // DefaultPrefix makes presence.heartbeats of heartbeats.
@@ -33,6 +34,8 @@ type TopicSpec struct {
 	// ByUser topics have the same number of partitions, and a user has the same partition in all
 	// of them.
 	ByUser bool
+	// Single topics have one partition.
+	Single bool
 	// Config are the topic's settings as Kafka names them.
 	Config map[string]string
 	// Must are the names of the settings that the pipeline depends on: it refuses to start with
@@ -75,15 +78,21 @@ func (r Retention) Topics() []TopicSpec {
 	}
 }
 
-// NamesTopic is the topic that pipelines with --ids text have besides.
-func NamesTopic() TopicSpec {
-	return TopicSpec{Topic: Names, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
-		"cleanup.policy":            "compact",
-		"min.cleanable.dirty.ratio": "0.2",
-		"max.compaction.lag.ms":     millis(7 * day),
-		"delete.retention.ms":       millis(30 * day),
-		"segment.bytes":             strconv.Itoa(64 << 20),
-	}}
+// TextTopics are the topics that pipelines with --ids text have besides. The first record of
+// Pipeline, a PipelineIdentity, counts and stays.
+func TextTopics() []TopicSpec {
+	return []TopicSpec{
+		{Topic: Names, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
+			"cleanup.policy":            "compact",
+			"min.cleanable.dirty.ratio": "0.2",
+			"max.compaction.lag.ms":     millis(7 * day),
+			"delete.retention.ms":       millis(30 * day),
+			"segment.bytes":             strconv.Itoa(64 << 20),
+		}},
+		{Topic: Pipeline, Single: true, Must: []string{"cleanup.policy", "retention.ms"}, Config: map[string]string{
+			"cleanup.policy": "delete", "retention.ms": "-1",
+		}},
+	}
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

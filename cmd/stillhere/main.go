@@ -39,6 +39,8 @@ type commands struct {
 	Policy  policyCommand  `cmd:"" group:"Set up:" help:"Show or change the policy in force, which decides when a user is online, away or offline."`
 	Config  configCommand  `cmd:"" group:"Set up:" help:"Check the settings, or print a configuration file."`
 
+	Identity identityCommand `cmd:"" group:"Set up:" help:"Make the identity key of a pipeline whose users have names, and compute ids."`
+
 	Graph graphCommand `cmd:"" group:"Set up:" help:"Manage the follower graph."`
 
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`

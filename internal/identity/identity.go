@@ -1,10 +1,10 @@
 package identity
 
 import (
+	"errors"
 	"fmt"
 
-	"github.com/dchest/siphash"
-
+	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -30,14 +30,53 @@ func ParseMode(text string) (Mode, error) {
 // Users turns what callers call users and devices into ids. The zero value is of int mode. It is
 // immutable, so any goroutine may use it.
 type Users struct {
-	text   bool
-	k0, k1 uint64
+	text bool
+	key  Key
 }
 
 // Named is for pipelines in text mode with this key.
 func Named(key Key) Users {
-	k0, k1 := key.halves()
-	return Users{text: true, k0: k0, k1: k1}
+	return Users{text: true, key: key}
+}
+
+// Of returns the Users of a mode. In text mode secret yields the key in hexadecimal; in int mode
+// there must be none. Errors name the setting.
+func Of(mode Mode, secret keys.Secret) (Users, error) {
+	switch {
+	case mode != Text && secret.Given():
+		return Users{}, errors.New("--identity-key: only pipelines with --ids text have a key")
+	case mode != Text:
+		return Users{}, nil
+	case !secret.Given():
+		return Users{}, errors.New("--ids text needs --identity-key-file (or STILLHERE_IDENTITY_KEY): ids of users are computed under this key; stillhere identity new-key makes one")
+	case secret.Value != "" && secret.File != "":
+		return Users{}, errors.New("--identity-key and --identity-key-file exclude each other")
+	}
+	text, err := secret.Read()
+	if err != nil {
+		return Users{}, fmt.Errorf("--identity-key-file: %w", err)
+	}
+	key, err := ParseKey(text)
+	if err != nil {
+		return Users{}, fmt.Errorf("--identity-key: %w", err)
+	}
+	return Named(key), nil
+}
+
+// Pipeline is what a pipeline of such users stores of them; the zero value in int mode.
+func (u Users) Pipeline() schemas.PipelineIdentity {
+	if !u.text {
+		return schemas.PipelineIdentity{}
+	}
+	return schemas.PipelineIdentity{IDs: string(Text), Fingerprint: u.key.Fingerprint()}
+}
+
+// String describes the users without their key.
+func (u Users) String() string {
+	if !u.text {
+		return "--ids int"
+	}
+	return "--ids text, " + u.key.String()
 }
 
 // Text reports whether users have names.
@@ -47,7 +86,7 @@ func (u Users) Text() bool { return u.text }
 func (u Users) ID(tenant, name string) schemas.UserID {
 	var space [schemas.MaxTenant + 1 + schemas.MaxName]byte
 	text := append(append(append(space[:0], tenant...), 0), name...)
-	return userID(siphash.Hash(u.k0, u.k1, text))
+	return userID(u.key.hash(text))
 }
 
 // userID keeps 63 bits of a hash: ids are positive.
@@ -59,7 +98,7 @@ func (u Users) DeviceID(tenant, name, device string) schemas.DeviceID {
 	var space [schemas.MaxTenant + 1 + schemas.MaxName + 1 + schemas.MaxName]byte
 	text := append(append(append(space[:0], tenant...), 0), name...)
 	text = append(append(text, 0), device...)
-	return max(1, schemas.DeviceID(siphash.Hash(u.k0, u.k1, text)>>32))
+	return max(1, schemas.DeviceID(u.key.hash(text)>>32))
 }
 
 // Is reports whether id is the id of the name.

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"github.com/dchest/siphash"
 )
 
 // Key is the identity key of a pipeline.
@@ -42,6 +44,6 @@ func (k Key) Fingerprint() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func (k Key) halves() (k0, k1 uint64) {
-	return binary.LittleEndian.Uint64(k[:8]), binary.LittleEndian.Uint64(k[8:])
+func (k Key) hash(text []byte) uint64 {
+	return siphash.Hash(binary.LittleEndian.Uint64(k[:8]), binary.LittleEndian.Uint64(k[8:]), text)
 }

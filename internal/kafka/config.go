@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -19,6 +20,8 @@ type Config struct {
 	Brokers []string
 	// Prefix begins every topic's name [presence.]. It distinguishes groups too.
 	Prefix string
+	// Users are those of the pipeline: the zero value is --ids int.
+	Users identity.Users
 	// Retention is that of topics that are created. Topics that exist get what it sets.
 	Retention schemas.Retention
 	// ClientID is the name of this client in the brokers' logs and quotas [stillhere].

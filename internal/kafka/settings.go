@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/faults"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
 )
 
@@ -23,6 +24,8 @@ type Settings struct {
 	TokenFile, OAuthURL, OAuthClient         string
 	OAuthSecret, OAuthSecretFile, OAuthScope string
 
+	IDs, IdentityKey, IdentityKeyFile string
+
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	TickInterval, IdleCommitInterval, WatermarkInterval time.Duration
@@ -37,7 +40,9 @@ func (s Settings) Config() (Config, error) {
 		TickInterval: s.TickInterval, IdleCommitInterval: s.IdleCommitInterval, WatermarkInterval: s.WatermarkInterval,
 		SessionTimeout: s.SessionTimeout, RebalanceTimeout: s.RebalanceTimeout, StallTimeout: s.StallTimeout,
 	}
-	if err := errors.Join(s.tls().CheckFlags("--kafka-tls", s.TLS), s.checkSASL()); err != nil {
+	var unnamed error
+	c.Users, unnamed = identity.Of(identity.Mode(s.IDs), keys.Secret{Value: s.IdentityKey, File: s.IdentityKeyFile})
+	if err := errors.Join(unnamed, s.tls().CheckFlags("--kafka-tls", s.TLS), s.checkSASL()); err != nil {
 		return c, err
 	}
 	if s.TLS {

@@ -102,6 +102,70 @@ func (x *UserName) GetCollided() bool {
 	return false
 }
 
+// PipelineIdentity is the first record of presence.pipeline: how the users of the
+// pipeline are named. It cannot be changed.
+type PipelineIdentity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of this message: 1.
+	Schema uint32 `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	Ids    string `protobuf:"bytes,2,opt,name=ids,proto3" json:"ids,omitempty"` // text
+	// Names the identity key without revealing it.
+	KeyFingerprint string `protobuf:"bytes,3,opt,name=key_fingerprint,json=keyFingerprint,proto3" json:"key_fingerprint,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PipelineIdentity) Reset() {
+	*x = PipelineIdentity{}
+	mi := &file_stillhere_v1_name_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PipelineIdentity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PipelineIdentity) ProtoMessage() {}
+
+func (x *PipelineIdentity) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_name_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PipelineIdentity.ProtoReflect.Descriptor instead.
+func (*PipelineIdentity) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_name_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *PipelineIdentity) GetSchema() uint32 {
+	if x != nil {
+		return x.Schema
+	}
+	return 0
+}
+
+func (x *PipelineIdentity) GetIds() string {
+	if x != nil {
+		return x.Ids
+	}
+	return ""
+}
+
+func (x *PipelineIdentity) GetKeyFingerprint() string {
+	if x != nil {
+		return x.KeyFingerprint
+	}
+	return ""
+}
+
 var File_stillhere_v1_name_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_name_proto_rawDesc = "" +
@@ -112,7 +176,11 @@ const file_stillhere_v1_name_proto_rawDesc = "" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12\x16\n" +
 	"\x06tenant\x18\x03 \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x1a\n" +
-	"\bcollided\x18\x05 \x01(\bR\bcollidedB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\bcollided\x18\x05 \x01(\bR\bcollided\"e\n" +
+	"\x10PipelineIdentity\x12\x16\n" +
+	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x10\n" +
+	"\x03ids\x18\x02 \x01(\tR\x03ids\x12'\n" +
+	"\x0fkey_fingerprint\x18\x03 \x01(\tR\x0ekeyFingerprintB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_name_proto_rawDescOnce sync.Once
@@ -126,9 +194,10 @@ func file_stillhere_v1_name_proto_rawDescGZIP() []byte {
 	return file_stillhere_v1_name_proto_rawDescData
 }
 
-var file_stillhere_v1_name_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_stillhere_v1_name_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_stillhere_v1_name_proto_goTypes = []any{
-	(*UserName)(nil), // 0: stillhere.v1.UserName
+	(*UserName)(nil),         // 0: stillhere.v1.UserName
+	(*PipelineIdentity)(nil), // 1: stillhere.v1.PipelineIdentity
 }
 var file_stillhere_v1_name_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -149,7 +218,7 @@ func file_stillhere_v1_name_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_name_proto_rawDesc), len(file_stillhere_v1_name_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -40,6 +40,11 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 	if err != nil {
 		return nil, err
 	}
+	if slices.ContainsFunc(found, func(t clusterTopic) bool { return t.exists }) {
+		if err := verifyIdentity(ctx, admin, cfg); err != nil {
+			return nil, err
+		}
+	}
 	for _, t := range found {
 		if t.spec.ByUser && t.exists {
 			partitions = t.partitions
@@ -61,7 +66,11 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 		for name, value := range t.spec.Config {
 			config[name] = &value
 		}
-		response, err := admin.CreateTopic(ctx, partitions, replication, config, t.name)
+		count := partitions
+		if t.spec.Single {
+			count = 1
+		}
+		response, err := admin.CreateTopic(ctx, count, replication, config, t.name)
 		if err == nil {
 			err = response.Err
 		}
@@ -70,6 +79,11 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 			return nil, fmt.Errorf("creating topic %s: %w %s", t.name, err, response.ErrMessage)
 		}
 		created[t.name] = true
+		if t.spec.Topic == schemas.Pipeline {
+			if err := storeIdentity(ctx, cfg); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if found, err = listCreated(ctx, cfg); err != nil {
 		return nil, err
@@ -112,6 +126,9 @@ func CheckTopics(ctx context.Context, cfg kafka.Config) (partitions int32, err e
 	if err != nil {
 		return 0, err
 	}
+	if err := verifyIdentity(ctx, admin, cfg); err != nil {
+		return 0, err
+	}
 	return compareTopics(found, cfg)
 }
 
@@ -141,7 +158,7 @@ func listTopics(ctx context.Context, admin *kadm.Client, cfg kafka.Config) ([]cl
 	var found []clusterTopic
 	var names []string
 	prefix := cfg.Prefix
-	for _, spec := range cfg.Retention.Topics() {
+	for _, spec := range specs(cfg) {
 		found = append(found, clusterTopic{spec: spec, name: spec.Topic.Name(prefix), settings: map[string]string{}})
 		names = append(names, spec.Topic.Name(prefix))
 	}
@@ -242,7 +259,7 @@ func DeleteTopics(ctx context.Context, cfg kafka.Config) error {
 	}
 	defer admin.Close()
 	var names []string
-	for _, spec := range schemas.Topics() {
+	for _, spec := range slices.Concat(schemas.Topics(), schemas.TextTopics()) {
 		names = append(names, spec.Topic.Name(cfg.Prefix))
 	}
 	responses, err := admin.DeleteTopics(ctx, names...)
@@ -251,7 +268,7 @@ func DeleteTopics(ctx context.Context, cfg kafka.Config) error {
 	}
 	var faults []error
 	for _, r := range responses {
-		if r.Err != nil {
+		if r.Err != nil && !errors.Is(r.Err, kerr.UnknownTopicOrPartition) {
 			faults = append(faults, fmt.Errorf("deleting topic %s: %w", r.Topic, r.Err))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
@@ -35,6 +36,47 @@ func TestTopicsAreMadeOnceAndFoundAgain(t *testing.T) {
 				w.Errorf("the second time: %+v", r)
 			}
 		}
+	})
+}
+
+func TestAPipelineKeepsHowItsUsersAreNamed(t *testing.T) {
+	onEach(t, 3, func(w *world) {
+		first, other := identity.Named(identity.Key{1}), identity.Named(identity.Key{2})
+		as := func(prefix string, users identity.Users) kafka.Config {
+			cfg := w.cfg
+			cfg.Prefix, cfg.Users = prefix, users
+			return cfg
+		}
+		refused := func(cfg kafka.Config, words ...string) {
+			w.Helper()
+			_, applied := admin.ApplyTopics(w.Context(), cfg, 3, 1)
+			_, checked := admin.CheckTopics(w.Context(), cfg)
+			for _, err := range []error{applied, checked} {
+				for _, word := range words {
+					if err == nil || !strings.Contains(err.Error(), word) {
+						w.Errorf("%v, want %q", err, word)
+					}
+				}
+			}
+		}
+		refused(as(w.cfg.Prefix, first), "was begun with --ids int", "runs with --ids text", "identity show")
+
+		text := w.cfg.Prefix + "text."
+		w.Cleanup(func() { _ = admin.DeleteTopics(context.Background(), as(text, first)) })
+		for range 2 {
+			if _, err := admin.ApplyTopics(w.Context(), as(text, first), 3, 1); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if n, err := admin.CheckTopics(w.Context(), as(text, first)); err != nil || n != 3 {
+			w.Errorf("%d partitions, %v", n, err)
+		}
+		stored, err := admin.Identity(w.Context(), as(text, identity.Users{}))
+		if err != nil || stored != first.Pipeline() {
+			w.Errorf("stored %v, %v", stored, err)
+		}
+		refused(as(text, other), "was begun with --ids text", first.Pipeline().Fingerprint, other.Pipeline().Fingerprint)
+		refused(as(text, identity.Users{}), "was begun with --ids text", "runs with --ids int")
 	})
 }
 

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/keys"
+)
+
+// identityCommand is about the ids of users who are called by names.
+type identityCommand struct {
+	NewKey identityNewKey `cmd:"" help:"Print a new identity key."`
+	Show   identityShow   `cmd:"" help:"Print how the pipeline names users, and the fingerprint of its identity key."`
+	ID     identityID     `cmd:"" name:"id" help:"Print the user ids of names."`
+}
+
+type identityNewKey struct{}
+
+// Help is shown by --help.
+func (identityNewKey) Help() string {
+	return `A pipeline with --ids text computes the id of every user from this key, the tenant and the name. The key is a secret: whoever has it can look for names by their ids. It cannot be changed while the pipeline exists. Keep it where it is not lost:
+
+  stillhere identity new-key > identity.key
+  stillhere topics apply --ids text --identity-key-file identity.key`
+}
+
+// Run prints.
+func (identityNewKey) Run() error {
+	_, err := fmt.Println(identity.NewKey().Hex())
+	return err
+}
+
+type identityShow struct{ kafkaFlags }
+
+// Run prints.
+func (c *identityShow) Run(ctx context.Context) error {
+	c.Kafka.IDs, c.Kafka.IdentityKey, c.Kafka.IdentityKeyFile = "", "", ""
+	cluster, err := c.cluster()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	stored, err := admin.Identity(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if stored.IDs == "" {
+		fmt.Println("--ids int")
+		return nil
+	}
+	fmt.Printf("--ids %s, identity key with fingerprint %s\n", stored.IDs, stored.Fingerprint)
+	return nil
+}
+
+type identityID struct {
+	Names  []string `arg:"" help:"Names of users."`
+	Tenant string   `help:"Tenant of the users; empty: the default tenant."`
+
+	IdentityKey     string `name:"identity-key" help:"Identity key of the pipeline; better set in STILLHERE_IDENTITY_KEY or a file." secret:""`
+	IdentityKeyFile string `name:"identity-key-file" help:"File with the identity key." type:"path"`
+}
+
+// Run prints a line for each name.
+func (c *identityID) Run() error {
+	users, err := identity.Of(identity.Text, keys.Secret{Value: c.IdentityKey, File: c.IdentityKeyFile})
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for i, text := range c.Names {
+		id, _, err := users.User(fmt.Sprintf("name %d", i+1), c.Tenant, text)
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		fmt.Printf("%d\t%s\n", id, text)
+	}
+	return errors.Join(faults...)
+}
