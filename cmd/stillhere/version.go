@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -8,30 +9,54 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// version is stamped by the build: -ldflags "-X main.version=…". What is not stamped
-// is named by what Go knows of it.
-var version string
+// A release stamps these: -ldflags "-X main.version=… -X main.commit=… -X main.date=…". The date is the
+// commit's, so that the same commit gives the same program. Go knows what is not stamped, where
+// "go build" ran in a repository.
+var version, commit, date string
 
 func init() {
-	if version == "" {
-		version = builtFrom(debug.ReadBuildInfo())
-	}
+	info, _ := debug.ReadBuildInfo()
+	known := builtFrom(info)
+	version, commit, date = cmp.Or(version, known.version), cmp.Or(commit, known.commit), cmp.Or(date, known.date)
 }
 
-// builtFrom is the version of the module, which "go install …@v1.2.3" and a build in a
-// repository know; "dev" where nothing is known, as with "go run".
-func builtFrom(info *debug.BuildInfo, known bool) string {
-	if !known || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "dev"
+// build says what a program was built from.
+type build struct{ version, commit, date string }
+
+// builtFrom reads what "go build" in a repository and "go install …@v1.2.3" record. "go run" records
+// nothing of the repository.
+func builtFrom(info *debug.BuildInfo) build {
+	b := build{version: "dev"}
+	if info == nil {
+		return b
 	}
-	return info.Main.Version
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		b.version = v
+	}
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			b.commit = s.Value + b.commit
+		case s.Key == "vcs.time":
+			b.date = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			b.commit += "+dirty"
+		}
+	}
+	return b
 }
 
-// versionCommand prints what --version does, and what it was built with.
+// String is one line.
+func (b build) String() string {
+	return fmt.Sprintf("stillhere %s (commit %s of %s, %s, %s/%s)",
+		b.version, cmp.Or(b.commit, "unknown"), cmp.Or(b.date, "unknown date"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// versionCommand prints what the program was built from.
 type versionCommand struct{}
 
 // Run prints.
 func (versionCommand) Run(parsed *kong.Context) error {
-	_, err := fmt.Fprintf(parsed.Stdout, "stillhere %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintln(parsed.Stdout, build{version, commit, date})
 	return err
 }
