@@ -94,18 +94,8 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	services := []service{{"channel " + run.Name, loops, runner.Run}}
-	if run.Admin != "" {
-		p := base{log: log, registry: registry}
-		p.config.AdminServer = run.AdminServer
-		ready := check{name: "channel", ready: func(context.Context) error { return runner.Ready() }}
-		server, err := newAdminServer(p, newConnectionMetrics(registry), []check{ready}, runner.Kafka().Status)
-		if err != nil {
-			return errors.Join(err, runner.Close(ctx))
-		}
-		services = append(services, server.services...)
-	}
-	return runAll(ctx, services)
+	return RunCommand(ctx, Command{Name: "channel", Registry: registry, Run: runner.Run, Ready: runner.Ready,
+		AdminServer: admin, status: runner.Kafka().Status, close: runner.Close}, log)
 }
 
 // RunLiveChannel publishes deliveries through Redis to the sockets of followers that asked for

@@ -11,7 +11,7 @@ import (
 // Kafka says how to reach Kafka, and as whom. The tags describe the flags of the command
 // line that set the fields. Files are read again for every connection.
 type Kafka struct {
-	Brokers []string `name:"kafka-brokers" help:"Bootstrap addresses, host:port." default:"127.0.0.1:9092"`
+	Brokers []string `name:"kafka-brokers" help:"Bootstrap addresses, host:port." default:"${kafka_brokers}"`
 	Prefix  string   `name:"topic-prefix" help:"Prefix of the topic names." default:"presence."`
 
 	TLS     bool   `name:"kafka-tls" help:"Connect with TLS."`

@@ -58,6 +58,7 @@ type commands struct {
 	Import   importCommand   `cmd:"" group:"Data:" help:"Bring in last seen times that another system has recorded."`
 	Record   recordCommand   `cmd:"" group:"Data:" help:"Save heartbeats in a file, so that backtest can use them after the topic has dropped them."`
 
+	Canary  canaryCommand  `cmd:"" set:"kafka_brokers=" group:"Understand:" help:"Act as a user who comes, is watched, goes, is read and replayed, and report latencies and failures as metrics."`
 	Health  healthCommand  `cmd:"" group:"Understand:" help:"Check that a process on this machine is alive or ready; for health checks of containers."`
 	Explain explainCommand `cmd:"" group:"Understand:" help:"Explain why a transition was published: record, rule, arithmetic, neighbours."`
 
@@ -177,7 +178,7 @@ func misused(err error) error {
 func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(cli, append(more,
 		kong.Name("stillhere"), kong.Description(description),
-		kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "presets": presetHelp()},
+		kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "kafka_brokers": "127.0.0.1:9092", "presets": presetHelp()},
 		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)
 }

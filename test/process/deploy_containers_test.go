@@ -54,7 +54,7 @@ func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 			t.Fatalf("%s ended with %d: %s", name, code, p.Err.String())
 		}
 	}
-	roles := []string{"ingest", "detector", "lastseen", "fanout", "api"}
+	roles := []string{"ingest", "detector", "lastseen", "fanout", "api", "canary"}
 	for _, role := range roles {
 		c.programs[role] = c.start(role)
 	}
@@ -79,6 +79,12 @@ func TestTheContainersCommandLinesRunAsTheyStand(t *testing.T) {
 	testkit.Until(t, "Postgres has the change", time.Minute, func() bool {
 		code, answer := c.ask(http.MethodGet, api+user+"/history", "")
 		return code == http.StatusOK && strings.Contains(string(answer), `"first_beat"`)
+	})
+
+	testkit.Until(t, "a round of the canary has succeeded", time.Minute, func() bool {
+		_, metrics := c.ask(http.MethodGet, "http://"+c.at("canary", "STILLHERE_ADMIN")+"/metrics", "")
+		return strings.Contains(string(metrics), `stillhere_canary_rounds_total{leave="bye",result="ok"}`) &&
+			!strings.Contains(string(metrics), `stillhere_canary_rounds_total{leave="bye",result="ok"} 0`)
 	})
 
 	if code := c.start("follows").Wait(time.Minute); code != 0 {
@@ -164,7 +170,9 @@ func newContainers(t *testing.T) *containers {
 			}
 		}
 	}
-	c.moved["http://ingest:8080"] = "http://" + c.at("ingest", "STILLHERE_LISTEN")
+	for _, name := range []string{"ingest", "api"} {
+		c.moved["http://"+name+":8080"] = "http://" + c.at(name, "STILLHERE_LISTEN")
+	}
 	c.program = c.build()
 	return c
 }

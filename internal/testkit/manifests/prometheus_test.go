@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -91,6 +92,10 @@ func TestEveryAlertSaysHowUrgentItIsAndWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runbook, err := os.ReadFile(filepath.Join(Root(), "deploy", "RUNBOOK.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := map[string]bool{}
 	for _, group := range rules.Groups {
 		for _, rule := range group.Rules {
@@ -103,6 +108,14 @@ func TestEveryAlertSaysHowUrgentItIsAndWhatIsWrong(t *testing.T) {
 			}
 			if !strings.HasSuffix(rule.Annotations["summary"], ".") {
 				t.Errorf("%s: %q is not a sentence", rule.Alert, rule.Annotations["summary"])
+			}
+			if rule.For == "" {
+				t.Errorf("%s: does not say for how long (for: 0s fires at once)", rule.Alert)
+			}
+			entry := strings.ToLower(rule.Alert)
+			if url := rule.Annotations["runbook_url"]; !strings.HasSuffix(url, "/deploy/RUNBOOK.md#"+entry) ||
+				!strings.Contains(string(runbook), `<a id="`+entry+`"></a>`) {
+				t.Errorf("%s: runbook_url is %q, and must end in #%s, which is in deploy/RUNBOOK.md", rule.Alert, url, entry)
 			}
 		}
 	}

@@ -1,0 +1,232 @@
+package virtual
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/canary"
+)
+
+// canaryRun is a canary that runs in a world.
+type canaryRun struct {
+	*canary.Canary
+	w        *world
+	registry *prometheus.Registry
+	stop     func()
+}
+
+// runCanary runs a canary on these processes, with changed settings.
+func (w *world) runCanary(ingest, api *process, change func(*canary.Config)) *canaryRun {
+	w.Helper()
+	reader, err := kafka.NewReader(clusterOf(w.config), slog.New(slog.DiscardHandler))
+	if err != nil {
+		w.Fatal(err)
+	}
+	r := &canaryRun{w: w, registry: prometheus.NewRegistry()}
+	config := canary.Config{Ingest: client.HTTP{URL: ingest.base, Client: w.http}, Reads: client.HTTP{URL: api.base, Client: w.http},
+		User: canary.DefaultUser, Silent: canary.DefaultSilent, Interval: 10 * time.Second, Timeout: 5 * time.Second,
+		Policy: func() schemas.Policy { return w.config.Policy }, Log: canary.Topic{Reader: reader},
+		Registry: r.registry, Logger: w.log}
+	if change != nil {
+		change(&config)
+	}
+	if r.Canary, err = canary.New(config); err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	r.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Errorf("the canary ended with %v", err)
+		}
+		reader.Close()
+	}
+	return r
+}
+
+// count sums the series of a metric with these values of labels.
+func (r *canaryRun) count(name string, labels ...string) (sum float64) {
+	r.w.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		r.w.Fatal(err)
+	}
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			if family.GetName() == name && hasLabels(series, labels) {
+				sum += series.GetCounter().GetValue() + series.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return sum
+}
+
+func hasLabels(series *dto.Metric, values []string) bool {
+	has := map[string]bool{}
+	for _, pair := range series.GetLabel() {
+		has[pair.GetValue()] = true
+	}
+	for _, value := range values {
+		if !has[value] {
+			return false
+		}
+	}
+	return true
+}
+
+const canaryRounds, canaryFailures = "stillhere_canary_rounds_total", "stillhere_canary_failures_total"
+
+func TestACanaryOfAHealthyServiceCountsNoFailureAndRestartsInAnyState(t *testing.T) {
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		all := w.startAll()
+		r := w.runCanary(all["ingest"], all["api"], nil)
+		time.Sleep(12 * time.Minute)
+		if failed := r.count(canaryFailures); failed != 0 {
+			w.Errorf("%g steps failed", failed)
+		}
+		if byes, silences := r.count(canaryRounds, "bye", "ok"), r.count(canaryRounds, "silence", "ok"); byes != 72 || silences != 2 {
+			w.Errorf("%g rounds ended with a bye and %g with silence, must be 72 and 2", byes, silences)
+		}
+		late := r.count("stillhere_canary_step_seconds", "silence") / 2
+		if most := w.config.Policy.AllowedLateness + 500*time.Millisecond; late < .25 || late > most.Seconds() {
+			w.Errorf("offline by silence came %gs after the limit, must be at most %s", late, most)
+		}
+		if err := r.Ready(); err != nil {
+			w.Error(err)
+		}
+
+		// The next one finds the silent user away.
+		w.until("the silent user is away", 6*time.Minute, func() bool { return word(w.user(all["api"].base, canary.DefaultSilent).State) == "away" })
+		r.stop()
+		r = w.runCanary(all["ingest"], all["api"], nil)
+		time.Sleep(6 * time.Minute)
+		if failed, ok := r.count(canaryFailures), r.count(canaryRounds, "silence", "ok"); failed != 0 || ok != 1 {
+			w.Errorf("after a restart %g steps failed and %g rounds ended with silence, must be 0 and 1", failed, ok)
+		}
+		r.stop()
+		time.Sleep(time.Second)
+		if state := word(w.user(all["api"].base, canary.DefaultUser).State); state != "offline" {
+			w.Errorf("the canary has stopped, and its user is %s", state)
+		}
+	})
+}
+
+func TestACanaryCountsWhatFailsAndGoesOn(t *testing.T) {
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		all := w.startAll()
+		r := w.runCanary(all["ingest"], all["api"], nil)
+		time.Sleep(time.Minute)
+		all["detector"].stop()
+		time.Sleep(time.Minute)
+		if online, bye := r.count(canaryFailures, "online", "timeout"), r.count(canaryFailures, "bye", "timeout"); online+bye < 1 {
+			w.Errorf("without a detector %g beats and %g byes were not seen within the timeout, must be at least one", online, bye)
+		}
+		if err := r.Ready(); err != nil {
+			w.Errorf("a canary that reports failures must be ready: %v", err)
+		}
+		w.start("detector", "detector")
+		time.Sleep(30 * time.Second)
+		failed := r.count(canaryRounds, "bye", "failed")
+		ok := r.count(canaryRounds, "bye", "ok")
+		time.Sleep(time.Minute)
+		if more := r.count(canaryRounds, "bye", "failed") - failed; more != 0 {
+			w.Errorf("%g rounds failed after the detector was back", more)
+		}
+		if more := r.count(canaryRounds, "bye", "ok") - ok; more != 6 {
+			w.Errorf("%g rounds succeeded in a minute after the detector was back, must be 6", more)
+		}
+		r.stop()
+	})
+}
+
+func TestACanaryCountsAUserWhoLeavesBeforeTheLimitOfThePolicy(t *testing.T) {
+	inWorld(t, size{partitions: 2}, func(w *world) {
+		all := w.startAll()
+		later := w.config.Policy
+		later.OnlineTTL += 2 * time.Second
+		r := w.runCanary(all["ingest"], all["api"], func(c *canary.Config) { c.Policy = func() schemas.Policy { return later } })
+		time.Sleep(time.Minute)
+		if early := r.count(canaryFailures, "away", "early"); early != 1 {
+			w.Errorf("%g users left early, must be 1", early)
+		}
+		r.stop()
+	})
+}
+
+// hanging is a transport that never answers while it hangs.
+type hanging struct {
+	http.RoundTripper
+	hangs atomic.Bool
+}
+
+func (h *hanging) RoundTrip(r *http.Request) (*http.Response, error) {
+	if h.hangs.Load() {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return h.RoundTripper.RoundTrip(r)
+}
+
+// hangingLog is a log whose reads hang as long as transport does.
+type hangingLog struct {
+	canary.Log
+	*hanging
+}
+
+func (h hangingLog) Bounds(ctx context.Context, partition int32) (start, end int64, err error) {
+	if h.hangs.Load() {
+		<-ctx.Done()
+		return 0, 0, ctx.Err()
+	}
+	return h.Log.Bounds(ctx, partition)
+}
+
+func TestNoHungDependencyStopsACanaryFromReporting(t *testing.T) {
+	for _, step := range []string{"beat", "read", "replay"} {
+		t.Run(step, func(t *testing.T) {
+			inWorld(t, size{partitions: 2}, func(w *world) {
+				all := w.startAll()
+				h := &hanging{RoundTripper: w.http.Transport}
+				r := w.runCanary(all["ingest"], all["api"], func(c *canary.Config) {
+					switch step {
+					case "beat":
+						c.Ingest.Client = &http.Client{Transport: h}
+					case "read": // the stream is connected by then
+						c.Reads.Client = &http.Client{Transport: h}
+					case "replay":
+						c.Log = hangingLog{c.Log, h}
+					}
+				})
+				time.Sleep(25 * time.Second)
+				h.hangs.Store(true)
+				time.Sleep(2 * time.Minute)
+				if failed := r.count(canaryFailures, step, "timeout"); failed < 7 {
+					w.Errorf("%g rounds of two minutes ended with a timeout of the step %s, must be at least 7", failed, step)
+				}
+				if err := r.Ready(); err != nil {
+					w.Error(err)
+				}
+				h.hangs.Store(false)
+				time.Sleep(20 * time.Second)
+				ok := r.count(canaryRounds, "bye", "ok")
+				time.Sleep(time.Minute)
+				if more := r.count(canaryRounds, "bye", "ok") - ok; more != 6 {
+					w.Errorf("%g rounds succeeded in a minute after the dependency was back, must be 6", more)
+				}
+				r.stop()
+			})
+		})
+	}
+}
