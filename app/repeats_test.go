@@ -44,6 +44,15 @@ func (e *evenOnline) ReadInto(ctx context.Context, ids []schemas.UserID, entries
 	return redisview.ProgressMap{0: {Epoch: 1, Watermark: schemas.MillisOf(time.Now())}}, nil
 }
 
+func (e *evenOnline) ReadBriefs(limit *redisview.TimeLimit, ids []schemas.UserID, briefs []redisview.Brief) (redisview.ProgressMap, error) {
+	entries := make([]redisview.Entry, len(ids))
+	progress, err := e.ReadInto(context.Background(), ids, entries)
+	for i := range entries {
+		briefs[i] = entries[i].Brief()
+	}
+	return progress, err
+}
+
 func (e *evenOnline) Users(context.Context, []schemas.UserID) (map[schemas.UserID]schemas.Current, error) {
 	return nil, nil
 }

@@ -17,12 +17,17 @@ import (
 type scratch struct {
 	query   []byte
 	ids     []schemas.UserID
+	texts   []span // of the ids in the query
 	entries []redisview.Entry
+	briefs  []redisview.Brief
 	body    []byte
 	answer  []byte
 	// slots is a hash table of the ids: 1 + the index of each.
 	slots [2 * 1024]uint16
 }
+
+// span is a part of a query, which is shorter than 1,000 ids of 18 digits with separators of 3 characters.
+type span struct{ from, to uint16 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
@@ -73,9 +78,13 @@ func (s *Server) fast(w http.ResponseWriter, request *http.Request, b *scratch, 
 		}
 	}
 	viewer, r := s.viewerOf(request), s.reader
+	b.entries = grown(b.entries, len(b.ids))
 	progress := r.fromRedis(request.Context(), b.ids, b.entries)
-	body, stale, settled := r.appendStates(append(b.body[:0], '{'), viewer, b.ids, b.entries, progress)
-	if b.body = body; !settled {
+	for i := range b.entries {
+		b.briefs[i] = b.entries[i].Brief()
+	}
+	stale, settled := r.appendStates(b, b.query, viewer, progress)
+	if !settled {
 		return func(ctx context.Context, _ *http.Request, header http.Header) ([]byte, error) {
 			answers, err := r.judge(ctx, b.ids, b.entries, progress)
 			if err != nil {
@@ -85,7 +94,6 @@ func (s *Server) fast(w http.ResponseWriter, request *http.Request, b *scratch, 
 			return statesOf(b.ids, answers, header), nil
 		}
 	}
-	b.body = append(body, "}\n"...)
 	header := w.Header()
 	header["Content-Type"], header["Cache-Control"] = jsonType, noStore
 	header["Content-Length"] = []string{strconv.Itoa(len(b.body))}
@@ -108,18 +116,17 @@ func (s *Server) seesAll(request *http.Request, ids []schemas.UserID) bool {
 	return err == nil && len(refused) == 0
 }
 
-// appendStates appends what statesOf would, and returns the earliest stale_since. settled is false
-// if Redis does not settle a user; judge can then go on with what was read.
-func (r *Reader) appendStates(body []byte, v Viewer, ids []schemas.UserID, entries []redisview.Entry,
-	progress redisview.ProgressMap,
-) (_ []byte, stale schemas.Millis, settled bool) {
+// appendStates makes of b's briefs the body that statesOf would, and returns the earliest stale_since.
+// settled is false if Redis does not settle a user; judge can then go on with what was read.
+func (r *Reader) appendStates(b *scratch, query []byte, v Viewer, progress redisview.ProgressMap) (stale schemas.Millis, settled bool) {
 	now, staleUsers := schemas.MillisOf(time.Now()), 0
-	for i, id := range ids {
+	body := append(b.body[:0], '{')
+	for i, id := range b.ids {
 		partition := schemas.PartitionOf(id, r.partitions)
 		progress, known := progress[partition]
-		e := &entries[i]
-		if !known || progress.Rebuilding || !settles(e, progress) {
-			return body, 0, false
+		e := &b.briefs[i]
+		if !known || progress.Rebuilding || !e.Complete || e.Epoch < progress.Epoch {
+			return 0, false
 		}
 		if since := r.staleSince(now, partition, progress, true); since != 0 {
 			staleUsers++
@@ -130,7 +137,8 @@ func (r *Reader) appendStates(body []byte, v Viewer, ids []schemas.UserID, entri
 		if i > 0 {
 			body = append(body, ',')
 		}
-		body = append(strconv.AppendInt(append(body, '"'), int64(id), 10), `":`...)
+		text := b.texts[i] // an id that parse takes is written as in the query
+		body = append(append(append(body, '"'), query[text.from:text.to]...), `":`...)
 		switch {
 		case e.Visibility != schemas.Nobody || v.seesHidden(id):
 			body = appendWord(body, e.State)
@@ -140,11 +148,12 @@ func (r *Reader) appendStates(body []byte, v Viewer, ids []schemas.UserID, entri
 			body = append(body, "null"...)
 		}
 	}
-	r.readUsers[0].Add(float64(len(ids)))
+	b.body = append(body, "}\n"...)
+	r.readUsers[0].Add(float64(len(b.ids)))
 	if staleUsers > 0 {
 		r.metrics.ReadStale.Add(float64(staleUsers))
 	}
-	return body, stale, true
+	return stale, true
 }
 
 // parse reads a query that is nothing but user_ids with up to 1,000 ids, and drops repeated ones.
@@ -154,7 +163,7 @@ func (b *scratch) parse(query []byte) bool {
 	if !ok {
 		return false
 	}
-	b.ids = b.ids[:0]
+	b.ids, b.texts = b.ids[:0], b.texts[:0]
 	// A separator takes one byte and an id another.
 	shift := 64 - min(bits.Len(uint(len(list)/2+1))+1, bits.Len(uint(len(b.slots)))-1)
 	clear(b.slots[:1<<(64-shift)])
@@ -162,6 +171,7 @@ func (b *scratch) parse(query []byte) bool {
 		const digits = 18 // of numbers that surely fit
 		var id schemas.UserID
 		n := 0
+		rest := list
 		if len(list) > 0 && list[0] == '0' { // an id has no leading zeros
 			return false
 		}
@@ -181,20 +191,21 @@ func (b *scratch) parse(query []byte) bool {
 		default:
 			return false
 		}
-		b.add(id, shift)
+		at := len(query) - len(rest)
+		b.add(id, span{uint16(at), uint16(at + n)}, shift)
 	}
-	b.entries = grown(b.entries, len(b.ids))
+	b.briefs = grown(b.briefs, len(b.ids))
 	return true
 }
 
 // add adds id unless it is there. The table has more slots than there are ids.
-func (b *scratch) add(id schemas.UserID, shift int) {
+func (b *scratch) add(id schemas.UserID, text span, shift int) {
 	const golden = 0x9e3779b97f4a7c15 // 2^64 by the golden ratio: Fibonacci hashing
 	last := uint64(1)<<(64-shift) - 1
 	for slot := uint64(id) * golden >> shift; ; slot = (slot + 1) & last {
 		switch at := b.slots[slot]; {
 		case at == 0:
-			b.ids = append(b.ids, id)
+			b.ids, b.texts = append(b.ids, id), append(b.texts, text)
 			b.slots[slot] = uint16(len(b.ids))
 			return
 		case b.ids[at-1] == id:
@@ -204,9 +215,9 @@ func (b *scratch) add(id schemas.UserID, shift int) {
 }
 
 // grown is of the length n; what it holds means nothing.
-func grown(entries []redisview.Entry, n int) []redisview.Entry {
-	if cap(entries) < n {
-		return make([]redisview.Entry, n)
+func grown[T any](some []T, n int) []T {
+	if cap(some) < n {
+		return make([]T, n)
 	}
-	return entries[:n]
+	return some[:n]
 }

@@ -16,9 +16,10 @@ import (
 // directReads are connections of their own for the MGET of users, where Redis is one server. go-redis
 // reads a reply value by value through two interfaces, which costs more than all the rest of a read.
 type directReads struct {
-	options store.Options
-	tagKey  string
-	dialed  func() // called before a new connection is used
+	options     store.Options
+	dialed      func()                // called before a new connection is used
+	keyBegins   [maxDigits + 1]string // what goes before an id of so many digits in a command
+	tagArgument string                // the rebuild tag in a command
 
 	mu     sync.Mutex // protects what follows
 	closed bool
@@ -33,28 +34,35 @@ type direct struct {
 }
 
 const (
-	directBuffer = 32 << 10
+	directBuffer = 64 << 10
+	maxDigits    = 20 // of an id
 	// maxValue bounds a value that no version of this program has written.
 	maxValue = 1 << 20
 )
 
-// mget writes an entry for each id, and reports whether the rebuild tag is tag. It must have a
+func newDirectReads(options store.Options, tagKey string, dialed func()) *directReads {
+	d := &directReads{options: options, dialed: dialed, tagArgument: fmt.Sprintf("$%d\r\n%s\r\n", len(tagKey), tagKey)}
+	for digits := range d.keyBegins {
+		d.keyBegins[digits] = fmt.Sprintf("$%d\r\n%s{", len(options.Prefix)+digits+len("{}"), options.Prefix)
+	}
+	return d
+}
+
+// mget puts a value for each id, and reports whether the rebuild tag is tag. It must have a
 // deadline, after which the connection is given up.
-func (d *directReads) mget(
-	ctx context.Context, ids []schemas.UserID, entries []Entry, tag string,
-) (same bool, err error) {
+func (d *directReads) mget(ctx context.Context, ids []schemas.UserID, got values, tag string) (same bool, err error) {
 	c, used, err := d.connect(ctx, true)
 	if err != nil {
 		return false, err
 	}
-	same, err = c.mget(ctx, d, ids, entries, tag)
+	same, err = c.mget(ctx, d, ids, got, tag)
 	if err != nil && used && ctx.Err() == nil && !errors.Is(err, errReply) {
 		// The server may have closed the connection while nobody used it.
 		_ = c.conn.Close()
 		if c, _, err = d.connect(ctx, false); err != nil {
 			return false, err
 		}
-		same, err = c.mget(ctx, d, ids, entries, tag)
+		same, err = c.mget(ctx, d, ids, got, tag)
 	}
 	d.release(c, err)
 	return same, err
@@ -103,52 +111,44 @@ func (d *directReads) close() {
 	}
 }
 
-func (c *direct) mget(
-	ctx context.Context, d *directReads, ids []schemas.UserID, entries []Entry, tag string,
-) (same bool, err error) {
+func (c *direct) mget(ctx context.Context, d *directReads, ids []schemas.UserID, got values, tag string) (same bool, err error) {
 	until, _ := ctx.Deadline() // none: no deadline
 	if err := c.conn.SetDeadline(until); err != nil {
 		return false, err
 	}
-	c.out = appendMGET(c.out[:0], d.options.Prefix, ids, d.tagKey)
+	c.out = d.appendMGET(c.out[:0], ids)
 	if _, err := c.conn.Write(c.out); err != nil {
 		return false, err
 	}
-	return c.reply(ids, entries, tag)
+	return c.reply(len(ids), got, tag)
 }
 
 // appendMGET appends the command that reads users and, last, the rebuild tag.
-func appendMGET(command []byte, prefix string, ids []schemas.UserID, tagKey string) []byte {
-	bulk := func(length int) {
-		command = append(strconv.AppendInt(append(command, '$'), int64(length), 10), "\r\n"...)
-	}
+func (d *directReads) appendMGET(command []byte, ids []schemas.UserID) []byte {
 	command = append(strconv.AppendInt(append(command, '*'), int64(len(ids)+2), 10), "\r\n$4\r\nmget\r\n"...)
 	for _, id := range ids {
-		var digits [20]byte
+		var digits [maxDigits]byte
 		text := strconv.AppendInt(digits[:0], int64(id), 10)
-		bulk(len(prefix) + len("{}") + len(text))
-		command = append(append(append(command, prefix...), '{'), text...)
-		command = append(command, "}\r\n"...)
+		command = append(append(append(command, d.keyBegins[len(text)]...), text...), "}\r\n"...)
 	}
-	bulk(len(tagKey))
-	return append(append(command, tagKey...), "\r\n"...)
+	return append(command, d.tagArgument...)
 }
 
-// reply reads the reply to an MGET: an array of bulk strings (RESP2).
-func (c *direct) reply(ids []schemas.UserID, entries []Entry, tag string) (same bool, err error) {
+// reply reads the reply to an MGET of so many users: an array of bulk strings (RESP2).
+func (c *direct) reply(users int, got values, tag string) (same bool, err error) {
 	count, err := c.header('*')
 	if err != nil {
 		return false, err
 	}
-	if count != len(ids)+1 {
-		return false, fmt.Errorf("%w: it has %d of %d values", errReply, count, len(ids)+1)
+	if count != users+1 {
+		return false, fmt.Errorf("%w: it has %d of %d values", errReply, count, users+1)
 	}
-	for i, id := range ids {
+	for i := range users {
 		value, err := c.value()
 		if err != nil {
 			return false, err
 		}
-		entries[i] = parseValue(id, value)
+		got.put(i, value)
 	}
 	value, err := c.value()
 	return len(value) > 0 && string(value) == tag, err
@@ -237,7 +237,7 @@ func (c *direct) fill(whole int) error {
 }
 
 // readDirect is readTogether on a connection of directReads.
-func (v *View) readDirect(ctx context.Context, ids []schemas.UserID, entries []Entry) (*progressSnapshot, bool, error) {
+func (v *View) readDirect(ctx context.Context, ids []schemas.UserID, got values) (*progressSnapshot, bool, error) {
 	known := v.recentProgress()
 	if known == nil {
 		var err error
@@ -250,6 +250,6 @@ func (v *View) readDirect(ctx context.Context, ids []schemas.UserID, entries []E
 		ctx, cancel = context.WithTimeout(ctx, sharedTimeout)
 		defer cancel()
 	}
-	same, err := v.direct.mget(ctx, ids, entries, known.tag)
+	same, err := v.direct.mget(ctx, ids, got, known.tag)
 	return known, same, err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// readChecked reads entries and the progress by which they are judged. An absent user means
+// readChecked reads values and the progress by which they are judged. An absent user means
 // something only if Redis was complete at that moment: the partition had progress before and after
 // the read, under one epoch. A Redis that was emptied in between has no progress, or after a
 // rebuild another epoch. On one server the rebuild tag shows that there was no rebuild; otherwise
@@ -18,7 +18,7 @@ import (
 //
 // A restarted server or a promoted replica may have older entries: the client has connected again,
 // and that server's own progress says how old they are.
-func (v *View) readChecked(ctx context.Context, ids []schemas.UserID, entries []Entry) (ProgressMap, error) {
+func (v *View) readChecked(ctx context.Context, ids []schemas.UserID, got values) (ProgressMap, error) {
 	read := v.readTogether
 	switch {
 	case v.direct != nil:
@@ -26,11 +26,11 @@ func (v *View) readChecked(ctx context.Context, ids []schemas.UserID, entries []
 	case v.cluster:
 		read = v.readOneByOne
 	}
-	before, held, err := read(ctx, ids, entries)
+	before, held, err := read(ctx, ids, got)
 	if err != nil {
 		return nil, err
 	}
-	held = held || len(before.progress) == 0 || allFound(entries)
+	held = held || len(before.progress) == 0 || allFound(ids, got)
 	if held && before.connects == v.connects.Load() {
 		return before.progress, nil
 	}
@@ -41,9 +41,9 @@ func (v *View) readChecked(ctx context.Context, ids []schemas.UserID, entries []
 	return before.progress.unchanged(after.progress), nil
 }
 
-func allFound(entries []Entry) bool {
-	for i := range entries {
-		if !entries[i].Found {
+func allFound(ids []schemas.UserID, got values) bool {
+	for i, id := range ids {
+		if !parseValue(id, got.of(i)).Found {
 			return false
 		}
 	}

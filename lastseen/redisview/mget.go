@@ -18,26 +18,24 @@ import (
 // mget is an MGET of users and, last, of the rebuild tag. Its memory is used again.
 //
 // go-redis writes the reply to it piece by piece: each line, its end, and each value from a reader.
-// So a value becomes an Entry where it has arrived, and no reply is ever held as a whole. What is
-// left for each user are the 24 bytes of that reader, which go-redis allocates.
+// What is left for each user are the 24 bytes of that reader, which go-redis allocates.
 type mget struct {
 	text      []byte
 	keys      []string
 	arguments []any
 
-	ids     []schemas.UserID
-	entries []Entry
-	next    int // index of the value that comes
-	begun   bool
-	err     error
-	tag     []byte                              // empty = none
-	value   [valueLength + len("\r\n") + 1]byte // a value that fills it is too long
+	got   values
+	next  int // index of the value that comes
+	begun bool
+	err   error
+	tag   []byte                              // empty = none
+	value [valueLength + len("\r\n") + 1]byte // a value that fills it is too long
 }
 
 var mgets = sync.Pool{New: func() any { return new(mget) }}
 
-// of is the command, which may be used once. It writes an entry for each id.
-func (m *mget) of(ctx context.Context, prefix, tagKey string, ids []schemas.UserID, entries []Entry) *redis.RawWriteToCmd {
+// of is the command, which may be used once. It puts a value for each id.
+func (m *mget) of(ctx context.Context, prefix, tagKey string, ids []schemas.UserID, got values) *redis.RawWriteToCmd {
 	m.text = m.text[:0]
 	for _, id := range ids {
 		m.text = append(append(m.text, prefix...), '{')
@@ -54,7 +52,7 @@ func (m *mget) of(ctx context.Context, prefix, tagKey string, ids []schemas.User
 	for i := range m.keys {
 		m.arguments = append(m.arguments, &m.keys[i])
 	}
-	m.ids, m.entries, m.next, m.begun, m.err, m.tag = ids, entries, 0, false, nil, m.tag[:0]
+	m.got, m.next, m.begun, m.err, m.tag = got, 0, false, nil, m.tag[:0]
 	return redis.NewRawWriteToCmd(ctx, m, m.arguments...)
 }
 
@@ -107,8 +105,8 @@ func (m *mget) take(value []byte) {
 	case !m.begun || m.next >= len(m.keys):
 		m.fail(fmt.Errorf("%w: there is a value too many", errReply))
 		return
-	case m.next < len(m.ids):
-		m.entries[m.next] = parseValue(m.ids[m.next], value)
+	case m.next < len(m.keys)-1:
+		m.got.put(m.next, value)
 	default:
 		m.tag = append(m.tag, value...)
 	}

@@ -54,7 +54,7 @@ func Open(options Options, retention time.Duration) (*View, error) {
 		u.MaxRetries, u.DialerRetries = 1, 1
 	})
 	if options.Single() {
-		v.direct = &directReads{options: options, tagKey: v.tagKey(), dialed: func() { v.connects.Add(1) }}
+		v.direct = newDirectReads(options, v.tagKey(), func() { v.connects.Add(1) })
 	}
 	return v, nil
 }

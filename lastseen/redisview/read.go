@@ -24,26 +24,48 @@ func (v *View) Read(ctx context.Context, ids []schemas.UserID) ([]Entry, Progres
 
 // ReadInto is Read into entries of the caller, one for each id. After an error they mean nothing.
 func (v *View) ReadInto(ctx context.Context, ids []schemas.UserID, entries []Entry) (ProgressMap, error) {
-	read := v.readShared
-	if v.cluster {
-		read = v.readChecked
-	}
-	progress, err := read(ctx, ids, entries)
+	f, got, err := v.read(ctx, nil, ids)
 	if err != nil {
-		return nil, fmt.Errorf("reading %d users from Redis: %w", len(ids), err)
+		return nil, err
 	}
-	return progress, nil
+	defer f.leave()
+	for i, id := range ids {
+		entries[i] = parseValue(id, got.of(i))
+	}
+	return f.progress, nil
 }
 
-// readTogether returns progress that was read before the entries, and whether it was surely still
-// valid when the entries were read.
-func (v *View) readTogether(ctx context.Context, ids []schemas.UserID, entries []Entry) (*progressSnapshot, bool, error) {
+// ReadBriefs is ReadInto of what lists of states show, for a caller that cannot leave.
+func (v *View) ReadBriefs(limit *TimeLimit, ids []schemas.UserID, briefs []Brief) (ProgressMap, error) {
+	f, got, err := v.read(context.Background(), limit, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer f.leave()
+	for i := range ids {
+		briefs[i] = parseBrief(got.of(i))
+	}
+	return f.progress, nil
+}
+
+// read returns the values of the users, valid until the caller leaves the batch, which it must.
+func (v *View) read(ctx context.Context, limit *TimeLimit, ids []schemas.UserID) (*readBatch, values, error) {
+	f, got, err := v.readShared(ctx, limit, ids)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading %d users from Redis: %w", len(ids), err)
+	}
+	return f, got, nil
+}
+
+// readTogether returns progress that was read before the values, and whether it was surely still
+// valid when the values were read.
+func (v *View) readTogether(ctx context.Context, ids []schemas.UserID, got values) (*progressSnapshot, bool, error) {
 	m, _ := mgets.Get().(*mget)
 	defer mgets.Put(m)
-	known, err := v.getMany(ctx, m, ids, entries)
+	known, err := v.getMany(ctx, m, ids, got)
 	if err != nil && ctx.Err() == nil {
 		// The server may have closed a connection of the pool. go-redis does not repeat such a command.
-		known, err = v.getMany(ctx, m, ids, entries)
+		known, err = v.getMany(ctx, m, ids, got)
 	}
 	if err != nil {
 		return nil, false, err
@@ -52,9 +74,9 @@ func (v *View) readTogether(ctx context.Context, ids []schemas.UserID, entries [
 	return known, len(tag) > 0 && string(tag) == known.tag, err
 }
 
-// getMany returns the progress that was read before the entries.
-func (v *View) getMany(ctx context.Context, m *mget, ids []schemas.UserID, entries []Entry) (*progressSnapshot, error) {
-	get := m.of(ctx, v.prefix, v.tagKey(), ids, entries)
+// getMany returns the progress that was read before the values.
+func (v *View) getMany(ctx context.Context, m *mget, ids []schemas.UserID, got values) (*progressSnapshot, error) {
+	get := m.of(ctx, v.prefix, v.tagKey(), ids, got)
 	if known := v.recentProgress(); known != nil {
 		return known, v.client.Process(ctx, get)
 	}
@@ -70,9 +92,9 @@ func (v *View) getMany(ctx context.Context, m *mget, ids []schemas.UserID, entri
 }
 
 // readOneByOne is readTogether for a cluster. There the keys of one command must be in one slot,
-// and the progress on another node may be read after the entries of the same pipeline, so it is
+// and the progress on another node may be read after the values of the same pipeline, so it is
 // read first.
-func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID, entries []Entry) (*progressSnapshot, bool, error) {
+func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID, got values) (*progressSnapshot, bool, error) {
 	known := v.recentProgress()
 	if known == nil {
 		var err error
@@ -93,9 +115,9 @@ func (v *View) readOneByOne(ctx context.Context, ids []schemas.UserID, entries [
 	for i, get := range gets {
 		switch err := get.Err(); {
 		case err == nil:
-			entries[i] = parseValue(ids[i], []byte(get.Val()))
+			got.put(i, []byte(get.Val()))
 		case errors.Is(err, redis.Nil):
-			entries[i] = Entry{}
+			got.put(i, nil)
 		default:
 			return nil, false, err
 		}

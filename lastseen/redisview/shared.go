@@ -30,11 +30,11 @@ type sharedReads struct {
 	work    sync.WaitGroup
 }
 
-// readBatch is one shared read. Its results may be read when done is closed.
+// readBatch is one read, of one caller or shared. Its results may be read when done is closed.
 type readBatch struct {
 	ids      []schemas.UserID
-	done     chan struct{}
-	entries  []Entry
+	done     chan struct{} // nil: it has one caller
+	got      values
 	progress ProgressMap
 	err      error
 	// users are its callers and whoever runs it; the last one to leave gives the memory back.
@@ -45,7 +45,7 @@ var readBatches = sync.Pool{New: func() any { return new(readBatch) }}
 
 func newReadBatch() *readBatch {
 	f, _ := readBatches.Get().(*readBatch)
-	f.ids, f.done, f.progress, f.err = f.ids[:0], make(chan struct{}), nil, nil
+	f.ids, f.done, f.progress, f.err = f.ids[:0], nil, nil, nil
 	f.users.Store(1)
 	return f
 }
@@ -56,40 +56,96 @@ func (f *readBatch) leave() {
 	}
 }
 
-// readShared reads at once if the server is not busy, else together with other callers.
-func (v *View) readShared(ctx context.Context, ids []schemas.UserID, entries []Entry) (ProgressMap, error) {
+// read fills the batch.
+func (f *readBatch) read(ctx context.Context, v *View, ids []schemas.UserID) {
+	length := len(ids) * valueLength
+	f.got = slices.Grow(f.got[:0], length)[:length]
+	f.progress, f.err = v.readChecked(ctx, ids, f.got)
+}
+
+// TimeLimit bounds the reads of one caller. Its timer is used again, so one goroutine may use it at a
+// time.
+type TimeLimit struct {
+	Within time.Duration
+	timer  *time.Timer
+}
+
+// over returns a channel from which something comes when the time is over. stop must be called.
+func (l *TimeLimit) over() <-chan time.Time {
+	switch {
+	case l == nil:
+		return nil
+	case l.timer == nil:
+		l.timer = time.NewTimer(l.Within)
+	default:
+		l.timer.Reset(l.Within)
+	}
+	return l.timer.C
+}
+
+func (l *TimeLimit) stop() {
+	if l != nil {
+		l.timer.Stop()
+	}
+}
+
+// readShared reads at once if the server is not busy, else together with other callers. A caller that
+// gets no error has to leave the batch when it has read the values.
+func (v *View) readShared(ctx context.Context, limit *TimeLimit, ids []schemas.UserID) (*readBatch, values, error) {
 	s := &v.sharedReads
 	s.mu.Lock()
 	switch {
+	case v.cluster, s.next != nil && len(s.next.ids)+len(ids) > maxShared:
+		s.mu.Unlock()
+		return v.readAlone(ctx, limit, ids)
 	case s.running < maxReads:
 		s.running++
 		s.mu.Unlock()
-		progress, err := v.readChecked(ctx, ids, entries)
+		f, got, err := v.readAlone(ctx, limit, ids)
 		if f := s.release(); f != nil {
 			s.work.Go(func() { v.runBatches(f) })
 		}
-		return progress, err
-	case s.next != nil && len(s.next.ids)+len(ids) > maxShared:
-		s.mu.Unlock()
-		return v.readChecked(ctx, ids, entries)
+		return f, got, err
 	case s.next == nil:
 		s.next = newReadBatch()
+		s.next.done = make(chan struct{})
 	}
 	f, from := s.next, len(s.next.ids)
 	f.ids = append(f.ids, ids...)
 	f.users.Add(1)
 	s.mu.Unlock()
-	defer f.leave()
+	over := limit.over()
+	defer limit.stop()
+	var err error
 	select {
 	case <-f.done:
+		err = f.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		err = ctx.Err()
+	case <-over:
+		err = context.DeadlineExceeded
 	}
-	if f.err != nil {
-		return nil, f.err
+	if err != nil {
+		f.leave()
+		return nil, nil, err
 	}
-	copy(entries, f.entries[from:])
-	return f.progress, nil
+	return f, f.got[from*valueLength:], nil
+}
+
+// readAlone reads for one caller.
+func (v *View) readAlone(ctx context.Context, limit *TimeLimit, ids []schemas.UserID) (*readBatch, values, error) {
+	if limit != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit.Within)
+		defer cancel()
+	}
+	f := newReadBatch()
+	f.read(ctx, v, ids)
+	if err := f.err; err != nil {
+		f.leave()
+		return nil, nil, err
+	}
+	return f, f.got, nil
 }
 
 // release ends a read. It returns the waiting batch, if any, which takes its place.
@@ -108,8 +164,7 @@ func (s *sharedReads) release() *readBatch {
 func (v *View) runBatches(f *readBatch) {
 	for ; f != nil; f = v.sharedReads.release() {
 		ctx, cancel := context.WithTimeout(context.Background(), sharedTimeout)
-		f.entries = slices.Grow(f.entries[:0], len(f.ids))[:len(f.ids)]
-		f.progress, f.err = v.readChecked(ctx, f.ids, f.entries)
+		f.read(ctx, v, f.ids)
 		cancel()
 		close(f.done)
 		f.leave()

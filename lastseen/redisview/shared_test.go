@@ -73,15 +73,15 @@ func TestAReaderWhoseTimeIsOverDoesNotWaitForTheOthers(t *testing.T) {
 	f.users.Add(1) // keeps it
 	v.runBatches(f)
 	v.sharedReads.running = 0
-	if f.err != nil || len(f.entries) != 1 {
-		t.Errorf("the others got %v, %v", f.entries, f.err)
+	if f.err != nil || len(f.got) != valueLength {
+		t.Errorf("the others got %q, %v", f.got, f.err)
 	}
 }
 
 // parseReply gives a reply to an mget as go-redis does (proto.Reader.ReadRawReplyWriteTo).
-func parseReply(reply string, ids []schemas.UserID, entries []Entry) (tag []byte, err error) {
+func parseReply(reply string, users int, got values) (tag []byte, err error) {
 	m := new(mget)
-	m.of(context.Background(), "presence:", "presence:rebuilds", ids, entries)
+	m.of(context.Background(), "presence:", "presence:rebuilds", make([]schemas.UserID, users), got)
 	r := bufio.NewReader(strings.NewReader(reply))
 	for err == nil {
 		var line string
@@ -102,22 +102,22 @@ func parseReply(reply string, ids []schemas.UserID, entries []Entry) (tag []byte
 
 func TestAnswersThatAreNotThoseOfMGETAreErrors(t *testing.T) {
 	t.Parallel()
-	ids := []schemas.UserID{1, 2}
+	const users = 2
 	for good, tag := range map[string]string{
 		"*3\r\n$-1\r\n$-1\r\n$-1\r\n": "", "*3\r\n_\r\n_\r\n_\r\n": "", "*3\r\n$1\r\nx\r\n$0\r\n\r\n$3\r\nabc\r\n": "abc",
 	} {
-		entries := make([]Entry, len(ids))
-		told, err := parseReply(good, ids, entries)
-		if err != nil || len(entries) != 2 || entries[0].Found || entries[1].Found || string(told) != tag {
-			t.Errorf("%q is read as %v, %q, %v", good, entries, told, err)
+		got := make(values, users*valueLength)
+		told, err := parseReply(good, users, got)
+		if err != nil || parseValue(1, got.of(0)).Found || parseValue(1, got.of(1)).Found || string(told) != tag {
+			t.Errorf("%q is read as %q, %q, %v", good, got, told, err)
 		}
 	}
 	for _, bad := range []string{"", "*", "*3\r\n", "*2\r\n$-1\r\n$-1\r\n", "*3\r\n$5\r\nx\r\n", ":3\r\n", "$2\r\nxx\r\n",
 		"*3\r\n$99999999999999999999\r\n", "*3\r\n$-1\r\n$-1\r\n", "*3\r\n$-1\r\n$-1\r\n*0\r\n", "*3\r\n*0\r\n*0\r\n",
 		"-LOADING Redis is loading\r\n", "*-1\r\n"} {
-		entries := make([]Entry, len(ids))
-		if _, err := parseReply(bad, ids, entries); err == nil {
-			t.Errorf("%q is read as %v", bad, entries)
+		got := make(values, users*valueLength)
+		if _, err := parseReply(bad, users, got); err == nil {
+			t.Errorf("%q is read as %q", bad, got)
 		} else if strings.HasPrefix(bad, "-") && !strings.Contains(err.Error(), "LOADING") {
 			t.Errorf("error %v", err)
 		}

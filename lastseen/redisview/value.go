@@ -71,6 +71,61 @@ func appendHex(dst []byte, n int64, digits int) []byte {
 	return dst
 }
 
+// values are what a read got, one after another: valueLength bytes for each user, the first of them 0
+// where there is nothing or something of another length.
+type values []byte
+
+// put keeps the value of the i-th user. nil is none.
+func (v values) put(i int, value []byte) {
+	to := v.of(i)
+	if to[0] = 0; len(value) == valueLength {
+		copy(to, value)
+	}
+}
+
+func (v values) of(i int) []byte { return v[i*valueLength : (i+1)*valueLength] }
+
+// Brief is what a list of states shows of an Entry.
+type Brief struct {
+	Epoch      int64
+	State      schemas.State
+	Visibility schemas.Visibility
+	Complete   bool // Entry.Found and Entry.Complete
+}
+
+// Brief returns what lists show of e.
+func (e *Entry) Brief() Brief {
+	return Brief{Epoch: e.Epoch, State: e.State, Visibility: e.Visibility, Complete: e.Found && e.Complete()}
+}
+
+// parseBrief is the Brief of parseValue, in less time.
+func parseBrief(text []byte) Brief {
+	if len(text) != valueLength || text[0] != format {
+		return Brief{}
+	}
+	all := (*[valueLength]byte)(text)
+	_, bad0 := digits8(all[1:]) // the version
+	_, bad1 := digits8(all[9:])
+	epoch, bad2 := digits8(all[versionEnd:])
+	both, bad3 := digits8(all[versionEnd+8:]) // the rest of the epoch and the beginning of since
+	since, bad4 := digits8(all[epochEnd+4:])
+	hidden, bad5 := digits8(all[sinceEnd:])
+	hiddenLow, bad6 := digits8(all[sinceEnd+8:])
+	small, bad7 := digits8(all[hiddenEnd:]) // state, visibility and what is not shown, to the end
+	_, bad8 := digits8(all[hiddenEnd+8:])
+	_, bad9 := digits8(all[lastSeenEnd:])
+	_, bad10 := digits8(all[valueLength-8:])
+	state, visibility := schemas.State(small>>56), schemas.Visibility(small>>48&0xf)
+	if bad0|bad1|bad2|bad3|bad4|bad5|bad6|bad7|bad8|bad9|bad10 != 0 || state < schemas.Offline || state > schemas.Online {
+		return Brief{}
+	}
+	if all[stateEnd] == erasedMark {
+		visibility = schemas.Everyone
+	}
+	return Brief{Epoch: joined(epoch)<<16 | joined(both)>>16, State: state, Visibility: visibility,
+		Complete: both<<32|since != 0 && (visibility != schemas.Nobody || hidden|hiddenLow != 0)}
+}
+
 // parseValue reads the stored form. Anything else counts as not found, so that the durable store
 // answers.
 func parseValue(user schemas.UserID, text []byte) Entry {
@@ -103,19 +158,27 @@ func hex16(text []byte, bad *uint64) int64 { return hex8(text, bad)<<32 | hex8(t
 
 func hex12(text []byte, bad *uint64) int64 { return hex8(text, bad)<<16 | hex8(text[4:], bad)&0xffff }
 
-// hex8 reads the first eight lower-case hexadecimal digits of text, all at once: each byte of a word
-// is a digit. It sets bits of bad if one of them is none.
+// hex8 reads the first eight lower-case hexadecimal digits of text. It sets bits of bad if one of them is
+// none.
 func hex8(text []byte, bad *uint64) int64 {
+	n, wrong := digits8(text)
+	*bad |= wrong
+	return joined(n)
+}
+
+// digits8 returns the first eight lower-case hexadecimal digits of text, each in a byte of its own. bad is
+// not 0 if one of them is none.
+func digits8(text []byte) (n, bad uint64) {
 	const ones = 0x0101010101010101
 	x := binary.BigEndian.Uint64(text)
 	letters := x >> 6 & ones // 1 for a to f, whose bit 6 is set
-	low := x & (0xf * ones)
-	// The high half of a digit's byte is 3, that of a letter's is 6.
-	*bad |= x&(0xf0*ones) ^ (0x30*ones + 0x30*letters)
-	// The low half of a digit is 0 to 9, that of a letter 1 to 6.
-	*bad |= (low + 6*ones + 3*letters) & (0x10 * ones)
-	*bad |= letters &^ ((low + 0xf*ones) >> 4)
-	n := low + 9*letters
+	// A byte that is too small borrows from the next one, but its own high half shows that it is bad.
+	n = x - '0'*ones - ('a'-10-'0')*letters
+	return n, n&(0xf0*ones) | ((n+6*ones)^letters<<4)&(0x10*ones) // above 9 are letters, and only letters
+}
+
+// joined is the number of eight digits.
+func joined(n uint64) int64 {
 	n = (n | n>>4) & 0x00ff00ff00ff00ff
 	n = (n | n>>8) & 0x0000ffff0000ffff
 	return int64((n | n>>16) & 0xffffffff)

@@ -34,6 +34,31 @@ func plainValue(user schemas.UserID, text string) Entry {
 	return e
 }
 
+func checkValue(t *testing.T, text string) {
+	t.Helper()
+	got, want := parseValue(5, []byte(text)), plainValue(5, text)
+	if got != want {
+		t.Fatalf("%q is read as %+v, want %+v", text, got, want)
+	}
+	if got, want := parseBrief([]byte(text)), want.Brief(); got != want {
+		t.Fatalf("in brief %q is read as %+v, want %+v", text, got, want)
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	text := []byte(someValue)
+	b.Run("entry", func(b *testing.B) {
+		for b.Loop() {
+			parseValue(5, text)
+		}
+	})
+	b.Run("brief", func(b *testing.B) {
+		for b.Loop() {
+			parseBrief(text)
+		}
+	})
+}
+
 var someValue = string(appendValue(nil, Entry{Epoch: 0x123456789abc, Current: schemas.Current{Version: 0x7edcba9876543210, Since: 1,
 	State: schemas.Away, Visibility: schemas.Nobody, Hidden: 7, Kinds: 5, LastSeen: 0xfedcba987654, LastActive: 0xabcdef}}))
 
@@ -42,9 +67,7 @@ func TestEveryCorruptByteOfAValueIsReadAsPlainly(t *testing.T) {
 	for at := range len(someValue) {
 		for c := range 256 {
 			text := someValue[:at] + string([]byte{byte(c)}) + someValue[at+1:]
-			if got, want := parseValue(5, []byte(text)), plainValue(5, text); got != want {
-				t.Fatalf("%q is read as %+v, want %+v", text, got, want)
-			}
+			checkValue(t, text)
 		}
 	}
 }
@@ -54,8 +77,6 @@ func FuzzParseValue(f *testing.F) {
 	f.Add(someValue[1:])
 	f.Add(strings.Repeat("1", valueLength))
 	f.Fuzz(func(t *testing.T, text string) {
-		if got, want := parseValue(5, []byte(text)), plainValue(5, text); got != want {
-			t.Fatalf("%q is read as %+v, want %+v", text, got, want)
-		}
+		checkValue(t, text)
 	})
 }
