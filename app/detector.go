@@ -28,14 +28,18 @@ func newDetector(ctx context.Context, p base) (component, error) {
 		p.log.Warn("a restart may lack heartbeats that it needs: present users would then count as heard at the last commit", "error", err)
 	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
-		SeenInterval: p.config.SeenInterval, Slice: crashpoint.Bound("STILLHERE_SLICE")}
+		SeenInterval: p.config.SeenInterval, Slice: crashpoint.Bound("STILLHERE_SLICE"), Users: p.cluster.Users}
+	written := []schemas.Topic{schemas.Transitions, schemas.Statuses}
+	if p.cluster.Users.Text() {
+		written = append(written, schemas.Names)
+	}
 	cluster := p.cluster
 	if n := crashpoint.Bound("STILLHERE_TRANSACTION_RECORDS"); n > 0 {
 		cluster.MaxTransactionRecords = n
 	}
 	proc := processor.New(cluster, detectorGroup, schemas.Heartbeats,
 		func(partition int32) processor.Task { return detector.NewPartition(config, partition) }, p.producer, p.log, p.kafkaMetrics).
-		Writes(schemas.Transitions, schemas.Statuses)
+		Writes(written...)
 	return loop("detector", proc.Run, proc.Ready), nil
 }
 

@@ -41,7 +41,7 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 	underWay := max(0, schemas.MillisOf(now)-r.Time)
 	head := schemas.FrameHead{Gateway: schemas.GatewayID(p.frame.Gateway), GatewayEpoch: p.frame.GatewayEpoch,
 		Forwarded: true}
-	out.Forwards = p.router.frames(out.Forwards, head, p.out.Misrouted, underWay)
+	out.Forwards = p.router.frames(out.Forwards, head, p.out.Misrouted, p.namesOf(p.out.Misrouted), underWay)
 	if user := p.out.MisroutedErasure; user != 0 {
 		out.Forwards = append(out.Forwards,
 			schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
@@ -50,13 +50,13 @@ func (p *Partition) forward(r *schemas.Record, out *stream.Outbox) {
 	if user := p.out.MisroutedVisibility; user != 0 {
 		out.Forwards = append(out.Forwards,
 			schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, p.router.partitions),
-				Key: user.Key(), Value: schemas.AppendForwardedVisibility(nil, user, p.frame.Visibility)})
+				Key: user.Key(), Value: schemas.AppendForwardedVisibility(nil, user, p.frame.Visibility, p.frame.VisibilityName)})
 	}
 }
 
 // frames appends one frame per partition to dst.
 func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []schemas.Beat,
-	underWay schemas.Millis) []schemas.Outgoing {
+	names map[schemas.UserID]schemas.Name, underWay schemas.Millis) []schemas.Outgoing {
 	slices.SortStableFunc(beats, func(a, b schemas.Beat) int {
 		return int(schemas.PartitionOf(a.User, r.partitions)) - int(schemas.PartitionOf(b.User, r.partitions))
 	})
@@ -72,8 +72,14 @@ func (r *router) frames(dst []schemas.Outgoing, head schemas.FrameHead, beats []
 		for i := range r.rows {
 			r.rows[i].Age = min(r.rows[i].Age+underWay, schemas.MaxAge)
 		}
-		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: to,
-			Value: schemas.AppendFrame(nil, head, r.rows)})
+		value := schemas.AppendFrame(nil, head, r.rows)
+		for i := range r.rows {
+			if name, ok := names[r.rows[i].User]; ok {
+				value = schemas.AppendNamedRow(value, i, name)
+				delete(names, r.rows[i].User) // one row of a user is enough
+			}
+		}
+		dst = append(dst, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: to, Value: value})
 		beats = beats[n:]
 	}
 	return dst

@@ -27,6 +27,7 @@ type Metrics struct {
 	BreakerTrips    prometheus.Counter
 	BreakerOpen     prometheus.Gauge
 	SeenUsers       prometheus.Counter
+	Collisions      prometheus.Counter
 	Users           *prometheus.GaugeVec // by state and device kind
 
 	users       [2][1 + len(schemas.Kinds)]prometheus.Gauge                  // those of Users: online, away; any kind, then by kind
@@ -60,6 +61,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		BreakerOpen: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_detector_breaker_open_partitions",
 			Help: "Partitions in which presence time stands still because many gateways fell silent at once."}),
 		SeenUsers: counter("seen_users", "Rows written to the topic seen: users and when they were heard last."),
+		Collisions: f.NewCounter(prometheus.CounterOpts{Name: "stillhere_identity_collisions_total",
+			Help: "Named beats whose user id is that of another name, too. Such users are hidden."}),
 		Users: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_users",
 			Help: "Visible users who are online or away, in the partitions of this process. kind=\"any\" counts each user once; a device kind counts the users with a present device of that kind, so a user may count for several."},
 			[]string{"state", "kind"}),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -25,6 +26,8 @@ type Config struct {
 	SeenInterval time.Duration
 	// Slice bounds what one call publishes; 0 is liveness.DefaultSlice.
 	Slice int
+	// Users are those of the pipeline; the zero value is int mode.
+	Users identity.Users
 }
 
 // Partition is the detector of one partition. Only the goroutine that owns the partition may use
@@ -42,6 +45,7 @@ type Partition struct {
 	counted      liveness.Counts
 	router       router
 	pages        pages
+	names        *names // nil in int mode
 	sweep        liveness.Sweep
 	seen         schemas.Seen
 	shown        byState        // as in the gauges
@@ -65,9 +69,12 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	if r.Offset < p.next {
 		return nil // re-read by the restore
 	}
-	if err := p.frame.Decode(r.Value); err != nil {
-		p.next = r.Offset + 1
+	usable, err := p.decode(r.Value)
+	if err != nil {
 		p.reject(r, err, out)
+	}
+	if !usable {
+		p.next = r.Offset + 1
 		return nil
 	}
 	if p.announcePolicy {
@@ -75,11 +82,14 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
 			Value: schemas.AppendPolicy(nil, p.machine.Policy().Policy)})
 	}
+	if p.names != nil {
+		p.takeNames(out)
+	}
 	p.out.Reset()
 	done := p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
 	if !done {
 		p.pendingValue = slices.Clone(r.Value)
-		if err := p.frame.Decode(p.pendingValue); err != nil {
+		if usable, err := p.decode(p.pendingValue); !usable {
 			return fmt.Errorf("decoding record %d again: %w", r.Offset, err)
 		}
 	}
@@ -114,10 +124,20 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 		t := &p.out.Transitions[i]
 		p.config.Metrics.transition(t)
 		p.sweep.Changed(t)
+		if p.names != nil {
+			t.Name = p.names.of(t.User)
+		}
 		out.Records = append(out.Records, p.pages.transition(p.id, t, now))
+		if p.names != nil && t.Cause == schemas.Erased {
+			p.eraseName(t.User, out)
+		}
 	}
 	for i := range p.out.Statuses {
-		out.Records = append(out.Records, p.pages.status(p.id, &p.out.Statuses[i]))
+		s := &p.out.Statuses[i]
+		if p.names != nil {
+			p.names.name(s)
+		}
+		out.Records = append(out.Records, p.pages.status(p.id, s))
 	}
 	if !done {
 		return
@@ -125,6 +145,9 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	p.next, p.pendingValue = r.Offset+1, nil
 	if len(p.out.Misrouted) > 0 || p.out.MisroutedVisibility != 0 || p.out.MisroutedErasure != 0 {
 		p.forward(r, out)
+	}
+	if p.names != nil {
+		p.settleNames(out)
 	}
 	for _, end := range p.out.Gateways {
 		p.summarize(end)

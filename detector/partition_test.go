@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -31,6 +32,7 @@ type log struct {
 	p          *Partition
 	topicID    [16]byte
 	settings   liveness.Settings
+	users      identity.Users
 }
 
 func newLog(t *testing.T, partition, partitions int32) *log {
@@ -41,7 +43,7 @@ func newLog(t *testing.T, partition, partitions int32) *log {
 func (l *log) restore(committed int64, metadata string) {
 	l.t.Helper()
 	config := Config{Settings: l.settings, Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
-		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }}
+		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }, Users: l.users}
 	l.p = NewPartition(config, l.partition)
 	err := l.p.Restore(context.Background(), stream.Assignment{Partition: l.partition, Partitions: l.partitions, Offset: committed,
 		Metadata: metadata, LogEnd: int64(len(l.heartbeats)), TopicID: l.topicID}, l.read)

@@ -30,6 +30,9 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 	began := p.config.Now()
 	p.topicID = at.TopicID
 	p.router = router{partition: at.Partition, partitions: at.Partitions}
+	if p.config.Users.Text() {
+		p.names = newNames(p.config.Users)
+	}
 	plan, err := p.plan(at)
 	if err != nil {
 		return err
@@ -119,7 +122,7 @@ func (p *Partition) replay(ctx context.Context, plan *plan, read stream.ReadFunc
 		return nil
 	}
 	err := read(ctx, schemas.Heartbeats, plan.from, plan.to, func(r *schemas.Record) error {
-		readable := p.frame.Decode(r.Value) == nil
+		readable, _ := p.decode(r.Value)
 		if readable && plan.handled != 0 && r.Time > plan.handled && r.Offset >= plan.next {
 			return errStop
 		}
@@ -153,6 +156,9 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64,
 		partitions: p.router.partitions}
 	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
 		user, status, err := bounds.status(r)
+		if err == nil {
+			err = p.checkStatusName(status)
+		}
 		switch {
 		case err != nil:
 			p.config.Metrics.RejectedStatus.Inc()
@@ -163,6 +169,9 @@ func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64,
 			return nil
 		case status != nil:
 			epoch = max(epoch, status.Version.LogEpoch())
+		}
+		if p.names != nil {
+			p.adoptName(user, status)
 		}
 		p.machine.Adopt(user, status)
 		return nil

@@ -119,9 +119,14 @@ func AppendNamedVisibility(dst []byte, user UserID, visibility Visibility, name 
 }
 
 // AppendForwardedVisibility is AppendVisibility for a change that was written to a partition
-// other than the user's.
-func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility) []byte {
-	return appendVarint(AppendVisibility(dst, user, visibility), fieldForwarded, 1)
+// other than the user's. The name may be the zero value.
+func AppendForwardedVisibility(dst []byte, user UserID, visibility Visibility, name Name) []byte {
+	if name == (Name{}) {
+		dst = AppendVisibility(dst, user, visibility)
+	} else {
+		dst = AppendNamedVisibility(dst, user, visibility, name)
+	}
+	return appendVarint(dst, fieldForwarded, 1)
 }
 
 // AppendErasure appends the frame that erases user. until is when the last copy in a topic is gone;

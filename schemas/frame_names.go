@@ -14,6 +14,9 @@ type NamedRow struct {
 	Tenant, Name []byte
 }
 
+// User is the name. It aliases the frame's bytes.
+func (r *NamedRow) User() Name { return Name{Tenant: alias(r.Tenant), Text: alias(r.Name)} }
+
 // AppendNamedRow appends the name of one row to a frame that AppendFrame has encoded. Rows come in
 // ascending order, at most one name each.
 func AppendNamedRow(dst []byte, row int, name Name) []byte {
@@ -33,6 +36,9 @@ func AppendNamedRow(dst []byte, row int, name Name) []byte {
 
 // NameCursor walks the names of a frame.
 type NameCursor struct{ rest []byte }
+
+// Named reports whether rows of the frame have names.
+func (f *Frame) Named() bool { return f.named != nil }
 
 // Names is a cursor before the first name.
 func (f *Frame) Names() NameCursor { return NameCursor{rest: f.named} }

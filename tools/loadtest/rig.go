@@ -101,7 +101,7 @@ type Detector struct {
 // Detector starts one. wrap, if not nil, is put around every partition's task.
 func (r *Rig) Detector(s liveness.Settings, wrap func(processor.Task) processor.Task) *Detector {
 	d := &Detector{rig: r, metrics: detector.NewMetrics(prometheus.NewRegistry())}
-	config := detector.Config{Settings: s, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics, Now: time.Now}
+	config := detector.Config{Settings: s, Log: slog.New(slog.DiscardHandler), Metrics: d.metrics, Now: time.Now, Users: r.Kafka.Users}
 	task := func(partition int32) processor.Task {
 		t := processor.Task(detector.NewPartition(config, partition))
 		if wrap != nil {

@@ -1,0 +1,176 @@
+package detector
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// errNamesInIntMode is why a record with names goes to the dead-letter topic of a pipeline in int
+// mode: its ids are hashes of names.
+var errNamesInIntMode = &schemas.FieldError{Code: "names_in_int_mode", Field: "named",
+	Reason: "this pipeline has --ids int: its users have no names; does the producer belong to another pipeline?"}
+
+// decode decodes a record into frame, without the rows whose user_id is not the id of their name. It
+// returns why these rows, or all of the record unless usable, go to the dead-letter topic. It
+// depends on nothing but the record, so a restore leaves out the same rows.
+func (p *Partition) decode(value []byte) (usable bool, err error) {
+	if err := p.frame.Decode(value); err != nil {
+		return false, err
+	}
+	f := &p.frame
+	named, shown := f.Named(), f.VisibilityName != schemas.Name{}
+	switch users := p.config.Users; {
+	case !named && !shown:
+		return true, nil
+	case !users.Text():
+		return false, errNamesInIntMode
+	case shown && !users.Is(f.VisibilityUser, f.VisibilityName):
+		return false, idMismatch("visibility.user_id")
+	case named:
+		return true, p.leaveOutForged()
+	}
+	return true, nil
+}
+
+func idMismatch(field string) error {
+	return &schemas.FieldError{Code: "id_mismatch", Field: field,
+		Reason: "is not the id of the name under the identity key of the pipeline; does the producer have another key?"}
+}
+
+// leaveOutForged removes rows whose user_id is not the id of their name from the frame.
+func (p *Partition) leaveOutForged() error {
+	forged, first := map[int]bool{}, 0
+	var row schemas.NamedRow
+	for names, i := p.frame.Names(), 0; names.Next(&row); i++ {
+		if !p.config.Users.Is(p.frame.User(row.Row), row.User()) {
+			if len(forged) == 0 {
+				first = i
+			}
+			forged[row.Row] = true
+		}
+	}
+	if len(forged) == 0 {
+		return nil
+	}
+	f := &p.frame
+	head := schemas.FrameHead{Gateway: schemas.GatewayID(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence,
+		Draining: f.Draining, Forwarded: f.Forwarded}
+	var beats []schemas.Beat
+	to := make([]int, f.Rows()) // where rows go
+	rows := f.Beats()
+	var beat schemas.Beat
+	for i := 0; rows.Next(&beat); i++ {
+		to[i] = len(beats)
+		if !forged[i] {
+			beats = append(beats, beat)
+		}
+	}
+	value := schemas.AppendFrame(nil, head, beats)
+	for names := f.Names(); names.Next(&row); {
+		if !forged[row.Row] {
+			value = schemas.AppendNamedRow(value, to[row.Row], row.User())
+		}
+	}
+	if err := f.Decode(value); err != nil {
+		return err
+	}
+	return idMismatch("named[" + strconv.Itoa(first) + "]")
+}
+
+// takeNames takes the names of the frame into the table, and writes those that are new to the topic
+// of names.
+func (p *Partition) takeNames(out *stream.Outbox) {
+	var row schemas.NamedRow
+	for names := p.frame.Names(); names.Next(&row); {
+		p.takeName(p.frame.User(row.Row), row.User(), out)
+	}
+	if p.frame.VisibilityName != (schemas.Name{}) {
+		p.takeName(p.frame.VisibilityUser, p.frame.VisibilityName, out)
+	}
+}
+
+func (p *Partition) takeName(user schemas.UserID, name schemas.Name, out *stream.Outbox) {
+	if schemas.PartitionOf(user, p.router.partitions) != p.id {
+		return // is forwarded
+	}
+	record := schemas.UserName{User: user, Name: name}
+	switch known := p.names.learn(user, name); known {
+	case name:
+		return
+	case schemas.Name{}:
+	default:
+		record.Name, record.Collided = known, true
+		p.config.Metrics.Collisions.Inc()
+		p.log.Error("ALARM: two names have one user id: the user is hidden, so that nobody is shown for the other", "user", user)
+		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
+			Value: schemas.AppendVisibility(nil, user, schemas.Nobody)})
+	}
+	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key(), Value: record.Encode()})
+}
+
+// eraseName makes an erased user nameless, for good.
+func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
+	p.names.remove(user)
+	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key()})
+}
+
+// settleNames writes the statuses of users who are known and whose names are new, so that a restart
+// finds the names, and forgets the names of users without a status.
+func (p *Partition) settleNames(out *stream.Outbox) {
+	for _, user := range p.names.fresh {
+		if !p.names.unsaved(user) {
+			continue
+		}
+		p.out.Statuses = p.out.Statuses[:0]
+		p.machine.Restate(user, &p.out)
+		for i := range p.out.Statuses {
+			if s := &p.out.Statuses[i]; !s.Tombstone() {
+				p.names.name(s)
+				out.Records = append(out.Records, p.pages.status(p.id, s))
+			}
+		}
+	}
+	p.names.settle()
+}
+
+// adoptName takes the name of a status, or of none, in a restore.
+func (p *Partition) adoptName(user schemas.UserID, s *schemas.Status) {
+	if p.names.of(user) != (schemas.Name{}) {
+		p.names.remove(user)
+	}
+	if s != nil && s.Name != (schemas.Name{}) {
+		p.names.put(user, s.Name)
+	}
+}
+
+// checkStatusName holds the name of a status to the rules.
+func (p *Partition) checkStatusName(s *schemas.Status) error {
+	switch users := p.config.Users; {
+	case s == nil || s.Name == schemas.Name{}:
+		return nil
+	case !users.Text():
+		return errNamesInIntMode
+	case s.Name.Check("name") != nil || !users.Is(s.User, s.Name):
+		return idMismatch("name")
+	}
+	return nil
+}
+
+// namesOf are the names that the frame has for users of other partitions.
+func (p *Partition) namesOf(beats []schemas.Beat) map[schemas.UserID]schemas.Name {
+	if !p.frame.Named() {
+		return nil
+	}
+	found := map[schemas.UserID]schemas.Name{}
+	var row schemas.NamedRow
+	for names := p.frame.Names(); names.Next(&row); {
+		user := p.frame.User(row.Row)
+		if slices.ContainsFunc(beats, func(b schemas.Beat) bool { return b.User == user }) {
+			found[user] = row.User()
+		}
+	}
+	return found
+}

@@ -1,0 +1,225 @@
+package detector
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+var named = identity.Named(identity.Key{1, 2, 3})
+
+// namedLog is the log of a partition in text mode.
+func namedLog(t *testing.T, partition, partitions int32) *log {
+	l := newLog(t, partition, partitions)
+	l.users = named
+	l.restore(-1, "")
+	return l
+}
+
+func nameIn(partition, partitions int32, tenant string) schemas.Name {
+	for i := 0; ; i++ {
+		n := schemas.Name{Tenant: tenant, Text: fmt.Sprintf("user %d", i)}
+		if schemas.PartitionOf(named.ID(n.Tenant, n.Text), partitions) == partition {
+			return n
+		}
+	}
+}
+
+func namedBeat(n schemas.Name, device schemas.DeviceID) []byte {
+	return schemas.AppendNamedRow(beatOf(n, device), 0, n)
+}
+
+func beatOf(n schemas.Name, device schemas.DeviceID) []byte {
+	return schemas.AppendFrame(nil, schemas.FrameHead{},
+		[]schemas.Beat{{User: named.ID(n.Tenant, n.Text), Device: device, Kind: schemas.Web}})
+}
+
+// written are the names in the records that l wrote last: of transitions, statuses, names.
+func (l *log) written() (transitions, statuses, names []schemas.Name) {
+	for _, o := range l.out.Records {
+		switch o.Topic {
+		case schemas.Transitions:
+			tr, _ := schemas.DecodeTransition(o.Value)
+			transitions = append(transitions, tr.Name)
+		case schemas.Statuses:
+			if o.Value != nil {
+				s, _ := schemas.DecodeStatus(o.Value)
+				statuses = append(statuses, s.Name)
+			}
+		case schemas.Names:
+			if n, err := schemas.DecodeUserName(o.Value); err == nil {
+				names = append(names, n.Name)
+			} else {
+				names = append(names, schemas.Name{})
+			}
+		}
+	}
+	return transitions, statuses, names
+}
+
+func (l *log) expect(transitions, statuses, names []schemas.Name) {
+	l.t.Helper()
+	gotT, gotS, gotN := l.written()
+	if !slices.Equal(gotT, transitions) || !slices.Equal(gotS, statuses) || !slices.Equal(gotN, names) {
+		l.t.Errorf("written with names %v, %v, %v; want %v, %v, %v", gotT, gotS, gotN, transitions, statuses, names)
+	}
+}
+
+func TestANameIsWrittenWithEveryChangeAndOnceToTheTopicOfNames(t *testing.T) {
+	l := namedLog(t, 0, 1)
+	ann := schemas.Name{Tenant: "acme", Text: "ann"}
+	is := []schemas.Name{ann}
+	l.write(start, namedBeat(ann, 1))
+	l.expect(is, is, is)
+	l.write(start+1000, namedBeat(ann, 1))
+	l.expect(nil, nil, nil)
+	l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+	l.write(start+60_000, schemas.AppendTick(nil)) // presence time advances by 5 s
+	for now := start + 65_000; len(l.transitions()) == 0; now += 5000 {
+		l.write(now, schemas.AppendTick(nil))
+	}
+	l.expect(is, is, nil)
+}
+
+func TestAUserWithoutNameIsPresentAndTheNameThatComesLaterSurvivesARestart(t *testing.T) {
+	l := namedLog(t, 0, 1)
+	bob := schemas.Name{Text: "bob"}
+	none, is := []schemas.Name{{}}, []schemas.Name{bob}
+	l.write(start, beatOf(bob, 1))
+	l.expect(none, none, nil)
+	l.write(start+1000, namedBeat(bob, 1))
+	l.expect(nil, is, is)
+	l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+	l.write(start+2000, schemas.AppendVisibility(nil, named.ID("", "bob"), schemas.Nobody))
+	l.expect(is, is, nil)
+}
+
+func TestARowWhoseIdIsNotThatOfItsNameIsLeftOutAndOthersCount(t *testing.T) {
+	l := namedLog(t, 0, 1)
+	ann, bob := schemas.Name{Text: "ann"}, schemas.Name{Text: "bob"}
+	value := schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{
+		{User: 42, Device: 1, Kind: schemas.Web}, {User: named.ID("", "bob"), Device: 1, Kind: schemas.Web}})
+	value = schemas.AppendNamedRow(schemas.AppendNamedRow(value, 0, ann), 1, bob)
+	is := []schemas.Name{bob}
+	l.write(start, value)
+	l.expect(is, is, is)
+	if len(l.out.Rejected) != 1 || !strings.Contains(l.out.Rejected[0].Reason.Error(), "named[0]") {
+		t.Errorf("rejected %v", l.out.Rejected)
+	}
+	l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+	if n := l.p.machine.Users(); n != 1 {
+		t.Errorf("%d users after a restart", n)
+	}
+	l.write(start+1, schemas.AppendNamedVisibility(nil, 42, schemas.Nobody, ann))
+	l.expect(nil, nil, nil)
+	if len(l.out.Rejected) != 1 {
+		t.Error("a change of visibility under another user's name counts")
+	}
+}
+
+func TestNamesAreRefusedInIntMode(t *testing.T) {
+	l := newLog(t, 0, 1)
+	l.restore(-1, "")
+	l.write(start, namedBeat(schemas.Name{Text: "ann"}, 1))
+	if len(l.transitions()) != 0 || len(l.out.Rejected) != 1 || l.out.Rejected[0].Reason != error(errNamesInIntMode) {
+		t.Errorf("wrote %v, rejected %v", l.out.Records, l.out.Rejected)
+	}
+}
+
+func TestForwardedRowsKeepTheirNames(t *testing.T) {
+	l := namedLog(t, 0, 2)
+	ann := nameIn(1, 2, "acme")
+	for _, value := range [][]byte{namedBeat(ann, 1),
+		schemas.AppendNamedVisibility(nil, named.ID(ann.Tenant, ann.Text), schemas.Nobody, ann)} {
+		l.write(start, value)
+		l.expect(nil, nil, nil)
+		if len(l.out.Forwards) != 1 {
+			t.Fatalf("%d forwards", len(l.out.Forwards))
+		}
+		to := namedLog(t, 1, 2)
+		to.write(start, l.out.Forwards[0].Value)
+		is := []schemas.Name{ann}
+		to.expect(is, is, is)
+	}
+}
+
+func TestAnErasureRemovesTheName(t *testing.T) {
+	l := namedLog(t, 0, 1)
+	ann := schemas.Name{Text: "ann"}
+	id := named.ID("", "ann")
+	is, none := []schemas.Name{ann}, []schemas.Name{{}}
+	l.write(start, namedBeat(ann, 1))
+	l.write(start+1, schemas.AppendErasure(nil, id, start+1_000_000, start+500_000, false))
+	l.expect(is, none, none) // the status names the erasure; a tombstone is without name
+	l.write(start+2, beatOf(ann, 1))
+	l.expect(none, none, nil)
+}
+
+func TestTwoNamesWithOneIdHideTheUser(t *testing.T) {
+	l := namedLog(t, 0, 1)
+	ann := schemas.Name{Text: "ann"}
+	l.write(start, namedBeat(ann, 1))
+	l.out = stream.Outbox{}
+	l.p.takeName(named.ID("", "ann"), schemas.Name{Text: "bob"}, &l.out) // no two names with one id are known
+	n, err := schemas.DecodeUserName(l.out.Records[0].Value)
+	if err != nil || !n.Collided || n.Name != ann || len(l.out.Forwards) != 1 {
+		t.Fatalf("wrote %+v, %v and %d forwards", n, err, len(l.out.Forwards))
+	}
+	l.write(start+1, l.out.Forwards[0].Value)
+	if all := l.transitions(); len(all) != 1 || all[0].Visibility != schemas.Nobody {
+		t.Errorf("published %v", all)
+	}
+}
+
+func TestTheTableOfNamesIsAMap(t *testing.T) {
+	table, want := newNames(named), map[schemas.UserID]schemas.Name{}
+	rng := rand.New(rand.NewPCG(1, 2))
+	const users = 20_000
+	for range 8 * users {
+		name := schemas.Name{Tenant: []string{"", "acme"}[rng.IntN(2)], Text: fmt.Sprintf("%x", rng.IntN(users))}
+		id := named.ID(name.Tenant, name.Text)
+		if _, known := want[id]; known {
+			table.remove(id)
+			delete(want, id)
+		} else {
+			table.put(id, name)
+			want[id] = name
+		}
+	}
+	for tenant := range 2 {
+		for i := range users {
+			id := named.ID([]string{"", "acme"}[tenant], fmt.Sprintf("%x", i))
+			if got := table.of(id); got != want[id] {
+				t.Fatalf("the name of %d is %q, want %q", id, got, want[id])
+			}
+		}
+	}
+	for id := range want {
+		table.remove(id)
+	}
+	if got := table.bytes(); got != 8*nameShards {
+		t.Errorf("an empty table takes %d bytes", got)
+	}
+}
+
+func TestANameTakesAtMostTenBytesMoreThanItsText(t *testing.T) {
+	table := newNames(named)
+	const users = 1_000_000
+	texts := 0
+	for i := range users {
+		name := schemas.Name{Text: fmt.Sprintf("user-%012d", i)}
+		texts += len(name.Text)
+		table.put(named.ID("", name.Text), name)
+	}
+	over := float64(table.bytes()-texts) / users
+	t.Logf("%.1f bytes a user besides the name", over)
+	if over > 10 {
+		t.Errorf("%.1f bytes a user besides the name", over)
+	}
+}
