@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/outage"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -151,8 +152,10 @@ func TestWhatAProcessGoesOnWithoutIsAMetricAndALineInTheLog(t *testing.T) {
 		registry, said := prometheus.NewRegistry(), new(bytes.Buffer)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- watchHealth(ctx, checks, registry, slog.New(slog.NewTextHandler(said, nil))) }()
-		for _, want := range []float64{0, 1, 1, 0} {
+		go func() {
+			ended <- watchHealth(ctx, checks, nil, outage.New(slog.DiscardHandler), registry, slog.New(slog.NewTextHandler(said, nil)))
+		}()
+		for _, want := range []float64{0, 1, 1, 0, 0} { // the log waits for a second look
 			away.Store(want == 1)
 			<-time.After(healthInterval + time.Second)
 			synctest.Wait()

@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/delivery"
+	"github.com/stillhere/stillhere/internal/outage"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -79,6 +80,8 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 		return err
 	}
 	cluster.InstanceName = run.Instance
+	outages := outage.New(log.Handler())
+	log = slog.New(outages.Handler())
 	registry := prometheus.NewRegistry()
 	job := delivery.Job{Name: run.Name, Kafka: cluster, Settings: delivery.Config(run.Config), Channel: run.Channel,
 		Transitions: run.Transitions, FromStart: run.FromStart, WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
@@ -94,8 +97,10 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	servers := []outage.Dependency{{Name: "kafka", Addresses: cluster.Brokers, Probe: runner.Ping}}
+	watch := service{"outages", loops, func(ctx context.Context) error { return outages.Run(ctx, servers) }}
 	return RunCommand(ctx, Command{Name: "channel", Registry: registry, Run: runner.Run, Ready: runner.Ready,
-		AdminServer: admin, status: runner.Kafka().Status, close: runner.Close}, log)
+		AdminServer: admin, status: runner.Kafka().Status, close: runner.Close, beside: []service{watch}}, log)
 }
 
 // RunLiveChannel publishes deliveries through Redis to the sockets of followers that asked for

@@ -24,6 +24,7 @@ type Command struct {
 
 	status func() []kafka.GroupStatus      // of what it consumes; nil: nothing
 	close  func(ctx context.Context) error // called if Run is not; nil: nothing
+	beside []service                       // that run with it
 }
 
 // RunCommand runs a command and its admin port until ctx ends.
@@ -34,7 +35,7 @@ func RunCommand(ctx context.Context, c Command, log *slog.Logger) error {
 	if err := c.validate(); err != nil {
 		return errors.Join(err, c.close(ctx))
 	}
-	services := []service{{c.Name, loops, c.Run}}
+	services := append([]service{{c.Name, loops, c.Run}}, c.beside...)
 	if c.Version != "" {
 		c.Registry.MustRegister(buildInfo(c.Version), collectors.NewGoCollector(),
 			collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -26,8 +26,8 @@ type Config struct {
 	// Instance is the stable name of this process: the same after a restart, and
 	// of no other process of its role.
 	Instance string
-	// Version is the program's, for metrics.
-	Version string
+	// Version is the program's, for metrics; Commit is what it was built from, for the log.
+	Version, Commit string
 	HTTP
 	// Page serves the page that shows online users at the root path.
 	Page bool

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/internal/outage"
 )
 
 // check returns nil if a part is ready, else the reason.
@@ -100,12 +102,13 @@ func allReady(ctx context.Context, checks []check) error {
 const healthInterval = 5 * time.Second
 
 // watchHealth reports the parts that the process works without, as a metric and, at each
-// change, in the log, until ctx ends.
-func watchHealth(ctx context.Context, checks []check, registry prometheus.Registerer, log *slog.Logger) error {
+// change, in the log, until ctx ends. What outages logs is left out here: that a server is away (servers
+// has the checks that ask one, and its name), and what fails because of it.
+func watchHealth(ctx context.Context, checks []check, servers map[string]string, outages *outage.Watch, registry prometheus.Registerer, log *slog.Logger) error {
 	degraded := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_degraded",
 		Help: "1 while the process is ready, but a part is unreachable or lags behind; the label names the part."}, []string{"what"})
 	registry.MustRegister(degraded)
-	before := map[string]bool{}
+	before, last := map[string]bool{}, map[string]bool{} // as logged, and at the last look
 	for _, c := range checks {
 		if c.rank != needed {
 			degraded.WithLabelValues(c.name).Set(0)
@@ -120,21 +123,32 @@ func watchHealth(ctx context.Context, checks []check, registry prometheus.Regist
 		case <-ticker.C:
 		}
 		for _, found := range runChecks(ctx, checks) {
-			if found.rank == needed || ctx.Err() != nil {
+			if ctx.Err() != nil {
 				continue
 			}
-			value := 0.0
-			switch now := found.degraded(); {
-			case now && !before[found.name]:
-				log.Warn("degraded: this process works without a part", "what", found.name, "error", found.err)
-			case !now && before[found.name]:
-				log.Info("no longer degraded", "what", found.name)
+			if found.err != nil {
+				outages.Failed(servers[found.name])
 			}
-			if found.degraded() {
+			if found.rank == needed {
+				continue
+			}
+			now, value := found.degraded(), 0.0
+			if now {
 				value = 1
 			}
-			before[found.name] = found.degraded()
 			degraded.WithLabelValues(found.name).Set(value)
+			// A part that fails because of an outage fails before the outage is known.
+			settled := now == last[found.name]
+			last[found.name] = now
+			switch {
+			case now == before[found.name] || !settled || servers[found.name] != "" || outages.Active():
+				continue
+			case now:
+				log.Warn("degraded: this process works without a part", "what", found.name, "error", found.err)
+			default:
+				log.Info("no longer degraded", "what", found.name)
+			}
+			before[found.name] = now
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/outage"
 	"github.com/stillhere/stillhere/internal/tracing/otlp"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -23,6 +24,8 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 		return err
 	}
 	log = log.With("role", name, "instance", config.Instance)
+	outages := outage.New(log.Handler())
+	log = slog.New(outages.Handler())
 	endTraces, err := otlp.Start(ctx, otlp.Process{Role: name, Instance: config.Instance, Version: config.Version},
 		func(err error) { log.Warn("traces", "error", err) })
 	if err != nil {
@@ -36,11 +39,14 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 		return errors.Join(err, b.close(ctx))
 	}
 	all := b.services
-	all = append(all, service{"health", loops, func(ctx context.Context) error { return watchHealth(ctx, b.checks, b.registry, log) }})
+	all = append(all, service{"outages", loops, func(ctx context.Context) error { return outages.Run(ctx, b.dependencies()) }},
+		service{"health", loops, func(ctx context.Context) error {
+			return watchHealth(ctx, b.checks, b.serverChecks(), outages, b.registry, log)
+		}})
 	if started != nil {
 		all = append(all, service{"readiness", loops, b.announce(started, role.store)})
 	}
-	log.Info("starting", "partitions", b.partitions)
+	log.Info("starting", b.introduction()...)
 	err = runAll(ctx, all)
 	log.Info("stopped")
 	return errors.Join(err, b.close(ctx))

@@ -31,7 +31,7 @@ type pipelineFlags struct {
 
 func (f *pipelineFlags) config() app.Config {
 	c := app.Defaults()
-	c.Version = version
+	c.Version, c.Commit = version, commit
 	c.HTTP, c.Auth, c.Policy = f.HTTP, f.Auth, f.settings()
 	c.Expand, c.MayWatch, c.MayReadHistory = f.expand(f.FollowersOf), f.MayWatch, f.MayReadHistory
 	c.SeenInterval = f.SeenInterval

@@ -143,5 +143,8 @@ func (r *Runner) Close(ctx context.Context) error {
 // missing.
 func (r *Runner) Ready() error { return r.ready() }
 
+// Ping is nil if Kafka answers.
+func (r *Runner) Ping(ctx context.Context) error { return r.producer.Ping(ctx) }
+
 // Kafka returns the metrics of the consumers.
 func (r *Runner) Kafka() *kafka.Metrics { return r.metrics }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -95,7 +96,12 @@ func (l clientLog) Log(level kgo.LogLevel, message string, pairs ...any) {
 		if err, ok := pairs[i].(error); ok {
 			pairs[i] = ExplainConnection(err)
 		}
+		if pairs[i] == "err" && i%2 == 0 {
+			pairs[i] = "error"
+		}
 	}
+	message = strings.TrimSuffix(message, " (is SASL missing?)") // also said when a broker stops
+	pairs = append(pairs, "dependency", "kafka")
 	l.log.Log(context.Background(), at, "kafka client: "+message, pairs...)
 }
 

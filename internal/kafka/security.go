@@ -137,7 +137,7 @@ func ExplainConnection(err error) error {
 	case errors.Is(err, kerr.IllegalSaslState):
 		return fmt.Errorf("%w: the broker does not expect SASL where we connected", err)
 	case errors.Is(err, io.EOF) && !errors.As(err, &first):
-		return fmt.Errorf("%w: the broker closed the connection, as some do for a wrong user or password", err)
+		return fmt.Errorf("%w: the broker closed the connection, because it stops, or because of a wrong user or password", err)
 	}
 	return keys.Explain(err)
 }

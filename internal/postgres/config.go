@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -100,3 +104,21 @@ func (c Config) identify(conn *pgx.ConnConfig) (err error) {
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// Address names the server and the database without what is secret, and lists the hosts.
+func (c Config) Address() (shown string, hosts []string) {
+	parsed, err := pgx.ParseConfig(c.URL)
+	if err != nil {
+		return "(cannot be read)", nil
+	}
+	for _, server := range append([]*pgconn.FallbackConfig{{Host: parsed.Host, Port: parsed.Port}}, parsed.Fallbacks...) {
+		at := net.JoinHostPort(server.Host, strconv.Itoa(int(server.Port)))
+		if strings.HasPrefix(server.Host, "/") { // the directory of a socket
+			at = server.Host
+		}
+		if !slices.Contains(hosts, at) {
+			hosts = append(hosts, at)
+		}
+	}
+	return strings.Join(hosts, ",") + "/" + parsed.Database, hosts
+}

@@ -30,6 +30,21 @@ func TestWhatTheURLSaysGoesFirst(t *testing.T) {
 	}
 }
 
+func TestAnAddressIsShownWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"postgres://me:hush@db:5433/stillhere?sslmode=disable":                     "db:5433/stillhere",
+		"postgres://me:hush@a:1,b:2/stillhere?sslmode=disable&passfile=/hush":      "a:1,b:2/stillhere",
+		"host=db port=5433 user=me password=hush dbname=stillhere sslmode=disable": "db:5433/stillhere",
+		"postgres://me@/stillhere?host=/run/postgresql&sslmode=disable":            "/run/postgresql/stillhere",
+		"postgres://me:hush@db:x/stillhere":                                        "(cannot be read)",
+	} {
+		if got, _ := config(url).Address(); got != want {
+			t.Errorf("%s is shown as %s, want %s", url, got, want)
+		}
+	}
+}
+
 func TestThePasswordIsThatOfTheMoment(t *testing.T) {
 	t.Parallel()
 	c := config("postgres://me:old@host/db")

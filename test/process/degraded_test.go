@@ -93,7 +93,7 @@ func TestRolesAreReadyWithoutWhatTheirJobDoesNotNeed(t *testing.T) {
 		}
 	}
 	testkit.Until(t, "the metric and the log report it", 20*time.Second, func() bool {
-		return in.Metric(`stillhere_degraded{what="redis"}`) == 1 && strings.Contains(in.Err.String(), `"what":"redis"`)
+		return in.Metric(`stillhere_degraded{what="redis"}`) == 1 && strings.Contains(in.Err.String(), `"msg":"redis does not answer`)
 	})
 
 	startRedis(t, redis.address)
