@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/app/internal/page"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/tracing/otlp"
+	"github.com/stillhere/stillhere/internal/userpath"
 )
 
 // listen adds the HTTP servers. It opens the listeners at once, so that a port in use is
@@ -58,7 +59,7 @@ func (b *builder) clientHandler(ctx context.Context) (http.Handler, component, e
 	if !b.config.Auth.On() {
 		handler = allowHosts(b.config.Listen, b.config.AllowedHosts, handler)
 	}
-	return handler, guard, nil
+	return userpath.Alias(handler), guard, nil
 }
 
 // Values of the label port.

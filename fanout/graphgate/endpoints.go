@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -38,7 +39,7 @@ func (s *Server) delete(ctx context.Context, _ http.ResponseWriter, r *http.Requ
 }
 
 func edgeOf(r *http.Request) (e graph.Edge, err error) {
-	if e.User, err = schemas.ParseUserID("user_id", r.PathValue("user_id")); err != nil {
+	if e.User, err = schemas.ParseUserID("user_id", userpath.Of(r)); err != nil {
 		return e, err
 	}
 	if e.Follower, err = schemas.ParseUserID("follower_id", r.PathValue("follower_id")); err != nil {
@@ -113,7 +114,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 
 // list answers with a page of followers, in the order of their ids.
 func (s *Server) list(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
-	user, err := schemas.ParseUserID("user_id", r.PathValue("user_id"))
+	user, err := schemas.ParseUserID("user_id", userpath.Of(r))
 	if err != nil {
 		return nil, err
 	}

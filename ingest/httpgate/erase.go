@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -66,7 +67,7 @@ func (g *Gate) Erases(copies Copies) { g.copies = copies }
 
 // deleteUser appends the erasure of a user in a frame of its own. The log orders it among the beats.
 func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	user, err := schemas.ParseUserID("user_id", r.PathValue("user_id"))
+	user, err := schemas.ParseUserID("user_id", userpath.Of(r))
 	if err != nil {
 		return 0, err
 	}

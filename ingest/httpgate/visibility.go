@@ -6,6 +6,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -14,7 +15,7 @@ const maxVisibilityBody = 4096 // bytes
 // putVisibility appends a change of visibility in a frame of its own. The log orders it among the
 // beats.
 func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	user, err := schemas.ParseUserID("user_id", r.PathValue("user_id"))
+	user, err := schemas.ParseUserID("user_id", userpath.Of(r))
 	if err != nil {
 		return 0, err
 	}

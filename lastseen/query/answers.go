@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -199,7 +200,7 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 	if err != nil {
 		return nil, err
 	}
-	id, err := schemas.ParseUserID("user_id", request.PathValue("user_id"))
+	id, err := schemas.ParseUserID("user_id", userpath.Of(request))
 	if err != nil {
 		return nil, err
 	}

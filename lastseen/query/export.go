@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -84,7 +85,7 @@ func (s *Server) mayExport(request *http.Request) (schemas.UserID, error) {
 	if _, err := s.parametersOf(request); err != nil {
 		return 0, err
 	}
-	user, err := schemas.ParseUserID("user_id", request.PathValue("user_id"))
+	user, err := schemas.ParseUserID("user_id", userpath.Of(request))
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -90,7 +91,7 @@ func changeOf(t *schemas.Transition) change {
 // parseHistory reads the request. empty: no instant is between from and to.
 func (s *Server) parseHistory(request *http.Request) (query store.HistoryQuery, empty bool, err error) {
 	query.Limit = defaultLimit
-	if query.User, err = schemas.ParseUserID("user_id", request.PathValue("user_id")); err != nil {
+	if query.User, err = schemas.ParseUserID("user_id", userpath.Of(request)); err != nil {
 		return query, false, err
 	}
 	parameters, err := s.parametersOf(request, "from", "to", "limit", "cursor")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) visibility(ctx context.Context, request *http.Request, header h
 	if _, err := s.parametersOf(request); err != nil {
 		return nil, err
 	}
-	id, err := schemas.ParseUserID("user_id", request.PathValue("user_id"))
+	id, err := schemas.ParseUserID("user_id", userpath.Of(request))
 	if err != nil {
 		return nil, err
 	}
