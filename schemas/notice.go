@@ -19,11 +19,22 @@ type Notice struct {
 	Transition *Transition
 	// Recipients are 1 to 1,000, ascending; nil in a channel of all transitions, which has none.
 	Recipients []UserID
+	// Names are those of Recipients in the same order, in pipelines with --ids text; empty where a
+	// name is not known. nil: no name is known. The tenant is that of Transition.Name.
+	Names []string
+	// Text says that users have names, even if none is known here.
+	Text bool
 }
 
 // Body is n as JSON, the body of a webhook and a line of the log: a NoticeMessage, or without
 // recipients a TransitionMessage.
+// In pipelines with --ids text user_id is the user's name, null if it is not known, beside it comes
+// the tenant unless it is the default one, and recipients are names; those that are not known are
+// left out, because no id is ever shown.
 func (n Notice) Body() ([]byte, error) {
+	if n.IsNamed() {
+		return n.namedBody()
+	}
 	if n.Recipients == nil {
 		return json.Marshal(n.transitionMessage())
 	}
@@ -53,12 +64,13 @@ type TransitionMessage struct {
 	Devices       []string `json:"devices"`
 	Version       string   `json:"version"`
 	LeftOut       uint32   `json:"left_out,omitempty"` // as in NoticeMessage
+	Tenant        string   `json:"tenant,omitempty"`   // as in NoticeMessage
 }
 
 func (n Notice) transitionMessage() TransitionMessage {
 	t := n.Transition
 	m := TransitionMessage{ID: n.ID, UserID: t.User, Cause: CauseWord(t.Cause), Visibility: VisibilityWord(t.Visibility),
-		At: t.At, Version: t.Version.String()}
+		At: t.At, Version: t.Version.String(), Tenant: t.Name.Tenant}
 	if t.Visibility != Nobody {
 		state, previous := StateWord(t.To), StateWord(t.From)
 		m.State, m.PreviousState = &state, &previous
@@ -84,6 +96,8 @@ type NoticeMessage struct {
 	// the user changed too often.
 	LeftOut    uint32   `json:"left_out,omitempty"`
 	Recipients []string `json:"recipients"`
+	// Tenant is that of the user and of all recipients; empty: the default tenant.
+	Tenant string `json:"tenant,omitempty"`
 }
 
 // Message is n in the form of its JSON.
@@ -92,7 +106,7 @@ func (n Notice) Message() NoticeMessage {
 	m := NoticeMessage{ID: n.ID, EventID: t.EventID().String(), UserID: t.User, State: StateWord(t.To),
 		PreviousState: StateWord(t.From), Cause: CauseWord(t.Cause), At: t.At,
 		LastSeenAt: t.LastSeen, LastActiveAt: t.LastActive, Devices: t.Kinds.Words(),
-		Version: t.Version.String(), LeftOut: t.LeftOut, Recipients: make([]string, len(n.Recipients))}
+		Version: t.Version.String(), LeftOut: t.LeftOut, Tenant: t.Name.Tenant, Recipients: make([]string, len(n.Recipients))}
 	for i, r := range n.Recipients {
 		m.Recipients[i] = r.String()
 	}

@@ -98,10 +98,12 @@ func (w *Webhook) Deliver(ctx context.Context, n schemas.Notice) error {
 	for name, value := range map[string]string{
 		"Content-Type": "application/json", "User-Agent": "stillhere",
 		"Ce-Specversion": "1.0", "Ce-Id": n.ID, "Ce-Source": w.source, "Ce-Type": n.Event(),
-		"Ce-Time": n.Transition.At.String(), "Ce-Subject": n.Transition.User.String(),
+		"Ce-Time": n.Transition.At.String(), "Ce-Subject": subject(n), "Ce-Tenant": n.Transition.Name.Tenant,
 		schemas.IdempotencyHeader: n.ID,
 	} {
-		request.Header.Set(name, value)
+		if value != "" {
+			request.Header.Set(name, value)
+		}
 	}
 	if len(w.secret) > 0 {
 		request.Header.Set(schemas.SignatureHeader, schemas.SignNotice(w.secret, w.now(), body))
@@ -114,6 +116,23 @@ func (w *Webhook) Deliver(ctx context.Context, n schemas.Notice) error {
 	// An unread body would prevent the connection from being used again.
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10))
 	return w.judge(response)
+}
+
+// subject is the CloudEvents subject: the user's id, or the name in text mode, empty if it is not
+// known. Like CloudEvents' HTTP binding (section 3.1.3.2) it percent-encodes what headers cannot hold.
+func subject(n schemas.Notice) string {
+	if !n.IsNamed() {
+		return n.Transition.User.String()
+	}
+	var encoded []byte
+	for _, c := range []byte(n.Transition.Name.Text) {
+		if c <= ' ' || c > '~' || c == '"' || c == '%' {
+			encoded = fmt.Appendf(encoded, "%%%02X", c)
+		} else {
+			encoded = append(encoded, c)
+		}
+	}
+	return string(encoded)
 }
 
 // withoutURL drops the request's URL, which the message has already.

@@ -137,3 +137,29 @@ func TestAWebhookThatCannotWorkIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSubjectOfANamedUserIsTheEncodedNameAndNeverAnID(t *testing.T) {
+	t.Parallel()
+	var subjects, tenants []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		subjects = append(subjects, r.Header.Get("Ce-Subject"))
+		tenants = append(tenants, r.Header.Get("Ce-Tenant"))
+	}))
+	defer server.Close()
+	hook, err := NewWebhook(WebhookConfig{URL: server.URL, Source: "/here", Secret: []byte(shared), Client: server.Client()}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []schemas.Name{{Tenant: "acme", Text: "a \"b\"%\r\né"}, {Text: "@a:b.c"}, {}} {
+		n := notice()
+		named := *n.Transition
+		named.Name = name
+		n.Transition, n.Text = &named, true
+		if err := hook.Deliver(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"a%20%22b%22%25%0D%0A%C3%A9", "@a:b.c", ""}; !slices.Equal(subjects, want) || !slices.Equal(tenants, []string{"acme", "", ""}) {
+		t.Errorf("subjects %q, want %q; tenants %q", subjects, want, tenants)
+	}
+}

@@ -41,6 +41,7 @@ type Consumer struct {
 	hiddenAfter HiddenAfter
 	erasedAfter ErasedAfter // nil: nobody is erased
 	refused     Refused     // nil: nobody is refused
+	text        bool        // users have names
 	deadLetter  DeadLetter
 	metrics     *Metrics
 	log         *slog.Logger
@@ -119,9 +120,10 @@ func (p *partition) deliver(q *queue, item *Item) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	notice := schemas.Notice{ID: t.EventID().String(), Transition: t}
+	notice := schemas.Notice{ID: t.EventID().String(), Transition: t, Text: c.text}
 	if item.Delivery.Recipients != nil {
 		notice.ID, notice.Recipients = fmt.Sprintf("%s-%d-%d", t.EventID(), item.Record.Partition, item.Record.Offset), fresh
+		notice.Names = namesOf(fresh, recipients, item.Delivery.Names)
 	}
 	err := c.old(item)
 	if err == nil {
@@ -282,14 +284,31 @@ func (c *Consumer) withhold(ctx context.Context, n *schemas.Notice) error {
 		return nil
 	}
 	c.metrics.Withheld.WithLabelValues(notAllowed).Add(float64(len(refused)))
-	n.Recipients = slices.DeleteFunc(slices.Clone(n.Recipients), func(r schemas.UserID) bool {
+	all := n.Recipients
+	n.Recipients = slices.DeleteFunc(slices.Clone(all), func(r schemas.UserID) bool {
 		refuse := len(refused) > 0 && refused[0] == r
 		if refuse {
 			refused = refused[1:]
 		}
 		return refuse
 	})
+	n.Names = namesOf(n.Recipients, all, n.Names)
 	return nil
+}
+
+// namesOf returns the names of some of all, whose names are given; both ascend. It returns nil where
+// there are no names.
+func namesOf(some, all []schemas.UserID, names []string) []string {
+	if names == nil {
+		return nil
+	}
+	chosen := make([]string, 0, len(some))
+	for i, id := range all {
+		if len(chosen) < len(some) && some[len(chosen)] == id {
+			chosen = append(chosen, names[i])
+		}
+	}
+	return chosen
 }
 
 func (c *Consumer) waitAfter(tries int, err error) time.Duration {

@@ -85,6 +85,7 @@ func NewRunner(j Job) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	deliverer.text = j.Kafka.Users.Text()
 	deliverer.Authorize(j.Refused)
 	deliverer.WithholdErased(hidden.ErasedAfter)
 	metrics := kafka.NewMetrics(j.Registry)

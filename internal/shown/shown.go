@@ -14,7 +14,7 @@ func AsNull(t *schemas.Transition) (*schemas.Transition, bool) {
 		return nil, false
 	}
 	return &schemas.Transition{User: t.User, From: schemas.Offline, To: schemas.Offline, At: t.At, Cause: t.Cause,
-		Visibility: t.Visibility, Version: t.Version, Policy: t.Policy}, true
+		Visibility: t.Visibility, Version: t.Version, Policy: t.Policy, Name: t.Name}, true
 }
 
 // AsIfOffline returns t as it looks where a hidden user is shown as offline since the hide: the hide is
