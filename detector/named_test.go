@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -127,7 +128,7 @@ func TestNamesAreRefusedInIntMode(t *testing.T) {
 	l := newLog(t, 0, 1)
 	l.restore(-1, "")
 	l.write(start, namedBeat(schemas.Name{Text: "ann"}, 1))
-	if len(l.transitions()) != 0 || len(l.out.Rejected) != 1 || l.out.Rejected[0].Reason != error(errNamesInIntMode) {
+	if len(l.transitions()) != 0 || len(l.out.Rejected) != 1 || !errors.Is(l.out.Rejected[0].Reason, errNamesInIntMode) {
 		t.Errorf("wrote %v, rejected %v", l.out.Records, l.out.Rejected)
 	}
 }
