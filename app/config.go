@@ -186,7 +186,7 @@ func (c Config) validate(r Role) error {
 		all.Add(c.postgres().Validate())
 	}
 	cluster, err := c.Kafka.cluster()
-	all.Add(err, cluster.Validate())
+	all.Add(err, cluster.Validate(), c.Kafka.checkIDs())
 	return all.Err()
 }
 

@@ -125,7 +125,7 @@ func (k *Kafka) ensureKey(file string) error {
 // check finds faults before anything is created.
 func (dev *Dev) check() error {
 	var all faults.List
-	all.Add(dev.Policy.Validate(), dev.HTTP.validate(dev.Auth.On()), dev.Auth.validate(dev.Listen),
+	all.Add(dev.Kafka.checkIDs(), dev.Policy.Validate(), dev.HTTP.validate(dev.Auth.On()), dev.Auth.validate(dev.Listen),
 		dev.AdminServer.validate(), dev.Expand.Validate(), dev.Retention.Validate(dev.Policy), dev.Lastseen.Validate())
 	all.If(dev.Partitions < 1, "partitions: must be at least 1, is %d", dev.Partitions)
 	if err := all.Err(); err != nil {

@@ -71,3 +71,19 @@ func TestAProcessThatDoesNotBecomeReadySaysWhyNowAndThen(t *testing.T) {
 		}
 	})
 }
+
+func TestNoRoleStartsWithUsersWhoHaveNamesYet(t *testing.T) {
+	t.Parallel()
+	for _, role := range Roles {
+		config := Defaults()
+		config.Kafka.IDs, config.Kafka.IdentityKey = "text", "000102030405060708090a0b0c0d0e0f"
+		if err := Check(role.Name, config); err == nil || !strings.Contains(err.Error(), "ids: no role of this version") {
+			t.Errorf("%s: %v", role.Name, err)
+		}
+	}
+	dev := Dev{Config: Defaults(), DataDir: t.TempDir(), Partitions: 1}
+	dev.Kafka.IDs = "text"
+	if err := dev.check(); err == nil || !strings.Contains(err.Error(), "ids: no role of this version") {
+		t.Errorf("dev: %v", err)
+	}
+}

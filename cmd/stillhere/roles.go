@@ -78,7 +78,7 @@ type devCommand struct {
 	Partitions  int32  `help:"Partitions of new topics." default:"4" group:"Process:"`
 	Users       int    `help:"Number of users to simulate; see stillhere load." default:"0" group:"Process:"`
 
-	IDs             string `name:"ids" help:"How callers name users: ${enum}. int: positive 64-bit integers. text: names, also UUIDs, within tenants. The data directory keeps what it began with. text is not complete yet." enum:"int,text" default:"int" group:"Process:"`
+	IDs             string `name:"ids" help:"How callers name users: ${enum}. int: positive 64-bit integers. text: names, also UUIDs, within tenants. The data directory keeps what it began with. This version does not start with text yet." enum:"int,text" default:"int" group:"Process:"`
 	IdentityKeyFile string `name:"identity-key-file" help:"With --ids text: file with the key of which ids are computed. Default: identity.key in the data directory, created if it is missing." type:"path" group:"Process:"`
 
 	AcceptDataLoss bool `help:"Start although files in the data directory are damaged, with the data that is intact; damaged files are renamed to end in .damaged." env:"-" group:"Process:"`
