@@ -13,6 +13,7 @@
 //	          and dead letters are counted and hashed (STILLHERE_SINK_KILLS, STILLHERE_SINK_SEED)
 //	postgres  the sink while Postgres is killed, frozen, full, read-only, locked, out of
 //	          connections, or fails over to a replica
+//	boards    every query of every panel and alert, asked of a real Prometheus under load
 //	redis     every role while Redis is killed, frozen, emptied, or fails over
 //
 // The packages beside it: attack (attackers), storm (detectors that are killed while users come
