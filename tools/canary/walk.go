@@ -140,8 +140,38 @@ func (w *walk) prepare(ctx context.Context) *failure {
 			return fault
 		}
 	}
-	_, fault := w.await(ctx, reset, schemas.Offline, time.Now(), w.config.Policy().ByeDebounce)
-	return fault
+	return w.settle(ctx)
+}
+
+// settling is how long a user must have been offline before a round begins, and tries how often.
+const (
+	settling = time.Second
+	tries    = 3
+)
+
+// settle waits until the user is and stays offline. The bye of a canary that has just stopped, and
+// the beat and bye of prepare, may come one after the other.
+func (w *walk) settle(ctx context.Context) *failure {
+	for range tries {
+		if _, fault := w.await(ctx, reset, schemas.Offline, time.Now(), w.config.Policy().ByeDebounce); fault != nil {
+			return fault
+		}
+		settled := time.After(settling)
+		for quiet := false; !quiet; {
+			select {
+			case c := <-w.changes:
+				w.takes(c)
+			case <-settled:
+				quiet = true
+			case <-ctx.Done():
+				return w.unseen(reset, "the stream does not show that the user stays offline")
+			}
+		}
+		if w.last.state == schemas.Offline {
+			return nil
+		}
+	}
+	return &failure{reset, wrong, errors.New("the user comes again after each bye: does another canary have the same --user?")}
 }
 
 // takes reports whether c is newer than what is known, and remembers it.
