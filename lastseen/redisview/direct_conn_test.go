@@ -73,7 +73,7 @@ func (c *cut) Read(p []byte) (int, error) {
 		return c.Conn.Read(p)
 	}
 	n, err := c.Conn.Read(p[:min(int64(len(p)), after)])
-	_ = c.Conn.Close() // the next Read says so
+	_ = c.Close() // the next Read says so
 	return n, err
 }
 

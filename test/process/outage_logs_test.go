@@ -206,7 +206,7 @@ func checkLines(t *testing.T, role string, lines []string) {
 func uniqueKeys(line string) error {
 	decoder := json.NewDecoder(strings.NewReader(line))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
-		return fmt.Errorf("is no JSON object: %v", err)
+		return fmt.Errorf("is no JSON object: %w", err)
 	}
 	seen := map[string]bool{}
 	for decoder.More() {
