@@ -111,6 +111,7 @@ func TestACanaryOfAHealthyServiceCountsNoFailureAndRestartsInAnyState(t *testing
 		w.until("the silent user is away", 6*time.Minute, func() bool { return word(w.user(all["api"].base, canary.DefaultSilent).State) == "away" })
 		r.stop()
 		r = w.runCanary(all["ingest"], all["api"], nil)
+		// At this instant, at which the canary stops, a round begins too.
 		time.Sleep(6 * time.Minute)
 		if failed, ok := r.count(canaryFailures), r.count(canaryRounds, "silence", "ok"); failed != 0 || ok != 1 {
 			w.Errorf("after a restart %g steps failed and %g rounds ended with silence, must be 0 and 1", failed, ok)

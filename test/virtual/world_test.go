@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -8,15 +9,16 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"go.uber.org/goleak"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/embedded"
@@ -37,7 +39,7 @@ type world struct {
 	log    *slog.Logger
 	tap    *tap
 
-	ignore    []goleak.Option // goroutines that are none of the processes'
+	before    map[string]bool // the bubble's goroutines that are none of the processes'
 	processes []*process
 }
 
@@ -85,13 +87,13 @@ func beginning(t *testing.T) time.Time {
 // inWorld runs test in a bubble whose clock shows its beginning, and checks at the end
 // that the processes have left nothing behind.
 //
-// Tests in virtual time are not parallel: the check for goroutines that were left
-// behind sees those of all tests.
+// Tests in virtual time run in parallel, each with one processor at a time for the most part.
 func inWorld(t *testing.T, of size, test func(w *world)) {
 	t.Helper()
 	if !virtualTime {
 		t.Skip("virtual time needs the Kafka client's channel mutexes: go test -tags synctests")
 	}
+	t.Parallel()
 	if of.limit == 0 {
 		of.limit = 5 * time.Minute
 	}
@@ -159,9 +161,9 @@ func newWorld(t *testing.T, of size, dir string) *world {
 	}
 	w.tap = newTap(w, of.partitions)
 	synctest.Wait()
-	w.ignore = []goleak.Option{goleak.IgnoreCurrent(),
-		// Made by the cluster for every group and kept as long as the cluster lives.
-		goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*group).manage"),
+	w.before = map[string]bool{}
+	for id := range goroutines() {
+		w.before[id] = true
 	}
 	return w
 }
@@ -177,11 +179,32 @@ func (w *world) close() {
 	// answer to a fetch.
 	time.Sleep(10 * time.Second)
 	synctest.Wait()
-	if err := goleak.Find(w.ignore...); err != nil {
-		w.Errorf("after all processes have stopped: %v", err)
+	for id, stack := range goroutines() {
+		// The cluster makes a manager for every group and keeps it as long as the cluster lives.
+		if !w.before[id] && !strings.Contains(stack, "kfake.(*group).manage") {
+			w.Errorf("after all processes have stopped: %s", stack)
+		}
 	}
 	w.redis.Close()
 	w.kafka.Close()
+}
+
+// goroutines are the stacks of the goroutines in the caller's bubble, by id. goleak looks at those of
+// all bubbles.
+func goroutines() map[string]string {
+	stacks := make([]byte, 1<<20)
+	for n := runtime.Stack(stacks, true); n == len(stacks); n = runtime.Stack(stacks, true) {
+		stacks = make([]byte, 2*len(stacks))
+	}
+	all := regexp.MustCompile(`(?m)^goroutine (\d+) .*(synctest bubble \d+).*:\n(?:.+\n?)*`).FindAllStringSubmatch(string(bytes.TrimRight(stacks, "\x00")), -1)
+	bubble := all[0][2] // runtime.Stack begins with the goroutine that calls it
+	ours := map[string]string{}
+	for _, goroutine := range all {
+		if goroutine[2] == bubble {
+			ours[goroutine[1]] = goroutine[0]
+		}
+	}
+	return ours
 }
 
 // process is a role that runs.

@@ -184,8 +184,10 @@ func (w *walk) takes(c change) bool {
 	return true
 }
 
+// send is not cut short when ctx ends: a beat that is still on its way could arrive after the bye of
+// Run, and the user would stay online.
 func (w *walk) send(ctx context.Context, s step, leaves bool) *failure {
-	bounded, cancel := context.WithTimeout(ctx, w.config.Timeout)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.config.Timeout)
 	defer cancel()
 	if err := send(bounded, w.config.Ingest, w.user, leaves); err != nil {
 		return failed(s, err)
