@@ -9,6 +9,7 @@
 //	bad       starts that must be refused, input that must be refused
 //	sockets   24 clients that watch one another
 //	stop      a planned restart that nobody notices
+//	upgrade   the previous program replaced by this one under load, role by role, and back
 //	sink      two lastseen processes that are killed and frozen, also between two statements; rows
 //	          and dead letters are counted and hashed (STILLHERE_SINK_KILLS, STILLHERE_SINK_SEED)
 //	postgres  the sink while Postgres is killed, frozen, full, read-only, locked, out of

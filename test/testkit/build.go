@@ -60,12 +60,18 @@ func builder(name string, arguments ...string) func() error {
 	})
 }
 
-// Binary is the path of a binary. It skips the test unless real processes are wanted.
-func Binary(t *testing.T, name string) string {
+// needProcesses skips the test unless real processes are wanted.
+func needProcesses(t *testing.T) {
 	t.Helper()
 	if testing.Short() || os.Getenv("STILLHERE_PROCESSES") == "" && os.Getenv("STILLHERE_LONG") == "" {
 		t.Skip("runs real processes in real time: STILLHERE_PROCESSES=1 go test ./test/...")
 	}
+}
+
+// Binary is the path of a binary. It skips the test unless real processes are wanted.
+func Binary(t *testing.T, name string) string {
+	t.Helper()
+	needProcesses(t)
 	if err := builders[name](); err != nil {
 		t.Fatal(err)
 	}

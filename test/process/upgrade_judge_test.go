@@ -1,0 +1,178 @@
+//go:build unix
+
+package process_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stillhere/stillhere/detector/oracle"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/testkit"
+)
+
+// judge compares what the topics, Postgres and the reads have with what the rules say of the
+// heartbeats before the detectors' commits.
+func (w *upgradeWorld) judge(l *upgradeLoad) {
+	w.Helper()
+	w.stop("detector-a")
+	w.stop("detector-b")
+	reader, err := kafka.NewReader(kafka.Config{Brokers: []string{w.kafka}}, slog.New(slog.DiscardHandler))
+	testkit.Check(w.T, err)
+	w.Cleanup(reader.Close)
+	commits, err := reader.Commits(w.Context(), "stillhere.detector", schemas.Heartbeats, true)
+	testkit.Check(w.T, err)
+	want, letters, heartbeats := map[schemas.UserID][]schemas.Transition{}, int64(0), 0
+	var all []string
+	for p := range int32(sinkPartitions) {
+		records := w.records(reader, schemas.Heartbeats, p, commits[p].Offset, false)
+		heartbeats += len(records)
+		must := oracle.Transitions(w.policy, p, sinkPartitions, 1, records)
+		var got []schemas.Transition
+		for _, r := range w.records(reader, schemas.Transitions, p, -1, true) {
+			t, err := schemas.DecodeTransition(r.Value)
+			testkit.Check(w.T, err)
+			got = append(got, *t)
+		}
+		w.same(p, got, must)
+		for i := range must {
+			want[must[i].User] = append(want[must[i].User], must[i])
+			all = append(all, must[i].EventID().String())
+		}
+		_, end, err := reader.Bounds(w.Context(), schemas.DeadLetter, p)
+		testkit.Check(w.T, err)
+		letters += end
+	}
+	w.Logf("%d requests accepted, %d sent again; %d heartbeats records, %d transitions of %d users; %d polls, resyncs %v",
+		l.beats.Load(), l.refused.Load(), heartbeats, len(all), len(want), l.polls, l.resyncs)
+	if len(all) < 4*upgradeUsers {
+		w.Errorf("only %d transitions: the test tested little", len(all))
+	}
+	if letters != 0 {
+		w.Errorf("%d records were sent to the dead-letter topic", letters)
+	}
+	for user := schemas.UserID(1); user <= upgradeStay; user++ {
+		if len(want[user]) != 1 {
+			w.Errorf("user %d beat all the time, but went: %d transitions", user, len(want[user]))
+		}
+	}
+	w.rowsAre(all)
+	w.pollerSaw(l, want)
+	w.viewerSaw(&l.watched, want)
+}
+
+// records are those of a partition before an offset.
+func (w *upgradeWorld) records(reader *kafka.Reader, topic schemas.Topic, p int32, before int64, committed bool,
+) (all []schemas.Record) {
+	w.Helper()
+	testkit.Check(w.T, reader.Read(w.Context(), topic, p, -1, before, committed, func(r *schemas.Record) error {
+		all = append(all, schemas.Record{Partition: p, Offset: r.Offset, Time: r.Time, Value: bytes.Clone(r.Value)})
+		return nil
+	}))
+	return all
+}
+
+// same compares the transitions of a partition, event ids, versions and times included.
+func (w *upgradeWorld) same(p int32, got, want []schemas.Transition) {
+	w.Helper()
+	for i := range max(len(got), len(want)) {
+		is, must := "nothing", "nothing"
+		if i < len(got) {
+			is = testkit.InWords(&got[i])
+		}
+		if i < len(want) {
+			must = testkit.InWords(&want[i])
+		}
+		if is != must {
+			w.Errorf("partition %d, transition %d of %d, the first that differs, is\n  %s\nand must be\n  %s", p, i, len(want), is, must)
+			return
+		}
+	}
+}
+
+// rowsAre checks that Postgres has each of these events once.
+func (w *upgradeWorld) rowsAre(want []string) {
+	w.Helper()
+	slices.Sort(want)
+	conn, err := pgx.Connect(w.Context(), w.database)
+	testkit.Check(w.T, err)
+	defer func() { _ = conn.Close(w.Context()) }()
+	var got []string
+	if !testkit.Within(20*time.Second, func() bool {
+		rows, err := conn.Query(w.Context(), `SELECT event_id FROM status_changes ORDER BY event_id COLLATE "C"`)
+		testkit.Check(w.T, err)
+		got, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		testkit.Check(w.T, err)
+		return slices.Equal(got, want)
+	}) {
+		w.Errorf("Postgres has %d rows, %d of them once; must have %d", len(got), len(slices.Compact(got)), len(want))
+	}
+}
+
+// pollerSaw checks that the poller was told every change of the visitors once and in order, and that
+// the reads say the last.
+func (w *upgradeWorld) pollerSaw(l *upgradeLoad, want map[schemas.UserID][]schemas.Transition) {
+	w.Helper()
+	if len(l.resyncs) != 1 {
+		w.Errorf("the poller lost its place: %v, must be the start alone", l.resyncs)
+	}
+	var told, must []string
+	if !testkit.Within(20*time.Second, func() bool {
+		l.pollOnce()
+		told, must = nil, nil
+		for _, user := range visitors() {
+			told = append(told, fmt.Sprint(user, " ", l.seen[user]))
+			after := 0 // what the first answer had
+			for i, t := range want[user] {
+				if t.Version.String() == l.began[user] {
+					after = i + 1
+				}
+			}
+			versions := []string(nil)
+			for _, t := range want[user][after:] {
+				versions = append(versions, t.Version.String())
+			}
+			must = append(must, fmt.Sprint(user, " ", versions))
+		}
+		return slices.Equal(told, must)
+	}) {
+		for i := range told {
+			if told[i] != must[i] {
+				w.Errorf("the poller was told of user\n  %s\nmust be\n  %s", told[i], must[i])
+			}
+		}
+	}
+	for _, user := range visitors() {
+		last := want[user][len(want[user])-1]
+		if now := w.processes["api"].User(user); now.Version != last.Version.String() || *now.State != schemas.StateWord(last.To) {
+			w.Errorf("user %d is read as %+v, must be as after\n  %s", user, now, testkit.InWords(&last))
+		}
+	}
+}
+
+// viewerSaw checks that the stream showed changes that happened, each once and in order, and after
+// each resume what was missed: of a user, no change between the first and the last that it showed is
+// missing.
+func (w *upgradeWorld) viewerSaw(v *viewed, want map[schemas.UserID][]schemas.Transition) {
+	w.Helper()
+	w.Logf("the stream: %d connections, %d changes, events %v", v.connections, v.changes, v.kinds)
+	if v.connections < 3 || v.kinds["snapshot"] != 1 || v.kinds["resumed"] != v.connections-1 || v.changes < upgradeVisit {
+		w.Errorf("the stream must begin with one snapshot and be resumed at each further connection")
+	}
+	for user, versions := range v.versions {
+		var all []int64
+		for _, t := range want[user] {
+			all = append(all, int64(t.Version))
+		}
+		from := slices.Index(all, versions[0])
+		if from < 0 || !slices.Equal(versions, all[from:min(len(all), from+len(versions))]) {
+			w.Errorf("the stream showed of user %d\n  %v\nof\n  %v", user, versions, all)
+		}
+	}
+}
