@@ -68,6 +68,21 @@ func validTenant(text string) bool {
 	return len(text) <= MaxTenant
 }
 
+// NamedUser are the JSON fields of a user in text mode. Embedded above a Presence they take the place of
+// its user_id.
+type NamedUser struct {
+	UserID *string `json:"user_id"` // nil: the name is not known
+	Tenant string  `json:"tenant,omitempty"`
+}
+
+// Shown is n in JSON.
+func (n Name) Shown() NamedUser {
+	if n.Text == "" {
+		return NamedUser{}
+	}
+	return NamedUser{UserID: &n.Text, Tenant: n.Tenant}
+}
+
 // UserName is a record of the names topic: the name of one user id. Its key is User.Key().
 type UserName struct {
 	User UserID

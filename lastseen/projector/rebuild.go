@@ -58,21 +58,23 @@ func (p *Projector) rebuild(ctx context.Context, part *partition, found, to redi
 func (p *Projector) confirmAll(ctx context.Context, number int32, epoch int64) (int, error) {
 	users := 0
 	batch := make([]schemas.Current, 0, confirmBatch)
+	names := make([]schemas.Name, 0, confirmBatch) // of batch
 	flush := func() error {
 		ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 		defer cancel()
-		if _, err := p.view.Confirm(ctx, epoch, p.withTimes(ctx, batch)); err != nil {
+		if _, err := p.view.Confirm(ctx, epoch, p.withTimes(ctx, batch), names); err != nil {
 			return err
 		}
 		users += len(batch)
 		p.metrics.ProjectorRebuilt.Add(float64(len(batch)))
-		batch = batch[:0]
+		batch, names = batch[:0], names[:0]
 		return nil
 	}
 	err := p.statuses(ctx, number, func(status schemas.Status) error {
 		c := status.Current()
 		c.Hidden = 0 // the status has the newest version, not that of the hide
 		batch = append(batch, c)
+		names = append(names, status.Name)
 		if len(batch) < confirmBatch {
 			return nil
 		}

@@ -200,7 +200,7 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 	if err != nil {
 		return nil, err
 	}
-	id, err := schemas.ParseUserID("user_id", userpath.Of(request))
+	id, name, err := s.users.User("user_id", "", userpath.Of(request))
 	if err != nil {
 		return nil, err
 	}
@@ -222,9 +222,13 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 	if err != nil {
 		return nil, err
 	}
+	s.onlyOf([]schemas.Name{name}, answers)
 	s.reader.addUnsure(ctx, ids, answers)
 	row := &s.reader.seenSince(ctx, ids, answers)[0]
 	user := answers[0].userOf(id, row)
+	if s.users.Text() {
+		return namedJSON(name, user, devices, answers[0].devicesOf(row)), nil
+	}
 	if devices {
 		return mustJSON(userWithDevices{user, answers[0].devicesOf(row)}), nil
 	}

@@ -58,7 +58,9 @@ type answer struct {
 	erased schemas.Version // the version that erased the user, while Redis remembers it
 	stale  schemas.Millis  // stale_since, 0 = not stale
 	unsure schemas.Millis  // unsure_since, 0 = sure
-	upTo   schemas.Millis  // everything up to this log time is in the answer; 0 = not known
+	// name is redisview.NameSum of the name that Redis has for the user; 0: none.
+	name uint64
+	upTo schemas.Millis // everything up to this log time is in the answer; 0 = not known
 }
 
 func (a *answer) presence(id schemas.UserID) schemas.Presence {
@@ -129,6 +131,7 @@ func (r *Reader) judge(ctx context.Context, ids []schemas.UserID, entries []redi
 		if answers[i].stale = r.staleSince(now, partition, progress, known); known {
 			answers[i].upTo = progress.Watermark
 		}
+		answers[i].name = entries[i].NameSum
 		if e := &entries[i]; known && settles(e, progress) {
 			answers[i].Current, answers[i].seen = e.Current, true
 			continue

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/lastseen"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -32,6 +33,7 @@ type Access interface {
 type Server struct {
 	access  Access // nil: everybody may read everything
 	viewer  func(*http.Request) Viewer
+	users   identity.Users
 	charge  func(r *http.Request, ids int) (wait time.Duration, most int)
 	repeats func(*http.Request) func(Answer)
 	reader  *Reader
@@ -56,6 +58,9 @@ func NewServer(reader *Reader, log *slog.Logger) *Server {
 
 // SetAccess makes access decide what each sender may read. Call it before Routes.
 func (s *Server) SetAccess(access Access) { s.access = access }
+
+// SetUsers tells the server how users are named; without it they are integers. Call it before Routes.
+func (s *Server) SetUsers(users identity.Users) { s.users = users }
 
 // SetViewer makes of say who the sender of a request is; without it nobody sees hidden users. Call
 // it before Routes.
@@ -91,13 +96,18 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	if s.keys != nil {
 		reads["GET /presence/changes"], reads["POST /presence/changes"] = s.changes, s.postChanges
 	}
+	if s.users.Text() {
+		s.useNames(reads)
+	}
 	for route, read := range reads {
 		mux.Handle(route, s.handle(route, read))
 	}
-	if s.export != nil {
+	if s.export != nil && !s.users.Text() {
 		mux.Handle("GET /presence/{user_id}/export", s.exportEndpoint("GET /presence/{user_id}/export"))
 	}
-	mux.Handle("GET /presence/batch", s.fastBatch("GET /presence/batch", s.batch))
+	if !s.users.Text() {
+		mux.Handle("GET /presence/batch", s.fastBatch("GET /presence/batch", s.batch))
+	}
 }
 
 // read returns the JSON to send, or an error for fail. The header that it sets goes with its

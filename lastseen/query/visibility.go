@@ -36,18 +36,31 @@ func (s *Server) visibility(ctx context.Context, request *http.Request, header h
 	if _, err := s.parametersOf(request); err != nil {
 		return nil, err
 	}
-	id, err := schemas.ParseUserID("user_id", userpath.Of(request))
+	id, name, err := s.users.User("user_id", "", userpath.Of(request))
 	if err != nil {
 		return nil, err
 	}
 	if !s.viewerOf(request).seesHidden(id) {
-		return mustJSON(visibilityAnswer{UserID: id}), nil
+		return s.visibilityOf(id, name, nil), nil
 	}
 	answers, err := s.reader.read(ctx, []schemas.UserID{id})
 	if err != nil {
 		return nil, err
 	}
+	if !isOf(name, &answers[0]) {
+		return s.visibilityOf(id, name, nil), nil
+	}
 	setStale(header, answers)
 	word := schemas.VisibilityWord(schemas.KnownVisibility(answers[0].Visibility))
-	return mustJSON(visibilityAnswer{id, &word}), nil
+	return s.visibilityOf(id, name, &word), nil
+}
+
+func (s *Server) visibilityOf(id schemas.UserID, name schemas.Name, word *string) []byte {
+	if !s.users.Text() {
+		return mustJSON(visibilityAnswer{id, word})
+	}
+	return mustJSON(struct {
+		schemas.NamedUser
+		Visibility *string `json:"visibility"`
+	}{name.Shown(), word})
 }

@@ -40,7 +40,7 @@ func FuzzDirectReply(f *testing.F) {
 		f.Add([]byte(reply), 1000)
 	}
 	f.Fuzz(func(t *testing.T, reply []byte, pieces int) {
-		got, want := make(values, 2*valueLength), make(values, 2*valueLength)
+		got, want := make(values, 2*slotLength), make(values, 2*slotLength)
 		c := &direct{conn: &replying{reply: reply, pieces: pieces}, in: make([]byte, 128)}
 		same, err := c.reply(2, got, "abc")
 		if err != nil || c.start != c.end || len(c.conn.(*replying).reply) > 0 || bytes.Contains(reply, []byte("_")) {

@@ -28,8 +28,8 @@ type mget struct {
 	next  int // index of the value that comes
 	begun bool
 	err   error
-	tag   []byte                              // empty = none
-	value [valueLength + len("\r\n") + 1]byte // a value that fills it is too long
+	tag   []byte                                        // empty = none
+	value [valueLength + maxTail + len("\r\n") + 1]byte // a value that fills it is too long
 }
 
 var mgets = sync.Pool{New: func() any { return new(mget) }}

@@ -58,7 +58,7 @@ func (f *readBatch) leave() {
 
 // read fills the batch.
 func (f *readBatch) read(ctx context.Context, v *View, ids []schemas.UserID) {
-	length := len(ids) * valueLength
+	length := len(ids) * slotLength
 	f.got = slices.Grow(f.got[:0], length)[:length]
 	f.progress, f.err = v.readChecked(ctx, ids, f.got)
 }
@@ -129,7 +129,7 @@ func (v *View) readShared(ctx context.Context, limit *TimeLimit, ids []schemas.U
 		f.leave()
 		return nil, nil, err
 	}
-	return f, f.got[from*valueLength:], nil
+	return f, f.got[from*slotLength:], nil
 }
 
 // readAlone reads for one caller.

@@ -73,7 +73,7 @@ func TestAReaderWhoseTimeIsOverDoesNotWaitForTheOthers(t *testing.T) {
 	f.users.Add(1) // keeps it
 	v.runBatches(f)
 	v.sharedReads.running = 0
-	if f.err != nil || len(f.got) != valueLength {
+	if f.err != nil || len(f.got) != slotLength {
 		t.Errorf("the others got %q, %v", f.got, f.err)
 	}
 }
@@ -106,7 +106,7 @@ func TestAnswersThatAreNotThoseOfMGETAreErrors(t *testing.T) {
 	for good, tag := range map[string]string{
 		"*3\r\n$-1\r\n$-1\r\n$-1\r\n": "", "*3\r\n_\r\n_\r\n_\r\n": "", "*3\r\n$1\r\nx\r\n$0\r\n\r\n$3\r\nabc\r\n": "abc",
 	} {
-		got := make(values, users*valueLength)
+		got := make(values, users*slotLength)
 		told, err := parseReply(good, users, got)
 		if err != nil || parseValue(1, got.of(0)).Found || parseValue(1, got.of(1)).Found || string(told) != tag {
 			t.Errorf("%q is read as %q, %q, %v", good, got, told, err)
@@ -115,7 +115,7 @@ func TestAnswersThatAreNotThoseOfMGETAreErrors(t *testing.T) {
 	for _, bad := range []string{"", "*", "*3\r\n", "*2\r\n$-1\r\n$-1\r\n", "*3\r\n$5\r\nx\r\n", ":3\r\n", "$2\r\nxx\r\n",
 		"*3\r\n$99999999999999999999\r\n", "*3\r\n$-1\r\n$-1\r\n", "*3\r\n$-1\r\n$-1\r\n*0\r\n", "*3\r\n*0\r\n*0\r\n",
 		"-LOADING Redis is loading\r\n", "*-1\r\n"} {
-		got := make(values, users*valueLength)
+		got := make(values, users*slotLength)
 		if _, err := parseReply(bad, users, got); err == nil {
 			t.Errorf("%q is read as %q", bad, got)
 		} else if strings.HasPrefix(bad, "-") && !strings.Contains(err.Error(), "LOADING") {

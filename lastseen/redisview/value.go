@@ -1,7 +1,9 @@
 package redisview
 
 import (
+	"bytes"
 	"encoding/binary"
+	"hash/maphash"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -13,6 +15,8 @@ type Entry struct {
 	// nothing.
 	Epoch int64
 	Found bool
+	// NameSum is NameSum of the stored name; 0: none is stored.
+	NameSum uint64
 	// Erased: the user was erased by Version. Older records and rows count for nothing.
 	Erased bool
 }
@@ -30,6 +34,7 @@ func (e Entry) Complete() bool {
 //
 //	1 format "1" | 16 version | 12 epoch | 12 since | 16 hidden | 1 state
 //	| 1 visibility, or "0" for an erased user | 2 device kinds | 12 last seen | 12 last active
+//	| in text mode, once the name is known: tenant | 1 byte 0 | name
 const (
 	format      = '1'
 	erasedMark  = '0'
@@ -41,8 +46,33 @@ const (
 	seenByEnd   = stateEnd + 1
 	kindsEnd    = seenByEnd + 2
 	lastSeenEnd = kindsEnd + 12
-	valueLength = lastSeenEnd + 12
+	valueLength = lastSeenEnd + 12 // without a name
+	slotLength  = valueLength + 8
+	maxTail     = schemas.MaxTenant + 1 + schemas.MaxName
 )
+
+// nameSeed makes sums of names unpredictable, so that nobody can look for two names with one sum.
+var nameSeed = maphash.MakeSeed()
+
+// NameSum stands for a name within this process; it is 0 for none. Reads compare it with that of the
+// name asked for, which spares them a string for each user.
+func NameSum(name schemas.Name) uint64 {
+	if name == (schemas.Name{}) {
+		return 0
+	}
+	var space [maxTail]byte
+	return tailSum(appendTail(space[:0], name))
+}
+
+func tailSum(tail []byte) uint64 { return max(1, maphash.Bytes(nameSeed, tail)) }
+
+// appendTail appends the stored form of a name.
+func appendTail(dst []byte, name schemas.Name) []byte {
+	if name == (schemas.Name{}) {
+		return dst
+	}
+	return append(append(append(dst, name.Tenant...), 0), name.Text...)
+}
 
 // appendValue appends the stored form of e.
 func appendValue(dst []byte, e Entry) []byte {
@@ -71,19 +101,24 @@ func appendHex(dst []byte, n int64, digits int) []byte {
 	return dst
 }
 
-// values are what a read got, one after another: valueLength bytes for each user, the first of them 0
-// where there is nothing or something of another length.
+// values are what a read got, one after another: slotLength bytes for each user, the first of them 0 where
+// there is nothing or something else, the last eight the NameSum.
 type values []byte
 
 // put keeps the value of the i-th user. nil is none.
 func (v values) put(i int, value []byte) {
 	to := v.of(i)
-	if to[0] = 0; len(value) == valueLength {
+	switch to[0] = 0; {
+	case len(value) == valueLength:
 		copy(to, value)
+		clear(to[valueLength:])
+	case len(value) > valueLength && len(value) <= valueLength+maxTail && bytes.IndexByte(value[valueLength:], 0) >= 0:
+		copy(to, value[:valueLength])
+		binary.NativeEndian.PutUint64(to[valueLength:], tailSum(value[valueLength:]))
 	}
 }
 
-func (v values) of(i int) []byte { return v[i*valueLength : (i+1)*valueLength] }
+func (v values) of(i int) []byte { return v[i*slotLength : (i+1)*slotLength] }
 
 // Brief is what a list of states shows of an Entry.
 type Brief struct {
@@ -98,9 +133,9 @@ func (e *Entry) Brief() Brief {
 	return Brief{Epoch: e.Epoch, State: e.State, Visibility: e.Visibility, Complete: e.Found && e.Complete()}
 }
 
-// parseBrief is the Brief of parseValue, in less time.
+// parseBrief is the Brief of parseValue of the same slot, in less time.
 func parseBrief(text []byte) Brief {
-	if len(text) != valueLength || text[0] != format {
+	if text[0] != format {
 		return Brief{}
 	}
 	all := (*[valueLength]byte)(text)
@@ -126,10 +161,10 @@ func parseBrief(text []byte) Brief {
 		Complete: both<<32|since != 0 && (visibility != schemas.Nobody || hidden|hiddenLow != 0)}
 }
 
-// parseValue reads the stored form. Anything else counts as not found, so that the durable store
+// parseValue reads the stored form from a slot of values. Anything else counts as not found, so that the durable store
 // answers.
 func parseValue(user schemas.UserID, text []byte) Entry {
-	if len(text) != valueLength || text[0] != format {
+	if text[0] != format {
 		return Entry{}
 	}
 	var bad uint64
@@ -151,6 +186,7 @@ func parseValue(user schemas.UserID, text []byte) Entry {
 	if bad != 0 || e.State < schemas.Offline || e.State > schemas.Online {
 		return Entry{}
 	}
+	e.NameSum = binary.NativeEndian.Uint64(text[valueLength:])
 	return e
 }
 

@@ -10,6 +10,10 @@ import (
 
 // plainValue reads the stored form field by field, as slowly as it likes.
 func plainValue(user schemas.UserID, text string) Entry {
+	text, tail := cutTail(text)
+	if tail != "" && (len(tail) > maxTail || !strings.Contains(tail, "\x00")) {
+		return Entry{}
+	}
 	if len(text) != valueLength || text[0] != format || strings.ToLower(text) != text || strings.ContainsAny(text, "+-_") {
 		return Entry{}
 	}
@@ -31,22 +35,25 @@ func plainValue(user schemas.UserID, text string) Entry {
 	if !ok || e.State < schemas.Offline || e.State > schemas.Online {
 		return Entry{}
 	}
+	if tail != "" {
+		e.NameSum = tailSum([]byte(tail))
+	}
 	return e
 }
 
 func checkValue(t *testing.T, text string) {
 	t.Helper()
-	got, want := parseValue(5, []byte(text)), plainValue(5, text)
+	got, want := parseValue(5, slotOf(text)), plainValue(5, text)
 	if got != want {
 		t.Fatalf("%q is read as %+v, want %+v", text, got, want)
 	}
-	if got, want := parseBrief([]byte(text)), want.Brief(); got != want {
+	if got, want := parseBrief(slotOf(text)), want.Brief(); got != want {
 		t.Fatalf("in brief %q is read as %+v, want %+v", text, got, want)
 	}
 }
 
 func BenchmarkParse(b *testing.B) {
-	text := []byte(someValue)
+	text := slotOf(someValue)
 	b.Run("entry", func(b *testing.B) {
 		for b.Loop() {
 			parseValue(5, text)
@@ -57,6 +64,21 @@ func BenchmarkParse(b *testing.B) {
 			parseBrief(text)
 		}
 	})
+}
+
+// slotOf is where a reply leaves text.
+func slotOf(text string) []byte {
+	got := make(values, slotLength)
+	got.put(0, []byte(text))
+	return got.of(0)
+}
+
+// cutTail separates the stored name from the rest.
+func cutTail(text string) (entry, tail string) {
+	if len(text) <= valueLength {
+		return text, ""
+	}
+	return text[:valueLength], text[valueLength:]
 }
 
 var someValue = string(appendValue(nil, Entry{Epoch: 0x123456789abc, Current: schemas.Current{Version: 0x7edcba9876543210, Since: 1,
@@ -75,6 +97,9 @@ func TestEveryCorruptByteOfAValueIsReadAsPlainly(t *testing.T) {
 func FuzzParseValue(f *testing.F) {
 	f.Add(someValue)
 	f.Add(someValue[1:])
+	f.Add(someValue + "\x00ann")
+	f.Add(someValue + "acme\x00ann")
+	f.Add(someValue + "ann")
 	f.Add(strings.Repeat("1", valueLength))
 	f.Fuzz(func(t *testing.T, text string) {
 		checkValue(t, text)

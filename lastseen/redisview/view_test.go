@@ -266,7 +266,7 @@ func TestConfirmingKeepsWhatIsNewerAndRaisesItsEpoch(t *testing.T) {
 	} {
 		older := user
 		older.Version, older.State = step.version, schemas.Away
-		_, err := v.Confirm(t.Context(), step.epoch, []schemas.Current{older})
+		_, err := v.Confirm(t.Context(), step.epoch, []schemas.Current{older}, nil)
 		must(t, err)
 		if e := entry(t, v, 1); e.Epoch != step.want.Epoch || e.Current != step.want.Current {
 			t.Errorf("after %+v: %+v", step, e)
@@ -369,7 +369,7 @@ func TestValuesComeBackFromTheirStoredForm(t *testing.T) {
 			Hidden:     schemas.Version(rapid.Int64Min(0).Draw(t, "hidden")),
 		}}
 		text := string(appendValue(nil, want))
-		if got := parseValue(5, []byte(text)); len(text) != valueLength || got != want {
+		if got := parseValue(5, slotOf(text)); len(text) != valueLength || got != want {
 			t.Fatalf("%q is read as %+v, want %+v", text, got, want)
 		}
 	})

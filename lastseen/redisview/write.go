@@ -32,12 +32,15 @@ func (v *View) Write(ctx context.Context, epoch int64, updates []store.Update) (
 
 // Confirm writes the users that a rebuild has found and confirms entries that are as new or newer
 // for the epoch of the rebuild. Since 0 stands for unknown times, Hidden 0 for an unknown version
-// of the hide.
-func (v *View) Confirm(ctx context.Context, epoch int64, found []schemas.Current) (int, error) {
+// of the hide. names are those of the users; nil: none is known.
+func (v *View) Confirm(ctx context.Context, epoch int64, found []schemas.Current, names []schemas.Name) (int, error) {
 	updates := make([]store.Update, len(found))
 	for i, c := range found {
 		updates[i] = store.Update{Current: c, SinceKnown: c.Since != 0, TimesKnown: c.Since != 0,
 			HiddenKnown: c.Visibility != schemas.Nobody || c.Hidden != 0}
+		if names != nil {
+			updates[i].Name = names[i]
+		}
 	}
 	return v.write(ctx, epoch, updates, true)
 }
@@ -72,7 +75,11 @@ func (v *View) writeBatch(ctx context.Context, epoch int64, updates []store.Upda
 		c.arguments[0] = v.retention.Milliseconds()
 		for i, u := range some {
 			c.keys[i] = v.userKey(u.User)
-			c.arguments = append(c.arguments, appendValue(nil, Entry{Current: u.Current, Epoch: epoch, Erased: u.OnlyErased()}), flags(u, confirm))
+			value := appendValue(nil, Entry{Current: u.Current, Epoch: epoch, Erased: u.OnlyErased()})
+			if !u.OnlyErased() {
+				value = appendTail(value, u.Name)
+			}
+			c.arguments = append(c.arguments, value, flags(u, confirm))
 		}
 		calls = append(calls, c)
 	}

@@ -13,7 +13,7 @@
 
 local VERSION, EPOCH, SINCE, HIDDEN = {2, 17}, {18, 29}, {30, 41}, {42, 57}
 local SEEN, ACTIVE = {62, 73}, {74, 85}
-local LENGTH = 85
+local LENGTH = 85 -- without a name
 local NO_SINCE, NOT_HIDDEN = string.rep('0', 12), string.rep('0', 16)
 local OFFLINE_VISIBLE, ERASED = '11', '10'
 
@@ -35,7 +35,7 @@ local results = {} -- of the keys that are written, by key
 for i, key in ipairs(KEYS) do
   local new, flags = ARGV[2 * i], ARGV[2 * i + 1]
   local old = results[key] or held[i]
-  if old and (#old ~= LENGTH or string.sub(old, 1, 1) ~= '1') then
+  if old and (#old < LENGTH or string.sub(old, 1, 1) ~= '1') then
     old = false -- a format of another time
   end
 
@@ -71,7 +71,11 @@ for i, key in ipairs(KEYS) do
     end
   end
 
+  -- A name, once known, stays; a newer one counts.
+  local name = string.sub(new, LENGTH + 1)
+  if result and name == '' and old and not knows(flags, 'e') then name = string.sub(old, LENGTH + 1) end
   if result then
+    result = string.sub(result, 1, LENGTH) .. name
     results[key] = result
     written = written + 1
   end

@@ -20,6 +20,8 @@ type Update struct {
 	TimesKnown bool
 	// Erased: the run erases the user. Everything known before is dropped.
 	Erased bool
+	// Name is the user's name in text mode, if a transition of the run has it.
+	Name schemas.Name
 }
 
 // OnlyErased reports whether nothing is known of the user after the update.
@@ -100,6 +102,9 @@ func FoldByUser(changes []*schemas.Transition) []Update {
 			*u = Update{Current: After(schemas.Current{}, t), SinceKnown: true, HiddenKnown: true, TimesKnown: true,
 				Erased: true}
 		default:
+			if t.Name.Text != "" {
+				u.Name = t.Name
+			}
 			// u holds what it would be had nothing been known, so After is right for
 			// everything that the run itself determines, and leaves the rest as it is.
 			u.Current = After(u.Current, t)
