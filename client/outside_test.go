@@ -41,7 +41,7 @@ func TestAProgramOfAnotherModuleCompilesAndRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", "outside", ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-tags", "synctests", "-mod=mod", "-o", "outside", ".")
 	build.Dir = dir
 	build.Env = append(os.Environ(), "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {

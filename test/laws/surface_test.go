@@ -43,9 +43,10 @@ func TestAppAndClientExposeNoInternalType(t *testing.T) {
 }
 
 // exportData maps the packages and what they import to the files of their export data.
+// Its build tag is that of the tests, whose packages are compiled already.
 func exportData(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Export"}, patterns...)...)
+	list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-tags", "synctests", "-export", "-deps", "-json=ImportPath,Export"}, patterns...)...)
 	list.Dir = root
 	var errs bytes.Buffer
 	list.Stderr = &errs
