@@ -47,12 +47,70 @@ func TestNoLinkOfADocumentIsDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
-			to, _, _ := strings.Cut(found[1], "#")
-			if to == "" || strings.Contains(to, "://") {
+			to, fragment, _ := strings.Cut(found[1], "#")
+			if strings.Contains(to, "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), to)); err != nil {
+			target := path
+			if to != "" {
+				target = filepath.Join(filepath.Dir(path), to)
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s names %s, which is not there", path, to)
+			} else if filepath.Ext(target) == ".md" && fragment != "" && !headings(t, target)[fragment] {
+				t.Errorf("%s names %s, but %s has no such heading", path, found[1], target)
+			}
+		}
+	}
+}
+
+var (
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	unnamed = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	fenced  = regexp.MustCompile("(?ms)^ *```(\\w*)[^`\n]*\n(.*?)^ *```$")
+)
+
+// headings are the fragments by which forges name the headings of a document.
+func headings(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, found := range heading.FindAllStringSubmatch(string(text), -1) {
+		all[strings.ReplaceAll(unnamed.ReplaceAllString(strings.ToLower(found[1]), ""), " ", "-")] = true
+	}
+	return all
+}
+
+// test/process runs the blocks of sh; blocks of Go are parts of examples.
+func TestTestsRunWhatTheDocumentsShow(t *testing.T) {
+	var code strings.Builder
+	for _, path := range filesOf(t, "client") {
+		if strings.HasSuffix(path, "_test.go") {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.WriteString(strings.Join(strings.Fields(string(text)), " "))
+		}
+	}
+	for _, path := range filesOf(t, "docs") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Ext(path) != ".md" || strings.Contains(path, "reference") {
+			continue
+		}
+		for _, found := range fenced.FindAllStringSubmatch(string(text), -1) {
+			switch language, block := found[1], strings.Join(strings.Fields(found[2]), " "); {
+			case language == "sh":
+			case language != "go":
+				t.Errorf("%s has a block that no test runs; mark commands as sh: %.60s", path, block)
+			case !strings.Contains(code.String(), block):
+				t.Errorf("%s has Go that is in no example of client: %.60s", path, block)
 			}
 		}
 	}

@@ -6,6 +6,7 @@
 //	timeline  one beat to the millisecond, also across a kill of everything
 //	kills     dev killed at random while 200 users come and go
 //	kcat      librdkafka's partitioners; dead letters
+//	documents every command of README and docs, on one dev
 //	bad       starts that must be refused, input that must be refused
 //	sockets   24 clients that watch one another
 //	stop      a planned restart that nobody notices

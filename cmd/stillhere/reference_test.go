@@ -1,0 +1,56 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stillhere/stillhere/tools/reference"
+)
+
+//go:generate go test -count=1 -run ^TestTheReferenceIsWhatTheProgramSays$ -update .
+
+var update = flag.Bool("update", false, "write docs/reference and the manual page instead of comparing them")
+
+// Not parallel, as parse sets the environment.
+func TestTheReferenceIsWhatTheProgramSays(t *testing.T) {
+	const root = "../.."
+	parsed, err := parse(t, []string{"version"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := parsed.Model.Node
+	pages := map[string]func() (string, error){
+		"docs/reference/commands.md": func() (string, error) { return reference.Commands(program), nil },
+		"docs/reference/stillhere.1": func() (string, error) { return reference.Manual(program), nil },
+		"docs/reference/metrics.md":  func() (string, error) { return reference.MetricsPage(root) },
+		"docs/reference/http.md":     func() (string, error) { return pageOf(root+"/schemas/openapi.yaml", reference.HTTP) },
+		"docs/reference/topics.md":   func() (string, error) { return pageOf(root+"/schemas/asyncapi.yaml", reference.Topics) },
+	}
+	for name, page := range pages {
+		text, err := page()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if *update {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if now, err := os.ReadFile(path); err != nil || string(now) != text {
+			t.Errorf("%s is out of date (%v): run \"go generate ./cmd/stillhere\"", name, err)
+		}
+	}
+}
+
+// pageOf makes a page of a document.
+func pageOf(path string, make func([]byte) (string, error)) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return make(text)
+}
