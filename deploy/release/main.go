@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,9 +36,14 @@ func main() {
 	out := flag.String("out", "release", "directory of the results; must not exist, or be empty")
 	version := flag.String("version", "", "version; without it the tag of the commit, or 0.0.0-dev.DATE.gCOMMIT")
 	ca := flag.String("ca-certificates", "/etc/ssl/certs/ca-certificates.crt", "certificates that the images trust")
+	key := flag.String("sign", "", "SSH key that signs SHA256SUMS: a file, or the public key of one in the agent; without it nothing is signed")
 	only := flag.String("platforms", "", "such as linux_amd64,darwin_arm64; without it all")
 	flag.Parse()
-	if err := release(*out, *version, *ca, *only); err != nil {
+	err := release(*out, *version, *ca, *only)
+	if err == nil && *key != "" {
+		err = sign(*out, *key)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -152,22 +158,33 @@ func changelog(path, version string) ([]byte, error) {
 	return nil, fmt.Errorf("%s has no section %q and none of unreleased changes", path, version)
 }
 
-// checksums writes SHA256SUMS of the files in out, for "sha256sum -c".
+// checksums writes SHA256SUMS of the files in out, for "sha256sum -c". Of the image it has all but
+// the blobs, whose names are their checksums.
 func checksums(out string) error {
-	entries, err := os.ReadDir(out)
+	var lines strings.Builder
+	err := filepath.WalkDir(out, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if err == nil && d.Name() == "blobs" {
+				return fs.SkipDir
+			}
+			return err
+		}
+		name, err1 := filepath.Rel(out, path)
+		text, err2 := os.ReadFile(path)
+		fmt.Fprintf(&lines, "%x  %s\n", sha256.Sum256(text), filepath.ToSlash(name))
+		return errors.Join(err1, err2)
+	})
 	if err != nil {
 		return err
 	}
-	var lines strings.Builder
-	for _, e := range entries {
-		if e.IsDir() { // the image: its digest covers it
-			continue
-		}
-		text, err := os.ReadFile(filepath.Join(out, e.Name()))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&lines, "%x  %s\n", sha256.Sum256(text), e.Name())
-	}
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(lines.String()), 0o644)
+}
+
+// namespace is what a signature is for: one of another namespace does not count.
+const namespace = "stillhere-release"
+
+// sign writes SHA256SUMS.sig.
+func sign(out, key string) error {
+	_, err := output(out, "ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", namespace, "SHA256SUMS")
+	return err
 }
