@@ -65,7 +65,9 @@ func newGuard(ctx context.Context, p base, endpoints http.Handler) (http.Handler
 		return endpoints, component{}, nil
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	guard, err := auth.New(ctx, p.config.Auth.config(), p.registry, p.log)
+	config := p.config.Auth.config()
+	config.Users = p.cluster.Users
+	guard, err := auth.New(ctx, config, p.registry, p.log)
 	if err != nil {
 		stop()
 		return nil, component{}, err
@@ -74,7 +76,8 @@ func newGuard(ctx context.Context, p base, endpoints http.Handler) (http.Handler
 	c.checks = []check{{name: "auth", ready: guard.Ready}}
 	return guard.Protect(endpoints, func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{
-			User: who.User, Gateway: who.Gateway, Until: who.Until, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
+			User: who.User, Name: who.Name, Gateway: who.Gateway, Tenant: who.Tenant, Bound: who.Bound(),
+			Until: who.Until, Any: who.May(auth.Admin), MayWatch: who.May(auth.Read),
 			OnRefused: func() { guard.Refused("not_own") },
 			Charge:    func(beats int) (time.Duration, int) { return guard.Charge(who, beats) },
 		})

@@ -23,6 +23,7 @@ type ingestDeps struct {
 
 // newIngest takes heartbeats over HTTP and WebSocket and writes them to Kafka.
 func newIngest(d ingestDeps) (c component, err error) {
+	d.config.Ingest.Users = d.cluster.Users
 	gate, err := httpgate.New(d.config.Ingest, d.producer, d.metrics)
 	if err != nil {
 		return c, err

@@ -13,6 +13,11 @@ import (
 type Caller struct {
 	// User is the caller's user; 0 if it is not a user.
 	User schemas.UserID
+	// Name is what the user is called, with --ids text.
+	Name schemas.Name
+	// Tenant is the only one that the caller may name, if it is Bound.
+	Tenant string
+	Bound  bool
 	// Gateway is set for gateways and servers, which send beats of any user, under this name or
 	// none.
 	Gateway schemas.GatewayID
@@ -50,7 +55,11 @@ func (c *Caller) CheckUser(field string, user schemas.UserID) error {
 	if c == nil || c.Any || c.Gateway != "" || c.User == user {
 		return nil
 	}
-	return c.refuse(field, "is not the user of the token, "+c.User.String())
+	shown := c.User.String()
+	if c.Name.Text != "" {
+		shown = strconv.Quote(c.Name.Text)
+	}
+	return c.refuse("forbidden", field, "is not the user of the token, "+shown)
 }
 
 // CheckGateway fails if the caller may not send as gateway; empty is no gateway.
@@ -59,9 +68,9 @@ func (c *Caller) CheckGateway(field string, gateway schemas.GatewayID) error {
 		return nil
 	}
 	if c.Gateway == "" {
-		return c.refuse(field, "is for gateways: the token is of a user")
+		return c.refuse("forbidden", field, "is for gateways: the token is of a user")
 	}
-	return c.refuse(field, "is not the gateway of the token, "+strconv.Quote(string(c.Gateway)))
+	return c.refuse("forbidden", field, "is not the gateway of the token, "+strconv.Quote(string(c.Gateway)))
 }
 
 // CheckVisibilityOf fails if the caller may not change the visibility of user, or erase it: only the user and
@@ -70,12 +79,12 @@ func (c *Caller) CheckVisibilityOf(field string, user schemas.UserID) error {
 	if c == nil || c.Any || c.User == user && c.User != 0 {
 		return nil
 	}
-	return c.refuse(field, "is not the user of the token")
+	return c.refuse("forbidden", field, "is not the user of the token")
 }
 
-func (c *Caller) refuse(field, reason string) error {
+func (c *Caller) refuse(code, field, reason string) error {
 	if c.OnRefused != nil {
 		c.OnRefused()
 	}
-	return &schemas.FieldError{Code: "forbidden", Field: field, Reason: reason}
+	return &schemas.FieldError{Code: code, Field: field, Reason: reason}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -16,6 +17,8 @@ type Config struct {
 	// HeartbeatInterval, which the hello has, and ForgetAfter, after which a partition into which a
 	// named gateway sends nothing is forgotten.
 	beat.Config
+	// Users are those of the pipeline: the zero value is --ids int.
+	Users identity.Users
 	// AllowedOrigins are web origins, besides the server's own, whose scripts may send requests:
 	// "https://app.example.com", or patterns of path.Match such as "https://*.example.com".
 	// Requests without an Origin header do not come from a script of another site and are always

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -21,22 +23,45 @@ func issuer(s app.Signing) auth.Config {
 
 // tokenCommand makes a token without an external issuer.
 type tokenCommand struct {
-	User    string        `help:"The user that the token is for." env:"-" xor:"who" required:""`
+	User    string        `help:"The user that the token is for: an id, with --ids text a name." env:"-" xor:"who" required:""`
 	Gateway string        `help:"The gateway that the token is for; it may send beats of any user." env:"-" xor:"who" required:""`
 	Scope   []string      `help:"Scopes of the token: ${enum}." enum:"presence:beat,presence:read,presence:admin" default:"presence:beat,presence:read" env:"-"`
 	For     time.Duration `help:"Lifetime of the token." default:"1h" env:"-"`
+	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant). A user without it is of the default tenant; a gateway or administrator without it may name any." env:"-"`
+	IDs     string        `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int"`
 
 	Signing app.Signing `embed:"" group:"Authentication:"`
+}
+
+// name puts the user and the tenant into who.
+func (c *tokenCommand) name(who *auth.Caller) (err error) {
+	if c.IDs != string(identity.Text) {
+		if c.Tenant != nil {
+			return errors.New("--tenant: only pipelines with --ids text have tenants")
+		}
+		if c.User != "" {
+			who.User, err = schemas.ParseUserID("--user", c.User)
+		}
+		return err
+	}
+	if c.Tenant != nil {
+		who.Tenant, who.HasTenant = *c.Tenant, true
+		if err := schemas.CheckTenant("--tenant", who.Tenant); err != nil {
+			return err
+		}
+	}
+	if c.User == "" {
+		return nil
+	}
+	who.Name = schemas.Name{Tenant: who.Tenant, Text: c.User}
+	return schemas.CheckName("--user", c.User)
 }
 
 // Run prints it.
 func (c *tokenCommand) Run(parsed *kong.Context) error {
 	who := auth.Caller{Scopes: c.Scope, Until: time.Now().Add(c.For)}
-	if c.User != "" {
-		var err error
-		if who.User, err = schemas.ParseUserID("--user", c.User); err != nil {
-			return misused(err)
-		}
+	if err := c.name(&who); err != nil {
+		return misused(err)
 	}
 	if who.Gateway = schemas.GatewayID(c.Gateway); len(who.Gateway) > schemas.MaxGatewayID {
 		return misused(fmt.Errorf("--gateway: must be at most %d bytes, is %d", schemas.MaxGatewayID, len(who.Gateway)))

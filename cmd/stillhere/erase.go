@@ -55,7 +55,7 @@ func (c *eraseCommand) Run(ctx context.Context) error {
 	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }() // everything was acknowledged
 	line, receipts := progress.Stderr(), json.NewEncoder(os.Stdout)
 	for i, user := range users {
-		receipt, frame := httpgate.NewReceipt(user, time.Now(), copies)
+		receipt, frame := httpgate.NewReceipt(user, schemas.Name{}, time.Now(), copies)
 		err := producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, partitions),
 			Key: user.Key(), Value: frame})
 		if err != nil {

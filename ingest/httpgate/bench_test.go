@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -19,12 +20,23 @@ func (nowhere) Append(_ context.Context, _ schemas.Outgoing, done func(error)) {
 // BenchmarkPost is a request of 1,000 beats from a gateway, in JSON, all but the
 // socket.
 func BenchmarkPost(b *testing.B) {
+	post(b, config(), func(i int) string { return fmt.Sprint(1_000_000_007 + i) })
+}
+
+// BenchmarkPostNames is BenchmarkPost with --ids text.
+func BenchmarkPostNames(b *testing.B) {
+	cfg := config()
+	cfg.Users = people
+	post(b, cfg, func(i int) string { return fmt.Sprintf("6f9619ff-8b86-d011-b42d-00c04f%06x", i) })
+}
+
+func post(b *testing.B, cfg ingest.Config, user func(i int) string) {
 	var beats strings.Builder
 	for i := range 1000 {
-		fmt.Fprintf(&beats, `,{"user_id":"%d","device_id":7,"device_kind":"mobile","age_ms":0,"idle_ms":0}`, 1_000_000_007+i)
+		fmt.Fprintf(&beats, `,{"user_id":"%s","device_id":7,"device_kind":"mobile","age_ms":0,"idle_ms":0}`, user(i))
 	}
 	body := `{"gateway_id":"gw-1","gateway_epoch":"1763700000000","beats":[` + beats.String()[1:] + `]}`
-	mux, stop := start(b, config(), nowhere{})
+	mux, stop := start(b, cfg, nowhere{})
 	defer stop()
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()

@@ -57,13 +57,14 @@ type sender struct {
 	known   bool
 	user    schemas.UserID
 	gateway schemas.GatewayID
+	tenant  string // of the gateway
 }
 
 func senderOf(caller *ingest.Caller) sender {
 	if caller == nil {
 		return sender{}
 	}
-	return sender{true, caller.User, caller.Gateway}
+	return sender{true, caller.User, caller.Gateway, caller.Tenant}
 }
 
 // firstRead is the buffer of a body before any of it has arrived.

@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/stillhere/stillhere/internal/strictjson"
@@ -12,10 +13,11 @@ type request struct {
 	gateway schemas.GatewayID
 	epoch   schemas.Millis
 	beats   []schemas.Beat
+	names   []schemas.Name // of the beats, with --ids text; they alias the body
 }
 
 // decodeJSON reads a body. Every error is a *schemas.FieldError.
-func decodeJSON(body []byte, maxBeats int) (request, error) {
+func decodeJSON(body []byte, n *naming, maxBeats int) (request, error) {
 	var req request
 	seen := fields{known: []string{"gateway_id", "gateway_epoch", "beats"}}
 	r := strictjson.NewReader("body", body)
@@ -32,7 +34,7 @@ func decodeJSON(body []byte, maxBeats int) (request, error) {
 		case "gateway_epoch":
 			req.epoch, err = epoch(r)
 		case "beats":
-			req.beats, err = beats(r, maxBeats)
+			err = req.readBeats(r, n, maxBeats)
 		}
 		return err
 	})
@@ -54,30 +56,42 @@ func epoch(r *strictjson.Reader) (schemas.Millis, error) {
 	return schemas.Millis(n), nil
 }
 
-func beats(r *strictjson.Reader, most int) ([]schemas.Beat, error) {
-	var all []schemas.Beat
+func (req *request) readBeats(r *strictjson.Reader, n *naming, most int) error {
 	var over error
 	err := r.Array(func(i int) error {
 		if i >= most {
 			over = tooMany(most)
 			return over
 		}
-		all = append(all, schemas.Beat{Kind: schemas.Other})
-		return readBeat(r, &all[i])
+		req.beats = append(req.beats, schemas.Beat{Kind: schemas.Other})
+		if n == nil {
+			return readBeat(r, &req.beats[i], nil)
+		}
+		var called texts
+		err := readBeat(r, &req.beats[i], &called)
+		if err == nil {
+			err = req.resolve(&req.beats[i], n, &called)
+		}
+		return err
 	})
 	if over != nil {
-		return nil, over
+		return over
 	}
-	if err != nil {
-		return nil, r.Within("beats", err)
-	}
-	return all, nil
+	return r.Within("beats", err)
 }
 
-var beatFields = []string{"user_id", "device_id", "device_kind", "bye", "age_ms", "idle_ms"}
+var (
+	beatFields      = []string{"user_id", "device_id", "device_kind", "bye", "age_ms", "idle_ms"}
+	namedBeatFields = append(slices.Clip(beatFields), "tenant")
+)
 
-func readBeat(r *strictjson.Reader, beat *schemas.Beat) error {
+// readBeat reads one element of beats. With --ids text it puts what users and devices are called into
+// called, unless that is nil.
+func readBeat(r *strictjson.Reader, beat *schemas.Beat, called *texts) error {
 	seen := fields{known: beatFields}
+	if called != nil {
+		seen.known = namedBeatFields
+	}
 	err := r.Object(func(key []byte) error {
 		field, err := seen.take(key)
 		if err != nil {
@@ -88,13 +102,26 @@ func readBeat(r *strictjson.Reader, beat *schemas.Beat) error {
 		var n int64
 		switch field {
 		case "user_id":
-			if text, err = r.Scalar(); err == nil {
+			switch text, err = r.Scalar(); {
+			case err != nil:
+			case called != nil:
+				called.user = strictjson.Alias(text)
+			default:
 				beat.User, err = schemas.ParseUserID(field, string(text))
 			}
 		case "device_id":
-			if text, err = r.Scalar(); err == nil {
+			switch text, err = r.Scalar(); {
+			case err != nil:
+			case called != nil:
+				called.device = strictjson.Alias(text)
+			default:
 				beat.Device, err = schemas.ParseDeviceID(field, string(text))
 			}
+		case "tenant":
+			if text, err = r.Scalar(); err == nil && text == nil {
+				err = schemas.Invalid(field, "must be a string")
+			}
+			called.tenant, called.hasTenant = strictjson.Alias(text), true
 		case "device_kind":
 			if word, err = r.Text(field); err == nil {
 				beat.Kind, err = schemas.ParseKind(field, word)
@@ -110,7 +137,10 @@ func readBeat(r *strictjson.Reader, beat *schemas.Beat) error {
 		}
 		return err
 	})
-	if err == nil && beat.User == 0 {
+	if err != nil || called != nil {
+		return err
+	}
+	if beat.User == 0 {
 		_, err = schemas.ParseUserID("user_id", "")
 	}
 	if err == nil && beat.Device == 0 {

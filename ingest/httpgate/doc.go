@@ -2,6 +2,10 @@
 //
 //	POST /presence/heartbeats             beats, from apps and from gateways in any language
 //	PUT  /presence/{user_id}/visibility   who may see a user
+//	DELETE /presence/{user_id}            erase a user
+//
+// With --ids text user_id is a name and device_id any text; ?tenant= and the field tenant of a beat
+// name the tenant.
 //
 // An answer of 202 or 200 means that Kafka has acknowledged the data. 503 with Retry-After means
 // that Kafka did not acknowledge it in time. The data may then have been written in part; repeating

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/problem"
-	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -18,7 +17,7 @@ type Copies func(ctx context.Context) (map[string]time.Duration, error)
 
 // Receipt is the answer to an erasure.
 type Receipt struct {
-	User schemas.UserID `json:"user_id,string"`
+	calledUser
 	// ErasedAt is when Kafka had the erasure. The stores follow within seconds.
 	ErasedAt schemas.Millis `json:"erased_at"`
 	// GoneOn is the first UTC day on which no topic has a copy. The stores then forget the pair of
@@ -31,8 +30,9 @@ type Receipt struct {
 // slack is how late the detector may notice that the status need not name the erasure any more.
 const slack = time.Hour
 
-// NewReceipt makes the receipt of an erasure at an instant, and the frame of the erasure.
-func NewReceipt(user schemas.UserID, at time.Time, copies map[string]time.Duration) (Receipt, []byte) {
+// NewReceipt makes the receipt of an erasure at an instant, and the frame of the erasure. With --ids
+// text the user has a name.
+func NewReceipt(user schemas.UserID, name schemas.Name, at time.Time, copies map[string]time.Duration) (Receipt, []byte) {
 	nextDay := func(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour) }
 	of := func(topic schemas.Topic) time.Duration {
 		for name, stays := range copies {
@@ -42,7 +42,7 @@ func NewReceipt(user schemas.UserID, at time.Time, copies map[string]time.Durati
 		}
 		return 0
 	}
-	r := Receipt{User: user, ErasedAt: schemas.MillisOf(at), Topics: map[string]string{}}
+	r := Receipt{calledUser: calledAs(user, name), ErasedAt: schemas.MillisOf(at), Topics: map[string]string{}}
 	// The status names the erasure at least for as long as deliveries stay, and is gone in time.
 	status := of(schemas.Statuses) + slack
 	last := nextDay(at.Add(of(schemas.Deliveries) + status))
@@ -67,12 +67,12 @@ func (g *Gate) Erases(copies Copies) { g.copies = copies }
 
 // deleteUser appends the erasure of a user in a frame of its own. The log orders it among the beats.
 func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	user, err := schemas.ParseUserID("user_id", userpath.Of(r))
+	user, name, err := ingest.UserOf(r, g.cfg.Users)
 	if err != nil {
 		return 0, err
 	}
 	if err := ingest.CallerOf(r.Context()).CheckVisibilityOf("user_id", user); err != nil {
-		return 0, &refusal{status: http.StatusForbidden, err: err}
+		return 0, err
 	}
 	leave, err := enter(g.visibilitySlots)
 	if err != nil {
@@ -86,7 +86,7 @@ func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, e
 		return 0, refuse(http.StatusServiceUnavailable, problem.Unavailable, "",
 			"the erasure has not begun, because no receipt can be given: "+err.Error())
 	}
-	receipt, frame := NewReceipt(user, time.Now(), copies)
+	receipt, frame := NewReceipt(user, name, time.Now(), copies)
 	written := make(chan error, 1)
 	g.writer.append("erasure", 0, schemas.Outgoing{
 		Partition: schemas.PartitionOf(user, g.cfg.Partitions),

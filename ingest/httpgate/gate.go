@@ -59,6 +59,9 @@ func New(cfg ingest.Config, log beat.Appender, metrics *ingest.Metrics) (*Gate, 
 // policy. It may be called from any goroutine.
 func (g *Gate) Follow(cfg ingest.Config) {
 	g.maxDevices.Store(int64(cfg.HTTP.MaxDevices))
+	g.writer.mu.Lock()
+	g.writer.named.silence = cfg.ForgetAfter
+	g.writer.mu.Unlock()
 	g.gateways.mu.Lock()
 	defer g.gateways.mu.Unlock()
 	g.gateways.cfg.ForgetAfter = cfg.ForgetAfter
@@ -164,6 +167,8 @@ func writeError(w http.ResponseWriter, err error) (status int) {
 		if known.after > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(known.after.Seconds())))))
 		}
+	case ingest.IsForbidden(err):
+		status = http.StatusForbidden
 	case schemas.IsInvalid(err):
 		status = http.StatusBadRequest
 	}

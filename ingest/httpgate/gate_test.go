@@ -45,10 +45,17 @@ func open(t *testing.T, cfg ingest.Config) endpoint {
 // start runs a gate. stop ends it and waits; it may be called twice.
 func start(tb testing.TB, cfg ingest.Config, log beat.Appender) (mux *http.ServeMux, stop func()) {
 	tb.Helper()
+	return startWith(tb, cfg, log, nil)
+}
+
+// startWith is start for a gate that erases.
+func startWith(tb testing.TB, cfg ingest.Config, log beat.Appender, copies httpgate.Copies) (mux *http.ServeMux, stop func()) {
+	tb.Helper()
 	g, err := httpgate.New(cfg, log, ingest.NewMetrics(nil))
 	if err != nil {
 		tb.Fatal(err)
 	}
+	g.Erases(copies)
 	mux = http.NewServeMux()
 	g.Routes(mux)
 	ctx, cancel := context.WithCancel(context.Background())

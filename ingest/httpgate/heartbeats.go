@@ -21,6 +21,10 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	if err != nil {
 		return 0, err
 	}
+	naming, err := g.namingOf(r)
+	if err != nil {
+		return 0, err
+	}
 	body, err := g.readBody(w, r, g.cfg.HTTP.MaxBody)
 	if err != nil {
 		return 0, err
@@ -34,7 +38,7 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	if format == protobufFormat {
 		decode = decodeProtobuf
 	}
-	req, err := decode(body, g.cfg.HTTP.MaxBeats)
+	req, err := decode(body, naming, g.cfg.HTTP.MaxBeats)
 	if err != nil {
 		return 0, err
 	}
@@ -49,7 +53,7 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 			return 0, err
 		}
 	}
-	written, err := g.writer.write(laneKey{gateway: req.gateway, epoch: req.epoch}, received, req.beats)
+	written, err := g.writer.write(laneKey{gateway: req.gateway, epoch: req.epoch}, received, req.beats, req.names)
 	if err != nil {
 		return 0, err
 	}
@@ -66,14 +70,16 @@ func checkCaller(caller *ingest.Caller, req *request) error {
 		return nil
 	}
 	if err := caller.CheckGateway("gateway_id", req.gateway); err != nil {
-		return &refusal{status: http.StatusForbidden, err: err}
+		return err
 	}
 	for i := range req.beats {
 		if err := caller.CheckUser("beats["+strconv.Itoa(i)+"].user_id", req.beats[i].User); err != nil {
-			return &refusal{status: http.StatusForbidden, err: err}
+			return err
 		}
 	}
-	return nil
+	var err error
+	req.gateway, err = caller.GatewayID("gateway_id", req.gateway)
+	return err
 }
 
 // checkLimits refuses more beats than one user may send. Gateways and administrators have no

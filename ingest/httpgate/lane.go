@@ -18,6 +18,7 @@ type laneKey struct {
 type lane struct {
 	key      laneKey
 	rows     []row
+	names    []schemas.Name // of the rows, with --ids text
 	index    map[device]int // into rows
 	calls    []*call        // of the rows, each once
 	inFlight int            // unacknowledged shipments
@@ -34,8 +35,8 @@ type row struct {
 }
 
 // add adds a beat, unless the lane has a newer report of the device. added tells whether there is a
-// new row, joined whether the call is new to this lane.
-func (l *lane) add(c *call, heard time.Duration, beat schemas.Beat) (added, joined bool) {
+// new row, joined whether the call is new to this lane. name is nil with --ids int.
+func (l *lane) add(c *call, heard time.Duration, beat schemas.Beat, name *schemas.Name) (added, joined bool) {
 	if n := len(l.calls); n == 0 || l.calls[n-1] != c {
 		l.calls = append(l.calls, c)
 		joined = true
@@ -48,6 +49,9 @@ func (l *lane) add(c *call, heard time.Duration, beat schemas.Beat) (added, join
 	if !known {
 		l.index[d] = len(l.rows)
 		l.rows = append(l.rows, row{beat, heard})
+		if name != nil {
+			l.names = append(l.names, *name)
+		}
 	} else if heard >= l.rows[i].heard {
 		l.rows[i] = row{beat, heard}
 	}
@@ -65,27 +69,35 @@ type shipment struct {
 	lane   *lane
 	frames []frame
 	rows   int
+	sent   []sentRow // of all rows, with --ids text
 	calls  []*call
 	left   atomic.Int32 // unacknowledged frames
 	failed atomic.Pointer[error]
 }
 
-// seal takes everything out of the lane, with the ages at now.
-func (l *lane) seal(now time.Duration) *shipment {
+// seal takes everything out of the lane, with the ages at now and the names that are due.
+func (l *lane) seal(now time.Duration, named *nameTimes) *shipment {
 	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls}
 	head := schemas.FrameHead{Gateway: l.key.gateway, GatewayEpoch: l.key.epoch}
 	beats := make([]schemas.Beat, 0, min(len(l.rows), schemas.MaxFrameRows))
-	for rest := l.rows; len(rest) > 0; {
+	if l.names != nil {
+		s.sent = make([]sentRow, 0, len(l.rows))
+	}
+	for rest, names := l.rows, l.names; len(rest) > 0; {
 		n := min(len(rest), schemas.MaxFrameRows)
 		beats = beats[:0]
 		for _, r := range rest[:n] {
 			r.beat.Age = min(schemas.Millis((now-r.heard)/time.Millisecond), schemas.MaxAge)
 			beats = append(beats, r.beat)
 		}
-		s.frames = append(s.frames, frame{value: schemas.AppendFrame(nil, head, beats), rows: n})
+		value := schemas.AppendFrame(nil, head, beats)
+		if names != nil {
+			value, names = s.appendNames(value, beats, names, now, named), names[n:]
+		}
+		s.frames = append(s.frames, frame{value: value, rows: n})
 		rest = rest[n:]
 	}
-	l.rows, l.index, l.calls = nil, nil, nil
+	l.rows, l.names, l.index, l.calls = nil, nil, nil, nil
 	l.inFlight++
 	return s
 }

@@ -6,13 +6,14 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
 // decodeProtobuf reads a HeartbeatsRequest. Every error is a
 // *schemas.FieldError. Unknown fields are skipped, as Protobuf wants.
-func decodeProtobuf(body []byte, maxBeats int) (request, error) {
+func decodeProtobuf(body []byte, n *naming, maxBeats int) (request, error) {
 	malformed := &schemas.FieldError{Code: "malformed", Field: "body",
 		Reason: "is not a stillhere.v1.HeartbeatsRequest in Protobuf"}
 	// Counted before they are decoded: two bytes can become a hundred.
@@ -34,35 +35,52 @@ func decodeProtobuf(body []byte, maxBeats int) (request, error) {
 		beats: make([]schemas.Beat, len(message.Beats)),
 	}
 	for i, b := range message.Beats {
-		if err := checkBeat("beats["+strconv.Itoa(i)+"].", b); err != nil {
-			return request{}, err
-		}
 		req.beats[i] = schemas.Beat{
 			User: schemas.UserID(b.UserId), Device: schemas.DeviceID(b.DeviceId), Kind: schemas.KnownKind(b.DeviceKind),
 			Bye: b.Bye, Age: schemas.Millis(b.AgeMs), Idle: schemas.Millis(b.IdleMs),
+		}
+		if err := req.checkBeat(&req.beats[i], b, n); err != nil {
+			return request{}, strictjson.Within("beats["+strconv.Itoa(i)+"]", err)
 		}
 	}
 	return req, req.check()
 }
 
-func checkBeat(prefix string, b *pb.Beat) error {
-	if b.UserId < 1 {
-		_, err := schemas.ParseUserID(prefix+"user_id", strconv.FormatInt(b.UserId, 10))
+// checkBeat checks a beat and, with --ids text, resolves its names.
+func (req *request) checkBeat(beat *schemas.Beat, b *pb.Beat, n *naming) error {
+	switch {
+	case n != nil:
+		if err := req.resolve(beat, n, textsOf(b)); err != nil {
+			return err
+		}
+	case b.UserId < 1:
+		_, err := schemas.ParseUserID("user_id", strconv.FormatInt(b.UserId, 10))
 		return err
-	}
-	if b.DeviceId < 1 {
-		_, err := schemas.ParseDeviceID(prefix+"device_id", "0")
+	case b.DeviceId < 1:
+		_, err := schemas.ParseDeviceID("device_id", "0")
 		return err
+	case b.Tenant != "" || b.Name != "" || b.Device != "":
+		return &schemas.FieldError{Code: "names_need_text_ids", Field: "name",
+			Reason: "must not be set, nor tenant nor device: they are for pipelines with --ids text"}
 	}
 	if schemas.Millis(b.AgeMs) > schemas.MaxAge {
-		return schemas.Invalid(prefix+"age_ms",
+		return schemas.Invalid("age_ms",
 			"must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxAge), 10))
 	}
 	if schemas.Millis(b.IdleMs) > schemas.MaxIdle {
-		return schemas.Invalid(prefix+"idle_ms",
+		return schemas.Invalid("idle_ms",
 			"must be a whole number between 0 and "+strconv.FormatInt(int64(schemas.MaxIdle), 10))
 	}
 	return nil
+}
+
+// textsOf never takes user_id, which would address users by their internal ids.
+func textsOf(b *pb.Beat) *texts {
+	called := texts{tenant: b.Tenant, user: b.Name, device: b.Device, hasTenant: b.Tenant != ""}
+	if called.device == "" && b.DeviceId != 0 {
+		called.device = strconv.FormatUint(uint64(b.DeviceId), 10)
+	}
+	return &called
 }
 
 // countBeats counts the elements of HeartbeatsRequest.beats; false when body is

@@ -1,12 +1,11 @@
 package httpgate
 
 import (
-	"fmt"
+	"encoding/json"
 	"net/http"
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/strictjson"
-	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -15,12 +14,12 @@ const maxVisibilityBody = 4096 // bytes
 // putVisibility appends a change of visibility in a frame of its own. The log orders it among the
 // beats.
 func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int, err error) {
-	user, err := schemas.ParseUserID("user_id", userpath.Of(r))
+	user, name, err := ingest.UserOf(r, g.cfg.Users)
 	if err != nil {
 		return 0, err
 	}
 	if err := ingest.CallerOf(r.Context()).CheckVisibilityOf("user_id", user); err != nil {
-		return 0, &refusal{status: http.StatusForbidden, err: err}
+		return 0, err
 	}
 	body, err := g.readBody(w, r, maxVisibilityBody)
 	if err != nil {
@@ -35,12 +34,15 @@ func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int
 	if err != nil {
 		return 0, err
 	}
-	if err := g.await(r.Context(), g.writeVisibility(user, visibility)); err != nil {
+	if err := g.await(r.Context(), g.writeVisibility(user, visibility, name)); err != nil {
 		return 0, err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	// If this fails the caller has disconnected; Kafka has the change.
-	_, _ = fmt.Fprintf(w, "{\"user_id\":%q,\"visibility\":%q}\n", user, schemas.VisibilityWord(visibility))
+	_ = json.NewEncoder(w).Encode(struct {
+		calledUser
+		Visibility string `json:"visibility"`
+	}{calledAs(user, name), schemas.VisibilityWord(visibility)})
 	return http.StatusOK, nil
 }
 
@@ -66,11 +68,28 @@ func decodeVisibility(body []byte) (schemas.Visibility, error) {
 	return visibility, err
 }
 
-func (g *Gate) writeVisibility(user schemas.UserID, visibility schemas.Visibility) <-chan error {
+// calledUser is a user in an answer, called as in the request.
+type calledUser struct {
+	UserID string `json:"user_id"`
+	Tenant string `json:"tenant,omitempty"`
+}
+
+func calledAs(user schemas.UserID, name schemas.Name) calledUser {
+	if name.Text == "" {
+		return calledUser{UserID: user.String()}
+	}
+	return calledUser{name.Text, name.Tenant}
+}
+
+func (g *Gate) writeVisibility(user schemas.UserID, visibility schemas.Visibility, name schemas.Name) <-chan error {
 	written := make(chan error, 1)
+	value := schemas.AppendVisibility(nil, user, visibility)
+	if g.cfg.Users.Text() {
+		value = schemas.AppendNamedVisibility(nil, user, visibility, name)
+	}
 	g.writer.append("visibility", 0, schemas.Outgoing{
 		Partition: schemas.PartitionOf(user, g.cfg.Partitions),
-		Key:       user.Key(), Value: schemas.AppendVisibility(nil, user, visibility),
+		Key:       user.Key(), Value: value,
 	}, func(err error) { written <- err })
 	return written
 }

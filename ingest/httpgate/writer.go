@@ -26,13 +26,14 @@ type writer struct {
 
 	mu      sync.Mutex // protects the fields below; never held while appending
 	lanes   map[laneKey]*lane
+	named   nameTimes
 	waiting int // unacknowledged rows; bounded by MaxWaiting
 	stopped bool
 }
 
 func newWriter(now func() time.Duration, cfg ingest.Config, log beat.Appender, metrics *ingest.Metrics) *writer {
 	return &writer{now: now, cfg: cfg, kafka: log, metrics: metrics, wake: make(chan struct{}, 1),
-		lanes: map[laneKey]*lane{}}
+		lanes: map[laneKey]*lane{}, named: nameTimes{silence: cfg.ForgetAfter}}
 }
 
 // call is one request that waits for its beats. It gets one answer: the first error or, when all
@@ -51,9 +52,11 @@ func (c *call) finish(err error) {
 	}
 }
 
-// write takes the beats of a request that arrived at received; their ages count from then. The
-// channel gives Kafka's answer once.
-func (w *writer) write(id laneKey, received time.Duration, beats []schemas.Beat) (<-chan error, error) {
+// write takes the beats of a request that arrived at received; their ages count from then. names are
+// those of their users, nil with --ids int. The channel gives Kafka's answer once.
+func (w *writer) write(
+	id laneKey, received time.Duration, beats []schemas.Beat, names []schemas.Name,
+) (<-chan error, error) {
 	c := &call{written: make(chan error, 1)}
 	if len(beats) == 0 {
 		c.finishOnce(nil)
@@ -72,7 +75,11 @@ func (w *writer) write(id laneKey, received time.Duration, beats []schemas.Beat)
 			l = &lane{key: id}
 			w.lanes[id] = l
 		}
-		added, joined := l.add(c, received-time.Duration(beats[i].Age)*time.Millisecond, beats[i])
+		var name *schemas.Name
+		if names != nil {
+			name = &names[i]
+		}
+		added, joined := l.add(c, received-time.Duration(beats[i].Age)*time.Millisecond, beats[i], name)
 		if joined {
 			touched = append(touched, l)
 		}
@@ -87,7 +94,7 @@ func (w *writer) write(id laneKey, received time.Duration, beats []schemas.Beat)
 	rest := false
 	for _, l := range touched {
 		if l.inFlight == 0 {
-			leaving = append(leaving, l.seal(w.now()))
+			leaving = append(leaving, l.seal(w.now(), &w.named))
 		} else {
 			rest = true
 		}
@@ -116,7 +123,7 @@ func (w *writer) flush() {
 	w.mu.Lock()
 	for _, l := range w.lanes {
 		if len(l.rows) > 0 && l.inFlight < maxInFlight {
-			ready = append(ready, l.seal(w.now()))
+			ready = append(ready, l.seal(w.now(), &w.named))
 		}
 	}
 	w.inFlight.Add(len(ready))
@@ -165,6 +172,9 @@ func (w *writer) settle(s *shipment) {
 	l := s.lane
 	l.inFlight--
 	w.waiting -= s.rows
+	if err == nil {
+		w.named.learn(s.sent, w.now())
+	}
 	more := len(l.rows) > 0
 	if !more && l.inFlight == 0 {
 		delete(w.lanes, l.key)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -22,20 +23,31 @@ const (
 // Caller is the user or the gateway that a valid token names.
 type Caller struct {
 	User    schemas.UserID    // 0: not a user
+	Name    schemas.Name      // of the user; empty with --ids int
 	Gateway schemas.GatewayID // empty: not a gateway
-	Scopes  []string
-	Until   time.Time // when the token expires
+	// Tenant is that of the token's claim, if HasTenant.
+	Tenant    string
+	HasTenant bool
+	Scopes    []string
+	Until     time.Time // when the token expires
 }
+
+// Bound reports whether the caller may name no tenant but Tenant. A user's token without the claim is
+// of the default tenant. Gateways and administrators without the claim may name any.
+func (c *Caller) Bound() bool { return c.HasTenant || c.User != 0 && !c.May(Admin) }
 
 // May reports whether the token allows what scope says. Admin allows everything.
 func (c *Caller) May(scope string) bool {
 	return slices.Contains(c.Scopes, scope) || slices.Contains(c.Scopes, Admin)
 }
 
-// name is the key of the caller's limits.
-func (c *Caller) name() string {
-	if c.Gateway != "" {
+// shown is the caller in a message to it.
+func (c *Caller) shown() string {
+	switch {
+	case c.Gateway != "":
 		return "gateway " + string(c.Gateway)
+	case c.Name.Text != "":
+		return c.Name.Text
 	}
 	return c.User.String()
 }
@@ -43,9 +55,10 @@ func (c *Caller) name() string {
 // claims are the claims of a token that are read.
 type claims struct {
 	jwt.RegisteredClaims
-	Gateway string `json:"gateway_id"`
-	Scope   scopes `json:"scope"`
-	Scp     scopes `json:"scp"` // some servers' name for it
+	Gateway string  `json:"gateway_id"`
+	Tenant  *string `json:"tenant"`
+	Scope   scopes  `json:"scope"`
+	Scp     scopes  `json:"scp"` // some servers' name for it
 }
 
 // scopes are separated by spaces (RFC 8693) or a list.
@@ -71,10 +84,24 @@ var errBoth = errors.New("the token names a user (sub) and a gateway (gateway_id
 
 var errNobody = errors.New("the token names neither a user (sub) nor a gateway (gateway_id)")
 
-func (c *claims) caller() (*Caller, error) {
+// errTenant refuses a token of a tenant in a pipeline without tenants.
+var errTenant = errors.New("the token has a tenant (tenant), which pipelines with --ids int do not have")
+
+func (c *claims) caller(users identity.Users) (*Caller, error) {
 	who := &Caller{Gateway: schemas.GatewayID(c.Gateway), Scopes: append(c.Scope, c.Scp...), Until: c.ExpiresAt.Time}
+	if c.Tenant != nil {
+		who.Tenant, who.HasTenant = *c.Tenant, true
+		if err := schemas.CheckTenant("tenant", who.Tenant); err != nil {
+			return nil, err
+		}
+	}
+	if who.Tenant != "" && !users.Text() {
+		return nil, errTenant
+	}
 	if c.Gateway != "" {
-		if _, err := schemas.ParseUserID("sub", c.Subject); err == nil {
+		// Any text can be a name, and issuers put the id of the client into sub. So with --ids text
+		// the claim alone decides.
+		if _, err := schemas.ParseUserID("sub", c.Subject); err == nil && !users.Text() {
 			return nil, errBoth
 		}
 		return who, nil
@@ -83,7 +110,7 @@ func (c *claims) caller() (*Caller, error) {
 		return nil, errNobody
 	}
 	var err error
-	if who.User, err = schemas.ParseUserID("sub", c.Subject); err != nil {
+	if who.User, who.Name, err = users.User("sub", who.Tenant, c.Subject); err != nil {
 		return nil, err
 	}
 	return who, nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
 )
 
@@ -19,6 +20,8 @@ type Config struct {
 	JWKS string
 	// Issuer and Audience must be the token's iss and aud; empty: not checked.
 	Issuer, Audience string
+	// Users are those of the pipeline. They say what sub is.
+	Users identity.Users
 	// Leeway is the tolerated difference of clocks.
 	Leeway time.Duration
 	// Requests limits the requests of one user per second; each beat of a request counts.

@@ -7,13 +7,15 @@
 // access_token, which auth removes before any other handler sees the request.
 //
 //	claim        meaning
-//	sub          the user's id, a positive 64-bit number as text
+//	sub          the user's id, a positive 64-bit number as text; with --ids text the user's name
 //	gateway_id   in place of it: a gateway or server, which speaks for any user
+//	tenant       with --ids text: the only tenant that the caller may name
 //	scope        presence:beat, presence:read, presence:admin, separated by spaces
 //	exp          needed; iss and aud are checked where they are configured
 //
 //	no token, or an invalid one              401, WWW-Authenticate: Bearer
 //	a valid token that does not allow this   403
+//	a token of a tenant, with --ids int      403
 //	too many requests of one caller          429, Retry-After
 //	no keys are available                    503, Retry-After
 //

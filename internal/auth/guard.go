@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -73,6 +74,9 @@ func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) c
 			w.Header().Set("Retry-After", "1")
 			g.refuse(w, http.StatusServiceUnavailable, "keys_unavailable", errNoKeys.Error())
 			return
+		case errors.Is(err, errTenant):
+			g.refuse(w, http.StatusForbidden, "tenants_need_text_ids", errTenant.Error())
+			return
 		case err != nil:
 			g.refuse(w, http.StatusUnauthorized, "invalid_token", err.Error())
 			return
@@ -82,7 +86,7 @@ func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) c
 		}
 		if wait := g.wait(who, r); wait > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(seconds(wait)))
-			g.refuse(w, http.StatusTooManyRequests, "too_many_requests", "too many requests of "+who.name())
+			g.refuse(w, http.StatusTooManyRequests, "too_many_requests", "too many requests of "+who.shown())
 			return
 		}
 		ctx := with(r.Context(), who)
@@ -104,9 +108,9 @@ func (g *Guard) wait(who *Caller, r *http.Request) time.Duration {
 		return 0
 	}
 	if connects(r) {
-		return g.connects.take(who.name(), 1, g.now())
+		return g.connects.take(who.User, 1, g.now())
 	}
-	return g.requests.take(who.name(), 1, g.now())
+	return g.requests.take(who.User, 1, g.now())
 }
 
 // Charge counts the beats of a request, or what else counts like requests, towards the caller's
@@ -118,11 +122,11 @@ func (g *Guard) Charge(who *Caller, beats int) (wait time.Duration, most int) {
 	case g.requests.each == 0 || who.Gateway != "" || beats <= 1:
 		return 0, 0
 	case beats > burst:
-		g.requests.empty(who.name(), g.now())
+		g.requests.empty(who.User, g.now())
 		g.Refused("too_many_beats")
 		return 0, burst
 	}
-	if wait = g.requests.take(who.name(), beats-1, g.now()); wait > 0 {
+	if wait = g.requests.take(who.User, beats-1, g.now()); wait > 0 {
 		g.Refused("too_many_requests")
 	}
 	return wait, 0
@@ -132,11 +136,20 @@ func (g *Guard) Charge(who *Caller, beats int) (wait time.Duration, most int) {
 // /presence/ are for administrators, so that a new endpoint is closed until it is
 // named here.
 func scopeOf(r *http.Request) string {
-	path, below := strings.CutPrefix(r.URL.Path, "/presence/")
-	if !below {
+	if !strings.HasPrefix(r.URL.Path, "/presence/") {
 		return "" // documents
 	}
-	_, rest, deep := strings.Cut(path, "/")
+	// Endpoints are chosen by the escaped path, each part of which is decoded by itself: the name of a
+	// user may have slashes.
+	escaped, below := strings.CutPrefix(r.URL.EscapedPath(), "/presence/")
+	first, rest, deep := strings.Cut(escaped, "/")
+	path, err := url.PathUnescape(first)
+	if err != nil || !below {
+		return Admin
+	}
+	if rest, err = url.PathUnescape(rest); err != nil {
+		return Admin
+	}
 	switch {
 	case path == "heartbeats" || path == "connect" || deep && rest == "visibility" && !reads(r),
 		!deep && r.Method == http.MethodDelete: // an erasure

@@ -26,6 +26,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -269,6 +270,19 @@ func TestEachEndpointAsksForItsScope(t *testing.T) {
 		"GET /presence/stream":        auth.Read,
 		"GET /presence/42/anything":   auth.Admin,
 
+		// A name may have slashes, and any part of a path may be escaped.
+		"GET /presence/a%2Fb":                auth.Read,
+		"DELETE /presence/a%2Fb":             auth.Beat,
+		"PUT /presence/a%2Fb/visibility":     auth.Beat,
+		"GET /presence/a%2Fhistory":          auth.Read,
+		"GET /presence/a%2Fb/history":        auth.Read,
+		"PUT /presence/a%2Fvisibility/x":     auth.Admin,
+		"GET /presence/a/history%2Fx":        auth.Admin,
+		"POST /presence/%66ollowers":         auth.Admin,
+		"POST /presence/%68eartbeats":        auth.Beat,
+		"GET /presence%2Fbatch":              auth.Admin,
+		"GET /%70resence/batch?user_ids=1,2": auth.Admin,
+
 		"POST /presence/followers":     auth.Admin,
 		"GET /presence/42/followers":   auth.Admin,
 		"PUT /presence/42/followers/7": auth.Admin,
@@ -289,6 +303,53 @@ func TestEachEndpointAsksForItsScope(t *testing.T) {
 	}
 	if answer := ask(h, "GET", "/openapi.json"); answer.StatusCode != http.StatusOK {
 		t.Errorf("documents: %d", answer.StatusCode)
+	}
+}
+
+func TestATenantIsOfPipelinesWithNamesAlone(t *testing.T) {
+	t.Parallel()
+	people := identity.Named(identity.Key{1})
+	modes := map[string]http.Handler{"int": guard(t, nil), "text": guard(t, func(c *auth.Config) { c.Users = people })}
+	acme := people.ID("acme", "42").String()
+	for name, c := range map[string]struct {
+		edit map[string]any
+		// What each mode answers: a status and the user, or the code of the error.
+		inInt, inText string
+	}{
+		"no tenant":              {nil, "200 42", "200 " + people.ID("", "42").String()},
+		"a name":                 {map[string]any{"sub": "@a:b.c"}, "401 invalid_token", "200 " + people.ID("", "@a:b.c").String()},
+		"a name of nothing":      {map[string]any{"sub": ""}, "401 invalid_token", "401 invalid_token"},
+		"a tenant":               {map[string]any{"tenant": "acme"}, "403 tenants_need_text_ids", "200 " + acme},
+		"the default tenant":     {map[string]any{"tenant": ""}, "200 42", "200 " + people.ID("", "42").String()},
+		"a tenant and a gateway": {map[string]any{"tenant": "acme", "sub": nil, "gateway_id": "g"}, "403 tenants_need_text_ids", "200 0"},
+		"a tenant with a slash":  {map[string]any{"tenant": "a/b"}, "401 invalid_token", "401 invalid_token"},
+		"a tenant that is none":  {map[string]any{"tenant": 7}, "401 invalid_token", "401 invalid_token"},
+		"sub beside a gateway":   {map[string]any{"sub": "42", "gateway_id": "g"}, "401 invalid_token", "200 0"},
+	} {
+		for mode, want := range map[string]string{"int": c.inInt, "text": c.inText} {
+			answer := ask(modes[mode], "GET", "/presence/batch?user_ids=1", "Authorization", "Bearer "+good(t, c.edit))
+			var body struct{ Error struct{ Code string } }
+			_ = json.NewDecoder(answer.Body).Decode(&body)
+			got := strconv.Itoa(answer.StatusCode) + " " + answer.Header.Get("X-User") + body.Error.Code
+			if got != want {
+				t.Errorf("%s with --ids %s: %s, want %s", name, mode, got, want)
+			}
+		}
+	}
+}
+
+func TestOnlyGatewaysAndAdministratorsWithoutATenantMayNameAny(t *testing.T) {
+	t.Parallel()
+	for bound, callers := range map[bool][]auth.Caller{
+		false: {{Gateway: "g"}, {User: 1, Scopes: []string{auth.Admin}}, {Gateway: "g", Scopes: []string{auth.Admin}}},
+		true: {{User: 1, Scopes: []string{auth.Beat}}, {Gateway: "g", HasTenant: true},
+			{User: 1, Scopes: []string{auth.Admin}, Tenant: "acme", HasTenant: true}},
+	} {
+		for _, c := range callers {
+			if c.Bound() != bound {
+				t.Errorf("%+v: bound to its tenant is %v", c, !bound)
+			}
+		}
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // Issue makes a token of who, signed with the secret of c, that processes with this Config
-// accept until who.Until. It is for tests and for servers that have no issuer.
+// accept until who.Until. It is for tests and for servers that have no issuer. A user with a name
+// needs no id.
 func Issue(c Config, who Caller, now time.Time) (string, error) {
 	if !c.Secret.Given() {
 		return "", errors.New("auth_secret: is needed to sign a token; with auth_jwks, the issuer makes them")
@@ -17,7 +18,7 @@ func Issue(c Config, who Caller, now time.Time) (string, error) {
 	if err := c.Validate(); err != nil {
 		return "", err
 	}
-	if (who.User != 0) == (who.Gateway != "") {
+	if isUser := who.User != 0 || who.Name.Text != ""; isUser == (who.Gateway != "") {
 		return "", errors.New("a token must name a user or a gateway")
 	}
 	secret, err := c.Secret.Read()
@@ -25,10 +26,16 @@ func Issue(c Config, who Caller, now time.Time) (string, error) {
 		return "", err
 	}
 	all := jwt.MapClaims{"iat": now.Unix(), "exp": who.Until.Unix(), "scope": strings.Join(who.Scopes, " ")}
-	if who.User != 0 {
-		all["sub"] = who.User.String()
-	} else {
+	switch {
+	case who.Gateway != "":
 		all["gateway_id"] = string(who.Gateway)
+	case who.Name.Text != "":
+		all["sub"] = who.Name.Text
+	default:
+		all["sub"] = who.User.String()
+	}
+	if who.HasTenant {
+		all["tenant"] = who.Tenant
 	}
 	if c.Issuer != "" {
 		all["iss"] = c.Issuer

@@ -7,8 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/schemas"
 )
+
+var people = identity.Named(identity.Key{1})
+
+func named(name schemas.Name, bound bool, until time.Time) Caller {
+	return Caller{User: people.ID(name.Tenant, name.Text), Name: name, Tenant: name.Tenant, HasTenant: bound,
+		Scopes: []string{Read}, Until: until}
+}
 
 func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
 	config := Defaults()
@@ -23,10 +32,18 @@ func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
 	for _, who := range []Caller{
 		{User: 9223372036854775807, Scopes: []string{Beat, Read}, Until: until},
 		{Gateway: "gw-1", Scopes: []string{Beat}, Until: until},
+		named(schemas.Name{Text: "ann"}, false, until),
+		named(schemas.Name{Tenant: "acme", Text: "9007199254740993"}, true, until),
+		{Gateway: "gw-1", Tenant: "acme", HasTenant: true, Scopes: []string{Beat}, Until: until},
+		{Gateway: "gw-1", HasTenant: true, Scopes: []string{Beat}, Until: until},
 	} {
 		token, err := Issue(config, who, now)
 		if err != nil {
 			t.Fatal(err)
+		}
+		v.users = identity.Users{}
+		if who.Name.Text != "" || who.HasTenant {
+			v.users = people
 		}
 		got, err := v.verify(t.Context(), token)
 		if err != nil || !reflect.DeepEqual(*got, who) {

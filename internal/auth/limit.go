@@ -6,35 +6,37 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
-// limits is one rate limiter per caller. It removes a caller without requests after one or two
-// rounds, so that the active callers bound the memory.
+// limits is one rate limiter per user. It removes a user without requests after one or two
+// rounds, so that the active users bound the memory.
 type limits struct {
 	each  rate.Limit
 	burst int
 
 	mu     sync.Mutex // never held while anything blocks
-	of     map[string]*rate.Limiter
-	before map[string]*rate.Limiter // the round before
+	of     map[schemas.UserID]*rate.Limiter
+	before map[schemas.UserID]*rate.Limiter // the round before
 	turned time.Time
 }
 
-// round is the time after which idle callers are removed, at the second one.
+// round is the time after which idle users are removed, at the second one.
 const round = time.Minute
 
 // newLimits allows each per second and burst at once; each 0: any number.
 func newLimits(each float64, burst int) *limits {
-	return &limits{each: rate.Limit(each), burst: burst, of: map[string]*rate.Limiter{}}
+	return &limits{each: rate.Limit(each), burst: burst, of: map[schemas.UserID]*rate.Limiter{}}
 }
 
-// take counts n towards the limit of name. It returns how long name has to wait; 0: not at all.
+// take counts n towards the limit of user. It returns how long user has to wait; 0: not at all.
 // n is at most burst.
-func (l *limits) take(name string, n int, now time.Time) time.Duration {
+func (l *limits) take(user schemas.UserID, n int, now time.Time) time.Duration {
 	if l.each == 0 {
 		return 0
 	}
-	taken := l.limiter(name, now).ReserveN(now, n)
+	taken := l.limiter(user, now).ReserveN(now, n)
 	wait := taken.DelayFrom(now)
 	if wait > 0 {
 		taken.CancelAt(now) // a refusal costs nothing
@@ -42,25 +44,25 @@ func (l *limits) take(name string, n int, now time.Time) time.Duration {
 	return wait
 }
 
-// empty uses up the limit of name.
-func (l *limits) empty(name string, now time.Time) {
-	limiter := l.limiter(name, now)
+// empty uses up the limit of user.
+func (l *limits) empty(user schemas.UserID, now time.Time) {
+	limiter := l.limiter(user, now)
 	limiter.AllowN(now, int(limiter.TokensAt(now)))
 }
 
-// limiter returns the limiter of name.
-func (l *limits) limiter(name string, now time.Time) *rate.Limiter {
+// limiter returns the limiter of user.
+func (l *limits) limiter(user schemas.UserID, now time.Time) *rate.Limiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Sub(l.turned) > round {
-		l.before, l.of, l.turned = l.of, map[string]*rate.Limiter{}, now
+		l.before, l.of, l.turned = l.of, map[schemas.UserID]*rate.Limiter{}, now
 	}
-	limiter := l.of[name]
+	limiter := l.of[user]
 	if limiter == nil {
-		if limiter = l.before[name]; limiter == nil {
+		if limiter = l.before[user]; limiter == nil {
 			limiter = rate.NewLimiter(l.each, l.burst)
 		}
-		l.of[name] = limiter
+		l.of[user] = limiter
 	}
 	return limiter
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/keys"
 )
 
@@ -24,6 +25,7 @@ var errCritical = errors.New("the token has a critical header (crit) that is not
 type verifier struct {
 	parser *jwt.Parser
 	key    jwt.Keyfunc
+	users  identity.Users
 	keys   *jwks // nil where a secret signs
 }
 
@@ -39,19 +41,19 @@ func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, er
 	if c.Secret.Given() {
 		options = append(options, jwt.WithValidMethods([]string{"HS256"}))
 		signer := &secretKey{secret: c.Secret, now: time.Now}
-		return &verifier{parser: jwt.NewParser(options...), key: understood(signer.key)}, nil
+		return &verifier{parser: jwt.NewParser(options...), key: understood(signer.key), users: c.Users}, nil
 	}
 	// Not HS256: an attacker could use a public key as its secret.
 	options = append(options, jwt.WithValidMethods([]string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}))
 	if strings.Contains(c.JWKS, "://") {
 		keys := watchKeys(ctx, c.JWKS, log)
-		return &verifier{jwt.NewParser(options...), understood(keys.key), keys}, nil
+		return &verifier{jwt.NewParser(options...), understood(keys.key), c.Users, keys}, nil
 	}
 	keys, err := keysOf(c.JWKS)
 	if err != nil {
 		return nil, fmt.Errorf("auth_jwks: %w", err)
 	}
-	return &verifier{jwt.NewParser(options...), understood(keys.key), keys}, nil
+	return &verifier{jwt.NewParser(options...), understood(keys.key), c.Users, keys}, nil
 }
 
 // secretKey is a secret that is read at most once a second, so that each forged token does not
@@ -118,5 +120,5 @@ func (v *verifier) verify(ctx context.Context, token string) (*Caller, error) {
 		}
 		return nil, err
 	}
-	return c.caller()
+	return c.caller(v.users)
 }

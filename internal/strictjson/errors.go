@@ -21,7 +21,16 @@ func Twice(key []byte) error {
 // beats[3].user_id. Errors about the whole document stay as they are.
 func (r *Reader) Within(outer string, err error) error {
 	var bad *schemas.FieldError
-	if !errors.As(err, &bad) || bad.Code == "malformed" && bad.Field == r.root {
+	if errors.As(err, &bad) && bad.Code == "malformed" && bad.Field == r.root {
+		return err
+	}
+	return Within(outer, err)
+}
+
+// Within is Reader.Within for errors of which none is about the whole document.
+func Within(outer string, err error) error {
+	var bad *schemas.FieldError
+	if !errors.As(err, &bad) {
 		return err
 	}
 	inner := *bad

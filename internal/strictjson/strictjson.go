@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"strconv"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -128,6 +129,9 @@ func (r *Reader) Scalar() ([]byte, error) {
 	}
 	return nil, r.Skip()
 }
+
+// Alias is what Scalar returned, without a copy. It is valid while nobody changes the document.
+func Alias(text []byte) string { return unsafe.String(unsafe.SliceData(text), len(text)) }
 
 // Int reads an integer between 0 and most, written as a number.
 func (r *Reader) Int(field string, most int64) (int64, error) {

@@ -636,15 +636,19 @@ func (x *HeartbeatsRequest) GetBeats() []*Beat {
 	return nil
 }
 
-// Beat is one report about one device.
+// Beat is one report about one device. With --ids text it has a name in place of user_id.
 type Beat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	UserId        int64                  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	DeviceId      uint32                 `protobuf:"varint,2,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
-	DeviceKind    DeviceKind             `protobuf:"varint,3,opt,name=device_kind,json=deviceKind,proto3,enum=stillhere.v1.DeviceKind" json:"device_kind,omitempty"`
-	Bye           bool                   `protobuf:"varint,4,opt,name=bye,proto3" json:"bye,omitempty"`
-	AgeMs         uint32                 `protobuf:"varint,5,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`
-	IdleMs        uint32                 `protobuf:"varint,6,opt,name=idle_ms,json=idleMs,proto3" json:"idle_ms,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	UserId     int64                  `protobuf:"varint,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	DeviceId   uint32                 `protobuf:"varint,2,opt,name=device_id,json=deviceId,proto3" json:"device_id,omitempty"`
+	DeviceKind DeviceKind             `protobuf:"varint,3,opt,name=device_kind,json=deviceKind,proto3,enum=stillhere.v1.DeviceKind" json:"device_kind,omitempty"`
+	Bye        bool                   `protobuf:"varint,4,opt,name=bye,proto3" json:"bye,omitempty"`
+	AgeMs      uint32                 `protobuf:"varint,5,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`
+	IdleMs     uint32                 `protobuf:"varint,6,opt,name=idle_ms,json=idleMs,proto3" json:"idle_ms,omitempty"`
+	// The next three are for pipelines with --ids text.
+	Tenant        string `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: that of the request
+	Name          string `protobuf:"bytes,8,opt,name=name,proto3" json:"name,omitempty"`     // of the user
+	Device        string `protobuf:"bytes,9,opt,name=device,proto3" json:"device,omitempty"` // instead of device_id, which stands for its decimal text
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,6 +723,27 @@ func (x *Beat) GetIdleMs() uint32 {
 		return x.IdleMs
 	}
 	return 0
+}
+
+func (x *Beat) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *Beat) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Beat) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
 }
 
 // HeartbeatsResponse is what POST /presence/heartbeats answers.
@@ -813,7 +838,7 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
 	"gateway_id\x18\x01 \x01(\tR\tgatewayId\x12#\n" +
 	"\rgateway_epoch\x18\x02 \x01(\x03R\fgatewayEpoch\x12(\n" +
-	"\x05beats\x18\x03 \x03(\v2\x12.stillhere.v1.BeatR\x05beats\"\xb9\x01\n" +
+	"\x05beats\x18\x03 \x03(\v2\x12.stillhere.v1.BeatR\x05beats\"\xfd\x01\n" +
 	"\x04Beat\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\x03R\x06userId\x12\x1b\n" +
 	"\tdevice_id\x18\x02 \x01(\rR\bdeviceId\x129\n" +
@@ -821,7 +846,10 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"deviceKind\x12\x10\n" +
 	"\x03bye\x18\x04 \x01(\bR\x03bye\x12\x15\n" +
 	"\x06age_ms\x18\x05 \x01(\rR\x05ageMs\x12\x17\n" +
-	"\aidle_ms\x18\x06 \x01(\rR\x06idleMs\"0\n" +
+	"\aidle_ms\x18\x06 \x01(\rR\x06idleMs\x12\x16\n" +
+	"\x06tenant\x18\a \x01(\tR\x06tenant\x12\x12\n" +
+	"\x04name\x18\b \x01(\tR\x04name\x12\x16\n" +
+	"\x06device\x18\t \x01(\tR\x06device\"0\n" +
 	"\x12HeartbeatsResponse\x12\x1a\n" +
 	"\baccepted\x18\x01 \x01(\x05R\baccepted*\x9b\x01\n" +
 	"\n" +

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type Written struct {
 	Erased schemas.UserID
 	Until  schemas.Millis
 	Beats  []schemas.Beat
+	// Names are those of the named rows, and of a change of visibility.
+	Names map[schemas.UserID]schemas.Name
 }
 
 // Log is a beat.Appender in memory. Its zero value takes everything at once.
@@ -128,6 +131,19 @@ func (l *Log) take(record schemas.Outgoing) error {
 			return fmt.Errorf("user %d is not of partition %d", beat.User, record.Partition)
 		}
 		w.Beats = append(w.Beats, beat)
+	}
+	name := func(user schemas.UserID, name schemas.Name) {
+		if w.Names == nil {
+			w.Names = map[schemas.UserID]schemas.Name{}
+		}
+		w.Names[user] = schemas.Name{Tenant: strings.Clone(name.Tenant), Text: strings.Clone(name.Text)}
+	}
+	if frame.VisibilityName.Text != "" {
+		name(frame.VisibilityUser, frame.VisibilityName)
+	}
+	names := frame.Names()
+	for row := (schemas.NamedRow{}); names.Next(&row); {
+		name(w.Beats[row.Row].User, row.User())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

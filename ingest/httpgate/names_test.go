@@ -1,0 +1,262 @@
+package httpgate_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/beat/beattest"
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/schemas"
+	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+)
+
+// people are the users of a pipeline with --ids text.
+var people = identity.Named(identity.Key{1})
+
+func byName() ingest.Config {
+	cfg := config()
+	cfg.Users = people
+	return cfg
+}
+
+// names are those of all records.
+func names(written []beattest.Written) map[schemas.UserID]schemas.Name {
+	all := map[schemas.UserID]schemas.Name{}
+	for _, w := range written {
+		for user, name := range w.Names {
+			all[user] = name
+		}
+	}
+	return all
+}
+
+func TestBeatsAreOfTheUsersWhomTheyName(t *testing.T) {
+	t.Parallel()
+	ann, bob := schemas.Name{Text: "ann, of 7/9"}, schemas.Name{Tenant: "acme", Text: "6f9619ff-8b86-d011-b42d-00c04fc964ff"}
+	message, err := proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{
+		{Name: ann.Text, DeviceId: 7, IdleMs: 1000, UserId: 42}, // an internal id is not read
+		{Name: bob.Text, Tenant: "acme", Device: "phone", DeviceKind: schemas.Mobile},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[schemas.UserID]schemas.Beat{}
+	for name, b := range map[schemas.Name]schemas.Beat{
+		ann: {Device: people.DeviceID("", ann.Text, "7"), Kind: schemas.Other, Idle: 1000},
+		bob: {Device: people.DeviceID("acme", bob.Text, "phone"), Kind: schemas.Mobile},
+	} {
+		b.User = people.ID(name.Tenant, name.Text)
+		want[b.User] = b
+	}
+	const plain = "/presence/heartbeats"
+	for how, request := range map[string][3]string{
+		"in JSON": {plain, "application/json", `{"beats":[{"idle_ms":1000,"device_id":7,"user_id":"ann, \u006ff 7/9"},` +
+			`{"device_kind":"mobile","device_id":"phone","user_id":"` + bob.Text + `","tenant":"acme"}]}`},
+		"of the request's tenant": {plain + "?tenant=acme", "application/json", `{"beats":[` +
+			`{"idle_ms":1000,"device_id":7,"user_id":"ann, of 7/9","tenant":""},` +
+			`{"device_kind":"mobile","device_id":"phone","user_id":"` + bob.Text + `"}]}`},
+		"in Protobuf": {plain, "application/protobuf", string(message)},
+	} {
+		inBubble(t, byName(), func(d endpoint) {
+			d.wants(d.send(http.MethodPost, request[0], request[2], "Content-Type", request[1]), 202, `{"accepted":2}`)
+			written := d.log.Written()
+			if got := byUser(written); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got %+v, want %+v", how, got, want)
+			}
+			if got := names(written); len(got) != 2 || got[people.ID("", ann.Text)] != ann || got[people.ID("acme", bob.Text)] != bob {
+				t.Errorf("%s: the names are %+v", how, got)
+			}
+		})
+	}
+}
+
+func TestANameIsWrittenWithTheFirstBeatAndAgainWhenItMayBeMissing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, byName(), func(d endpoint) {
+		const beat, bye = `{"beats":[{"user_id":"ann","device_id":"a"}]}`, `{"beats":[{"user_id":"ann","device_id":"a","bye":true}]}`
+		ann := schemas.Name{Text: "ann"}
+		says := func(body string, wantsName bool, when string) {
+			t.Helper()
+			before := len(d.log.Written())
+			d.wants(d.post(body), 202, "")
+			got := names(d.log.Written()[before:])
+			if named := got[people.ID("", "ann")] == ann; named != wantsName {
+				t.Errorf("%s: named is %v", when, named)
+			}
+		}
+		d.log.Refuse(errors.New("no brokers"))
+		d.wants(d.post(beat), 503, "")
+		d.log.Refuse(nil)
+		says(beat, true, "after a failed first beat")
+		for range 19 {
+			pass(15 * time.Second)
+			says(beat, false, "a repeat")
+		}
+		pass(15 * time.Second)
+		says(beat, true, "after five minutes")
+		pass(15 * time.Second)
+		says(beat, false, "after that")
+		pass(2 * time.Minute)
+		says(beat, true, "after a silence")
+		says(bye, false, "a bye")
+		says(beat, true, "after a bye")
+	})
+}
+
+func TestEachModeNamesTheFieldThatItRefuses(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("n", schemas.MaxName+1)
+	for body, want := range map[string][2]string{ // codes and fields with --ids int and text
+		`{"beats":[{"user_id":"ann","device_id":7}]}`:                       {"invalid_user_id beats[0].user_id", ""},
+		`{"beats":[{"user_id":1,"device_id":"a"}]}`:                         {"invalid_device_id beats[0].device_id", ""},
+		`{"beats":[{"user_id":1,"device_id":7}]}`:                           {"", ""},
+		`{"beats":[{"user_id":"","device_id":7}]}`:                          {"invalid_user_id beats[0].user_id", "invalid_name beats[0].user_id"},
+		`{"beats":[{"user_id":null,"device_id":7}]}`:                        {"invalid_user_id beats[0].user_id", "invalid_name beats[0].user_id"},
+		`{"beats":[{"device_id":7}]}`:                                       {"invalid_user_id beats[0].user_id", "invalid_name beats[0].user_id"},
+		`{"beats":[{"user_id":"1"}]}`:                                       {"invalid_device_id beats[0].device_id", "invalid_name beats[0].device_id"},
+		`{"beats":[{"user_id":"a\u0000","device_id":7}]}`:                   {"invalid_user_id beats[0].user_id", "invalid_name beats[0].user_id"},
+		`{"beats":[{"user_id":"` + long + `","device_id":7}]}`:              {"invalid_user_id beats[0].user_id", "invalid_name beats[0].user_id"},
+		`{"beats":[{"user_id":1,"device_id":7,"tenant":"acme"}]}`:           {"unknown_field beats[0].tenant", ""},
+		`{"beats":[{"user_id":1,"device_id":7,"tenant":"a b"}]}`:            {"unknown_field beats[0].tenant", "invalid_tenant beats[0].tenant"},
+		`{"beats":[{"user_id":1,"device_id":7,"tenant":{}}]}`:               {"unknown_field beats[0].tenant", "invalid_argument beats[0].tenant"},
+		`{"beats":[{"user_id":1,"device_id":7,"tenant":"","tenant":""}]}`:   {"unknown_field beats[0].tenant", "repeated_field beats[0].tenant"},
+		`{"beats":[{"user_id":1,"device_id":7},{"user_id":1,"user_id":1}]}`: {"repeated_field beats[1].user_id", "repeated_field beats[1].user_id"},
+	} {
+		for i, cfg := range []ingest.Config{config(), byName()} {
+			inBubble(t, cfg, func(d endpoint) {
+				if got := d.refusal(d.post(body)); got != want[i] {
+					t.Errorf("%s with %s: got %q, want %q", body, cfg.Users, got, want[i])
+				}
+			})
+		}
+	}
+	for path, want := range map[string][2]string{
+		"/presence/ann/visibility":                {"invalid_user_id user_id", ""},
+		"/presence/a%2Fb/visibility":              {"invalid_user_id user_id", ""},
+		"/presence/1/visibility?tenant=acme":      {"tenants_need_text_ids tenant", ""},
+		"/presence/1/visibility?tenant=a&tenant=": {"repeated_field tenant", "repeated_field tenant"},
+		"/presence/1/visibility?tenant=a/b":       {"tenants_need_text_ids tenant", "invalid_tenant tenant"},
+	} {
+		for i, cfg := range []ingest.Config{config(), byName()} {
+			inBubble(t, cfg, func(d endpoint) {
+				if got := d.refusal(d.send(http.MethodPut, path, `{"visibility":"nobody"}`)); got != want[i] {
+					t.Errorf("%s with %s: got %q, want %q", path, cfg.Users, got, want[i])
+				}
+			})
+		}
+	}
+}
+
+// refusal is the code and the field of an answer of 4xx.
+func (d endpoint) refusal(w *httptest.ResponseRecorder) string {
+	var answer struct {
+		Error struct{ Code, Field string }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || (answer.Error.Code != "") != (w.Code/100 == 4) {
+		d.t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	return strings.TrimSpace(answer.Error.Code + " " + answer.Error.Field)
+}
+
+// TestACallerOfOneTenantReachesNobodyOfAnother tries everything that ingest does.
+func TestACallerOfOneTenantReachesNobodyOfAnother(t *testing.T) {
+	t.Parallel()
+	log := &beattest.Log{Partitions: partitions}
+	mux, stop := startWith(t, byName(), log, func(context.Context) (map[string]time.Duration, error) { return nil, nil })
+	t.Cleanup(stop)
+	of := func(tenant string) schemas.UserID { return people.ID(tenant, "ann") }
+	user := func(tenant string) ingest.Caller {
+		return ingest.Caller{User: of(tenant), Name: schemas.Name{Tenant: tenant, Text: "ann"}, Tenant: tenant, Bound: true}
+	}
+	callers := map[string]ingest.Caller{
+		"a user of acme":         user("acme"),
+		"a gateway of acme":      {Gateway: "gw", Tenant: "acme", Bound: true},
+		"an admin of acme":       {Gateway: "gw", Tenant: "acme", Bound: true, Any: true},
+		"a user without tenant":  user(""),
+		"a gateway of no tenant": {Gateway: "gw"},
+		"an admin of no tenant":  {User: 7, Any: true},
+	}
+	const beat, hide = `{"beats":[{"user_id":"ann","device_id":"a"%s}]}`, `{"visibility":"nobody"}`
+	for who, caller := range callers {
+		for _, tenant := range []string{"", "acme", "evil"} {
+			query, field := "", ""
+			if tenant != caller.Tenant {
+				query, field = "?tenant="+tenant, `,"tenant":"`+tenant+`"`
+			}
+			for _, request := range [][3]string{
+				{http.MethodPost, "/presence/heartbeats", strings.Replace(beat, "%s", field, 1)},
+				{http.MethodPost, "/presence/heartbeats" + query, strings.Replace(beat, "%s", "", 1)},
+				{http.MethodPut, "/presence/ann/visibility" + query, hide},
+				{http.MethodDelete, "/presence/ann" + query, ""},
+			} {
+				before := len(log.Written())
+				r := httptest.NewRequest(request[0], request[1], strings.NewReader(request[2]))
+				w := httptest.NewRecorder()
+				mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), &caller)))
+				gateway := caller.Gateway != "" && !caller.Any
+				want := 2
+				switch {
+				case caller.Bound && tenant != caller.Tenant, gateway && request[0] != http.MethodPost:
+					want = 4
+				}
+				if w.Code/100 != want {
+					t.Errorf("%s, %v: got %d %s", who, request, w.Code, w.Body)
+				}
+				for _, written := range log.Written()[before:] {
+					reached := max(written.User, written.Erased)
+					if len(written.Beats) > 0 {
+						reached = written.Beats[0].User
+					}
+					if reached != of(tenant) || want != 2 {
+						t.Errorf("%s, %v: reached %d", who, request, reached)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestGatewaysOfTwoTenantsWithOneNameAreTwo(t *testing.T) {
+	t.Parallel()
+	log := &beattest.Log{Partitions: partitions}
+	mux, stop := start(t, byName(), log)
+	t.Cleanup(stop)
+	for tenant, want := range map[string]schemas.GatewayID{"": "gw", "acme": "acme/gw"} {
+		before := len(log.Written())
+		r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats",
+			strings.NewReader(`{"gateway_id":"gw","gateway_epoch":1,"beats":[{"user_id":"ann","device_id":1}]}`))
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), &ingest.Caller{Gateway: "gw", Tenant: tenant, Bound: tenant != ""})))
+		if got := log.Written()[before:]; w.Code != 202 || len(got) != 1 || got[0].Gateway != want {
+			t.Errorf("%q: %d %s, %+v", tenant, w.Code, w.Body, got)
+		}
+	}
+}
+
+func TestAnswersCallUsersAsRequestsDo(t *testing.T) {
+	t.Parallel()
+	log := &beattest.Log{Partitions: partitions}
+	mux, stop := startWith(t, byName(), log, func(context.Context) (map[string]time.Duration, error) { return nil, nil })
+	t.Cleanup(stop)
+	d := endpoint{t: t, mux: mux}
+	const hide = `{"visibility":"nobody"}`
+	d.wants(d.send(http.MethodPut, "/presence/a%2Fb/visibility", hide), 200, `{"user_id":"a/b","visibility":"nobody"}`)
+	d.wants(d.send(http.MethodPut, "/presence/42/visibility?tenant=acme", hide), 200,
+		`{"user_id":"42","tenant":"acme","visibility":"nobody"}`)
+	if got := names(log.Written()); got[people.ID("acme", "42")] != (schemas.Name{Tenant: "acme", Text: "42"}) || len(got) != 2 {
+		t.Errorf("the names are %+v", got)
+	}
+	if w := d.send(http.MethodDelete, "/presence/a%2Fb?tenant=acme", ""); !strings.HasPrefix(w.Body.String(), `{"user_id":"a/b","tenant":"acme","erased_at":`) {
+		t.Error(w.Body)
+	}
+}

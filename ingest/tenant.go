@@ -1,0 +1,79 @@
+package ingest
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/userpath"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+const tenantField = "tenant"
+
+// errTenantNotAllowed is the code of a request that names a tenant other than the caller's.
+const errTenantNotAllowed = "tenant_not_allowed"
+
+// TenantOf is the tenant that the caller means; named says whether the request names one, in field.
+// Ids are hashes of tenant and name, so a caller who is bound to a tenant cannot address users of
+// another one by any means.
+func (c *Caller) TenantOf(field, tenant string, named bool) (string, error) {
+	switch {
+	case c == nil || !c.Bound:
+		return tenant, nil
+	case named && tenant != c.Tenant:
+		return "", c.refuse(errTenantNotAllowed, field, "is not the tenant of the token, "+strconv.Quote(c.Tenant))
+	}
+	return c.Tenant, nil
+}
+
+// GatewayID is what frames call the caller's gateway: the gateways of two tenants may have one name,
+// and the frames of one must not be taken for those of the other.
+func (c *Caller) GatewayID(field string, gateway schemas.GatewayID) (schemas.GatewayID, error) {
+	if c == nil || gateway == "" || c.Tenant == "" {
+		return gateway, nil
+	}
+	gateway = schemas.GatewayID(c.Tenant) + "/" + gateway
+	if len(gateway) > schemas.MaxGatewayID {
+		return "", schemas.Invalid(field, "must have at most "+
+			strconv.Itoa(schemas.MaxGatewayID-len(c.Tenant)-1)+" bytes beside the tenant of the token")
+	}
+	return gateway, nil
+}
+
+// TenantOf is the tenant that a request means: that of its parameter tenant or of its token. With
+// --ids int there are none, and the parameter is refused.
+func TenantOf(r *http.Request, users identity.Users) (string, error) {
+	var given []string
+	if r.URL.RawQuery != "" {
+		given = r.URL.Query()[tenantField]
+	}
+	switch {
+	case len(given) > 1:
+		return "", &schemas.FieldError{Code: "repeated_field", Field: tenantField, Reason: "is given twice"}
+	case !users.Text() && len(given) > 0:
+		return "", &schemas.FieldError{Code: "tenants_need_text_ids", Field: tenantField,
+			Reason: "is not known: only pipelines with --ids text have tenants"}
+	case !users.Text():
+		return "", nil
+	case len(given) == 0:
+		return CallerOf(r.Context()).TenantOf(tenantField, "", false)
+	}
+	return CallerOf(r.Context()).TenantOf(tenantField, given[0], true)
+}
+
+// UserOf reads the user in the path of a request.
+func UserOf(r *http.Request, users identity.Users) (schemas.UserID, schemas.Name, error) {
+	tenant, err := TenantOf(r, users)
+	if err != nil {
+		return 0, schemas.Name{}, err
+	}
+	return users.User("user_id", tenant, userpath.Of(r))
+}
+
+// IsForbidden reports whether err refuses a request because of its sender, which is status 403.
+func IsForbidden(err error) bool {
+	var bad *schemas.FieldError
+	return errors.As(err, &bad) && (bad.Code == errTenantNotAllowed || bad.Code == "forbidden")
+}
