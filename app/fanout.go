@@ -58,6 +58,9 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 	present, newest := online.NewSet(), expand.NewNewest()
 	deps := &expand.Dependencies{Config: config, Followers: cache, Graph: d.graph, Online: present, Newest: newest,
 		Metrics: expand.NewMetrics(d.registry), Jobs: jobs, Deliveries: deliveries, Check: d.origin.Check}
+	if d.cluster.Users.Text() {
+		deps.Names = d.graph
+	}
 	statuses := consumer.New(d.cluster, onlineGroup, schemas.Statuses, online.Checked(d.origin.CheckStatus), present,
 		d.producer, d.log, d.kafkaMetrics, consumer.WithoutGroup())
 	known := consumer.New(d.cluster, newestGroup, schemas.Fanout, deps.DecodeJob, newest,

@@ -50,7 +50,7 @@ func Migrate(ctx context.Context, config pgstore.Config) error {
 // newGraphEndpoints serves the follower graph over HTTP.
 func newGraphEndpoints(p base, store *graph.Store) component {
 	server := graphgate.New(graphgate.Defaults(), graphgate.Dependencies{
-		Store: store, Registry: p.registry, Log: p.log, CheckOrigin: p.config.Ingest.CheckOrigin,
+		Store: store, Users: p.cluster.Users, Tenant: askedTenant, Registry: p.registry, Log: p.log, CheckOrigin: p.config.Ingest.CheckOrigin,
 		Charge: func(r *http.Request, entries int) (time.Duration, int) {
 			if caller := ingest.CallerOf(r.Context()); caller != nil && caller.Charge != nil {
 				return caller.Charge(entries)
@@ -75,7 +75,10 @@ func newGraphTopic(p base, store *graph.Store) component {
 	cluster := p.cluster
 	cluster.MaxPollRecords = graphRecords
 	topic := schemas.Graph.Name(cluster.WithDefaults().Prefix)
-	records := consumer.New(cluster, graphGroup, schemas.Graph, graph.DecodeFollow, graph.NewApplier(store, topic, p.registry),
+	records := consumer.New(cluster, graphGroup, schemas.Graph, graph.DecodeFollow(p.cluster.Users), graph.NewApplier(store, topic, p.registry),
 		p.producer, p.log, p.kafkaMetrics, consumer.MinBatchInterval(50*time.Millisecond))
 	return loop("graph topic", records.Run, records.Ready)
 }
+
+// askedTenant is the tenant that a request names.
+func askedTenant(_ *http.Request, asked string, _ bool) (string, error) { return asked, nil }

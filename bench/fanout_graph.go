@@ -47,7 +47,7 @@ func fillGraph(t *loadtest.T, store *graph.Store) {
 		}
 		t.Progress.Say("  %d of %d edges written", position, t.Users)
 		next := position + int64(len(edges))
-		_, err := store.Load(t.Context(), "bench", position, next, edges)
+		_, err := store.Load(t.Context(), "bench", position, next, edges, nil)
 		t.Check(err)
 		edges, position = edges[:0], next
 	}

@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/progress"
 )
@@ -32,6 +32,7 @@ type graphCommand struct {
 type graphStore struct {
 	SQLite        string `name:"sqlite" help:"SQLite file of the graph instead of Postgres. Default without --postgres: stillhere-data/graph.db, the file of dev." type:"path" group:"Store:"`
 	postgresFlags `group:"Postgres:"`
+	namedFlags    `group:"Users:"`
 }
 
 func (g graphStore) open(ctx context.Context) (*graph.Store, error) {
@@ -47,7 +48,7 @@ func (g graphStore) open(ctx context.Context) (*graph.Store, error) {
 
 // existing is with for commands that only read or remove: for them, a file that does not exist
 // is misspelt, and not an empty graph.
-func (g graphStore) existing(ctx context.Context, do func(*graph.Store) error) error {
+func (g graphStore) existing(ctx context.Context, do func(*graph.Store, identity.Users) error) error {
 	if g.SQLite != "" {
 		if _, err := os.Stat(g.SQLite); err != nil {
 			return fmt.Errorf("--sqlite: %w", err)
@@ -56,13 +57,20 @@ func (g graphStore) existing(ctx context.Context, do func(*graph.Store) error) e
 	return g.with(ctx, do)
 }
 
-func (g graphStore) with(ctx context.Context, do func(*graph.Store) error) error {
+func (g graphStore) with(ctx context.Context, do func(*graph.Store, identity.Users) error) error {
+	users, err := g.users()
+	if err != nil {
+		return misused(err)
+	}
 	store, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	return do(store)
+	if err := checkNamed(ctx, users, store); err != nil {
+		return err
+	}
+	return do(store, users)
 }
 
 type graphLoad struct {
@@ -86,9 +94,9 @@ func (c *graphLoad) Run(ctx context.Context) error {
 		return err
 	}
 	line, begun, bad := progress.Stderr(), time.Now(), 0
-	return c.with(ctx, func(store *graph.Store) error {
+	return c.with(ctx, func(store *graph.Store, users identity.Users) error {
 		report, err := graph.Load(ctx, store, file, graph.LoadOptions{
-			Name: filepath.Base(c.File), Size: info.Size(), FromStart: c.Anew,
+			Name: filepath.Base(c.File), Size: info.Size(), FromStart: c.Anew, Users: users, Tenant: c.Tenant,
 			Bad: func(number int64, err error) {
 				if bad++; bad <= badShown {
 					line.Note("line %d: %v", number, err)
@@ -129,38 +137,50 @@ func loadBar(place, size, lines int64, took time.Duration) string {
 // graphEdges are the edges that add and remove are about.
 type graphEdges struct {
 	graphStore
-	User      int64   `arg:"" help:"The user who is followed."`
-	Followers []int64 `arg:"" help:"The followers."`
-	Mutual    bool    `help:"Both directions: the user follows them too."`
+	User      string   `arg:"" help:"The user who is followed."`
+	Followers []string `arg:"" help:"The followers."`
+	Mutual    bool     `help:"Both directions: the user follows them too."`
 }
 
-func (c *graphEdges) edges() ([]graph.Edge, error) {
-	all := make([]graph.Edge, 0, len(c.Followers))
-	for _, f := range c.Followers {
-		edge, err := graph.ParseEdge([]byte(strconv.FormatInt(c.User, 10) + "," + strconv.FormatInt(f, 10)))
-		if err != nil {
-			return nil, misused(err)
+func (c *graphEdges) edges(users identity.Users) ([]graph.Edge, graph.Names, error) {
+	all, names := make([]graph.Edge, 0, len(c.Followers)), graph.Names{}
+	user, err := c.user(users, names, "user", c.User)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, text := range c.Followers {
+		follower, err := c.user(users, names, "follower", text)
+		if err == nil && follower == user {
+			err = misused(fmt.Errorf("user %s cannot follow itself", text))
 		}
-		all = append(all, edge)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, graph.Edge{User: user, Follower: follower})
 		if c.Mutual {
-			all = append(all, graph.Edge{User: edge.Follower, Follower: edge.User})
+			all = append(all, graph.Edge{User: follower, Follower: user})
 		}
 	}
-	return all, nil
+	return all, names, nil
 }
 
 // Run adds or removes them.
 func (c *graphEdges) Run(ctx context.Context, name role) error {
-	edges, err := c.edges()
-	if err != nil {
-		return err
+	adds, with, done := name.is("graph add"), c.with, "added"
+	if !adds {
+		with, done = c.existing, "removed"
 	}
-	change, with, done := (*graph.Store).Add, c.with, "added"
-	if !name.is("graph add") {
-		change, with, done = (*graph.Store).Remove, c.existing, "removed"
-	}
-	return with(ctx, func(store *graph.Store) error {
-		n, err := change(store, ctx, edges)
+	return with(ctx, func(store *graph.Store, users identity.Users) error {
+		edges, names, err := c.edges(users)
+		if err != nil {
+			return err
+		}
+		var n int64
+		if adds {
+			n, _, err = store.Change(ctx, edges, nil, names)
+		} else {
+			n, err = store.Remove(ctx, edges)
+		}
 		if err == nil {
 			fmt.Printf("%d %s\n", n, done)
 		}
@@ -170,18 +190,18 @@ func (c *graphEdges) Run(ctx context.Context, name role) error {
 
 type graphFollowers struct {
 	graphStore
-	User  int64 `arg:"" help:"The user who is followed."`
-	Limit int64 `help:"Maximum number to print; 0: all." default:"0"`
-	Count bool  `help:"Print only the number of followers."`
+	User  string `arg:"" help:"The user who is followed."`
+	Limit int64  `help:"Maximum number to print; 0: all." default:"0"`
+	Count bool   `help:"Print only the number of followers."`
 }
 
 // Run prints.
 func (c *graphFollowers) Run(ctx context.Context) error {
-	user, err := schemas.ParseUserID("user", strconv.FormatInt(c.User, 10))
-	if err != nil {
-		return misused(err)
-	}
-	return c.existing(ctx, func(store *graph.Store) error {
+	return c.existing(ctx, func(store *graph.Store, users identity.Users) error {
+		user, err := c.user(users, graph.Names{}, "user", c.User)
+		if err != nil {
+			return err
+		}
 		if c.Count {
 			n, err := store.Count(ctx, user)
 			if err == nil {
@@ -189,11 +209,11 @@ func (c *graphFollowers) Run(ctx context.Context) error {
 			}
 			return err
 		}
-		return printFollowers(ctx, os.Stdout, store, user, c.Limit)
+		return printFollowers(ctx, os.Stdout, store, users, user, c.Limit)
 	})
 }
 
-func printFollowers(ctx context.Context, out io.Writer, store *graph.Store, user schemas.UserID, limit int64) error {
+func printFollowers(ctx context.Context, out io.Writer, store *graph.Store, users identity.Users, user schemas.UserID, limit int64) error {
 	const size = 10_000
 	page, after := make([]schemas.UserID, 0, size), schemas.UserID(0)
 	for left := limit; ; {
@@ -205,8 +225,18 @@ func printFollowers(ctx context.Context, out io.Writer, store *graph.Store, user
 		if page, err = store.Page(ctx, page[:0], user, after, graph.LastID, int(want)); err != nil {
 			return err
 		}
+		var names graph.Names
+		if users.Text() {
+			if names, err = store.Names(ctx, page); err != nil {
+				return err
+			}
+		}
 		for _, id := range page {
-			if _, err := fmt.Fprintln(out, id); err != nil {
+			text := id.String()
+			if users.Text() {
+				text = names[id].Text
+			}
+			if _, err := fmt.Fprintln(out, text); err != nil {
 				return err
 			}
 		}
@@ -220,23 +250,25 @@ func printFollowers(ctx context.Context, out io.Writer, store *graph.Store, user
 // graphUsers are users of the list.
 type graphUsers struct {
 	graphStore
-	Users []int64 `arg:"" help:"The users."`
+	Users []string `arg:"" help:"The users."`
 }
 
 // Run adds them to the list or removes them.
 func (c *graphUsers) Run(ctx context.Context, name role) error {
-	users := make([]schemas.UserID, len(c.Users))
-	for i, u := range c.Users {
-		var err error
-		if users[i], err = schemas.ParseUserID("user", strconv.FormatInt(u, 10)); err != nil {
-			return misused(err)
-		}
-	}
 	on, with := name.is("graph list"), c.with
 	if !on {
 		with = c.existing
 	}
-	return with(ctx, func(store *graph.Store) error { return store.List(ctx, users, on) })
+	return with(ctx, func(store *graph.Store, users identity.Users) error {
+		ids := make([]schemas.UserID, len(c.Users))
+		for i, text := range c.Users {
+			var err error
+			if ids[i], err = c.user(users, graph.Names{}, "user", text); err != nil {
+				return err
+			}
+		}
+		return store.List(ctx, ids, on)
+	})
 }
 
 type graphGenerate struct {

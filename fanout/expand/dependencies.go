@@ -38,6 +38,7 @@ type Dependencies struct {
 	Config    Config
 	Followers Followers
 	Graph     Graph
+	Names     Names // nil: users have no names
 	Online    OnlineSet
 	Newest    *Newest
 	Metrics   *Metrics

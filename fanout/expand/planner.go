@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
@@ -66,6 +67,11 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 		if err != nil {
 			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
 		}
+		// Before anything changes here: a batch that fails comes again.
+		names, err := p.names(ctx, followers)
+		if err != nil {
+			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
+		}
 		var scratch []schemas.UserID
 		for i, w := range todo {
 			f := followers[i]
@@ -74,13 +80,22 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 				p.count("unlisted")
 				continue
 			}
-			scratch = p.plan(w.change, f.IDs, f.Many, scratch, out)
+			scratch = p.plan(w.change, f, names, scratch, out)
 		}
 	}
 	if len(records) > 0 {
 		p.delayed.advance(records[len(records)-1].Offset + 1)
 	}
 	return nil
+}
+
+// names returns the names of those who may get a delivery; nil if users have no names.
+func (p *Planner) names(ctx context.Context, of []graph.Followers) (graph.Names, error) {
+	followers := make([][]schemas.UserID, len(of))
+	for i, f := range of {
+		followers[i] = f.IDs
+	}
+	return p.deps.namesOf(ctx, followers...)
 }
 
 // selectDue returns the transitions to plan now and delays the others. A hide is never delayed. A
@@ -152,19 +167,19 @@ func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) (ne
 }
 
 // plan writes the deliveries or the job of t. It returns the scratch space.
-func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many bool, scratch []schemas.UserID, out *stream.Outbox) []schemas.UserID {
+func (p *Planner) plan(t *schemas.Transition, f graph.Followers, names graph.Names, scratch []schemas.UserID, out *stream.Outbox) []schemas.UserID {
 	d := p.deps
 	_, had := p.many[t.User]
 	switch {
 	case t.Visibility == schemas.Nobody:
 		p.count("hidden")
-		if many || had {
+		if f.Many || had {
 			p.stop(t, out)
 		}
 	case d.hidden(t):
 		// The hide comes later in this log and writes the STOP job.
 		p.count("superseded")
-	case many:
+	case f.Many:
 		p.count("split")
 		if len(p.many) >= manyKept {
 			clear(p.many)
@@ -179,8 +194,8 @@ func (p *Planner) plan(t *schemas.Transition, followers []schemas.UserID, many b
 			p.stop(t, out)
 			delete(p.many, t.User)
 		}
-		if len(followers) > 0 {
-			out.Records, scratch = d.deliver(out.Records, d.direct(shown.Transition(t)), followers, scratch)
+		if len(f.IDs) > 0 {
+			out.Records, scratch = d.deliver(out.Records, d.direct(shown.Transition(t), names), f.IDs, scratch)
 			p.delayed.expanded(t.User, p.now(), d.Config.Gap)
 		}
 	}

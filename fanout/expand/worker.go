@@ -161,6 +161,11 @@ func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (resul
 		if w.skipReason(job) != "" {
 			return result{outcome: "cut_short"}, nil
 		}
+		names, err := d.namesOf(ctx, page)
+		if err != nil {
+			return result{}, err
+		}
+		pieces.named(names)
 		out, scratch = pieces.add(d, out, page, scratch)
 		if len(page) < pageSize {
 			return result{pieces.flush(d, out), "done"}, nil

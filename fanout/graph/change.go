@@ -15,21 +15,26 @@ var ErrConcurrentLoad = errors.New("the file is being loaded by another process 
 
 // Add adds edges and returns how many of them were new.
 func (s *Store) Add(ctx context.Context, edges []Edge) (int64, error) {
-	n, _, err := s.Change(ctx, edges, nil)
+	n, _, err := s.Change(ctx, edges, nil, nil)
 	return n, err
 }
 
 // Remove removes edges and returns how many of them there were.
 func (s *Store) Remove(ctx context.Context, edges []Edge) (int64, error) {
-	_, n, err := s.Change(ctx, nil, edges)
+	_, n, err := s.Change(ctx, nil, edges, nil)
 	return n, err
 }
 
 // Change removes and adds edges, all or nothing. It returns how many were new and how many of the
-// others there were. An edge must not be in both.
-func (s *Store) Change(ctx context.Context, add, remove []Edge) (added, removed int64, err error) {
+// others there were. An edge must not be in both. names are those of the users of add; a name that
+// contradicts a stored one is a *CollisionError.
+func (s *Store) Change(ctx context.Context, add, remove []Edge, names Names) (added, removed int64, err error) {
+	names, err = s.missing(ctx, names)
+	if err != nil {
+		return 0, 0, err
+	}
 	err = s.Transact(ctx, func(tx Tx) (err error) {
-		added, removed, err = change(ctx, tx, add, remove)
+		added, removed, err = change(ctx, tx, add, remove, names)
 		return err
 	})
 	if err != nil {
@@ -39,7 +44,7 @@ func (s *Store) Change(ctx context.Context, add, remove []Edge) (added, removed 
 }
 
 // change writes in the order of the edges, so that two transactions seldom wait for each other.
-func change(ctx context.Context, tx Tx, add, remove []Edge) (added, removed int64, err error) {
+func change(ctx context.Context, tx Tx, add, remove []Edge, names Names) (added, removed int64, err error) {
 	if len(remove) > 0 {
 		if removed, err = tx.Delete(ctx, slices.SortedFunc(slices.Values(remove), compareEdges)); err != nil {
 			return 0, 0, err
@@ -47,6 +52,9 @@ func change(ctx context.Context, tx Tx, add, remove []Edge) (added, removed int6
 	}
 	if len(add) == 0 {
 		return 0, removed, nil
+	}
+	if err := name(ctx, tx, names); err != nil {
+		return 0, 0, err
 	}
 	if added, err = tx.Insert(ctx, add); err != nil { // sorts by itself
 		return 0, 0, err
@@ -56,6 +64,13 @@ func change(ctx context.Context, tx Tx, add, remove []Edge) (added, removed int6
 		users[i] = e.User
 	}
 	return added, removed, tx.Announce(ctx, users)
+}
+
+func name(ctx context.Context, tx Tx, names Names) error {
+	if len(names) == 0 {
+		return nil
+	}
+	return tx.Name(ctx, names)
 }
 
 func compareEdges(a, b Edge) int {
@@ -87,8 +102,12 @@ func (s *Store) advance(ctx context.Context, tx Tx, name string, from, to int64)
 
 // Load adds edges and moves the file's position from from to to, both or neither. It returns how
 // many edges were new, and ErrConcurrentLoad if the position was not from. from 0 loads the file
-// again from its start.
-func (s *Store) Load(ctx context.Context, file string, from, to int64, edges []Edge) (n int64, err error) {
+// again from its start. names are as in Change.
+func (s *Store) Load(ctx context.Context, file string, from, to int64, edges []Edge, names Names) (n int64, err error) {
+	names, err = s.missing(ctx, names)
+	if err != nil {
+		return 0, err
+	}
 	err = s.Transact(ctx, func(tx Tx) error {
 		if from == 0 {
 			if _, err := tx.Exec(ctx, `DELETE FROM follow_loads WHERE file = $1`, file); err != nil {
@@ -96,6 +115,9 @@ func (s *Store) Load(ctx context.Context, file string, from, to int64, edges []E
 			}
 		}
 		if err := s.advance(ctx, tx, file, from, to); err != nil {
+			return err
+		}
+		if err := name(ctx, tx, names); err != nil {
 			return err
 		}
 		n, err = tx.Insert(ctx, edges)
@@ -109,12 +131,16 @@ func (s *Store) Load(ctx context.Context, file string, from, to int64, edges []E
 
 // Apply is Change of what the partition of a log says. With the edges it moves the stored position
 // of the partition from from to to. It returns ErrConcurrentLoad if the position was not from.
-func (s *Store) Apply(ctx context.Context, log string, from, to int64, add, remove []Edge) (added, removed int64, err error) {
+func (s *Store) Apply(ctx context.Context, log string, from, to int64, add, remove []Edge, names Names) (added, removed int64, err error) {
+	names, err = s.missing(ctx, names)
+	if err != nil {
+		return 0, 0, err
+	}
 	err = s.Transact(ctx, func(tx Tx) error {
 		if err := s.advance(ctx, tx, log, from, to); err != nil {
 			return err
 		}
-		added, removed, err = change(ctx, tx, add, remove)
+		added, removed, err = change(ctx, tx, add, remove, names)
 		return err
 	})
 	if err != nil {

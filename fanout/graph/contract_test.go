@@ -41,6 +41,8 @@ func contract(t *testing.T, open func(t *testing.T) *graph.Store) {
 		"RemovingAnUnknownEdgeRemovesNothing":      removeNothing,
 		"AChangeIsAllOrNothing":                    allOrNothing,
 		"ALogIsAppliedOnceAndAStaleWriterIsFenced": applyLog,
+		"NamesAreKeptUntilTheUserIsForgotten":      keepNames,
+		"ASecondNameOfAnIDChangesNothing":          collide,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -108,11 +110,11 @@ func removeNothing(t *testing.T, s *graph.Store) {
 func allOrNothing(t *testing.T, s *graph.Store) {
 	follow(t, s, 1, 2, 3)
 	added, removed, err := s.Change(t.Context(), []graph.Edge{{User: 1, Follower: 4}, {User: 1, Follower: 4}, {User: 1, Follower: 3}},
-		[]graph.Edge{{User: 1, Follower: 2}, {User: 7, Follower: 2}})
+		[]graph.Edge{{User: 1, Follower: 2}, {User: 7, Follower: 2}}, nil)
 	want(t, "added", added, 1, err)
 	want(t, "removed", removed, 1, err)
 	// The tables take no id below 1.
-	if _, _, err := s.Change(t.Context(), []graph.Edge{{User: 1, Follower: 9}, {User: 1, Follower: -1}}, []graph.Edge{{User: 1, Follower: 3}}); err == nil {
+	if _, _, err := s.Change(t.Context(), []graph.Edge{{User: 1, Follower: 9}, {User: 1, Follower: -1}}, []graph.Edge{{User: 1, Follower: 3}}, nil); err == nil {
 		t.Error("an impossible edge is taken")
 	}
 	page, err := s.Page(t.Context(), nil, 1, 0, graph.LastID, 10)
@@ -123,7 +125,7 @@ func applyLog(t *testing.T, s *graph.Store) {
 	const log = "presence.graph x partition 0"
 	apply := func(what string, from, to int64, wantErr error, add, remove []graph.Edge) {
 		t.Helper()
-		if _, _, err := s.Apply(t.Context(), log, from, to, add, remove); !errors.Is(err, wantErr) {
+		if _, _, err := s.Apply(t.Context(), log, from, to, add, remove, nil); !errors.Is(err, wantErr) {
 			t.Fatalf("%s: %v, want %v", what, err, wantErr)
 		}
 	}
@@ -242,11 +244,11 @@ func stay(t *testing.T, s *graph.Store) {
 func load(t *testing.T, s *graph.Store) {
 	position, err := s.Loaded(t.Context(), "a.csv")
 	want(t, "position of an unknown file", position, 0, err)
-	n, err := s.Load(t.Context(), "a.csv", 0, 100, []graph.Edge{{User: 1, Follower: 2}, {User: 1, Follower: 2}, {User: 1, Follower: 3}})
+	n, err := s.Load(t.Context(), "a.csv", 0, 100, []graph.Edge{{User: 1, Follower: 2}, {User: 1, Follower: 2}, {User: 1, Follower: 3}}, nil)
 	want(t, "loaded", n, 2, err)
-	n, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 3}, {User: 1, Follower: 4}})
+	n, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 3}, {User: 1, Follower: 4}}, nil)
 	want(t, "loaded", n, 1, err)
-	if _, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 5}}); !errors.Is(err, graph.ErrConcurrentLoad) {
+	if _, err = s.Load(t.Context(), "a.csv", 100, 150, []graph.Edge{{User: 1, Follower: 5}}, nil); !errors.Is(err, graph.ErrConcurrentLoad) {
 		t.Fatalf("the same chunk once more: %v", err)
 	}
 	position, err = s.Loaded(t.Context(), "a.csv")
@@ -256,12 +258,12 @@ func load(t *testing.T, s *graph.Store) {
 	if err := s.Optimize(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n, err = s.Load(t.Context(), "a.csv", 0, 50, nil)
+	n, err = s.Load(t.Context(), "a.csv", 0, 50, nil, nil)
 	want(t, "loaded again from the start", n, 0, err)
 }
 
 func loadNothing(t *testing.T, s *graph.Store) {
-	n, err := s.Load(t.Context(), "a.csv", 0, 10, nil)
+	n, err := s.Load(t.Context(), "a.csv", 0, 10, nil, nil)
 	want(t, "loaded", n, 0, err)
 	position, err := s.Loaded(t.Context(), "a.csv")
 	want(t, "position", position, 10, err)

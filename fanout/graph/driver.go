@@ -20,6 +20,8 @@ type Driver interface {
 	Page() string
 	// In returns the condition that an id is one of ids, and its argument $1.
 	In(ids []schemas.UserID) (condition string, argument any)
+	// Names is Store.Names.
+	Names(ctx context.Context, users []schemas.UserID) (Names, error)
 	// Touch returns the end of a SET clause that notes the time of a load; empty where none is stored.
 	Touch() string
 	// StoredRanges returns the ranges of user that were used within RangesKept, and marks them as
@@ -47,6 +49,8 @@ type Tx interface {
 	Exec(ctx context.Context, query string, arguments ...any) (int64, error)
 	Insert(ctx context.Context, edges []Edge) (int64, error)
 	Delete(ctx context.Context, edges []Edge) (int64, error)
+	// Name stores names of users who have none.
+	Name(ctx context.Context, names Names) error
 	// Announce reports to Watch that the followers of users have changed. Delete announces by itself.
 	Announce(ctx context.Context, users []schemas.UserID) error
 }

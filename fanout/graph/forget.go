@@ -20,7 +20,7 @@ func (s *Store) Followed(ctx context.Context, follower, after schemas.UserID, li
 // forgetAtOnce is how many edges one transaction of Forget removes.
 const forgetAtOnce = 10_000
 
-// Forget removes a user: its followers, whom it follows, its place on the list and its ranges. It may
+// Forget removes a user: its followers, whom it follows, its place on the list, its ranges and its name. It may
 // be called again after an error; what was removed stays removed.
 func (s *Store) Forget(ctx context.Context, user schemas.UserID) error {
 	for _, side := range []struct {
@@ -51,6 +51,9 @@ func (s *Store) Forget(ctx context.Context, user schemas.UserID) error {
 	}
 	err := s.Transact(ctx, func(tx Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM follow_ranges WHERE user_id = $1`, int64(user)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM follow_names WHERE user_id = $1`, int64(user)); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `DELETE FROM fanout_users WHERE user_id = $1`, int64(user))

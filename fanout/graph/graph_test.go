@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/pggraph"
 	"github.com/stillhere/stillhere/fanout/sqlitegraph"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -77,11 +78,11 @@ type failing struct {
 
 var errBroken = errors.New("the line is cut")
 
-func (f *failing) Load(ctx context.Context, file string, from, to int64, edges []graph.Edge) (int64, error) {
+func (f *failing) Load(ctx context.Context, file string, from, to int64, edges []graph.Edge, names graph.Names) (int64, error) {
 	if f.calls++; f.calls == 3 {
 		return 0, errBroken
 	}
-	return f.Store.Load(ctx, file, from, to, edges)
+	return f.Store.Load(ctx, file, from, to, edges, names)
 }
 
 func TestALoadResumesWhereItWasInterrupted(t *testing.T) {
@@ -138,7 +139,7 @@ func TestASyntheticGraphDependsOnItsSeedAlone(t *testing.T) {
 		if i == 0 {
 			continue
 		}
-		if edge, err := graph.ParseEdge([]byte(line)); err != nil || seen[line] || edge.Follower > 1000 {
+		if edge, _, err := graph.ParseEdge(identity.Users{}, "", []byte(line)); err != nil || seen[line] || edge.Follower > 1000 {
 			t.Fatalf("line %q: %v, seen %v", line, err, seen[line])
 		}
 		seen[line] = true

@@ -10,13 +10,14 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // loader is the part of a Store that Load needs.
 type loader interface {
 	Loaded(ctx context.Context, file string) (int64, error)
-	Load(ctx context.Context, file string, from, to int64, edges []Edge) (int64, error)
+	Load(ctx context.Context, file string, from, to int64, edges []Edge, names Names) (int64, error)
 	Optimize(ctx context.Context) error
 }
 
@@ -28,6 +29,9 @@ type LoadOptions struct {
 	Size int64
 	// FromStart ignores the stored position.
 	FromStart bool
+	// Users is how the file names users, Tenant whose they are if they have names.
+	Users  identity.Users
+	Tenant string
 	// Chunk is how many edges one transaction has [200,000].
 	Chunk int
 	// Bad is called for every line that is skipped, counted from 1.
@@ -51,14 +55,15 @@ const (
 	hashSpan = 64 << 10
 )
 
-// Load reads lines "user,follower" from file into the store. A tab may stand for the comma; a first
-// line without a digit is a heading. A file whose load was interrupted resumes at the stored
+// Load reads lines "user,follower" from file into the store. A tab may stand for the comma; it must if
+// names have commas. A first line without a digit is a heading; if users have names, a first line
+// "user_id,follower_id" is one. A file whose load was interrupted resumes at the stored
 // position. Edges that the store already has are counted and otherwise ignored.
 func Load(ctx context.Context, store loader, file io.ReadSeeker, o LoadOptions) (r LoadReport, err error) {
 	if o.Chunk == 0 {
 		o.Chunk = 200_000
 	}
-	l := &load{store: store, o: o, edges: make([]Edge, 0, o.Chunk)}
+	l := &load{store: store, o: o, edges: make([]Edge, 0, o.Chunk), names: Names{}}
 	if err := l.begin(ctx, file); err != nil {
 		return l.report, err
 	}
@@ -76,6 +81,7 @@ type load struct {
 	line   int64 // number of the last line read
 	read   int64 // bytes read
 	edges  []Edge
+	names  Names // of edges
 	report LoadReport
 }
 
@@ -156,10 +162,13 @@ func (l *load) next() ([]byte, error) {
 
 func (l *load) take(text []byte) {
 	l.report.Lines++
-	if len(bytes.TrimSpace(text)) == 0 || l.line == 1 && !bytes.ContainsAny(text, "0123456789") {
+	if len(bytes.TrimSpace(text)) == 0 || l.line == 1 && l.heading(text) {
 		return
 	}
-	edge, err := ParseEdge(text)
+	edge, names, err := ParseEdge(l.o.Users, l.o.Tenant, text)
+	if err == nil && l.o.Users.Text() {
+		err = errors.Join(l.names.Add(edge.User, names[0]), l.names.Add(edge.Follower, names[1]))
+	}
 	if err != nil {
 		l.report.Bad++
 		if l.o.Bad != nil {
@@ -170,11 +179,18 @@ func (l *load) take(text []byte) {
 	l.edges = append(l.edges, edge)
 }
 
+func (l *load) heading(text []byte) bool {
+	if l.o.Users.Text() {
+		return string(bytes.ReplaceAll(text, []byte{'\t'}, []byte{','})) == "user_id,follower_id"
+	}
+	return !bytes.ContainsAny(text, "0123456789")
+}
+
 func (l *load) flush(ctx context.Context) error {
 	if l.read == l.report.Position {
 		return nil
 	}
-	added, err := l.store.Load(ctx, l.name, l.report.Position, l.read, l.edges)
+	added, err := l.store.Load(ctx, l.name, l.report.Position, l.read, l.edges, l.names)
 	if err != nil {
 		return err
 	}
@@ -182,32 +198,40 @@ func (l *load) flush(ctx context.Context) error {
 	l.report.Edges += int64(len(l.edges))
 	l.report.Position = l.read
 	l.edges = l.edges[:0]
+	clear(l.names)
 	if l.o.Progress != nil {
 		l.o.Progress(l.report)
 	}
 	return nil
 }
 
-// ParseEdge reads "user,follower".
-func ParseEdge(text []byte) (Edge, error) {
+// ParseEdge reads "user,follower". Of a line with a tab, the tab separates both. names are those of
+// both users if users have names.
+func ParseEdge(users identity.Users, tenant string, text []byte) (e Edge, names [2]schemas.Name, err error) {
 	if len(text) > maxLine-1 {
-		return Edge{}, errors.New("the line is too long")
+		return Edge{}, names, errors.New("the line is too long")
 	}
-	i := bytes.IndexAny(text, ",\t")
-	if i < 0 {
-		return Edge{}, fmt.Errorf("%q is not user,follower", text)
+	user, follower, ok := bytes.Cut(text, []byte{'\t'})
+	if !ok {
+		user, follower, ok = bytes.Cut(text, []byte{','})
 	}
-	user, err := parseID("user", text[:i])
-	follower, fault := parseID("follower", text[i+1:])
+	if !ok {
+		return Edge{}, names, fmt.Errorf("%q is not user,follower", text)
+	}
+	if users.Text() {
+		if e.User, names[0], err = users.User("user", tenant, string(user)); err == nil {
+			e.Follower, names[1], err = users.User("follower", tenant, string(follower))
+		}
+	} else if e.User, err = parseID("user", user); err == nil {
+		e.Follower, err = parseID("follower", follower)
+	}
 	switch {
 	case err != nil:
-		return Edge{}, err
-	case fault != nil:
-		return Edge{}, fault
-	case user == follower:
-		return Edge{}, fmt.Errorf("user %d cannot follow itself", user)
+		return Edge{}, names, err
+	case e.User == e.Follower:
+		return Edge{}, names, fmt.Errorf("user %s cannot follow itself", user)
 	}
-	return Edge{user, follower}, nil
+	return e, names, nil
 }
 
 func parseID(field string, text []byte) (schemas.UserID, error) {

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -18,7 +20,7 @@ import (
 // applied is the part of a Store that an Applier needs.
 type applied interface {
 	Loaded(ctx context.Context, name string) (int64, error)
-	Apply(ctx context.Context, log string, from, to int64, add, remove []Edge) (added, removed int64, err error)
+	Apply(ctx context.Context, log string, from, to int64, add, remove []Edge, names Names) (added, removed int64, err error)
 }
 
 // Applier applies presence.graph to a Store. It is a handler of a consumer. The position of each
@@ -55,13 +57,29 @@ func (moved) ResetPosition() bool { return true }
 // NewApplier makes an Applier. topic is the topic's name in the cluster.
 func NewApplier(store applied, topic string, registry prometheus.Registerer) *Applier {
 	changes := promauto.With(registry).NewCounterVec(prometheus.CounterOpts{Name: "stillhere_graph_topic_edges_total",
-		Help: "Edges of the follower graph that records of presence.graph changed, by change: added, removed."}, []string{"change"})
+		Help: "Edges of the follower graph that records of presence.graph changed, by change: added, removed, refused (two users' names have one id)."}, []string{"change"})
 	return &Applier{store: store, topic: topic, changes: changes, positions: map[int32]logPosition{}}
 }
 
-// DecodeFollow decodes a record of the topic.
-func DecodeFollow(r *schemas.Record) (schemas.Follow, error) {
-	return schemas.DecodeFollow(r.Key, r.Value)
+// DecodeFollow returns the decoder of the topic's records. If users have names, an edge without both
+// names is refused, and one whose ids are not those of the names.
+func DecodeFollow(users identity.Users) func(r *schemas.Record) (schemas.Follow, error) {
+	return func(r *schemas.Record) (schemas.Follow, error) {
+		f, err := schemas.DecodeFollow(r.Key, r.Value)
+		named := f.Names != [2]schemas.Name{}
+		switch {
+		case err != nil || f.Removed:
+		case !users.Text() && named:
+			err = &schemas.FieldError{Code: "names_in_int_mode", Field: "user_name", Reason: "must be empty: users of this pipeline have no names"}
+		case users.Text() && !named:
+			err = &schemas.FieldError{Code: "name_missing", Field: "user_name", Reason: "must be the user's name, and follower_name the follower's"}
+		case users.Text() && !users.Is(f.User, f.Names[0]):
+			err = &schemas.FieldError{Code: "id_mismatch", Field: "user_id", Reason: "must be the id of tenant and user_name under the identity key"}
+		case users.Text() && !users.Is(f.Follower, f.Names[1]):
+			err = &schemas.FieldError{Code: "id_mismatch", Field: "follower_id", Reason: "must be the id of tenant and follower_name under the identity key"}
+		}
+		return f, err
+	}
 }
 
 // Start returns the stored position. A recreated topic has another id, so it has none. A position
@@ -97,19 +115,11 @@ func (a *Applier) Apply(ctx context.Context, batch stream.Batch[schemas.Follow])
 	if batch.Next <= p.next {
 		return nil
 	}
-	last := make(map[Edge]bool, len(batch.Items)) // whether it is removed
+	last := make(map[Edge]schemas.Follow, len(batch.Items))
 	for _, f := range batch.Items {
-		last[Edge{f.User, f.Follower}] = f.Removed
+		last[Edge{f.User, f.Follower}] = f
 	}
-	var add, remove []Edge
-	for _, e := range slices.SortedFunc(maps.Keys(last), compareEdges) {
-		if last[e] {
-			remove = append(remove, e)
-		} else {
-			add = append(add, e)
-		}
-	}
-	added, removed, err := a.store.Apply(ctx, p.log, p.stored, batch.Next, add, remove)
+	added, removed, err := a.apply(ctx, p, batch.Next, last)
 	if errors.Is(err, ErrConcurrentLoad) {
 		return a.compare(ctx, batch, p)
 	}
@@ -120,6 +130,44 @@ func (a *Applier) Apply(ctx context.Context, batch stream.Batch[schemas.Follow])
 	a.changes.WithLabelValues("removed").Add(float64(removed))
 	a.setPosition(batch.Partition, logPosition{p.log, batch.Next, batch.Next})
 	return nil
+}
+
+// apply writes the newest record of each edge. It refuses edges of a name that has the id of another.
+func (a *Applier) apply(ctx context.Context, p logPosition, next int64, last map[Edge]schemas.Follow) (added, removed int64, err error) {
+	for {
+		var add, remove []Edge
+		var names Names
+		err = nil
+		for _, e := range slices.SortedFunc(maps.Keys(last), compareEdges) {
+			f := last[e]
+			if f.Removed {
+				remove = append(remove, e)
+				continue
+			}
+			add = append(add, e)
+			if f.Names[0] == (schemas.Name{}) {
+				continue
+			}
+			if names == nil {
+				names = Names{}
+			}
+			err = cmp.Or(err, names.Add(f.User, f.Names[0]), names.Add(f.Follower, f.Names[1]))
+		}
+		if err == nil {
+			added, removed, err = a.store.Apply(ctx, p.log, p.stored, next, add, remove, names)
+		}
+		var collision *CollisionError
+		if !errors.As(err, &collision) {
+			return added, removed, err
+		}
+		maps.DeleteFunc(last, func(e Edge, f schemas.Follow) bool {
+			refused := !f.Removed && (e.User == collision.User || e.Follower == collision.User)
+			if refused {
+				a.changes.WithLabelValues("refused").Inc()
+			}
+			return refused
+		})
+	}
 }
 
 // compare is called after a fenced batch. An earlier attempt may have been committed although the

@@ -18,12 +18,12 @@ type unsure struct {
 	fail func() (before, after bool)
 }
 
-func (u *unsure) Apply(ctx context.Context, log string, from, to int64, add, remove []graph.Edge) (int64, int64, error) {
+func (u *unsure) Apply(ctx context.Context, log string, from, to int64, add, remove []graph.Edge, names graph.Names) (int64, int64, error) {
 	before, after := u.fail()
 	if before {
 		return 0, 0, errBroken
 	}
-	added, removed, err := u.Store.Apply(ctx, log, from, to, add, remove)
+	added, removed, err := u.Store.Apply(ctx, log, from, to, add, remove, names)
 	if err == nil && after {
 		err = errBroken
 	}

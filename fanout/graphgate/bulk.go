@@ -16,7 +16,7 @@ type bulk struct {
 
 // decodeBulk reads a body with at most so many entries. Every error is a *schemas.FieldError that
 // names the entry.
-func decodeBulk(body []byte, most int) (b bulk, err error) {
+func decodeBulk(body []byte, most int, users users) (b bulk, err error) {
 	seen := map[string]bool{}
 	r := strictjson.NewReader("body", body)
 	err = r.Document(func(key []byte) (err error) {
@@ -27,9 +27,9 @@ func decodeBulk(body []byte, most int) (b bulk, err error) {
 		seen[field] = true
 		switch field {
 		case "add":
-			b.add, err = edges(r, field)
+			b.add, err = edges(r, field, users)
 		case "remove":
-			b.remove, err = edges(r, field)
+			b.remove, err = edges(r, field, users)
 		case "mutual":
 			b.mutual, err = r.Bool(field)
 		default:
@@ -87,9 +87,9 @@ func (b *bulk) directed(edges []graph.Edge) []graph.Edge {
 }
 
 // edges reads a list.
-func edges(r *strictjson.Reader, list string) (all []graph.Edge, err error) {
+func edges(r *strictjson.Reader, list string, users users) (all []graph.Edge, err error) {
 	err = r.Array(func(int) error {
-		e, err := edge(r)
+		e, err := edge(r, users)
 		all = append(all, e)
 		return err
 	})
@@ -99,7 +99,7 @@ func edges(r *strictjson.Reader, list string) (all []graph.Edge, err error) {
 	return all, err
 }
 
-func edge(r *strictjson.Reader) (e graph.Edge, err error) {
+func edge(r *strictjson.Reader, users users) (e graph.Edge, err error) {
 	err = r.Object(func(key []byte) error {
 		var to *schemas.UserID
 		switch string(key) {
@@ -115,15 +115,15 @@ func edge(r *strictjson.Reader) (e graph.Edge, err error) {
 		}
 		text, err := r.Scalar()
 		if err == nil {
-			*to, err = schemas.ParseUserID(string(key), string(text))
+			*to, err = users.parse(string(key), string(text))
 		}
 		return err
 	})
 	if err == nil && e.User == 0 {
-		_, err = schemas.ParseUserID("user_id", "")
+		_, err = users.parse("user_id", "")
 	}
 	if err == nil && e.Follower == 0 {
-		_, err = schemas.ParseUserID("follower_id", "")
+		_, err = users.parse("follower_id", "")
 	}
 	if err == nil {
 		err = checkEdge(e)

@@ -23,35 +23,40 @@ const (
 )
 
 func (s *Server) put(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
-	e, err := edgeOf(r)
+	e, names, err := s.edgeOf(r)
 	if err == nil {
-		_, _, err = s.change(ctx, []graph.Edge{e}, nil)
+		_, _, err = s.change(ctx, []graph.Edge{e}, nil, names)
 	}
 	return nil, err
 }
 
 func (s *Server) delete(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
-	e, err := edgeOf(r)
+	e, _, err := s.edgeOf(r)
 	if err == nil {
-		_, _, err = s.change(ctx, nil, []graph.Edge{e})
+		_, _, err = s.change(ctx, nil, []graph.Edge{e}, nil)
 	}
 	return nil, err
 }
 
-func edgeOf(r *http.Request) (e graph.Edge, err error) {
-	if e.User, err = schemas.ParseUserID("user_id", userpath.Of(r)); err != nil {
-		return e, err
+func (s *Server) edgeOf(r *http.Request) (e graph.Edge, _ graph.Names, err error) {
+	given, err := s.parameters(r)
+	if err != nil {
+		return e, nil, err
 	}
-	if e.Follower, err = schemas.ParseUserID("follower_id", r.PathValue("follower_id")); err != nil {
-		return e, err
+	users, err := s.usersOf(r, given)
+	if err != nil {
+		return e, nil, err
 	}
-	if _, err = parameters(r); err != nil {
-		return e, err
+	if e.User, err = users.parse("user_id", userpath.Of(r)); err != nil {
+		return e, nil, err
 	}
-	return e, checkEdge(e)
+	if e.Follower, err = users.parse("follower_id", r.PathValue("follower_id")); err != nil {
+		return e, nil, err
+	}
+	return e, users.names, checkEdge(e)
 }
 
-func (s *Server) change(ctx context.Context, add, remove []graph.Edge) (added, removed int64, err error) {
+func (s *Server) change(ctx context.Context, add, remove []graph.Edge, names graph.Names) (added, removed int64, err error) {
 	leave, err := s.enter()
 	if err != nil {
 		return 0, 0, err
@@ -59,19 +64,24 @@ func (s *Server) change(ctx context.Context, add, remove []graph.Edge) (added, r
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	return s.Store.Change(ctx, add, remove)
+	return s.Store.Change(ctx, add, remove, names)
 }
 
 // post changes many edges in one transaction.
 func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if _, err := parameters(r); err != nil {
+	given, err := s.parameters(r)
+	if err != nil {
+		return nil, err
+	}
+	users, err := s.usersOf(r, given)
+	if err != nil {
 		return nil, err
 	}
 	body, err := s.readBody(w, r)
 	if err != nil {
 		return nil, err
 	}
-	b, err := decodeBulk(body, s.config.MaxEntries)
+	b, err := decodeBulk(body, s.config.MaxEntries, users)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +93,7 @@ func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return nil, refuse(http.StatusTooManyRequests, wait, problem.TooMany, "add",
 			"has too many elements for now: every entry counts as a request")
 	}
-	added, removed, err := s.change(ctx, b.directed(b.add), b.directed(b.remove))
+	added, removed, err := s.change(ctx, b.directed(b.add), b.directed(b.remove), users.names)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +124,15 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error
 
 // list answers with a page of followers, in the order of their ids.
 func (s *Server) list(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
-	user, err := schemas.ParseUserID("user_id", userpath.Of(r))
+	given, err := s.parameters(r, "limit", "cursor")
 	if err != nil {
 		return nil, err
 	}
-	given, err := parameters(r, "limit", "cursor")
+	users, err := s.usersOf(r, given)
+	if err != nil {
+		return nil, err
+	}
+	user, err := users.parse("user_id", userpath.Of(r))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +144,7 @@ func (s *Server) list(ctx context.Context, _ http.ResponseWriter, r *http.Reques
 	}
 	if text, ok := given["cursor"]; ok {
 		// The cursor is the last follower of the page before.
-		if after, err = schemas.ParseUserID("cursor", text); err != nil {
+		if after, _, err = users.User("cursor", users.tenant, text); err != nil {
 			return nil, schemas.Invalid("cursor", "must be the next_cursor of an answer to this request")
 		}
 	}
@@ -145,27 +159,56 @@ func (s *Server) list(ctx context.Context, _ http.ResponseWriter, r *http.Reques
 	if err != nil {
 		return nil, err
 	}
+	texts, err := s.texts(ctx, users, user, page)
+	if err != nil {
+		return nil, err
+	}
 	answer := struct {
 		Followers  []string `json:"followers"`
 		NextCursor *string  `json:"next_cursor"`
-	}{Followers: make([]string, 0, limit)}
-	for _, id := range page[:min(limit, len(page))] {
-		answer.Followers = append(answer.Followers, id.String())
-	}
-	if len(page) > limit {
-		answer.NextCursor = &answer.Followers[limit-1]
+	}{Followers: texts[:min(limit, len(texts))]}
+	if len(texts) > limit {
+		answer.NextCursor = &texts[limit-1]
 	}
 	return json.Marshal(answer)
 }
 
-// parameters returns the query's parameters, which must be among names, each given once.
-func parameters(r *http.Request, names ...string) (map[string]string, error) {
+// texts returns what requests call the followers of user. A user who is known by another name than
+// asked has none.
+func (s *Server) texts(ctx context.Context, asked users, user schemas.UserID, followers []schemas.UserID) ([]string, error) {
+	texts := make([]string, 0, len(followers))
+	if !asked.Text() {
+		for _, id := range followers {
+			texts = append(texts, id.String())
+		}
+		return texts, nil
+	}
+	names, err := s.Store.Names(ctx, append(followers, user))
+	if err != nil {
+		return nil, err
+	}
+	if name, known := names[user]; known && name != asked.names[user] {
+		return texts, nil
+	}
+	for _, id := range followers {
+		// The user may have been erased since the page was read.
+		if name, known := names[id]; known {
+			texts = append(texts, name.Text)
+		}
+	}
+	return texts, nil
+}
+
+// parameters returns the query's parameters, which must be among names, each given once. If users have
+// names, tenant is a parameter too.
+func (s *Server) parameters(r *http.Request, names ...string) (map[string]string, error) {
 	given := map[string]string{}
 	for name, values := range r.URL.Query() {
 		known := false
 		for _, n := range names {
 			known = known || n == name
 		}
+		known = known || name == "tenant" && s.Users.Text()
 		switch {
 		case !known:
 			return nil, &schemas.FieldError{Code: "unknown_parameter", Field: name, Reason: "is not a parameter of this request"}

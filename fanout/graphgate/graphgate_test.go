@@ -153,12 +153,16 @@ func TestEntriesAreChargedAndRefusedBeforeTheStoreIsAsked(t *testing.T) {
 // broken is a store that does not answer.
 type broken struct{ asked chan struct{} }
 
-func (b broken) Change(ctx context.Context, _, _ []graph.Edge) (int64, int64, error) {
+func (b broken) Change(ctx context.Context, _, _ []graph.Edge, _ graph.Names) (int64, int64, error) {
 	if b.asked != nil {
 		close(b.asked)
 		<-ctx.Done()
 	}
 	return 0, 0, errors.New("password of the store")
+}
+
+func (broken) Names(context.Context, []schemas.UserID) (graph.Names, error) {
+	return nil, errors.New("password of the store")
 }
 
 func (broken) Page(context.Context, []schemas.UserID, schemas.UserID, schemas.UserID, schemas.UserID, int) ([]schemas.UserID, error) {
@@ -206,7 +210,7 @@ func TestAPageOfAnotherSiteIsRefused(t *testing.T) {
 func FuzzDecodeBulk(f *testing.F) {
 	f.Add([]byte(`{"add":[{"user_id":"1","follower_id":2}],"remove":[{"user_id":3,"follower_id":4}],"mutual":true}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		b, err := decodeBulk(body, 10)
+		b, err := decodeBulk(body, 10, users{})
 		if err != nil {
 			if !schemas.IsInvalid(err) {
 				t.Fatalf("an error without a field: %v", err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -37,13 +38,18 @@ func Defaults() Config {
 
 // store is the part of a graph.Store that the endpoints need.
 type store interface {
-	Change(ctx context.Context, add, remove []graph.Edge) (added, removed int64, err error)
+	Change(ctx context.Context, add, remove []graph.Edge, names graph.Names) (added, removed int64, err error)
 	Page(ctx context.Context, dst []schemas.UserID, user, after, through schemas.UserID, limit int) ([]schemas.UserID, error)
+	Names(ctx context.Context, users []schemas.UserID) (graph.Names, error)
 }
 
 // Dependencies are what a Server needs.
 type Dependencies struct {
 	Store store
+	// Users is how requests name users. If users have names, Tenant returns whose users a request names:
+	// asked is its parameter tenant, if it was given. A tenant that the sender may not name is an error.
+	Users  identity.Users
+	Tenant func(r *http.Request, asked string, given bool) (string, error)
 	// CheckOrigin refuses the requests of web pages of other sites.
 	CheckOrigin func(r *http.Request) error
 	// Charge takes the entries of a request from its sender's limit. wait is the time until the
@@ -146,11 +152,17 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, route string, err 
 	status, after := http.StatusBadRequest, time.Duration(0)
 	var known *refusal
 	var bad *schemas.FieldError
+	var collision *graph.CollisionError
 	switch {
 	case errors.As(err, &known):
 		status, after = known.status, known.after
 	case errors.As(err, &bad) && bad.Code == codeConflict:
 		status = http.StatusConflict
+	case errors.As(err, &collision):
+		s.Log.ErrorContext(r.Context(), "ALARM: two names have one user id; edges of the second one are refused until one of both users is erased",
+			"user_id", collision.User)
+		status = http.StatusConflict
+		err = &schemas.FieldError{Code: "identity_collision", Reason: "a user of this request cannot be told from another one; operators are alarmed"}
 	case !schemas.IsInvalid(err):
 		s.logRate.Do(func() {
 			s.Log.WarnContext(r.Context(), "a request to the follower graph was answered with 503: the store failed; "+

@@ -118,6 +118,21 @@ func (g *driver) Heads(ctx context.Context, users []schemas.UserID, most int) ([
 	})
 }
 
+func (g *driver) Names(ctx context.Context, users []schemas.UserID) (graph.Names, error) {
+	rows, err := g.pool.Query(ctx, `SELECT user_id, tenant, name FROM follow_names WHERE user_id = ANY ($1)`, bigints(users))
+	if err != nil {
+		return nil, err
+	}
+	names := make(graph.Names, len(users))
+	var user int64
+	var name schemas.Name
+	_, err = pgx.ForEachRow(rows, []any{&user, &name.Tenant, &name.Text}, func() error {
+		names[schemas.UserID(user)] = name
+		return nil
+	})
+	return names, err
+}
+
 // bigints are the ids in a type that the driver can encode without asking the server, as it must
 // behind PgBouncer.
 func bigints(ids []schemas.UserID) []int64 {

@@ -50,6 +50,25 @@ func (g *driver) Number(ctx context.Context, query string, arguments ...any) (n 
 	return n, err
 }
 
+func (g *driver) Names(ctx context.Context, users []schemas.UserID) (graph.Names, error) {
+	condition, list := g.In(users)
+	rows, err := g.Readers.QueryContext(ctx, `SELECT user_id, tenant, name FROM follow_names WHERE user_id `+condition, list)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	names := make(graph.Names, len(users))
+	for rows.Next() {
+		var user int64
+		var name schemas.Name
+		if err := rows.Scan(&user, &name.Tenant, &name.Text); err != nil {
+			return nil, err
+		}
+		names[schemas.UserID(user)] = name
+	}
+	return names, rows.Err()
+}
+
 // Heads reads a page of each user. Most users have no followers: one query leaves them out.
 func (g *driver) Heads(ctx context.Context, users []schemas.UserID, most int) ([][]schemas.UserID, error) {
 	_, list := g.In(users)

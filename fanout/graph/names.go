@@ -1,0 +1,78 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Names are what users are called, in pipelines whose users have names. nil in others.
+type Names map[schemas.UserID]schemas.Name
+
+// Add notes the name of a user. Two names with one id are a *CollisionError.
+func (n Names) Add(user schemas.UserID, name schemas.Name) error {
+	if known, ok := n[user]; ok && known != name {
+		return &CollisionError{user}
+	}
+	n[user] = name
+	return nil
+}
+
+// CollisionError says that the store knows a user id by another name. The edges of neither name are
+// changed until one of both users is erased.
+type CollisionError struct{ User schemas.UserID }
+
+func (e *CollisionError) Error() string {
+	return fmt.Sprintf("ALARM: user id %d belongs to another name already; the edges of the second name are refused", e.User)
+}
+
+// Names returns what users are called; those without a known name are left out.
+func (s *Store) Names(ctx context.Context, users []schemas.UserID) (Names, error) {
+	known, err := s.Driver.Names(ctx, users)
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of %d users: %w", len(users), err)
+	}
+	return known, nil
+}
+
+// missing returns those of names that are not stored yet. One that is stored otherwise is a
+// *CollisionError. Two writers who bring two names of one id at the same instant are not noticed here;
+// the detector notices them.
+func (s *Store) missing(ctx context.Context, names Names) (Names, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	known, err := s.Names(ctx, slices.Sorted(maps.Keys(names)))
+	if err != nil {
+		return nil, err
+	}
+	missing := Names{}
+	for user, name := range names {
+		stored, ok := known[user]
+		if !ok {
+			missing[user] = name
+		} else if stored != name {
+			return nil, &CollisionError{user}
+		}
+	}
+	return missing, nil
+}
+
+// Named reports whether the store holds names, as those of pipelines whose users have names do.
+func (s *Store) Named(ctx context.Context) (bool, error) {
+	n, err := s.Number(ctx, `SELECT count(*) FROM (SELECT 1 FROM follow_names LIMIT 1) AS named`)
+	if err != nil {
+		return false, fmt.Errorf("asking whether users have names: %w", err)
+	}
+	return n > 0, nil
+}
+
+// NamedAs reports whether user is not known by another name than this one.
+func (s *Store) NamedAs(ctx context.Context, user schemas.UserID, name schemas.Name) (bool, error) {
+	known, err := s.Names(ctx, []schemas.UserID{user})
+	stored, ok := known[user]
+	return !ok || stored == name, err
+}
