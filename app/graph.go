@@ -50,7 +50,8 @@ func Migrate(ctx context.Context, config pgstore.Config) error {
 // newGraphEndpoints serves the follower graph over HTTP.
 func newGraphEndpoints(p base, store *graph.Store) component {
 	server := graphgate.New(graphgate.Defaults(), graphgate.Dependencies{
-		Store: store, Users: p.cluster.Users, Tenant: askedTenant, Registry: p.registry, Log: p.log, CheckOrigin: p.config.Ingest.CheckOrigin,
+		Store: store, Users: p.cluster.Users, Forbidden: ingest.IsForbidden, Registry: p.registry, Log: p.log, CheckOrigin: p.config.Ingest.CheckOrigin,
+		Tenant: func(r *http.Request) (string, error) { return ingest.TenantOf(r, p.cluster.Users) },
 		Charge: func(r *http.Request, entries int) (time.Duration, int) {
 			if caller := ingest.CallerOf(r.Context()); caller != nil && caller.Charge != nil {
 				return caller.Charge(entries)
@@ -79,7 +80,3 @@ func newGraphTopic(p base, store *graph.Store) component {
 		p.producer, p.log, p.kafkaMetrics, consumer.MinBatchInterval(50*time.Millisecond))
 	return loop("graph topic", records.Run, records.Ready)
 }
-
-// askedTenant is the tenant that a request names. Tokens have no tenant yet with which it would have to
-// be compared, and no role runs with --ids text.
-func askedTenant(_ *http.Request, asked string, _ bool) (string, error) { return asked, nil }

@@ -17,12 +17,14 @@ func newNamedWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.Users = identity.Named(identity.Key{1})
-	w.Tenant = func(_ *http.Request, asked string, _ bool) (string, error) {
+	w.Tenant = func(r *http.Request) (string, error) {
+		asked := r.URL.Query().Get("tenant")
 		if asked == "rival" {
-			return "", refuse(http.StatusForbidden, 0, "tenant_not_allowed", "tenant", "must be that of the token")
+			return "", &schemas.FieldError{Code: "tenant_not_allowed", Field: "tenant", Reason: "must be that of the token"}
 		}
 		return asked, nil
 	}
+	w.Forbidden = func(err error) bool { return strings.Contains(err.Error(), "must be that of the token") }
 	mux := w.mux
 	w.mux = http.NewServeMux()
 	w.mux.Handle("/", userpath.Alias(mux))

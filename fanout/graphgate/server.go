@@ -46,10 +46,11 @@ type store interface {
 // Dependencies are what a Server needs.
 type Dependencies struct {
 	Store store
-	// Users is how requests name users. If users have names, Tenant returns whose users a request names:
-	// asked is its parameter tenant, if it was given. A tenant that the sender may not name is an error.
-	Users  identity.Users
-	Tenant func(r *http.Request, asked string, given bool) (string, error)
+	// Users is how requests name users. If users have names, Tenant returns whose users a request names.
+	// A tenant that the sender may not name is an error, which Forbidden tells from others.
+	Users     identity.Users
+	Tenant    func(r *http.Request) (string, error)
+	Forbidden func(err error) bool
 	// CheckOrigin refuses the requests of web pages of other sites.
 	CheckOrigin func(r *http.Request) error
 	// Charge takes the entries of a request from its sender's limit. wait is the time until the
@@ -158,6 +159,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, route string, err 
 		status, after = known.status, known.after
 	case errors.As(err, &bad) && bad.Code == codeConflict:
 		status = http.StatusConflict
+	case s.Forbidden != nil && s.Forbidden(err):
+		status = http.StatusForbidden
 	case errors.As(err, &collision):
 		s.Log.ErrorContext(r.Context(), "ALARM: two names have one user id; edges of the second one are refused until one of both users is erased",
 			"user_id", collision.User)

@@ -20,13 +20,12 @@ func (s *Server) usersOf(r *http.Request, given map[string]string) (users, error
 	if !s.Users.Text() {
 		return users{}, nil
 	}
-	asked, ok := given["tenant"]
-	if ok {
+	if asked, ok := given["tenant"]; ok {
 		if err := schemas.CheckTenant("tenant", asked); err != nil {
 			return users{}, err
 		}
 	}
-	tenant, err := s.Tenant(r, asked, ok)
+	tenant, err := s.Tenant(r)
 	return users{s.Users, tenant, graph.Names{}}, err
 }
 

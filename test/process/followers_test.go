@@ -136,7 +136,7 @@ func (w *followerWorld) fill() {
 			statuses = append(statuses, schemas.Outgoing{Topic: schemas.Statuses, Partition: schemas.PartitionOf(id, 4), Key: id.Key(), Value: s.Encode()})
 		}
 		if len(edges) == chunk || i == w.size.followers {
-			_, err := store.Load(w.Context(), "crowd", place, place+int64(len(edges)), edges)
+			_, err := store.Load(w.Context(), "crowd", place, place+int64(len(edges)), edges, nil)
 			testkit.Check(w.T, err)
 			testkit.Check(w.T, w.producer.AppendSync(w.Context(), statuses...))
 			place += int64(len(edges))
