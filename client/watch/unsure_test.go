@@ -14,13 +14,22 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Users 1 and 2 are unsure when the connection is lost. User 2 still is when it resumes.
-func TestAfterAResumeOnlyThoseWhoComeAgainAreUnsure(t *testing.T) {
+// Users 1 and 2 are unsure, or stale, when the connection is lost. User 2 still is when it resumes.
+func TestAfterAResumeOnlyThoseWhoComeAgainAreUnsureOrStale(t *testing.T) {
 	t.Parallel()
+	for _, field := range []string{"unsure_since", "stale_since"} {
+		t.Run(field, func(t *testing.T) {
+			t.Parallel()
+			resumeWhile(t, `,"`+field+`":"2025-11-21T04:40:00Z"`)
+		})
+	}
+}
+
+func resumeWhile(t *testing.T, unsure string) {
+	t.Helper()
 	user := func(id, more string) string {
 		return `{"user_id":"` + id + `","state":"online","version":"7"` + more + `}`
 	}
-	const unsure = `,"unsure_since":"2025-11-21T04:40:00Z"`
 	connections := [][]string{
 		{hello, `{"type":"snapshot","users":[` + user("1", "") + `,` + user("2", unsure) + `]}`,
 			`{"type":"resync","users":[` + user("1", unsure) + `]}`},
@@ -58,7 +67,7 @@ func TestAfterAResumeOnlyThoseWhoComeAgainAreUnsure(t *testing.T) {
 		case watch.Connected:
 			connected++
 		case watch.Changed:
-			got[event.User.UserID] = append(got[event.User.UserID], event.User.UnsureSince != 0)
+			got[event.User.UserID] = append(got[event.User.UserID], event.User.UnsureSince+event.User.StaleSince != 0)
 		}
 		if connected == 2 && len(got[1]) == 3 {
 			break

@@ -98,7 +98,7 @@ type Watcher struct {
 	config  Config
 	changed chan struct{} // buffered, for one signal
 	behind  bool          // the connection was lost, and what was missed has not come; owned by Events
-	// unsure are the users who were unsure when the connection was lost. Those who still are come again
+	// unsure are the users who were unsure or stale when the connection was lost. Those who still are come again
 	// before the stream is resumed. Owned by Events.
 	unsure map[schemas.UserID]bool
 
@@ -218,7 +218,7 @@ func (w *Watcher) events(m watch.Message) []Event {
 		w.behind = len(w.known) > 0
 		w.unsure = map[schemas.UserID]bool{}
 		for id, user := range w.known {
-			if user.UnsureSince != 0 {
+			if user.UnsureSince != 0 || user.StaleSince != 0 {
 				w.unsure[id] = true
 			}
 		}
@@ -254,13 +254,13 @@ func (w *Watcher) newer(users ...schemas.Presence) (events []Event) {
 	return events
 }
 
-// sure are the events of those who were unsure when the connection was lost, and no longer are.
+// sure are the events of those who were unsure or stale when the connection was lost, and no longer are.
 func (w *Watcher) sure() (events []Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id := range w.unsure {
 		if user, watched := w.known[id]; watched {
-			user.UnsureSince = 0
+			user.UnsureSince, user.StaleSince = 0, 0
 			w.known[id] = user
 			events = append(events, Event{Kind: Changed, User: user})
 		}

@@ -109,11 +109,11 @@ func (p *reply) send(ctx context.Context, sent []*state) error {
 }
 
 // unsure returns the users of lost gateways who have not changed: that they are unsure has no version by
-// which it could be missed.
+// which it could be missed. Of a stale state it may not be known.
 func (p *reply) unsure(sent []*state) (unsure []*state) {
 	for _, st := range sent {
 		after := p.after[st.presence.UserID]
-		if after != cursor.Withheld && st.version <= int64(after) && st.presence.UnsureSince != 0 {
+		if after != cursor.Withheld && st.version <= int64(after) && (st.presence.UnsureSince != 0 || st.stale()) {
 			unsure = append(unsure, st)
 		}
 	}

@@ -77,3 +77,26 @@ func TestAUserWhoChangesAndStaysUnsureIsShownAsUnsureInWhateverOrderThatComes(t 
 		})
 	}
 }
+
+func TestAResumeSendsAgainUsersWhoAreStaleOrUnsureAndNoOthers(t *testing.T) {
+	t.Parallel()
+	r := newResumable(t)
+	r.happens((&person{id: 1}).becomes(schemas.Online))
+	next, leave := r.events("1", "")
+	next(watch.Hello)
+	_, id := next(watch.Snapshot)
+	leave()
+	for _, is := range []struct{ stale, unsure schemas.Millis }{{}, {stale: 1_763_700_000_000}, {unsure: 1_763_700_000_000}} {
+		r.view.set(is.stale, nil)
+		r.view.makeUnsure(1, is.unsure)
+		next, leave := r.events("1", id)
+		next(watch.Hello)
+		if is.stale != 0 || is.unsure != 0 {
+			if m, _ := next(watch.Resync); len(m.Users) != 1 || m.Users[0].StaleSince != is.stale || m.Users[0].UnsureSince != is.unsure {
+				t.Errorf("got %+v, want %+v", m.Users, is)
+			}
+		}
+		next(watch.Resumed)
+		leave()
+	}
+}

@@ -161,15 +161,20 @@ func (r *Reader) fromRedis(ctx context.Context, ids []schemas.UserID, entries []
 	within, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
 	defer cancel()
 	progress, err := r.view.ReadInto(within, ids, entries)
-	if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // else the caller has left
-		// Not logged, since it would be once per read: stale_since and the metric report it.
-		r.metrics.ReadRedisLost.Inc()
-	}
 	if err != nil {
+		r.lost(ctx)
 		clear(entries)
 		return nil
 	}
 	return progress
+}
+
+// lost counts a read that Redis did not answer, unless the caller has left. It is not logged, since it
+// would be once per read: stale_since and the metric report it.
+func (r *Reader) lost(ctx context.Context) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		r.metrics.ReadRedisLost.Inc()
+	}
 }
 
 // staleSince is since when answers about a partition may be out of date, or 0. The watermark is

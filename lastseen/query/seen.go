@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -65,17 +66,19 @@ func presentOf(ids []schemas.UserID, answers []answer) []schemas.UserID {
 	return present
 }
 
-// addUnsure adds since when no gateway can report the users. Without Redis that is not known. A newer
-// version of a user than Redis says it of has ended it.
+// addUnsure adds since when no gateway can report the users. A newer version of a user than Redis says
+// it of has ended it. If Redis does not answer, that is not known, and the answers are stale.
 func (r *Reader) addUnsure(ctx context.Context, ids []schemas.UserID, answers []answer) {
 	wanted := presentOf(ids, answers)
 	if len(wanted) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
+	within, cancel := context.WithTimeout(ctx, r.config.RedisTimeout)
 	defer cancel()
-	found, err := r.view.Unsure(ctx, wanted)
+	found, err := r.view.Unsure(within, wanted)
 	if err != nil {
+		r.lost(ctx)
+		r.makeStale(answers)
 		return
 	}
 	for i := range answers {
@@ -84,6 +87,17 @@ func (r *Reader) addUnsure(ctx context.Context, ids []schemas.UserID, answers []
 				a.unsure = found[0].Since
 			}
 			found = found[1:]
+		}
+	}
+}
+
+// makeStale marks answers of present users as stale since what is known of them.
+func (r *Reader) makeStale(answers []answer) {
+	now := schemas.MillisOf(time.Now())
+	for i := range answers {
+		if a := &answers[i]; a.present() && a.stale == 0 {
+			a.stale = cmp.Or(a.upTo, now)
+			r.metrics.ReadStale.Inc()
 		}
 	}
 }

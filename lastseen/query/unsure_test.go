@@ -1,11 +1,13 @@
 package query_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
+	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -54,5 +56,40 @@ func TestUnsureSinceIsShownOnlyWhileNoNewerChangeOfAVisiblePresentUserIsKnown(t 
 				t.Errorf("the stream reads %+v", users)
 			}
 		})
+	}
+}
+
+// forgetful is Redis that does not answer in time who is unsure.
+type forgetful struct{ query.View }
+
+func (forgetful) Unsure(context.Context, []schemas.UserID) ([]redisview.Unsure, error) {
+	return nil, context.DeadlineExceeded
+}
+
+func TestAnswersThatCannotSayWhetherAUserIsUnsureAreStaleUntilTheyCan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Mini(t))
+	now := schemas.MillisOf(time.Now())
+	w.happen(t, arrives(1, 10, now-3_600_000), arrives(2, 11, now-60_000), leaves(2, 12, now-50_000))
+	w.upTo(t, now)
+	_, err := w.view.WriteUnsure(t.Context(), []redisview.Unsure{{User: 1, Version: 15, Since: now - 1000}})
+	must(t, err)
+	for _, answers := range []bool{false, true} {
+		view := query.View(w.view)
+		if !answers {
+			view = forgetful{view}
+		}
+		w.serve(view, w.durable)
+		for _, path := range []string{"/presence/1", "/presence/changes?user_ids=1"} {
+			status, body := w.get(t, path)
+			if status != 200 || strings.Contains(body, `"stale_since":null`) != answers || strings.Contains(body, "unsure_since") != answers {
+				t.Errorf("%s is answered with %d %s", path, status, body)
+			}
+		}
+		users, err := w.reader.Read(t.Context(), []schemas.UserID{1, 2, 3})
+		must(t, err)
+		if (users[0].StaleSince == 0) != answers || users[1].StaleSince != 0 || users[2].StaleSince != 0 {
+			t.Errorf("the stream reads %+v", users)
+		}
 	}
 }
