@@ -125,6 +125,7 @@ func (b *bounds) status(r *schemas.Record) (schemas.UserID, *schemas.Status, err
 		{"published_at_ms", s.PublishedAt}, {"policy_at_ms", s.PolicyAt}, {"pending_since_ms", s.Pending.Since},
 		{"pending_kinds_at_ms", s.Pending.KindsAt}, {"pending_visibility_at_ms", s.Pending.VisibilityAt},
 		{"shown_at_ms", s.ShownAt}, {"presumed_at_ms", s.Presumed.At}, {"presumed_active_at_ms", s.Presumed.Active},
+		{"unsure_since_ms", s.UnsureSince},
 	} {
 		if of.at < 0 || of.at > latest {
 			return 0, nil, schemas.Invalid(of.field,

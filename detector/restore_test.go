@@ -2,6 +2,7 @@ package detector
 
 import (
 	"context"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,9 @@ func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
 	for name, forge := range map[string]func(good []byte) []byte{
 		"garbage":       func([]byte) []byte { return []byte{0xff} },
 		"in the future": func(good []byte) []byte { return forged(t, good, func(s *schemas.Status) { s.Since += 1 << 40 }) },
+		"unsure since the future": func(good []byte) []byte {
+			return forged(t, good, func(s *schemas.Status) { s.UnsureSince = s.Since + 1<<40 })
+		},
 		"of a bucket for decades": func(good []byte) []byte {
 			return forged(t, good, func(s *schemas.Status) { s.Bucket = schemas.Bucket{At: s.Since, Lacks: 1 << 40} })
 		},
@@ -56,6 +60,27 @@ func TestAStatusThatCannotBeTrueIsADeadLetter(t *testing.T) {
 				t.Errorf("the user left %d times", left)
 			}
 		})
+	}
+}
+
+// The dates are on both sides of the wraps that shorter fields have, and the last has run ahead of its broker.
+func TestAStatusIsUnsureSinceAnInstantOfItsLogWhateverTheDate(t *testing.T) {
+	t.Parallel()
+	const user = schemas.UserID(1)
+	for _, date := range []schemas.Millis{maxAhead, 1<<31*1000 - 1, 1<<31*1000 + 1, 1<<32*1000 + 1, 1 << 41, 1<<44 + 1} {
+		for name, b := range map[string]bounds{
+			"the commit is known":                    {checkpoint: &schemas.Checkpoint{LogTime: date, LogEpoch: 2}, committed: 9, partitions: 1},
+			"it is lost, the status another epoch's": {partitions: 1},
+		} {
+			for since, valid := range map[schemas.Millis]bool{0: true, 1: true, date: true, date + maxAhead: true, date + maxAhead + 1: false,
+				-1: false, -date: false, math.MaxInt64: false, math.MinInt64: false} {
+				s := schemas.Status{User: user, State: schemas.Online, Version: schemas.NewVersion(1, 5, 0), UnsureSince: since}
+				_, got, err := b.status(&schemas.Record{Time: date, Key: user.Key(), Value: s.Encode()})
+				if (err == nil) != valid || valid && got.UnsureSince != since || !valid && !strings.Contains(err.Error(), "unsure_since_ms") {
+					t.Errorf("%s, at %d: unsure since %d: %+v, %v", name, date, since, got, err)
+				}
+			}
+		}
 	}
 }
 

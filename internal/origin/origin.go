@@ -131,7 +131,7 @@ func (c commit) has(v schemas.Version, slack int64) bool {
 //
 // Any other error means that the lookup failed.
 func (o *Origin) Check(topic schemas.Topic, r *schemas.Record, t *schemas.Transition) error {
-	limit := max(r.Time, schemas.MillisOf(o.now())) + ahead
+	limit := o.latest(r)
 	for _, instant := range []struct {
 		field string
 		at    schemas.Millis
@@ -162,6 +162,11 @@ func (o *Origin) Check(topic schemas.Topic, r *schemas.Record, t *schemas.Transi
 		return notOfThisLog("version", "is of record %d of the heartbeats, the detector has come to %d",
 			known.base+v.Offset(), known.offset)
 	}
+}
+
+// latest is the latest instant that r may name.
+func (o *Origin) latest(r *schemas.Record) schemas.Millis {
+	return max(r.Time, schemas.MillisOf(o.now())) + ahead
 }
 
 // partitionsNow is the number of partitions of the heartbeats, constant while a process runs.
@@ -269,6 +274,9 @@ func (o *Origin) Decode(r *schemas.Record) (stream.Logged[*schemas.Transition], 
 
 // CheckStatus is Check for a status.
 func (o *Origin) CheckStatus(r *schemas.Record, s *schemas.Status) error {
+	if limit := o.latest(r); s.UnsureSince < 0 || s.UnsureSince > limit {
+		return notOfThisLog("unsure_since_ms", "is %d, must be between 0 and %d", s.UnsureSince, limit)
+	}
 	return o.Check(schemas.Statuses, r, &schemas.Transition{User: s.User, Version: s.Version, At: s.Since,
 		LastSeen: s.LastSeen, LastActive: s.LastActive})
 }

@@ -3,6 +3,7 @@ package origin
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -133,6 +134,21 @@ func TestARecordOfAnotherPartitionThanItsUsersIsForged(t *testing.T) {
 		err := o.Check(topic, &schemas.Record{Partition: other, Time: 1}, &schemas.Transition{User: 1, Version: 1, At: 1})
 		if schemas.IsInvalid(err) != want {
 			t.Errorf("%s: %v", topic, err)
+		}
+	}
+}
+
+func TestAStatusIsForgedThatIsUnsureSinceNoInstantOfTheLog(t *testing.T) {
+	t.Parallel()
+	o, _ := originOf(&commits{offset: 9, settled: 9, end: 9, checkpoint: schemas.Checkpoint{LogEpoch: 1}})
+	now := schemas.MillisOf(o.now())
+	for since, forged := range map[schemas.Millis]bool{0: false, 1: false, now: false, now + ahead: false, now + ahead + 1: true,
+		-1: true, math.MaxInt64: true, math.MinInt64: true} {
+		for _, written := range []schemas.Millis{1, now} { // now counts where the record's clock is slow
+			err := o.CheckStatus(&schemas.Record{Time: written}, &schemas.Status{User: 1, Version: schemas.NewVersion(1, 1, 0), UnsureSince: since})
+			if schemas.IsInvalid(err) != forged {
+				t.Errorf("unsure since %d in a record of %d: %v", since, written, err)
+			}
 		}
 	}
 }
