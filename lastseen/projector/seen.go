@@ -21,6 +21,7 @@ type Seen struct {
 
 // NewSeen makes a handler. config must be valid.
 func NewSeen(view *redisview.View, config lastseen.Config, metrics *lastseen.Metrics) *Seen {
+	metrics.SeenUpdates.WithLabelValues("written") // a board shows 0 before the first
 	return &Seen{view: view, config: config, metrics: metrics}
 }
 

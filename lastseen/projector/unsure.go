@@ -25,6 +25,7 @@ type Unsure struct {
 // for users than before; if it returns an error, the batch comes again.
 func NewUnsure(view *redisview.View, config lastseen.Config, metrics *lastseen.Metrics,
 	changed func(ctx context.Context, users []schemas.UserID) error) *Unsure {
+	metrics.UnsureUpdates.WithLabelValues("written") // a board shows 0 before the first
 	return &Unsure{view: view, config: config, metrics: metrics, changed: changed}
 }
 
