@@ -26,9 +26,9 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 		m.drop(u, i)
 	}
 	u.reset(id)
-	m.setMark(id, mark{})
+	m.setPrivacy(id, privacyRecord{})
 	if !m.replaying && f.WithheldUntil > m.clock.now {
-		m.setMark(id, mark{erased: m.version(m.ordinals.of(id)), withheld: f.WithheldUntil})
+		m.setPrivacy(id, privacyRecord{erased: m.version(m.ordinals.of(id)), withheld: f.WithheldUntil})
 	}
 	m.emit(&schemas.Transition{User: id, From: from, To: schemas.Offline, At: at, Cause: schemas.Erased,
 		Visibility: schemas.Everyone, Policy: m.policyID, ErasedUntil: f.ErasedUntil})

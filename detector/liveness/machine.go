@@ -87,8 +87,8 @@ type Machine struct {
 	wheel      wheel
 	many       map[uint32]*user // users who do not fit in an entry
 	hidden     map[schemas.UserID]hiddenUser
-	marks      map[schemas.UserID]mark
-	marksAt    schemas.Millis // when to search for marks to forget
+	privacy    map[schemas.UserID]privacyRecord
+	privacyAt  schemas.Millis // when to search for privacy records to forget
 	gateways   gateways
 	queue      queue
 	joining    []place
@@ -146,7 +146,7 @@ func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, ke
 	m := &Machine{
 		Slice: DefaultSlice, partition: partition, partitions: partitions, logEpoch: logEpoch,
 		bases: []schemas.EpochBase{{LogEpoch: logEpoch}}, rowsFrom: -never, index: newIndex(key),
-		many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{}, marks: map[schemas.UserID]mark{}, gateways: newGateways(),
+		many: map[uint32]*user{}, hidden: map[schemas.UserID]hiddenUser{}, privacy: map[schemas.UserID]privacyRecord{}, gateways: newGateways(),
 	}
 	m.ordinals.key = (key ^ 0x9e3779b97f4a7c15) | 1
 	m.policies = []schemas.PolicyInForce{{Policy: policy}}

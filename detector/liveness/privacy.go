@@ -5,15 +5,15 @@ import "github.com/stillhere/stillhere/schemas"
 const (
 	// showMatters is how long after a show a report can still have a time before it.
 	showMatters = schemas.MaxIdle + schemas.MaxAge
-	// marksEvery is the log time between two searches for marks that no longer matter.
-	marksEvery = schemas.Millis(10 * 60 * 1000)
-	// marksPerTick bounds how many of these one tick forgets.
-	marksPerTick = 1000
+	// privacyEvery is the log time between two searches for privacy records that no longer matter.
+	privacyEvery = schemas.Millis(10 * 60 * 1000)
+	// privacyPerTick bounds how many of these one tick forgets.
+	privacyPerTick = 1000
 )
 
-// mark is what must be known of a user whatever the presence, also of an unknown user. Few users
-// have one.
-type mark struct {
+// privacyRecord says what of a user may not be disclosed any more: what was before the last show, and
+// before the erasure. It is kept whatever the presence, also of an unknown user. Few users have one.
+type privacyRecord struct {
 	// shownAt is at of the show of a user who has hidden, until the next hide. No change of the user
 	// has an earlier time: what happened while the user hid stays hidden.
 	shownAt schemas.Millis
@@ -25,17 +25,17 @@ type mark struct {
 
 // shownAt is when the user showed again; 0: never, or too long ago to matter.
 func (m *Machine) shownAt(id schemas.UserID) schemas.Millis {
-	if len(m.marks) == 0 {
+	if len(m.privacy) == 0 {
 		return 0
 	}
-	return m.marks[id].shownAt
+	return m.privacy[id].shownAt
 }
 
-// markShow stores at of a show; 0: the user hides.
-func (m *Machine) markShow(id schemas.UserID, at schemas.Millis) {
-	k := m.marks[id]
+// setShown stores at of a show; 0: the user hides.
+func (m *Machine) setShown(id schemas.UserID, at schemas.Millis) {
+	k := m.privacy[id]
 	k.shownAt = at
-	m.setMark(id, k)
+	m.setPrivacy(id, k)
 }
 
 // notBefore raises an instant to that of a show. 0, never, stays: a show does not say that a device was heard.
@@ -46,18 +46,18 @@ func notBefore(shown, at schemas.Millis) schemas.Millis {
 	return max(at, shown)
 }
 
-func (m *Machine) setMark(id schemas.UserID, k mark) {
-	if k == (mark{}) {
-		delete(m.marks, id)
+func (m *Machine) setPrivacy(id schemas.UserID, k privacyRecord) {
+	if k == (privacyRecord{}) {
+		delete(m.privacy, id)
 		return
 	}
-	m.marks[id] = k
+	m.privacy[id] = k
 }
 
-// addMark adds what is marked of the user to s. If nothing else needs to be known, s says no more.
-func (m *Machine) addMark(s *schemas.Status) {
-	k, marked := m.marks[s.User]
-	if !marked {
+// addPrivacy adds the user's privacy record to s. If nothing else needs to be known, s says no more.
+func (m *Machine) addPrivacy(s *schemas.Status) {
+	k, found := m.privacy[s.User]
+	if !found {
 		return
 	}
 	if s.Tombstone() {
@@ -66,15 +66,15 @@ func (m *Machine) addMark(s *schemas.Status) {
 	s.ShownAt, s.ErasedVersion, s.WithheldUntil = k.shownAt, k.erased, k.withheld
 }
 
-// forgetMarks forgets marks that no longer matter, and writes statuses without them. Transitions do
-// not depend on when it does.
-func (m *Machine) forgetMarks() {
-	if m.replaying || m.clock.now < m.marksAt {
+// forgetPrivacy forgets privacy records that no longer matter, and writes statuses without them.
+// Transitions do not depend on when it does.
+func (m *Machine) forgetPrivacy() {
+	if m.replaying || m.clock.now < m.privacyAt {
 		return
 	}
 	n := 0
-	for id, k := range m.marks {
-		if n == marksPerTick {
+	for id, k := range m.privacy {
+		if n == privacyPerTick {
 			return
 		}
 		e := m.index.find(&m.store, m.index.hash(id), id)
@@ -89,7 +89,7 @@ func (m *Machine) forgetMarks() {
 			continue
 		}
 		n++
-		m.setMark(id, left)
+		m.setPrivacy(id, left)
 		u := &m.scratch
 		if e != none {
 			u = m.load(e, u)
@@ -99,5 +99,5 @@ func (m *Machine) forgetMarks() {
 		m.emitStatus(u)
 		m.save(e, u, true)
 	}
-	m.marksAt = m.clock.now + marksEvery
+	m.privacyAt = m.clock.now + privacyEvery
 }

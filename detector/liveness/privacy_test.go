@@ -6,14 +6,14 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// marked is a machine with a clock of its own.
-type marked struct {
+// private is a machine with a clock of its own.
+type private struct {
 	*testing.T
 	*Machine
 	offset int64
 }
 
-func (m *marked) apply(at schemas.Millis, value []byte) (statuses []schemas.Status) {
+func (m *private) apply(at schemas.Millis, value []byte) (statuses []schemas.Status) {
 	m.Helper()
 	var f schemas.Frame
 	if err := f.Decode(value); err != nil {
@@ -27,11 +27,11 @@ func (m *marked) apply(at schemas.Millis, value []byte) (statuses []schemas.Stat
 	return out.Statuses
 }
 
-// The user is offline, so only a mark is left of the show, in memory and in the status.
+// The user is offline, so only a privacy record is left of the show, in memory and in the status.
 func TestAShowIsForgottenWhenNoReportCanHaveATimeBeforeIt(t *testing.T) {
 	t.Parallel()
 	const at = schemas.Millis(1_763_700_000_000)
-	m := marked{T: t, Machine: New(Defaults(), 0, 1, 1, 0)}
+	m := private{T: t, Machine: New(Defaults(), 0, 1, 1, 0)}
 	m.apply(at, schemas.AppendVisibility(nil, 42, schemas.Nobody))
 	shown := m.apply(at+1000, schemas.AppendVisibility(nil, 42, schemas.Everyone))
 	if n := len(shown); n != 1 || shown[0].ShownAt != at+1000 || shown[0].Tombstone() {
@@ -46,9 +46,9 @@ func TestAShowIsForgottenWhenNoReportCanHaveATimeBeforeIt(t *testing.T) {
 			t.Errorf("forgotten too early: %+v", s)
 		}
 	}
-	last = m.apply(at+1000+showMatters+marksEvery, schemas.AppendTick(nil))
-	if len(last) != 1 || last[0].User != 42 || !last[0].Tombstone() || len(m.marks) != 0 {
-		t.Errorf("a month later %+v, %d marks", last, len(m.marks))
+	last = m.apply(at+1000+showMatters+privacyEvery, schemas.AppendTick(nil))
+	if len(last) != 1 || last[0].User != 42 || !last[0].Tombstone() || len(m.privacy) != 0 {
+		t.Errorf("a month later %+v, %d privacy records", last, len(m.privacy))
 	}
 }
 
@@ -56,7 +56,7 @@ func TestStatusesNameAnErasureUntilNothingOlderIsWithheld(t *testing.T) {
 	t.Parallel()
 	const at = schemas.Millis(1_763_700_000_000)
 	const until, gone = at + 20*86_400_000, at + 40*86_400_000
-	m := marked{T: t, Machine: New(Defaults(), 0, 1, 1, 0)}
+	m := private{T: t, Machine: New(Defaults(), 0, 1, 1, 0)}
 	beat := func(now schemas.Millis) []schemas.Status {
 		return m.apply(now, schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: 42, Device: 7, Kind: schemas.Web}}))
 	}
@@ -73,13 +73,13 @@ func TestStatusesNameAnErasureUntilNothingOlderIsWithheld(t *testing.T) {
 	names("a new user", beat(at+3000), erased)
 	names("who hides", m.apply(at+4000, schemas.AppendVisibility(nil, 42, schemas.Nobody)), erased)
 	names("a month later", m.apply(until, schemas.AppendTick(nil)), 0)
-	if s := m.apply(until+1000, schemas.AppendVisibility(nil, 42, schemas.Everyone)); len(m.marks) != 1 || s[0].ShownAt != until+1000 {
-		t.Errorf("the hidden user was forgotten with the mark: %+v", s)
+	if s := m.apply(until+1000, schemas.AppendVisibility(nil, 42, schemas.Everyone)); len(m.privacy) != 1 || s[0].ShownAt != until+1000 {
+		t.Errorf("the hidden user was forgotten with the privacy record: %+v", s)
 	}
 	names("the second erasure", m.apply(until+2000, schemas.AppendErasure(nil, 42, gone, until+10_000, false)),
 		schemas.NewVersion(1, m.offset-1, 0))
-	last := m.apply(until+10_000+marksEvery, schemas.AppendTick(nil))
-	if len(last) != 1 || !last[0].Tombstone() || len(m.marks) != 0 || m.Users() != 0 {
-		t.Errorf("in the end %+v, %d marks, %d users", last, len(m.marks), m.Users())
+	last := m.apply(until+10_000+privacyEvery, schemas.AppendTick(nil))
+	if len(last) != 1 || !last[0].Tombstone() || len(m.privacy) != 0 || m.Users() != 0 {
+		t.Errorf("in the end %+v, %d privacy records, %d users", last, len(m.privacy), m.Users())
 	}
 }

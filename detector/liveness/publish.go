@@ -27,9 +27,9 @@ func (m *Machine) publish(u *user, c change) {
 	switch {
 	case c.cause != schemas.VisibilityChange:
 	case u.hidden:
-		m.markShow(u.id, 0)
+		m.setShown(u.id, 0)
 	default:
-		m.markShow(u.id, c.at)
+		m.setShown(u.id, c.at)
 	}
 	u.flaps.leftOut = 0
 	u.dirty = true
@@ -118,6 +118,6 @@ func (m *Machine) emitStatus(u *user) {
 			s.Presumed = schemas.Presumed{At: r.seen, Active: r.active, Kinds: s.Presumed.Kinds.With(r.kind)}
 		}
 	}
-	m.addMark(&s)
+	m.addPrivacy(&s)
 	m.out.Statuses = append(m.out.Statuses, s)
 }

@@ -137,7 +137,7 @@ func (m *Machine) BeginAdopt(latest schemas.Millis) {
 		m.save(e, u, true)
 	}
 	clear(m.hidden)
-	clear(m.marks)
+	clear(m.privacy)
 	m.reread = map[schemas.UserID]schemas.Millis{}
 }
 
@@ -154,7 +154,7 @@ func (m *Machine) demote(u *user) {
 // Adopt applies a committed status of a user; s is nil for a tombstone.
 func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 	delete(m.delayed, id)
-	delete(m.marks, id)
+	delete(m.privacy, id)
 	u := &m.scratch
 	e := m.index.find(&m.store, m.index.hash(id), id)
 	switch {
@@ -192,7 +192,7 @@ func (m *Machine) adopt(u *user, s *schemas.Status) {
 	u.state, u.kinds, u.hidden = s.State, s.Kinds, s.Visibility == schemas.Nobody
 	u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, max(u.lastSeen, s.LastSeen)
 	u.last, u.unsureSince = s.Device, s.UnsureSince
-	m.setMark(u.id, mark{shownAt: s.ShownAt, erased: s.ErasedVersion, withheld: s.WithheldUntil})
+	m.setPrivacy(u.id, privacyRecord{shownAt: s.ShownAt, erased: s.ErasedVersion, withheld: s.WithheldUntil})
 	u.flaps = flaps{bucket: s.Bucket, publishedAt: s.PublishedAt, leftOut: s.LeftOut}
 	if s.Bucket.Lacks == 0 {
 		u.flaps.bucket = schemas.Bucket{}
@@ -415,7 +415,7 @@ func (m *Machine) Counts() Counts {
 
 // Bytes is the memory of the state, except that of gateways.
 func (m *Machine) Bytes() int {
-	const perMany, perHidden, perMark = 320, 48, 48
+	const perMany, perHidden, perPrivacy = 320, 48, 48
 	return m.index.bytes() + m.store.bytes() + m.wheel.bytes() + m.olds.bytes() + len(m.many)*perMany +
-		len(m.hidden)*perHidden + len(m.marks)*perMark
+		len(m.hidden)*perHidden + len(m.privacy)*perPrivacy
 }

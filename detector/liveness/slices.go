@@ -113,7 +113,7 @@ func (m *Machine) endSlices() {
 // the log has.
 func (m *Machine) needsNoStatus(id schemas.UserID) bool {
 	_, hidden := m.hidden[id]
-	if _, marked := m.marks[id]; hidden || marked {
+	if _, private := m.privacy[id]; hidden || private {
 		return false
 	}
 	e := m.index.find(&m.store, m.index.hash(id), id)

@@ -11,7 +11,7 @@ func (m *Machine) upkeep() {
 		m.out.Gateways = append(m.out.Gateways, m.gateways.ends...)
 	}
 	m.gateways.ends = m.gateways.ends[:0]
-	m.forgetMarks()
+	m.forgetPrivacy()
 	m.wheel.trim()
 	if len(m.clock.frozen) > 0 {
 		const margin = 15 * 60 * 1000 // milliseconds

@@ -104,7 +104,7 @@ var privacy = []scenario{
 		},
 	},
 	{
-		name: "36 a hide before a beat of the same instant marks it",
+		name: "36 a hide before a beat of the same instant hides it",
 		log:  func(h *log) { h.at(0).visibility(1, schemas.Nobody).beat(1, 7, web, 0) },
 		want: []string{
 			"user 1 offline→offline at 0, visibility by device 0, seen never, active never, [], hidden",
