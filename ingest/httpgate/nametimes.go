@@ -3,7 +3,7 @@ package httpgate
 import (
 	"time"
 
-	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/coalesce"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -34,7 +34,7 @@ func (t *nameTimes) of(user schemas.UserID) *nameTime {
 // due reports whether the name of user is due.
 func (t *nameTimes) due(user schemas.UserID, now time.Duration) bool {
 	e, at := t.of(user), seconds(now)
-	return e.user != user || at-e.named >= seconds(beat.NamedEvery) || at-e.heard >= seconds(t.silence)
+	return e.user != user || at-e.named >= seconds(coalesce.NamedEvery) || at-e.heard >= seconds(t.silence)
 }
 
 // sentRow is what nameTimes learns when a row is in the log.

@@ -150,13 +150,17 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	caller := ingest.CallerOf(r.Context())
-	who, err := parseIdentity(r.URL.RawQuery, caller)
-	if err != nil {
-		answer(http.StatusBadRequest, err)
-		return
+	who, err := parseClient(r, g.cfg.Users)
+	if err == nil {
+		err = caller.CheckUser("user_id", who.device.User)
 	}
-	if err := caller.CheckUser("user_id", who.device.User); err != nil {
+	switch {
+	case err == nil:
+	case ingest.IsForbidden(err):
 		answer(http.StatusForbidden, err)
+		return
+	default:
+		answer(http.StatusBadRequest, err)
 		return
 	}
 	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
@@ -187,7 +191,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	s.until, _ = r.Context().Deadline() // when the client's token ends
 	s.touched.Store(int64(g.now() - who.idle))
-	s.at = g.devices.New(who.device, who.kind)
+	s.at = g.devices.Named(who.name, who.device, who.kind)
 	s.conn, err = socket.Accept(w, r, socket.Options{
 		MaxMessage: g.cfg.Sockets.MaxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
 		PingInterval: min(g.cfg.Sockets.PingInterval, g.pace.Load().idle/3),

@@ -27,6 +27,7 @@ type said struct {
 	kind   schemas.DeviceKind
 	idle   time.Duration
 	bye    bool
+	name   schemas.Name
 }
 
 // recorder is a Beats that remembers.
@@ -45,6 +46,12 @@ func (r *recorder) add(s said) error {
 
 func (r *recorder) Beat(u schemas.UserID, d schemas.DeviceID, k schemas.DeviceKind, idle time.Duration) error {
 	return r.add(said{user: u, device: d, kind: k, idle: idle})
+}
+
+func (r *recorder) NamedBeat(
+	u schemas.UserID, name *schemas.Name, d schemas.DeviceID, k schemas.DeviceKind, idle time.Duration,
+) error {
+	return r.add(said{user: u, device: d, kind: k, idle: idle, name: *name})
 }
 
 func (r *recorder) Bye(u schemas.UserID, d schemas.DeviceID) error {

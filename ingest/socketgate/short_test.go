@@ -9,14 +9,15 @@ import (
 )
 
 // counter counts beats.
-type counter struct{ beats int }
+type counter struct {
+	devices.Reporter
+	beats int
+}
 
 func (c *counter) Beat(schemas.UserID, schemas.DeviceID, schemas.DeviceKind, time.Duration) error {
 	c.beats++
 	return nil
 }
-
-func (*counter) Bye(schemas.UserID, schemas.DeviceID) error { return nil }
 
 func TestABeatOfOneByteAllocatesNothing(t *testing.T) {
 	var beats counter

@@ -36,7 +36,7 @@ const statusToken = 4401
 type connection struct {
 	gate         *Gate
 	conn         *socket.Conn
-	who          identity
+	who          client
 	streamHandle func(message []byte) bool // takes the messages of the stream
 
 	viewer      schemas.UserID // the watching user; 0: a gateway

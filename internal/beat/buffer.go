@@ -101,10 +101,25 @@ func (b *Buffer) Epoch() schemas.Millis { return b.epoch }
 // now. More than 30 days count as 30 days. It returns a *schemas.FieldError if an id is out of
 // range, ErrFull or ErrClosed; then nothing is reported. It never waits for Kafka.
 func (b *Buffer) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error {
-	return b.report(coalesce.Report{
+	return b.report(reportOf(user, device, kind, idle))
+}
+
+func reportOf(
+	user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration,
+) coalesce.Report {
+	return coalesce.Report{
 		User: user, Device: device, Kind: schemas.KnownKind(kind),
 		Idle: min(schemas.Millis(max(idle, 0)/time.Millisecond), schemas.MaxIdle),
-	})
+	}
+}
+
+// NamedBeat is Beat with the name of the user, with --ids text.
+func (b *Buffer) NamedBeat(
+	user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration,
+) error {
+	r := reportOf(user, device, kind, idle)
+	r.Name = name
+	return b.report(r)
 }
 
 // Bye reports that a device has left on purpose. Errors are those of Beat.
@@ -117,7 +132,15 @@ func (b *Buffer) Bye(user schemas.UserID, device schemas.DeviceID) error {
 // device with two open connections, say two tabs of a browser, leaves when the last one says bye.
 func (b *Buffer) Connect(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) (
 	*devices.Connection, error) {
-	k := b.devices.New(devices.Device{User: user, ID: device}, kind)
+	return b.NamedConnect(user, nil, device, kind, idle)
+}
+
+// NamedConnect is Connect with the name of the user, which must not be changed while the connection is
+// open.
+func (b *Buffer) NamedConnect(
+	user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration,
+) (*devices.Connection, error) {
+	k := b.devices.Named(name, devices.Device{User: user, ID: device}, kind)
 	if err := k.Beat(idle); err != nil {
 		k.Drop()
 		return nil, err

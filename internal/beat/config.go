@@ -44,9 +44,6 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// NamedEvery is after how long the name of a user is written again, with --ids text.
-const NamedEvery = 5 * time.Minute
-
 // aliveCheck is how often the buffer looks whether an empty frame is due.
 const aliveCheck = 250 * time.Millisecond
 

@@ -110,6 +110,9 @@ func (b *Buffer) send(partition int, batch *coalesce.Batch) {
 	batch.Value = schemas.AppendFrame(batch.Value[:0], schemas.FrameHead{
 		Gateway: b.cfg.GatewayID, GatewayEpoch: b.epoch, Sequence: batch.Sequence, Draining: batch.Draining,
 	}, batch.Beats)
+	for _, row := range batch.Names {
+		batch.Value = schemas.AppendNamedRow(batch.Value, row.Row, *row.Name)
+	}
 	record := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: int32(partition), Value: batch.Value}
 	ctx, cancel := context.WithTimeout(b.base, b.cfg.AppendTimeout)
 	sealed := time.Now()

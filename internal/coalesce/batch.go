@@ -14,6 +14,8 @@ type Batch struct {
 	Draining bool
 	// Beats are at most MaxFrameRows; none in an alive or draining frame.
 	Beats []schemas.Beat
+	// Names are those of rows whose users have to be named.
+	Names []NamedRow
 	// Value is the caller's buffer for the encoding. It is reused with the batch.
 	Value []byte
 	slots []int32 // of the rows
@@ -47,6 +49,9 @@ func (q *Queue) Seal(now time.Duration) *Batch {
 			User: s.user, Device: s.device, Kind: schemas.DeviceKind(s.kind), Bye: s.bye,
 			Age: age(now, s), Idle: schemas.Millis(s.idle),
 		})
+		if len(q.names) > 0 && !s.bye {
+			q.appendName(b, i, now)
+		}
 		b.slots = append(b.slots, i)
 	}
 	q.ready = q.ready[:copy(q.ready, q.ready[n:])]
@@ -126,6 +131,9 @@ func (q *Queue) Settle(now time.Duration, b *Batch, written bool) {
 			q.left = append(q.left, i)
 		}
 	}
+	if len(q.names) > 0 {
+		q.settleNames(now, b, written)
+	}
 	q.keep(b)
 }
 
@@ -140,7 +148,8 @@ func (q *Queue) batch() *Batch {
 
 func (q *Queue) keep(b *Batch) {
 	if len(q.spare) < maxSpare && cap(b.slots) <= maxSpareRows {
-		*b = Batch{Beats: b.Beats[:0], Value: b.Value[:0], slots: b.slots[:0]}
+		clear(b.Names) // the names are not kept alive
+		*b = Batch{Beats: b.Beats[:0], Names: b.Names[:0], Value: b.Value[:0], slots: b.slots[:0]}
 		q.spare = append(q.spare, b)
 	}
 }

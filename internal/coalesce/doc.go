@@ -14,5 +14,8 @@
 // device are in the log in the order in which they came in, whatever fails, and an outage leaves at
 // most two reports per device.
 //
+// With --ids text the first report of a device names its user, and so does the next one after a flush
+// that failed, a bye, a silence, or five minutes.
+//
 // The package is pure: time is an argument, and there is no goroutine and no lock.
 package coalesce

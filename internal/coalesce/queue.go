@@ -33,6 +33,8 @@ type Report struct {
 	Kind   schemas.DeviceKind
 	Bye    bool
 	Idle   schemas.Millis // at the moment of the report
+	// Name is that of the user, with --ids text; else nil. Add does not keep the pointer.
+	Name *schemas.Name
 }
 
 // maxUrgent is how many reports of one device may be urgent between two flushes: enough for a
@@ -79,6 +81,7 @@ type Queue struct {
 	rules Rules
 	index map[key]int32 // into slots
 	slots []slot
+	names []slotName // of the slots; empty until the first name comes, so always with --ids int
 	free  []int32
 	// ready may leave now, waiting with the next flush. Each holds a slot at most once; a slot that
 	// has nothing to send any more is skipped.
@@ -126,6 +129,9 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		touched-s.touched >= q.rules.ActiveAfterIdle
 	if r.Bye && s.bye {
 		return false, nil // it has left already
+	}
+	if r.Name != nil {
+		q.name(i, r.Name, s.bye || now-s.received >= q.rules.ForgetAfter)
 	}
 	if s.state&unsent != 0 {
 		q.coalesced++
@@ -243,6 +249,7 @@ func (q *Queue) take(k key) int32 {
 	listed := q.slots[i].state & (inReady | inWaiting)
 	q.slots[i] = slot{user: k.user, device: k.device, state: used | listed, written: -1, flush: q.flushes}
 	q.index[k] = i
+	q.unname(i)
 	return i
 }
 
@@ -255,5 +262,6 @@ func (q *Queue) forget(i int32) {
 	}
 	s.state &= inReady | inWaiting
 	s.bye = false
+	q.unname(i)
 	q.free = append(q.free, i)
 }

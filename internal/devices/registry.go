@@ -15,6 +15,9 @@ import (
 // Reporter takes the reports of devices. Any goroutine may call it; it must not block.
 type Reporter interface {
 	Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind, idle time.Duration) error
+	// NamedBeat is Beat with the user's name, with --ids text.
+	NamedBeat(user schemas.UserID, name *schemas.Name, device schemas.DeviceID, kind schemas.DeviceKind,
+		idle time.Duration) error
 	Bye(user schemas.UserID, device schemas.DeviceID) error
 }
 
@@ -52,7 +55,8 @@ type Connection struct {
 	registry *Registry
 	of       Device
 	kind     schemas.DeviceKind
-	heard    atomic.Int64 // when the client was last heard on it, since the registry began
+	name     *schemas.Name // of the user; nil with --ids int
+	heard    atomic.Int64  // when the client was last heard on it, since the registry began
 
 	// The registry's lock protects these.
 	joined bool        // it counts as a connection of its device
@@ -64,6 +68,13 @@ type Connection struct {
 func (r *Registry) New(of Device, kind schemas.DeviceKind) *Connection {
 	c := &Connection{registry: r, of: of, kind: kind}
 	c.Hear()
+	return c
+}
+
+// Named is New for a user with a name, with --ids text.
+func (r *Registry) Named(name *schemas.Name, of Device, kind schemas.DeviceKind) *Connection {
+	c := r.New(of, kind)
+	c.name = name
 	return c
 }
 
@@ -80,6 +91,9 @@ func (c *Connection) Silent() time.Duration {
 func (c *Connection) Beat(idle time.Duration) error {
 	if !c.registry.join(c) {
 		return nil
+	}
+	if c.name != nil {
+		return c.registry.reporter.NamedBeat(c.of.User, c.name, c.of.ID, c.kind, idle)
 	}
 	return c.registry.reporter.Beat(c.of.User, c.of.ID, c.kind, idle)
 }
