@@ -12,6 +12,9 @@
 // that counts for itself calls g.Beat and g.Bye, which are about the device, whatever connections
 // it has.
 //
+// In a pipeline with --ids text users have names: see Config.IdentityKeyFile, ConnectAs, BeatAs and
+// ByeAs.
+//
 // All of these only write into memory. Reports that can change a state are sent within 10 ms, the
 // others with the next flush, one frame per partition. A device that beats a thousand times a
 // second costs one row per flush. While Kafka is unreachable the gateway keeps the newest report of
@@ -34,6 +37,7 @@ import (
 	"github.com/stillhere/stillhere/client/internal/connect"
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/devices"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
@@ -66,6 +70,10 @@ type Config struct {
 	ActiveAfterIdle time.Duration
 	// MaxDevices bounds the devices that are remembered [1,000,000].
 	MaxDevices int
+	// IdentityKeyFile is a file with the pipeline's identity key (32 hexadecimal digits), and
+	// IdentityKey the key itself: one of them, if the pipeline runs with --ids text. Its users then
+	// have names, and BeatAs, ByeAs and ConnectAs report them.
+	IdentityKeyFile, IdentityKey string
 	// Log is where the gateway logs [slog.Default].
 	Log *slog.Logger
 	// Registry is where metrics are registered; nil: nowhere.
@@ -84,7 +92,8 @@ func (c Config) buffer(partitions int32) beat.Config {
 
 // Validate reports all faults, joined.
 func (c Config) Validate() error {
-	return errors.Join(c.Kafka.Validate(), c.buffer(1).Validate())
+	_, err := c.users()
+	return errors.Join(c.Kafka.Validate(), c.buffer(1).Validate(), err)
 }
 
 // Gateway reports which devices are connected. All methods may be called from any goroutine. It
@@ -93,6 +102,7 @@ type Gateway struct {
 	buffer   *beat.Buffer
 	producer *kafka.Producer
 	config   Config
+	users    identity.Users
 	schedule atomic.Pointer[schemas.Schedule]
 	unfollow func() // stops following the policy, and waits
 }
@@ -118,6 +128,12 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	cluster.DeliveryTimeout = appendTimeout
+	if cluster.Users, err = c.users(); err != nil {
+		return nil, err
+	}
+	if err := checkIdentity(ctx, cluster); err != nil {
+		return nil, err
+	}
 	producer, err := kafka.NewProducer(cluster, c.Log, nil)
 	if err != nil {
 		return nil, err
@@ -126,7 +142,7 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
-	g := &Gateway{producer: producer, config: c, unfollow: func() {}}
+	g := &Gateway{producer: producer, config: c, users: cluster.Users, unfollow: func() {}}
 	all, lookErr := policy.InForce(ctx, cluster)
 	inForce, known := policy.Newest(all)
 	if !known {
@@ -182,11 +198,17 @@ func (g *Gateway) Schedule() schemas.Schedule {
 // active now. More than 30 days count as 30 days. After an error nothing is reported.
 func (g *Gateway) Beat(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind,
 	idle time.Duration) error {
+	if g.users.Text() {
+		return errNeedsName
+	}
 	return g.buffer.Beat(user, device, kind, idle)
 }
 
 // Bye reports that a device has left on purpose.
 func (g *Gateway) Bye(user schemas.UserID, device schemas.DeviceID) error {
+	if g.users.Text() {
+		return errNeedsName
+	}
 	return g.buffer.Bye(user, device)
 }
 
@@ -206,6 +228,9 @@ type Connection struct{ counted *devices.Connection }
 // error there is no connection.
 func (g *Gateway) Connect(user schemas.UserID, device schemas.DeviceID, kind schemas.DeviceKind,
 	idle time.Duration) (*Connection, error) {
+	if g.users.Text() {
+		return nil, errNeedsName
+	}
 	counted, err := g.buffer.Connect(user, device, kind, idle)
 	if err != nil {
 		return nil, err

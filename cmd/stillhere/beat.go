@@ -16,8 +16,9 @@ import (
 // beatCommand sends heartbeats over HTTP.
 type beatCommand struct {
 	URL    string        `help:"URL of the service." default:"http://127.0.0.1:8080"`
-	User   int64         `help:"The user." required:""`
-	Device uint32        `help:"The user's device." default:"1"`
+	User   string        `help:"The user: an id, with --ids text a name." required:""`
+	Tenant string        `help:"With --ids text: the user's tenant, if it is neither the default one nor that of the token."`
+	Device string        `help:"The user's device: a number, with --ids text any text." default:"1"`
 	Kind   string        `help:"Kind of the device: ${enum}." enum:"mobile,desktop,web,bot,other" default:"desktop"`
 	Idle   time.Duration `help:"Time since the user last touched the device." default:"0s"`
 	Every  time.Duration `help:"Repeat at this interval until interrupted; 0: send once." default:"0s"`
@@ -64,9 +65,13 @@ func (c *beatCommand) Run(ctx context.Context) error {
 }
 
 func (c *beatCommand) send(ctx context.Context, bye bool) error {
-	body, err := json.Marshal(map[string]any{"beats": []map[string]any{{
-		"user_id": fmt.Sprint(c.User), "device_id": c.Device, "device_kind": c.Kind, "idle_ms": c.Idle.Milliseconds(), "bye": bye,
-	}}})
+	report := map[string]any{
+		"user_id": c.User, "device_id": c.Device, "device_kind": c.Kind, "idle_ms": c.Idle.Milliseconds(), "bye": bye,
+	}
+	if c.Tenant != "" {
+		report["tenant"] = c.Tenant
+	}
+	body, err := json.Marshal(map[string]any{"beats": []any{report}})
 	if err != nil {
 		return fmt.Errorf("writing the beat: %w", err)
 	}
@@ -78,19 +83,19 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("sending a beat of user %d: %w", c.User, redact.Error(err))
+		return fmt.Errorf("sending a beat of user %s: %w", c.User, redact.Error(err))
 	}
 	answer, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err := errors.Join(err, response.Body.Close()); err != nil {
-		return fmt.Errorf("reading the answer to a beat of user %d: %w", c.User, err)
+		return fmt.Errorf("reading the answer to a beat of user %s: %w", c.User, err)
 	}
 	if response.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("sending a beat of user %d: %s: %s", c.User, response.Status, bytes.TrimSpace(answer))
+		return fmt.Errorf("sending a beat of user %s: %s: %s", c.User, response.Status, bytes.TrimSpace(answer))
 	}
 	what := "beat"
 	if bye {
 		what = "bye"
 	}
-	fmt.Printf("%s  user %d device %d  %s\n", time.Now().Format("15:04:05.000"), c.User, c.Device, what)
+	fmt.Printf("%s  user %s device %s  %s\n", time.Now().Format("15:04:05.000"), c.User, c.Device, what)
 	return nil
 }
