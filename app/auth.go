@@ -74,6 +74,7 @@ func newGuard(ctx context.Context, p base, endpoints http.Handler) (http.Handler
 	}
 	c := closing("keys for tokens", func() { stop(); guard.Wait() })
 	c.checks = []check{{name: "auth", ready: guard.Ready}}
+	c.onReload = []func(Config) (func(), error){func(c Config) (func(), error) { return guard.Reload(c.Auth.config()) }}
 	return guard.Protect(endpoints, func(ctx context.Context, who *auth.Caller) context.Context {
 		return ingest.WithCaller(ctx, &ingest.Caller{
 			User: who.User, Name: who.Name, Gateway: who.Gateway, Tenant: who.Tenant, Bound: who.Bound(),

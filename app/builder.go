@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +37,9 @@ type builder struct {
 	shared
 	role Role
 	mux  *http.ServeMux
+
+	changing sync.Mutex // held while settings change
+	running  Config     // the settings in force, when nothing changes them
 }
 
 // newBuilder checks that Kafka is reachable and that its topics are configured correctly.

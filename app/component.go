@@ -17,9 +17,12 @@ type component struct {
 	closers  []closer
 	// routes register HTTP handlers.
 	routes []func(*http.ServeMux)
-	// onPolicy are called, one after the other, when another policy comes into force, with
-	// the configuration that follows from it.
-	onPolicy []func(Config)
+	// onChange are called, one after the other, when another policy comes into force or the
+	// configuration is reloaded, with the configuration that follows from it.
+	onChange []func(Config)
+	// onReload are called before them at a reload. Each returns what puts the settings into force,
+	// or why they cannot work; then nothing is changed.
+	onReload []func(Config) (commit func(), _ error)
 }
 
 // closer releases something after all services have stopped.
@@ -37,7 +40,8 @@ func (c component) with(other component) component {
 	c.checks = append(c.checks, other.checks...)
 	c.closers = append(c.closers, other.closers...)
 	c.routes = append(c.routes, other.routes...)
-	c.onPolicy = append(c.onPolicy, other.onPolicy...)
+	c.onChange = append(c.onChange, other.onChange...)
+	c.onReload = append(c.onReload, other.onReload...)
 	return c
 }
 

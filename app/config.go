@@ -1,14 +1,18 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/fanout"
@@ -31,6 +35,9 @@ type Config struct {
 	HTTP
 	// Page serves the page that shows online users at the root path.
 	Page bool
+	// Reload, if not nil, runs until ctx ends and passes changed settings to apply; see Reloadable. An
+	// error of apply means that nothing has changed.
+	Reload func(ctx context.Context, registry prometheus.Registerer, log *slog.Logger, apply func(Config) error) error
 	// Listener replaces the network for Listen and Admin, e.g. in virtual time.
 	Listener func(network, address string) (net.Listener, error)
 

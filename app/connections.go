@@ -76,8 +76,9 @@ func newConnectionMetrics(registry prometheus.Registerer) *connectionMetrics {
 // not 0. It counts a connection from its accept on, so that slow requests count as well.
 type bounded struct {
 	net.Listener
-	port       string
-	most, each int
+	port string
+	most int          // guarded by mu
+	each atomic.Int64 // limit changes it
 	// proxy reports addresses to which each does not apply, because many clients share them;
 	// nil: it applies to all.
 	proxy   func(netip.Addr) bool
@@ -101,14 +102,24 @@ type waiting struct {
 }
 
 func newBounded(l net.Listener, port string, most, each int, metrics *connectionMetrics, log *slog.Logger) *bounded {
-	metrics.most.WithLabelValues(port).Set(float64(most))
 	// increase() does not see the first count of a counter that appears with it.
 	metrics.failures.WithLabelValues(port)
 	for _, reason := range []string{"full", "address", "idle"} {
 		metrics.refused.WithLabelValues(port, reason)
 	}
-	return &bounded{Listener: l, port: port, most: most, each: each, metrics: metrics, log: log,
+	b := &bounded{Listener: l, port: port, metrics: metrics, log: log,
 		warn: rate.Sometimes{Interval: warnEvery}, open: map[netip.Prefix]int{}, idle: list.New()}
+	b.limit(most, each)
+	return b
+}
+
+// limit sets both limits from now on. Open connections stay.
+func (l *bounded) limit(most, each int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most = most
+	l.each.Store(int64(each))
+	l.metrics.most.WithLabelValues(l.port).Set(float64(most))
 }
 
 // Accept closes connections beyond the limits, and goes on.
@@ -203,11 +214,11 @@ func (l *bounded) refuse(conn net.Conn, reason string) {
 	l.mu.Unlock()
 	l.warn.Do(func() {
 		l.mu.Lock()
-		refused := l.refused
+		refused, most := l.refused, l.most
 		l.refused = 0
 		l.mu.Unlock()
 		l.log.Warn("connections are refused: too many are open", "port", l.port, "reason", reason,
-			"refused", refused, "max", l.most, "max_per_address", l.each)
+			"refused", refused, "max", most, "max_per_address", l.each.Load())
 	})
 }
 
@@ -218,14 +229,20 @@ func (l *bounded) enter(from netip.Prefix) (reason string) {
 	switch {
 	case l.total >= l.most:
 		return "full"
-	case l.counts(from) && l.open[from] >= l.each:
+	case from.IsValid() && l.isFull(from):
 		return "address"
 	}
 	l.total++
-	if l.counts(from) {
+	if from.IsValid() {
 		l.open[from]++
 	}
 	return ""
+}
+
+// isFull reports whether an address has all its connections; the lock is held.
+func (l *bounded) isFull(from netip.Prefix) bool {
+	each := l.each.Load()
+	return each > 0 && int64(l.open[from]) >= each
 }
 
 func (l *bounded) leave(from netip.Prefix) {
@@ -233,13 +250,10 @@ func (l *bounded) leave(from netip.Prefix) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total--
-	if l.counts(from) {
+	if from.IsValid() {
 		l.forget(from)
 	}
 }
-
-// counts reports whether connections from there are counted by address.
-func (l *bounded) counts(from netip.Prefix) bool { return l.each > 0 && from.IsValid() }
 
 // forget counts one less; the lock is held.
 func (l *bounded) forget(from netip.Prefix) {

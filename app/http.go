@@ -24,8 +24,8 @@ func (b *builder) listen(ctx context.Context) error {
 			return err
 		}
 		if err := b.add(newServer(b.base, metrics, serverConfig{
-			port: clientPort, address: b.config.Listen, max: b.config.maxConnections(), maxPerAddress: b.config.MaxPerAddress, writeTimeout: writeTimeout,
-			maxHeader: b.config.maxHeader(),
+			port: clientPort, address: b.config.Listen, writeTimeout: writeTimeout, maxHeader: b.config.maxHeader(),
+			limits: func(c Config) (int, int) { return c.maxConnections(), c.MaxPerAddress },
 		}, handler)); err != nil {
 			return err
 		}
@@ -41,7 +41,8 @@ func newAdminServer(p base, metrics *connectionMetrics, checks []check, status f
 	at := p.config.AdminServer
 	routes := adminRoutes(p.registry, checks, status, at.AdminProfiles)
 	return newServer(p, metrics, serverConfig{
-		port: adminPort, address: at.Admin, max: adminConnections, writeTimeout: profileTimeout, maxHeader: minHeader,
+		port: adminPort, address: at.Admin, writeTimeout: profileTimeout, maxHeader: minHeader,
+		limits: func(Config) (int, int) { return adminConnections, 0 },
 	}, allowHosts(at.Admin, at.AllowedHosts, routes))
 }
 
@@ -66,10 +67,10 @@ func (b *builder) clientHandler(ctx context.Context) (http.Handler, component, e
 const clientPort, adminPort = "client", "admin"
 
 type serverConfig struct {
-	port, address      string
-	max, maxPerAddress int
-	writeTimeout       time.Duration
-	maxHeader          int // bytes
+	port, address string
+	limits        func(Config) (most, perAddress int) // of connections
+	writeTimeout  time.Duration
+	maxHeader     int // bytes
 }
 
 // newServer opens a listener and serves handler on it.
@@ -82,9 +83,11 @@ func newServer(p base, metrics *connectionMetrics, config serverConfig, handler 
 	if err != nil {
 		return component{}, err
 	}
-	l := newBounded(inner, config.port, config.max, config.maxPerAddress, metrics, p.log)
+	most, perAddress := config.limits(p.config)
+	l := newBounded(inner, config.port, most, perAddress, metrics, p.log)
 	l.proxy = trusted.has
 	return component{
+		onChange: []func(Config){func(c Config) { l.limit(config.limits(c)) }},
 		services: []service{{config.port, servers, serve(l, trustProxies(trusted, l, handler), config, p.log)}},
 		closers: []closer{{config.port, func(context.Context) error {
 			if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {

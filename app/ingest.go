@@ -44,7 +44,7 @@ func newIngest(d ingestDeps) (c component, err error) {
 		{"gateway client", buffers, func(ctx context.Context) error { return closeGateway(ctx, beats) }},
 		{"socket gate", servers, sockets.Run},
 	}
-	c.onPolicy = []func(Config){
+	c.onChange = []func(Config){
 		func(of Config) { gate.Follow(of.Ingest) },
 		func(of Config) { beats.Follow(d.gateway(of)) },
 		func(of Config) { sockets.Follow(of.Ingest) },

@@ -84,12 +84,7 @@ func (w *policyWatch) found(all []policy.Partition, err error) {
 // followPolicy gives the policy in force to whatever follows it. It reports whether this process
 // would start again with its flags.
 func (b *builder) followPolicy(inForce schemas.Policy, before string) bool {
-	config := b.config
-	config.Policy = inForce
-	config.settle(b.partitions)
-	for _, apply := range b.onPolicy {
-		apply(config)
-	}
+	b.change(func(c *Config) { c.Policy = inForce })
 	b.log.Info("another policy came into force", "policy", inForce.ID(), "before", before)
 	if err := b.asked.Refuse(inForce); err != nil {
 		b.log.Warn("this process would not start again", "error", err)

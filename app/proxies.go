@@ -86,7 +86,7 @@ func trustProxies(trusted proxies, places *bounded, next http.Handler) http.Hand
 		}
 		with := *r
 		with.RemoteAddr = net.JoinHostPort(ip.String(), "0")
-		if conn := connOf(r); conn != nil && places != nil && places.each > 0 {
+		if conn := connOf(r); conn != nil && places != nil && places.each.Load() > 0 {
 			from := sourceOf(&net.TCPAddr{IP: ip.AsSlice()})
 			leave, ok := places.enterBehind(from)
 			if !ok {
@@ -111,7 +111,7 @@ func trustProxies(trusted proxies, places *bounded, next http.Handler) http.Hand
 func (l *bounded) enterBehind(from netip.Prefix) (leave func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open[from] >= l.each {
+	if l.isFull(from) {
 		return nil, false
 	}
 	l.open[from]++

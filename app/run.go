@@ -38,7 +38,13 @@ func Run(ctx context.Context, name string, config Config, log *slog.Logger, star
 	if err != nil {
 		return errors.Join(err, b.close(ctx))
 	}
+	b.running = b.config
 	all := b.services
+	if config.Reload != nil {
+		all = append(all, service{"configuration", loops, func(ctx context.Context) error {
+			return config.Reload(ctx, b.registry, log, b.reload)
+		}})
+	}
 	all = append(all, service{"outages", loops, func(ctx context.Context) error { return outages.Run(ctx, b.dependencies()) }},
 		service{"health", loops, func(ctx context.Context) error {
 			return watchHealth(ctx, b.checks, b.serverChecks(), outages, b.registry, log)

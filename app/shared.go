@@ -75,7 +75,11 @@ func (b *builder) useFanoutMetrics() *fanout.Metrics {
 
 // useQuota counts the sockets and streams of each user, over all endpoints of the process.
 func (b *builder) useQuota() *quota.Quota[schemas.UserID] {
-	return shareValue(&b.quota, func() *quota.Quota[schemas.UserID] { return quota.New[schemas.UserID](b.config.MaxPerUser) })
+	return shareValue(&b.quota, func() *quota.Quota[schemas.UserID] {
+		q := quota.New[schemas.UserID](b.config.MaxPerUser)
+		b.onChange = append(b.onChange, func(c Config) { q.Allow(c.MaxPerUser) })
+		return q
+	})
 }
 
 func (b *builder) useView() (*redisview.View, error) {
@@ -251,6 +255,6 @@ func newStream(config fanout.Config, access *decision, bus *redisbus.Bus, d live
 	}
 	return stream, component{
 		services: []service{{"live stream", servers, stream.Run}},
-		onPolicy: []func(Config){func(c Config) { stream.Follow(c.Policy.Schedule()) }},
+		onChange: []func(Config){func(c Config) { stream.Follow(c.Policy.Schedule()); stream.Limit(c.Fanout) }},
 	}, nil
 }

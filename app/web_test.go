@@ -129,6 +129,11 @@ func TestAnAddressHasOnlySoManyConnectionsAndOthersTheirOwn(t *testing.T) {
 	if n := testutil.ToFloat64(metrics.refused.WithLabelValues(clientPort, "address")); n != 2 {
 		t.Errorf("%v refused", n)
 	}
+	l.limit(100, 0)
+	dial("127.0.0.1")
+	accept()
+	l.limit(100, 3) // those of before count
+	refuse(dial("127.0.0.1"))
 	if err := l.Close(); err != nil || <-ended == nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,11 @@ type logFlags struct {
 	LogFormat string     `help:"Log format: ${enum}." enum:"json,text" default:"json" group:"Logs:"`
 }
 
-func (f logFlags) logger() *slog.Logger {
-	options := &slog.HandlerOptions{Level: f.LogLevel, ReplaceAttr: withUnits}
+func (f logFlags) logger() *slog.Logger { return f.loggerAt(f.LogLevel) }
+
+// loggerAt is a logger whose level may change.
+func (f logFlags) loggerAt(level slog.Leveler) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: withUnits}
 	if f.LogFormat == "text" {
 		return slog.New(slog.NewTextHandler(os.Stderr, options))
 	}

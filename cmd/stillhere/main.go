@@ -80,19 +80,12 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, out, errs io.Writer) int {
 	args = withNegatives(args)
 	var cli commands
-	file, options := &configFile{}, []kong.Option{kong.Writers(out, errs)}
-	presets := &presetResolver{}
-	options = append(options, kong.Resolvers(presets)) // the last resolver that has a value counts
-	if path := configPath(args); path != "" {
-		var err error
-		if file, err = readConfigFile(path); err != nil {
-			report(errs, err)
-			return 2
-		}
-		options = append(options, kong.Resolvers(file))
+	file, resolvers, err := readSettings(args)
+	if err != nil {
+		report(errs, err)
+		return 2
 	}
-	presets.file = file
-	parser, err := newParser(&cli, options...)
+	parser, err := newParser(&cli, kong.Writers(out, errs), resolvers)
 	if err != nil {
 		report(errs, err)
 		return 1
@@ -129,7 +122,7 @@ func run(args []string, out, errs io.Writer) int {
 		stop()
 	}()
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	parsed.Bind(file)
+	parsed.Bind(file, givenArguments(args))
 	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
 		report(errs, err)
 		if errors.Is(err, syscall.ECONNREFUSED) && parsed.Selected().ClosestGroup().Title != "Roles:" {
@@ -142,6 +135,21 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	return 0
 }
+
+// readSettings reads the file that args or the environment name, and returns what gives flags the
+// values of the file and of presets.
+func readSettings(args []string) (file *configFile, resolvers kong.Option, err error) {
+	file = &configFile{}
+	if path := configPath(args); path != "" {
+		if file, err = readConfigFile(path); err != nil {
+			return nil, nil, err
+		}
+	}
+	return file, kong.Resolvers(&presetResolver{file}, file), nil // the last one that has a value counts
+}
+
+// givenArguments are the arguments of the command line.
+type givenArguments []string
 
 // negative is a value that the parser would take for a short flag.
 var negative = regexp.MustCompile(`^-[0-9]`)

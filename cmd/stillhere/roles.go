@@ -52,13 +52,15 @@ type roleCommand struct {
 }
 
 // Run runs the role until ctx ends.
-func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, file *configFile) error {
+func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, file *configFile, args givenArguments) error {
 	config := c.config()
 	config.PolicyAsked = c.asked(parsed, file)
 	if err := app.Check(string(name), config); err != nil {
 		return err
 	}
-	log := c.logger()
+	reloads := newReloader(args, string(name), parsed, c)
+	config.Reload = reloads.run
+	log := c.loggerAt(&reloads.level)
 	redisview.LogTo(log)
 	return app.Run(ctx, string(name), config, log, func() { log.Info("ready", "role", string(name), "instance", config.Instance) })
 }

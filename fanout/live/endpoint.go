@@ -39,7 +39,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve admits a stream and answers the request. Run waits for its goroutine, by release.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
-	asks, err := parseOpening(r, kind == kindEvents, s.cfg.MaxSubscriptions)
+	asks, err := parseOpening(r, kind == kindEvents, s.hub.limits.Load().MaxSubscriptions)
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err)
 		return
@@ -76,7 +76,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
 const maxDiscard = 16
 
 func (s *Server) socketOptions() socket.Options {
-	return socket.Options{MaxMessage: int(s.cfg.MaxMessageBytes), MaxDiscard: int(s.cfg.MaxMessageBytes) * maxDiscard,
+	most := int(s.hub.limits.Load().MaxMessageBytes)
+	return socket.Options{MaxMessage: most, MaxDiscard: most * maxDiscard,
 		PingInterval: s.cfg.PingInterval, WriteTimeout: s.cfg.WriteTimeout, Rate: socket.DefaultRate, Burst: socket.DefaultBurst}
 }
 

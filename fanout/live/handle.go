@@ -56,7 +56,7 @@ func (v *viewer) do(r request) error {
 func (v *viewer) greet() error {
 	schedule := v.hub.schedule.Load()
 	v.greeted.Store(schedule)
-	return v.send(schemas.HelloMessage(*schedule, v.hub.cfg.MaxSubscriptions))
+	return v.send(schemas.HelloMessage(*schedule, v.hub.limits.Load().MaxSubscriptions))
 }
 
 // outdated reports whether the heartbeat interval has changed since the last hello. Streams within a
@@ -83,7 +83,7 @@ const refusedFor = time.Minute
 // it stay watched.
 func (v *viewer) subscribe(r request) error {
 	ids := r.ids
-	if limit := v.hub.cfg.MaxSubscriptions; len(v.subs)+len(v.fresh(ids)) > limit {
+	if limit := v.hub.limits.Load().MaxSubscriptions; len(v.subs)+len(v.fresh(ids)) > limit {
 		return v.sendError(tooMany(limit))
 	}
 	if wait := v.pace(len(ids)); wait > 0 {
@@ -172,7 +172,7 @@ const burst = 4
 // pace returns how long a request for so many users has to wait; 0: it may go on.
 func (v *viewer) pace(users int) time.Duration {
 	if v.asking == nil {
-		v.asking = rate.NewLimiter(rate.Limit(v.hub.cfg.SubscribeRate), burst*v.hub.cfg.MaxSubscriptions)
+		v.asking = rate.NewLimiter(rate.Limit(v.hub.cfg.SubscribeRate), burst*v.hub.limits.Load().MaxSubscriptions)
 	}
 	now := time.Now()
 	taken := v.asking.ReserveN(now, users)

@@ -14,7 +14,8 @@ const shards = 64
 
 // hub has one entry for each user whom a viewer of this node watches.
 type hub struct {
-	cfg fanout.Config
+	cfg    fanout.Config
+	limits atomic.Pointer[fanout.Config] // the part of it that Server.Limit replaces
 	Dependencies
 	schedule   atomic.Pointer[schemas.Schedule] // of the hello
 	reader     reader
@@ -65,6 +66,7 @@ func (h *hub) follow(schedule schemas.Schedule) { h.schedule.Store(&schedule) }
 func newHub(cfg fanout.Config, d Dependencies) *hub {
 	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers(),
 		reader: reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
+	h.limits.Store(&cfg)
 	h.follow(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.HeartbeatJitter))
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)

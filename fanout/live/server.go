@@ -127,6 +127,10 @@ func (s *Server) Follow(schedule schemas.Schedule) {
 	s.hub.follow(schedule)
 }
 
+// Limit sets MaxConnections, MaxSubscriptions, MaxMessageBytes and QueueLength from now on. Open streams
+// keep their size of messages and what they watch. Any goroutine may call it.
+func (s *Server) Limit(cfg fanout.Config) { s.hub.limits.Store(&cfg) }
+
 // Run keeps viewers up to date until ctx ends. Then it admits no more streams, asks viewers to
 // reconnect later, closes them, and returns when all of that has ended. Call it once.
 func (s *Server) Run(ctx context.Context) error {
@@ -202,7 +206,7 @@ func (s *Server) Open(viewer schemas.UserID, exempt bool, send func(message []by
 		return func([]byte) bool { return false }, func() {}
 	}
 	handle = func(message []byte) bool {
-		r, known := parseRequest(message, s.cfg.MaxSubscriptions)
+		r, known := parseRequest(message, s.hub.limits.Load().MaxSubscriptions)
 		if known {
 			v.submit(r)
 		}
@@ -223,7 +227,7 @@ func (s *Server) admit(st *stream) error {
 	switch {
 	case s.stopping:
 		return refused("stopping", errFull)
-	case counts && s.served >= s.cfg.MaxConnections:
+	case counts && s.served >= s.hub.limits.Load().MaxConnections:
 		return refused("too_many_connections", errFull)
 	case counts && s.hub.PerUser != nil && !s.hub.PerUser.Take(st.user):
 		return refused("too_many_of_user", errTooManyOfUser)

@@ -215,6 +215,23 @@ func TestTheWatchClientComesBackByItself(t *testing.T) {
 	}
 }
 
+func TestOtherLimitsHoldForStreamsThatAreOpen(t *testing.T) {
+	t.Parallel()
+	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.MaxSubscriptions = 2 })
+	p := g.dial()
+	p.send(`{"type":"subscribe","user_ids":["1","2","3"]}`)
+	p.expect(watch.Error)
+	limits := fanout.DefaultConfig()
+	limits.AllowSubscriptions(3)
+	limits.MaxConnections = 1
+	g.server.Limit(limits)
+	p.send(`{"type":"subscribe","user_ids":["1","2","3"]}`)
+	p.expect(watch.Snapshot)
+	if _, answer, err := websocket.Dial(t.Context(), g.url(), nil); err == nil || answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a second stream: %v %v", answer, err)
+	}
+}
+
 func TestAStormOfSubscriptionsIsRefusedAndWhatIsWatchedStays(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, redistest.Mini(t), func(c *fanout.Config) { c.MaxSubscriptions, c.SubscribeRate = 50, 1e-3 })

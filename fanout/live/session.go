@@ -123,7 +123,7 @@ func (c *session) send(message []byte) error {
 
 // Message takes a request of a WebSocket's client.
 func (c *session) Message(message []byte) {
-	r, _ := parseRequest(message, c.server.cfg.MaxSubscriptions)
+	r, _ := parseRequest(message, c.server.hub.limits.Load().MaxSubscriptions)
 	c.viewer.submit(r)
 }
 

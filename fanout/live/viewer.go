@@ -134,7 +134,7 @@ func (v *viewer) push(item queued) bool {
 		return false
 	}
 	item.sub.last, item.sub.stale = item.state.version, item.state.stale()
-	v.countCollapsed(v.queue.push(item, v.hub.cfg.QueueLength))
+	v.countCollapsed(v.queue.push(item, v.hub.limits.Load().QueueLength))
 	return true
 }
 
@@ -145,7 +145,7 @@ func (v *viewer) pushDelivery(user schemas.UserID, st *state) (resting bool) {
 	if v.ended || v.deliveries == nil {
 		return false
 	}
-	v.countCollapsed(v.deliveries.push(queuedDelivery{user, st}, v.hub.cfg.QueueLength))
+	v.countCollapsed(v.deliveries.push(queuedDelivery{user, st}, v.hub.limits.Load().QueueLength))
 	return v.startOrRest()
 }
 

@@ -63,16 +63,18 @@ func New(cfg ingest.Config, beats devices.Reporter, open OpenStream, metrics *in
 
 // pace is the part of the configuration that follows the policy. It is never changed.
 type pace struct {
-	idle  time.Duration
-	hello []byte
+	idle       time.Duration
+	hello      []byte
+	maxMessage int
 }
 
-// Follow applies HeartbeatInterval, Sockets.HeartbeatJitter and Sockets.IdleTimeout of cfg. Open sockets get another hello
-// within Sockets.PingInterval.
+// Follow applies HeartbeatInterval and Sockets.HeartbeatJitter, IdleTimeout and MaxSubscriptions of cfg.
+// Open sockets get another hello within Sockets.PingInterval. MaxMessage is for new sockets.
 func (g *Gate) Follow(cfg ingest.Config) {
 	g.devices.Follow(cfg.HeartbeatInterval)
-	g.pace.Store(&pace{idle: cfg.Sockets.IdleTimeout,
-		hello: schemas.HelloMessage(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.Sockets.HeartbeatJitter), g.cfg.Sockets.MaxSubscriptions)})
+	schedule := schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.Sockets.HeartbeatJitter)
+	g.pace.Store(&pace{idle: cfg.Sockets.IdleTimeout, maxMessage: cfg.Sockets.MaxMessage,
+		hello: schemas.HelloMessage(schedule, cfg.Sockets.MaxSubscriptions)})
 }
 
 // LimitPerUser sets the bound on sockets of one user. Call it before Routes.
@@ -193,7 +195,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	s.touched.Store(int64(g.now() - who.idle))
 	s.at = g.devices.Named(who.name, who.device, who.kind)
 	s.conn, err = socket.Accept(w, r, socket.Options{
-		MaxMessage: g.cfg.Sockets.MaxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
+		MaxMessage: g.pace.Load().maxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
 		PingInterval: min(g.cfg.Sockets.PingInterval, g.pace.Load().idle/3),
 		Rate:         socket.DefaultRate, Burst: socket.DefaultBurst,
 	})

@@ -24,7 +24,7 @@ func (s *connection) Message(message []byte) {
 func (s *connection) TooLong() {
 	s.at.Hear()
 	s.reply(&schemas.FieldError{Code: problem.TooLarge, Field: "message",
-		Reason: "must have at most " + strconv.Itoa(s.gate.cfg.Sockets.MaxMessage) + " bytes"})
+		Reason: "must have at most " + strconv.Itoa(s.gate.pace.Load().maxMessage) + " bytes"})
 }
 
 // handleMessage does what a message says. Every error is a *schemas.FieldError.

@@ -38,8 +38,25 @@ func Defaults() Config {
 // minSecret is the size that RFC 7518, section 3.2, requires for HS256.
 const minSecret = 32
 
+func readSecret(s keys.Secret) (string, error) {
+	secret, err := s.Read()
+	if err == nil && len(secret) < minSecret {
+		err = fmt.Errorf("must be at least %d bytes, is %d", minSecret, len(secret))
+	}
+	return secret, err
+}
+
 // On reports whether authentication is configured.
 func (c Config) On() bool { return c.Secret.Given() || c.JWKS != "" }
+
+// verification is what decides which tokens are valid.
+func (c Config) verification() Config {
+	c.Requests, c.Connects = 0, 0
+	return c
+}
+
+// fetches reports whether keys come from a URL, again and again.
+func (c Config) fetches() bool { return strings.Contains(c.JWKS, "://") }
 
 // Validate reports everything that is wrong, joined, each fault naming its
 // setting.
@@ -53,11 +70,10 @@ func (c Config) Validate() error {
 	fault(c.Secret.Given() && c.JWKS != "", "auth_secret, auth_jwks: only one of the two can sign tokens")
 	fault(!c.On() && (c.Issuer != "" || c.Audience != ""), "auth_issuer, auth_audience: need auth_secret or auth_jwks")
 	if c.Secret.Given() {
-		secret, err := c.Secret.Read()
+		_, err := readSecret(c.Secret)
 		fault(err != nil, "auth_secret: %w", err)
-		fault(err == nil && len(secret) < minSecret, "auth_secret: must be at least %d bytes, is %d", minSecret, len(secret))
 	}
-	if strings.Contains(c.JWKS, "://") {
+	if c.fetches() {
 		u, err := url.Parse(c.JWKS)
 		fault(err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http", "auth_jwks: must be an http(s) URL or a file")
 	}

@@ -3,11 +3,13 @@ package auth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,11 +20,20 @@ import (
 
 // Guard authenticates requests before the endpoints see them.
 type Guard struct {
-	verifier *verifier
-	requests *limits
-	connects *limits
-	refused  *prometheus.CounterVec
-	now      func() time.Time
+	current atomic.Pointer[settings]
+	refused *prometheus.CounterVec
+	log     *slog.Logger
+	now     func() time.Time
+
+	// Of the goroutine that reloads.
+	ctx    context.Context // of New //nolint:containedctx // bounds the fetching of keys
+	config Config
+}
+
+// settings are what the guard goes by. They are replaced as a whole.
+type settings struct {
+	verifier           *verifier
+	requests, connects *limits
 }
 
 // New makes a guard. It fetches keys until ctx ends. registry may be nil.
@@ -35,24 +46,64 @@ func New(ctx context.Context, c Config, registry prometheus.Registerer, log *slo
 		return nil, err
 	}
 	g := &Guard{
-		verifier: v, now: time.Now,
-		requests: newLimits(c.Requests, max(1, int(5*c.Requests))),
-		connects: newLimits(c.Connects/60, max(1, int(c.Connects/12))),
+		now: time.Now, log: log, ctx: ctx, config: c,
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stillhere_auth_refused_total", Help: "Requests that authentication refused, by reason.",
 		}, []string{"reason"}),
 	}
+	g.current.Store(&settings{v, newRequests(c), newConnects(c)})
 	if registry != nil {
 		registry.MustRegister(g.refused)
 	}
 	return g, nil
 }
 
-// Ready is nil if tokens can be verified.
-func (g *Guard) Ready(ctx context.Context) error { return g.verifier.ready(ctx) }
+func newRequests(c Config) *limits { return newLimits(c.Requests, max(1, int(5*c.Requests))) }
 
-// Wait returns when the guard has stopped fetching keys, after the context of New has ended.
-func (g *Guard) Wait() { g.verifier.wait() }
+func newConnects(c Config) *limits { return newLimits(c.Connects/60, max(1, int(c.Connects/12))) }
+
+// Reload prepares other settings, with the newest keys, and returns what puts them in the place of
+// the present ones. After an error nothing has changed. One goroutine may call both.
+func (g *Guard) Reload(c Config) (commit func(), _ error) {
+	c.Users = g.config.Users // a pipeline keeps them
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	was := g.current.Load()
+	next := &settings{was.verifier, was.requests, was.connects}
+	if c.Requests != g.config.Requests {
+		next.requests = newRequests(c)
+	}
+	if c.Connects != g.config.Connects {
+		next.connects = newConnects(c)
+	}
+	if verifies, before := c.verification(), g.config.verification(); verifies != before || !verifies.fetches() {
+		var err error
+		if next.verifier, err = newVerifier(g.ctx, c, g.log); err != nil {
+			return nil, err
+		}
+		if err := next.verifier.fetched(g.ctx); err != nil {
+			next.verifier.stop()
+			return nil, fmt.Errorf("auth_jwks: %w", err)
+		}
+	}
+	return func() {
+		g.current.Store(next)
+		g.config = c
+		switch keys := was.verifier.keys; {
+		case next.verifier != was.verifier:
+			was.verifier.stop()
+		case keys != nil:
+			keys.ask()
+		}
+	}, nil
+}
+
+// Ready is nil if tokens can be verified.
+func (g *Guard) Ready(ctx context.Context) error { return g.current.Load().verifier.ready(ctx) }
+
+// Wait stops fetching keys, and returns when that has ended.
+func (g *Guard) Wait() { g.current.Load().verifier.stop() }
 
 // Protect passes requests that their token allows on to next, after with has put the caller into
 // the request's context.
@@ -68,7 +119,7 @@ func (g *Guard) Protect(next http.Handler, with func(context.Context, *Caller) c
 			g.refuse(w, http.StatusUnauthorized, "no_token", err.Error())
 			return
 		}
-		who, err := g.verifier.verify(r.Context(), token)
+		who, err := g.current.Load().verifier.verify(r.Context(), token)
 		switch {
 		case errors.Is(err, errNoKeys):
 			w.Header().Set("Retry-After", "1")
@@ -108,9 +159,9 @@ func (g *Guard) wait(who *Caller, r *http.Request) time.Duration {
 		return 0
 	}
 	if connects(r) {
-		return g.connects.take(who.User, 1, g.now())
+		return g.current.Load().connects.take(who.User, 1, g.now())
 	}
-	return g.requests.take(who.User, 1, g.now())
+	return g.current.Load().requests.take(who.User, 1, g.now())
 }
 
 // Charge counts the beats of a request, or what else counts like requests, towards the caller's
@@ -118,15 +169,16 @@ func (g *Guard) wait(who *Caller, r *http.Request) time.Duration {
 // because at most so many beats are within the limit at once. A refused request costs nothing
 // more, but one that never may be repeated uses up the limit: reading it was work.
 func (g *Guard) Charge(who *Caller, beats int) (wait time.Duration, most int) {
-	switch burst := g.requests.burst; {
-	case g.requests.each == 0 || who.Gateway != "" || beats <= 1:
+	requests := g.current.Load().requests
+	switch burst := requests.burst; {
+	case requests.each == 0 || who.Gateway != "" || beats <= 1:
 		return 0, 0
 	case beats > burst:
-		g.requests.empty(who.User, g.now())
+		requests.empty(who.User, g.now())
 		g.Refused("too_many_beats")
 		return 0, burst
 	}
-	if wait = g.requests.take(who.User, beats-1, g.now()); wait > 0 {
+	if wait = requests.take(who.User, beats-1, g.now()); wait > 0 {
 		g.Refused("too_many_requests")
 	}
 	return wait, 0

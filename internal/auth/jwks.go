@@ -42,11 +42,20 @@ type jwks struct {
 	known atomic.Pointer[keyfunc.Keyfunc]
 	asked chan struct{} // a token has an unknown key
 	ended chan struct{} // closed when fetching has stopped
+	stop  func()        // stops fetching
+	first chan error    // has the result of the first fetch
 }
 
-// watchKeys fetches the keys at url repeatedly until ctx ends.
+// newKeys makes keys that are not known yet.
+func newKeys(stop func()) *jwks {
+	return &jwks{asked: make(chan struct{}, 1), ended: make(chan struct{}), stop: stop, first: make(chan error, 1)}
+}
+
+// watchKeys fetches the keys at url repeatedly until ctx ends or stop is called.
 func watchKeys(ctx context.Context, url string, log *slog.Logger) *jwks {
-	k := &jwks{url: url, log: log, asked: make(chan struct{}, 1), ended: make(chan struct{})}
+	ctx, stop := context.WithCancel(ctx)
+	k := newKeys(stop)
+	k.url, k.log = url, log
 	go k.run(ctx)
 	return k
 }
@@ -64,8 +73,9 @@ func keysOf(file string) (*jwks, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &jwks{asked: make(chan struct{}, 1), ended: make(chan struct{})}
+	k := newKeys(func() {})
 	k.known.Store(&set)
+	k.first <- nil
 	close(k.ended)
 	return k, nil
 }
@@ -75,6 +85,10 @@ func (k *jwks) run(ctx context.Context) {
 	retry := retryFirst
 	for {
 		err := k.fetch(ctx)
+		select {
+		case k.first <- err:
+		default: // it was not the first, or nobody waits for it
+		}
 		wait := fetchEvery
 		switch {
 		case ctx.Err() != nil:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,7 +28,8 @@ type verifier struct {
 	keys   *jwks // nil where a secret signs
 }
 
-// newVerifier fetches the keys every hour, and when a token names an unknown one, until ctx ends.
+// newVerifier fetches the keys every hour, and when a token names an unknown one, until ctx ends or
+// stop is called.
 func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, error) {
 	options := []jwt.ParserOption{jwt.WithExpirationRequired(), jwt.WithLeeway(c.Leeway), jwt.WithStrictDecoding()}
 	if c.Issuer != "" {
@@ -45,7 +45,7 @@ func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, er
 	}
 	// Not HS256: an attacker could use a public key as its secret.
 	options = append(options, jwt.WithValidMethods([]string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}))
-	if strings.Contains(c.JWKS, "://") {
+	if c.fetches() {
 		keys := watchKeys(ctx, c.JWKS, log)
 		return &verifier{jwt.NewParser(options...), understood(keys.key), c.Users, keys}, nil
 	}
@@ -57,7 +57,8 @@ func newVerifier(ctx context.Context, c Config, log *slog.Logger) (*verifier, er
 }
 
 // secretKey is a secret that is read at most once a second, so that each forged token does not
-// cause a file read. Any goroutine may use it.
+// cause a file read. While the file is missing or too short, the secret that was read before
+// counts; a reload reports the fault. Any goroutine may use it.
 type secretKey struct {
 	secret keys.Secret
 	now    func() time.Time
@@ -76,11 +77,14 @@ func (k *secretKey) key(*jwt.Token) (any, error) {
 	if k.value != nil && now.Sub(k.read) < readSecretEvery {
 		return k.value, nil
 	}
-	value, err := k.secret.Read()
-	if err != nil {
+	value, err := readSecret(k.secret)
+	switch {
+	case err == nil:
+		k.value = []byte(value)
+	case k.value == nil:
 		return nil, err
 	}
-	k.value, k.read = []byte(value), now
+	k.read = now
 	return k.value, nil
 }
 
@@ -101,10 +105,24 @@ func (v *verifier) ready(ctx context.Context) error {
 	return v.keys.ready(ctx)
 }
 
-// wait returns when fetching has stopped, after ctx of newVerifier has ended.
-func (v *verifier) wait() {
+// stop stops fetching and returns when that has ended.
+func (v *verifier) stop() {
 	if v.keys != nil {
+		v.keys.stop()
 		<-v.keys.ended
+	}
+}
+
+// fetched waits until there are keys, or returns why the first fetch failed.
+func (v *verifier) fetched(ctx context.Context) error {
+	if v.keys == nil {
+		return nil
+	}
+	select {
+	case err := <-v.keys.first:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -42,3 +42,21 @@ func TestEachUserHoldsOnlySoManyAndNobodyIsRememberedWhoHoldsNone(t *testing.T) 
 		}
 	}
 }
+
+func TestWhatWasTakenBeforeABoundChangesCounts(t *testing.T) {
+	t.Parallel()
+	q := New[schemas.UserID](0)
+	for range 3 {
+		q.Take(7)
+	}
+	q.Allow(3)
+	if q.Take(7) {
+		t.Error("a fourth was taken")
+	}
+	q.Allow(0)
+	q.Give(7)
+	q.Allow(3)
+	if !q.Take(7) {
+		t.Error("what was given back while there was no bound is still counted")
+	}
+}

@@ -1,0 +1,148 @@
+package reload_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/stillhere/stillhere/internal/reload"
+)
+
+// world is a watch on one file, in virtual time.
+type world struct {
+	*testing.T
+	file     string
+	signals  chan os.Signal
+	registry *prometheus.Registry
+	log      bytes.Buffer
+	loads    int
+	outcome  reload.Outcome
+	err      error
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, signals: make(chan os.Signal, 1), registry: prometheus.NewRegistry()}
+	w.file = filepath.Join(t.TempDir(), "stillhere.yaml")
+	w.write("a: 1")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = reload.Run(ctx, reload.Config{
+			Files:   func() []string { return []string{w.file} },
+			Signals: w.signals, Every: time.Second, Registry: w.registry, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
+			Load: func(context.Context) (reload.Outcome, error) { w.loads++; return w.outcome, w.err },
+		})
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	synctest.Wait()
+	return w
+}
+
+func (w *world) write(text string) {
+	if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// after lets time pass and returns how many loads there were.
+func (w *world) after(d time.Duration) int {
+	time.Sleep(d)
+	synctest.Wait()
+	return w.loads
+}
+
+func (w *world) is(name string, want float64) {
+	w.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "stillhere_config_"+name {
+			if got := f.GetMetric()[0].GetGauge().GetValue(); got != want {
+				w.Errorf("%s is %g, want %g", name, got, want)
+			}
+			return
+		}
+	}
+	w.Errorf("there is no metric %s", name)
+}
+
+func TestAChangedFileIsLoadedWhenTwoLooksFindItTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		if n := w.after(10 * time.Second); n != 0 {
+			t.Errorf("%d loads without a change", n)
+		}
+		for _, half := range []string{"a", "a: ", "a: 2"} { // it is being written
+			w.write(half)
+			if n := w.after(time.Second); n != 0 {
+				t.Errorf("%d loads of %q", n, half)
+			}
+		}
+		if n := w.after(time.Second); n != 1 {
+			t.Errorf("%d loads, want 1", n)
+		}
+		if n := w.after(time.Minute); n != 1 {
+			t.Errorf("%d loads of one change", n)
+		}
+		w.is("generation", 2)
+	})
+}
+
+func TestASwappedSymlinkIsAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		other := w.file + ".new"
+		if err := errors.Join(os.WriteFile(other, []byte("a: 3"), 0o600), os.Symlink(other, w.file+".link"),
+			os.Rename(w.file+".link", w.file)); err != nil {
+			t.Fatal(err)
+		}
+		if n := w.after(3 * time.Second); n != 1 {
+			t.Errorf("%d loads, want 1", n)
+		}
+	})
+}
+
+func TestASignalLoadsAtOnceAndAFailureIsReportedUntilALoadSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.is("last_reload_successful", 1)
+		w.err = errors.New("limit_requests: must not be negative")
+		w.signals <- os.Interrupt
+		if n := w.after(0); n != 1 {
+			t.Fatalf("%d loads, want 1", n)
+		}
+		w.is("last_reload_successful", 0)
+		w.is("generation", 1)
+		if log := w.log.String(); !strings.Contains(log, "nothing has changed") || !strings.Contains(log, "limit_requests") {
+			t.Errorf("the log says %s", log)
+		}
+		w.err, w.outcome = nil, reload.Outcome{Applied: []string{"log-level"}, Restart: []string{"listen", "redis"},
+			Policy: "stillhere policy set --online-ttl 40s"}
+		w.signals <- os.Interrupt
+		w.after(0)
+		w.is("last_reload_successful", 1)
+		w.is("generation", 2)
+		w.is("settings_waiting_for_restart", 2)
+		for _, want := range []string{"log-level", "listen redis", "need a restart", "policy set --online-ttl 40s"} {
+			if !strings.Contains(w.log.String(), want) {
+				t.Errorf("the log lacks %q:\n%s", want, w.log.String())
+			}
+		}
+		if _, err := testutil.GatherAndLint(w.registry); err != nil {
+			t.Error(err)
+		}
+	})
+}
