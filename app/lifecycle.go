@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // stage orders the stop of a process: servers first, so that no new input comes in; then
 // what holds input that it has not handed on; then the consumer loops.
 type stage int
+
+// StopLimit is how long a process takes to stop: servers, buffers and loops one after the other, then what
+// they leave open. What kills processes must wait for longer.
+const StopLimit = 40 * time.Second
 
 const (
 	loops stage = iota

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stillhere/stillhere/internal/kafka"
 )
 
 // transcript is what was logged so far.
@@ -85,5 +87,13 @@ func TestNoRoleStartsWithUsersWhoHaveNamesYet(t *testing.T) {
 	dev.Kafka.IDs = "text"
 	if err := dev.check(); err == nil || !strings.Contains(err.Error(), "ids: no role of this version") {
 		t.Errorf("dev: %v", err)
+	}
+}
+
+func TestAProcessStopsWithinItsLimit(t *testing.T) {
+	t.Parallel()
+	// Servers, the gateway's buffer, its producer; or a session that is just starting, then its client.
+	if longest := max(shutdownTimeout+2*closeTimeout, kafka.OpenTimeout+closeTimeout); longest > StopLimit {
+		t.Errorf("a process may take %s to stop, its limit is %s", longest, StopLimit)
 	}
 }

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alecthomas/kong"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
@@ -89,46 +87,6 @@ func TestEveryCommandLineOfComposeIsUnderstood(t *testing.T) {
 	for _, step := range []string{"topics", "migrate", "load"} {
 		if !roles[step] {
 			t.Errorf("no service runs stillhere %s", step)
-		}
-	}
-}
-
-func TestEveryCommandLineOfKubernetesIsUnderstood(t *testing.T) {
-	kubernetes, err := manifests.ReadManifests()
-	if err != nil {
-		t.Fatal(err)
-	}
-	roles, read := map[string]bool{}, []string{}
-	for name, container := range manifests.Containers(kubernetes) {
-		settings := map[string]string{}
-		for _, e := range container.Env {
-			if strings.HasPrefix(e.Name, "STILLHERE_") {
-				settings[e.Name] = cmp.Or(e.Value, "given-later")
-			}
-		}
-		t.Run(name, func(t *testing.T) {
-			checkCommand(t, name, container.Args, settings)
-			if chosen, err := parse(t, container.Args, settings); err == nil {
-				read = append(read, known(chosen)...)
-			}
-		})
-		roles[container.Args[0]] = true
-	}
-	for _, role := range app.Roles {
-		if role.Name != "all" && !roles[role.Name] {
-			t.Errorf("nothing runs the role %s", role.Name)
-		}
-	}
-	// Some role must read each of the settings of all.
-	for _, m := range kubernetes {
-		settings, ok := m.Object.(*corev1.ConfigMap)
-		if !ok {
-			continue
-		}
-		for name := range settings.Data {
-			if !slices.Contains(read, name) {
-				t.Errorf("%s: nobody reads %s", m.File, name)
-			}
 		}
 	}
 }

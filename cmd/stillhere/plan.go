@@ -27,7 +27,8 @@ type planCommand struct {
 	Units         []byte        `help:"YAML file of unit costs instead of the built-in ones, which the benches measured." type:"filecontent" placeholder:"FILE" env:"-"`
 	Prices        []byte        `help:"YAML file of prices instead of the built-in ones." type:"filecontent" placeholder:"FILE" env:"-"`
 	Explain       bool          `help:"Print the formula of each line, and where unit costs and prices come from." env:"-"`
-	JSON          bool          `name:"json" help:"Print JSON, formulas and sources included." env:"-"`
+	Output        string        `help:"Output format: ${enum}. helm-values: a file for the chart of deploy/helm." enum:"text,json,helm-values" default:"text" env:"-"`
+	JSON          bool          `name:"json" help:"The same as --output json, formulas and sources included." env:"-"`
 }
 
 // Help is shown above the flags.
@@ -72,7 +73,10 @@ func (c *planCommand) Run() error {
 		return err
 	}
 	p := plan.Compute(c.workload(), units, prices)
-	if c.JSON {
+	switch {
+	case c.Output == "helm-values":
+		return plan.HelmValues(os.Stdout, p)
+	case c.JSON || c.Output == "json":
 		encoder := json.NewEncoder(os.Stdout)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(p)

@@ -15,7 +15,7 @@ import (
 	"github.com/stillhere/stillhere/tools/plan"
 )
 
-var update = flag.Bool("update", false, "write the tables of testdata and of deploy/CAPACITY.md")
+var update = flag.Bool("update", false, "write the tables of testdata and of deploy/CAPACITY.md, and the values of the chart")
 
 func workload(users plan.Quantity) plan.Workload {
 	return plan.Workload{
@@ -182,6 +182,26 @@ func TestTheTablesOfTheCapacityPageAreWhatTheCommandPrints(t *testing.T) {
 	}
 	if strings.TrimSpace(shown) != strings.TrimSpace(table.String()) {
 		t.Errorf("the tables of %s are out of date: go test ./tools/plan -update\n%s", path, table.String())
+	}
+}
+
+// go test ./tools/plan -update writes them.
+func TestTheChartsValuesForSizesAreThoseOfThePlan(t *testing.T) {
+	t.Parallel()
+	for name, users := range map[string]plan.Quantity{"1m": 1e6, "20m": 20e6} {
+		var want bytes.Buffer
+		if err := plan.HelmValues(&want, compute(t, workload(users))); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("..", "..", "deploy", "helm", "stillhere", "values-"+name+".yaml")
+		if *update {
+			if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("%s is out of date: go test ./tools/plan -update\n%v", path, err)
+		}
 	}
 }
 
