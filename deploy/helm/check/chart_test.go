@@ -86,6 +86,20 @@ func TestThePlainManifestsAreTheChartsDefaults(t *testing.T) {
 	}
 }
 
+func TestARoleWithATagOfItsOwnIsReplacedAlone(t *testing.T) {
+	t.Parallel()
+	before, err1 := renderValues("stillhere", nil)
+	after, err2 := renderValues("stillhere", map[string]any{"roles": map[string]any{"api": map[string]any{"tag": "v2"}}})
+	if err1 != nil || err2 != nil || len(before) != len(after) {
+		t.Fatal(err1, err2)
+	}
+	for i, o := range after {
+		if changed := o.Text != before[i].Text; changed != (o.String() == "Deployment stillhere-api") {
+			t.Errorf("%s changes: %v", o, changed)
+		}
+	}
+}
+
 func TestBadValuesAreRefusedWithTheirNames(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string]string{

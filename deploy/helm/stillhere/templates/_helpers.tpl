@@ -51,9 +51,10 @@ labels:
   {{- include "stillhere.labels" . | nindent 2 }}
 {{- end }}
 
+{{- /* The image; a tag of a role counts before that of all: (dict "root" $ "tag" ""). */ -}}
 {{- define "stillhere.image" -}}
-{{- $i := .Values.image -}}
-{{- if $i.digest }}{{ $i.repository }}@{{ $i.digest }}{{ else }}{{ $i.repository }}:{{ default .Chart.AppVersion $i.tag }}{{ end -}}
+{{- $i := .root.Values.image -}}
+{{- if and $i.digest (not .tag) }}{{ $i.repository }}@{{ $i.digest }}{{ else }}{{ $i.repository }}:{{ coalesce .tag $i.tag .root.Chart.AppVersion }}{{ end -}}
 {{- end }}
 
 {{- define "stillhere.secret" -}}{{ default (include "stillhere.fullname" .) .Values.secret.name }}{{- end }}

@@ -59,7 +59,7 @@ spec:
   {{- end }}
   containers:
     - name: stillhere
-      image: {{ include "stillhere.image" .root }}
+      image: {{ include "stillhere.image" (dict "root" .root "tag" .of.tag) }}
       imagePullPolicy: {{ $v.image.pullPolicy }}
       args: {{ default (list .role) .is.args | toJson }}
       envFrom:
