@@ -37,6 +37,7 @@ type lab struct {
 	Redis      string `help:"An empty Redis to measure the one-key-per-user design on in the same run, host:port."`
 	Postgres   string `help:"Postgres to measure on. Bench sink makes databases there and drops them, and starts a private server when it is left out; bench fanout keeps its graph there for the next run, in SQLite when it is left out."`
 	Sockets    int    `help:"Bench live: how many sockets watch one user." default:"100000"`
+	BrokerPIDs []int  `name:"broker-pids" help:"Bench broker: the process ids of all brokers, which must be on this machine."`
 	PerProcess int    `help:"Bench live: how many sockets a process holds; it needs as many open files (ulimit -n), and 1,000 more." default:"18000"`
 }
 
@@ -53,6 +54,7 @@ func (l *lab) benches() []loadtest.Bench {
 		{Name: "replay", What: "transitions from the topic into files for data teams", Users: 1_000_000, Run: benchReplay},
 		{Name: "sink", What: "transitions from the topic into Postgres, against psql", Users: 1_000_000, Run: l.sink},
 		{Name: "restore", What: "a partition's owner is replaced: time until it runs again", Users: 1_000_000, Run: restore},
+		{Name: "broker", What: "processor time of Kafka's brokers for small batches, and for bytes", Seconds: 15, Run: l.broker},
 		{Name: "fanout", What: "from a change to delivery records for the followers of one user with many", Users: 1_000_000, Seconds: 5, Run: l.fanout},
 	}
 }

@@ -24,6 +24,7 @@ type Unit struct {
 	At      string  `yaml:"at" json:"at"`
 	Note    string  `yaml:"note" json:"note,omitempty"`
 	Assumed bool    `yaml:"assumed" json:"assumed,omitempty"`
+	Chosen  bool    `yaml:"chosen" json:"chosen,omitempty"` // a limit that the plan sets, not a cost
 }
 
 // Units are the unit costs and the machine on which they were measured.

@@ -73,8 +73,11 @@ func (p *Plan) sources(b *strings.Builder) {
 	for _, name := range unitNames {
 		u := p.Units.Units[name]
 		by := u.By
-		if u.Assumed {
+		switch {
+		case u.Assumed:
 			by = "assumed, not measured: " + by
+		case u.Chosen:
+			by = "chosen, not measured: " + by
 		}
 		if u.Note != "" {
 			by += " (" + u.Note + ")"
