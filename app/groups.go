@@ -8,6 +8,7 @@ const (
 	sinkGroup      = "stillhere.lastseen.sink"
 	projectorGroup = "stillhere.lastseen.projector"
 	unsureGroup    = "stillhere.lastseen.unsure"
+	namesGroup     = "stillhere.lastseen.names" // with --ids text
 	seenGroup      = "stillhere.lastseen.seen"
 	publishGroup   = "stillhere.fanout.publish"
 	plannerGroup   = "stillhere.fanout.planner"

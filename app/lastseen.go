@@ -77,6 +77,12 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 		projector.NewUnsure(d.view, d.config.Lastseen, d.metrics, d.bus.Reread), d.producer, d.log, d.kafkaMetrics, consumer.FromEnd())
 	c = c.with(loop("unsure", unsure.Run, unsure.Ready))
 
+	if d.cluster.Users.Text() {
+		names := consumer.New(d.cluster, namesGroup, schemas.Names, sink.DecodeName(d.cluster.Users),
+			sink.NewNames(d.store, d.config.Lastseen), d.producer, d.log, d.kafkaMetrics)
+		c = c.with(loop("names", names.Run, names.Ready))
+	}
+
 	project := projector.New(d.view, newestStatuses(reader, d.origin, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
 	return c.with(transitionLoop(d.base, d.origin, d.cluster, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
 }

@@ -118,6 +118,7 @@ type durableStore interface {
 	schemaReporter
 	erasingStore
 	store.Reader
+	store.Namer
 	ExportStore
 	Ping(ctx context.Context) error
 	Run(ctx context.Context, failed func(error)) error

@@ -83,6 +83,9 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 		if err := s.timed("users", func() error { return upsertUsers(ctx, tx, updates) }); err != nil {
 			return err
 		}
+		if err := writeNames(ctx, tx, store.NamesOf(batch.Changes)); err != nil {
+			return err
+		}
 	}
 	crashpoint.At("sink.upserted")
 	err = s.timed("commit", func() error { return s.commit(ctx, tx) })

@@ -82,6 +82,10 @@ func (p *pipeline) History(context.Context, store.HistoryQuery) (store.Page, err
 	return store.Page{}, errors.New("not here")
 }
 
+func (p *pipeline) Names(context.Context, []schemas.UserID) (map[schemas.UserID]schemas.UserName, error) {
+	return nil, nil
+}
+
 func (p *pipeline) Missed(context.Context, store.MissedQuery) (store.Missed, error) {
 	return store.Missed{}, errors.New("not here")
 }

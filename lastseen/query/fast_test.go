@@ -81,6 +81,10 @@ func (d *drawn) Users(_ context.Context, ids []schemas.UserID) (map[schemas.User
 	return some, nil
 }
 
+func (d *drawn) Names(context.Context, []schemas.UserID) (map[schemas.UserID]schemas.UserName, error) {
+	return nil, nil
+}
+
 func (d *drawn) Missed(context.Context, store.MissedQuery) (store.Missed, error) {
 	return store.Missed{}, errors.New("not here")
 }

@@ -44,6 +44,9 @@ func erase(ctx context.Context, tx *sql.Tx, partition int32, erasures []store.Er
 				return err
 			}
 		}
+		if _, err := tx.ExecContext(ctx, eraseNameSQL, int64(e.User)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -46,6 +46,11 @@ func ScanCurrent(row Row) (c schemas.Current, err error) {
 	return c, err
 }
 
+// ScanName reads a row of names.
+func ScanName(row Row) (n schemas.UserName, err error) {
+	return n, row.Scan((*int64)(&n.User), &n.Name.Tenant, &n.Name.Text, &n.Collided)
+}
+
 // ScanChange reads a change of a visible user with the columns of history.sql.
 func ScanChange(user schemas.UserID, row Row) (*schemas.Transition, error) {
 	var from, to, cause string

@@ -41,7 +41,16 @@ type Writer interface {
 	// returns nil the effect is durable. If the outcome of the commit was unknown, Append has read
 	// the position; if it could not, it returns the error, and a repeated call returns nil or
 	// ErrFenced.
+	// Names that changes carry are stored with them; see Namer.
 	Append(ctx context.Context, batch Batch) error
+}
+
+// Namer stores names beside those of the changes.
+type Namer interface {
+	// WriteNames stores records of the names topic, in the order of the topic. A record without a
+	// name is a tombstone. A second name of a user makes the user collided, until the user is
+	// erased. After an error the same records may come again.
+	WriteNames(ctx context.Context, records []schemas.UserName) error
 }
 
 // LastSeen is when a user was last seen, by the records of another system.
@@ -60,6 +69,9 @@ type Reader interface {
 	// Missed is the changes of users after a version of each. What it has of a user is without gaps:
 	// changes are missing only at the end, beyond what was written, or beyond the limit.
 	Missed(ctx context.Context, query MissedQuery) (Missed, error)
+	// Names returns what is known of the names of ids, which has no duplicates. In int mode there is
+	// nothing.
+	Names(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.UserName, error)
 }
 
 // HistoryQuery asks for the changes of a user.

@@ -18,6 +18,7 @@ import (
 type Store interface {
 	store.Writer
 	store.Reader
+	store.Namer
 	replay.Archive
 	importer.Importer
 	Maintain(ctx context.Context, now time.Time) error
@@ -73,6 +74,9 @@ func TestStoresKeepTheContract(t *testing.T) {
 		"a cut log invents nobody, and says the same of one user as of all":  randomPast,
 		"an erased user leaves nothing, and older changes never come back":   erasedLeavesNothing,
 		"a user who comes back after an erasure is new":                      erasedComesBack,
+		"names are stored with changes, and a second name is a collision":    namesOfChanges,
+		"names of the topic are stored until their tombstone":                namesOfTheTopic,
+		"an erased user's name is deleted, and a later one is stored":        namesOfErased,
 		"an import counts until a user has a version":                        importCounts,
 		"a cut log gives the sessions of all changes":                        sessionsOfACutLog,
 	} {

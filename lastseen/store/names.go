@@ -1,0 +1,54 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// NamesOf are the names that changes carry, one for each user, ordered by user. In int mode there
+// are none, and it allocates nothing.
+func NamesOf(changes []*schemas.Transition) []schemas.UserName {
+	var all []schemas.UserName
+	for _, t := range changes {
+		if t.Name.Text != "" {
+			all = append(all, schemas.UserName{User: t.User, Name: t.Name})
+		}
+	}
+	known, _ := FoldNames(all)
+	return known
+}
+
+// FoldNames makes one record for each user of records in the order of their log, ordered by user. A
+// record without a name is a tombstone: its user is among erased, and what came before counts for
+// nothing. Two names of one user are a collision.
+func FoldNames(records []schemas.UserName) (known []schemas.UserName, erased []schemas.UserID) {
+	if len(records) == 0 {
+		return nil, nil
+	}
+	newest := make(map[schemas.UserID]schemas.UserName, len(records))
+	gone := make(map[schemas.UserID]struct{})
+	for _, r := range records {
+		before, met := newest[r.User]
+		switch {
+		case r.Name.Text == "":
+			delete(newest, r.User)
+			gone[r.User] = struct{}{}
+		case !met:
+			newest[r.User] = r
+		case r.Collided || r.Name != before.Name:
+			before.Collided = true
+			newest[r.User] = before
+		}
+	}
+	for _, r := range newest {
+		known = append(known, r)
+	}
+	slices.SortFunc(known, func(a, b schemas.UserName) int { return cmp.Compare(a.User, b.User) })
+	for user := range gone {
+		erased = append(erased, user)
+	}
+	slices.Sort(erased)
+	return known, erased
+}

@@ -1,0 +1,86 @@
+package storetest
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+var (
+	ann = schemas.Name{Text: "ann, o'Hara \"ü\" \\ {NULL}"}
+	bob = schemas.Name{Tenant: "acme", Text: "6f9619ff-8b86-d011-b42d-00c04fc964ff"}
+	eve = schemas.Name{Text: "eve"}
+)
+
+// called gives the changes a name.
+func called(name schemas.Name, changes []*schemas.Transition) []*schemas.Transition {
+	for _, t := range changes {
+		t.Name = name
+	}
+	return changes
+}
+
+// wantNames wants the names of users 1 to 9 to be these and no others.
+func wantNames(t *testing.T, s Store, want ...schemas.UserName) {
+	t.Helper()
+	known := map[schemas.UserID]schemas.UserName{}
+	for _, n := range want {
+		known[n.User] = n
+	}
+	got, err := s.Names(t.Context(), []schemas.UserID{1, 2, 3, 4, 5, 6, 7, 8, 9})
+	if must(t, err); !maps.Equal(got, known) {
+		t.Fatalf("the names are %v, want %v", got, known)
+	}
+	one, err := s.Names(t.Context(), nil)
+	if must(t, err); len(one) != 0 {
+		t.Fatalf("nobody is called %v", one)
+	}
+}
+
+func namesOfChanges(t *testing.T, s Store) {
+	write(t, s, append(called(ann, visits(1, Start)), append(called(bob, visits(2, Start)), visits(3, Start)...)...))
+	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
+	at, err := s.Position(t.Context(), 0)
+	must(t, err)
+	// Of one batch as of two.
+	both := append(called(ann, visits(4, Start+9)), called(bob, visits(4, Start+99))...)
+	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 9, Changes: append(called(eve, visits(1, Start+9)), both...)}))
+	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next + 9, Next: at.Next + 18, Changes: called(ann, visits(1, Start+999))}))
+	wantNames(t, s, schemas.UserName{User: 1, Name: ann, Collided: true}, schemas.UserName{User: 2, Name: bob},
+		schemas.UserName{User: 4, Name: ann, Collided: true})
+}
+
+func namesOfTheTopic(t *testing.T, s Store) {
+	for range 2 { // the records may come again
+		must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 1, Name: ann}, {User: 2, Name: bob}, {User: 1, Name: ann}}))
+		wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
+	}
+	must(t, s.WriteNames(t.Context(), nil))
+	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 1}, {User: 1, Name: bob}, {User: 2, Name: eve}, {User: 3, Name: ann, Collided: true}}))
+	wantNames(t, s, schemas.UserName{User: 1, Name: bob}, schemas.UserName{User: 2, Name: bob, Collided: true},
+		schemas.UserName{User: 3, Name: ann, Collided: true})
+	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 2, Name: eve}, {User: 2}, {User: 3, Name: ann}}))
+	wantNames(t, s, schemas.UserName{User: 1, Name: bob}, schemas.UserName{User: 3, Name: ann, Collided: true})
+}
+
+func namesOfErased(t *testing.T, s Store) {
+	log := append(called(ann, visits(1, Start)), called(bob, visits(2, Start))...)
+	write(t, s, log)
+	append1 := func(changes ...*schemas.Transition) {
+		t.Helper()
+		at, err := s.Position(t.Context(), 0)
+		must(t, err)
+		must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: changes}))
+	}
+	append1(erasing(1, Start+day, 100))
+	append1(log...) // as after a reset of offsets
+	wantNames(t, s, schemas.UserName{User: 2, Name: bob})
+	back := called(ann, visits(1, Start+2*day))
+	for i, change := range back {
+		change.Version = schemas.NewVersion(1, int64(200+i), 0)
+	}
+	append1(append([]*schemas.Transition{erasing(1, Start+day, 100)}, back...)...)
+	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
+}
