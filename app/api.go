@@ -34,11 +34,12 @@ func newAPI(d apiDeps) (component, error) {
 		return component{}, err
 	}
 	reads := query.NewServer(d.reader, d.log)
-	reads.SetUsers(d.cluster.Users)
+	users := d.cluster.Users
+	reads.SetUsers(users, func(r *http.Request) (string, error) { return ingest.TenantOf(r, users) })
 	if d.access != nil {
 		reads.SetAccess(d.access)
 	}
-	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r), Admin: isAdmin(r)} })
+	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r, users), Admin: isAdmin(r)} })
 	reads.SetCharge(chargeIDs)
 	reads.SetRepeats(func(r *http.Request) func(query.Answer) { return repeatsOf(r, d.access) })
 	reads.SetKeys(d.keys)

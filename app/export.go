@@ -16,12 +16,13 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// The lines of an export, each with its type. 64-bit numbers are strings, times RFC 3339 UTC or null.
+// The lines of an export, each with its type. 64-bit numbers are strings, times RFC 3339 UTC or null. In
+// int mode user_id is the decimal id.
 type (
 	// presenceLine is what is known now, hidden or not: at most one line.
 	presenceLine struct {
-		Type       string          `json:"type"` // presence
-		User       schemas.UserID  `json:"user_id,string"`
+		Type string `json:"type"` // presence
+		schemas.NamedUser
 		State      string          `json:"state"`
 		Since      schemas.Millis  `json:"since"`
 		LastSeen   schemas.Millis  `json:"last_seen_at"`
@@ -49,16 +50,16 @@ type (
 	}
 	// erasureLine is what is left of an erased user until the day of the receipt; at most one line.
 	erasureLine struct {
-		Type    string          `json:"type"` // erasure
-		User    schemas.UserID  `json:"user_id,string"`
+		Type string `json:"type"` // erasure
+		schemas.NamedUser
 		Version schemas.Version `json:"version,string"`
 		GoneOn  string          `json:"last_copy_gone_on"`
 	}
 	// statusLine is the newest record of presence.status: at most one line, of users who are present, hide,
 	// change too often, have shown again, or were erased.
 	statusLine struct {
-		Type         string           `json:"type"` // status
-		User         schemas.UserID   `json:"user_id,string"`
+		Type string `json:"type"` // status
+		schemas.NamedUser
 		State        string           `json:"state"`
 		Since        schemas.Millis   `json:"since"`
 		LastSeen     schemas.Millis   `json:"last_seen_at"`
@@ -78,8 +79,8 @@ type (
 	}
 	// edgeLine is a user who follows this one (follower), or whom this one follows (follows).
 	edgeLine struct {
-		Type string         `json:"type"`
-		User schemas.UserID `json:"user_id,string"`
+		Type string `json:"type"`
+		schemas.NamedUser
 	}
 )
 
@@ -98,20 +99,21 @@ var ErrStatus = errors.New("reading the status of the user")
 // ExportStore is what an export reads of a durable store.
 type ExportStore interface {
 	Users(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.Current, error)
+	Names(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.UserName, error)
 	Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) error
 	ErasureOf(ctx context.Context, user schemas.UserID) (store.Erasure, error)
 }
 
-// Write writes everything that is held of a user, as JSON lines.
-func (x Export) Write(ctx context.Context, user schemas.UserID, to io.Writer) error {
-	lines := json.NewEncoder(to)
+// Write writes everything that is held of a user, as JSON lines. In int mode there is no name.
+func (x Export) Write(ctx context.Context, user schemas.UserID, name schemas.Name, to io.Writer) error {
+	lines, shown := json.NewEncoder(to), shownAs(user, name)
 	users, err := x.Store.Users(ctx, []schemas.UserID{user})
 	if err != nil {
 		return err
 	}
 	c, known := users[user]
 	if known {
-		err = lines.Encode(presenceLine{"presence", user, schemas.StateWord(c.State), c.Since, c.LastSeen, c.LastActive, c.Kinds.Words(),
+		err = lines.Encode(presenceLine{"presence", shown, schemas.StateWord(c.State), c.Since, c.LastSeen, c.LastActive, c.Kinds.Words(),
 			schemas.VisibilityWord(c.Visibility), c.Version})
 	}
 	if err != nil {
@@ -119,7 +121,7 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, to io.Writer) er
 	}
 	erasure, err := x.Store.ErasureOf(ctx, user)
 	if err == nil && erasure.User != 0 {
-		err = lines.Encode(erasureLine{"erasure", user, erasure.Version, erasure.Until.Time().Format(time.DateOnly)})
+		err = lines.Encode(erasureLine{"erasure", shown, erasure.Version, erasure.Until.Time().Format(time.DateOnly)})
 	}
 	if err != nil {
 		return err
@@ -132,18 +134,19 @@ func (x Export) Write(ctx context.Context, user schemas.UserID, to io.Writer) er
 			e.Policy, e.LeftOut})
 	})
 	if err == nil {
-		err = x.writeStatus(ctx, lines, user, last)
+		err = x.writeStatus(ctx, lines, user, shown, last)
 	}
 	if err != nil || x.Graph == nil {
 		return err
 	}
-	err = writeEdges(ctx, lines, "follower", func(after schemas.UserID) ([]schemas.UserID, error) {
+	text := name.Text != ""
+	err = x.writeEdges(ctx, lines, "follower", text, func(after schemas.UserID) ([]schemas.UserID, error) {
 		return x.Graph.Page(ctx, nil, user, after, graph.LastID, edgesAtOnce)
 	})
 	if err != nil {
 		return err
 	}
-	return writeEdges(ctx, lines, "follows", func(after schemas.UserID) ([]schemas.UserID, error) {
+	return x.writeEdges(ctx, lines, "follows", text, func(after schemas.UserID) ([]schemas.UserID, error) {
 		return x.Graph.Followed(ctx, user, after, edgesAtOnce)
 	})
 }
@@ -157,7 +160,7 @@ const (
 
 // writeStatus writes the status. last is when the newest change of the user that is known happened: the
 // newest status was written then or later. So the topic is not read from its beginning.
-func (x Export) writeStatus(ctx context.Context, lines *json.Encoder, user schemas.UserID, last schemas.Millis) error {
+func (x Export) writeStatus(ctx context.Context, lines *json.Encoder, user schemas.UserID, shown schemas.NamedUser, last schemas.Millis) error {
 	if x.Status == nil {
 		return nil
 	}
@@ -173,7 +176,7 @@ func (x Export) writeStatus(ctx context.Context, lines *json.Encoder, user schem
 	if s == nil {
 		return nil
 	}
-	line := statusLine{"status", user, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Device, s.Kinds.Words(),
+	line := statusLine{"status", shown, schemas.StateWord(s.State), s.Since, s.LastSeen, s.LastActive, s.Device, s.Kinds.Words(),
 		schemas.VisibilityWord(s.Visibility), s.Version, s.SilentFrom, nil, s.Pending.Since, s.PublishedAt, s.LeftOut,
 		s.UnsureSince, s.ShownAt, s.ErasedVersion}
 	if s.Pending.State != 0 {
@@ -233,15 +236,33 @@ func (s *Statuses) Of(ctx context.Context, user schemas.UserID, after schemas.Mi
 
 const edgesAtOnce = 10_000
 
-// writeEdges writes the pages that next returns, each after the last user of the one before.
-func writeEdges(ctx context.Context, lines *json.Encoder, kind string, next func(after schemas.UserID) ([]schemas.UserID, error)) error {
+// shownAs is a user in a line.
+func shownAs(user schemas.UserID, name schemas.Name) schemas.NamedUser {
+	if name.Text == "" {
+		return schemas.NamedUser{UserID: new(user.String())}
+	}
+	return name.Shown()
+}
+
+// writeEdges writes the pages that next returns, each after the last user of the one before. In text mode
+// user_id is null where the name is not known.
+func (x Export) writeEdges(ctx context.Context, lines *json.Encoder, kind string, text bool,
+	next func(after schemas.UserID) ([]schemas.UserID, error)) error {
 	for after := schemas.UserID(0); ctx.Err() == nil; {
 		page, err := next(after)
+		var names map[schemas.UserID]schemas.UserName
+		if err == nil && text {
+			names, err = x.Store.Names(ctx, page)
+		}
 		if err != nil {
 			return err
 		}
 		for _, other := range page {
-			if err := lines.Encode(edgeLine{kind, other}); err != nil {
+			shown := names[other].Name.Shown()
+			if !text {
+				shown = shownAs(other, schemas.Name{})
+			}
+			if err := lines.Encode(edgeLine{kind, shown}); err != nil {
 				return fmt.Errorf("writing the export: %w", err)
 			}
 		}

@@ -58,7 +58,7 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	}
 	export := func(user schemas.UserID) string {
 		var out strings.Builder
-		if err := (app.Export{Store: s, Graph: edges, Status: statuses}).Write(t.Context(), user, &out); err != nil {
+		if err := (app.Export{Store: s, Graph: edges, Status: statuses}).Write(t.Context(), user, schemas.Name{}, &out); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/fanout/graph"
@@ -10,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/quota"
@@ -193,7 +195,7 @@ func newGraph(ctx context.Context, p base) (*graph.Store, component, error) {
 // useDecision returns nil if there are no restrictions: without tokens the process does not
 // know its callers, unless viewers name themselves and only followers may watch.
 func (b *builder) useDecision(ctx context.Context) (*decision, error) {
-	d := &decision{history: b.config.MayReadHistory}
+	d := &decision{history: b.config.MayReadHistory, users: b.cluster.Users}
 	if b.config.MayWatch == WatchFollowers {
 		g, err := b.useGraph(ctx)
 		if err != nil {
@@ -243,7 +245,8 @@ func (b *builder) useStream(ctx context.Context) (*live.Server, error) {
 
 // newStream makes the server of the live stream. access may be nil.
 func newStream(config fanout.Config, access *decision, bus *redisbus.Bus, d live.Dependencies) (*live.Server, component, error) {
-	d.Bus, d.Recent, d.Viewer, d.Exempt = bus, bus.Recent, viewerOf, isAdmin
+	d.Bus, d.Recent, d.Exempt = bus, bus.Recent, isAdmin
+	d.Viewer = func(r *http.Request) schemas.UserID { return viewerOf(r, identity.Users{}) } // of text mode there is no stream yet
 	d.Deliveries = func(ctx context.Context, take func(*schemas.Delivery)) error {
 		return bus.RunDeliveries(ctx, take, nil)
 	}

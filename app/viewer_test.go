@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -64,14 +65,20 @@ func TestOnlyFollowersAndTheUserMayWatchAUser(t *testing.T) {
 func TestWhoWatchesIsWhomTheTokenNamesWhateverTheAddressSays(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest(http.MethodGet, "/presence/stream?user_id=5", nil)
-	if who := viewerOf(r); who != 5 {
+	if who := viewerOf(r, identity.Users{}); who != 5 {
 		t.Errorf("without authentication: %d", who)
 	}
 	r = r.WithContext(ingest.WithCaller(t.Context(), &ingest.Caller{User: 7}))
-	if who := viewerOf(r); who != 7 {
+	if who := viewerOf(r, identity.Users{}); who != 7 {
 		t.Errorf("with a token of 7: %d", who)
 	}
-	if who := viewerOf(httptest.NewRequest(http.MethodGet, "/presence/stream?user_id=x", nil)); who != 0 {
+	if who := viewerOf(httptest.NewRequest(http.MethodGet, "/presence/stream?user_id=x", nil), identity.Users{}); who != 0 {
 		t.Errorf("of nobody: %d", who)
+	}
+	people := identity.Named(identity.Key{1})
+	for address, want := range map[string]schemas.UserID{"user_id=7": people.ID("", "7"), "user_id=ann&tenant=acme": people.ID("acme", "ann")} {
+		if who := viewerOf(httptest.NewRequest(http.MethodGet, "/presence/stream?"+address, nil), people); who != want {
+			t.Errorf("%s is %d, want %d", address, who, want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/faults"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -37,14 +38,18 @@ func validateAccess(watch, history string) error {
 
 // viewerOf is who opens a stream: whom the token names or, where there is no
 // authentication, whom ?user_id= names, as for a socket that beats.
-func viewerOf(r *http.Request) schemas.UserID {
+func viewerOf(r *http.Request, users identity.Users) schemas.UserID {
 	if caller := ingest.CallerOf(r.Context()); caller != nil {
 		return caller.User
 	}
 	if !strings.Contains(r.URL.RawQuery, "user_id=") && !strings.Contains(r.URL.RawQuery, "%") {
 		return 0 // spares parsing a long list of ids
 	}
-	user, err := schemas.ParseUserID("user_id", r.URL.Query().Get("user_id"))
+	tenant, err := ingest.TenantOf(r, users)
+	if err != nil {
+		return 0
+	}
+	user, _, err := users.User("user_id", tenant, r.URL.Query().Get("user_id"))
 	if err != nil {
 		return 0
 	}
@@ -57,6 +62,7 @@ func viewerOf(r *http.Request) schemas.UserID {
 type decision struct {
 	follows follows // nil: every user may see every other
 	history string  // one of the rules of Config.MayReadHistory
+	users   identity.Users
 }
 
 // follows is what is asked of the graph.
@@ -115,13 +121,13 @@ func (d *decision) Refused(r *http.Request, users []schemas.UserID) ([]schemas.U
 	if isAdmin(r) {
 		return nil, nil
 	}
-	return d.forbidden(r.Context(), viewerOf(r), users)
+	return d.forbidden(r.Context(), viewerOf(r, d.users), users)
 }
 
 // MayReadHistory is the decision about the log of a user's changes; see query.Access.
 func (d *decision) MayReadHistory(r *http.Request, user schemas.UserID) (bool, error) {
 	if d.history != HistoryWatchers {
-		return isAdmin(r) || viewerOf(r) == user, nil
+		return isAdmin(r) || viewerOf(r, d.users) == user, nil
 	}
 	refused, err := d.Refused(r, []schemas.UserID{user})
 	return len(refused) == 0, err

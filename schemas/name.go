@@ -83,6 +83,22 @@ func (n Name) Shown() NamedUser {
 	return NamedUser{UserID: &n.Text, Tenant: n.Tenant}
 }
 
+// NamedPresence is a Presence in JSON in text mode: its UserID and Tenant are the ones shown.
+type NamedPresence struct {
+	UserID *string `json:"user_id"` // nil: the name is not known
+	Tenant string  `json:"tenant,omitempty"`
+	Presence
+}
+
+// Called is p with the name of its user.
+func (p Presence) Called(name Name) NamedPresence {
+	named := NamedPresence{Tenant: name.Tenant, Presence: p}
+	if name.Text != "" {
+		named.UserID = &name.Text
+	}
+	return named
+}
+
 // UserName is a record of the names topic: the name of one user id. Its key is User.Key().
 type UserName struct {
 	User UserID

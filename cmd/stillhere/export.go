@@ -54,7 +54,7 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 		export.Status = statuses.Of
 	}
 	out := bufio.NewWriter(os.Stdout)
-	err = export.Write(ctx, user, out)
+	err = export.Write(ctx, user, schemas.Name{}, out)
 	if errors.Is(err, app.ErrStatus) {
 		err = fmt.Errorf("%w (--no-status leaves it out)", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/stillhere/stillhere/internal/problem"
-	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -27,23 +26,27 @@ func (s *Server) batch(ctx context.Context, request *http.Request, header http.H
 	if err != nil {
 		return nil, err
 	}
-	ids, err := parseIDs(parameters["user_ids"])
+	users, err := s.usersOf(request, parameters["user_ids"])
 	if err != nil {
 		return nil, err
 	}
-	answers, err := s.charged(ctx, request, ids)
+	answers, err := s.charged(ctx, request, users)
 	if err != nil {
 		return nil, err
 	}
-	return statesOf(ids, answers, header), nil
+	return users.states(answers, header), nil
 }
 
 // charged counts a batch towards the limit of its sender and reads it.
-func (s *Server) charged(ctx context.Context, request *http.Request, ids []schemas.UserID) ([]answer, error) {
-	if err := s.chargeFor(request, len(ids)); err != nil {
+func (s *Server) charged(ctx context.Context, request *http.Request, users several) ([]answer, error) {
+	if err := s.chargeFor(request, len(users.ids)); err != nil {
 		return nil, err
 	}
-	return s.allowed(ctx, request, ids)
+	answers, err := s.allowed(ctx, request, users.ids)
+	if err == nil {
+		s.reader.onlyOf(ctx, users.names, answers)
+	}
+	return answers, err
 }
 
 // chargeFor counts ids towards the limit of their sender.
@@ -71,6 +74,24 @@ func statesOf(ids []schemas.UserID, answers []answer, header http.Header) []byte
 			body = append(body, ',')
 		}
 		body = append(strconv.AppendInt(append(body, '"'), int64(id), 10), `":`...)
+		body = appendState(body, &answers[i])
+	}
+	setStale(header, answers)
+	return append(body, "}\n"...)
+}
+
+// states is statesOf, in text mode by name.
+func (all several) states(answers []answer, header http.Header) []byte {
+	if all.names == nil {
+		return statesOf(all.ids, answers, header)
+	}
+	const usual = 48 // bytes of one user
+	body := append(make([]byte, 0, usual*len(answers)), '{')
+	for i := range answers {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(appendQuoted(body, all.names[i].Text), ':')
 		body = appendState(body, &answers[i])
 	}
 	setStale(header, answers)
@@ -200,7 +221,7 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 	if err != nil {
 		return nil, err
 	}
-	id, name, err := s.users.User("user_id", "", userpath.Of(request))
+	id, name, err := s.userOf(request)
 	if err != nil {
 		return nil, err
 	}
@@ -222,17 +243,13 @@ func (s *Server) user(ctx context.Context, request *http.Request, _ http.Header)
 	if err != nil {
 		return nil, err
 	}
-	s.onlyOf([]schemas.Name{name}, answers)
+	if name.Text != "" {
+		s.reader.onlyOf(ctx, []schemas.Name{name}, answers)
+	}
 	s.reader.addUnsure(ctx, ids, answers)
 	row := &s.reader.seenSince(ctx, ids, answers)[0]
 	user := answers[0].userOf(id, row)
-	if s.users.Text() {
-		return namedJSON(name, user, devices, answers[0].devicesOf(row)), nil
-	}
-	if devices {
-		return mustJSON(userWithDevices{user, answers[0].devicesOf(row)}), nil
-	}
-	return mustJSON(user), nil
+	return answerOf(name, user, devices, answers[0].devicesOf(row)), nil
 }
 
 // parametersOf returns the query parameters. Unknown ones are an error, so that a misspelt limit
@@ -243,11 +260,14 @@ func (s *Server) parametersOf(request *http.Request, allowed ...string) (map[str
 		return nil, schemas.Invalid("query", "must separate parameters by &")
 	}
 	for name := range values {
-		known := s.viewer != nil && name == callerParam
+		known := s.viewer != nil && name == callerParam || s.users.Text() && name == tenantParameter
 		for _, a := range allowed {
 			known = known || a == name
 		}
 		if !known {
+			if name == tenantParameter {
+				return nil, &schemas.FieldError{Code: "tenants_need_text_ids", Field: name, Reason: "is not known: only pipelines with --ids text have tenants"}
+			}
 			reason := "is not a parameter of this request"
 			if len(allowed) > 0 {
 				reason += ", which takes " + strings.Join(allowed, ", ")

@@ -15,11 +15,11 @@ import (
 type changesPage struct {
 	Resync bool `json:"resync"`
 	// Changes are what was missed; of a resync they are left out.
-	Changes []schemas.Presence `json:"changes,omitzero"`
+	Changes any `json:"changes,omitzero"`
 	// Reason and Users are of a resync only.
-	Reason string             `json:"reason,omitempty"`
-	Users  []schemas.Presence `json:"users,omitzero"`
-	Cursor string             `json:"cursor"`
+	Reason string `json:"reason,omitempty"`
+	Users  any    `json:"users,omitzero"`
+	Cursor string `json:"cursor"`
 	// More says that further changes can be read at once with Cursor.
 	More bool `json:"more"`
 	// StaleSince is since when changes may be missing.
@@ -40,7 +40,7 @@ func (s *Server) changes(ctx context.Context, request *http.Request, _ http.Head
 	if err != nil {
 		return nil, err
 	}
-	users, err := parseIDs(parameters[idsField])
+	users, err := s.usersOf(request, parameters[idsField])
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,11 @@ func (s *Server) postChanges(_ context.Context, request *http.Request, _ http.He
 	if err != nil {
 		return nil, err
 	}
-	users, since, err := decodeChanges(body)
+	naming, err := s.namingOf(request)
+	if err != nil {
+		return nil, err
+	}
+	users, since, err := naming.decodeChanges(body)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +79,7 @@ func (s *Server) postChanges(_ context.Context, request *http.Request, _ http.He
 }
 
 // decodeChanges reads {"user_ids":["1",2],"since":"CURSOR"}. Every error is a *schemas.FieldError.
-func decodeChanges(body []byte) (users []schemas.UserID, since *string, err error) {
+func (n naming) decodeChanges(body []byte) (users several, since *string, err error) {
 	r := strictjson.NewReader("body", body)
 	met := map[string]bool{}
 	err = r.Document(func(key []byte) (err error) {
@@ -86,7 +90,7 @@ func decodeChanges(body []byte) (users []schemas.UserID, since *string, err erro
 		met[field] = true
 		switch field {
 		case idsField:
-			users, err = decodeIDs(r)
+			users, err = n.decode(r)
 		case sinceField:
 			since = new(string)
 			*since, err = r.Text(field)
@@ -95,14 +99,15 @@ func decodeChanges(body []byte) (users []schemas.UserID, since *string, err erro
 		}
 		return err
 	})
-	if err == nil && len(users) == 0 {
+	if err == nil && len(users.ids) == 0 {
 		err = errNoIDs
 	}
 	return users, since, err
 }
 
-func (s *Server) changesSince(ctx context.Context, request *http.Request, users []schemas.UserID, since *string) ([]byte, error) {
-	slices.Sort(users)
+func (s *Server) changesSince(ctx context.Context, request *http.Request, all several, since *string) ([]byte, error) {
+	all = all.sort()
+	users := all.ids
 	var sealed *cursor.Sealed
 	if since != nil {
 		var err error
@@ -113,7 +118,7 @@ func (s *Server) changesSince(ctx context.Context, request *http.Request, users 
 	if err := s.chargeFor(request, len(users)); err != nil {
 		return nil, err
 	}
-	current, withheld, err := s.asked(ctx, request, users)
+	current, withheld, err := s.asked(ctx, request, all)
 	if err != nil {
 		return nil, err
 	}
@@ -129,23 +134,28 @@ func (s *Server) changesSince(ctx context.Context, request *http.Request, users 
 			return nil, err
 		}
 	}
-	page := changesPage{Resync: m.resync != "", Reason: m.resync, Changes: m.changes, More: m.more, StaleSince: m.stale}
+	page := changesPage{Resync: m.resync != "", Reason: m.resync, More: m.more, StaleSince: m.stale}
 	if page.Resync {
 		m = resynced(current, withheld)
-		page.StaleSince, page.Users = m.stale, make([]schemas.Presence, len(users))
+		states := make([]schemas.Presence, len(users))
 		for i := range users {
-			page.Users[i] = s.reader.presence(&current[i], withheld[i])
+			states[i] = s.reader.presence(&current[i], withheld[i])
 		}
-	} else if page.Changes == nil {
+		page.StaleSince, page.Users = m.stale, all.shown(states)
+	} else if m.changes == nil {
 		page.Changes = []schemas.Presence{}
+	} else {
+		page.Changes = all.shown(m.changes)
 	}
 	s.metrics.Changes.WithLabelValues(cmp.Or(page.Reason, "listed")).Inc()
 	page.Cursor = key.Seal(users, m.next)
 	return mustJSON(page), nil
 }
 
-// asked reads users. It does not read those that the sender may not see.
-func (s *Server) asked(ctx context.Context, request *http.Request, users []schemas.UserID) (current []answer, withheld []bool, err error) {
+// asked reads users, who are ascending. It does not read those that the sender may not see. Strangers are
+// withheld too.
+func (s *Server) asked(ctx context.Context, request *http.Request, all several) (current []answer, withheld []bool, err error) {
+	users := all.ids
 	withheld = make([]bool, len(users))
 	visible := users
 	if s.access != nil {
@@ -177,6 +187,9 @@ func (s *Server) asked(ctx context.Context, request *http.Request, users []schem
 			current[i], read = read[0], read[1:]
 		}
 		current[i].User = user
+	}
+	for _, i := range s.reader.strangers(ctx, all.names, current) {
+		current[i], withheld[i] = answer{Current: schemas.Current{User: users[i]}}, true
 	}
 	return current, withheld, nil
 }

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/problem"
-	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// Export writes everything that is held of a user. It may be slow, and writes in pieces.
-type Export func(ctx context.Context, user schemas.UserID, to io.Writer) error
+// Export writes everything that is held of a user. In text mode the user has a name. It may be slow, and
+// writes in pieces.
+type Export func(ctx context.Context, user schemas.UserID, name schemas.Name, to io.Writer) error
 
 const (
 	// exportsAtOnce bounds the exports of this process: each may hold a connection of the store for as long as
@@ -38,7 +38,7 @@ func (s *Server) SetExport(export Export) {
 func (s *Server) exportEndpoint(route string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		started := time.Now()
-		user, err := s.mayExport(request)
+		user, name, err := s.mayExport(request)
 		if err != nil {
 			s.refuse(w, request, route, started, err)
 			return
@@ -57,7 +57,11 @@ func (s *Server) exportEndpoint(route string) http.Handler {
 		// The server would otherwise take the end of its time to read a request for a lost client.
 		_ = to.control.SetReadDeadline(time.Time{}) // a recorder of a test has none
 		lines := bufio.NewWriterSize(to, exportBuffer)
-		if err = s.export(ctx, user, lines); err == nil {
+		other, err := s.isStranger(ctx, user, name)
+		if err == nil && !other {
+			err = s.export(ctx, user, name, lines)
+		}
+		if err == nil {
 			err = lines.Flush()
 		}
 		switch {
@@ -81,29 +85,28 @@ func (s *Server) exportEndpoint(route string) http.Handler {
 
 // mayExport reads the request, checks that the sender is the user or an administrator, and counts it
 // towards the limit of its sender.
-func (s *Server) mayExport(request *http.Request) (schemas.UserID, error) {
+func (s *Server) mayExport(request *http.Request) (user schemas.UserID, name schemas.Name, err error) {
 	if _, err := s.parametersOf(request); err != nil {
-		return 0, err
+		return 0, name, err
 	}
-	user, err := schemas.ParseUserID("user_id", userpath.Of(request))
-	if err != nil {
-		return 0, err
+	if user, name, err = s.userOf(request); err != nil {
+		return 0, name, err
 	}
 	if s.access != nil && !s.viewerOf(request).seesHidden(user) {
-		return 0, notAllowed("export")
+		return 0, name, notAllowed("export")
 	}
 	if s.charge == nil {
-		return user, nil
+		return user, name, nil
 	}
 	wait, most := s.charge(request, exportCharge)
 	if most > 0 { // the limit of the user has not room for so many at any time
 		wait, _ = s.charge(request, most)
 	}
 	if wait > 0 {
-		return 0, &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: problem.TooMany, Field: "user_id",
+		return 0, name, &refusal{http.StatusTooManyRequests, wait, &schemas.FieldError{Code: problem.TooMany, Field: "user_id",
 			Reason: "is exported too often: an export counts as ten requests of its sender"}}
 	}
-	return user, nil
+	return user, name, nil
 }
 
 // exportWriter sends what is written. A client that reads nothing for exportStall is lost.

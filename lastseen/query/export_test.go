@@ -18,7 +18,9 @@ import (
 func exporting(t *testing.T, export func(ctx context.Context, to io.Writer) error) *httptest.Server {
 	t.Helper()
 	w := newWorld(t, redistest.Mini(t))
-	w.server.SetExport(func(ctx context.Context, _ schemas.UserID, to io.Writer) error { return export(ctx, to) })
+	w.server.SetExport(func(ctx context.Context, _ schemas.UserID, _ schemas.Name, to io.Writer) error {
+		return export(ctx, to)
+	})
 	mux := http.NewServeMux()
 	w.server.Routes(mux)
 	server := httptest.NewServer(mux)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -45,7 +44,7 @@ type historyPage struct {
 // history answers GET /presence/{user_id}/history. The history of a hidden user is empty, as of
 // one never seen.
 func (s *Server) history(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
-	query, empty, err := s.parseHistory(request)
+	query, name, empty, err := s.parseHistory(request)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +55,11 @@ func (s *Server) history(ctx context.Context, request *http.Request, _ http.Head
 		}
 		if !may {
 			return nil, notAllowed("history")
+		}
+	}
+	if !empty {
+		if empty, err = s.isStranger(ctx, query.User, name); err != nil {
+			return nil, err
 		}
 	}
 	var page store.Page
@@ -89,14 +93,14 @@ func changeOf(t *schemas.Transition) change {
 }
 
 // parseHistory reads the request. empty: no instant is between from and to.
-func (s *Server) parseHistory(request *http.Request) (query store.HistoryQuery, empty bool, err error) {
+func (s *Server) parseHistory(request *http.Request) (query store.HistoryQuery, name schemas.Name, empty bool, err error) {
 	query.Limit = defaultLimit
-	if query.User, err = schemas.ParseUserID("user_id", userpath.Of(request)); err != nil {
-		return query, false, err
+	if query.User, name, err = s.userOf(request); err != nil {
+		return query, name, false, err
 	}
 	parameters, err := s.parametersOf(request, "from", "to", "limit", "cursor")
 	if err != nil {
-		return query, false, err
+		return query, name, false, err
 	}
 	for _, p := range []struct {
 		name  string
@@ -109,16 +113,16 @@ func (s *Server) parseHistory(request *http.Request) (query store.HistoryQuery, 
 	} {
 		values := parameters[p.name]
 		if len(values) > 1 {
-			return query, false, schemas.Invalid(p.name, "must be given once")
+			return query, name, false, schemas.Invalid(p.name, "must be given once")
 		}
 		if len(values) == 0 {
 			continue
 		}
 		if err := p.parse(values[0]); err != nil {
-			return query, false, err
+			return query, name, false, err
 		}
 	}
-	return query, len(parameters["to"]) > 0 && query.To <= query.From, nil
+	return query, name, len(parameters["to"]) > 0 && query.To <= query.From, nil
 }
 
 // parseInstant reads RFC 3339 or Unix milliseconds, rounded down to milliseconds. Nothing happened

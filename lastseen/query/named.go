@@ -3,175 +3,197 @@ package query
 import (
 	"context"
 	"net/http"
+	"slices"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// named are the users of a request in text mode, distinct, in its order.
-type named struct {
+// tenantParameter is the parameter with the tenant of the request's users, in text mode.
+const tenantParameter = "tenant"
+
+// naming resolves what a request calls users.
+type naming struct {
+	users  identity.Users
+	tenant string
+}
+
+func (s *Server) namingOf(request *http.Request) (n naming, err error) {
+	n.users = s.users
+	if s.users.Text() && s.tenant != nil {
+		n.tenant, err = s.tenant(request)
+	}
+	return n, err
+}
+
+// userOf is the user in the path of a request.
+func (s *Server) userOf(request *http.Request) (schemas.UserID, schemas.Name, error) {
+	n, err := s.namingOf(request)
+	if err != nil {
+		return 0, schemas.Name{}, err
+	}
+	return n.users.User("user_id", n.tenant, userpath.Of(request))
+}
+
+// several are the users of a request, distinct. They have names in text mode alone.
+type several struct {
 	ids   []schemas.UserID
 	names []schemas.Name
 }
 
-// useNames replaces the reads whose requests name several users, and those that text mode does not have
-// yet.
-func (s *Server) useNames(reads map[string]read) {
-	reads["GET /presence/batch"], reads["POST /presence/batch"] = s.namedBatch, s.postNamedBatch
-	for _, route := range []string{
-		"GET /presence/{user_id}/history", "GET /presence/{user_id}/export", "GET /presence/changes", "POST /presence/changes",
-	} {
-		reads[route] = notWithNames
+// add adds a user unless met has it.
+func (all *several) add(id schemas.UserID, name schemas.Name, met map[schemas.UserID]struct{}) {
+	if _, double := met[id]; double {
+		return
+	}
+	met[id] = struct{}{}
+	if all.ids = append(all.ids, id); name.Text != "" {
+		all.names = append(all.names, name)
 	}
 }
 
-func notWithNames(context.Context, *http.Request, http.Header) ([]byte, error) {
-	return nil, refuse(http.StatusNotImplemented, "not_with_text_ids", "", "pipelines with --ids text do not answer this request yet")
-}
-
-// add reads a user; i is the index in its list.
-func (n *named) add(s *Server, i int, text string, met map[schemas.UserID]struct{}) error {
-	id, name, err := s.users.User(idsField, "", text)
-	if err != nil {
-		return at(err, i)
+// usersOf reads the parameter user_ids. In text mode it is repeated, because a name may have commas.
+func (s *Server) usersOf(request *http.Request, texts []string) (all several, err error) {
+	if !s.users.Text() {
+		all.ids, err = parseIDs(texts)
+		return all, err
 	}
-	if _, double := met[id]; !double {
-		met[id] = struct{}{}
-		n.ids, n.names = append(n.ids, id), append(n.names, name)
-	}
-	return nil
-}
-
-// namedBatch is batch in text mode: user_ids is repeated, because a name may have commas.
-func (s *Server) namedBatch(ctx context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	parameters, err := s.parametersOf(request, idsField)
-	if err != nil {
-		return nil, err
-	}
-	texts := parameters[idsField]
+	n, err := s.namingOf(request)
 	switch {
+	case err != nil:
+		return all, err
 	case len(texts) == 0:
-		return nil, errNoIDs
+		return all, errNoIDs
 	case len(texts) > maxIDs:
-		return nil, tooManyIDs(maxIDs, len(texts))
+		return all, tooManyIDs(maxIDs, len(texts))
 	}
-	var users named
 	met := make(map[schemas.UserID]struct{}, len(texts))
 	for i, text := range texts {
-		if err := users.add(s, i, text, met); err != nil {
-			return nil, err
+		id, name, err := n.users.User(idsField, n.tenant, text)
+		if err != nil {
+			return several{}, at(err, i)
 		}
+		all.add(id, name, met)
 	}
-	answers, err := s.charged(ctx, request, users.ids)
-	if err != nil {
-		return nil, err
-	}
-	return s.namedStates(users, answers, header), nil
+	return all, nil
 }
 
-// postNamedBatch is postBatch in text mode.
-func (s *Server) postNamedBatch(_ context.Context, request *http.Request, header http.Header) ([]byte, error) {
-	if _, err := s.parametersOf(request); err != nil {
-		return nil, err
-	}
-	body, err := bodyOf(request)
-	if err != nil {
-		return nil, err
-	}
-	users, detail, err := s.decodeNamedBatch(body)
-	if err != nil {
-		return nil, err
-	}
-	// A slow sender has not used up the time for the read.
-	ctx, cancel := context.WithTimeout(request.Context(), s.config.ReadTimeout)
-	defer cancel()
-	answers, err := s.charged(ctx, request, users.ids)
-	if err != nil {
-		return nil, err
-	}
-	if !detail {
-		return s.namedStates(users, answers, header), nil
-	}
-	s.onlyOf(users.names, answers)
-	all := struct {
-		Users []namedAnswer `json:"users"`
-	}{make([]namedAnswer, len(answers))}
-	s.reader.addUnsure(ctx, users.ids, answers)
-	rows := s.reader.seenSince(ctx, users.ids, answers)
-	for i := range answers {
-		all.Users[i] = namedAnswer{users.names[i].Shown(), answers[i].userOf(users.ids[i], &rows[i])}
-	}
-	setStale(header, answers)
-	return mustJSON(all), nil
-}
-
-// decodeNamedBatch reads {"user_ids":["ann","bob"],"detail":true}. A number counts as its decimal text.
-func (s *Server) decodeNamedBatch(body []byte) (users named, detail bool, err error) {
-	r := strictjson.NewReader("body", body)
-	fields := map[string]bool{}
-	err = r.Document(func(key []byte) (err error) {
-		field := string(key)
-		if fields[field] {
-			return strictjson.Twice(key)
-		}
-		fields[field] = true
-		switch field {
-		case idsField:
-			users, err = s.decodeNames(r)
-		case "detail":
-			detail, err = r.Bool(field)
-		default:
-			err = strictjson.Unknown(key)
-		}
-		return err
-	})
-	if err == nil && len(users.ids) == 0 {
-		err = errNoIDs
-	}
-	return users, detail, err
-}
-
-func (s *Server) decodeNames(r *strictjson.Reader) (named, error) {
-	var users named
+// decode reads a list of users. A number counts as its decimal text.
+func (n naming) decode(r *strictjson.Reader) (all several, err error) {
 	met := map[schemas.UserID]struct{}{}
 	count := 0
-	err := r.Array(func(int) error {
+	err = r.Array(func(int) error {
 		text, err := r.Scalar()
 		if count++; err != nil || count > maxIDs {
 			return err // what is too much is only counted
 		}
-		id, name, err := s.users.User("", "", string(text))
-		if _, double := met[id]; err == nil && !double {
-			met[id] = struct{}{}
-			users.ids, users.names = append(users.ids, id), append(users.names, name)
+		id, name, err := n.users.User("", n.tenant, string(text))
+		if err == nil {
+			all.add(id, name, met)
 		}
 		return err
 	})
 	if err != nil {
-		return named{}, r.Within(idsField, err)
+		return several{}, r.Within(idsField, err)
 	}
 	if count > maxIDs {
-		return named{}, tooManyIDs(maxIDs, count)
+		return several{}, tooManyIDs(maxIDs, count)
 	}
-	return users, nil
+	return all, nil
 }
 
-// isOf reports whether an answer is of the user with this name, as far as the stores know.
-func isOf(name schemas.Name, a *answer) bool { return a.name == 0 || a.name == redisview.NameSum(name) }
-
-// onlyOf hides users whom the stores know by other names than those asked for: two names have one id,
-// and nobody may be shown a stranger. The viewer does not matter. In int mode it does nothing.
-func (s *Server) onlyOf(names []schemas.Name, answers []answer) {
-	if !s.users.Text() {
-		return
+// strangers are the indexes of answers that are of other users than those asked for: two names have one
+// id. names are nil in int mode. Redis has most names. Where it has none, the durable store is asked; a
+// name that is not known there either is no stranger's.
+func (r *Reader) strangers(ctx context.Context, names []schemas.Name, answers []answer) (found []int) {
+	if names == nil {
+		return nil
 	}
+	var unknown []schemas.UserID
 	for i := range answers {
-		if a := &answers[i]; !isOf(names[i], a) {
-			*a = answer{Current: schemas.Current{User: a.User, Visibility: schemas.Nobody}, seen: true, stale: a.stale}
-			s.reader.show(Viewer{}, []schemas.UserID{a.User}, answers[i:i+1])
+		switch a := &answers[i]; {
+		case a.name != 0 && a.name != redisview.NameSum(names[i]):
+			found = append(found, i)
+		case a.name == 0 && a.seen && a.Visibility != schemas.Nobody:
+			unknown = append(unknown, a.User)
 		}
 	}
+	if len(unknown) == 0 {
+		return found
+	}
+	stored, err := r.durable.Names(ctx, unknown)
+	if err != nil {
+		return found // a name that cannot be read is not known
+	}
+	for i := range answers {
+		if n, known := stored[answers[i].User]; known && answers[i].name == 0 && (n.Collided || n.Name != names[i]) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// onlyOf makes users look hidden who are strangers, to every viewer.
+func (r *Reader) onlyOf(ctx context.Context, names []schemas.Name, answers []answer) {
+	for _, i := range r.strangers(ctx, names, answers) {
+		a := &answers[i]
+		*a = answer{Current: schemas.Current{User: a.User, Visibility: schemas.Nobody}, seen: true, stale: a.stale}
+		r.show(Viewer{}, []schemas.UserID{a.User}, answers[i:i+1])
+	}
+}
+
+// isStranger reports whether the durable store knows a user by another name than the one asked for.
+func (s *Server) isStranger(ctx context.Context, user schemas.UserID, name schemas.Name) (bool, error) {
+	if !s.users.Text() {
+		return false, nil
+	}
+	stored, err := s.durable.Names(ctx, []schemas.UserID{user})
+	n, known := stored[user]
+	return known && (n.Collided || n.Name != name), err
+}
+
+// ReadNamed is Read of users by their names, which are in the order of ids. A user whom the stores know
+// by another name looks hidden.
+func (r *Reader) ReadNamed(ctx context.Context, ids []schemas.UserID, names []schemas.Name) ([]schemas.Presence, error) {
+	answers, err := r.readFor(ctx, Viewer{}, ids)
+	if err != nil {
+		return nil, err
+	}
+	r.onlyOf(ctx, names, answers)
+	return r.presences(ctx, ids, answers), nil
+}
+
+// shown are users as the answer lists them, which are among all; all is sorted.
+func (all several) shown(list []schemas.Presence) any {
+	if all.names == nil || list == nil {
+		return list
+	}
+	named := make([]schemas.NamedPresence, len(list))
+	for i, p := range list {
+		at, _ := slices.BinarySearch(all.ids, p.UserID)
+		named[i] = p.Called(all.names[at])
+	}
+	return named
+}
+
+// sort orders the users by id.
+func (all several) sort() several {
+	if all.names == nil {
+		slices.Sort(all.ids)
+		return all
+	}
+	called := make(map[schemas.UserID]schemas.Name, len(all.ids))
+	for i, id := range all.ids {
+		called[id] = all.names[i]
+	}
+	slices.Sort(all.ids)
+	for i, id := range all.ids {
+		all.names[i] = called[id]
+	}
+	return all
 }
 
 // namedAnswer is a userAnswer in text mode: the outer user_id is the one shown.
@@ -180,31 +202,20 @@ type namedAnswer struct {
 	userAnswer
 }
 
-// namedJSON is the answer to GET /presence/{user_id} in text mode.
-func namedJSON(name schemas.Name, user userAnswer, devices bool, list []deviceAnswer) []byte {
-	if !devices {
+// answerOf is the answer to GET /presence/{user_id}.
+func answerOf(name schemas.Name, user userAnswer, devices bool, list []deviceAnswer) []byte {
+	switch named := name.Text != ""; {
+	case named && devices:
+		return mustJSON(struct {
+			schemas.NamedUser
+			userWithDevices
+		}{name.Shown(), userWithDevices{user, list}})
+	case named:
 		return mustJSON(namedAnswer{name.Shown(), user})
+	case devices:
+		return mustJSON(userWithDevices{user, list})
 	}
-	return mustJSON(struct {
-		schemas.NamedUser
-		userWithDevices
-	}{name.Shown(), userWithDevices{user, list}})
-}
-
-// namedStates is statesOf by names, which are the keys.
-func (s *Server) namedStates(users named, answers []answer, header http.Header) []byte {
-	s.onlyOf(users.names, answers)
-	const usual = 48 // bytes of one user
-	body := append(make([]byte, 0, usual*len(answers)), '{')
-	for i := range answers {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(appendQuoted(body, users.names[i].Text), ':')
-		body = appendState(body, &answers[i])
-	}
-	setStale(header, answers)
-	return append(body, "}\n"...)
+	return mustJSON(user)
 }
 
 // appendQuoted appends a JSON string.

@@ -1,12 +1,17 @@
 package query_test
 
 import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/query"
@@ -20,9 +25,25 @@ func newNamedWorld(t *testing.T) *world {
 	w := newWorld(t, redistest.Mini(t))
 	w.ServeMux = http.NewServeMux()
 	w.server = query.NewServer(w.reader, slog.New(slog.DiscardHandler))
-	w.server.SetUsers(people)
+	w.server.SetUsers(people, tenantOf)
+	w.server.SetKeys(cursor.NewKeys(w.view.KeepCursorKey))
+	w.server.SetExport(func(_ context.Context, user schemas.UserID, name schemas.Name, to io.Writer) error {
+		_, err := fmt.Fprintf(to, "%d %s %s", user, name.Tenant, name.Text)
+		return err
+	})
 	w.server.Routes(w.ServeMux)
 	return w
+}
+
+// bound is the header with the tenant of a caller who is bound to it.
+const bound = "Bound"
+
+func tenantOf(r *http.Request) (string, error) {
+	tenant := r.URL.Query().Get("tenant")
+	if own := r.Header.Get(bound); own != "" && tenant != own {
+		return "", &schemas.FieldError{Code: "tenant_not_allowed", Field: "tenant", Reason: "is not yours"}
+	}
+	return tenant, nil
 }
 
 // of is t of the user with a name.
@@ -57,10 +78,66 @@ func TestUsersAreReadByTheirNames(t *testing.T) {
 	if status, body := w.get(t, "/presence/batch?user_ids=ann&user_ids="); status != http.StatusBadRequest || !strings.Contains(body, `user_ids[1]`) {
 		t.Errorf("an empty name: %d %s", status, body)
 	}
-	for _, path := range []string{"/presence/ann/history", "/presence/changes?user_ids=ann", "/presence/ann/export"} {
-		if status, _ := w.get(t, path); status != http.StatusNotImplemented {
-			t.Errorf("%s is answered with %d", path, status)
+}
+
+func TestEachTenantHasItsOwnUsersInEveryRead(t *testing.T) {
+	t.Parallel()
+	w := newNamedWorld(t)
+	w.server.SetViewer(func(*http.Request) query.Viewer { return query.Viewer{Admin: true} })
+	w.happen(t, of("acme", "ann", arrives(0, 1, day)))
+	w.upTo(t, schemas.Millis(1<<46))
+	for path, want := range map[string][2]string{ // of tenant acme, and of the default one
+		"/presence/batch?user_ids=ann":   {`{"ann":"online"}`, `{"ann":"offline"}`},
+		"/presence/ann?devices=false":    {`{"user_id":"ann","tenant":"acme","state":"online",`, `{"user_id":"ann","state":"offline",`},
+		"/presence/ann/history?limit=9":  {`{"changes":[{"event_id":`, `{"changes":[],`},
+		"/presence/ann/export?":          {people.ID("acme", "ann").String() + " acme ann", people.ID("", "ann").String() + "  ann"},
+		"/presence/ann/visibility?":      {`{"user_id":"ann","tenant":"acme","visibility":"everyone"}`, `{"user_id":"ann","visibility":"everyone"}`},
+		"/presence/changes?user_ids=ann": {`{"resync":true,"reason":"start","users":[{"user_id":"ann","tenant":"acme","state":"online",`, `{"resync":true,"reason":"start","users":[{"user_id":"ann","state":"offline",`},
+	} {
+		for i, tenant := range []string{"&tenant=acme", ""} {
+			recorder := httptest.NewRecorder()
+			w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+tenant, nil))
+			if status, body := recorder.Code, recorder.Body.String(); status != http.StatusOK || !strings.HasPrefix(body, want[i]) || strings.Count(body, `"user_id"`) > 1 {
+				t.Errorf("%s is answered with %d %s, want %s", path+tenant, status, body, want[i])
+			}
 		}
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"&tenant=acme", nil)
+		request.Header.Set(bound, "globex")
+		recorder := httptest.NewRecorder()
+		if w.ServeHTTP(recorder, request); recorder.Code != http.StatusForbidden || !strings.Contains(recorder.Body.String(), `"tenant_not_allowed"`) {
+			t.Errorf("%s to a caller of globex: %d %s", path, recorder.Code, recorder.Body)
+		}
+	}
+	// Of a tenant's name in another parameter, or of an internal id, nothing comes.
+	w.want(t, "/presence/batch?user_ids=acme/ann&user_ids="+people.ID("acme", "ann").String(),
+		`{"acme/ann":"offline","`+people.ID("acme", "ann").String()+`":"offline"}`)
+}
+
+func TestChangesAreListedByName(t *testing.T) {
+	t.Parallel()
+	w := newNamedWorld(t)
+	w.happen(t, of("", "a,b", arrives(0, 1, now())), of("", "bob", arrives(0, 2, now())))
+	w.upTo(t, now())
+	ask := func(since string) (p struct {
+		Changes, Users []struct {
+			User  string `json:"user_id"`
+			State string
+		}
+		Cursor string
+	}) {
+		t.Helper()
+		recorder := httptest.NewRecorder()
+		w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/presence/changes",
+			strings.NewReader(`{"user_ids":["a,b","bob","ann"]`+since+`}`)))
+		if err := json.Unmarshal(recorder.Body.Bytes(), &p); err != nil || recorder.Code != http.StatusOK {
+			t.Fatal(recorder.Code, recorder.Body, err)
+		}
+		return p
+	}
+	first := ask("")
+	w.happen(t, of("", "bob", leaves(0, 3, now())))
+	if p := ask(`,"since":"` + first.Cursor + `"`); len(first.Users) != 3 || len(p.Changes) != 1 || p.Changes[0].User != "bob" || p.Changes[0].State != "offline" {
+		t.Errorf("%+v after %+v", p, first)
 	}
 }
 
@@ -82,4 +159,25 @@ func TestAStrangerWithTheSameIDLooksHidden(t *testing.T) {
 	nameless.Name = schemas.Name{}
 	w.happen(t, nameless) // and stays
 	w.want(t, "/presence/batch?user_ids=ann", `{"ann":"online"}`)
+}
+
+func TestAStrangerWhomTheDurableStoreAloneKnowsLooksHidden(t *testing.T) {
+	t.Parallel()
+	w := newNamedWorld(t)
+	w.server.SetViewer(func(*http.Request) query.Viewer { return query.Viewer{Admin: true} })
+	other := of("", "ann", arrives(0, 1, day))
+	other.Name.Text = "eve" // has the id of ann
+	w.durably(t, other)
+	w.upTo(t, now())
+	w.want(t, "/presence/batch?user_ids=ann", `{"ann":null}`)
+	w.want(t, "/presence/ann/visibility", `{"user_id":"ann","visibility":null}`)
+	w.want(t, "/presence/ann/history", `{"changes":[],"next_cursor":null}`)
+	recorder := httptest.NewRecorder()
+	w.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/presence/ann/export", nil))
+	if recorder.Code != http.StatusOK || recorder.Body.Len() > 0 {
+		t.Errorf("the export is %d %s", recorder.Code, recorder.Body)
+	}
+	if _, body := w.get(t, "/presence/changes?user_ids=ann"); !strings.Contains(body, `"users":[{"user_id":"ann","state":null,`) {
+		t.Error(body)
+	}
 }

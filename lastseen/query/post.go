@@ -28,27 +28,34 @@ func (s *Server) postBatch(_ context.Context, request *http.Request, header http
 	if err != nil {
 		return nil, err
 	}
-	ids, detail, err := decodeBatch(body)
+	naming, err := s.namingOf(request)
+	if err != nil {
+		return nil, err
+	}
+	users, detail, err := naming.decodeBatch(body)
 	if err != nil {
 		return nil, err
 	}
 	// A slow sender has not used up the time for the read.
 	ctx, cancel := context.WithTimeout(request.Context(), s.config.ReadTimeout)
 	defer cancel()
-	answers, err := s.charged(ctx, request, ids)
+	answers, err := s.charged(ctx, request, users)
 	if err != nil {
 		return nil, err
 	}
 	if !detail {
-		return statesOf(ids, answers, header), nil
+		return users.states(answers, header), nil
 	}
 	all := struct {
-		Users []userAnswer `json:"users"`
-	}{make([]userAnswer, len(ids))}
-	s.reader.addUnsure(ctx, ids, answers)
-	rows := s.reader.seenSince(ctx, ids, answers)
+		Users []any `json:"users"`
+	}{make([]any, len(answers))}
+	s.reader.addUnsure(ctx, users.ids, answers)
+	rows := s.reader.seenSince(ctx, users.ids, answers)
 	for i := range answers {
-		all.Users[i] = answers[i].userOf(ids[i], &rows[i])
+		user := answers[i].userOf(users.ids[i], &rows[i])
+		if all.Users[i] = user; users.names != nil {
+			all.Users[i] = namedAnswer{users.names[i].Shown(), user}
+		}
 	}
 	setStale(header, answers)
 	return mustJSON(all), nil
@@ -90,7 +97,7 @@ func refuse(status int, code, field, reason string) error {
 
 // decodeBatch reads {"user_ids":["1",2],"detail":true} and drops repeated ids. Every error is a
 // *schemas.FieldError.
-func decodeBatch(body []byte) (ids []schemas.UserID, detail bool, err error) {
+func (n naming) decodeBatch(body []byte) (users several, detail bool, err error) {
 	r := strictjson.NewReader("body", body)
 	met := map[string]bool{}
 	err = r.Document(func(key []byte) (err error) {
@@ -101,7 +108,7 @@ func decodeBatch(body []byte) (ids []schemas.UserID, detail bool, err error) {
 		met[field] = true
 		switch field {
 		case idsField:
-			ids, err = decodeIDs(r)
+			users, err = n.decode(r)
 		case "detail":
 			detail, err = r.Bool(field)
 		default:
@@ -109,33 +116,8 @@ func decodeBatch(body []byte) (ids []schemas.UserID, detail bool, err error) {
 		}
 		return err
 	})
-	if err == nil && len(ids) == 0 {
+	if err == nil && len(users.ids) == 0 {
 		err = errNoIDs
 	}
-	return ids, detail, err
-}
-
-func decodeIDs(r *strictjson.Reader) ([]schemas.UserID, error) {
-	var ids []schemas.UserID
-	met := map[schemas.UserID]struct{}{}
-	count := 0
-	err := r.Array(func(int) error {
-		text, err := r.Scalar()
-		if count++; err != nil || count > maxIDs {
-			return err // what is too much is only counted
-		}
-		id, err := schemas.ParseUserID("", string(text))
-		if _, double := met[id]; err == nil && !double {
-			met[id] = struct{}{}
-			ids = append(ids, id)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, r.Within(idsField, err)
-	}
-	if count > maxIDs {
-		return nil, tooManyIDs(maxIDs, count)
-	}
-	return ids, nil
+	return users, detail, err
 }

@@ -82,6 +82,10 @@ func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Pres
 	if err != nil {
 		return nil, err
 	}
+	return r.presences(ctx, ids, answers), nil
+}
+
+func (r *Reader) presences(ctx context.Context, ids []schemas.UserID, answers []answer) []schemas.Presence {
 	r.addUnsure(ctx, ids, answers)
 	users := make([]schemas.Presence, len(ids))
 	for i := range answers {
@@ -89,7 +93,7 @@ func (r *Reader) Read(ctx context.Context, ids []schemas.UserID) ([]schemas.Pres
 			users[i].Version = answers[i].erased.String()
 		}
 	}
-	return users, nil
+	return users
 }
 
 // readFor is read as the viewer sees it.

@@ -34,6 +34,7 @@ type Server struct {
 	access  Access // nil: everybody may read everything
 	viewer  func(*http.Request) Viewer
 	users   identity.Users
+	tenant  func(*http.Request) (string, error)
 	charge  func(r *http.Request, ids int) (wait time.Duration, most int)
 	repeats func(*http.Request) func(Answer)
 	reader  *Reader
@@ -59,8 +60,12 @@ func NewServer(reader *Reader, log *slog.Logger) *Server {
 // SetAccess makes access decide what each sender may read. Call it before Routes.
 func (s *Server) SetAccess(access Access) { s.access = access }
 
-// SetUsers tells the server how users are named; without it they are integers. Call it before Routes.
-func (s *Server) SetUsers(users identity.Users) { s.users = users }
+// SetUsers says how users are named; without it they are integers. tenantOf returns, in text mode, the
+// tenant of a request's users, or why the sender may not name it; nil: the default tenant. Call it before
+// Routes.
+func (s *Server) SetUsers(users identity.Users, tenantOf func(*http.Request) (string, error)) {
+	s.users, s.tenant = users, tenantOf
+}
 
 // SetViewer makes of say who the sender of a request is; without it nobody sees hidden users. Call
 // it before Routes.
@@ -82,7 +87,10 @@ func notAllowed(what string) error {
 	return &schemas.FieldError{Code: codeNotAllowed, Field: "user_id", Reason: "you may not read the " + what + " of this user"}
 }
 
-const codeNotAllowed = "not_allowed"
+const (
+	codeNotAllowed = "not_allowed"
+	codeTenant     = "tenant_not_allowed" // of the function of SetUsers
+)
 
 // Routes mounts the reads.
 func (s *Server) Routes(mux *http.ServeMux) {
@@ -97,12 +105,12 @@ func (s *Server) Routes(mux *http.ServeMux) {
 		reads["GET /presence/changes"], reads["POST /presence/changes"] = s.changes, s.postChanges
 	}
 	if s.users.Text() {
-		s.useNames(reads)
+		reads["GET /presence/batch"] = s.batch
 	}
 	for route, read := range reads {
 		mux.Handle(route, s.handle(route, read))
 	}
-	if s.export != nil && !s.users.Text() {
+	if s.export != nil {
 		mux.Handle("GET /presence/{user_id}/export", s.exportEndpoint("GET /presence/{user_id}/export"))
 	}
 	if !s.users.Text() {
@@ -188,7 +196,7 @@ func fail(err error) (int, []byte) {
 		status = refused.status
 	case !errors.As(err, &bad):
 		status, err = http.StatusServiceUnavailable, &schemas.FieldError{Code: "unavailable", Reason: "the stores do not answer; try again"}
-	case bad.Code == codeNotAllowed:
+	case bad.Code == codeNotAllowed || bad.Code == codeTenant:
 		status = http.StatusForbidden
 	}
 	return status, append(problem.JSON(err), '\n')

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -36,7 +35,7 @@ func (s *Server) visibility(ctx context.Context, request *http.Request, header h
 	if _, err := s.parametersOf(request); err != nil {
 		return nil, err
 	}
-	id, name, err := s.users.User("user_id", "", userpath.Of(request))
+	id, name, err := s.userOf(request)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +46,7 @@ func (s *Server) visibility(ctx context.Context, request *http.Request, header h
 	if err != nil {
 		return nil, err
 	}
-	if !isOf(name, &answers[0]) {
+	if s.users.Text() && len(s.reader.strangers(ctx, []schemas.Name{name}, answers)) > 0 {
 		return s.visibilityOf(id, name, nil), nil
 	}
 	setStale(header, answers)
