@@ -10,10 +10,8 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/cursor"
-	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 type apiDeps struct {
@@ -46,21 +44,8 @@ func newAPI(d apiDeps) (component, error) {
 	reads.SetExport(Export{Store: d.store, Graph: d.graph, Status: statuses.Of}.Write)
 	return closing("reader of statuses", statuses.Close).with(component{
 		checks: []check{{name: "reads", ready: d.answersReads}},
-		routes: []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", d.streamEndpoint()) }},
+		routes: []func(*http.ServeMux){reads.Routes, func(mux *http.ServeMux) { mux.Handle("GET /presence/stream", d.stream) }},
 	}), nil
-}
-
-// streamEndpoint is the live stream. It does not know names yet, and must not take internal ids for them.
-func (d apiDeps) streamEndpoint() http.Handler {
-	if !d.cluster.Users.Text() {
-		return d.stream
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusNotImplemented)
-		_, _ = w.Write(problem.JSON(&schemas.FieldError{Code: "not_with_text_ids",
-			Reason: "pipelines with --ids text have no live stream yet"}))
-	})
 }
 
 // answersReads is nil if a read is answered: from Redis or, as reads do when it takes too

@@ -11,7 +11,6 @@ import (
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/cursor"
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/quota"
@@ -238,7 +237,7 @@ func (b *builder) useStream(ctx context.Context) (*live.Server, error) {
 	}
 	return share(b, &b.stream, func() (*live.Server, component, error) {
 		return newStream(b.config.Fanout, access, bus, live.Dependencies{
-			View: reader.Read, Keys: keys, Missed: reader.Missed, PerUser: b.useQuota(), Metrics: b.useFanoutMetrics(), Log: b.log,
+			View: reader.Read, Named: reader.ReadNamed, Users: b.cluster.Users, Keys: keys, Missed: reader.Missed, PerUser: b.useQuota(), Metrics: b.useFanoutMetrics(), Log: b.log,
 		})
 	})
 }
@@ -246,7 +245,8 @@ func (b *builder) useStream(ctx context.Context) (*live.Server, error) {
 // newStream makes the server of the live stream. access may be nil.
 func newStream(config fanout.Config, access *decision, bus *redisbus.Bus, d live.Dependencies) (*live.Server, component, error) {
 	d.Bus, d.Recent, d.Exempt = bus, bus.Recent, isAdmin
-	d.Viewer = func(r *http.Request) schemas.UserID { return viewerOf(r, identity.Users{}) } // of text mode there is no stream yet
+	d.Viewer = func(r *http.Request) schemas.UserID { return viewerOf(r, d.Users) }
+	d.Tenant = func(r *http.Request) (string, error) { return ingest.TenantOf(r, d.Users) }
 	d.Deliveries = func(ctx context.Context, take func(*schemas.Delivery)) error {
 		return bus.RunDeliveries(ctx, take, nil)
 	}

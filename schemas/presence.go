@@ -20,6 +20,8 @@ type Presence struct {
 	// then no gateway can report whether they are still connected. It is left out if it is 0, as for
 	// every hidden or offline user, and has no version of its own.
 	UnsureSince Millis `json:"unsure_since,omitempty"`
+	// Name is set in text mode; Called is then what is shown.
+	Name *Name `json:"-"`
 }
 
 // Current is what the stores hold of a user: the newest transition, and what is still needed of

@@ -52,10 +52,21 @@ func (v *viewer) ask(ctx context.Context, ids []schemas.UserID) (r refused, err 
 	return r, err
 }
 
-// refuse sends the viewer whom it may not watch.
+// refusals are the messages that say whom the viewer may not watch.
+func (v *viewer) refusals(users []schemas.UserID) []errorBody {
+	bodies := make([]errorBody, len(users))
+	for i, user := range users {
+		bodies[i] = notAllowed(user, v.nameOf(user))
+	}
+	return bodies
+}
+
+// refuse ends the viewer's subscriptions to users and says so.
 func (v *viewer) refuse(users []schemas.UserID) error {
-	for _, user := range users {
-		if err := v.sendErrorBody(notAllowed(user)); err != nil {
+	bodies := v.refusals(users)
+	v.revoke(users)
+	for _, body := range bodies {
+		if err := v.sendErrorBody(body); err != nil {
 			return err
 		}
 	}
@@ -116,7 +127,6 @@ func (v *viewer) recheckOf(ids []schemas.UserID) error {
 		v.revoke(ids)
 		return v.sendError(answer.reason)
 	default:
-		v.revoke(answer.users)
 		return v.refuse(answer.users)
 	}
 }

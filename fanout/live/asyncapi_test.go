@@ -38,7 +38,7 @@ func TestTheAsyncAPIDocumentKnowsEveryMessageOfTheStreamAndItsFields(t *testing.
 		return p
 	}
 	st := newState(schemas.NeverSeen(1, 0))
-	messages := [][]byte{schemas.HelloMessage(schemas.ScheduleOf(time.Second, 0), 1), errorMessage(bodyOf(schemas.Invalid("type", "must be given"))), errorMessage(notAllowed(1)), reconnectMessage(time.Second),
+	messages := [][]byte{schemas.HelloMessage(schemas.ScheduleOf(time.Second, 0), 1), errorMessage(bodyOf(schemas.Invalid("type", "must be given"))), errorMessage(notAllowed(1, nil)), reconnectMessage(time.Second),
 		collapsedMessage(1), deliveriesMessage(true), usersMessage("snapshot", []*state{st}), usersMessage("resync", []*state{st}),
 		withCursor(resumedMessage(1), "AQ"), st.change, encoded(deliveryHead, st.presence).change}
 	types := read("type").Enum

@@ -88,7 +88,11 @@ func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	}
 	local = h.recipients.delivered.Fresh(t.User, t.Version, local)
 	h.recipients.delivered.Add(t.User, t.Version, local)
-	st := encoded(deliveryHead, c.After(schemas.Presence{}))
+	p := c.After(schemas.Presence{})
+	if h.Users.Text() {
+		p.Name = &t.Name // none: null
+	}
+	st := encoded(deliveryHead, p)
 	var resting []*viewer
 	h.recipients.mu.RLock()
 	for _, u := range local {

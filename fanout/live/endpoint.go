@@ -39,7 +39,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve admits a stream and answers the request. Run waits for its goroutine, by release.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
-	asks, err := parseOpening(r, kind == kindEvents, s.hub.limits.Load().MaxSubscriptions)
+	tenant, err := s.tenantOf(r)
+	if err != nil {
+		status := http.StatusBadRequest
+		if bad := new(schemas.FieldError); errors.As(err, &bad) && bad.Code == "tenant_not_allowed" {
+			status = http.StatusForbidden
+		}
+		writeError(w, status, err)
+		return
+	}
+	asks, err := parseOpening(r, kind == kindEvents, s.naming(tenant))
 	if err != nil {
 		writeError(w, http.StatusBadRequest, err)
 		return
@@ -68,7 +77,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
 		s.release(st)
 		return
 	}
-	go s.open(st, r, conn).serve(st, asks)
+	go s.open(st, r, conn, tenant).serve(st, asks)
 }
 
 // maxDiscard is how many times MaxMessageBytes a message may have and still be answered with an

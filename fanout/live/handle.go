@@ -89,6 +89,8 @@ func (v *viewer) subscribe(r request) error {
 	if wait := v.pace(len(ids)); wait > 0 {
 		return v.sendError(tooOften(v.hub.cfg.SubscribeRate, wait))
 	}
+	v.called = r.names
+	defer func() { v.called = nil }()
 	reply := v.replyTo(r)
 	allowed := false
 	for part := range slices.Chunk(ids, readLength) {
@@ -131,7 +133,6 @@ func (v *viewer) subscribeTo(ids []schemas.UserID, reply *reply) error {
 		v.revoke(ids)
 		return errors.Join(errNotAllowed, v.sendError(answer.reason))
 	case len(answer.users) > 0:
-		v.revoke(answer.users)
 		if err := v.refuse(answer.users); err != nil {
 			return err
 		}
@@ -146,7 +147,7 @@ func (v *viewer) subscribeTo(ids []schemas.UserID, reply *reply) error {
 	wait, done := context.WithTimeout(ctx, v.hub.cfg.ReadTimeout/2)
 	connected := v.hub.Bus.Subscribe(wait, fresh) == nil
 	done()
-	users, err := v.hub.reader.read(ctx, ids, connected)
+	users, err := v.hub.reader.read(ctx, ids, v.namesOf(ids), connected)
 	if err != nil {
 		v.hub.detach(subs)
 		v.hub.Bus.Unsubscribe(fresh)

@@ -32,6 +32,7 @@ type shard struct {
 // entry is one watched user, shared by all its viewers. Guarded by its shard.
 type entry struct {
 	user schemas.UserID
+	name *schemas.Name // in text mode: what its viewers call the user; immutable
 	// current is the user's state by the first read and the channel; nil before that read. Reads of
 	// later viewers do not change it: the channel brings the same changes to the other viewers, each
 	// of them once.
@@ -65,7 +66,7 @@ func (h *hub) follow(schedule schemas.Schedule) { h.schedule.Store(&schedule) }
 
 func newHub(cfg fanout.Config, d Dependencies) *hub {
 	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers(),
-		reader: reader{view: d.View, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
+		reader: reader{view: d.View, named: d.Named, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
 	h.limits.Store(&cfg)
 	h.follow(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.HeartbeatJitter))
 	for i := range h.shards {
@@ -84,11 +85,14 @@ func (h *hub) attach(v *viewer, ids []schemas.UserID) []*sub {
 		subs[i] = s
 		sh := h.shardOf(id)
 		sh.mu.Lock()
-		e := sh.users[id]
-		if e == nil {
-			e = &entry{user: id}
+		e, name := sh.users[id], v.called[id]
+		switch {
+		case e == nil:
+			e = &entry{user: id, name: name}
 			sh.users[id] = e
 			h.Metrics.Watched.Inc()
+		case name != nil && *name != *e.name:
+			e = &entry{user: id, name: name} // two names have one id: this one looks hidden, and gets no changes
 		}
 		s.entry, s.at = e, len(e.subs)
 		e.subs = append(e.subs, s)
@@ -108,7 +112,7 @@ func (h *hub) detach(subs []*sub) {
 		e.subs[s.at] = e.subs[last]
 		e.subs[s.at].at = s.at
 		e.subs[last] = nil
-		if e.subs = e.subs[:last]; last == 0 {
+		if e.subs = e.subs[:last]; last == 0 && sh.users[e.user] == e {
 			delete(sh.users, e.user)
 			h.Metrics.Watched.Dec()
 		}
@@ -128,6 +132,9 @@ func (h *hub) settle(s *sub, read schemas.Presence) *state {
 	sh := h.shardOf(e.user)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if sh.users[e.user] != e {
+		sent = h.hidden(e.user, e.name)
+	}
 	if e.current == nil {
 		e.current = h.withEarly(e, sent)
 		e.early = fanout.Change{}

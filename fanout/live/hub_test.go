@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -10,6 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/stillhere/stillhere/fanout"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -173,4 +175,42 @@ func counted(m prometheus.Metric) float64 {
 		panic(err)
 	}
 	return out.GetCounter().GetValue()
+}
+
+// Two names have one id. The viewers of the first go on; those of the second are shown nothing.
+func TestASecondNameOfAnIDLooksHidden(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := bareHub(fanout.DefaultConfig())
+		h.Users = identity.Named(identity.Key{1})
+		h.reader.named = func(ctx context.Context, ids []schemas.UserID, _ []schemas.Name) ([]schemas.Presence, error) {
+			return neverSeen(ctx, ids)
+		}
+		texts := map[string]chan string{}
+		var viewers []*viewer
+		for _, name := range []string{"ann", "eve"} {
+			sent := make(chan string, 9)
+			texts[name] = sent
+			v := h.newViewer(0, func(m []byte) error { sent <- string(m); return nil }, nil)
+			v.submit(request{kind: subscribe, ids: []schemas.UserID{1}, names: map[schemas.UserID]*schemas.Name{1: {Text: name}}})
+			synctest.Wait()
+			viewers = append(viewers, v)
+		}
+		h.Change(changeOf(1, 5))
+		synctest.Wait()
+		if a, b := <-texts["ann"], <-texts["ann"]; !strings.Contains(a, `"ann","state":"offline"`) || !strings.Contains(b, `"ann","state":"online"`) {
+			t.Error(a, b)
+		}
+		if a := <-texts["eve"]; !strings.Contains(a, `"eve","state":null`) || len(texts["eve"]) > 0 {
+			t.Error(a, len(texts["eve"]))
+		}
+		for _, v := range viewers {
+			v.close()
+		}
+		for i := range h.shards {
+			if len(h.shards[i].users) > 0 {
+				t.Error("an entry is left")
+			}
+		}
+	})
 }

@@ -15,6 +15,7 @@ type errorBody struct {
 	Message string `json:"message"`
 	Field   string `json:"field,omitempty"`
 	UserID  string `json:"user_id,omitempty"` // not_allowed: whom
+	Tenant  string `json:"tenant,omitempty"`
 }
 
 func bodyOf(err error) errorBody {
@@ -32,9 +33,13 @@ func errorMessage(body errorBody) []byte {
 	}{"error", body})
 }
 
-// notAllowed is the same for users who are online, hidden or unknown.
-func notAllowed(user schemas.UserID) errorBody {
-	return errorBody{Code: "not_allowed", Message: "you may not watch this user", Field: "user_ids", UserID: user.String()}
+// notAllowed is the same for users who are online, hidden or unknown. name is nil in int mode.
+func notAllowed(user schemas.UserID, name *schemas.Name) errorBody {
+	body := errorBody{Code: "not_allowed", Message: "you may not watch this user", Field: "user_ids", UserID: user.String()}
+	if name != nil {
+		body.UserID, body.Tenant = name.Text, name.Tenant
+	}
+	return body
 }
 
 func reconnectMessage(after time.Duration) []byte {

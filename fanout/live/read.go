@@ -14,6 +14,10 @@ import (
 // and gives up when ctx ends. (The reader of the current status has this form.)
 type Snapshot func(ctx context.Context, ids []schemas.UserID) ([]schemas.Presence, error)
 
+// NamedSnapshot is Snapshot in text mode. names are those of ids; a user whom the stores know by another
+// name looks hidden.
+type NamedSnapshot func(ctx context.Context, ids []schemas.UserID, names []schemas.Name) ([]schemas.Presence, error)
+
 // Recent reads the newest published change of each of users in the last minute or so, in no order,
 // without those who have none. Called concurrently.
 type Recent func(ctx context.Context, users []schemas.UserID) ([]fanout.Change, error)
@@ -21,6 +25,7 @@ type Recent func(ctx context.Context, users []schemas.UserID) ([]fanout.Change, 
 // reader reads snapshots that have everything published before the read began.
 type reader struct {
 	view    Snapshot
+	named   NamedSnapshot
 	recent  Recent
 	metrics *fanout.Metrics
 	offline bool // Config.HiddenOffline
@@ -28,18 +33,39 @@ type reader struct {
 
 // after returns how viewers see the user after c, seen as previous before.
 func (r reader) after(c fanout.Change, previous schemas.Presence) schemas.Presence {
-	if r.offline {
-		return c.AsOffline(previous)
+	if !isOf(c, previous.Name) {
+		c = hiding(c.Transition)
 	}
-	return c.After(previous)
+	p := c.After(previous)
+	if r.offline {
+		p = c.AsOffline(previous)
+	}
+	p.Name = previous.Name
+	return p
+}
+
+// snapshot reads the view. names are nil in int mode.
+func (r reader) snapshot(ctx context.Context, ids []schemas.UserID, names []*schemas.Name) ([]schemas.Presence, error) {
+	if names == nil {
+		return r.view(ctx, ids)
+	}
+	called := make([]schemas.Name, len(names))
+	for i, name := range names {
+		called[i] = *name
+	}
+	users, err := r.named(ctx, ids, called)
+	for i := range min(len(users), len(names)) {
+		users[i].Name = names[i]
+	}
+	return users, err
 }
 
 // read returns, of the view and the recent changes, what has the newer version. If the recent
-// changes cannot be read, or connected is false, the result is stale.
-func (r reader) read(ctx context.Context, ids []schemas.UserID, connected bool) ([]schemas.Presence, error) {
+// changes cannot be read, or connected is false, the result is stale. names are nil in int mode.
+func (r reader) read(ctx context.Context, ids []schemas.UserID, names []*schemas.Name, connected bool) ([]schemas.Presence, error) {
 	begun := time.Now()
 	defer func() { r.metrics.ReadSeconds.Observe(time.Since(begun).Seconds()) }()
-	users, err := r.view(ctx, ids)
+	users, err := r.snapshot(ctx, ids, names)
 	if err != nil {
 		return nil, fmt.Errorf("reading %d users: %w", len(ids), err)
 	}

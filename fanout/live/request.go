@@ -1,13 +1,11 @@
 package live
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/cursor"
@@ -16,11 +14,12 @@ import (
 
 // request is something for a viewer's goroutine to do.
 type request struct {
-	kind requestKind
-	ids  []schemas.UserID // distinct, in the order asked for
-	err  error            // answer with this
-	once bool             // of subscribe: the client cannot ask again, so end on failure
-	on   bool             // of deliveries: switch on or off
+	kind  requestKind
+	ids   []schemas.UserID                 // distinct, in the order asked for
+	names map[schemas.UserID]*schemas.Name // of ids, in text mode
+	err   error                            // answer with this
+	once  bool                             // of subscribe: the client cannot ask again, so end on failure
+	on    bool                             // of deliveries: switch on or off
 	// cursors, of subscribe: messages shall carry cursors. since is the one to resume from; nil: none.
 	cursors bool
 	since   *cursor.Sealed
@@ -41,7 +40,7 @@ const (
 
 // parseRequest reads a message of a viewer. known is false when the type is unknown or missing; the
 // request then answers with what is wrong.
-func parseRequest(message []byte, maxUsers int) (r request, known bool) {
+func parseRequest(message []byte, n naming) (r request, known bool) {
 	var envelope struct {
 		Type    *string         `json:"type"`
 		UserIDs json.RawMessage `json:"user_ids"`
@@ -62,7 +61,9 @@ func parseRequest(message []byte, maxUsers int) (r request, known bool) {
 			r.kind, known = unsubscribe, known[:1]
 		}
 		if err = onlyKnown(message, known...); err == nil {
-			r.ids, err = parseUserIDs(envelope.UserIDs, maxUsers)
+			var users asked
+			users, err = n.list(envelope.UserIDs)
+			r.ids, r.names = users.ids, users.names
 		}
 		if r.cursors = envelope.Since != nil; err == nil && r.cursors {
 			var text string
@@ -114,54 +115,6 @@ func parseSince(field, text string) (*cursor.Sealed, error) {
 }
 
 func refusal(err error) request { return request{kind: refuse, err: err} }
-
-// parseUserIDs reads a list of ids, each a string or a number, dropping repeats.
-func parseUserIDs(list json.RawMessage, maxUsers int) ([]schemas.UserID, error) {
-	var items []json.RawMessage
-	if len(list) == 0 || json.Unmarshal(list, &items) != nil {
-		return nil, schemas.Invalid("user_ids", "must be a list of user ids")
-	}
-	texts := make([]string, len(items))
-	for i, item := range items {
-		texts[i] = string(item)
-		if bytes.HasPrefix(item, []byte(`"`)) && json.Unmarshal(item, &texts[i]) != nil {
-			texts[i] = ""
-		}
-	}
-	return distinctIDs(texts, maxUsers)
-}
-
-// parseQuery reads ?user_ids=1,2.
-func parseQuery(values []string, maxUsers int) ([]schemas.UserID, error) {
-	text := strings.Join(values, ",")
-	if text == "" {
-		return distinctIDs(nil, maxUsers)
-	}
-	return distinctIDs(strings.Split(text, ","), maxUsers)
-}
-
-func distinctIDs(texts []string, maxUsers int) ([]schemas.UserID, error) {
-	if len(texts) == 0 {
-		return nil, schemas.Invalid("user_ids", "must name at least one user")
-	}
-	ids := make([]schemas.UserID, 0, min(len(texts), maxUsers))
-	seen := make(map[schemas.UserID]struct{}, min(len(texts), maxUsers))
-	for i, text := range texts {
-		id, err := schemas.ParseUserID("user_ids["+strconv.Itoa(i)+"]", strings.TrimSpace(text))
-		if err != nil {
-			return nil, err
-		}
-		if _, repeated := seen[id]; repeated {
-			continue
-		}
-		seen[id] = struct{}{}
-		ids = append(ids, id)
-		if len(ids) > maxUsers {
-			return nil, tooMany(maxUsers)
-		}
-	}
-	return ids, nil
-}
 
 func tooOften(each float64, wait time.Duration) error {
 	return &schemas.FieldError{Code: "rate_limited", Field: "user_ids",

@@ -188,6 +188,7 @@ func upToSettled(listed []schemas.Presence, settled map[schemas.UserID]*state) (
 		end := settled[p.UserID]
 		switch version := versionOf(p); {
 		case version < end.version:
+			p.Name = end.presence.Name
 			found = append(found, newState(p))
 			continue
 		case version == end.version:

@@ -79,7 +79,8 @@ func (h *hub) watched(unsureOnly bool) (users []schemas.UserID, lost int) {
 func (h *hub) readEach(ctx context.Context, users []schemas.UserID, do func(schemas.Presence)) error {
 	for part := range slices.Chunk(users, readLength) {
 		ctx, cancel := context.WithTimeout(ctx, h.cfg.ReadTimeout)
-		read, err := h.reader.read(ctx, part, true)
+		part, names := h.named(part)
+		read, err := h.reader.read(ctx, part, names, true)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("reading again: %w", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/fanout/publish"
 	"github.com/stillhere/stillhere/fanout/redisbus"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
@@ -130,6 +131,12 @@ func (t tap) Connected() {
 
 func newRig(t *testing.T, r *redistest.Server, tweaks ...func(*fanout.Config)) *rig {
 	t.Helper()
+	return newRigOf(t, r, identity.Users{}, tweaks...)
+}
+
+// newRigOf is newRig with users who may have names.
+func newRigOf(t *testing.T, r *redistest.Server, users identity.Users, tweaks ...func(*fanout.Config)) *rig {
+	t.Helper()
 	cfg := fanout.DefaultConfig()
 	cfg.RefreshInterval = 20 * time.Millisecond
 	cfg.PingInterval = time.Hour // a peer answers only while it reads, and a loaded machine has it wait
@@ -143,7 +150,8 @@ func newRig(t *testing.T, r *redistest.Server, tweaks ...func(*fanout.Config)) *
 	}
 	tapped := &tappedBus{bus, make(chan struct{}, 1000)}
 	v := newView()
-	server, err := live.New(cfg, live.Dependencies{Bus: tapped, Recent: bus.Recent, View: v.Read, Metrics: metrics})
+	server, err := live.New(cfg, live.Dependencies{Bus: tapped, Recent: bus.Recent, View: v.Read, Metrics: metrics,
+		Users: users, Named: v.ReadNamed, Tenant: tenantOf})
 	if err != nil {
 		t.Fatal(err)
 	}

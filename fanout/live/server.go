@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -34,6 +35,12 @@ type Dependencies struct {
 	Bus    Bus
 	Recent Recent
 	View   Snapshot
+	// Users says how viewers call users; the zero value is int mode. In text mode Named takes the place
+	// of View, and Tenant returns the tenant of a stream's users, or why its viewer may not name it; nil:
+	// the default tenant.
+	Users  identity.Users
+	Named  NamedSnapshot
+	Tenant func(*http.Request) (string, error)
 	// Keys seal the cursors that messages carry; nil: there are no cursors. Missed is needed with it.
 	Keys   *cursor.Keys
 	Missed Missed
@@ -187,13 +194,14 @@ func (s *Server) drain() {
 	s.running.Wait()
 }
 
-// Open adds the stream of viewer to a socket that the caller owns; if exempt, MayWatch is not asked.
+// Open adds the stream of viewer, who watches users of tenant, to a socket that the caller owns; if
+// exempt, MayWatch is not asked.
 // send writes one message to the socket. It may block up to a write timeout; one goroutine at a time
 // calls it. handle takes a message of the client. It returns false, and does nothing, if the message
 // is not for the stream. It may block while earlier requests wait, and must not be called
 // concurrently. close ends the stream and returns when send will not be called any more. The owner
 // must call it, after breaking the connection if send might hang.
-func (s *Server) Open(viewer schemas.UserID, exempt bool, send func(message []byte) error,
+func (s *Server) Open(viewer schemas.UserID, tenant string, exempt bool, send func(message []byte) error,
 ) (handle func(message []byte) (handled bool), close func()) {
 	v := s.hub.newViewer(viewer, send, nil)
 	v.exempt = exempt
@@ -206,7 +214,7 @@ func (s *Server) Open(viewer schemas.UserID, exempt bool, send func(message []by
 		return func([]byte) bool { return false }, func() {}
 	}
 	handle = func(message []byte) bool {
-		r, known := parseRequest(message, s.hub.limits.Load().MaxSubscriptions)
+		r, known := parseRequest(message, s.naming(tenant))
 		if known {
 			v.submit(r)
 		}

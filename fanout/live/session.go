@@ -13,7 +13,7 @@ import (
 
 // opening is what a request asks for. Users and cursor are of Server-Sent Events only.
 type opening struct {
-	users      []schemas.UserID
+	users      asked
 	since      *cursor.Sealed
 	deliveries bool
 }
@@ -21,7 +21,7 @@ type opening struct {
 // lastEventID is the header with the id of the last event that a reconnecting EventSource got.
 const lastEventID = "Last-Event-ID"
 
-func parseOpening(r *http.Request, events bool, limit int) (o opening, err error) {
+func parseOpening(r *http.Request, events bool, n naming) (o opening, err error) {
 	query := r.URL.Query()
 	if o.deliveries, err = wantsDeliveries(query); err != nil || !events {
 		return o, err
@@ -40,7 +40,7 @@ func parseOpening(r *http.Request, events bool, limit int) (o opening, err error
 	if o.deliveries && !query.Has("user_ids") {
 		return o, nil
 	}
-	o.users, err = parseQuery(query["user_ids"], limit)
+	o.users, err = n.query(query["user_ids"])
 	return o, err
 }
 
@@ -50,8 +50,8 @@ func (o opening) post(v *viewer) {
 	if o.deliveries {
 		v.post(request{kind: deliveries, on: true})
 	}
-	if len(o.users) > 0 {
-		v.post(request{kind: subscribe, ids: o.users, once: true, cursors: true, since: o.since})
+	if len(o.users.ids) > 0 {
+		v.post(request{kind: subscribe, ids: o.users.ids, names: o.users.names, once: true, cursors: true, since: o.since})
 	}
 }
 
@@ -63,12 +63,13 @@ type session struct {
 	conn   *socket.Conn
 	viewer *viewer
 	events bool
+	tenant string
 	until  time.Time // when the token ends; zero: never
 }
 
 // open makes the session of a request. It does not hold on to the request.
-func (s *Server) open(st *stream, r *http.Request, conn *socket.Conn) *session {
-	c := &session{server: s, conn: conn, events: st.kind == kindEvents}
+func (s *Server) open(st *stream, r *http.Request, conn *socket.Conn, tenant string) *session {
+	c := &session{server: s, conn: conn, tenant: tenant, events: st.kind == kindEvents}
 	c.until, _ = r.Context().Deadline()
 	c.viewer = s.hub.newViewer(st.user, c.send, c.end)
 	c.viewer.exempt = s.exempt(r)
@@ -123,7 +124,7 @@ func (c *session) send(message []byte) error {
 
 // Message takes a request of a WebSocket's client.
 func (c *session) Message(message []byte) {
-	r, _ := parseRequest(message, c.server.hub.limits.Load().MaxSubscriptions)
+	r, _ := parseRequest(message, c.server.naming(c.tenant))
 	c.viewer.submit(r)
 }
 

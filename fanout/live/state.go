@@ -22,7 +22,11 @@ func newState(p schemas.Presence) *state { return encoded(changeHead, p) }
 
 // encoded makes the message that begins with head.
 func encoded(head string, p schemas.Presence) *state {
-	user, err := json.Marshal(p)
+	var shown any = p
+	if p.Name != nil {
+		shown = p.Called(*p.Name)
+	}
+	user, err := json.Marshal(shown)
 	if err != nil {
 		panic(err) // strings and numbers only
 	}

@@ -53,9 +53,10 @@ type viewer struct {
 
 	// Owned by work; after it, by close.
 	subs         map[schemas.UserID]*sub
-	trail        *trail        // nil: messages carry no cursors
-	asking       *rate.Limiter // nil until the first subscribe
-	recheckTimer *time.Timer   // nil: no recheck is planned
+	called       map[schemas.UserID]*schemas.Name // of the subscribe in progress, in text mode
+	trail        *trail                           // nil: messages carry no cursors
+	asking       *rate.Limiter                    // nil until the first subscribe
+	recheckTimer *time.Timer                      // nil: no recheck is planned
 
 	mu         sync.Mutex // never held while anything blocks
 	requests   []request
