@@ -99,6 +99,16 @@ func (p Presence) Called(name Name) NamedPresence {
 	return named
 }
 
+// Calling is the reverse of Called: the Presence with the name, and without the id.
+func (n NamedPresence) Calling() Presence {
+	p := n.Presence
+	p.Name = &Name{Tenant: n.Tenant}
+	if n.UserID != nil {
+		p.Name.Text = *n.UserID
+	}
+	return p
+}
+
 // UserName is a record of the names topic: the name of one user id. Its key is User.Key().
 type UserName struct {
 	User UserID

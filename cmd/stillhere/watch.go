@@ -2,18 +2,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // watchCommand shows dots in a terminal.
 type watchCommand struct {
-	Users   []string `arg:"" name:"user" help:"User ids to watch."`
+	Users   []string `arg:"" name:"user" help:"User ids to watch, with --ids text names."`
+	IDs     string   `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int"`
+	Tenant  *string  `help:"With --ids text: the tenant of the users. Default: that of the token, or the default tenant." env:"-"`
 	URL     string   `help:"URL of the service." default:"http://127.0.0.1:8080"`
 	NoColor bool     `help:"Disable colours, as NO_COLOR in the environment does." env:"NO_COLOR"`
 	tokenFlag
@@ -21,20 +26,18 @@ type watchCommand struct {
 
 // Run prints a line for every change until ctx ends.
 func (c *watchCommand) Run(ctx context.Context) error {
-	users := make([]schemas.UserID, len(c.Users))
-	for i, text := range c.Users {
-		id, err := schemas.ParseUserID(fmt.Sprintf("user %q", text), text)
-		if err != nil {
-			return misused(err)
-		}
-		users[i] = id
+	options, err := c.options()
+	if err != nil {
+		return misused(err)
 	}
 	left := map[string]bool{} // who may still be watched, as far as is known
-	for _, id := range users {
+	for _, id := range options.Users {
 		left[id.String()] = true
 	}
+	for _, name := range options.Names {
+		left[name] = true
+	}
 	paint := painter(!c.NoColor && isTerminal(os.Stdout))
-	options := watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Users: users, Header: c.header(), Resume: true}
 	for message, err := range watch.Messages(ctx, options) {
 		if err != nil {
 			return fmt.Errorf("watching: %w", err)
@@ -58,6 +61,34 @@ func (c *watchCommand) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// options are what to watch.
+func (c *watchCommand) options() (watch.Options, error) {
+	o := watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Header: c.header(), Resume: true}
+	if c.IDs == string(identity.Text) {
+		for _, name := range c.Users {
+			if err := schemas.CheckName(fmt.Sprintf("user %q", name), name); err != nil {
+				return o, err
+			}
+		}
+		if o.Names = c.Users; c.Tenant != nil {
+			o.URL += "?tenant=" + url.QueryEscape(*c.Tenant)
+			return o, schemas.CheckTenant("--tenant", *c.Tenant)
+		}
+		return o, nil
+	}
+	if c.Tenant != nil {
+		return o, errors.New("--tenant: only pipelines with --ids text have tenants")
+	}
+	for _, text := range c.Users {
+		id, err := schemas.ParseUserID(fmt.Sprintf("user %q", text), text)
+		if err != nil {
+			return o, err
+		}
+		o.Users = append(o.Users, id)
+	}
+	return o, nil
 }
 
 // heed is the problem itself when there is nothing left to watch; it takes those who may
@@ -92,7 +123,11 @@ func painter(colours bool) func(schemas.Presence) string {
 		if p.State != nil {
 			state = *p.State
 		}
-		line := fmt.Sprintf("%s  %s  user %-8d  %-7s", time.Now().Format("15:04:05.000"), dots[state], p.UserID, state)
+		user := p.UserID.String()
+		if p.Name != nil {
+			user = p.Name.Text
+		}
+		line := fmt.Sprintf("%s  %s  user %-8s  %-7s", time.Now().Format("15:04:05.000"), dots[state], user, state)
 		if len(p.Devices) > 0 {
 			line += "  " + strings.Join(p.Devices, ", ")
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
+	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -137,4 +138,27 @@ func TestAUserWithAnotherNameAndTheSameIDLooksHiddenToViewers(t *testing.T) {
 	q.wants(`{"type":"snapshot","users":[{"user_id":"mallory","tenant":"evil","state":null,`)
 	g.publish(called("", "ann", ann.becomes(schemas.Online))...)
 	p.wants(`{"type":"change","user":{"user_id":"ann","state":"online",`)
+}
+
+func TestTheClientOfTheStreamKnowsUsersByName(t *testing.T) {
+	t.Parallel()
+	g := newRigOf(t, redistest.Mini(t), people)
+	var ann person
+	for m, err := range watch.Messages(t.Context(), watch.Options{URL: g.url() + "?tenant=acme", Names: []string{"ann", "a,b"}, Resume: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch m.Type {
+		case watch.Snapshot:
+			if len(m.Users) != 2 || *m.Users[1].Name != (schemas.Name{Tenant: "acme", Text: "a,b"}) || *m.Users[1].State != "offline" {
+				t.Fatalf("%+v", m.Users)
+			}
+			g.happen(called("acme", "ann", ann.becomes(schemas.Online))...)
+		case watch.Change:
+			if *m.User.Name != (schemas.Name{Tenant: "acme", Text: "ann"}) || m.User.UserID != 0 || *m.User.State != "online" {
+				t.Errorf("%+v", m.User)
+			}
+			return
+		}
+	}
 }

@@ -66,7 +66,7 @@ type Problem struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Field   string `json:"field"`
-	UserID  string `json:"user_id"` // not_allowed: the user
+	UserID  string `json:"user_id"` // not_allowed: the user, by id or name
 }
 
 func (p *Problem) Error() string { return p.Code + ": " + p.Message }
@@ -77,6 +77,10 @@ type Options struct {
 	Users  []schemas.UserID // at most what the server's hello allows
 	Header http.Header      // e.g. Authorization
 	Client *http.Client     // nil: http.DefaultClient
+
+	// Names, if not nil, replaces Users where users have names. Messages then have Presence.Name in place of
+	// Presence.UserID. The URL has the tenant.
+	Names []string
 
 	// Current, if set, replaces Users. It is called at the start of a connection and after each
 	// signal of Changed.
@@ -160,6 +164,41 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// texts are the present users as requests name them.
+func (o Options) texts() []string {
+	if o.Names != nil {
+		return o.Names
+	}
+	users := o.Current()
+	texts := make([]string, len(users))
+	for i, id := range users {
+		texts[i] = id.String()
+	}
+	return texts
+}
+
+// decode reads a message.
+func (o Options) decode(text []byte) (m Message, err error) {
+	if o.Names == nil {
+		return m, json.Unmarshal(text, &m)
+	}
+	named := struct {
+		*Message
+		Users []schemas.NamedPresence `json:"users"`
+		User  *schemas.NamedPresence  `json:"user"`
+	}{Message: &m}
+	if err := json.Unmarshal(text, &named); err != nil {
+		return m, err
+	}
+	for _, p := range named.Users {
+		m.Users = append(m.Users, p.Calling())
+	}
+	if named.User != nil {
+		m.User = new(named.User.Calling())
+	}
+	return m, nil
+}
+
 // Refused is an answer that a retry will not change.
 type Refused struct {
 	Status int
@@ -192,7 +231,7 @@ func session(ctx context.Context, o Options, at *position, yield func(Message, e
 		return false, 0, fmt.Errorf("connecting to the stream: %w", err)
 	}
 	conn.SetReadLimit(maxMessage)
-	users := o.Current()
+	users := o.texts()
 	if err := begin(ctx, conn, o, at, users); err != nil {
 		_ = conn.CloseNow()
 		return false, 0, err
@@ -210,8 +249,8 @@ func session(ctx context.Context, o Options, at *position, yield func(Message, e
 		if err != nil {
 			return heard, after, fmt.Errorf("reading the stream: %w", err)
 		}
-		var m Message
-		if err := json.Unmarshal(text, &m); err != nil {
+		m, err := o.decode(text)
+		if err != nil {
 			return heard, after, fmt.Errorf("reading the message %.200q: %w", text, err)
 		}
 		switch m.Type {
@@ -248,7 +287,7 @@ type position struct {
 
 const sinceField = "since"
 
-func begin(ctx context.Context, conn *websocket.Conn, o Options, at *position, users []schemas.UserID) error {
+func begin(ctx context.Context, conn *websocket.Conn, o Options, at *position, users []string) error {
 	if o.Deliveries {
 		if err := conn.Write(ctx, websocket.MessageText, []byte(`{"type":"deliveries","enabled":true}`)); err != nil {
 			return fmt.Errorf("asking for deliveries: %w", err)
@@ -261,14 +300,14 @@ func begin(ctx context.Context, conn *websocket.Conn, o Options, at *position, u
 }
 
 // follow changes the subscriptions with Current, until ctx ends.
-func follow(ctx context.Context, conn *websocket.Conn, o Options, users []schemas.UserID) {
+func follow(ctx context.Context, conn *websocket.Conn, o Options, users []string) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-o.Changed:
 		}
-		now := o.Current()
+		now := o.texts()
 		if errors.Join(request(ctx, conn, "unsubscribe", without(users, now), nil),
 			request(ctx, conn, "subscribe", without(now, users), nil)) != nil {
 			_ = conn.CloseNow() // the next connection subscribes to all
@@ -279,25 +318,21 @@ func follow(ctx context.Context, conn *websocket.Conn, o Options, users []schema
 }
 
 // without returns the users that are not in others.
-func without(users, others []schemas.UserID) []schemas.UserID {
-	known := make(map[schemas.UserID]bool, len(others))
+func without(users, others []string) []string {
+	known := make(map[string]bool, len(others))
 	for _, user := range others {
 		known[user] = true
 	}
-	return slices.DeleteFunc(slices.Clone(users), func(user schemas.UserID) bool { return known[user] })
+	return slices.DeleteFunc(slices.Clone(users), func(user string) bool { return known[user] })
 }
 
 // request subscribes or unsubscribes; without users it sends nothing. since, if not nil, is the cursor
 // to resume from, "" for none yet.
-func request(ctx context.Context, conn *websocket.Conn, what string, users []schemas.UserID, since *string) error {
+func request(ctx context.Context, conn *websocket.Conn, what string, users []string, since *string) error {
 	if len(users) == 0 {
 		return nil
 	}
-	ids := make([]string, len(users))
-	for i, id := range users {
-		ids[i] = id.String()
-	}
-	message := map[string]any{"type": what, "user_ids": ids}
+	message := map[string]any{"type": what, "user_ids": users}
 	if since != nil {
 		message[sinceField] = *since
 	}
