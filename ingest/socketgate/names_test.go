@@ -27,7 +27,12 @@ func byName() ingest.Config {
 
 func TestASocketIsOfTheUserWhomItNames(t *testing.T) {
 	t.Parallel()
-	inBubble(t, byName(), nil, func(d endpoint) {
+	watches := ""
+	open := func(_ schemas.UserID, tenant string, _ bool, _ func([]byte) error) (func([]byte) bool, func()) {
+		watches = tenant
+		return func([]byte) bool { return false }, func() {}
+	}
+	inBubble(t, byName(), open, func(d endpoint) {
 		name := schemas.Name{Tenant: "acme", Text: "ann, of 7/9"}
 		ann := said{user: people.ID("acme", name.Text), device: people.DeviceID("acme", name.Text, "phone 1"), kind: schemas.Web}
 		p := d.connect("tenant=acme&device_kind=web&" + url.Values{"user_id": {name.Text}, "device_id": {"phone 1"}}.Encode())
@@ -35,6 +40,9 @@ func TestASocketIsOfTheUserWhomItNames(t *testing.T) {
 		first := ann
 		first.name = name
 		d.expect(first, first)
+		if watches != "acme" {
+			t.Errorf("the socket watches users of tenant %q", watches)
+		}
 		p.close(websocket.StatusNormalClosure)
 		ann.kind, ann.bye = 0, true
 		d.expect(ann)

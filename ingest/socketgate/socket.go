@@ -98,7 +98,11 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	if s.gate.open == nil || !s.mayWatch {
 		return func([]byte) bool { return false }, func() {}
 	}
-	return s.gate.open(s.viewer, "", s.mayWatchAny, s.conn.Write)
+	tenant := "" // the socket watches users of the tenant that it beats for
+	if s.who.name != nil {
+		tenant = s.who.name.Tenant
+	}
+	return s.gate.open(s.viewer, tenant, s.mayWatchAny, s.conn.Write)
 }
 
 // reason is why the socket ended, by the error of the last read. A close that this side began
