@@ -51,8 +51,8 @@ type Kafka struct {
 	SessionTimeout, RebalanceTimeout, StallTimeout time.Duration `kong:"-"`
 }
 
-// checkIDs refuses text mode: ingest and the follower graph of this version take integers alone, and
-// would take an integer for an internal id, of whatever tenant.
+// checkIDs refuses text mode: the tools of this version (replay, asof, sessions, explain and so on) take
+// integers alone, and dev and the canary do.
 func (k Kafka) checkIDs() error {
 	if k.IDs == string(identity.Text) {
 		return errors.New("ids: no role of this version can run a pipeline whose users have names yet; use --ids int")

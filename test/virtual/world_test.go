@@ -23,6 +23,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/testkit/pipe"
@@ -53,6 +54,8 @@ type size struct {
 	brokers    int // of Kafka [1]
 	// tick is how often the detector ticks [250ms]: less often takes less real time.
 	tick time.Duration
+	// named makes a pipeline whose users have names.
+	named bool
 	// slow makes everything that happens again and again happen rarely, for tests
 	// that last a day.
 	slow bool
@@ -158,6 +161,9 @@ func newWorld(t *testing.T, of size, dir string) *world {
 		c.Kafka.SessionTimeout, c.Kafka.RebalanceTimeout, c.Kafka.StallTimeout = 4*time.Minute, time.Minute, time.Minute
 		c.Ingest.AliveInterval = 1750 * time.Millisecond
 		c.Lastseen.StaleAfter = 2 * time.Minute
+	}
+	if of.named {
+		c.Kafka.IDs, c.Kafka.IdentityKey, c.TextPreview = string(identity.Text), identity.Key{1}.Hex(), true
 	}
 	w.config = c
 	if _, err := admin.ApplyTopics(t.Context(), clusterOf(c), of.partitions, 1); err != nil {
