@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -32,17 +33,24 @@ func (c *configCheck) Run(parsed *kong.Context, file *configFile) error {
 	if err := printSettings(parsed.Stdout, parsed, file); err != nil {
 		return err
 	}
-	if err := app.Check(c.Role, c.config()); err != nil {
+	faults := app.Check(c.Role, c.config())
+	if faults == nil {
+		if err := printCosts(parsed.Stdout, c.config()); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(parsed.Stdout, "# these settings are valid for %q\n#\n", c.Role); err != nil {
+			return err
+		}
+	}
+	if c.settings().Validate() != nil {
+		return faults // which name it
+	}
+	// Whoever tries policies has perhaps no Postgres yet.
+	const heading = "# what others see of a user (a running pipeline goes by the policy in force: see \"policy show\"):\n"
+	if _, err := fmt.Fprint(parsed.Stdout, heading); err != nil {
 		return err
 	}
-	if err := printCosts(parsed.Stdout, c.config()); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(parsed.Stdout, "# these settings are valid for %q\n#\n"+
-		"# what others see of a user (a running pipeline goes by the policy in force: see \"policy show\"):\n", c.Role); err != nil {
-		return err
-	}
-	return printLines(parsed.Stdout, "# ", policy.Describe(c.settings()))
+	return errors.Join(faults, printLines(parsed.Stdout, "# ", policy.Describe(c.settings())))
 }
 
 // printLines prints lines, each after a prefix.

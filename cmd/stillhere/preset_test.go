@@ -56,6 +56,15 @@ func TestThePresetsIntervalGoesWithItsTimeToLive(t *testing.T) {
 	}
 }
 
+func TestConfigCheckPrintsTheTimelineAlthoughOtherSettingsAreMissing(t *testing.T) {
+	t.Parallel()
+	code, out, errs := stillhere(t, "", "config", "check", "--policy", "chat")
+	if code == 0 || !strings.Contains(errs, "postgres: a URL is needed") || strings.Contains(out, "are valid") ||
+		!strings.Contains(out, "#   t+45s    offline") {
+		t.Errorf("got %d %s\n%s", code, errs, out)
+	}
+}
+
 func TestAPresetThatDoesNotExistIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"", "policy: loud\n"} {
