@@ -81,7 +81,6 @@ type Queue struct {
 	rules Rules
 	index map[key]int32 // into slots
 	slots []slot
-	names []slotName // of the slots; empty until the first name comes, so always with --ids int
 	free  []int32
 	// ready may leave now, waiting with the next flush. Each holds a slot at most once; a slot that
 	// has nothing to send any more is skipped.
@@ -98,6 +97,7 @@ type Queue struct {
 	spare          []*Batch
 	coalesced      int
 	dropped        int
+	names          []slotName // of the slots; empty until the first name comes, so always with --ids int
 }
 
 // New makes an empty queue.
