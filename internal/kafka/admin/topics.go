@@ -100,14 +100,16 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 func listCreated(ctx context.Context, cfg kafka.Config) (found []clusterTopic, err error) {
 	for tries := range 20 {
 		// A new client, because a client caches the topics for a while.
-		admin, _, err := openAdmin(cfg)
-		if err != nil {
-			return nil, err
+		admin, _, failed := openAdmin(cfg)
+		if failed != nil {
+			return nil, failed
 		}
 		found, err = listTopics(ctx, admin, cfg)
 		admin.Close()
 		missing := slices.ContainsFunc(found, func(t clusterTopic) bool { return !t.exists })
-		if err != nil || !missing || !kafka.Pause(ctx, kafka.Backoff(tries)) {
+		// Any broker may be asked for settings, also one that has not heard of the topic yet.
+		behind := errors.Is(err, kerr.UnknownTopicOrPartition)
+		if err != nil && !behind || err == nil && !missing || !kafka.Pause(ctx, kafka.Backoff(tries)) {
 			return found, err
 		}
 	}

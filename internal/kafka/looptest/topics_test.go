@@ -39,6 +39,30 @@ func TestTopicsAreMadeOnceAndFoundAgain(t *testing.T) {
 	})
 }
 
+func TestTopicsAreMadeAlthoughABrokerHearsOfThemLate(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		cfg := w.cfg
+		cfg.Prefix = "late."
+		cluster, asked := w.kafka.Cluster(), 0
+		cluster.ControlKey(int16(kmsg.DescribeConfigs), func(request kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			if asked++; asked > 3 {
+				return nil, nil, false
+			}
+			response := request.ResponseKind().(*kmsg.DescribeConfigsResponse)
+			for _, of := range request.(*kmsg.DescribeConfigsRequest).Resources {
+				resource := kmsg.NewDescribeConfigsResponseResource()
+				resource.ErrorCode, resource.ResourceType, resource.ResourceName = kerr.UnknownTopicOrPartition.Code, of.ResourceType, of.ResourceName
+				response.Resources = append(response.Resources, resource)
+			}
+			return response, nil, true
+		})
+		if reports, err := admin.ApplyTopics(w.Context(), cfg, 3, 1); err != nil || !reports[0].Created || asked < 4 {
+			w.Errorf("%+v, %v, after %d questions", reports, err, asked)
+		}
+	})
+}
+
 func TestAPipelineKeepsHowItsUsersAreNamed(t *testing.T) {
 	onEach(t, 3, func(w *world) {
 		first, other := identity.Named(identity.Key{1}), identity.Named(identity.Key{2})
