@@ -3,9 +3,12 @@
 package process_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,29 +20,24 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
+	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
 
-// emptyWithoutFault are the metrics whose series appear, or grow, with a fault that this test does not
-// cause. Every other query of a panel must have figures.
-var emptyWithoutFault = []string{
-	"stillhere_fanout_connections_refused_total", // all streams are taken
-	"stillhere_fanout_disconnected_total",        // a viewer does not read
-	"stillhere_kafka_connect_errors_total",       // a broker does not listen
-	"stillhere_kafka_read_errors_total",          // a broker drops a connection
-	"stillhere_stream_apply_retries_total",       // Redis or Postgres does not take a batch
-	"stillhere_stream_dead_letters_total",        // a record cannot be read
-	"stillhere_stream_gaps_total",                // records are missing
-	"stillhere_stream_parked",                    // a record fails again and again
-	"stillhere_stream_restore_seconds_bucket",    // a partition moves
-	"stillhere_stream_session_restarts_total",    // a session fails
-	"stillhere_stream_stalls_total",              // a partition makes no progress
+// emptyHere are the metrics whose series appear, or grow, with a fault that this test does not
+// cause: it would take too long. Every other query of a panel must have figures.
+var emptyHere = []string{
+	"stillhere_stream_gaps_total",   // records are deleted before the detector has read them, while it is away
+	"stillhere_stream_parked",       // a record fails again and again, each time after a longer pause
+	"stillhere_stream_stalls_total", // a partition makes no progress for 15 s
 }
 
 // A real Prometheus loads the rules as they stand and answers every query of every alert and panel,
-// while all services of docker-compose.yml, a webhook and simulated users run.
+// while all services of docker-compose.yml, a webhook and simulated users run, and faults happen.
 func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 	t.Parallel()
 	server, err := exec.LookPath("prometheus")
@@ -67,8 +65,17 @@ func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 	testkit.Start(t, c.program, func(command *exec.Cmd) { command.Env = c.environment("fanout") }, "channel", "webhook",
 		"--url", receiver.URL, "--admin", targets["webhook"])
 	testkit.Start(t, c.program, nil, "canary", "--url", "http://127.0.0.1:1", "--timeout", "1s", "--interval", "5s", "--admin", targets["failing"])
+	targets["astray"], targets["second"] = c.startAstray(), c.startSecond()
 	c.start("crowd")
 	p := startPrometheus(t, server, targets)
+	c.badViewers()
+	// The first one alone has announced the policy, which the panel of retries shows.
+	testkit.Until(t, "the first detector is known, and the second has partitions", time.Minute, func() bool {
+		return p.figures(`rate(stillhere_stream_forwards_total{role="detector"}[1m])`) > 0 &&
+			p.figures(`stillhere_stream_restore_seconds_count{role="second"}`) > 0
+	})
+	c.stop("detector", c.programs["detector"])
+	c.deadLetter()
 
 	queries, err := manifests.Queries()
 	if err != nil {
@@ -77,9 +84,12 @@ func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 	empty := map[string]bool{}
 	testkit.Within(40*time.Second, func() bool {
 		c.look()
+		if p.figures("stillhere_stream_apply_retries_total") == 0 {
+			c.cutPostgres()
+		}
 		clear(empty)
 		for _, q := range queries {
-			if !strings.HasPrefix(q.Where, "alert ") && p.figures(q.Expr) == 0 && !fromFault(q) {
+			if !strings.HasPrefix(q.Where, "alert ") && p.figures(q.Expr) == 0 && !mayBeEmpty(q) {
 				empty[q.Where+": "+q.Expr] = true
 			}
 		}
@@ -106,8 +116,97 @@ func (c *containers) look() {
 	_ = socket.Close(websocket.StatusNormalClosure, "") // the server may have closed it
 }
 
-func fromFault(q manifests.Query) bool {
-	for _, metric := range emptyWithoutFault {
+// startAstray starts a webhook that reaches no Kafka: nobody listens at one of its two addresses, and
+// at the other one each connection ends at once. It returns where its metrics are.
+func (c *containers) startAstray() string {
+	c.Helper()
+	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { hangsUp.Close() })
+	go func() {
+		for {
+			conn, err := hangsUp.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	admin := testkit.FreePort(c.T)
+	testkit.Start(c.T, c.program, func(command *exec.Cmd) {
+		command.Env = []string{"STILLHERE_KAFKA_BROKERS=127.0.0.1:1," + hangsUp.Addr().String()}
+	}, "channel", "webhook", "--url", "http://127.0.0.1:1", "--admin", admin)
+	return admin
+}
+
+// startSecond starts another detector, which takes over what the first one leaves, and returns where
+// its metrics are.
+func (c *containers) startSecond() string {
+	c.Helper()
+	admin := testkit.FreePort(c.T)
+	testkit.Start(c.T, c.program, func(command *exec.Cmd) {
+		command.Env = append(c.environment("detector"), "STILLHERE_INSTANCE=detector-2", "STILLHERE_ADMIN="+admin)
+	}, c.compose.Services["detector"].Command...)
+	return admin
+}
+
+// deadLetter writes a record that nobody can read among the heartbeats.
+func (c *containers) deadLetter() {
+	c.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.moved["kafka:9092"]), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer client.Close()
+	topic := schemas.Heartbeats.Name(cmp.Or(c.more["STILLHERE_TOPIC_PREFIX"], schemas.DefaultPrefix))
+	record := &kgo.Record{Topic: topic, Value: []byte("\xff\xff\xff")}
+	if err := client.ProduceSync(c.Context(), record).FirstErr(); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// badViewers are two: the page of the first is of another origin, the second sends too often.
+func (c *containers) badViewers() {
+	c.Helper()
+	at := "ws://" + c.at("api", "STILLHERE_LISTEN") + "/presence/stream"
+	options := &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://elsewhere.example"}}}
+	if _, _, err := websocket.Dial(c.Context(), at, options); err == nil {
+		c.Fatal("a stream for another origin was not refused")
+	}
+	socket, _, err := websocket.Dial(c.Context(), at, nil)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer socket.CloseNow()
+	for range 1000 {
+		if err := socket.Write(c.Context(), websocket.MessageText, []byte("{}")); err != nil {
+			break // the server has ended it
+		}
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), 30*time.Second)
+	defer cancel()
+	for err == nil {
+		_, _, err = socket.Read(ctx)
+	}
+	if ctx.Err() != nil {
+		c.Fatal("a stream whose viewer sends too often was not ended")
+	}
+}
+
+// cutPostgres ends all sessions of the database, so that what works in one has to try again.
+func (c *containers) cutPostgres() {
+	c.Helper()
+	database := c.moved[manifests.Value(c.compose.Services["migrate"], "STILLHERE_POSTGRES")]
+	if err := pgtest.Exec(c.Context(), database, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func mayBeEmpty(q manifests.Query) bool {
+	for _, metric := range emptyHere {
 		if strings.Contains(q.Expr, metric) {
 			return true
 		}
