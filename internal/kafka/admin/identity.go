@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
@@ -61,6 +62,9 @@ func describe(p schemas.PipelineIdentity) string {
 func pipelineTopicExists(ctx context.Context, admin *kadm.Client, cfg kafka.Config) (bool, error) {
 	name := schemas.Pipeline.Name(cfg.Prefix)
 	details, err := admin.ListTopics(ctx, name)
+	if errors.Is(err, kerr.TopicAuthorizationFailed) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("looking for topic %s: %w", name, kafka.ExplainConnection(err))
 	}
