@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,10 +25,39 @@ type world struct {
 	file     string
 	signals  chan os.Signal
 	registry *prometheus.Registry
-	log      bytes.Buffer
-	loads    int
-	outcome  reload.Outcome
-	err      error
+
+	mu      sync.Mutex // protects all below
+	log     bytes.Buffer
+	loads   int
+	outcome reload.Outcome
+	err     error
+}
+
+// Write takes the log.
+func (w *world) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.Write(line)
+}
+
+func (w *world) load(context.Context) (reload.Outcome, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loads++
+	return w.outcome, w.err
+}
+
+// answers sets what loads return from now on.
+func (w *world) answers(outcome reload.Outcome, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.outcome, w.err = outcome, err
+}
+
+func (w *world) logged() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.log.String()
 }
 
 func newWorld(t *testing.T) *world {
@@ -40,8 +70,8 @@ func newWorld(t *testing.T) *world {
 		defer close(ended)
 		_ = reload.Run(ctx, reload.Config{
 			Files:   func() []string { return []string{w.file} },
-			Signals: w.signals, Every: time.Second, Registry: w.registry, Log: slog.New(slog.NewTextHandler(&w.log, nil)),
-			Load: func(context.Context) (reload.Outcome, error) { w.loads++; return w.outcome, w.err },
+			Signals: w.signals, Every: time.Second, Registry: w.registry, Log: slog.New(slog.NewTextHandler(w, nil)),
+			Load: w.load,
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
@@ -59,6 +89,8 @@ func (w *world) write(text string) {
 func (w *world) after(d time.Duration) int {
 	time.Sleep(d)
 	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return w.loads
 }
 
@@ -119,26 +151,26 @@ func TestASignalLoadsAtOnceAndAFailureIsReportedUntilALoadSucceeds(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.is("last_reload_successful", 1)
-		w.err = errors.New("limit_requests: must not be negative")
+		w.answers(reload.Outcome{}, errors.New("limit_requests: must not be negative"))
 		w.signals <- os.Interrupt
 		if n := w.after(0); n != 1 {
 			t.Fatalf("%d loads, want 1", n)
 		}
 		w.is("last_reload_successful", 0)
 		w.is("generation", 1)
-		if log := w.log.String(); !strings.Contains(log, "nothing has changed") || !strings.Contains(log, "limit_requests") {
+		if log := w.logged(); !strings.Contains(log, "nothing has changed") || !strings.Contains(log, "limit_requests") {
 			t.Errorf("the log says %s", log)
 		}
-		w.err, w.outcome = nil, reload.Outcome{Applied: []string{"log-level"}, Restart: []string{"listen", "redis"},
-			Policy: "stillhere policy set --online-ttl 40s"}
+		w.answers(reload.Outcome{Applied: []string{"log-level"}, Restart: []string{"listen", "redis"},
+			Policy: "stillhere policy set --online-ttl 40s"}, nil)
 		w.signals <- os.Interrupt
 		w.after(0)
 		w.is("last_reload_successful", 1)
 		w.is("generation", 2)
 		w.is("settings_waiting_for_restart", 2)
 		for _, want := range []string{"log-level", "listen redis", "need a restart", "policy set --online-ttl 40s"} {
-			if !strings.Contains(w.log.String(), want) {
-				t.Errorf("the log lacks %q:\n%s", want, w.log.String())
+			if !strings.Contains(w.logged(), want) {
+				t.Errorf("the log lacks %q:\n%s", want, w.logged())
 			}
 		}
 		if _, err := testutil.GatherAndLint(w.registry); err != nil {
