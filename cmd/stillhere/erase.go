@@ -21,7 +21,8 @@ import (
 // eraseCommand erases users.
 type eraseCommand struct {
 	Users []string `arg:"" optional:"" help:"The users."`
-	File  string   `help:"File with more users, one id a line." type:"existingfile" env:"-"`
+	File  string   `help:"File with more users, one a line." type:"existingfile" env:"-"`
+	tenantFlag
 	kafkaFlags
 }
 
@@ -32,12 +33,19 @@ func (*eraseCommand) Help() string {
 
 // Run erases.
 func (c *eraseCommand) Run(ctx context.Context) error {
-	users, err := c.users()
+	cluster, err := c.cluster()
 	if err != nil {
 		return err
 	}
-	cluster, err := c.cluster()
+	of, err := c.naming(cluster.Users)
 	if err != nil {
+		return err
+	}
+	users, err := c.users(of)
+	if err != nil {
+		return err
+	}
+	if err := checkIdentity(ctx, cluster); err != nil {
 		return err
 	}
 	partitions, err := admin.CheckTopics(ctx, cluster)
@@ -55,12 +63,12 @@ func (c *eraseCommand) Run(ctx context.Context) error {
 	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }() // everything was acknowledged
 	line, receipts := progress.Stderr(), json.NewEncoder(os.Stdout)
 	for i, user := range users {
-		receipt, frame := httpgate.NewReceipt(user, schemas.Name{}, time.Now(), copies)
-		err := producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, partitions),
-			Key: user.Key(), Value: frame})
+		receipt, frame := httpgate.NewReceipt(user.id, user.name, time.Now(), copies)
+		err := producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user.id, partitions),
+			Key: user.id.Key(), Value: frame})
 		if err != nil {
 			line.Clear()
-			return fmt.Errorf("erasing user %d, the %s of %s: %w", user, grouped(int64(i+1))+"th", grouped(int64(len(users))), err)
+			return fmt.Errorf("erasing user %s, the %s of %s: %w", user, grouped(int64(i+1))+"th", grouped(int64(len(users))), err)
 		}
 		line.Say("%s of %s users erased", grouped(int64(i+1)), grouped(int64(len(users))))
 		if err := receipts.Encode(receipt); err != nil {
@@ -71,13 +79,13 @@ func (c *eraseCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// users reads the arguments and the file. Nobody is erased if one id is bad.
-func (c *eraseCommand) users() (users []schemas.UserID, err error) {
+// users reads the arguments and the file. Nobody is erased if one of them is bad.
+func (c *eraseCommand) users(of naming) (users []namedUser, err error) {
 	var faults []error
 	add := func(field, text string) {
-		user, err := schemas.ParseUserID(field, text)
-		if users = append(users, user); err != nil {
-			faults = append(faults, misused(err))
+		id, name, err := of.user(field, text)
+		if users = append(users, namedUser{id, name}); err != nil {
+			faults = append(faults, err)
 		}
 	}
 	for _, text := range c.Users {
@@ -91,7 +99,11 @@ func (c *eraseCommand) users() (users []schemas.UserID, err error) {
 		defer func() { _ = file.Close() }()
 		in := bufio.NewScanner(io.Reader(file))
 		for n := 1; in.Scan(); n++ {
-			if text := strings.TrimSpace(in.Text()); text != "" {
+			text := in.Text()
+			if !of.users.Text() { // spaces may belong to a name
+				text = strings.TrimSpace(text)
+			}
+			if text != "" {
 				add(fmt.Sprintf("%s line %d", c.File, n), text)
 			}
 		}

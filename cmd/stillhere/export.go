@@ -10,13 +10,13 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // exportCommand writes everything that is stored about a user.
 type exportCommand struct {
 	User   string `arg:"" help:"The user."`
 	Status bool   `help:"Include what the detector holds of the user, which is read from Kafka." default:"true" negatable:"" env:"-"`
+	tenantFlag
 	storeCommand
 	kafkaFlags
 }
@@ -28,15 +28,31 @@ func (*exportCommand) Help() string {
 
 // Run writes.
 func (c *exportCommand) Run(ctx context.Context) (err error) {
-	user, err := schemas.ParseUserID("user", c.User)
+	cluster, err := c.cluster()
 	if err != nil {
-		return misused(err)
+		return err
+	}
+	of, err := c.naming(cluster.Users)
+	if err != nil {
+		return err
+	}
+	user, name, err := of.user("user", c.User)
+	if err != nil {
+		return err
+	}
+	if c.Status {
+		if err := checkIdentity(ctx, cluster); err != nil {
+			return fmt.Errorf("%w (--no-status does not ask Kafka)", err)
+		}
 	}
 	from, closeStore, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
+	if err := checkStored(ctx, from, of, namedUser{user, name}); err != nil {
+		return err
+	}
 	edges, err := c.graph(ctx)
 	if err != nil {
 		return err
@@ -54,7 +70,7 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 		export.Status = statuses.Of
 	}
 	out := bufio.NewWriter(os.Stdout)
-	err = export.Write(ctx, user, schemas.Name{}, out)
+	err = export.Write(ctx, user, name, out)
 	if errors.Is(err, app.ErrStatus) {
 		err = fmt.Errorf("%w (--no-status leaves it out)", err)
 	}

@@ -48,7 +48,7 @@ func (g graphStore) open(ctx context.Context) (*graph.Store, error) {
 
 // existing is with for commands that only read or remove: for them, a file that does not exist
 // is misspelt, and not an empty graph.
-func (g graphStore) existing(ctx context.Context, do func(*graph.Store, identity.Users) error) error {
+func (g graphStore) existing(ctx context.Context, do func(*graph.Store, naming) error) error {
 	if g.SQLite != "" {
 		if _, err := os.Stat(g.SQLite); err != nil {
 			return fmt.Errorf("--sqlite: %w", err)
@@ -57,20 +57,20 @@ func (g graphStore) existing(ctx context.Context, do func(*graph.Store, identity
 	return g.with(ctx, do)
 }
 
-func (g graphStore) with(ctx context.Context, do func(*graph.Store, identity.Users) error) error {
-	users, err := g.users()
+func (g graphStore) with(ctx context.Context, do func(*graph.Store, naming) error) error {
+	of, err := g.naming()
 	if err != nil {
-		return misused(err)
+		return err
 	}
 	store, err := g.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if err := checkNamed(ctx, users, store); err != nil {
+	if err := checkNamed(ctx, of.users, store); err != nil {
 		return err
 	}
-	return do(store, users)
+	return do(store, of)
 }
 
 type graphLoad struct {
@@ -94,9 +94,9 @@ func (c *graphLoad) Run(ctx context.Context) error {
 		return err
 	}
 	line, begun, bad := progress.Stderr(), time.Now(), 0
-	return c.with(ctx, func(store *graph.Store, users identity.Users) error {
+	return c.with(ctx, func(store *graph.Store, of naming) error {
 		report, err := graph.Load(ctx, store, file, graph.LoadOptions{
-			Name: filepath.Base(c.File), Size: info.Size(), FromStart: c.Anew, Users: users, Tenant: c.Tenant,
+			Name: filepath.Base(c.File), Size: info.Size(), FromStart: c.Anew, Users: of.users, Tenant: of.tenant,
 			Bad: func(number int64, err error) {
 				if bad++; bad <= badShown {
 					line.Note("line %d: %v", number, err)
@@ -142,14 +142,14 @@ type graphEdges struct {
 	Mutual    bool     `help:"Both directions: the user follows them too."`
 }
 
-func (c *graphEdges) edges(users identity.Users) ([]graph.Edge, graph.Names, error) {
+func (c *graphEdges) edges(of naming) ([]graph.Edge, graph.Names, error) {
 	all, names := make([]graph.Edge, 0, len(c.Followers)), graph.Names{}
-	user, err := c.user(users, names, "user", c.User)
+	user, err := of.follower(names, "user", c.User)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, text := range c.Followers {
-		follower, err := c.user(users, names, "follower", text)
+		follower, err := of.follower(names, "follower", text)
 		if err == nil && follower == user {
 			err = misused(fmt.Errorf("user %s cannot follow itself", text))
 		}
@@ -170,8 +170,8 @@ func (c *graphEdges) Run(ctx context.Context, name role) error {
 	if !adds {
 		with, done = c.existing, "removed"
 	}
-	return with(ctx, func(store *graph.Store, users identity.Users) error {
-		edges, names, err := c.edges(users)
+	return with(ctx, func(store *graph.Store, of naming) error {
+		edges, names, err := c.edges(of)
 		if err != nil {
 			return err
 		}
@@ -197,8 +197,8 @@ type graphFollowers struct {
 
 // Run prints.
 func (c *graphFollowers) Run(ctx context.Context) error {
-	return c.existing(ctx, func(store *graph.Store, users identity.Users) error {
-		user, err := c.user(users, graph.Names{}, "user", c.User)
+	return c.existing(ctx, func(store *graph.Store, of naming) error {
+		user, _, err := of.user("user", c.User)
 		if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (c *graphFollowers) Run(ctx context.Context) error {
 			}
 			return err
 		}
-		return printFollowers(ctx, os.Stdout, store, users, user, c.Limit)
+		return printFollowers(ctx, os.Stdout, store, of.users, user, c.Limit)
 	})
 }
 
@@ -259,11 +259,11 @@ func (c *graphUsers) Run(ctx context.Context, name role) error {
 	if !on {
 		with = c.existing
 	}
-	return with(ctx, func(store *graph.Store, users identity.Users) error {
+	return with(ctx, func(store *graph.Store, of naming) error {
 		ids := make([]schemas.UserID, len(c.Users))
 		for i, text := range c.Users {
 			var err error
-			if ids[i], err = c.user(users, graph.Names{}, "user", text); err != nil {
+			if ids[i], _, err = of.user("user", text); err != nil {
 				return err
 			}
 		}

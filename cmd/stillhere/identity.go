@@ -7,7 +7,6 @@ import (
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
-	"github.com/stillhere/stillhere/internal/keys"
 )
 
 // identityCommand is about the ids of users who are called by names.
@@ -57,22 +56,24 @@ func (c *identityShow) Run(ctx context.Context) error {
 }
 
 type identityID struct {
-	Names  []string `arg:"" help:"Names of users."`
-	Tenant string   `help:"Tenant of the users; empty: the default tenant."`
-
-	IdentityKey     string `name:"identity-key" help:"Identity key of the pipeline; better set in STILLHERE_IDENTITY_KEY or a file." secret:""`
-	IdentityKeyFile string `name:"identity-key-file" help:"File with the identity key." type:"path"`
+	Names []string `arg:"" help:"Names of users."`
+	tenantFlag
+	keyFlags
 }
 
 // Run prints a line for each name.
 func (c *identityID) Run() error {
-	users, err := identity.Of(identity.Text, keys.Secret{Value: c.IdentityKey, File: c.IdentityKeyFile})
+	users, err := c.users(identity.Text)
+	if err != nil {
+		return err
+	}
+	of, err := c.naming(users)
 	if err != nil {
 		return err
 	}
 	var faults []error
 	for i, text := range c.Names {
-		id, _, err := users.User(fmt.Sprintf("name %d", i+1), c.Tenant, text)
+		id, _, err := of.user(fmt.Sprintf("name %d", i+1), text)
 		if err != nil {
 			faults = append(faults, err)
 			continue

@@ -15,7 +15,7 @@ import (
 
 // importCommand brings in what another system has recorded.
 type importCommand struct {
-	LastSeen importLastSeen `cmd:"" name:"last-seen" help:"Store when users were last seen, from a file of lines id,instant. It counts for users of whom nothing was published yet."`
+	LastSeen importLastSeen `cmd:"" name:"last-seen" help:"Store when users were last seen, from a file of lines id,instant, with --ids text name,instant. It counts for users of whom nothing was published yet."`
 }
 
 // storeCommand is about a durable store.
@@ -39,12 +39,17 @@ func (c *storeCommand) open(ctx context.Context) (opened dataset.Store, close fu
 
 type importLastSeen struct {
 	storeCommand
-	File     string `arg:"" help:"The file. The instant is RFC 3339 or Unix milliseconds." type:"existingfile"`
-	FromLine int64  `help:"First line to read, counted from 1, to go on after an interruption. A line that is read twice does no harm." default:"1"`
+	namedFlags `group:"Users:"`
+	File       string `arg:"" help:"The file. The instant is RFC 3339 or Unix milliseconds." type:"existingfile"`
+	FromLine   int64  `help:"First line to read, counted from 1, to go on after an interruption. A line that is read twice does no harm." default:"1"`
 }
 
 // Run imports.
 func (c *importLastSeen) Run(ctx context.Context) error {
+	of, err := c.naming()
+	if err != nil {
+		return err
+	}
 	file, err := os.Open(c.File)
 	if err != nil {
 		return err
@@ -60,7 +65,7 @@ func (c *importLastSeen) Run(ctx context.Context) error {
 	}
 	line, begun, bad := progress.Stderr(), time.Now(), 0
 	r, err := importer.Run(ctx, to, file, importer.Options{
-		FromLine: c.FromLine, Now: begun,
+		FromLine: c.FromLine, Now: begun, Users: of.users, Tenant: of.tenant,
 		Bad: func(number int64, err error) {
 			if bad++; bad <= badShown {
 				line.Note("line %d: %v", number, err)
@@ -81,7 +86,7 @@ func (c *importLastSeen) Run(ctx context.Context) error {
 		return fmt.Errorf("everything up to line %d is stored; --from-line %d goes on: %w", r.Line, r.Line+1, err)
 	}
 	if r.Users == 0 && r.Bad > 0 {
-		return fmt.Errorf("no line of %s is id,instant", c.File)
+		return fmt.Errorf("no line of %s is id,instant (with --ids text name,instant)", c.File)
 	}
 	return nil
 }

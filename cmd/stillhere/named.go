@@ -3,39 +3,107 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/keys"
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// namedFlags say how a command that does not ask Kafka reads users.
-type namedFlags struct {
-	IDs             string `name:"ids" help:"How the pipeline names users: ${enum}." enum:"int,text" default:"int"`
-	Tenant          string `help:"With --ids text: tenant of the users; empty: the default tenant."`
+// errTenants refuses a tenant in int mode.
+var errTenants = errors.New("--tenant: only pipelines with --ids text have tenants")
+
+// keyFlags say where the identity key is, for commands without kafkaFlags.
+type keyFlags struct {
 	IdentityKey     string `name:"identity-key" help:"With --ids text: identity key of the pipeline; better set in STILLHERE_IDENTITY_KEY or a file." secret:""`
 	IdentityKeyFile string `name:"identity-key-file" help:"File with the identity key." type:"path"`
 }
 
-// users are those of the pipeline.
-func (f namedFlags) users() (identity.Users, error) {
-	if f.Tenant != "" && f.IDs != string(identity.Text) {
-		return identity.Users{}, errors.New("--tenant: only pipelines with --ids text have tenants")
-	}
-	return identity.Of(identity.Mode(f.IDs), keys.Secret{Value: f.IdentityKey, File: f.IdentityKeyFile})
+func (f keyFlags) users(mode identity.Mode) (identity.Users, error) {
+	users, err := identity.Of(mode, keys.Secret{Value: f.IdentityKey, File: f.IdentityKeyFile})
+	return users, misused(err)
 }
 
-// user reads a user; names gets the name.
-func (f namedFlags) user(users identity.Users, names graph.Names, field, text string) (schemas.UserID, error) {
-	id, name, err := users.User(field, f.Tenant, text)
-	if err == nil && users.Text() {
-		err = names.Add(id, name)
+// idsFlags say how users are named, for commands without kafkaFlags.
+type idsFlags struct {
+	IDs string `name:"ids" help:"How the pipeline names users: ${enum}." enum:"int,text" default:"int"`
+	keyFlags
+}
+
+func (f idsFlags) users() (identity.Users, error) { return f.keyFlags.users(identity.Mode(f.IDs)) }
+
+// tenantFlag says whose users a command names.
+type tenantFlag struct {
+	Tenant *string `help:"With --ids text: tenant of the users. Default: the default tenant." env:"-"`
+}
+
+// naming reads users of one tenant.
+type naming struct {
+	users  identity.Users
+	tenant string
+}
+
+func (f tenantFlag) naming(users identity.Users) (naming, error) {
+	n := naming{users: users}
+	if f.Tenant == nil {
+		return n, nil
 	}
+	if !users.Text() {
+		return n, misused(errTenants)
+	}
+	n.tenant = *f.Tenant
+	return n, misused(schemas.CheckTenant("--tenant", n.tenant))
+}
+
+// user reads a user; field names it in errors. In int mode there is no name.
+func (n naming) user(field, text string) (schemas.UserID, schemas.Name, error) {
+	id, name, err := n.users.User(field, n.tenant, text)
+	return id, name, misused(err)
+}
+
+// namedUser is a user, with a name in text mode.
+type namedUser struct {
+	id   schemas.UserID
+	name schemas.Name
+}
+
+// String is what people call the user.
+func (u namedUser) String() string {
+	switch {
+	case u.name.Text == "":
+		return u.id.String()
+	case u.name.Tenant == "":
+		return strconv.Quote(u.name.Text)
+	}
+	return fmt.Sprintf("%q of tenant %s", u.name.Text, u.name.Tenant)
+}
+
+// namedFlags say how a command that does not ask Kafka reads users.
+type namedFlags struct {
+	idsFlags
+	tenantFlag
+}
+
+func (f namedFlags) naming() (naming, error) {
+	users, err := f.users()
 	if err != nil {
-		return 0, misused(err)
+		return naming{}, err
 	}
-	return id, nil
+	return f.tenantFlag.naming(users)
+}
+
+// follower is user that also adds the name to names.
+func (n naming) follower(names graph.Names, field, text string) (schemas.UserID, error) {
+	id, name, err := n.user(field, text)
+	if err == nil && n.users.Text() {
+		err = misused(names.Add(id, name))
+	}
+	return id, err
 }
 
 // checkNamed refuses integers for a graph whose users have names: they would be taken for internal ids.
@@ -45,4 +113,49 @@ func checkNamed(ctx context.Context, users identity.Users, store *graph.Store) e
 		err = errors.New("--ids: the users of this graph have names; use --ids text and --identity-key-file")
 	}
 	return err
+}
+
+// checkIdentity refuses flags that name users in another way than the pipeline does: their ids would be
+// those of nobody, or of other users.
+func checkIdentity(ctx context.Context, cluster kafka.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	stored, err := admin.Identity(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	asked := cluster.Users.Pipeline()
+	switch {
+	case stored == asked:
+		return nil
+	case stored.IDs == "":
+		return misused(fmt.Errorf("--ids: the users of the pipeline %s* are integers; run the command again without --ids text and without an identity key",
+			cluster.WithDefaults().Prefix))
+	case asked.IDs == "":
+		return misused(fmt.Errorf("--ids: the users of the pipeline %s* have names; run the command again with --ids %s --identity-key-file FILE, "+
+			"where FILE has the identity key with fingerprint %s", cluster.WithDefaults().Prefix, stored.IDs, stored.Fingerprint))
+	}
+	return misused(fmt.Errorf("--identity-key: the pipeline %s* has the identity key with fingerprint %s, and this one has %s; "+
+		"run the command again with --identity-key-file FILE of the pipeline", cluster.WithDefaults().Prefix, stored.Fingerprint, asked.Fingerprint))
+}
+
+// checkStored refuses a user whose id the store knows by another name than the one that was given: what it
+// has is of somebody else, or of two.
+func checkStored(ctx context.Context, from store.Reader, of naming, user namedUser) error {
+	stored, err := from.Names(ctx, []schemas.UserID{user.id})
+	if err != nil {
+		return err
+	}
+	n, known := stored[user.id]
+	switch {
+	case !known:
+		return nil
+	case !of.users.Text():
+		return misused(errors.New("--ids: the users of this store have names; run the command again with --ids text and --identity-key-file"))
+	case n.Collided:
+		return fmt.Errorf("user %s: another name has the same id, so what is stored may be of either of them and is not shown", user)
+	case n.Name != user.name:
+		return fmt.Errorf("user %s: the store knows this id by another name, so what is stored is of another user; is --identity-key-file the one of the pipeline?", user)
+	}
+	return nil
 }

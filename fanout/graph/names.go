@@ -69,10 +69,3 @@ func (s *Store) Named(ctx context.Context) (bool, error) {
 	}
 	return n > 0, nil
 }
-
-// NamedAs reports whether user is not known by another name than this one.
-func (s *Store) NamedAs(ctx context.Context, user schemas.UserID, name schemas.Name) (bool, error) {
-	known, err := s.Names(ctx, []schemas.UserID{user})
-	stored, ok := known[user]
-	return !ok || stored == name, err
-}

@@ -17,16 +17,6 @@ const (
 	Text Mode = "text" // names within tenants
 )
 
-// ParseMode reads the value of --ids.
-func ParseMode(text string) (Mode, error) {
-	switch m := Mode(text); m {
-	case Int, Text:
-		return m, nil
-	default:
-		return "", fmt.Errorf("must be int or text, is %q", text)
-	}
-}
-
 // Users turns what callers call users and devices into ids. The zero value is of int mode. It is
 // immutable, so any goroutine may use it.
 type Users struct {

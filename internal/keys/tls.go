@@ -58,9 +58,6 @@ func (t TLS) CheckFlags(flag string, on bool) error {
 	return all.Err()
 }
 
-// Config reads the files once, for clients that dial themselves. Only Dialer follows renewals.
-func (t TLS) Config() (*tls.Config, error) { return t.config("") }
-
 func (t TLS) config(host string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if c.ServerName == "" {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -24,6 +25,7 @@ type Importer interface {
 	// Import stores when users were last seen, unless it knows a version of them or a later import,
 	// or remembers that they were erased.
 	// users are ascending, each once. It returns how many were stored; it is one transaction.
+	// The names that users carry are stored as those of changes are, but not those of erased users.
 	Import(ctx context.Context, users []store.LastSeen) (stored int64, err error)
 	// Erased returns the users of whom the store remembers that they were erased.
 	Erased(ctx context.Context) (map[schemas.UserID]schemas.Version, error)
@@ -33,6 +35,9 @@ type Importer interface {
 type Options struct {
 	// FromLine is the first line to read, counted from 1.
 	FromLine int64
+	// Users and Tenant say how the file names users.
+	Users  identity.Users
+	Tenant string
 	// Now bounds the instants.
 	Now time.Time
 	// Bad is called for every line that is skipped, counted from 1.
@@ -57,8 +62,9 @@ const (
 	maxLine    = 4096
 )
 
-// Run reads lines "id,instant" from file into the store. A tab may stand for the comma; a first line
-// without a digit is a heading. After an error everything up to Report.Line is stored.
+// Run reads lines "id,instant" from file into the store, in text mode "name,instant". A tab may stand
+// for the comma; a first line without a digit, in text mode one whose second column is none, is a
+// heading. After an error everything up to Report.Line is stored.
 func Run(ctx context.Context, to Importer, file io.Reader, o Options) (r Report, err error) {
 	erased, err := to.Erased(ctx)
 	if err != nil {
@@ -85,10 +91,10 @@ func Run(ctx context.Context, to Importer, file io.Reader, o Options) (r Report,
 			return r, fmt.Errorf("reading line %d: %w", line+1, err)
 		}
 		line, read = line+1, read+n
-		if line < o.FromLine || len(bytes.TrimSpace(text)) == 0 || line == 1 && !bytes.ContainsAny(text, "0123456789") {
+		if line < o.FromLine || len(bytes.TrimSpace(text)) == 0 || line == 1 && o.heading(text) {
 			continue
 		}
-		row, err := ParseLine(text, o.Now)
+		row, err := o.parseLine(text)
 		if err != nil {
 			r.Bad++
 			o.Bad(line, err)
@@ -135,14 +141,27 @@ func newestOf(rows []store.LastSeen) []store.LastSeen {
 		}
 		return 1
 	})
+	for i := 1; i < len(rows); i++ {
+		if first, r := &rows[i-1], &rows[i]; first.User == r.User && (first.Collided || first.Name != r.Name) {
+			first.Collided, r.Collided = true, true
+		}
+	}
 	return slices.CompactFunc(rows, func(a, b store.LastSeen) bool { return a.User == b.User })
 }
 
 // earliest is the earliest instant that is accepted, so that seconds are not taken for milliseconds.
 var earliest = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ParseLine reads "id,instant". The instant is RFC 3339 or Unix milliseconds, and not after now.
-func ParseLine(text []byte, now time.Time) (row store.LastSeen, err error) {
+// heading reports whether the first line has no user.
+func (o *Options) heading(text []byte) bool {
+	if o.Users.Text() { // a name may have digits
+		_, text, _ = cutLast(text)
+	}
+	return !bytes.ContainsAny(text, "0123456789")
+}
+
+// parseLine reads "id,instant". The instant is RFC 3339 or Unix milliseconds, and not after Now.
+func (o *Options) parseLine(text []byte) (row store.LastSeen, err error) {
 	if len(text) >= maxLine {
 		return row, errors.New("the line is too long")
 	}
@@ -150,10 +169,20 @@ func ParseLine(text []byte, now time.Time) (row store.LastSeen, err error) {
 	if !ok {
 		id, instant, ok = bytes.Cut(text, []byte("\t"))
 	}
-	if !ok {
-		return row, fmt.Errorf("%q is not id,instant", text)
+	if o.Users.Text() {
+		id, instant, ok = cutLast(text)
 	}
-	if row.User, err = schemas.ParseUserID("id", string(unquoted(id))); err != nil {
+	switch {
+	case !ok && o.Users.Text():
+		return row, fmt.Errorf("%q is not name,instant", text)
+	case !ok:
+		return row, fmt.Errorf("%q is not id,instant", text)
+	case o.Users.Text():
+		row.User, row.Name, err = o.Users.User("name", o.Tenant, nameIn(id))
+	default:
+		row.User, err = schemas.ParseUserID("id", string(unquoted(id)))
+	}
+	if err != nil {
 		return row, err
 	}
 	word := string(unquoted(instant))
@@ -166,11 +195,32 @@ func ParseLine(text []byte, now time.Time) (row store.LastSeen, err error) {
 		return row, fmt.Errorf("instant: %q must be RFC 3339, e.g. 2026-11-20T10:00:00Z, or Unix milliseconds", word)
 	case at.Before(earliest):
 		return row, fmt.Errorf("instant: %q is before 2000; Unix times must be milliseconds", word)
-	case at.After(now):
+	case at.After(o.Now):
 		return row, fmt.Errorf("instant: %q is in the future", word)
 	}
 	row.At = schemas.MillisOf(at)
 	return row, nil
+}
+
+// cutLast cuts a line before the instant, which has neither tabs nor commas. Of a line with a tab, the
+// tab separates both.
+func cutLast(text []byte) (name, instant []byte, ok bool) {
+	at := bytes.LastIndexByte(text, '\t')
+	if at < 0 {
+		at = bytes.LastIndexByte(text, ',')
+	}
+	if at < 0 {
+		return nil, nil, false
+	}
+	return text[:at], text[at+1:], true
+}
+
+// nameIn is the name in a column, which may be in quotes as RFC 4180 has them. Spaces belong to it.
+func nameIn(column []byte) string {
+	if n := len(column); n >= 2 && column[0] == '"' && column[n-1] == '"' {
+		column = bytes.ReplaceAll(column[1:n-1], []byte(`""`), []byte(`"`))
+	}
+	return string(column)
 }
 
 func unquoted(field []byte) []byte { return bytes.Trim(bytes.TrimSpace(field), `"`) }

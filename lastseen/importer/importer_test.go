@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -18,6 +20,7 @@ type fake struct {
 	users map[schemas.UserID]schemas.Millis
 	fail  int // the call that fails, counted from 1
 	calls int
+	names map[schemas.UserID]schemas.Name // nil: nobody wants them
 }
 
 func (f *fake) Import(_ context.Context, users []store.LastSeen) (int64, error) {
@@ -31,6 +34,9 @@ func (f *fake) Import(_ context.Context, users []store.LastSeen) (int64, error) 
 		}
 		last = u.User
 		f.users[u.User] = max(f.users[u.User], u.At)
+		if f.names != nil {
+			f.names[u.User] = u.Name
+		}
 	}
 	return int64(len(users)), nil
 }
@@ -90,14 +96,48 @@ func TestAnImportThatWasInterruptedGoesOnAtALine(t *testing.T) {
 	}
 }
 
+func TestLinesNameUsersOfATenant(t *testing.T) {
+	t.Parallel()
+	f := &fake{users: map[schemas.UserID]schemas.Millis{}, names: map[schemas.UserID]schemas.Name{}}
+	users := identity.Named(identity.Key{1})
+	text := "user 7,last_seen\nann, née O'Neil,1763632800000\n\"say \"\"hi\"\", x\",2026-11-20T10:00:00Z\n42\t1763632800000\n,1763632800000\nbob\n ann ,1763632800000\n"
+	var bad []int64
+	r, err := Run(t.Context(), f, strings.NewReader(text), Options{FromLine: 1, Now: now, Users: users, Tenant: "acme",
+		Bad: func(line int64, _ error) { bad = append(bad, line) }, Progress: func(Report) {}})
+	if err != nil || fmt.Sprint(bad) != "[5 6]" || r.Stored != 4 {
+		t.Errorf("bad lines %v, report %+v (%v)", bad, r, err)
+	}
+	for _, name := range []string{"ann, née O'Neil", `say "hi", x`, "42", " ann "} {
+		id := users.ID("acme", name)
+		if f.users[id] == 0 || f.names[id] != (schemas.Name{Tenant: "acme", Text: name}) {
+			t.Errorf("%q is stored as %q, last seen at %d", name, f.names[id], f.users[id])
+		}
+	}
+}
+
+func TestTwoNamesOfOneIDAreACollision(t *testing.T) {
+	t.Parallel()
+	name := func(text string) schemas.Name { return schemas.Name{Text: text} }
+	got := newestOf([]store.LastSeen{{User: 1, At: 5, Name: name("ann")}, {User: 2, At: 5, Name: name("bob")}, {User: 1, At: 7, Name: name("ann")},
+		{User: 2, At: 3, Name: name("eve")}, {User: 2, At: 1, Name: name("eve")}})
+	want := []store.LastSeen{{User: 1, At: 7, Name: name("ann")}, {User: 2, At: 5, Name: name("bob"), Collided: true}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func FuzzALineIsReadOrRefused(f *testing.F) {
 	for _, seed := range []string{"1,2026-11-20T10:00:00Z", "2\t1763632800000", ",", "1,-1", "9223372036854775808,1", "1,99999999999999999999"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		row, err := ParseLine(line, now)
-		if err == nil && (row.User < 1 || row.At < schemas.MillisOf(earliest) || row.At > schemas.MillisOf(now)) {
-			t.Errorf("%q is read as %+v", line, row)
+		for _, users := range []identity.Users{{}, identity.Named(identity.Key{1})} {
+			o := Options{Now: now, Users: users}
+			row, err := o.parseLine(line)
+			if err == nil && (row.User < 1 || row.At < schemas.MillisOf(earliest) || row.At > schemas.MillisOf(now)) ||
+				err == nil && users.Text() && !users.Is(row.User, row.Name) {
+				t.Errorf("%q is read as %+v", line, row)
+			}
 		}
 	})
 }

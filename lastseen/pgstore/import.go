@@ -2,12 +2,14 @@ package pgstore
 
 import (
 	"context"
+	"slices"
 
 	_ "embed"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 //go:embed sql/import_users.sql
@@ -38,5 +40,25 @@ func importRows(ctx context.Context, tx pgx.Tx, users []store.LastSeen) (stored 
 		return 0, err
 	}
 	done, err := execArrays(ctx, tx, importUsersSQL, arrays(importColumns, users))
-	return done.RowsAffected(), err
+	if err != nil {
+		return 0, err
+	}
+	names, err := withoutErased(ctx, tx, store.NamesOfSeen(users))
+	if err != nil {
+		return 0, err
+	}
+	return done.RowsAffected(), writeNames(ctx, tx, names)
+}
+
+// withoutErased leaves out the names of erased users.
+func withoutErased(ctx context.Context, tx pgx.Tx, names []schemas.UserName) ([]schemas.UserName, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	ids := make([]schemas.UserID, len(names))
+	for i, n := range names {
+		ids[i] = n.User
+	}
+	gone, err := erased(ctx, tx, `SELECT user_id, version FROM erased_users WHERE user_id = ANY ($1)`, numbersOf(ids))
+	return slices.DeleteFunc(names, func(n schemas.UserName) bool { _, is := gone[n.User]; return is }), err
 }

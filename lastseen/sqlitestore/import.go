@@ -11,6 +11,9 @@ import (
 //go:embed sql/import_user.sql
 var importUserSQL string
 
+//go:embed sql/import_name.sql
+var importNameSQL string
+
 // Import stores when users were last seen; see importer.Importer.
 func (s *Store) Import(ctx context.Context, users []store.LastSeen) (stored int64, err error) {
 	defer wrap(&err, "importing %d users", len(users))
@@ -34,6 +37,11 @@ func (s *Store) Import(ctx context.Context, users []store.LastSeen) (stored int6
 			return 0, err
 		}
 		stored += changed
+	}
+	for _, n := range store.NamesOfSeen(users) {
+		if _, err := tx.ExecContext(ctx, importNameSQL, int64(n.User), n.Name.Tenant, n.Name.Text, n.Collided); err != nil {
+			return 0, err
+		}
 	}
 	return stored, tx.Commit()
 }

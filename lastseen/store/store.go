@@ -57,6 +57,20 @@ type Namer interface {
 type LastSeen struct {
 	User schemas.UserID
 	At   schemas.Millis
+	// Name is the user's name in text mode.
+	Name schemas.Name
+	// Collided: another name has the same id.
+	Collided bool
+}
+
+// NamesOfSeen are the names of users, which are ascending, each once. In int mode there are none.
+func NamesOfSeen(users []LastSeen) (names []schemas.UserName) {
+	for _, u := range users {
+		if u.Name.Text != "" {
+			names = append(names, schemas.UserName{User: u.User, Name: u.Name, Collided: u.Collided})
+		}
+	}
+	return names
 }
 
 // Reader is the queries' side of a store.

@@ -32,6 +32,7 @@ func importCounts(t *testing.T, s Store) {
 		t.Errorf("in force is %+v, want user 1 alone", now)
 	}
 	wantHistory(t, s, store.HistoryQuery{User: 2, Limit: 10}, nil)
+	wantNames(t, s)
 	// The first change replaces the import; a later time of last seen stays.
 	first := visits(3, 6_000_000)
 	must(t, s.Append(t.Context(), store.Batch{Partition: 7, Expected: store.Unknown, Next: 9, Changes: first}))
@@ -41,4 +42,25 @@ func importCounts(t *testing.T, s Store) {
 	if last := first[len(first)-1]; users[3].Version != last.Version || users[3].LastSeen != last.LastSeen {
 		t.Errorf("user 3 is %+v after %+v", users[3], last)
 	}
+}
+
+func importNames(t *testing.T, s Store) {
+	write(t, s, called(ann, visits(1, 5_000_000)))
+	for range 2 { // lines may be read twice
+		_, err := s.Import(t.Context(), []store.LastSeen{{User: 1, At: 9_000_000, Name: ann}, {User: 2, At: 3000, Name: bob}})
+		must(t, err)
+		wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
+	}
+	_, err := s.Import(t.Context(), []store.LastSeen{{User: 2, At: 3000, Name: eve}, {User: 3, At: 3000, Name: eve, Collided: true}})
+	must(t, err)
+	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob, Collided: true},
+		schemas.UserName{User: 3, Name: eve, Collided: true})
+	// An erased user does not get the name back.
+	at, err := s.Position(t.Context(), 0)
+	must(t, err)
+	must(t, s.Append(t.Context(), store.Batch{Expected: at.Next, Next: at.Next + 1, Changes: []*schemas.Transition{erasing(1, Start+day, 100)}}))
+	_, err = s.Import(t.Context(), []store.LastSeen{{User: 1, At: 9_000_000, Name: ann}, {User: 4, At: 3000, Name: ann}})
+	must(t, err)
+	wantNames(t, s, schemas.UserName{User: 2, Name: bob, Collided: true}, schemas.UserName{User: 3, Name: eve, Collided: true},
+		schemas.UserName{User: 4, Name: ann})
 }

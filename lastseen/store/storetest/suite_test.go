@@ -78,6 +78,7 @@ func TestStoresKeepTheContract(t *testing.T) {
 		"names of the topic are stored until their tombstone":                namesOfTheTopic,
 		"an erased user's name is deleted, and a later one is stored":        namesOfErased,
 		"an import counts until a user has a version":                        importCounts,
+		"an import stores names, but not those of erased users":              importNames,
 		"a cut log gives the sessions of all changes":                        sessionsOfACutLog,
 	} {
 		for kind, open := range stores {
