@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/registry"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/redis"
+	"github.com/stillhere/stillhere/internal/tenants"
 )
 
 // base is what every constructor gets.
@@ -28,6 +29,7 @@ type base struct {
 	partitions   int32
 	producer     *kafka.Producer
 	kafkaMetrics *kafka.Metrics
+	tenants      *tenants.Directory // nil with --ids int
 }
 
 // builder assembles the components of one process.
@@ -65,6 +67,9 @@ func newBuilder(ctx context.Context, role Role, config Config, log *slog.Logger)
 	}
 	b.kafkaMetrics.SetPartitions(b.partitions)
 	if err := b.adoptPolicy(ctx); err != nil {
+		return b, err
+	}
+	if err := b.followTenants(ctx); err != nil {
 		return b, err
 	}
 	b.config.settle(b.partitions)

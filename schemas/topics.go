@@ -79,7 +79,8 @@ func (r Retention) Topics() []TopicSpec {
 }
 
 // TextTopics are the topics that pipelines with --ids text have besides. The first record of
-// Pipeline, a PipelineIdentity, counts and stays.
+// Pipeline, a PipelineIdentity, counts and stays, so the topic is not compacted. The others are Tenants,
+// the newest of each key counts.
 func TextTopics() []TopicSpec {
 	return []TopicSpec{
 		{Topic: Names, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{

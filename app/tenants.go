@@ -1,0 +1,23 @@
+package app
+
+import (
+	"context"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/tenants"
+)
+
+// followTenants reads the settings of the tenants and follows them. With --ids int there are none.
+func (b *builder) followTenants(ctx context.Context) error {
+	if !b.cluster.Users.Text() {
+		return nil
+	}
+	reader, err := kafka.NewReader(b.cluster, b.log)
+	if err != nil {
+		return err
+	}
+	b.tenants = tenants.NewDirectory(reader, b.log)
+	c := closing("reader of the tenants", reader.Close)
+	c.services = []service{{"tenants", loops, b.tenants.Run}}
+	return b.add(c, b.tenants.Load(ctx))
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// tenantsCommand looks at the settings of tenants, and changes them.
+type tenantsCommand struct {
+	List  tenantsList  `cmd:"" help:"Print the tenants that have settings, with what counts for each."`
+	Show  tenantsShow  `cmd:"" help:"Print what counts for a tenant, and where each setting comes from."`
+	Set   tenantsSet   `cmd:"" help:"Change settings of a tenant. Settings without a flag do not change."`
+	Unset tenantsUnset `cmd:"" help:"Remove the settings of a tenant; those of all tenants count for it again."`
+}
+
+// tenantsFlags are those of every subcommand. The identity key is not needed: names of users are not
+// read.
+type tenantsFlags struct{ kafkaFlags }
+
+func (f *tenantsFlags) cluster() (kafka.Config, error) {
+	f.Kafka.IDs, f.Kafka.IdentityKey, f.Kafka.IdentityKeyFile = "", "", ""
+	return f.kafkaFlags.cluster()
+}
+
+func (f *tenantsFlags) read(ctx context.Context) (*tenants.Directory, error) {
+	cluster, err := f.cluster()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	return tenants.Read(ctx, cluster, errorsOnly())
+}
+
+// tenantName is the argument of a tenant.
+type tenantName struct {
+	Tenant string `arg:"" help:"The tenant; '' is the default tenant, '*' the settings of every tenant that has none of its own."`
+}
+
+func (n tenantName) check() error { return misused(schemas.Tenant{Name: n.Tenant}.Check()) }
+
+// shownTenant is a tenant as commands print it.
+func shownTenant(name string) string { return cmp.Or(name, `""`) }
+
+// shownNumber is a setting in force; 0: no limit.
+func shownNumber(name string, value int64) string {
+	switch {
+	case value > 0:
+		return strconv.FormatInt(value, 10)
+	case name == "history_days":
+		return "pipeline"
+	case name == "weight":
+		return "1"
+	}
+	return "none"
+}
+
+// tenantReport is what the commands print as JSON.
+type tenantReport struct {
+	Tenant   string            `json:"tenant"`
+	Settings map[string]*int64 `json:"settings"` // in force; null: no limit, or as the pipeline
+	Own      map[string]int64  `json:"own"`      // of the tenant's record; -1: no limit
+	Note     string            `json:"note,omitempty"`
+}
+
+// tenantInForce is a record with the values of all tenants where it has none, and no negative numbers.
+func tenantInForce(record, all schemas.Tenant) schemas.Tenant {
+	in := record.Over(all)
+	for _, n := range in.Numbers() {
+		*n.Value = max(0, *n.Value)
+	}
+	in.Weight = max(1, in.Weight)
+	return in
+}
+
+func reportOf(record, all schemas.Tenant) tenantReport {
+	r := tenantReport{Tenant: record.Name, Settings: map[string]*int64{}, Own: map[string]int64{}, Note: record.Note}
+	for _, n := range record.Numbers() {
+		if *n.Value != 0 {
+			r.Own[n.Name] = *n.Value
+		}
+	}
+	in := tenantInForce(record, all)
+	for _, n := range in.Numbers() {
+		r.Settings[n.Name] = nil
+		if *n.Value != 0 {
+			r.Settings[n.Name] = n.Value
+		}
+	}
+	return r
+}
+
+// recordsOf finds the record of a tenant, and that of all tenants.
+func recordsOf(d *tenants.Directory, name string) (record, all schemas.Tenant, known bool) {
+	record.Name = name
+	for _, t := range d.Records() {
+		if t.Name == name {
+			record, known = t, true
+		}
+		if t.Name == schemas.AllTenants {
+			all = t
+		}
+	}
+	return record, all, known
+}
+
+type tenantsList struct {
+	Output string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
+	tenantsFlags
+}
+
+// Run prints.
+func (c *tenantsList) Run(ctx context.Context) error {
+	d, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	_, all, _ := recordsOf(d, schemas.AllTenants)
+	reports := []tenantReport{}
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TENANT\tUSERS ONLINE\tCONNECTIONS/PROCESS\tBEATS/S/PROCESS\tCHANGES/S/PROCESS\tSUBSCRIPTIONS/PROCESS\tHISTORY DAYS\tWEIGHT\tNOTE")
+	for _, t := range d.Records() {
+		reports = append(reports, reportOf(t, all))
+		in := tenantInForce(t, all)
+		fmt.Fprint(table, shownTenant(t.Name))
+		for _, n := range in.Numbers() {
+			fmt.Fprint(table, "\t", shownNumber(n.Name, *n.Value))
+		}
+		fmt.Fprintln(table, "\t"+t.Note)
+	}
+	if c.Output == "json" {
+		return printJSON(reports)
+	}
+	return table.Flush()
+}
+
+type tenantsShow struct {
+	tenantName
+	Output string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
+	tenantsFlags
+}
+
+// Run prints.
+func (c *tenantsShow) Run(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	d, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	record, all, _ := recordsOf(d, c.Tenant)
+	if c.Output == "json" {
+		return printJSON(reportOf(record, all))
+	}
+	fmt.Printf("tenant %s\n", shownTenant(c.Tenant))
+	in := tenantInForce(record, all)
+	others, inForce := all.Numbers(), in.Numbers()
+	for i, own := range record.Numbers() {
+		from := "default"
+		switch {
+		case *own.Value != 0:
+			from = "set"
+		case *others[i].Value != 0:
+			from = "set for all tenants (*)"
+		}
+		fmt.Printf("  %-32s %-10s %s\n", own.Name, shownNumber(own.Name, *inForce[i].Value), from)
+	}
+	if record.Note != "" {
+		fmt.Printf("  %-32s %s\n", "note", record.Note)
+	}
+	return nil
+}
+
+// tenantNumber is the value of a flag: a number, none, or default.
+type tenantNumber string
+
+func (n tenantNumber) read(flag string) (int64, error) {
+	switch n {
+	case "none":
+		return schemas.NoLimit, nil
+	case "default":
+		return 0, nil
+	}
+	value, err := strconv.ParseInt(string(n), 10, 64)
+	if err != nil || value < 1 {
+		return 0, misused(fmt.Errorf("%s: must be a positive number, none or default, is %q", flag, n))
+	}
+	return value, nil
+}
+
+type tenantsSet struct {
+	tenantName
+	UsersOnline                tenantNumber `help:"Users online at a time, in the whole pipeline. Approximate: counts are seconds old. Users who are online already go on." placeholder:"N" env:"-" group:"Settings:"`
+	ConnectionsPerProcess      tenantNumber `help:"Open sockets and streams in each process." placeholder:"N" env:"-" group:"Settings:"`
+	BeatsPerSecondPerProcess   tenantNumber `help:"Beats by HTTP and sockets in each process." placeholder:"N" env:"-" group:"Settings:"`
+	ChangesPerSecondPerProcess tenantNumber `help:"Requests that change something, in each process: visibility, erasures, edges of the follower graph. Each kind has the whole rate." placeholder:"N" env:"-" group:"Settings:"`
+	SubscriptionsPerProcess    tenantNumber `help:"Users who are watched on sockets and streams in each process, each one per connection." placeholder:"N" env:"-" group:"Settings:"`
+	HistoryDays                tenantNumber `help:"Days for which the history of the tenant's users is kept; none: as long as the pipeline's." placeholder:"N" env:"-" group:"Settings:"`
+	Weight                     tenantNumber `help:"The tenant's share where tenants wait for each other; 1 if nothing is set." placeholder:"N" env:"-" group:"Settings:"`
+	Note                       *string      `help:"A note for people; '' removes it." env:"-" group:"Settings:"`
+	tenantsFlags
+}
+
+// Help is printed below the list of flags.
+func (*tenantsSet) Help() string {
+	return `Each setting is a number, none (no limit) or default (the setting of all tenants, which is no limit if there is none). The settings are a record of the topic presence.pipeline, and every process applies them within seconds.
+
+    stillhere tenants set acme --users-online 10000 --beats-per-second-per-process 700 --kafka-brokers cluster:9092
+    stillhere tenants set '*' --connections-per-process 1000
+    stillhere tenants set acme --connections-per-process none
+
+What is over a quota is answered with 429 and Retry-After, and counted in stillhere_tenant_refused_total. Quotas per process hold in each process by itself: N processes behind a load balancer allow N times as much. Gateways that write to Kafka directly are not bounded.`
+}
+
+// Run changes.
+func (c *tenantsSet) Run(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	flags := []tenantNumber{c.UsersOnline, c.ConnectionsPerProcess, c.BeatsPerSecondPerProcess, c.ChangesPerSecondPerProcess,
+		c.SubscriptionsPerProcess, c.HistoryDays, c.Weight}
+	if c.Note == nil && !slices.ContainsFunc(flags, func(n tenantNumber) bool { return n != "" }) {
+		return misused(fmt.Errorf("no setting is given, e.g. --users-online 10000"))
+	}
+	cluster, err := c.cluster()
+	if err != nil {
+		return err
+	}
+	d, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	record, _, _ := recordsOf(d, c.Tenant)
+	for i, n := range record.Numbers() { // in the order of flags
+		if flags[i] == "" {
+			continue
+		}
+		if *n.Value, err = flags[i].read("--" + strings.ReplaceAll(n.Name, "_", "-")); err != nil {
+			return err
+		}
+	}
+	if c.Note != nil {
+		record.Note = *c.Note
+	}
+	if err := record.Check(); err != nil {
+		return misused(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	if err := tenants.Set(ctx, cluster, record, errorsOnly()); err != nil {
+		return err
+	}
+	fmt.Printf("the settings of tenant %s are changed; every process applies them within %s\n", shownTenant(c.Tenant), tenants.Interval)
+	return nil
+}
+
+type tenantsUnset struct {
+	tenantName
+	tenantsFlags
+}
+
+// Run removes.
+func (c *tenantsUnset) Run(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	cluster, err := c.cluster()
+	if err != nil {
+		return err
+	}
+	d, err := c.read(ctx)
+	if err != nil {
+		return err
+	}
+	if _, _, known := recordsOf(d, c.Tenant); !known {
+		return fmt.Errorf("tenant %s has no settings", shownTenant(c.Tenant))
+	}
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	if err := tenants.Unset(ctx, cluster, c.Tenant, errorsOnly()); err != nil {
+		return err
+	}
+	fmt.Printf("the settings of tenant %s are removed; every process applies that within %s\n", shownTenant(c.Tenant), tenants.Interval)
+	return nil
+}

@@ -1,0 +1,184 @@
+package tenants
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Settings are what counts for a tenant.
+type Settings struct {
+	// Quotas are limits; 0: no limit.
+	Quotas schemas.TenantQuotas
+	// HistoryDays is for how many days history is kept; 0: as long as the pipeline's.
+	HistoryDays int
+	// Weight is the tenant's share where tenants wait for each other; at least 1.
+	Weight int
+}
+
+// defaults are the settings of pipelines that have none.
+var defaults = settingsOf(schemas.Tenant{})
+
+// settingsOf is t in force, after Over.
+func settingsOf(t schemas.Tenant) *Settings {
+	for _, n := range t.Numbers() {
+		*n.Value = max(0, *n.Value) // NoLimit
+	}
+	return &Settings{Quotas: t.Quotas, HistoryDays: int(t.HistoryDays), Weight: max(1, int(t.Weight))}
+}
+
+// Log reads the records of a topic; *kafka.Reader is one.
+type Log interface {
+	// Bounds are the first offset of the partition and the one after the last.
+	Bounds(ctx context.Context, topic schemas.Topic, partition int32) (start, end int64, err error)
+	// Read calls each for the records from offset from up to but without offset to, in order. An error
+	// of each is returned unchanged.
+	Read(ctx context.Context, topic schemas.Topic, partition int32, from, to int64, committed bool, each func(*schemas.Record) error) error
+}
+
+// Directory holds the settings of all tenants. Any goroutine may call Settings and Records. A nil
+// Directory, as in pipelines with --ids int, has no limits.
+type Directory struct {
+	log      Log
+	logger   *slog.Logger
+	current  atomic.Pointer[book]
+	next     int64         // the offset to read; of the goroutine that calls Load and Run
+	interval time.Duration // between two reads
+}
+
+// book is what was read. It is never changed.
+type book struct {
+	records  map[string]schemas.Tenant
+	settings map[string]*Settings // of the tenants with a record
+	others   *Settings
+}
+
+// Interval is the time between two reads of the topic, hence the time after which every process applies
+// a change.
+const Interval = 3 * time.Second
+
+// NewDirectory makes a Directory without any settings; Load reads them.
+func NewDirectory(log Log, logger *slog.Logger) *Directory {
+	d := &Directory{log: log, logger: logger, interval: Interval}
+	d.current.Store(&book{others: defaults})
+	return d
+}
+
+// Settings are those of a tenant. It does not allocate, and the settings are never changed.
+func (d *Directory) Settings(tenant string) *Settings {
+	if d == nil {
+		return defaults
+	}
+	b := d.current.Load()
+	if s, ok := b.settings[tenant]; ok {
+		return s
+	}
+	return b.others
+}
+
+// Records are the records in force, as they were written, by the names of tenants.
+func (d *Directory) Records() []schemas.Tenant {
+	if d == nil {
+		return nil
+	}
+	records := d.current.Load().records
+	all := make([]schemas.Tenant, 0, len(records))
+	for _, name := range slices.Sorted(maps.Keys(records)) {
+		all = append(all, records[name])
+	}
+	return all
+}
+
+// Run follows the topic until ctx ends. If a read fails, the settings stay.
+func (d *Directory) Run(ctx context.Context) error {
+	ticker := time.NewTicker(d.interval)
+	defer ticker.Stop()
+	for failing := false; ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+		bounded, cancel := context.WithTimeout(ctx, readTimeout)
+		err := d.Load(bounded)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			d.logger.Warn("the settings of tenants cannot be read; those that were read last stay", "error", err)
+		case err == nil && failing:
+			d.logger.Info("the settings of tenants can be read again")
+		}
+		failing = err != nil
+	}
+}
+
+// readTimeout bounds one read of Run.
+const readTimeout = 30 * time.Second
+
+// Load reads the records that are new in the topic. After an error it continues where it stopped.
+func (d *Directory) Load(ctx context.Context) error {
+	start, end, err := d.log.Bounds(ctx, schemas.Pipeline, 0)
+	if err != nil {
+		return fmt.Errorf("reading the settings of tenants: %w", err)
+	}
+	before := d.current.Load()
+	records := before.records
+	switch {
+	case end < d.next || start > d.next: // the topic was recreated
+		d.next, records = start, nil
+	case end == d.next:
+		return nil
+	}
+	records = maps.Clone(records)
+	if records == nil {
+		records = map[string]schemas.Tenant{}
+	}
+	err = d.log.Read(ctx, schemas.Pipeline, 0, d.next, end, true, func(r *schemas.Record) error {
+		d.apply(records, r)
+		d.next = r.Offset + 1
+		return nil
+	})
+	if err == nil {
+		d.next = end
+	}
+	d.current.Store(bookOf(records))
+	if err != nil {
+		return fmt.Errorf("reading the settings of tenants: %w", err)
+	}
+	return nil
+}
+
+func (d *Directory) apply(records map[string]schemas.Tenant, r *schemas.Record) {
+	name, ok := schemas.TenantOfKey(r.Key)
+	switch {
+	case !ok: // how users are named
+	case r.Value == nil:
+		delete(records, name)
+	default:
+		t, err := schemas.DecodeTenant(r.Key, r.Value)
+		if err != nil {
+			d.logger.Error("a record with settings of a tenant cannot be read; it is skipped", "tenant", name, "offset", r.Offset, "error", err)
+			return
+		}
+		records[t.Name] = t
+	}
+}
+
+func bookOf(records map[string]schemas.Tenant) *book {
+	all := records[schemas.AllTenants]
+	b := &book{records: records, settings: make(map[string]*Settings, len(records)), others: settingsOf(all)}
+	for name, t := range records {
+		if name != schemas.AllTenants {
+			b.settings[name] = settingsOf(t.Over(all))
+		}
+	}
+	return b
+}

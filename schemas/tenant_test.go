@@ -1,0 +1,81 @@
+package schemas
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func anyTenant() Tenant {
+	return Tenant{Name: "acme", HistoryDays: 30, Weight: 3, Note: "paid plan",
+		Quotas: TenantQuotas{UsersOnline: 10_000, ConnectionsPerProcess: NoLimit, BeatsPerSecondPerProcess: 700, ChangesPerSecondPerProcess: 20, SubscriptionsPerProcess: 5}}
+}
+
+func TestTenantsAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	tenant := anyTenant()
+	if got, err := DecodeTenant(tenant.Key(), golden(t, "tenant-v1", tenant.Encode())); err != nil || got != tenant {
+		t.Errorf("a tenant reads as %+v, %v", got, err)
+	}
+	if string(tenant.Key()) != "tenant/acme" {
+		t.Errorf("the key is %q", tenant.Key())
+	}
+	for _, name := range []string{AllTenants, ""} {
+		empty := Tenant{Name: name}
+		if got, err := DecodeTenant(empty.Key(), empty.Encode()); err != nil || got != empty {
+			t.Errorf("%q reads as %+v, %v", name, got, err)
+		}
+	}
+	if _, ok := TenantOfKey([]byte("identity")); ok {
+		t.Error("the record of the identity is taken for a tenant's")
+	}
+}
+
+func TestWhatIsWrongWithATenantIsNamed(t *testing.T) {
+	t.Parallel()
+	for field, break_ := range map[string]func(*Tenant){
+		"tenant":                  func(t *Tenant) { t.Name = "a b" },
+		"users_online":            func(t *Tenant) { t.Quotas.UsersOnline = -2 },
+		"connections_per_process": func(t *Tenant) { t.Quotas.ConnectionsPerProcess = MaxQuota + 1 },
+		"history_days":            func(t *Tenant) { t.HistoryDays = MaxHistoryDays + 1 },
+		"weight":                  func(t *Tenant) { t.Weight = NoLimit },
+		"note":                    func(t *Tenant) { t.Note = strings.Repeat("n", 257) },
+	} {
+		tenant := anyTenant()
+		break_(&tenant)
+		var bad *FieldError
+		if _, err := DecodeTenant(tenant.Key(), tenant.Encode()); !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	tenant := anyTenant()
+	if _, err := DecodeTenant([]byte("tenant/other"), tenant.Encode()); !IsInvalid(err) {
+		t.Errorf("a record under another tenant's key: %v", err)
+	}
+}
+
+func TestATenantTakesFromAllWhatItDoesNotSay(t *testing.T) {
+	t.Parallel()
+	tenant := Tenant{Name: "acme", Weight: 2, Quotas: TenantQuotas{UsersOnline: NoLimit}}
+	all := Tenant{Name: AllTenants, HistoryDays: 7, Weight: 5, Quotas: TenantQuotas{UsersOnline: 9, SubscriptionsPerProcess: 8}}
+	want := Tenant{Name: "acme", HistoryDays: 7, Weight: 2, Quotas: TenantQuotas{UsersOnline: NoLimit, SubscriptionsPerProcess: 8}}
+	if got := tenant.Over(all); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func FuzzDecodeTenant(f *testing.F) {
+	f.Add(anyTenant().Key(), anyTenant().Encode())
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		tenant, err := DecodeTenant(key, value)
+		if err != nil {
+			if !IsInvalid(err) {
+				t.Fatalf("refused with %v, which is no *FieldError", err)
+			}
+			return
+		}
+		if again, err := DecodeTenant(tenant.Key(), tenant.Encode()); err != nil || again != tenant {
+			t.Fatalf("%+v reads back as %+v, %v", tenant, again, err)
+		}
+	})
+}
