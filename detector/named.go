@@ -127,7 +127,7 @@ func (p *Partition) settleNames(out *stream.Outbox) {
 		p.out.Statuses = p.out.Statuses[:0]
 		p.machine.Restate(user, &p.out)
 		for i := range p.out.Statuses {
-			if s := &p.out.Statuses[i]; !s.Tombstone() {
+			if s := &p.out.Statuses[i]; !s.Absent() {
 				p.names.name(s)
 				out.Records = append(out.Records, p.pages.status(p.id, s))
 			}

@@ -197,12 +197,13 @@ func (n *names) learn(id schemas.UserID, name schemas.Name) (known schemas.Name)
 	return schemas.Name{}
 }
 
-// name puts the user's name into a status that is about to be written.
+// name puts the user's name into a status that is about to be written. One that says nothing of the
+// user's presence has none.
 func (n *names) name(s *schemas.Status) {
 	_, _, e := n.find(s.User)
 	switch {
 	case e == nil:
-	case !s.Tombstone():
+	case !s.Absent():
 		e[0], e[1] = e[0]&^flagUnsaved, e[1]&^flagLeaving
 		s.Name = nameOf(e)
 	case e[1]&flagLeaving == 0:

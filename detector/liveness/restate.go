@@ -6,11 +6,17 @@ import "github.com/stillhere/stillhere/schemas"
 // user. The caller wants to add to it what the machine does not know.
 func (m *Machine) Restate(id schemas.UserID, out *Output) {
 	e := m.index.find(&m.store, m.index.hash(id), id)
-	if e == none {
+	_, hidden := m.hidden[id]
+	u := &m.scratch
+	switch {
+	case e != none:
+		u = m.load(e, u)
+	case hidden:
+		e = m.enter(id, u)
+	default:
 		return
 	}
 	m.out = out
-	u := m.load(e, &m.scratch)
 	m.emitStatus(u)
 	m.save(e, u, true)
 	m.out = nil

@@ -21,8 +21,8 @@ type slice struct {
 	disarmed bool
 	bases    []schemas.EpochBase
 
-	// Users of the record's rows whose statuses replace tombstones: they keep the version until the
-	// rows are applied.
+	// Users of the record's rows whose statuses replace tombstones, or such that say nothing of their
+	// presence: they keep the version and the name until the rows are applied.
 	delayed []schemas.UserID
 	rows    map[schemas.UserID]bool
 }
@@ -88,7 +88,7 @@ func (m *Machine) cut(f *schemas.Frame) {
 		}
 	}
 	for i := s.from; i < len(m.out.Statuses); i++ {
-		if status := &m.out.Statuses[i]; s.rows[status.User] && status.Tombstone() {
+		if status := &m.out.Statuses[i]; s.rows[status.User] && status.Absent() {
 			status.Bucket.At = s.before.now
 			s.delayed = append(s.delayed, status.User)
 		}
@@ -96,24 +96,24 @@ func (m *Machine) cut(f *schemas.Frame) {
 	m.out = nil
 }
 
-// endSlices writes the delayed tombstones.
+// endSlices writes the delayed tombstones, and statuses that are little more.
 func (m *Machine) endSlices() {
 	m.slice.pending = false
 	for _, id := range m.slice.delayed {
 		if !m.replaying && m.needsNoStatus(id) {
-			m.out.Statuses = append(m.out.Statuses,
-				schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone,
-					Version: m.version(m.ordinals.of(id)) - 1})
+			s := schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone,
+				Version: m.version(m.ordinals.of(id)) - 1}
+			m.addPrivacy(&s)
+			m.out.Statuses = append(m.out.Statuses, s)
 		}
 	}
 	m.slice.delayed = nil
 }
 
-// needsNoStatus reports whether a restart needs to know nothing of a user: at most the byes, which
-// the log has.
+// needsNoStatus reports whether a restart needs to know nothing of a user but the privacy record: at
+// most the byes, which the log has.
 func (m *Machine) needsNoStatus(id schemas.UserID) bool {
-	_, hidden := m.hidden[id]
-	if _, private := m.privacy[id]; hidden || private {
+	if _, hidden := m.hidden[id]; hidden {
 		return false
 	}
 	e := m.index.find(&m.store, m.index.hash(id), id)

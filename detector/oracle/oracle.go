@@ -3,6 +3,7 @@ package oracle
 import (
 	"time"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -22,6 +23,7 @@ type Log struct {
 	LogEpoch              uint32
 	Records               []schemas.Record
 	Losses                []Loss // in the order of Before
+	Users                 identity.Users
 }
 
 // Loss is a lossy restart before the record with the index Before. Indices are those of
@@ -91,6 +93,8 @@ type world struct {
 	clock
 	users          map[schemas.UserID]*user
 	statuses       map[schemas.UserID]schemas.Status
+	names          map[schemas.UserID]schemas.Name   // of users who have a status, in text mode
+	unsaved        map[schemas.UserID]bool           // whose names no status has
 	shown          map[schemas.UserID]schemas.Millis // when users who had hidden showed again
 	statusEpoch    uint32                            // the greatest log epoch of a status
 	presumed       []*user                           // whose statuses are to be written
@@ -117,7 +121,8 @@ type world struct {
 
 func newWorld(log *Log) *world {
 	w := &world{log: log, epoch: log.LogEpoch, users: map[schemas.UserID]*user{},
-		statuses: map[schemas.UserID]schemas.Status{}, shown: map[schemas.UserID]schemas.Millis{},
+		statuses: map[schemas.UserID]schemas.Status{}, names: map[schemas.UserID]schemas.Name{}, unsaved: map[schemas.UserID]bool{},
+		shown:   map[schemas.UserID]schemas.Millis{},
 		origins: map[origin]*life{}, alreadyLost: &life{end: byEpoch}, alreadyDrained: &life{end: byDrain}, newest: -1}
 	w.setPolicy(log.Policy)
 	return w
@@ -136,8 +141,8 @@ func (w *world) setPolicy(p schemas.Policy) {
 // record applies the record of an index.
 func (w *world) record(index int) {
 	r := &w.log.Records[index]
-	var f schemas.Frame
-	if f.Decode(r.Value) != nil {
+	f, counts := w.log.read(r.Value)
+	if !counts {
 		return
 	}
 	w.offset, w.caused = r.Offset, map[schemas.UserID]int{}
@@ -150,16 +155,18 @@ func (w *world) record(index int) {
 	w.before, w.x = w.x, max(w.x, w.presence(w.now)-w.lateness)
 	w.writePresumed()
 	before := len(w.out)
+	w.takeNames(&f)
 	w.evaluate()
 	w.apply(&f)
 	w.updateBreaker()
+	w.settleNames()
 	if len(w.out) > before {
 		w.newest, w.newestBase = index, w.base
 	}
 }
 
 // apply applies the frame.
-func (w *world) apply(f *schemas.Frame) {
+func (w *world) apply(f *frame) {
 	if f.Tick {
 		return
 	}
@@ -178,7 +185,7 @@ func (w *world) apply(f *schemas.Frame) {
 		}
 		return
 	}
-	gateway, fresh := w.hear(f)
+	gateway, fresh := w.hear(&f.Frame)
 	if !fresh {
 		return
 	}
@@ -189,8 +196,11 @@ func (w *world) apply(f *schemas.Frame) {
 		w.erase(f.ErasedUser, f.ErasedUntil)
 	}
 	rows := f.Beats()
-	for row := (schemas.Beat{}); rows.Next(&row); {
-		w.row(row, gateway)
+	row := schemas.Beat{}
+	for i := 0; rows.Next(&row); i++ {
+		if !f.forged[i] {
+			w.row(row, gateway)
+		}
 	}
 }
 
@@ -219,6 +229,7 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	w.publish(erased, max(w.now, u.since, w.lastAt(u)), schemas.Erased, 0)
 	w.out[len(w.out)-1].ErasedUntil = until
 	delete(w.users, id)
+	delete(w.names, id)
 	w.store(schemas.Status{User: id, State: schemas.Offline, Visibility: schemas.Everyone})
 	delete(w.shown, id)
 }

@@ -394,7 +394,7 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 	w.out = append(w.out, schemas.Transition{
 		User: u.id, From: u.published.state, To: u.state, At: at, LastSeen: u.lastSeen, LastActive: u.lastActive,
 		Cause: cause, Device: device, Kinds: u.kinds, Visibility: visibility(u.hidden), Policy: w.policy.ID(),
-		LeftOut: uint32(u.leftOut), Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
+		LeftOut: uint32(u.leftOut), Name: w.names[u.id], Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
 	})
 	w.caused[u.id]++
 	t := &w.out[len(w.out)-1]

@@ -51,6 +51,9 @@ func (w *world) store(s schemas.Status) {
 		w.unsure = append(w.unsure, Unsure{User: s.User, Offset: w.offset, Since: s.UnsureSince})
 	}
 	w.statuses[s.User] = s
+	if !s.Absent() {
+		delete(w.unsaved, s.User)
+	}
 	if s == (schemas.Status{User: s.User, State: schemas.Offline, Visibility: schemas.Everyone, Version: s.Version}) {
 		delete(w.statuses, s.User)
 		return
@@ -64,6 +67,7 @@ func (w *world) store(s schemas.Status) {
 func (w *world) restart(loss Loss) (n *world, again []int) {
 	n = newWorld(w.log)
 	n.out, n.newest, n.newestBase, n.statuses, n.statusEpoch = w.out, w.newest, w.newestBase, w.statuses, w.statusEpoch
+	n.names = w.names
 	n.unsure, n.offset = w.unsure, w.offset
 	n.epoch, n.base = w.epoch, w.base
 	next := loss.Before + loss.Skip
@@ -106,8 +110,8 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 // lost.
 func (w *world) pass(indices []int) {
 	for _, i := range indices {
-		var f schemas.Frame
-		if f.Decode(w.log.Records[i].Value) != nil {
+		f, counts := w.log.read(w.log.Records[i].Value)
+		if !counts {
 			continue
 		}
 		w.advance(w.log.Records[i].Time, w.breakerLimit)
@@ -125,8 +129,8 @@ func (w *world) handled(kept []int) int {
 	}
 	latest := w.latestChange()
 	later := func(i int) bool {
-		var f schemas.Frame
-		return w.log.Records[i].Time > latest && f.Decode(w.log.Records[i].Value) == nil
+		_, counts := w.log.read(w.log.Records[i].Value)
+		return w.log.Records[i].Time > latest && counts
 	}
 	if n := slices.IndexFunc(kept, later); n >= 0 {
 		return n

@@ -3,9 +3,11 @@ package history
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/detector/oracle"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,8 +23,10 @@ type History struct {
 	Partition, Partitions int32
 	// Start is the append time before the first record; 0: usualStart. Offset is that of the first
 	// record.
-	Start   int64 `json:",omitempty"`
-	Offset  int64 `json:",omitempty"`
+	Start  int64 `json:",omitempty"`
+	Offset int64 `json:",omitempty"`
+	// Text: users have names, and their ids are those of the names under a key of the tests.
+	Text    bool `json:",omitempty"`
 	Records []Record
 }
 
@@ -51,6 +55,7 @@ type Record struct {
 	Hide     schemas.UserID     `json:",omitempty"` // is hidden by it
 	Show     schemas.UserID     `json:",omitempty"` // is shown again
 	Erase    schemas.UserID     `json:",omitempty"` // is erased
+	Name     *schemas.Name      `json:",omitempty"` // of who is hidden or shown
 	Rows     []Row              `json:",omitempty"`
 }
 
@@ -76,11 +81,19 @@ type Row struct {
 	Bye    bool  `json:",omitempty"`
 	Age    int64 `json:",omitempty"`
 	Idle   int64 `json:",omitempty"`
+	// Name is that of the user, in text mode; nil: the frame does not say it.
+	Name *schemas.Name `json:",omitempty"`
 }
+
+// users are those of histories with names.
+var users = identity.Named(identity.Key{1, 2, 3})
 
 // Log is the history as the records of a partition.
 func (h *History) Log() oracle.Log {
 	l := oracle.Log{Policy: h.Settings, Partition: h.Partition, Partitions: h.Partitions, LogEpoch: 1}
+	if h.Text {
+		l.Users = users
+	}
 	at, offset := h.start(), h.Offset
 	var kept []int // the records that exist
 	unseen := 0    // records before this one disappeared before they were handled
@@ -140,9 +153,9 @@ func (r *Record) value() []byte {
 	case r.Policy != nil:
 		return schemas.AppendPolicy(nil, *r.Policy)
 	case r.Hide != 0:
-		return schemas.AppendVisibility(nil, r.Hide, schemas.Nobody)
+		return visibility(r.Hide, schemas.Nobody, r.Name)
 	case r.Show != 0:
-		return schemas.AppendVisibility(nil, r.Show, schemas.Everyone)
+		return visibility(r.Show, schemas.Everyone, r.Name)
 	}
 	if r.Erase != 0 {
 		return schemas.AppendErasure(nil, r.Erase, erasedUntil, erasedUntil, r.Forward)
@@ -154,7 +167,20 @@ func (r *Record) value() []byte {
 		beats[i] = schemas.Beat{User: row.User, Device: row.Device, Kind: row.Kind, Bye: row.Bye,
 			Age: schemas.Millis(row.Age), Idle: schemas.Millis(row.Idle)}
 	}
-	return schemas.AppendFrame(nil, head, beats)
+	value := schemas.AppendFrame(nil, head, beats)
+	for i, row := range r.Rows {
+		if row.Name != nil {
+			value = schemas.AppendNamedRow(value, i, *row.Name)
+		}
+	}
+	return value
+}
+
+func visibility(user schemas.UserID, v schemas.Visibility, name *schemas.Name) []byte {
+	if name == nil {
+		return schemas.AppendVisibility(nil, user, v)
+	}
+	return schemas.AppendNamedVisibility(nil, user, v, *name)
 }
 
 // String is the history as JSON, one record a line; Parse reads it back.
@@ -164,7 +190,7 @@ func (h *History) String() string {
 		return err.Error()
 	}
 	text := `{"Settings":` + string(settings) + `,"Start":` + itoa(h.Start) + `,"Offset":` + itoa(h.Offset) +
-		`,"Partitions":` + itoa(int64(h.Partitions)) + `,"Partition":` + itoa(int64(h.Partition)) + `,"Records":[`
+		`,"Partitions":` + itoa(int64(h.Partitions)) + `,"Partition":` + itoa(int64(h.Partition)) + `,"Text":` + strconv.FormatBool(h.Text) + `,"Records":[`
 	for i := range h.Records {
 		record, err := json.Marshal(&h.Records[i])
 		if err != nil {

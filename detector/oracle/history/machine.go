@@ -47,7 +47,7 @@ func (r Runs) run(l oracle.Log) *run {
 	d.config = detector.Config{Settings: l.Policy,
 		Log:     slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})),
 		Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return time.Time{} }, Key: 42,
-		Slice: r.Slice, SeenInterval: 4 * time.Second}
+		Slice: r.Slice, SeenInterval: 4 * time.Second, Users: l.Users}
 	if len(l.Records) > 0 {
 		d.start = l.Records[0].Offset
 	}
@@ -82,6 +82,7 @@ type run struct {
 	live        []schemas.Record // that still exist
 	published   []schemas.Record
 	statuses    []schemas.Record
+	names       []schemas.Record
 	transitions []schemas.Transition
 	unsure      []oracle.Unsure
 	unsureSince map[schemas.UserID]schemas.Millis // by the newest statuses
@@ -121,6 +122,8 @@ func (d *run) flush(offset, next int64) {
 		case schemas.Statuses:
 			d.statuses = append(d.statuses, r)
 			d.noteUnsure(offset, &r)
+		case schemas.Names:
+			d.names = append(d.names, r)
 		}
 	}
 	for _, o := range d.outbox.Hints {

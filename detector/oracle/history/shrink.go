@@ -29,11 +29,17 @@ func (r *Record) size() int {
 	if r.Sequence != 0 {
 		size++
 	}
+	if r.Name != nil {
+		size++
+	}
 	for _, row := range r.Rows {
 		if row.Age != 0 {
 			size++
 		}
 		if row.Idle != 0 {
+			size++
+		}
+		if row.Name != nil {
 			size++
 		}
 	}
@@ -68,7 +74,7 @@ func (h *History) without(at, run int, keepTime bool) *History {
 	return &shorter
 }
 
-// simplify drops rows, ages, idleness, gateways and sequences.
+// simplify drops rows, ages, idleness, names, gateways and sequences.
 func simplify(h *History, still func(*History) bool) *History {
 	try := func(i int, change func(*Record)) {
 		simpler := *h
@@ -86,8 +92,10 @@ func simplify(h *History, still func(*History) bool) *History {
 		for row := range h.Records[i].Rows {
 			try(i, func(r *Record) { r.Rows[row].Age = 0 })
 			try(i, func(r *Record) { r.Rows[row].Idle = 0 })
+			try(i, func(r *Record) { r.Rows[row].Name = nil })
 		}
 		try(i, func(r *Record) { r.Sequence = 0 })
+		try(i, func(r *Record) { r.Name = nil })
 		try(i, func(r *Record) {
 			if !r.Draining {
 				r.Gateway, r.Epoch, r.Sequence = "", 0, 0

@@ -1,0 +1,227 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stillhere/stillhere/detector/oracle"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// tenants are those of named histories; the first is the default tenant.
+var tenants = []string{"", "acme", "t", "beta-2"}
+
+// people gives a name to every user of h. The ids of the names have the order of the users' ids, and
+// belong to the partition if these do: who is first at an instant stays first.
+func people(s *source, h *History) map[schemas.UserID]schemas.Name {
+	var ids []schemas.UserID
+	for i := range h.Records {
+		r := &h.Records[i]
+		ids = append(ids, r.Hide, r.Show, r.Erase)
+		for _, row := range r.Rows {
+			ids = append(ids, row.User)
+		}
+	}
+	slices.Sort(ids)
+	mine := func(id schemas.UserID) bool { return schemas.PartitionOf(id, h.Partitions) == h.Partition }
+	for salt := 0; ; salt++ {
+		names := map[schemas.UserID]schemas.Name{}
+		var candidates []schemas.UserID
+		for i := range 100 {
+			name := schemas.Name{Tenant: one(s, tenants...), Text: fmt.Sprintf("user %d.%d of %d", salt, i, h.Start)}
+			id := users.ID(name.Tenant, name.Text)
+			names[id] = name
+			candidates = append(candidates, id)
+		}
+		slices.Sort(candidates)
+		all, found := map[schemas.UserID]schemas.Name{}, true
+		for _, id := range slices.Compact(ids) {
+			if id == 0 {
+				continue
+			}
+			i := slices.IndexFunc(candidates, func(c schemas.UserID) bool { return mine(c) == mine(id) })
+			if found = i >= 0; !found {
+				break
+			}
+			all[id] = names[candidates[i]]
+			candidates = candidates[i+1:]
+		}
+		if found {
+			return all
+		}
+	}
+}
+
+// withNames is h with users who have names. Frames say the names early, late, again or never, and
+// some have rows or changes of visibility whose ids are not those of their names. The second result
+// are the users of h by the ids of their names.
+func withNames(h *History, seed uint64) (*History, map[schemas.UserID]schemas.UserID) {
+	s := &source{bytes: ofSeed(seed, 1000+16*len(h.Records))}
+	names := people(s, h)
+	often := one(s, 2, 1, 5, 30)
+	original := map[schemas.UserID]schemas.UserID{}
+	id := func(user schemas.UserID) schemas.UserID {
+		if user == 0 {
+			return 0
+		}
+		named := users.ID(names[user].Tenant, names[user].Text)
+		original[named] = user
+		return named
+	}
+	said := func(user schemas.UserID) *schemas.Name {
+		if user == 0 || !s.chance(often) {
+			return nil
+		}
+		name := names[user]
+		return &name
+	}
+	stranger := &schemas.Name{Tenant: "acme", Text: "a stranger"}
+	text := *h
+	text.Text, text.Records = true, nil
+	for _, r := range h.Records {
+		r.Name = said(r.Hide + r.Show)
+		r.Hide, r.Show, r.Erase = id(r.Hide), id(r.Show), id(r.Erase)
+		rows := r.Rows
+		r.Rows = nil
+		for _, row := range rows {
+			if s.chance(12) {
+				forged := row
+				forged.User, forged.Name, forged.Bye = id(row.User), stranger, s.chance(2)
+				r.Rows = append(r.Rows, forged)
+			}
+			row.Name = said(row.User)
+			row.User = id(row.User)
+			r.Rows = append(r.Rows, row)
+		}
+		if r.Garbage && len(original) > 0 && s.chance(2) {
+			r.Garbage, r.Hide, r.Name = false, id(anyOf(s, names)), stranger
+		}
+		text.Records = append(text.Records, r)
+	}
+	return &text, original
+}
+
+func anyOf(s *source, names map[schemas.UserID]schemas.Name) schemas.UserID {
+	var ids []schemas.UserID
+	for id := range names {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return one(s, ids...)
+}
+
+// intMode is a run of h with names, without names and by the users' ids in int mode.
+func intMode(impl Impl, original map[schemas.UserID]schemas.UserID) Impl {
+	return func(log oracle.Log) []schemas.Transition {
+		all := impl(log)
+		for i := range all {
+			all[i].User, all[i].Name = original[all[i].User], schemas.Name{}
+		}
+		return all
+	}
+}
+
+func TestUsersWithNamesChangeAsThoseWithoutNamesDo(t *testing.T) {
+	t.Parallel()
+	named := 0
+	for seed := range seeds(t, 1000) {
+		h := fromSeed(seed)
+		text, original := withNames(h, seed)
+		want := Impl(oracle.Run).of(h)
+		for _, impl := range []Impl{Machine, killed(seed).Run} {
+			if got := intMode(impl, original).of(text); !slices.Equal(want, got) {
+				t.Fatalf("seed %d: %s\nof\n%s\nand\n%s", seed, Difference(h, want, got), h, text)
+			}
+		}
+		for _, tr := range Impl(Machine).of(text) {
+			if tr.Name != (schemas.Name{}) {
+				named++
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no transition has a name")
+	}
+}
+
+func TestMachineKnowsTheNamesThatTheOracleKnows(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 1000) {
+		h, _ := withNames(fromSeed(seed), seed)
+		compareOn(t, Machine, h)
+	}
+}
+
+func TestMachineKilledAnywhereKnowsTheNamesThatTheOracleKnows(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 600) {
+		h, _ := withNames(fromSeed(seed), seed)
+		compareOn(t, killed(seed).Run, h)
+		every := int(seed%9) + 1
+		compareOn(t, RestartedAt(func(i int) bool { return i%every == 0 }), h)
+	}
+}
+
+func TestMachineThatLosesItsLogKnowsTheNamesThatTheOracleKnows(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 600) {
+		h, _ := withNames(fromSeed(seed), seed)
+		h = withLosses(h, seed)
+		compareOn(t, Machine, h)
+		compareOn(t, killed(seed).Run, h)
+	}
+}
+
+// Consumers that know a user by the status or by the topic of names must agree with those that read
+// transitions.
+func TestEveryNamedStatusHasTheNameInTheTopicOfNames(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 300) {
+		h, _ := withNames(fromSeed(seed), seed)
+		d := killed(seed).run(h.Log())
+		names := map[schemas.UserID]schemas.Name{}
+		for _, r := range d.names {
+			user, err := schemas.UserOfKey(r.Key)
+			must(err)
+			delete(names, user)
+			if r.Value != nil {
+				n, err := schemas.DecodeUserName(r.Value)
+				must(err)
+				names[user] = n.Name
+			}
+		}
+		for i := range d.statuses {
+			if value := d.statuses[i].Value; value != nil && i > len(d.statuses)-20 {
+				s, err := schemas.DecodeStatus(value)
+				must(err)
+				if s.Name != (schemas.Name{}) && !users.Is(s.User, s.Name) {
+					t.Fatalf("seed %d: the status of user %d has the name %v", seed, s.User, s.Name)
+				}
+			}
+		}
+		for user, name := range d.newestNames() {
+			if names[user] != name {
+				t.Fatalf("seed %d: user %d is %v by the status and %v by the topic of names", seed, user, name, names[user])
+			}
+		}
+	}
+}
+
+// newestNames are the names in the newest statuses.
+func (d *run) newestNames() map[schemas.UserID]schemas.Name {
+	names := map[schemas.UserID]schemas.Name{}
+	for i := range d.statuses {
+		user, err := schemas.UserOfKey(d.statuses[i].Key)
+		must(err)
+		delete(names, user)
+		if value := d.statuses[i].Value; value != nil {
+			s, err := schemas.DecodeStatus(value)
+			must(err)
+			if s.Name != (schemas.Name{}) {
+				names[user] = s.Name
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,66 @@
+package oracle
+
+import "github.com/stillhere/stillhere/schemas"
+
+// frame is a frame, and which of its rows do not count: those whose user_id is not the id of their
+// name.
+type frame struct {
+	schemas.Frame
+	forged map[int]bool
+}
+
+// read decodes a record. It returns false for one that counts for nothing.
+func (l *Log) read(value []byte) (f frame, counts bool) {
+	if f.Decode(value) != nil {
+		return f, false
+	}
+	f.forged = map[int]bool{}
+	var row schemas.NamedRow
+	for names := f.Names(); names.Next(&row); {
+		if !l.Users.Text() {
+			return f, false
+		}
+		if !l.Users.Is(f.User(row.Row), row.User()) {
+			f.forged[row.Row] = true
+		}
+	}
+	shown := f.VisibilityName
+	return f, shown == schemas.Name{} || l.Users.Is(f.VisibilityUser, shown)
+}
+
+// takeNames stores the names of the users of this partition. Of two names of a user the first stays.
+func (w *world) takeNames(f *frame) {
+	take := func(user schemas.UserID, name schemas.Name) {
+		_, known := w.names[user]
+		if !known && schemas.PartitionOf(user, w.log.Partitions) == w.log.Partition {
+			w.names[user] = name
+			w.unsaved[user] = true
+		}
+	}
+	var row schemas.NamedRow
+	for names := f.Names(); names.Next(&row); {
+		if !f.forged[row.Row] {
+			take(f.User(row.Row), schemas.Name{Tenant: string(row.Tenant), Text: string(row.Name)})
+		}
+	}
+	if f.VisibilityName != (schemas.Name{}) {
+		take(f.VisibilityUser, f.VisibilityName)
+	}
+}
+
+// settleNames writes the statuses of users whose names are new, unless the record has caused one, and
+// forgets the names of users whose statuses say nothing of their presence.
+func (w *world) settleNames() {
+	for _, id := range w.ids() {
+		if w.unsaved[id] {
+			w.users[id].dirty = true
+			w.write(w.users[id])
+		}
+	}
+	w.unsaved = map[schemas.UserID]bool{}
+	for user := range w.names {
+		if s, ok := w.statuses[user]; !ok || s.Absent() {
+			delete(w.names, user)
+		}
+	}
+}
