@@ -1,0 +1,61 @@
+/** Presence of a user: null for one who is hidden, or whom one may not see. */
+export type State = "online" | "away" | "offline" | null;
+
+/** What is known of a user, as the API says it. 64-bit numbers are strings; times are RFC 3339 in UTC. */
+export interface User {
+  /** The id, with --ids text the name. */
+  user_id: string;
+  /** With --ids text the tenant, unless that is the default one. */
+  tenant?: string;
+  state: State;
+  last_seen_at?: string | null;
+  last_active_at?: string | null;
+  /** The kinds of the devices that are connected. */
+  devices?: DeviceKind[] | null;
+  /** Since when the user is in this state. */
+  since?: string | null;
+  /** Orders the changes of a user. */
+  version?: string;
+  /** Set if the server could not read the newest state: since when it may be out of date. */
+  stale_since?: string | null;
+  /** Set if the user is shown as present by devices of a lost gateway alone: since when. */
+  unsure_since?: string;
+}
+
+export type DeviceKind = "mobile" | "desktop" | "web" | "bot" | "other";
+
+/** A message of the server; asyncapi.yaml has their meaning. */
+export interface Message {
+  type: string;
+  heartbeat_interval_ms?: number;
+  heartbeat_jitter_ms?: number;
+  max_subscriptions?: number;
+  users?: User[];
+  user?: User;
+  cursor?: string;
+  after_ms?: number;
+  error?: { code: string; message: string; field?: string; user_id?: string };
+}
+
+/** Reads a message; undefined if it is not one. */
+export function parse(text: unknown): Message | undefined {
+  try {
+    const message = JSON.parse(text as string) as Message | null;
+    if (typeof message?.type !== "string") return undefined;
+    const isUser = (user: User | null) => typeof user?.user_id === "string";
+    const lists = message.type === "snapshot" || message.type === "resync";
+    if (lists && !(Array.isArray(message.users) && message.users.every(isUser))) return undefined;
+    const names = message.type === "change" || message.type === "delivery";
+    if (names && !isUser(message.user ?? null)) return undefined;
+    if (message.type === "error" && typeof message.error?.code !== "string") return undefined;
+    if (message.type === "hello" && !(Number(message.heartbeat_interval_ms) > 0)) return undefined;
+    return message;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether version a is greater than b: 64-bit decimals, which a number cannot hold. */
+export function newer(a = "0", b = "0"): boolean {
+  return a.length === b.length ? a > b : a.length > b.length;
+}

@@ -1,0 +1,65 @@
+/** When the person last touched this page. Outside of pages the program itself counts as the person: now. */
+export class Touches {
+  /** Unix milliseconds; undefined: there is no page. */
+  #at: number | undefined;
+  readonly #ends = new AbortController();
+
+  /** onTouch gets how long nobody had touched the page before, in milliseconds, at most once a second. */
+  constructor(onTouch: (idle: number) => void) {
+    if (typeof document === "undefined") return;
+    this.#at = Date.now();
+    const touch = () => {
+      const idle = Date.now() - this.#at!;
+      if (idle < 1000) return;
+      this.#at = Date.now();
+      onTouch(idle);
+    };
+    const options = { capture: true, passive: true, signal: this.#ends.signal };
+    for (const name of ["pointerdown", "pointermove", "keydown", "wheel", "touchstart", "scroll"])
+      addEventListener(name, touch, options);
+    const shown = () => document.visibilityState === "visible" && touch();
+    document.addEventListener("visibilitychange", shown, options);
+  }
+
+  get idle(): number {
+    return this.#at === undefined ? 0 : Math.max(0, Date.now() - this.#at);
+  }
+
+  /** The person touched another tab, or the program knows better. */
+  touched(at: number) {
+    if (this.#at !== undefined) this.#at = Math.max(this.#at, Math.min(at, Date.now()));
+  }
+
+  close() {
+    this.#ends.abort();
+  }
+}
+
+/** Calls what a page's life asks for, until signal aborts: it goes, it comes back, it should look at once. */
+export function onLife(calls: { leave(): void; freeze(): void; back(): void; wake(): void }, signal: AbortSignal) {
+  if (typeof document === "undefined") return;
+  addEventListener("pagehide", calls.leave, { signal });
+  addEventListener("pageshow", (event) => event.persisted && calls.back(), { signal });
+  document.addEventListener("freeze", calls.freeze, { signal });
+  document.addEventListener("resume", calls.back, { signal });
+  addEventListener("online", calls.wake, { signal });
+  document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && calls.wake(), {
+    signal,
+  });
+}
+
+/**
+ * The id of this device, which all tabs have in common: kept where the browser keeps things, else it is
+ * a new one. A number of 31 bits, which is right with --ids int and with --ids text.
+ */
+export function deviceId(): string {
+  const fresh = String(1 + ((crypto.getRandomValues(new Uint32Array(1))[0]! >>> 1) % 0x7ffffffe));
+  try {
+    const kept = localStorage.getItem("stillhere.device") ?? "";
+    if (/^[1-9]\d{0,9}$/.test(kept)) return kept;
+    localStorage.setItem("stillhere.device", fresh);
+  } catch {
+    // Node, or a page that may keep nothing.
+  }
+  return fresh;
+}

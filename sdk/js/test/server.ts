@@ -1,0 +1,94 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Seen } from "./seen.js";
+
+/** Times that make states change within seconds. A silent user is away after 3 s, offline after 8. */
+const quick = [
+  "--heartbeat-interval=1s",
+  "--online-ttl=2s",
+  "--offline-debounce=1s",
+  "--away-ttl=8s",
+  "--idle-after=4s",
+];
+
+export const secret = "a secret of the tests that has more than 32 bytes";
+
+/** A port that nobody listens at. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** stillhere dev, with a data directory and a port of its own. */
+export class Server {
+  readonly port: number;
+  readonly url: string;
+  readonly #args: string[];
+  readonly #dir = mkdtempSync(join(tmpdir(), "stillhere-js-"));
+  #process: ChildProcess | undefined;
+
+  private constructor(port: number, args: string[]) {
+    this.port = port;
+    this.url = `http://127.0.0.1:${port}`;
+    this.#args = ["dev", `--data-dir=${this.#dir}`, `--listen=127.0.0.1:${port}`, ...quick, ...args];
+  }
+
+  static async start(...args: string[]): Promise<Server> {
+    const server = new Server(await freePort(), args);
+    await server.start();
+    return server;
+  }
+
+  async start() {
+    const lines = new Seen<string>();
+    const started = spawn(process.env.STILLHERE!, this.#args, { stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [started.stdout, started.stderr])
+      stream.on("data", (data: Buffer) => {
+        for (const line of data.toString().split("\n")) lines.push(line);
+      });
+    started.on("exit", (code) => lines.push(`exited with ${code}`));
+    this.#process = started;
+    const line = await lines.first((text) => /^(ready|exited)/.test(text), "the server is ready", { ms: 60_000 });
+    if (!line.startsWith("ready")) throw new Error(lines.all.join("\n"));
+  }
+
+  async stop(signal: NodeJS.Signals = "SIGTERM") {
+    const running = this.#process;
+    this.#process = undefined;
+    if (!running || running.exitCode !== null) return;
+    const exited = new Promise((resolve) => running.on("exit", resolve));
+    running.kill(signal);
+    await exited;
+  }
+
+  async end() {
+    await this.stop("SIGKILL");
+    rmSync(this.#dir, { recursive: true, force: true });
+  }
+
+  /** Sends heartbeats as a gateway without a name does. */
+  async beat(...beats: { user_id: string; device_id?: number; bye?: boolean; tenant?: string }[]) {
+    const body = JSON.stringify({ beats: beats.map((beat) => ({ device_id: 77, ...beat })) });
+    const answer = await fetch(`${this.url}/presence/heartbeats`, { method: "POST", body });
+    if (answer.status !== 202) throw new Error(`${answer.status} ${await answer.text()}`);
+  }
+}
+
+/** A token, signed as the server's --auth-secret says. */
+export function tokenOf(claims: object, seconds: number): string {
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const scope = "presence:beat presence:read";
+  const exp = Math.floor(Date.now() / 1000) + seconds;
+  const text = `${encode({ alg: "HS256", typ: "JWT" })}.${encode({ scope, exp, ...claims })}`;
+  return `${text}.${createHmac("sha256", secret).update(text).digest("base64url")}`;
+}
