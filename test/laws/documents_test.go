@@ -116,6 +116,31 @@ func TestTestsRunWhatTheDocumentsShow(t *testing.T) {
 	}
 }
 
+// sdk/js/check.mjs compiles the blocks of TypeScript of its README.
+func TestTheReadmeShowsCodeThatIsCompiled(t *testing.T) {
+	compiled, err := os.ReadFile(filepath.Join(root, "sdk/js/README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, block := range fenced.FindAllStringSubmatch(string(readme), -1) {
+		if block[1] != "ts" {
+			continue
+		}
+		found++
+		if !strings.Contains(string(compiled), block[2]) {
+			t.Errorf("README.md has TypeScript that is not in sdk/js/README.md: %.60s", block[2])
+		}
+	}
+	if found == 0 {
+		t.Error("README.md shows no TypeScript")
+	}
+}
+
 var (
 	quoted   = regexp.MustCompile("`([^`\n]+)`")
 	fileName = regexp.MustCompile(`^[\w./-]+\.(go|lua)$`)
