@@ -7,9 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/source"
 )
 
 // folder is where the binaries are; made by the first test that needs one.
@@ -33,12 +34,6 @@ var makeFolder = sync.OnceValue(func() error {
 	return os.Chmod(folder, 0o755) // some tests run a binary as another user
 })
 
-// root is the folder of the repository.
-func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
-}
-
 // builders build what the tests run, each once and only when it is needed.
 var builders = map[string]func() error{
 	"stillhere":             builder("stillhere", "./cmd/stillhere"),
@@ -52,7 +47,7 @@ func builder(name string, arguments ...string) func() error {
 			return err
 		}
 		command := exec.Command("go", append([]string{"build", "-o", filepath.Join(folder, name)}, arguments...)...)
-		command.Dir = root()
+		command.Dir = source.Root()
 		if out, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("building %s: %w\n%s", name, err, out)
 		}

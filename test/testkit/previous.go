@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/source"
 )
 
 // Previous is the path of the program of an earlier commit, and the commit: see previousCommit. It
@@ -40,7 +42,7 @@ func previousCommit() (commit, why string) {
 		name, _ = git("describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^")
 	}
 	if name == "" {
-		text, _ := os.ReadFile(filepath.Join(root(), "deploy", "PREVIOUS"))
+		text, _ := os.ReadFile(filepath.Join(source.Root(), "deploy", "PREVIOUS"))
 		name = strings.TrimSpace(string(text))
 	}
 	if commit, err = git("rev-parse", "--verify", "--quiet", name+"^{commit}"); err == nil {
@@ -59,7 +61,7 @@ func previousCommit() (commit, why string) {
 
 // git runs git on the repository.
 func git(arguments ...string) (string, error) {
-	command := exec.Command("git", append([]string{"-C", root()}, arguments...)...)
+	command := exec.Command("git", append([]string{"-C", source.Root()}, arguments...)...)
 	out, err := command.Output()
 	return strings.TrimSpace(string(out)), err
 }
@@ -73,7 +75,7 @@ var buildPrevious = sync.OnceValue(func() error {
 	tree := filepath.Join(folder, "previous")
 	script := `mkdir "$2" && git -C "$1" archive "$3" | tar -x -C "$2" && cd "$2" &&
 		go build -trimpath -o ../stillhere-previous ./cmd/stillhere`
-	if out, err := exec.Command("sh", "-c", script, "sh", root(), tree, commit).CombinedOutput(); err != nil {
+	if out, err := exec.Command("sh", "-c", script, "sh", source.Root(), tree, commit).CombinedOutput(); err != nil {
 		return fmt.Errorf("building the program of %s: %w\n%s", commit, err, out)
 	}
 	return os.RemoveAll(tree)

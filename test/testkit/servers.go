@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/testkit/source"
 )
 
 // Servers are real servers of the test's own, which it may kill, freeze and
@@ -69,7 +71,7 @@ func NeedLong(t *testing.T) {
 // Local runs one of the scripts of deploy/local and returns what it printed.
 func (s *Servers) Local(script string, arguments ...string) string {
 	s.Helper()
-	command := exec.Command(filepath.Join(root(), "deploy", "local", script), append(arguments, "--data", s.dir)...)
+	command := exec.Command(filepath.Join(source.Root(), "deploy", "local", script), append(arguments, "--data", s.dir)...)
 	var faults strings.Builder
 	command.Stderr = &faults
 	out, err := command.Output()

@@ -3,19 +3,17 @@ package manifests
 import (
 	"context"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
+
+	"github.com/stillhere/stillhere/internal/testkit/source"
 )
 
 // Root is the folder of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
-}
+func Root() string { return source.Root() }
 
 // ReadCompose reads docker-compose.yml as the engine does, checked against the schema of Compose,
 // with all profiles and with every variable at its default. The project is shared: nobody changes it.
