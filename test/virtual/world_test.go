@@ -163,7 +163,7 @@ func newWorld(t *testing.T, of size, dir string) *world {
 		c.Lastseen.StaleAfter = 2 * time.Minute
 	}
 	if of.named {
-		c.Kafka.IDs, c.Kafka.IdentityKey, c.TextPreview = string(identity.Text), identity.Key{1}.Hex(), true
+		c.Kafka.IDs, c.Kafka.IdentityKey = string(identity.Text), identity.Key{1}.Hex()
 	}
 	w.config = c
 	if _, err := admin.ApplyTopics(t.Context(), clusterOf(c), of.partitions, 1); err != nil {
