@@ -10,6 +10,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/live"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/fair"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
@@ -23,6 +24,7 @@ type apiDeps struct {
 	access *decision // nil: no restrictions
 	keys   *cursor.Keys
 	graph  *graph.Store // nil: there is none
+	gate   *fair.Gate   // nil: reads are not bounded
 }
 
 // newAPI answers reads and serves the live stream.
@@ -39,6 +41,7 @@ func newAPI(d apiDeps) (component, error) {
 	}
 	reads.SetViewer(func(r *http.Request) query.Viewer { return query.Viewer{User: viewerOf(r, users), Admin: isAdmin(r)} })
 	reads.SetCharge(chargeIDs)
+	reads.SetGate(d.gate)
 	reads.SetRepeats(func(r *http.Request) func(query.Answer) { return repeatsOf(r, d.access) })
 	reads.SetKeys(d.keys)
 	reads.SetExport(Export{Store: d.store, Graph: d.graph, Status: statuses.Of}.Write)

@@ -147,7 +147,7 @@ func (v *viewer) subscribeTo(ids []schemas.UserID, reply *reply) error {
 	wait, done := context.WithTimeout(ctx, v.hub.cfg.ReadTimeout/2)
 	connected := v.hub.Bus.Subscribe(wait, fresh) == nil
 	done()
-	users, err := v.hub.reader.read(ctx, ids, v.namesOf(ids), connected)
+	users, err := v.hub.readInTurn(ctx, ids, v.namesOf(ids), connected)
 	if err != nil {
 		v.hub.detach(subs)
 		v.hub.Bus.Unsubscribe(fresh)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/internal/cursor"
+	"github.com/stillhere/stillhere/internal/fair"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/lastseen"
@@ -36,6 +37,7 @@ type Server struct {
 	users   identity.Users
 	tenant  func(*http.Request) (string, error)
 	charge  func(r *http.Request, ids int) (wait time.Duration, most int)
+	gate    *fair.Gate // nil: reads are not bounded
 	repeats func(*http.Request) func(Answer)
 	reader  *Reader
 	durable store.Reader
@@ -77,6 +79,10 @@ func (s *Server) SetViewer(of func(*http.Request) Viewer) { s.viewer = of }
 func (s *Server) SetCharge(charge func(r *http.Request, ids int) (wait time.Duration, most int)) {
 	s.charge = charge
 }
+
+// SetGate bounds the reads that are answered at a time, in turns of their tenants; exports have their
+// own bound. In int mode, which has one tenant, there is no gate. Call it before Routes.
+func (s *Server) SetGate(gate *fair.Gate) { s.gate = gate }
 
 // callerParam is the parameter by which a request without a token names its user, as on the
 // stream. Access and the function of SetViewer read it.
@@ -132,6 +138,14 @@ func (s *Server) handle(route string, read read) http.Handler {
 func (s *Server) serve(w http.ResponseWriter, request *http.Request, route string, started time.Time, read read) {
 	ctx, cancel := context.WithDeadline(request.Context(), started.Add(s.config.ReadTimeout))
 	defer cancel()
+	if s.gate != nil {
+		if err := s.enter(ctx, request); err != nil {
+			s.refuse(w, request, route, started, err)
+			return
+		}
+		entered := time.Now()
+		defer func() { s.leave(request, time.Since(entered)) }()
+	}
 	header := w.Header()
 	body, err := read(ctx, request, header)
 	if err != nil {
