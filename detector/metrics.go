@@ -28,6 +28,7 @@ type Metrics struct {
 	BreakerOpen     prometheus.Gauge
 	SeenUsers       prometheus.Counter
 	Collisions      prometheus.Counter
+	Collided        prometheus.Gauge
 	Users           *prometheus.GaugeVec // by state and device kind
 
 	users       [2][1 + len(schemas.Kinds)]prometheus.Gauge                  // those of Users: online, away; any kind, then by kind
@@ -62,7 +63,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Partitions in which presence time stands still because many gateways fell silent at once."}),
 		SeenUsers: counter("seen_users", "Rows written to the topic seen: users and when they were heard last."),
 		Collisions: f.NewCounter(prometheus.CounterOpts{Name: "stillhere_identity_collisions_total",
-			Help: "Named beats whose user id is that of another name, too. Such users are hidden."}),
+			Help: "Names in heartbeats whose user id another name has, too. Such users are hidden."}),
+		Collided: f.NewGauge(prometheus.GaugeOpts{Name: "stillhere_identity_collided_users",
+			Help: "User ids that two names have, in the partitions of this process. Such users are hidden until they are erased."}),
 		Users: f.NewGaugeVec(prometheus.GaugeOpts{Name: "stillhere_users",
 			Help: "Visible users who are online or away, in the partitions of this process. kind=\"any\" counts each user once; a device kind counts the users with a present device of that kind, so a user may count for several."},
 			[]string{"state", "kind"}),

@@ -102,18 +102,38 @@ func (p *Partition) takeName(user schemas.UserID, name schemas.Name, out *stream
 		return
 	case schemas.Name{}:
 	default:
-		record.Name, record.Collided = known, true
 		p.config.Metrics.Collisions.Inc()
-		p.log.Error("ALARM: two names have one user id: the user is hidden, so that nobody is shown for the other", "user", user)
-		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
-			Value: schemas.AppendVisibility(nil, user, schemas.Nobody)})
+		if p.names.isCollided(user) {
+			return
+		}
+		record.Name, record.Other, record.Collided = known, name, true
+		p.quarantine(user, out)
 	}
 	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key(), Value: record.Encode()})
 }
 
-// eraseName makes an erased user nameless, for good.
+// quarantine hides a user whose id two names have, before any row of the record counts, until the
+// user is erased.
+func (p *Partition) quarantine(user schemas.UserID, out *stream.Outbox) {
+	p.log.Error("ALARM: two names have one user id: nobody is shown either of them until the user is erased; stillhere identity collisions prints both", "user", user)
+	p.names.collided[user] = struct{}{}
+	p.names.fresh = append(p.names.fresh, user)
+	p.machine.Quarantine(user)
+	out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
+		Value: schemas.AppendVisibility(nil, user, schemas.Nobody)})
+}
+
+// keepQuarantine makes a hide of the record's show of a user whose id two names have.
+func (p *Partition) keepQuarantine() {
+	if f := &p.frame; p.names != nil && f.VisibilityUser != 0 && p.names.isCollided(f.VisibilityUser) {
+		f.Visibility = schemas.Nobody
+	}
+}
+
+// eraseName makes an erased user nameless, for good. It ends the quarantine.
 func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
 	p.names.remove(user)
+	delete(p.names.collided, user)
 	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key()})
 }
 
@@ -121,7 +141,7 @@ func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
 // finds the names, and forgets the names of users without a status.
 func (p *Partition) settleNames(out *stream.Outbox) {
 	for _, user := range p.names.fresh {
-		if !p.names.unsaved(user) {
+		if !p.names.unsaved(user) && !p.names.isCollided(user) {
 			continue
 		}
 		p.out.Statuses = p.out.Statuses[:0]
@@ -143,6 +163,9 @@ func (p *Partition) adoptName(user schemas.UserID, s *schemas.Status) {
 	}
 	if s != nil && s.Name != (schemas.Name{}) {
 		p.names.put(user, s.Name)
+	}
+	if delete(p.names.collided, user); s != nil && s.Collided {
+		p.names.collided[user] = struct{}{}
 	}
 }
 

@@ -167,9 +167,10 @@ func TestTwoNamesWithOneIdHideTheUser(t *testing.T) {
 	ann := schemas.Name{Text: "ann"}
 	l.write(start, namedBeat(ann, 1))
 	l.out = stream.Outbox{}
-	l.p.takeName(named.ID("", "ann"), schemas.Name{Text: "bob"}, &l.out) // no two names with one id are known
+	bob := schemas.Name{Text: "bob"}
+	l.p.takeName(named.ID("", "ann"), bob, &l.out) // no two names with one id are known: see collided_test.go
 	n, err := schemas.DecodeUserName(l.out.Records[0].Value)
-	if err != nil || !n.Collided || n.Name != ann || len(l.out.Forwards) != 1 {
+	if err != nil || !n.Collided || n.Name != ann || n.Other != bob || len(l.out.Forwards) != 1 {
 		t.Fatalf("wrote %+v, %v and %d forwards", n, err, len(l.out.Forwards))
 	}
 	l.write(start+1, l.out.Forwards[0].Value)

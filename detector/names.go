@@ -17,6 +17,9 @@ type names struct {
 	shards  [nameShards]*nameShard
 	fresh   []schemas.UserID // named first by the record that is being handled
 	leaving []schemas.UserID // without status since that record, unless they have one again
+	// collided are users whose id two names have: they stay hidden until they are erased. Their
+	// statuses say so. The id is a keyed hash, so hardly any pipeline ever has one.
+	collided map[schemas.UserID]struct{}
 }
 
 const nameShards = 1024
@@ -38,7 +41,18 @@ const (
 	flagLeaving = 0x80 // of the second
 )
 
-func newNames(users identity.Users) *names { return &names{users: users} }
+func newNames(users identity.Users) *names {
+	return &names{users: users, collided: map[schemas.UserID]struct{}{}}
+}
+
+// isCollided reports whether two names have the id.
+func (n *names) isCollided(id schemas.UserID) bool {
+	if len(n.collided) == 0 {
+		return false
+	}
+	_, found := n.collided[id]
+	return found
+}
 
 // place mixes id: its shard, and its first slot as a part of 1<<32.
 func place(id schemas.UserID) (shard, part uint32) {
@@ -205,7 +219,7 @@ func (n *names) name(s *schemas.Status) {
 	case e == nil:
 	case !s.Absent():
 		e[0], e[1] = e[0]&^flagUnsaved, e[1]&^flagLeaving
-		s.Name = nameOf(e)
+		s.Name, s.Collided = nameOf(e), n.isCollided(s.User)
 	case e[1]&flagLeaving == 0:
 		e[1] |= flagLeaving
 		n.leaving = append(n.leaving, s.User)

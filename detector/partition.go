@@ -51,6 +51,8 @@ type Partition struct {
 	shown        byState        // as in the gauges
 	stopped      schemas.Millis // since when presence time stands still, as logged last
 
+	shownCollided int // users, as in the gauge
+
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
 }
@@ -84,6 +86,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	}
 	if p.names != nil {
 		p.takeNames(out)
+		p.keepQuarantine()
 	}
 	p.out.Reset()
 	done := p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
@@ -92,6 +95,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 		if usable, err := p.decode(p.pendingValue); !usable {
 			return fmt.Errorf("decoding record %d again: %w", r.Offset, err)
 		}
+		p.keepQuarantine()
 	}
 	p.publish(r, done, out)
 	return nil
@@ -157,6 +161,7 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	}
 	p.logBreaker()
 	p.count()
+	p.showCollided()
 	if p.frame.Tick && p.sweep.Take(p.machine, &p.seen) {
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.SeenHints, Partition: p.id, Value: p.seen.Encode()})
 		p.config.Metrics.SeenUsers.Add(float64(len(p.seen.Users)))
@@ -243,9 +248,19 @@ func (p *Partition) count() {
 	p.counted = c
 }
 
+// showCollided makes the number of collisions now this partition's part of the gauge.
+func (p *Partition) showCollided() {
+	if p.names == nil || len(p.names.collided) == p.shownCollided {
+		return
+	}
+	p.config.Metrics.Collided.Add(float64(len(p.names.collided) - p.shownCollided))
+	p.shownCollided = len(p.names.collided)
+}
+
 // Close removes the partition from the metrics.
 func (p *Partition) Close() {
 	p.show(byState{})
+	p.config.Metrics.Collided.Sub(float64(p.shownCollided))
 	if p.stopped != 0 {
 		p.config.Metrics.BreakerOpen.Dec()
 	}

@@ -76,6 +76,7 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0
 	p.logPolicy()
 	p.logBreaker()
+	p.showCollided()
 	p.log.Info("restored", "users", p.machine.Users(), "replayed_from", plan.from, "next", p.next, "took",
 		p.config.Now().Sub(began))
 	return nil

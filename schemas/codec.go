@@ -89,7 +89,7 @@ type fields struct {
 }
 
 const (
-	lastField = 38
+	lastField = 39
 	maxTexts  = 4 // that a message has
 )
 

@@ -49,6 +49,8 @@ type Status struct {
 	WithheldUntil Millis
 	// Name is the user's name in text mode, the zero value until it is known.
 	Name Name
+	// Collided: another name has the same id. The user stays hidden until it is erased.
+	Collided bool
 }
 
 // Bucket is the token bucket of a user's changes: at log time At it needed Lacks milliseconds
@@ -77,7 +79,7 @@ type Presumed struct {
 	Kinds      KindSet
 }
 
-var statusForm = form{last: 38, kinds: 7, texts: 1<<37 | 1<<38}
+var statusForm = form{last: 39, kinds: 7, texts: 1<<37 | 1<<38}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -118,6 +120,7 @@ func (s *Status) walk(c *codec) {
 	number(c, 35, &s.ErasedVersion)
 	number(c, 36, &s.WithheldUntil)
 	c.name(37, &s.Name)
+	c.flag(39, &s.Collided)
 }
 
 // Encode is the value of the status record. Its key is User.Key().

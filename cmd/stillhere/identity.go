@@ -4,18 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/lastseen/sink"
 )
 
 // identityCommand is about the ids of users who are called by names.
 type identityCommand struct {
-	NewKey identityNewKey `cmd:"" help:"Print a new identity key."`
-	Show   identityShow   `cmd:"" help:"Print how the pipeline names users, and the fingerprint of its identity key."`
-	ID     identityID     `cmd:"" name:"id" help:"Print the user ids of names."`
+	NewKey     identityNewKey     `cmd:"" help:"Print a new identity key."`
+	Show       identityShow       `cmd:"" help:"Print how the pipeline names users, and the fingerprint of its identity key."`
+	ID         identityID         `cmd:"" name:"id" help:"Print the user ids of names."`
+	Collisions identityCollisions `cmd:"" help:"Print the user ids that two names have, with both names."`
 }
 
 type identityNewKey struct{}
@@ -93,4 +97,35 @@ func (c *identityID) Run() error {
 		fmt.Printf("%d\t%s\n", id, text)
 	}
 	return errors.Join(faults...)
+}
+
+type identityCollisions struct{ kafkaFlags }
+
+// Help is shown by --help.
+func (identityCollisions) Help() string {
+	return `Two names have one user id once in billions of users. Nobody is shown either of them until the user is erased. This command reads the topic presence.names and prints a line for each: user id, tenant and name of the user who came first, tenant and name of the other. deploy/RUNBOOK.md says what to do.`
+}
+
+// Run prints.
+func (c *identityCollisions) Run(ctx context.Context, log *slog.Logger) error {
+	cluster, err := c.cluster()
+	if err != nil {
+		return err
+	}
+	if !cluster.Users.Text() {
+		return misused(errors.New("--ids: only pipelines with --ids text have names"))
+	}
+	reader, err := kafka.NewReader(cluster, log)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	found, err := sink.Collisions(ctx, reader, cluster.Users)
+	if err != nil {
+		return err
+	}
+	for _, n := range found {
+		fmt.Printf("%d\t%q\t%q\t%q\t%q\n", n.User, n.Name.Tenant, n.Name.Text, n.Other.Tenant, n.Other.Text)
+	}
+	return nil
 }

@@ -35,7 +35,7 @@ func DecodeName(users identity.Users) func(*schemas.Record) (schemas.UserName, e
 			return n, err
 		case n.User != user:
 			return n, schemas.Invalid("user_id", "is not the user of the key")
-		case !users.Is(n.User, n.Name):
+		case !users.Is(n.User, n.Name) || n.Other != (schemas.Name{}) && !users.Is(n.User, n.Other):
 			return n, &schemas.FieldError{Code: "id_mismatch", Field: "user_id", Reason: "is not the id of the name"}
 		}
 		return n, nil

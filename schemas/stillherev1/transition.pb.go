@@ -421,8 +421,10 @@ type Status struct {
 	ErasedVersion   int64 `protobuf:"varint,35,opt,name=erased_version,json=erasedVersion,proto3" json:"erased_version,omitempty"`
 	WithheldUntilMs int64 `protobuf:"varint,36,opt,name=withheld_until_ms,json=withheldUntilMs,proto3" json:"withheld_until_ms,omitempty"`
 	// The user's name, as in Transition.
-	Tenant        string `protobuf:"bytes,37,opt,name=tenant,proto3" json:"tenant,omitempty"`
-	Name          string `protobuf:"bytes,38,opt,name=name,proto3" json:"name,omitempty"`
+	Tenant string `protobuf:"bytes,37,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Name   string `protobuf:"bytes,38,opt,name=name,proto3" json:"name,omitempty"`
+	// Another name has the same id: the user stays hidden until it is erased.
+	Collided      bool `protobuf:"varint,39,opt,name=collided,proto3" json:"collided,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -721,6 +723,13 @@ func (x *Status) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *Status) GetCollided() bool {
+	if x != nil {
+		return x.Collided
+	}
+	return false
 }
 
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
@@ -1204,7 +1213,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
 	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x16 \x01(\tR\x04name\"\xf1\v\n" +
+	"\x04name\x18\x16 \x01(\tR\x04name\"\x8d\f\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1248,7 +1257,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x0eerased_version\x18# \x01(\x03R\rerasedVersion\x12*\n" +
 	"\x11withheld_until_ms\x18$ \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
 	"\x06tenant\x18% \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18& \x01(\tR\x04name\"\xb7\x05\n" +
+	"\x04name\x18& \x01(\tR\x04name\x12\x1a\n" +
+	"\bcollided\x18' \x01(\bR\bcollided\"\xb7\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
