@@ -263,6 +263,7 @@ func (b *builder) useStream(ctx context.Context) (*live.Server, error) {
 func newStream(config fanout.Config, access *decision, bus *redisbus.Bus, d live.Dependencies) (*live.Server, component, error) {
 	d.Bus, d.Recent, d.Exempt = bus, bus.Recent, isAdmin
 	d.Viewer = func(r *http.Request) schemas.UserID { return viewerOf(r, d.Users) }
+	d.ViewerName = func(r *http.Request) schemas.Name { return viewerName(r, d.Users) }
 	d.Tenant = func(r *http.Request) (string, error) { return ingest.TenantOf(r, d.Users) }
 	d.Deliveries = func(ctx context.Context, take func(*schemas.Delivery)) error {
 		return bus.RunDeliveries(ctx, take, nil)

@@ -39,21 +39,32 @@ func validateAccess(watch, history string) error {
 // viewerOf is who opens a stream: whom the token names or, where there is no
 // authentication, whom ?user_id= names, as for a socket that beats.
 func viewerOf(r *http.Request, users identity.Users) schemas.UserID {
+	user, _ := namedViewer(r, users)
+	return user
+}
+
+// viewerName is what viewerOf is called, with --ids text; the zero value if unknown.
+func viewerName(r *http.Request, users identity.Users) schemas.Name {
+	_, name := namedViewer(r, users)
+	return name
+}
+
+func namedViewer(r *http.Request, users identity.Users) (schemas.UserID, schemas.Name) {
 	if caller := ingest.CallerOf(r.Context()); caller != nil {
-		return caller.User
+		return caller.User, caller.Name
 	}
 	if !strings.Contains(r.URL.RawQuery, "user_id=") && !strings.Contains(r.URL.RawQuery, "%") {
-		return 0 // spares parsing a long list of ids
+		return 0, schemas.Name{} // spares parsing a long list of ids
 	}
 	tenant, err := ingest.TenantOf(r, users)
 	if err != nil {
-		return 0
+		return 0, schemas.Name{}
 	}
-	user, _, err := users.User("user_id", tenant, r.URL.Query().Get("user_id"))
+	user, name, err := users.User("user_id", tenant, r.URL.Query().Get("user_id"))
 	if err != nil {
-		return 0
+		return 0, schemas.Name{}
 	}
-	return user
+	return user, name
 }
 
 // decision is the one answer to who may see whom: batch, one user, history, stream and

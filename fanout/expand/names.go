@@ -14,8 +14,9 @@ type Names interface {
 	Names(ctx context.Context, users []schemas.UserID) (graph.Names, error)
 }
 
-// namesOf returns the names of those followers who may get a delivery now; nil if users have no names.
-func (d *Dependencies) namesOf(ctx context.Context, followers ...[]schemas.UserID) (graph.Names, error) {
+// namesOf returns the names of users who have changed and of those followers who may get a delivery now;
+// nil if users have no names.
+func (d *Dependencies) namesOf(ctx context.Context, changed []schemas.UserID, followers ...[]schemas.UserID) (graph.Names, error) {
 	if d.Names == nil {
 		return nil, nil
 	}
@@ -28,6 +29,7 @@ func (d *Dependencies) namesOf(ctx context.Context, followers ...[]schemas.UserI
 	if !d.Config.Everyone {
 		users = d.Online.Filter(nil, users)
 	}
+	users = append(users, changed...)
 	names := make(graph.Names, len(users))
 	for part := range slices.Chunk(users, pageSize) {
 		some, err := d.Names.Names(ctx, part)
@@ -46,4 +48,11 @@ func texts(names graph.Names, recipients []schemas.UserID) []string {
 		texts[i] = names[recipient].Text
 	}
 	return texts
+}
+
+// ofAnother reports whether the graph knows the user of t by another name: two names have one id, and
+// the followers are not those of the user of t.
+func ofAnother(names graph.Names, t *schemas.Transition) bool {
+	known, found := names[t.User]
+	return found && t.Name.Text != "" && t.Name != known
 }

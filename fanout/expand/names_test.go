@@ -73,3 +73,18 @@ func TestABatchWhoseNamesCannotBeReadIsPlannedWhenItComesAgain(t *testing.T) {
 		t.Errorf("%d records, %v", len(out.Records), err)
 	}
 }
+
+func TestFollowersOfAUserWithTheSameIDReceiveNothing(t *testing.T) {
+	t.Parallel()
+	for _, user := range []schemas.UserID{small, star} {
+		for name, want := range map[string]bool{fmt.Sprint("user ", user): true, "eve": false, "": true} {
+			s := newStage(t)
+			s.Names = &calls{}
+			change := s.comes(user)
+			change.Name.Text = name
+			if got := s.plan(t, change); (len(got) > 0) != want {
+				t.Errorf("%d records for user %d when %q has changed", len(got), user, name)
+			}
+		}
+	}
+}

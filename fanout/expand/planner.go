@@ -68,7 +68,7 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
 		}
 		// Before anything changes here: a batch that fails comes again.
-		names, err := p.names(ctx, followers)
+		names, err := p.names(ctx, users, followers)
 		if err != nil {
 			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
 		}
@@ -89,13 +89,14 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 	return nil
 }
 
-// names returns the names of those who may get a delivery; nil if users have no names.
-func (p *Planner) names(ctx context.Context, of []graph.Followers) (graph.Names, error) {
+// names returns the names of users who have changed and of those who may get a delivery; nil if users
+// have no names.
+func (p *Planner) names(ctx context.Context, changed []schemas.UserID, of []graph.Followers) (graph.Names, error) {
 	followers := make([][]schemas.UserID, len(of))
 	for i, f := range of {
 		followers[i] = f.IDs
 	}
-	return p.deps.namesOf(ctx, followers...)
+	return p.deps.namesOf(ctx, changed, followers...)
 }
 
 // selectDue returns the transitions to plan now and delays the others. A hide is never delayed. A
@@ -176,6 +177,9 @@ func (p *Planner) plan(t *schemas.Transition, f graph.Followers, names graph.Nam
 		if f.Many || had {
 			p.stop(t, out)
 		}
+	case ofAnother(names, t):
+		// The followers are those of another user.
+		p.count("collided")
 	case d.hidden(t):
 		// The hide comes later in this log and writes the STOP job.
 		p.count("superseded")

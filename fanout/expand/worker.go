@@ -161,7 +161,7 @@ func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (resul
 		if w.skipReason(job) != "" {
 			return result{outcome: "cut_short"}, nil
 		}
-		names, err := d.namesOf(ctx, page)
+		names, err := d.namesOf(ctx, nil, page)
 		if err != nil {
 			return result{}, err
 		}

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"net/url"
+	"slices"
 	"sync"
 
 	"github.com/stillhere/stillhere/fanout"
@@ -66,7 +67,8 @@ func (r *deliveryViewers) local(users []schemas.UserID) (local []schemas.UserID)
 }
 
 // deliver queues d for its recipients on this node who may receive it and have not received this
-// version or a newer one. If MayReceive fails, it queues nothing and returns the error. One goroutine
+// version or a newer one. In text mode a viewer whose name is not the recipient's is another user with
+// the same id, and gets nothing. If MayReceive fails, it queues nothing and returns the error. One goroutine
 // calls it.
 func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	t := d.Transition
@@ -97,6 +99,9 @@ func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	h.recipients.mu.RLock()
 	for _, u := range local {
 		for _, v := range h.recipients.of[u] {
+			if h.Users.Text() && !isRecipient(d, u, v) {
+				continue
+			}
 			if v.pushDelivery(t.User, st) {
 				resting = append(resting, v)
 			}
@@ -106,6 +111,13 @@ func (h *hub) deliver(ctx context.Context, d *schemas.Delivery) error {
 	h.Metrics.CountDeliveries(len(local))
 	serve(resting)
 	return nil
+}
+
+// isRecipient reports whether d names viewer v as its recipient user. Recipients are of the tenant of the
+// user who has changed.
+func isRecipient(d *schemas.Delivery, user schemas.UserID, v *viewer) bool {
+	i := slices.Index(d.Recipients, user)
+	return v.name != nil && i < len(d.Names) && *v.name == schemas.Name{Tenant: d.Transition.Name.Tenant, Text: d.Names[i]}
 }
 
 // deliveryQueue holds the deliveries that wait for one viewer, in order. nil is empty.

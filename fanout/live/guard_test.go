@@ -64,7 +64,7 @@ func TestARequestForAUserWhoMayNotBeWatchedIsRefusedAsAUnit(t *testing.T) {
 	}
 	// And in the socket of another, whose owner is known.
 	heard := make(chan watch.Message, 10)
-	handle, end := server.Open(1, "", false, func(text []byte) error {
+	handle, end := server.Open(1, schemas.Name{}, false, func(text []byte) error {
 		var m watch.Message
 		err := json.Unmarshal(text, &m)
 		heard <- m

@@ -1,9 +1,11 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -211,6 +213,45 @@ func TestASecondNameOfAnIDLooksHidden(t *testing.T) {
 			if len(h.shards[i].users) > 0 {
 				t.Error("an entry is left")
 			}
+		}
+	})
+}
+
+func TestADeliveryReachesTheViewerWithTheNameOfItsRecipient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := bareHub(fanout.DefaultConfig())
+		h.Users = identity.Named(identity.Key{1})
+		h.Deliveries = func(context.Context, func(*schemas.Delivery)) error { return nil }
+		reached := map[schemas.Name]int{}
+		var mu sync.Mutex
+		names := []schemas.Name{{Tenant: "acme", Text: "ann"}, {Tenant: "acme", Text: "eve"}, {Text: "ann"}, {}} // all have one id
+		for _, name := range names {
+			v := h.newViewer(11, func(m []byte) error {
+				if bytes.Contains(m, []byte(`"type":"delivery"`)) {
+					mu.Lock()
+					defer mu.Unlock()
+					reached[name]++
+				}
+				return nil
+			}, nil)
+			v.name = known(name)
+			v.submit(request{kind: deliveries, on: true})
+			defer v.close()
+		}
+		synctest.Wait()
+		d := &schemas.Delivery{Recipients: []schemas.UserID{7, 11}, Names: []string{"bob", "ann"}, Transition: &schemas.Transition{
+			User: 42, From: schemas.Offline, To: schemas.Online, At: 1, Version: 1, Name: schemas.Name{Tenant: "acme", Text: "zoe"}, Visibility: schemas.Everyone}}
+		if err := h.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		d.Names, d.Transition.Version = nil, 2
+		if err := h.deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if len(reached) != 1 || reached[names[0]] != 1 {
+			t.Errorf("reached %v", reached)
 		}
 	})
 }

@@ -100,7 +100,7 @@ func TestItIsAskedEveryIntervalForAsLongAsSomebodyIsWatched(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		handle, end := server.Open(1, "", false, func([]byte) error { return nil })
+		handle, end := server.Open(1, schemas.Name{}, false, func([]byte) error { return nil })
 		asked := func(after time.Duration) int {
 			may.set(nil)
 			time.Sleep(after)

@@ -51,6 +51,9 @@ type Dependencies struct {
 	// Viewer returns who opens a stream, 0 if unknown; nil: always unknown. The handler around the
 	// server has authenticated the request.
 	Viewer func(*http.Request) schemas.UserID
+	// ViewerName is what the viewer is called, in text mode; the zero value if unknown. A viewer without
+	// a name gets no deliveries then.
+	ViewerName func(*http.Request) schemas.Name
 	// Exempt reports whether MayWatch is skipped, as for an administrator; nil: never.
 	Exempt func(*http.Request) bool
 	// Deliveries brings deliveries; nil: there are none, and viewers who ask for them get an error.
@@ -130,6 +133,21 @@ func (s *Server) viewer(r *http.Request) schemas.UserID {
 	return s.hub.Viewer(r)
 }
 
+// nameOf is what the viewer is called; nil if that is not known.
+func (s *Server) nameOf(r *http.Request) *schemas.Name {
+	if s.hub.ViewerName == nil {
+		return nil
+	}
+	return known(s.hub.ViewerName(r))
+}
+
+func known(name schemas.Name) *schemas.Name {
+	if name.Text == "" {
+		return nil
+	}
+	return &name
+}
+
 func (s *Server) exempt(r *http.Request) bool { return s.hub.Exempt != nil && s.hub.Exempt(r) }
 
 // Follow sets the schedule in every hello from now on, as after a change of the detector's policy.
@@ -198,17 +216,17 @@ func (s *Server) drain() {
 	s.running.Wait()
 }
 
-// Open adds the stream of viewer, who watches users of tenant, to a socket that the caller owns; if
-// exempt, MayWatch is not asked.
+// Open adds the stream of viewer to a socket that the caller owns; if exempt, MayWatch is not asked. In
+// text mode name is what the viewer is called, who watches users of its tenant.
 // send writes one message to the socket. It may block up to a write timeout; one goroutine at a time
 // calls it. handle takes a message of the client. It returns false, and does nothing, if the message
 // is not for the stream. It may block while earlier requests wait, and must not be called
 // concurrently. close ends the stream and returns when send will not be called any more. The owner
 // must call it, after breaking the connection if send might hang.
-func (s *Server) Open(viewer schemas.UserID, tenant string, exempt bool, send func(message []byte) error,
+func (s *Server) Open(viewer schemas.UserID, name schemas.Name, exempt bool, send func(message []byte) error,
 ) (handle func(message []byte) (handled bool), close func()) {
 	v := s.hub.newViewer(viewer, send, nil)
-	v.exempt = exempt
+	v.exempt, v.name = exempt, known(name)
 	st := &stream{kind: kindEmbedded}
 	st.abort = sync.OnceFunc(func() {
 		v.close()
@@ -218,7 +236,7 @@ func (s *Server) Open(viewer schemas.UserID, tenant string, exempt bool, send fu
 		return func([]byte) bool { return false }, func() {}
 	}
 	handle = func(message []byte) bool {
-		r, known := parseRequest(message, s.naming(tenant))
+		r, known := parseRequest(message, s.naming(name.Tenant))
 		if known {
 			v.submit(r)
 		}

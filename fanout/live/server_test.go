@@ -138,7 +138,7 @@ func TestTheStreamInsideAnotherSocketTakesItsMessagesAndNoOthers(t *testing.T) {
 	g := newRig(t, redistest.Mini(t))
 	sent := make(chan watch.Message, 100)
 	var closed sync.Once
-	handle, end := g.server.Open(1, "", false, func(text []byte) error {
+	handle, end := g.server.Open(1, schemas.Name{}, false, func(text []byte) error {
 		var m watch.Message
 		if err := json.Unmarshal(text, &m); err != nil {
 			t.Error(err)

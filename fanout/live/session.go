@@ -72,7 +72,7 @@ func (s *Server) open(st *stream, r *http.Request, conn *socket.Conn, tenant str
 	c := &session{server: s, conn: conn, tenant: tenant, events: st.kind == kindEvents}
 	c.until, _ = r.Context().Deadline()
 	c.viewer = s.hub.newViewer(st.user, c.send, c.end)
-	c.viewer.exempt = s.exempt(r)
+	c.viewer.exempt, c.viewer.name = s.exempt(r), s.nameOf(r)
 	if c.events {
 		c.viewer.sendEvent = func(id string, message []byte) error { return conn.Send(appendEvent(nil, id, message)) }
 		c.viewer.offer = func(st *state) (func() error, error) {
@@ -217,7 +217,7 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream,
 		s.countEnd(label)
 		abort()
 	})
-	v.exempt = s.exempt(r)
+	v.exempt, v.name = s.exempt(r), s.nameOf(r)
 	v.retryIn = func(after time.Duration) error { return write(appendRetry(nil, after)) }
 	v.sendEvent = func(id string, message []byte) error { return write(appendEvent(nil, id, message)) }
 	defer v.close()

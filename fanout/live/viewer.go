@@ -31,6 +31,8 @@ var (
 type viewer struct {
 	hub *hub
 	who schemas.UserID // 0: unknown
+	// name is what the viewer is called, in text mode; nil if unknown. Set before the first request.
+	name *schemas.Name
 	// exempt says that MayWatch is not asked. Set before the first request.
 	exempt bool
 	// send writes one message; nil is a keep-alive. It may block up to the write timeout. One

@@ -93,7 +93,7 @@ func (d endpoint) raw(query string) net.Conn {
 func TestPeerThatTakesNoMessagesIsCutOffAfterTheWriteTimeout(t *testing.T) {
 	t.Parallel()
 	ended := make(chan time.Time, 1)
-	open := func(schemas.UserID, string, bool, func([]byte) error) (func([]byte) bool, func()) {
+	open := func(schemas.UserID, schemas.Name, bool, func([]byte) error) (func([]byte) bool, func()) {
 		return func([]byte) bool { return false }, func() { ended <- time.Now() }
 	}
 	inBubble(t, config(), open, func(d endpoint) {

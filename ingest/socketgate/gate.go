@@ -21,16 +21,16 @@ import (
 // OpenStream opens the stream of one socket. It has plain types, so that another service can
 // provide it.
 //
-// user is the watching user, 0 for a gateway that beats for a user; tenant is that of the users whom the
-// socket may watch, with --ids text; mayWatchAny is set for
-// administrators. send writes a text message to the socket, from any
+// user is the watching user, 0 for a gateway that beats for a user; name is what the user for whom the
+// socket beats is called, with --ids text, and its tenant is that of the users whom the socket may watch;
+// mayWatchAny is set for administrators. send writes a text message to the socket, from any
 // goroutine, and blocks until the socket has taken it or the write timeout has ended the socket;
 // after an error every further send fails.
 //
 // handle gets a message of the client, valid during the call, and returns whether the stream knows
 // its type; the stream answers its own errors. It is called from one goroutine. close ends the
 // stream; it is called once, after the last handle, and no send may begin after it has returned.
-type OpenStream = func(user schemas.UserID, tenant string, mayWatchAny bool,
+type OpenStream = func(user schemas.UserID, name schemas.Name, mayWatchAny bool,
 	send func(message []byte) error) (handle func(message []byte) bool, close func())
 
 // Gate serves the WebSocket endpoint.

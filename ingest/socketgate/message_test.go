@@ -60,7 +60,7 @@ func TestEndlessMessageEndsTheSocketWithoutABye(t *testing.T) {
 func TestDeliveriesAreAskedForWhenConnecting(t *testing.T) {
 	t.Parallel()
 	var handled []string
-	open := func(schemas.UserID, string, bool, func([]byte) error) (func([]byte) bool, func()) {
+	open := func(schemas.UserID, schemas.Name, bool, func([]byte) error) (func([]byte) bool, func()) {
 		return func(m []byte) bool { handled = append(handled, string(m)); return true }, func() {}
 	}
 	inBubble(t, config(), open, func(d endpoint) {
@@ -86,7 +86,7 @@ func TestWhatIngestDoesNotKnowGoesToTheStream(t *testing.T) {
 	var handled []string
 	closed := 0
 	var write func([]byte) error
-	open := func(_ schemas.UserID, _ string, _ bool, send func([]byte) error) (func([]byte) bool, func()) {
+	open := func(_ schemas.UserID, _ schemas.Name, _ bool, send func([]byte) error) (func([]byte) bool, func()) {
 		write = send
 		return func(m []byte) bool {
 			handled = append(handled, string(m))

@@ -28,8 +28,8 @@ func byName() ingest.Config {
 func TestASocketIsOfTheUserWhomItNames(t *testing.T) {
 	t.Parallel()
 	watches := ""
-	open := func(_ schemas.UserID, tenant string, _ bool, _ func([]byte) error) (func([]byte) bool, func()) {
-		watches = tenant
+	open := func(_ schemas.UserID, name schemas.Name, _ bool, _ func([]byte) error) (func([]byte) bool, func()) {
+		watches = name.Tenant
 		return func([]byte) bool { return false }, func() {}
 	}
 	inBubble(t, byName(), open, func(d endpoint) {

@@ -98,11 +98,11 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	if s.gate.open == nil || !s.mayWatch {
 		return func([]byte) bool { return false }, func() {}
 	}
-	tenant := "" // the socket watches users of the tenant that it beats for
+	var name schemas.Name
 	if s.who.name != nil {
-		tenant = s.who.name.Tenant
+		name = *s.who.name
 	}
-	return s.gate.open(s.viewer, tenant, s.mayWatchAny, s.conn.Write)
+	return s.gate.open(s.viewer, name, s.mayWatchAny, s.conn.Write)
 }
 
 // reason is why the socket ended, by the error of the last read. A close that this side began

@@ -107,7 +107,8 @@ func (n naming) decode(r *strictjson.Reader) (all several, err error) {
 
 // strangers are the indexes of answers that are of other users than those asked for: two names have one
 // id. names are nil in int mode. Redis has most names. Where it has none, the durable store is asked; a
-// name that is not known there either is no stranger's.
+// name that is not known there either is no stranger's. It is asked, too, about hidden users whom the
+// viewer sees: of two names with one id not even the first sees what may be the other's.
 func (r *Reader) strangers(ctx context.Context, names []schemas.Name, answers []answer) (found []int) {
 	if names == nil {
 		return nil
@@ -117,7 +118,7 @@ func (r *Reader) strangers(ctx context.Context, names []schemas.Name, answers []
 		switch a := &answers[i]; {
 		case a.name != 0 && a.name != redisview.NameSum(names[i]):
 			found = append(found, i)
-		case a.name == 0 && a.seen && a.Visibility != schemas.Nobody:
+		case a.seen && a.Visibility != schemas.Nobody && (a.name == 0 || a.Hidden != 0):
 			unknown = append(unknown, a.User)
 		}
 	}
@@ -129,7 +130,7 @@ func (r *Reader) strangers(ctx context.Context, names []schemas.Name, answers []
 		return found // a name that cannot be read is not known
 	}
 	for i := range answers {
-		if n, known := stored[answers[i].User]; known && answers[i].name == 0 && (n.Collided || n.Name != names[i]) {
+		if n, known := stored[answers[i].User]; known && !slices.Contains(found, i) && (n.Collided || n.Name != names[i]) {
 			found = append(found, i)
 		}
 	}

@@ -46,11 +46,15 @@ func (s *Server) visibility(ctx context.Context, request *http.Request, header h
 	if err != nil {
 		return nil, err
 	}
-	if s.users.Text() && len(s.reader.strangers(ctx, []schemas.Name{name}, answers)) > 0 {
-		return s.visibilityOf(id, name, nil), nil
+	visibility := schemas.KnownVisibility(answers[0].Visibility)
+	if s.users.Text() {
+		answers[0].Visibility = schemas.Everyone // to the viewer
+		if len(s.reader.strangers(ctx, []schemas.Name{name}, answers)) > 0 {
+			return s.visibilityOf(id, name, nil), nil
+		}
 	}
 	setStale(header, answers)
-	word := schemas.VisibilityWord(schemas.KnownVisibility(answers[0].Visibility))
+	word := schemas.VisibilityWord(visibility)
 	return s.visibilityOf(id, name, &word), nil
 }
 
