@@ -29,11 +29,7 @@ func (s *Store) Remove(ctx context.Context, edges []Edge) (int64, error) {
 // others there were. An edge must not be in both. names are those of the users of add; a name that
 // contradicts a stored one is a *CollisionError.
 func (s *Store) Change(ctx context.Context, add, remove []Edge, names Names) (added, removed int64, err error) {
-	names, err = s.missing(ctx, names)
-	if err != nil {
-		return 0, 0, err
-	}
-	err = s.Transact(ctx, func(tx Tx) (err error) {
+	err = s.naming(ctx, names, func(tx Tx, names Names) (err error) {
 		added, removed, err = change(ctx, tx, add, remove, names)
 		return err
 	})
@@ -70,7 +66,11 @@ func name(ctx context.Context, tx Tx, names Names) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return tx.Name(ctx, names)
+	named, err := tx.Name(ctx, names)
+	if err == nil && named != int64(len(names)) {
+		err = errNamedMeanwhile
+	}
+	return err
 }
 
 func compareEdges(a, b Edge) int {
@@ -104,11 +104,7 @@ func (s *Store) advance(ctx context.Context, tx Tx, name string, from, to int64)
 // many edges were new, and ErrConcurrentLoad if the position was not from. from 0 loads the file
 // again from its start. names are as in Change.
 func (s *Store) Load(ctx context.Context, file string, from, to int64, edges []Edge, names Names) (n int64, err error) {
-	names, err = s.missing(ctx, names)
-	if err != nil {
-		return 0, err
-	}
-	err = s.Transact(ctx, func(tx Tx) error {
+	err = s.naming(ctx, names, func(tx Tx, names Names) error {
 		if from == 0 {
 			if _, err := tx.Exec(ctx, `DELETE FROM follow_loads WHERE file = $1`, file); err != nil {
 				return err
@@ -132,11 +128,7 @@ func (s *Store) Load(ctx context.Context, file string, from, to int64, edges []E
 // Apply is Change of what the partition of a log says. With the edges it moves the stored position
 // of the partition from from to to. It returns ErrConcurrentLoad if the position was not from.
 func (s *Store) Apply(ctx context.Context, log string, from, to int64, add, remove []Edge, names Names) (added, removed int64, err error) {
-	names, err = s.missing(ctx, names)
-	if err != nil {
-		return 0, 0, err
-	}
-	err = s.Transact(ctx, func(tx Tx) error {
+	err = s.naming(ctx, names, func(tx Tx, names Names) error {
 		if err := s.advance(ctx, tx, log, from, to); err != nil {
 			return err
 		}

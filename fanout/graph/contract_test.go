@@ -43,6 +43,7 @@ func contract(t *testing.T, open func(t *testing.T) *graph.Store) {
 		"ALogIsAppliedOnceAndAStaleWriterIsFenced": applyLog,
 		"NamesAreKeptUntilTheUserIsForgotten":      keepNames,
 		"ASecondNameOfAnIDChangesNothing":          collide,
+		"OfTwoNamesAtOneInstantOneIsRefused":       collideAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

@@ -49,8 +49,8 @@ type Tx interface {
 	Exec(ctx context.Context, query string, arguments ...any) (int64, error)
 	Insert(ctx context.Context, edges []Edge) (int64, error)
 	Delete(ctx context.Context, edges []Edge) (int64, error)
-	// Name stores names of users who have none.
-	Name(ctx context.Context, names Names) error
+	// Name stores names of users who have none. It waits for other transactions that name them.
+	Name(ctx context.Context, names Names) (int64, error)
 	// Announce reports to Watch that the followers of users have changed. Delete announces by itself.
 	Announce(ctx context.Context, users []schemas.UserID) error
 }

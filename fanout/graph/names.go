@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,9 +39,27 @@ func (s *Store) Names(ctx context.Context, users []schemas.UserID) (Names, error
 	return known, nil
 }
 
+// errNamedMeanwhile says that another transaction has named a user after missing was asked.
+var errNamedMeanwhile = errors.New("another writer has named a user at the same instant")
+
+// naming is Transact of what stores names: f gets those that are missing. If another writer names one
+// of the users at the same instant, it begins again, so that each of two names with one id finds the
+// other: that is a *CollisionError.
+func (s *Store) naming(ctx context.Context, names Names, f func(tx Tx, missing Names) error) error {
+	for {
+		missing, err := s.missing(ctx, names)
+		if err != nil {
+			return err
+		}
+		err = s.Transact(ctx, func(tx Tx) error { return f(tx, missing) })
+		if !errors.Is(err, errNamedMeanwhile) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
 // missing returns those of names that are not stored yet. One that is stored otherwise is a
-// *CollisionError. Two writers who bring two names of one id at the same instant are not noticed here;
-// the detector notices them.
+// *CollisionError.
 func (s *Store) missing(ctx context.Context, names Names) (Names, error) {
 	if len(names) == 0 {
 		return nil, nil

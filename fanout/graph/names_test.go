@@ -1,10 +1,12 @@
 package graph_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stillhere/stillhere/fanout/graph"
@@ -62,6 +64,27 @@ func collide(t *testing.T, s *graph.Store) {
 	same(t, "followers", page, []schemas.UserID{2}, err)
 	position, err := s.Loaded(t.Context(), "a.csv")
 	want(t, "position", position, 0, err)
+}
+
+// collideAtOnce has two writers bring two names of one id, again and again.
+func collideAtOnce(t *testing.T, s *graph.Store) {
+	for user := schemas.UserID(1); user <= 30; user++ {
+		var writers sync.WaitGroup
+		begin, results := make(chan struct{}), make(chan error, 2)
+		for i, name := range []schemas.Name{ann, bob} {
+			writers.Go(func() {
+				<-begin
+				_, _, err := s.Change(t.Context(), []graph.Edge{{User: user, Follower: 100}}, nil, graph.Names{user: name, 100 + schemas.UserID(i): bob})
+				results <- err
+			})
+		}
+		close(begin)
+		writers.Wait()
+		var collision *graph.CollisionError
+		if one, two := <-results, <-results; (one == nil) == (two == nil) || !errors.As(cmp.Or(one, two), &collision) || collision.User != user {
+			t.Fatalf("%v, %v", one, two)
+		}
+	}
 }
 
 func follows(user, follower schemas.Name) schemas.Follow {

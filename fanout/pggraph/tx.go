@@ -37,15 +37,14 @@ func (t tx) Delete(ctx context.Context, edges []graph.Edge) (int64, error) {
 }
 
 // Name inserts in the order of the ids, so that two transactions do not wait for each other.
-func (t tx) Name(ctx context.Context, names graph.Names) error {
+func (t tx) Name(ctx context.Context, names graph.Names) (int64, error) {
 	users := slices.Sorted(maps.Keys(names))
 	tenants, texts := make([]string, len(users)), make([]string, len(users))
 	for i, user := range users {
 		tenants[i], texts[i] = names[user].Tenant, names[user].Text
 	}
-	_, err := t.Exec(ctx, `INSERT INTO follow_names SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])
+	return t.Exec(ctx, `INSERT INTO follow_names SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])
 		ON CONFLICT DO NOTHING`, bigints(users), tenants, texts)
-	return err
 }
 
 func columns(edges []graph.Edge) (users, followers []int64) {

@@ -39,18 +39,24 @@ func (t tx) Delete(ctx context.Context, edges []graph.Edge) (int64, error) {
 	return t.forEach(ctx, edges, `DELETE FROM follows WHERE user_id = $1 AND follower_id = $2`)
 }
 
-func (t tx) Name(ctx context.Context, names graph.Names) error {
+func (t tx) Name(ctx context.Context, names graph.Names) (named int64, err error) {
 	statement, err := t.PrepareContext(ctx, `INSERT INTO follow_names (user_id, tenant, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { _ = statement.Close() }()
 	for user, name := range names {
-		if _, err := statement.ExecContext(ctx, int64(user), name.Tenant, name.Text); err != nil {
-			return err
+		done, err := statement.ExecContext(ctx, int64(user), name.Tenant, name.Text)
+		if err != nil {
+			return 0, err
 		}
+		n, err := done.RowsAffected()
+		if err != nil {
+			return 0, err
+		}
+		named += n
 	}
-	return nil
+	return named, nil
 }
 
 // Announce does nothing: Watch asks the file.
