@@ -36,6 +36,7 @@ func newAPI(d apiDeps) (component, error) {
 	reads := query.NewServer(d.reader, d.log)
 	users := d.cluster.Users
 	reads.SetUsers(users, func(r *http.Request) (string, error) { return ingest.TenantOf(r, users) })
+	reads.SetBound(ingest.IsBound)
 	if d.access != nil {
 		reads.SetAccess(d.access)
 	}

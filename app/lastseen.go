@@ -68,8 +68,11 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 	}
 	c = c.with(transitionLoop(d.base, d.origin, batches, "sink", sinkGroup, sink.New(rows, d.config.Lastseen, d.metrics), consumer.MinBatchInterval(d.config.Lastseen.SinkEvery)))
 
-	heard := consumer.New(d.cluster, seenGroup, schemas.SeenHints, projector.DecodeSeen(d.partitions),
-		projector.NewSeen(d.view, d.config.Lastseen, d.metrics), d.producer, d.log, d.kafkaMetrics,
+	seen := projector.NewSeen(d.view, d.config.Lastseen, d.metrics)
+	if d.cluster.Users.Text() {
+		seen = seen.WithTenants()
+	}
+	heard := consumer.New(d.cluster, seenGroup, schemas.SeenHints, projector.DecodeSeen(d.partitions), seen, d.producer, d.log, d.kafkaMetrics,
 		consumer.FromEnd(), consumer.MinBatchInterval(seenEvery))
 	c = c.with(loop("seen", heard.Run, heard.Ready))
 

@@ -101,6 +101,7 @@ func (p *Partition) takeName(user schemas.UserID, name schemas.Name, out *stream
 	case name:
 		return
 	case schemas.Name{}:
+		p.tenants.add(name.Tenant, p.machine.CountedAs(user), 1)
 	default:
 		p.config.Metrics.Collisions.Inc()
 		if p.names.isCollided(user) {

@@ -20,6 +20,8 @@ type names struct {
 	// collided are users whose id two names have: they stay hidden until they are erased. Their
 	// statuses say so. The id is a keyed hash, so hardly any pipeline ever has one.
 	collided map[schemas.UserID]struct{}
+
+	forgets func(schemas.UserID, schemas.Name) // is called before a name is forgotten; may be nil
 }
 
 const nameShards = 1024
@@ -145,6 +147,9 @@ func (n *names) remove(id schemas.UserID) {
 	s, gap, e := n.find(id)
 	if e == nil {
 		return
+	}
+	if n.forgets != nil {
+		n.forgets(id, nameOf(e))
 	}
 	s.used--
 	s.removed += len(e)

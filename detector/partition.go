@@ -45,7 +45,8 @@ type Partition struct {
 	counted      liveness.Counts
 	router       router
 	pages        pages
-	names        *names // nil in int mode
+	names        *names   // nil in int mode
+	tenants      *tenants // nil in int mode
 	sweep        liveness.Sweep
 	seen         schemas.Seen
 	shown        byState        // as in the gauges
@@ -119,6 +120,9 @@ func (p *Partition) Continue(out *stream.Outbox) error {
 // publish turns the machine's output into records. r is the record that caused it.
 func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	p.next = r.Offset
+	if p.tenants != nil {
+		p.tenants.recount(p.out.Recounts, p.names)
+	}
 	out.Records = slices.Grow(out.Records, len(p.out.Transitions)+len(p.out.Statuses))
 	var now schemas.Millis
 	if len(p.out.Transitions) > 0 {
@@ -163,6 +167,9 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	p.count()
 	p.showCollided()
 	if p.frame.Tick && p.sweep.Take(p.machine, &p.seen) {
+		if p.seen.Counts != nil && p.tenants != nil {
+			p.seen.Tenants, p.seen.OtherTenants = p.tenants.largest(schemas.MaxSeenTenants)
+		}
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.SeenHints, Partition: p.id, Value: p.seen.Encode()})
 		p.config.Metrics.SeenUsers.Add(float64(len(p.seen.Users)))
 		var now byState

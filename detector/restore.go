@@ -72,6 +72,9 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 		p.log.Warn("heartbeats are lost: users who were online count as heard at the last commit", "users", presumed,
 			"log_time", p.machine.LogTime())
 	}
+	if p.names != nil {
+		p.countTenants()
+	}
 	p.next, p.counted = plan.next, p.machine.Counts()
 	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0
 	p.logPolicy()

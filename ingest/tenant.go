@@ -63,6 +63,12 @@ func TenantOf(r *http.Request, users identity.Users) (string, error) {
 	return CallerOf(r.Context()).TenantOf(tenantField, given[0], true)
 }
 
+// IsBound reports whether the sender of a request may mean one tenant alone.
+func IsBound(r *http.Request) bool {
+	c := CallerOf(r.Context())
+	return c != nil && c.Bound
+}
+
 // UserOf reads the user in the path of a request.
 func UserOf(r *http.Request, users identity.Users) (schemas.UserID, schemas.Name, error) {
 	tenant, err := TenantOf(r, users)

@@ -1,11 +1,17 @@
 package schemas
 
 import (
+	"strconv"
+
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// MaxSeenRows is how many users, and how many devices, a Seen has at most.
-const MaxSeenRows = 1 << 16
+const (
+	// MaxSeenRows is how many users, and how many devices, a Seen has at most.
+	MaxSeenRows = 1 << 16
+	// MaxSeenTenants is how many tenants a Seen has at most.
+	MaxSeenTenants = 1000
+)
 
 // Seen is when users of one partition were heard last; see seen.proto.
 type Seen struct {
@@ -13,8 +19,12 @@ type Seen struct {
 	Version  Version
 	Interval Millis // 0: no users are written
 	Counts   *Counts
-	Users    []SeenUser
-	Devices  []SeenDevice // of all users, one user after the other
+	// Tenants are the tenants with the most present users, in text mode, if there are Counts. OtherTenants
+	// are the users of other tenants; nil: there are none.
+	Tenants      []TenantCounts
+	OtherTenants *Counts
+	Users        []SeenUser
+	Devices      []SeenDevice // of all users, one user after the other
 }
 
 // SeenUser is a user, and how many of Seen.Devices are the user's: at least one.
@@ -37,19 +47,24 @@ type Counts struct {
 	ByKind       [len(Kinds)]int64 // in the order of Kinds
 }
 
+// TenantCounts is how many visible users of a tenant are present.
+type TenantCounts struct {
+	Tenant string
+	Counts
+}
+
+// Present is how many users are online or away.
+func (c *Counts) Present() int64 { return c.Online + c.Away }
+
 // Encode is the value of the record. Devices that were heard after At count as heard then.
 func (s *Seen) Encode() []byte {
 	m := &pb.Seen{Schema: messageVersion, AtMs: int64(s.At), Version: int64(s.Version), IntervalMs: uint32(s.Interval),
 		UserIds: make([]int64, len(s.Users)), DeviceIds: make([]uint32, len(s.Devices)),
 		DeviceKinds: make([]DeviceKind, len(s.Devices)), DeviceStates: make([]State, len(s.Devices)),
 		AgesS: make([]uint32, len(s.Devices))}
-	if c := s.Counts; c != nil {
-		m.Counts = &pb.Counts{Online: c.Online, Away: c.Away}
-		for i, n := range c.ByKind {
-			if n != 0 {
-				m.Counts.DeviceKinds, m.Counts.Users = append(m.Counts.DeviceKinds, Kinds[i]), append(m.Counts.Users, n)
-			}
-		}
+	m.Counts, m.OtherTenants = s.Counts.proto(), s.OtherTenants.proto()
+	for i := range s.Tenants {
+		m.Tenants = append(m.Tenants, &pb.TenantCounts{Tenant: s.Tenants[i].Tenant, Counts: s.Tenants[i].proto()})
 	}
 	for i, u := range s.Users {
 		m.UserIds[i] = int64(u.User)
@@ -119,26 +134,69 @@ func DecodeSeen(value []byte) (*Seen, error) {
 		s.Devices[i] = d
 	}
 	var err error
-	s.Counts, err = countsOf(m.Counts)
+	if s.Counts, err = countsOf("counts", m.Counts); err != nil {
+		return nil, err
+	}
+	if s.OtherTenants, err = countsOf("other_tenants", m.OtherTenants); err != nil {
+		return nil, err
+	}
+	s.Tenants, err = tenantsOf(m.Tenants)
 	return s, err
+}
+
+func tenantsOf(list []*pb.TenantCounts) ([]TenantCounts, error) {
+	if len(list) > MaxSeenTenants {
+		return nil, Invalid("tenants", "are too many")
+	}
+	var tenants []TenantCounts
+	met := make(map[string]bool, len(list))
+	for i, m := range list {
+		field := "tenants[" + strconv.Itoa(i) + "]"
+		if err := CheckTenant(field+".tenant", m.Tenant); err != nil {
+			return nil, err
+		}
+		c, err := countsOf(field+".counts", m.Counts)
+		switch {
+		case err != nil:
+			return nil, err
+		case c == nil || met[m.Tenant]:
+			return nil, Invalid(field, "must be a tenant, once, with counts")
+		}
+		met[m.Tenant] = true
+		tenants = append(tenants, TenantCounts{Tenant: m.Tenant, Counts: *c})
+	}
+	return tenants, nil
+}
+
+func (c *Counts) proto() *pb.Counts {
+	if c == nil {
+		return nil
+	}
+	m := &pb.Counts{Online: c.Online, Away: c.Away}
+	for i, n := range c.ByKind {
+		if n != 0 {
+			m.DeviceKinds, m.Users = append(m.DeviceKinds, Kinds[i]), append(m.Users, n)
+		}
+	}
+	return m
 }
 
 // maxCount bounds a count, so that the counts of all partitions can be added up.
 const maxCount = 1 << 40
 
-func countsOf(m *pb.Counts) (*Counts, error) {
+func countsOf(field string, m *pb.Counts) (*Counts, error) {
 	if m == nil {
 		return nil, nil
 	}
 	within := func(n int64) bool { return n >= 0 && n <= maxCount }
 	if !within(m.Online) || !within(m.Away) || len(m.DeviceKinds) != len(m.Users) || len(m.Users) > 1<<8 {
-		return nil, Invalid("counts", "must be counts, and as many users as device_kinds")
+		return nil, Invalid(field, "must be counts, and as many users as device_kinds")
 	}
 	c := &Counts{Online: m.Online, Away: m.Away}
 	for i, kind := range m.DeviceKinds {
 		n := &c.ByKind[KnownKind(kind)-1]
 		if *n += m.Users[i]; !within(m.Users[i]) || !within(*n) {
-			return nil, Invalid("counts.users", "must be counts")
+			return nil, Invalid(field+".users", "must be counts")
 		}
 	}
 	return c, nil

@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 )
@@ -14,11 +15,38 @@ func anySeen() *Seen {
 	}
 }
 
+func seenOfTenants() *Seen {
+	s := anySeen()
+	s.Tenants = []TenantCounts{{Tenant: "", Counts: Counts{Online: 500, ByKind: [len(Kinds)]int64{1: 500}}},
+		{Tenant: "acme", Counts: Counts{Online: 200, Away: 100, ByKind: [len(Kinds)]int64{0: 300}}}}
+	s.OtherTenants = &Counts{Online: 200, ByKind: [len(Kinds)]int64{2: 200}}
+	return s
+}
+
+func TestCountsOfTenantsAreHeldToTheRules(t *testing.T) {
+	t.Parallel()
+	for field, spoil := range map[string]func(*Seen){
+		"tenants[1]":        func(s *Seen) { s.Tenants[1].Tenant = "" },
+		"tenants[1].tenant": func(s *Seen) { s.Tenants[1].Tenant = "a\x00b" },
+		"tenants[0].counts": func(s *Seen) { s.Tenants[0].Away = -1 },
+		"other_tenants":     func(s *Seen) { s.OtherTenants.Online = -1 },
+		"tenants":           func(s *Seen) { s.Tenants = make([]TenantCounts, MaxSeenTenants+1) },
+	} {
+		s := seenOfTenants()
+		spoil(s)
+		_, err := DecodeSeen(s.Encode())
+		var bad *FieldError
+		if !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
 func TestSeenRecordsReadAndWriteAsPublished(t *testing.T) {
 	t.Parallel()
 	one := anySeen()
 	one.Counts, one.Users, one.Devices = nil, one.Users[:1], one.Devices[:1]
-	for name, want := range map[string]*Seen{"seen-v1": anySeen(), "seen-v1-one-device-each": one} {
+	for name, want := range map[string]*Seen{"seen-v1": anySeen(), "seen-v1-one-device-each": one, "seen-v1-tenants": seenOfTenants()} {
 		got, err := DecodeSeen(golden(t, name, want.Encode()))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s reads as %+v, %v", name, got, err)
@@ -45,6 +73,7 @@ func TestADeviceIsNeverWrittenAsSeenLaterThanItWas(t *testing.T) {
 
 func FuzzDecodeSeen(f *testing.F) {
 	f.Add(anySeen().Encode())
+	f.Add(seenOfTenants().Encode())
 	f.Add((&Seen{At: 1, Version: 1}).Encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
 		s, err := DecodeSeen(value)

@@ -23,12 +23,14 @@ type Output struct {
 	MisroutedErasure schemas.UserID
 	// Gateways that were lost or drained and whose devices have all returned or been released.
 	Gateways []GatewayEnd
+	// Recounts are users who count as something else; see Machine.Recounts.
+	Recounts []Recount
 }
 
 // Reset empties o. It reuses the memory, but not that of a storm.
 func (o *Output) Reset() {
 	o.Transitions, o.Statuses = emptied(o.Transitions), emptied(o.Statuses)
-	o.Misrouted, o.Gateways = o.Misrouted[:0], o.Gateways[:0]
+	o.Misrouted, o.Gateways, o.Recounts = o.Misrouted[:0], o.Gateways[:0], emptied(o.Recounts)
 	o.MisroutedVisibility, o.MisroutedErasure = 0, 0
 }
 
@@ -49,6 +51,9 @@ type Machine struct {
 	// Slice bounds the transitions and statuses that one call of Apply or Continue appends for due
 	// limits. It may be changed at any time.
 	Slice int
+	// Recounts makes Apply and Continue append who counts as something else, for counts of parts of
+	// the users. It may be changed between two of their calls.
+	Recounts bool
 
 	partition, partitions int32
 	logEpoch              uint32

@@ -128,36 +128,3 @@ next:
 		out.Devices = append(out.Devices, d)
 	}
 }
-
-// Present counts the visible users who are present, as judged by the rules: also while a change
-// waits because its user changes too often.
-func (m *Machine) Present() schemas.Counts {
-	all := m.online
-	all.Add(&m.away)
-	return all
-}
-
-// PresentByState is Present of the users who are online, and of those who are away.
-func (m *Machine) PresentByState() (online, away schemas.Counts) { return m.online, m.away }
-
-// tally adds n users with these flags to the counts.
-func (m *Machine) tally(f flags, n int64) {
-	var c *schemas.Counts
-	switch {
-	case f&flagHidden != 0:
-		return
-	case f.state() == schemas.Online:
-		c = &m.online
-		c.Online += n
-	case f.state() == schemas.Away:
-		c = &m.away
-		c.Away += n
-	default:
-		return
-	}
-	for i, kind := range schemas.Kinds {
-		if f.kinds()&(1<<kind) != 0 {
-			c.ByKind[i] += n
-		}
-	}
-}

@@ -186,8 +186,7 @@ func (m *Machine) encode(e uint32, u *user) {
 		f |= flagHidden
 	}
 	if (h.flags^f)&(flagState|flagKinds|flagHidden) != 0 {
-		m.tally(h.flags, -1)
-		m.tally(f, 1)
+		m.recount(u.id, h.flags, f)
 	}
 	if !u.simple(m.base) {
 		if h.flags&flagOld != 0 {
@@ -252,7 +251,7 @@ func (u *user) forgettable() bool {
 // forget frees entry e of u. A hidden user moves to a side table, where times have all their bits:
 // a user may be hidden for years.
 func (m *Machine) forget(e uint32, u *user) {
-	m.tally(m.store.hot(e).flags, -1)
+	m.recount(u.id, m.store.hot(e).flags, 0)
 	switch f := m.store.hot(e).flags; {
 	case f&flagMany != 0:
 		delete(m.many, e)

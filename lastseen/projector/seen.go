@@ -17,6 +17,14 @@ type Seen struct {
 	view    *redisview.View
 	config  lastseen.Config
 	metrics *lastseen.Metrics
+	tenants bool // also the counts of tenants
+}
+
+// WithTenants makes p write also how many users of each tenant are present, of a pipeline whose users
+// have names. It returns p. Call it before Apply.
+func (p *Seen) WithTenants() *Seen {
+	p.tenants = true
+	return p
 }
 
 // NewSeen makes a handler. config must be valid.
@@ -50,11 +58,11 @@ func DecodeSeen(partitions int32) func(*schemas.Record) (*schemas.Seen, error) {
 func (p *Seen) Apply(ctx context.Context, batch stream.Batch[*schemas.Seen]) error {
 	ctx, cancel := context.WithTimeout(ctx, p.config.WriteTimeout)
 	defer cancel()
-	var counts redisview.PartitionCounts
+	var counted *schemas.Seen // the newest with counts
 	var users []redisview.Seen
 	for _, s := range batch.Items {
-		if s.Counts != nil && s.At >= counts.At {
-			counts = redisview.PartitionCounts{Counts: *s.Counts, At: s.At}
+		if s.Counts != nil && (counted == nil || s.At >= counted.At) {
+			counted = s
 		}
 		users = appendUsers(users, s)
 	}
@@ -64,10 +72,16 @@ func (p *Seen) Apply(ctx context.Context, batch stream.Batch[*schemas.Seen]) err
 	}
 	p.metrics.SeenUpdates.WithLabelValues("written").Add(float64(written))
 	p.metrics.SeenUpdates.WithLabelValues("older").Add(float64(len(users) - written))
-	if counts.At == 0 {
+	if counted == nil {
 		return nil
 	}
-	return p.view.WriteCounts(ctx, batch.Partition, counts)
+	if p.tenants {
+		c := redisview.TenantCounts{At: counted.At, Tenants: counted.Tenants, Others: counted.OtherTenants}
+		if err := p.view.WriteTenantCounts(ctx, batch.Partition, c); err != nil {
+			return err
+		}
+	}
+	return p.view.WriteCounts(ctx, batch.Partition, redisview.PartitionCounts{Counts: *counted.Counts, At: counted.At})
 }
 
 func appendUsers(users []redisview.Seen, s *schemas.Seen) []redisview.Seen {

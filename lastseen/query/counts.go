@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -16,16 +17,18 @@ type countsAnswer struct {
 	// AsOf is the oldest instant of the counts that are added up.
 	AsOf       schemas.Millis `json:"as_of"`
 	StaleSince schemas.Millis `json:"stale_since"`
-	// Missing are the partitions of which no count is known; their users are not counted.
+	// Missing are the partitions of which no count is known, or none of the tenant; their users are not
+	// counted.
 	Missing []int32 `json:"missing_partitions"`
 }
 
-// counts answers GET /presence/count: the newest counts of all partitions together.
+// counts answers GET /presence/count: the newest counts of all partitions together, of all tenants or
+// of one.
 func (s *Server) counts(ctx context.Context, request *http.Request, _ http.Header) ([]byte, error) {
 	if _, err := s.parametersOf(request); err != nil {
 		return nil, err
 	}
-	byPartition, err := s.reader.view.Counts(ctx)
+	byPartition, err := s.readCounts(ctx, request)
 	if err != nil {
 		return nil, err
 	}
@@ -54,4 +57,20 @@ func (s *Server) counts(ctx context.Context, request *http.Request, _ http.Heade
 		answer.StaleSince = answer.AsOf
 	}
 	return mustJSON(answer), nil
+}
+
+// readCounts reads the counts of the tenant that the request names, or that its sender is bound to;
+// else those of all users.
+func (s *Server) readCounts(ctx context.Context, request *http.Request) (map[int32]redisview.PartitionCounts, error) {
+	n, err := s.namingOf(request) // refuses another tenant than the sender's
+	switch named := request.URL.Query().Has(tenantParameter); {
+	case err != nil:
+		return nil, err
+	case !s.users.Text() || !named && (s.bound == nil || !s.bound(request)):
+		return s.reader.view.Counts(ctx)
+	}
+	if err := schemas.CheckTenant(tenantParameter, n.tenant); err != nil {
+		return nil, err
+	}
+	return s.reader.view.CountsOfTenant(ctx, n.tenant, s.reader.partitions)
 }

@@ -64,6 +64,11 @@ func (d *drawn) Unsure(_ context.Context, users []schemas.UserID) ([]redisview.U
 func (d *drawn) Seen(context.Context, []schemas.UserID) ([]redisview.Seen, error) {
 	return nil, errDrawn
 }
+
+func (d *drawn) CountsOfTenant(context.Context, string, int32) (map[int32]redisview.PartitionCounts, error) {
+	return nil, errDrawn
+}
+
 func (d *drawn) Counts(context.Context) (map[int32]redisview.PartitionCounts, error) {
 	return nil, errDrawn
 }

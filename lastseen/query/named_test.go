@@ -10,11 +10,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/lastseen/query"
+	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -40,7 +42,11 @@ const bound = "Bound"
 
 func tenantOf(r *http.Request) (string, error) {
 	tenant := r.URL.Query().Get("tenant")
-	if own := r.Header.Get(bound); own != "" && tenant != own {
+	own := r.Header.Get(bound)
+	if !r.URL.Query().Has("tenant") {
+		tenant = own
+	}
+	if own != "" && tenant != own {
 		return "", &schemas.FieldError{Code: "tenant_not_allowed", Field: "tenant", Reason: "is not yours"}
 	}
 	return tenant, nil
@@ -201,4 +207,53 @@ func TestOfTwoNamesWithOneIDNotEvenAnAdministratorSeesOne(t *testing.T) {
 		t.Error(body)
 	}
 	w.want(t, "/presence/ann/history", `{"changes":[],"next_cursor":null}`)
+}
+
+func TestCountsAreOfAllTenantsOfOneOrOfTheSendersAlone(t *testing.T) {
+	t.Parallel()
+	w := newNamedWorld(t)
+	w.server.SetBound(func(r *http.Request) bool { return r.Header.Get(bound) != "" })
+	now := schemas.MillisOf(time.Now())
+	acme, own := schemas.Counts{Online: 2, Away: 1, ByKind: [5]int64{3}}, schemas.Counts{Online: 5}
+	sum := acme
+	sum.Add(&own)
+	for p := range int32(partitions) {
+		c := redisview.TenantCounts{At: now, Tenants: []schemas.TenantCounts{{Tenant: "acme", Counts: acme}, {Tenant: "", Counts: own}}}
+		if p == 0 {
+			c.Tenants, c.Others = c.Tenants[:1], &own
+		}
+		must(t, w.view.WriteTenantCounts(t.Context(), p, c))
+		must(t, w.view.WriteCounts(t.Context(), p, redisview.PartitionCounts{At: now, Counts: sum}))
+	}
+	for path, want := range map[string]string{
+		"/presence/count":             `{"online":21,"away":3,`,
+		"/presence/count?tenant=acme": `{"online":6,"away":3,"devices":{"bot":0,"desktop":0,"mobile":9,`,
+		"/presence/count?tenant=":     `{"online":10,"away":0,`,
+		"/presence/count?tenant=none": `{"online":0,"away":0,`,
+	} {
+		status, body := w.get(t, path)
+		if status != http.StatusOK || !strings.HasPrefix(body, want) {
+			t.Errorf("%s: %d %s, want %s", path, status, body, want)
+		}
+		missing := `"missing_partitions":[0]` // whose list is not complete
+		if strings.HasSuffix(path, "acme") || strings.HasSuffix(path, "count") {
+			missing = `"missing_partitions":[]`
+		}
+		if !strings.Contains(body, missing) {
+			t.Errorf("%s: %s, want %s", path, body, missing)
+		}
+	}
+	for path, want := range map[string]int{"/presence/count": http.StatusOK, "/presence/count?tenant=acme": http.StatusOK,
+		"/presence/count?tenant=other": http.StatusForbidden} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set(bound, "acme")
+		answer := httptest.NewRecorder()
+		w.ServeHTTP(answer, r)
+		if answer.Code != want || want == http.StatusOK && !strings.HasPrefix(answer.Body.String(), `{"online":6,"away":3,`) {
+			t.Errorf("%s of a caller of acme: %d %s", path, answer.Code, answer.Body)
+		}
+	}
+	if status, body := w.get(t, "/presence/count?tenant=a+b"); status != http.StatusBadRequest || !strings.Contains(body, "invalid_tenant") {
+		t.Error(status, body)
+	}
 }

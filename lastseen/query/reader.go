@@ -29,6 +29,8 @@ type View interface {
 	Unsure(ctx context.Context, users []schemas.UserID) ([]redisview.Unsure, error)
 	// Counts returns how many users of each partition are present.
 	Counts(ctx context.Context) (map[int32]redisview.PartitionCounts, error)
+	// CountsOfTenant returns the same of one tenant, without the partitions of which it is not known.
+	CountsOfTenant(ctx context.Context, tenant string, partitions int32) (map[int32]redisview.PartitionCounts, error)
 }
 
 // Reader reads presence from Redis and, where Redis does not know, from the durable store. All

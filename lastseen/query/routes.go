@@ -36,6 +36,7 @@ type Server struct {
 	viewer  func(*http.Request) Viewer
 	users   identity.Users
 	tenant  func(*http.Request) (string, error)
+	bound   func(*http.Request) bool
 	charge  func(r *http.Request, ids int) (wait time.Duration, most int)
 	gate    *fair.Gate // nil: reads are not bounded
 	repeats func(*http.Request) func(Answer)
@@ -68,6 +69,10 @@ func (s *Server) SetAccess(access Access) { s.access = access }
 func (s *Server) SetUsers(users identity.Users, tenantOf func(*http.Request) (string, error)) {
 	s.users, s.tenant = users, tenantOf
 }
+
+// SetBound makes bound say whether the sender of a request may see one tenant alone, in text mode;
+// without it nobody is bound. Call it before Routes.
+func (s *Server) SetBound(bound func(*http.Request) bool) { s.bound = bound }
 
 // SetViewer makes of say who the sender of a request is; without it nobody sees hidden users. Call
 // it before Routes.

@@ -178,6 +178,10 @@ func (away) Unsure(context.Context, []schemas.UserID) ([]redisview.Unsure, error
 func (away) Seen(context.Context, []schemas.UserID) ([]redisview.Seen, error)    { return nil, errAway }
 func (away) Counts(context.Context) (map[int32]redisview.PartitionCounts, error) { return nil, errAway }
 
+func (away) CountsOfTenant(context.Context, string, int32) (map[int32]redisview.PartitionCounts, error) {
+	return nil, errAway
+}
+
 func (away) Names(context.Context, []schemas.UserID) (map[schemas.UserID]schemas.UserName, error) {
 	return nil, errAway
 }

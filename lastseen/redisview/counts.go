@@ -28,16 +28,21 @@ func (v *View) countsKey() string { return v.prefix + "counts" }
 
 // WriteCounts writes the counts of a partition, unless Redis has newer ones.
 func (v *View) WriteCounts(ctx context.Context, partition int32, c PartitionCounts) error {
-	text := fmt.Sprintf(" %d %d", c.Online, c.Away)
-	for _, n := range c.ByKind {
-		text += " " + strconv.FormatInt(n, 10)
-	}
 	err := countsScript.Run(ctx, v.client, []string{v.countsKey()}, field(partition),
-		appendHex(nil, int64(c.At), 12), text).Err()
+		appendHex(nil, int64(c.At), 12), countsText(&c.Counts)).Err()
 	if err != nil {
 		return fmt.Errorf("writing the counts of partition %d to Redis: %w", partition, err)
 	}
 	return nil
+}
+
+// countsText is the stored form behind the log time.
+func countsText(c *schemas.Counts) string {
+	text := fmt.Sprintf(" %d %d", c.Online, c.Away)
+	for _, n := range c.ByKind {
+		text += " " + strconv.FormatInt(n, 10)
+	}
+	return text
 }
 
 // Counts returns the newest counts, by partition.

@@ -2,6 +2,8 @@ package redisview
 
 import (
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -158,6 +160,42 @@ func TestOlderCountsOfAPartitionDoNotReplaceNewerOnes(t *testing.T) {
 		}
 	})
 }
+
+func TestTheCountsOfATenantAreTheNewestOfEachPartitionAndUnknownBeyondTheLargest(t *testing.T) {
+	t.Parallel()
+	redistest.Each(t, func(t *testing.T, server *redistest.Server) {
+		v := open(t, server)
+		acme := schemas.Counts{Online: 10, Away: 3, ByKind: [5]int64{1, 2, 3, 4, 5}}
+		own := schemas.Counts{Online: 1}
+		newer := TenantCounts{At: 2000, Tenants: []schemas.TenantCounts{{Tenant: "acme", Counts: acme}, {Tenant: "", Counts: own}}}
+		older := TenantCounts{At: 1000, Tenants: []schemas.TenantCounts{{Tenant: "old", Counts: acme}}}
+		more := TenantCounts{At: 3000, Others: &schemas.Counts{Away: 7}, Tenants: []schemas.TenantCounts{{Tenant: "acme", Counts: own}}}
+		must(t, v.WriteTenantCounts(t.Context(), 0, older)) // "old" has no users any more by the newer one
+		must(t, v.WriteTenantCounts(t.Context(), 0, newer))
+		must(t, v.WriteTenantCounts(t.Context(), 0, older))
+		must(t, v.WriteTenantCounts(t.Context(), 1, more))
+		must(t, v.WriteTenantCounts(t.Context(), 2, TenantCounts{At: 4000}))
+		for tenant, want := range map[string]map[int32]PartitionCounts{
+			"acme": {0: {At: 2000, Counts: acme}, 1: {At: 3000, Counts: own}, 2: {At: 4000}},
+			"":     {0: {At: 2000, Counts: own}, 2: {At: 4000}},
+			"old":  {0: {At: 2000}, 2: {At: 4000}},
+		} {
+			got, err := v.CountsOfTenant(t.Context(), tenant, 4)
+			if must(t, err); !reflect.DeepEqual(got, want) {
+				t.Errorf("tenant %q: %+v, want %+v", tenant, got, want)
+			}
+		}
+		got, err := v.TenantCounts(t.Context(), 4)
+		must(t, err)
+		for _, c := range got {
+			slices.SortFunc(c.Tenants, func(a, b schemas.TenantCounts) int { return strings.Compare(b.Tenant, a.Tenant) })
+		}
+		if want := (map[int32]TenantCounts{0: newer, 1: more, 2: {At: 4000}}); !reflect.DeepEqual(got, want) {
+			t.Errorf("all are %+v, want %+v", got, want)
+		}
+	})
+}
+
 func TestADeviceThatCameBackIsNotPresentSinceBeforeItsUserWasOffline(t *testing.T) {
 	t.Parallel()
 	v := open(t, redistest.Mini(t))

@@ -47,7 +47,12 @@ type Seen struct {
 	// Online: a person used the device less than idle_after ago. Else away.
 	DeviceStates []State `protobuf:"varint,10,rep,packed,name=device_states,json=deviceStates,proto3,enum=stillhere.v1.State" json:"device_states,omitempty"`
 	// How long before at_ms each device was heard last, in seconds, rounded up.
-	AgesS         []uint32 `protobuf:"varint,11,rep,packed,name=ages_s,json=agesS,proto3" json:"ages_s,omitempty"`
+	AgesS []uint32 `protobuf:"varint,11,rep,packed,name=ages_s,json=agesS,proto3" json:"ages_s,omitempty"`
+	// The counts of tenants with present users, in records with counts of a
+	// pipeline whose users have names: of the 1,000 largest, and of the others
+	// together. Users without a name are in counts alone.
+	Tenants       []*TenantCounts `protobuf:"bytes,12,rep,name=tenants,proto3" json:"tenants,omitempty"`
+	OtherTenants  *Counts         `protobuf:"bytes,13,opt,name=other_tenants,json=otherTenants,proto3" json:"other_tenants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -159,6 +164,73 @@ func (x *Seen) GetAgesS() []uint32 {
 	return nil
 }
 
+func (x *Seen) GetTenants() []*TenantCounts {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+func (x *Seen) GetOtherTenants() *Counts {
+	if x != nil {
+		return x.OtherTenants
+	}
+	return nil
+}
+
+// TenantCounts is how many users of one tenant are present in one partition.
+type TenantCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Counts        *Counts                `protobuf:"bytes,2,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantCounts) Reset() {
+	*x = TenantCounts{}
+	mi := &file_stillhere_v1_seen_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantCounts) ProtoMessage() {}
+
+func (x *TenantCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_seen_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantCounts.ProtoReflect.Descriptor instead.
+func (*TenantCounts) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_seen_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TenantCounts) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantCounts) GetCounts() *Counts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
 // Counts is how many users of one partition are present. Hidden users are not
 // counted.
 type Counts struct {
@@ -175,7 +247,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_stillhere_v1_seen_proto_msgTypes[1]
+	mi := &file_stillhere_v1_seen_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -187,7 +259,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_stillhere_v1_seen_proto_msgTypes[1]
+	mi := &file_stillhere_v1_seen_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -200,7 +272,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_stillhere_v1_seen_proto_rawDescGZIP(), []int{1}
+	return file_stillhere_v1_seen_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Counts) GetOnline() int64 {
@@ -235,7 +307,7 @@ var File_stillhere_v1_seen_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_seen_proto_rawDesc = "" +
 	"\n" +
-	"\x17stillhere/v1/seen.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x1dstillhere/v1/transition.proto\"\x89\x03\n" +
+	"\x17stillhere/v1/seen.proto\x12\fstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x1dstillhere/v1/transition.proto\"\xfa\x03\n" +
 	"\x04Seen\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x13\n" +
 	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x18\n" +
@@ -250,7 +322,12 @@ const file_stillhere_v1_seen_proto_rawDesc = "" +
 	"\fdevice_kinds\x18\t \x03(\x0e2\x18.stillhere.v1.DeviceKindR\vdeviceKinds\x128\n" +
 	"\rdevice_states\x18\n" +
 	" \x03(\x0e2\x13.stillhere.v1.StateR\fdeviceStates\x12\x15\n" +
-	"\x06ages_s\x18\v \x03(\rR\x05agesS\"\x87\x01\n" +
+	"\x06ages_s\x18\v \x03(\rR\x05agesS\x124\n" +
+	"\atenants\x18\f \x03(\v2\x1a.stillhere.v1.TenantCountsR\atenants\x129\n" +
+	"\rother_tenants\x18\r \x01(\v2\x14.stillhere.v1.CountsR\fotherTenants\"T\n" +
+	"\fTenantCounts\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12,\n" +
+	"\x06counts\x18\x02 \x01(\v2\x14.stillhere.v1.CountsR\x06counts\"\x87\x01\n" +
 	"\x06Counts\x12\x16\n" +
 	"\x06online\x18\x01 \x01(\x03R\x06online\x12\x12\n" +
 	"\x04away\x18\x02 \x01(\x03R\x04away\x12;\n" +
@@ -269,23 +346,27 @@ func file_stillhere_v1_seen_proto_rawDescGZIP() []byte {
 	return file_stillhere_v1_seen_proto_rawDescData
 }
 
-var file_stillhere_v1_seen_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_stillhere_v1_seen_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_stillhere_v1_seen_proto_goTypes = []any{
-	(*Seen)(nil),    // 0: stillhere.v1.Seen
-	(*Counts)(nil),  // 1: stillhere.v1.Counts
-	(DeviceKind)(0), // 2: stillhere.v1.DeviceKind
-	(State)(0),      // 3: stillhere.v1.State
+	(*Seen)(nil),         // 0: stillhere.v1.Seen
+	(*TenantCounts)(nil), // 1: stillhere.v1.TenantCounts
+	(*Counts)(nil),       // 2: stillhere.v1.Counts
+	(DeviceKind)(0),      // 3: stillhere.v1.DeviceKind
+	(State)(0),           // 4: stillhere.v1.State
 }
 var file_stillhere_v1_seen_proto_depIdxs = []int32{
-	1, // 0: stillhere.v1.Seen.counts:type_name -> stillhere.v1.Counts
-	2, // 1: stillhere.v1.Seen.device_kinds:type_name -> stillhere.v1.DeviceKind
-	3, // 2: stillhere.v1.Seen.device_states:type_name -> stillhere.v1.State
-	2, // 3: stillhere.v1.Counts.device_kinds:type_name -> stillhere.v1.DeviceKind
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	2, // 0: stillhere.v1.Seen.counts:type_name -> stillhere.v1.Counts
+	3, // 1: stillhere.v1.Seen.device_kinds:type_name -> stillhere.v1.DeviceKind
+	4, // 2: stillhere.v1.Seen.device_states:type_name -> stillhere.v1.State
+	1, // 3: stillhere.v1.Seen.tenants:type_name -> stillhere.v1.TenantCounts
+	2, // 4: stillhere.v1.Seen.other_tenants:type_name -> stillhere.v1.Counts
+	2, // 5: stillhere.v1.TenantCounts.counts:type_name -> stillhere.v1.Counts
+	3, // 6: stillhere.v1.Counts.device_kinds:type_name -> stillhere.v1.DeviceKind
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_seen_proto_init() }
@@ -301,7 +382,7 @@ func file_stillhere_v1_seen_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_seen_proto_rawDesc), len(file_stillhere_v1_seen_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -63,6 +63,15 @@ func (n named) are(state string) {
 	}
 }
 
+// counts checks how many users of the tenant are present.
+func (n named) counts(want string) {
+	n.Helper()
+	n.until("counts of tenant "+n.tenant, 10*time.Second, func() bool {
+		status, answer := n.ask(http.MethodGet, n.api+"/presence/count"+n.query(), nil)
+		return status == http.StatusOK && strings.HasPrefix(string(answer), want) && strings.Contains(string(answer), `"missing_partitions":[]`)
+	})
+}
+
 func TestUsersAreSeenByTheirNamesWithinTheirTenantAlone(t *testing.T) {
 	inWorld(t, size{partitions: 2, named: true}, func(w *world) {
 		openGraph(w).Close()
@@ -106,6 +115,8 @@ func TestUsersAreSeenByTheirNamesWithinTheirTenantAlone(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		own.are(`"offline"`)
 		acme.are(`"online"`)
+		own.counts(`{"online":0,"away":0,`)
+		acme.counts(fmt.Sprintf(`{"online":%d,"away":0,`, len(namesakes)))
 		if n := len(v.changes()); n != len(namesakes) {
 			w.Errorf("a viewer of %d users who came received %d changes", len(namesakes), n)
 		}
@@ -113,7 +124,10 @@ func TestUsersAreSeenByTheirNamesWithinTheirTenantAlone(t *testing.T) {
 		// A detector that starts again knows the names from the status.
 		all["detector"].stop()
 		w.start("detector", "detector")
+		time.Sleep(5 * time.Second)
+		acme.counts(fmt.Sprintf(`{"online":%d,"away":0,`, len(namesakes)))
 		time.Sleep(10 * time.Minute)
+		acme.counts(`{"online":0,"away":0,`)
 		acme.are(`"offline"`)
 		for _, c := range v.changes()[len(namesakes):] {
 			if c.Name == nil || c.Name.Tenant != "acme" {
