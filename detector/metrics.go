@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/stillhere/stillhere/internal/pertenant"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -30,6 +31,9 @@ type Metrics struct {
 	Collisions      prometheus.Counter
 	Collided        prometheus.Gauge
 	Users           *prometheus.GaugeVec // by state and device kind
+	TenantChanges   *pertenant.Counter   // transitions of users with names
+
+	tenantUsers *tenantUsers
 
 	users       [2][1 + len(schemas.Kinds)]prometheus.Gauge                  // those of Users: online, away; any kind, then by kind
 	transitions [len(schemas.Causes)][len(schemas.States)]prometheus.Counter // those of Transitions
@@ -70,6 +74,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "Visible users who are online or away, in the partitions of this process. kind=\"any\" counts each user once; a device kind counts the users with a present device of that kind, so a user may count for several."},
 			[]string{"state", "kind"}),
 	}
+	m.TenantChanges = pertenant.NewCounterVec(prometheus.CounterOpts{Name: "stillhere_tenant_changes_total",
+		Help: "With --ids text: published transitions by tenant; of the 100 tenants with the most, and of all others as tenant=\"*\"."}, []string{"tenant"})
+	r.MustRegister(m.TenantChanges)
+	m.tenantUsers = newTenantUsers(r)
 	for i, state := range []schemas.State{schemas.Online, schemas.Away} {
 		m.users[i][0] = m.Users.WithLabelValues(schemas.StateWord(state), "any")
 		for j, kind := range schemas.Kinds {

@@ -133,7 +133,9 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 		p.config.Metrics.transition(t)
 		p.sweep.Changed(t)
 		if p.names != nil {
-			t.Name = p.names.of(t.User)
+			if t.Name = p.names.of(t.User); t.Name.Text != "" {
+				p.config.Metrics.TenantChanges.Add(t.Name.Tenant, 1)
+			}
 		}
 		out.Records = append(out.Records, p.pages.transition(p.id, t, now))
 		if p.names != nil && t.Cause == schemas.Erased {
@@ -169,6 +171,7 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	if p.frame.Tick && p.sweep.Take(p.machine, &p.seen) {
 		if p.seen.Counts != nil && p.tenants != nil {
 			p.seen.Tenants, p.seen.OtherTenants = p.tenants.largest(schemas.MaxSeenTenants)
+			p.config.Metrics.tenantUsers.show(p.id, p.seen.Tenants, p.seen.OtherTenants)
 		}
 		out.Hints = append(out.Hints, schemas.Outgoing{Topic: schemas.SeenHints, Partition: p.id, Value: p.seen.Encode()})
 		p.config.Metrics.SeenUsers.Add(float64(len(p.seen.Users)))
@@ -268,6 +271,7 @@ func (p *Partition) showCollided() {
 func (p *Partition) Close() {
 	p.show(byState{})
 	p.config.Metrics.Collided.Sub(float64(p.shownCollided))
+	p.config.Metrics.tenantUsers.hide(p.id)
 	if p.stopped != 0 {
 		p.config.Metrics.BreakerOpen.Dec()
 	}

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/pertenant"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -150,5 +153,28 @@ func TestCountsOfTenantsGoOutWithTheCounts(t *testing.T) {
 	if err != nil || s.Counts == nil || s.Counts.Online != 2 || s.OtherTenants != nil || len(s.Tenants) != 1 ||
 		s.Tenants[0] != (schemas.TenantCounts{Tenant: "acme", Counts: schemas.Counts{Online: 1, ByKind: [5]int64{2: 1}}}) {
 		t.Errorf("the hint is %+v, %v", s, err)
+	}
+}
+
+func TestTheGaugeOfTenantsAddsPartitionsUpAndNamesTheLargest(t *testing.T) {
+	g := newTenantUsers(prometheus.NewRegistry())
+	var list []schemas.TenantCounts
+	for i := range pertenant.Series + 5 {
+		list = append(list, schemas.TenantCounts{Tenant: fmt.Sprintf("t%03d", i), Counts: schemas.Counts{Online: 1, Away: 1}})
+	}
+	g.show(0, list, nil)
+	g.show(1, []schemas.TenantCounts{{Tenant: "t104", Counts: schemas.Counts{Online: 7}}}, &schemas.Counts{Away: 3})
+	sums := g.sums()
+	if len(sums) != pertenant.Series+1 || sums[0].Tenant != "t104" || sums[0].Online != 8 || sums[0].Away != 1 ||
+		sums[pertenant.Series] != (schemas.TenantCounts{Tenant: "*", Counts: schemas.Counts{Online: 5, Away: 8}}) {
+		t.Errorf("the gauge has %d tenants, first %+v, last %+v", len(sums), sums[0], sums[len(sums)-1])
+	}
+	if n := testutil.CollectAndCount(g); n != 2*(pertenant.Series+1) {
+		t.Errorf("%d series", n)
+	}
+	g.hide(0)
+	g.hide(1)
+	if sums := g.sums(); len(sums) != 0 {
+		t.Errorf("without partitions the gauge has %+v", sums)
 	}
 }

@@ -34,6 +34,7 @@ var emptyHere = []string{
 	"stillhere_stream_gaps_total",   // records are deleted before the detector has read them, while it is away
 	"stillhere_stream_parked",       // a record fails again and again, each time after a longer pause
 	"stillhere_stream_stalls_total", // a partition makes no progress for 15 s
+	"stillhere_tenant_",             // the users of this pipeline have no tenants
 }
 
 // A real Prometheus loads the rules as they stand and answers every query of every alert and panel,
