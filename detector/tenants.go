@@ -21,7 +21,7 @@ type tenants struct {
 // countTenants counts the users of a partition that was restored, and keeps the counts from then on.
 func (p *Partition) countTenants() {
 	p.tenants = &tenants{counts: map[string]*schemas.Counts{}}
-	for user, as := range p.machine.AllCounted() {
+	for user, as := range p.machine.AllCounted {
 		if name := p.names.of(user); name.Text != "" {
 			p.tenants.add(name.Tenant, as, 1)
 		}

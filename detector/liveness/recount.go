@@ -1,10 +1,6 @@
 package liveness
 
-import (
-	"iter"
-
-	"github.com/stillhere/stillhere/schemas"
-)
+import "github.com/stillhere/stillhere/schemas"
 
 // Counted is as what a user counts among the present ones. The zero value is a user who does not
 // count: offline or hidden.
@@ -67,13 +63,11 @@ func (m *Machine) CountedAs(user schemas.UserID) Counted {
 }
 
 // AllCounted yields the users who count, in no order. The machine must not be changed meanwhile.
-func (m *Machine) AllCounted() iter.Seq2[schemas.UserID, Counted] {
-	return func(yield func(schemas.UserID, Counted) bool) {
-		for e := range m.liveEntries() {
-			h := m.store.hot(e)
-			if c := h.flags.counted(); c != (Counted{}) && !yield(h.user, c) {
-				return
-			}
+func (m *Machine) AllCounted(yield func(schemas.UserID, Counted) bool) {
+	for e := range m.liveEntries() {
+		h := m.store.hot(e)
+		if c := h.flags.counted(); c != (Counted{}) && !yield(h.user, c) {
+			return
 		}
 	}
 }
