@@ -38,7 +38,7 @@ type Config struct {
 	// Reload, if not nil, runs until ctx ends and passes changed settings to apply; see Reloadable. An
 	// error of apply means that nothing has changed.
 	Reload func(ctx context.Context, registry prometheus.Registerer, log *slog.Logger, apply func(Config) error) error
-	// TextPreview lets roles start with --ids text, for tests: not all tools know names yet.
+	// TextPreview has no effect: roles start with --ids text without it.
 	TextPreview bool
 	// Listener replaces the network for Listen and Admin, e.g. in virtual time.
 	Listener func(network, address string) (net.Listener, error)
@@ -196,9 +196,6 @@ func (c Config) validate(r Role) error {
 	}
 	cluster, err := c.Kafka.cluster()
 	all.Add(err, cluster.Validate())
-	if !c.TextPreview {
-		all.Add(c.Kafka.checkIDs())
-	}
 	return all.Err()
 }
 

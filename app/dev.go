@@ -13,9 +13,11 @@ import (
 	"github.com/stillhere/stillhere/internal/embedded"
 	"github.com/stillhere/stillhere/internal/faults"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/registry"
 	"github.com/stillhere/stillhere/internal/sqlite"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Dev says how to run everything in one process.
@@ -57,7 +59,8 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 	defer stand.Close()
 	config := dev.Config
 	config.Page = true
-	if err := config.Kafka.ensureKey(filepath.Join(dev.DataDir, "identity.key")); err != nil {
+	made, err := config.Kafka.ensureKey(filepath.Join(dev.DataDir, IdentityFile))
+	if err != nil {
 		return err
 	}
 	if config.Redis.Addrs = []string{dev.RedisAddr}; dev.RedisAddr == "" {
@@ -92,6 +95,12 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 		_, err = registry.Register(setUp, config.SchemaRegistry, cluster.Prefix)
 	}
 	cancel()
+	if other := new(admin.OtherIdentity); errors.As(err, &other) {
+		if made { // for nothing
+			err = os.Remove(config.Kafka.IdentityKeyFile)
+		}
+		return errors.Join(dev.explain(other), err)
+	}
 	if err != nil {
 		return fmt.Errorf("setting up the topics: %w", err)
 	}
@@ -105,28 +114,61 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 	return err
 }
 
-// ensureKey makes an identity key in the file unless the user gave one or users have no names.
-func (k *Kafka) ensureKey(file string) error {
-	if k.IDs != string(identity.Text) || k.IdentityKey != "" || k.IdentityKeyFile != "" {
-		return nil
+// IdentityFile is the identity key in the data directory of dev.
+const IdentityFile = "identity.key"
+
+// ensureKey makes an identity key in the file unless it has one, the user gave one or users have no names.
+func (k *Kafka) ensureKey(file string) (made bool, err error) {
+	if !k.needsKey() {
+		return false, nil
 	}
 	k.IdentityKeyFile = file
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("creating the identity key: %w", err)
+		return false, fmt.Errorf("creating the identity key: %w", err)
 	}
 	_, err = fmt.Fprintln(f, identity.NewKey().Hex())
-	return errors.Join(err, f.Close())
+	return true, errors.Join(err, f.Close())
+}
+
+// needsKey reports whether users have names and nobody gave a key.
+func (k *Kafka) needsKey() bool {
+	return k.IDs == string(identity.Text) && k.IdentityKey == "" && k.IdentityKeyFile == ""
+}
+
+// explain says how to start on data whose users are named otherwise.
+func (dev *Dev) explain(other *admin.OtherIdentity) error {
+	return fmt.Errorf("the data directory %[1]s %[2]s; give dev what the data has (stillhere identity show --data-dir %[1]s prints it), or another --data-dir",
+		filepath.Clean(dev.DataDir), other.Difference())
+}
+
+// DevIdentity is how the users of a data directory of dev are named; the zero value in int mode. No dev may
+// be running on it.
+func DevIdentity(ctx context.Context, dir string) (p schemas.PipelineIdentity, err error) {
+	dir = filepath.Join(dir, "kafka")
+	if _, err := os.Stat(dir); err != nil {
+		return p, fmt.Errorf("data directory: %w", err)
+	}
+	stand, err := embedded.StartKafka(embedded.KafkaConfig{DataDir: dir})
+	if err != nil {
+		return p, err
+	}
+	defer stand.Close()
+	return admin.Identity(ctx, kafka.Config{Brokers: stand.Addrs()})
 }
 
 // check finds faults before anything is created.
 func (dev *Dev) check() error {
 	var all faults.List
-	all.Add(dev.Kafka.checkIDs(), dev.Policy.Validate(), dev.HTTP.validate(dev.Auth.On()), dev.Auth.validate(dev.Listen),
+	all.Add(dev.Policy.Validate(), dev.HTTP.validate(dev.Auth.On()), dev.Auth.validate(dev.Listen),
 		dev.AdminServer.validate(), dev.Expand.Validate(), dev.Retention.Validate(dev.Policy), dev.Lastseen.Validate())
+	if !dev.Kafka.needsKey() {
+		_, err := dev.Kafka.cluster()
+		all.Add(err)
+	}
 	all.If(dev.Partitions < 1, "partitions: must be at least 1, is %d", dev.Partitions)
 	if err := all.Err(); err != nil {
 		return err

@@ -2,11 +2,9 @@ package app
 
 import (
 	"context"
-	"errors"
 	"net"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 )
 
@@ -34,7 +32,7 @@ type Kafka struct {
 	OAuthSecretFile string `name:"kafka-oauth-client-secret-file" help:"File with the client secret." type:"path"`
 	OAuthScope      string `name:"kafka-oauth-scope" help:"Scopes to request, separated by spaces."`
 
-	IDs             string `name:"ids" help:"How callers name users: ${enum}. int: positive 64-bit integers. text: names, also UUIDs, within tenants. A pipeline keeps what it began with. No role of this version starts with text yet." enum:"int,text" default:"int"`
+	IDs             string `name:"ids" help:"How callers name users: ${enum}. int: positive 64-bit integers. text: names, also UUIDs, within tenants. A pipeline keeps what it began with." enum:"int,text" default:"int"`
 	IdentityKey     string `name:"identity-key" help:"With --ids text: the key of which ids are computed, 32 hexadecimal digits; better set in STILLHERE_IDENTITY_KEY or a file. It cannot be changed." secret:""`
 	IdentityKeyFile string `name:"identity-key-file" help:"File with the identity key." type:"path"`
 
@@ -49,15 +47,6 @@ type Kafka struct {
 	// [10s] how long members may take to give up partitions, StallTimeout [15s] how long a
 	// partition may make no progress before its session is restarted.
 	SessionTimeout, RebalanceTimeout, StallTimeout time.Duration `kong:"-"`
-}
-
-// checkIDs refuses text mode: the tools of this version (replay, asof, sessions, explain and so on) take
-// integers alone, and dev and the canary do.
-func (k Kafka) checkIDs() error {
-	if k.IDs == string(identity.Text) {
-		return errors.New("ids: no role of this version can run a pipeline whose users have names yet; use --ids int")
-	}
-	return nil
 }
 
 func (k Kafka) cluster() (kafka.Config, error) { return kafka.Settings(k).Config() }

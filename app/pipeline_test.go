@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/identity"
 )
 
 func sharedRedis(t *testing.T) *embedded.Redis {
@@ -120,5 +123,61 @@ func TestAPrefixBehindWhichPipelinesWouldMixIsRefused(t *testing.T) {
 		if told != (why != "") || told && !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v", prefix, err)
 		}
+	}
+}
+
+// devUntilReady runs dev with these users on a directory until it is ready, and stops it.
+func devUntilReady(t *testing.T, dir, ids, key string) error {
+	t.Helper()
+	config := app.Defaults()
+	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
+	config.Kafka.IDs, config.Kafka.IdentityKey = ids, key
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	dev := app.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 1}
+	return app.RunDev(ctx, dev, slog.New(slog.DiscardHandler), func(string) { stop() })
+}
+
+func TestDevMakesAnIdentityKeyAndKeepsHowUsersAreNamed(t *testing.T) {
+	t.Parallel()
+	dir, other := t.TempDir(), "000102030405060708090a0b0c0d0e0f"
+	file := filepath.Join(dir, app.IdentityFile)
+	if err := devUntilReady(t, dir, "text", ""); err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(file)
+	if info, err2 := os.Stat(file); err != nil || err2 != nil || info.Mode().Perm() != 0o600 {
+		t.Fatal(err, err2, "or others may read it")
+	}
+	if err := devUntilReady(t, dir, "text", ""); err != nil {
+		t.Errorf("a second start: %v", err)
+	}
+	for ids, key := range map[string]string{"int": "", "text": other} {
+		err := devUntilReady(t, dir, ids, key)
+		if want := "stillhere identity show --data-dir " + dir; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--ids %s with key %q: %v", ids, key, err)
+		}
+	}
+	parsed, err := identity.ParseKey(string(key))
+	stored, err2 := app.DevIdentity(t.Context(), dir)
+	if err != nil || err2 != nil || stored != identity.Named(parsed).Pipeline() {
+		t.Errorf("shows %v, %v, %v", stored, err, err2)
+	}
+}
+
+func TestDevOnDataOfIntegersLeavesNoKey(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := devUntilReady(t, dir, "int", ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := devUntilReady(t, dir, "text", ""); err == nil || !strings.Contains(err.Error(), "was begun with --ids int") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, app.IdentityFile)); !os.IsNotExist(err) {
+		t.Errorf("it left a key: %v", err)
+	}
+	if err := devUntilReady(t, dir, "int", ""); err != nil {
+		t.Error(err)
 	}
 }

@@ -74,19 +74,24 @@ func TestAProcessThatDoesNotBecomeReadySaysWhyNowAndThen(t *testing.T) {
 	})
 }
 
-func TestNoRoleStartsWithUsersWhoHaveNamesYet(t *testing.T) {
+func TestUsersWhoHaveNamesNeedAKeyExceptInDev(t *testing.T) {
 	t.Parallel()
 	for _, role := range Roles {
 		config := Defaults()
-		config.Kafka.IDs, config.Kafka.IdentityKey = "text", "000102030405060708090a0b0c0d0e0f"
-		if err := Check(role.Name, config); err == nil || !strings.Contains(err.Error(), "ids: no role of this version") {
+		config.Kafka.IDs = "text"
+		if err := Check(role.Name, config); err == nil || !strings.Contains(err.Error(), "--ids text needs --identity-key-file") {
 			t.Errorf("%s: %v", role.Name, err)
 		}
 	}
 	dev := Dev{Config: Defaults(), DataDir: t.TempDir(), Partitions: 1}
+	dev.Listen, dev.Admin, dev.KafkaListen = "127.0.0.1:0", "", "127.0.0.1:0"
 	dev.Kafka.IDs = "text"
-	if err := dev.check(); err == nil || !strings.Contains(err.Error(), "ids: no role of this version") {
+	if err := dev.check(); err != nil {
 		t.Errorf("dev: %v", err)
+	}
+	dev.Kafka.IdentityKey = "short"
+	if err := dev.check(); err == nil || !strings.Contains(err.Error(), "--identity-key: ") {
+		t.Errorf("dev with a key that is none: %v", err)
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // identityCommand is about the ids of users who are called by names.
@@ -32,18 +34,16 @@ func (identityNewKey) Run() error {
 	return err
 }
 
-type identityShow struct{ kafkaFlags }
+type identityShow struct {
+	DataDir string `help:"Data directory of dev to look at in place of a Kafka; dev must not be running on it." type:"path" env:"-"`
+	kafkaFlags
+}
 
 // Run prints.
 func (c *identityShow) Run(ctx context.Context) error {
-	c.Kafka.IDs, c.Kafka.IdentityKey, c.Kafka.IdentityKeyFile = "", "", ""
-	cluster, err := c.cluster()
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
-	stored, err := admin.Identity(ctx, cluster)
+	stored, err := c.stored(ctx)
 	if err != nil {
 		return err
 	}
@@ -53,6 +53,18 @@ func (c *identityShow) Run(ctx context.Context) error {
 	}
 	fmt.Printf("--ids %s, identity key with fingerprint %s\n", stored.IDs, stored.Fingerprint)
 	return nil
+}
+
+func (c *identityShow) stored(ctx context.Context) (schemas.PipelineIdentity, error) {
+	if c.DataDir != "" {
+		return app.DevIdentity(ctx, c.DataDir)
+	}
+	c.Kafka.IDs, c.Kafka.IdentityKey, c.Kafka.IdentityKeyFile = "", "", ""
+	cluster, err := c.cluster()
+	if err != nil {
+		return schemas.PipelineIdentity{}, err
+	}
+	return admin.Identity(ctx, cluster)
 }
 
 type identityID struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 )
 
@@ -80,8 +82,9 @@ type devCommand struct {
 	Partitions  int32  `help:"Partitions of new topics." default:"4" group:"Process:"`
 	Users       int    `help:"Number of users to simulate; see stillhere load." default:"0" group:"Process:"`
 
-	IDs             string `name:"ids" help:"How callers name users: ${enum}. int: positive 64-bit integers. text: names, also UUIDs, within tenants. The data directory keeps what it began with. This version does not start with text yet." enum:"int,text" default:"int" group:"Process:"`
-	IdentityKeyFile string `name:"identity-key-file" help:"With --ids text: file with the key of which ids are computed. Default: identity.key in the data directory, created if it is missing." type:"path" group:"Process:"`
+	IDs             string `name:"ids" help:"How callers name users: ${enum}. int: positive 64-bit integers. text: names, also UUIDs, within tenants. The data directory keeps what it began with." enum:"int,text" default:"int" group:"Process:"`
+	IdentityKey     string `name:"identity-key" help:"With --ids text: the key of which ids are computed, 32 hexadecimal digits; better set in STILLHERE_IDENTITY_KEY or a file." secret:"" group:"Process:"`
+	IdentityKeyFile string `name:"identity-key-file" help:"With --ids text: file with the identity key. Default: identity.key in the data directory, created if it is missing." type:"path" group:"Process:"`
 
 	AcceptDataLoss bool `help:"Start although files in the data directory are damaged, with the data that is intact; damaged files are renamed to end in .damaged." env:"-" group:"Process:"`
 
@@ -101,7 +104,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	config.Instance, config.SchemaRegistry, config.PolicyAsked = "dev", c.SchemaRegistry, c.asked(parsed, file)
 	dev := app.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis,
 		Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}
-	dev.Kafka.IDs, dev.Kafka.IdentityKeyFile = c.IDs, c.IdentityKeyFile
+	dev.Kafka.IDs, dev.Kafka.IdentityKey, dev.Kafka.IdentityKeyFile = c.IDs, c.IdentityKey, c.IdentityKeyFile
 	play, err := c.generateLoad(logs.logger())
 	if err != nil {
 		return err
@@ -118,6 +121,15 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 // greet says where to look and what to try.
 func (c *devCommand) greet(brokers string) {
 	url, self := "http://"+c.HTTP.Listen, called(os.Args[0])
+	try := tried{beat: "user 1    ", user: `"1"`, device: "7", batch: "user_ids=1,2,3", watch: "1 2 3", follow: "1/followers/2      (2 follows 1)"}
+	if c.IDs == string(identity.Text) {
+		try = tried{beat: "ann       ", user: `"ann"`, device: `"phone"`, batch: "user_ids=ann&user_ids=bob", watch: "ann bob --ids text",
+			follow: "users/ann/followers/bob      (bob follows ann)"}
+		try.kafka = " --ids text --identity-key-file " + cmp.Or(c.IdentityKeyFile, filepath.Join(c.DataDir, app.IdentityFile))
+		if c.IdentityKey != "" {
+			try.kafka = " --ids text" // the key is in the environment
+		}
+	}
 	sight := ""
 	if c.MayWatch == app.WatchFollowers {
 		sight = " --may-watch followers --sqlite " + filepath.Join(c.DataDir, app.GraphFile)
@@ -125,18 +137,29 @@ func (c *devCommand) greet(brokers string) {
 	fmt.Printf(`ready %s
 
   see who is online         open %s in a browser
-  send a beat of user 1     curl -d '{"beats":[{"user_id":"1","device_id":7,"device_kind":"mobile"}]}' %s/presence/heartbeats
-  read the presence         curl '%s/presence/batch?user_ids=1,2,3'
-  watch it change           %s watch 1 2 3 --url %s
-                            (or any WebSocket client: ws://%s/presence/stream, send {"type":"subscribe","user_ids":["1"]})
+  send a beat of %s curl -d '{"beats":[{"user_id":%s,"device_id":%s,"device_kind":"mobile"}]}' %s/presence/heartbeats
+  read the presence         curl '%s/presence/batch?%s'
+  watch it change           %s watch %s --url %s
+                            (or any WebSocket client: ws://%s/presence/stream, send {"type":"subscribe","user_ids":[%s]})
 
-  read every change         %s replay --kafka-brokers %s
-  notify followers          curl -X PUT %s/presence/1/followers/2      (2 follows 1)
-                            %s channel log --kafka-brokers %s%s
+  read every change         %s replay --kafka-brokers %s%s
+  notify followers          curl -X PUT %s/presence/%s
+                            %s channel log --kafka-brokers %s%s%s
 
-  Kafka listens at %s; the data is in %s; Ctrl-C stops.
-`, url, url, url, url, self, url, c.HTTP.Listen, self, brokers, url, self, brokers, sight, brokers, c.DataDir)
+`, url, url, try.beat, try.user, try.device, url, url, try.batch, self, try.watch, url, c.HTTP.Listen, try.user,
+		self, brokers, try.kafka, url, try.follow, self, brokers, try.kafka, sight)
+	if try.kafka != "" {
+		fmt.Printf(`  Users have names, within tenants: ?tenant=acme after any address above names users of acme.
+  Ids of users are computed under a key. Programs that ask Kafka need it:%s
+  (another key: dev --data-dir NEW --ids text --identity-key-file FILE; stillhere identity new-key makes one).
+
+`, try.kafka)
+	}
+	fmt.Printf("  Kafka listens at %s; the data is in %s; Ctrl-C stops.\n", brokers, c.DataDir)
 }
+
+// tried is what greet says of users.
+type tried struct{ beat, user, device, batch, watch, follow, kafka string }
 
 // called is how this program was called, so that what is printed can be pasted.
 func called(name string) string {

@@ -43,11 +43,27 @@ func verifyIdentity(ctx context.Context, admin *kadm.Client, cfg kafka.Config) e
 		}
 	}
 	if asked := cfg.Users.Pipeline(); stored != asked {
-		return fmt.Errorf("the pipeline %s* was begun with %s, and this program runs with %s: the ids of users would differ; "+
-			"give it the pipeline's --ids and --identity-key-file (stillhere identity show prints what the pipeline has), "+
-			"or begin another pipeline with --topic-prefix", cfg.Prefix, describe(stored), describe(asked))
+		return &OtherIdentity{Prefix: cfg.Prefix, Stored: stored, Asked: asked}
 	}
 	return nil
+}
+
+// OtherIdentity is the error of a program that names users, or computes their ids, otherwise than the
+// pipeline whose topics begin with Prefix.
+type OtherIdentity struct {
+	Prefix        string
+	Stored, Asked schemas.PipelineIdentity
+}
+
+// Error says what the pipeline has, what the program has, and what to do.
+func (e *OtherIdentity) Error() string {
+	return fmt.Sprintf("the pipeline %s* %s; give it the pipeline's --ids and --identity-key-file (stillhere identity show prints what the pipeline has), "+
+		"or begin another pipeline with --topic-prefix", e.Prefix, e.Difference())
+}
+
+// Difference says what the pipeline has and what the program has.
+func (e *OtherIdentity) Difference() string {
+	return fmt.Sprintf("was begun with %s, and this program runs with %s: the ids of users would differ", describe(e.Stored), describe(e.Asked))
 }
 
 func describe(p schemas.PipelineIdentity) string {
