@@ -33,7 +33,13 @@ func newAPI(d apiDeps) (component, error) {
 	}
 	reads := query.NewServer(d.reader, d.log)
 	users := d.cluster.Users
-	reads.SetUsers(users, func(r *http.Request) (string, error) { return ingest.TenantOf(r, users) })
+	reads.SetUsers(users, func(r *http.Request) (string, error) {
+		tenant, err := ingest.TenantOf(r, users)
+		if err == nil {
+			d.accounts.Of(tenant).Read()
+		}
+		return tenant, err
+	})
 	if d.access != nil {
 		reads.SetAccess(d.access)
 	}

@@ -30,6 +30,7 @@ type base struct {
 	producer     *kafka.Producer
 	kafkaMetrics *kafka.Metrics
 	tenants      *tenants.Directory // nil with --ids int
+	accounts     *tenants.Accounts  // likewise
 }
 
 // builder assembles the components of one process.

@@ -51,7 +51,7 @@ func Migrate(ctx context.Context, config pgstore.Config) error {
 func newGraphEndpoints(p base, store *graph.Store) component {
 	server := graphgate.New(graphgate.Defaults(), graphgate.Dependencies{
 		Store: store, Users: p.cluster.Users, Forbidden: ingest.IsForbidden, Registry: p.registry, Log: p.log, CheckOrigin: p.config.Ingest.CheckOrigin,
-		Tenant: func(r *http.Request) (string, error) { return ingest.TenantOf(r, p.cluster.Users) },
+		Tenant: func(r *http.Request) (string, error) { return ingest.TenantOf(r, p.cluster.Users) }, Tenants: p.accounts,
 		Charge: func(r *http.Request, entries int) (time.Duration, int) {
 			if caller := ingest.CallerOf(r.Context()); caller != nil && caller.Charge != nil {
 				return caller.Charge(entries)

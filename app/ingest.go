@@ -38,6 +38,8 @@ func newIngest(d ingestDeps) (c component, err error) {
 		return c, err
 	}
 	sockets.LimitPerUser(d.quota)
+	gate.BoundTenants(d.accounts)
+	sockets.BoundTenants(d.accounts)
 	c.routes = append(c.routes, gate.Routes, sockets.Routes)
 	c.services = []service{
 		{"HTTP gate", buffers, gate.Run},

@@ -17,6 +17,8 @@ func (b *builder) followTenants(ctx context.Context) error {
 		return err
 	}
 	b.tenants = tenants.NewDirectory(reader, b.log)
+	b.accounts = tenants.NewAccounts(b.tenants)
+	b.registry.MustRegister(b.accounts)
 	c := closing("reader of the tenants", reader.Close)
 	c.services = []service{{"tenants", loops, b.tenants.Run}}
 	return b.add(c, b.tenants.Load(ctx))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -23,40 +24,44 @@ const (
 )
 
 func (s *Server) put(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
-	e, names, err := s.edgeOf(r)
+	e, users, err := s.edgeOf(r)
 	if err == nil {
-		_, _, err = s.change(ctx, []graph.Edge{e}, nil, names)
+		_, _, err = s.change(ctx, users, []graph.Edge{e}, nil)
 	}
 	return nil, err
 }
 
 func (s *Server) delete(ctx context.Context, _ http.ResponseWriter, r *http.Request) ([]byte, error) {
-	e, _, err := s.edgeOf(r)
+	e, users, err := s.edgeOf(r)
 	if err == nil {
-		_, _, err = s.change(ctx, nil, []graph.Edge{e}, nil)
+		users.names = nil // whoever is not followed any more needs none
+		_, _, err = s.change(ctx, users, nil, []graph.Edge{e})
 	}
 	return nil, err
 }
 
-func (s *Server) edgeOf(r *http.Request) (e graph.Edge, _ graph.Names, err error) {
+func (s *Server) edgeOf(r *http.Request) (e graph.Edge, of users, err error) {
 	given, err := s.parameters(r)
 	if err != nil {
-		return e, nil, err
+		return e, of, err
 	}
-	users, err := s.usersOf(r, given)
-	if err != nil {
-		return e, nil, err
+	if of, err = s.usersOf(r, given); err != nil {
+		return e, of, err
 	}
-	if e.User, err = users.parse("user_id", userpath.Of(r)); err != nil {
-		return e, nil, err
+	if e.User, err = of.parse("user_id", userpath.Of(r)); err != nil {
+		return e, of, err
 	}
-	if e.Follower, err = users.parse("follower_id", r.PathValue("follower_id")); err != nil {
-		return e, nil, err
+	if e.Follower, err = of.parse("follower_id", r.PathValue("follower_id")); err != nil {
+		return e, of, err
 	}
-	return e, users.names, checkEdge(e)
+	return e, of, checkEdge(e)
 }
 
-func (s *Server) change(ctx context.Context, add, remove []graph.Edge, names graph.Names) (added, removed int64, err error) {
+// change adds and removes edges of users, unless that is over the quota of their tenant.
+func (s *Server) change(ctx context.Context, of users, add, remove []graph.Edge) (added, removed int64, err error) {
+	if over := s.Tenants.Of(of.tenant).Change(tenants.Edges, len(add)+len(remove)); over != nil {
+		return 0, 0, over
+	}
 	leave, err := s.enter()
 	if err != nil {
 		return 0, 0, err
@@ -64,7 +69,7 @@ func (s *Server) change(ctx context.Context, add, remove []graph.Edge, names gra
 	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
 	defer cancel()
-	return s.Store.Change(ctx, add, remove, names)
+	return s.Store.Change(ctx, add, remove, of.names)
 }
 
 // post changes many edges in one transaction.
@@ -93,7 +98,7 @@ func (s *Server) post(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		return nil, refuse(http.StatusTooManyRequests, wait, problem.TooMany, "add",
 			"has too many elements for now: every entry counts as a request")
 	}
-	added, removed, err := s.change(ctx, b.directed(b.add), b.directed(b.remove), users.names)
+	added, removed, err := s.change(ctx, users, b.directed(b.add), b.directed(b.remove))
 	if err != nil {
 		return nil, err
 	}

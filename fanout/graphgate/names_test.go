@@ -8,6 +8,7 @@ import (
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/tenants/tenantstest"
 	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -110,4 +111,20 @@ func TestAUserWithTheIDOfAnotherGetsNoneOfItsFollowers(t *testing.T) {
 	}
 	w.wants(w.ask("GET", "/presence/ann/followers", ""), 200, `[]`)
 	w.wants(w.ask("PUT", "/presence/ann/followers/eve", ""), 409, "identity_collision")
+}
+
+func TestATenantHasItsQuotaOfChangedEdges(t *testing.T) {
+	t.Parallel()
+	w := newNamedWorld(t)
+	w.Tenants = tenantstest.Accounts(t, schemas.Tenant{Name: "acme", Quotas: schemas.TenantQuotas{ChangesPerSecondPerProcess: 1}})
+	w.wants(w.ask("POST", "/presence/followers?tenant=acme", `{"add":[{"user_id":"ann","follower_id":"ben"},{"user_id":"ann","follower_id":"cara"}]}`), 200, "")
+	for _, method := range []string{"PUT", "DELETE"} {
+		answer := w.ask(method, "/presence/ann/followers/ben?tenant=acme", "")
+		w.wants(answer, 429, `"field":"changes_per_second_per_process"`)
+		if answer.Header().Get("Retry-After") == "" {
+			t.Error("there is no Retry-After")
+		}
+		w.wants(w.ask(method, "/presence/ann/followers/ben?tenant=other-one", ""), 204, "")
+	}
+	w.wants(w.ask("GET", "/presence/ann/followers?tenant=acme", ""), 200, `"ben"`)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -56,7 +57,9 @@ type Dependencies struct {
 	// Charge takes the entries of a request from its sender's limit. wait is the time until the
 	// request may be repeated; most is not 0 if it never may, because the limit allows only so many
 	// entries at once.
-	Charge   func(r *http.Request, entries int) (wait time.Duration, most int)
+	Charge func(r *http.Request, entries int) (wait time.Duration, most int)
+	// Tenants bounds the changes of each tenant; nil: no bound.
+	Tenants  *tenants.Accounts
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 }
@@ -154,7 +157,10 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, route string, err 
 	var known *refusal
 	var bad *schemas.FieldError
 	var collision *graph.CollisionError
+	var over *tenants.OverQuota
 	switch {
+	case errors.As(err, &over):
+		status, after = http.StatusTooManyRequests, over.After
 	case errors.As(err, &known):
 		status, after = known.status, known.after
 	case errors.As(err, &bad) && bad.Code == codeConflict:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -53,7 +54,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
 		writeError(w, http.StatusBadRequest, err)
 		return
 	}
-	st := &stream{kind: kind, user: s.viewer(r)}
+	st := &stream{kind: kind, user: s.viewer(r), account: s.hub.Tenants.Of(tenant), reserved: len(asks.users.ids)}
 	if err := s.admit(st); err != nil {
 		s.refuse(w, err)
 		return
@@ -97,6 +98,10 @@ var (
 
 // refuse answers a request that was not admitted.
 func (s *Server) refuse(w http.ResponseWriter, why error) {
+	if over := new(tenants.OverQuota); errors.As(why, &over) {
+		over.Write(w)
+		return
+	}
 	// Jittered, so that clients refused together do not come back together.
 	if errors.Is(why, errTooManyOfUser) {
 		w.Header().Set("Retry-After", strconv.Itoa(5+rand.IntN(10)))

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -16,6 +17,7 @@ import (
 func (v *viewer) do(r request) error {
 	switch r.kind {
 	case subscribe:
+		defer v.settleCount()
 		err := v.subscribe(r)
 		switch refused := errors.Is(err, errNotAllowed); {
 		case !r.once && (refused || errors.Is(err, errUnavailable)):
@@ -26,6 +28,7 @@ func (v *viewer) do(r request) error {
 		return err
 	case unsubscribe:
 		v.unsubscribe(r.ids)
+		v.settleCount()
 		return nil
 	case deliveries:
 		return v.wantDeliveries(r.on)
@@ -39,6 +42,7 @@ func (v *viewer) do(r request) error {
 		}
 		return v.send(nil)
 	case recheck:
+		defer v.settleCount()
 		return v.recheck()
 	default: // goodbye
 		after := rand.N(v.hub.cfg.ReconnectSpread)
@@ -86,6 +90,9 @@ func (v *viewer) subscribe(r request) error {
 	if limit := v.hub.limits.Load().MaxSubscriptions; len(v.subs)+len(v.fresh(ids)) > limit {
 		return v.sendError(tooMany(limit))
 	}
+	if over := v.count(len(v.subs) + len(v.fresh(ids))); over != nil {
+		return v.sendError(over)
+	}
 	if wait := v.pace(len(ids)); wait > 0 {
 		return v.sendError(tooOften(v.hub.cfg.SubscribeRate, wait))
 	}
@@ -105,6 +112,26 @@ func (v *viewer) subscribe(r request) error {
 		return errNotAllowed
 	}
 	return reply.end()
+}
+
+// count makes the tenant's account count so many subscriptions of the viewer, at least; over: its quota
+// has no room for them.
+func (v *viewer) count(subscriptions int) *tenants.OverQuota {
+	more := subscriptions - v.counted
+	if more <= 0 {
+		return nil
+	}
+	over := v.account.Subscribe(more)
+	if over == nil {
+		v.counted = subscriptions
+	}
+	return over
+}
+
+// settleCount makes the account count what the viewer watches.
+func (v *viewer) settleCount() {
+	v.account.Unsubscribe(v.counted - len(v.subs))
+	v.counted = len(v.subs)
 }
 
 // fresh returns those of ids that are not watched yet.

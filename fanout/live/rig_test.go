@@ -18,6 +18,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/redisbus"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/stream"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/internal/testkit/redistest"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -137,6 +138,12 @@ func newRig(t *testing.T, r *redistest.Server, tweaks ...func(*fanout.Config)) *
 // newRigOf is newRig with users who may have names.
 func newRigOf(t *testing.T, r *redistest.Server, users identity.Users, tweaks ...func(*fanout.Config)) *rig {
 	t.Helper()
+	return newRigWith(t, r, users, nil, tweaks...)
+}
+
+// newRigWith is newRigOf with quotas of tenants.
+func newRigWith(t *testing.T, r *redistest.Server, users identity.Users, accounts *tenants.Accounts, tweaks ...func(*fanout.Config)) *rig {
+	t.Helper()
 	cfg := fanout.DefaultConfig()
 	cfg.RefreshInterval = 20 * time.Millisecond
 	cfg.PingInterval = time.Hour // a peer answers only while it reads, and a loaded machine has it wait
@@ -151,7 +158,7 @@ func newRigOf(t *testing.T, r *redistest.Server, users identity.Users, tweaks ..
 	tapped := &tappedBus{bus, make(chan struct{}, 1000)}
 	v := newView()
 	server, err := live.New(cfg, live.Dependencies{Bus: tapped, Recent: bus.Recent, View: v.Read, Metrics: metrics,
-		Users: users, Named: v.ReadNamed, Tenant: tenantOf})
+		Users: users, Named: v.ReadNamed, Tenant: tenantOf, Tenants: accounts})
 	if err != nil {
 		t.Fatal(err)
 	}

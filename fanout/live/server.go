@@ -14,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -60,6 +61,8 @@ type Dependencies struct {
 	// PerUser bounds the streams of each known viewer, together with other sockets of the process;
 	// nil: no bound.
 	PerUser PerUser
+	// Tenants bounds the streams and subscriptions of each tenant; nil: no bound.
+	Tenants *tenants.Accounts
 	Metrics *fanout.Metrics // nil: registered nowhere
 	Log     *slog.Logger    // nil: no log
 }
@@ -97,9 +100,13 @@ const (
 
 // stream is an open connection.
 type stream struct {
-	kind   string
-	user   schemas.UserID // whom it counts against; 0: unknown
-	viewer *viewer        // nil until messages can be sent; guarded by Server.mu
+	kind string
+	user schemas.UserID // whom it counts against; 0: unknown
+	// account is that of the tenant; nil: none. reserved is how many subscriptions it counts that the
+	// viewer does not have yet.
+	account  *tenants.Account
+	reserved int
+	viewer   *viewer // nil until messages can be sent; guarded by Server.mu
 	// abort ends the stream at once; nil while it is opened, which the HTTP server bounds. It may
 	// block up to the write timeout where the connection belongs to another. Guarded by Server.mu.
 	abort func()
@@ -204,7 +211,7 @@ func (s *Server) drain() {
 func (s *Server) Open(viewer schemas.UserID, tenant string, exempt bool, send func(message []byte) error,
 ) (handle func(message []byte) (handled bool), close func()) {
 	v := s.hub.newViewer(viewer, send, nil)
-	v.exempt = exempt
+	v.exempt, v.account = exempt, s.hub.Tenants.Of(tenant)
 	st := &stream{kind: kindEmbedded}
 	st.abort = sync.OnceFunc(func() {
 		v.close()
@@ -240,12 +247,35 @@ func (s *Server) admit(st *stream) error {
 	case counts && s.hub.PerUser != nil && !s.hub.PerUser.Take(st.user):
 		return refused("too_many_of_user", errTooManyOfUser)
 	case counts:
+		if over := st.enter(); over != nil {
+			if s.hub.PerUser != nil {
+				s.hub.PerUser.Give(st.user)
+			}
+			return refused("tenant_quota", over)
+		}
 		s.served++
 	}
 	s.streams[st] = struct{}{}
 	s.running.Add(1)
 	s.hub.Metrics.Connections.WithLabelValues(st.kind).Inc()
 	return nil
+}
+
+// enter counts the stream and its first subscriptions, unless the tenant is over a quota.
+func (st *stream) enter() *tenants.OverQuota {
+	if over := st.account.Connect(); over != nil {
+		return over
+	}
+	over := st.account.Subscribe(st.reserved)
+	if over != nil {
+		st.account.Disconnect()
+	}
+	return over
+}
+
+// give gives the viewer the subscriptions that the stream has reserved.
+func (st *stream) give(v *viewer) {
+	v.account, v.counted, st.reserved = st.account, st.reserved, 0
 }
 
 // begin notes that v can be sent messages, and what ends the stream at once. It returns false if the
@@ -263,6 +293,8 @@ func (s *Server) release(st *stream) {
 	delete(s.streams, st)
 	if st.kind != kindEmbedded {
 		s.served--
+		st.account.Disconnect()
+		st.account.Unsubscribe(st.reserved)
 		if s.hub.PerUser != nil {
 			s.hub.PerUser.Give(st.user)
 		}

@@ -72,6 +72,7 @@ func (s *Server) open(st *stream, r *http.Request, conn *socket.Conn, tenant str
 	c := &session{server: s, conn: conn, tenant: tenant, events: st.kind == kindEvents}
 	c.until, _ = r.Context().Deadline()
 	c.viewer = s.hub.newViewer(st.user, c.send, c.end)
+	st.give(c.viewer)
 	c.viewer.exempt = s.exempt(r)
 	if c.events {
 		c.viewer.sendEvent = func(id string, message []byte) error { return conn.Send(appendEvent(nil, id, message)) }
@@ -217,6 +218,7 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream,
 		s.countEnd(label)
 		abort()
 	})
+	st.give(v)
 	v.exempt = s.exempt(r)
 	v.retryIn = func(after time.Duration) error { return write(appendRetry(nil, after)) }
 	v.sendEvent = func(id string, message []byte) error { return write(appendEvent(nil, id, message)) }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -57,6 +58,10 @@ type viewer struct {
 	trail        *trail                           // nil: messages carry no cursors
 	asking       *rate.Limiter                    // nil until the first subscribe
 	recheckTimer *time.Timer                      // nil: no recheck is planned
+	counted      int                              // subscriptions that account counts; at least len(subs)
+
+	// account is that of the tenant whose users it watches; nil: none. Set before the first request.
+	account *tenants.Account
 
 	mu         sync.Mutex // never held while anything blocks
 	requests   []request

@@ -210,6 +210,7 @@ func (v *viewer) close() {
 			v.recheckTimer.Stop()
 		}
 		v.unsubscribeAll()
+		v.settleCount()
 		v.hub.recipients.leave(v)
 	})
 }

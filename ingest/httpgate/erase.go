@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -85,6 +86,9 @@ func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, e
 	if err != nil {
 		return 0, refuse(http.StatusServiceUnavailable, problem.Unavailable, "",
 			"the erasure has not begun, because no receipt can be given: "+err.Error())
+	}
+	if over := g.tenants.Of(name.Tenant).Change(tenants.Erasure, 1); over != nil {
+		return 0, over
 	}
 	receipt, frame := NewReceipt(user, name, time.Now(), copies)
 	written := make(chan error, 1)

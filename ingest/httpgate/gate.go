@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/internal/beat"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/quota"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -28,7 +29,8 @@ type Gate struct {
 	heartbeatSlots  chan struct{} // one for each request with beats that have arrived
 	visibilitySlots chan struct{} // one for each change of visibility that has arrived
 	incomplete      *quota.Quota[sender]
-	copies          Copies // nil: nobody can erase
+	copies          Copies            // nil: nobody can erase
+	tenants         *tenants.Accounts // nil: tenants have no quotas
 	zstd            *zstd.Decoder
 	maxDevices      atomic.Int64 // HTTP.MaxDevices as it is now
 }
@@ -161,7 +163,11 @@ func (g *Gate) endpoint(
 func writeError(w http.ResponseWriter, err error) (status int) {
 	status = http.StatusInternalServerError
 	var known *refusal
+	var over *tenants.OverQuota
 	switch {
+	case errors.As(err, &over):
+		over.Write(w)
+		return http.StatusTooManyRequests
 	case errors.As(err, &known):
 		status = known.status
 		if known.after > 0 {

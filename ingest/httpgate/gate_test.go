@@ -48,14 +48,17 @@ func start(tb testing.TB, cfg ingest.Config, log beat.Appender) (mux *http.Serve
 	return startWith(tb, cfg, log, nil)
 }
 
-// startWith is start for a gate that erases.
-func startWith(tb testing.TB, cfg ingest.Config, log beat.Appender, copies httpgate.Copies) (mux *http.ServeMux, stop func()) {
+// startWith is start for a gate that erases, and is set up by more.
+func startWith(tb testing.TB, cfg ingest.Config, log beat.Appender, copies httpgate.Copies, more ...func(*httpgate.Gate)) (mux *http.ServeMux, stop func()) {
 	tb.Helper()
 	g, err := httpgate.New(cfg, log, ingest.NewMetrics(nil))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	g.Erases(copies)
+	for _, set := range more {
+		set(g)
+	}
 	mux = http.NewServeMux()
 	g.Routes(mux)
 	ctx, cancel := context.WithCancel(context.Background())

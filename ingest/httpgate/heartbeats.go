@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"encoding/json"
 	"mime"
 	"net/http"
 	"strconv"
@@ -14,7 +15,8 @@ import (
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
 )
 
-// postHeartbeats accepts all beats of a request or none.
+// postHeartbeats accepts all beats of a request or none, except that it leaves out those of tenants who
+// are over a quota.
 func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	received := g.now() // ages in the body count from about here, not from its last byte
 	format, err := formatOf(r)
@@ -48,6 +50,10 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	if err := g.checkLimits(ingest.CallerOf(r.Context()), req.beats); err != nil {
 		return 0, err
 	}
+	refused, err := g.admit(r.Context(), &req)
+	if err != nil {
+		return 0, err
+	}
 	if req.gateway != "" {
 		if err := g.gateways.record(g.now(), req.gateway, req.epoch, req.beats); err != nil {
 			return 0, err
@@ -60,7 +66,7 @@ func (g *Gate) postHeartbeats(w http.ResponseWriter, r *http.Request) (status in
 	if err := g.await(r.Context(), written); err != nil {
 		return 0, err
 	}
-	accept(w, r, len(req.beats))
+	accept(w, r, len(req.beats), refused)
 	return http.StatusAccepted, nil
 }
 
@@ -122,13 +128,26 @@ func moreDevices(beats []schemas.Beat, most int) bool {
 }
 
 // accept answers in Protobuf if the client asks for it, else in JSON.
-func accept(w http.ResponseWriter, r *http.Request, beats int) {
+func accept(w http.ResponseWriter, r *http.Request, beats int, refused []refusedBeats) {
 	kind, _, _ := mime.ParseMediaType(strings.Split(r.Header.Get("Accept"), ",")[0])
 	body := []byte(`{"accepted":` + strconv.Itoa(beats) + "}\n")
-	if isProtobuf(kind) {
-		// A message of one number cannot fail to be encoded.
-		body, _ = proto.Marshal(&pb.HeartbeatsResponse{Accepted: int32(beats)})
-	} else {
+	switch {
+	case isProtobuf(kind):
+		answer := &pb.HeartbeatsResponse{Accepted: int32(beats)}
+		for _, of := range refused {
+			answer.Refused = append(answer.Refused, &pb.RefusedBeats{Tenant: of.Tenant, Quota: of.Quota, Beats: of.Beats, RetryAfterMs: of.RetryAfter})
+		}
+		// Only text that is not UTF-8 could fail to be encoded.
+		body, _ = proto.Marshal(answer)
+	case len(refused) > 0:
+		// Numbers and text cannot fail to be encoded.
+		body, _ = json.Marshal(struct {
+			Accepted int            `json:"accepted"`
+			Refused  []refusedBeats `json:"refused,omitempty"`
+		}{beats, refused})
+		body = append(body, '\n')
+	}
+	if !isProtobuf(kind) {
 		kind = "application/json"
 	}
 	w.Header().Set("Content-Type", kind)

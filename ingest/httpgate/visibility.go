@@ -6,6 +6,7 @@ import (
 
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/strictjson"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -33,6 +34,9 @@ func (g *Gate) putVisibility(w http.ResponseWriter, r *http.Request) (status int
 	visibility, err := decodeVisibility(body)
 	if err != nil {
 		return 0, err
+	}
+	if over := g.tenants.Of(name.Tenant).Change(tenants.Visibility, 1); over != nil {
+		return 0, over
 	}
 	if err := g.await(r.Context(), g.writeVisibility(user, visibility, name)); err != nil {
 		return 0, err

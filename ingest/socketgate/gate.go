@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -42,6 +43,7 @@ type Gate struct {
 	start   time.Time
 	pace    atomic.Pointer[pace]
 	devices *devices.Registry
+	tenants *tenants.Accounts // nil: tenants have no quotas
 
 	mu       sync.Mutex // never held while anything blocks
 	stopping bool
@@ -80,6 +82,9 @@ func (g *Gate) Follow(cfg ingest.Config) {
 
 // LimitPerUser sets the bound on sockets of one user. Call it before Routes.
 func (g *Gate) LimitPerUser(perUser *quota.Quota[schemas.UserID]) { g.perUser = perUser }
+
+// BoundTenants makes the gate keep to the quotas of tenants. Call it before Routes.
+func (g *Gate) BoundTenants(accounts *tenants.Accounts) { g.tenants = accounts }
 
 func (g *Gate) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /presence/connect", g.connect)
@@ -137,6 +142,7 @@ func (g *Gate) leave(s *connection) {
 	delete(g.sockets, s)
 	g.mu.Unlock()
 	g.perUser.Give(s.who.device.User)
+	s.account.Disconnect()
 	g.metrics.Sockets.Dec()
 	g.running.Done()
 }
@@ -179,15 +185,23 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 				" connections open already, which is all that one user may have; close one first"})
 		return
 	}
+	account := g.tenants.Of(who.tenant())
+	if over := who.admit(r.Context(), account); over != nil {
+		g.perUser.Give(who.device.User)
+		g.metrics.Answered("connect", "429")
+		over.Write(w)
+		return
+	}
 	if !g.enter() {
 		g.perUser.Give(who.device.User)
+		account.Disconnect()
 		g.metrics.Answered("connect", "503")
 		// Spread, so that those refused together do not return together.
 		problem.WriteBusy(w, time.Second+rand.N(5*time.Second),
 			&schemas.FieldError{Code: problem.Overloaded, Reason: "too many connections"})
 		return
 	}
-	s := &connection{gate: g, who: who, viewer: who.device.User, mayWatch: caller == nil || caller.MayWatch,
+	s := &connection{gate: g, who: who, account: account, viewer: who.device.User, mayWatch: caller == nil || caller.MayWatch,
 		mayWatchAny: caller != nil && caller.Any}
 	if caller != nil && !caller.Any && caller.Gateway != "" {
 		s.viewer = 0 // it beats for the user, and is not the user

@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/ingest/socketgate"
+	"github.com/stillhere/stillhere/internal/tenants/tenantstest"
 	"github.com/stillhere/stillhere/schemas"
 	"go.uber.org/goleak"
 )
@@ -112,11 +113,20 @@ func config() ingest.Config {
 // inBubble runs a test with an endpoint in virtual time.
 func inBubble(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, test func(d endpoint)) {
 	t.Helper()
+	inBubbleOf(t, cfg, open, nil, test)
+}
+
+// inBubbleOf is inBubble with quotas of tenants.
+func inBubbleOf(t *testing.T, cfg ingest.Config, open socketgate.OpenStream, quotas []schemas.Tenant, test func(d endpoint)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		beats := &recorder{}
 		g, err := socketgate.New(cfg, beats, open, ingest.NewMetrics(nil))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if quotas != nil {
+			g.BoundTenants(tenantstest.Accounts(t, quotas...))
 		}
 		mux := http.NewServeMux()
 		g.Routes(mux)

@@ -1,6 +1,7 @@
 package socketgate
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -21,6 +23,29 @@ type client struct {
 	idle   time.Duration // when connecting
 	// deliveries asks for deliveries from the beginning, as the stream's message does.
 	deliveries bool
+}
+
+// tenant is that of the user; empty with --ids int.
+func (c *client) tenant() string {
+	if c.name == nil {
+		return ""
+	}
+	return c.name.Tenant
+}
+
+// admit counts the connection and its first beat, unless the tenant is over a quota.
+func (c *client) admit(ctx context.Context, account *tenants.Account) *tenants.OverQuota {
+	if over := account.Connect(); over != nil {
+		return over
+	}
+	over := account.Beats(1)
+	if over == nil && account.Full() {
+		_, over = account.Newcomers(ctx, []schemas.UserID{c.device.User})
+	}
+	if over != nil {
+		account.Disconnect()
+	}
+	return over
 }
 
 // parseClient reads the query of a connect. Every error is a *schemas.FieldError that names the

@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/internal/devices"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/internal/socket"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -24,7 +25,12 @@ const (
 	endToken      = "token"      // the client's token has ended
 	endTooOften   = "too_often"  // more messages than a socket may send
 	endUnfinished = "unfinished" // a message was not complete in time
+	endQuota      = "quota"      // its tenant was over its quota of beats for too long
 )
+
+// statusQuota closes a socket whose beats were refused for too long because its tenant is over a quota;
+// like HTTP 429.
+const statusQuota = 4429
 
 // statusIdle closes a silent socket; like HTTP 408.
 const statusIdle = 4408
@@ -47,7 +53,12 @@ type connection struct {
 	at      *devices.Connection
 	touched atomic.Int64 // when the person last touched the device, as last reported
 	ending  atomic.Pointer[string]
-	hello   []byte // the last one that was sent; owned by the reading goroutine
+
+	// Owned by the reading goroutine.
+	hello       []byte        // the last one that was sent
+	refusedFrom time.Duration // when the first beat was refused since the last accepted one; 0: none was
+
+	account *tenants.Account // of the user's tenant; nil with --ids int
 }
 
 // run serves the socket after the handshake and returns why it ended.
@@ -98,11 +109,8 @@ func (s *connection) openStream() (handle func([]byte) bool, closeStream func())
 	if s.gate.open == nil || !s.mayWatch {
 		return func([]byte) bool { return false }, func() {}
 	}
-	tenant := "" // the socket watches users of the tenant that it beats for
-	if s.who.name != nil {
-		tenant = s.who.name.Tenant
-	}
-	return s.gate.open(s.viewer, tenant, s.mayWatchAny, s.conn.Write)
+	// The socket watches users of the tenant that it beats for.
+	return s.gate.open(s.viewer, s.who.tenant(), s.mayWatchAny, s.conn.Write)
 }
 
 // reason is why the socket ended, by the error of the last read. A close that this side began
@@ -137,8 +145,27 @@ func (s *connection) beat() bool {
 
 // Ping is a beat; see socket.Handler.
 func (s *connection) Ping() {
+	if over := s.account.Beats(1); over != nil {
+		s.overQuota(over)
+		return
+	}
+	s.refusedFrom = 0
 	if !s.beat() {
 		s.conn.Abort()
+	}
+}
+
+// overQuota answers a beat that is refused. Most clients send the next one in time, and nobody notices.
+// The socket of a device that cannot be online any more is closed, so that its client knows.
+func (s *connection) overQuota(over *tenants.OverQuota) {
+	now := s.gate.now()
+	if s.refusedFrom == 0 {
+		s.refusedFrom = now
+	}
+	s.reply(over)
+	if now-s.refusedFrom >= s.gate.pace.Load().idle {
+		s.endAs(endQuota)
+		s.conn.Close(statusQuota, "over the tenant's quota of "+over.Quota.String())
 	}
 }
 

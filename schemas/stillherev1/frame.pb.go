@@ -748,8 +748,11 @@ func (x *Beat) GetDevice() string {
 
 // HeartbeatsResponse is what POST /presence/heartbeats answers.
 type HeartbeatsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Accepted      int32                  `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Accepted int32                  `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	// Beats that were not accepted because a tenant is over a quota, if others
+	// were. Where none is accepted the answer is 429.
+	Refused       []*RefusedBeats `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -787,6 +790,82 @@ func (*HeartbeatsResponse) Descriptor() ([]byte, []int) {
 func (x *HeartbeatsResponse) GetAccepted() int32 {
 	if x != nil {
 		return x.Accepted
+	}
+	return 0
+}
+
+func (x *HeartbeatsResponse) GetRefused() []*RefusedBeats {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// RefusedBeats are beats of one tenant that were refused for one quota.
+type RefusedBeats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tenant        string                 `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Quota         string                 `protobuf:"bytes,2,opt,name=quota,proto3" json:"quota,omitempty"`         // as TenantQuotas names it
+	Beats         []uint32               `protobuf:"varint,3,rep,packed,name=beats,proto3" json:"beats,omitempty"` // indexes into the request's beats
+	RetryAfterMs  uint32                 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3" json:"retry_after_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedBeats) Reset() {
+	*x = RefusedBeats{}
+	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedBeats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedBeats) ProtoMessage() {}
+
+func (x *RefusedBeats) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_frame_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedBeats.ProtoReflect.Descriptor instead.
+func (*RefusedBeats) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_frame_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *RefusedBeats) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RefusedBeats) GetQuota() string {
+	if x != nil {
+		return x.Quota
+	}
+	return ""
+}
+
+func (x *RefusedBeats) GetBeats() []uint32 {
+	if x != nil {
+		return x.Beats
+	}
+	return nil
+}
+
+func (x *RefusedBeats) GetRetryAfterMs() uint32 {
+	if x != nil {
+		return x.RetryAfterMs
 	}
 	return 0
 }
@@ -849,9 +928,15 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\aidle_ms\x18\x06 \x01(\rR\x06idleMs\x12\x16\n" +
 	"\x06tenant\x18\a \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18\b \x01(\tR\x04name\x12\x16\n" +
-	"\x06device\x18\t \x01(\tR\x06device\"0\n" +
+	"\x06device\x18\t \x01(\tR\x06device\"f\n" +
 	"\x12HeartbeatsResponse\x12\x1a\n" +
-	"\baccepted\x18\x01 \x01(\x05R\baccepted*\x9b\x01\n" +
+	"\baccepted\x18\x01 \x01(\x05R\baccepted\x124\n" +
+	"\arefused\x18\x02 \x03(\v2\x1a.stillhere.v1.RefusedBeatsR\arefused\"x\n" +
+	"\fRefusedBeats\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12\x14\n" +
+	"\x05quota\x18\x02 \x01(\tR\x05quota\x12\x14\n" +
+	"\x05beats\x18\x03 \x03(\rR\x05beats\x12$\n" +
+	"\x0eretry_after_ms\x18\x04 \x01(\rR\fretryAfterMs*\x9b\x01\n" +
 	"\n" +
 	"DeviceKind\x12\x1b\n" +
 	"\x17DEVICE_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
@@ -882,7 +967,7 @@ func file_stillhere_v1_frame_proto_rawDescGZIP() []byte {
 }
 
 var file_stillhere_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_stillhere_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_stillhere_v1_frame_proto_goTypes = []any{
 	(DeviceKind)(0),            // 0: stillhere.v1.DeviceKind
 	(BeatKind)(0),              // 1: stillhere.v1.BeatKind
@@ -894,23 +979,25 @@ var file_stillhere_v1_frame_proto_goTypes = []any{
 	(*HeartbeatsRequest)(nil),  // 7: stillhere.v1.HeartbeatsRequest
 	(*Beat)(nil),               // 8: stillhere.v1.Beat
 	(*HeartbeatsResponse)(nil), // 9: stillhere.v1.HeartbeatsResponse
-	(*Policy)(nil),             // 10: stillhere.v1.Policy
+	(*RefusedBeats)(nil),       // 10: stillhere.v1.RefusedBeats
+	(*Policy)(nil),             // 11: stillhere.v1.Policy
 }
 var file_stillhere_v1_frame_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
 	1,  // 1: stillhere.v1.Frame.beat_kind:type_name -> stillhere.v1.BeatKind
 	6,  // 2: stillhere.v1.Frame.visibility:type_name -> stillhere.v1.VisibilityChange
-	10, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
+	11, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
 	5,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
 	4,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
 	2,  // 6: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
 	8,  // 7: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
 	0,  // 8: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	10, // 9: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_frame_proto_init() }
@@ -925,7 +1012,7 @@ func file_stillhere_v1_frame_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_frame_proto_rawDesc), len(file_stillhere_v1_frame_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

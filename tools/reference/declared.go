@@ -220,6 +220,9 @@ func (s scope) metric(d declared) (Metric, bool) {
 		}
 		m.Name += text
 	}
+	if m.Kind == "gauge" && strings.HasSuffix(m.Name, "_total") { // a description does not say
+		m.Kind = "counter"
+	}
 	help, ok := s.text(d.help)
 	m.Help, m.Labels = help, append(s.list(d.constLabels), s.list(d.labels)...)
 	return m, ok

@@ -1,0 +1,53 @@
+package tenants
+
+import (
+	"sync"
+	"time"
+)
+
+// bucket lets so many through per second on average. It holds one second's worth. What it lets through
+// may be more than it holds: then it is in debt, and lets nothing through until the debt is paid. So
+// requests of any size pass, and the average holds.
+type bucket struct {
+	mu     sync.Mutex
+	rate   int64
+	tokens float64
+	at     time.Duration
+}
+
+// take takes n at a time if rate (more than 0) lets them through, else it returns how long to wait.
+func (b *bucket) take(now time.Duration, rate int64, n int) (wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fill(now, rate)
+	if b.tokens < 1 {
+		return time.Duration((1 - b.tokens) / float64(rate) * float64(time.Second))
+	}
+	b.tokens -= float64(n)
+	return 0
+}
+
+// give undoes a take.
+func (b *bucket) give(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tokens = min(b.tokens+float64(n), float64(b.rate))
+}
+
+// fill adds what has come since the last time. After a change of the rate the bucket is full.
+func (b *bucket) fill(now time.Duration, rate int64) {
+	if b.rate != rate {
+		b.rate, b.tokens = rate, float64(rate)
+	} else {
+		b.tokens = min(b.tokens+float64(rate)*(now-b.at).Seconds(), float64(rate))
+	}
+	b.at = now
+}
+
+// paid reports whether the bucket is in no debt.
+func (b *bucket) paid(now time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fill(now, b.rate)
+	return b.tokens >= 0
+}

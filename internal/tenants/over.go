@@ -1,0 +1,86 @@
+package tenants
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Quota is one of the quotas of a tenant.
+type Quota int
+
+// The quotas, in the order of schemas.Tenant.Numbers.
+const (
+	UsersOnline Quota = iota
+	Connections
+	Beats
+	Changes
+	Subscriptions
+	quotas
+)
+
+// names are those of the settings.
+var names = func() (all [quotas]string) {
+	for i, n := range new(schemas.Tenant).Numbers()[:quotas] {
+		all[i] = n.Name
+	}
+	return all
+}()
+
+func (q Quota) String() string { return names[q] }
+
+// of is the limit that settings have; 0: none.
+func (q Quota) of(s *Settings) int64 {
+	switch q {
+	case UsersOnline:
+		return s.Quotas.UsersOnline
+	case Connections:
+		return s.Quotas.ConnectionsPerProcess
+	case Beats:
+		return s.Quotas.BeatsPerSecondPerProcess
+	case Changes:
+		return s.Quotas.ChangesPerSecondPerProcess
+	default:
+		return s.Quotas.SubscriptionsPerProcess
+	}
+}
+
+// OverQuota refuses what is over a quota of a tenant. It wraps the *schemas.FieldError that callers get.
+type OverQuota struct {
+	Tenant string
+	Quota  Quota
+	Limit  int64
+	After  time.Duration // when it may be tried again
+}
+
+func (o *OverQuota) Error() string { return o.field().Error() }
+
+// Unwrap returns the *schemas.FieldError.
+func (o *OverQuota) Unwrap() error { return o.field() }
+
+// CodeOverQuota is the code of what is over a quota of a tenant; the field names the quota.
+const CodeOverQuota = "tenant_quota"
+
+func (o *OverQuota) field() *schemas.FieldError {
+	tenant := "the default tenant"
+	if o.Tenant != "" {
+		tenant = "tenant " + strconv.Quote(o.Tenant)
+	}
+	return &schemas.FieldError{Code: CodeOverQuota, Field: o.Quota.String(),
+		Reason: tenant + " is at its quota of " + strconv.FormatInt(o.Limit, 10) + "; try again later"}
+}
+
+// RetryAfter is the value of the header Retry-After, in whole seconds.
+func (o *OverQuota) RetryAfter() string {
+	return strconv.Itoa(max(1, int(math.Ceil(o.After.Seconds()))))
+}
+
+// Write answers a request with 429.
+func (o *OverQuota) Write(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", o.RetryAfter())
+	problem.Write(w, http.StatusTooManyRequests, o)
+}
