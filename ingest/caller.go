@@ -15,9 +15,11 @@ type Caller struct {
 	User schemas.UserID
 	// Name is what the user is called, with --ids text.
 	Name schemas.Name
-	// Tenant is the only one that the caller may name, if it is Bound.
-	Tenant string
-	Bound  bool
+	// Tenant is the only one that the caller may name, if it is Bound; with Tenants it has to name one of
+	// these.
+	Tenant  string
+	Tenants []string
+	Bound   bool
 	// Gateway is set for gateways and servers, which send beats of any user, under this name or
 	// none.
 	Gateway schemas.GatewayID

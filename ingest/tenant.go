@@ -1,9 +1,13 @@
 package ingest
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/userpath"
@@ -11,6 +15,9 @@ import (
 )
 
 const tenantField = "tenant"
+
+// errTenantNeeded is the code of a request that names no tenant, where the caller may name several.
+const errTenantNeeded = "tenant_needed"
 
 // errTenantNotAllowed is the code of a request that names a tenant other than the caller's.
 const errTenantNotAllowed = "tenant_not_allowed"
@@ -22,6 +29,12 @@ func (c *Caller) TenantOf(field, tenant string, named bool) (string, error) {
 	switch {
 	case c == nil || !c.Bound:
 		return tenant, nil
+	case len(c.Tenants) > 0 && !named:
+		return "", &schemas.FieldError{Code: errTenantNeeded, Field: field, Reason: "must be given: the token allows several tenants"}
+	case len(c.Tenants) > 0 && slices.Contains(c.Tenants, tenant):
+		return tenant, nil
+	case len(c.Tenants) > 0:
+		return "", c.refuse(errTenantNotAllowed, field, "is not one of the tenants of the token")
 	case named && tenant != c.Tenant:
 		return "", c.refuse(errTenantNotAllowed, field, "is not the tenant of the token, "+strconv.Quote(c.Tenant))
 	}
@@ -31,15 +44,31 @@ func (c *Caller) TenantOf(field, tenant string, named bool) (string, error) {
 // GatewayID is what frames call the caller's gateway: the gateways of two tenants may have one name,
 // and the frames of one must not be taken for those of the other.
 func (c *Caller) GatewayID(field string, gateway schemas.GatewayID) (schemas.GatewayID, error) {
-	if c == nil || gateway == "" || c.Tenant == "" {
+	if c == nil || gateway == "" || c.Tenant == "" && len(c.Tenants) == 0 {
 		return gateway, nil
 	}
-	gateway = schemas.GatewayID(c.Tenant) + "/" + gateway
+	owner := c.Tenant
+	if len(c.Tenants) > 0 {
+		owner = several(c.Tenants)
+	}
+	gateway = schemas.GatewayID(owner) + "/" + gateway
 	if len(gateway) > schemas.MaxGatewayID {
 		return "", schemas.Invalid(field, "must have at most "+
-			strconv.Itoa(schemas.MaxGatewayID-len(c.Tenant)-1)+" bytes beside the tenant of the token")
+			strconv.Itoa(schemas.MaxGatewayID-len(owner)-1)+" bytes beside the tenant of the token")
 	}
 	return gateway, nil
+}
+
+// several stands for a list of tenants; no tenant's name begins with a plus sign.
+func several(tenants []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(tenants, ",")))
+	return "+" + hex.EncodeToString(sum[:8])
+}
+
+// NeedsTenant reports whether err refuses a request for naming no tenant.
+func NeedsTenant(err error) bool {
+	var bad *schemas.FieldError
+	return errors.As(err, &bad) && bad.Code == errTenantNeeded
 }
 
 // TenantOf is the tenant that a request means: that of its parameter tenant or of its token. With

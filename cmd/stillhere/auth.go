@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -27,7 +28,7 @@ type tokenCommand struct {
 	Gateway string        `help:"The gateway that the token is for; it may send beats of any user." env:"-" xor:"who" required:""`
 	Scope   []string      `help:"Scopes of the token: ${enum}." enum:"presence:beat,presence:read,presence:admin" default:"presence:beat,presence:read" env:"-"`
 	For     time.Duration `help:"Lifetime of the token." default:"1h" env:"-"`
-	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant). A user without it is of the default tenant; a gateway or administrator without it may name any." env:"-"`
+	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant), or for a gateway several, separated by commas. A user without it is of the default tenant; a gateway or administrator without it may name any." env:"-"`
 	IDs     string        `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int"`
 
 	Signing app.Signing `embed:"" group:"Authentication:"`
@@ -45,9 +46,17 @@ func (c *tokenCommand) name(who *auth.Caller) (err error) {
 		return err
 	}
 	if c.Tenant != nil {
-		who.Tenant, who.HasTenant = *c.Tenant, true
-		if err := schemas.CheckTenant("--tenant", who.Tenant); err != nil {
-			return err
+		who.HasTenant = true
+		who.Tenants = strings.Split(*c.Tenant, ",")
+		for _, tenant := range who.Tenants {
+			if err := schemas.CheckTenant("--tenant", tenant); err != nil {
+				return err
+			}
+		}
+		if len(who.Tenants) == 1 {
+			who.Tenant, who.Tenants = who.Tenants[0], nil
+		} else if c.User != "" {
+			return errors.New("--tenant: a user has one tenant; only gateways may have several")
 		}
 	}
 	if c.User == "" {

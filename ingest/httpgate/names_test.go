@@ -226,6 +226,47 @@ func TestACallerOfOneTenantReachesNobodyOfAnother(t *testing.T) {
 	}
 }
 
+func TestAGatewayOfSeveralTenantsNamesOneOfThemInEachRequestOrBeat(t *testing.T) {
+	t.Parallel()
+	log := &beattest.Log{Partitions: partitions}
+	mux, stop := start(t, byName(), log)
+	t.Cleanup(stop)
+	several := &ingest.Caller{Gateway: "gw", Tenants: []string{"acme", "other-one"}, Bound: true}
+	message, err := proto.Marshal(&pb.HeartbeatsRequest{Beats: []*pb.Beat{{Name: "ann", Device: "d", Tenant: "acme"}, {Name: "ann", Device: "d", Tenant: "evil"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		query, body string
+		status      int
+		fault       string
+	}{
+		{"", `{"beats":[` + annOfAcme + `,` + annOfOther + `]}`, 202, ""},
+		{"?tenant=acme", `{"beats":[{"user_id":"ann","device_id":"d"},` + annOfOther + `]}`, 202, ""},
+		{"", `{"gateway_id":"gw","gateway_epoch":1,"beats":[` + annOfAcme + `]}`, 202, ""},
+		{"", `{"beats":[` + annOfAcme + `,{"user_id":"ann","device_id":"d"}]}`, 400, "tenant_needed beats[1].tenant"},
+		{"", `{"beats":[{"user_id":"ann","device_id":"d","tenant":"evil"}]}`, 403, "tenant_not_allowed beats[0].tenant"},
+		{"", `{"beats":[{"user_id":"ann","device_id":"d","tenant":""}]}`, 403, "tenant_not_allowed beats[0].tenant"},
+		{"?tenant=evil", `{"beats":[` + annOfAcme + `]}`, 403, "tenant_not_allowed tenant"},
+		{"", string(message), 403, "tenant_not_allowed beats[1].tenant"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/presence/heartbeats"+c.query, strings.NewReader(c.body))
+		if c.body[0] != '{' {
+			r.Header.Set("Content-Type", "application/protobuf")
+		}
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r.WithContext(ingest.WithCaller(r.Context(), several)))
+		if got := (endpoint{t: t}).refusal(w); w.Code != c.status || got != c.fault {
+			t.Errorf("%s %q: %d %s, want %d %s", c.query, c.body, w.Code, got, c.status, c.fault)
+		}
+	}
+	for _, written := range log.Written() {
+		if id := string(written.Gateway); id != "" && (!strings.HasPrefix(id, "+") || !strings.HasSuffix(id, "/gw")) {
+			t.Errorf("the frames are of gateway %q", id)
+		}
+	}
+}
+
 func TestGatewaysOfTwoTenantsWithOneNameAreTwo(t *testing.T) {
 	t.Parallel()
 	log := &beattest.Log{Partitions: partitions}

@@ -13,6 +13,7 @@ type naming struct {
 	users  identity.Users
 	caller *ingest.Caller
 	tenant string // of beats that do not name one
+	needed error  // of beats that do not name one; nil: tenant
 }
 
 // texts are what one beat calls its user and device.
@@ -24,10 +25,10 @@ type texts struct {
 // namingOf fails if the request names a tenant that it may not name.
 func (g *Gate) namingOf(r *http.Request) (*naming, error) {
 	tenant, err := ingest.TenantOf(r, g.cfg.Users)
-	if err != nil || !g.cfg.Users.Text() {
+	if !g.cfg.Users.Text() || err != nil && !ingest.NeedsTenant(err) {
 		return nil, err
 	}
-	return &naming{users: g.cfg.Users, caller: ingest.CallerOf(r.Context()), tenant: tenant}, nil
+	return &naming{users: g.cfg.Users, caller: ingest.CallerOf(r.Context()), tenant: tenant, needed: err}, nil
 }
 
 // resolve sets the ids of a beat and appends the name of its user.
@@ -37,6 +38,8 @@ func (req *request) resolve(beat *schemas.Beat, n *naming, called *texts) (err e
 		if tenant, err = n.caller.TenantOf("tenant", called.tenant, true); err != nil {
 			return err
 		}
+	} else if n.needed != nil {
+		return n.needed
 	}
 	var name schemas.Name
 	if beat.User, name, err = n.users.User("user_id", tenant, called.user); err != nil {

@@ -99,6 +99,9 @@ func TestASocketOfOneTenantReachesNobodyOfAnother(t *testing.T) {
 		{acme, "user_id=bob", 426, "upgrade_required "},
 		{acme, "tenant=evil&user_id=bob", 403, "tenant_not_allowed tenant"},
 		{&ingest.Caller{Gateway: "gw"}, "tenant=evil&user_id=bob", 426, "upgrade_required "},
+		{&ingest.Caller{Gateway: "gw", Tenants: []string{"acme", "beta"}, Bound: true}, "tenant=beta&user_id=bob", 426, "upgrade_required "},
+		{&ingest.Caller{Gateway: "gw", Tenants: []string{"acme", "beta"}, Bound: true}, "tenant=evil&user_id=bob", 403, "tenant_not_allowed tenant"},
+		{&ingest.Caller{Gateway: "gw", Tenants: []string{"acme", "beta"}, Bound: true}, "user_id=bob", 400, "tenant_needed tenant"},
 		{&ingest.Caller{User: 7, Any: true}, "tenant=acme", 400, "invalid_name user_id"},
 	} {
 		if status, fault := refused(t, byName(), "device_id=a&"+c.query, c.caller); status != c.status || fault != c.fault {

@@ -25,14 +25,16 @@ type Caller struct {
 	User    schemas.UserID    // 0: not a user
 	Name    schemas.Name      // of the user; empty with --ids int
 	Gateway schemas.GatewayID // empty: not a gateway
-	// Tenant is that of the token's claim, if HasTenant.
+	// Tenant is that of the token's claim, if HasTenant. If the claim is a list of several, they are
+	// Tenants, and Tenant is empty; only gateways have them.
 	Tenant    string
 	HasTenant bool
+	Tenants   []string
 	Scopes    []string
 	Until     time.Time // when the token expires
 }
 
-// Bound reports whether the caller may name no tenant but Tenant. A user's token without the claim is
+// Bound reports whether the caller may name no tenant but Tenant, or one of Tenants. A user's token without the claim is
 // of the default tenant. Gateways and administrators without the claim may name any.
 func (c *Caller) Bound() bool { return c.HasTenant || c.User != 0 && !c.May(Admin) }
 
@@ -56,7 +58,7 @@ func (c *Caller) shown() string {
 type claims struct {
 	jwt.RegisteredClaims
 	Gateway string  `json:"gateway_id"`
-	Tenant  *string `json:"tenant"`
+	Tenant  tenants `json:"tenant"`
 	Scope   scopes  `json:"scope"`
 	Scp     scopes  `json:"scp"` // some servers' name for it
 }
@@ -78,6 +80,26 @@ func (s *scopes) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// tenants are one text or a list; nil: the token does not say.
+type tenants []string
+
+func (t *tenants) UnmarshalJSON(text []byte) error {
+	if string(text) == "null" {
+		return nil
+	}
+	var one string
+	if err := json.Unmarshal(text, &one); err == nil {
+		*t = tenants{one}
+		return nil
+	}
+	var list []string
+	if err := json.Unmarshal(text, &list); err != nil || len(list) == 0 {
+		return errors.New("tenant must be text or a list of texts")
+	}
+	*t = slices.Compact(slices.Sorted(slices.Values(list)))
+	return nil
+}
+
 // errBoth refuses a token for which one part of the pipeline would read the user and another
 // the gateway.
 var errBoth = errors.New("the token names a user (sub) and a gateway (gateway_id); it must name one")
@@ -87,16 +109,29 @@ var errNobody = errors.New("the token names neither a user (sub) nor a gateway (
 // errTenant refuses a token of a tenant in a pipeline without tenants.
 var errTenant = errors.New("the token has a tenant (tenant), which pipelines with --ids int do not have")
 
+// errTenants refuses a token whose user could be one of several.
+var errTenants = errors.New("the token of a user (sub) has several tenants (tenant); only gateways (gateway_id) may have them")
+
 func (c *claims) caller(users identity.Users) (*Caller, error) {
 	who := &Caller{Gateway: schemas.GatewayID(c.Gateway), Scopes: append(c.Scope, c.Scp...), Until: c.ExpiresAt.Time}
-	if c.Tenant != nil {
-		who.Tenant, who.HasTenant = *c.Tenant, true
-		if err := schemas.CheckTenant("tenant", who.Tenant); err != nil {
+	for _, tenant := range c.Tenant {
+		who.HasTenant = true
+		if err := schemas.CheckTenant("tenant", tenant); err != nil {
 			return nil, err
 		}
+		if tenant != "" && !users.Text() {
+			return nil, errTenant
+		}
 	}
-	if who.Tenant != "" && !users.Text() {
-		return nil, errTenant
+	switch len(c.Tenant) {
+	case 0:
+	case 1:
+		who.Tenant = c.Tenant[0]
+	default:
+		who.Tenants = c.Tenant
+	}
+	if who.Tenants != nil && c.Gateway == "" {
+		return nil, errTenants
 	}
 	if c.Gateway != "" {
 		// Any text can be a name, and issuers put the id of the client into sub. So with --ids text

@@ -323,6 +323,11 @@ func TestATenantIsOfPipelinesWithNamesAlone(t *testing.T) {
 		"the default tenant":     {map[string]any{"tenant": ""}, "200 42", "200 " + people.ID("", "42").String()},
 		"a tenant and a gateway": {map[string]any{"tenant": "acme", "sub": nil, "gateway_id": "g"}, "403 tenants_need_text_ids", "200 0"},
 		"a tenant with a slash":  {map[string]any{"tenant": "a/b"}, "401 invalid_token", "401 invalid_token"},
+		"several tenants":        {map[string]any{"tenant": []string{"acme", "beta"}}, "403 tenants_need_text_ids", "401 invalid_token"},
+		"several of a gateway":   {map[string]any{"tenant": []string{"acme", ""}, "sub": nil, "gateway_id": "g"}, "403 tenants_need_text_ids", "200 0"},
+		"a list of one":          {map[string]any{"tenant": []string{"acme"}}, "403 tenants_need_text_ids", "200 " + acme},
+		"an empty list":          {map[string]any{"tenant": []string{}}, "401 invalid_token", "401 invalid_token"},
+		"a bad one in a list":    {map[string]any{"tenant": []string{"acme", "a/b"}, "sub": nil, "gateway_id": "g"}, "401 invalid_token", "401 invalid_token"},
 		"a tenant that is none":  {map[string]any{"tenant": 7}, "401 invalid_token", "401 invalid_token"},
 		"sub beside a gateway":   {map[string]any{"sub": "42", "gateway_id": "g"}, "401 invalid_token", "200 0"},
 	} {

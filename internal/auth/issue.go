@@ -34,7 +34,10 @@ func Issue(c Config, who Caller, now time.Time) (string, error) {
 	default:
 		all["sub"] = who.User.String()
 	}
-	if who.HasTenant {
+	switch {
+	case len(who.Tenants) > 0:
+		all["tenant"] = who.Tenants
+	case who.HasTenant:
 		all["tenant"] = who.Tenant
 	}
 	if c.Issuer != "" {

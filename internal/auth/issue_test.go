@@ -36,6 +36,7 @@ func TestWhatIsIssuedIsTakenForWhoItIsOf(t *testing.T) {
 		named(schemas.Name{Tenant: "acme", Text: "9007199254740993"}, true, until),
 		{Gateway: "gw-1", Tenant: "acme", HasTenant: true, Scopes: []string{Beat}, Until: until},
 		{Gateway: "gw-1", HasTenant: true, Scopes: []string{Beat}, Until: until},
+		{Gateway: "gw-1", HasTenant: true, Tenants: []string{"", "acme", "other-one"}, Scopes: []string{Beat}, Until: until},
 	} {
 		token, err := Issue(config, who, now)
 		if err != nil {

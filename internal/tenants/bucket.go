@@ -27,13 +27,6 @@ func (b *bucket) take(now time.Duration, rate int64, n int) (wait time.Duration)
 	return 0
 }
 
-// give undoes a take.
-func (b *bucket) give(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.tokens = min(b.tokens+float64(n), float64(b.rate))
-}
-
 // fill adds what has come since the last time. After a change of the rate the bucket is full.
 func (b *bucket) fill(now time.Duration, rate int64) {
 	if b.rate != rate {
