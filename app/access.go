@@ -18,6 +18,8 @@ type Need struct {
 	Role string
 	// Followers restricts the need to processes that write deliveries for followers.
 	Followers bool
+	// Named restricts the need to pipelines with --ids text.
+	Named bool
 	// One of the three: a topic or everyTopic; a group; the group whose members'
 	// transactional ids are meant.
 	Topic         schemas.Topic
@@ -80,6 +82,14 @@ var Needs = slices.Concat(
 		onGroup(liveGroup, "sharing the partitions of the live deliveries", "Read"),
 		onTransactions(plannerGroup, "exactly-once writes"),
 		onTransactions(workerGroup, "exactly-once writes"))),
+	named(
+		roleNeeds(eachRole,
+			onTopic(schemas.Pipeline, "reading how users are named, and the settings of tenants", "Read")),
+		roleNeeds("detector",
+			onTopic(schemas.Names, "writing names of users; finding hanging transactions", "Read", "Write")),
+		roleNeeds("lastseen",
+			onTopic(schemas.Names, "reading names of users", "Read"),
+			onGroup(namesGroup, "sharing the partitions", "Read"))),
 	roleNeeds("api",
 		onTopic(schemas.Statuses, "exporting what the detector holds of a user", "Read"),
 		onGroup(detectorGroup, "reading the policy in force", "Describe")),
@@ -94,13 +104,20 @@ var Needs = slices.Concat(
 	roleNeeds("gateway",
 		onTopic(schemas.Heartbeats, "a gateway that writes to Kafka itself", "Write"),
 		onGroup(detectorGroup, "reading the policy in force", "Describe")),
+	named(roleNeeds("gateway",
+		onTopic(schemas.Pipeline, "comparing its identity key with the pipeline's", "Read"))),
 	roleNeeds("tools",
 		onTopic(schemas.Heartbeats, "explain, backtest, record", "Read"),
 		onGroup(detectorGroup, "explain, policy show, canary; reading the log epochs", "Describe"),
 		onTopic(schemas.Transitions, "replay, asof, sessions, explain, canary", "Read"),
 		onTopic(schemas.Statuses, "export", "Read")),
+	named(roleNeeds("tools",
+		onTopic(schemas.Pipeline, "reading how users are named", "Read"),
+		onTopic(schemas.Names, "reading names of users", "Read"))),
 	roleNeeds("topics",
 		onTopic(everyTopic, "topics apply and topics check", "Create", "Describe", "DescribeConfigs", "AlterConfigs")),
+	named(roleNeeds("topics",
+		onTopic(schemas.Pipeline, "topics apply: storing how users are named", "Read", "Write"))),
 )
 
 func onTopic(topic schemas.Topic, why string, operations ...string) Need {
@@ -129,9 +146,20 @@ func forFollowers(all []Need) []Need {
 	return all
 }
 
-// NeedsOf returns the needs of a grantee. followers says whether it writes deliveries for
-// followers.
-func NeedsOf(grantee string, followers bool) ([]Need, error) {
+func named(lists ...[]Need) []Need {
+	all := slices.Concat(lists...)
+	for i := range all {
+		all[i].Named = true
+	}
+	return all
+}
+
+// Use says what of Stillhere is used: Followers that deliveries are written for followers, Named that
+// the pipeline runs with --ids text.
+type Use struct{ Followers, Named bool }
+
+// NeedsOf returns the needs of a grantee.
+func NeedsOf(grantee string, use Use) ([]Need, error) {
 	if !slices.Contains(Grantees, grantee) {
 		return nil, fmt.Errorf("role: there is no %q, only %s", grantee, strings.Join(Grantees, ", "))
 	}
@@ -139,7 +167,7 @@ func NeedsOf(grantee string, followers bool) ([]Need, error) {
 	for _, n := range Needs {
 		shared := n.Role == eachRole && (grantee == "all" || slices.Contains(onePipeline, grantee))
 		own := n.Role == grantee || grantee == "all" && slices.Contains(onePipeline, n.Role)
-		if (shared || own) && (followers || !n.Followers) {
+		if (shared || own) && (use.Followers || !n.Followers) && (use.Named || !n.Named) {
 			needs = append(needs, n)
 		}
 	}
@@ -157,8 +185,8 @@ type Grant struct {
 }
 
 // Grants returns what Kafka must grant a grantee of the pipeline whose topics have this prefix.
-func Grants(grantee string, followers bool, topicPrefix string) ([]Grant, error) {
-	needs, err := NeedsOf(grantee, followers)
+func Grants(grantee string, use Use, topicPrefix string) ([]Grant, error) {
+	needs, err := NeedsOf(grantee, use)
 	var grants []Grant
 	for _, n := range needs {
 		for _, g := range n.grants(kafka.Config{Prefix: topicPrefix}) {

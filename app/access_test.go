@@ -18,6 +18,9 @@ func row(n Need) string {
 	if n.Followers {
 		who += ", `--followers`"
 	}
+	if n.Named {
+		who += ", `--ids text`"
+	}
 	switch {
 	case n.Topic == everyTopic:
 		what = "topics `" + schemas.DefaultPrefix + "*`"
@@ -56,7 +59,7 @@ func TestTheRunbookHasTheListOfACLsAsItIs(t *testing.T) {
 
 func TestGrantsFollowThePrefix(t *testing.T) {
 	t.Parallel()
-	grants, err := Grants("detector", false, "eu.presence.")
+	grants, err := Grants("detector", Use{}, "eu.presence.")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,12 +77,12 @@ func TestGrantsFollowThePrefix(t *testing.T) {
 
 func TestOneProcessWithEveryRoleNeedsWhatTheRolesNeed(t *testing.T) {
 	t.Parallel()
-	all, err := Grants("all", true, "")
+	all, err := Grants("all", Use{Followers: true, Named: true}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, role := range onePipeline {
-		grants, err := Grants(role, true, "")
+		grants, err := Grants(role, Use{Followers: true, Named: true}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +92,7 @@ func TestOneProcessWithEveryRoleNeedsWhatTheRolesNeed(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Grants("nobody", false, ""); err == nil || !strings.Contains(err.Error(), "ingest, detector") {
+	if _, err := Grants("nobody", Use{}, ""); err == nil || !strings.Contains(err.Error(), "ingest, detector") {
 		t.Errorf("the error of a role that does not exist does not name those that do: %v", err)
 	}
 }

@@ -49,7 +49,7 @@ func newAdminServer(p base, metrics *connectionMetrics, checks []check, status f
 // clientHandler puts the checks of a request before the endpoints that the roles registered.
 func (b *builder) clientHandler(ctx context.Context) (http.Handler, component, error) {
 	if b.config.Page {
-		page.Routes(b.mux)
+		page.Routes(b.mux, b.cluster.Users.Text())
 	}
 	handleNotFound(b.mux)
 	guarded, guard, err := newGuard(ctx, b.base, b.mux)

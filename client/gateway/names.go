@@ -41,9 +41,12 @@ func checkIdentity(ctx context.Context, cluster kafka.Config) error {
 		return err
 	}
 	if asked := cluster.Users.Pipeline(); stored != asked {
+		hidden := ""
+		if stored.IDs == "" { // as for users who may not describe the topic
+			hidden = "; if it has a key, this user needs Read on topic " + schemas.Pipeline.Name(cluster.Prefix)
+		}
 		return fmt.Errorf("identity_key: is not that of the pipeline, of which `stillhere identity show` prints the fingerprint: "+
-			"it has %q, and the gateway %q; or its Kafka user may not read the topic %s",
-			stored.Fingerprint, asked.Fingerprint, schemas.Pipeline.Name(cluster.Prefix))
+			"it has %q, and the gateway %q%s", stored.Fingerprint, asked.Fingerprint, hidden)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 )
 
@@ -40,11 +41,15 @@ Or give the commands to an administrator:
 
     stillhere topics acls --role detector --principal User:detector --output commands | sh
 
+With --ids text the list has what names of users need.
+
 --role may be given several times where one user is for several roles. A role that lacks something says in its log which operation on which resource.`
 }
 
 // Run prints or applies.
 func (c *topicsACLs) Run(ctx context.Context) error {
+	use := app.Use{Followers: c.Followers, Named: c.Kafka.IDs == string(identity.Text)}
+	c.Kafka.IDs, c.Kafka.IdentityKey, c.Kafka.IdentityKeyFile = "", "", "" // who grants needs no key
 	cluster, err := c.cluster()
 	if err != nil {
 		return err
@@ -54,7 +59,7 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 	}
 	var grants []admin.Grant
 	for _, role := range c.Role {
-		more, err := app.Grants(role, c.Followers, cluster.Prefix)
+		more, err := app.Grants(role, use, cluster.Prefix)
 		if err != nil {
 			return err
 		}

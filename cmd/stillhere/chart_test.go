@@ -119,7 +119,7 @@ func TestTheChartsListsOfTopicsAndRightsAreThoseOfTheProgram(t *testing.T) {
 	}
 	grants := map[string][]grant{}
 	for _, role := range []string{"ingest", "detector", "lastseen", "fanout", "api", "tools", "topics"} {
-		needs, err := app.NeedsOf(role, true)
+		needs, err := app.NeedsOf(role, app.Use{Followers: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func checkUser(t *testing.T, user manifests.Object, followers bool, prefix strin
 	if role == "" {
 		role = user.Role()
 	}
-	grants, err := app.Grants(role, followers, prefix)
+	grants, err := app.Grants(role, app.Use{Followers: followers}, prefix)
 	if err != nil {
 		t.Fatal(err)
 	}

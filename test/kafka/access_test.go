@@ -5,7 +5,6 @@ package kafka_test
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,24 +61,26 @@ func (g *guarded) judge(atOnce int) {
 		})
 	}
 	for _, grantee := range app.Grantees {
-		for _, followers := range []bool{false, true} {
-			if followers && grantee != "fanout" && grantee != "all" {
+		tried := map[admin.Grant]bool{}
+		for _, use := range []app.Use{{}, {Followers: true}, {Named: true}} {
+			grants, err := grantsOf(grantee, use, "")
+			testkit.Check(g.T, err)
+			if use.Followers && grantee != "fanout" && grantee != "all" {
 				continue
 			}
-			try(fmt.Sprintf("%s with all it needs (followers %t)", grantee, followers), func() string { return g.works(grantee, followers) })
+			try(fmt.Sprintf("%s with all it needs %+v", grantee, use), func() string { return g.works(grantee, use) })
 			if grantee == "all" {
 				continue // the sum of the others
 			}
-			grants, err := grantsOf(grantee, followers, "")
-			testkit.Check(g.T, err)
 			for _, without := range grants {
-				if before, err := grantsOf(grantee, false, ""); followers && err == nil && slices.Contains(before, without) {
-					continue // tried without followers
+				if tried[without] {
+					continue
 				}
+				tried[without] = true
 				if without.Operation == "DescribeConfigs" && grantee == "topics" {
 					continue // AlterConfigs includes it; topics check needs it where AlterConfigs is not granted
 				}
-				try(fmt.Sprintf("%s without %s", grantee, without), func() string { return g.lacks(grantee, followers, without) })
+				try(fmt.Sprintf("%s without %s %+v", grantee, without, use), func() string { return g.lacks(grantee, use, without) })
 			}
 		}
 	}
@@ -88,8 +89,8 @@ func (g *guarded) judge(atOnce int) {
 }
 
 // grantsOf are app.Grants as the broker takes them.
-func grantsOf(grantee string, followers bool, prefix string) (all []admin.Grant, err error) {
-	grants, err := app.Grants(grantee, followers, prefix)
+func grantsOf(grantee string, use app.Use, prefix string) (all []admin.Grant, err error) {
+	grants, err := app.Grants(grantee, use, prefix)
 	for _, g := range grants {
 		all = append(all, admin.Grant(g))
 	}
@@ -97,9 +98,9 @@ func grantsOf(grantee string, followers bool, prefix string) (all []admin.Grant,
 }
 
 // works tells what is wrong with a subject that has all it needs.
-func (g *guarded) works(grantee string, followers bool) string {
+func (g *guarded) works(grantee string, use app.Use) string {
 	g.Helper()
-	s, err := g.newSubject(grantee, followers, nil)
+	s, err := g.newSubject(grantee, use, nil)
 	if err != nil {
 		return err.Error()
 	}
@@ -125,9 +126,9 @@ func (g *guarded) works(grantee string, followers bool) string {
 }
 
 // lacks tells what is wrong with a subject from which one grant was taken.
-func (g *guarded) lacks(grantee string, followers bool, without admin.Grant) string {
+func (g *guarded) lacks(grantee string, use app.Use, without admin.Grant) string {
 	g.Helper()
-	s, err := g.newSubject(grantee, followers, &without)
+	s, err := g.newSubject(grantee, use, &without)
 	if err != nil {
 		return err.Error()
 	}
@@ -177,7 +178,7 @@ func (s *subject) signs() map[string]func() bool {
 		letters("stillhere.fanout.publish")
 		letters("stillhere.fanout.graph")
 	}
-	if s.followers {
+	if s.uses.Followers {
 		letters("stillhere.fanout.planner")
 		letters("stillhere.fanout.worker")
 		letters("stillhere.channel.live")

@@ -32,6 +32,7 @@ import (
 	"github.com/stillhere/stillhere/fanout/channel"
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
@@ -61,32 +62,38 @@ func newGuarded(t *testing.T, super kafka.Config, cluster *kgo.Client, login fun
 	return g
 }
 
+// identityKey is that of pipelines whose users have names.
+var identityKey = identity.Key{1}
+
 // subject is a role, or what is beside the roles, with a user of its own.
 type subject struct {
 	*guarded
-	grantee   string
-	followers bool
-	user      string
-	super     kafka.Config // for its prefix
-	config    kafka.Config // as the user
-	producer  *kafka.Producer
-	graph     string
-	log       testkit.Transcript
-	started   atomic.Bool
-	base      atomic.Pointer[string]
-	version   atomic.Int64
+	grantee  string
+	uses     app.Use
+	user     string
+	super    kafka.Config // for its prefix
+	config   kafka.Config // as the user
+	producer *kafka.Producer
+	graph    string
+	log      testkit.Transcript
+	started  atomic.Bool
+	base     atomic.Pointer[string]
+	version  atomic.Int64
 }
 
 // newSubject makes topics with something in them, and a user with all that the
 // grantee needs but for one grant.
-func (g *guarded) newSubject(grantee string, followers bool, without *admin.Grant) (*subject, error) {
-	s := &subject{guarded: g, grantee: grantee, followers: followers, user: fmt.Sprintf("%s%d", grantee, g.names.Add(1))}
+func (g *guarded) newSubject(grantee string, use app.Use, without *admin.Grant) (*subject, error) {
+	s := &subject{guarded: g, grantee: grantee, uses: use, user: fmt.Sprintf("%s%d", grantee, g.names.Add(1))}
 	s.super = g.super
 	s.super.Prefix, s.super.InstanceName = s.user+".", "super"
+	if use.Named {
+		s.super.Users = identity.Named(identityKey)
+	}
 	s.config = s.super
 	s.config.InstanceName = "one"
 	g.login(&s.config, s.user, "secret of "+s.user)
-	grants, err := grantsOf(grantee, followers, s.config.Prefix)
+	grants, err := grantsOf(grantee, use, s.config.Prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +170,13 @@ func (s *subject) feed() {
 	for _, topic := range []schemas.Topic{schemas.Heartbeats, schemas.Transitions, schemas.Fanout, schemas.Deliveries, schemas.Graph} {
 		outs = append(outs, schemas.Outgoing{Topic: topic, Key: schemas.UserID(1).Key(), Value: []byte{0xff, 1, 0xff}})
 	}
+	if s.uses.Named {
+		ann := schemas.Name{Tenant: "acme", Text: fmt.Sprint("ann", v)}
+		user := s.super.Users.ID(ann.Tenant, ann.Text)
+		beat := schemas.AppendNamedRow(schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 1, Kind: schemas.Web}}), 0, ann)
+		outs = append(outs, schemas.Outgoing{Topic: schemas.Heartbeats, Value: beat},
+			schemas.Outgoing{Topic: schemas.Names, Key: schemas.UserID(1).Key(), Value: []byte{0xff, 1, 0xff}})
+	}
 	if err := s.producer.AppendSync(s.Context(), outs...); err != nil && s.Context().Err() == nil {
 		s.Error(err)
 	}
@@ -231,7 +245,11 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		}
 		defer func() { testkit.Check(s.T, sources.Close()) }()
 		nothing := func(*schemas.Record) error { return nil }
-		for _, topic := range []schemas.Topic{schemas.Heartbeats, schemas.Statuses} {
+		topics := []schemas.Topic{schemas.Heartbeats, schemas.Statuses}
+		if s.uses.Named {
+			topics = append(topics, schemas.Pipeline, schemas.Names)
+		}
+		for _, topic := range topics {
 			if err := sources.Reader.Read(ctx, topic, 0, -1, -1, true, nothing); err != nil {
 				return err
 			}
@@ -262,13 +280,21 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 }
 
 func (s *subject) actAsGateway(ctx context.Context, log *slog.Logger) error {
-	g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: s.config.Brokers, TopicPrefix: s.config.Prefix, TLS: s.tls,
-		SASL: s.config.Security.Mechanism, User: s.config.Security.User, Password: s.config.Security.Password}, ID: "gw", Log: log})
+	config := gateway.Config{Kafka: client.Kafka{Brokers: s.config.Brokers, TopicPrefix: s.config.Prefix, TLS: s.tls,
+		SASL: s.config.Security.Mechanism, User: s.config.Security.User, Password: s.config.Security.Password}, ID: "gw", Log: log}
+	if s.uses.Named {
+		config.IdentityKey = identityKey.Hex()
+	}
+	g, err := gateway.Dial(ctx, config)
 	if err != nil {
 		return err
 	}
 	s.started.Store(true)
-	g.Beat(1, 1, schemas.Web, 0)
+	if s.uses.Named {
+		err = g.BeatAs(schemas.Name{Text: "ann"}, "tab", schemas.Web, 0)
+	} else {
+		err = g.Beat(1, 1, schemas.Web, 0)
+	}
 	<-ctx.Done()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -281,6 +307,9 @@ func (s *subject) settings() app.Config {
 	c.Instance = "one"
 	c.Kafka.Brokers, c.Kafka.Prefix, c.Kafka.Dialer = s.config.Brokers, s.config.Prefix, s.config.Dialer
 	c.Kafka.SASL, c.Kafka.User, c.Kafka.Password = s.config.Security.Mechanism, s.config.Security.User, s.config.Security.Password
+	if s.uses.Named {
+		c.Kafka.IDs, c.Kafka.IdentityKey = string(identity.Text), identityKey.Hex()
+	}
 	c.Listen, c.Admin = "127.0.0.1:0", ""
 	c.Listener = func(network, address string) (net.Listener, error) {
 		l, err := net.Listen(network, address)
@@ -294,7 +323,7 @@ func (s *subject) settings() app.Config {
 	c.Store = app.Store{SQLite: filepath.Join(s.TempDir(), s.user+"-store.db")}
 	c.Ingest.AppendTimeout = 2 * time.Second
 	c.Graph, c.GraphTopic = app.Store{SQLite: s.graph}, true
-	if s.followers {
+	if s.uses.Followers {
 		c.Expand.Mode, c.Expand.HighFollower, c.Expand.Everyone = "all", 2, true
 	}
 	return c
@@ -323,6 +352,9 @@ func (s *subject) use(ctx context.Context, log *slog.Logger) {
 		return
 	}
 	body := `{"gateway_id":"gw-1","gateway_epoch":"1763700000000","beats":[{"user_id":"7","device_id":7}]}`
+	if s.uses.Named {
+		body = strings.Replace(body, `"device_id":7`, `"device_id":"phone"`, 1)
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, *base+"/presence/heartbeats", bytes.NewReader([]byte(body)))
 	if err != nil {
 		s.Error(err)
