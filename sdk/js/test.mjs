@@ -34,7 +34,14 @@ const files = chosen.map((name) => `${out}/${name.replace(/\.ts$/, ".mjs")}`);
 // Node has had the global WebSocket without the flag since version 22.
 const { status } = spawnSync(
   process.execPath,
-  ["--experimental-websocket", "--enable-source-maps", "--test", "--test-reporter=spec", ...files],
+  [
+    "--experimental-websocket",
+    "--enable-source-maps",
+    "--test",
+    "--test-concurrency=5",
+    "--test-reporter=spec",
+    ...files,
+  ],
   { stdio: "inherit", env: { ...process.env, STILLHERE: program, NODE_NO_WARNINGS: "1" } },
 );
 process.exit(status ?? 1);

@@ -116,28 +116,33 @@ func TestTestsRunWhatTheDocumentsShow(t *testing.T) {
 	}
 }
 
-// sdk/js/check.mjs compiles the blocks of TypeScript of its README.
+// sdk/js/check.mjs compiles the blocks of TypeScript of its README, and tests run what those of Python call.
 func TestTheReadmeShowsCodeThatIsCompiled(t *testing.T) {
-	compiled, err := os.ReadFile(filepath.Join(root, "sdk/js/README.md"))
-	if err != nil {
-		t.Fatal(err)
+	read := func(path string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, block := range fenced.FindAllStringSubmatch(string(readme), -1) {
-		if block[1] != "ts" {
+	compiled := map[string]string{"ts": "sdk/js/README.md", "python": "sdk/python-example/README.md"}
+	shown := map[string]bool{}
+	for _, block := range fenced.FindAllStringSubmatch(read("README.md"), -1) {
+		language, code := block[1], block[2]
+		path := compiled[language]
+		if path == "" {
 			continue
 		}
-		found++
-		if !strings.Contains(string(compiled), block[2]) {
-			t.Errorf("README.md has TypeScript that is not in sdk/js/README.md: %.60s", block[2])
+		shown[language] = true
+		if !strings.Contains(read(path), code) {
+			t.Errorf("README.md has %s that is not in %s: %.60s", language, path, code)
 		}
 	}
-	if found == 0 {
-		t.Error("README.md shows no TypeScript")
+	for language := range compiled {
+		if !shown[language] {
+			t.Errorf("README.md shows no %s", language)
+		}
 	}
 }
 

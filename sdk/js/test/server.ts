@@ -6,12 +6,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Seen } from "./seen.js";
 
-/** Times that make states change within seconds. A silent user is away after 3 s, offline after 8. */
+/**
+ * Times that make states change within seconds, and forgive a busy machine some of them. A silent user is away
+ * after 8 s and offline after 12; one who touches nothing is away after 4.
+ */
 const quick = [
   "--heartbeat-interval=1s",
-  "--online-ttl=2s",
-  "--offline-debounce=1s",
-  "--away-ttl=8s",
+  "--online-ttl=6s",
+  "--offline-debounce=2s",
+  "--away-ttl=12s",
   "--idle-after=4s",
 ];
 

@@ -1,0 +1,1 @@
+"""Stillhere from Python: producer (heartbeats), stream (live states), webhook (deliveries)."""
