@@ -92,7 +92,7 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 
 // reportCollision makes the detector hide a user whom the store has known by another name.
 func (d lastseenDeps) reportCollision(ctx context.Context, n schemas.UserName) error {
-	d.log.Error("ALARM: a user has the id of another one whom the detector had forgotten; both become hidden users", "user", n.User)
+	d.log.Error("ALARM: a user has the id of another one whom the detector had forgotten: the detector is asked to quarantine the id", "user", n.User)
 	return d.producer.AppendSync(ctx, sink.Hides(n, d.partitions)...)
 }
 

@@ -127,13 +127,27 @@ func TestTwoNamesWithOneIDAreHiddenUntilTheErasure(t *testing.T) {
 				}
 				l.write(start+300_000, schemas.AppendErasure(nil, id, start+1_000_000, start+500_000, false))
 				l.wantCollided(0)
-				l.write(start+300_001, namedBeat(bob, 2))
-				if all := l.transitions(); len(all) != 1 || all[0].Visibility != schemas.Everyone || all[0].Name != bob {
+				hide = l.out.Forwards
+				// Until a name comes, nobody knows whose beats these are.
+				for i, value := range [][]byte{beatOf(ann, 1), hide[0].Value, beatOf(ann, 3), schemas.AppendVisibility(nil, id, schemas.Everyone)} {
+					l.write(start+300_001+schemas.Millis(i), value)
+					for _, tr := range l.transitions() {
+						if tr.Visibility != schemas.Nobody {
+							t.Errorf("before a name came %+v", tr)
+						}
+					}
+					if i%2 == 1 {
+						l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
+					}
+				}
+				l.write(start+300_010, namedBeat(bob, 2))
+				l.write(start+300_011, l.out.Forwards[0].Value)
+				if all := l.transitions(); len(all) != 1 || all[0].Visibility != schemas.Everyone || all[0].Name != bob || all[0].To != schemas.Online {
 					t.Errorf("after an erasure %v", all)
 				}
 				l.restore(int64(len(l.heartbeats)), l.p.Checkpoint())
 				l.wantCollided(0)
-				l.write(start+300_002, namedBeat(ann, 1))
+				l.write(start+300_020, namedBeat(ann, 1))
 				l.wantCollided(1)
 				l.noneShown(ann)
 			})

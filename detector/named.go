@@ -85,10 +85,16 @@ func (p *Partition) leaveOutForged() error {
 func (p *Partition) takeNames(out *stream.Outbox) {
 	var row schemas.NamedRow
 	for names := p.frame.Names(); names.Next(&row); {
-		p.takeName(p.frame.User(row.Row), row.User(), out)
+		user := p.frame.User(row.Row)
+		if p.takeName(user, row.User(), out); p.names.isAwaited(user) {
+			delete(p.names.awaited, user)
+			out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
+				Value: schemas.AppendVisibility(nil, user, schemas.Everyone)})
+		}
 	}
 	if p.frame.VisibilityName != (schemas.Name{}) {
 		p.takeName(p.frame.VisibilityUser, p.frame.VisibilityName, out)
+		delete(p.names.awaited, p.frame.VisibilityUser)
 	}
 }
 
@@ -124,17 +130,23 @@ func (p *Partition) quarantine(user schemas.UserID, out *stream.Outbox) {
 		Value: schemas.AppendVisibility(nil, user, schemas.Nobody)})
 }
 
-// keepQuarantine makes a hide of the record's show of a user whose id two names have.
+// keepQuarantine makes a hide of the record's show of a user whose id two names have, or had.
 func (p *Partition) keepQuarantine() {
-	if f := &p.frame; p.names != nil && f.VisibilityUser != 0 && p.names.isCollided(f.VisibilityUser) {
+	if f := &p.frame; p.names != nil && f.VisibilityUser != 0 && (p.names.isCollided(f.VisibilityUser) || p.names.isAwaited(f.VisibilityUser)) {
 		f.Visibility = schemas.Nobody
 	}
 }
 
-// eraseName makes an erased user nameless, for good. It ends the quarantine.
+// eraseName makes an erased user nameless, for good. It ends the quarantine when the next name comes.
 func (p *Partition) eraseName(user schemas.UserID, out *stream.Outbox) {
 	p.names.remove(user)
-	delete(p.names.collided, user)
+	if p.names.isCollided(user) || p.names.isAwaited(user) {
+		delete(p.names.collided, user)
+		p.names.awaited[user] = struct{}{}
+		p.machine.Quarantine(user)
+		out.Forwards = append(out.Forwards, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p.id,
+			Value: schemas.AppendVisibility(nil, user, schemas.Nobody)})
+	}
 	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key()})
 }
 
@@ -165,7 +177,13 @@ func (p *Partition) adoptName(user schemas.UserID, s *schemas.Status) {
 	if s != nil && s.Name != (schemas.Name{}) {
 		p.names.put(user, s.Name)
 	}
-	if delete(p.names.collided, user); s != nil && s.Collided {
+	delete(p.names.collided, user)
+	delete(p.names.awaited, user)
+	switch {
+	case s == nil || !s.Collided:
+	case s.Name == schemas.Name{}:
+		p.names.awaited[user] = struct{}{}
+	default:
 		p.names.collided[user] = struct{}{}
 	}
 }

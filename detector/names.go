@@ -22,6 +22,9 @@ type names struct {
 	collided map[schemas.UserID]struct{}
 
 	forgets func(schemas.UserID, schemas.Name) // is called before a name is forgotten; may be nil
+	// awaited are those who were erased: they stay hidden until a name comes. Beats without one may
+	// be of either user.
+	awaited map[schemas.UserID]struct{}
 }
 
 const nameShards = 1024
@@ -44,7 +47,16 @@ const (
 )
 
 func newNames(users identity.Users) *names {
-	return &names{users: users, collided: map[schemas.UserID]struct{}{}}
+	return &names{users: users, collided: map[schemas.UserID]struct{}{}, awaited: map[schemas.UserID]struct{}{}}
+}
+
+// isAwaited reports whether the user is hidden until a name comes.
+func (n *names) isAwaited(id schemas.UserID) bool {
+	if len(n.awaited) == 0 {
+		return false
+	}
+	_, found := n.awaited[id]
+	return found
 }
 
 // isCollided reports whether two names have the id.
@@ -222,6 +234,7 @@ func (n *names) name(s *schemas.Status) {
 	_, _, e := n.find(s.User)
 	switch {
 	case e == nil:
+		s.Collided = n.isAwaited(s.User) && !s.Tombstone()
 	case !s.Absent():
 		e[0], e[1] = e[0]&^flagUnsaved, e[1]&^flagLeaving
 		s.Name, s.Collided = nameOf(e), n.isCollided(s.User)

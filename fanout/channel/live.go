@@ -21,5 +21,5 @@ func NewLive(bus Bus) *Live { return &Live{bus} }
 
 // Deliver puts a notice on the bus.
 func (l *Live) Deliver(ctx context.Context, n schemas.Notice) error {
-	return l.bus.PublishDelivery(ctx, &schemas.Delivery{Transition: n.Transition, Recipients: n.Recipients})
+	return l.bus.PublishDelivery(ctx, &schemas.Delivery{Transition: n.Transition, Recipients: n.Recipients, Names: n.Names})
 }

@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"hash/maphash"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/coalesce"
@@ -13,34 +14,45 @@ import (
 // needed.
 type nameTimes struct {
 	entries []nameTime
+	seed    maphash.Seed
 	silence time.Duration // ForgetAfter: a user who was not heard for so long is named
 }
 
+// Entries are of names, not of ids: of two names with one id each has to reach the detector, which finds
+// the collision.
 type nameTime struct {
-	user         schemas.UserID
+	key          uint64
 	named, heard int32 // seconds
 }
 
 // nameEntries is the size of the table: 16 MiB, of which the operating system gives what is used.
 const nameEntries = 1 << 20
 
-func (t *nameTimes) of(user schemas.UserID) *nameTime {
+func (t *nameTimes) of(key uint64) *nameTime {
 	if t.entries == nil {
 		t.entries = make([]nameTime, nameEntries)
 	}
-	return &t.entries[user%nameEntries] // ids are hashes already
+	return &t.entries[key%nameEntries]
 }
 
-// due reports whether the name of user is due.
-func (t *nameTimes) due(user schemas.UserID, now time.Duration) bool {
-	e, at := t.of(user), seconds(now)
-	return e.user != user || at-e.named >= seconds(coalesce.NamedEvery) || at-e.heard >= seconds(t.silence)
+// key is the hash of a name by which the table knows it.
+func (t *nameTimes) key(name schemas.Name) uint64 {
+	if t.seed == (maphash.Seed{}) {
+		t.seed = maphash.MakeSeed()
+	}
+	return maphash.Comparable(t.seed, name)
+}
+
+// due reports whether the name with a key is due.
+func (t *nameTimes) due(key uint64, now time.Duration) bool {
+	e, at := t.of(key), seconds(now)
+	return e.key != key || at-e.named >= seconds(coalesce.NamedEvery) || at-e.heard >= seconds(t.silence)
 }
 
 // sentRow is what nameTimes learns when a row is in the log.
 type sentRow struct {
-	user schemas.UserID
-	how  uint8
+	key uint64 // of the user's name
+	how uint8
 }
 
 const (
@@ -52,10 +64,10 @@ const (
 // learn notes rows that are in the log. Of others nothing is known, so their names are written again.
 func (t *nameTimes) learn(rows []sentRow, now time.Duration) {
 	for _, row := range rows {
-		switch e := t.of(row.user); {
+		switch e := t.of(row.key); {
 		case row.how == sentNamed:
-			*e = nameTime{row.user, seconds(now), seconds(now)}
-		case e.user != row.user:
+			*e = nameTime{row.key, seconds(now), seconds(now)}
+		case e.key != row.key:
 		case row.how == sentBye:
 			*e = nameTime{}
 		default:
@@ -71,11 +83,11 @@ func (s *shipment) appendNames(
 	value []byte, beats []schemas.Beat, names []schemas.Name, now time.Duration, named *nameTimes,
 ) []byte {
 	for i := range beats {
-		row := sentRow{beats[i].User, sentPlain}
+		row := sentRow{named.key(names[i]), sentPlain}
 		switch {
 		case beats[i].Bye:
 			row.how = sentBye
-		case named.due(beats[i].User, now):
+		case named.due(row.key, now):
 			row.how = sentNamed
 			value = schemas.AppendNamedRow(value, i, names[i])
 		}
