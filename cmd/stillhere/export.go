@@ -78,7 +78,7 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 }
 
 // graph opens the follower graph beside the store; nil: there is none.
-func (c *exportCommand) graph(ctx context.Context) (*graph.Store, error) {
+func (c *storeCommand) graph(ctx context.Context) (*graph.Store, error) {
 	store := app.Store{Postgres: c.Postgres}
 	if c.SQLite != "" {
 		store.SQLite = filepath.Join(filepath.Dir(c.SQLite), app.GraphFile)

@@ -21,6 +21,8 @@ type tenantsCommand struct {
 	Show  tenantsShow  `cmd:"" help:"Print what counts for a tenant, and where each setting comes from."`
 	Set   tenantsSet   `cmd:"" help:"Change settings of a tenant. Settings without a flag do not change."`
 	Unset tenantsUnset `cmd:"" help:"Remove the settings of a tenant; those of all tenants count for it again."`
+	Sizes tenantsSizes `cmd:"" help:"Print how many users of each tenant a store knows, who of them is present, and how many changes it keeps."`
+	Erase tenantsErase `cmd:"" help:"Erase all users of a tenant, and its settings."`
 }
 
 // tenantsFlags are those of every subcommand. The identity key is not needed: names of users are not

@@ -88,3 +88,23 @@ func (s *Store) Named(ctx context.Context) (bool, error) {
 	}
 	return n > 0, nil
 }
+
+// NamesOfTenant returns users of a tenant who have a name in the graph, with ids greater than after,
+// ascending, at most limit. It reads the names in the order of ids, those of other tenants too.
+func (s *Store) NamesOfTenant(ctx context.Context, tenant string, after schemas.UserID, limit int) ([]schemas.UserName, error) {
+	const query = `SELECT user_id FROM follow_names WHERE tenant = $1 AND user_id > $2 ORDER BY user_id LIMIT $3`
+	users, err := s.IDs(ctx, nil, query, tenant, int64(after), limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing the users of tenant %q in the graph: %w", tenant, err)
+	}
+	known, err := s.Names(ctx, users)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]schemas.UserName, len(users))
+	for i, user := range users {
+		names[i] = schemas.UserName{User: user, Name: known[user]}
+		names[i].Name.Tenant = tenant // a user who was erased meanwhile has no name
+	}
+	return names, nil
+}

@@ -61,3 +61,24 @@ func writeNames(ctx context.Context, to interface {
 	_, err := to.Exec(ctx, writeNamesSQL, users, tenants, texts, collided)
 	return err
 }
+
+// NamesOfTenant lists the users of a tenant; see store.Tenants.
+func (s *Store) NamesOfTenant(ctx context.Context, tenant string, after schemas.UserID, limit int) (names []schemas.UserName, err error) {
+	defer wrap(&err, "listing the users of tenant %q", tenant)
+	rows, err := s.pool.Query(ctx, `SELECT user_id, tenant, name, collided FROM names WHERE tenant = $1 AND user_id > $2 ORDER BY user_id LIMIT $3`,
+		tenant, int64(after), limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (schemas.UserName, error) { return store.ScanName(row) })
+}
+
+// TenantSizes counts the users of each tenant; see store.Tenants.
+func (s *Store) TenantSizes(ctx context.Context, changes bool) (sizes []store.TenantSize, err error) {
+	defer wrap(&err, "counting the users of tenants")
+	rows, err := s.pool.Query(ctx, store.TenantSizesSQL(changes))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.TenantSize, error) { return store.ScanTenantSize(row) })
+}

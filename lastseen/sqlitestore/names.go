@@ -61,3 +61,26 @@ func writeNames(ctx context.Context, tx *sql.Tx, names []schemas.UserName) error
 	}
 	return nil
 }
+
+// NamesOfTenant lists the users of a tenant; see store.Tenants.
+func (s *Store) NamesOfTenant(ctx context.Context, tenant string, after schemas.UserID, limit int) (names []schemas.UserName, err error) {
+	defer wrap(&err, "listing the users of tenant %q", tenant)
+	const query = `SELECT user_id, tenant, name, collided FROM names WHERE tenant = ? AND user_id > ? ORDER BY user_id LIMIT ?`
+	err = each(ctx, s.Readers, query, []any{tenant, int64(after), limit}, func(row *sql.Rows) error {
+		n, err := store.ScanName(row)
+		names = append(names, n)
+		return err
+	})
+	return names, err
+}
+
+// TenantSizes counts the users of each tenant; see store.Tenants.
+func (s *Store) TenantSizes(ctx context.Context, changes bool) (sizes []store.TenantSize, err error) {
+	defer wrap(&err, "counting the users of tenants")
+	err = each(ctx, s.Readers, store.TenantSizesSQL(changes), nil, func(row *sql.Rows) error {
+		size, err := store.ScanTenantSize(row)
+		sizes = append(sizes, size)
+		return err
+	})
+	return sizes, err
+}

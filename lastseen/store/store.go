@@ -53,6 +53,24 @@ type Namer interface {
 	WriteNames(ctx context.Context, records []schemas.UserName) error
 }
 
+// Tenants are the users by tenant, in text mode.
+type Tenants interface {
+	// NamesOfTenant returns the users of a tenant with ids greater than after, ascending, at most limit.
+	NamesOfTenant(ctx context.Context, tenant string, after schemas.UserID, limit int) ([]schemas.UserName, error)
+	// TenantSizes returns what is held of each tenant, ordered by tenant. It reads all users, and with
+	// changes all of the log to count them.
+	TenantSizes(ctx context.Context, changes bool) ([]TenantSize, error)
+}
+
+// TenantSize is what a store holds of a tenant.
+type TenantSize struct {
+	Tenant string
+	// Users are those whose names are known, of whom the visible ones who are present are online or away.
+	Users, Online, Away int64
+	// Changes are those of users whose names are known.
+	Changes int64
+}
+
 // LastSeen is when a user was last seen, by the records of another system.
 type LastSeen struct {
 	User schemas.UserID

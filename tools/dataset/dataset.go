@@ -59,6 +59,7 @@ type Store interface {
 	store.Reader
 	importer.Importer
 	app.ExportStore
+	store.Tenants
 }
 
 // OpenStore opens a store, which close closes. It must have its tables.

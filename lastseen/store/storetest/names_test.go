@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -83,4 +84,45 @@ func namesOfErased(t *testing.T, s Store) {
 	}
 	append1(append([]*schemas.Transition{erasing(1, Start+day, 100)}, back...)...)
 	wantNames(t, s, schemas.UserName{User: 1, Name: ann}, schemas.UserName{User: 2, Name: bob})
+}
+
+func usersOfTenants(t *testing.T, s Store) {
+	acme := func(text string) schemas.Name { return schemas.Name{Tenant: "acme", Text: text} }
+	write(t, s, append(called(ann, visits(1, Start)), append(called(acme("b"), visits(5, Start)), called(acme("a"), visits(2, Start, Start+day))...)...))
+	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 9, Name: acme("c")}, {User: 7, Name: eve}}))
+	for _, c := range []struct {
+		tenant string
+		after  schemas.UserID
+		limit  int
+		want   []schemas.UserID
+	}{
+		{"acme", 0, 10, []schemas.UserID{2, 5, 9}}, {"acme", 0, 2, []schemas.UserID{2, 5}}, {"acme", 5, 2, []schemas.UserID{9}},
+		{"acme", 9, 2, nil}, {"", 0, 10, []schemas.UserID{1, 7}}, {"nobody", 0, 10, nil},
+	} {
+		names, err := s.NamesOfTenant(t.Context(), c.tenant, c.after, c.limit)
+		must(t, err)
+		var got []schemas.UserID
+		for _, n := range names {
+			if got = append(got, n.User); n.Name.Tenant != c.tenant {
+				t.Errorf("user %d of tenant %q is listed for %q", n.User, n.Name.Tenant, c.tenant)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("after user %d tenant %q has %v, want %v", c.after, c.tenant, got, c.want)
+		}
+	}
+	hidden := visits(3, Start)[:1]
+	hidden[0].Visibility = schemas.Nobody
+	away := visits(4, Start)[:1]
+	away[0].To = schemas.Away
+	write(t, s, append(append(called(acme("here"), visits(6, Start)[:1]), called(acme("away"), away)...), called(acme("hidden"), hidden)...))
+	one, both := int64(len(visits(1, Start))), int64(len(visits(2, Start, Start+day)))
+	for changes, want := range map[bool][]store.TenantSize{
+		false: {{Tenant: "", Users: 2}, {Tenant: "acme", Users: 6, Online: 1, Away: 1}},
+		true:  {{Tenant: "", Users: 2, Changes: one}, {Tenant: "acme", Users: 6, Online: 1, Away: 1, Changes: one + both + 3}},
+	} {
+		if got, err := s.TenantSizes(t.Context(), changes); err != nil || !slices.Equal(got, want) {
+			t.Errorf("the sizes are %+v (%v), want %+v", got, err, want)
+		}
+	}
 }

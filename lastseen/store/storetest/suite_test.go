@@ -19,6 +19,7 @@ type Store interface {
 	store.Writer
 	store.Reader
 	store.Namer
+	store.Tenants
 	replay.Archive
 	importer.Importer
 	Maintain(ctx context.Context, now time.Time) error
@@ -77,6 +78,7 @@ func TestStoresKeepTheContract(t *testing.T) {
 		"names are stored with changes, and a second name is a collision":    namesOfChanges,
 		"names of the topic are stored until their tombstone":                namesOfTheTopic,
 		"an erased user's name is deleted, and a later one is stored":        namesOfErased,
+		"users are listed and counted by tenant":                             usersOfTenants,
 		"an import counts until a user has a version":                        importCounts,
 		"an import stores names, but not those of erased users":              importNames,
 		"a cut log gives the sessions of all changes":                        sessionsOfACutLog,
