@@ -1,14 +1,10 @@
 package expand
 
 import (
-	"encoding/base64"
 	"maps"
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
-	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -20,11 +16,7 @@ type delayed struct {
 	recent  map[schemas.UserID]time.Time // the last expansion, if less than a gap ago
 	order   []expanded                   // the same, oldest first
 	waiting map[schemas.UserID]delayedChange
-	topic   schemas.TopicID
-	next    int64 // the offset after the last record that was read
-	// After a restart: the records before plannedUpTo were planned, except for pending.
-	plannedUpTo int64
-	pending     map[int64]struct{}
+	position
 }
 
 type expanded struct {
@@ -48,19 +40,7 @@ const (
 )
 
 func newDelayed() *delayed {
-	return &delayed{recent: map[schemas.UserID]time.Time{}, waiting: map[schemas.UserID]delayedChange{}, pending: map[int64]struct{}{}}
-}
-
-// planned reports whether a record was planned before a restart.
-func (d *delayed) planned(offset int64) bool {
-	_, waited := d.pending[offset]
-	return offset < d.plannedUpTo && !waited
-}
-
-// advance records that the records before next were read.
-func (d *delayed) advance(next int64) {
-	d.next = max(d.next, next)
-	maps.DeleteFunc(d.pending, func(offset int64, _ struct{}) bool { return offset < next })
+	return &delayed{recent: map[schemas.UserID]time.Time{}, waiting: map[schemas.UserID]delayedChange{}, position: newPosition()}
 }
 
 // notBefore returns when user may be expanded again; zero: now.
@@ -145,103 +125,4 @@ func (d *delayed) offsets() []int64 {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// The planner's part of a checkpoint is one field, whose number no other checkpoint uses. The
-// processor adds its own fields to the message.
-const (
-	plannerField protowire.Number = 1000
-	nextField    protowire.Number = 1
-	offsetsField protowire.Number = 2 // the first, then differences
-)
-
-// checkpoint returns the metadata of a commit; empty when nothing waits.
-func (d *delayed) checkpoint() string {
-	offsets := d.offsets()
-	if len(offsets) == 0 && d.next >= d.plannedUpTo {
-		return ""
-	}
-	var packed []byte
-	last := int64(0)
-	for _, offset := range offsets {
-		packed = protowire.AppendVarint(packed, uint64(offset-last))
-		last = offset
-	}
-	var body []byte
-	body = protowire.AppendTag(body, nextField, protowire.VarintType)
-	body = protowire.AppendVarint(body, uint64(max(d.next, d.plannedUpTo)))
-	body = protowire.AppendTag(body, offsetsField, protowire.BytesType)
-	body = protowire.AppendBytes(body, packed)
-	text := (&schemas.Checkpoint{TopicID: d.topic}).Encode()
-	message, err := base64.RawStdEncoding.DecodeString(text)
-	if err != nil {
-		panic(err) // we have just encoded it
-	}
-	message = protowire.AppendTag(message, plannerField, protowire.BytesType)
-	return base64.RawStdEncoding.EncodeToString(protowire.AppendBytes(message, body))
-}
-
-// restore reads what checkpoint wrote. It ignores the metadata of other consumers.
-func (d *delayed) restore(at stream.Assignment) {
-	d.topic = at.TopicID
-	checkpoint, err := schemas.DecodeCheckpoint(at.Metadata)
-	if err != nil || checkpoint.TopicID.Differs(at.TopicID) || at.Offset < at.LogStart || at.Offset > at.LogEnd {
-		return
-	}
-	message, err := base64.RawStdEncoding.DecodeString(at.Metadata)
-	if err != nil {
-		return
-	}
-	fields(message, func(number protowire.Number, body []byte, _ uint64) {
-		if number != plannerField {
-			return
-		}
-		fields(body, func(number protowire.Number, packed []byte, n uint64) {
-			switch number {
-			case nextField:
-				d.plannedUpTo = int64(n)
-			case offsetsField:
-				last := int64(0)
-				for len(packed) > 0 {
-					delta, length := protowire.ConsumeVarint(packed)
-					if length < 0 {
-						return
-					}
-					last += int64(delta)
-					d.pending[last] = struct{}{}
-					packed = packed[length:]
-				}
-			}
-		})
-	})
-	if d.plannedUpTo > at.LogEnd { // the log was truncated: records from there on are new
-		d.plannedUpTo = 0
-		clear(d.pending)
-	}
-}
-
-// fields calls f for each field of a message; fields are bytes or varints.
-func fields(message []byte, f func(number protowire.Number, bytes []byte, n uint64)) {
-	for len(message) > 0 {
-		number, kind, length := protowire.ConsumeTag(message)
-		if length < 0 {
-			return
-		}
-		message = message[length:]
-		var bytes []byte
-		var n uint64
-		switch kind {
-		case protowire.BytesType:
-			bytes, length = protowire.ConsumeBytes(message)
-		case protowire.VarintType:
-			n, length = protowire.ConsumeVarint(message)
-		default:
-			length = protowire.ConsumeFieldValue(number, kind, message)
-		}
-		if length < 0 {
-			return
-		}
-		f(number, bytes, n)
-		message = message[length:]
-	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/fanout/graph"
+	"github.com/stillhere/stillhere/internal/fair"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -38,7 +40,8 @@ type Dependencies struct {
 	Config    Config
 	Followers Followers
 	Graph     Graph
-	Names     Names // nil: users have no names
+	Names     Names       // nil: users have no names
+	Weight    fair.Weight // the shares of tenants; nil: all are equal
 	Online    OnlineSet
 	Newest    *Newest
 	Metrics   *Metrics
@@ -51,6 +54,8 @@ type Dependencies struct {
 	once  sync.Once
 	slots chan struct{} // a token for each job in progress
 	limit *rate.Limiter // followers a second; nil: no limit
+
+	busyPlanners, busyWorkers atomic.Int32 // tasks with a backlog
 }
 
 // burstsPerSecond is the rate divided by the burst of the limiter: unused time of 50 ms is saved up.

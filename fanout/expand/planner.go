@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -19,6 +20,7 @@ type Planner struct {
 	now     func() time.Time
 	many    map[schemas.UserID]struct{} // users who had jobs lately
 	delayed *delayed
+	backlog *backlog[*schemas.Transition] // nil: transitions are planned in the order of the log
 }
 
 // manyKept bounds Planner.many.
@@ -26,7 +28,11 @@ const manyKept = 100_000
 
 // NewPlanner makes a Planner.
 func (d *Dependencies) NewPlanner() *Planner {
-	return &Planner{deps: d, now: time.Now, many: map[schemas.UserID]struct{}{}, delayed: newDelayed()}
+	p := &Planner{deps: d, now: time.Now, many: map[schemas.UserID]struct{}{}, delayed: newDelayed()}
+	if d.inTurns() {
+		p.backlog = newBacklog[*schemas.Transition](d, turnOfPlanner, changePrice, &d.busyPlanners)
+	}
+	return p
 }
 
 // Restore reads from the checkpoint which of the records that are read again were planned.
@@ -35,29 +41,68 @@ func (p *Planner) Restore(_ context.Context, at stream.Assignment, _ stream.Read
 	return nil
 }
 
-// Due is when the next delayed transition may be planned.
-func (p *Planner) Due() time.Time { return p.delayed.nextDue() }
+// Due is when the next delayed transition may be planned, or now if there is a backlog.
+func (p *Planner) Due() time.Time {
+	if p.backlog != nil && p.backlog.turns.Len() > 0 {
+		return p.now()
+	}
+	return p.delayed.nextDue()
+}
 
-// Retained is the offset of the first delayed transition.
-func (p *Planner) Retained() (first int64, any bool) { return p.delayed.firstOffset() }
+// Retained is the offset of the first transition that is delayed or in the backlog.
+func (p *Planner) Retained() (first int64, any bool) {
+	first, any = p.delayed.firstOffset()
+	if p.backlog != nil {
+		if queued, behind := p.backlog.first(); behind && (!any || queued < first) {
+			return queued, true
+		}
+	}
+	return first, any
+}
+
+// Room is how many transitions the next batch may have.
+func (p *Planner) Room() int {
+	if p.backlog == nil {
+		return math.MaxInt
+	}
+	return p.backlog.room()
+}
+
+// Close ends the planner.
+func (p *Planner) Close() {
+	if p.backlog != nil {
+		p.backlog.close()
+	}
+}
 
 // Handle is not called.
 func (p *Planner) Handle(*schemas.Record, *stream.Outbox) error {
 	return errors.New("transitions are handled in batches")
 }
 
-// Checkpoint says which of the records after the first delayed one were planned.
-func (p *Planner) Checkpoint() string { return p.delayed.checkpoint() }
+// Checkpoint says which of the records after the first retained one were planned.
+func (p *Planner) Checkpoint() string {
+	cuts := map[uint64]int64{}
+	if p.backlog != nil {
+		cuts = p.delayed.cutsNow(p.backlog.cuts())
+	}
+	return p.delayed.checkpoint(p.delayed.offsets(), cuts)
+}
 
 // HandleBatch plans the deliveries of a batch of transitions and of the delayed ones that are due.
 // Called again with the same batch it does the same.
 func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out *stream.Outbox) error {
 	now := p.now()
-	newest, err := p.decodeNewest(records, out)
+	choose := p.decodeNewest
+	if p.backlog != nil {
+		choose = p.takeNewest
+	}
+	newest, err := choose(records, out)
 	if err != nil {
 		return err
 	}
 	todo := p.selectDue(newest, now)
+	var turn turn
 	if len(todo) > 0 {
 		users := make([]schemas.UserID, len(todo))
 		for i, w := range todo {
@@ -66,6 +111,9 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 		followers, err := p.deps.Followers.Of(ctx, users)
 		if err != nil {
 			return fmt.Errorf("planning %d transitions: %w", len(todo), err)
+		}
+		if p.backlog != nil {
+			todo, followers, turn = p.affordable(todo, followers)
 		}
 		// Before anything changes here: a batch that fails comes again.
 		names, err := p.names(ctx, users, followers)
@@ -82,6 +130,9 @@ func (p *Planner) HandleBatch(ctx context.Context, records []schemas.Record, out
 			}
 			scratch = p.plan(w.change, f, names, scratch, out)
 		}
+	}
+	if p.backlog != nil {
+		p.endTurn(turn)
 	}
 	if len(records) > 0 {
 		p.delayed.advance(records[len(records)-1].Offset + 1)
@@ -125,46 +176,57 @@ func (p *Planner) selectDue(newest []delayedChange, now time.Time) []delayedChan
 }
 
 // decodeNewest returns the newest transition of each user, in the order of the log.
-func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) (newest []delayedChange, _ error) {
-	oldest := schemas.MillisOf(p.now().Add(-p.deps.Config.MaxAge))
-	last := make(map[schemas.UserID]int, len(records))
-	all := make([]*schemas.Transition, len(records))
+func (p *Planner) decodeNewest(records []schemas.Record, out *stream.Outbox) ([]delayedChange, error) {
+	var all []delayedChange
 	for i := range records {
-		if p.delayed.planned(records[i].Offset) {
+		if p.delayed.handled(records[i].Offset, "") {
 			continue
 		}
-		t, err := schemas.DecodeTransition(records[i].Value)
-		rejected, err := p.deps.reject(schemas.Transitions, &records[i], t, err, out)
+		t, err := p.decode(&records[i], out)
 		if err != nil {
 			return nil, err
 		}
-		if rejected {
-			continue
-		}
-		if records[i].Time < oldest {
-			p.count("old")
-			continue
-		}
-		if p.deps.Config.HiddenOffline {
-			var visible bool
-			if t, visible = shown.AsIfOffline(t); !visible {
-				p.count("hidden")
-				continue
-			}
-		}
-		all[i] = t
-		if before, ok := last[t.User]; ok {
-			p.count("superseded")
-			all[before] = nil
-		}
-		last[t.User] = i
-	}
-	for i, t := range all {
 		if t != nil {
-			newest = append(newest, delayedChange{change: t, offset: records[i].Offset})
+			all = append(all, delayedChange{change: t, offset: records[i].Offset})
 		}
 	}
-	return newest, nil
+	return p.newestOf(all), nil
+}
+
+// decode reads a transition; nil: it is not to be planned.
+func (p *Planner) decode(record *schemas.Record, out *stream.Outbox) (*schemas.Transition, error) {
+	t, err := schemas.DecodeTransition(record.Value)
+	rejected, err := p.deps.reject(schemas.Transitions, record, t, err, out)
+	switch {
+	case err != nil || rejected:
+		return nil, err
+	case record.Time < schemas.MillisOf(p.now().Add(-p.deps.Config.MaxAge)):
+		p.count("old")
+		return nil, nil
+	case p.deps.Config.HiddenOffline:
+		var visible bool
+		if t, visible = shown.AsIfOffline(t); !visible {
+			p.count("hidden")
+			return nil, nil
+		}
+	}
+	return t, nil
+}
+
+// newestOf returns the newest of each user of changes, in which those of a user are in order.
+func (p *Planner) newestOf(changes []delayedChange) (newest []delayedChange) {
+	last := make(map[schemas.UserID]int, len(changes))
+	for i, c := range changes {
+		last[c.change.User] = i
+	}
+	for i, c := range changes {
+		if last[c.change.User] == i {
+			newest = append(newest, c)
+		} else {
+			p.count("superseded")
+		}
+	}
+	return newest
 }
 
 // plan writes the deliveries or the job of t. It returns the scratch space.

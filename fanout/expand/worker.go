@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,19 +14,37 @@ import (
 )
 
 // Worker is the task of one partition of presence.fanout.
-type Worker struct{ deps *Dependencies }
+type Worker struct {
+	deps    *Dependencies
+	backlog *backlog[todo] // nil: jobs are run in the order of the log
+	position
+}
+
+// todo is a job and when it was written.
+type todo struct {
+	job        *schemas.FanoutJob
+	at         schemas.Millis
+	superseded bool // by a job that was run before it
+}
 
 // NewWorker makes a Worker.
 func (d *Dependencies) NewWorker() *Worker {
 	d.once.Do(d.start)
-	return &Worker{d}
+	w := &Worker{deps: d, position: newPosition()}
+	if d.inTurns() {
+		w.backlog = newBacklog[todo](d, d.Config.JobFollowers, d.Config.JobFollowers, &d.busyWorkers)
+	}
+	return w
 }
 
 // pageSize is how many followers one query reads. Larger pages were not faster.
 const pageSize = 10_000
 
-// Restore does nothing: a worker has no state.
-func (w *Worker) Restore(context.Context, stream.Assignment, stream.ReadFunc) error {
+// Restore reads from the checkpoint which of the jobs that are read again were run.
+func (w *Worker) Restore(_ context.Context, at stream.Assignment, _ stream.ReadFunc) error {
+	if w.backlog != nil {
+		w.restore(at)
+	}
 	return nil
 }
 
@@ -34,62 +53,123 @@ func (w *Worker) Handle(*schemas.Record, *stream.Outbox) error {
 	return errors.New("jobs are handled in batches")
 }
 
-// Checkpoint is empty: a worker has no state.
-func (w *Worker) Checkpoint() string { return "" }
+// Checkpoint says which of the jobs after the first of the backlog were run.
+func (w *Worker) Checkpoint() string {
+	if w.backlog == nil {
+		return ""
+	}
+	return w.checkpoint(nil, w.cutsNow(w.backlog.cuts()))
+}
+
+// Due is now if there is a backlog, else never.
+func (w *Worker) Due() (due time.Time) {
+	if w.backlog != nil && w.backlog.turns.Len() > 0 {
+		due = time.Now()
+	}
+	return due
+}
+
+// Retained is the offset of the first job of the backlog.
+func (w *Worker) Retained() (first int64, any bool) {
+	if w.backlog == nil {
+		return 0, false
+	}
+	return w.backlog.first()
+}
+
+// Room is how many jobs the next batch may have.
+func (w *Worker) Room() int {
+	if w.backlog == nil {
+		return math.MaxInt
+	}
+	return w.backlog.room()
+}
+
+// Close ends the worker.
+func (w *Worker) Close() {
+	if w.backlog != nil {
+		w.backlog.close()
+	}
+}
 
 // HandleBatch runs jobs, some at the same time, and writes their results in the order of the jobs.
 func (w *Worker) HandleBatch(ctx context.Context, records []schemas.Record, out *stream.Outbox) error {
-	jobs := make([]*schemas.FanoutJob, len(records))
+	choose := w.decode
+	if w.backlog != nil {
+		choose = w.takeJobs
+	}
+	jobs, err := choose(records, out)
+	if err != nil {
+		return err
+	}
 	newest := NewNewest()
-	for i := range records {
-		job, err := schemas.DecodeFanoutJob(records[i].Value)
-		var t *schemas.Transition
-		if err == nil {
-			t = job.Transition
-		}
-		rejected, err := w.deps.reject(schemas.Fanout, &records[i], t, err, out)
-		if err != nil {
-			return err
-		}
-		if rejected {
-			continue
-		}
-		jobs[i] = job
-		newest.add(job.Transition)
+	for _, j := range jobs {
+		newest.add(j.job.Transition)
 	}
 	results := make([]result, len(jobs))
 	group, ctx := errgroup.WithContext(ctx)
-	for i, job := range jobs {
+	for i, j := range jobs {
 		switch {
-		case job == nil:
-		case newest.Superseded(job.Transition):
+		case j.superseded || newest.Superseded(j.job.Transition):
 			results[i].outcome = "superseded"
-		case w.deps.Newest.Expired(records[i].Time):
+		case w.deps.Newest.Expired(j.at):
 			results[i].outcome = "old"
 		default:
-			group.Go(func() (err error) { results[i], err = w.run(ctx, job); return err })
+			group.Go(func() (err error) { results[i], err = w.run(ctx, j.job); return err })
 		}
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
+	if w.backlog != nil {
+		w.endJobs(results)
+		if len(records) > 0 {
+			w.advance(records[len(records)-1].Offset + 1)
+		}
+	}
 	for i, r := range results {
 		// A newer version may have come meanwhile. Its delivery records must not precede these.
-		if len(r.records) > 0 && w.skipReason(jobs[i]) != "" {
+		if len(r.records) > 0 && w.skipReason(jobs[i].job) != "" {
 			r = result{outcome: "cut_short"}
 		}
 		out.Records = append(out.Records, r.records...)
-		if jobs[i] != nil {
-			w.count(jobs[i], r.outcome)
-		}
+		w.count(jobs[i].job, r.outcome)
 	}
 	return nil
+}
+
+// decode reads jobs.
+func (w *Worker) decode(records []schemas.Record, out *stream.Outbox) (jobs []todo, _ error) {
+	for i := range records {
+		job, err := w.decodeJob(&records[i], out)
+		if err != nil {
+			return nil, err
+		}
+		if job != nil {
+			jobs = append(jobs, todo{job: job, at: records[i].Time})
+		}
+	}
+	return jobs, nil
+}
+
+// decodeJob reads a job; nil: the record was rejected.
+func (w *Worker) decodeJob(record *schemas.Record, out *stream.Outbox) (*schemas.FanoutJob, error) {
+	job, err := schemas.DecodeFanoutJob(record.Value)
+	var t *schemas.Transition
+	if err == nil {
+		t = job.Transition
+	}
+	if rejected, err := w.deps.reject(schemas.Fanout, record, t, err, out); err != nil || rejected {
+		return nil, err
+	}
+	return job, nil
 }
 
 // result is the outcome of a job and the records that it writes.
 type result struct {
 	records []schemas.Outgoing
 	outcome string
+	read    int // followers
 }
 
 // run runs a job when a slot is free.
@@ -146,12 +226,14 @@ func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (resul
 	d, t := w.deps, job.Transition
 	pieces := d.pieces(t)
 	var out []schemas.Outgoing
+	read := 0
 	page, scratch := make([]schemas.UserID, 0, pageSize), make([]schemas.UserID, 0, pageSize)
 	for after := job.After; ; {
 		var err error
 		if page, err = d.Graph.Page(ctx, page[:0], t.User, after, job.Through, pageSize); err != nil {
 			return result{}, err
 		}
+		read += len(page)
 		begun := time.Now()
 		err = d.wait(ctx, len(page))
 		d.Metrics.Paced.Add(time.Since(begun).Seconds())
@@ -159,7 +241,7 @@ func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (resul
 			return result{}, fmt.Errorf("expanding the followers of %d: %w", t.User, err)
 		}
 		if w.skipReason(job) != "" {
-			return result{outcome: "cut_short"}, nil
+			return result{outcome: "cut_short", read: read}, nil
 		}
 		names, err := d.namesOf(ctx, nil, page)
 		if err != nil {
@@ -168,7 +250,7 @@ func (w *Worker) expandRange(ctx context.Context, job *schemas.FanoutJob) (resul
 		pieces.named(names)
 		out, scratch = pieces.add(d, out, page, scratch)
 		if len(page) < pageSize {
-			return result{pieces.flush(d, out), "done"}, nil
+			return result{pieces.flush(d, out), "done", read}, nil
 		}
 		after = page[len(page)-1]
 	}

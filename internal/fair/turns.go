@@ -66,6 +66,17 @@ func (t *Turns[T]) Next(cost int) (tenant string, item T, ok bool) {
 	return q.tenant, q.take(), true
 }
 
+// NextOf is Next of a tenant, whoever's turn it is.
+func (t *Turns[T]) NextOf(tenant string, cost int) (item T, ok bool) {
+	q := t.queues[tenant]
+	if q == nil || q.len() == 0 {
+		return item, false
+	}
+	q.credit -= cost
+	t.length--
+	return q.take(), true
+}
+
 // Charge adds to the cost of what a tenant was given.
 func (t *Turns[T]) Charge(tenant string, cost int) {
 	if q := t.queues[tenant]; q != nil || cost > 0 {

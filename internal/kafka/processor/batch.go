@@ -18,6 +18,9 @@ var errSessionEnding = errors.New("given up")
 func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 	// The size of their output is known only afterwards: on slow brokers the batch is smaller.
 	n := min(max(p.s.Config.MaxPollRecords>>p.s.proc.limitShift.Load(), 1), len(work.records))
+	if limited, ok := task.(LimitedTask); ok {
+		n = min(n, limited.Room())
+	}
 	from, rest := work.records[:n], work.records[n:]
 	next := p.Next.Load()
 	records := make([]schemas.Record, 0, len(from))
@@ -109,7 +112,7 @@ func (s *session) untilTaskDue() time.Duration {
 	}
 	for _, p := range s.Parts() {
 		if due := p.dueAt(); !due.IsZero() {
-			wait = min(wait, max(time.Until(due), 0))
+			wait = min(wait, max(time.Until(due), backlogPoll))
 		}
 	}
 	return wait

@@ -126,7 +126,7 @@ func (s *session) loop(stop context.Context) error {
 
 const (
 	idlePoll    = 5 * time.Second  // the longest poll when nothing is pending
-	backlogPoll = time.Millisecond // one while batches wait; without any time it would bring nothing
+	backlogPoll = time.Millisecond // one while batches wait or a task is due; without any time it would bring nothing
 )
 
 // poll waits for records, but not past the time of the next commit. When it returns, no rebalance
