@@ -33,6 +33,9 @@ type ChannelRun struct {
 	Channel interface {
 		Deliver(ctx context.Context, n schemas.Notice) error
 	}
+	// Tenants, if any, are the tenants whose users' changes are sent; ExceptTenants those whose are not.
+	// One of both, with --ids text.
+	Tenants, ExceptTenants []string
 	// FromStart starts a new channel at the oldest delivery in the topic rather than now.
 	FromStart bool
 	// MayWatch is Config.MayWatch. With WatchFollowers, each try reads in Graph, with the
@@ -84,6 +87,7 @@ func RunChannel(ctx context.Context, run ChannelRun, log *slog.Logger) error {
 	log = slog.New(outages.Handler())
 	registry := prometheus.NewRegistry()
 	job := delivery.Job{Name: run.Name, Kafka: cluster, Settings: delivery.Config(run.Config), Channel: run.Channel,
+		Tenants:     delivery.Tenants{Only: run.Tenants, Except: run.ExceptTenants},
 		Transitions: run.Transitions, FromStart: run.FromStart, WithoutGroup: run.WithoutGroup, Registry: registry, Log: log}
 	if run.MayWatch == WatchFollowers {
 		store, err := OpenGraph(ctx, run.Graph, run.Postgres)

@@ -63,7 +63,7 @@ func newFollowerFanout(ctx context.Context, d fanoutDeps) (c component, err erro
 		Metrics: expand.NewMetrics(d.registry), Jobs: jobs, Deliveries: deliveries, Check: d.origin.Check}
 	plans, works := plannerPoll, workerPoll
 	if d.cluster.Users.Text() {
-		deps.Names = d.graph
+		deps.Names, deps.Weight = d.graph, d.weight
 		if config.Ahead > 0 {
 			plans, works = plannerAhead, workerAhead
 		}

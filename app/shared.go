@@ -96,7 +96,7 @@ func (b *builder) useGate() *fair.Gate {
 		return nil
 	}
 	return shareValue(&b.gate, func() *fair.Gate {
-		return fair.NewGate(fair.GateConfig{AtWork: b.config.MaxReads, Waiting: 4 * b.config.MaxReads, Wait: waitForTurn})
+		return fair.NewGate(fair.GateConfig{AtWork: b.config.MaxReads, Waiting: 4 * b.config.MaxReads, Wait: waitForTurn, Weight: b.weight})
 	})
 }
 

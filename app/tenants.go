@@ -7,6 +7,9 @@ import (
 	"github.com/stillhere/stillhere/internal/tenants"
 )
 
+// weight is the share of a tenant where tenants wait for each other.
+func (p *base) weight(tenant string) int { return p.tenants.Settings(tenant).Weight }
+
 // followTenants reads the settings of the tenants and follows them. With --ids int there are none.
 func (b *builder) followTenants(ctx context.Context) error {
 	if !b.cluster.Users.Text() {

@@ -25,6 +25,15 @@ type shownFlags struct {
 	ShownAs string `help:"How a hidden user appears to others: ${enum}. offline: as a user who went offline when it hid. Must match the role fanout." enum:"null,offline" default:"null"`
 }
 
+// tenantFlags say whose changes are sent.
+type tenantFlags struct {
+	Tenant       []string `name:"tenant" help:"With --ids text: send only changes of users of these tenants. A channel of its own for a tenant (--name) has its own offsets, tries and rate, so no other tenant's receiver delays it." placeholder:"acme,..." group:"Channel:"`
+	ExceptTenant []string `name:"except-tenant" help:"With --ids text: send changes of users of all tenants but these, such as those that have channels of their own." placeholder:"acme,..." group:"Channel:"`
+}
+
+// apply carries the flags into run.
+func (f tenantFlags) apply(run *app.ChannelRun) { run.Tenants, run.ExceptTenants = f.Tenant, f.ExceptTenant }
+
 // accessFlags say what is sent, and who may receive it. They must match those of the role api.
 type accessFlags struct {
 	Of            string `help:"What to send: ${enum}. deliveries: changes with the followers to notify. transitions: every change of every user; of users who hide only that they do." enum:"deliveries,transitions" default:"deliveries" group:"Channel:"`
@@ -57,6 +66,7 @@ func (f accessFlags) apply(run *app.ChannelRun) error {
 type channelLog struct {
 	kafkaFlags
 	accessFlags
+	tenantFlags
 	New bool `help:"Skip deliveries from before now." env:"-"`
 	logFlags
 }
@@ -65,7 +75,8 @@ type channelLog struct {
 func (c *channelLog) Run(ctx context.Context) error {
 	run := app.ChannelRun{Name: "log", Kafka: c.Kafka, Config: app.DefaultDeliveries(), Channel: channel.NewLog(os.Stdout),
 		FromStart: !c.New, WithoutGroup: true}
-	if err := c.apply(&run); err != nil {
+	c.tenantFlags.apply(&run)
+	if err := c.accessFlags.apply(&run); err != nil {
 		return err
 	}
 	return app.RunChannel(ctx, run, c.logger())
@@ -106,6 +117,7 @@ type channelWebhook struct {
 	Server     app.AdminServer `embed:"" group:"HTTP server:"`
 	kafkaFlags
 	accessFlags
+	tenantFlags
 	logFlags
 }
 
@@ -122,7 +134,8 @@ func (c *channelWebhook) Run(ctx context.Context) error {
 	}
 	run := app.ChannelRun{Name: c.Name, Instance: instanceOf(c.Instance), Kafka: c.Kafka, Config: c.Deliveries, Channel: hook,
 		FromStart: c.FromStart, AdminServer: c.Server}
-	if err := c.apply(&run); err != nil {
+	c.tenantFlags.apply(&run)
+	if err := c.accessFlags.apply(&run); err != nil {
 		return err
 	}
 	return app.RunChannel(ctx, run, log)

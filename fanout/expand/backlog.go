@@ -45,8 +45,8 @@ func newBacklog[T any](d *Dependencies, quantum, price int, shared *atomic.Int32
 		users: map[schemas.UserID]user{}, shared: shared}
 }
 
-// room is how many records may be added.
-func (b *backlog[T]) room() int { return max(0, b.most-b.turns.Len()-len(b.group)) }
+// capacity is how many records may be added.
+func (b *backlog[T]) capacity() int { return max(0, b.most-b.turns.Len()-len(b.group)) }
 
 // push adds a record.
 func (b *backlog[T]) push(tenant string, id schemas.UserID, offset int64, item T) {

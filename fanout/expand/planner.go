@@ -60,12 +60,12 @@ func (p *Planner) Retained() (first int64, any bool) {
 	return first, any
 }
 
-// Room is how many transitions the next batch may have.
-func (p *Planner) Room() int {
+// Capacity is how many transitions the next batch may have.
+func (p *Planner) Capacity() int {
 	if p.backlog == nil {
 		return math.MaxInt
 	}
-	return p.backlog.room()
+	return p.backlog.capacity()
 }
 
 // Close ends the planner.

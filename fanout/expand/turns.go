@@ -37,7 +37,7 @@ func (p *Planner) takeNewest(records []schemas.Record, out *stream.Outbox) ([]de
 			return nil, err
 		}
 	}
-	if p.delayed.catchesUp() && p.backlog.room() > 0 {
+	if p.delayed.catchesUp() && p.backlog.capacity() > 0 {
 		return nil, nil
 	}
 	var all []delayedChange
@@ -125,7 +125,7 @@ func (w *Worker) takeJobs(records []schemas.Record, out *stream.Outbox) (jobs []
 			return nil, err
 		}
 	}
-	if w.catchesUp() && w.backlog.room() > 0 {
+	if w.catchesUp() && w.backlog.capacity() > 0 {
 		return nil, nil
 	}
 	for _, q := range w.backlog.take(w.backlog.share(jobsAtATime, 1)) {

@@ -25,7 +25,7 @@ type limited interface {
 	HandleBatch(ctx context.Context, records []schemas.Record, out *stream.Outbox) error
 	Checkpoint() string
 	Restore(ctx context.Context, at stream.Assignment, read stream.ReadFunc) error
-	Room() int
+	Capacity() int
 	Due() time.Time
 	Retained() (int64, bool)
 }
@@ -37,7 +37,7 @@ func (l *partitionLog) add(time schemas.Millis, value []byte) {
 // step hands out the next records, at most so many, and commits.
 func (l *partitionLog) step(t *testing.T, task limited, most int) []schemas.Outgoing {
 	t.Helper()
-	n := min(most, task.Room(), len(l.records)-l.next)
+	n := min(most, task.Capacity(), len(l.records)-l.next)
 	var out stream.Outbox
 	if err := task.HandleBatch(t.Context(), l.records[l.next:l.next+n], &out); err != nil {
 		t.Fatal(err)

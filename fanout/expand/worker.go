@@ -77,12 +77,12 @@ func (w *Worker) Retained() (first int64, any bool) {
 	return w.backlog.first()
 }
 
-// Room is how many jobs the next batch may have.
-func (w *Worker) Room() int {
+// Capacity is how many jobs the next batch may have.
+func (w *Worker) Capacity() int {
 	if w.backlog == nil {
 		return math.MaxInt
 	}
-	return w.backlog.room()
+	return w.backlog.capacity()
 }
 
 // Close ends the worker.

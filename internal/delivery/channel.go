@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/schemas"
@@ -85,6 +86,41 @@ type ErasedAfter func(user schemas.UserID, version schemas.Version) bool
 // Refused returns those of recipients, in their order, who may not see user now. An error says that
 // it cannot be decided. Several goroutines call it. It returns when ctx ends, after Config.Timeout.
 type Refused func(ctx context.Context, user schemas.UserID, recipients []schemas.UserID) ([]schemas.UserID, error)
+
+// Tenants chooses tenants, in text mode.
+type Tenants struct {
+	// Only are the tenants that are served; none: all.
+	Only []string
+	// Except are tenants that are not served.
+	Except []string
+}
+
+// Validate returns all faults, joined.
+func (t Tenants) Validate() error {
+	var faults []error
+	for i, tenant := range t.Only {
+		faults = append(faults, schemas.CheckTenant(fmt.Sprintf("tenant[%d]", i), tenant))
+	}
+	for i, tenant := range t.Except {
+		faults = append(faults, schemas.CheckTenant(fmt.Sprintf("except_tenant[%d]", i), tenant))
+	}
+	if len(t.Only) > 0 && len(t.Except) > 0 {
+		faults = append(faults, errors.New("tenant, except_tenant: exclude each other"))
+	}
+	return errors.Join(faults...)
+}
+
+// all reports whether no tenant is left out.
+func (t Tenants) all() bool { return len(t.Only) == 0 && len(t.Except) == 0 }
+
+// serves reports whether a tenant is served. A user whose name, and so its tenant, is not known counts as
+// one of the default tenant, whose name is empty.
+func (t Tenants) serves(tenant string) bool {
+	if len(t.Only) > 0 {
+		return slices.Contains(t.Only, tenant)
+	}
+	return !slices.Contains(t.Except, tenant)
+}
 
 // Defaults returns the documented defaults.
 func Defaults() Config {

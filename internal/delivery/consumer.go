@@ -42,6 +42,7 @@ type Consumer struct {
 	erasedAfter ErasedAfter // nil: nobody is erased
 	refused     Refused     // nil: nobody is refused
 	text        bool        // users have names
+	tenants     Tenants
 	deadLetter  DeadLetter
 	metrics     *Metrics
 	log         *slog.Logger
@@ -60,6 +61,7 @@ type Metrics struct {
 	Withheld  *prometheus.CounterVec // recipients, by reason
 	Tries     *prometheus.CounterVec // by outcome
 	Letters   prometheus.Counter
+	Others    prometheus.Counter // records of tenants that are not served
 	InHand    prometheus.Gauge
 }
 
@@ -78,6 +80,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Tries: register.NewCounterVec(opts("tries_total", "Tries, by outcome: done, failed, refused (by the receiver), "+
 			"undecided (it cannot be decided who may see the user)."), []string{"outcome"}),
 		Letters: register.NewCounter(opts("dead_letters_total", "Deliveries written to the dead-letter topic.")),
+		Others:  register.NewCounter(opts("other_tenants_total", "Deliveries or transitions skipped because the channel does not serve their tenant.")),
 		InHand: register.NewGauge(prometheus.GaugeOpts{Name: "stillhere_channel_in_hand",
 			Help: "Deliveries in progress: being tried, or waiting for an earlier one of their user or for the next try."}),
 	}
@@ -106,6 +109,9 @@ func (c *Consumer) Authorize(refused Refused) { c.refused = refused }
 
 // WithholdErased makes erased say before each try who was erased. Call it before Apply.
 func (c *Consumer) WithholdErased(erased ErasedAfter) { c.erasedAfter = erased }
+
+// Serve makes the channel skip the users of other tenants. Call it before Apply.
+func (c *Consumer) Serve(tenants Tenants) { c.tenants = tenants }
 
 // deliver delivers or withholds one delivery, or writes it to the dead-letter topic. errReleased says
 // that it is left to the partition's next owner.

@@ -19,6 +19,12 @@
 // each hide one notice that says no more than that. What was published before a hide and has not
 // been delivered is withheld. The ID of a notice is the event id.
 //
+// # Tenants
+//
+// In text mode a channel may serve some tenants only (Job.Tenants); the records of others count as handled
+// when they are read. Channels with different names share nothing: neither offsets, queues, tries nor
+// rates. So the receivers of two tenants that have a channel each do not delay each other.
+//
 // # Order and time
 //
 // Each user with deliveries in progress has a queue, in order. The queues of different users proceed

@@ -66,6 +66,10 @@ func (c *Consumer) Apply(ctx context.Context, batch stream.Batch[Item]) error {
 			c.metrics.Withheld.WithLabelValues(errHidden.Error()).Inc()
 			continue
 		}
+		if !c.tenants.serves(batch.Items[i].Delivery.Transition.Name.Tenant) {
+			c.metrics.Others.Inc()
+			continue
+		}
 		select {
 		case p.slots <- struct{}{}:
 		case <-ctx.Done():

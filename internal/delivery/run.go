@@ -33,6 +33,9 @@ type Job struct {
 	Kafka    kafka.Config
 	Settings Config
 	Channel  Channel
+	// Tenants are those whose users' changes are sent; the zero value serves all. Only pipelines in text
+	// mode have tenants.
+	Tenants Tenants
 	// Refused decides before each try who may not receive the delivery; nil: all may.
 	Refused Refused
 	// FromStart starts a new channel at the beginning of the topic instead of now.
@@ -73,6 +76,12 @@ func NewRunner(j Job) (*Runner, error) {
 	if j.Registry == nil {
 		j.Registry = prometheus.NewRegistry()
 	}
+	if err := j.Tenants.Validate(); err != nil {
+		return nil, err
+	}
+	if !j.Tenants.all() && !j.Kafka.Users.Text() {
+		return nil, errors.New("tenant, except_tenant: only pipelines with --ids text have tenants")
+	}
 	group, topic := "stillhere.channel."+j.Name, schemas.Deliveries
 	if j.Transitions {
 		group, topic = group+ofTransitions, schemas.Transitions
@@ -85,6 +94,7 @@ func NewRunner(j Job) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	deliverer.Serve(j.Tenants)
 	deliverer.text = j.Kafka.Users.Text()
 	deliverer.Authorize(j.Refused)
 	deliverer.WithholdErased(hidden.ErasedAfter)

@@ -19,7 +19,7 @@ func (p *partition) handleBatch(task BatchTask, work workItem) handleResult {
 	// The size of their output is known only afterwards: on slow brokers the batch is smaller.
 	n := min(max(p.s.Config.MaxPollRecords>>p.s.proc.limitShift.Load(), 1), len(work.records))
 	if limited, ok := task.(LimitedTask); ok {
-		n = min(n, limited.Room())
+		n = min(n, limited.Capacity())
 	}
 	from, rest := work.records[:n], work.records[n:]
 	next := p.Next.Load()

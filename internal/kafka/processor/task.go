@@ -78,7 +78,7 @@ type RetainingTask interface {
 // LimitedTask is a RetainingTask that takes only so many records at a time.
 type LimitedTask interface {
 	RetainingTask
-	// Room is how many records the next HandleBatch may get. With 0 it gets none, and is called again
+	// Capacity is how many records the next HandleBatch may get. With 0 it gets none, and is called again
 	// soon; the partition is not fetched meanwhile.
-	Room() int
+	Capacity() int
 }
