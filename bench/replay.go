@@ -92,7 +92,7 @@ func replayTo(t *loadtest.T, rig *loadtest.Rig, format replay.Format, name strin
 	if err != nil {
 		return err
 	}
-	w := replay.Changes(format, replay.IDs, file)
+	w := replay.Changes(format, file)
 	o := replay.Defaults()
 	o.Progress = func(p replay.Progress) { t.Progress.Say("  to %s: %d of %d rows", format, p.Rows, rows) }
 	sum, err := replay.Run(t.Context(), dataset.Topic{Reader: rig.Reader}, nil, &o, w.Write)
@@ -109,7 +109,7 @@ func asOf(t *loadtest.T, rig *loadtest.Rig, name string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	w := replay.States(replay.JSONL, replay.IDs, file)
+	w := replay.States(replay.JSONL, file)
 	o := replay.Defaults()
 	o.Progress = func(p replay.Progress) { t.Progress.Say("  as of now: %d of %d records read", p.Read, p.Total) }
 	sum, err := replay.AsOf(t.Context(), dataset.Topic{Reader: rig.Reader}, nil, schemas.MillisOf(time.Now()), &o, w.Write)

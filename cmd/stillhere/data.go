@@ -73,7 +73,7 @@ func (f *dataFlags) users(filter *replay.Filter) error {
 		return err
 	}
 	if f.ShowIDs && !of.users.Text() {
-		return misused(errors.New("--show-ids: only users of pipelines with --ids text have internal ids"))
+		return misused(errNoIDs)
 	}
 	f.asked = nil
 	given := f.User

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/identity"
@@ -16,6 +15,9 @@ import (
 
 // errTenants refuses a tenant in int mode.
 var errTenants = errors.New("--tenant: only pipelines with --ids text have tenants")
+
+// errNoIDs refuses to show internal ids in int mode.
+var errNoIDs = errors.New("--show-ids: only users of pipelines with --ids text have internal ids")
 
 // keyFlags say where the identity key is, for commands without kafkaFlags.
 type keyFlags struct {
@@ -73,13 +75,10 @@ type namedUser struct {
 
 // String is what people call the user.
 func (u namedUser) String() string {
-	switch {
-	case u.name.Text == "":
+	if u.name.Text == "" {
 		return u.id.String()
-	case u.name.Tenant == "":
-		return strconv.Quote(u.name.Text)
 	}
-	return fmt.Sprintf("%q of tenant %s", u.name.Text, u.name.Tenant)
+	return u.name.String()
 }
 
 // namedFlags say how a command that does not ask Kafka reads users.

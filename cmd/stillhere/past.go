@@ -45,7 +45,7 @@ func (c *asofCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := replay.States(replay.Format(c.Format), c.columns(&o), out)
+	w := replay.StatesWith(c.columns(&o), replay.Format(c.Format), out)
 	bar := newBar(0, 0)
 	o.Progress = bar.show
 	sum, err := replay.AsOf(ctx, sources.Log, sources.Archive, at, &o, w.Write)
@@ -114,7 +114,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := replay.SessionWriter(replay.Format(c.Format), c.columns(&o), out)
+	w := replay.SessionWriter(c.columns(&o), replay.Format(c.Format), out)
 	bar := newBar(o.Filter.From, o.Filter.To)
 	o.Progress = bar.show
 	rows := int64(0)

@@ -159,7 +159,7 @@ func (c *replayCommand) Run(ctx context.Context) error {
 func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.Entry], error) {
 	format, columns := replay.Format(c.Format), c.columns(o)
 	if c.Resume {
-		file, w, last, err := replay.Resume(format, columns, c.Out)
+		file, w, last, err := replay.Resume(columns, format, c.Out)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--resume: %w", err)
 		}
@@ -177,7 +177,7 @@ func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.E
 	if err != nil {
 		return nil, nil, err
 	}
-	return out, replay.Changes(format, columns, out), nil
+	return out, replay.ChangesWith(columns, format, out), nil
 }
 
 func (c *replayCommand) follow(ctx context.Context, sources *dataset.Sources, o *replay.Options, sum replay.Summary, w replay.Writer[store.Entry]) error {

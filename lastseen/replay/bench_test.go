@@ -22,7 +22,7 @@ func BenchmarkWriting(b *testing.B) {
 	rows := entries(1, 50_000, 100_000)
 	for _, format := range []Format{JSONL, CSV, Parquet} {
 		b.Run(string(format), func(b *testing.B) {
-			w := Changes(format, IDs, io.Discard)
+			w := Changes(format, io.Discard)
 			b.ReportAllocs()
 			for i := range b.N {
 				if err := w.Write(&rows[i%len(rows)]); err != nil {

@@ -166,7 +166,7 @@ func (*archive) LogBegins(context.Context) (schemas.Millis, error) { return 0, n
 func replayed(t *testing.T, format Format, log Log, past Archive, o Options) ([]byte, Summary) {
 	t.Helper()
 	var out bytes.Buffer
-	w := Changes(format, IDs, &out)
+	w := Changes(format, &out)
 	sum, err := Run(t.Context(), log, past, &o, w.Write)
 	must(t, err)
 	must(t, w.Close())
@@ -181,7 +181,7 @@ func written(t *testing.T, format Format, changes []store.Entry) []byte {
 		return cmp.Or(cmp.Compare(x.At, y.At), cmp.Compare(x.User, y.User), cmp.Compare(x.Version, y.Version))
 	})
 	var out bytes.Buffer
-	w := Changes(format, IDs, &out)
+	w := Changes(format, &out)
 	for i := range ordered {
 		must(t, w.Write(&ordered[i]))
 	}

@@ -61,7 +61,7 @@ func (n *namer) flush(ctx context.Context) error {
 	}
 	for i := range n.rows {
 		e := &n.rows[i]
-		e.Name = nameOf(n.known[e.User], e.Name)
+		e.Name = store.NameOf(n.known[e.User], e.Name)
 		if e.Name.Text == "" {
 			n.unnamed++
 		}
@@ -120,18 +120,4 @@ func (n *namer) ask(ctx context.Context) error {
 		n.known[user] = name
 	}
 	return nil
-}
-
-// nameOf is the name of a user who is known by a name, and whose change has one; either may be missing.
-// Two names of one id are none.
-func nameOf(known schemas.UserName, own schemas.Name) schemas.Name {
-	switch {
-	case known.Collided:
-		return schemas.Name{}
-	case known.Name.Text == "":
-		return own
-	case own.Text != "" && own != known.Name:
-		return schemas.Name{}
-	}
-	return known.Name
 }

@@ -92,7 +92,7 @@ func namedRowsOf(changes []store.Entry, tenant *string) []store.Entry {
 func namedFile(t *testing.T, format Format, columns Columns, rows []store.Entry) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w := Changes(format, columns, &out)
+	w := ChangesWith(columns, format, &out)
 	for i := range rows {
 		must(t, w.Write(&rows[i]))
 	}
@@ -119,7 +119,7 @@ func TestRowsHaveTheNamesThatAreKnownNow(t *testing.T) {
 		known.known[4] = schemas.UserName{User: 4, Name: nameOfUser(4), Collided: true}
 		want := namedRowsOf(changes, o.Filter.Tenant)
 		var out bytes.Buffer
-		w := Changes(format, columns, &out)
+		w := ChangesWith(columns, format, &out)
 		sum, err := Run(t.Context(), log, kept, &o, w.Write)
 		must(t, errors.Join(err, w.Close()))
 		same(t, "replay", out.Bytes(), namedFile(t, format, columns, want))
@@ -166,12 +166,12 @@ func TestAResumedReplayOfNamedRowsGivesTheSameFile(t *testing.T) {
 				for stop := int64(100); ; stop += 150 {
 					o := Defaults()
 					o.Names = known
-					file, w, last, err := Resume(format, columns, name)
+					file, w, last, err := Resume(columns, format, name)
 					must(t, err)
 					if file == nil {
 						file, err = Create(name)
 						must(t, err)
-						w = Changes(format, columns, file)
+						w = ChangesWith(columns, format, file)
 					} else {
 						o.ResumeAfter(last)
 					}
@@ -218,7 +218,7 @@ func TestAFileWithOtherColumnsIsNotContinued(t *testing.T) {
 				name := filepath.Join(t.TempDir(), "changes")
 				before := namedFile(t, format, was, changes)
 				must(t, os.WriteFile(name, before, 0o600))
-				if file, _, _, err := Resume(format, is, name); err == nil {
+				if file, _, _, err := Resume(is, format, name); err == nil {
 					t.Errorf("%s: a file of kind %d is continued as %d: %v", format, was, is, file)
 				}
 				after, err := os.ReadFile(name)
@@ -272,7 +272,7 @@ func TestStatesAndSessionsHaveNames(t *testing.T) {
 	}
 	o.Filter.From, o.Filter.To = changes[200].At, changes[400].At
 	var out bytes.Buffer
-	w := SessionWriter(JSONL, Named, &out)
+	w := SessionWriter(Named, JSONL, &out)
 	_, err = Sessions(t.Context(), log, nil, &o, true, w.Write)
 	must(t, errors.Join(err, w.Close()))
 	for line := range strings.Lines(out.String()) {
@@ -338,7 +338,7 @@ func TestWritingNamedLinesAllocatesNothing(t *testing.T) {
 	rows := entries(5, 9, 40)
 	rows[7].Name = schemas.Name{Tenant: "acme", Text: "ann"}
 	for _, format := range []Format{JSONL, CSV} {
-		w := Changes(format, NamedAndIDs, discard{})
+		w := ChangesWith(NamedAndIDs, format, discard{})
 		if n := testing.AllocsPerRun(1000, func() { _ = w.Write(&rows[7]) }); n != 0 {
 			t.Errorf("%s: %v allocations a row", format, n)
 		}

@@ -22,7 +22,7 @@ import (
 // Resume continues the file of changes that an interrupted replay has left, complete or partial. It
 // returns the file, a writer for further changes, and the last change in the file. If there is no
 // file or no row, the file is nil. A complete file stays as it is until the longer one is complete.
-func Resume(format Format, columns Columns, name string) (*File, Writer[store.Entry], store.Entry, error) {
+func Resume(columns Columns, format Format, name string) (*File, Writer[store.Entry], store.Entry, error) {
 	resume := resumeLines
 	switch {
 	case format == Parquet && columns == IDs:
@@ -138,7 +138,7 @@ func noReplay(err error) error {
 // headOf are the names of the columns.
 func headOf(columns Columns) []string {
 	var head bytes.Buffer
-	_ = Changes(CSV, columns, &head).Close() // a buffer takes everything
+	_ = ChangesWith(columns, CSV, &head).Close() // a buffer takes everything
 	return strings.Split(strings.TrimSuffix(head.String(), "\n"), ",")
 }
 

@@ -155,8 +155,11 @@ func newWriter[R, P any](format Format, w io.Writer, set func(*R, *P)) Writer[R]
 	return l
 }
 
-// Changes writes changes in a format to w.
-func Changes(format Format, columns Columns, w io.Writer) Writer[store.Entry] {
+// Changes writes changes in a format to w, in int mode.
+func Changes(format Format, w io.Writer) Writer[store.Entry] { return ChangesWith(IDs, format, w) }
+
+// ChangesWith writes changes in a format to w.
+func ChangesWith(columns Columns, format Format, w io.Writer) Writer[store.Entry] {
 	switch columns {
 	case Named:
 		return newWriter(format, w, setNamedChange)
@@ -199,8 +202,11 @@ func changedOf(e *store.Entry) changed {
 	}
 }
 
-// States writes what AsOf finds in a format to w.
-func States(format Format, columns Columns, w io.Writer) Writer[store.Entry] {
+// States writes what AsOf finds in a format to w, in int mode.
+func States(format Format, w io.Writer) Writer[store.Entry] { return StatesWith(IDs, format, w) }
+
+// StatesWith writes what AsOf finds in a format to w.
+func StatesWith(columns Columns, format Format, w io.Writer) Writer[store.Entry] {
 	switch columns {
 	case Named:
 		return newWriter(format, w, func(e *store.Entry, row *namedState) {
@@ -225,7 +231,7 @@ func inForceOf(e *store.Entry) inForce {
 }
 
 // SessionWriter writes sessions in a format to w.
-func SessionWriter(format Format, columns Columns, w io.Writer) Writer[Session] {
+func SessionWriter(columns Columns, format Format, w io.Writer) Writer[Session] {
 	switch columns {
 	case Named:
 		return newWriter(format, w, func(s *Session, row *namedSession) {

@@ -179,7 +179,7 @@ func TestAResumeRefusesAFileThatNoReplayHasWritten(t *testing.T) {
 		for _, name := range []string{"changes", "changes" + partial} {
 			dir := t.TempDir()
 			must(t, os.WriteFile(filepath.Join(dir, name), []byte(line+"\n"), 0o600))
-			if _, _, _, err := Resume(JSONL, IDs, filepath.Join(dir, "changes")); err == nil || !strings.Contains(err.Error(), "no replay") {
+			if _, _, _, err := Resume(IDs, JSONL, filepath.Join(dir, "changes")); err == nil || !strings.Contains(err.Error(), "no replay") {
 				t.Errorf("%s with %s: %v", name, line, err)
 			}
 		}
@@ -189,12 +189,12 @@ func TestAResumeRefusesAFileThatNoReplayHasWritten(t *testing.T) {
 // resumed opens a file to be continued, as the command does.
 func resumed(t *testing.T, format Format, name string, o *Options) (*File, Writer[store.Entry]) {
 	t.Helper()
-	file, w, last, err := Resume(format, IDs, name)
+	file, w, last, err := Resume(IDs, format, name)
 	must(t, err)
 	if file == nil {
 		file, err = Create(name)
 		must(t, err)
-		return file, Changes(format, IDs, file)
+		return file, Changes(format, file)
 	}
 	o.ResumeAfter(last)
 	return file, w
@@ -253,7 +253,7 @@ func TestLinesAreWhatStandardReadersUnderstand(t *testing.T) {
 func TestWritingLinesAllocatesNothing(t *testing.T) {
 	rows := entries(5, 9, 40)
 	for _, format := range []Format{JSONL, CSV} {
-		w := Changes(format, IDs, discard{})
+		w := Changes(format, discard{})
 		if n := testing.AllocsPerRun(1000, func() { _ = w.Write(&rows[7]) }); n != 0 {
 			t.Errorf("%s: %v allocations a row", format, n)
 		}

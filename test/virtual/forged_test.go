@@ -123,7 +123,7 @@ func replayed(w *world, forged int) {
 	}
 	var out bytes.Buffer
 	o := replay.Defaults()
-	lines := replay.Changes(replay.JSONL, replay.IDs, &out)
+	lines := replay.Changes(replay.JSONL, &out)
 	sum, err := replay.Run(w.Context(), sources.Log, nil, &o, lines.Write)
 	if err := errors.Join(err, lines.Close(), sources.Close()); err != nil {
 		w.Fatal(err)

@@ -43,11 +43,9 @@ func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgst
 			return nil, errors.Join(err, s.Close())
 		}
 		s.Archive, s.Writer, s.close = opened, opened, append(s.close, close)
-		if cluster.Users.Text() {
-			s.Names = newNames(cluster, reader, opened)
-		}
-	} else if cluster.Users.Text() {
-		s.Names = newNames(cluster, reader, nil)
+		s.Names = NewNames(cluster, reader, opened)
+	} else {
+		s.Names = NewNames(cluster, reader, nil)
 	}
 	return s, nil
 }

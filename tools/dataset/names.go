@@ -18,7 +18,7 @@ import (
 // partitions, when somebody asks for a user of one; a partition that was read stays in memory, with about
 // 25 bytes and the name for each user.
 type Names struct {
-	store  storedNames // nil: there is none
+	store  StoredNames // nil: there is none
 	read   func(ctx context.Context, partition int32, from, to int64, each func(*schemas.Record) error) error
 	bounds func(ctx context.Context, partition int32) (start, end int64, err error)
 	count  func(ctx context.Context) (int32, error)
@@ -33,13 +33,16 @@ type Names struct {
 
 var _ replay.Names = (*Names)(nil)
 
-// storedNames is the part of a store that Names needs.
-type storedNames interface {
+// StoredNames is the part of a store that Names needs.
+type StoredNames interface {
 	Names(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.UserName, error)
 }
 
-// newNames reads the topic by reader. from may be nil.
-func newNames(cluster kafka.Config, reader *kafka.Reader, from storedNames) *Names {
+// NewNames reads the topic by reader, which it does not close. from may be nil. In int mode it returns nil.
+func NewNames(cluster kafka.Config, reader *kafka.Reader, from StoredNames) *Names {
+	if !cluster.Users.Text() {
+		return nil
+	}
 	return &Names{
 		store: from, decode: sink.DecodeName(cluster.Users), looking: make(chan struct{}, 1), tables: map[int32]*nameTable{},
 		read: func(ctx context.Context, partition int32, from, to int64, each func(*schemas.Record) error) error {

@@ -52,7 +52,7 @@ func (s *stored) Names(_ context.Context, ids []schemas.UserID) (map[schemas.Use
 	return found, nil
 }
 
-func namesOf(t *topic, from storedNames) (n *Names, reads *int) {
+func namesOf(t *topic, from StoredNames) (n *Names, reads *int) {
 	reads = new(int)
 	return &Names{
 		store: from, decode: sink.DecodeName(users), looking: make(chan struct{}, 1), tables: map[int32]*nameTable{},
