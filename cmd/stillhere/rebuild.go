@@ -42,7 +42,15 @@ func (c *rebuildLastseen) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("after %s transitions (the same command may be run again): %w", grouped(done.Written), err)
 	}
-	fmt.Fprintf(os.Stderr, "%s transitions are in the store, in %s\n", grouped(done.Written), time.Since(begun).Round(time.Millisecond))
+	names := ""
+	if sources.Names != nil {
+		copied, err := sources.Names.Copy(ctx, sources.Namer)
+		if err != nil {
+			return fmt.Errorf("after all transitions (the same command may be run again): %w", err)
+		}
+		names = fmt.Sprintf(" and %s names", grouped(copied))
+	}
+	fmt.Fprintf(os.Stderr, "%s transitions%s are in the store, in %s\n", grouped(done.Written), names, time.Since(begun).Round(time.Millisecond))
 	return nil
 }
 

@@ -25,6 +25,7 @@ type Sources struct {
 	Reader  *kafka.Reader
 	Archive replay.Archive // nil: none was named
 	Writer  store.Writer   // the same store
+	Namer   store.Namer    // the same store
 	Names   *Names         // nil in int mode
 	close   []func() error
 }
@@ -42,7 +43,7 @@ func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgst
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.Archive, s.Writer, s.close = opened, opened, append(s.close, close)
+		s.Archive, s.Writer, s.Namer, s.close = opened, opened, opened, append(s.close, close)
 		s.Names = NewNames(cluster, reader, opened)
 	} else {
 		s.Names = NewNames(cluster, reader, nil)
@@ -54,6 +55,7 @@ func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgst
 type Store interface {
 	replay.Archive
 	store.Writer
+	store.Namer
 	store.Reader
 	importer.Importer
 	app.ExportStore

@@ -8,6 +8,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/sink"
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -155,6 +156,53 @@ func (n *Names) refresh(ctx context.Context, partition int32) error {
 	t.next = end
 	n.tables[partition] = t
 	return nil
+}
+
+// copied is how many names Copy writes at a time.
+const copied = 10_000
+
+// Copy writes the records of the topic to a store, those of a partition in order, and returns how many. It
+// ends where the topic ends then. So the pipeline may run beside it: a tombstone that the store got before
+// an older name is written again.
+func (n *Names) Copy(ctx context.Context, to store.Namer) (records int64, err error) {
+	if err := n.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer n.unlock()
+	batch := make([]schemas.UserName, 0, copied)
+	flush := func() error {
+		err := to.WriteNames(ctx, batch)
+		records, batch = records+int64(len(batch)), batch[:0]
+		return err
+	}
+	for p := range n.partitions {
+		for next := int64(0); ; {
+			_, end, err := n.bounds(ctx, p)
+			if err == nil && next < end {
+				err = n.read(ctx, p, next, end, func(r *schemas.Record) error {
+					name, err := n.decode(r)
+					if err != nil {
+						return nil // it is not of the detector
+					}
+					if batch = append(batch, name); len(batch) < copied {
+						return nil
+					}
+					return flush()
+				})
+			}
+			if err == nil && len(batch) > 0 {
+				err = flush()
+			}
+			if err != nil {
+				return records, fmt.Errorf("copying the names of partition %d: %w", p, err)
+			}
+			if next == end {
+				break
+			}
+			next = end
+		}
+	}
+	return records, nil
 }
 
 // nameTable is the names of a partition's users: a map into an array of bytes, because a map of strings

@@ -188,3 +188,47 @@ func TestATableOfNamesTakesLittleMemory(t *testing.T) {
 		t.Errorf("%d names in %d bytes", len(table.at), cap(table.entries))
 	}
 }
+
+// rebuilt is a store whose names are rebuilt. meanwhile is called once, before the first names are written.
+type rebuilt struct {
+	records   []schemas.UserName
+	meanwhile func()
+}
+
+func (r *rebuilt) WriteNames(_ context.Context, records []schemas.UserName) error {
+	if r.meanwhile != nil {
+		r.meanwhile()
+		r.meanwhile = nil
+	}
+	r.records = append(r.records, records...)
+	return nil
+}
+
+func TestACopyOfTheNamesHasWhatCameMeanwhile(t *testing.T) {
+	t.Parallel()
+	log := &topic{}
+	var all []schemas.UserName
+	for i := range copied + 5 {
+		n := named("acme", fmt.Sprint(i))
+		all = append(all, n)
+		log.write(n)
+	}
+	n, _ := namesOf(log, nil)
+	to := &rebuilt{meanwhile: func() {
+		log.write(schemas.UserName{User: all[0].User}) // erased
+		log.write(schemas.UserName{User: all[1].User, Name: all[1].Name, Collided: true})
+	}}
+	records, err := n.Copy(t.Context(), to)
+	if err != nil || records != int64(len(all)+2) {
+		t.Fatalf("%d records, %v", records, err)
+	}
+	known, erased := store.FoldNames(to.records)
+	if len(known) != len(all)-1 || len(erased) != 1 || erased[0] != all[0].User {
+		t.Errorf("%d names, erased %v", len(known), erased)
+	}
+	for _, n := range known {
+		if n.Collided != (n.User == all[1].User) {
+			t.Errorf("%+v", n)
+		}
+	}
+}
