@@ -32,7 +32,9 @@ type tenantFlags struct {
 }
 
 // apply carries the flags into run.
-func (f tenantFlags) apply(run *app.ChannelRun) { run.Tenants, run.ExceptTenants = f.Tenant, f.ExceptTenant }
+func (f tenantFlags) apply(run *app.ChannelRun) {
+	run.Tenants, run.ExceptTenants = f.Tenant, f.ExceptTenant
+}
 
 // accessFlags say what is sent, and who may receive it. They must match those of the role api.
 type accessFlags struct {

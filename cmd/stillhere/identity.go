@@ -10,8 +10,8 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
-	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/lastseen/sink"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // identityCommand is about the ids of users who are called by names.
