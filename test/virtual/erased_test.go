@@ -117,6 +117,12 @@ func state(p schemas.Presence) string {
 // rowsWith are the tables of both SQLite files with a user, one name for each row.
 func (w *world) rowsWith(user schemas.UserID) (found []string) {
 	w.Helper()
+	return w.rowsHolding(user.String())
+}
+
+// rowsHolding are the tables of both SQLite files with a text, one name for each row.
+func (w *world) rowsHolding(text string) (found []string) {
+	w.Helper()
 	for _, file := range []string{w.config.Store.SQLite, w.config.Graph.SQLite} {
 		db, err := sql.Open("sqlite", "file:"+file+"?mode=ro&_pragma=busy_timeout(10000)")
 		if err != nil {
@@ -125,7 +131,7 @@ func (w *world) rowsWith(user schemas.UserID) (found []string) {
 		for _, table := range names(w, db, `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'`) {
 			condition := "0"
 			for _, column := range names(w, db, fmt.Sprintf(`SELECT name FROM pragma_table_info('%s')`, table)) {
-				condition += fmt.Sprintf(` OR instr(CAST(%q AS TEXT), '%d')`, column, user)
+				condition += fmt.Sprintf(` OR instr(CAST(%q AS TEXT), '%s')`, column, text)
 			}
 			for range names(w, db, fmt.Sprintf(`SELECT '' FROM %q WHERE %s`, table, condition)) {
 				found = append(found, table)
