@@ -70,10 +70,17 @@ func (l *partitionLog) over(task limited) bool {
 func tenants(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t)
-	s.Names, s.Config.Everyone = &calls{}, true
+	s.Names, s.Config.Everyone = follower{}, true
 	s.Followers = oneFollower{}
 	s.planner, s.worker = s.NewPlanner(), s.NewWorker()
 	return s
+}
+
+// follower knows the name of the one follower alone.
+type follower struct{}
+
+func (follower) Names(context.Context, []schemas.UserID) (graph.Names, error) {
+	return graph.Names{20: {Text: "follower"}}, nil
 }
 
 // oneFollower follows everybody.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,16 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// users are a source.
-type users map[schemas.UserID]bool
+// users are a source, which the pipeline changes meanwhile.
+type users struct {
+	mu  sync.Mutex
+	ids map[schemas.UserID]bool
+}
 
-func (u users) NamesOfTenant(_ context.Context, tenant string, after schemas.UserID, limit int) (names []schemas.UserName, err error) {
-	for _, id := range slices.Sorted(maps.Keys(u)) {
+func (u *users) NamesOfTenant(_ context.Context, tenant string, after schemas.UserID, limit int) (names []schemas.UserName, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(u.ids)) {
 		if id > after && len(names) < limit {
 			names = append(names, schemas.UserName{User: id, Name: schemas.Name{Tenant: tenant, Text: id.String()}})
 		}
@@ -26,19 +32,31 @@ func (u users) NamesOfTenant(_ context.Context, tenant string, after schemas.Use
 	return names, nil
 }
 
-func listed(ids ...schemas.UserID) users {
-	u := users{}
+func (u *users) add(id schemas.UserID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ids[id] = true
+}
+
+func (u *users) remove(id schemas.UserID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.ids, id)
+}
+
+func listed(ids ...schemas.UserID) *users {
+	u := &users{ids: map[schemas.UserID]bool{}}
 	for _, id := range ids {
-		u[id] = true
+		u.add(id)
 	}
 	return u
 }
 
 func TestAllUsersAreErasedAtTheRateAndThoseWhoComeLaterToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, graph := users{}, listed(3, 30_000, 40_000)
+		store, graph := listed(), listed(3, 30_000, 40_000)
 		for id := range schemas.UserID(2500) {
-			store[id+1] = true
+			store.add(id + 1)
 		}
 		met := map[schemas.UserID]int{}
 		o := Defaults()
@@ -50,15 +68,15 @@ func TestAllUsersAreErasedAtTheRateAndThoseWhoComeLaterToo(t *testing.T) {
 			go func() { // the pipeline
 				time.Sleep(time.Second)
 				for _, n := range names {
-					delete(store, n.User)
-					delete(graph, n.User)
+					store.remove(n.User)
+					graph.remove(n.User)
 				}
 			}()
 			return nil
 		}
 		go func() { // a name that the first pass has passed by
 			time.Sleep(2500 * time.Millisecond)
-			store[1] = true
+			store.add(1)
 		}()
 		if n, err := Count(t.Context(), "acme", o.Sources); n != 2502 || err != nil {
 			t.Errorf("%d users are listed (%v)", n, err)

@@ -88,7 +88,8 @@ func namesOfErased(t *testing.T, s Store) {
 
 func usersOfTenants(t *testing.T, s Store) {
 	acme := func(text string) schemas.Name { return schemas.Name{Tenant: "acme", Text: text} }
-	write(t, s, append(called(ann, visits(1, Start)), append(called(acme("b"), visits(5, Start)), called(acme("a"), visits(2, Start, Start+day))...)...))
+	first := append(called(ann, visits(1, Start)), append(called(acme("b"), visits(5, Start)), called(acme("a"), visits(2, Start, Start+day))...)...)
+	write(t, s, first)
 	must(t, s.WriteNames(t.Context(), []schemas.UserName{{User: 9, Name: acme("c")}, {User: 7, Name: eve}}))
 	for _, c := range []struct {
 		tenant string
@@ -115,7 +116,8 @@ func usersOfTenants(t *testing.T, s Store) {
 	hidden[0].Visibility = schemas.Nobody
 	away := visits(4, Start)[:1]
 	away[0].To = schemas.Away
-	write(t, s, append(append(called(acme("here"), visits(6, Start)[:1]), called(acme("away"), away)...), called(acme("hidden"), hidden)...))
+	more := append(append(called(acme("here"), visits(6, Start)[:1]), called(acme("away"), away)...), called(acme("hidden"), hidden)...)
+	must(t, s.Append(t.Context(), store.Batch{Expected: int64(len(first)), Next: int64(len(first) + len(more)), Changes: more}))
 	one, both := int64(len(visits(1, Start))), int64(len(visits(2, Start, Start+day)))
 	for changes, want := range map[bool][]store.TenantSize{
 		false: {{Tenant: "", Users: 2}, {Tenant: "acme", Users: 6, Online: 1, Away: 1}},
