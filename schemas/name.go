@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -26,6 +27,15 @@ func (n Name) Check(field string) error {
 		return err
 	}
 	return CheckName(field, n.Text)
+}
+
+// String is n as people read it, for example "ann" of tenant acme. It has neither control characters nor
+// line ends.
+func (n Name) String() string {
+	if n.Tenant == "" {
+		return strconv.Quote(n.Text)
+	}
+	return strconv.Quote(n.Text) + " of tenant " + n.Tenant
 }
 
 // checkOptional is Check for a name that may not be known.

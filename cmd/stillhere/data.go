@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 	_ "time/tzdata" // --tz works where the machine has no time zones
 
 	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
@@ -18,18 +20,21 @@ import (
 
 // dataFlags are the flags of all commands that export data.
 type dataFlags struct {
-	User      []string `help:"Include only these users." env:"-" group:"What:"`
+	User      []string `help:"Include only these users; may be repeated." sep:"none" env:"-" group:"What:"`
+	Tenant    *string  `help:"With --ids text: include only users of this tenant. Default: all tenants; with --user the default tenant." env:"-" group:"What:"`
 	Partition []int32  `help:"Include only these partitions." env:"-" group:"What:"`
 	TZ        string   `name:"tz" help:"Time zone of times without one, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
 
-	Format string `help:"Output format: ${enum}." enum:"jsonl,csv,parquet" default:"jsonl" env:"-" group:"Output:"`
-	Out    string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
+	Format  string `help:"Output format: ${enum}." enum:"jsonl,csv,parquet" default:"jsonl" env:"-" group:"Output:"`
+	ShowIDs bool   `name:"show-ids" help:"With --ids text: add the column user_id, with the internal ids, to tenant and name." env:"-" group:"Output:"`
+	Out     string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
 
 	SQLite        string `name:"sqlite" help:"SQLite file instead of Postgres, for changes that the topic no longer has; dev keeps one in its data directory." type:"path" group:"Sources:"`
 	postgresFlags `group:"Postgres:"`
 	kafkaFlags
 
-	zone *time.Location
+	zone  *time.Location
+	asked []namedUser // of --user
 }
 
 // AfterApply is called by the parser.
@@ -57,25 +62,74 @@ func (f *dataFlags) instant(name, text string) (schemas.Millis, error) {
 	return at, misused(err)
 }
 
-// users reads --user.
-func (f *dataFlags) users() ([]schemas.UserID, error) {
-	var users []schemas.UserID
-	for _, text := range f.User {
-		user, err := schemas.ParseUserID("--user", text)
-		if err != nil {
-			return nil, misused(err)
-		}
-		users = append(users, user)
+// users reads --user and --tenant into the filter.
+func (f *dataFlags) users(filter *replay.Filter) error {
+	cluster, err := f.cluster()
+	if err != nil {
+		return err
 	}
-	return users, nil
+	of, err := tenantFlag{f.Tenant}.naming(cluster.Users)
+	if err != nil {
+		return err
+	}
+	if f.ShowIDs && !of.users.Text() {
+		return misused(errNoIDs)
+	}
+	f.asked = nil
+	given := f.User
+	if !of.users.Text() { // names may have commas
+		given = nil
+		for _, text := range f.User {
+			given = append(given, strings.Split(text, ",")...)
+		}
+	}
+	for _, text := range given {
+		id, name, err := of.user("--user", text)
+		if err != nil {
+			return err
+		}
+		filter.Users, f.asked = append(filter.Users, id), append(f.asked, namedUser{id, name})
+	}
+	if len(f.User) == 0 {
+		filter.Tenant = f.Tenant
+	}
+	return nil
 }
 
-// open opens the sources.
-func (f *dataFlags) open(ctx context.Context) (*dataset.Sources, error) {
+// columns are those of the output.
+func (f *dataFlags) columns(o *replay.Options) replay.Columns {
+	switch {
+	case o.Names == nil:
+		return replay.IDs
+	case f.ShowIDs:
+		return replay.NamedAndIDs
+	}
+	return replay.Named
+}
+
+// open opens the sources, and gives the options the names of users.
+func (f *dataFlags) open(ctx context.Context, o *replay.Options) (*dataset.Sources, error) {
 	cluster, err := f.cluster()
 	if err != nil {
 		return nil, err
 	}
+	if err := checkIdentity(ctx, cluster); err != nil {
+		return nil, err
+	}
+	sources, err := f.openSources(ctx, cluster)
+	if err != nil || sources.Names == nil {
+		return sources, err
+	}
+	o.Names = sources.Names
+	for _, user := range f.asked {
+		if err := checkCalled(ctx, sources.Names, user); err != nil {
+			return nil, errors.Join(err, sources.Close())
+		}
+	}
+	return sources, nil
+}
+
+func (f *dataFlags) openSources(ctx context.Context, cluster kafka.Config) (*dataset.Sources, error) {
 	if f.SQLite != "" {
 		if _, err := os.Stat(f.SQLite); err != nil {
 			return nil, fmt.Errorf("--sqlite: %w", err)

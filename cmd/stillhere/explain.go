@@ -7,28 +7,24 @@ import (
 
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/dataset"
 	"github.com/stillhere/stillhere/tools/explain"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
 // explainCommand explains why a transition was published.
 type explainCommand struct {
-	Event  string `arg:"" name:"event-id" help:"The event_id of the transition."`
-	User   string `help:"Its user, if known: then only one partition is searched." env:"-"`
-	Output string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
+	Event string `arg:"" name:"event-id" help:"The event_id of the transition."`
+	User  string `help:"Its user, if known: then only one partition is searched." env:"-"`
+	tenantFlag
+	ShowIDs bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
+	Output  string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
 	kafkaFlags
 	policyFlags `group:"Policy:"`
 }
 
 // Run looks it up and prints the explanation.
 func (c *explainCommand) Run(ctx context.Context) error {
-	var user schemas.UserID
-	if c.User != "" {
-		var err error
-		if user, err = schemas.ParseUserID("--user", c.User); err != nil {
-			return misused(err)
-		}
-	}
 	settings := c.settings()
 	if err := settings.Validate(); err != nil {
 		return err
@@ -37,20 +33,42 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	of, err := c.naming(cluster.Users)
+	if err != nil {
+		return err
+	}
+	if c.ShowIDs && !of.users.Text() {
+		return misused(errNoIDs)
+	}
+	o := explain.Options{Event: c.Event, Settings: settings, Prefix: c.Kafka.Prefix, ShowIDs: c.ShowIDs}
+	if c.User != "" {
+		if o.User, o.Called, err = of.user("--user", c.User); err != nil {
+			return err
+		}
+	}
+	if err := checkIdentity(ctx, cluster); err != nil {
+		return err
+	}
 	reader, err := c.openReader()
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
+	if of.users.Text() {
+		names := dataset.NewNames(cluster, reader, nil)
+		if o.Names = names; o.User != 0 {
+			if err := checkCalled(ctx, names, namedUser{o.User, o.Called}); err != nil {
+				return err
+			}
+		}
+	}
 	line := progress.Stderr()
-	checkpoints, err := policy.Checkpoints(ctx, cluster)
+	o.Progress = func(records int) { line.Say("looked at %d transitions", records) }
+	o.Checkpoints, err = policy.Checkpoints(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	found, err := explain.Explain(ctx, reader, explain.Options{
-		Event: c.Event, User: user, Settings: settings, Checkpoints: checkpoints, Prefix: c.Kafka.Prefix,
-		Progress: func(records int) { line.Say("looked at %d transitions", records) },
-	})
+	found, err := explain.Explain(ctx, reader, o)
 	line.Clear()
 	var bad *schemas.FieldError
 	if errors.As(err, &bad) && bad.Field == "event id" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/internal/auth"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/load"
 )
@@ -15,7 +16,9 @@ import (
 type loadCommand struct {
 	URL      string        `help:"URL of the role ingest." default:"http://127.0.0.1:8080"`
 	Users    int           `help:"Number of users." default:"1000"`
-	First    int64         `name:"first-user" help:"Id of the first user." default:"1"`
+	First    int64         `name:"first-user" help:"Id of the first user, with --ids text its number." default:"1"`
+	IDs      string        `name:"ids" help:"How callers name users: ${enum}, as the servers have it. text: users are called user-1 and so on." enum:"int,text" default:"int"`
+	Tenant   []string      `help:"With --ids text: tenants of the users in turn, each with users of the same names; may be repeated. Default: the default tenant." env:"-"`
 	Gateways int           `help:"Number of gateways that hold their connections." default:"3"`
 	Interval time.Duration `name:"heartbeat-interval" help:"Interval between heartbeats of a device; 0: what the server's hello says, 15s if it has none." default:"0s"`
 	Pace     float64       `help:"Speed of connects and disconnects relative to real life." default:"1"`
@@ -28,7 +31,7 @@ type loadCommand struct {
 // Run plays until ctx ends.
 func (c *loadCommand) Run(ctx context.Context) error {
 	settings := load.Settings{
-		Users: c.Users, First: schemas.UserID(c.First), Gateways: c.Gateways, Interval: c.Interval, Pace: c.Pace, Crashes: c.Crashes, Seed: c.Seed,
+		Users: c.Users, Text: c.IDs == string(identity.Text), Tenants: c.Tenant, First: schemas.UserID(c.First), Gateways: c.Gateways, Interval: c.Interval, Pace: c.Pace, Crashes: c.Crashes, Seed: c.Seed,
 	}
 	return load.Run(ctx, settings, load.Target{URL: c.URL, Token: c.Token}, c.logger())
 }
@@ -39,7 +42,7 @@ func (c *devCommand) generateLoad(log *slog.Logger) (play func(context.Context),
 		return func(context.Context) {}, nil
 	}
 	settings := load.Defaults()
-	settings.Users, settings.Interval = c.Users, 0 // as the hello says
+	settings.Users, settings.Interval, settings.Text = c.Users, 0, c.IDs == string(identity.Text) // as the hello says
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}

@@ -4,19 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/keys"
-	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
 // errTenants refuses a tenant in int mode.
 var errTenants = errors.New("--tenant: only pipelines with --ids text have tenants")
+
+// errNoIDs refuses to show internal ids in int mode.
+var errNoIDs = errors.New("--show-ids: only users of pipelines with --ids text have internal ids")
 
 // keyFlags say where the identity key is, for commands without kafkaFlags.
 type keyFlags struct {
@@ -74,13 +75,10 @@ type namedUser struct {
 
 // String is what people call the user.
 func (u namedUser) String() string {
-	switch {
-	case u.name.Text == "":
+	if u.name.Text == "" {
 		return u.id.String()
-	case u.name.Tenant == "":
-		return strconv.Quote(u.name.Text)
 	}
-	return fmt.Sprintf("%q of tenant %s", u.name.Text, u.name.Tenant)
+	return u.name.String()
 }
 
 // namedFlags say how a command that does not ask Kafka reads users.
@@ -139,23 +137,29 @@ func checkIdentity(ctx context.Context, cluster kafka.Config) error {
 		"run the command again with --identity-key-file FILE of the pipeline", cluster.WithDefaults().Prefix, stored.Fingerprint, asked.Fingerprint))
 }
 
-// checkStored refuses a user whose id the store knows by another name than the one that was given: what it
-// has is of somebody else, or of two.
-func checkStored(ctx context.Context, from store.Reader, of naming, user namedUser) error {
+// namer knows the names of users.
+type namer interface {
+	Names(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.UserName, error)
+}
+
+// checkStored refuses integers for a store whose users have names, and users as checkCalled does.
+func checkStored(ctx context.Context, from namer, of naming, user namedUser) error {
+	if of.users.Text() {
+		return checkCalled(ctx, from, user)
+	}
 	stored, err := from.Names(ctx, []schemas.UserID{user.id})
-	if err != nil {
-		return err
+	if _, named := stored[user.id]; named {
+		err = misused(errors.New("--ids: the users of this store have names; run the command again with --ids text and --identity-key-file"))
 	}
-	n, known := stored[user.id]
-	switch {
-	case !known:
-		return nil
-	case !of.users.Text():
-		return misused(errors.New("--ids: the users of this store have names; run the command again with --ids text and --identity-key-file"))
-	case n.Collided:
-		return fmt.Errorf("user %s: another name has the same id, so what is stored may be of either of them and is not shown", user)
-	case n.Name != user.name:
-		return fmt.Errorf("user %s: the store knows this id by another name, so what is stored is of another user; is --identity-key-file the one of the pipeline?", user)
+	return err
+}
+
+// checkCalled refuses a user whose id is known by another name than the one that was given: what is kept of
+// the id is of somebody else, or of two.
+func checkCalled(ctx context.Context, by namer, user namedUser) error {
+	stored, err := by.Names(ctx, []schemas.UserID{user.id})
+	if n, known := stored[user.id]; err == nil && known && (n.Collided || n.Name != user.name) {
+		err = fmt.Errorf("user %s: another name has the same id, so what is kept of it may be of another user and is not shown", user)
 	}
-	return nil
+	return err
 }

@@ -26,7 +26,7 @@ func (c *asofCommand) Run(ctx context.Context) error {
 	}
 	o := replay.Defaults()
 	o.Filter.Partitions = c.Partition
-	if o.Filter.Users, err = c.users(); err != nil {
+	if err := c.users(&o.Filter); err != nil {
 		return err
 	}
 	for _, word := range c.State {
@@ -36,7 +36,7 @@ func (c *asofCommand) Run(ctx context.Context) error {
 		}
 		o.Filter.States = append(o.Filter.States, state)
 	}
-	sources, err := c.open(ctx)
+	sources, err := c.open(ctx, &o)
 	if err != nil {
 		return err
 	}
@@ -45,23 +45,35 @@ func (c *asofCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := replay.States(replay.Format(c.Format), out)
+	w := replay.StatesWith(c.columns(&o), replay.Format(c.Format), out)
 	bar := newBar(0, 0)
 	o.Progress = bar.show
 	sum, err := replay.AsOf(ctx, sources.Log, sources.Archive, at, &o, w.Write)
 	bar.line.Clear()
 	err = out.finish(ctx, w, err)
-	c.report(sum.Cut, sum.Rows, bar.begun, err)
+	c.report(sum, sum.Rows, bar.begun, err)
 	return err
 }
 
 // report prints what a user of the rows should know.
-func (f *dataFlags) report(cut bool, rows int64, begun time.Time, err error) {
-	if cut {
+func (f *dataFlags) report(sum replay.Summary, rows int64, begun time.Time, err error) {
+	f.reportUnnamed(sum.Unnamed)
+	if sum.Cut {
 		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to the beginning; of users who have not changed since, only the store knows: --postgres URL")
 	}
 	if err == nil && f.Out != "-" {
 		fmt.Fprintf(os.Stderr, "%s rows in %s, in %s\n", grouped(rows), f.Out, time.Since(begun).Round(time.Millisecond))
+	}
+}
+
+// reportUnnamed prints how many changes have no name.
+func (f *dataFlags) reportUnnamed(changes int64) {
+	switch {
+	case changes == 0:
+	case f.Tenant != nil && len(f.User) == 0:
+		fmt.Fprintf(os.Stderr, "stillhere: %s changes were left out: the names of their users are not known, or two names have one id, so they are of no tenant\n", grouped(changes))
+	default:
+		fmt.Fprintf(os.Stderr, "stillhere: %s changes are of users whose names are not known, or of two names with one id\n", grouped(changes))
 	}
 }
 
@@ -78,7 +90,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	o := replay.Defaults()
 	o.Filter.Partitions = c.Partition
 	var err error
-	if o.Filter.Users, err = c.users(); err != nil {
+	if err := c.users(&o.Filter); err != nil {
 		return err
 	}
 	if o.Filter.From, err = c.instant("--from", c.From); err != nil {
@@ -93,7 +105,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	if o.Filter.To <= o.Filter.From {
 		return misused(errors.New("--to must be after --from"))
 	}
-	sources, err := c.open(ctx)
+	sources, err := c.open(ctx, &o)
 	if err != nil {
 		return err
 	}
@@ -102,7 +114,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := replay.SessionWriter(replay.Format(c.Format), out)
+	w := replay.SessionWriter(c.columns(&o), replay.Format(c.Format), out)
 	bar := newBar(o.Filter.From, o.Filter.To)
 	o.Progress = bar.show
 	rows := int64(0)
@@ -112,6 +124,6 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	})
 	bar.line.Clear()
 	err = out.finish(ctx, w, err)
-	c.report(sum.Cut, rows, bar.begun, err)
+	c.report(sum, rows, bar.begun, err)
 	return err
 }

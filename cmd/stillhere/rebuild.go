@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/lastseen/rebuild"
 	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -27,7 +28,7 @@ func (c *rebuildLastseen) Run(ctx context.Context) error {
 	if c.Postgres == "" && c.SQLite == "" {
 		return errors.New("--postgres or --sqlite must name the store")
 	}
-	sources, err := c.open(ctx)
+	sources, err := c.open(ctx, new(replay.Options))
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (c *replayCommand) options() (*replay.Options, error) {
 	o.Hold, o.Source = c.Hold, replay.Source(c.Source)
 	o.Late = max(o.Late, c.Hold)
 	var err error
-	if o.Filter.Users, err = c.users(); err != nil {
+	if err := c.users(&o.Filter); err != nil {
 		return nil, err
 	}
 	o.Filter.Partitions = c.Partition
@@ -126,7 +126,7 @@ func (c *replayCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return misused(err)
 	}
-	sources, err := c.open(ctx)
+	sources, err := c.open(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -157,15 +157,19 @@ func (c *replayCommand) Run(ctx context.Context) error {
 
 // begin makes the output, with what is in it already.
 func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.Entry], error) {
-	format := replay.Format(c.Format)
+	format, columns := replay.Format(c.Format), c.columns(o)
 	if c.Resume {
-		file, w, last, err := replay.Resume(format, c.Out)
+		file, w, last, err := replay.Resume(columns, format, c.Out)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--resume: %w", err)
 		}
 		if file != nil {
 			o.ResumeAfter(last)
-			fmt.Fprintf(os.Stderr, "going on after %s, user %d\n", last.At, last.User)
+			if o.Names == nil {
+				fmt.Fprintf(os.Stderr, "going on after %s, user %d\n", last.At, last.User)
+			} else {
+				fmt.Fprintf(os.Stderr, "going on after %s, event %s\n", last.At, last.Event[:])
+			}
 			return &output{Writer: file, file: file}, w, nil
 		}
 	}
@@ -173,7 +177,7 @@ func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.E
 	if err != nil {
 		return nil, nil, err
 	}
-	return out, replay.Changes(format, out), nil
+	return out, replay.ChangesWith(columns, format, out), nil
 }
 
 func (c *replayCommand) follow(ctx context.Context, sources *dataset.Sources, o *replay.Options, sum replay.Summary, w replay.Writer[store.Entry]) error {
@@ -191,6 +195,7 @@ func (c *replayCommand) report(o *replay.Options, sum replay.Summary) {
 	if sum.Cut {
 		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to --from; older changes may be in the store: --postgres URL")
 	}
+	c.reportUnnamed(sum.Unnamed)
 	if sum.Unreadable > 0 {
 		fmt.Fprintf(os.Stderr, "stillhere: %s records of the topic could not be read and were skipped\n", grouped(sum.Unreadable))
 	}

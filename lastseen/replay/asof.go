@@ -55,17 +55,29 @@ func AsOf(ctx context.Context, log Log, archive Archive, at schemas.Millis, o *O
 	if err != nil {
 		return sum, err
 	}
+	counted := func(e *store.Entry) error {
+		sum.Rows++
+		return emit(e)
+	}
+	named := o.newNamer(counted)
 	for i := range inForce {
 		e := &inForce[i]
 		if len(o.Filter.States) > 0 && !slices.Contains(o.Filter.States, e.To) {
 			continue
 		}
-		if err := emit(e); err != nil {
+		take := counted
+		if named != nil {
+			take = func(e *store.Entry) error { return named.take(ctx, e) }
+		}
+		if err := take(e); err != nil {
 			return sum, err
 		}
-		sum.Rows++
 	}
-	return sum, nil
+	if named != nil {
+		err = named.flush(ctx)
+		sum.Unnamed = named.unnamed
+	}
+	return sum, err
 }
 
 // newest is the newest change of each user, ordered by user.

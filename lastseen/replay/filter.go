@@ -13,12 +13,17 @@ type Filter struct {
 	States     []schemas.State // that the user changed to
 	Causes     []schemas.Cause
 	Partitions []int32
+	// Tenant leaves out the users of others, and those whose name is not known; nil: all tenants. It needs
+	// Options.Names.
+	Tenant *string
 	// From is included, To is not; 0 leaves that end open.
 	From, To schemas.Millis
 	// after is the last row that was emitted before.
 	after *store.Entry
 	// erased are the versions by which users were erased.
 	erased map[schemas.UserID]schemas.Version
+	// order is the order of the rows, for after.
+	order func(a, b *store.Entry) int
 }
 
 // wants reports whether e is selected. It does not look at the partition.
@@ -27,7 +32,7 @@ func (f *Filter) wants(e *store.Entry) bool {
 		(len(f.Users) == 0 || slices.Contains(f.Users, e.User)) &&
 		(len(f.States) == 0 || slices.Contains(f.States, e.To)) &&
 		(len(f.Causes) == 0 || slices.Contains(f.Causes, e.Cause)) &&
-		(f.after == nil || e.Compare(f.after) > 0)
+		(f.after == nil || f.order(e, f.after) > 0)
 }
 
 // partitions are those of count in which selected users can be, ascending.

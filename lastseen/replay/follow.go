@@ -48,17 +48,36 @@ func followPart(ctx context.Context, log Log, o *Options, topic schemas.TopicID,
 	if err := checkSameTopic(ctx, log, topic); err != nil || end < next {
 		return next, err
 	}
+	alone := func(e *store.Entry) error {
+		out.Lock()
+		defer out.Unlock()
+		return emit(e)
+	}
+	// What was committed together with the changes is known after them.
+	named := o.newNamer(alone)
+	filter := o.Filter
+	filter.order = o.order()
 	var e store.Entry
 	err = log.Read(ctx, id, next, end, func(r *schemas.Record) error {
 		event, err := e.Scan(r.Value)
-		if err != nil || !o.Filter.wants(&e) {
+		if err != nil {
+			return nil
+		}
+		if filter.after != nil {
+			e.SetEvent(event)
+		}
+		if !filter.wants(&e) {
 			return nil
 		}
 		e.SetEvent(event)
-		out.Lock()
-		defer out.Unlock()
-		return emit(&e)
+		if named != nil {
+			return named.takeFresh(ctx, &e, id)
+		}
+		return alone(&e)
 	})
+	if err == nil && named != nil {
+		err = named.flushFresh(ctx, id)
+	}
 	if err != nil {
 		return next, err
 	}

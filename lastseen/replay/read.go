@@ -114,6 +114,9 @@ func (r *reading) readTopic(ctx context.Context, p part, put func(*store.Entry) 
 			r.unreadable.Add(1)
 			return nil
 		}
+		if r.filter.after != nil { // its order may need it
+			e.SetEvent(event)
+		}
 		if !r.filter.wants(&e) {
 			return nil
 		}

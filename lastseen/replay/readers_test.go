@@ -31,7 +31,7 @@ func TestDuckDBAndPyarrowReadParquetFiles(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, "changes."+string(format)), written(t, format, changes), 0o600))
 	}
 	var stretches, states bytes.Buffer
-	s := SessionWriter(Parquet, &stretches)
+	s := SessionWriter(IDs, Parquet, &stretches)
 	must(t, s.Write(&Session{User: 5, Kind: 1, Start: changes[0].At, End: changes[9].At, Open: true}))
 	must(t, s.Close())
 	must(t, os.WriteFile(filepath.Join(dir, "sessions.parquet"), stretches.Bytes(), 0o600))

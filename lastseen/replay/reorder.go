@@ -20,6 +20,8 @@ const (
 type reorderBuffer struct {
 	hold schemas.Millis // how far the sources must be ahead of a row that is emitted
 	emit func(*store.Entry) error
+	// order is the order of the rows; the instant comes first.
+	order func(a, b *store.Entry) int
 
 	rows    []heldRow
 	enough  int // rows at which to sort next
@@ -52,7 +54,7 @@ func (b *reorderBuffer) release(before schemas.Millis) error {
 		if c := cmp.Compare(x.at, y.at); c != 0 {
 			return c
 		}
-		return x.row.Compare(y.row)
+		return b.order(x.row, y.row)
 	})
 	n, _ := slices.BinarySearchFunc(b.rows, before, func(r heldRow, at schemas.Millis) int { return cmp.Compare(r.at, at) })
 	if len(b.rows)-n > maxRows {
@@ -70,7 +72,7 @@ func (b *reorderBuffer) release(before schemas.Millis) error {
 
 func (b *reorderBuffer) put(e *store.Entry) error {
 	if b.last != nil {
-		switch c := e.Compare(b.last); {
+		switch c := b.order(e, b.last); {
 		case c == 0:
 			b.doubles++
 			return nil

@@ -13,9 +13,34 @@ import (
 // a timestamp is null. The tag json makes a 64-bit number a string in JSON, as in Protobuf's
 // mapping: most readers of JSON would round it.
 
+// changeRow is a change in int mode.
 type changeRow struct {
-	Event      string   `parquet:"event_id,delta,uncompressed"` // all but the time in it is random
-	User       int64    `parquet:"user_id" json:",string"`
+	Event string `parquet:"event_id,delta,uncompressed"` // all but the time in it is random
+	User  int64  `parquet:"user_id" json:",string"`
+	changed
+}
+
+// The rows of text mode, those ending in ID with the internal id. Tenant and name are null if the name is
+// not known, or if the id has two; the default tenant is empty. They are not embedded, because
+// parquet-go reads null as empty there.
+type (
+	namedChange struct {
+		Event  string  `parquet:"event_id,delta,uncompressed"`
+		Tenant *string `parquet:"tenant,dict"`
+		Name   *string `parquet:"name"`
+		changed
+	}
+	namedChangeID struct {
+		Event  string  `parquet:"event_id,delta,uncompressed"`
+		Tenant *string `parquet:"tenant,dict"`
+		Name   *string `parquet:"name"`
+		User   int64   `parquet:"user_id" json:",string"`
+		changed
+	}
+)
+
+// changed are the other columns of a change.
+type changed struct {
 	Version    int64    `parquet:"version" json:",string"`
 	At         int64    `parquet:"changed_at,delta,timestamp(millisecond)"`
 	From       string   `parquet:"from_state,dict"`
@@ -32,7 +57,25 @@ type changeRow struct {
 
 // stateRow is what was in force of a user.
 type stateRow struct {
-	User       int64    `parquet:"user_id,delta" json:",string"`
+	User int64 `parquet:"user_id,delta" json:",string"`
+	inForce
+}
+
+type (
+	namedState struct {
+		Tenant *string `parquet:"tenant,dict"`
+		Name   *string `parquet:"name"`
+		inForce
+	}
+	namedStateID struct {
+		Tenant *string `parquet:"tenant,dict"`
+		Name   *string `parquet:"name"`
+		User   int64   `parquet:"user_id,delta" json:",string"`
+		inForce
+	}
+)
+
+type inForce struct {
 	State      string   `parquet:"state,dict"`
 	ChangedAt  int64    `parquet:"changed_at,timestamp(millisecond)"`
 	LastSeen   int64    `parquet:"last_seen_at,optional,timestamp(millisecond)"`
@@ -43,7 +86,25 @@ type stateRow struct {
 }
 
 type sessionRow struct {
-	User     int64  `parquet:"user_id" json:",string"`
+	User int64 `parquet:"user_id" json:",string"`
+	span
+}
+
+type (
+	namedSession struct {
+		Tenant *string `parquet:"tenant,dict"`
+		Name   *string `parquet:"name"`
+		span
+	}
+	namedSessionID struct {
+		Tenant *string `parquet:"tenant,dict"`
+		Name   *string `parquet:"name"`
+		User   int64   `parquet:"user_id" json:",string"`
+		span
+	}
+)
+
+type span struct {
 	Kind     string `parquet:"device_kind,dict"`
 	Start    int64  `parquet:"started_at,timestamp(millisecond)"`
 	End      int64  `parquet:"ended_at,delta,timestamp(millisecond)"`
@@ -51,6 +112,16 @@ type sessionRow struct {
 	Before   bool   `parquet:"started_before"`
 	Open     bool   `parquet:"still_open"`
 }
+
+// Columns say what rows have of their user.
+type Columns int
+
+// The columns. In text mode they are those of names, in int mode the id.
+const (
+	IDs         Columns = iota // user_id
+	Named                      // tenant and name
+	NamedAndIDs                // tenant, name and user_id, which is an internal id
+)
 
 // Format is how rows are written.
 type Format string
@@ -84,41 +155,104 @@ func newWriter[R, P any](format Format, w io.Writer, set func(*R, *P)) Writer[R]
 	return l
 }
 
-// Changes writes changes in a format to w.
-func Changes(format Format, w io.Writer) Writer[store.Entry] {
+// Changes writes changes in a format to w, in int mode.
+func Changes(format Format, w io.Writer) Writer[store.Entry] { return ChangesWith(IDs, format, w) }
+
+// ChangesWith writes changes in a format to w.
+func ChangesWith(columns Columns, format Format, w io.Writer) Writer[store.Entry] {
+	switch columns {
+	case Named:
+		return newWriter(format, w, setNamedChange)
+	case NamedAndIDs:
+		return newWriter(format, w, setNamedChangeID)
+	}
 	return newWriter(format, w, setChange)
 }
 
 func setChange(e *store.Entry, row *changeRow) {
-	*row = changeRow{
-		Event: unsafe.String(&e.Event[0], len(e.Event)), User: int64(e.User), Version: int64(e.Version), At: int64(e.At),
+	*row = changeRow{Event: eventOf(e), User: int64(e.User), changed: changedOf(e)}
+}
+
+func setNamedChange(e *store.Entry, row *namedChange) {
+	tenant, name := calledAs(&e.Name)
+	*row = namedChange{eventOf(e), tenant, name, changedOf(e)}
+}
+
+func setNamedChangeID(e *store.Entry, row *namedChangeID) {
+	tenant, name := calledAs(&e.Name)
+	*row = namedChangeID{eventOf(e), tenant, name, int64(e.User), changedOf(e)}
+}
+
+func eventOf(e *store.Entry) string { return unsafe.String(&e.Event[0], len(e.Event)) }
+
+// calledAs points into name.
+func calledAs(name *schemas.Name) (tenant, text *string) {
+	if name.Text == "" {
+		return nil, nil
+	}
+	return &name.Tenant, &name.Text
+}
+
+func changedOf(e *store.Entry) changed {
+	return changed{
+		Version: int64(e.Version), At: int64(e.At),
 		From: schemas.StateWord(e.From), To: schemas.StateWord(e.To), Cause: schemas.CauseWord(e.Cause), Device: int64(e.Device),
 		Kinds: kindWords[e.Kinds], LastSeen: int64(e.LastSeen), LastActive: int64(e.LastActive),
 		Visibility: schemas.VisibilityWord(e.Visibility), Policy: e.Policy, LeftOut: int64(e.LeftOut),
 	}
 }
 
-// States writes what AsOf finds in a format to w.
-func States(format Format, w io.Writer) Writer[store.Entry] {
-	return newWriter(format, w, func(e *store.Entry, row *stateRow) {
-		*row = stateRow{
-			User: int64(e.User), State: schemas.StateWord(e.To), ChangedAt: int64(e.At), LastSeen: int64(e.LastSeen),
-			LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds], Visibility: schemas.VisibilityWord(e.Visibility),
-			Version: int64(e.Version),
-		}
-	})
+// States writes what AsOf finds in a format to w, in int mode.
+func States(format Format, w io.Writer) Writer[store.Entry] { return StatesWith(IDs, format, w) }
+
+// StatesWith writes what AsOf finds in a format to w.
+func StatesWith(columns Columns, format Format, w io.Writer) Writer[store.Entry] {
+	switch columns {
+	case Named:
+		return newWriter(format, w, func(e *store.Entry, row *namedState) {
+			tenant, name := calledAs(&e.Name)
+			*row = namedState{tenant, name, inForceOf(e)}
+		})
+	case NamedAndIDs:
+		return newWriter(format, w, func(e *store.Entry, row *namedStateID) {
+			tenant, name := calledAs(&e.Name)
+			*row = namedStateID{tenant, name, int64(e.User), inForceOf(e)}
+		})
+	}
+	return newWriter(format, w, func(e *store.Entry, row *stateRow) { *row = stateRow{int64(e.User), inForceOf(e)} })
+}
+
+func inForceOf(e *store.Entry) inForce {
+	return inForce{
+		State: schemas.StateWord(e.To), ChangedAt: int64(e.At), LastSeen: int64(e.LastSeen),
+		LastActive: int64(e.LastActive), Kinds: kindWords[e.Kinds], Visibility: schemas.VisibilityWord(e.Visibility),
+		Version: int64(e.Version),
+	}
 }
 
 // SessionWriter writes sessions in a format to w.
-func SessionWriter(format Format, w io.Writer) Writer[Session] {
-	return newWriter(format, w, func(s *Session, row *sessionRow) {
-		kind := "any" // the user as such
-		if s.Kind != 0 {
-			kind = schemas.KindWord(s.Kind)
-		}
-		*row = sessionRow{User: int64(s.User), Kind: kind, Start: int64(s.Start), End: int64(s.End),
-			Duration: int64(s.End - s.Start), Before: s.Before, Open: s.Open}
-	})
+func SessionWriter(columns Columns, format Format, w io.Writer) Writer[Session] {
+	switch columns {
+	case Named:
+		return newWriter(format, w, func(s *Session, row *namedSession) {
+			tenant, name := calledAs(&s.Name)
+			*row = namedSession{tenant, name, spanOf(s)}
+		})
+	case NamedAndIDs:
+		return newWriter(format, w, func(s *Session, row *namedSessionID) {
+			tenant, name := calledAs(&s.Name)
+			*row = namedSessionID{tenant, name, int64(s.User), spanOf(s)}
+		})
+	}
+	return newWriter(format, w, func(s *Session, row *sessionRow) { *row = sessionRow{int64(s.User), spanOf(s)} })
+}
+
+func spanOf(s *Session) span {
+	kind := "any" // the user as such
+	if s.Kind != 0 {
+		kind = schemas.KindWord(s.Kind)
+	}
+	return span{Kind: kind, Start: int64(s.Start), End: int64(s.End), Duration: int64(s.End - s.Start), Before: s.Before, Open: s.Open}
 }
 
 // kindWords are the words of each set of device kinds.

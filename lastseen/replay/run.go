@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -32,6 +34,9 @@ type Options struct {
 	// Late is how much later than it happened a change may have been published, for the end of the
 	// range to be found in the topic.
 	Late time.Duration
+	// Names, if not nil, is what users are called, in text mode: rows then have names, and are ordered by
+	// instant, version and event id, which they have whether or not their names are known.
+	Names Names
 	// Progress, if not nil, is called now and then, from one goroutine.
 	Progress func(Progress)
 }
@@ -39,6 +44,19 @@ type Options struct {
 // Defaults replay everything there is.
 func Defaults() Options {
 	return Options{Source: FromBoth, Hold: 2 * time.Minute, Late: time.Hour}
+}
+
+// order is the order of the rows.
+func (o *Options) order() func(a, b *store.Entry) int {
+	if o.Names == nil {
+		return (*store.Entry).Compare
+	}
+	return compareNamed
+}
+
+// compareNamed orders rows that have no user id.
+func compareNamed(a, b *store.Entry) int {
+	return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Version, b.Version), bytes.Compare(a.Event[:], b.Event[:]))
 }
 
 // ResumeAfter leaves out everything up to and including the row.
@@ -62,6 +80,9 @@ type Summary struct {
 	// Unreadable records were left out.
 	Unreadable int64
 	Last       schemas.Millis // of the last row
+	// Unnamed rows are of users whose name is not known, or whose id has two, in text mode. With a tenant
+	// they were left out.
+	Unnamed int64
 	// Cut: the topic does not reach back to the start of the range, and there is no archive.
 	Cut bool
 	// Begins is the instant from which on the archive keeps changes, if it was read; 0 if none was
@@ -84,15 +105,23 @@ func Run(ctx context.Context, log Log, archive Archive, o *Options, emit func(*s
 		sum.ends[part.id] = part.to
 	}
 	r := reading{plan: p}
-	buffer := reorderBuffer{hold: schemas.Millis(o.Hold.Milliseconds()), emit: func(e *store.Entry) error {
+	buffer := reorderBuffer{hold: schemas.Millis(o.Hold.Milliseconds()), order: p.filter.order, emit: func(e *store.Entry) error {
 		sum.Rows++
 		if sum.Last = e.At; sum.Rows%4096 == 0 {
 			r.report(sum.Rows, e.At)
 		}
 		return emit(e)
 	}}
+	named := o.newNamer(buffer.emit)
+	if named != nil {
+		buffer.emit = func(e *store.Entry) error { return named.take(ctx, e) }
+	}
 	if err = r.merge(ctx, buffer.take); err == nil {
 		err = buffer.flush()
+	}
+	if err == nil && named != nil {
+		err = named.flush(ctx)
+		sum.Unnamed = named.unnamed
 	}
 	if err == nil {
 		err = checkSameTopic(ctx, log, p.topic)

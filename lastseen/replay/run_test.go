@@ -179,7 +179,7 @@ func TestAResumeRefusesAFileThatNoReplayHasWritten(t *testing.T) {
 		for _, name := range []string{"changes", "changes" + partial} {
 			dir := t.TempDir()
 			must(t, os.WriteFile(filepath.Join(dir, name), []byte(line+"\n"), 0o600))
-			if _, _, _, err := Resume(JSONL, filepath.Join(dir, "changes")); err == nil || !strings.Contains(err.Error(), "no replay") {
+			if _, _, _, err := Resume(IDs, JSONL, filepath.Join(dir, "changes")); err == nil || !strings.Contains(err.Error(), "no replay") {
 				t.Errorf("%s with %s: %v", name, line, err)
 			}
 		}
@@ -189,7 +189,7 @@ func TestAResumeRefusesAFileThatNoReplayHasWritten(t *testing.T) {
 // resumed opens a file to be continued, as the command does.
 func resumed(t *testing.T, format Format, name string, o *Options) (*File, Writer[store.Entry]) {
 	t.Helper()
-	file, w, last, err := Resume(format, name)
+	file, w, last, err := Resume(IDs, format, name)
 	must(t, err)
 	if file == nil {
 		file, err = Create(name)

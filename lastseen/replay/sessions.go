@@ -13,6 +13,8 @@ import (
 // Session is a span of time in which a user was online, or was online with a device of one kind.
 type Session struct {
 	User schemas.UserID
+	// Name is the user's name in text mode, if it is known.
+	Name schemas.Name
 	// Kind is the device kind; 0 stands for the user as such.
 	Kind schemas.DeviceKind
 	// Start is included, End is not. Both lie within the range.
@@ -39,6 +41,7 @@ type onlineUser struct {
 type sessions struct {
 	away   bool // counts as online
 	online map[schemas.UserID]onlineUser
+	names  map[schemas.UserID]schemas.Name // of those who are online, in text mode
 	emit   func(*Session) error
 	one    Session
 }
@@ -57,6 +60,9 @@ func (s *sessions) change(e *store.Entry, at schemas.Millis, before bool) error 
 	if !known && !now[0] {
 		return nil
 	}
+	if e.Name.Text != "" {
+		s.names[e.User] = e.Name
+	}
 	for kind := range now {
 		switch {
 		case now[kind] && h.since[kind] == 0:
@@ -71,12 +77,13 @@ func (s *sessions) change(e *store.Entry, at schemas.Millis, before bool) error 
 		s.online[e.User] = h
 	} else {
 		delete(s.online, e.User)
+		delete(s.names, e.User)
 	}
 	return nil
 }
 
 func (s *sessions) end(user schemas.UserID, h *onlineUser, kind int, at schemas.Millis, open bool) error {
-	s.one = Session{User: user, Kind: schemas.DeviceKind(kind), Start: h.since[kind], End: max(at, h.since[kind]), Before: h.before[kind], Open: open}
+	s.one = Session{User: user, Name: s.names[user], Kind: schemas.DeviceKind(kind), Start: h.since[kind], End: max(at, h.since[kind]), Before: h.before[kind], Open: open}
 	h.since[kind], h.before[kind] = 0, false
 	return s.emit(&s.one)
 }
@@ -104,14 +111,14 @@ func (s *sessions) finish(at schemas.Millis) error {
 // error is a *store.ForgottenError. The session is valid until emit returns. The summary counts
 // changes.
 func Sessions(ctx context.Context, log Log, archive Archive, o *Options, away bool, emit func(*Session) error) (Summary, error) {
-	s := sessions{away: away, online: map[schemas.UserID]onlineUser{}, emit: emit}
+	s := sessions{away: away, online: map[schemas.UserID]onlineUser{}, names: map[schemas.UserID]schemas.Name{}, emit: emit}
 	from, to := o.Filter.From, o.Filter.To
 	before, err := AsOf(ctx, log, archive, from-1, o, func(e *store.Entry) error { return s.change(e, from, true) })
 	if err != nil {
 		return Summary{}, namingStart(from, err)
 	}
 	sum, err := Run(ctx, log, archive, o, func(e *store.Entry) error { return s.change(e, e.At, false) })
-	sum.Cut = sum.Cut || before.Cut
+	sum.Cut, sum.Unnamed = sum.Cut || before.Cut, sum.Unnamed+before.Unnamed
 	if err == nil && archive != nil {
 		err = namingStart(from, checkKnown(ctx, archive, from-1)) // it may have been dropped meanwhile
 	}

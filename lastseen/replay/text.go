@@ -33,16 +33,19 @@ type column struct {
 	quote    string // around numbers and instants
 	instant  bool
 	optional bool // 0 is null
-	field    any  // points to the row's field: *int64, *string, *[]string or *bool
+	field    any  // points to the row's field: *int64, *string, **string, *[]string or *bool
 }
 
 func newLineWriter[R, P any](format Format, w io.Writer, set func(*R, *P)) *lineWriter[R, P] {
 	l := &lineWriter[R, P]{w: w, set: set, row: new(P), json: format == JSONL, buffer: make([]byte, 0, flushBytes+4096)}
 	value := reflect.ValueOf(l.row).Elem()
-	for i := range value.NumField() {
-		tag := value.Type().Field(i).Tag
+	for _, field := range reflect.VisibleFields(value.Type()) {
+		if field.Anonymous {
+			continue // its fields follow
+		}
+		tag := field.Tag
 		name, options, _ := strings.Cut(tag.Get("parquet"), ",")
-		c := column{name: name, before: ",", field: value.Field(i).Addr().Interface(), instant: strings.Contains(options, "timestamp")}
+		c := column{name: name, before: ",", field: value.FieldByIndex(field.Index).Addr().Interface(), instant: strings.Contains(options, "timestamp")}
 		c.optional = c.instant || strings.Contains(options, "optional")
 		if l.json {
 			c.before = `,"` + name + `":`
@@ -50,7 +53,7 @@ func newLineWriter[R, P any](format Format, w io.Writer, set func(*R, *P)) *line
 				c.quote = `"`
 			}
 		}
-		if i == 0 {
+		if len(l.columns) == 0 {
 			c.before = strings.TrimPrefix(c.before, ",")
 			if l.json {
 				c.before = "{" + c.before
@@ -78,6 +81,13 @@ func (l *lineWriter[R, P]) Write(value *R) error {
 		switch field := c.field.(type) {
 		case *string:
 			b = appendText(b, *field, l.json)
+		case **string:
+			switch {
+			case *field != nil:
+				b = appendText(b, **field, l.json)
+			case l.json:
+				b = append(b, "null"...)
+			}
 		case *[]string:
 			b = appendList(b, *field, l.json)
 		case *bool:

@@ -52,3 +52,17 @@ func FoldNames(records []schemas.UserName) (known []schemas.UserName, erased []s
 	slices.Sort(erased)
 	return known, erased
 }
+
+// NameOf is the name of a user who is known by a name, and whose change has one; either may be missing.
+// Two names of one id are none.
+func NameOf(known schemas.UserName, own schemas.Name) schemas.Name {
+	switch {
+	case known.Collided:
+		return schemas.Name{}
+	case known.Name.Text == "":
+		return own
+	case own.Text != "" && own != known.Name:
+		return schemas.Name{}
+	}
+	return known.Name
+}

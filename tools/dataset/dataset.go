@@ -25,6 +25,7 @@ type Sources struct {
 	Reader  *kafka.Reader
 	Archive replay.Archive // nil: none was named
 	Writer  store.Writer   // the same store
+	Names   *Names         // nil in int mode
 	close   []func() error
 }
 
@@ -42,6 +43,9 @@ func Open(ctx context.Context, cluster kafka.Config, from app.Store, limits pgst
 			return nil, errors.Join(err, s.Close())
 		}
 		s.Archive, s.Writer, s.close = opened, opened, append(s.close, close)
+		s.Names = NewNames(cluster, reader, opened)
+	} else {
+		s.Names = NewNames(cluster, reader, nil)
 	}
 	return s, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -18,6 +19,12 @@ type Options struct {
 	Event string
 	// User narrows the search to one partition; 0 if unknown.
 	User schemas.UserID
+	// Names, if not nil, is what users are called, in text mode. The explanation then has names, and the
+	// internal id only with ShowIDs.
+	Names   Names
+	ShowIDs bool
+	// Called is the name of User.
+	Called schemas.Name
 	// Settings are those of the detector, for a policy that is in none of its checkpoints.
 	Settings liveness.Settings
 	// Checkpoints are those of the detector's group, by partition; may be nil. They hold
@@ -27,6 +34,12 @@ type Options struct {
 	Prefix string
 	// Progress, if not nil, is called now and then with the number of records read.
 	Progress func(records int)
+}
+
+// Names is what users are called.
+type Names interface {
+	// Names returns what is known of the names of ids, which has no duplicates.
+	Names(ctx context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.UserName, error)
 }
 
 // Explanation is everything that is known of why a transition was published.
@@ -45,7 +58,9 @@ type Explanation struct {
 // Change is a transition in words.
 type Change struct {
 	Event      string         `json:"event_id"`
-	User       schemas.UserID `json:"user_id,string"`
+	User       schemas.UserID `json:"user_id,string,omitempty"` // 0 in text mode, unless it is asked for
+	Tenant     *string        `json:"tenant,omitempty"`         // with the name
+	Name       *string        `json:"name,omitempty"`           // in text mode, if it is known and the only one of its id
 	From       string         `json:"from"`
 	To         string         `json:"to"`
 	At         schemas.Millis `json:"at"`
@@ -86,7 +101,7 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 	if err != nil {
 		return nil, err
 	}
-	s := search{reader: reader, id: id, user: o.User, progress: o.Progress}
+	s := search{reader: reader, id: id, user: o.User, called: o.Called, progress: o.Progress}
 	found, err := s.find(ctx)
 	if err != nil {
 		return nil, err
@@ -99,8 +114,12 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 	policy, known := o.policy(t.Policy)
 	base, baseKnown := o.base(found.Partition, t.Version.LogEpoch())
 	offset := base + t.Version.Offset()
+	name, err := o.nameOf(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	e := &Explanation{
-		Event: id.String(), Change: changeOf(found), Before: changesOf(before), After: changesOf(after),
+		Event: id.String(), Change: o.changeOf(found, name), Before: o.changesOf(before, name), After: o.changesOf(after, name),
 		Policy: Policy{ID: t.Policy, Given: o.Settings.ID(), Known: known},
 		Place: Place{Topic: schemas.Heartbeats.Name(o.Prefix), Partition: found.Partition,
 			LogEpoch: t.Version.LogEpoch(), Offset: offset, Ordinal: t.Version.Ordinal()},
@@ -151,19 +170,53 @@ func parseEvent(text string) (ksuid.KSUID, error) {
 	return id, nil
 }
 
-func changeOf(l transition) Change {
+// nameOf is what the user of a transition is called; the zero value in int mode, if it is not known, and if
+// the id has two names.
+func (o *Options) nameOf(ctx context.Context, t *schemas.Transition) (schemas.Name, error) {
+	if o.Names == nil {
+		return schemas.Name{}, nil
+	}
+	found, err := o.Names.Names(ctx, []schemas.UserID{t.User})
+	return store.NameOf(found[t.User], t.Name), err
+}
+
+func (o *Options) changeOf(l transition, name schemas.Name) Change {
 	t := l.Message
-	return Change{
+	c := Change{
 		Event: t.EventID().String(), User: t.User, From: schemas.StateWord(t.From), To: schemas.StateWord(t.To), At: t.At,
 		Cause: schemas.CauseWord(t.Cause), LastSeen: t.LastSeen, LastActive: t.LastActive, Device: uint32(t.Device),
 		Devices: t.Kinds.Words(), Visibility: schemas.VisibilityWord(t.Visibility), LeftOut: t.LeftOut, Version: t.Version.String(), Published: l.Time,
 	}
+	if o.Names != nil && !o.ShowIDs {
+		c.User = 0
+	}
+	if name.Text != "" {
+		c.Tenant, c.Name = &name.Tenant, &name.Text
+	}
+	return c
 }
 
-func changesOf(all []transition) []Change {
+func (o *Options) changesOf(all []transition, name schemas.Name) []Change {
 	changes := make([]Change, len(all))
 	for i := range all {
-		changes[i] = changeOf(all[i])
+		changes[i] = o.changeOf(all[i], name)
 	}
 	return changes
+}
+
+// who is the user, for people.
+func (c *Change) who() string {
+	id := ""
+	if c.User != 0 {
+		id = c.User.String()
+	}
+	switch {
+	case c.Name != nil && id != "":
+		return fmt.Sprintf("user %s (id %s)", schemas.Name{Tenant: *c.Tenant, Text: *c.Name}, id)
+	case c.Name != nil:
+		return "user " + schemas.Name{Tenant: *c.Tenant, Text: *c.Name}.String()
+	case id != "":
+		return "user " + id
+	}
+	return "a user whose name is not known, or whose id has two"
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
@@ -32,7 +33,10 @@ type world struct {
 	seen     chan stream.Logged[*schemas.Transition]
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldOf(t, identity.Users{}) }
+
+// newWorldOf is newWorld of a pipeline of these users.
+func newWorldOf(t *testing.T, users identity.Users) *world {
 	w := &world{t: t, settings: liveness.Defaults(), seen: make(chan stream.Logged[*schemas.Transition], 100)}
 	w.settings.HeartbeatInterval, w.settings.OnlineTTL, w.settings.OfflineDebounce = 100*time.Millisecond, 300*time.Millisecond, 100*time.Millisecond
 	w.settings.AwayTTL = time.Second
@@ -40,7 +44,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	t.Cleanup(cluster.Close)
 	log := slog.New(slog.DiscardHandler)
-	cfg := kafka.Config{Brokers: cluster.Addrs(), InstanceName: "test", TickInterval: 50 * time.Millisecond}
+	cfg := kafka.Config{Brokers: cluster.Addrs(), InstanceName: "test", TickInterval: 50 * time.Millisecond, Users: users}
 	_, err = admin.ApplyTopics(t.Context(), cfg, 2, 1)
 	w.must(err)
 	w.producer, err = kafka.NewProducer(cfg, log, nil)
@@ -49,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	w.reader, err = kafka.NewReader(cfg, log)
 	w.must(err)
 	t.Cleanup(w.reader.Close)
-	config := detector.Config{Settings: w.settings, Log: log, Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: time.Now}
+	config := detector.Config{Settings: w.settings, Users: users, Log: log, Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: time.Now}
 	w.run(processor.New(cfg, "detector", schemas.Heartbeats,
 		func(p int32) processor.Task { return detector.NewPartition(config, p) }, w.producer, log, nil).Run)
 	w.run(consumer.New(cfg, "watch", schemas.Transitions, stream.DecodeTransition, w, w.producer, log, nil, consumer.WithoutGroup()).Run)
@@ -246,5 +250,50 @@ func TestTheSumShowsEveryLimit(t *testing.T) {
 		if r.Rest != c.rest || len(r.Sum) != c.sum || !r.Limit {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+}
+
+// known are names.
+type known map[schemas.UserID]schemas.UserName
+
+func (k known) Names(context.Context, []schemas.UserID) (map[schemas.UserID]schemas.UserName, error) {
+	return k, nil
+}
+
+func TestUsersAreCalledByTheirNamesAndNotByTheirIDs(t *testing.T) {
+	t.Parallel()
+	users := identity.Named(identity.Key{1})
+	w := newWorldOf(t, users)
+	ann := schemas.Name{Tenant: "acme", Text: "ann\n\x1b[31m"}
+	id := users.ID(ann.Tenant, ann.Text)
+	frame := schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: id, Device: 7, Kind: schemas.Mobile}})
+	w.must(w.producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Heartbeats,
+		Partition: schemas.PartitionOf(id, 2), Value: schemas.AppendNamedRow(frame, 0, ann)}))
+	event := w.next(id).EventID().String()
+	w.next(id)
+	asked := func(names known, showIDs bool) (*Explanation, string) {
+		return w.explain(Options{Event: event, User: id, Called: ann, Settings: w.settings, Prefix: "presence.", Names: names, ShowIDs: showIDs})
+	}
+	called := func(n schemas.UserName) known { return known{id: n} }
+
+	e, text := asked(known{}, false) // what the change carries
+	printed, err := json.Marshal(e)
+	w.must(err)
+	if want := `user "ann\n\x1b[31m" of tenant acme went from offline to online`; !strings.HasPrefix(text, want) || strings.Contains(text+string(printed), id.String()) {
+		t.Errorf("%s\n%s, want %s", printed, text, want)
+	}
+	if c := e.After[0]; *c.Tenant != "acme" || *c.Name != ann.Text || c.User != 0 {
+		t.Errorf("the change after it is of %+v", c)
+	}
+	if e, text = asked(called(schemas.UserName{User: id, Name: ann}), true); e.Change.User != id || !strings.Contains(text, "of tenant acme (id "+id.String()+")") {
+		t.Errorf("with ids: %s", text)
+	}
+	if e, text = asked(called(schemas.UserName{User: id, Name: ann, Collided: true}), false); e.Change.Name != nil || strings.Contains(text, `"ann`) ||
+		!strings.HasPrefix(text, "a user whose name is not known") {
+		t.Errorf("with two names: %s", text)
+	}
+	_, err = Explain(t.Context(), w.reader, Options{Event: "0ujsszwN8NRY24YaXiTIE2VWDTS", User: id, Called: ann, Settings: w.settings})
+	if err == nil || !strings.Contains(err.Error(), "of tenant acme") || strings.Contains(err.Error(), id.String()) {
+		t.Errorf("an event that is not there: %v", err)
 	}
 }

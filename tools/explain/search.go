@@ -37,6 +37,7 @@ type search struct {
 	reader   *kafka.Reader
 	id       ksuid.KSUID
 	user     schemas.UserID
+	called   schemas.Name // of user, in text mode
 	looked   int
 	progress func(int)
 }
@@ -74,7 +75,11 @@ func (s *search) find(ctx context.Context) (transition, error) {
 func (s *search) notFound(count int32) error {
 	where, since := "any partition", schemas.MillisOf(s.id.Time())-slack
 	if s.user != 0 {
-		where = fmt.Sprintf("the partition of user %d (%d of %d)", s.user, schemas.PartitionOf(s.user, count), count)
+		user := s.user.String()
+		if s.called.Text != "" {
+			user = s.called.String()
+		}
+		where = fmt.Sprintf("the partition of user %s (%d of %d)", user, schemas.PartitionOf(s.user, count), count)
 	}
 	return fmt.Errorf("there is no event %s in %s: %d transitions published since %s were looked at; "+
 		"older ones may have been taken by retention (stillhere replay asks Postgres), and those of erased users are left out",

@@ -15,7 +15,7 @@ func (e *Explanation) Write(out io.Writer) error {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	c := e.Change
-	say("user %d %s at %s: %s", c.User, c.what(), c.At, c.Cause)
+	say("%s %s at %s: %s", c.who(), c.what(), c.At, c.Cause)
 	say("")
 	say("  last seen      %s", c.LastSeen)
 	say("  last active    %s", c.LastActive)
@@ -97,7 +97,7 @@ func (e *Explanation) where(say func(string, ...any)) {
 }
 
 func (e *Explanation) around(say func(string, ...any)) {
-	say("Transitions of user %d before and after:", e.Change.User)
+	say("Transitions of %s before and after:", e.Change.who())
 	line := func(mark string, c Change) {
 		say("%s %s  %-17s %-13s %s  %s", mark, c.At, c.From+" → "+c.To, c.Cause, c.Event, strings.Join(c.Devices, ", "))
 	}

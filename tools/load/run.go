@@ -54,7 +54,7 @@ func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger
 		defer following.Wait()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		following.Go(func() { target.follow(ctx, settings.First, schedules, log) })
+		following.Go(func() { target.follow(ctx, settings, schedules, log) })
 	}
 	ticker := time.NewTicker(stepEvery)
 	defer ticker.Stop()
@@ -63,7 +63,7 @@ func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger
 	for reported := start; ; {
 		now := time.Since(start)
 		requests := world.Step(now)
-		for i, err := range target.sendAll(ctx, requests) {
+		for i, err := range target.sendAll(ctx, settings, requests) {
 			beats += len(requests[i].Beats)
 			if err != nil {
 				failed, last = failed+1, err
@@ -93,8 +93,15 @@ func Run(ctx context.Context, settings Settings, target Target, log *slog.Logger
 
 // follow sends the schedule of each hello of the live stream to schedules. It watches one user,
 // because a stream that watches nobody is closed.
-func (t Target) follow(ctx context.Context, user schemas.UserID, schedules chan<- schemas.Schedule, log *slog.Logger) {
-	o := watch.Options{URL: strings.TrimRight(t.URL, "/") + "/presence/stream", Users: []schemas.UserID{user}}
+func (t Target) follow(ctx context.Context, settings Settings, schedules chan<- schemas.Schedule, log *slog.Logger) {
+	o := watch.Options{URL: strings.TrimRight(t.URL, "/") + "/presence/stream", Users: []schemas.UserID{settings.First}}
+	if settings.Text {
+		name := settings.nameOf(settings.First)
+		o.Users, o.Names = nil, []string{name.Text}
+		if name.Tenant != "" {
+			o.URL += "?tenant=" + name.Tenant // has nothing to escape
+		}
+	}
 	if t.Token != "" {
 		o.Header = http.Header{"Authorization": {"Bearer " + t.Token}}
 	}
@@ -122,7 +129,7 @@ func (t Target) validate() error {
 
 // sendAll sends the requests, those of one gateway one after the other, and
 // returns what came of each.
-func (t Target) sendAll(ctx context.Context, requests []Request) []error {
+func (t Target) sendAll(ctx context.Context, settings Settings, requests []Request) []error {
 	results := make([]error, len(requests))
 	var wait sync.WaitGroup
 	for i := 0; i < len(requests); {
@@ -133,7 +140,7 @@ func (t Target) sendAll(ctx context.Context, requests []Request) []error {
 		last := i
 		wait.Go(func() {
 			for j := first; j < last; j++ {
-				results[j] = t.send(ctx, requests[j])
+				results[j] = t.send(ctx, settings, requests[j])
 			}
 		})
 	}
@@ -141,8 +148,8 @@ func (t Target) sendAll(ctx context.Context, requests []Request) []error {
 	return results
 }
 
-func (t Target) send(ctx context.Context, r Request) error {
-	body, err := json.Marshal(r)
+func (t Target) send(ctx context.Context, settings Settings, r Request) error {
+	body, err := json.Marshal(settings.named(r))
 	if err != nil {
 		return fmt.Errorf("writing the beats of %s: %w", r.Gateway, err)
 	}

@@ -14,6 +14,10 @@ type Settings struct {
 	// Users is how many people there are; their ids begin with First.
 	Users int
 	First schemas.UserID
+	// Text gives users names, of these Tenants in turn; none is the default tenant. Each tenant has
+	// users of the same names.
+	Text    bool
+	Tenants []string
 	// Gateways is how many gateways hold their connections.
 	Gateways int
 	// Interval is how often a device beats; 0: as the server's hello says, and as Defaults until
@@ -42,6 +46,12 @@ func (s Settings) Validate() error {
 		}
 	}
 	fault(s.Users < 1 || s.Users > maxUsers, "users: must be between 1 and %d, is %d", maxUsers, s.Users)
+	fault(len(s.Tenants) > 0 && !s.Text, "tenant: only pipelines with --ids text have tenants")
+	for _, tenant := range s.Tenants {
+		if err := schemas.CheckTenant("tenant", tenant); err != nil {
+			faults = append(faults, err)
+		}
+	}
 	fault(s.First < 1, "first user: must be positive, is %d", s.First)
 	fault(s.Gateways < 1 || s.Gateways > 100, "gateways: must be between 1 and 100, is %d", s.Gateways)
 	fault(s.Interval != 0 && s.Interval < 100*time.Millisecond, "interval: must be 0 or at least 100ms, is %s", s.Interval)

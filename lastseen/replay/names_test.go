@@ -1,0 +1,346 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// names are names in memory. What is coming becomes known by a refresh.
+type names struct {
+	known, coming map[schemas.UserID]schemas.UserName
+	asked         int
+}
+
+func (n *names) Names(_ context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.UserName, error) {
+	found := map[schemas.UserID]schemas.UserName{}
+	n.asked++
+	for i, id := range ids {
+		if slices.Contains(ids[:i], id) {
+			return nil, fmt.Errorf("user %d is asked for twice", id)
+		}
+		if name, known := n.known[id]; known {
+			found[id] = name
+		}
+	}
+	return found, nil
+}
+
+func (n *names) Refresh(context.Context, int32) error {
+	n.known = n.coming
+	return nil
+}
+
+// tenants are those of users of called names.
+var tenants = []string{"", "acme", "zeta"}
+
+// nameOfUser is what a user is called: the same in every tenant.
+func nameOfUser(id schemas.UserID) schemas.Name {
+	texts := []string{"ann, née O'Neil", "a\"b", "line\nend", "\r\n", "6f9619ff-8b86-d011-b42d-00c04fc964ff", " ", "event_id"}
+	return schemas.Name{Tenant: tenants[int(id)%len(tenants)], Text: texts[int(id)/len(tenants)%len(texts)]}
+}
+
+// namedLog is changes of which some carry names, and what is known of the names: users 3 and 4 have ids
+// with two names, the name of user 5 is not known.
+func namedLog(seed uint64, users, length int) ([]store.Entry, *names) {
+	all := shuffled(seed, users, length)
+	n := &names{known: map[schemas.UserID]schemas.UserName{}}
+	for i := range all {
+		e := &all[i]
+		if name := nameOfUser(e.User); e.User != 5 {
+			n.known[e.User] = schemas.UserName{User: e.User, Name: name, Collided: e.User == 3}
+			if e.Version.Offset()%3 > 0 {
+				e.Name = name
+			}
+		}
+	}
+	for i := range all { // the other name of an id of which only the changes know
+		if all[i].User == 4 {
+			all[i].Name = schemas.Name{Text: "eve"}
+		}
+	}
+	return all, n
+}
+
+// namedRowsOf are the rows that a replay gives of changes, for a tenant (nil: all).
+func namedRowsOf(changes []store.Entry, tenant *string) []store.Entry {
+	rows := slices.Clone(changes)
+	slices.SortFunc(rows, func(a, b store.Entry) int { return compareNamed(&a, &b) })
+	for i := range rows {
+		e := &rows[i]
+		if e.Name = nameOfUser(e.User); e.User == 3 || e.User == 4 || e.User == 5 {
+			e.Name = schemas.Name{}
+		}
+	}
+	return slices.DeleteFunc(rows, func(e store.Entry) bool { return tenant != nil && (e.Name.Text == "" || e.Name.Tenant != *tenant) })
+}
+
+func namedFile(t *testing.T, format Format, columns Columns, rows []store.Entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := ChangesWith(columns, format, &out)
+	for i := range rows {
+		must(t, w.Write(&rows[i]))
+	}
+	must(t, w.Close())
+	return out.Bytes()
+}
+
+func TestRowsHaveTheNamesThatAreKnownNow(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		changes, known := namedLog(rapid.Uint64Range(1, 1000).Draw(rt, "seed"), 20, rapid.IntRange(0, 3000).Draw(rt, "length"))
+		format := rapid.SampledFrom([]Format{JSONL, CSV, Parquet}).Draw(rt, "format")
+		columns := rapid.SampledFrom([]Columns{Named, NamedAndIDs}).Draw(rt, "columns")
+		log := newTopic(rapid.Int32Range(1, 6).Draw(rt, "partitions"), changes)
+		kept := archiveOf(log, rapid.Float64Range(0.7, 1).Draw(rt, "written"))
+		for i := range kept.rows {
+			kept.rows[i].Name = schemas.Name{} // the log of changes in a store has none
+		}
+		log.cut(rapid.Float64Range(0, 0.7).Draw(rt, "cut"))
+		o := Defaults()
+		o.Names = known
+		o.Filter.Tenant = rapid.SampledFrom([]*string{nil, &tenants[0], &tenants[1]}).Draw(rt, "tenant")
+		// Of the log alone it is not known that user 4 has two names.
+		known.known[4] = schemas.UserName{User: 4, Name: nameOfUser(4), Collided: true}
+		want := namedRowsOf(changes, o.Filter.Tenant)
+		var out bytes.Buffer
+		w := ChangesWith(columns, format, &out)
+		sum, err := Run(t.Context(), log, kept, &o, w.Write)
+		must(t, errors.Join(err, w.Close()))
+		same(t, "replay", out.Bytes(), namedFile(t, format, columns, want))
+		if sum.Rows != int64(len(want)) || sum.Late != 0 {
+			t.Fatalf("summary %+v of %d rows", sum, len(want))
+		}
+	})
+}
+
+func TestTwoNamesOfOneIDAreShownToNobody(t *testing.T) {
+	t.Parallel()
+	changes, known := namedLog(3, 20, 500)
+	o := Defaults()
+	o.Names = known
+	unnamed := int64(0)
+	sum, err := Run(t.Context(), newTopic(2, changes), nil, &o, func(e *store.Entry) error {
+		if e.User >= 3 && e.User <= 5 {
+			unnamed++
+		}
+		if want := nameOfUser(e.User); e.User >= 3 && e.User <= 5 && e.Name != (schemas.Name{}) || (e.User < 3 || e.User > 5) && e.Name != want {
+			return fmt.Errorf("user %d is called %q", e.User, e.Name)
+		}
+		return nil
+	})
+	if err != nil || sum.Unnamed != unnamed || unnamed == 0 || known.asked > 2 {
+		t.Errorf("%d of %d rows have no name, asked %d times; %v", sum.Unnamed, unnamed, known.asked, err)
+	}
+}
+
+func TestAResumedReplayOfNamedRowsGivesTheSameFile(t *testing.T) {
+	t.Parallel()
+	changes, known := namedLog(3, 20, 500)
+	known.known[4] = schemas.UserName{User: 4, Name: nameOfUser(4), Collided: true}
+	log := newTopic(3, changes)
+	kept := archiveOf(log, 0.9)
+	log.cut(0.4)
+	for _, format := range []Format{JSONL, CSV, Parquet} {
+		for _, columns := range []Columns{Named, NamedAndIDs} {
+			for _, killed := range []bool{false, true} {
+				if killed && format == Parquet {
+					continue // nothing of it can be read; it starts over
+				}
+				name := filepath.Join(t.TempDir(), "changes")
+				for stop := int64(100); ; stop += 150 {
+					o := Defaults()
+					o.Names = known
+					file, w, last, err := Resume(columns, format, name)
+					must(t, err)
+					if file == nil {
+						file, err = Create(name)
+						must(t, err)
+						w = ChangesWith(columns, format, file)
+					} else {
+						o.ResumeAfter(last)
+					}
+					stopped := errors.New("stopped")
+					rows := int64(0)
+					_, err = Run(t.Context(), log, kept, &o, func(e *store.Entry) error {
+						if rows++; rows > stop {
+							return stopped
+						}
+						return w.Write(e)
+					})
+					if err != nil && killed { // half a line is in the file
+						must(t, w.Flush())
+						half := `{"event_id":"3`
+						if format == CSV {
+							half = changes[0].EventID().String() + `,acme,"line` + "\n" + `en`
+						}
+						_, writeErr := file.Write([]byte(half))
+						must(t, errors.Join(writeErr, file.Abandon()))
+						continue
+					}
+					must(t, errors.Join(w.Close(), file.Commit()))
+					if err == nil {
+						break
+					}
+				}
+				got, err := os.ReadFile(name)
+				must(t, err)
+				same(t, fmt.Sprint(format, columns, killed), got, namedFile(t, format, columns, namedRowsOf(changes, nil)))
+			}
+		}
+	}
+}
+
+func TestAFileWithOtherColumnsIsNotContinued(t *testing.T) {
+	t.Parallel()
+	changes, _ := namedLog(3, 20, 9)
+	for _, format := range []Format{JSONL, CSV, Parquet} {
+		for _, was := range []Columns{IDs, Named, NamedAndIDs} {
+			for _, is := range []Columns{IDs, Named, NamedAndIDs} {
+				if was == is {
+					continue
+				}
+				name := filepath.Join(t.TempDir(), "changes")
+				before := namedFile(t, format, was, changes)
+				must(t, os.WriteFile(name, before, 0o600))
+				if file, _, _, err := Resume(is, format, name); err == nil {
+					t.Errorf("%s: a file of kind %d is continued as %d: %v", format, was, is, file)
+				}
+				after, err := os.ReadFile(name)
+				if must(t, err); !bytes.Equal(before, after) {
+					t.Errorf("%s: the refused file was changed", format)
+				}
+			}
+		}
+	}
+}
+
+func TestAFollowedChangeHasTheNameThatWasCommittedWithIt(t *testing.T) {
+	t.Parallel()
+	changes, known := namedLog(3, 20, 300)
+	log, half := newTopic(2, changes), newTopic(2, changes[:150])
+	known.coming, known.known = known.known, nil
+	o := Defaults()
+	o.Names, o.Filter.Tenant = known, &tenants[1]
+	sum, err := Run(t.Context(), half, nil, &o, func(*store.Entry) error { return nil })
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []store.Entry
+	idle := 0
+	must(t, Follow(ctx, log, &o, sum, func(e *store.Entry) error { got = append(got, *e); return nil }, func() error {
+		if idle++; idle == 2 { // both partitions
+			cancel()
+		}
+		return nil
+	}))
+	want := namedRowsOf(changes[150:], &tenants[1])
+	slices.SortFunc(got, func(a, b store.Entry) int { return compareNamed(&a, &b) })
+	same(t, "followed", namedFile(t, JSONL, NamedAndIDs, got), namedFile(t, JSONL, NamedAndIDs, want))
+}
+
+func TestStatesAndSessionsHaveNames(t *testing.T) {
+	t.Parallel()
+	changes, known := namedLog(3, 20, 500)
+	log := newTopic(3, changes)
+	o := Defaults()
+	o.Names, o.Filter.Tenant = known, &tenants[1]
+	seen := map[schemas.UserID]bool{}
+	sum, err := AsOf(t.Context(), log, nil, changes[400].At, &o, func(e *store.Entry) error {
+		if seen[e.User] = true; e.Name != nameOfUser(e.User) || e.Name.Tenant != "acme" {
+			return fmt.Errorf("user %d is called %q", e.User, e.Name)
+		}
+		return nil
+	})
+	if err != nil || len(seen) < 5 || sum.Rows != int64(len(seen)) || sum.Unnamed != 3 {
+		t.Errorf("%d users, summary %+v, %v", len(seen), sum, err)
+	}
+	o.Filter.From, o.Filter.To = changes[200].At, changes[400].At
+	var out bytes.Buffer
+	w := SessionWriter(Named, JSONL, &out)
+	_, err = Sessions(t.Context(), log, nil, &o, true, w.Write)
+	must(t, errors.Join(err, w.Close()))
+	for line := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(line, `{"tenant":"acme","name":"`) || strings.Contains(line, "user_id") {
+			t.Fatal(line)
+		}
+	}
+	if strings.Count(out.String(), "\n") < 10 {
+		t.Errorf("the sessions are %s", &out)
+	}
+}
+
+func TestNamesAreWhatStandardReadersRead(t *testing.T) {
+	t.Parallel()
+	changes, _ := namedLog(3, 20, 100)
+	rows := namedRowsOf(changes, nil)
+	i := 0
+	for line := range bytes.Lines(namedFile(t, JSONL, Named, rows)) {
+		var row struct {
+			User   any     `json:"user_id"`
+			Tenant *string `json:"tenant"`
+			Name   *string `json:"name"`
+		}
+		must(t, json.Unmarshal(line, &row))
+		wantName(t, rows[i].Name, row.Tenant, row.Name)
+		if i++; row.User != nil {
+			t.Fatal("a row has an internal id")
+		}
+	}
+	records, err := csv.NewReader(bytes.NewReader(namedFile(t, CSV, NamedAndIDs, rows))).ReadAll()
+	must(t, err)
+	for i, r := range records[1:] {
+		// A reader of Go's makes \r\n in quotes \n.
+		if want := strings.ReplaceAll(rows[i].Name.Text, "\r\n", "\n"); r[1] != rows[i].Name.Tenant || r[2] != want || r[3] != rows[i].User.String() {
+			t.Fatalf("%q, want %+v", r, rows[i])
+		}
+	}
+	file := namedFile(t, Parquet, Named, rows)
+	reader := parquet.NewGenericReader[namedChange](bytes.NewReader(file))
+	read := make([]namedChange, len(rows))
+	if n, _ := reader.Read(read); n != len(rows) {
+		t.Fatalf("%d rows of %d", n, len(rows))
+	}
+	for i := range read {
+		wantName(t, rows[i].Name, read[i].Tenant, read[i].Name)
+	}
+	must(t, reader.Close())
+}
+
+// wantName wants null for both if there is no name, and the default tenant to be empty.
+func wantName(t *testing.T, want schemas.Name, tenant, name *string) {
+	t.Helper()
+	if want.Text == "" {
+		if tenant != nil || name != nil {
+			t.Fatalf("a user without a name is %q of %q", *name, *tenant)
+		}
+	} else if tenant == nil || name == nil || *tenant != want.Tenant || *name != want.Text {
+		t.Fatalf("a user is %v of %v, want %+v", name, tenant, want)
+	}
+}
+
+func TestWritingNamedLinesAllocatesNothing(t *testing.T) {
+	rows := entries(5, 9, 40)
+	rows[7].Name = schemas.Name{Tenant: "acme", Text: "ann"}
+	for _, format := range []Format{JSONL, CSV} {
+		w := ChangesWith(NamedAndIDs, format, discard{})
+		if n := testing.AllocsPerRun(1000, func() { _ = w.Write(&rows[7]) }); n != 0 {
+			t.Errorf("%s: %v allocations a row", format, n)
+		}
+	}
+}
