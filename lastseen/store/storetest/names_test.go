@@ -120,8 +120,8 @@ func usersOfTenants(t *testing.T, s Store) {
 	must(t, s.Append(t.Context(), store.Batch{Expected: int64(len(first)), Next: int64(len(first) + len(more)), Changes: more}))
 	one, both := int64(len(visits(1, Start))), int64(len(visits(2, Start, Start+day)))
 	for changes, want := range map[bool][]store.TenantSize{
-		false: {{Tenant: "", Users: 2}, {Tenant: "acme", Users: 6, Online: 1, Away: 1}},
-		true:  {{Tenant: "", Users: 2, Changes: one}, {Tenant: "acme", Users: 6, Online: 1, Away: 1, Changes: one + both + 3}},
+		false: {{Tenant: "", Users: 2, Online: 1}, {Tenant: "acme", Users: 6, Online: 2, Away: 1}},
+		true:  {{Tenant: "", Users: 2, Online: 1, Changes: one}, {Tenant: "acme", Users: 6, Online: 2, Away: 1, Changes: one + both + 3}},
 	} {
 		if got, err := s.TenantSizes(t.Context(), changes); err != nil || !slices.Equal(got, want) {
 			t.Errorf("the sizes are %+v (%v), want %+v", got, err, want)
