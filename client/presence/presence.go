@@ -6,6 +6,8 @@
 //	user, err := c.One(ctx, 1)
 //	for change, err := range c.History(ctx, 1, presence.Range{From: yesterday}) { … }
 //
+// With --ids text users have names: c.OneOf(ctx, schemas.Name{Tenant: "acme", Text: "ann"}), and so on.
+//
 // A request without an answer, or with the answer 408, 429 or 5xx, is repeated after a growing,
 // jittered pause or after the time that the server asks for. Every other answer except 200 is a
 // *client.ProblemError at once.
@@ -20,6 +22,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -122,13 +125,20 @@ func (c *Client) Batch(ctx context.Context, users ...schemas.UserID) (States, er
 				all.Of[user] = *state
 			}
 		}
-		if at, err := time.Parse(time.RFC3339, header.Get("Stale-Since")); err == nil {
-			if since := schemas.MillisOf(at); all.StaleSince == 0 || since < all.StaleSince {
-				all.StaleSince = since
-			}
+		if since := staleSince(header); since != 0 && (all.StaleSince == 0 || since < all.StaleSince) {
+			all.StaleSince = since
 		}
 	}
 	return all, nil
+}
+
+// staleSince is since when some states of a batch may be out of date; 0: none.
+func staleSince(header http.Header) schemas.Millis {
+	at, err := time.Parse(time.RFC3339, header.Get("Stale-Since"))
+	if err != nil {
+		return 0
+	}
+	return schemas.MillisOf(at)
 }
 
 func (c *Client) states(ctx context.Context, users []schemas.UserID, to any) (http.Header, error) {
@@ -260,20 +270,30 @@ type Change struct {
 // History yields the changes of a user, newest first. It reads one page after the other. An error
 // is the last element.
 func (c *Client) History(ctx context.Context, user schemas.UserID, within Range) iter.Seq2[Change, error] {
-	return func(yield func(Change, error) bool) {
-		query := url.Values{"limit": {strconv.Itoa(c.config.PageSize)}}
-		for name, bound := range map[string]time.Time{"from": within.From, "to": within.To} {
-			if !bound.IsZero() {
-				query.Set(name, strconv.FormatInt(bound.UnixMilli(), 10))
-			}
+	return c.history(ctx, "/presence/"+user.String()+"/history", user.String(), c.historyQuery(within))
+}
+
+func (c *Client) historyQuery(within Range) url.Values {
+	query := url.Values{"limit": {strconv.Itoa(c.config.PageSize)}}
+	for name, bound := range map[string]time.Time{"from": within.From, "to": within.To} {
+		if !bound.IsZero() {
+			query.Set(name, strconv.FormatInt(bound.UnixMilli(), 10))
 		}
+	}
+	return query
+}
+
+// history reads the pages at path of a user, whom errors call so.
+func (c *Client) history(ctx context.Context, path, called string, first url.Values) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		query := maps.Clone(first)
 		for {
 			var page struct {
 				Changes    []Change `json:"changes"`
 				NextCursor *string  `json:"next_cursor"`
 			}
-			if _, err := c.get(ctx, "/presence/"+user.String()+"/history?"+query.Encode(), &page); err != nil {
-				yield(Change{}, fmt.Errorf("reading the history of user %s: %w", user, err))
+			if _, err := c.get(ctx, path+"?"+query.Encode(), &page); err != nil {
+				yield(Change{}, fmt.Errorf("reading the history of user %s: %w", called, err))
 				return
 			}
 			for _, change := range page.Changes {

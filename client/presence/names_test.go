@@ -1,0 +1,87 @@
+package presence_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/presence"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestUsersWhoHaveNamesAreReadWithinTheirTenants(t *testing.T) {
+	t.Parallel()
+	const ann = `{"user_id":"ann, née/7","tenant":"acme","state":"away","devices":["web"],"version":"7"}`
+	answers := map[string]string{
+		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7","bob"]}`:                `{"ann, née/7":"away","bob":null}`,
+		`POST /presence/batch {"user_ids":["bob"]}`:                                         `{"bob":"online"}`,
+		`POST /presence/batch?tenant=acme {"user_ids":["ann, née/7"],"detail":true}`:        `{"users":[` + ann + `]}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7?tenant=acme `:                            ann,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/visibility?tenant=acme `:                 `{"visibility":"everyone"}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?limit=100&tenant=acme `:          `{"changes":[{"to":"away"}],"next_cursor":"x"}`,
+		`GET /presence/users/ann%2C%20n%C3%A9e%2F7/history?cursor=x&limit=100&tenant=acme `: `{"changes":[{"to":"online"}],"next_cursor":null}`,
+		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"]}`:                    `{"resync":true,"reason":"start","users":[` + ann + `],"cursor":"c"}`,
+		`POST /presence/changes?tenant=acme {"user_ids":["ann, née/7"],"since":"c"}`:        `{"resync":false,"changes":[` + ann + `],"cursor":"d","more":true}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked := fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), body)
+		answer, known := answers[asked]
+		if !known {
+			t.Errorf("asked %s", asked)
+		}
+		fmt.Fprint(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	c, err := presence.New(presence.Config{HTTP: client.HTTP{URL: server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, bob, own := schemas.Name{Tenant: "acme", Text: "ann, née/7"}, schemas.Name{Tenant: "acme", Text: "bob"}, schemas.Name{Text: "bob"}
+	states, err := c.BatchOf(t.Context(), user, own, bob, user)
+	if err != nil || len(states.Of) != 3 || states.Of[user] != presence.Away || states.Of[bob] != presence.Hidden || states.Of[own] != presence.Online {
+		t.Errorf("the states are %v, %v", states, err)
+	}
+	is := func(what string, p schemas.Presence) {
+		if p.Name == nil || *p.Name != user || p.UserID != 0 || p.State == nil || *p.State != presence.Away || p.Version != "7" {
+			t.Errorf("%s: %+v", what, p)
+		}
+	}
+	users, err := c.UsersOf(t.Context(), user)
+	if err != nil || len(users) != 1 {
+		t.Fatal(users, err)
+	}
+	is("in a list", users[0])
+	one, err := c.OneOf(t.Context(), user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is("alone", one)
+	if visibility, err := c.VisibilityOf(t.Context(), user); err != nil || visibility != "everyone" {
+		t.Error(visibility, err)
+	}
+	var history []string
+	for change, err := range c.HistoryOf(t.Context(), user, presence.Range{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		history = append(history, change.To)
+	}
+	if !slices.Equal(history, []string{"away", "online"}) {
+		t.Errorf("the history is %v", history)
+	}
+	first, err := c.ChangesOf(t.Context(), "", "acme", user.Text)
+	if err != nil || !first.Resync || first.Reason != "start" || first.Cursor != "c" || len(first.Users) != 1 {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	is("in a resync", first.Users[0])
+	next, err := c.ChangesOf(t.Context(), first.Cursor, "acme", user.Text)
+	if err != nil || next.Resync || !next.More || next.Cursor != "d" || len(next.Changes) != 1 {
+		t.Fatalf("%+v, %v", next, err)
+	}
+	is("changed", next.Changes[0])
+}
