@@ -117,7 +117,7 @@ func TestTestsRunWhatTheDocumentsShow(t *testing.T) {
 }
 
 // sdk/js/check.mjs compiles the blocks of TypeScript of its README, and tests run what those of Python call.
-func TestTheReadmeShowsCodeThatIsCompiled(t *testing.T) {
+func TestTheReadmeShowsCodeThatIsCompiledOrRun(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
 		text, err := os.ReadFile(filepath.Join(root, path))
@@ -126,11 +126,11 @@ func TestTheReadmeShowsCodeThatIsCompiled(t *testing.T) {
 		}
 		return string(text)
 	}
-	compiled := map[string]string{"ts": "sdk/js/README.md", "python": "sdk/python-example/README.md"}
+	checked := map[string]string{"ts": "sdk/js/README.md", "python": "sdk/python-example/README.md"}
 	shown := map[string]bool{}
 	for _, block := range fenced.FindAllStringSubmatch(read("README.md"), -1) {
 		language, code := block[1], block[2]
-		path := compiled[language]
+		path := checked[language]
 		if path == "" {
 			continue
 		}
@@ -139,7 +139,7 @@ func TestTheReadmeShowsCodeThatIsCompiled(t *testing.T) {
 			t.Errorf("README.md has %s that is not in %s: %.60s", language, path, code)
 		}
 	}
-	for language := range compiled {
+	for language := range checked {
 		if !shown[language] {
 			t.Errorf("README.md shows no %s", language)
 		}

@@ -33,6 +33,10 @@ export class Chromium {
     this.#dir = dir;
     this.#socket = socket;
     socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
+    socket.onclose = () => {
+      for (const [, reject] of this.#waiting.values()) reject(new Error("Chromium has ended"));
+      this.#waiting.clear();
+    };
   }
 
   static async start(): Promise<Chromium> {
@@ -72,6 +76,7 @@ export class Chromium {
   send(method: string, params: Params = {}, sessionId?: string): Promise<Params> {
     const id = ++this.#last;
     return new Promise((resolve, reject) => {
+      if (this.#socket.readyState !== 1) return reject(new Error("Chromium has ended"));
       this.#waiting.set(id, [resolve, reject]);
       this.#socket.send(JSON.stringify({ id, method, params, sessionId }));
     });
@@ -90,10 +95,11 @@ export class Chromium {
   }
 
   async end() {
+    const { exitCode, signalCode } = this.#process;
     const exited = new Promise((resolve) => this.#process.on("exit", resolve));
     this.#socket.close();
     this.#process.kill("SIGKILL");
-    await exited;
+    if (exitCode === null && signalCode === null) await exited;
     rmSync(this.#dir, { recursive: true, force: true, maxRetries: 20 });
   }
 }
