@@ -39,6 +39,9 @@ func buildIngest(ctx context.Context, b *builder) error {
 			return err
 		}
 		deps.openStream = stream.Open
+		if err := b.boundOnline(ctx); err != nil {
+			return err
+		}
 	}
 	return b.add(newIngest(deps))
 }

@@ -35,7 +35,7 @@ type Tenant struct {
 // TenantQuotas bound what a tenant may use: numbers, NoLimit, or 0 for the value of AllTenants. Those
 // "per process" hold in each process by itself.
 type TenantQuotas struct {
-	UsersOnline                int64 // at a time, in the whole pipeline
+	UsersOnline                int64 // online or away at a time, in the whole pipeline
 	ConnectionsPerProcess      int64 // open sockets and streams
 	BeatsPerSecondPerProcess   int64 // by HTTP and sockets
 	ChangesPerSecondPerProcess int64 // of visibility, erasures, edges; the whole rate for each kind

@@ -203,7 +203,7 @@ func (n tenantNumber) read(flag string) (int64, error) {
 
 type tenantsSet struct {
 	tenantName
-	UsersOnline                tenantNumber `help:"Users online at a time, in the whole pipeline. Approximate: counts are seconds old. Users who are online already go on." placeholder:"N" env:"-" group:"Settings:"`
+	UsersOnline                tenantNumber `help:"Users online or away at a time, in the whole pipeline; more are refused. Approximate: counts are seconds old. Users who are present already go on." placeholder:"N" env:"-" group:"Settings:"`
 	ConnectionsPerProcess      tenantNumber `help:"Open sockets and streams in each process." placeholder:"N" env:"-" group:"Settings:"`
 	BeatsPerSecondPerProcess   tenantNumber `help:"Beats by HTTP and sockets in each process." placeholder:"N" env:"-" group:"Settings:"`
 	ChangesPerSecondPerProcess tenantNumber `help:"Requests that change something, in each process: visibility, erasures, edges of the follower graph. Each kind has the whole rate." placeholder:"N" env:"-" group:"Settings:"`
@@ -222,7 +222,7 @@ func (*tenantsSet) Help() string {
     stillhere tenants set '*' --connections-per-process 1000
     stillhere tenants set acme --connections-per-process none
 
-What is over a quota is answered with 429 and Retry-After, and counted in stillhere_tenant_refused_total. Quotas per process hold in each process by itself: N processes behind a load balancer allow N times as much. Gateways that write to Kafka directly are not bounded.`
+What is over a quota is answered with 429 and Retry-After, and counted in stillhere_tenant_refused_total. Quotas per process hold in each process by itself: N processes behind a load balancer allow N times as much. Gateways that write to Kafka directly are not bounded. The quota of users online needs an ingest that has Redis and a store. Where brokers check ACLs, the command needs Write on presence.pipeline.`
 }
 
 // Run changes.

@@ -57,6 +57,7 @@ type book struct {
 	records  map[string]schemas.Tenant
 	settings map[string]*Settings // of the tenants with a record
 	others   *Settings
+	online   bool // some have a quota of users online
 }
 
 // Interval is the time between two reads of the topic, hence the time after which every process applies
@@ -81,6 +82,9 @@ func (d *Directory) Settings(tenant string) *Settings {
 	}
 	return b.others
 }
+
+// BoundsOnline reports whether any tenant has a quota of users online.
+func (d *Directory) BoundsOnline() bool { return d != nil && d.current.Load().online }
 
 // Records are the records in force, as they were written, by the names of tenants.
 func (d *Directory) Records() []schemas.Tenant {
@@ -175,9 +179,11 @@ func (d *Directory) apply(records map[string]schemas.Tenant, r *schemas.Record) 
 func bookOf(records map[string]schemas.Tenant) *book {
 	all := records[schemas.AllTenants]
 	b := &book{records: records, settings: make(map[string]*Settings, len(records)), others: settingsOf(all)}
+	b.online = b.others.Quotas.UsersOnline > 0
 	for name, t := range records {
 		if name != schemas.AllTenants {
 			b.settings[name] = settingsOf(t.Over(all))
+			b.online = b.online || b.settings[name].Quotas.UsersOnline > 0
 		}
 	}
 	return b

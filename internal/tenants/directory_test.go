@@ -70,6 +70,9 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrNoLimit(t *testing.T) {
 	if s := d.Settings("acme"); *s != (Settings{Weight: 1}) {
 		t.Errorf("without settings there are %+v", s)
 	}
+	if d.BoundsOnline() {
+		t.Error("without settings users online are bounded")
+	}
 	log.set(schemas.Tenant{Name: schemas.AllTenants, Quotas: online(5), HistoryDays: 7})
 	log.set(schemas.Tenant{Name: "acme", Quotas: online(schemas.NoLimit), Weight: 3})
 	log.append([]byte("tenant/bad"), []byte{1})
@@ -84,6 +87,9 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrNoLimit(t *testing.T) {
 	}
 	if all := d.Records(); len(all) != 3 || all[0].Name != "" || all[1].Name != schemas.AllTenants || all[2].Weight != 3 {
 		t.Errorf("the records are %+v", all)
+	}
+	if !d.BoundsOnline() {
+		t.Error("with quotas users online are not bounded")
 	}
 	log.append(schemas.Tenant{Name: "acme"}.Key(), nil)
 	load()

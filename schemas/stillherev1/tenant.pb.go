@@ -120,7 +120,7 @@ func (x *Tenant) GetNote() string {
 // process by itself: N processes behind a load balancer allow N times as much.
 type TenantQuotas struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Users online at a time, in the whole pipeline. Counts are seconds old.
+	// Users online or away at a time, in the whole pipeline. Counts are seconds old.
 	UsersOnline int64 `protobuf:"varint,1,opt,name=users_online,json=usersOnline,proto3" json:"users_online,omitempty"`
 	// Open sockets and streams.
 	ConnectionsPerProcess int64 `protobuf:"varint,2,opt,name=connections_per_process,json=connectionsPerProcess,proto3" json:"connections_per_process,omitempty"`
