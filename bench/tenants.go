@@ -131,7 +131,7 @@ func planned(t *loadtest.T, noisy, turns bool) (waits loadtest.Spread) {
 		Newest: expand.NewNewest(), Metrics: expand.NewMetrics(nil), Jobs: 1, Deliveries: 2}
 	planner, log := deps.NewPlanner(), newPartitionLog(noisy)
 	defer planner.Close()
-	for begun := time.Now(); time.Since(begun) < t.Length() || len(log.written) == 0; {
+	for begun := time.Now(); time.Since(begun) < t.Length() || len(waits) == 0; {
 		records := log.read(min(most, planner.Capacity()))
 		if len(records) == 0 && planner.Due().IsZero() {
 			time.Sleep(time.Millisecond)
@@ -267,7 +267,7 @@ func written(t *loadtest.T, noisy, _ bool) (waits loadtest.Spread) {
 		s, log := sink.New(durable, settings, lastseen.NewMetrics(nil)), newPartitionLog(noisy)
 		_, err = s.Start(t.Context(), stream.Assignment{Partitions: 1, Offset: store.Unknown})
 		t.Check(err)
-		for begun := time.Now(); time.Since(begun) < t.Length(); {
+		for begun := time.Now(); time.Since(begun) < t.Length() || len(waits) == 0; {
 			records := log.read(settings.SinkRows)
 			if len(records) == 0 {
 				time.Sleep(time.Millisecond)

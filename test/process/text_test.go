@@ -184,9 +184,9 @@ func (w *textWorld) beatUnnamed(name schemas.Name) {
 		w.Fatalf("%v", err)
 	}
 	id := w.users.ID(name.Tenant, name.Text)
-	err = producer.AppendSync(w.T.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(id, testkit.DevPartitions),
+	err = producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(id, testkit.DevPartitions),
 		Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: id, Device: 1, Kind: schemas.Web}})})
-	if err := errors.Join(err, producer.Close(context.WithoutCancel(w.T.Context()))); err != nil {
+	if err := errors.Join(err, producer.Close(context.WithoutCancel(w.Context()))); err != nil {
 		w.Fatalf("%v", err)
 	}
 }
@@ -195,7 +195,7 @@ func (w *textWorld) beatUnnamed(name schemas.Name) {
 func (w *textWorld) files(replay []string) {
 	w.Helper()
 	for _, format := range []string{"jsonl", "csv", "parquet"} {
-		file := filepath.Join(w.T.TempDir(), "changes")
+		file := filepath.Join(w.TempDir(), "changes")
 		to := []string{"--out", file, "--format", format}
 		w.says(with(replay, to), "rows in")
 		before, err := os.ReadFile(file)
