@@ -109,6 +109,9 @@ func newestStatuses(reader *kafka.Reader, origin *origin.Origin, log *slog.Logge
 		newest := map[string]*schemas.Status{} // by key
 		warn := rate.Sometimes{First: 20, Interval: time.Second}
 		err := reader.Read(ctx, schemas.Statuses, partition, -1, -1, true, func(r *schemas.Record) error {
+			if schemas.IsPolicyKey(r.Key) {
+				return nil
+			}
 			if r.Value == nil {
 				delete(newest, string(r.Key))
 				return nil

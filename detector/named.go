@@ -15,7 +15,7 @@ var errNamesInIntMode = &schemas.FieldError{Code: "names_in_int_mode", Field: "n
 
 // decode decodes a record into frame, without the rows whose user_id is not the id of their name. It
 // returns why these rows, or all of the record unless usable, go to the dead-letter topic. It
-// depends on nothing but the record, so a restore leaves out the same rows.
+// depends on nothing but the record and which tenants have policies, so a restore leaves out the same.
 func (p *Partition) decode(value []byte) (usable bool, err error) {
 	if err := p.frame.Decode(value); err != nil {
 		return false, err
@@ -23,10 +23,12 @@ func (p *Partition) decode(value []byte) (usable bool, err error) {
 	f := &p.frame
 	named, shown := f.Named(), f.VisibilityName != schemas.Name{}
 	switch users := p.config.Users; {
-	case !named && !shown:
+	case !named && !shown && f.TenantPolicy == nil:
 		return true, nil
 	case !users.Text():
 		return false, errNamesInIntMode
+	case f.TenantPolicy != nil && !p.machine.TenantFits(f.TenantPolicy.Tenant):
+		return false, errTooManyTenants
 	case shown && !users.Is(f.VisibilityUser, f.VisibilityName):
 		return false, idMismatch("visibility.user_id")
 	case named:
@@ -103,7 +105,13 @@ func (p *Partition) takeName(user schemas.UserID, name schemas.Name, out *stream
 		return // is forwarded
 	}
 	record := schemas.UserName{User: user, Name: name}
-	switch known := p.names.learn(user, name); known {
+	known := p.names.learn(user, name)
+	if known == (schemas.Name{}) || known == name {
+		p.machine.Named(user, name.Tenant)
+	} else {
+		p.machine.Named(user, known.Tenant)
+	}
+	switch known {
 	case name:
 		return
 	case schemas.Name{}:
@@ -160,7 +168,7 @@ func (p *Partition) settleNames(out *stream.Outbox) {
 		p.out.Statuses = p.out.Statuses[:0]
 		p.machine.Restate(user, &p.out)
 		for i := range p.out.Statuses {
-			if s := &p.out.Statuses[i]; !s.Absent() {
+			if s := &p.out.Statuses[i]; !s.Nameless() {
 				p.names.name(s)
 				out.Records = append(out.Records, p.pages.status(p.id, s))
 			}

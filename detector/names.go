@@ -204,6 +204,24 @@ func (n *names) rebuild(s *nameShard, slots, room int) {
 	}
 }
 
+// ofTenant are the users of a tenant.
+func (n *names) ofTenant(tenant string) (users []schemas.UserID) {
+	for _, s := range n.shards {
+		if s == nil {
+			continue
+		}
+		for _, slot := range s.slots {
+			if slot == 0 {
+				continue
+			}
+			if e := s.entry(slot - 1); nameOf(e).Tenant == tenant {
+				users = append(users, n.idOf(e))
+			}
+		}
+	}
+	return users
+}
+
 // bytes is the memory of the table.
 func (n *names) bytes() int {
 	const header = 64
@@ -235,7 +253,7 @@ func (n *names) name(s *schemas.Status) {
 	switch {
 	case e == nil:
 		s.Collided = n.isAwaited(s.User) && !s.Tombstone()
-	case !s.Absent():
+	case !s.Nameless():
 		e[0], e[1] = e[0]&^flagUnsaved, e[1]&^flagLeaving
 		s.Name, s.Collided = nameOf(e), n.isCollided(s.User)
 	case e[1]&flagLeaving == 0:

@@ -145,7 +145,7 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	for i := range p.out.Statuses {
 		s := &p.out.Statuses[i]
 		if p.names != nil {
-			p.names.name(s)
+			p.nameStatus(s, done)
 		}
 		out.Records = append(out.Records, p.pages.status(p.id, s))
 	}
@@ -158,6 +158,9 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	}
 	if p.names != nil {
 		p.settleNames(out)
+	}
+	if p.out.Tenant != nil {
+		p.publishTenant(out)
 	}
 	for _, end := range p.out.Gateways {
 		p.summarize(end)

@@ -52,14 +52,19 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 	} else {
 		p.machine.BeginReplay(plan.checkpoint)
 	}
-	if err := p.replay(ctx, &plan, read); err != nil {
-		return err
-	}
-	epoch, err := p.adopt(ctx, &plan, at.Offset, read)
+	bounds := bounds{checkpoint: plan.checkpoint, committed: at.Offset, partition: p.id, partitions: p.router.partitions}
+	tenantEpoch, err := p.adoptTenants(ctx, &plan, &bounds, read)
 	if err != nil {
 		return err
 	}
-	switch epoch = max(epoch, published.epoch); {
+	if err := p.replay(ctx, &plan, read); err != nil {
+		return err
+	}
+	epoch, err := p.adopt(ctx, &plan, &bounds, read)
+	if err != nil {
+		return err
+	}
+	switch epoch = max(epoch, tenantEpoch, published.epoch); {
 	case plan.checkpoint == nil && epoch > 0:
 		p.log.Error("ALARM: the group's committed offset is gone, as when the topic was deleted: a new log epoch begins",
 			"epoch", epoch+1, "next", plan.next)
@@ -153,12 +158,12 @@ const maxRejected = 1000
 
 // adopt passes the status of every user to the machine. Impossible statuses are rejected, and their
 // users count as users without a status. It returns the greatest log epoch of the versions.
-func (p *Partition) adopt(ctx context.Context, plan *plan, committed int64,
-	read stream.ReadFunc) (epoch uint32, err error) {
+func (p *Partition) adopt(ctx context.Context, plan *plan, bounds *bounds, read stream.ReadFunc) (epoch uint32, err error) {
 	p.machine.BeginAdopt(plan.latest)
-	bounds := bounds{checkpoint: plan.checkpoint, committed: committed, partition: p.id,
-		partitions: p.router.partitions}
 	err = read(ctx, schemas.Statuses, -1, -1, func(r *schemas.Record) error {
+		if schemas.IsPolicyKey(r.Key) {
+			return nil // adoptTenants has read it
+		}
 		user, status, err := bounds.status(r)
 		if err == nil {
 			err = p.checkStatusName(status)

@@ -40,6 +40,8 @@ type Checkpoint struct {
 	// NextUnsure is when the next user may be written as unsure, in microseconds of presence time
 	// after LogTime less the allowed lateness; 0: at any time.
 	NextUnsure int64
+	// Tenants are the marks of the tenants that have or had policies of their own.
+	Tenants []TenantMark
 }
 
 // EpochBase is the offset from which the versions of a log epoch count.
@@ -106,6 +108,9 @@ func (c *Checkpoint) Encode() string {
 			&pb.BreakerStop{StartMs: int64(s.Start), StartOffset: s.StartOffset, EndMs: int64(s.End), EndOffset: s.EndOffset})
 	}
 	m.BreakerDisarmed, m.RowsFromMs, m.NextUnsureUs = c.Disarmed, int64(c.RowsFrom), uint64(c.NextUnsure)
+	for _, t := range c.Tenants {
+		m.TenantPolicies = append(m.TenantPolicies, uint64(t))
+	}
 	if p := c.Published; p != nil {
 		m.Published = &pb.PublishedUpTo{AtMs: int64(p.At), UserId: int64(p.User), Version: int64(p.Version),
 			PresumedAtMs: int64(p.PresumedAt)}
@@ -148,6 +153,9 @@ func DecodeCheckpoint(text string) (*Checkpoint, error) {
 			End: Millis(s.GetEndMs()), EndOffset: s.GetEndOffset()})
 	}
 	c.Disarmed, c.RowsFrom, c.NextUnsure = m.BreakerDisarmed, Millis(m.RowsFromMs), int64(m.NextUnsureUs)
+	for _, t := range m.TenantPolicies {
+		c.Tenants = append(c.Tenants, TenantMark(t))
+	}
 	if p := m.Published; p != nil {
 		c.Published = &PublishedUpTo{At: Millis(p.AtMs), User: UserID(p.UserId), Version: Version(p.Version),
 			PresumedAt: Millis(p.PresumedAtMs)}

@@ -31,8 +31,9 @@ const (
 	fieldVisibility
 	fieldForwarded
 	fieldPolicy
-	fieldErasure protowire.Number = 20
-	fieldNamed   protowire.Number = 21
+	fieldErasure      protowire.Number = 20
+	fieldNamed        protowire.Number = 21
+	fieldTenantPolicy protowire.Number = 22
 )
 
 // Beat is one row of a frame.
@@ -64,9 +65,11 @@ type Frame struct {
 	ErasedUntil, WithheldUntil Millis
 	// Policy comes into force with this record; nil in nearly all.
 	Policy *Policy
+	// TenantPolicy comes into force with this record; nil in nearly all.
+	TenantPolicy *TenantPolicy
 
 	version                                   uint32
-	policy                                    []byte
+	policy, tenantPolicy                      []byte
 	rows                                      int
 	users, devices, kinds, beats, ages, idles []byte
 	named                                     []byte // the rest of the frame from the first name on; nil: no names
@@ -77,7 +80,7 @@ func (f *Frame) Rows() int { return f.rows }
 
 // Control reports whether the frame is a control message rather than beats.
 func (f *Frame) Control() bool {
-	return f.Tick || f.Draining || f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil
+	return f.Tick || f.Draining || f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
 }
 
 // Decode reads value into f and replaces its previous content. It does not allocate for what a
@@ -199,6 +202,8 @@ func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
 	case fieldPolicy:
 		// Given twice, the parts are one message: canonical joins them.
 		return column(&f.policy, true)
+	case fieldTenantPolicy:
+		return column(&f.tenantPolicy, true)
 	}
 	return true
 }
@@ -245,7 +250,7 @@ func (f *Frame) check() error {
 		return Invalid("gateway_id", "must be set in a draining frame")
 	case f.rows > 0 && (f.Tick || f.VisibilityUser != 0):
 		return Invalid("user_id", "a tick or a change of visibility carries no beats")
-	case f.ErasedUser != 0 && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || f.policy != nil || len(f.Gateway) > 0):
+	case f.ErasedUser != 0 && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || f.policy != nil || f.tenantPolicy != nil || len(f.Gateway) > 0):
 		return Invalid("erasure", "an erasure comes alone in its frame")
 	case f.ErasedUser < 0:
 		return invalidUser("erasure.user_id")
@@ -255,6 +260,8 @@ func (f *Frame) check() error {
 		return Invalid("erasure.withheld_until_ms", "must be between 0 and until_ms")
 	case f.policy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || len(f.Gateway) > 0):
 		return Invalid("policy", "a change of policy comes alone in its frame")
+	case f.tenantPolicy != nil && (f.rows > 0 || f.Tick || f.VisibilityUser != 0 || f.policy != nil || len(f.Gateway) > 0):
+		return Invalid("tenant_policy", "a change of policy comes alone in its frame")
 	case f.VisibilityUser < 0:
 		return invalidUser("visibility.user_id")
 	case f.VisibilityUser != 0 && f.Visibility != Everyone && f.Visibility != Nobody:
@@ -292,6 +299,11 @@ func (f *Frame) check() error {
 	}
 	if f.policy != nil {
 		return f.takePolicy(f.policy)
+	}
+	if f.tenantPolicy != nil {
+		if err := f.takeTenantPolicy(f.tenantPolicy); err != nil {
+			return err
+		}
 	}
 	return f.checkNames()
 }

@@ -76,6 +76,8 @@ func unusualFrames() [][]byte {
 	frames = append(frames, with(policy), with(policy, policy), with(policy, user, device), with(policy, []byte{0x60, 1}),
 		with(column(15)), with(column(15, 0x08, 1)), with(column(15, 0xff)), with(policy, column(15, 0x10, 1)),
 		with(policy, column(2, 'g'), []byte{0x18, 1}))
+	ofTenant := AppendTenantPolicy(nil, TenantPolicy{Tenant: "acme"})[2:]
+	frames = append(frames, with(ofTenant), with(ofTenant, ofTenant), with(ofTenant, user, device), with(ofTenant, policy), with(column(22)))
 	row := func(v ...byte) []byte { return column(21, v...) }
 	for _, names := range [][]byte{row(), row(0x1a, 1, 'n'), row(0x08, 0, 0x1a, 1, 'n'), row(0x08, 1, 0x1a, 1, 'n'),
 		row(0x12, 1, 't', 0x1a, 1, 'n'), row(0x1a, 1, 0), row(0x1a, 1, 0xff), row(0x08, 0xff), row(0x18, 1), row(0x0a, 1, 'n'),

@@ -140,7 +140,7 @@ func TestAFrameIsWhatItWasLastDecodedFrom(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := len(g.want.Beats)
-		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != (g.want.Tick || g.want.Draining || g.want.VisibilityUser != 0 || g.want.ErasedUser != 0 || g.want.Policy != nil) {
+		if f.Rows() != want || f.Tick != g.want.Tick || f.Control() != (g.want.Tick || g.want.Draining || g.want.VisibilityUser != 0 || g.want.ErasedUser != 0 || g.want.Policy != nil || g.want.TenantPolicy != nil) {
 			t.Errorf("%s: %d rows, tick %v, control %v", g.name, f.Rows(), f.Tick, f.Control())
 		}
 		for i := range want {

@@ -81,6 +81,8 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-visibility-named", AppendNamedVisibility(nil, 42, Nobody, Name{"acme", "ann@example.org"}),
 			contents{VisibilityUser: 42, Visibility: Nobody, VisibilityName: Name{"acme", "ann@example.org"}}},
 		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},
+		{"frame-v1-tenant-policy", AppendTenantPolicy(nil, TenantPolicy{"acme", &policy}), contents{TenantPolicy: &TenantPolicy{"acme", &policy}}},
+		{"frame-v1-tenant-policy-removed", AppendTenantPolicy(nil, TenantPolicy{Tenant: "acme"}), contents{TenantPolicy: &TenantPolicy{Tenant: "acme"}}},
 		{"frame-v1-policy-jitter", AppendPolicy(nil, jitter), contents{Policy: &jitter}},
 	}
 }

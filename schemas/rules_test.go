@@ -21,6 +21,7 @@ type contents struct {
 	WithheldUntil             Millis
 	VisibilityName            Name
 	Policy                    *Policy
+	TenantPolicy              *TenantPolicy
 	Beats                     []Beat
 	Names                     map[int]Name
 }
@@ -55,8 +56,14 @@ func byGenerated(value []byte) (contents, bool) {
 		ok = ok && err == nil && rows == 0 && !m.Tick && m.Visibility == nil && m.GatewayId == ""
 		inForce = &p
 	}
+	var ofTenant *TenantPolicy
+	if m.TenantPolicy != nil {
+		p, err := tenantPolicyOf(m.TenantPolicy)
+		ok = ok && err == nil && rows == 0 && !m.Tick && m.Visibility == nil && m.Policy == nil && m.GatewayId == ""
+		ofTenant = &p
+	}
 	if e := m.Erasure; e != nil {
-		ok = ok && rows == 0 && !m.Tick && m.Visibility == nil && m.Policy == nil && m.GatewayId == "" &&
+		ok = ok && m.TenantPolicy == nil && rows == 0 && !m.Tick && m.Visibility == nil && m.Policy == nil && m.GatewayId == "" &&
 			e.UserId > 0 && e.UntilMs > 0 && e.UntilMs <= maxMillis && e.WithheldUntilMs >= 0 && e.WithheldUntilMs <= e.UntilMs
 	}
 	if v := m.Visibility; v != nil {
@@ -79,7 +86,7 @@ func byGenerated(value []byte) (contents, bool) {
 	}
 	c := contents{Gateway: m.GatewayId, GatewayEpoch: Millis(m.GatewayEpochMs), Sequence: m.Sequence,
 		Draining: m.Draining, Tick: m.Tick, Forwarded: m.Forwarded,
-		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce,
+		VisibilityUser: UserID(m.Visibility.GetUserId()), Visibility: m.Visibility.GetVisibility(), Policy: inForce, TenantPolicy: ofTenant,
 		ErasedUser: UserID(m.Erasure.GetUserId()), ErasedUntil: Millis(m.Erasure.GetUntilMs()),
 		WithheldUntil: Millis(m.Erasure.GetWithheldUntilMs()), VisibilityName: hider, Names: names}
 	for i := range m.UserId {
@@ -108,7 +115,7 @@ func byHand(value []byte) (contents, error) {
 		return contents{}, err
 	}
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
-		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy,
+		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
 		VisibilityName: f.VisibilityName}
 	rows := f.Beats()

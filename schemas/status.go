@@ -51,6 +51,19 @@ type Status struct {
 	Name Name
 	// Collided: another name has the same id. The user stays hidden until it is erased.
 	Collided bool
+	// JudgedFrom names the record from which on the user is judged by the policy of the tenant, if it
+	// has one; 0: by the pipeline's. JudgedAt is the log time at it, while limits may wait for it.
+	JudgedFrom Version
+	JudgedAt   Millis
+	// Lapsed says how a user who was erased was judged before, while a restart may re-read that.
+	Lapsed Lapsed
+}
+
+// Lapsed is a time in which a user was judged by the policy of a tenant: from the record that From names
+// up to the one that Until names. Until is 0 if there was none.
+type Lapsed struct {
+	From, Until Version
+	Tenant      string
 }
 
 // Bucket is the token bucket of a user's changes: at log time At it needed Lacks milliseconds
@@ -79,7 +92,7 @@ type Presumed struct {
 	Kinds      KindSet
 }
 
-var statusForm = form{last: 39, kinds: 7, texts: 1<<37 | 1<<38}
+var statusForm = form{last: 44, kinds: 7, texts: 1<<37 | 1<<38 | 1<<44}
 
 // walk lists the fields by their numbers in proto/stillhere/v1/transition.proto.
 func (s *Status) walk(c *codec) {
@@ -121,6 +134,11 @@ func (s *Status) walk(c *codec) {
 	number(c, 36, &s.WithheldUntil)
 	c.name(37, &s.Name)
 	c.flag(39, &s.Collided)
+	number(c, 40, &s.JudgedFrom)
+	number(c, 41, &s.JudgedAt)
+	number(c, 42, &s.Lapsed.From)
+	number(c, 43, &s.Lapsed.Until)
+	c.text1(44, &s.Lapsed.Tenant)
 }
 
 // Encode is the value of the status record. Its key is User.Key().
@@ -134,7 +152,13 @@ func (s *Status) Append(dst []byte) []byte {
 }
 
 // Tombstone reports whether s means the same as a tombstone: nothing is known of the user.
-func (s *Status) Tombstone() bool { return s.Absent() && s.ShownAt == 0 && s.ErasedVersion == 0 }
+func (s *Status) Tombstone() bool {
+	return s.Nameless() && s.ShownAt == 0 && s.ErasedVersion == 0 && s.Lapsed.Until == 0
+}
+
+// Nameless reports whether s keeps no name: it says nothing of the user's presence, and the name is not
+// needed to know by which policy the user is judged.
+func (s *Status) Nameless() bool { return s.Absent() && s.JudgedFrom == 0 }
 
 // Absent reports whether s says nothing of the user's presence.
 func (s *Status) Absent() bool {
@@ -176,6 +200,10 @@ func (s *Status) Decode(value []byte) error {
 		return Invalid("state", "unknown state "+strconv.Itoa(int(s.State)))
 	case s.ErasedVersion < 0 || s.ErasedVersion > s.Version:
 		return Invalid("erased_version", "must be between 0 and version")
+	case s.Lapsed.From < 0 || s.Lapsed.Until < s.Lapsed.From:
+		return Invalid("lapsed_from_version", "must be between 0 and lapsed_until_version")
+	case s.JudgedFrom < 0:
+		return Invalid("judged_from_version", "must not be negative")
 	}
 	return nil
 }

@@ -42,8 +42,10 @@ func (m *Machine) applyBeats(f *schemas.Frame, life uint16) {
 			if m.ordinals.used > 0 && m.ordinals.of(beat.User) >= maxCaused {
 				continue
 			}
-			if e := m.block.entries[i]; e != none && m.repeats(m.store.hot(e), &beat, now, life) {
-				continue
+			if e := m.block.entries[i]; e != none {
+				if h := m.store.hot(e); m.repeats(m.timingOf(e, h), h, &beat, now, life) {
+					continue
+				}
 			}
 			m.applyBeat(&beat, m.block.entries[i], now, life)
 		}
@@ -104,14 +106,14 @@ func (m *Machine) lookUp(f *schemas.Frame, first, n int) {
 // repeats applies a beat that can change nothing but times, and reports whether it was one: a beat
 // of the user's only device, which is present, through the same gateway, in time, and without a
 // change of whether the person is active.
-func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, life uint16) bool {
+func (m *Machine) repeats(t *timing, h *hot, beat *schemas.Beat, now stamp, life uint16) bool {
 	want := flagPresent | flags(beat.Kind)<<shiftKind | flags(1)<<(beat.Kind-1)<<shiftKinds
-	if h.user != beat.User || h.flags&m.plain != want&m.plain || h.device != beat.Device || h.life != life || beat.Bye {
+	if h.user != beat.User || h.flags&t.plain != want&t.plain || h.device != beat.Device || h.life != life || beat.Bye {
 		return false
 	}
 	// Log time since the newest report; presence time is never more.
 	since := presence(now-h.seen) - presence(beat.Age)
-	if since < 0 || since >= m.presentFor {
+	if since < 0 || since >= t.presentFor {
 		return false
 	}
 	b := now - stamp(beat.Age)
@@ -120,11 +122,11 @@ func (m *Machine) repeats(h *hot, beat *schemas.Beat, now stamp, life uint16) bo
 	case b < atBase+stamp(idle):
 		return false // the last touch lies before the base of the stamps
 	case h.flags.state() == schemas.Away:
-		if idle < m.idleAfter || m.idleAfter == 0 {
+		if idle < t.idleAfter || t.idleAfter == 0 {
 			return false
 		}
-	case m.idleAfter == 0:
-	case idle+m.presentFor > m.idleAfter || presence(now-h.active)-presence(beat.Age) >= m.idleAfter:
+	case t.idleAfter == 0:
+	case idle+t.presentFor > t.idleAfter || presence(now-h.active)-presence(beat.Age) >= t.idleAfter:
 		// Close to the limit of idleness: the timer may have to come forward.
 		return false
 	}
@@ -139,7 +141,7 @@ func (m *Machine) applyBeat(beat *schemas.Beat, guessed uint32, now stamp, life 
 	e := m.index.find(&m.store, h, beat.User)
 	u := &m.scratch
 	switch {
-	case e != none && e != guessed && m.repeats(m.store.hot(e), beat, now, life):
+	case e != none && e != guessed && m.repeats(m.timingOf(e, m.store.hot(e)), m.store.hot(e), beat, now, life):
 		return
 	case e != none:
 		u = m.load(e, u)

@@ -25,7 +25,9 @@ func (m *Machine) applyErasure(f *schemas.Frame) {
 	for i := len(u.reports) - 1; i >= 0; i-- {
 		m.drop(u, i)
 	}
+	m.lapse(u)
 	u.reset(id)
+	m.use(0)
 	m.setPrivacy(id, privacyRecord{})
 	if !m.replaying && f.WithheldUntil > m.clock.now {
 		m.setPrivacy(id, privacyRecord{erased: m.version(m.ordinals.of(id)), withheld: f.WithheldUntil})

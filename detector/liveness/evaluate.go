@@ -154,12 +154,13 @@ func (m *Machine) lookAtTimer(e uint32) (presence, bool) {
 	if h.flags&(flagMany|flagPresent) != flagPresent {
 		return at, true
 	}
-	limit := m.clock.at(m.instant(h.seen)) + m.presentFor
-	if h.flags.state() == schemas.Online && m.idleAfter != 0 {
+	t := m.timingOf(e, h)
+	limit := m.clock.at(m.instant(h.seen)) + t.presentFor
+	if h.flags.state() == schemas.Online && t.idleAfter != 0 {
 		if h.active == beforeBase {
 			return at, true
 		}
-		limit = min(limit, limit-m.presentFor-presence(h.seen-h.active)+m.idleAfter)
+		limit = min(limit, limit-t.presentFor-presence(h.seen-h.active)+t.idleAfter)
 	}
 	if limit < m.wheel.cursor+wheelStep {
 		return at, true

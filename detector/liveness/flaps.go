@@ -82,8 +82,8 @@ func (m *Machine) isFull(u *user, p presence) bool {
 	return f.bucket == (schemas.Bucket{}) || f.waiting == nil && m.full(u) <= p && m.clock.at(f.publishedAt) <= p
 }
 
-// settled is an instant before which no further report can lie.
-func (m *Machine) settled() presence { return m.evaluated - m.presentFor }
+// settled is an instant before which no further report can lie, by the pipeline's policy.
+func (m *Machine) settled() presence { return m.evaluated - m.pipeline.presentFor }
 
 // refill drops the bucket of u if it is full at p.
 func (m *Machine) refill(u *user, p presence) {

@@ -25,13 +25,15 @@ type Output struct {
 	Gateways []GatewayEnd
 	// Recounts are users who count as something else; see Machine.Recounts.
 	Recounts []Recount
+	// Tenant has the policies of the tenant whose policy the record changed; nil: it changed none.
+	Tenant *schemas.TenantPolicies
 }
 
 // Reset empties o. It reuses the memory, but not that of a storm.
 func (o *Output) Reset() {
 	o.Transitions, o.Statuses = emptied(o.Transitions), emptied(o.Statuses)
 	o.Misrouted, o.Gateways, o.Recounts = o.Misrouted[:0], o.Gateways[:0], emptied(o.Recounts)
-	o.MisroutedVisibility, o.MisroutedErasure = 0, 0
+	o.MisroutedVisibility, o.MisroutedErasure, o.Tenant = 0, 0, nil
 }
 
 // emptied is s without elements. A large array that is hardly used is dropped.
@@ -60,24 +62,20 @@ type Machine struct {
 	bases                 []schemas.EpochBase // the offsets from which versions count, the newest last
 
 	policies   []schemas.PolicyInForce // since the offset from which a restart re-reads
-	policyID   string
-	policyFrom schemas.Millis // log time from which the policy is in force
-	policyAt   presence       // the evaluation clock at its record
+	policyFrom schemas.Millis          // log time from which the policy is in force
+	policyAt   presence                // the evaluation clock at its record
 
 	// The policy, in presence time.
-	presentFor      presence // online_ttl + offline_debounce
-	awayFor         presence // max(away_ttl, present)
-	idleAfter       presence
-	byeDebounce     presence
-	byeMemory       presence
+	pipeline        timing // of users whose tenants have no policy of their own
+	timing                 // of the user at hand
+	tenants         tenants
+	longestAway     presence // of all timings
 	lateness        presence
 	reconnectWindow presence
 	reach           presence                            // how far back a report can still matter
 	foresight       presence                            // how much earlier frames matter for finding duplicates
 	carried         struct{ reach, foresight presence } // the same by earlier policies, while these matter
 	cohortStep      int64                               // microseconds between two releases
-	announce        bool
-	plain           flags // which flags a repeated beat must leave unchanged
 	maxDevices      int
 	flapBurst       presence // how much a bucket may lack
 	flapInterval    presence
@@ -112,6 +110,7 @@ type Machine struct {
 	rowsFrom   presence                          // from when on rows may matter
 	adopting   bool                              // no timers are set
 	lossy      bool                              // a restart cannot re-read everything
+	rereads    bool                              // a restart re-reads heartbeats
 	restored   *schemas.Checkpoint               // the one that is being restored
 	latest     schemas.Millis                    // the latest instant of a transition, without a checkpoint
 	reread     map[schemas.UserID]schemas.Millis // last_seen by the re-read records, if a status has a later one
@@ -165,18 +164,13 @@ func New(policy schemas.Policy, partition, partitions int32, logEpoch uint32, ke
 // setPolicy applies the settings of p.
 func (m *Machine) setPolicy(p schemas.Policy) {
 	ms := func(d time.Duration) presence { return presence(d.Milliseconds()) }
-	m.policyID = p.ID()
-	m.presentFor, m.idleAfter, m.byeDebounce = ms(p.OnlineTTL+p.OfflineDebounce), ms(p.IdleAfter), ms(p.ByeDebounce)
-	m.awayFor = max(ms(p.AwayTTL), m.presentFor)
-	m.byeMemory = max(m.presentFor, m.byeDebounce)
+	m.pipeline = newTiming(p)
 	m.lateness, m.reconnectWindow = ms(p.AllowedLateness), ms(p.ReconnectWindow)
 	m.gateways.setSilence(ms(p.GatewaySilence))
-	m.reach, m.foresight = max(m.presentFor+m.reconnectWindow, m.byeMemory), 2*m.gateways.silence+m.lateness
+	m.foresight = 2*m.gateways.silence + m.lateness
+	m.setTimings(p)
 	m.cohortStep = max(perSecond(int64(p.CohortRate), 1), perSecond(int64(p.CohortTotalRate), int64(m.partitions)))
-	m.announce, m.maxDevices = p.AnnounceDevices, p.MaxDevices
-	if m.plain = flagMany | flagPresent | flagBye | flagKind; m.announce {
-		m.plain |= flagKinds
-	}
+	m.maxDevices = p.MaxDevices
 	m.flapInterval = ms(p.FlapInterval)
 	m.flapBurst = presence(p.FlapBurst) * m.flapInterval
 	m.breakerPercent, m.breakerLimit = int64(p.BreakerPercent), schemas.Millis(p.BreakerLimit.Milliseconds())
@@ -250,6 +244,7 @@ func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
 	}
 	m.evaluated = m.evaluation.x
 	m.slice.resume = schemas.PublishedUpTo{}
+	m.judgeNamed()
 	if f.Tick {
 		m.upkeep()
 	} else {
@@ -272,7 +267,7 @@ func (m *Machine) advance(f *schemas.Frame, out *Output) bool {
 
 // trimHistory computes from when on rows may matter, and drops what a restart need not re-read.
 func (m *Machine) trimHistory() {
-	if m.evaluated-m.reach-m.foresight >= m.clock.at(m.policyFrom) {
+	if m.evaluated-m.reach-m.foresight >= m.clock.at(max(m.policyFrom, m.tenants.changedAt)) {
 		m.carried.reach, m.carried.foresight = 0, 0
 	}
 	reach := max(m.reach, m.carried.reach)
@@ -294,6 +289,10 @@ func (m *Machine) apply(f *schemas.Frame) {
 		m.applyPolicy(*f.Policy)
 		return
 	}
+	if f.TenantPolicy != nil {
+		m.applyTenantPolicy(f.TenantPolicy)
+		return
+	}
 	life, lostFrames, fresh := m.gateways.hear(&m.clock, f)
 	m.counts.LostFrames += lostFrames
 	if !fresh {
@@ -301,6 +300,8 @@ func (m *Machine) apply(f *schemas.Frame) {
 		return
 	}
 	if m.replaying && m.clock.now < m.restored.RowsFrom {
+		delete(m.tenants.away, f.ErasedUser) // nobody has an entry yet
+		delete(m.tenants.named, f.ErasedUser)
 		return
 	}
 	if f.VisibilityUser != 0 {
@@ -368,6 +369,7 @@ const maxBases = 8
 func (m *Machine) startEpoch(epoch uint32, base int64) {
 	m.logEpoch = epoch
 	m.bases = append(slices.Clone(m.bases), schemas.EpochBase{LogEpoch: epoch, Offset: base})
+	m.tenants.startEpoch()
 	if len(m.bases) > maxBases {
 		m.bases = m.bases[1:]
 	}

@@ -118,6 +118,7 @@ func (m *Machine) emitStatus(u *user) {
 			s.Presumed = schemas.Presumed{At: r.seen, Active: r.active, Kinds: s.Presumed.Kinds.With(r.kind)}
 		}
 	}
+	m.addTenant(&s, u.tenant)
 	m.addPrivacy(&s)
 	m.out.Statuses = append(m.out.Statuses, s)
 }

@@ -42,7 +42,7 @@ func (q *queue) busy(x presence) bool {
 func (m *Machine) queueUp(u *user, r *report) {
 	r.phase = queued
 	until := m.presentUntil(r)
-	due := max(until+m.reconnectWindow, m.clock.at(m.policyFrom))
+	due := max(until+m.reconnectWindow, m.clock.at(m.floor(u)))
 	m.joining = append(m.joining, place{until: until, due: due, seen: r.seen, user: u.id, device: r.device,
 		life: r.life})
 }

@@ -11,7 +11,7 @@ func (m *Machine) Restate(id schemas.UserID, out *Output) {
 	switch {
 	case e != none:
 		u = m.load(e, u)
-	case hidden:
+	case hidden, m.tenants.away[id] != 0:
 		e = m.enter(id, u)
 	default:
 		return

@@ -19,6 +19,7 @@ func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 	if from, ok := m.history.replay(); ok {
 		c.ReplayOffset, c.ReplayLogTime, c.RowsFrom = from.offset, from.before, at.wall(m.rowsFrom)
 	}
+	c.Tenants = m.marks()
 	c.NextUnsure = max(0, m.unsure.free-int64(at.presence()-m.lateness)*1000)
 	for _, s := range at.frozen {
 		if !slices.ContainsFunc(stops, func(b schemas.BreakerStop) bool { return b.Start == s.Start }) {
@@ -39,7 +40,7 @@ func (m *Machine) Checkpoint(next int64) schemas.Checkpoint {
 // BeginReplay prepares a new machine for re-reading heartbeats with Apply, from the checkpoint's
 // replay offset up to the committed one. Nothing is published until EndReplay.
 func (m *Machine) BeginReplay(c *schemas.Checkpoint) {
-	m.replaying, m.lossy, m.restored = true, c.Published != nil && c.Published.PresumedAt != 0, c
+	m.replaying, m.lossy, m.restored, m.rereads = true, c.Published != nil && c.Published.PresumedAt != 0, c, true
 	if c.Published != nil {
 		m.resumeFrom = *c.Published
 	}
@@ -138,12 +139,13 @@ func (m *Machine) BeginAdopt(latest schemas.Millis) {
 	}
 	clear(m.hidden)
 	clear(m.privacy)
+	m.tenants.beginAdopt()
 	m.reread = map[schemas.UserID]schemas.Millis{}
 }
 
 // demote makes u an offline, visible user with the devices it has.
 func (m *Machine) demote(u *user) {
-	u.state, u.kinds, u.hidden = schemas.Offline, 0, false
+	u.tenant, u.state, u.kinds, u.hidden = 0, schemas.Offline, 0, false
 	u.silentFrom, u.releaseDelay, u.drained, u.dirty = 0, 0, false, false
 	u.unsureSince, u.awaits, u.unsureEnded = 0, 0, false
 	u.lastActive, u.since = 0, 0
@@ -155,6 +157,9 @@ func (m *Machine) demote(u *user) {
 func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 	delete(m.delayed, id)
 	delete(m.privacy, id)
+	delete(m.tenants.away, id)
+	delete(m.tenants.named, id)
+	delete(m.tenants.lapsed, id)
 	u := &m.scratch
 	e := m.index.find(&m.store, m.index.hash(id), id)
 	switch {
@@ -189,6 +194,7 @@ func (m *Machine) Adopt(id schemas.UserID, s *schemas.Status) {
 
 // adopt applies s to u.
 func (m *Machine) adopt(u *user, s *schemas.Status) {
+	m.adoptTenant(u, s)
 	u.state, u.kinds, u.hidden = s.State, s.Kinds, s.Visibility == schemas.Nobody
 	u.since, u.lastActive, u.lastSeen = s.Since, s.LastActive, max(u.lastSeen, s.LastSeen)
 	u.last, u.unsureSince = s.Device, s.UnsureSince
@@ -215,11 +221,12 @@ func (m *Machine) adopt(u *user, s *schemas.Status) {
 	if u.state == schemas.Offline {
 		u.lastSeen = s.LastSeen // no later report counted
 	}
-	m.resume(u.id, s)
+	m.resume(u, s)
 }
 
 // resume stores what a partly published record has already done to a user.
-func (m *Machine) resume(id schemas.UserID, s *schemas.Status) {
+func (m *Machine) resume(u *user, s *schemas.Status) {
+	id := u.id
 	if m.restored == nil || m.restored.Published == nil {
 		return
 	}
@@ -232,7 +239,7 @@ func (m *Machine) resume(id schemas.UserID, s *schemas.Status) {
 	}
 	// Of an offline, visible user with a full bucket only that record leaves a status: see cut. Without
 	// a transition of the user the status has the version of the record before.
-	if s.State == schemas.Offline && s.Visibility != schemas.Nobody && s.Bucket.Lacks == 0 {
+	if s.State == schemas.Offline && s.Visibility != schemas.Nobody && s.Bucket.Lacks == 0 && u.tenant == 0 {
 		if m.delayed == nil {
 			m.delayed = map[schemas.UserID]bool{}
 		}
@@ -271,7 +278,8 @@ func (m *Machine) EndReplay() (presumed int) {
 		m.rowsFrom = max(m.rowsFrom, m.clock.at(c.RowsFrom))
 	}
 	m.clock.given, m.breaker.replay, m.restored, m.reread, m.adopting = false, nil, nil, nil, false
-	m.replaying, m.lossy = false, false
+	m.replaying, m.lossy, m.rereads = false, false, false
+	m.tenants.endReplay()
 	if m.clock.now == 0 {
 		return 0 // nothing was ever heard, or published
 	}

@@ -74,7 +74,7 @@ func (m *Machine) next(u *user) presence {
 	case u.state == schemas.Offline && f.bucket != (schemas.Bucket{}):
 		limit = min(limit, max(m.full(u), m.clock.at(f.publishedAt)))
 	}
-	return max(limit, m.clock.at(m.policyFrom))
+	return max(limit, m.clock.at(m.floor(u)))
 }
 
 // lookAhead publishes what is due for u at limits up to and including upTo, which may be beyond the
@@ -144,7 +144,7 @@ func (m *Machine) step(u *user, limit presence) {
 	if !found {
 		byDevice = tailDevice
 	}
-	m.judge(u, limit, max(m.clock.wall(limit), m.policyFrom), event{device: byDevice, evicted: evicted})
+	m.judge(u, limit, max(m.clock.wall(limit), m.floor(u)), event{device: byDevice, evicted: evicted})
 	if u.flaps.waiting != nil && m.releaseAt(u) <= limit {
 		m.catchUp(u, limit)
 	}
@@ -240,5 +240,5 @@ func (m *Machine) releaseDevice(u *user, p place) {
 		m.wasPublished(u)
 		return
 	}
-	m.judge(u, p.release, max(m.clock.wall(p.release), m.policyFrom), event{device: p.device, released: true})
+	m.judge(u, p.release, max(m.clock.wall(p.release), m.floor(u)), event{device: p.device, released: true})
 }

@@ -88,7 +88,7 @@ func (m *Machine) cut(f *schemas.Frame) {
 		}
 	}
 	for i := s.from; i < len(m.out.Statuses); i++ {
-		if status := &m.out.Statuses[i]; s.rows[status.User] && status.Absent() {
+		if status := &m.out.Statuses[i]; s.rows[status.User] && status.Nameless() {
 			status.Bucket.At = s.before.now
 			s.delayed = append(s.delayed, status.User)
 		}
@@ -113,7 +113,7 @@ func (m *Machine) endSlices() {
 // needsNoStatus reports whether a restart needs to know nothing of a user but the privacy record: at
 // most the byes, which the log has.
 func (m *Machine) needsNoStatus(id schemas.UserID) bool {
-	if _, hidden := m.hidden[id]; hidden {
+	if _, hidden := m.hidden[id]; hidden || m.tenantOf(id) != 0 || m.tenants.lapsed[id] != (schemas.Lapsed{}) {
 		return false
 	}
 	e := m.index.find(&m.store, m.index.hash(id), id)

@@ -35,6 +35,7 @@ const (
 	flagBye     flags = 1 << 12 // the device said bye, which is remembered
 	flagMany    flags = 1 << 13 // the user does not fit: see Machine.many
 	flagOld     flags = 1 << 14 // some of its times are before the base: see Machine.olds
+	flagTenant  flags = 1 << 15 // judged by the policy of a tenant: see store.tenants
 
 	shiftKinds = 2
 	shiftKind  = 8
@@ -58,9 +59,11 @@ const chunkEntries = 2048
 type store struct {
 	chunks []*chunk
 	used   []int // live entries of each chunk
-	live   int
-	free   []uint32 // free entries, and some that are in use again
-	holes  []uint32 // of those, where compaction moves users to
+	// tenants are the numbers of the tenants of entries with flagTenant, by chunk; nil where there was none.
+	tenants []*[chunkEntries]uint8
+	live    int
+	free    []uint32 // free entries, and some that are in use again
+	holes   []uint32 // of those, where compaction moves users to
 }
 
 type chunk struct {
@@ -70,6 +73,19 @@ type chunk struct {
 
 func (s *store) hot(e uint32) *hot   { return &s.chunks[e/chunkEntries].hot[e%chunkEntries] }
 func (s *store) cold(e uint32) *cold { return &s.chunks[e/chunkEntries].cold[e%chunkEntries] }
+
+func (s *store) tenant(e uint32) uint8 { return s.tenants[e/chunkEntries][e%chunkEntries] }
+
+func (s *store) setTenant(e uint32, tenant uint8) {
+	c := int(e / chunkEntries)
+	if c >= len(s.tenants) {
+		s.tenants = append(s.tenants, make([]*[chunkEntries]uint8, c+1-len(s.tenants))...)
+	}
+	if s.tenants[c] == nil {
+		s.tenants[c] = new([chunkEntries]uint8)
+	}
+	s.tenants[c][e%chunkEntries] = tenant
+}
 
 // end is one more than the greatest possible entry number.
 func (s *store) end() uint32 { return uint32(len(s.chunks) * chunkEntries) }
@@ -119,6 +135,10 @@ func (s *store) trim() {
 		s.chunks[n] = nil
 	}
 	s.chunks, s.used = s.chunks[:n], s.used[:n]
+	if len(s.tenants) > n {
+		clear(s.tenants[n:])
+		s.tenants = s.tenants[:n]
+	}
 	if len(s.free) > chunkEntries && len(s.free) > int(s.end()) {
 		s.free = nil // most are stale: free entries are searched for when needed
 	} else if cap(s.free) > chunkEntries && cap(s.free) > 2*int(s.end()) {
@@ -170,5 +190,11 @@ func (s *store) find(dst []uint32, limit uint32) []uint32 {
 // bytes is the memory of the store.
 func (s *store) bytes() int {
 	const entry = 24 + 12
-	return len(s.chunks)*(chunkEntries*entry+8+8) + 4*(cap(s.free)+cap(s.holes))
+	tenants := 0
+	for _, c := range s.tenants {
+		if c != nil {
+			tenants += chunkEntries
+		}
+	}
+	return len(s.chunks)*(chunkEntries*entry+8+8) + tenants + 8*len(s.tenants) + 4*(cap(s.free)+cap(s.holes))
 }

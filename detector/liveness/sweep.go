@@ -94,6 +94,7 @@ func (m *Machine) takeSeen(e uint32, since schemas.Millis, out *schemas.Seen) {
 		if u.lastSeen <= since || u.flaps.waiting != nil && u.flaps.waiting.hidden {
 			return
 		}
+		m.use(u.tenant)
 		m.takeDevices(u, first, out)
 	}
 	if n := len(out.Devices) - first; n > 0 {

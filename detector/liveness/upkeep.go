@@ -12,10 +12,12 @@ func (m *Machine) upkeep() {
 	}
 	m.gateways.ends = m.gateways.ends[:0]
 	m.forgetPrivacy()
+	m.forgetNamings()
+	m.forgetLapses()
 	m.wheel.trim()
 	if len(m.clock.frozen) > 0 {
 		const margin = 15 * 60 * 1000 // milliseconds
-		m.clock.forget(m.clock.presence() - m.awayFor - m.reach - m.foresight - m.flapBurst - 2*m.flapInterval - margin)
+		m.clock.forget(m.clock.presence() - m.longestAway - m.reach - m.foresight - m.flapBurst - 2*m.flapInterval - margin)
 	}
 	m.store.trim()
 	for i := 0; i < movesPerTick && m.store.sparse(); i++ {
@@ -47,6 +49,9 @@ func (m *Machine) compact() {
 // moveEntry moves a user to the free entry to. Its old timer will find a free entry.
 func (m *Machine) moveEntry(from, to uint32) {
 	h := *m.store.hot(from)
+	if h.flags&flagTenant != 0 {
+		m.store.setTenant(to, m.store.tenant(from))
+	}
 	m.index.move(m.index.hash(h.user), from, to)
 	*m.store.hot(to), *m.store.cold(to) = h, *m.store.cold(from)
 	m.store.used[to/chunkEntries]++

@@ -43,6 +43,7 @@ func (r *report) touched() schemas.Millis {
 // judged by the rules; unless changes wait, also as published.
 type user struct {
 	id         schemas.UserID
+	tenant     uint8 // by whose policy the user is judged: see tenants; 0: the pipeline's
 	state      schemas.State
 	kinds      schemas.KindSet
 	hidden     bool
@@ -138,10 +139,16 @@ func (u *user) reset(id schemas.UserID) {
 func (m *Machine) load(e uint32, u *user) *user {
 	h := m.store.hot(e)
 	if h.flags&flagMany != 0 {
-		return m.many[e]
+		u = m.many[e]
+		m.use(u.tenant)
+		return u
 	}
 	c := m.store.cold(e)
 	u.reset(h.user)
+	if h.flags&flagTenant != 0 {
+		u.tenant = m.store.tenant(e)
+	}
+	m.use(u.tenant)
 	u.state, u.kinds, u.hidden = h.flags.state(), h.flags.kinds(), h.flags&flagHidden != 0
 	active := m.instant(h.active)
 	if h.flags&flagOld == 0 {
@@ -184,6 +191,10 @@ func (m *Machine) encode(e uint32, u *user) {
 	f := flags(u.state)&flagState | flags(u.kinds>>1)<<shiftKinds&flagKinds
 	if u.hidden {
 		f |= flagHidden
+	}
+	if u.tenant != 0 {
+		f |= flagTenant
+		m.store.setTenant(e, u.tenant)
 	}
 	if (h.flags^f)&(flagState|flagKinds|flagHidden) != 0 {
 		m.recount(u.id, h.flags, f)
@@ -263,6 +274,9 @@ func (m *Machine) forget(e uint32, u *user) {
 	if u.hidden {
 		m.hidden[u.id] = hiddenUser{lastSeen: u.lastSeen, lastActive: u.lastActive, since: u.since}
 	}
+	if u.tenant != 0 {
+		m.tenants.away[u.id] = u.tenant
+	}
 }
 
 // hiddenUser is an offline hidden user.
@@ -275,6 +289,11 @@ func (m *Machine) enter(id schemas.UserID, u *user) (e uint32) {
 		u.hidden, u.lastSeen, u.lastActive, u.since = true, h.lastSeen, h.lastActive, h.since
 		delete(m.hidden, id)
 	}
+	if len(m.tenants.away) > 0 {
+		u.tenant = m.tenants.away[id]
+		delete(m.tenants.away, id)
+	}
+	m.use(u.tenant)
 	e = m.store.add(id)
 	m.index.insert(&m.store, m.index.hash(id), e)
 	return e

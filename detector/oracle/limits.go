@@ -5,37 +5,38 @@ import "github.com/stillhere/stillhere/schemas"
 // never is later than any limit.
 const never = millis(1<<63 - 1)
 
-func (w *world) presentUntil(r *report) millis { return w.presence(r.seen) + w.present }
+func (w *world) presentUntil(u *user, r *report) millis { return w.presence(r.seen) + w.of(u).present }
 
-func (w *world) due(r *report) millis { return w.presentUntil(r) + w.window }
+func (w *world) due(u *user, r *report) millis { return w.presentUntil(u, r) + w.window }
 
 // activeUntil is when r stops being active, if it is present until then.
-func (w *world) activeUntil(r *report) millis {
-	if w.idleAfter == 0 {
+func (w *world) activeUntil(u *user, r *report) millis {
+	idleAfter := w.of(u).idleAfter
+	if idleAfter == 0 {
 		return never
 	}
-	return w.presence(r.seen) - millis(r.idle) + w.idleAfter
+	return w.presence(r.seen) - millis(r.idle) + idleAfter
 }
 
 // idleLimit is when the last active report stops being active.
 func (w *world) idleLimit(u *user) millis {
 	var limit millis
 	for _, r := range u.reports {
-		limit = max(limit, w.activeUntil(r))
+		limit = max(limit, w.activeUntil(u, r))
 	}
 	return limit
 }
 
-func (w *world) byeLimit(b bye) millis {
-	return w.presence(b.time) + max(w.present, w.byeDebounce)
+func (w *world) byeLimit(u *user, b bye) millis {
+	return w.presence(b.time) + max(w.of(u).present, w.of(u).byeDebounce)
 }
 
 // offlineLimit is when a user without a report becomes offline.
 func (w *world) offlineLimit(u *user) millis {
 	if u.silent {
-		return w.presence(u.silentFrom) + max(w.away, w.present) + u.held
+		return w.presence(u.silentFrom) + max(w.of(u).away, w.of(u).present) + u.held
 	}
-	return w.presence(u.lastBye().time) + w.byeDebounce
+	return w.presence(u.lastBye().time) + w.of(u).byeDebounce
 }
 
 // lacks is what u's bucket lacks at p.
@@ -67,13 +68,13 @@ func (w *world) limits(u *user, joins bool) []millis {
 	for _, r := range u.reports {
 		switch {
 		case !r.cohort:
-			limits = append(limits, w.presentUntil(r))
+			limits = append(limits, w.presentUntil(u, r))
 		case !r.queued && joins:
-			limits = append(limits, w.due(r))
+			limits = append(limits, w.due(u, r))
 		}
 	}
 	for _, b := range u.byes {
-		limits = append(limits, w.byeLimit(b))
+		limits = append(limits, w.byeLimit(u, b))
 	}
 	switch {
 	case len(u.reports) > 0 && u.state == schemas.Online:
@@ -82,7 +83,7 @@ func (w *world) limits(u *user, joins bool) []millis {
 		limits = append(limits, w.offlineLimit(u))
 	}
 	if len(u.devices()) > w.policy.MaxDevices {
-		limits = append(limits, w.presence(w.policyFrom))
+		limits = append(limits, w.presence(w.of(u).from))
 	}
 	switch {
 	case u.waits != nil:
@@ -105,5 +106,5 @@ func (w *world) next(u *user, joins bool) millis {
 	for _, limit := range w.limits(u, joins) {
 		earliest = min(earliest, limit)
 	}
-	return max(earliest, w.presence(w.policyFrom))
+	return max(earliest, w.presence(w.of(u).from))
 }

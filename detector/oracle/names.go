@@ -24,15 +24,22 @@ func (l *Log) read(value []byte) (f frame, counts bool) {
 			f.forged[row.Row] = true
 		}
 	}
+	if f.TenantPolicy != nil && !l.Users.Text() {
+		return f, false
+	}
 	shown := f.VisibilityName
 	return f, shown == schemas.Name{} || l.Users.Is(f.VisibilityUser, shown)
 }
 
-// takeNames stores the names of the users of this partition. Of two names of a user the first stays.
-func (w *world) takeNames(f *frame) {
+// takeNames stores the names of the users of this partition, and returns these. Of two names of a user
+// the first stays.
+func (w *world) takeNames(f *frame) (named []schemas.UserID) {
 	take := func(user schemas.UserID, name schemas.Name) {
-		_, known := w.names[user]
-		if !known && schemas.PartitionOf(user, w.log.Partitions) == w.log.Partition {
+		if schemas.PartitionOf(user, w.log.Partitions) != w.log.Partition {
+			return
+		}
+		named = append(named, user)
+		if _, known := w.names[user]; !known {
 			w.names[user] = name
 			w.unsaved[user] = true
 		}
@@ -46,6 +53,7 @@ func (w *world) takeNames(f *frame) {
 	if f.VisibilityName != (schemas.Name{}) {
 		take(f.VisibilityUser, f.VisibilityName)
 	}
+	return named
 }
 
 // settleNames writes the statuses of users whose names are new, unless the record has caused one, and
@@ -59,7 +67,7 @@ func (w *world) settleNames() {
 	}
 	w.unsaved = map[schemas.UserID]bool{}
 	for user := range w.names {
-		if s, ok := w.statuses[user]; !ok || s.Absent() {
+		if s, ok := w.statuses[user]; !ok || s.Nameless() {
 			delete(w.names, user)
 		}
 	}

@@ -82,19 +82,22 @@ type world struct {
 	base  int64 // offset from which versions count
 
 	// The policy.
-	policy                       schemas.Policy
-	policyFrom                   schemas.Millis
-	present                      millis // online_ttl + offline_debounce
-	away, idleAfter, byeDebounce millis
-	lateness, silence, window    millis
-	interval, burst              millis
-	breakerLimit                 schemas.Millis
+	policy                    schemas.Policy
+	policyFrom                schemas.Millis
+	present                   millis // online_ttl + offline_debounce
+	lateness, silence, window millis
+	interval, burst           millis
+	breakerLimit              schemas.Millis
 
 	clock
 	users          map[schemas.UserID]*user
 	statuses       map[schemas.UserID]schemas.Status
-	names          map[schemas.UserID]schemas.Name   // of users who have a status, in text mode
-	unsaved        map[schemas.UserID]bool           // whose names no status has
+	names          map[schemas.UserID]schemas.Name // of users who have a status, in text mode
+	unsaved        map[schemas.UserID]bool         // whose names no status has
+	tenants        map[string]*tenant
+	born           []string                          // tenants whose first policy the record brings
+	judged         map[schemas.UserID]string         // by the policies of these tenants
+	judgedAt       map[schemas.UserID]schemas.Millis // since when, of those whom a record named after that policy
 	shown          map[schemas.UserID]schemas.Millis // when users who had hidden showed again
 	statusEpoch    uint32                            // the greatest log epoch of a status
 	presumed       []*user                           // whose statuses are to be written
@@ -122,6 +125,7 @@ type world struct {
 func newWorld(log *Log) *world {
 	w := &world{log: log, epoch: log.LogEpoch, users: map[schemas.UserID]*user{},
 		statuses: map[schemas.UserID]schemas.Status{}, names: map[schemas.UserID]schemas.Name{}, unsaved: map[schemas.UserID]bool{},
+		tenants: map[string]*tenant{}, judged: map[schemas.UserID]string{}, judgedAt: map[schemas.UserID]schemas.Millis{},
 		shown:   map[schemas.UserID]schemas.Millis{},
 		origins: map[origin]*life{}, alreadyLost: &life{end: byEpoch}, alreadyDrained: &life{end: byDrain}, newest: -1}
 	w.setPolicy(log.Policy)
@@ -131,8 +135,7 @@ func newWorld(log *Log) *world {
 func (w *world) setPolicy(p schemas.Policy) {
 	ms := func(d time.Duration) millis { return millis(d.Milliseconds()) }
 	w.policy = p
-	w.present, w.away, w.idleAfter, w.byeDebounce = ms(p.OnlineTTL+p.OfflineDebounce), ms(p.AwayTTL), ms(p.IdleAfter),
-		ms(p.ByeDebounce)
+	w.present = ms(p.OnlineTTL + p.OfflineDebounce)
 	w.lateness, w.silence, w.window = ms(p.AllowedLateness), ms(p.GatewaySilence), ms(p.ReconnectWindow)
 	w.interval, w.burst = ms(p.FlapInterval), millis(p.FlapBurst)*ms(p.FlapInterval)
 	w.breakerLimit = schemas.Millis(p.BreakerLimit.Milliseconds())
@@ -148,6 +151,7 @@ func (w *world) record(index int) {
 	w.offset, w.caused = r.Offset, map[schemas.UserID]int{}
 	if w.offset-w.base > schemas.MaxVersionOffset {
 		w.epoch, w.base = w.epoch+1, w.offset
+		w.endWaiting()
 	}
 	if w.advance(r.Time, w.breakerLimit) {
 		w.disarmed = true
@@ -155,11 +159,13 @@ func (w *world) record(index int) {
 	w.before, w.x = w.x, max(w.x, w.presence(w.now)-w.lateness)
 	w.writePresumed()
 	before := len(w.out)
-	w.takeNames(&f)
+	named := w.takeNames(&f)
 	w.evaluate()
+	w.judgeNamed(named)
 	w.apply(&f)
 	w.updateBreaker()
 	w.settleNames()
+	w.judgeBorn()
 	if len(w.out) > before {
 		w.newest, w.newestBase = index, w.base
 	}
@@ -183,6 +189,10 @@ func (w *world) apply(f *frame) {
 				w.numbered[i].silence = min(w.numbered[i].silence, w.silence)
 			}
 		}
+		return
+	}
+	if f.TenantPolicy != nil {
+		w.applyTenantPolicy(f.TenantPolicy)
 		return
 	}
 	gateway, fresh := w.hear(&f.Frame)
@@ -226,6 +236,8 @@ func (w *world) erase(id schemas.UserID, until schemas.Millis) {
 	}
 	erased := &user{id: id}
 	erased.state, erased.published.state = schemas.Offline, u.published.state
+	delete(w.judged, id)
+	delete(w.judgedAt, id)
 	w.publish(erased, max(w.now, u.since, w.lastAt(u)), schemas.Erased, 0)
 	w.out[len(w.out)-1].ErasedUntil = until
 	delete(w.users, id)

@@ -22,7 +22,7 @@ func (w *world) row(row schemas.Beat, through *life) {
 	u = w.user(row.User)
 	why := reason{device: row.Device, row: true}
 	counts := false
-	switch over := w.presence(b)+w.present <= w.x; {
+	switch over := w.presence(b)+w.of(u).present <= w.x; {
 	case over:
 	case row.Bye:
 		counts = w.bye(u, row.Device, b, through)
@@ -69,7 +69,8 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	u.reports = append(u.reports, &report{device: row.Device, kind: row.Kind, seen: b, idle: row.Idle, life: through})
 	u.dirty = u.dirty || u.silent
 	u.silent, u.held, u.drained = false, 0, false
-	why.active = w.idleAfter == 0 || millis(row.Idle) < w.idleAfter
+	idleAfter := w.of(u).idleAfter
+	why.active = idleAfter == 0 || millis(row.Idle) < idleAfter
 	return true
 }
 
@@ -239,7 +240,7 @@ func (w *world) judge(u *user, p millis, at schemas.Millis, why reason) {
 	switch {
 	case next.state != u.state:
 		w.change(u, p, next, at, why, cause(u, next.state, why))
-	case next.kinds != u.kinds && next.state != schemas.Offline && w.policy.AnnounceDevices:
+	case next.kinds != u.kinds && next.state != schemas.Offline && w.of(u).policy.AnnounceDevices:
 		w.change(u, p, next, at, why, kindsCause(why))
 	}
 }
@@ -346,7 +347,7 @@ func (w *world) catchUp(u *user, p millis) {
 		}
 	case u.hidden != u.published.hidden:
 		at = waited.visibilityAt
-	case u.kinds != u.published.kinds && u.state != schemas.Offline && w.policy.AnnounceDevices:
+	case u.kinds != u.published.kinds && u.state != schemas.Offline && w.of(u).policy.AnnounceDevices:
 		at, cause, device = waited.kindsAt, waited.kindsCause, waited.kindsDevice
 	default:
 		w.stopWaiting(u)
@@ -393,7 +394,7 @@ func (w *world) publish(u *user, at schemas.Millis, cause schemas.Cause, device 
 	}
 	w.out = append(w.out, schemas.Transition{
 		User: u.id, From: u.published.state, To: u.state, At: at, LastSeen: u.lastSeen, LastActive: u.lastActive,
-		Cause: cause, Device: device, Kinds: u.kinds, Visibility: visibility(u.hidden), Policy: w.policy.ID(),
+		Cause: cause, Device: device, Kinds: u.kinds, Visibility: visibility(u.hidden), Policy: w.of(u).policy.ID(),
 		LeftOut: uint32(u.leftOut), Name: w.names[u.id], Version: schemas.NewVersion(w.epoch, w.offset-w.base, w.caused[u.id]),
 	})
 	w.caused[u.id]++

@@ -39,7 +39,9 @@ func (w *world) write(u *user) {
 		s.Presumed = schemas.Presumed{At: r.seen, Active: r.seen - r.idle, Kinds: s.Presumed.Kinds.With(r.kind)}
 	}
 	s.ShownAt = w.shown[u.id]
-	if s.State == schemas.Offline && s.Visibility == schemas.Everyone && u.bucket == nil && u.waits == nil {
+	if _, judged := w.judged[u.id]; judged {
+		s.JudgedFrom = s.Version // of any record
+	} else if s.State == schemas.Offline && s.Visibility == schemas.Everyone && u.bucket == nil && u.waits == nil {
 		s = schemas.Status{User: s.User, State: s.State, Visibility: s.Visibility, Version: s.Version, ShownAt: s.ShownAt}
 	}
 	w.store(s)
@@ -51,7 +53,7 @@ func (w *world) store(s schemas.Status) {
 		w.unsure = append(w.unsure, Unsure{User: s.User, Offset: w.offset, Since: s.UnsureSince})
 	}
 	w.statuses[s.User] = s
-	if !s.Absent() {
+	if !s.Nameless() {
 		delete(w.unsaved, s.User)
 	}
 	if s == (schemas.Status{User: s.User, State: schemas.Offline, Visibility: schemas.Everyone, Version: s.Version}) {
@@ -67,7 +69,7 @@ func (w *world) store(s schemas.Status) {
 func (w *world) restart(loss Loss) (n *world, again []int) {
 	n = newWorld(w.log)
 	n.out, n.newest, n.newestBase, n.statuses, n.statusEpoch = w.out, w.newest, w.newestBase, w.statuses, w.statusEpoch
-	n.names = w.names
+	n.names, n.tenants, n.judged, n.judgedAt = w.names, w.tenants, w.judged, w.judgedAt
 	n.unsure, n.offset = w.unsure, w.offset
 	n.epoch, n.base = w.epoch, w.base
 	next := loss.Before + loss.Skip
@@ -86,6 +88,7 @@ func (w *world) restart(loss Loss) (n *world, again []int) {
 	if loss.Commit && published == 0 {
 		n.epoch, n.base = w.log.LogEpoch, 0
 	} else if loss.Commit || loss.Epoch {
+		n.endWaiting()
 		n.epoch, n.base = w.epoch+1, 0
 		if loss.Commit {
 			n.epoch = published + 1
@@ -226,7 +229,7 @@ func (w *world) presumeReports(u *user) {
 	}
 	var idle schemas.Millis
 	if u.state == schemas.Away {
-		idle = schemas.Millis(w.idleAfter)
+		idle = schemas.Millis(w.of(u).idleAfter)
 	}
 	for _, kind := range kinds.Append(nil) {
 		u.reports = append(u.reports, &report{kind: kind, seen: w.now, idle: idle})

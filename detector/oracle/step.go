@@ -67,7 +67,7 @@ func (w *world) step(u *user, limit millis, joins bool) {
 	var causes []schemas.DeviceID // the devices whose limit it is
 	if u.state == schemas.Online && len(u.reports) > 0 && w.idleLimit(u) == limit {
 		for _, r := range u.reports {
-			if w.activeUntil(r) == limit {
+			if w.activeUntil(u, r) == limit {
 				causes = append(causes, r.device)
 			}
 		}
@@ -82,11 +82,11 @@ func (w *world) step(u *user, limit millis, joins bool) {
 	var ended []*report
 	for _, r := range u.reports {
 		switch {
-		case !r.cohort && w.presentUntil(r) <= limit && w.lostAt(r.life, w.presentUntil(r)):
+		case !r.cohort && w.presentUntil(u, r) <= limit && w.lostAt(r.life, w.presentUntil(u, r)):
 			r.cohort = true
-		case !r.cohort && w.presentUntil(r) <= limit:
+		case !r.cohort && w.presentUntil(u, r) <= limit:
 			ended = append(ended, r)
-		case r.cohort && !r.queued && joins && w.due(r) <= limit:
+		case r.cohort && !r.queued && joins && w.due(u, r) <= limit:
 			r.queued = true
 		}
 	}
@@ -101,8 +101,8 @@ func (w *world) step(u *user, limit millis, joins bool) {
 	if len(causes) == 0 {
 		causes = append(causes, offlineDevice)
 	}
-	w.judge(u, limit, max(w.wall(limit), w.policyFrom), reason{device: slices.Min(causes), evicted: len(evicted) > 0})
-	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return w.byeLimit(b) <= limit })
+	w.judge(u, limit, max(w.wall(limit), w.of(u).from), reason{device: slices.Min(causes), evicted: len(evicted) > 0})
+	u.byes = slices.DeleteFunc(u.byes, func(b bye) bool { return w.byeLimit(u, b) <= limit })
 	if u.waits != nil && w.release(u) <= limit {
 		w.catchUp(u, limit)
 	}
@@ -136,8 +136,9 @@ func (w *world) join() {
 		for _, r := range w.users[id].reports {
 			if r.queued && !r.placed {
 				r.placed = true
-				due := max(w.due(r), w.presence(w.policyFrom))
-				places = append(places, place{user: id, report: r, until: w.presentUntil(r), due: due})
+				u := w.users[id]
+				due := max(w.due(u, r), w.presence(w.of(u).from))
+				places = append(places, place{user: id, report: r, until: w.presentUntil(u, r), due: due})
 			}
 		}
 	}
@@ -173,6 +174,6 @@ func (w *world) releaseFirst() {
 	if len(u.reports) == 0 {
 		w.fellSilent(u, []*report{p.report}, p.release-p.until, drained)
 	}
-	w.judge(u, p.release, max(w.wall(p.release), w.policyFrom), reason{device: p.report.device, released: true})
+	w.judge(u, p.release, max(w.wall(p.release), w.of(u).from), reason{device: p.report.device, released: true})
 	w.forget(u)
 }

@@ -31,6 +31,9 @@ func Checked(check func(*schemas.Record, *schemas.Status) error) func(*schemas.R
 }
 
 func decode(r *schemas.Record, check func(*schemas.Record, *schemas.Status) error) (Entry, error) {
+	if schemas.IsPolicyKey(r.Key) {
+		return Entry{}, nil // of no user
+	}
 	user, err := schemas.UserOfKey(r.Key)
 	if err != nil || r.Value == nil {
 		return Entry{User: user}, err

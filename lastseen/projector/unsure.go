@@ -33,8 +33,8 @@ func NewUnsure(view *redisview.View, config lastseen.Config, metrics *lastseen.M
 // being unsure is no user.
 func DecodeUnsure(check func(*schemas.Record, *schemas.Status) error) func(*schemas.Record) (redisview.Unsure, error) {
 	return func(r *schemas.Record) (u redisview.Unsure, err error) {
-		if r.Value == nil {
-			return u, nil // a transition says what this does
+		if r.Value == nil || schemas.IsPolicyKey(r.Key) {
+			return u, nil // a transition says what a tombstone does
 		}
 		s, err := schemas.DecodeStatus(r.Value)
 		if err != nil {

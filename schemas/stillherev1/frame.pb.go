@@ -223,7 +223,11 @@ type Frame struct {
 	Erasure *Erasure `protobuf:"bytes,20,opt,name=erasure,proto3" json:"erasure,omitempty"`
 	// The names of some rows, by ascending row, in pipelines with --ids text. A device's first
 	// beat of a session has one, and one beat in five minutes.
-	Named         []*NamedRow `protobuf:"bytes,21,rep,name=named,proto3" json:"named,omitempty"`
+	Named []*NamedRow `protobuf:"bytes,21,rep,name=named,proto3" json:"named,omitempty"`
+	// The policy by which the users of one tenant are judged in this partition from this record
+	// on, in pipelines with --ids text. Comes alone in its frame, and is written to every
+	// partition by whoever changes the policy.
+	TenantPolicy  *TenantPolicy `protobuf:"bytes,22,opt,name=tenant_policy,json=tenantPolicy,proto3" json:"tenant_policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -373,6 +377,13 @@ func (x *Frame) GetErasure() *Erasure {
 func (x *Frame) GetNamed() []*NamedRow {
 	if x != nil {
 		return x.Named
+	}
+	return nil
+}
+
+func (x *Frame) GetTenantPolicy() *TenantPolicy {
+	if x != nil {
+		return x.TenantPolicy
 	}
 	return nil
 }
@@ -874,7 +885,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xf7\x04\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xb8\x05\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -897,7 +908,8 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\tforwarded\x18\x0e \x01(\bR\tforwarded\x12,\n" +
 	"\x06policy\x18\x0f \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x12/\n" +
 	"\aerasure\x18\x14 \x01(\v2\x15.stillhere.v1.ErasureR\aerasure\x12,\n" +
-	"\x05named\x18\x15 \x03(\v2\x16.stillhere.v1.NamedRowR\x05named\"H\n" +
+	"\x05named\x18\x15 \x03(\v2\x16.stillhere.v1.NamedRowR\x05named\x12?\n" +
+	"\rtenant_policy\x18\x16 \x01(\v2\x1a.stillhere.v1.TenantPolicyR\ftenantPolicy\"H\n" +
 	"\bNamedRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
@@ -981,6 +993,7 @@ var file_stillhere_v1_frame_proto_goTypes = []any{
 	(*HeartbeatsResponse)(nil), // 9: stillhere.v1.HeartbeatsResponse
 	(*RefusedBeats)(nil),       // 10: stillhere.v1.RefusedBeats
 	(*Policy)(nil),             // 11: stillhere.v1.Policy
+	(*TenantPolicy)(nil),       // 12: stillhere.v1.TenantPolicy
 }
 var file_stillhere_v1_frame_proto_depIdxs = []int32{
 	0,  // 0: stillhere.v1.Frame.device_kind:type_name -> stillhere.v1.DeviceKind
@@ -989,15 +1002,16 @@ var file_stillhere_v1_frame_proto_depIdxs = []int32{
 	11, // 3: stillhere.v1.Frame.policy:type_name -> stillhere.v1.Policy
 	5,  // 4: stillhere.v1.Frame.erasure:type_name -> stillhere.v1.Erasure
 	4,  // 5: stillhere.v1.Frame.named:type_name -> stillhere.v1.NamedRow
-	2,  // 6: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
-	8,  // 7: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
-	0,  // 8: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
-	10, // 9: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	12, // 6: stillhere.v1.Frame.tenant_policy:type_name -> stillhere.v1.TenantPolicy
+	2,  // 7: stillhere.v1.VisibilityChange.visibility:type_name -> stillhere.v1.Visibility
+	8,  // 8: stillhere.v1.HeartbeatsRequest.beats:type_name -> stillhere.v1.Beat
+	0,  // 9: stillhere.v1.Beat.device_kind:type_name -> stillhere.v1.DeviceKind
+	10, // 10: stillhere.v1.HeartbeatsResponse.refused:type_name -> stillhere.v1.RefusedBeats
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_frame_proto_init() }

@@ -221,6 +221,205 @@ func (x *Policy) GetHeartbeatJitterMs() int64 {
 	return 0
 }
 
+// TenantPolicy is the policy of one tenant. Only the settings that concern one user count:
+// heartbeat_interval_ms, heartbeat_jitter_ms, online_ttl_ms, offline_debounce_ms, away_ttl_ms,
+// idle_after_ms, bye_debounce_ms and announce_devices. The others are the pipeline's.
+type TenantPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of this message: 1.
+	Schema uint32 `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	Tenant string `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"` // empty: the default tenant
+	// None: the tenant goes by the pipeline's policy again.
+	Policy        *Policy `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantPolicy) Reset() {
+	*x = TenantPolicy{}
+	mi := &file_stillhere_v1_policy_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantPolicy) ProtoMessage() {}
+
+func (x *TenantPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_policy_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantPolicy.ProtoReflect.Descriptor instead.
+func (*TenantPolicy) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_policy_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TenantPolicy) GetSchema() uint32 {
+	if x != nil {
+		return x.Schema
+	}
+	return 0
+}
+
+func (x *TenantPolicy) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantPolicy) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+// TenantPolicies is a record of presence.status whose key is "policy/" and a tenant: the
+// policies that this partition had for the tenant, the newest last. Earlier ones are kept
+// as long as a restart may re-read heartbeats from before the next one.
+type TenantPolicies struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of this message: 1.
+	Schema   uint32                 `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	Tenant   string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	Policies []*TenantPolicyInForce `protobuf:"bytes,3,rep,name=policies,proto3" json:"policies,omitempty"`
+	// The first policy that the tenant had in this partition.
+	BornVersion   int64 `protobuf:"varint,4,opt,name=born_version,json=bornVersion,proto3" json:"born_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantPolicies) Reset() {
+	*x = TenantPolicies{}
+	mi := &file_stillhere_v1_policy_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantPolicies) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantPolicies) ProtoMessage() {}
+
+func (x *TenantPolicies) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_policy_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantPolicies.ProtoReflect.Descriptor instead.
+func (*TenantPolicies) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_policy_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TenantPolicies) GetSchema() uint32 {
+	if x != nil {
+		return x.Schema
+	}
+	return 0
+}
+
+func (x *TenantPolicies) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *TenantPolicies) GetPolicies() []*TenantPolicyInForce {
+	if x != nil {
+		return x.Policies
+	}
+	return nil
+}
+
+func (x *TenantPolicies) GetBornVersion() int64 {
+	if x != nil {
+		return x.BornVersion
+	}
+	return 0
+}
+
+// TenantPolicyInForce is a policy of a tenant and the record that brought it.
+type TenantPolicyInForce struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       int64                  `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`       // names the record
+	AtMs          int64                  `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"` // the log time at it
+	Policy        *Policy                `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`          // none: that of the pipeline
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantPolicyInForce) Reset() {
+	*x = TenantPolicyInForce{}
+	mi := &file_stillhere_v1_policy_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantPolicyInForce) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantPolicyInForce) ProtoMessage() {}
+
+func (x *TenantPolicyInForce) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_policy_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantPolicyInForce.ProtoReflect.Descriptor instead.
+func (*TenantPolicyInForce) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_policy_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *TenantPolicyInForce) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *TenantPolicyInForce) GetAtMs() int64 {
+	if x != nil {
+		return x.AtMs
+	}
+	return 0
+}
+
+func (x *TenantPolicyInForce) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
 var File_stillhere_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_policy_proto_rawDesc = "" +
@@ -249,7 +448,20 @@ const file_stillhere_v1_policy_proto_rawDesc = "" +
 	"\x10flap_interval_ms\x18\x10 \x01(\x03R\x0eflapIntervalMs\x12'\n" +
 	"\x0fbreaker_percent\x18\x11 \x01(\rR\x0ebreakerPercent\x12(\n" +
 	"\x10breaker_limit_ms\x18\x12 \x01(\x03R\x0ebreakerLimitMs\x12.\n" +
-	"\x13heartbeat_jitter_ms\x18\x13 \x01(\x03R\x11heartbeatJitterMsB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\x13heartbeat_jitter_ms\x18\x13 \x01(\x03R\x11heartbeatJitterMs\"l\n" +
+	"\fTenantPolicy\x12\x16\n" +
+	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12,\n" +
+	"\x06policy\x18\x03 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\"\xa2\x01\n" +
+	"\x0eTenantPolicies\x12\x16\n" +
+	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x16\n" +
+	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12=\n" +
+	"\bpolicies\x18\x03 \x03(\v2!.stillhere.v1.TenantPolicyInForceR\bpolicies\x12!\n" +
+	"\fborn_version\x18\x04 \x01(\x03R\vbornVersion\"r\n" +
+	"\x13TenantPolicyInForce\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x13\n" +
+	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12,\n" +
+	"\x06policy\x18\x03 \x01(\v2\x14.stillhere.v1.PolicyR\x06policyB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_policy_proto_rawDescOnce sync.Once
@@ -263,16 +475,22 @@ func file_stillhere_v1_policy_proto_rawDescGZIP() []byte {
 	return file_stillhere_v1_policy_proto_rawDescData
 }
 
-var file_stillhere_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_stillhere_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_stillhere_v1_policy_proto_goTypes = []any{
-	(*Policy)(nil), // 0: stillhere.v1.Policy
+	(*Policy)(nil),              // 0: stillhere.v1.Policy
+	(*TenantPolicy)(nil),        // 1: stillhere.v1.TenantPolicy
+	(*TenantPolicies)(nil),      // 2: stillhere.v1.TenantPolicies
+	(*TenantPolicyInForce)(nil), // 3: stillhere.v1.TenantPolicyInForce
 }
 var file_stillhere_v1_policy_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	0, // 0: stillhere.v1.TenantPolicy.policy:type_name -> stillhere.v1.Policy
+	3, // 1: stillhere.v1.TenantPolicies.policies:type_name -> stillhere.v1.TenantPolicyInForce
+	0, // 2: stillhere.v1.TenantPolicyInForce.policy:type_name -> stillhere.v1.Policy
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_policy_proto_init() }
@@ -286,7 +504,7 @@ func file_stillhere_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_policy_proto_rawDesc), len(file_stillhere_v1_policy_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   1,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

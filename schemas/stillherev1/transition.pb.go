@@ -424,9 +424,19 @@ type Status struct {
 	Tenant string `protobuf:"bytes,37,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Name   string `protobuf:"bytes,38,opt,name=name,proto3" json:"name,omitempty"`
 	// Another name has the same id: the user stays hidden until it is erased.
-	Collided      bool `protobuf:"varint,39,opt,name=collided,proto3" json:"collided,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Collided bool `protobuf:"varint,39,opt,name=collided,proto3" json:"collided,omitempty"`
+	// The user is judged by the policy of the tenant, if it has one, from the record on that
+	// this version names; 0: by the pipeline's. Also of an offline user.
+	JudgedFromVersion int64 `protobuf:"varint,40,opt,name=judged_from_version,json=judgedFromVersion,proto3" json:"judged_from_version,omitempty"`
+	// The log time at that record, while a limit may have to wait for it.
+	JudgedFromMs int64 `protobuf:"varint,41,opt,name=judged_from_ms,json=judgedFromMs,proto3" json:"judged_from_ms,omitempty"`
+	// The user was erased, and was judged by the policy of this tenant before, between the
+	// records that these versions name. Set for as long as a restart may re-read them.
+	LapsedFromVersion  int64  `protobuf:"varint,42,opt,name=lapsed_from_version,json=lapsedFromVersion,proto3" json:"lapsed_from_version,omitempty"`
+	LapsedUntilVersion int64  `protobuf:"varint,43,opt,name=lapsed_until_version,json=lapsedUntilVersion,proto3" json:"lapsed_until_version,omitempty"`
+	LapsedTenant       string `protobuf:"bytes,44,opt,name=lapsed_tenant,json=lapsedTenant,proto3" json:"lapsed_tenant,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Status) Reset() {
@@ -732,6 +742,41 @@ func (x *Status) GetCollided() bool {
 	return false
 }
 
+func (x *Status) GetJudgedFromVersion() int64 {
+	if x != nil {
+		return x.JudgedFromVersion
+	}
+	return 0
+}
+
+func (x *Status) GetJudgedFromMs() int64 {
+	if x != nil {
+		return x.JudgedFromMs
+	}
+	return 0
+}
+
+func (x *Status) GetLapsedFromVersion() int64 {
+	if x != nil {
+		return x.LapsedFromVersion
+	}
+	return 0
+}
+
+func (x *Status) GetLapsedUntilVersion() int64 {
+	if x != nil {
+		return x.LapsedUntilVersion
+	}
+	return 0
+}
+
+func (x *Status) GetLapsedTenant() string {
+	if x != nil {
+		return x.LapsedTenant
+	}
+	return ""
+}
+
 // Checkpoint is stored, in base64, in the metadata of the detector's committed
 // offset of a heartbeats partition.
 type Checkpoint struct {
@@ -777,9 +822,13 @@ type Checkpoint struct {
 	RowsFromMs int64 `protobuf:"varint,15,opt,name=rows_from_ms,json=rowsFromMs,proto3" json:"rows_from_ms,omitempty"`
 	// When the next user may be written as unsure, in microseconds of presence time after
 	// log_time_ms less the allowed lateness; 0: at any time.
-	NextUnsureUs  uint64 `protobuf:"varint,16,opt,name=next_unsure_us,json=nextUnsureUs,proto3" json:"next_unsure_us,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NextUnsureUs uint64 `protobuf:"varint,16,opt,name=next_unsure_us,json=nextUnsureUs,proto3" json:"next_unsure_us,omitempty"`
+	// For each tenant that has or had a policy of its own: a hash of the tenant in the upper half,
+	// a part of the policy's id in the lower; 0 there if it goes by the pipeline's. The policies
+	// are in presence.status.
+	TenantPolicies []uint64 `protobuf:"fixed64,17,rep,packed,name=tenant_policies,json=tenantPolicies,proto3" json:"tenant_policies,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Checkpoint) Reset() {
@@ -922,6 +971,13 @@ func (x *Checkpoint) GetNextUnsureUs() uint64 {
 		return x.NextUnsureUs
 	}
 	return 0
+}
+
+func (x *Checkpoint) GetTenantPolicies() []uint64 {
+	if x != nil {
+		return x.TenantPolicies
+	}
+	return nil
 }
 
 // EpochBase is the offset from which the versions of a log epoch count.
@@ -1213,7 +1269,7 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\bleft_out\x18\x0f \x01(\rR\aleftOut\x12&\n" +
 	"\x0ferased_until_ms\x18\x14 \x01(\x03R\rerasedUntilMs\x12\x16\n" +
 	"\x06tenant\x18\x15 \x01(\tR\x06tenant\x12\x12\n" +
-	"\x04name\x18\x16 \x01(\tR\x04name\"\x8d\f\n" +
+	"\x04name\x18\x16 \x01(\tR\x04name\"\xea\r\n" +
 	"\x06Status\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\x03R\x06userId\x12)\n" +
@@ -1258,7 +1314,12 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\x11withheld_until_ms\x18$ \x01(\x03R\x0fwithheldUntilMs\x12\x16\n" +
 	"\x06tenant\x18% \x01(\tR\x06tenant\x12\x12\n" +
 	"\x04name\x18& \x01(\tR\x04name\x12\x1a\n" +
-	"\bcollided\x18' \x01(\bR\bcollided\"\xb7\x05\n" +
+	"\bcollided\x18' \x01(\bR\bcollided\x12.\n" +
+	"\x13judged_from_version\x18( \x01(\x03R\x11judgedFromVersion\x12$\n" +
+	"\x0ejudged_from_ms\x18) \x01(\x03R\fjudgedFromMs\x12.\n" +
+	"\x13lapsed_from_version\x18* \x01(\x03R\x11lapsedFromVersion\x120\n" +
+	"\x14lapsed_until_version\x18+ \x01(\x03R\x12lapsedUntilVersion\x12#\n" +
+	"\rlapsed_tenant\x18, \x01(\tR\flapsedTenant\"\xe0\x05\n" +
 	"\n" +
 	"Checkpoint\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x1b\n" +
@@ -1279,7 +1340,8 @@ const file_stillhere_v1_transition_proto_rawDesc = "" +
 	"\tpublished\x18\x0e \x01(\v2\x1b.stillhere.v1.PublishedUpToR\tpublished\x12 \n" +
 	"\frows_from_ms\x18\x0f \x01(\x03R\n" +
 	"rowsFromMs\x12$\n" +
-	"\x0enext_unsure_us\x18\x10 \x01(\x04R\fnextUnsureUsB\x0e\n" +
+	"\x0enext_unsure_us\x18\x10 \x01(\x04R\fnextUnsureUs\x12'\n" +
+	"\x0ftenant_policies\x18\x11 \x03(\x06R\x0etenantPoliciesB\x0e\n" +
 	"\f_producer_idB\x11\n" +
 	"\x0f_producer_epochJ\x04\bd\x10e\"@\n" +
 	"\tEpochBase\x12\x1b\n" +

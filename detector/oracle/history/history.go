@@ -40,23 +40,25 @@ func (h *History) start() schemas.Millis {
 // Record is one record of the log in a readable form.
 type Record struct {
 	// After is its append time less that of the record before, milliseconds.
-	After    int64              `json:",omitempty"`
-	Restart  bool               `json:",omitempty"` // the detector is restarted before it; see Restarted
-	Lose     Lost               `json:",omitempty"` // the detector is restarted before it, and something is lost
-	Keep     int                `json:",omitempty"` // how many records are left; see Lost
-	Garbage  bool               `json:",omitempty"` // cannot be decoded
-	Tick     bool               `json:",omitempty"`
-	Policy   *liveness.Settings `json:",omitempty"` // comes into force
-	Gateway  string             `json:",omitempty"`
-	Epoch    int64              `json:",omitempty"`
-	Sequence uint64             `json:",omitempty"`
-	Draining bool               `json:",omitempty"`
-	Forward  bool               `json:",omitempty"` // the frame was forwarded by the detector of another partition
-	Hide     schemas.UserID     `json:",omitempty"` // is hidden by it
-	Show     schemas.UserID     `json:",omitempty"` // is shown again
-	Erase    schemas.UserID     `json:",omitempty"` // is erased
-	Name     *schemas.Name      `json:",omitempty"` // of who is hidden or shown
-	Rows     []Row              `json:",omitempty"`
+	After   int64              `json:",omitempty"`
+	Restart bool               `json:",omitempty"` // the detector is restarted before it; see Restarted
+	Lose    Lost               `json:",omitempty"` // the detector is restarted before it, and something is lost
+	Keep    int                `json:",omitempty"` // how many records are left; see Lost
+	Garbage bool               `json:",omitempty"` // cannot be decoded
+	Tick    bool               `json:",omitempty"`
+	Policy  *liveness.Settings `json:",omitempty"` // comes into force
+	// Tenant's policy comes into force.
+	Tenant   *schemas.TenantPolicy `json:",omitempty"`
+	Gateway  string                `json:",omitempty"`
+	Epoch    int64                 `json:",omitempty"`
+	Sequence uint64                `json:",omitempty"`
+	Draining bool                  `json:",omitempty"`
+	Forward  bool                  `json:",omitempty"` // the frame was forwarded by the detector of another partition
+	Hide     schemas.UserID        `json:",omitempty"` // is hidden by it
+	Show     schemas.UserID        `json:",omitempty"` // is shown again
+	Erase    schemas.UserID        `json:",omitempty"` // is erased
+	Name     *schemas.Name         `json:",omitempty"` // of who is hidden or shown
+	Rows     []Row                 `json:",omitempty"`
 }
 
 // Lost is what a restart does not find.
@@ -152,6 +154,8 @@ func (r *Record) value() []byte {
 		return schemas.AppendTick(nil)
 	case r.Policy != nil:
 		return schemas.AppendPolicy(nil, *r.Policy)
+	case r.Tenant != nil:
+		return schemas.AppendTenantPolicy(nil, *r.Tenant)
 	case r.Hide != 0:
 		return visibility(r.Hide, schemas.Nobody, r.Name)
 	case r.Show != 0:

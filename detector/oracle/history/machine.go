@@ -142,6 +142,9 @@ func (d *run) flush(offset, next int64) {
 
 // noteUnsure notes whether the status of a user says something else than the one before.
 func (d *run) noteUnsure(offset int64, r *schemas.Record) {
+	if schemas.IsPolicyKey(r.Key) {
+		return
+	}
 	user, err := schemas.UserOfKey(r.Key)
 	must(err)
 	status := &schemas.Status{}

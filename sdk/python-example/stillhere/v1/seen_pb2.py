@@ -15,7 +15,7 @@ from stillhere.v1 import frame_pb2 as stillhere_dot_v1_dot_frame__pb2
 from stillhere.v1 import transition_pb2 as stillhere_dot_v1_dot_transition__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17stillhere/v1/seen.proto\x12\x0cstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x1dstillhere/v1/transition.proto\"\x9a\x02\n\x04Seen\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x13\n\x0binterval_ms\x18\x04 \x01(\r\x12$\n\x06\x63ounts\x18\x05 \x01(\x0b\x32\x14.stillhere.v1.Counts\x12\x10\n\x08user_ids\x18\x06 \x03(\x03\x12\x15\n\rdevice_counts\x18\x07 \x03(\r\x12\x12\n\ndevice_ids\x18\x08 \x03(\r\x12.\n\x0c\x64\x65vice_kinds\x18\t \x03(\x0e\x32\x18.stillhere.v1.DeviceKind\x12*\n\rdevice_states\x18\n \x03(\x0e\x32\x13.stillhere.v1.State\x12\x0e\n\x06\x61ges_s\x18\x0b \x03(\r\"e\n\x06\x43ounts\x12\x0e\n\x06online\x18\x01 \x01(\x03\x12\x0c\n\x04\x61way\x18\x02 \x01(\x03\x12.\n\x0c\x64\x65vice_kinds\x18\x03 \x03(\x0e\x32\x18.stillhere.v1.DeviceKind\x12\r\n\x05users\x18\x04 \x03(\x03\x42\x34Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17stillhere/v1/seen.proto\x12\x0cstillhere.v1\x1a\x18stillhere/v1/frame.proto\x1a\x1dstillhere/v1/transition.proto\"\xf4\x02\n\x04Seen\x12\x0e\n\x06schema\x18\x01 \x01(\r\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\x03\x12\x13\n\x0binterval_ms\x18\x04 \x01(\r\x12$\n\x06\x63ounts\x18\x05 \x01(\x0b\x32\x14.stillhere.v1.Counts\x12\x10\n\x08user_ids\x18\x06 \x03(\x03\x12\x15\n\rdevice_counts\x18\x07 \x03(\r\x12\x12\n\ndevice_ids\x18\x08 \x03(\r\x12.\n\x0c\x64\x65vice_kinds\x18\t \x03(\x0e\x32\x18.stillhere.v1.DeviceKind\x12*\n\rdevice_states\x18\n \x03(\x0e\x32\x13.stillhere.v1.State\x12\x0e\n\x06\x61ges_s\x18\x0b \x03(\r\x12+\n\x07tenants\x18\x0c \x03(\x0b\x32\x1a.stillhere.v1.TenantCounts\x12+\n\rother_tenants\x18\r \x01(\x0b\x32\x14.stillhere.v1.Counts\"D\n\x0cTenantCounts\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12$\n\x06\x63ounts\x18\x02 \x01(\x0b\x32\x14.stillhere.v1.Counts\"e\n\x06\x43ounts\x12\x0e\n\x06online\x18\x01 \x01(\x03\x12\x0c\n\x04\x61way\x18\x02 \x01(\x03\x12.\n\x0c\x64\x65vice_kinds\x18\x03 \x03(\x0e\x32\x18.stillhere.v1.DeviceKind\x12\r\n\x05users\x18\x04 \x03(\x03\x42\x34Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'stillhere.v1.seen_pb2', globals())
@@ -24,7 +24,9 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   DESCRIPTOR._options = None
   DESCRIPTOR._serialized_options = b'Z2github.com/stillhere/stillhere/schemas/stillherev1'
   _SEEN._serialized_start=99
-  _SEEN._serialized_end=381
-  _COUNTS._serialized_start=383
-  _COUNTS._serialized_end=484
+  _SEEN._serialized_end=471
+  _TENANTCOUNTS._serialized_start=473
+  _TENANTCOUNTS._serialized_end=541
+  _COUNTS._serialized_start=543
+  _COUNTS._serialized_end=644
 # @@protoc_insertion_point(module_scope)

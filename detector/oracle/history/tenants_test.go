@@ -1,0 +1,55 @@
+package history
+
+import (
+	"testing"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// withTenants is h with users who have names, and tenants whose policies come, change and go.
+func withTenants(h *History, seed uint64) *History {
+	h, _ = withNames(h, seed)
+	s := &source{bytes: ofSeed(seed+1_000_000, 1000+64*len(h.Records))}
+	every := one(s, 30, 8, 100)
+	more := *h
+	more.Records = nil
+	for _, r := range h.Records {
+		if s.chance(every) {
+			tenant := schemas.TenantPolicy{Tenant: one(s, tenants...)}
+			if !s.chance(4) {
+				p := settings(s)
+				tenant.Policy = &p
+			}
+			more.Records = append(more.Records, Record{After: r.After, Tenant: &tenant})
+			r.After = 0
+		}
+		more.Records = append(more.Records, r)
+	}
+	return &more
+}
+
+func TestMachineJudgesUsersByThePoliciesOfTheirTenantsAsTheOracleDoes(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 1500) {
+		compareOn(t, Machine, withTenants(fromSeed(seed), seed))
+	}
+}
+
+func TestMachineKilledAnywhereJudgesUsersByThePoliciesOfTheirTenants(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 400) {
+		h := withTenants(fromSeed(seed), seed)
+		compareOn(t, killed(seed).Run, h)
+		every := int(seed%9) + 1
+		compareOn(t, RestartedAt(func(i int) bool { return i%every == 0 }), h)
+	}
+}
+
+func TestMachineThatLosesItsLogJudgesUsersByThePoliciesOfTheirTenants(t *testing.T) {
+	t.Parallel()
+	for seed := range seeds(t, 400) {
+		h := withLosses(withTenants(fromSeed(seed), seed), seed)
+		compareOn(t, Machine, h)
+		compareOn(t, killed(seed).Run, h)
+	}
+}
