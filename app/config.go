@@ -60,6 +60,9 @@ type Config struct {
 	// online_ttl: a process refuses to start if they differ from the policy in force.
 	Policy      liveness.Settings
 	PolicyAsked []string
+	// Tenants are the policies of tenants that have their own. Roles read them when they start, and
+	// follow them.
+	Tenants map[string]*schemas.Policy
 
 	// Retention is that of the topics: dev applies it, other processes check it against Policy.
 	Retention schemas.Retention
@@ -138,14 +141,34 @@ func (c *Config) settle(partitions int32) {
 	c.Ingest.Config = c.Ingest.Under(c.Policy)
 	c.Ingest.HTTP.MaxDevices = c.Policy.MaxDevices
 	c.Ingest.Sockets.HeartbeatJitter = c.Policy.HeartbeatJitter
-	c.Ingest.Sockets.IdleTimeout = max(c.Policy.OnlineTTL+c.Policy.OfflineDebounce, 2*c.Policy.HeartbeatInterval)
+	c.Ingest.Sockets.IdleTimeout = idleTimeout(c.Policy)
+	c.Ingest.Sockets.Tenants = map[string]ingest.Pace{}
+	for tenant, p := range c.Tenants {
+		own := c.Policy.For(p)
+		c.Ingest.Sockets.Tenants[tenant] = ingest.Pace{Schedule: own.Schedule(), IdleTimeout: idleTimeout(own)}
+	}
 	c.Ingest.AllowedOrigins, c.Fanout.Origins = c.AllowedOrigins, c.AllowedOrigins
 	c.Fanout.MaxConnections = c.MaxStreams
 	c.Fanout.HiddenOffline, c.Lastseen.HiddenOffline, c.Expand.HiddenOffline = c.HiddenOffline, c.HiddenOffline, c.HiddenOffline
 	c.Fanout.HeartbeatInterval, c.Fanout.HeartbeatJitter = c.Policy.HeartbeatInterval, c.Policy.HeartbeatJitter
+	c.Fanout.TenantSchedules = c.schedules()
 	c.Fanout.AllowSubscriptions(c.MaxSubscriptions)
 	c.Ingest.Sockets.MaxSubscriptions = c.MaxSubscriptions
 	c.Ingest.Sockets.MaxMessage = max(c.Ingest.Sockets.MaxMessage, int(fanout.RequestBytes(c.MaxSubscriptions)))
+}
+
+// idleTimeout is after what silence sockets are closed by a policy.
+func idleTimeout(p schemas.Policy) time.Duration {
+	return max(p.OnlineTTL+p.OfflineDebounce, 2*p.HeartbeatInterval)
+}
+
+// schedules are those of the tenants with policies of their own.
+func (c *Config) schedules() map[string]schemas.Schedule {
+	all := map[string]schemas.Schedule{}
+	for tenant, p := range c.Tenants {
+		all[tenant] = c.Policy.For(p).Schedule()
+	}
+	return all
 }
 
 // maxSeenInterval keeps a row in Redis until the next one of its user is written.

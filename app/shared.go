@@ -278,6 +278,6 @@ func newStream(config fanout.Config, access *decision, bus *redisbus.Bus, d live
 	}
 	return stream, component{
 		services: []service{{"live stream", servers, stream.Run}},
-		onChange: []func(Config){func(c Config) { stream.Follow(c.Policy.Schedule()); stream.Limit(c.Fanout) }},
+		onChange: []func(Config){func(c Config) { stream.Follow(c.Policy.Schedule(), c.Fanout.TenantSchedules); stream.Limit(c.Fanout) }},
 	}, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // weight is the share of a tenant where tenants wait for each other.
@@ -22,7 +23,14 @@ func (b *builder) followTenants(ctx context.Context) error {
 	b.tenants = tenants.NewDirectory(reader, b.log)
 	b.accounts = tenants.NewAccounts(b.tenants)
 	b.registry.MustRegister(b.accounts)
+	if err := b.tenants.Load(ctx); err != nil {
+		return b.add(closing("reader of the tenants", reader.Close), err)
+	}
+	b.config.Tenants = b.tenants.Policies()
+	b.tenants.Follow(func(policies map[string]*schemas.Policy) {
+		b.change(func(c *Config) { c.Tenants = policies })
+	})
 	c := closing("reader of the tenants", reader.Close)
 	c.services = []service{{"tenants", loops, b.tenants.Run}}
-	return b.add(c, b.tenants.Load(ctx))
+	return b.add(c, nil)
 }

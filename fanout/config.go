@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Config are the settings of the live stream, with the defaults in brackets.
@@ -12,6 +14,8 @@ type Config struct {
 	HeartbeatInterval time.Duration
 	// HeartbeatJitter is the jitter of the hello; 0: a tenth of the interval.
 	HeartbeatJitter time.Duration
+	// TenantSchedules are those of the hello for tenants with policies of their own.
+	TenantSchedules map[string]schemas.Schedule
 	// MaxSubscriptions [500] is how many users one connection may watch.
 	MaxSubscriptions int
 	// SubscribeRate [100] is how many users a second one connection may ask to watch, including those

@@ -64,6 +64,8 @@ type SocketConfig struct {
 	// IdleTimeout is how long a client may send neither message nor ping before its socket is
 	// closed; by then the detector no longer counts its device as online.
 	IdleTimeout time.Duration
+	// Tenants are the paces of the sockets of tenants with policies of their own.
+	Tenants map[string]Pace
 	// DrainSpread is the period over which clients spread their reconnects when this process
 	// stops. Less than the detector's reconnect_window.
 	DrainSpread time.Duration
@@ -123,4 +125,10 @@ func (c *Config) Validate() error {
 		fault(err != nil, fmt.Sprintf("allowed_origins[%d]", i), "is not a pattern of path.Match")
 	}
 	return errors.Join(faults...)
+}
+
+// Pace is what the policy of a tenant asks of its sockets.
+type Pace struct {
+	Schedule    schemas.Schedule // of the hello
+	IdleTimeout time.Duration
 }

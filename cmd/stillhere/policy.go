@@ -17,12 +17,14 @@ import (
 
 // policyCommand looks at the policy in force, and changes it.
 type policyCommand struct {
-	Show policyShow `cmd:"" help:"Print the policy in force and the record of each partition since which it is in force."`
-	Set  policySet  `cmd:"" help:"Change the policy in force. Settings without a flag do not change."`
+	Show  policyShow  `cmd:"" help:"Print the policy in force and the record of each partition since which it is in force."`
+	Set   policySet   `cmd:"" help:"Change the policy in force. Settings without a flag do not change."`
+	Unset policyUnset `cmd:"" help:"Remove the policy of a tenant."`
 }
 
 type policyShow struct {
-	Output string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
+	Tenant *string `help:"Print by what the users of this tenant are judged; empty: the default tenant. Needs a pipeline with --ids text." env:"-"`
+	Output string  `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
 	kafkaFlags
 }
 
@@ -45,6 +47,9 @@ func (c *policyShow) Run(ctx context.Context) error {
 	cluster, err := c.cluster()
 	if err != nil {
 		return err
+	}
+	if c.Tenant != nil {
+		return c.showTenant(ctx, cluster, *c.Tenant)
 	}
 	all, err := policy.InForce(ctx, cluster)
 	if err != nil {
@@ -79,6 +84,7 @@ func (c *policyShow) Run(ctx context.Context) error {
 }
 
 type policySet struct {
+	Tenant      *string `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." env:"-"`
 	policyFlags `group:"Policy:"`
 	Wait        time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags
@@ -90,6 +96,9 @@ func (*policySet) Help() string {
 
     stillhere policy set --online-ttl 45s --kafka-brokers cluster:9092
     stillhere policy set --policy chat --away-ttl 2m --kafka-brokers cluster:9092
+    stillhere policy set --tenant acme --online-ttl 1m --away-ttl 10m
+
+A tenant may have its own heartbeat interval, jitter and time to live, offline debounce, times to away and idle, bye debounce and announcements of devices. Its other settings, and those of tenants without a policy, are the pipeline's. At most 64 tenants of a pipeline may have or have had policies of their own.
 
 The other roles adopt it within a minute and send open sockets the new heartbeat interval. From then on, processes with other policy flags refuse to start and name both values. Leave out policy flags to use the policy in force.`
 }
@@ -103,6 +112,9 @@ func (c *policySet) Run(ctx context.Context, parsed *kong.Context, file *configF
 	asked := policy.Change{Policy: c.settings(), Names: c.asked(parsed, file)}
 	if len(asked.Names) == 0 {
 		return misused(errors.New("no setting is given, e.g. --online-ttl 45s"))
+	}
+	if c.Tenant != nil {
+		return c.setTenant(ctx, cluster, *c.Tenant, asked)
 	}
 	partitions, err := admin.CheckTopics(ctx, cluster)
 	if err != nil {

@@ -69,7 +69,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, kind string) {
 		header.Set("X-Accel-Buffering", "no") // nginx would hold events back
 		if conn, err = socket.TakeOver(w, s.socketOptions()); errors.Is(err, errors.ErrUnsupported) {
 			defer s.release(st)
-			s.serveWithin(w, r, st, asks)
+			s.serveWithin(w, r, st, asks, tenant)
 			return
 		}
 	}

@@ -173,7 +173,7 @@ func TestAnOpenEventStreamIsSentAnotherHeartbeatIntervalOnce(t *testing.T) {
 		l.expect(watch.Hello)
 		l.expect(watch.Snapshot)
 		for _, jitter := range []time.Duration{0, time.Second} { // the second time it alone is another one
-			f.server.Follow(schemas.ScheduleOf(5*time.Second, jitter))
+			f.server.Follow(schemas.ScheduleOf(5*time.Second, jitter), nil)
 			if got := l.expect(watch.Hello).Schedule(); got != schemas.ScheduleOf(5*time.Second, jitter) {
 				t.Errorf("got %+v", got)
 			}

@@ -58,16 +58,16 @@ func (v *viewer) do(r request) error {
 
 // greet sends a hello with the current heartbeat interval.
 func (v *viewer) greet() error {
-	schedule := v.hub.schedule.Load()
-	v.greeted.Store(schedule)
-	return v.send(schemas.HelloMessage(*schedule, v.hub.limits.Load().MaxSubscriptions))
+	schedule := v.hub.schedule(v.tenant)
+	v.greeted.Store(&schedule)
+	return v.send(schemas.HelloMessage(schedule, v.hub.limits.Load().MaxSubscriptions))
 }
 
 // outdated reports whether the heartbeat interval has changed since the last hello. Streams within a
 // socket of another handler get no hello here.
 func (v *viewer) outdated() bool {
 	sent := v.greeted.Load()
-	return sent != nil && *sent != *v.hub.schedule.Load()
+	return sent != nil && *sent != v.hub.schedule(v.tenant)
 }
 
 func (v *viewer) sendRetry(after time.Duration) error {

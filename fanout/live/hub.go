@@ -17,7 +17,7 @@ type hub struct {
 	cfg    fanout.Config
 	limits atomic.Pointer[fanout.Config] // the part of it that Server.Limit replaces
 	Dependencies
-	schedule   atomic.Pointer[schemas.Schedule] // of the hello
+	schedules  atomic.Pointer[schedules] // of the hello
 	reader     reader
 	recipients deliveryViewers
 	shards     [shards]shard
@@ -61,14 +61,31 @@ type sub struct {
 	last  int64  // newest version sent or queued
 }
 
-// follow sets the schedule in every hello from now on.
-func (h *hub) follow(schedule schemas.Schedule) { h.schedule.Store(&schedule) }
+// schedules are what hellos say. They are never changed.
+type schedules struct {
+	all     schemas.Schedule
+	tenants map[string]schemas.Schedule // of tenants with policies of their own
+}
+
+// follow sets the schedules in every hello from now on.
+func (h *hub) follow(all schemas.Schedule, tenants map[string]schemas.Schedule) {
+	h.schedules.Store(&schedules{all, tenants})
+}
+
+// schedule is that of the devices of a tenant.
+func (h *hub) schedule(tenant string) schemas.Schedule {
+	s := h.schedules.Load()
+	if own, ok := s.tenants[tenant]; ok {
+		return own
+	}
+	return s.all
+}
 
 func newHub(cfg fanout.Config, d Dependencies) *hub {
 	h := &hub{cfg: cfg, Dependencies: d, reconnect: make(chan struct{}, 1), recipients: newDeliveryViewers(),
 		reader: reader{view: d.View, named: d.Named, recent: d.Recent, metrics: d.Metrics, offline: cfg.HiddenOffline}}
 	h.limits.Store(&cfg)
-	h.follow(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.HeartbeatJitter))
+	h.follow(schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.HeartbeatJitter), cfg.TenantSchedules)
 	for i := range h.shards {
 		h.shards[i].users = make(map[schemas.UserID]*entry)
 	}

@@ -157,10 +157,11 @@ func known(name schemas.Name) *schemas.Name {
 
 func (s *Server) exempt(r *http.Request) bool { return s.hub.Exempt != nil && s.hub.Exempt(r) }
 
-// Follow sets the schedule in every hello from now on, as after a change of the detector's policy.
+// Follow sets the schedule in every hello from now on, and those for tenants with policies of their own,
+// as after a change of a policy. The map must not be changed any more.
 // Open streams get another hello within PingInterval. Any goroutine may call it.
-func (s *Server) Follow(schedule schemas.Schedule) {
-	s.hub.follow(schedule)
+func (s *Server) Follow(schedule schemas.Schedule, tenants map[string]schemas.Schedule) {
+	s.hub.follow(schedule, tenants)
 }
 
 // Limit sets MaxConnections, MaxSubscriptions, MaxMessageBytes and QueueLength from now on. Open streams

@@ -73,7 +73,7 @@ func (s *Server) open(st *stream, r *http.Request, conn *socket.Conn, tenant str
 	c.until, _ = r.Context().Deadline()
 	c.viewer = s.hub.newViewer(st.user, c.send, c.end)
 	st.give(c.viewer)
-	c.viewer.exempt, c.viewer.name = s.exempt(r), s.nameOf(r)
+	c.viewer.exempt, c.viewer.name, c.viewer.tenant = s.exempt(r), s.nameOf(r), tenant
 	if c.events {
 		c.viewer.sendEvent = func(id string, message []byte) error { return conn.Send(appendEvent(nil, id, message)) }
 		c.viewer.offer = func(st *state) (func() error, error) {
@@ -198,7 +198,7 @@ func (c *session) end(reason error) {
 
 // serveWithin serves Server-Sent Events within their request, which shares its connection with
 // others (HTTP/2). That costs more memory than a session.
-func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream, o opening) {
+func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream, o opening, tenant string) {
 	ctx, abort := context.WithCancel(r.Context())
 	defer abort()
 	to := http.NewResponseController(w)
@@ -219,7 +219,7 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, st *stream,
 		abort()
 	})
 	st.give(v)
-	v.exempt, v.name = s.exempt(r), s.nameOf(r)
+	v.exempt, v.name, v.tenant = s.exempt(r), s.nameOf(r), tenant
 	v.retryIn = func(after time.Duration) error { return write(appendRetry(nil, after)) }
 	v.sendEvent = func(id string, message []byte) error { return write(appendEvent(nil, id, message)) }
 	defer v.close()

@@ -52,6 +52,7 @@ type viewer struct {
 	// others: a slow viewer then is only collapsed.
 	fail func(reason error)
 
+	tenant  string                           // of the users, in text mode
 	greeted atomic.Pointer[schemas.Schedule] // of the last hello; nil: none was sent
 
 	// Owned by work; after it, by close.

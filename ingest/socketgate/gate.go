@@ -69,15 +69,33 @@ type pace struct {
 	idle       time.Duration
 	hello      []byte
 	maxMessage int
+	tenants    map[string]*pace // of tenants with policies of their own
 }
 
-// Follow applies HeartbeatInterval and Sockets.HeartbeatJitter, IdleTimeout and MaxSubscriptions of cfg.
+// paceOf is the pace of the sockets of a user; name is nil in int mode.
+func (g *Gate) paceOf(name *schemas.Name) *pace {
+	p := g.pace.Load()
+	if name != nil {
+		if own, ok := p.tenants[name.Tenant]; ok {
+			return own
+		}
+	}
+	return p
+}
+
+// Follow applies HeartbeatInterval and Sockets.HeartbeatJitter, IdleTimeout, Tenants and MaxSubscriptions
+// of cfg.
 // Open sockets get another hello within Sockets.PingInterval. MaxMessage is for new sockets.
 func (g *Gate) Follow(cfg ingest.Config) {
 	g.devices.Follow(cfg.HeartbeatInterval)
 	schedule := schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.Sockets.HeartbeatJitter)
-	g.pace.Store(&pace{idle: cfg.Sockets.IdleTimeout, maxMessage: cfg.Sockets.MaxMessage,
-		hello: schemas.HelloMessage(schedule, cfg.Sockets.MaxSubscriptions)})
+	all := &pace{idle: cfg.Sockets.IdleTimeout, maxMessage: cfg.Sockets.MaxMessage, tenants: map[string]*pace{},
+		hello: schemas.HelloMessage(schedule, cfg.Sockets.MaxSubscriptions)}
+	for tenant, own := range cfg.Sockets.Tenants {
+		all.tenants[tenant] = &pace{idle: own.IdleTimeout, maxMessage: all.maxMessage,
+			hello: schemas.HelloMessage(own.Schedule, cfg.Sockets.MaxSubscriptions)}
+	}
+	g.pace.Store(all)
 }
 
 // LimitPerUser sets the bound on sockets of one user. Call it before Routes.
@@ -211,7 +229,7 @@ func (g *Gate) connect(w http.ResponseWriter, r *http.Request) {
 	s.at = g.devices.Named(who.name, who.device, who.kind)
 	s.conn, err = socket.Accept(w, r, socket.Options{
 		MaxMessage: g.pace.Load().maxMessage, MaxDiscard: maxDiscard, WriteTimeout: g.cfg.Sockets.WriteTimeout,
-		PingInterval: min(g.cfg.Sockets.PingInterval, g.pace.Load().idle/3),
+		PingInterval: min(g.cfg.Sockets.PingInterval, g.paceOf(who.name).idle/3),
 		Rate:         socket.DefaultRate, Burst: socket.DefaultBurst,
 	})
 	if err != nil {

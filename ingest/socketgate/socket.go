@@ -99,7 +99,7 @@ func (s *connection) run() (reason string) {
 
 // sendHello sends the hello, unless the client already has the same one.
 func (s *connection) sendHello() {
-	if hello := s.gate.pace.Load().hello; !bytes.Equal(hello, s.hello) {
+	if hello := s.gate.paceOf(s.who.name).hello; !bytes.Equal(hello, s.hello) {
 		s.hello = hello
 		_ = s.conn.Write(hello)
 	}
@@ -181,7 +181,7 @@ func (s *connection) endAs(reason string) { s.ending.CompareAndSwap(nil, &reason
 // Quiet closes a socket from which nothing has been heard for too long, such as that of a client
 // that only answers pings. Other sockets get a changed heartbeat interval.
 func (s *connection) Quiet() {
-	if s.at.Silent() >= s.gate.pace.Load().idle {
+	if s.at.Silent() >= s.gate.paceOf(s.who.name).idle {
 		s.endAs(endIdle)
 		s.conn.Close(statusIdle, "nothing was heard for too long")
 		return

@@ -50,11 +50,13 @@ type Directory struct {
 	current  atomic.Pointer[book]
 	next     int64         // the offset to read; of the goroutine that calls Load and Run
 	interval time.Duration // between two reads
+	policies func(map[string]*schemas.Policy)
 }
 
 // book is what was read. It is never changed.
 type book struct {
 	records  map[string]schemas.Tenant
+	policies map[string]*schemas.Policy
 	settings map[string]*Settings // of the tenants with a record
 	others   *Settings
 	online   bool // some have a quota of users online
@@ -99,6 +101,17 @@ func (d *Directory) Records() []schemas.Tenant {
 	return all
 }
 
+// Policies are the policies of the tenants that have their own. They and the map are never changed.
+func (d *Directory) Policies() map[string]*schemas.Policy {
+	if d == nil {
+		return nil
+	}
+	return d.current.Load().policies
+}
+
+// Follow makes Run pass Policies to changed after each change. Call it before Run.
+func (d *Directory) Follow(changed func(map[string]*schemas.Policy)) { d.policies = changed }
+
 // Run follows the topic until ctx ends. If a read fails, the settings stay.
 func (d *Directory) Run(ctx context.Context) error {
 	ticker := time.NewTicker(d.interval)
@@ -134,10 +147,10 @@ func (d *Directory) Load(ctx context.Context) error {
 		return fmt.Errorf("reading the settings of tenants: %w", err)
 	}
 	before := d.current.Load()
-	records := before.records
+	records, policies := before.records, maps.Clone(before.policies)
 	switch {
 	case end < d.next || start > d.next: // the topic was recreated
-		d.next, records = start, nil
+		d.next, records, policies = start, nil, nil
 	case end == d.next:
 		return nil
 	}
@@ -145,15 +158,29 @@ func (d *Directory) Load(ctx context.Context) error {
 	if records == nil {
 		records = map[string]schemas.Tenant{}
 	}
+	if policies == nil {
+		policies = map[string]*schemas.Policy{}
+	}
+	changed := len(policies) != len(before.policies)
 	err = d.log.Read(ctx, schemas.Pipeline, 0, d.next, end, true, func(r *schemas.Record) error {
-		d.apply(records, r)
+		if tenant, ok := schemas.TenantOfPolicyKey(r.Key); ok {
+			d.applyPolicy(policies, tenant, r)
+			changed = true
+		} else {
+			d.apply(records, r)
+		}
 		d.next = r.Offset + 1
 		return nil
 	})
 	if err == nil {
 		d.next = end
 	}
-	d.current.Store(bookOf(records))
+	book := bookOf(records)
+	book.policies = policies
+	d.current.Store(book)
+	if changed && d.policies != nil {
+		d.policies(policies)
+	}
 	if err != nil {
 		return fmt.Errorf("reading the settings of tenants: %w", err)
 	}
@@ -173,6 +200,21 @@ func (d *Directory) apply(records map[string]schemas.Tenant, r *schemas.Record) 
 			return
 		}
 		records[t.Name] = t
+	}
+}
+
+func (d *Directory) applyPolicy(policies map[string]*schemas.Policy, tenant string, r *schemas.Record) {
+	t, err := schemas.DecodeTenantPolicy(r.Value)
+	switch {
+	case err == nil && t.Tenant != tenant:
+		err = schemas.Invalid("tenant", "must be the tenant of the key")
+		fallthrough
+	case err != nil:
+		d.logger.Error("the policy of a tenant cannot be read; it is skipped", "tenant", tenant, "offset", r.Offset, "error", err)
+	case t.Policy == nil:
+		delete(policies, tenant)
+	default:
+		policies[tenant] = t.Policy
 	}
 }
 

@@ -147,3 +147,39 @@ func TestChangesApplyWhileTheTopicIsReadAndStayWhileItIsNot(t *testing.T) {
 		running.Wait()
 	})
 }
+
+func TestPoliciesOfTenantsAreFollowed(t *testing.T) {
+	t.Parallel()
+	log, policy := &topic{}, schemas.DefaultPolicy()
+	set := func(p schemas.TenantPolicy) { log.append(p.Key(), p.Encode()) }
+	changes := 0
+	d := NewDirectory(log, slog.New(slog.DiscardHandler))
+	d.Follow(func(map[string]*schemas.Policy) { changes++ })
+	load := func() {
+		t.Helper()
+		if err := d.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log.set(schemas.Tenant{Name: "acme", Weight: 2})
+	load()
+	if changes != 0 || len(d.Policies()) != 0 {
+		t.Errorf("without policies: %d changes, %v", changes, d.Policies())
+	}
+	set(schemas.TenantPolicy{Tenant: "acme", Policy: &policy})
+	log.append(schemas.TenantPolicy{Tenant: "broken"}.Key(), []byte{0xff})
+	load()
+	if p := d.Policies()["acme"]; changes != 1 || len(d.Policies()) != 1 || p == nil || *p != policy {
+		t.Errorf("%d changes, %v", changes, d.Policies())
+	}
+	set(schemas.TenantPolicy{Tenant: "acme"})
+	load()
+	load()
+	if changes != 2 || len(d.Policies()) != 0 || d.Settings("acme").Weight != 2 {
+		t.Errorf("after the removal: %d changes, %v, %+v", changes, d.Policies(), d.Settings("acme"))
+	}
+	var none *Directory
+	if none.Policies() != nil {
+		t.Error("a pipeline in int mode has policies of tenants")
+	}
+}

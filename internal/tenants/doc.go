@@ -1,7 +1,7 @@
 // Package tenants knows the settings of the tenants of a pipeline with --ids text: quotas, how long
 // history is kept, weights.
 //
-//	stillhere tenants set ──▶ [presence.pipeline] ──▶ Directory (one per process) ──▶ Settings(tenant)
+//	stillhere tenants set, policy set --tenant ──▶ [presence.pipeline] ──▶ Directory (one per process) ──▶ Settings(tenant), Policies
 //
 // The topic keeps every record for ever. The newest record of a tenant counts; a setting that it does
 // not name is that of the tenant "*", and without that there is no limit. A process reads the topic

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/tenants"
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/progress"
+)
+
+// tenantPolicy is by what the users of a tenant are judged: the policy of the pipeline, and that of the
+// tenant; nil: it has none of its own.
+func tenantPolicy(ctx context.Context, cluster kafka.Config, tenant string) (schemas.Policy, *schemas.Policy, error) {
+	if err := schemas.CheckTenant("--tenant", tenant); err != nil {
+		return schemas.Policy{}, nil, misused(err)
+	}
+	all, err := policy.InForce(ctx, cluster)
+	if err != nil {
+		return schemas.Policy{}, nil, err
+	}
+	pipeline, ok := policy.Newest(all)
+	if !ok {
+		return schemas.Policy{}, nil, errors.New("no policy is in force yet: no detector has committed anything")
+	}
+	known, err := tenants.Read(ctx, cluster, errorsOnly())
+	if err != nil {
+		return schemas.Policy{}, nil, err
+	}
+	return pipeline, known.Policies()[tenant], nil
+}
+
+// tenantPolicyReport is what show prints of a tenant.
+type tenantPolicyReport struct {
+	Tenant   string            `json:"tenant"`
+	Own      bool              `json:"own"`
+	ID       string            `json:"id"`
+	Settings []schemas.Setting `json:"settings"`
+	InForce  int32             `json:"partitions_in_force"`
+}
+
+func (c *policyShow) showTenant(ctx context.Context, cluster kafka.Config, tenant string) error {
+	pipeline, own, err := tenantPolicy(ctx, cluster, tenant)
+	if err != nil {
+		return err
+	}
+	p := pipeline.For(own)
+	r := tenantPolicyReport{Tenant: tenant, Own: own != nil, ID: p.ID(), Settings: p.Settings()}
+	if r.InForce, err = policy.TenantInForce(ctx, cluster, schemas.TenantPolicy{Tenant: tenant, Policy: own}); err != nil {
+		return err
+	}
+	if c.Output == "json" {
+		return printJSON(r)
+	}
+	if r.Own {
+		fmt.Printf("policy %s of tenant %q\n", r.ID, tenant)
+	} else {
+		fmt.Printf("tenant %q has no policy of its own: that of the pipeline, %s, counts\n", tenant, r.ID)
+	}
+	for _, s := range r.Settings {
+		fmt.Printf("  %-20s %s\n", s.Name, s.Value)
+	}
+	if err := printLines(os.Stdout, "", policy.Describe(p)); err != nil {
+		return err
+	}
+	fmt.Printf("in force in %d partitions\n", r.InForce)
+	return nil
+}
+
+// setTenant changes what is asked for in the policy of a tenant.
+func (c *policySet) setTenant(ctx context.Context, cluster kafka.Config, tenant string, asked policy.Change) error {
+	if err := policy.CheckNames(asked.Names); err != nil {
+		return misused(err)
+	}
+	pipeline, own, err := tenantPolicy(ctx, cluster, tenant)
+	if err != nil {
+		return err
+	}
+	before := pipeline.For(own)
+	p := asked.To(before)
+	for _, d := range policy.Differences(before, p) {
+		fmt.Printf("%s: %s → %s\n", d.Name, d.InForce, d.Asked)
+	}
+	if err := admin.CheckRetention(ctx, cluster, p); err != nil {
+		return err
+	}
+	return changeTenant(ctx, cluster, schemas.TenantPolicy{Tenant: tenant, Policy: &p}, c.Wait)
+}
+
+// changeTenant brings t into force, and waits for the detectors.
+func changeTenant(ctx context.Context, cluster kafka.Config, t schemas.TenantPolicy, wait time.Duration) error {
+	partitions, err := admin.CheckTopics(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if err := policy.SetTenant(ctx, cluster, t, errorsOnly()); err != nil {
+		return err
+	}
+	line := progress.Stderr()
+	bounded, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	err = policy.AwaitTenant(bounded, cluster, t, partitions, func(done, all int32) { line.Say("in force in %d of %d partitions", done, all) })
+	line.Clear()
+	if err != nil {
+		return err
+	}
+	if t.Policy == nil {
+		fmt.Printf("tenant %q goes by the policy of the pipeline in all %d partitions\n", t.Tenant, partitions)
+	} else {
+		fmt.Printf("the policy of tenant %q is in force in all %d partitions\n", t.Tenant, partitions)
+	}
+	return nil
+}
+
+type policyUnset struct {
+	Tenant *string       `help:"Tenant that goes by the policy of the pipeline again; empty: the default tenant." required:"" env:"-"`
+	Wait   time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
+	kafkaFlags
+}
+
+// Run changes.
+func (c *policyUnset) Run(ctx context.Context, _ *kong.Context) error {
+	cluster, err := c.cluster()
+	if err != nil {
+		return err
+	}
+	if _, _, err := tenantPolicy(ctx, cluster, *c.Tenant); err != nil {
+		return err
+	}
+	return changeTenant(ctx, cluster, schemas.TenantPolicy{Tenant: *c.Tenant}, c.Wait)
+}
