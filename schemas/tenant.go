@@ -17,19 +17,17 @@ const NoLimit = -1
 
 // Bounds of the settings of a tenant.
 const (
-	MaxQuota       = 1 << 40
-	MaxHistoryDays = 36_500
-	MaxWeight      = 1000
-	MaxTenantNote  = 256 // bytes
+	MaxQuota      = 1 << 40
+	MaxWeight     = 1000
+	MaxTenantNote = 256 // bytes
 )
 
 // Tenant is a record of the topic pipeline: the settings of one tenant.
 type Tenant struct {
-	Name        string // AllTenants is allowed
-	Quotas      TenantQuotas
-	HistoryDays int64
-	Weight      int64
-	Note        string // for people
+	Name   string // AllTenants is allowed
+	Quotas TenantQuotas
+	Weight int64
+	Note   string // for people
 }
 
 // TenantQuotas bound what a tenant may use: numbers, NoLimit, or 0 for the value of AllTenants. Those
@@ -58,7 +56,6 @@ func (t *Tenant) Numbers() []TenantSetting {
 		{"beats_per_second_per_process", &q.BeatsPerSecondPerProcess, MaxQuota},
 		{"changes_per_second_per_process", &q.ChangesPerSecondPerProcess, MaxQuota},
 		{"subscriptions_per_process", &q.SubscriptionsPerProcess, MaxQuota},
-		{"history_days", &t.HistoryDays, MaxHistoryDays},
 		{"weight", &t.Weight, MaxWeight},
 	}
 }
@@ -108,7 +105,7 @@ func TenantOfKey(key []byte) (name string, ok bool) { return strings.CutPrefix(s
 // Encode is the value of the record.
 func (t Tenant) Encode() []byte {
 	q := t.Quotas
-	return encode(&pb.Tenant{Schema: messageVersion, Tenant: t.Name, HistoryDays: int32(t.HistoryDays), Weight: int32(t.Weight), Note: t.Note,
+	return encode(&pb.Tenant{Schema: messageVersion, Tenant: t.Name, Weight: int32(t.Weight), Note: t.Note,
 		Quotas: &pb.TenantQuotas{UsersOnline: q.UsersOnline, ConnectionsPerProcess: q.ConnectionsPerProcess,
 			BeatsPerSecondPerProcess: q.BeatsPerSecondPerProcess, ChangesPerSecondPerProcess: q.ChangesPerSecondPerProcess,
 			SubscriptionsPerProcess: q.SubscriptionsPerProcess}})
@@ -121,7 +118,7 @@ func DecodeTenant(key, value []byte) (Tenant, error) {
 		return Tenant{}, err
 	}
 	q := m.GetQuotas()
-	t := Tenant{Name: m.Tenant, HistoryDays: int64(m.HistoryDays), Weight: int64(m.Weight), Note: m.Note, Quotas: TenantQuotas{
+	t := Tenant{Name: m.Tenant, Weight: int64(m.Weight), Note: m.Note, Quotas: TenantQuotas{
 		UsersOnline: q.GetUsersOnline(), ConnectionsPerProcess: q.GetConnectionsPerProcess(),
 		BeatsPerSecondPerProcess: q.GetBeatsPerSecondPerProcess(), ChangesPerSecondPerProcess: q.GetChangesPerSecondPerProcess(),
 		SubscriptionsPerProcess: q.GetSubscriptionsPerProcess()}}

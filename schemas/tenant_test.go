@@ -7,7 +7,7 @@ import (
 )
 
 func anyTenant() Tenant {
-	return Tenant{Name: "acme", HistoryDays: 30, Weight: 3, Note: "paid plan",
+	return Tenant{Name: "acme", Weight: 3, Note: "paid plan",
 		Quotas: TenantQuotas{UsersOnline: 10_000, ConnectionsPerProcess: NoLimit, BeatsPerSecondPerProcess: 700, ChangesPerSecondPerProcess: 20, SubscriptionsPerProcess: 5}}
 }
 
@@ -37,7 +37,6 @@ func TestWhatIsWrongWithATenantIsNamed(t *testing.T) {
 		"tenant":                  func(t *Tenant) { t.Name = "a b" },
 		"users_online":            func(t *Tenant) { t.Quotas.UsersOnline = -2 },
 		"connections_per_process": func(t *Tenant) { t.Quotas.ConnectionsPerProcess = MaxQuota + 1 },
-		"history_days":            func(t *Tenant) { t.HistoryDays = MaxHistoryDays + 1 },
 		"weight":                  func(t *Tenant) { t.Weight = NoLimit },
 		"note":                    func(t *Tenant) { t.Note = strings.Repeat("n", 257) },
 	} {
@@ -57,8 +56,8 @@ func TestWhatIsWrongWithATenantIsNamed(t *testing.T) {
 func TestATenantTakesFromAllWhatItDoesNotSay(t *testing.T) {
 	t.Parallel()
 	tenant := Tenant{Name: "acme", Weight: 2, Quotas: TenantQuotas{UsersOnline: NoLimit}}
-	all := Tenant{Name: AllTenants, HistoryDays: 7, Weight: 5, Quotas: TenantQuotas{UsersOnline: 9, SubscriptionsPerProcess: 8}}
-	want := Tenant{Name: "acme", HistoryDays: 7, Weight: 2, Quotas: TenantQuotas{UsersOnline: NoLimit, SubscriptionsPerProcess: 8}}
+	all := Tenant{Name: AllTenants, Weight: 5, Quotas: TenantQuotas{UsersOnline: 9, SubscriptionsPerProcess: 8}}
+	want := Tenant{Name: "acme", Weight: 2, Quotas: TenantQuotas{UsersOnline: NoLimit, SubscriptionsPerProcess: 8}}
 	if got := tenant.Over(all); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -59,8 +59,6 @@ func shownNumber(name string, value int64) string {
 	switch {
 	case value > 0:
 		return strconv.FormatInt(value, 10)
-	case name == "history_days":
-		return "pipeline"
 	case name == "weight":
 		return "1"
 	}
@@ -208,7 +206,6 @@ type tenantsSet struct {
 	BeatsPerSecondPerProcess   tenantNumber `help:"Beats by HTTP and sockets in each process." placeholder:"N" env:"-" group:"Settings:"`
 	ChangesPerSecondPerProcess tenantNumber `help:"Requests that change something, in each process: visibility, erasures, edges of the follower graph. Each kind has the whole rate." placeholder:"N" env:"-" group:"Settings:"`
 	SubscriptionsPerProcess    tenantNumber `help:"Users who are watched on sockets and streams in each process, each one per connection." placeholder:"N" env:"-" group:"Settings:"`
-	HistoryDays                tenantNumber `help:"Days for which the history of the tenant's users is kept; none: as long as the pipeline's." placeholder:"N" env:"-" group:"Settings:"`
 	Weight                     tenantNumber `help:"The tenant's share where tenants wait for each other; 1 if nothing is set." placeholder:"N" env:"-" group:"Settings:"`
 	Note                       *string      `help:"A note for people; '' removes it." env:"-" group:"Settings:"`
 	tenantsFlags
@@ -231,7 +228,7 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 		return err
 	}
 	flags := []tenantNumber{c.UsersOnline, c.ConnectionsPerProcess, c.BeatsPerSecondPerProcess, c.ChangesPerSecondPerProcess,
-		c.SubscriptionsPerProcess, c.HistoryDays, c.Weight}
+		c.SubscriptionsPerProcess, c.Weight}
 	if c.Note == nil && !slices.ContainsFunc(flags, func(n tenantNumber) bool { return n != "" }) {
 		return misused(fmt.Errorf("no setting is given, e.g. --users-online 10000"))
 	}

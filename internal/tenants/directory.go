@@ -16,8 +16,6 @@ import (
 type Settings struct {
 	// Quotas are limits; 0: no limit.
 	Quotas schemas.TenantQuotas
-	// HistoryDays is for how many days history is kept; 0: as long as the pipeline's.
-	HistoryDays int
 	// Weight is the tenant's share where tenants wait for each other; at least 1.
 	Weight int
 }
@@ -30,7 +28,7 @@ func settingsOf(t schemas.Tenant) *Settings {
 	for _, n := range t.Numbers() {
 		*n.Value = max(0, *n.Value) // NoLimit
 	}
-	return &Settings{Quotas: t.Quotas, HistoryDays: int(t.HistoryDays), Weight: max(1, int(t.Weight))}
+	return &Settings{Quotas: t.Quotas, Weight: max(1, int(t.Weight))}
 }
 
 // Log reads the records of a topic; *kafka.Reader is one.

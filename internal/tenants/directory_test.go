@@ -73,13 +73,13 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrNoLimit(t *testing.T) {
 	if d.BoundsOnline() {
 		t.Error("without settings users online are bounded")
 	}
-	log.set(schemas.Tenant{Name: schemas.AllTenants, Quotas: online(5), HistoryDays: 7})
+	log.set(schemas.Tenant{Name: schemas.AllTenants, Quotas: online(5)})
 	log.set(schemas.Tenant{Name: "acme", Quotas: online(schemas.NoLimit), Weight: 3})
 	log.append([]byte("tenant/bad"), []byte{1})
 	log.set(schemas.Tenant{Name: "", Quotas: online(9)})
 	load()
 	for tenant, want := range map[string]Settings{
-		"acme": {HistoryDays: 7, Weight: 3}, "": {Quotas: online(9), HistoryDays: 7, Weight: 1}, "other": {Quotas: online(5), HistoryDays: 7, Weight: 1},
+		"acme": {Weight: 3}, "": {Quotas: online(9), Weight: 1}, "other": {Quotas: online(5), Weight: 1},
 	} {
 		if s := d.Settings(tenant); *s != want {
 			t.Errorf("tenant %q has %+v, want %+v", tenant, *s, want)
@@ -99,7 +99,7 @@ func TestATenantHasItsOwnSettingsThoseOfAllOrNoLimit(t *testing.T) {
 	log.records, log.start = nil, 0 // recreated, and shorter
 	log.set(schemas.Tenant{Name: "acme", Quotas: online(1)})
 	load()
-	if s := d.Settings("acme"); s.Quotas.UsersOnline != 1 || d.Settings("other").HistoryDays != 0 {
+	if s := d.Settings("acme"); s.Quotas.UsersOnline != 1 || d.Settings("other").Quotas.UsersOnline != 0 {
 		t.Errorf("after the topic was recreated a tenant has %+v", s)
 	}
 	var none *Directory

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/schemas"
 )
 
 const (
 	// maxNamed is how many tenants have metrics of their own.
 	maxNamed = 100
-	// Other is the label of all others together. A tenant of that name is one of them.
-	Other = "other"
+	// Other is the label of all others together. No tenant has this name.
+	Other = schemas.AllTenants
 	// rankInterval is the time between two looks for the largest tenants.
 	rankInterval = time.Minute
 )
@@ -70,7 +72,7 @@ func (a *Accounts) rank() {
 
 var (
 	beatsTotal = prometheus.NewDesc("stillhere_tenant_beats_total",
-		"Accepted beats by tenant: of the 100 largest tenants of this process by name, of all others as other.", []string{"tenant"}, nil)
+		"Accepted beats by tenant: of the 100 largest tenants of this process by name, of all others as tenant=\"*\".", []string{"tenant"}, nil)
 	readsTotal = prometheus.NewDesc("stillhere_tenant_reads_total",
 		"Read requests by tenant.", []string{"tenant"}, nil)
 	refusedTotal = prometheus.NewDesc("stillhere_tenant_refused_total",

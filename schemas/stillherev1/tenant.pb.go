@@ -33,9 +33,6 @@ type Tenant struct {
 	// value of its own.
 	Tenant string        `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	Quotas *TenantQuotas `protobuf:"bytes,3,opt,name=quotas,proto3" json:"quotas,omitempty"`
-	// For how many days the history of the tenant's users is kept; no limit: as
-	// long as the pipeline's.
-	HistoryDays int32 `protobuf:"varint,4,opt,name=history_days,json=historyDays,proto3" json:"history_days,omitempty"`
 	// The tenant's share where tenants wait for each other, beside those with 1;
 	// 0 in "*", too: 1.
 	Weight        int32  `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
@@ -93,13 +90,6 @@ func (x *Tenant) GetQuotas() *TenantQuotas {
 		return x.Quotas
 	}
 	return nil
-}
-
-func (x *Tenant) GetHistoryDays() int32 {
-	if x != nil {
-		return x.HistoryDays
-	}
-	return 0
 }
 
 func (x *Tenant) GetWeight() int32 {
@@ -204,14 +194,13 @@ var File_stillhere_v1_tenant_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_tenant_proto_rawDesc = "" +
 	"\n" +
-	"\x19stillhere/v1/tenant.proto\x12\fstillhere.v1\"\xbb\x01\n" +
+	"\x19stillhere/v1/tenant.proto\x12\fstillhere.v1\"\x9e\x01\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x122\n" +
-	"\x06quotas\x18\x03 \x01(\v2\x1a.stillhere.v1.TenantQuotasR\x06quotas\x12!\n" +
-	"\fhistory_days\x18\x04 \x01(\x05R\vhistoryDays\x12\x16\n" +
+	"\x06quotas\x18\x03 \x01(\v2\x1a.stillhere.v1.TenantQuotasR\x06quotas\x12\x16\n" +
 	"\x06weight\x18\x05 \x01(\x05R\x06weight\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\tR\x04note\"\xa9\x02\n" +
+	"\x04note\x18\x06 \x01(\tR\x04noteJ\x04\b\x04\x10\x05\"\xa9\x02\n" +
 	"\fTenantQuotas\x12!\n" +
 	"\fusers_online\x18\x01 \x01(\x03R\vusersOnline\x126\n" +
 	"\x17connections_per_process\x18\x02 \x01(\x03R\x15connectionsPerProcess\x12>\n" +

@@ -224,7 +224,7 @@ func (w *textWorld) modes(replay []string, one string) {
 		{"explain", one[strings.Index(one, `"event_id":"`)+12:][:27]}, {"export", "42", "--sqlite", w.sqlite}} {
 		w.fails(with(words, []string{"--kafka-brokers", w.Broker}), "--ids text --identity-key-file FILE, where FILE has the identity key with fingerprint "+fingerprint)
 	}
-	other := filepath.Join(w.T.TempDir(), "other.key")
+	other := filepath.Join(w.TempDir(), "other.key")
 	if err := os.WriteFile(other, []byte(identity.Key{9}.Hex()), 0o600); err != nil {
 		w.Fatalf("%v", err)
 	}
