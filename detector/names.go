@@ -32,7 +32,7 @@ const nameShards = 1024
 // nameShard holds entries one after the other. Their texts are never overwritten, because strings
 // alias them.
 type nameShard struct {
-	slots   []uint32 // offset in entries plus one; 0: free
+	slots   []uint32 // see slotOf; 0: free
 	entries []byte
 	used    int // slots
 	removed int // bytes of entries
@@ -45,6 +45,19 @@ const (
 	flagUnsaved = 0x80 // of the first byte: no status with the name has been written
 	flagLeaving = 0x80 // of the second
 )
+
+// atBits are the bits of a slot for an offset: 64 MiB of names in a shard, 64 GiB in a partition.
+const atBits = 26
+
+// slotOf is the slot of the entry at an offset. Its highest bits are the lowest of part, which home does
+// not use, so that a search computes hardly any id but the one that it looks for.
+func slotOf(part, at uint32) uint32 { return part<<atBits | (at + 1) }
+
+// offset is where the entry of a slot is.
+func offset(slot uint32) uint32 { return slot&(1<<atBits-1) - 1 }
+
+// isOf reports whether a slot may be that of an id.
+func isOf(slot, part uint32) bool { return slot>>atBits == part&(1<<(32-atBits)-1) }
 
 func newNames(users identity.Users) *names {
 	return &names{users: users, collided: map[schemas.UserID]struct{}{}, awaited: map[schemas.UserID]struct{}{}}
@@ -108,7 +121,10 @@ func (n *names) find(id schemas.UserID) (*nameShard, int, []byte) {
 		return nil, 0, nil
 	}
 	for i := s.home(part); s.slots[i] != 0; i = s.after(i) {
-		if e := s.entry(s.slots[i] - 1); n.idOf(e) == id {
+		if !isOf(s.slots[i], part) {
+			continue
+		}
+		if e := s.entry(offset(s.slots[i])); n.idOf(e) == id {
 			return s, i, e
 		}
 	}
@@ -150,7 +166,7 @@ func (s *nameShard) insert(part, at uint32) {
 	for s.slots[i] != 0 {
 		i = s.after(i)
 	}
-	s.slots[i] = at + 1
+	s.slots[i] = slotOf(part, at)
 	s.used++
 }
 
@@ -172,7 +188,7 @@ func (n *names) remove(id schemas.UserID) {
 	}
 	size := len(s.slots)
 	for i := s.after(gap); s.slots[i] != 0; i = s.after(i) {
-		_, part := place(n.idOf(s.entry(s.slots[i] - 1)))
+		_, part := place(n.idOf(s.entry(offset(s.slots[i]))))
 		if home := s.home(part); (i-home+size)%size >= (i-gap+size)%size {
 			s.slots[gap], gap = s.slots[i], i
 		}
@@ -194,7 +210,8 @@ func (n *names) rebuild(s *nameShard, slots, room int) {
 		if slot == 0 {
 			continue
 		}
-		e, at := old.entry(slot-1), slot-1
+		at := offset(slot)
+		e := old.entry(at)
 		_, part := place(n.idOf(e))
 		if room != 0 {
 			at = uint32(len(s.entries))
@@ -214,7 +231,7 @@ func (n *names) ofTenant(tenant string) (users []schemas.UserID) {
 			if slot == 0 {
 				continue
 			}
-			if e := s.entry(slot - 1); nameOf(e).Tenant == tenant {
+			if e := s.entry(offset(slot)); nameOf(e).Tenant == tenant {
 				users = append(users, n.idOf(e))
 			}
 		}
