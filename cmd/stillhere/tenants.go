@@ -22,7 +22,7 @@ type tenantsCommand struct {
 	Set   tenantsSet   `cmd:"" help:"Change settings of a tenant. Settings without a flag do not change."`
 	Unset tenantsUnset `cmd:"" help:"Remove the settings of a tenant; those of all tenants count for it again."`
 	Sizes tenantsSizes `cmd:"" help:"Print how many users of each tenant a store knows, who of them is present, and how many changes it keeps."`
-	Erase tenantsErase `cmd:"" help:"Erase all users of a tenant, and its settings."`
+	Erase tenantsErase `cmd:"" help:"Erase all users of a tenant, its settings and its policy."`
 }
 
 // tenantsFlags are those of every subcommand. The identity key is not needed: names of users are not
@@ -128,7 +128,7 @@ func (c *tenantsList) Run(ctx context.Context) error {
 	_, all, _ := recordsOf(d, schemas.AllTenants)
 	reports := []tenantReport{}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TENANT\tUSERS ONLINE\tCONNECTIONS/PROCESS\tBEATS/S/PROCESS\tCHANGES/S/PROCESS\tSUBSCRIPTIONS/PROCESS\tHISTORY DAYS\tWEIGHT\tNOTE")
+	fmt.Fprintln(table, "TENANT\tUSERS ONLINE\tCONNECTIONS/PROCESS\tBEATS/S/PROCESS\tCHANGES/S/PROCESS\tSUBSCRIPTIONS/PROCESS\tWEIGHT\tNOTE")
 	for _, t := range d.Records() {
 		reports = append(reports, reportOf(t, all))
 		in := tenantInForce(t, all)

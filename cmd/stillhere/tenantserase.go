@@ -31,7 +31,7 @@ type tenantsErase struct {
 
 // Help is printed below the list of flags.
 func (*tenantsErase) Help() string {
-	return `Lists the users of the tenant by the names in the durable store and in the follower graph, and writes an erasure for each to presence.heartbeats, as the command erase does. The running pipeline then drops devices, last seen, history, visibility, names and edges. Users whose names come while it runs are found by another pass. At the end the settings of the tenant are removed.
+	return `Lists the users of the tenant by the names in the durable store and in the follower graph, and writes an erasure for each to presence.heartbeats, as the command erase does. The running pipeline then drops devices, last seen, history, visibility, names and edges. Users whose names come while it runs are found by another pass. At the end the settings of the tenant and its policy are removed.
 
 Take away the tenant's access first: revoke its tokens and keys. A user who sends heartbeats again is a new user.
 
@@ -77,12 +77,12 @@ func (c *tenantsErase) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	settings, err := c.hasSettings(ctx, cluster)
+	settings, policy, err := c.hasOwn(ctx, cluster)
 	if err != nil {
 		return err
 	}
 	if c.DryRun || !c.Yes {
-		fmt.Printf("tenant %s has %s users, and settings of its own: %v\n", shownTenant(c.Tenant), grouped(users), settings)
+		fmt.Printf("tenant %s has %s users, settings of its own: %v, a policy of its own: %v\n", shownTenant(c.Tenant), grouped(users), settings, policy)
 		if !c.DryRun {
 			return misused(errors.New("--yes: nothing was erased; run the command again with --yes to erase all of them for good"))
 		}
@@ -98,21 +98,27 @@ func (c *tenantsErase) Run(ctx context.Context) (err error) {
 		}
 		fmt.Println("the settings of the tenant are removed")
 	}
+	if policy {
+		if err := changeTenant(ctx, cluster, schemas.TenantPolicy{Tenant: c.Tenant}, setUpTimeout); err != nil {
+			return err
+		}
+	}
 	if goneOn != "" {
 		fmt.Printf("no topic has a copy from %s on\n", goneOn)
 	}
 	return nil
 }
 
-func (c *tenantsErase) hasSettings(ctx context.Context, cluster kafka.Config) (bool, error) {
+// hasOwn reports whether the tenant has settings and a policy of its own.
+func (c *tenantsErase) hasOwn(ctx context.Context, cluster kafka.Config) (settings, policy bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
 	defer cancel()
 	d, err := tenants.Read(ctx, cluster, errorsOnly())
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	_, _, known := recordsOf(d, c.Tenant)
-	return known, nil
+	_, _, settings = recordsOf(d, c.Tenant)
+	return settings, d.Policies()[c.Tenant] != nil, nil
 }
 
 // erase erases the users, and returns the first UTC day on which no topic has a copy; empty if there were
@@ -163,7 +169,7 @@ func (c *tenantsErase) erase(ctx context.Context, cluster kafka.Config, o erasur
 	o.Progress = func(erased int64) { line.Say("%s users erased", grouped(erased)) }
 	done, err := erasure.Run(ctx, o)
 	line.Clear()
-	fmt.Printf("tenant %s: %s erasures written in %d passes\n", shownTenant(c.Tenant), grouped(done.Erased), done.Passes)
+	fmt.Printf("tenant %s: %s erasures written; passes: %d\n", shownTenant(c.Tenant), grouped(done.Erased), done.Passes)
 	switch {
 	case err != nil:
 		return goneOn, fmt.Errorf("erasing tenant %s (run the command again to continue): %w", shownTenant(c.Tenant), err)
