@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
@@ -22,11 +23,14 @@ import (
 
 // names are names in memory. What is coming becomes known by a refresh.
 type names struct {
+	mu            sync.Mutex
 	known, coming map[schemas.UserID]schemas.UserName
 	asked         int
 }
 
 func (n *names) Names(_ context.Context, ids []schemas.UserID) (map[schemas.UserID]schemas.UserName, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	found := map[schemas.UserID]schemas.UserName{}
 	n.asked++
 	for i, id := range ids {
@@ -41,6 +45,8 @@ func (n *names) Names(_ context.Context, ids []schemas.UserID) (map[schemas.User
 }
 
 func (n *names) Refresh(context.Context, int32) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.known = n.coming
 	return nil
 }
