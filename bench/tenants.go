@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -97,26 +98,32 @@ func (p *partitionLog) read(most int) []schemas.Record {
 	return some
 }
 
+// overdue is an error if nothing of the quiet tenant came out for a minute, or the bench was interrupted.
+func overdue(t *loadtest.T, begun time.Time, waits loadtest.Spread) error {
+	if len(waits) == 0 && time.Since(begun) > time.Minute {
+		return errors.New("no change of the quiet tenant came out within a minute")
+	}
+	return t.Context().Err()
+}
+
 // graphOfOne is a graph in which one user follows everybody.
 type graphOfOne struct{}
+
+const follower schemas.UserID = 9_999_999
 
 // Of waits as a database does.
 func (graphOfOne) Of(_ context.Context, users []schemas.UserID) ([]graph.Followers, error) {
 	time.Sleep(graphWait)
 	all := make([]graph.Followers, len(users))
 	for i := range all {
-		all[i].IDs = []schemas.UserID{1}
+		all[i].IDs = []schemas.UserID{follower}
 	}
 	return all, nil
 }
 
-// Names names everybody.
-func (graphOfOne) Names(_ context.Context, users []schemas.UserID) (graph.Names, error) {
-	names := graph.Names{}
-	for _, user := range users {
-		names[user] = schemas.Name{Text: "follower"}
-	}
-	return names, nil
+// Names knows the follower. Changes have the names of their users.
+func (graphOfOne) Names(context.Context, []schemas.UserID) (graph.Names, error) {
+	return graph.Names{follower: {Text: "follower"}}, nil
 }
 
 // planned measures from a change to its delivery record.
@@ -132,6 +139,7 @@ func planned(t *loadtest.T, noisy, turns bool) (waits loadtest.Spread) {
 	planner, log := deps.NewPlanner(), newPartitionLog(noisy)
 	defer planner.Close()
 	for begun := time.Now(); time.Since(begun) < t.Length() || len(waits) == 0; {
+		t.Check(overdue(t, begun, waits))
 		records := log.read(min(most, planner.Capacity()))
 		if len(records) == 0 && planner.Due().IsZero() {
 			time.Sleep(time.Millisecond)
@@ -268,6 +276,7 @@ func written(t *loadtest.T, noisy, _ bool) (waits loadtest.Spread) {
 		_, err = s.Start(t.Context(), stream.Assignment{Partitions: 1, Offset: store.Unknown})
 		t.Check(err)
 		for begun := time.Now(); time.Since(begun) < t.Length() || len(waits) == 0; {
+			t.Check(overdue(t, begun, waits))
 			records := log.read(settings.SinkRows)
 			if len(records) == 0 {
 				time.Sleep(time.Millisecond)
