@@ -35,7 +35,7 @@ const (
 )
 
 // Grantees are the users that Kafka may have for Stillhere: the roles and the tools.
-var Grantees = []string{"ingest", "detector", "lastseen", "fanout", "api", "all", "channel", "gateway", "tools", "topics"}
+var Grantees = []string{"ingest", "detector", "lastseen", "fanout", "api", "all", "channel", "gateway", "tools", "operator", "topics"}
 
 // onePipeline are the roles that every Need of eachRole is for, "all" being all.
 var onePipeline = []string{"ingest", "detector", "lastseen", "fanout", "api"}
@@ -89,6 +89,7 @@ var Needs = slices.Concat(
 			onTopic(schemas.Names, "writing names of users; finding hanging transactions", "Read", "Write")),
 		roleNeeds("lastseen",
 			onTopic(schemas.Names, "reading names of users", "Read"),
+			onTopic(schemas.Heartbeats, "hiding two users whose names have one id, if only the store knows it", "Write"),
 			onGroup(namesGroup, "sharing the partitions", "Read"))),
 	roleNeeds("api",
 		onTopic(schemas.Statuses, "exporting what the detector holds of a user", "Read"),
@@ -114,6 +115,12 @@ var Needs = slices.Concat(
 	named(roleNeeds("tools",
 		onTopic(schemas.Pipeline, "reading how users are named", "Read"),
 		onTopic(schemas.Names, "reading names of users", "Read"))),
+	roleNeeds("operator",
+		onTopic(everyTopic, "checking the topics' configuration", "Describe", "DescribeConfigs"),
+		onTopic(schemas.Heartbeats, "policy set, erase", "Write"),
+		onGroup(detectorGroup, "reading the policy in force", "Describe")),
+	named(roleNeeds("operator",
+		onTopic(schemas.Pipeline, "tenants set, policy set --tenant", "Read", "Write"))),
 	roleNeeds("topics",
 		onTopic(everyTopic, "topics apply and topics check", "Create", "Describe", "DescribeConfigs", "AlterConfigs")),
 	named(roleNeeds("topics",

@@ -15,7 +15,7 @@ import (
 
 // topicsACLs prints or applies what a role must be allowed.
 type topicsACLs struct {
-	Role      []string `help:"Role to grant: ${enum}. all: one process with every role; channel: \"channel webhook\"; gateway: one that writes to Kafka itself; tools: replay, explain and others; topics: \"topics apply\"." enum:"ingest,detector,lastseen,fanout,api,all,channel,gateway,tools,topics" required:"" env:"-" group:"Who:"`
+	Role      []string `help:"Role to grant: ${enum}. all: one process with every role; channel: \"channel webhook\"; gateway: one that writes to Kafka itself; tools: replay, explain and others that read; operator: \"policy set\", \"tenants set\" and erase; topics: \"topics apply\"." enum:"ingest,detector,lastseen,fanout,api,all,channel,gateway,tools,operator,topics" required:"" env:"-" group:"Who:"`
 	Principal string   `help:"The Kafka principal, e.g. User:detector; with mutual TLS, User:CN=detector,O=example." required:"" env:"-" group:"Who:"`
 	Followers bool     `help:"Include what fanout needs for followers." env:"-" group:"Who:"`
 

@@ -219,7 +219,7 @@ func (*tenantsSet) Help() string {
     stillhere tenants set '*' --connections-per-process 1000
     stillhere tenants set acme --connections-per-process none
 
-What is over a quota is answered with 429 and Retry-After, and counted in stillhere_tenant_refused_total. Quotas per process hold in each process by itself: N processes behind a load balancer allow N times as much. Gateways that write to Kafka directly are not bounded. The quota of users online needs an ingest that has Redis and a store. Where brokers check ACLs, the command needs Write on presence.pipeline.`
+What is over a quota is answered with 429 and Retry-After, and counted in stillhere_tenant_refused_total. Quotas per process hold in each process by itself: N processes behind a load balancer allow N times as much. Gateways that write to Kafka directly are not bounded. The quota of users online needs an ingest that has Redis and a store. Where brokers check ACLs, the command needs the rights of "topics acls --role operator --ids text".`
 }
 
 // Run changes.

@@ -35,7 +35,10 @@ import (
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
 )
@@ -75,6 +78,7 @@ type subject struct {
 	config   kafka.Config // as the user
 	producer *kafka.Producer
 	graph    string
+	store    string
 	log      testkit.Transcript
 	started  atomic.Bool
 	base     atomic.Pointer[string]
@@ -133,6 +137,10 @@ func (s *subject) fill() error {
 	}
 	s.feed()
 	s.graph = filepath.Join(s.TempDir(), s.user+".db")
+	s.store = filepath.Join(s.TempDir(), s.user+"-store.db")
+	if err := s.knowAnother(); err != nil {
+		return err
+	}
 	store, err := app.OpenGraph(s.Context(), app.Store{SQLite: s.graph}, pgstore.Defaults())
 	if err != nil {
 		return err
@@ -140,6 +148,25 @@ func (s *subject) fill() error {
 	defer store.Close()
 	_, err = store.Add(s.Context(), []graph.Edge{{User: 1, Follower: 2}, {User: 3, Follower: 4}, {User: 3, Follower: 5}, {User: 3, Follower: 6}})
 	return err
+}
+
+// forgotten is the first of two users of one id, whom the detector has forgotten and the store has not; second
+// is the other one.
+var forgotten, second = schemas.Name{Tenant: "acme", Text: "forgotten"}, schemas.Name{Tenant: "acme", Text: "second"}
+
+// knowAnother lets the store know the user of second as forgotten.
+func (s *subject) knowAnother() error {
+	if !s.uses.Named {
+		return nil
+	}
+	config := sqlitestore.Defaults()
+	config.Path = s.store
+	known, err := sqlitestore.Open(s.Context(), config)
+	if err != nil {
+		return err
+	}
+	err = known.WriteNames(s.Context(), []schemas.UserName{{User: s.super.Users.ID(second.Tenant, second.Text), Name: forgotten}})
+	return errors.Join(err, known.Close())
 }
 
 // here is a grant of the default prefix in this subject's pipeline.
@@ -176,6 +203,8 @@ func (s *subject) feed() {
 		beat := schemas.AppendNamedRow(schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 1, Kind: schemas.Web}}), 0, ann)
 		outs = append(outs, schemas.Outgoing{Topic: schemas.Heartbeats, Value: beat},
 			schemas.Outgoing{Topic: schemas.Names, Key: schemas.UserID(1).Key(), Value: []byte{0xff, 1, 0xff}})
+		taken := schemas.UserName{User: s.super.Users.ID(second.Tenant, second.Text), Name: second}
+		outs = append(outs, schemas.Outgoing{Topic: schemas.Names, Key: taken.User.Key(), Value: taken.Encode()})
 	}
 	if err := s.producer.AppendSync(s.Context(), outs...); err != nil && s.Context().Err() == nil {
 		s.Error(err)
@@ -263,6 +292,8 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		}
 		s.started.Store(true)
 		return nil
+	case "operator":
+		return s.operate(ctx, log)
 	case "channel":
 		s.started.Store(true)
 		both, running := errgroup.WithContext(ctx)
@@ -277,6 +308,29 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		return s.actAsGateway(ctx, log)
 	}
 	return app.Run(ctx, s.grantee, s.settings(), log, func() { s.started.Store(true) })
+}
+
+// operate does what the commands do that change the pipeline.
+func (s *subject) operate(ctx context.Context, log *slog.Logger) error {
+	if _, err := admin.CheckTopics(ctx, s.config); err != nil {
+		return err
+	}
+	if _, err := admin.LastCopies(ctx, s.config); err != nil {
+		return err
+	}
+	if _, err := policy.InForce(ctx, s.config); err != nil {
+		return err
+	}
+	if err := policy.Set(ctx, s.config, schemas.DefaultPolicy(), log); err != nil {
+		return err
+	}
+	if s.uses.Named {
+		if err := tenants.Set(ctx, s.config, schemas.Tenant{Name: "acme", Note: "set"}, log); err != nil {
+			return err
+		}
+	}
+	s.started.Store(true)
+	return nil
 }
 
 func (s *subject) actAsGateway(ctx context.Context, log *slog.Logger) error {
@@ -320,7 +374,7 @@ func (s *subject) settings() app.Config {
 		return l, err
 	}
 	c.Redis.Addrs, c.Redis.Prefix = []string{s.redis.Addr()}, s.user+":"
-	c.Store = app.Store{SQLite: filepath.Join(s.TempDir(), s.user+"-store.db")}
+	c.Store = app.Store{SQLite: s.store}
 	c.Ingest.AppendTimeout = 2 * time.Second
 	c.Graph, c.GraphTopic = app.Store{SQLite: s.graph}, true
 	if s.uses.Followers {
