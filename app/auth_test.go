@@ -49,7 +49,7 @@ func guardedAs(t *testing.T, change func(*app.Dev)) (host, dir string) {
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		done <- app.RunDev(ctx, dev,
-			slog.New(slog.DiscardHandler), func(string) { close(ready) })
+			slog.New(slog.DiscardHandler), func(app.DevAddresses) { close(ready) })
 	}()
 	t.Cleanup(func() {
 		stop()

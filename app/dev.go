@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -39,10 +40,13 @@ type Dev struct {
 // quick is how often dev commits and looks how far it is.
 const quick = 250 * time.Millisecond
 
+// DevAddresses are where dev can be reached, host:port each, with the ports that were taken where the
+// configuration leaves the choice.
+type DevAddresses struct{ HTTP, Kafka string }
+
 // RunDev runs every role on servers inside this process, with the wiring of
-// production, until ctx ends. started is called when everything is ready, with
-// the address of the Kafka stand-in.
-func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster string)) (err error) {
+// production, until ctx ends. started is called when everything is ready.
+func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddresses)) (err error) {
 	if err := dev.check(); err != nil {
 		return err
 	}
@@ -107,11 +111,35 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(cluster
 	if err := changePolicy(ctx, cluster, config.asked(), log); err != nil {
 		return err
 	}
-	err = Run(ctx, "all", config, log, func() { started(stand.Addrs()[0]) })
+	at := DevAddresses{Kafka: stand.Addrs()[0]}
+	config.Listener = at.note(config.Listen, config.Listener)
+	err = Run(ctx, "all", config, log, func() { started(at) })
 	if err == nil {
 		err = errors.Join(sqlite.Seal(config.Store.SQLite), sqlite.Seal(config.Graph.SQLite))
 	}
 	return err
+}
+
+// note wraps open, which stands for net.Listen when it is nil: it notes in HTTP where the first listener for
+// address is. The host stays as it is given.
+func (at *DevAddresses) note(address string, open func(network, address string) (net.Listener, error)) func(string, string) (net.Listener, error) {
+	if open == nil {
+		open = net.Listen
+	}
+	at.HTTP = address
+	noted := false
+	return func(network, asked string) (net.Listener, error) {
+		l, err := open(network, asked)
+		if err != nil || noted || asked != address {
+			return l, err
+		}
+		noted = true
+		host, _, _ := net.SplitHostPort(address) // was checked
+		if _, port, err := net.SplitHostPort(l.Addr().String()); err == nil {
+			at.HTTP = net.JoinHostPort(host, port)
+		}
+		return l, nil
+	}
 }
 
 // IdentityFile is the identity key in the data directory of dev.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,7 +92,7 @@ func TestAPipelineDoesNotStartOnTheKeysOfAnother(t *testing.T) {
 	config := app.Defaults()
 	config.Instance, config.Listen, config.Admin = "dev", "127.0.0.1:0", ""
 	dev := app.Dev{Config: config, DataDir: t.TempDir(), KafkaListen: "127.0.0.1:0", RedisAddr: redis.Addr(), Partitions: 1}
-	err := app.RunDev(t.Context(), dev, slog.New(slog.DiscardHandler), func(string) { t.Error("it has started") })
+	err := app.RunDev(t.Context(), dev, slog.New(slog.DiscardHandler), func(app.DevAddresses) { t.Error("it has started") })
 	if err == nil || !strings.Contains(err.Error(), "notFoundPattern") || !strings.Contains(err.Error(), "--redis-prefix") {
 		t.Errorf("started with %v", err)
 	}
@@ -135,7 +137,36 @@ func devUntilReady(t *testing.T, dir, ids, key string) error {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	dev := app.Dev{Config: config, DataDir: dir, KafkaListen: "127.0.0.1:0", Partitions: 1}
-	return app.RunDev(ctx, dev, slog.New(slog.DiscardHandler), func(string) { stop() })
+	return app.RunDev(ctx, dev, slog.New(slog.DiscardHandler), func(app.DevAddresses) { stop() })
+}
+
+func TestDevSaysWhereItListensIfThePortIsLeftToIt(t *testing.T) {
+	t.Parallel()
+	config := app.Defaults()
+	config.Instance, config.Listen, config.Admin = "dev", "localhost:0", "localhost:0"
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	dev := app.Dev{Config: config, DataDir: t.TempDir(), KafkaListen: "127.0.0.1:0", Partitions: 1}
+	asked := false
+	err := app.RunDev(ctx, dev, slog.New(slog.DiscardHandler), func(at app.DevAddresses) {
+		defer stop()
+		asked = true
+		host, port, _ := net.SplitHostPort(at.HTTP)
+		if host != "localhost" || port == "0" {
+			t.Errorf("it says that it listens at %q", at.HTTP)
+		}
+		response, err := http.Get("http://" + at.HTTP + "/presence/1")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if response.Body.Close(); response.StatusCode != http.StatusOK {
+			t.Errorf("%s answers %s to a read", at.HTTP, response.Status)
+		}
+	})
+	if err != nil || !asked {
+		t.Errorf("it was ready: %v; it ended with %v", asked, err)
+	}
 }
 
 func TestDevMakesAnIdentityKeyAndKeepsHowUsersAreNamed(t *testing.T) {

@@ -36,17 +36,17 @@ func (c *loadCommand) Run(ctx context.Context) error {
 	return load.Run(ctx, settings, load.Target{URL: c.URL, Token: c.Token}, c.logger())
 }
 
-// generateLoad prepares the simulated users that dev is asked for.
-func (c *devCommand) generateLoad(log *slog.Logger) (play func(context.Context), err error) {
+// generateLoad prepares the simulated users that dev is asked for; play runs them at the address of dev.
+func (c *devCommand) generateLoad(log *slog.Logger) (play func(ctx context.Context, address string), err error) {
 	if c.Users == 0 {
-		return func(context.Context) {}, nil
+		return func(context.Context, string) {}, nil
 	}
 	settings := load.Defaults()
 	settings.Users, settings.Interval, settings.Text = c.Users, 0, c.IDs == string(identity.Text) // as the hello says
 	if err := settings.Validate(); err != nil {
 		return nil, err
 	}
-	target := load.Target{URL: "http://" + c.HTTP.Listen}
+	var target load.Target
 	if c.Auth.On() {
 		as := issuer(c.Auth.Signing)
 		if !as.Secret.Given() {
@@ -58,7 +58,8 @@ func (c *devCommand) generateLoad(log *slog.Logger) (play func(context.Context),
 			return nil, err
 		}
 	}
-	return func(ctx context.Context) {
+	return func(ctx context.Context, address string) {
+		target.URL = "http://" + address
 		if err := load.Run(ctx, settings, target, log); err != nil {
 			log.Error("load_generator_failed", "error", err)
 		}

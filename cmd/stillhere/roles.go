@@ -112,15 +112,15 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 	redisview.LogTo(logs.logger())
 	var playing sync.WaitGroup
 	defer playing.Wait()
-	return app.RunDev(ctx, dev, logs.logger(), func(cluster string) {
-		c.greet(cluster)
-		playing.Go(func() { play(ctx) })
+	return app.RunDev(ctx, dev, logs.logger(), func(at app.DevAddresses) {
+		c.greet(at)
+		playing.Go(func() { play(ctx, at.HTTP) })
 	})
 }
 
 // greet says where to look and what to try.
-func (c *devCommand) greet(brokers string) {
-	url, self := "http://"+c.HTTP.Listen, called(os.Args[0])
+func (c *devCommand) greet(at app.DevAddresses) {
+	brokers, url, self := at.Kafka, "http://"+at.HTTP, called(os.Args[0])
 	try := tried{beat: "user 1    ", user: `"1"`, device: "7", batch: "user_ids=1,2,3", watch: "1 2 3", follow: "1/followers/2      (2 follows 1)"}
 	if c.IDs == string(identity.Text) {
 		try = tried{beat: "ann       ", user: `"ann"`, device: `"phone"`, batch: "user_ids=ann&user_ids=bob", watch: "ann bob --ids text",
@@ -146,7 +146,7 @@ func (c *devCommand) greet(brokers string) {
   notify followers          curl -X PUT %s/presence/%s
                             %s channel log --kafka-brokers %s%s%s
 
-`, url, url, try.beat, try.user, try.device, url, url, try.batch, self, try.watch, url, c.HTTP.Listen, try.user,
+`, url, url, try.beat, try.user, try.device, url, url, try.batch, self, try.watch, url, at.HTTP, try.user,
 		self, brokers, try.kafka, url, try.follow, self, brokers, try.kafka, sight)
 	if try.kafka != "" {
 		fmt.Printf(`  Users have names, within tenants: ?tenant=acme after any address above names users of acme.

@@ -114,7 +114,7 @@ func (p *framedPipeline) run(registry string, act func(cluster string)) {
 	started, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
 		ended <- app.RunDev(ctx, app.Dev{Config: config, DataDir: p.dir, KafkaListen: "127.0.0.1:0", Partitions: 1},
-			slog.New(slog.DiscardHandler), func(cluster string) { started <- cluster })
+			slog.New(slog.DiscardHandler), func(at app.DevAddresses) { started <- at.Kafka })
 	}()
 	select {
 	case cluster := <-started:
