@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"app"},
 	{"ingest", "detector", "fanout", "lastseen", "client"},
 	{"internal"},
-	{"schemas"},
+	{"schemas", "console"},
 }
 
 // layerOf returns the layer of a package of this module and its top-level folder. Layer 0
