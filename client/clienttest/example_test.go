@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
+	"time"
 
 	"github.com/stillhere/stillhere/client/clienttest"
+	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/client/presence"
+	"github.com/stillhere/stillhere/client/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -40,4 +44,52 @@ func Example() {
 	}
 	fmt.Println(friends(context.Background(), c, 1, 2, 3))
 	// Output: 1
+}
+
+// A test of a program that reports users by name, within a tenant, and reads them.
+func ExampleStartNamed() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	server, err := clienttest.StartNamed()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	ann := schemas.Name{Tenant: "acme", Text: "ann"}
+
+	g, err := gateway.Dial(ctx, gateway.Config{Kafka: server.Kafka(), IdentityKey: server.IdentityKey(), ID: "gw-1",
+		Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	w, err := watch.NewNamed(watch.Config{HTTP: server.HTTP()}, ann.Tenant, ann.Text)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for event, err := range w.Events(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if event.Kind != watch.Changed {
+			continue
+		}
+		fmt.Println(event.User.Name, *event.User.State)
+		if *event.User.State == presence.Online {
+			break
+		}
+		if err := g.BeatAs(ann, "phone", schemas.Mobile, 0); err != nil {
+			log.Fatal(err)
+		}
+	}
+	c, err := presence.New(presence.Config{HTTP: server.HTTP()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	namesake := schemas.Name{Text: "ann"} // of the default tenant
+	states, err := c.BatchOf(ctx, ann, namesake)
+	fmt.Println(states.Of[ann], states.Of[namesake], err, g.Close(ctx))
+	// Output:
+	// "ann" of tenant acme offline
+	// "ann" of tenant acme online
+	// online offline <nil> <nil>
 }

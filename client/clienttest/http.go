@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -32,8 +33,12 @@ func (s *Server) routes() http.Handler {
 	}
 	answer("GET /presence/batch", func(r *http.Request) (any, error) {
 		states := map[string]*string{}
-		for _, text := range strings.Split(r.URL.Query().Get("user_ids"), ",") {
-			user, err := schemas.ParseUserID("user_ids", text)
+		texts := r.URL.Query()["user_ids"]
+		if !s.users.Text() {
+			texts = strings.Split(strings.Join(texts, ","), ",")
+		}
+		for _, text := range texts {
+			user, _, err := s.user(r, "user_ids", text)
 			if err != nil {
 				return nil, err
 			}
@@ -43,17 +48,17 @@ func (s *Server) routes() http.Handler {
 	})
 	answer("POST /presence/batch", s.batch)
 	answer("POST /presence/changes", s.changes)
-	answer("GET /presence/{user}", func(r *http.Request) (any, error) {
-		user, err := schemas.ParseUserID("user_id", r.PathValue("user"))
-		return s.presence(user), err
+	answer("GET /presence/{user_id}", func(r *http.Request) (any, error) {
+		user, name, err := s.userIn(r)
+		return called(name, s.presence(user)), err
 	})
-	answer("GET /presence/{user}/history", s.history)
-	answer("GET /presence/{user}/visibility", func(r *http.Request) (any, error) {
-		user, err := schemas.ParseUserID("user_id", r.PathValue("user"))
-		return map[string]any{"user_id": user.String(), "visibility": schemas.VisibilityWord(s.current[user].Visibility)}, err
+	answer("GET /presence/{user_id}/history", s.history)
+	answer("GET /presence/{user_id}/visibility", func(r *http.Request) (any, error) {
+		user, _, err := s.userIn(r)
+		return map[string]any{"user_id": userpath.Of(r), "visibility": schemas.VisibilityWord(s.current[user].Visibility)}, err
 	})
 	mux.HandleFunc("GET /presence/stream", s.stream)
-	return mux
+	return userpath.Alias(mux)
 }
 
 // batch answers a batch read with a body. The caller holds the lock.
@@ -65,14 +70,15 @@ func (s *Server) batch(r *http.Request) (any, error) {
 	if json.NewDecoder(r.Body).Decode(&asked) != nil {
 		return nil, schemas.Invalid("body", "must be JSON")
 	}
-	states, users := map[string]*string{}, []schemas.Presence{}
+	states, users := map[string]*string{}, []any{}
 	for _, text := range asked.UserIDs {
-		user, err := schemas.ParseUserID("user_ids", text)
+		user, name, err := s.user(r, "user_ids", text)
 		if err != nil {
 			return nil, err
 		}
-		users = append(users, s.presence(user))
-		states[text] = users[len(users)-1].State
+		p := s.presence(user)
+		users = append(users, called(name, p))
+		states[text] = p.State
 	}
 	if asked.Detail {
 		return map[string]any{"users": users}, nil
@@ -89,13 +95,16 @@ func (s *Server) changes(r *http.Request) (any, error) {
 	if json.NewDecoder(r.Body).Decode(&asked) != nil {
 		return nil, schemas.Invalid("body", "must be JSON")
 	}
-	users, changes := []schemas.Presence{}, []schemas.Presence{}
+	users, changes := []any{}, []any{}
 	for _, text := range asked.UserIDs {
-		user, err := schemas.ParseUserID("user_ids", text)
+		user, name, err := s.user(r, "user_ids", text)
 		if err != nil {
 			return nil, err
 		}
-		users, changes = append(users, s.presence(user)), append(changes, s.after(user, asked.Since)...)
+		users = append(users, called(name, s.presence(user)))
+		for _, p := range s.after(user, asked.Since) {
+			changes = append(changes, called(name, p))
+		}
 	}
 	if asked.Since == "" {
 		return map[string]any{"resync": true, "reason": "start", "users": users, "cursor": s.cursor(), "more": false}, nil
@@ -129,7 +138,7 @@ func (s *Server) after(user schemas.UserID, cursor string) []schemas.Presence {
 
 // history returns a page. A cursor is the number of changes before it. The caller holds the lock.
 func (s *Server) history(r *http.Request) (any, error) {
-	user, err := schemas.ParseUserID("user_id", r.PathValue("user"))
+	user, _, err := s.userIn(r)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +172,7 @@ func (s *Server) history(r *http.Request) (any, error) {
 // viewer is one connection of a watcher.
 type viewer struct {
 	conn  *websocket.Conn
+	opens *http.Request           // names the tenant
 	users map[schemas.UserID]bool // under the server's lock
 	out   chan []byte
 }
@@ -193,7 +203,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // Accept has answered
 	}
-	v := &viewer{conn: conn, users: map[schemas.UserID]bool{}, out: make(chan []byte, maxWaiting)}
+	v := &viewer{conn: conn, opens: r, users: map[schemas.UserID]bool{}, out: make(chan []byte, maxWaiting)}
 	s.mu.Lock()
 	s.viewers[v] = true
 	s.mu.Unlock()
@@ -243,24 +253,25 @@ func (s *Server) asked(v *viewer, text []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	users := []schemas.Presence{}
+	users, missed := []any{}, []any{}
 	for _, id := range m.UserIDs {
-		user, err := schemas.ParseUserID("user_ids", id)
+		user, name, err := s.user(v.opens, "user_ids", id)
 		if err != nil {
 			continue
 		}
 		v.users[user] = m.Type == "subscribe"
-		users = append(users, s.presence(user))
+		users = append(users, called(name, s.presence(user)))
+		for _, p := range s.after(user, m.Since) {
+			missed = append(missed, called(name, p))
+		}
 	}
 	switch {
 	case m.Type != "subscribe":
 	case m.Since == "":
 		v.send("snapshot", users, s.cursor())
 	default:
-		for _, user := range users {
-			for _, p := range s.after(user.UserID, m.Since) {
-				v.send("change", p, m.Since) // of all of them only the last is the end
-			}
+		for _, p := range missed {
+			v.send("change", p, m.Since) // of all of them only the last is the end
 		}
 		v.send("resumed", nil, s.cursor())
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
@@ -36,6 +37,8 @@ type Server struct {
 	cluster  *embedded.Kafka
 	producer *kafka.Producer
 	http     *httptest.Server
+	key      string          // the identity key; "" in int mode
+	users    identity.Users  // by key
 	ctx      context.Context // of the server's goroutines
 	stop     context.CancelFunc
 	work     sync.WaitGroup
@@ -45,6 +48,7 @@ type Server struct {
 	online  map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind
 	log     map[schemas.UserID][]*schemas.Transition // oldest first
 	current map[schemas.UserID]schemas.Current
+	names   map[schemas.UserID]schemas.Name // of users who have changed, in text mode
 	viewers map[*viewer]bool
 }
 
@@ -52,16 +56,23 @@ type Server struct {
 const startTimeout = 30 * time.Second
 
 // Start starts a server on loopback ports. Close stops it.
-func Start() (*Server, error) {
+func Start() (*Server, error) { return start("", identity.Users{}) }
+
+// StartNamed starts a server as Start does, whose users have names.
+func StartNamed() (*Server, error) {
+	key := identity.NewKey()
+	return start(key.Hex(), identity.Named(key))
+}
+
+func start(key string, users identity.Users) (*Server, error) {
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cluster: cluster, online: map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind{},
-		log: map[schemas.UserID][]*schemas.Transition{}, current: map[schemas.UserID]schemas.Current{},
-		viewers: map[*viewer]bool{}}
+	s := &Server{cluster: cluster, key: key, users: users, names: map[schemas.UserID]schemas.Name{}, online: map[schemas.UserID]map[schemas.DeviceID]schemas.DeviceKind{},
+		log: map[schemas.UserID][]*schemas.Transition{}, current: map[schemas.UserID]schemas.Current{}, viewers: map[*viewer]bool{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	config := kafka.Config{Brokers: cluster.Addrs()}
+	config := kafka.Config{Brokers: cluster.Addrs(), Users: users}
 	ctx, cancel := context.WithTimeout(s.ctx, startTimeout)
 	defer cancel()
 	quiet := slog.New(slog.DiscardHandler)
@@ -99,6 +110,9 @@ func (s *Server) Close() {
 // Kafka is the setting of gateways and channels.
 func (s *Server) Kafka() client.Kafka { return client.Kafka{Brokers: s.cluster.Addrs()} }
 
+// IdentityKey is the setting of gateways of StartNamed; of Start it is "".
+func (s *Server) IdentityKey() string { return s.key }
+
 // HTTP is the setting of reads and watchers.
 func (s *Server) HTTP() client.HTTP { return client.HTTP{URL: s.http.URL, Client: s.http.Client()} }
 
@@ -113,6 +127,7 @@ func (s *Server) DropWatchers() {
 
 // Set makes a user online, away or offline.
 func (s *Server) Set(user schemas.UserID, state schemas.State) {
+	s.mustHave(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.become(user, state, s.current[user].Visibility, schemas.Idle)
@@ -120,8 +135,14 @@ func (s *Server) Set(user schemas.UserID, state schemas.State) {
 
 // SetVisibility hides a user (schemas.Nobody) or shows it again (schemas.Everyone).
 func (s *Server) SetVisibility(user schemas.UserID, to schemas.Visibility) {
+	s.mustHave(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.show(user, to)
+}
+
+// show hides or shows a user. The caller holds the lock.
+func (s *Server) show(user schemas.UserID, to schemas.Visibility) {
 	state := s.current[user].State
 	if s.current[user].Version == 0 {
 		state = schemas.Offline
@@ -132,13 +153,19 @@ func (s *Server) SetVisibility(user schemas.UserID, to schemas.Visibility) {
 // Notify writes a delivery of the last change of user to recipients, which must be ascending. It
 // returns when Kafka has acknowledged it.
 func (s *Server) Notify(ctx context.Context, user schemas.UserID, recipients ...schemas.UserID) error {
+	s.mustHave(false)
+	return s.notify(ctx, user, recipients, nil)
+}
+
+// notify writes a delivery to recipients, who have names in text mode.
+func (s *Server) notify(ctx context.Context, user schemas.UserID, recipients []schemas.UserID, names []string) error {
 	s.mu.Lock()
 	log := s.log[user]
 	s.mu.Unlock()
 	if len(log) == 0 {
 		return errors.New("notifying: the user has not changed")
 	}
-	d := schemas.Delivery{Transition: log[len(log)-1], Recipients: recipients}
+	d := schemas.Delivery{Transition: log[len(log)-1], Recipients: recipients, Names: names}
 	return s.producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Deliveries,
 		Partition: schemas.PartitionOf(user, partitions), Key: user.Key(), Value: d.Encode()})
 }
@@ -160,12 +187,13 @@ func (s *Server) become(user schemas.UserID, state schemas.State, visibility sch
 	s.version++
 	now := schemas.MillisOf(time.Now())
 	t := &schemas.Transition{User: user, From: from, To: state, At: now, LastSeen: now, LastActive: now, Cause: cause,
-		Kinds: schemas.SetOfKinds(kinds...), Visibility: visibility, Version: s.version}
+		Kinds: schemas.SetOfKinds(kinds...), Visibility: visibility, Version: s.version,
+		Name: s.names[user]}
 	s.log[user] = append(s.log[user], t)
 	s.current[user] = before.After(t)
 	for v := range s.viewers {
 		if v.users[user] {
-			v.send("change", s.presence(user), s.cursor())
+			v.send("change", s.shown(user, s.presence(user)), s.cursor())
 		}
 	}
 }
@@ -178,15 +206,26 @@ func (s *Server) presence(user schemas.UserID) schemas.Presence {
 	return schemas.NeverSeen(user, 0)
 }
 
+// heartbeat is one row of a frame.
+type heartbeat struct {
+	schemas.Beat
+	name schemas.Name // if the row has one
+}
+
 // decode reads a record of presence.heartbeats.
-func decode(r *schemas.Record) ([]schemas.Beat, error) {
+func decode(r *schemas.Record) ([]heartbeat, error) {
 	var frame schemas.Frame
 	if err := frame.Decode(r.Value); err != nil {
 		return nil, err
 	}
-	var beats []schemas.Beat
+	var beats []heartbeat
 	for cursor, beat := frame.Beats(), (schemas.Beat{}); cursor.Next(&beat); {
-		beats = append(beats, beat)
+		beats = append(beats, heartbeat{Beat: beat})
+	}
+	for cursor, row := frame.Names(), (schemas.NamedRow{}); cursor.Next(&row); {
+		if row.Row < len(beats) {
+			beats[row.Row].name = schemas.Name{Tenant: string(row.Tenant), Text: string(row.Name)}
+		}
 	}
 	return beats, nil
 }
@@ -195,7 +234,7 @@ func decode(r *schemas.Record) ([]schemas.Beat, error) {
 type reader struct{ *Server }
 
 // Apply applies a batch.
-func (s reader) Apply(_ context.Context, batch stream.Batch[[]schemas.Beat]) error {
+func (s reader) Apply(_ context.Context, batch stream.Batch[[]heartbeat]) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, beats := range batch.Items {
@@ -206,7 +245,10 @@ func (s reader) Apply(_ context.Context, batch stream.Batch[[]schemas.Beat]) err
 	return nil
 }
 
-func (s *Server) heard(beat schemas.Beat) {
+func (s *Server) heard(beat heartbeat) {
+	if s.users.Is(beat.User, beat.name) {
+		s.names[beat.User] = beat.name
+	}
 	devices := s.online[beat.User]
 	if devices == nil {
 		devices = map[schemas.DeviceID]schemas.DeviceKind{}

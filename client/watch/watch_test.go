@@ -3,6 +3,7 @@ package watch_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,8 +17,8 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// events returns the first n events of a watcher of users, whose server sends messages.
-func events(t *testing.T, n int, users []schemas.UserID, messages ...string) (all []watch.Event, w *watch.Watcher) {
+// says is the URL of a server whose stream sends messages.
+func says(t *testing.T, messages ...string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(w, r, nil)
@@ -37,13 +38,13 @@ func events(t *testing.T, n int, users []schemas.UserID, messages ...string) (al
 		}
 	}))
 	t.Cleanup(server.Close)
-	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: server.URL}}, users...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for event, err := range w.Events(ctx) {
+	return server.URL
+}
+
+// first returns the first n events.
+func first(ctx context.Context, t *testing.T, n int, events func(context.Context) iter.Seq2[watch.Event, error]) (all []watch.Event) {
+	t.Helper()
+	for event, err := range events(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,19 @@ func events(t *testing.T, n int, users []schemas.UserID, messages ...string) (al
 	if len(all) != n {
 		t.Fatalf("%d events, want %d: %+v", len(all), n, all)
 	}
-	return all, w
+	return all
+}
+
+// events returns the first n events of a watcher of users, whose server sends messages.
+func events(t *testing.T, n int, users []schemas.UserID, messages ...string) (all []watch.Event, w *watch.Watcher) {
+	t.Helper()
+	w, err := watch.New(watch.Config{HTTP: client.HTTP{URL: says(t, messages...)}}, users...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	return first(ctx, t, n, w.Events), w
 }
 
 const hello = `{"type":"hello","heartbeat_interval_ms":15000,"heartbeat_jitter_ms":1500,"max_subscriptions":500}`

@@ -82,9 +82,10 @@ type Options struct {
 	// Presence.UserID. The URL has the tenant.
 	Names []string
 
-	// Current, if set, replaces Users. It is called at the start of a connection and after each
-	// signal of Changed.
-	Current func() []schemas.UserID
+	// Current, if set, replaces Users and Names: it returns the users as requests name them, names if Named.
+	// It is called at the start of a connection and after each signal of Changed.
+	Current func() []string
+	Named   bool
 	Changed <-chan struct{}
 	// Deliveries requests the deliveries to the viewer of the token.
 	Deliveries bool
@@ -155,8 +156,11 @@ func (o Options) withDefaults() Options {
 	if o.MaxWait == 0 {
 		o.MaxWait = longestPause
 	}
+	if o.Names != nil {
+		o.Named = true
+	}
 	if o.Current == nil {
-		o.Current = func() []schemas.UserID { return o.Users }
+		o.Current = o.texts
 	}
 	if o.Authorize == nil {
 		o.Authorize = func(context.Context) (http.Header, error) { return o.Header, nil }
@@ -164,12 +168,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// texts are the present users as requests name them.
+// texts are Names or Users as requests name them.
 func (o Options) texts() []string {
 	if o.Names != nil {
 		return o.Names
 	}
-	users := o.Current()
+	return Texts(o.Users)
+}
+
+// Texts are users as requests name them in int mode.
+func Texts(users []schemas.UserID) []string {
 	texts := make([]string, len(users))
 	for i, id := range users {
 		texts[i] = id.String()
@@ -179,7 +187,7 @@ func (o Options) texts() []string {
 
 // decode reads a message.
 func (o Options) decode(text []byte) (m Message, err error) {
-	if o.Names == nil {
+	if !o.Named {
 		return m, json.Unmarshal(text, &m)
 	}
 	named := struct {
@@ -231,7 +239,7 @@ func session(ctx context.Context, o Options, at *position, yield func(Message, e
 		return false, 0, fmt.Errorf("connecting to the stream: %w", err)
 	}
 	conn.SetReadLimit(maxMessage)
-	users := o.texts()
+	users := o.Current()
 	if err := begin(ctx, conn, o, at, users); err != nil {
 		_ = conn.CloseNow()
 		return false, 0, err
@@ -307,7 +315,7 @@ func follow(ctx context.Context, conn *websocket.Conn, o Options, users []string
 			return
 		case <-o.Changed:
 		}
-		now := o.texts()
+		now := o.Current()
 		if errors.Join(request(ctx, conn, "unsubscribe", without(users, now), nil),
 			request(ctx, conn, "subscribe", without(now, users), nil)) != nil {
 			_ = conn.CloseNow() // the next connection subscribes to all
