@@ -360,6 +360,7 @@ func (m *Machine) forgetPolicies() {
 func (m *Machine) startEpochIfDue() {
 	if !m.replaying && m.offset-m.versionBase() > schemas.MaxVersionOffset {
 		m.startEpoch(m.logEpoch+1, m.offset)
+		m.rearm(func(uint8) bool { return true }) // limits no longer wait for their policies
 	}
 }
 

@@ -185,8 +185,17 @@ func (m *Machine) applyTenantPolicy(f *schemas.TenantPolicy) {
 		written := t.TenantPolicies
 		m.out.Tenant = &written
 	}
+	m.rearm(func(tenant uint8) bool { return tenant == n })
+}
+
+// rearm sets the timers of the users of some tenants with policies of their own, whose limits may have
+// come nearer.
+func (m *Machine) rearm(some func(tenant uint8) bool) {
+	if len(m.tenants.all) == 0 {
+		return
+	}
 	for e := range m.liveEntries() {
-		if m.store.hot(e).flags&flagTenant != 0 && m.store.tenant(e) == n {
+		if m.store.hot(e).flags&flagTenant != 0 && some(m.store.tenant(e)) {
 			m.arm(e, m.load(e, &m.scratch), true)
 		}
 	}
