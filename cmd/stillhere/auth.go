@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -24,8 +25,9 @@ func issuer(s app.Signing) auth.Config {
 
 // tokenCommand makes a token without an external issuer.
 type tokenCommand struct {
-	User    string        `help:"The user that the token is for: an id, with --ids text a name." env:"-" xor:"who" required:""`
-	Gateway string        `help:"The gateway that the token is for; it may send beats of any user." env:"-" xor:"who" required:""`
+	Who     string        `arg:"" optional:"" name:"user" help:"The user that the token is for: an id, with --ids text a name."`
+	User    string        `hidden:"" instead:"USER" env:"-"`
+	Gateway string        `help:"In place of a user: the gateway that the token is for; it may send beats of any user." env:"-"`
 	Scope   []string      `help:"Scopes of the token: ${enum}." enum:"presence:beat,presence:read,presence:admin" default:"presence:beat,presence:read" env:"-"`
 	For     time.Duration `help:"Lifetime of the token." default:"1h" env:"-"`
 	Tenant  *string       `help:"With --ids text: the only tenant that the caller may name (claim tenant), or for a gateway several, separated by commas. A user without it is of the default tenant; a gateway or administrator without it may name any." env:"-"`
@@ -41,7 +43,7 @@ func (c *tokenCommand) name(who *auth.Caller) (err error) {
 			return errors.New("--tenant: only pipelines with --ids text have tenants")
 		}
 		if c.User != "" {
-			who.User, err = schemas.ParseUserID("--user", c.User)
+			who.User, err = schemas.ParseUserID("<user>", c.User)
 		}
 		return err
 	}
@@ -63,11 +65,27 @@ func (c *tokenCommand) name(who *auth.Caller) (err error) {
 		return nil
 	}
 	who.Name = schemas.Name{Tenant: who.Tenant, Text: c.User}
-	return schemas.CheckName("--user", c.User)
+	return schemas.CheckName("<user>", c.User)
+}
+
+// Help is shown above the flags.
+func (*tokenCommand) Help() string {
+	return `Examples:
+
+    stillhere token 1 --auth-secret-file secret
+    stillhere token ann --ids text --tenant acme --for 24h --auth-secret-file secret
+    stillhere token --gateway gw-1 --scope presence:beat --auth-secret-file secret`
 }
 
 // Run prints it.
 func (c *tokenCommand) Run(parsed *kong.Context) error {
+	switch {
+	case c.Who != "" && c.User != "":
+		return misused(errOneUser)
+	case (c.Who == "" && c.User == "") == (c.Gateway == ""):
+		return misused(errors.New("<user>, --gateway: one of the two must be given, and not both"))
+	}
+	c.User = cmp.Or(c.Who, c.User)
 	who := auth.Caller{Scopes: c.Scope, Until: time.Now().Add(c.For)}
 	if err := c.name(&who); err != nil {
 		return misused(err)

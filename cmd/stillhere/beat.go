@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,8 +16,9 @@ import (
 
 // beatCommand sends heartbeats over HTTP.
 type beatCommand struct {
+	Who    string        `arg:"" optional:"" name:"user" help:"The user: an id, with --ids text a name."`
 	URL    string        `help:"URL of the service." default:"http://127.0.0.1:8080"`
-	User   string        `help:"The user: an id, with --ids text a name." required:""`
+	User   string        `hidden:"" instead:"USER"`
 	Tenant string        `help:"With --ids text: the user's tenant, if it is neither the default one nor that of the token."`
 	Device string        `help:"The user's device: a number, with --ids text any text." default:"1"`
 	Kind   string        `help:"Kind of the device: ${enum}." enum:"mobile,desktop,web,bot,other" default:"desktop"`
@@ -40,8 +42,21 @@ func (f tokenFlag) header() http.Header {
 	return h
 }
 
+// Help is shown above the flags.
+func (*beatCommand) Help() string {
+	return `Examples:
+
+    stillhere beat 1
+    stillhere beat 1 --device 7 --kind mobile --every 15s --bye
+    stillhere beat bob --tenant acme --device laptop`
+}
+
 // Run sends until ctx ends.
 func (c *beatCommand) Run(ctx context.Context) error {
+	if (c.Who == "") == (c.User == "") {
+		return misused(errOneUser)
+	}
+	c.User = cmp.Or(c.Who, c.User)
 	if c.Every <= 0 {
 		return c.send(ctx, c.Bye)
 	}

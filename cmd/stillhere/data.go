@@ -20,8 +20,8 @@ import (
 
 // dataFlags are the flags of all commands that export data.
 type dataFlags struct {
-	User      []string `help:"Include only these users; may be repeated." sep:"none" env:"-" group:"What:"`
-	Tenant    *string  `help:"With --ids text: include only users of this tenant. Default: all tenants; with --user the default tenant." env:"-" group:"What:"`
+	User      []string `hidden:"" instead:"USER…" sep:"none" env:"-" group:"What:"`
+	Tenant    *string  `help:"With --ids text: include only users of this tenant. Default: all tenants; if users are given the default tenant." env:"-" group:"What:"`
 	Partition []int32  `help:"Include only these partitions." env:"-" group:"What:"`
 	TZ        string   `name:"tz" help:"Time zone of times without one, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
 
@@ -34,7 +34,7 @@ type dataFlags struct {
 	kafkaFlags
 
 	zone  *time.Location
-	asked []namedUser // of --user
+	asked []namedUser // of the arguments
 }
 
 // AfterApply is called by the parser.
@@ -62,8 +62,9 @@ func (f *dataFlags) instant(name, text string) (schemas.Millis, error) {
 	return at, misused(err)
 }
 
-// users reads --user and --tenant into the filter.
-func (f *dataFlags) users(filter *replay.Filter) error {
+// users reads the users of the arguments and --tenant into the filter.
+func (f *dataFlags) users(filter *replay.Filter, arguments []string) error {
+	f.User = append(arguments, f.User...)
 	cluster, err := f.cluster()
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func (f *dataFlags) users(filter *replay.Filter) error {
 		}
 	}
 	for _, text := range given {
-		id, name, err := of.user("--user", text)
+		id, name, err := of.user(fmt.Sprintf("user %q", text), text)
 		if err != nil {
 			return err
 		}

@@ -89,7 +89,7 @@ func (c *eraseCommand) users(of naming) (users []namedUser, err error) {
 		}
 	}
 	for _, text := range c.Users {
-		add("user", text)
+		add(fmt.Sprintf("user %q", text), text)
 	}
 	if c.File != "" {
 		file, err := os.Open(c.File)

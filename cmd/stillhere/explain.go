@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -15,7 +16,8 @@ import (
 // explainCommand explains why a transition was published.
 type explainCommand struct {
 	Event string `arg:"" name:"event-id" help:"The event_id of the transition."`
-	User  string `help:"Its user, if known: then only one partition is searched." env:"-"`
+	Who   string `arg:"" optional:"" name:"user" help:"Its user, if known: then only one partition is searched."`
+	User  string `hidden:"" instead:"EVENT-ID USER" env:"-"`
 	tenantFlag
 	ShowIDs bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
 	Output  string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
@@ -41,8 +43,11 @@ func (c *explainCommand) Run(ctx context.Context) error {
 		return misused(errNoIDs)
 	}
 	o := explain.Options{Event: c.Event, Settings: settings, Prefix: c.Kafka.Prefix, ShowIDs: c.ShowIDs}
-	if c.User != "" {
-		if o.User, o.Called, err = of.user("--user", c.User); err != nil {
+	if c.Who != "" && c.User != "" {
+		return misused(errOneUser)
+	}
+	if user := cmp.Or(c.Who, c.User); user != "" {
+		if o.User, o.Called, err = of.user("<user>", user); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	user, name, err := of.user("user", c.User)
+	user, name, err := of.user("<user>", c.User)
 	if err != nil {
 		return err
 	}

@@ -144,12 +144,12 @@ type graphEdges struct {
 
 func (c *graphEdges) edges(of naming) ([]graph.Edge, graph.Names, error) {
 	all, names := make([]graph.Edge, 0, len(c.Followers)), graph.Names{}
-	user, err := of.follower(names, "user", c.User)
+	user, err := of.follower(names, "<user>", c.User)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, text := range c.Followers {
-		follower, err := of.follower(names, "follower", text)
+		follower, err := of.follower(names, fmt.Sprintf("follower %q", text), text)
 		if err == nil && follower == user {
 			err = misused(fmt.Errorf("user %s cannot follow itself", text))
 		}
@@ -198,7 +198,7 @@ type graphFollowers struct {
 // Run prints.
 func (c *graphFollowers) Run(ctx context.Context) error {
 	return c.existing(ctx, func(store *graph.Store, of naming) error {
-		user, _, err := of.user("user", c.User)
+		user, _, err := of.user("<user>", c.User)
 		if err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ func (c *graphUsers) Run(ctx context.Context, name role) error {
 		ids := make([]schemas.UserID, len(c.Users))
 		for i, text := range c.Users {
 			var err error
-			if ids[i], _, err = of.user("user", text); err != nil {
+			if ids[i], _, err = of.user(fmt.Sprintf("user %q", text), text); err != nil {
 				return err
 			}
 		}

@@ -9,8 +9,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -63,6 +61,7 @@ type commands struct {
 	Health  healthCommand  `cmd:"" group:"Understand:" help:"Check that a process on this machine is alive or ready; for health checks of containers."`
 	Explain explainCommand `cmd:"" group:"Understand:" help:"Explain why a transition was published: record, rule, arithmetic, neighbours."`
 
+	Help        helpCommand       `cmd:"" group:"Understand:" help:"Explain a command, as its --help does: help replay."`
 	Completion  completionCommand `cmd:"" group:"Understand:" help:"Print the completion script of a shell."`
 	Complete    completeCommand   `cmd:"" hidden:"" help:"Print the completions of the last word."`
 	ShowVersion versionCommand    `cmd:"" name:"version" group:"Understand:" help:"Print the version and the build information."`
@@ -79,7 +78,6 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run returns the exit code: 0 done, 1 failed, 2 the command line cannot be understood.
 func run(args []string, out, errs io.Writer) int {
-	args = withNegatives(args)
 	var cli commands
 	file, resolvers, err := readSettings(args)
 	if err != nil {
@@ -91,27 +89,20 @@ func run(args []string, out, errs io.Writer) int {
 		report(errs, err)
 		return 1
 	}
-	code, parsed := 0, (*kong.Context)(nil)
-	func() {
-		defer func() {
-			switch r := recover().(type) {
-			case nil:
-			case exit: // --help and --version have printed what was asked for
-				code = int(r)
-			default:
-				panic(r)
-			}
-		}()
-		parsed, err = parser.Parse(args)
-	}()
+	args = withNegatives(parser.Model, args)
+	code, parsed, err := parseArgs(parser, args)
+	if err == nil && parsed != nil && role(parsed.Command()).is("help") {
+		code, parsed, err = parseArgs(parser, append(cli.Help.Command, "--help"))
+	}
 	switch {
 	case err != nil:
 		report(errs, err)
-		fmt.Fprintln(errs, `Try "stillhere --help".`)
+		hintHelp(errs, commandOf(err))
 		return 2
 	case parsed == nil:
 		return code
 	}
+	reportMoved(errs, parsed)
 	if err := refuseExposed(parsed); err != nil {
 		report(errs, err)
 		return 1
@@ -125,16 +116,33 @@ func run(args []string, out, errs io.Writer) int {
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(file, givenArguments(args))
 	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
-		report(errs, err)
+		report(errs, asTyped(parsed.Selected(), err))
 		if errors.Is(err, syscall.ECONNREFUSED) && parsed.Selected().ClosestGroup().Title != "Roles:" {
 			fmt.Fprintln(errs, `stillhere: no server listens at this address; --kafka-brokers, --postgres, --redis, --url and --admin set the addresses, and "stillhere dev" prints its own`)
 		}
 		if errors.As(err, new(misuse)) {
+			hintHelp(errs, parsed.Selected())
 			return 2
 		}
 		return 1
 	}
 	return 0
+}
+
+// parseArgs parses the command line. The context is nil if there is an error, or if --help or --version have printed
+// what was asked for; code is then that of the process.
+func parseArgs(parser *kong.Kong, args []string) (code int, parsed *kong.Context, err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case exit:
+			code, parsed, err = int(r), nil, nil
+		default:
+			panic(r)
+		}
+	}()
+	parsed, err = parser.Parse(args)
+	return 0, parsed, err
 }
 
 // readSettings reads the file that args or the environment name, and returns what gives flags the
@@ -151,22 +159,6 @@ func readSettings(args []string) (file *configFile, resolvers kong.Option, err e
 
 // givenArguments are the arguments of the command line.
 type givenArguments []string
-
-// negative is a value that the parser would take for a short flag.
-var negative = regexp.MustCompile(`^-[0-9]`)
-
-// withNegatives writes --from -2h as --from=-2h.
-func withNegatives(args []string) []string {
-	var all []string
-	for i, arg := range args {
-		if i > 0 && negative.MatchString(arg) && strings.HasPrefix(args[i-1], "--") && args[i-1] != "--" && !strings.Contains(args[i-1], "=") {
-			all[len(all)-1] += "=" + arg
-			continue
-		}
-		all = append(all, arg)
-	}
-	return all
-}
 
 // misuse is an error of a command line with a value that cannot be read. Settings that
 // can be read and cannot work are a failure.
@@ -190,20 +182,6 @@ func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 		kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "kafka_brokers": "127.0.0.1:9092", "presets": presetHelp()},
 		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)
-}
-
-// report prints one line per fault, for logs that are split at lines. It leaves out a fault
-// that ends a line printed before.
-func report(errs io.Writer, err error) {
-	var printed []string
-	for line := range strings.Lines(err.Error()) {
-		line = strings.TrimSpace(line)
-		if slices.ContainsFunc(printed, func(before string) bool { return strings.HasSuffix(before, line) }) {
-			continue
-		}
-		printed = append(printed, line)
-		fmt.Fprintf(errs, "stillhere: %s\n", line)
-	}
 }
 
 // exit is the code with which kong wants to leave.

@@ -19,6 +19,9 @@ var errTenants = errors.New("--tenant: only pipelines with --ids text have tenan
 // errNoIDs refuses to show internal ids in int mode.
 var errNoIDs = errors.New("--show-ids: only users of pipelines with --ids text have internal ids")
 
+// errOneUser refuses a command without its user.
+var errOneUser = errors.New("<user>: one user must be given")
+
 // keyFlags say where the identity key is, for commands without kafkaFlags.
 type keyFlags struct {
 	IdentityKey     string `name:"identity-key" help:"With --ids text: identity key of the pipeline; better set in STILLHERE_IDENTITY_KEY or a file." secret:""`

@@ -13,20 +13,31 @@ import (
 
 // asofCommand prints who was online, away or offline at an instant.
 type asofCommand struct {
-	Time  string   `arg:"" help:"The instant, in the formats of replay's --from; put -- before one that begins with a minus: asof -- -2h."`
+	Time  string   `arg:"" optional:"" help:"The instant, in the formats of replay's --from: asof -2h."`
+	Users []string `arg:"" optional:"" name:"user" help:"Include only these users. Default: all."`
+	At    string   `help:"The instant, in place of the first argument; all arguments are users then." env:"-" group:"What:"`
 	State []string `help:"Include only users who were in these states: online, away, offline." env:"-" group:"What:"`
 	dataFlags
 }
 
 // Run prints.
 func (c *asofCommand) Run(ctx context.Context) error {
-	at, err := c.instant("TIME", c.Time)
+	named, instant := "<time>", c.Time
+	switch {
+	case c.At != "":
+		if named, instant = "--at", c.At; c.Time != "" {
+			c.Users = append([]string{c.Time}, c.Users...)
+		}
+	case instant == "":
+		return misused(errors.New("<time>: an instant must be given, such as -2h"))
+	}
+	at, err := c.instant(named, instant)
 	if err != nil {
 		return err
 	}
 	o := replay.Defaults()
 	o.Filter.Partitions = c.Partition
-	if err := c.users(&o.Filter); err != nil {
+	if err := c.users(&o.Filter, c.Users); err != nil {
 		return err
 	}
 	for _, word := range c.State {
@@ -79,9 +90,10 @@ func (f *dataFlags) reportUnnamed(changes int64) {
 
 // sessionsCommand prints online sessions.
 type sessionsCommand struct {
-	From string `help:"First instant, in the formats of replay's --from." required:"" env:"-" group:"What:"`
-	To   string `help:"End (exclusive). Default: now." env:"-" group:"What:"`
-	Away bool   `help:"Count away as online." env:"-" group:"What:"`
+	Users []string `arg:"" optional:"" name:"user" help:"Include only these users. Default: all."`
+	From  string   `help:"First instant, in the formats of replay's --from." required:"" env:"-" group:"What:"`
+	To    string   `help:"End (exclusive). Default: now." env:"-" group:"What:"`
+	Away  bool     `help:"Count away as online." env:"-" group:"What:"`
 	dataFlags
 }
 
@@ -90,7 +102,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	o := replay.Defaults()
 	o.Filter.Partitions = c.Partition
 	var err error
-	if err := c.users(&o.Filter); err != nil {
+	if err := c.users(&o.Filter, c.Users); err != nil {
 		return err
 	}
 	if o.Filter.From, err = c.instant("--from", c.From); err != nil {

@@ -51,7 +51,7 @@ func TestThePresetsIntervalGoesWithItsTimeToLive(t *testing.T) {
 		t.Errorf("%s\n%s", out, errs)
 	}
 	if code, _, errs := stillhere(t, pg, "config", "check", "--policy", "chat", "--heartbeat-interval", "9s"); code == 0 ||
-		!strings.Contains(errs, "online_ttl: is 15s, must be at least two heartbeat intervals") {
+		!strings.Contains(errs, "--online-ttl: is 15s, must be at least two heartbeat intervals") {
 		t.Errorf("got %d %s", code, errs)
 	}
 }

@@ -16,7 +16,8 @@ import (
 
 // replayCommand gives out what was published.
 type replayCommand struct {
-	From   string        `help:"Start: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d; or an offset of the topic, with --partition. Default: the oldest change." env:"-" group:"What:"`
+	Users  []string      `arg:"" optional:"" name:"user" help:"Include only these users. Default: all."`
+	From   string        `help:"Start: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d, 10m ago, Unix milliseconds; or an offset of the topic, with --partition. Default: the oldest change." env:"-" group:"What:"`
 	To     string        `help:"End (exclusive), an instant or an offset. Default: the current end." env:"-" group:"What:"`
 	State  []string      `help:"Include only changes to these states: online, away, offline." env:"-" group:"What:"`
 	Cause  []string      `help:"Include only changes with these causes: first_beat, active_again, idle, silent, bye, gateway_lost, devices, visibility, gateway_drained, device_evicted, erased." env:"-" group:"What:"`
@@ -50,7 +51,7 @@ func (c *replayCommand) options() (*replay.Options, error) {
 	o.Hold, o.Source = c.Hold, replay.Source(c.Source)
 	o.Late = max(o.Late, c.Hold)
 	var err error
-	if err := c.users(&o.Filter); err != nil {
+	if err := c.users(&o.Filter, c.Users); err != nil {
 		return nil, err
 	}
 	o.Filter.Partitions = c.Partition
@@ -108,10 +109,13 @@ func (c *replayCommand) offsets(o *replay.Options) (bool, error) {
 	return true, nil
 }
 
-// offset reads an offset: digits alone, more than a year has. -1 for none.
+// offset reads an offset: digits alone, fewer than Unix milliseconds have. -1 for none.
 func offset(text string) (int64, error) {
 	if text == "" {
 		return -1, nil
+	}
+	if replay.IsMillis(text) {
+		return -1, strconv.ErrRange
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err == nil && n < 0 {

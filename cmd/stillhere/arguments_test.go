@@ -1,0 +1,92 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+func TestValuesMayBeginWithAMinus(t *testing.T) {
+	parser, err := newParser(&commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ given, want string }{
+		{"replay --from -2h 1", "replay --from=-2h 1"},
+		{"replay --from=-2h 1", "replay --from=-2h 1"},
+		{"asof -2h 1", "asof --at=-2h 1"},
+		{"asof --show-ids -2h 1", "asof --show-ids --at=-2h 1"},
+		{"asof --at -2h 1", "asof --at=-2h 1"},
+		{"asof now -- -2h", "asof now -- -2h"},
+		{"watch -5", "watch -5"},
+		{"-V", "-V"},
+	} {
+		if got := withNegatives(parser.Model, strings.Fields(c.given)); !slices.Equal(got, strings.Fields(c.want)) {
+			t.Errorf("%s becomes %q, want %s", c.given, got, c.want)
+		}
+	}
+}
+
+func TestFlagsOfOlderVersionsStillWorkAndSayWhatToType(t *testing.T) {
+	for _, c := range []struct{ given, says string }{
+		{"token --user 7 --auth-secret 0123456789abcdef0123456789abcdef", "stillhere: --user is of an older version; type: stillhere token USER\n"},
+		{"token 7 --auth-secret 0123456789abcdef0123456789abcdef", ""},
+	} {
+		code, out, errs := stillhere(t, "", strings.Fields(c.given)...)
+		if code != 0 || errs != c.says || strings.Count(out, ".") != 2 {
+			t.Errorf("stillhere %s: code %d, %q, want %q and a token, got %q", c.given, code, errs, c.says, out)
+		}
+	}
+}
+
+func TestHelpIsACommand(t *testing.T) {
+	for _, c := range []string{"", "replay", "policy", "policy set"} {
+		asked := append([]string{"help"}, strings.Fields(c)...)
+		_, want, _ := stillhere(t, "", append(strings.Fields(c), "--help")...)
+		if code, out, errs := stillhere(t, "", asked...); code != 0 || out != want || !strings.Contains(out, "Usage: ") || errs != "" {
+			t.Errorf("help %s: code %d, %s, want what --help prints, got:\n%s", c, code, errs, out)
+		}
+	}
+	if code, _, errs := stillhere(t, "", "help", "nonsense"); code != 2 || !strings.Contains(errs, `See "stillhere --help"`) {
+		t.Errorf("help of a command that does not exist: code %d, %s", code, errs)
+	}
+}
+
+func TestErrorsNameFlagsAsTypedAndTheHelpOfTheCommand(t *testing.T) {
+	for given, want := range map[string]string{
+		"replay --bogus":                   `stillhere: unknown flag --bogus` + "\n" + `See "stillhere replay --help".`,
+		"replay --from xx":                 `stillhere: --from: "xx" is no time`,
+		"asof":                             `stillhere: <time>: an instant must be given`,
+		"beat":                             `stillhere: <user>: one user must be given` + "\n" + `See "stillhere beat --help".`,
+		"beat 1 --user 2":                  `stillhere: <user>: one user must be given`,
+		"token 1 --gateway g":              `stillhere: <user>, --gateway: one of the two`,
+		"watch 0":                          `stillhere: user "0": must be between 1 and`,
+		"explain x 0":                      `stillhere: <user>: must be between 1 and`,
+		"policy set --online-ttl":          `See "stillhere policy set --help".`,
+		"load --users 0":                   `stillhere: --users: must be between`,
+		"nonsense":                         `See "stillhere --help".`,
+		"replay --from 10 --partition 0,1": `stillhere: --partition: offsets are those of one partition`,
+	} {
+		code, _, errs := stillhere(t, "", strings.Fields(given)...)
+		if code == 0 || !strings.Contains(errs, want) {
+			t.Errorf("stillhere %s: code %d, want %q in:\n%s", given, code, want, errs)
+		}
+	}
+}
+
+func TestEveryHiddenFlagSaysWhatToTypeInstead(t *testing.T) {
+	parser, err := newParser(&commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok && flag.Hidden && flag.Tag.Get("instead") == "" {
+			t.Errorf("--%s is hidden and has no tag instead", flag.Name)
+		}
+		return next(nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
