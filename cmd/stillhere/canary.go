@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,21 +14,24 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
+	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/canary"
 )
 
 // canaryCommand acts as two users and reports what they see.
 type canaryCommand struct {
-	URL        string        `help:"URL of the role ingest, or of the entrance that users have." default:"http://127.0.0.1:8080"`
-	ReadURL    string        `help:"URL of the role api. Default: --url." placeholder:"URL"`
-	User       int64         `help:"The user that comes and says bye in each round. Reserve it, and use another one for each region." default:"9223372036854775807"`
-	SilentUser int64         `help:"The user that comes and falls silent. Default: the one below --user." default:"0"`
-	Interval   time.Duration `help:"Time from one round to the next, at least 5s. A round publishes two changes, a silent one up to three." default:"10s"`
-	Timeout    time.Duration `help:"Timeout of each step; a silent user may be so late." default:"5s"`
-	TokenFile  string        `help:"File with the bearer token, read for each request." type:"path"`
+	URL        string `help:"URL of the role ingest, or of the entrance that users have." default:"http://127.0.0.1:8080"`
+	ReadURL    string `help:"URL of the role api. Default: --url." placeholder:"URL"`
+	User       string `help:"The user that comes and says bye in each round. Reserve it, and use another one for each region. Default: 9223372036854775807, with --ids text stillhere-canary."`
+	SilentUser string `help:"The user that comes and falls silent. Default: the one below --user, with --ids text --user followed by -silent."`
+	tenantFlag
+	Interval  time.Duration `help:"Time from one round to the next, at least 5s. A round publishes two changes, a silent one up to three." default:"10s"`
+	Timeout   time.Duration `help:"Timeout of each step; a silent user may be so late." default:"5s"`
+	TokenFile string        `help:"File with the bearer token, read for each request." type:"path"`
 	tokenFlag
 	Server      app.AdminServer `embed:"" group:"HTTP server:"`
 	policyFlags `group:"Policy:"`
@@ -49,6 +53,8 @@ Try it beside "stillhere dev", which prints the address of its Kafka:
     curl -s 127.0.0.1:9090/metrics | grep canary
 
 With --kafka-brokers it follows the policy in force. Without, give it the policy's flags, such as STILLHERE_ONLINE_TTL in the environment, or it expects the defaults. A server with authentication wants a token of a gateway, since it beats for two users: stillhere token --gateway canary --for 8760h.
+
+With --ids text the users have names, stillhere-canary and stillhere-canary-silent of --tenant, and it expects the policy of their tenant. Only the replay needs the identity key.
 
 Run one canary per region, each with two users of its own (--user 9223372036854775805 in the second region, 9223372036854775803 in the third): two canaries with one user make each other fail. /readyz is 200 while rounds end, whether they succeed or not.`
 }
@@ -74,20 +80,31 @@ func (c *canaryCommand) Run(ctx context.Context) error {
 	if err := settings.Validate(); err != nil {
 		return misused(err)
 	}
+	replays := len(c.Kafka.Brokers) > 0
+	cluster := kafka.Config{}
+	if replays {
+		var err error
+		if cluster, err = c.cluster(); err != nil {
+			return misused(err)
+		}
+		if err := checkIdentity(ctx, cluster); errors.As(err, new(misuse)) {
+			return err
+		} // Kafka may be down: reporting that is the canary's job
+	}
+	user, silent, err := c.users(cluster.Users)
+	if err != nil {
+		return misused(err)
+	}
 	var inForce atomic.Pointer[schemas.Policy]
 	inForce.Store(&settings)
 	config := canary.Config{
-		Ingest: reach, Reads: reads, User: schemas.UserID(c.User), Silent: schemas.UserID(cmp.Or(c.SilentUser, c.User-1)),
+		Ingest: reach, Reads: reads, User: user, Silent: silent,
 		Interval: c.Interval, Timeout: c.Timeout, Policy: func() schemas.Policy { return *inForce.Load() },
 		Registry: registry, Logger: log,
 	}
 	run := app.Command{Name: "canary", Version: version, Registry: registry, AdminServer: c.Server}
 	follow := func(context.Context) {}
-	if len(c.Kafka.Brokers) > 0 {
-		cluster, err := c.cluster()
-		if err != nil {
-			return misused(err)
-		}
+	if replays {
 		reader, err := kafka.NewReader(cluster, log)
 		if err != nil {
 			return misused(err)
@@ -95,6 +112,11 @@ func (c *canaryCommand) Run(ctx context.Context) error {
 		defer reader.Close()
 		config.Log = canary.Topic{Reader: reader}
 		follow = followPolicy(ctx, cluster, &inForce, c.Timeout, log)
+		if cluster.Users.Text() {
+			of := tenants.NewDirectory(reader, log)
+			config.Policy = func() schemas.Policy { return inForce.Load().For(of.Policies()[user.Name.Tenant]) }
+			follow = together(follow, followTenants(ctx, of, c.Timeout, log))
+		}
 	}
 	acting, err := canary.New(config)
 	if err != nil {
@@ -107,9 +129,60 @@ func (c *canaryCommand) Run(ctx context.Context) error {
 		defer func() { <-done }()
 		return acting.Run(ctx)
 	}
-	log.Info("starting", "role", "canary", "version", version, "user", config.User, "silent_user", config.Silent,
+	log.Info("starting", "role", "canary", "version", version, "user", user.String(), "silent_user", silent.String(),
 		"policy", settings.ID(), "replays", config.Log != nil)
 	return app.RunCommand(ctx, run, log)
+}
+
+// users are the two that act. replaying are those of the pipeline with --kafka-brokers; of others only the
+// mode is known.
+func (c *canaryCommand) users(replaying identity.Users) (user, silent canary.User, err error) {
+	if identity.Mode(c.Kafka.IDs) != identity.Text {
+		if c.Tenant != nil {
+			return user, silent, errTenants
+		}
+		user.ID = canary.DefaultUser
+		if c.User != "" {
+			user.ID, err = schemas.ParseUserID("--user", c.User)
+		}
+		if silent.ID = user.ID - 1; c.SilentUser != "" && err == nil {
+			silent.ID, err = schemas.ParseUserID("--silent-user", c.SilentUser)
+		}
+		return user, silent, err
+	}
+	tenant := ""
+	if c.Tenant != nil {
+		tenant = *c.Tenant
+	}
+	user.Name = schemas.Name{Tenant: tenant, Text: cmp.Or(c.User, canary.DefaultName)}
+	silent.Name = schemas.Name{Tenant: tenant, Text: cmp.Or(c.SilentUser, user.Name.Text+"-silent")}
+	if err := errors.Join(schemas.CheckTenant("--tenant", tenant), schemas.CheckName("--user", user.Name.Text),
+		schemas.CheckName("--silent-user", silent.Name.Text)); err != nil || !replaying.Text() {
+		return user, silent, err
+	}
+	user.ID, silent.ID = replaying.ID(tenant, user.Name.Text), replaying.ID(tenant, silent.Name.Text)
+	return user, silent, nil
+}
+
+// followTenants reads the policies of tenants, and returns what follows them until ctx ends.
+func followTenants(ctx context.Context, of *tenants.Directory, limit time.Duration, log *slog.Logger) func(context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := of.Load(bounded); err != nil {
+		log.Warn("the policies of tenants are unknown, so the canary expects that of the pipeline until they can be read", "error", err)
+	}
+	return func(ctx context.Context) { _ = of.Run(ctx) } // it ends with ctx
+}
+
+// together runs all, and returns when they have ended.
+func together(all ...func(context.Context)) func(context.Context) {
+	return func(ctx context.Context) {
+		var work sync.WaitGroup
+		for _, one := range all {
+			work.Go(func() { one(ctx) })
+		}
+		work.Wait()
+	}
 }
 
 // followPolicy looks up the policy in force, and returns what keeps it until ctx ends. What cannot be

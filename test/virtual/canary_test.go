@@ -13,6 +13,7 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/canary"
 )
@@ -34,7 +35,7 @@ func (w *world) runCanary(ingest, api *process, change func(*canary.Config)) *ca
 	}
 	r := &canaryRun{w: w, registry: prometheus.NewRegistry()}
 	config := canary.Config{Ingest: client.HTTP{URL: ingest.base, Client: w.http}, Reads: client.HTTP{URL: api.base, Client: w.http},
-		User: canary.DefaultUser, Silent: canary.DefaultSilent, Interval: 10 * time.Second, Timeout: 5 * time.Second,
+		User: canary.User{ID: canary.DefaultUser}, Silent: canary.User{ID: canary.DefaultSilent}, Interval: 10 * time.Second, Timeout: 5 * time.Second,
 		Policy: func() schemas.Policy { return w.config.Policy }, Log: canary.Topic{Reader: reader},
 		Registry: r.registry, Logger: w.log}
 	if change != nil {
@@ -163,6 +164,42 @@ func TestACanaryCountsAUserWhoLeavesBeforeTheLimitOfThePolicy(t *testing.T) {
 			w.Errorf("%g users left early, must be 1", early)
 		}
 		r.stop()
+	})
+}
+
+// Two tenants have a canary of the same names, and one of the tenants has a policy of its own.
+func TestCanariesOfTwoTenantsGoByThePoliciesOfTheirTenants(t *testing.T) {
+	inWorld(t, size{partitions: 2, named: true}, func(w *world) {
+		all := w.startAll()
+		time.Sleep(5 * time.Second) // the policy of the pipeline is in force
+		quick := w.config.Policy
+		quick.HeartbeatInterval, quick.OnlineTTL, quick.OfflineDebounce, quick.AwayTTL = 2*time.Second, 4*time.Second, time.Second, 30*time.Second
+		cluster := clusterOf(w.config)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := policy.SetTenant(ctx, cluster, schemas.TenantPolicy{Tenant: "acme", Policy: &quick}, w.log); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		runs := map[string]*canaryRun{}
+		for tenant, expected := range map[string]schemas.Policy{"acme": w.config.Policy.For(&quick), "": w.config.Policy} {
+			user := func(text string) canary.User {
+				return canary.User{ID: cluster.Users.ID(tenant, text), Name: schemas.Name{Tenant: tenant, Text: text}}
+			}
+			runs[tenant] = w.runCanary(all["ingest"], all["api"], func(c *canary.Config) {
+				c.User, c.Silent = user(canary.DefaultName), user(canary.DefaultName+"-silent")
+				c.Policy = func() schemas.Policy { return expected }
+			})
+		}
+		time.Sleep(12 * time.Minute)
+		for tenant, silences := range map[string]float64{"acme": 23, "": 2} {
+			r := runs[tenant]
+			byes, ok := r.count(canaryRounds, "bye", "ok"), r.count(canaryRounds, "silence", "ok")
+			if failed := r.count(canaryFailures); failed != 0 || byes != 72 || ok != silences {
+				w.Errorf("tenant %q: %g steps failed, %g rounds ended with a bye and %g with silence, must be 0, 72 and %g", tenant, failed, byes, ok, silences)
+			}
+			r.stop()
+		}
 	})
 }
 

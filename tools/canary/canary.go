@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client/presence"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // Canary is the two users. Make it with New; Run may be called once.
@@ -33,9 +32,9 @@ func New(c Config) (*Canary, error) {
 		return nil, err
 	}
 	all := &Canary{config: c, reads: reads, stream: newStream(c), metrics: newMetrics(c.Registry)}
-	for leave, user := range map[string]schemas.UserID{byBye: c.User, bySilence: c.Silent} {
-		all.walks = append(all.walks, &walk{Canary: all, user: user, leave: leave, changes: all.stream.changes[user],
-			next: -1, log: c.Logger.With("user", user, "leave", leave)})
+	for leave, user := range map[string]User{byBye: c.User, bySilence: c.Silent} {
+		all.walks = append(all.walks, &walk{Canary: all, user: user, leave: leave, changes: all.stream.changes[user.key()],
+			next: -1, log: c.Logger.With("user", user.String(), "leave", leave)})
 	}
 	return all, nil
 }
@@ -71,10 +70,10 @@ func (c *Canary) Ready() error {
 		}
 		ended := w.ended.Load()
 		if ended == 0 {
-			return fmt.Errorf("no round of user %d has ended yet", w.user)
+			return fmt.Errorf("no round of user %s has ended yet", w.user)
 		}
 		if since := time.Since(time.Unix(0, ended)); since > limit {
-			return fmt.Errorf("no round of user %d has ended for %s", w.user, since.Round(time.Second))
+			return fmt.Errorf("no round of user %s has ended for %s", w.user, since.Round(time.Second))
 		}
 	}
 	return nil

@@ -20,11 +20,16 @@ func TestAReplayFailsForWhatTheTopicLacksHasTwiceOrHasOtherwise(t *testing.T) {
 	other := off
 	other.To = schemas.Away
 	unseen := schemas.Transition{From: schemas.Away, To: schemas.Online, Version: 5}
+	ann := schemas.Name{Tenant: "acme", Text: "ann"}
+	named, stranger := on, on
+	named.Name, stranger.Name = ann, schemas.Name{Text: "ann"}
 	for name, c := range map[string]struct {
 		published []schemas.Transition
 		want      reason
 	}{
 		"as shown":                 {[]schemas.Transition{on, off}, ""},
+		"by name":                  {[]schemas.Transition{named, off}, ""},
+		"one has another name":     {[]schemas.Transition{stranger, off}, wrong},
 		"one is missing":           {[]schemas.Transition{on}, missing},
 		"none is published":        {nil, missing},
 		"one is doubled":           {[]schemas.Transition{on, on, off}, doubled},
@@ -33,7 +38,7 @@ func TestAReplayFailsForWhatTheTopicLacksHasTwiceOrHasOtherwise(t *testing.T) {
 		"one does not continue it": {[]schemas.Transition{unseen, on, off}, wrong},
 	} {
 		var got reason
-		if fault := compare(c.published, shown); fault != nil {
+		if fault := compare(c.published, shown, ann); fault != nil {
 			got = fault.reason
 		}
 		if got != c.want {
@@ -48,34 +53,34 @@ func TestAFailureIsCountedByWhatWasAnswered(t *testing.T) {
 		http.StatusTooManyRequests: unavailable, http.StatusServiceUnavailable: unavailable} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		var got reason
-		if err := send(t.Context(), client.HTTP{URL: server.URL}, DefaultUser, false); err != nil {
+		if err := send(t.Context(), client.HTTP{URL: server.URL}, User{ID: DefaultUser}, false); err != nil {
 			got = failed(beat, err).reason
 		}
 		server.Close()
 		if got != want {
 			t.Errorf("%d is %q, must be %q", status, got, want)
 		}
-		if err := send(t.Context(), client.HTTP{URL: server.URL}, DefaultUser, false); failed(beat, err).reason != unreachable {
+		if err := send(t.Context(), client.HTTP{URL: server.URL}, User{ID: DefaultUser}, false); failed(beat, err).reason != unreachable {
 			t.Errorf("a closed server is %q, must be %q", failed(beat, err).reason, unreachable)
 		}
 	}
 	over, cancel := context.WithTimeout(t.Context(), -time.Second)
 	defer cancel()
-	if err := send(over, client.HTTP{URL: "http://127.0.0.1:1"}, DefaultUser, false); failed(beat, err).reason != timeout {
+	if err := send(over, client.HTTP{URL: "http://127.0.0.1:1"}, User{ID: DefaultUser}, false); failed(beat, err).reason != timeout {
 		t.Errorf("a deadline is %q, must be %q", failed(beat, err).reason, timeout)
 	}
 }
 
 func TestBadSettingsAreRefusedByField(t *testing.T) {
 	t.Parallel()
-	good := Config{Ingest: client.HTTP{URL: "http://a"}, Reads: client.HTTP{URL: "http://a"}, User: 1, Silent: 2,
+	good := Config{Ingest: client.HTTP{URL: "http://a"}, Reads: client.HTTP{URL: "http://a"}, User: User{ID: 1}, Silent: User{ID: 2},
 		Interval: 10 * time.Second, Timeout: time.Second, Policy: schemas.DefaultPolicy}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	for field, change := range map[string]func(*Config){
 		"http.url":    func(c *Config) { c.Reads.URL = "ftp://a" },
-		"user":        func(c *Config) { c.User = 0 },
+		"user":        func(c *Config) { c.User = User{} },
 		"silent_user": func(c *Config) { c.Silent = c.User },
 		"interval":    func(c *Config) { c.Interval = time.Second },
 		"timeout":     func(c *Config) { c.Timeout = time.Hour },

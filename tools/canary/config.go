@@ -19,6 +19,49 @@ const (
 	DefaultSilent schemas.UserID = 1<<63 - 2
 )
 
+// DefaultName is the name of the default user in pipelines with --ids text. Reserve it, and that followed by
+// -silent, in the tenant of the canary.
+const DefaultName = "stillhere-canary"
+
+// User is a user of the canary. In pipelines with --ids text it has a Name, and ID counts for Config.Log alone.
+// An empty tenant is that of the token, or the default one; with Config.Log the tenant must be given.
+type User struct {
+	ID   schemas.UserID
+	Name schemas.Name
+}
+
+// String is what people call the user.
+func (u User) String() string {
+	if u.named() {
+		return u.Name.String()
+	}
+	return u.ID.String()
+}
+
+func (u User) named() bool { return u.Name != schemas.Name{} }
+
+// key is what the stream and requests call the user.
+func (u User) key() string {
+	if u.named() {
+		return u.Name.Text
+	}
+	return u.ID.String()
+}
+
+// check reports what makes u unfit; field names it.
+func (u User) check(field string, replays bool) error {
+	if u.named() {
+		if err := u.Name.Check(field); err != nil || !replays || u.ID.Valid() {
+			return err
+		}
+		return schemas.Invalid(field, "must have its id, under which presence.transitions has it")
+	}
+	if !u.ID.Valid() {
+		return schemas.Invalid(field, "must be between 1 and 9223372036854775807")
+	}
+	return nil
+}
+
 // Log reads presence.transitions.
 type Log interface {
 	Partitions(ctx context.Context) (int32, error)
@@ -32,13 +75,14 @@ type Log interface {
 type Config struct {
 	Ingest client.HTTP // where heartbeats go
 	Reads  client.HTTP // where reads and the stream are
-	// User says bye in each round, Silent falls silent. Nobody else may use their ids.
-	User, Silent schemas.UserID
+	// User says bye in each round, Silent falls silent. Nobody else may be called as they are. Both have
+	// names, of one tenant, or none has.
+	User, Silent User
 	// Interval is the time from the start of a round to the start of the next, if the round is over.
 	Interval time.Duration
 	// Timeout bounds each step; a silent user may be so late.
 	Timeout time.Duration
-	// Policy returns the policy in force. Any goroutine may call it.
+	// Policy returns the policy in force for the users. Any goroutine may call it.
 	Policy func() schemas.Policy
 	// Log is read in the step replay; nil: the step is left out.
 	Log Log
@@ -60,9 +104,10 @@ func (c Config) Validate() error {
 			faults = append(faults, schemas.Invalid(field, reason))
 		}
 	}
-	fault(c.User < 1, "user", "must be between 1 and 9223372036854775807")
-	fault(c.Silent < 1, "silent_user", "must be between 1 and 9223372036854775807")
-	fault(c.User == c.Silent, "silent_user", "must be another user than user")
+	faults = append(faults, c.User.check("user", c.Log != nil), c.Silent.check("silent_user", c.Log != nil))
+	fault(c.User.key() == c.Silent.key(), "silent_user", "must be another user than user")
+	fault(c.User.named() != c.Silent.named() || c.User.Name.Tenant != c.Silent.Name.Tenant, "silent_user",
+		"must have a name of the tenant of user if that has one")
 	fault(c.Interval < minInterval || c.Interval > time.Hour, "interval", "must be between 5s and 1h")
 	fault(c.Timeout < 100*time.Millisecond || c.Timeout > time.Minute, "timeout", "must be between 100ms and 1m")
 	fault(c.Policy == nil, "policy", "must be set")

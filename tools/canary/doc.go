@@ -9,7 +9,8 @@
 //	bye     the stream shows the user offline          from the bye         (the user who says bye)
 //	away    the stream shows the user away             from the limit of the policy   (the silent user)
 //	silence the stream shows the user offline          from the limit of the policy   (the silent user)
-//	replay  presence.transitions has each change that the stream has shown, once, in order
+//	replay  presence.transitions has each change that the stream has shown, once, in order, and by
+//	        no other name than the user's
 //
 // One user says bye in each round, so its rounds take less than a second. The other falls silent, so
 // its rounds take as long as the policy says.

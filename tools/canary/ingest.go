@@ -1,7 +1,9 @@
 package canary
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,17 +11,28 @@ import (
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/internal/redact"
-	"github.com/stillhere/stillhere/schemas"
 )
 
 // device is that of both users.
-const device = 1
+const device = "1"
+
+// report is a heartbeat or a bye.
+type report struct {
+	UserID     string `json:"user_id"`
+	Tenant     string `json:"tenant,omitempty"`
+	DeviceID   string `json:"device_id"`
+	DeviceKind string `json:"device_kind"`
+	Bye        bool   `json:"bye"`
+}
 
 // send posts a heartbeat or a bye, and returns when ingest has accepted it.
-func send(ctx context.Context, to client.HTTP, user schemas.UserID, leaves bool) error {
-	body := fmt.Sprintf(`{"beats":[{"user_id":"%d","device_id":%d,"device_kind":"bot","bye":%t}]}`, user, device, leaves)
+func send(ctx context.Context, to client.HTTP, user User, leaves bool) error {
+	body, err := json.Marshal(map[string]any{"beats": []any{report{user.key(), user.Name.Tenant, device, "bot", leaves}}})
+	if err != nil {
+		return err
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(to.URL, "/")+"/presence/heartbeats",
-		strings.NewReader(body))
+		bytes.NewReader(body))
 	if err != nil {
 		return redact.Error(err)
 	}

@@ -19,7 +19,7 @@ func (w *walk) locate(ctx context.Context) {
 	defer cancel()
 	partitions, err := w.config.Log.Partitions(ctx)
 	if err == nil {
-		w.partition = schemas.PartitionOf(w.user, partitions)
+		w.partition = schemas.PartitionOf(w.user.ID, partitions)
 		_, w.next, err = w.config.Log.Bounds(ctx, w.partition)
 	}
 	if w.located = err; err != nil {
@@ -49,7 +49,7 @@ func (w *walk) replay(ctx context.Context, base schemas.Version) *failure {
 		return failed(replay, err)
 	}
 	w.next = end
-	if fault := compare(published, w.shown); fault != nil {
+	if fault := compare(published, w.shown, w.user.Name); fault != nil {
 		return fault
 	}
 	w.metrics.took(replay, time.Since(began))
@@ -58,7 +58,7 @@ func (w *walk) replay(ctx context.Context, base schemas.Version) *failure {
 
 // published returns the user's changes of state from w.next up to but without end.
 func (w *walk) published(ctx context.Context, end int64, base schemas.Version) (all []schemas.Transition, err error) {
-	key := binary.BigEndian.AppendUint64(nil, uint64(w.user))
+	key := binary.BigEndian.AppendUint64(nil, uint64(w.user.ID))
 	var t schemas.Transition
 	err = w.config.Log.Read(ctx, w.partition, w.next, end, func(r *schemas.Record) error {
 		if string(r.Key) == string(key) && t.Decode(r.Value) == nil && t.Version > base && t.From != t.To {
@@ -69,15 +69,18 @@ func (w *walk) published(ctx context.Context, end int64, base schemas.Version) (
 	return all, err
 }
 
-// compare checks that each change is published once, that each continues the one before, and that all
-// that the stream has shown are published.
-func compare(published []schemas.Transition, shown []change) *failure {
+// compare checks that each change is published once, that each continues the one before, that none has
+// another name, and that all that the stream has shown are published.
+func compare(published []schemas.Transition, shown []change, name schemas.Name) *failure {
 	states := map[schemas.Version]schemas.State{}
 	for i, t := range published {
 		if _, twice := states[t.Version]; twice {
 			return &failure{replay, doubled, fmt.Errorf("presence.transitions has version %d twice", t.Version)}
 		}
 		states[t.Version] = t.To
+		if t.Name != name && t.Name != (schemas.Name{}) {
+			return &failure{replay, wrong, fmt.Errorf("version %d in presence.transitions is of user %s, who has the same id", t.Version, t.Name)}
+		}
 		if i > 0 && (t.From != published[i-1].To || t.Version < published[i-1].Version) {
 			return &failure{replay, wrong, fmt.Errorf("version %d in presence.transitions does not continue version %d",
 				t.Version, published[i-1].Version)}

@@ -3,6 +3,7 @@ package canary
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -25,7 +26,8 @@ const maxChanges = 64
 // stream watches the users and passes their changes to the walks.
 type stream struct {
 	config  watch.Config
-	changes map[schemas.UserID]chan change // never changed
+	users   []User
+	changes map[string]chan change // by User.key; never changed
 	log     *slog.Logger
 
 	mu  sync.Mutex // protects err
@@ -34,25 +36,21 @@ type stream struct {
 
 func newStream(c Config) *stream {
 	s := &stream{config: watch.Config{HTTP: c.Reads, MaxWait: c.Timeout, FirstWait: min(c.Timeout, 250*time.Millisecond)},
-		changes: map[schemas.UserID]chan change{}, log: c.Logger, err: errors.New("not connected yet")}
-	for _, user := range []schemas.UserID{c.User, c.Silent} {
-		s.changes[user] = make(chan change, maxChanges)
+		users: []User{c.User, c.Silent}, changes: map[string]chan change{}, log: c.Logger, err: errors.New("not connected yet")}
+	for _, user := range s.users {
+		s.changes[user.key()] = make(chan change, maxChanges)
 	}
 	return s
 }
 
 // run watches until ctx ends. A refusal for good, such as that of a token, is tried again as well.
 func (s *stream) run(ctx context.Context) error {
-	users := make([]schemas.UserID, 0, len(s.changes))
-	for user := range s.changes {
-		users = append(users, user)
-	}
 	for ctx.Err() == nil {
-		watcher, err := watch.New(s.config, users...)
+		events, err := s.events(ctx)
 		if err != nil {
 			return err
 		}
-		for event, err := range watcher.Events(ctx) {
+		for event, err := range events {
 			s.took(event, err)
 		}
 		select {
@@ -61,6 +59,23 @@ func (s *stream) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// events are those of a new connection.
+func (s *stream) events(ctx context.Context) (iter.Seq2[watch.Event, error], error) {
+	first := s.users[0]
+	if !first.named() {
+		watcher, err := watch.New(s.config, first.ID, s.users[1].ID)
+		if err != nil {
+			return nil, err
+		}
+		return watcher.Events(ctx), nil
+	}
+	watcher, err := watch.NewNamed(s.config, first.Name.Tenant, first.Name.Text, s.users[1].Name.Text)
+	if err != nil {
+		return nil, err
+	}
+	return watcher.Events(ctx), nil
 }
 
 func (s *stream) took(event watch.Event, err error) {
@@ -78,17 +93,21 @@ func (s *stream) took(event watch.Event, err error) {
 }
 
 func (s *stream) changed(user schemas.Presence) {
+	called := User{ID: user.UserID}
+	if user.Name != nil {
+		called.Name = *user.Name
+	}
 	version, err := strconv.ParseInt(user.Version, 10, 64)
 	if err != nil || user.State == nil {
 		s.log.Warn("the stream does not show the state of the canary's user: is it hidden, or may the token not watch it?",
-			"user", user.UserID)
+			"user", called.String())
 		return
 	}
 	state, err := schemas.ParseState("state", *user.State)
 	if err != nil {
 		return
 	}
-	waiting, ok := s.changes[user.UserID]
+	waiting, ok := s.changes[called.key()]
 	for now := (change{state, schemas.Version(version), time.Now()}); ok; {
 		select {
 		case waiting <- now:

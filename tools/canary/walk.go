@@ -16,7 +16,7 @@ import (
 // walk is one user's loop of rounds. One goroutine owns all fields but ended.
 type walk struct {
 	*Canary
-	user    schemas.UserID
+	user    User
 	leave   string // how the user leaves
 	changes <-chan change
 	log     *slog.Logger
@@ -245,7 +245,7 @@ func (w *walk) read(ctx context.Context, shown change) *failure {
 	defer cancel()
 	began, behind := time.Now(), false
 	for {
-		p, err := w.reads.One(ctx, w.user)
+		p, err := w.one(ctx)
 		switch {
 		case err != nil && behind && ctx.Err() != nil:
 			return &failure{read, stale, errors.New("answers are marked as stale, or older than what the stream has shown")}
@@ -268,6 +268,13 @@ func (w *walk) read(ctx context.Context, shown change) *failure {
 		case <-ctx.Done():
 		}
 	}
+}
+
+func (w *walk) one(ctx context.Context) (schemas.Presence, error) {
+	if w.user.named() {
+		return w.reads.OneOf(ctx, w.user.Name)
+	}
+	return w.reads.One(ctx, w.user.ID)
 }
 
 func (w *walk) sayBye(ctx context.Context) *failure {
