@@ -60,6 +60,13 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	}
 	defer reader.Close()
 	if of.users.Text() {
+		policies, err := policy.OfTenants(ctx, reader)
+		if err != nil {
+			return err
+		}
+		for _, p := range policies {
+			o.Tenants = append(o.Tenants, p.TenantPolicy)
+		}
 		names := dataset.NewNames(cluster, reader, nil)
 		if o.Names = names; o.User != 0 {
 			if err := checkCalled(ctx, names, namedUser{o.User, o.Called}); err != nil {

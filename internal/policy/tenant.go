@@ -101,6 +101,29 @@ func AwaitTenant(ctx context.Context, cluster kafka.Config, t schemas.TenantPoli
 	}
 }
 
+// SetPolicy is a policy that a tenant was given.
+type SetPolicy struct {
+	schemas.TenantPolicy
+	At schemas.Millis // by the clock of the broker
+}
+
+// OfTenants reads all policies that tenants have or had, the newest last. What cannot be read is left out.
+func OfTenants(ctx context.Context, reader *kafka.Reader) ([]SetPolicy, error) {
+	var all []SetPolicy
+	err := reader.Read(ctx, schemas.Pipeline, 0, -1, -1, true, func(r *schemas.Record) error {
+		if tenant, ok := schemas.TenantOfPolicyKey(r.Key); ok {
+			if t, err := schemas.DecodeTenantPolicy(r.Value); err == nil && t.Tenant == tenant {
+				all = append(all, SetPolicy{t, r.Time})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the policies of tenants: %w", err)
+	}
+	return all, nil
+}
+
 // TenantInForce is in how many partitions the policy of a tenant is in force.
 func TenantInForce(ctx context.Context, cluster kafka.Config, t schemas.TenantPolicy) (partitions int32, err error) {
 	all, err := Checkpoints(ctx, cluster)

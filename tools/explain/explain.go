@@ -30,6 +30,8 @@ type Options struct {
 	// Checkpoints are those of the detector's group, by partition; may be nil. They hold
 	// policies, and the offset from which the versions of a log epoch count.
 	Checkpoints map[int32]*schemas.Checkpoint
+	// Tenants are the policies that tenants have or had, the newest last; nil in int mode.
+	Tenants []schemas.TenantPolicy
 	// Prefix is that of the topics.
 	Prefix string
 	// Progress, if not nil, is called now and then with the number of records read.
@@ -79,7 +81,10 @@ type Change struct {
 type Policy struct {
 	ID    string `json:"id"`
 	Given string `json:"given_id"` // of the settings that were given
-	Known bool   `json:"known"`    // it was given, or is in a checkpoint
+	// Known: it was given, or is in a checkpoint, or is one of these with the settings of a tenant.
+	Known bool `json:"known"`
+	// Tenant is whose settings it has, if they are those of the user's tenant; "": the default tenant.
+	Tenant *string `json:"tenant,omitempty"`
 	// Settings are those in force, where they are known.
 	Settings []schemas.Setting `json:"settings,omitempty"`
 }
@@ -111,16 +116,16 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 		return nil, err
 	}
 	t := found.Message
-	policy, known := o.policy(t.Policy)
 	base, baseKnown := o.base(found.Partition, t.Version.LogEpoch())
 	offset := base + t.Version.Offset()
 	name, err := o.nameOf(ctx, t)
 	if err != nil {
 		return nil, err
 	}
+	policy, tenant, known := o.policy(t.Policy, name)
 	e := &Explanation{
 		Event: id.String(), Change: o.changeOf(found, name), Before: o.changesOf(before, name), After: o.changesOf(after, name),
-		Policy: Policy{ID: t.Policy, Given: o.Settings.ID(), Known: known},
+		Policy: Policy{ID: t.Policy, Given: o.Settings.ID(), Known: known, Tenant: tenant},
 		Place: Place{Topic: schemas.Heartbeats.Name(o.Prefix), Partition: found.Partition,
 			LogEpoch: t.Version.LogEpoch(), Offset: offset, Ordinal: t.Version.Ordinal()},
 	}
@@ -136,16 +141,34 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 	return e, nil
 }
 
-// policy is the one with the id; false if it is not known, and then the one that was given.
-func (o *Options) policy(id string) (schemas.Policy, bool) {
+// policy is the one with the id, by which the user with the name was judged; false if it is not known, and
+// then the one that was given. tenant is set if it has the settings of the user's tenant.
+func (o *Options) policy(id string, name schemas.Name) (p schemas.Policy, tenant *string, known bool) {
+	pipelines := []schemas.Policy{o.Settings}
 	for _, c := range o.Checkpoints {
 		for _, p := range c.Policies {
-			if p.Policy.ID() == id {
-				return p.Policy, true
+			pipelines = append(pipelines, p.Policy)
+		}
+	}
+	for _, p := range pipelines {
+		if p.ID() == id {
+			return p, nil, true
+		}
+	}
+	for _, pipeline := range pipelines {
+		for _, t := range o.Tenants {
+			if t.Policy == nil || pipeline.For(t.Policy).ID() != id {
+				continue
+			}
+			if p, known = pipeline.For(t.Policy), true; name.Text != "" && t.Tenant == name.Tenant {
+				return p, &t.Tenant, true
 			}
 		}
 	}
-	return o.Settings, o.Settings.ID() == id
+	if known {
+		return p, nil, true // the name is not known, or of a tenant with the same settings
+	}
+	return o.Settings, nil, false
 }
 
 // base is the offset from which the versions of a log epoch count; false if it is not

@@ -12,7 +12,7 @@ import (
 type Record struct {
 	// Time is the brokers' append time.
 	Time schemas.Millis `json:"time"`
-	// Kind is tick, policy, visibility, erasure, draining, alive or beats.
+	// Kind is tick, policy, tenant_policy, visibility, erasure, draining, alive or beats.
 	Kind         string         `json:"kind"`
 	Gateway      string         `json:"gateway_id,omitempty"`
 	GatewayEpoch schemas.Millis `json:"gateway_epoch,omitzero"`
@@ -72,6 +72,8 @@ func recordOf(r *schemas.Record, of transition) (*Record, string) {
 		record.Kind = "tick"
 	case f.Policy != nil:
 		record.Kind = "policy"
+	case f.TenantPolicy != nil:
+		record.Kind = "tenant_policy"
 	case f.ErasedUser != 0:
 		record.Kind = "erasure"
 	case f.VisibilityUser != 0:

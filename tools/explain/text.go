@@ -61,7 +61,7 @@ func (e *Explanation) why(say func(string, ...any)) {
 		say("  Noticed there: %s.", e.Rule.Noticed)
 	}
 	if e.Policy.Known {
-		say("  By policy %s:", e.Policy.ID)
+		say("  By policy %s%s:", e.Policy.ID, e.Policy.whose())
 		line := "   "
 		for i, s := range e.Policy.Settings {
 			if line += fmt.Sprintf(" %s %s", s.Name, s.Value); i+1 < len(e.Policy.Settings) {
@@ -73,9 +73,20 @@ func (e *Explanation) why(say func(string, ...any)) {
 			}
 		}
 	} else {
-		say("  It was decided by policy %s, which no checkpoint has any more; the flags make %s. Give its settings as flags for the arithmetic.",
+		say("  It was decided by policy %s, which no checkpoint has any more; the flags make %s. Give the settings of the pipeline's policy as flags for the arithmetic.",
 			e.Policy.ID, e.Policy.Given)
 	}
+}
+
+// whose says whose settings the policy has, if they are a tenant's.
+func (p Policy) whose() string {
+	switch {
+	case p.Tenant == nil:
+		return ""
+	case *p.Tenant == "":
+		return ", which has the settings of the default tenant"
+	}
+	return ", which has the settings of tenant " + *p.Tenant
 }
 
 func (e *Explanation) where(say func(string, ...any)) {
@@ -129,7 +140,8 @@ func (r *Record) what() string {
 	text := map[string]string{
 		"tick": "a tick of the detector", "alive": "a sign of life", "draining": "the gateway drains",
 		"erasure":    "an erasure",
-		"visibility": "a change of visibility of another user",
+		"visibility": "a change of visibility of another user", "policy": "another policy",
+		"tenant_policy": "another policy of a tenant",
 	}[r.Kind]
 	if r.Visibility != "" {
 		text = "the user is to be seen by " + r.Visibility
