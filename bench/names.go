@@ -30,7 +30,8 @@ const namedOnceIn = 20
 // processor time, so that other work on the machine counts little. Kafka is left out.
 func names(t *loadtest.T) {
 	users := identity.Named(identity.Key{1, 2, 3})
-	modes := []*namesMode{newNamesMode(t, "integers", identity.Users{}), newNamesMode(t, "names", users)}
+	modes := []*namesMode{newNamesMode(t, "integers", identity.Users{}, nil), newNamesMode(t, "names", users, uuids)}
+	texts := newNamesMode(t, "texts", users, addresses).memory
 	for begun := time.Now(); time.Since(begun) < t.Length()*2; {
 		for _, m := range modes {
 			t.Check(t.Context().Err())
@@ -46,7 +47,8 @@ func names(t *loadtest.T) {
 		t.Add(m.name+": beats, one second of a processor", m.rate()/1e6, "M beats/s")
 		t.Add(m.name+": memory as the heap has it", m.memory, "B/user").LessIsBetter()
 	}
-	t.Add("names: memory besides the name", text.memory-uuidSize, "B/user").LessIsBetter()
+	t.Add("names: memory besides the name, a UUID", text.memory-uuidSize, "B/user").LessIsBetter()
+	t.Add("names: memory besides the name, an e-mail address", texts-addressSize, "B/user").LessIsBetter()
 	t.Add("beats with names, of those with integers", text.rate()/in.rate(), "×")
 	var sum schemas.UserID
 	took := processorTime(func() {
@@ -66,6 +68,7 @@ func names(t *loadtest.T) {
 // namesMode is a partition of users who have integers or names.
 type namesMode struct {
 	name        string
+	text        func(uint64) string // the names; nil: integers
 	partition   *detector.Partition
 	offset      int64
 	now, each   schemas.Millis // each: between two frames
@@ -78,9 +81,9 @@ type namesMode struct {
 	memory      float64 // bytes per user
 }
 
-func newNamesMode(t *loadtest.T, name string, users identity.Users) *namesMode {
+func newNamesMode(t *loadtest.T, name string, users identity.Users, text func(uint64) string) *namesMode {
 	heap := heapBytes()
-	m := &namesMode{name: name, now: schemas.MillisOf(time.Now()), each: max(1, schemas.Millis(15_000*loadtest.BeatsPerFrame/t.Users))}
+	m := &namesMode{name: name, text: text, now: schemas.MillisOf(time.Now()), each: max(1, schemas.Millis(15_000*loadtest.BeatsPerFrame/t.Users))}
 	m.partition = detector.NewPartition(detector.Config{Settings: liveness.Defaults(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Metrics: detector.NewMetrics(prometheus.NewRegistry()), Now: time.Now, Users: users}, 0)
 	nothing := func(context.Context, schemas.Topic, int64, int64, func(*schemas.Record) error) error { return nil }
@@ -103,21 +106,24 @@ func (m *namesMode) eachFrame(count int, users identity.Users, named int, each f
 		for i := range beats {
 			id := schemas.UserID(first + i + 1)
 			if users.Text() {
-				id = users.ID("acme", uuids(uint64(id)))
+				id = users.ID("acme", m.text(uint64(id)))
 			}
 			beats[i] = schemas.Beat{User: id, Device: schemas.DeviceID(random.Uint32() | 1), Kind: schemas.Mobile, Age: schemas.Millis(i % 100), Idle: schemas.Millis(i * 7919 % 60_000)}
 		}
 		frame := schemas.AppendFrame(nil, schemas.FrameHead{}, beats)
 		for i := 0; users.Text() && i < len(beats); i++ {
 			if i%named == 0 {
-				frame = schemas.AppendNamedRow(frame, i, schemas.Name{Tenant: "acme", Text: uuids(uint64(first + i + 1))})
+				frame = schemas.AppendNamedRow(frame, i, schemas.Name{Tenant: "acme", Text: m.text(uint64(first + i + 1))})
 			}
 		}
 		each(frame)
 	}
 }
 
-const uuidSize = 36
+const uuidSize, addressSize = 36, 20
+
+// addresses are texts of the length of an e-mail address.
+func addresses(i uint64) string { return fmt.Sprintf("%08d@example.com", i) }
 
 // uuids are texts of the length of UUIDs.
 func uuids(i uint64) string {

@@ -18,8 +18,10 @@ var errTooManyTenants = &schemas.FieldError{Code: "too_many_tenant_policies", Fi
 // nameStatus puts the user's name into a status. Unless the record is done, a user whom it brings under
 // the policy of the tenant has none: a restart would take the name for known before the record.
 func (p *Partition) nameStatus(s *schemas.Status, done bool) {
-	if !done && s.JudgedFrom == 0 && !s.Nameless() && p.machine.HasTenant(p.names.of(s.User).Tenant) {
-		return
+	if !done && s.JudgedFrom == 0 && !s.Nameless() {
+		if tenant, _ := p.names.tenantOf(s.User); p.machine.HasTenant(tenant) {
+			return
+		}
 	}
 	p.names.name(s)
 }

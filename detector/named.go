@@ -106,22 +106,22 @@ func (p *Partition) takeName(user schemas.UserID, name schemas.Name, out *stream
 	}
 	record := schemas.UserName{User: user, Name: name}
 	known := p.names.learn(user, name)
-	if known == (schemas.Name{}) || known == name {
+	if known == nil {
 		p.machine.Named(user, name.Tenant)
 	} else {
-		p.machine.Named(user, known.Tenant)
+		p.machine.Named(user, known.tenant())
 	}
-	switch known {
-	case name:
-		return
-	case schemas.Name{}:
+	switch {
+	case known == nil:
 		p.tenants.add(name.Tenant, p.machine.CountedAs(user), 1)
+	case known.is(name):
+		return
 	default:
 		p.config.Metrics.Collisions.Inc()
 		if p.names.isCollided(user) {
 			return
 		}
-		record.Name, record.Other, record.Collided = known, name, true
+		record.Name, record.Other, record.Collided = known.name(), name, true
 		p.quarantine(user, out)
 	}
 	out.Records = append(out.Records, schemas.Outgoing{Topic: schemas.Names, Partition: p.id, Key: user.Key(), Value: record.Encode()})
@@ -179,9 +179,7 @@ func (p *Partition) settleNames(out *stream.Outbox) {
 
 // adoptName takes the name of a status, or of none, in a restore.
 func (p *Partition) adoptName(user schemas.UserID, s *schemas.Status) {
-	if p.names.of(user) != (schemas.Name{}) {
-		p.names.remove(user)
-	}
+	p.names.remove(user)
 	if s != nil && s.Name != (schemas.Name{}) {
 		p.names.put(user, s.Name)
 	}

@@ -184,7 +184,7 @@ func TestTheTableOfNamesIsAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const users = 20_000
 	for range 8 * users {
-		name := schemas.Name{Tenant: []string{"", "acme"}[rng.IntN(2)], Text: fmt.Sprintf("%x", rng.IntN(users))}
+		name := schemas.Name{Tenant: []string{"", "acme"}[rng.IntN(2)], Text: textOf(rng.IntN(users))}
 		id := named.ID(name.Tenant, name.Text)
 		if _, known := want[id]; known {
 			table.remove(id)
@@ -196,9 +196,12 @@ func TestTheTableOfNamesIsAMap(t *testing.T) {
 	}
 	for tenant := range 2 {
 		for i := range users {
-			id := named.ID([]string{"", "acme"}[tenant], fmt.Sprintf("%x", i))
+			id := named.ID([]string{"", "acme"}[tenant], textOf(i))
 			if got := table.of(id); got != want[id] {
 				t.Fatalf("the name of %d is %q, want %q", id, got, want[id])
+			}
+			if of, known := table.tenantOf(id); of != want[id].Tenant || known != (want[id].Text != "") {
+				t.Fatalf("the tenant of %d is %q (%t), want %q", id, of, known, want[id].Tenant)
 			}
 		}
 	}
@@ -210,18 +213,75 @@ func TestTheTableOfNamesIsAMap(t *testing.T) {
 	}
 }
 
-func TestANameTakesAtMostTenBytesMoreThanItsText(t *testing.T) {
-	table := newNames(named)
-	const users = 1_000_000
-	texts := 0
-	for i := range users {
-		name := schemas.Name{Text: fmt.Sprintf("user-%012d", i)}
-		texts += len(name.Text)
-		table.put(named.ID("", name.Text), name)
+// textOf are texts of every length, of which a third are UUIDs or nearly.
+func textOf(i int) string {
+	uuid := fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", i*0x9e3779b1&0xffffffff, i&0xffff, i>>4&0xfff, i&0xfff, i)
+	switch i % 6 {
+	case 0:
+		return uuid
+	case 1:
+		return []string{strings.ToUpper(uuid), uuid[:35] + "g", uuid[:8] + "_" + uuid[9:], strings.ReplaceAll(uuid, "-", "")}[i/6%4] + fmt.Sprint(i)
 	}
-	over := float64(table.bytes()-texts) / users
-	t.Logf("%.1f bytes a user besides the name", over)
-	if over > 10 {
-		t.Errorf("%.1f bytes a user besides the name", over)
+	return strings.Repeat("x", i%(schemas.MaxName-4)) + fmt.Sprintf("%04x", i)
+}
+
+func FuzzAnEntryIsItsName(f *testing.F) {
+	for i := range 12 {
+		f.Add("acme", textOf(i))
+	}
+	f.Add("", "6f9619ff-8b86-d011-b42d-00c04fc964ff")
+	f.Add("acme", "6F9619FF-8B86-d011-b42d-00c04fc964ff")
+	f.Add(strings.Repeat("t", schemas.MaxTenant), strings.Repeat("x", schemas.MaxName))
+	f.Fuzz(func(t *testing.T, tenant, text string) {
+		name := schemas.Name{Tenant: tenant, Text: text}
+		if name.Check("name") != nil {
+			return
+		}
+		one := appendEntry(nil, name)
+		e := nameEntry(append(slices.Clone(one), 1, 2, 3)).sized()
+		e.set(flagUnsaved)
+		e.set(flagLeaving)
+		if e.clear(flagUnsaved); e.has(flagUnsaved) || !e.has(flagLeaving) || len(e) != len(one) {
+			t.Errorf("%q: flags or size are wrong: %d bytes of %d", name, len(e), len(one))
+		}
+		table := newNames(named)
+		if e.name() != name || !e.is(name) || e.is(schemas.Name{Tenant: tenant, Text: text + "x"}) || e.tenant() != tenant || table.idOf(e) != named.ID(tenant, text) {
+			t.Errorf("%q is read back as %q", name, e.name())
+		}
+	})
+}
+
+func TestANameTakesAtMostEightBytesMoreThanItsTextAndAUUIDFewerThanItsText(t *testing.T) {
+	t.Parallel()
+	for _, users := range []int{700_000, 1_000_000} {
+		for kind, format := range map[string]string{"text": "user-%012d", "UUID": "00000000-0000-4000-a000-%012x"} {
+			table, texts := newNames(named), 0
+			for i := range users {
+				name := schemas.Name{Text: fmt.Sprintf(format, i)}
+				texts += len(name.Text)
+				table.put(named.ID("", name.Text), name)
+			}
+			over := float64(table.bytes()-texts) / float64(users)
+			t.Logf("%d %ss: %.1f bytes a user besides the name", users, kind, over)
+			if most := map[string]float64{"text": 8, "UUID": -12}[kind]; over > most {
+				t.Errorf("%d %ss: %.1f bytes a user besides the name, must be at most %.0f", users, kind, over, most)
+			}
+		}
+	}
+}
+
+func TestKnownNamesAreLearntWithoutAnAllocation(t *testing.T) {
+	table := newNames(named)
+	for _, text := range []string{"ann", "6f9619ff-8b86-d011-b42d-00c04fc964ff"} {
+		name := schemas.Name{Tenant: "acme", Text: text}
+		id := named.ID(name.Tenant, name.Text)
+		table.put(id, name)
+		if n := testing.AllocsPerRun(100, func() {
+			if known := table.learn(id, name); known == nil || !known.is(name) {
+				t.Error("the name is not known")
+			}
+		}); n != 0 {
+			t.Errorf("%q: %.0f allocations", name, n)
+		}
 	}
 }

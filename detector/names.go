@@ -1,6 +1,7 @@
 package detector
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/stillhere/stillhere/internal/identity"
@@ -8,7 +9,7 @@ import (
 )
 
 // names are the names of the users of one partition who have a status, in pipelines with --ids
-// text. It is a hash table over bytes in large arrays: a map of strings would take three times the
+// text. It is a hash table over bytes in chunks: a map of strings would take three times the
 // memory. The table is cut into shards, so that no beat waits for more than the growth of one.
 //
 // Ids are not stored: the id of a name is its hash.
@@ -21,32 +22,31 @@ type names struct {
 	// statuses say so. The id is a keyed hash, so hardly any pipeline ever has one.
 	collided map[schemas.UserID]struct{}
 
-	forgets func(schemas.UserID, schemas.Name) // is called before a name is forgotten; may be nil
+	forgets func(_ schemas.UserID, tenant string) // is called before a name is forgotten; may be nil
 	// awaited are those who were erased: they stay hidden until a name comes. Beats without one may
 	// be of either user.
 	awaited map[schemas.UserID]struct{}
 }
 
-const nameShards = 1024
+const nameShards = 256
 
-// nameShard holds entries one after the other. Their texts are never overwritten, because strings
-// alias them.
+// nameShard holds entries one after the other, none of them in two chunks. Their texts are never
+// overwritten, because strings alias them.
 type nameShard struct {
 	slots   []uint32 // see slotOf; 0: free
-	entries []byte
-	used    int // slots
-	removed int // bytes of entries
+	chunks  []*nameChunk
+	end     uint32 // where the next entry goes
+	used    int    // slots
+	removed int    // bytes of entries
 }
 
-// An entry is the length of the tenant, that of the text less one, the tenant and the text. The
-// highest bits of the lengths are flags.
-const (
-	entryHead   = 2
-	flagUnsaved = 0x80 // of the first byte: no status with the name has been written
-	flagLeaving = 0x80 // of the second
-)
+// nameChunk has a size that the memory allocator rounds to nothing.
+type nameChunk [2048]byte
 
-// atBits are the bits of a slot for an offset: 64 MiB of names in a shard, 64 GiB in a partition.
+// A build fails here when an entry outgrows a chunk.
+const _ = uint(len(nameChunk{}) - maxEntry)
+
+// atBits are the bits of a slot for an offset: 64 MiB of names in a shard, 16 GiB in a partition.
 const atBits = 26
 
 // slotOf is the slot of the entry at an offset. Its highest bits are the lowest of part, which home does
@@ -84,7 +84,7 @@ func (n *names) isCollided(id schemas.UserID) bool {
 // place mixes id: its shard, and its first slot as a part of 1<<32.
 func place(id schemas.UserID) (shard, part uint32) {
 	h := uint64(id) * 0x9e3779b97f4a7c15
-	return uint32(h >> 54), uint32(h >> 22)
+	return uint32(h >> 56), uint32(h >> 24)
 }
 
 func (s *nameShard) home(part uint32) int { return int(uint64(part) * uint64(len(s.slots)) >> 32) }
@@ -97,24 +97,38 @@ func (s *nameShard) after(slot int) int {
 }
 
 // entry returns the entry at an offset.
-func (s *nameShard) entry(at uint32) []byte {
-	e := s.entries[at:]
-	return e[:entryHead+int(e[0]&^flagUnsaved)+int(e[1]&^flagLeaving)+1]
+func (s *nameShard) entry(at uint32) nameEntry {
+	return nameEntry(s.chunks[at/uint32(len(nameChunk{}))][at%uint32(len(nameChunk{})):]).sized()
 }
 
-func nameOf(entry []byte) schemas.Name {
-	texts := unsafe.String(&entry[entryHead], len(entry)-entryHead)
-	tenant := int(entry[0] &^ flagUnsaved)
-	return schemas.Name{Tenant: texts[:tenant], Text: texts[tenant:]}
+// add adds a copy of an entry, and returns its offset.
+func (s *nameShard) add(e nameEntry) uint32 {
+	size, chunk := uint32(len(e)), uint32(len(nameChunk{}))
+	if rest := uint32(len(s.chunks))*chunk - s.end; rest < size {
+		s.end += rest
+		s.chunks = append(s.chunks, new(nameChunk))
+	}
+	at := s.end
+	copy(s.chunks[at/chunk][at%chunk:], e)
+	s.end += size
+	return at
 }
 
-func (n *names) idOf(entry []byte) schemas.UserID {
-	name := nameOf(entry)
-	return n.users.ID(name.Tenant, name.Text)
+// size are the bytes of the entries, with what is free after them in their chunks.
+func (s *nameShard) size() int { return int(s.end) }
+
+func (n *names) idOf(e nameEntry) schemas.UserID {
+	tenant, text := e.parts()
+	if !e.isPacked() {
+		return n.users.ID(tenant, text)
+	}
+	var space [uuidText]byte
+	unpackUUID(&space, text)
+	return n.users.ID(tenant, unsafe.String(&space[0], len(space)))
 }
 
 // find returns the slot of id in its shard and the entry; nil if there is none.
-func (n *names) find(id schemas.UserID) (*nameShard, int, []byte) {
+func (n *names) find(id schemas.UserID) (*nameShard, int, nameEntry) {
 	shard, part := place(id)
 	s := n.shards[shard]
 	if s == nil {
@@ -134,9 +148,17 @@ func (n *names) find(id schemas.UserID) (*nameShard, int, []byte) {
 // of is the name of a user; the zero value if it is not known. It stays valid.
 func (n *names) of(id schemas.UserID) schemas.Name {
 	if _, _, e := n.find(id); e != nil {
-		return nameOf(e)
+		return e.name()
 	}
 	return schemas.Name{}
+}
+
+// tenantOf is the tenant of a user whose name is known. It does not allocate.
+func (n *names) tenantOf(id schemas.UserID) (tenant string, known bool) {
+	if _, _, e := n.find(id); e != nil {
+		return e.tenant(), true
+	}
+	return "", false
 }
 
 // put takes the name of a user who has none. id must be the id of the name.
@@ -147,18 +169,11 @@ func (n *names) put(id schemas.UserID, name schemas.Name) {
 		s = &nameShard{slots: make([]uint32, 8)}
 		n.shards[shard] = s
 	}
-	if (s.used+1)*20 > len(s.slots)*17 {
-		n.rebuild(s, len(s.slots)*5/4, 0)
+	if (s.used+1)*8 > len(s.slots)*7 {
+		n.rebuild(s, len(s.slots)*9/8+4, false)
 	}
-	size := entryHead + len(name.Tenant) + len(name.Text)
-	if cap(s.entries)-len(s.entries) < size {
-		grown := make([]byte, len(s.entries), len(s.entries)*9/8+size+64)
-		copy(grown, s.entries)
-		s.entries = grown
-	}
-	s.insert(part, uint32(len(s.entries)))
-	s.entries = append(s.entries, byte(len(name.Tenant)), byte(len(name.Text)-1))
-	s.entries = append(append(s.entries, name.Tenant...), name.Text...)
+	var space [maxEntry]byte
+	s.insert(part, s.add(appendEntry(space[:0], name)))
 }
 
 func (s *nameShard) insert(part, at uint32) {
@@ -177,7 +192,7 @@ func (n *names) remove(id schemas.UserID) {
 		return
 	}
 	if n.forgets != nil {
-		n.forgets(id, nameOf(e))
+		n.forgets(id, e.tenant())
 	}
 	s.used--
 	s.removed += len(e)
@@ -194,17 +209,18 @@ func (n *names) remove(id schemas.UserID) {
 		}
 	}
 	s.slots[gap] = 0
-	if s.removed > len(s.entries)/4 {
-		n.rebuild(s, max(8, s.used*4/3), len(s.entries)-s.removed)
+	if s.removed > s.size()/4 {
+		n.rebuild(s, max(8, s.used*5/4), true)
 	}
 }
 
-// rebuild gives s another number of slots and, unless room is 0, drops what was removed.
-func (n *names) rebuild(s *nameShard, slots, room int) {
+// rebuild gives s at least so many slots and, if compact, drops what was removed.
+func (n *names) rebuild(s *nameShard, slots int, compact bool) {
 	old := *s
-	s.slots, s.used = make([]uint32, slots), 0
-	if room != 0 {
-		s.entries, s.removed = make([]byte, 0, room), 0
+	s.slots, s.used = slices.Grow([]uint32(nil), slots), 0
+	s.slots = s.slots[:cap(s.slots)] // the memory allocator has rounded up
+	if compact {
+		s.chunks, s.end, s.removed = nil, 0, 0
 	}
 	for _, slot := range old.slots {
 		if slot == 0 {
@@ -213,9 +229,8 @@ func (n *names) rebuild(s *nameShard, slots, room int) {
 		at := offset(slot)
 		e := old.entry(at)
 		_, part := place(n.idOf(e))
-		if room != 0 {
-			at = uint32(len(s.entries))
-			s.entries = append(s.entries, e...)
+		if compact {
+			at = s.add(e)
 		}
 		s.insert(part, at)
 	}
@@ -231,7 +246,7 @@ func (n *names) ofTenant(tenant string) (users []schemas.UserID) {
 			if slot == 0 {
 				continue
 			}
-			if e := s.entry(offset(slot)); nameOf(e).Tenant == tenant {
+			if e := s.entry(offset(slot)); e.tenant() == tenant {
 				users = append(users, n.idOf(e))
 			}
 		}
@@ -245,22 +260,23 @@ func (n *names) bytes() int {
 	sum := 8 * nameShards
 	for _, s := range n.shards {
 		if s != nil {
-			sum += header + 4*cap(s.slots) + cap(s.entries)
+			sum += header + 4*cap(s.slots) + len(s.chunks)*len(nameChunk{}) + 8*cap(s.chunks)
 		}
 	}
 	return sum
 }
 
-// learn takes the name that a record has for a user. It returns the name known so far.
-func (n *names) learn(id schemas.UserID, name schemas.Name) (known schemas.Name) {
+// learn takes the name that a record has for a user. It returns the entry of the name known so far,
+// which may be another one; nil: it was not known. It does not allocate when it was.
+func (n *names) learn(id schemas.UserID, name schemas.Name) (known nameEntry) {
 	if _, _, e := n.find(id); e != nil {
-		return nameOf(e)
+		return e
 	}
 	n.put(id, name)
 	_, _, e := n.find(id)
-	e[0] |= flagUnsaved
+	e.set(flagUnsaved)
 	n.fresh = append(n.fresh, id)
-	return schemas.Name{}
+	return nil
 }
 
 // name puts the user's name into a status that is about to be written. One that says nothing of the
@@ -271,10 +287,10 @@ func (n *names) name(s *schemas.Status) {
 	case e == nil:
 		s.Collided = n.isAwaited(s.User) && !s.Tombstone()
 	case !s.Nameless():
-		e[0], e[1] = e[0]&^flagUnsaved, e[1]&^flagLeaving
-		s.Name, s.Collided = nameOf(e), n.isCollided(s.User)
-	case e[1]&flagLeaving == 0:
-		e[1] |= flagLeaving
+		e.clear(entryFlags)
+		s.Name, s.Collided = e.name(), n.isCollided(s.User)
+	case !e.has(flagLeaving):
+		e.set(flagLeaving)
 		n.leaving = append(n.leaving, s.User)
 	}
 }
@@ -282,7 +298,7 @@ func (n *names) name(s *schemas.Status) {
 // unsaved reports whether no status with the user's name has been written.
 func (n *names) unsaved(id schemas.UserID) bool {
 	_, _, e := n.find(id)
-	return e != nil && e[0]&flagUnsaved != 0
+	return e != nil && e.has(flagUnsaved)
 }
 
 // settle forgets the names of users without a status, when a record has been handled.
@@ -293,7 +309,7 @@ func (n *names) settle() {
 		}
 	}
 	for _, id := range n.leaving {
-		if _, _, e := n.find(id); e != nil && e[1]&flagLeaving != 0 {
+		if _, _, e := n.find(id); e != nil && e.has(flagLeaving) {
 			n.remove(id)
 		}
 	}

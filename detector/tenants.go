@@ -22,12 +22,12 @@ type tenants struct {
 func (p *Partition) countTenants() {
 	p.tenants = &tenants{counts: map[string]*schemas.Counts{}}
 	for user, as := range p.machine.AllCounted {
-		if name := p.names.of(user); name.Text != "" {
-			p.tenants.add(name.Tenant, as, 1)
+		if tenant, known := p.names.tenantOf(user); known {
+			p.tenants.add(tenant, as, 1)
 		}
 	}
-	p.names.forgets = func(user schemas.UserID, name schemas.Name) {
-		p.tenants.add(name.Tenant, p.machine.CountedAs(user), -1)
+	p.names.forgets = func(user schemas.UserID, tenant string) {
+		p.tenants.add(tenant, p.machine.CountedAs(user), -1)
 	}
 	p.machine.Recounts = true
 }
@@ -35,9 +35,9 @@ func (p *Partition) countTenants() {
 // recount takes users who count as something else.
 func (t *tenants) recount(changed []liveness.Recount, names *names) {
 	for _, c := range changed {
-		if name := names.of(c.User); name.Text != "" {
-			t.add(name.Tenant, c.After, 1)
-			t.add(name.Tenant, c.Before, -1)
+		if tenant, known := names.tenantOf(c.User); known {
+			t.add(tenant, c.After, 1)
+			t.add(tenant, c.Before, -1)
 		}
 	}
 }
