@@ -90,3 +90,37 @@ func TestEveryHiddenFlagSaysWhatToTypeInstead(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestEveryCommandSaysWhatItsOutputTakes(t *testing.T) {
+	for given, want := range map[string]string{
+		"replay --output xml":                    `stillhere: --output: must be table, jsonl, csv or parquet, is "xml"`,
+		"asof now --format xml":                  `stillhere: --format: must be jsonl, csv or parquet, is "xml"`,
+		"policy show --output csv":               `stillhere: --output: must be table or json, is "csv"`,
+		"explain x --output csv":                 `stillhere: --output: must be table or json, is "csv"`,
+		"plan --users 5 --output csv":            `stillhere: --output: must be table, json or helm-values, is "csv"`,
+		"replay --resume --out f --output table": `stillhere: replay: --resume: tables cannot be resumed`,
+	} {
+		if code, _, errs := stillhere(t, "", strings.Fields(given)...); code != 2 || !strings.Contains(errs, want) {
+			t.Errorf("stillhere %s: code %d, want %q in:\n%s", given, code, want, errs)
+		}
+	}
+}
+
+func TestEveryFormatOfAnOutputIsNamedInItsHelp(t *testing.T) {
+	parser, err := newParser(&commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok && !flag.Hidden && flag.Name == "output" {
+			for format := range strings.SplitSeq(flag.Tag.Get("takes"), ",") {
+				if !strings.Contains(flag.Help, format) {
+					t.Errorf("%q does not name %q", flag.Help, format)
+				}
+			}
+		}
+		return next(nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

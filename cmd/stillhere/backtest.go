@@ -21,7 +21,8 @@ type backtestCommand struct {
 	From      string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`
 	Flap      time.Duration `help:"A user who leaves online and returns within this time has flapped." default:"30s" env:"-"`
 	WarmUp    time.Duration `help:"Time at the start that the report ignores, while the state builds up." default:"1m" env:"-"`
-	JSON      bool          `name:"json" help:"Print the report as JSON." env:"-"`
+	Output    string        `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
+	JSON      bool          `name:"json" hidden:"" instead:"--output json" env:"-"`
 	kafkaFlags
 }
 
@@ -64,7 +65,7 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
+	if c.JSON || c.Output == "json" {
 		return printJSON(report)
 	}
 	return report.WriteText(os.Stdout)

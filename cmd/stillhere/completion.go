@@ -147,6 +147,9 @@ func flagsOf(node *kong.Node, beginning string) []candidate {
 	for _, group := range node.AllFlags(true) {
 		for _, flag := range group {
 			names := []string{"--" + flag.Name}
+			if flag.Hidden {
+				continue
+			}
 			if flag.Tag.Negatable != "" {
 				names = append(names, "--no-"+flag.Name)
 			}
@@ -165,7 +168,11 @@ func valuesOf(value *kong.Value, before, beginning string) []candidate {
 		return []candidate{{files, ""}}
 	}
 	var found []candidate
-	for _, word := range value.EnumSlice() {
+	words := value.EnumSlice()
+	if takes := value.Tag.Get("takes"); takes != "" {
+		words = strings.Split(takes, ",")
+	}
+	for _, word := range words {
 		if word != "" && strings.HasPrefix(word, beginning) {
 			found = append(found, candidate{before + word, ""})
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,15 +26,22 @@ type dataFlags struct {
 	Partition []int32  `help:"Include only these partitions." env:"-" group:"What:"`
 	TZ        string   `name:"tz" help:"Time zone of times without one, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
 
-	Format  string `help:"Output format: ${enum}." enum:"jsonl,csv,parquet" default:"jsonl" env:"-" group:"Output:"`
+	Output  string `help:"Output format: table, jsonl, csv or parquet. Tables are for people, with their times in UTC. Default: table on a terminal, else jsonl." type:"format" takes:"table,jsonl,csv,parquet" env:"-" group:"Output:"`
+	Format  string `hidden:"" instead:"--output" type:"format" takes:"jsonl,csv,parquet" env:"-" group:"Output:"`
 	ShowIDs bool   `name:"show-ids" help:"With --ids text: add the column user_id, with the internal ids, to tenant and name." env:"-" group:"Output:"`
 	Out     string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
 
+	sourceFlags
+
+	zone *time.Location
+}
+
+// sourceFlags say where changes are read from.
+type sourceFlags struct {
 	SQLite        string `name:"sqlite" help:"SQLite file instead of Postgres, for changes that the topic no longer has; dev keeps one in its data directory." type:"path" group:"Sources:"`
 	postgresFlags `group:"Postgres:"`
 	kafkaFlags
 
-	zone  *time.Location
 	asked []namedUser // of the arguments
 }
 
@@ -47,11 +55,19 @@ func (f *dataFlags) AfterApply() error {
 	if f.Postgres != "" && f.SQLite != "" {
 		return errors.New("--postgres, --sqlite: only one of the two can be asked")
 	}
-	if replay.Format(f.Format) == replay.Parquet && f.Out == "-" && isTerminal(os.Stdout) {
-		return errors.New("--format parquet is not for terminals: use --out FILE")
+	terminal := f.Out == "-" && isTerminal(os.Stdout)
+	if f.Output = cmp.Or(f.Output, f.Format); f.Output == "" {
+		if f.Output = string(replay.JSONL); terminal {
+			f.Output = string(dataset.Table)
+		}
+	}
+	if f.format() == replay.Parquet && terminal {
+		return errors.New("--output parquet is not for terminals: use --out FILE")
 	}
 	return nil
 }
+
+func (f *dataFlags) format() replay.Format { return replay.Format(f.Output) }
 
 // instant reads a time of a flag; 0 if there is none.
 func (f *dataFlags) instant(name, text string) (schemas.Millis, error) {
@@ -109,7 +125,7 @@ func (f *dataFlags) columns(o *replay.Options) replay.Columns {
 }
 
 // open opens the sources, and gives the options the names of users.
-func (f *dataFlags) open(ctx context.Context, o *replay.Options) (*dataset.Sources, error) {
+func (f *sourceFlags) open(ctx context.Context, o *replay.Options) (*dataset.Sources, error) {
 	cluster, err := f.cluster()
 	if err != nil {
 		return nil, err
@@ -130,7 +146,7 @@ func (f *dataFlags) open(ctx context.Context, o *replay.Options) (*dataset.Sourc
 	return sources, nil
 }
 
-func (f *dataFlags) openSources(ctx context.Context, cluster kafka.Config) (*dataset.Sources, error) {
+func (f *sourceFlags) openSources(ctx context.Context, cluster kafka.Config) (*dataset.Sources, error) {
 	if f.SQLite != "" {
 		if _, err := os.Stat(f.SQLite); err != nil {
 			return nil, fmt.Errorf("--sqlite: %w", err)

@@ -20,7 +20,7 @@ type explainCommand struct {
 	User  string `hidden:"" instead:"EVENT-ID USER" env:"-"`
 	tenantFlag
 	ShowIDs bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
-	Output  string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
+	Output  string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
 	kafkaFlags
 	policyFlags `group:"Policy:"`
 }

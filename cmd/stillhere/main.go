@@ -47,7 +47,7 @@ type commands struct {
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the presence of some users as it changes."`
 	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, for servers that verify tokens with a secret."`
 
-	Replay   replayCommand   `cmd:"" group:"Data:" help:"Export every published change as JSON lines, CSV or Parquet."`
+	Replay   replayCommand   `cmd:"" group:"Data:" help:"Export every published change as a table, JSON lines, CSV or Parquet."`
 	Asof     asofCommand     `cmd:"" group:"Data:" help:"Print who was online, away or offline at an instant."`
 	Sessions sessionsCommand `cmd:"" group:"Data:" help:"Print the online sessions per user and device kind."`
 	Backtest backtestCommand `cmd:"" group:"Data:" help:"Try other settings on recorded heartbeats and compare what would have been published."`
@@ -180,7 +180,8 @@ func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(cli, append(more,
 		kong.Name("stillhere"), kong.Description(description),
 		kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "kafka_brokers": "127.0.0.1:9092", "presets": presetHelp()},
-		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.NamedMapper("format", kong.MapperFunc(formatMapper)),
+		kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)
 }
 

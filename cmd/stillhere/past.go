@@ -9,6 +9,7 @@ import (
 
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/dataset"
 )
 
 // asofCommand prints who was online, away or offline at an instant.
@@ -56,7 +57,7 @@ func (c *asofCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := replay.StatesWith(c.columns(&o), replay.Format(c.Format), out)
+	w := dataset.States(c.columns(&o), c.format(), out)
 	bar := newBar(0, 0)
 	o.Progress = bar.show
 	sum, err := replay.AsOf(ctx, sources.Log, sources.Archive, at, &o, w.Write)
@@ -126,7 +127,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := replay.SessionWriter(c.columns(&o), replay.Format(c.Format), out)
+	w := dataset.Sessions(c.columns(&o), c.format(), out)
 	bar := newBar(o.Filter.From, o.Filter.To)
 	o.Progress = bar.show
 	rows := int64(0)

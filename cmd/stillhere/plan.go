@@ -27,8 +27,8 @@ type planCommand struct {
 	Units         []byte        `help:"YAML file of unit costs instead of the built-in ones, which the benches measured." type:"filecontent" placeholder:"FILE" env:"-"`
 	Prices        []byte        `help:"YAML file of prices instead of the built-in ones." type:"filecontent" placeholder:"FILE" env:"-"`
 	Explain       bool          `help:"Print the formula of each line, and where unit costs and prices come from." env:"-"`
-	Output        string        `help:"Output format: ${enum}. helm-values: a file for the chart of deploy/helm." enum:"text,json,helm-values" default:"text" env:"-"`
-	JSON          bool          `name:"json" help:"The same as --output json, formulas and sources included." env:"-"`
+	Output        string        `help:"Output format: table, json (with formulas and sources) or helm-values, a file for the chart of deploy/helm." type:"format" takes:"table,json,helm-values" default:"table" env:"-"`
+	JSON          bool          `name:"json" hidden:"" instead:"--output json" env:"-"`
 }
 
 // Help is shown above the flags.

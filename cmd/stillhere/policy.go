@@ -24,7 +24,7 @@ type policyCommand struct {
 
 type policyShow struct {
 	Tenant *string `help:"Print by what the users of this tenant are judged; empty: the default tenant. Needs a pipeline with --ids text." env:"-"`
-	Output string  `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
+	Output string  `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
 	kafkaFlags
 }
 

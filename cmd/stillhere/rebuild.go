@@ -21,7 +21,7 @@ type rebuildCommand struct {
 	Redis    rebuildRedis    `cmd:"" help:"Make the running projectors rebuild the current status in Redis from the status topic."`
 }
 
-type rebuildLastseen struct{ dataFlags }
+type rebuildLastseen struct{ sourceFlags }
 
 // Run writes.
 func (c *rebuildLastseen) Run(ctx context.Context) error {

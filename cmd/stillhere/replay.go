@@ -39,6 +39,8 @@ func (c *replayCommand) Validate() error {
 		return errors.New("--resume needs --out, the file to resume")
 	case c.Source == "store" && c.Postgres == "" && c.SQLite == "":
 		return errors.New("--source store needs --postgres or --sqlite")
+	case c.Resume && c.format() == dataset.Table:
+		return errors.New("--resume: tables cannot be resumed; use --output jsonl, csv or parquet")
 	case c.Hold < 0:
 		return errors.New("--hold must not be negative")
 	}
@@ -161,7 +163,7 @@ func (c *replayCommand) Run(ctx context.Context) error {
 
 // begin makes the output, with what is in it already.
 func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.Entry], error) {
-	format, columns := replay.Format(c.Format), c.columns(o)
+	format, columns := c.format(), c.columns(o)
 	if c.Resume {
 		file, w, last, err := replay.Resume(columns, format, c.Out)
 		if err != nil {
@@ -181,7 +183,7 @@ func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.E
 	if err != nil {
 		return nil, nil, err
 	}
-	return out, replay.ChangesWith(columns, format, out), nil
+	return out, dataset.Changes(columns, format, out), nil
 }
 
 func (c *replayCommand) follow(ctx context.Context, sources *dataset.Sources, o *replay.Options, sum replay.Summary, w replay.Writer[store.Entry]) error {

@@ -22,7 +22,8 @@ type simCommand struct {
 	Hours  float64       `help:"Virtual hours per seed." default:"24" env:"-"`
 	Users  int           `help:"Users of the partition." default:"20" env:"-"`
 	Shrink time.Duration `help:"Time to search for a smaller failing case." default:"1m" env:"-"`
-	JSON   bool          `name:"json" help:"Print one line of JSON per seed." env:"-"`
+	Output string        `help:"Output format: table, or jsonl with a line for each seed." type:"format" takes:"table,jsonl" default:"table" env:"-"`
+	JSON   bool          `name:"json" hidden:"" instead:"--output jsonl" env:"-"`
 }
 
 // Help is shown above the flags.
@@ -34,6 +35,7 @@ func (*simCommand) Help() string {
 
 // Validate is called by the parser.
 func (c *simCommand) Validate() error {
+	c.JSON = c.JSON || c.Output == "jsonl"
 	if c.Hours <= 0 || c.Users < 1 {
 		return errors.New("--hours and --users must be positive")
 	}

@@ -115,7 +115,7 @@ func recordsOf(d *tenants.Directory, name string) (record, all schemas.Tenant, k
 }
 
 type tenantsList struct {
-	Output string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
+	Output string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
 	tenantsFlags
 }
 
@@ -146,7 +146,7 @@ func (c *tenantsList) Run(ctx context.Context) error {
 
 type tenantsShow struct {
 	tenantName
-	Output string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
+	Output string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
 	tenantsFlags
 }
 

@@ -11,7 +11,7 @@ import (
 // tenantsSizes prints what the durable store holds of tenants.
 type tenantsSizes struct {
 	Changes bool   `help:"Count the changes in the log, too, which reads all of it." env:"-"`
-	Output  string `help:"Output format: ${enum}." enum:"text,json" default:"text" env:"-"`
+	Output  string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
 	storeCommand
 }
 

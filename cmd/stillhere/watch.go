@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -20,6 +21,7 @@ type watchCommand struct {
 	IDs     string   `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int"`
 	Tenant  *string  `help:"With --ids text: the tenant of the users. Default: that of the token, or the default tenant." env:"-"`
 	URL     string   `help:"URL of the service." default:"http://127.0.0.1:8080"`
+	Output  string   `help:"Output format: table, or jsonl with a line for each user and change, as the API has them." type:"format" takes:"table,jsonl" default:"table" env:"-"`
 	NoColor bool     `help:"Disable colours, as NO_COLOR in the environment does." env:"NO_COLOR"`
 	tokenFlag
 }
@@ -37,7 +39,7 @@ func (c *watchCommand) Run(ctx context.Context) error {
 	for _, name := range options.Names {
 		left[name] = true
 	}
-	paint := painter(!c.NoColor && isTerminal(os.Stdout))
+	show := c.shower()
 	for message, err := range watch.Messages(ctx, options) {
 		if err != nil {
 			return fmt.Errorf("watching: %w", err)
@@ -45,10 +47,14 @@ func (c *watchCommand) Run(ctx context.Context) error {
 		switch message.Type {
 		case watch.Snapshot, watch.Resync:
 			for _, user := range message.Users {
-				fmt.Println(paint(user))
+				if err := show(user); err != nil {
+					return err
+				}
 			}
 		case watch.Change:
-			fmt.Println(paint(*message.User))
+			if err := show(*message.User); err != nil {
+				return err
+			}
 		case watch.Collapsed:
 			fmt.Fprintf(os.Stderr, "stillhere: %d changes were skipped: this terminal reads too slowly\n", message.Count)
 		case watch.Error:
@@ -61,6 +67,27 @@ func (c *watchCommand) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// shower prints a user.
+func (c *watchCommand) shower() func(schemas.Presence) error {
+	if c.Output == "jsonl" {
+		lines := json.NewEncoder(os.Stdout)
+		return func(p schemas.Presence) error { return lines.Encode(asAnswered(p)) }
+	}
+	paint := painter(!c.NoColor && isTerminal(os.Stdout))
+	return func(p schemas.Presence) error {
+		_, err := fmt.Println(paint(p))
+		return err
+	}
+}
+
+// asAnswered is a user as the API answers.
+func asAnswered(p schemas.Presence) any {
+	if p.Name == nil {
+		return p
+	}
+	return p.Called(*p.Name)
 }
 
 // options are what to watch.

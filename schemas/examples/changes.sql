@@ -22,5 +22,5 @@ WHERE to_state = 'online'
 GROUP BY user_id
 ORDER BY online DESC;
 
--- The same from a file of "stillhere sessions --format parquet", in DuckDB:
+-- The same from a file of "stillhere sessions --output parquet", in DuckDB:
 --   SELECT user_id, sum(duration_ms) / 1000 AS online_seconds FROM 'sessions.parquet' WHERE device_kind = 'any' GROUP BY user_id;

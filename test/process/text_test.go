@@ -146,7 +146,7 @@ func TestEveryToolNamesUsersByNameAndTenant(t *testing.T) {
 
 	w.says(with([]string{"asof", "now"}, w.kafka, acme), quoted, `"state":"online"`)
 	w.says(with([]string{"asof", "now"}, w.kafka, []string{"--user", ann, "--tenant", "zeta"}), `"state":"offline"`)
-	if out := w.says(with([]string{"sessions", "--from=-1h", "--user", ann, "--format", "csv"}, w.kafka), "tenant,name,device_kind"); strings.Contains(out, "acme") {
+	if out := w.says(with([]string{"sessions", ann, "--from=-1h", "--output", "csv"}, w.kafka), "tenant,name,device_kind"); strings.Contains(out, "acme") {
 		t.Errorf("the sessions of the default tenant are %s", out)
 	}
 	event := one[strings.Index(one, `"event_id":"`)+12:][:27]
@@ -196,7 +196,7 @@ func (w *textWorld) files(replay []string) {
 	w.Helper()
 	for _, format := range []string{"jsonl", "csv", "parquet"} {
 		file := filepath.Join(w.TempDir(), "changes")
-		to := []string{"--out", file, "--format", format}
+		to := []string{"--out", file, "--output", format}
 		w.says(with(replay, to), "rows in")
 		before, err := os.ReadFile(file)
 		if err != nil {

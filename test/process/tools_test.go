@@ -43,7 +43,7 @@ func TestEveryToolWorksOnANewPipelineThatDoesNotWarnOfItsRedis(t *testing.T) {
 		{"topics check", kafka, "configured correctly"},
 		{"replay --from -1h", kafka, event},
 		{"replay --source store", append(kafka, "--sqlite", filepath.Join(h.Dir, "stillhere.db")), event},
-		{"asof now --format csv", kafka, "1,online,"},
+		{"asof now --output csv", kafka, "1,online,"},
 		{"sessions --from=-1h", kafka, `"device_kind":"mobile"`},
 		{"explain " + event, kafka, "first_beat"},
 		{"record --out " + recording, kafka, "records in"},

@@ -20,7 +20,8 @@ type Flags struct {
 	Seconds    float64  `help:"How long the measured part lasts; 0: as long as it needs. For silence: when a silent user is offline." env:"-"`
 	Partitions int32    `help:"Partitions of the topics." default:"4" env:"-"`
 	Brokers    []string `help:"Kafka to measure on, host:port; topics are made there and deleted. Default: a stand-in in another process." env:"-"`
-	JSON       bool     `name:"json" help:"Print the results as JSON." env:"-"`
+	Output     string   `help:"Output format: ${enum}." enum:"table,json" default:"table" env:"-"`
+	JSON       bool     `name:"json" hidden:"" instead:"--output json" env:"-"`
 	CPUProfile string   `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`
 	Report     string   `help:"Write a page in Markdown to this file." type:"path" env:"-"`
 }
@@ -43,7 +44,7 @@ func (f *Flags) Measure(ctx context.Context, version, reference string, process 
 	report, err := Run(ctx, o, benches...)
 	report.Version, report.Redis = version, reference
 	write := report.WriteText
-	if f.JSON {
+	if f.JSON || f.Output == "json" {
 		write = func(out io.Writer) error {
 			encoder := json.NewEncoder(out)
 			encoder.SetIndent("", "  ")

@@ -1,0 +1,105 @@
+package dataset
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
+)
+
+// Table is the format for people, beside those of package replay. It has the columns that people look at.
+const Table replay.Format = "table"
+
+// Changes writes changes in a format to w.
+func Changes(columns replay.Columns, format replay.Format, w io.Writer) replay.Writer[store.Entry] {
+	if format != Table {
+		return replay.ChangesWith(columns, format, w)
+	}
+	head := append([]string{"CHANGED AT (UTC)"}, userHeads(columns)...)
+	return newTableWriter(w, append(head, "FROM", "TO", "CAUSE", "DEVICES", "VISIBILITY", "EVENT"), func(e *store.Entry) []string {
+		row := append([]string{output.Instant(e.At)}, userCells(columns, e.User, &e.Name)...)
+		return append(row, schemas.StateWord(e.From), schemas.StateWord(e.To), schemas.CauseWord(e.Cause), kinds(e.Kinds),
+			schemas.VisibilityWord(e.Visibility), string(e.Event[:]))
+	})
+}
+
+// States writes what was in force in a format to w.
+func States(columns replay.Columns, format replay.Format, w io.Writer) replay.Writer[store.Entry] {
+	if format != Table {
+		return replay.StatesWith(columns, format, w)
+	}
+	head := append(userHeads(columns), "STATE", "SINCE (UTC)", "LAST SEEN (UTC)", "DEVICES", "VISIBILITY")
+	return newTableWriter(w, head, func(e *store.Entry) []string {
+		return append(userCells(columns, e.User, &e.Name), schemas.StateWord(e.To), output.Instant(e.At), output.Instant(e.LastSeen),
+			kinds(e.Kinds), schemas.VisibilityWord(e.Visibility))
+	})
+}
+
+// Sessions writes sessions in a format to w.
+func Sessions(columns replay.Columns, format replay.Format, w io.Writer) replay.Writer[replay.Session] {
+	if format != Table {
+		return replay.SessionWriter(columns, format, w)
+	}
+	head := append(userHeads(columns), "DEVICE", "FROM (UTC)", "TO (UTC)", "LENGTH", "REMARK")
+	return newTableWriter(w, head, func(s *replay.Session) []string {
+		device, remark := "any", ""
+		if s.Kind != 0 {
+			device = schemas.KindWord(s.Kind)
+		}
+		switch {
+		case s.Before && s.Open:
+			remark = "began before, still open"
+		case s.Before:
+			remark = "began before"
+		case s.Open:
+			remark = "still open"
+		}
+		return append(userCells(columns, s.User, &s.Name), device, output.Instant(s.Start), output.Instant(s.End),
+			output.Span(time.Duration(s.End-s.Start)*time.Millisecond), remark)
+	})
+}
+
+func kinds(set schemas.KindSet) string { return strings.Join(set.Words(), ", ") }
+
+// userHeads are the heads of the columns that say who the user is, and userCells those columns of a row.
+func userHeads(columns replay.Columns) []string {
+	switch columns {
+	case replay.Named:
+		return []string{"TENANT", "NAME"}
+	case replay.NamedAndIDs:
+		return []string{"TENANT", "NAME", "USER ID"}
+	}
+	return []string{"USER"}
+}
+
+func userCells(columns replay.Columns, id schemas.UserID, name *schemas.Name) []string {
+	number := strconv.FormatInt(int64(id), 10)
+	switch columns {
+	case replay.Named:
+		return []string{name.Tenant, name.Text}
+	case replay.NamedAndIDs:
+		return []string{name.Tenant, name.Text, number}
+	}
+	return []string{number}
+}
+
+// tableWriter writes values as rows of a table.
+type tableWriter[R any] struct {
+	*output.Table
+	row func(*R) []string
+}
+
+func newTableWriter[R any](w io.Writer, head []string, row func(*R) []string) *tableWriter[R] {
+	return &tableWriter[R]{output.NewTable(w, head...), row}
+}
+
+// Write takes a row.
+func (t *tableWriter[R]) Write(value *R) error { return t.Row(t.row(value)...) }
+
+// Close writes the rows that wait.
+func (t *tableWriter[R]) Close() error { return t.Flush() }

@@ -1,0 +1,100 @@
+package output
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// fitRows is how many rows a table waits for, to fit its columns to them.
+const fitRows = 200
+
+// Table writes rows in aligned columns as they come. The columns fit the first rows; a longer cell later on moves the
+// rest of its line. One goroutine may use it.
+type Table struct {
+	out    io.Writer
+	rows   [][]string // that wait for the widths; the first is the head
+	widths []int      // nil until the first rows were written
+}
+
+// NewTable makes a table with these heads of columns.
+func NewTable(out io.Writer, columns ...string) *Table {
+	return &Table{out: out, rows: [][]string{columns}}
+}
+
+// Row adds a row, with a cell for each column. Characters of a cell that terminals obey are escaped; an empty cell is a
+// dash.
+func (t *Table) Row(cells ...string) error {
+	row := make([]string, len(cells))
+	for i, cell := range cells {
+		row[i] = shown(cell)
+	}
+	if t.rows = append(t.rows, row); t.widths == nil && len(t.rows) <= fitRows {
+		return nil
+	}
+	return t.Flush()
+}
+
+// Flush writes the rows that have come.
+func (t *Table) Flush() error {
+	if t.widths == nil {
+		t.widths = make([]int, len(t.rows[0]))
+		for _, row := range t.rows {
+			for i, cell := range row {
+				t.widths[i] = max(t.widths[i], utf8.RuneCountInString(cell))
+			}
+		}
+	}
+	var b strings.Builder
+	for _, row := range t.rows {
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i+1 < len(row) {
+				b.WriteString(strings.Repeat(" ", max(0, t.widths[i]-utf8.RuneCountInString(cell))+2))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	t.rows = t.rows[:0]
+	if b.Len() == 0 {
+		return nil
+	}
+	if _, err := io.WriteString(t.out, b.String()); err != nil {
+		return fmt.Errorf("writing the table: %w", err)
+	}
+	return nil
+}
+
+// shown is a cell as it is printed.
+func shown(cell string) string {
+	if cell == "" {
+		return "-"
+	}
+	if strings.ContainsFunc(cell, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		quoted := strconv.Quote(cell)
+		return quoted[1 : len(quoted)-1]
+	}
+	return cell
+}
+
+// Instant is an instant in a table: in UTC, to the millisecond; empty for none.
+func Instant(at schemas.Millis) string {
+	if at == 0 {
+		return ""
+	}
+	return at.Time().Format("2006-01-02 15:04:05.000")
+}
+
+// Span is a length of time in a table: to the second, but for short ones.
+func Span(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
