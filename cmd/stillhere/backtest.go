@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
@@ -16,14 +17,23 @@ import (
 
 // backtestCommand tries other settings on recorded heartbeats.
 type backtestCommand struct {
-	Policy    []string      `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"default\", \"chat\", \"social\" and \"calm\" stand for the defaults and the presets." required:"" sep:"none" env:"-"`
-	Recording string        `help:"File of \"stillhere record\". Default: the records that the topic has now." type:"existingfile" env:"-"`
-	From      string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`
-	Flap      time.Duration `help:"A user who leaves online and returns within this time has flapped." default:"30s" env:"-"`
-	WarmUp    time.Duration `help:"Time at the start that the report ignores, while the state builds up." default:"1m" env:"-"`
-	Output    string        `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
-	JSON      bool          `name:"json" hidden:"" instead:"--output json" env:"-"`
+	Policy    []string `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"log\" stands for what was in force, \"default\", \"chat\", \"social\" and \"calm\" for the defaults and the presets." required:"" sep:"none" env:"-"`
+	Recording string   `help:"File of \"stillhere record\". Default: the records that the topic has now." type:"existingfile" env:"-"`
+	tenantFlag
+	From   string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`
+	Flap   time.Duration `help:"A user who leaves online and returns within this time has flapped." default:"30s" env:"-"`
+	WarmUp time.Duration `help:"Time at the start that the report ignores, while the state builds up." default:"1m" env:"-"`
+	Output string        `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
+	JSON   bool          `name:"json" hidden:"" instead:"--output json" env:"-"`
 	kafkaFlags
+}
+
+// Help is shown above the flags.
+func (*backtestCommand) Help() string {
+	return `Each policy is tried as that of the pipeline. With --ids text users of tenants with policies of their own go on being judged by these, as in the log. With --tenant a policy is tried as that of the tenant: only its users count, everybody else is judged as in the log, and the settings that tenants cannot have are refused.
+
+    stillhere backtest --policy log --policy calmer.yaml
+    stillhere backtest --policy log --policy calmer.yaml --tenant acme --ids text --identity-key-file identity.key`
 }
 
 // Run tries them.
@@ -31,20 +41,30 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	if c.Flap < 0 || c.WarmUp < 0 {
 		return misused(errors.New("--flap and --warm-up must not be negative"))
 	}
-	o := backtest.Options{Flap: c.Flap, WarmUp: c.WarmUp}
+	cluster, err := c.cluster()
+	if err != nil {
+		return misused(err)
+	}
+	if _, err := c.naming(cluster.Users); err != nil {
+		return err
+	}
+	o := backtest.Options{Flap: c.Flap, WarmUp: c.WarmUp, Tenant: c.Tenant}
 	for _, name := range c.Policy {
 		var text []byte
+		if name == "log" {
+			o.Policies = append(o.Policies, backtest.Policy{Name: name, AsLogged: true})
+			continue
+		}
 		if preset, ok := policy.PresetOf(name); ok {
 			o.Policies = append(o.Policies, backtest.Policy{Name: name, Settings: preset.To(schemas.DefaultPolicy())})
 			continue
 		}
 		if name != "default" {
-			var err error
 			if text, err = os.ReadFile(name); err != nil {
 				return fmt.Errorf("--policy: %w", err)
 			}
 		}
-		p, err := backtest.ParsePolicy(name, text)
+		p, err := backtest.ParsePolicy(name, text, c.Tenant != nil)
 		if err != nil {
 			return misused(fmt.Errorf("--policy: %w", err))
 		}
@@ -55,7 +75,7 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	o.Progress = func(records int64) {
 		line.Say("%s records, %s/s", grouped(records), grouped(int64(float64(records)/max(time.Since(begun).Seconds(), 0.001))))
 	}
-	source, closeSource, err := c.source(ctx)
+	source, closeSource, err := c.source(ctx, cluster)
 	if err != nil {
 		return err
 	}
@@ -71,7 +91,7 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	return report.WriteText(os.Stdout)
 }
 
-func (c *backtestCommand) source(ctx context.Context) (backtest.Source, func(), error) {
+func (c *backtestCommand) source(ctx context.Context, cluster kafka.Config) (backtest.Source, func(), error) {
 	if c.Recording != "" {
 		file, err := os.Open(c.Recording)
 		if err != nil {
@@ -79,16 +99,21 @@ func (c *backtestCommand) source(ctx context.Context) (backtest.Source, func(), 
 		}
 		source, err := backtest.OpenRecording(file)
 		if err != nil {
+			err = fmt.Errorf("--recording: %w", err)
+		} else if in := source.InForce(); in.Known {
+			err = differs(in.Identity, cluster.Users.Pipeline(), "the recording")
+		}
+		if err != nil {
 			_ = file.Close() // nothing was written
-			return nil, nil, fmt.Errorf("--recording: %w", err)
+			return nil, nil, err
 		}
 		return source, func() { _ = file.Close() }, nil
 	}
-	return openHeartbeats(ctx, c.kafkaFlags, c.From)
+	return openHeartbeats(ctx, cluster, c.From)
 }
 
-// openHeartbeats opens the topic from an instant on.
-func openHeartbeats(ctx context.Context, cluster kafkaFlags, from string) (*backtest.Live, func(), error) {
+// openHeartbeats opens the topic from an instant on. The cluster must be that of the pipeline.
+func openHeartbeats(ctx context.Context, cluster kafka.Config, from string) (*backtest.Live, func(), error) {
 	var since schemas.Millis
 	if from != "" {
 		var err error
@@ -96,11 +121,14 @@ func openHeartbeats(ctx context.Context, cluster kafkaFlags, from string) (*back
 			return nil, nil, misused(err)
 		}
 	}
-	reader, err := cluster.openReader()
+	if err := checkIdentity(ctx, cluster); err != nil {
+		return nil, nil, err
+	}
+	reader, err := kafka.NewReader(cluster, errorsOnly())
 	if err != nil {
 		return nil, nil, err
 	}
-	live, err := backtest.OpenLive(ctx, reader, since)
+	live, err := backtest.OpenLive(ctx, cluster, reader, since)
 	if err != nil {
 		reader.Close()
 		return nil, nil, err
@@ -118,7 +146,11 @@ type recordCommand struct {
 
 // Run records.
 func (c *recordCommand) Run(ctx context.Context) error {
-	live, closeLive, err := openHeartbeats(ctx, c.kafkaFlags, c.From)
+	cluster, err := c.cluster()
+	if err != nil {
+		return misused(err)
+	}
+	live, closeLive, err := openHeartbeats(ctx, cluster, c.From)
 	if err != nil {
 		return err
 	}
@@ -127,7 +159,7 @@ func (c *recordCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	recorder, err := backtest.NewRecorder(file, schemas.Heartbeats.Name(c.Kafka.Prefix), live.Partitions())
+	recorder, err := backtest.NewRecorder(file, schemas.Heartbeats.Name(c.Kafka.Prefix), live.Partitions(), live.InForce())
 	if err != nil {
 		return errors.Join(err, file.Abandon())
 	}

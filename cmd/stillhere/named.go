@@ -125,19 +125,22 @@ func checkIdentity(ctx context.Context, cluster kafka.Config) error {
 	if err != nil {
 		return err
 	}
-	asked := cluster.Users.Pipeline()
+	return differs(stored, cluster.Users.Pipeline(), fmt.Sprintf("the pipeline %s*", cluster.WithDefaults().Prefix))
+}
+
+// differs is the error of flags that name users in another way than what stored them; of says what that is.
+func differs(stored, asked schemas.PipelineIdentity, of string) error {
 	switch {
 	case stored == asked:
 		return nil
 	case stored.IDs == "":
-		return misused(fmt.Errorf("--ids: the users of the pipeline %s* are integers; run the command again without --ids text and without an identity key",
-			cluster.WithDefaults().Prefix))
+		return misused(fmt.Errorf("--ids: the users of %s are integers; run the command again without --ids text and without an identity key", of))
 	case asked.IDs == "":
-		return misused(fmt.Errorf("--ids: the users of the pipeline %s* have names; run the command again with --ids %s --identity-key-file FILE, "+
-			"where FILE has the identity key with fingerprint %s", cluster.WithDefaults().Prefix, stored.IDs, stored.Fingerprint))
+		return misused(fmt.Errorf("--ids: the users of %s have names; run the command again with --ids %s --identity-key-file FILE, "+
+			"where FILE has the identity key with fingerprint %s", of, stored.IDs, stored.Fingerprint))
 	}
-	return misused(fmt.Errorf("--identity-key: the pipeline %s* has the identity key with fingerprint %s, and this one has %s; "+
-		"run the command again with --identity-key-file FILE of the pipeline", cluster.WithDefaults().Prefix, stored.Fingerprint, asked.Fingerprint))
+	return misused(fmt.Errorf("--identity-key: %s has the identity key with fingerprint %s, and this one has %s; "+
+		"run the command again with --identity-key-file FILE of the pipeline", of, stored.Fingerprint, asked.Fingerprint))
 }
 
 // namer knows the names of users.

@@ -154,7 +154,10 @@ func TestEveryToolNamesUsersByNameAndTenant(t *testing.T) {
 	w.says(with([]string{"explain", event, "--output", "json", "--user", ann, "--tenant", "zeta"}, w.kafka), `"tenant": "zeta"`)
 	recording := filepath.Join(t.TempDir(), "heartbeats")
 	w.says(with([]string{"record", "--out", recording}, w.kafka), "records in")
-	w.says([]string{"backtest", "--policy", "default", "--recording", recording}, "to online")
+	w.says(with([]string{"backtest", "--policy", "log", "--recording", recording, "--warm-up", "0s"}, w.flags), "to online")
+	w.says(with([]string{"backtest", "--policy", "log", "--policy", "default", "--tenant", "zeta", "--warm-up", "0s"}, w.kafka), "Only the 2 users of tenant zeta count")
+	w.fails(with([]string{"backtest", "--policy", "log", "--tenant", "nobody"}, w.kafka), `--tenant: no user of tenant "nobody"`)
+	w.fails([]string{"backtest", "--policy", "log", "--recording", recording}, "the users of the recording have names")
 
 	graph := []string{"--sqlite", w.graph}
 	w.says(with([]string{"graph", "add", ann, "42", "--tenant", "acme"}, graph, w.flags), "1 added")
@@ -221,6 +224,7 @@ func (w *textWorld) modes(replay []string, one string) {
 	w.Helper()
 	fingerprint := w.users.Pipeline().Fingerprint
 	for _, words := range [][]string{{"replay"}, {"asof", "now"}, {"sessions", "--from=-1h"}, {"erase", "42"},
+		{"record", "--out", filepath.Join(w.TempDir(), "none")}, {"backtest", "--policy", "log"},
 		{"explain", one[strings.Index(one, `"event_id":"`)+12:][:27]}, {"export", "42", "--sqlite", w.sqlite}} {
 		w.fails(with(words, []string{"--kafka-brokers", w.Broker}), "--ids text --identity-key-file FILE, where FILE has the identity key with fingerprint "+fingerprint)
 	}

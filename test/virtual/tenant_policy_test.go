@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/backtest"
 )
 
 func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *testing.T) {
@@ -66,5 +68,59 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 		acme.beat(false)
 		time.Sleep(8 * time.Second)
 		acme.are(`"online"`)
+		time.Sleep(10 * time.Second) // everything is committed
+		w.backtests()
 	})
+}
+
+// backtests checks that a backtest by the policies of the log finds what was published of each tenant, and that
+// a policy that is tried for one tenant changes only its users.
+func (w *world) backtests() {
+	w.Helper()
+	ctx, cluster := context.Background(), clusterOf(w.config)
+	reader, err := kafka.NewReader(cluster, w.log)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer reader.Close()
+	published := map[string]int64{}
+	for p := range int32(2) {
+		err := reader.Read(ctx, schemas.Transitions, p, -1, -1, true, func(r *schemas.Record) error {
+			t, err := schemas.DecodeTransition(r.Value)
+			if err == nil {
+				published[t.Name.Tenant]++
+			}
+			return err
+		})
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	patient := backtest.Policy{Name: "patient", Settings: w.config.Policy}
+	log := backtest.Policy{Name: "log", AsLogged: true}
+	trial := func(tenant *string) (byLog, byPatient backtest.Outcome) {
+		w.Helper()
+		live, err := backtest.OpenLive(ctx, cluster, reader, 0)
+		if err != nil {
+			w.Fatal(err)
+		}
+		r, err := backtest.Run(ctx, live, backtest.Options{Policies: []backtest.Policy{log, patient}, Tenant: tenant})
+		if err != nil {
+			w.Fatal(err)
+		}
+		return r.Policies[0], r.Policies[1]
+	}
+	both, same := trial(nil)
+	if want := published["acme"] + published[""]; both.Transitions != want || same.Transitions != want || want == 0 {
+		w.Errorf("a backtest publishes %d changes by the log and %d by the pipeline's policy, the pipeline has published %d", both.Transitions, same.Transitions, want)
+	}
+	for tenant, want := range published {
+		byLog, byPatient := trial(&tenant)
+		if byLog.Transitions != want {
+			w.Errorf("of tenant %q a backtest by the log publishes %d changes, the pipeline has published %d", tenant, byLog.Transitions, want)
+		}
+		if fewer := byPatient.Transitions < byLog.Transitions; fewer != (tenant == "acme") {
+			w.Errorf("of tenant %q %d changes are published by the pipeline's policy, %d by that of the log", tenant, byPatient.Transitions, byLog.Transitions)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
@@ -13,6 +14,9 @@ import (
 // Options say how to compare.
 type Options struct {
 	Policies []Policy
+	// Tenant restricts the trial to one tenant: the policies are tried as its own, everybody else is judged as
+	// in the log, and the report counts its users alone. nil: the policies are tried as that of the pipeline.
+	Tenant *string
 	// Flap: a user who left online and is back within this time has flapped.
 	Flap time.Duration
 	// WarmUp is how much of the beginning does not count.
@@ -21,25 +25,44 @@ type Options struct {
 	Progress func(records int64)
 }
 
-// Run applies the recorded heartbeats to every policy.
+// Run applies the recorded heartbeats to every policy. Users of tenants with policies of their own are judged by
+// these, as in the log.
 func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 	if len(o.Policies) == 0 {
 		return nil, errors.New("there is no policy to try")
 	}
+	r := &Report{WarmUp: o.WarmUp.Seconds(), Flap: o.Flap.Seconds(), Tenant: o.Tenant}
+	var known *people // nil in int mode
+	if in := from.InForce(); in.named() || !in.Known || o.Tenant != nil {
+		var err error
+		if known, err = namedIn(ctx, from); err != nil {
+			return nil, err
+		}
+	}
+	if o.Tenant != nil {
+		if r.Users = len(known.byName[*o.Tenant]); r.Users == 0 {
+			return nil, fmt.Errorf("--tenant: no user of tenant %q is named in these heartbeats", *o.Tenant)
+		}
+	}
 	trials := make([]*trial, len(o.Policies))
 	for i, p := range o.Policies {
-		trials[i] = newTrial(p, from.Partitions(), o)
+		var err error
+		if trials[i], err = newTrial(p, from, known, o); err != nil {
+			return nil, err
+		}
 	}
-	r := &Report{WarmUp: o.WarmUp.Seconds(), Flap: o.Flap.Seconds()}
 	var frame schemas.Frame
 	err := from.Each(ctx, func(record *schemas.Record) error {
 		if err := frame.Decode(record.Value); err != nil {
 			r.Unreadable++
 			return nil
 		}
-		frame.Policy = nil // the policies to try stand against what was in force
 		r.Records++
-		r.Beats += int64(frame.Rows())
+		if o.Tenant != nil {
+			r.Beats += known.beats(&frame, *o.Tenant)
+		} else {
+			r.Beats += int64(frame.Rows())
+		}
 		if r.From == 0 || record.Time < r.From {
 			r.From = record.Time
 		}
@@ -64,6 +87,8 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 // trial is one policy under way.
 type trial struct {
 	policy   Policy
+	tenant   *string // whose policy is tried; nil: that of the pipeline
+	people   *people // nil in int mode
 	flap     schemas.Millis
 	warmUp   schemas.Millis
 	machines []*liveness.Machine
@@ -79,16 +104,44 @@ type trial struct {
 	last      int64
 }
 
-func newTrial(p Policy, partitions int32, o Options) *trial {
+func newTrial(p Policy, from Source, known *people, o Options) (*trial, error) {
+	partitions, in := from.Partitions(), from.InForce()
 	t := &trial{
-		policy: p, flap: schemas.Millis(o.Flap.Milliseconds()), warmUp: schemas.Millis(o.WarmUp.Milliseconds()),
+		policy: p, tenant: o.Tenant, people: known,
+		flap: schemas.Millis(o.Flap.Milliseconds()), warmUp: schemas.Millis(o.WarmUp.Milliseconds()),
 		begun: make([]schemas.Millis, partitions), left: map[schemas.UserID]schemas.Millis{}, load: map[int64]int32{},
-		o: Outcome{Policy: p.Name, PolicyID: p.Settings.ID(), Causes: map[string]int64{}},
 	}
+	pipeline := p.Settings
+	if p.AsLogged || t.tenant != nil {
+		if in.Policy == nil {
+			return nil, fmt.Errorf("policy %s: needs the policy that was in force, which neither the recording nor the detector's group has", p.Name)
+		}
+		pipeline = *in.Policy
+	}
+	own := slices.Clone(in.Tenants)
+	if t.tenant != nil && !p.AsLogged {
+		own = slices.DeleteFunc(own, func(of schemas.TenantPolicy) bool { return of.Tenant == *t.tenant })
+		own = append(own, schemas.TenantPolicy{Tenant: *t.tenant, Policy: &p.Settings})
+	}
+	judged := pipeline
+	if t.tenant != nil {
+		judged = pipeline.For(InForce{Tenants: own}.policyOf(*t.tenant))
+	}
+	if err := judged.Validate(); err != nil {
+		return nil, fmt.Errorf("policy %s: with the other settings of the pipeline: %w", p.Name, err)
+	}
+	t.o = Outcome{Policy: p.Name, PolicyID: judged.ID(), Causes: map[string]int64{}}
 	for id := range partitions {
-		t.machines = append(t.machines, liveness.New(p.Settings, id, partitions, 1, 0))
+		m := liveness.New(pipeline, id, partitions, 1, 0)
+		for _, of := range own {
+			m.AdoptPolicies(&schemas.TenantPolicies{Tenant: of.Tenant, Policies: []schemas.TenantPolicyInForce{{Policy: of.Policy}}})
+			if known != nil {
+				known.in(of.Tenant, id, partitions, func(user schemas.UserID) { m.Named(user, of.Tenant) })
+			}
+		}
+		t.machines = append(t.machines, m)
 	}
-	return t
+	return t, nil
 }
 
 func (t *trial) apply(r *schemas.Record, f *schemas.Frame) {
@@ -97,11 +150,7 @@ func (t *trial) apply(r *schemas.Record, f *schemas.Frame) {
 		t.begun[r.Partition] = r.Time
 	}
 	t.out.Reset()
-	if !m.Apply(r.Offset, r.Time, f, &t.out) {
-		for !m.Continue(f, &t.out) {
-			continue // all slices are counted together
-		}
-	}
+	t.applyTo(m, r, f)
 	if r.Time < t.begun[r.Partition]+t.warmUp {
 		return
 	}
@@ -111,8 +160,54 @@ func (t *trial) apply(r *schemas.Record, f *schemas.Frame) {
 	}
 	t.last = max(t.last, second)
 	for i := range t.out.Transitions {
-		t.count(&t.out.Transitions[i], m.LogTime(), second)
+		if c := &t.out.Transitions[i]; t.counts(c.User) {
+			t.count(c, m.LogTime(), second)
+		}
 	}
+}
+
+// applyTo applies a record to the machine of its partition, without the policies that the one to try stands
+// against.
+func (t *trial) applyTo(m *liveness.Machine, r *schemas.Record, f *schemas.Frame) {
+	policy, tenant := f.Policy, f.TenantPolicy
+	defer func() { f.Policy, f.TenantPolicy = policy, tenant }() // for the other trials
+	if !t.policy.AsLogged && t.tenant == nil {
+		f.Policy = nil
+	}
+	first := false
+	if tenant != nil {
+		tried := t.tenant != nil && !t.policy.AsLogged && tenant.Tenant == *t.tenant
+		if tried || t.people == nil || !m.TenantFits(tenant.Tenant) {
+			f.TenantPolicy = nil
+		}
+		first = !m.HasTenant(tenant.Tenant)
+	}
+	partitions := int32(len(t.machines))
+	if t.people != nil {
+		names, row := f.Names(), schemas.NamedRow{}
+		for names.Next(&row) {
+			if user := f.User(row.Row); schemas.PartitionOf(user, partitions) == r.Partition {
+				m.Named(user, t.people.tenants[user])
+			}
+		}
+	}
+	if !m.Apply(r.Offset, r.Time, f, &t.out) {
+		for !m.Continue(f, &t.out) {
+			continue // all slices are counted together
+		}
+	}
+	if first && m.HasTenant(tenant.Tenant) {
+		t.people.in(tenant.Tenant, r.Partition, partitions, func(user schemas.UserID) { m.Judge(user, tenant.Tenant) })
+	}
+}
+
+// counts reports whether changes of a user count.
+func (t *trial) counts(user schemas.UserID) bool {
+	if t.tenant == nil {
+		return true
+	}
+	of, named := t.people.tenants[user]
+	return named && of == *t.tenant
 }
 
 func (t *trial) count(c *schemas.Transition, noticed schemas.Millis, second int64) {

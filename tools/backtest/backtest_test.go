@@ -23,7 +23,7 @@ func must(t *testing.T, err error) {
 func heartbeats(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	recorder, err := NewRecorder(&out, "presence.heartbeats", 1)
+	recorder, err := NewRecorder(&out, "presence.heartbeats", 1, InForce{})
 	must(t, err)
 	const start = schemas.Millis(1_795_000_000_000)
 	offset := int64(0)
@@ -52,9 +52,9 @@ func heartbeats(t *testing.T) []byte {
 
 func policies(t *testing.T) []Policy {
 	t.Helper()
-	usual, err := ParsePolicy("usual.yaml", nil)
+	usual, err := ParsePolicy("usual.yaml", nil, false)
 	must(t, err)
-	patient, err := ParsePolicy("etc/patient.yaml", []byte("online_ttl: 60s\naway_ttl: 0\n"))
+	patient, err := ParsePolicy("etc/patient.yaml", []byte("online_ttl: 60s\naway_ttl: 0\n"), false)
 	must(t, err)
 	return []Policy{usual, patient}
 }
@@ -114,12 +114,12 @@ func TestABrokenRecordingIsAnErrorThatSaysWhere(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	var out bytes.Buffer
-	recorder, err := NewRecorder(&out, "presence.heartbeats", 1)
+	recorder, err := NewRecorder(&out, "presence.heartbeats", 1, InForce{})
 	must(t, err)
 	must(t, recorder.Write(&schemas.Record{Time: 1, Value: schemas.AppendTick(nil)}))
 	_, err = recorder.out.Write([]byte{0, 1})
 	must(t, errors.Join(err, recorder.Close()))
-	source, err := OpenRecording(&out)
+	source, err := OpenRecording(bytes.NewReader(out.Bytes()))
 	must(t, err)
 	if _, err := Run(t.Context(), source, Options{Policies: policies(t)}); err == nil || !strings.Contains(err.Error(), "record 2 of the recording") {
 		t.Errorf("error %v", err)
@@ -136,11 +136,11 @@ func TestPoliciesAreCheckedAndNamed(t *testing.T) {
 		"idle_after: 20":                 "is no duration",
 		"idle_after: 2m\nidle-after: 3m": "line 2: idle-after is there twice",
 	} {
-		if _, err := ParsePolicy("p.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p.yaml: ") {
+		if _, err := ParsePolicy("p.yaml", []byte(text), false); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "p.yaml: ") {
 			t.Errorf("%q: error %v, want one with %q", text, err, want)
 		}
 	}
-	p, err := ParsePolicy("a/b.yaml", []byte("idle_after: 0\nannounce-devices: false\nonline-ttl: 10s\n"))
+	p, err := ParsePolicy("a/b.yaml", []byte("idle_after: 0\nannounce-devices: false\nonline-ttl: 10s\n"), false)
 	must(t, err)
 	if p.Name != "b" || p.Settings.IdleAfter != 0 || p.Settings.AnnounceDevices || p.Settings.HeartbeatInterval != 5*time.Second {
 		t.Errorf("read as %+v", p)

@@ -19,13 +19,18 @@ import (
 type Policy struct {
 	Name     string
 	Settings liveness.Settings
+	// AsLogged: it is what was in force, which the log changes. There are no Settings.
+	AsLogged bool
 }
 
 // ParsePolicy reads settings in YAML under their names, e.g. "online_ttl: 45s"; the others have
-// their defaults. file gives the name.
-func ParsePolicy(file string, text []byte) (Policy, error) {
+// their defaults. file gives the name. ofTenant: it is that of a tenant, which cannot have all settings.
+func ParsePolicy(file string, text []byte, ofTenant bool) (Policy, error) {
 	p := Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Settings: liveness.Defaults()}
 	change, err := parseChange(text)
+	if err == nil && ofTenant {
+		err = policy.CheckNames(change.Names)
+	}
 	if err == nil {
 		p.Settings = change.To(p.Settings)
 		err = p.Settings.Validate()

@@ -21,6 +21,7 @@ type header struct {
 	Version    int    `json:"stillhere_recording"`
 	Topic      string `json:"topic"`
 	Partitions int32  `json:"partitions"`
+	recorded
 }
 
 // maxRecord bounds a record of a recording; Kafka's own bound is 1 MB by default.
@@ -34,13 +35,13 @@ type Recorder struct {
 }
 
 // NewRecorder begins a recording on w.
-func NewRecorder(w io.Writer, topic string, partitions int32) (*Recorder, error) {
+func NewRecorder(w io.Writer, topic string, partitions int32, in InForce) (*Recorder, error) {
 	encoder, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
 	if err != nil {
 		return nil, fmt.Errorf("beginning a recording: %w", err)
 	}
 	r := &Recorder{zstd: encoder, out: bufio.NewWriterSize(encoder, 1<<20)}
-	if err := json.NewEncoder(r.out).Encode(header{1, topic, partitions}); err != nil {
+	if err := json.NewEncoder(r.out).Encode(header{1, topic, partitions, in.recorded()}); err != nil {
 		return nil, fmt.Errorf("beginning a recording: %w", err)
 	}
 	return r, nil
@@ -64,49 +65,75 @@ func (r *Recorder) Close() error { return errors.Join(r.out.Flush(), r.zstd.Clos
 type Source interface {
 	// Partitions is how many the topic has.
 	Partitions() int32
+	// InForce is what was in force before the first record.
+	InForce() InForce
 	// Each calls each for the records, those of a partition in order. The record is
-	// valid until each returns.
+	// valid until each returns. It may be called again.
 	Each(ctx context.Context, each func(*schemas.Record) error) error
 }
 
 // recording is a Source.
 type recording struct {
 	header
-	in *bufio.Reader
+	from    io.ReadSeeker
+	inForce InForce
 }
 
-// OpenRecording reads the head of a recording. It can be read once.
-func OpenRecording(r io.Reader) (Source, error) {
-	decoder, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return nil, fmt.Errorf("opening a recording: %w", err)
+// open returns a reader behind the head, and that of the stream, which must be closed.
+func (s *recording) open() (*bufio.Reader, *zstd.Decoder, []byte, error) {
+	if _, err := s.from.Seek(0, io.SeekStart); err != nil {
+		return nil, nil, nil, fmt.Errorf("opening a recording: %w", err)
 	}
-	s := &recording{in: bufio.NewReaderSize(decoder, 1<<20)}
-	line, err := s.in.ReadBytes('\n')
+	decoder, err := zstd.NewReader(s.from, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("opening a recording: %w", err)
+	}
+	in := bufio.NewReaderSize(decoder, 1<<20)
+	line, err := in.ReadBytes('\n')
+	if err != nil {
+		decoder.Close()
+	}
+	return in, decoder, line, err
+}
+
+// OpenRecording reads the head of a recording. The caller closes r.
+func OpenRecording(r io.ReadSeeker) (Source, error) {
+	s := &recording{from: r}
+	_, decoder, line, err := s.open()
+	if err == nil {
+		decoder.Close()
+	}
 	if err != nil || json.Unmarshal(line, &s.header) != nil || s.Version == 0 {
 		return nil, errors.New("this is no recording of heartbeats: stillhere record makes them")
 	}
 	if s.Version != 1 || s.header.Partitions < 1 {
 		return nil, fmt.Errorf("a recording of version %d: this program reads version 1", s.Version)
 	}
-	return s, nil
+	s.inForce, err = s.recorded.inForce()
+	return s, err
 }
 
 func (s *recording) Partitions() int32 { return s.header.Partitions }
+func (s *recording) InForce() InForce  { return s.inForce }
 
 func (s *recording) Each(ctx context.Context, each func(*schemas.Record) error) error {
+	in, decoder, _, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer decoder.Close()
 	var r schemas.Record
 	for n := 0; ; n++ {
 		if n%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if _, err := s.in.Peek(1); errors.Is(err, io.EOF) {
+		if _, err := in.Peek(1); errors.Is(err, io.EOF) {
 			return nil
 		}
 		var numbers [4]uint64
 		for i := range numbers {
 			var err error
-			if numbers[i], err = binary.ReadUvarint(s.in); err != nil {
+			if numbers[i], err = binary.ReadUvarint(in); err != nil {
 				return broken(n, err)
 			}
 		}
@@ -118,7 +145,7 @@ func (s *recording) Each(ctx context.Context, each func(*schemas.Record) error) 
 			r.Value = make([]byte, numbers[3])
 		}
 		r.Value = r.Value[:numbers[3]]
-		if _, err := io.ReadFull(s.in, r.Value); err != nil {
+		if _, err := io.ReadFull(in, r.Value); err != nil {
 			return broken(n, err)
 		}
 		if err := each(&r); err != nil {
@@ -139,13 +166,21 @@ type Live struct {
 	Reader *kafka.Reader
 	Since  schemas.Millis // 0: all there is
 	count  int32
+	in     InForce
 }
 
-// OpenLive looks at the topic.
-func OpenLive(ctx context.Context, reader *kafka.Reader, since schemas.Millis) (*Live, error) {
+// OpenLive looks at the topic of a pipeline.
+func OpenLive(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, since schemas.Millis) (*Live, error) {
 	count, err := reader.Partitions(ctx, schemas.Heartbeats)
-	return &Live{Reader: reader, Since: since, count: count}, err
+	if err != nil {
+		return nil, err
+	}
+	in, err := inForce(ctx, cluster, reader, count, since)
+	return &Live{Reader: reader, Since: since, count: count, in: in}, err
 }
+
+// InForce is what was in force before the first record.
+func (l *Live) InForce() InForce { return l.in }
 
 // Partitions is how many the topic has.
 func (l *Live) Partitions() int32 { return l.count }

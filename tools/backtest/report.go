@@ -20,7 +20,11 @@ type Report struct {
 	Beats      int64          `json:"beats"`
 	WarmUp     float64        `json:"warm_up_seconds"`
 	Flap       float64        `json:"flap_seconds"`
-	Policies   []Outcome      `json:"policies"`
+	// Tenant is the one whose policy was tried, and Users how many of its users the heartbeats name. Beats and
+	// Policies count them alone.
+	Tenant   *string   `json:"tenant,omitempty"`
+	Users    int       `json:"users,omitempty"`
+	Policies []Outcome `json:"policies"`
 }
 
 // Outcome is what one policy would have published after the warm-up.
@@ -68,6 +72,13 @@ func spreadOf(values []int32) Spread {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%d records with %d beats from %s to %s; the first %s of each partition are warm-up\n\n",
 		r.Records, r.Beats, r.From, r.To, seconds(r.WarmUp))
+	if r.Tenant != nil {
+		whose := "the default tenant"
+		if *r.Tenant != "" {
+			whose = "tenant " + *r.Tenant
+		}
+		fmt.Fprintf(w, "Only the %d users of %s count, and their beats. Everybody else is judged as in the log.\n\n", r.Users, whose)
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, cell func(*Outcome) string) {
 		fmt.Fprintf(table, "%s\t", name)
