@@ -28,20 +28,6 @@ type beatCommand struct {
 	tokenFlag
 }
 
-// tokenFlag is the credential for a server with authentication.
-type tokenFlag struct {
-	Token string `help:"Bearer token for a server with authentication; better set in STILLHERE_TOKEN." secret:""`
-}
-
-// header is what goes with every request.
-func (f tokenFlag) header() http.Header {
-	h := http.Header{}
-	if f.Token != "" {
-		h.Set("Authorization", "Bearer "+f.Token)
-	}
-	return h
-}
-
 // Help is shown above the flags.
 func (*beatCommand) Help() string {
 	return `Examples:
@@ -94,7 +80,9 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 	if err != nil {
 		return fmt.Errorf("--url: %w", redact.Error(err))
 	}
-	request.Header = c.header()
+	if request.Header, err = c.header(ctx); err != nil {
+		return err
+	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {

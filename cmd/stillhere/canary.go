@@ -29,9 +29,8 @@ type canaryCommand struct {
 	User       string `help:"The user that comes and says bye in each round. Reserve it, and use another one for each region. Default: 9223372036854775807, with --ids text stillhere-canary."`
 	SilentUser string `help:"The user that comes and falls silent. Default: the one below --user, with --ids text --user followed by -silent."`
 	tenantFlag
-	Interval  time.Duration `help:"Time from one round to the next, at least 5s. A round publishes two changes, a silent one up to three." default:"10s"`
-	Timeout   time.Duration `help:"Timeout of each step; a silent user may be so late." default:"5s"`
-	TokenFile string        `help:"File with the bearer token, read for each request." type:"path"`
+	Interval time.Duration `help:"Time from one round to the next, at least 5s. A round publishes two changes, a silent one up to three." default:"10s"`
+	Timeout  time.Duration `help:"Timeout of each step; a silent user may be so late." default:"5s"`
 	tokenFlag
 	Server      app.AdminServer `embed:"" group:"HTTP server:"`
 	policyFlags `group:"Policy:"`
@@ -68,7 +67,7 @@ func (c *canaryCommand) Run(ctx context.Context) error {
 	reach := client.HTTP{URL: c.URL, Client: &http.Client{Transport: transport}}
 	switch {
 	case c.Token != "" && c.TokenFile != "":
-		return misused(errors.New("--token, --token-file: only one of the two can be given"))
+		return misused(errTwoTokens)
 	case c.Token != "":
 		reach.Token = client.Token(c.Token)
 	case c.TokenFile != "":

@@ -166,6 +166,11 @@ func conceal(flag *kong.Flag, text string) string {
 	if flag.Tag.Has("secret") && flag.Tag.Get("secret") != "url" {
 		return hidden
 	}
+	return concealText(text)
+}
+
+// concealText is a text, which may be a URL, without passwords.
+func concealText(text string) string {
 	if u, err := url.Parse(text); err == nil && u.Host != "" {
 		query := u.Query()
 		web := u.Scheme == "http" || u.Scheme == "https" // where any parameter may be a token

@@ -111,7 +111,7 @@ func (f *configFile) Validate(app *kong.Application) error {
 		}
 		return next(nil)
 	})
-	for _, name := range []string{"help", "version", "config"} {
+	for _, name := range []string{"help", "version", "config", contextFlag} {
 		delete(known, name)
 	}
 	names := make([]string, 0, len(f.lines))

@@ -155,26 +155,26 @@ func (f *sourceFlags) openSources(ctx context.Context, cluster kafka.Config) (*d
 	return dataset.Open(ctx, cluster, app.Store{Postgres: f.Postgres, SQLite: f.SQLite}, f.postgres(), errorsOnly())
 }
 
-// output is where rows go.
-type output struct {
+// outputFile is where rows go.
+type outputFile struct {
 	io.Writer
 	file *replay.File // nil: standard output
 }
 
-func (f *dataFlags) create() (*output, error) {
+func (f *dataFlags) create() (*outputFile, error) {
 	if f.Out == "-" {
-		return &output{Writer: os.Stdout}, nil
+		return &outputFile{Writer: os.Stdout}, nil
 	}
 	file, err := replay.Create(f.Out)
 	if err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
-	return &output{Writer: file, file: file}, nil
+	return &outputFile{Writer: file, file: file}, nil
 }
 
 // finish completes the output. A file of a run that was interrupted is valid as
 // far as it goes; one of a run that failed keeps its other name.
-func (o *output) finish(ctx context.Context, w interface{ Close() error }, err error) error {
+func (o *outputFile) finish(ctx context.Context, w interface{ Close() error }, err error) error {
 	if err == nil || ctx.Err() != nil {
 		closed := w.Close()
 		if o.file == nil {

@@ -11,7 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/client/presence"
 	"github.com/stillhere/stillhere/ingest/httpgate"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
@@ -22,17 +26,35 @@ import (
 type eraseCommand struct {
 	Users []string `arg:"" optional:"" help:"The users."`
 	File  string   `help:"File with more users, one a line." type:"existingfile" env:"-"`
+	Yes   bool     `help:"Do not ask on a terminal." env:"-"`
+	URL   string   `help:"URL of the API, which then does it in place of this command on Kafka." placeholder:"URL" aliases:"api" group:"Service:"`
 	tenantFlag
+	tokenFlag `group:"Service:"`
 	kafkaFlags
 }
 
 // Help is printed below the list of flags.
 func (*eraseCommand) Help() string {
-	return `Writes one record for each user to presence.heartbeats and prints a receipt for each, as JSON lines. The running pipeline then drops the user's devices, last seen, history, visibility and edges of the follower graph. The receipt names the first UTC day on which no topic has a copy of older records; backups are yours to handle. A user who sends heartbeats again is a new user, so take away the user's access first. Repeating the command does no harm.`
+	return `With --url, or a context that has one, the API erases, which needs the token of the user or of an administrator. Else the command itself does, on Kafka:
+
+    stillhere erase 42 --url https://presence.example.com --token-file admin.token
+    stillhere erase ann bob --context prod --yes
+    stillhere erase --file users.txt --kafka-brokers cluster:9092
+
+On a terminal it asks before; --yes answers. It prints a receipt for each user, as JSON lines. An erasure is one record in presence.heartbeats. The running pipeline then drops the user's devices, last seen, history, visibility and edges of the follower graph. The receipt names the first UTC day on which no topic has a copy of older records; backups are yours to handle. A user who sends heartbeats again is a new user, so take away the user's access first. Repeating the command does no harm.`
 }
 
+// erasureSays is what an erasure does, for who has to confirm it.
+const erasureSays = "devices, last seen, history, visibility and edges of the follower graph are dropped for good, and a later heartbeat makes a new user"
+
 // Run erases.
-func (c *eraseCommand) Run(ctx context.Context) error {
+func (c *eraseCommand) Run(ctx context.Context, parsed *kong.Context, file *configFile) error {
+	if through, err := throughAPI(parsed, file, "kafka-brokers"); err != nil || through {
+		if err != nil {
+			return err
+		}
+		return c.throughAPI(ctx)
+	}
 	cluster, err := c.cluster()
 	if err != nil {
 		return err
@@ -41,8 +63,11 @@ func (c *eraseCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	users, err := c.users(of)
+	users, err := c.users(of.user)
 	if err != nil {
+		return err
+	}
+	if err := confirm(c.Yes, fmt.Sprintf("Erase %s? Their %s.", list(users), erasureSays)); err != nil {
 		return err
 	}
 	if err := checkIdentity(ctx, cluster); err != nil {
@@ -79,11 +104,66 @@ func (c *eraseCommand) Run(ctx context.Context) error {
 	return nil
 }
 
+// throughAPI has the API erase.
+func (c *eraseCommand) throughAPI(ctx context.Context) error {
+	api := apiFlags{URL: c.URL, IDs: c.Kafka.IDs, Tenant: c.Tenant, tokenFlag: c.tokenFlag}
+	if _, err := api.users(nil); err != nil {
+		return err
+	}
+	users, err := c.users(api.user)
+	if err != nil {
+		return err
+	}
+	reach, err := api.client(0)
+	if err != nil {
+		return err
+	}
+	if err := confirm(c.Yes, fmt.Sprintf("Erase %s at %s? Their %s.", list(users), concealText(c.URL), erasureSays)); err != nil {
+		return err
+	}
+	line, receipts := progress.Stderr(), json.NewEncoder(os.Stdout)
+	defer line.Clear()
+	for i, user := range users {
+		var receipt presence.Receipt
+		if api.text() {
+			receipt, err = reach.EraseOf(ctx, user.name)
+		} else {
+			receipt, err = reach.Erase(ctx, user.id)
+		}
+		if err != nil {
+			line.Clear()
+			return fmt.Errorf("%w (%s of %s users were erased before)", err, grouped(int64(i)), grouped(int64(len(users))))
+		}
+		line.Say("%s of %s users erased", grouped(int64(i+1)), grouped(int64(len(users))))
+		if err := receipts.Encode(receipt); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list names users for people.
+func list(users []namedUser) string {
+	const most = 5
+	var names []string
+	for _, user := range users[:min(len(users), most)] {
+		names = append(names, user.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := len(users) - most; more > 0 {
+		text += fmt.Sprintf(" and %s more", grouped(int64(more)))
+	}
+	if len(users) == 1 {
+		return "user " + text
+	}
+	return fmt.Sprintf("%s users: %s", grouped(int64(len(users))), text)
+}
+
 // users reads the arguments and the file. Nobody is erased if one of them is bad.
-func (c *eraseCommand) users(of naming) (users []namedUser, err error) {
+func (c *eraseCommand) users(read func(field, text string) (schemas.UserID, schemas.Name, error)) (users []namedUser, err error) {
 	var faults []error
 	add := func(field, text string) {
-		id, name, err := of.user(field, text)
+		id, name, err := read(field, text)
 		if users = append(users, namedUser{id, name}); err != nil {
 			faults = append(faults, err)
 		}
@@ -100,7 +180,7 @@ func (c *eraseCommand) users(of naming) (users []namedUser, err error) {
 		in := bufio.NewScanner(io.Reader(file))
 		for n := 1; in.Scan(); n++ {
 			text := in.Text()
-			if !of.users.Text() { // spaces may belong to a name
+			if c.Kafka.IDs != string(identity.Text) { // spaces may belong to a name
 				text = strings.TrimSpace(text)
 			}
 			if text != "" {

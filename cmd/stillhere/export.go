@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
 )
@@ -16,18 +18,32 @@ import (
 type exportCommand struct {
 	User   string `arg:"" help:"The user."`
 	Status bool   `help:"Include what the detector holds of the user, which is read from Kafka." default:"true" negatable:"" env:"-"`
+	URL    string `help:"URL of the API, which then does it in place of this command on Kafka and a store." placeholder:"URL" aliases:"api" group:"Service:"`
 	tenantFlag
+	tokenFlag `group:"Service:"`
 	storeCommand
 	kafkaFlags
 }
 
 // Help is printed below the list of flags.
 func (*exportCommand) Help() string {
-	return `Writes JSON lines to standard output, each with a type. presence: what is known now, hidden or not. erasure: what is left of an erased user. change: a change in the log of changes, oldest first. status: what the detector holds of a user who is present or hides, from presence.status; --no-status leaves it out, and then Kafka is not needed. follower: a user who follows this one. follows: a user whom this one follows. With --sqlite, the follower graph is graph.db in the same directory, as dev keeps it. GET /presence/{user_id}/export answers with the same lines. What Redis and the topics hold besides is the same data, for as long as their retention.`
+	return `With --url, or a context that has one, the API is asked, which needs the token of the user or of an administrator. Else the command reads Kafka and the store:
+
+    stillhere export 42 --url https://presence.example.com --token-file admin.token
+    stillhere export ann --context prod
+    stillhere export 42 --postgres postgres://… --kafka-brokers cluster:9092
+
+Writes JSON lines to standard output, each with a type. presence: what is known now, hidden or not. erasure: what is left of an erased user. change: a change in the log of changes, oldest first. status: what the detector holds of a user who is present or hides, from presence.status; --no-status leaves it out, and then Kafka is not needed. follower: a user who follows this one. follows: a user whom this one follows. With --sqlite, the follower graph is graph.db in the same directory, as dev keeps it. GET /presence/{user_id}/export answers with the same lines. What Redis and the topics hold besides is the same data, for as long as their retention.`
 }
 
 // Run writes.
-func (c *exportCommand) Run(ctx context.Context) (err error) {
+func (c *exportCommand) Run(ctx context.Context, parsed *kong.Context, file *configFile) (err error) {
+	if through, err := throughAPI(parsed, file, "kafka-brokers", "postgres", "sqlite"); err != nil || through {
+		if err != nil {
+			return err
+		}
+		return c.throughAPI(ctx)
+	}
 	cluster, err := c.cluster()
 	if err != nil {
 		return err
@@ -75,6 +91,26 @@ func (c *exportCommand) Run(ctx context.Context) (err error) {
 		err = fmt.Errorf("%w (--no-status leaves it out)", err)
 	}
 	return errors.Join(err, out.Flush())
+}
+
+// throughAPI copies what the API answers.
+func (c *exportCommand) throughAPI(ctx context.Context) error {
+	if !c.Status {
+		return misused(errors.New("--no-status: the API always has the status"))
+	}
+	api := apiFlags{URL: c.URL, IDs: c.Kafka.IDs, Tenant: c.Tenant, tokenFlag: c.tokenFlag}
+	users, err := api.users([]string{c.User})
+	if err != nil {
+		return err
+	}
+	reach, err := api.client(0)
+	if err != nil {
+		return err
+	}
+	if api.text() {
+		return reach.ExportOf(ctx, users[0].name, os.Stdout)
+	}
+	return reach.Export(ctx, users[0].id, os.Stdout)
 }
 
 // graph opens the follower graph beside the store; nil: there is none.

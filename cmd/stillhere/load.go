@@ -33,7 +33,11 @@ func (c *loadCommand) Run(ctx context.Context) error {
 	settings := load.Settings{
 		Users: c.Users, Text: c.IDs == string(identity.Text), Tenants: c.Tenant, First: schemas.UserID(c.First), Gateways: c.Gateways, Interval: c.Interval, Pace: c.Pace, Crashes: c.Crashes, Seed: c.Seed,
 	}
-	return load.Run(ctx, settings, load.Target{URL: c.URL, Token: c.Token}, c.logger())
+	token, err := c.token(ctx)
+	if err != nil {
+		return err
+	}
+	return load.Run(ctx, settings, load.Target{URL: c.URL, Token: token}, c.logger())
 }
 
 // generateLoad prepares the simulated users that dev is asked for; play runs them at the address of dev.

@@ -19,7 +19,7 @@ const description = `Stillhere reports who is online: it takes heartbeats, decid
 
 Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
 
-You can set flags in the environment, under the name that their help shows (--kafka-brokers is STILLHERE_KAFKA_BROKERS), or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line overrides the environment, and the environment overrides the file. Exit codes: 0 success, 1 failure, 2 invalid command line.`
+You can set flags in the environment, under the name that their help shows (--kafka-brokers is STILLHERE_KAFKA_BROKERS), or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line overrides the environment, and the environment overrides the file. For commands that are not servers, "stillhere context" keeps addresses and credentials under names; the file overrides them. Exit codes: 0 success, 1 failure, 2 invalid command line.`
 
 // commands is the command line.
 type commands struct {
@@ -35,15 +35,22 @@ type commands struct {
 	Topics  topicsCommand  `cmd:"" group:"Set up:" help:"Create or check the Kafka topics."`
 	Migrate migrateCommand `cmd:"" group:"Set up:" help:"Bring the Postgres schema up to date."`
 	Policy  policyCommand  `cmd:"" group:"Set up:" help:"Show or change the policy in force, which decides when a user is online, away or offline."`
-	Config  configCommand  `cmd:"" group:"Set up:" help:"Check the settings, or print a configuration file."`
+	Config  configCommand  `cmd:"" context:"-" group:"Set up:" help:"Check the settings, or print a configuration file."`
 
 	Identity identityCommand `cmd:"" group:"Set up:" help:"Make the identity key of a pipeline whose users have names, and compute ids."`
 	Tenants  tenantsCommand  `cmd:"" group:"Set up:" help:"List tenants and change their settings: quotas, retention, weights."`
 
+	Context contextCommand `cmd:"" group:"Set up:" context:"-" help:"Keep addresses and credentials of pipelines under names."`
+
 	Graph graphCommand `cmd:"" group:"Set up:" help:"Manage the follower graph."`
 
+	Get     getCommand     `cmd:"" group:"Users:" help:"Print the presence of users now."`
+	History historyCommand `cmd:"" group:"Users:" help:"Print the changes of a user, newest first."`
+	Hide    hideCommand    `cmd:"" group:"Users:" help:"Hide users from all others."`
+	Show    showCommand    `cmd:"" group:"Users:" help:"Show hidden users again."`
+
 	Beat  beatCommand  `cmd:"" group:"Try it:" help:"Send heartbeats for a user."`
-	Load  loadCommand  `cmd:"" aliases:"crowd" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
+	Load  loadCommand  `cmd:"" aliases:"crowd" context:"-" group:"Try it:" help:"Simulate users who connect, work, idle and disconnect, through gateways that crash now and then."`
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the presence of some users as it changes."`
 	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, for servers that verify tokens with a secret."`
 
@@ -57,7 +64,7 @@ type commands struct {
 	Import   importCommand   `cmd:"" group:"Data:" help:"Bring in last seen times that another system has recorded."`
 	Record   recordCommand   `cmd:"" group:"Data:" help:"Save heartbeats in a file, so that backtest can use them after the topic has dropped them."`
 
-	Canary  canaryCommand  `cmd:"" set:"kafka_brokers=" group:"Understand:" help:"Act as a user who comes, is watched, goes, is read and replayed, and report latencies and failures as metrics."`
+	Canary  canaryCommand  `cmd:"" set:"kafka_brokers=" context:"-" group:"Understand:" help:"Act as a user who comes, is watched, goes, is read and replayed, and report latencies and failures as metrics."`
 	Health  healthCommand  `cmd:"" group:"Understand:" help:"Check that a process on this machine is alive or ready; for health checks of containers."`
 	Explain explainCommand `cmd:"" group:"Understand:" help:"Explain why a transition was published: record, rule, arithmetic, neighbours."`
 
@@ -70,8 +77,9 @@ type commands struct {
 	Plan  planCommand  `cmd:"" group:"Measure:" help:"Compute what a number of users needs and costs: partitions, nodes, bandwidth, memory, disk, money."`
 	Sim   simCommand   `cmd:"" group:"Measure:" help:"Run the detector through hours of simulated faults in seconds, and compare it with the rules."`
 
-	ConfigFile string           `name:"config" help:"YAML file with settings, by the names of the flags; see \"config init\"." placeholder:"FILE"`
-	Version    kong.VersionFlag `help:"Print the version and exit." short:"V" env:"-"`
+	ConfigFile  string           `name:"config" help:"YAML file with settings, by the names of the flags; see \"config init\"." placeholder:"FILE"`
+	ContextName string           `name:"context" help:"Context with addresses and credentials; see \"context add\". Default: the current one." placeholder:"NAME"`
+	Version     kong.VersionFlag `help:"Print the version and exit." short:"V" env:"-"`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -103,6 +111,11 @@ func run(args []string, out, errs io.Writer) int {
 		return code
 	}
 	reportMoved(errs, parsed)
+	if err := checkContext(parsed); err != nil {
+		report(errs, err)
+		hintHelp(errs, parsed.Selected())
+		return 2
+	}
 	if err := refuseExposed(parsed); err != nil {
 		report(errs, err)
 		return 1
@@ -154,7 +167,7 @@ func readSettings(args []string) (file *configFile, resolvers kong.Option, err e
 			return nil, nil, err
 		}
 	}
-	return file, kong.Resolvers(&presetResolver{file}, file), nil // the last one that has a value counts
+	return file, kong.Resolvers(&contextResolver{file: file, name: contextName(args)}, &presetResolver{file}, file), nil // the last one that has a value counts
 }
 
 // givenArguments are the arguments of the command line.

@@ -23,7 +23,7 @@ type policyCommand struct {
 }
 
 type policyShow struct {
-	Tenant *string `help:"Print by what the users of this tenant are judged; empty: the default tenant. Needs a pipeline with --ids text." env:"-"`
+	Tenant *string `help:"Print by what the users of this tenant are judged; empty: the default tenant. Needs a pipeline with --ids text." context:"-" env:"-"`
 	Output string  `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
 	kafkaFlags
 }
@@ -84,7 +84,7 @@ func (c *policyShow) Run(ctx context.Context) error {
 }
 
 type policySet struct {
-	Tenant      *string `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." env:"-"`
+	Tenant      *string `help:"Change only the policy of this tenant; empty: of the default tenant. Needs a pipeline with --ids text." context:"-" env:"-"`
 	policyFlags `group:"Policy:"`
 	Wait        time.Duration `help:"Timeout for the detectors." default:"30s" env:"-"`
 	kafkaFlags

@@ -162,7 +162,7 @@ func (c *replayCommand) Run(ctx context.Context) error {
 }
 
 // begin makes the output, with what is in it already.
-func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.Entry], error) {
+func (c *replayCommand) begin(o *replay.Options) (*outputFile, replay.Writer[store.Entry], error) {
 	format, columns := c.format(), c.columns(o)
 	if c.Resume {
 		file, w, last, err := replay.Resume(columns, format, c.Out)
@@ -176,7 +176,7 @@ func (c *replayCommand) begin(o *replay.Options) (*output, replay.Writer[store.E
 			} else {
 				fmt.Fprintf(os.Stderr, "going on after %s, event %s\n", last.At, last.Event[:])
 			}
-			return &output{Writer: file, file: file}, w, nil
+			return &outputFile{Writer: file, file: file}, w, nil
 		}
 	}
 	out, err := c.create()

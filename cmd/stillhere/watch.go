@@ -3,14 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/mattn/go-isatty"
+
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -18,19 +18,16 @@ import (
 // watchCommand shows dots in a terminal.
 type watchCommand struct {
 	Users   []string `arg:"" name:"user" help:"User ids to watch, with --ids text names."`
-	IDs     string   `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int"`
-	Tenant  *string  `help:"With --ids text: the tenant of the users. Default: that of the token, or the default tenant." env:"-"`
-	URL     string   `help:"URL of the service." default:"http://127.0.0.1:8080"`
 	Output  string   `help:"Output format: table, or jsonl with a line for each user and change, as the API has them." type:"format" takes:"table,jsonl" default:"table" env:"-"`
 	NoColor bool     `help:"Disable colours, as NO_COLOR in the environment does." env:"NO_COLOR"`
-	tokenFlag
+	apiFlags
 }
 
 // Run prints a line for every change until ctx ends.
 func (c *watchCommand) Run(ctx context.Context) error {
-	options, err := c.options()
+	options, err := c.options(ctx)
 	if err != nil {
-		return misused(err)
+		return err
 	}
 	left := map[string]bool{} // who may still be watched, as far as is known
 	for _, id := range options.Users {
@@ -91,29 +88,24 @@ func asAnswered(p schemas.Presence) any {
 }
 
 // options are what to watch.
-func (c *watchCommand) options() (watch.Options, error) {
-	o := watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Header: c.header(), Resume: true}
-	if c.IDs == string(identity.Text) {
-		for _, name := range c.Users {
-			if err := schemas.CheckName(fmt.Sprintf("user %q", name), name); err != nil {
-				return o, err
-			}
-		}
-		if o.Names = c.Users; c.Tenant != nil {
-			o.URL += "?tenant=" + url.QueryEscape(*c.Tenant)
-			return o, schemas.CheckTenant("--tenant", *c.Tenant)
-		}
-		return o, nil
+func (c *watchCommand) options(ctx context.Context) (o watch.Options, err error) {
+	users, err := c.users(c.Users)
+	if err != nil {
+		return o, err
+	}
+	o = watch.Options{URL: strings.TrimRight(c.URL, "/") + "/presence/stream", Resume: true}
+	if o.Header, err = c.header(ctx); err != nil {
+		return o, err
 	}
 	if c.Tenant != nil {
-		return o, errors.New("--tenant: only pipelines with --ids text have tenants")
+		o.URL += "?tenant=" + url.QueryEscape(*c.Tenant)
 	}
-	for _, text := range c.Users {
-		id, err := schemas.ParseUserID(fmt.Sprintf("user %q", text), text)
-		if err != nil {
-			return o, err
+	for _, user := range users {
+		if c.text() {
+			o.Names = append(o.Names, user.name.Text)
+		} else {
+			o.Users = append(o.Users, user.id)
 		}
-		o.Users = append(o.Users, id)
 	}
 	return o, nil
 }
@@ -172,7 +164,4 @@ func painter(colours bool) func(schemas.Presence) string {
 }
 
 // isTerminal reports whether f is a terminal.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+func isTerminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/mattn/go-isatty"
 )
 
 // Line is a line on a terminal that is written again and again. One goroutine
@@ -20,8 +22,7 @@ type Line struct {
 
 // Stderr is a line on standard error. Where that is no terminal, Say does nothing.
 func Stderr() *Line {
-	info, err := os.Stderr.Stat()
-	return &Line{out: os.Stderr, live: err == nil && info.Mode()&os.ModeCharDevice != 0}
+	return &Line{out: os.Stderr, live: isatty.IsTerminal(os.Stderr.Fd())}
 }
 
 // None shows nothing.

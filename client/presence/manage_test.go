@@ -1,0 +1,96 @@
+package presence
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+func TestUsersAreHiddenErasedAndExportedAtTheirPaths(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked = append(asked, r.Method+" "+r.URL.String()+" "+string(body)+" "+r.Header.Get("Authorization"))
+		switch r.Method {
+		case http.MethodDelete:
+			_, err = io.WriteString(w, `{"user_id":"a/b","tenant":"t","erased_at":"2026-11-20T10:00:00.000Z","last_copy_gone_on":"2026-12-21","topics":{"x":"2026-12-21"}}`)
+		case http.MethodGet:
+			_, err = io.WriteString(w, "{}\n{}\n")
+		default:
+			_, err = io.WriteString(w, `{}`)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	c, err := New(Config{HTTP: client.HTTP{URL: server.URL + "/", Token: client.Token("T")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := schemas.Name{Tenant: "t", Text: "a/b"}
+	receipt, eraseErr := c.EraseOf(t.Context(), name)
+	_, eraseIDErr := c.Erase(t.Context(), 7)
+	var exported strings.Builder
+	err = errors.Join(eraseErr, eraseIDErr,
+		c.SetVisibility(t.Context(), 7, schemas.Nobody), c.SetVisibilityOf(t.Context(), name, schemas.Everyone),
+		c.Export(t.Context(), 7, &exported), c.ExportOf(t.Context(), name, &exported))
+	want := []string{
+		"DELETE /presence/users/a%2Fb?tenant=t  Bearer T",
+		"DELETE /presence/7  Bearer T",
+		`PUT /presence/7/visibility {"visibility":"nobody"} Bearer T`,
+		`PUT /presence/users/a%2Fb/visibility?tenant=t {"visibility":"everyone"} Bearer T`,
+		"GET /presence/7/export  Bearer T",
+		"GET /presence/users/a%2Fb/export?tenant=t  Bearer T",
+	}
+	if err != nil || strings.Join(asked, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%v, asked:\n%s\nwant:\n%s", err, strings.Join(asked, "\n"), strings.Join(want, "\n"))
+	}
+	if receipt.UserID != "a/b" || receipt.Tenant != "t" || receipt.GoneOn != "2026-12-21" || receipt.ErasedAt == 0 || len(receipt.Topics) != 1 {
+		t.Errorf("receipt %+v", receipt)
+	}
+	if exported.String() != "{}\n{}\n{}\n{}\n" {
+		t.Errorf("exported %q", exported.String())
+	}
+}
+
+func TestARefusalIsAProblemThatIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.WriteHeader(http.StatusForbidden)
+		if _, err := io.WriteString(w, `{"error":{"code":"not_allowed","message":"no"}}`); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	c, err := New(Config{HTTP: client.HTTP{URL: server.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, do := range []func(context.Context) error{
+		func(ctx context.Context) error { return c.SetVisibility(ctx, 7, schemas.Nobody) },
+		func(ctx context.Context) error { _, err := c.Erase(ctx, 7); return err },
+		func(ctx context.Context) error { return c.Export(ctx, 7, io.Discard) },
+	} {
+		var problem *client.ProblemError
+		if err := do(t.Context()); !errors.As(err, &problem) || problem.Code != "not_allowed" || !strings.Contains(err.Error(), "user 7") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if asked != 3 {
+		t.Errorf("%d requests, want 3", asked)
+	}
+}

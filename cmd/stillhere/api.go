@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/presence"
+	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// apiFlags say where the API is and how it names users.
+type apiFlags struct {
+	URL    string  `help:"URL of the service." default:"http://127.0.0.1:8080" aliases:"api" group:"Service:"`
+	IDs    string  `name:"ids" help:"How callers name users: ${enum}, as the servers have it." enum:"int,text" default:"int" group:"Service:"`
+	Tenant *string `help:"With --ids text: the tenant of the users. Default: that of the token, or the default tenant." env:"-" group:"Service:"`
+
+	tokenFlag `group:"Service:"`
+}
+
+// text reports whether users have names.
+func (f *apiFlags) text() bool { return f.IDs == string(identity.Text) }
+
+// users reads users as the API names them.
+func (f *apiFlags) users(texts []string) (users []namedUser, err error) {
+	if f.Tenant != nil && !f.text() {
+		return nil, misused(errTenants)
+	}
+	if f.Tenant != nil {
+		err = schemas.CheckTenant("--tenant", *f.Tenant)
+	}
+	faults := []error{err}
+	for _, text := range texts {
+		id, name, err := f.user(fmt.Sprintf("user %q", text), text)
+		users, faults = append(users, namedUser{id, name}), append(faults, err)
+	}
+	return users, misused(errors.Join(faults...))
+}
+
+// user reads a user; field names it in errors.
+func (f *apiFlags) user(field, text string) (id schemas.UserID, name schemas.Name, err error) {
+	if !f.text() {
+		if id, err = schemas.ParseUserID(field, text); err != nil {
+			err = fmt.Errorf("%w; with --ids text users have names", err)
+		}
+		return id, name, misused(err)
+	}
+	name.Text = text
+	if f.Tenant != nil {
+		name.Tenant = *f.Tenant
+	}
+	return 0, name, misused(schemas.CheckName(field, text))
+}
+
+// client reaches the API; pageSize is that of histories, 0 for any.
+func (f *apiFlags) client(pageSize int) (*presence.Client, error) {
+	reach := client.HTTP{URL: f.URL}
+	switch {
+	case f.Token != "" && f.TokenFile != "":
+		return nil, misused(errTwoTokens)
+	case f.Token != "":
+		reach.Token = client.Token(f.Token)
+	case f.TokenFile != "":
+		reach.Token = client.TokenFile(f.TokenFile)
+	}
+	c, err := presence.New(presence.Config{HTTP: reach, PageSize: pageSize})
+	if err != nil {
+		return nil, misused(fmt.Errorf("--url: %q: %s", f.URL, strings.TrimPrefix(err.Error(), "http.url: ")))
+	}
+	return c, nil
+}
+
+// errTwoTokens refuses both ways to give a token.
+var errTwoTokens = errors.New("--token, --token-file: only one of the two can be given")
+
+// tokenFlag is the credential for a server with authentication.
+type tokenFlag struct {
+	Token     string `help:"Bearer token for a server with authentication; better set in STILLHERE_TOKEN or a file." secret:""`
+	TokenFile string `help:"File with the bearer token, read for each request." type:"path"`
+}
+
+// token is the token, read from its file if there is one.
+func (f tokenFlag) token(ctx context.Context) (string, error) {
+	switch {
+	case f.Token != "" && f.TokenFile != "":
+		return "", misused(errTwoTokens)
+	case f.TokenFile != "":
+		token, err := client.TokenFile(f.TokenFile)(ctx)
+		if err != nil {
+			err = fmt.Errorf("--token-file: %w", err)
+		}
+		return token, err
+	}
+	return f.Token, nil
+}
+
+// header is what goes with every request.
+func (f tokenFlag) header(ctx context.Context) (http.Header, error) {
+	h := http.Header{}
+	token, err := f.token(ctx)
+	if token != "" {
+		h.Set("Authorization", "Bearer "+token)
+	}
+	return h, err
+}
+
+// noteFuture says that an instant is in the future.
+func noteFuture(name string, at, now schemas.Millis) string {
+	if at <= now {
+		return ""
+	}
+	return fmt.Sprintf("stillhere: %s is in the future: %s is in %s", name, at, (time.Duration(at-now) * time.Millisecond).Round(time.Second))
+}

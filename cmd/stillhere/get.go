@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/client/presence"
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
+)
+
+// getCommand prints the presence of users now.
+type getCommand struct {
+	Users  []string `arg:"" name:"user" help:"The users."`
+	Output string   `help:"Output format: table, json, jsonl or csv. Times of tables are in UTC." type:"format" takes:"table,json,jsonl,csv" default:"table" env:"-"`
+	apiFlags
+}
+
+// Help is shown above the flags.
+func (*getCommand) Help() string {
+	return `Asks the API. Examples:
+
+    stillhere get 1 2 3
+    stillhere get 1 --output json
+    stillhere get ann@example.com --ids text --tenant acme
+
+A hidden user has no state, but for the user and administrators. "watch" shows changes as they come, "history" the past.`
+}
+
+// presenceColumns are those of users.
+var presenceColumns = []output.Column[schemas.Presence]{
+	{Name: "user_id", Head: "USER", Value: func(p schemas.Presence) any {
+		if p.Name != nil {
+			return p.Name.Text
+		}
+		return p.UserID
+	}},
+	{Name: "state", Head: "STATE", Value: func(p schemas.Presence) any {
+		if p.State == nil {
+			return "hidden"
+		}
+		return *p.State
+	}},
+	{Name: "since", Head: "SINCE (UTC)", Value: func(p schemas.Presence) any { return p.Since }},
+	{Name: "last_seen_at", Head: "LAST SEEN (UTC)", Value: func(p schemas.Presence) any { return p.LastSeenAt }},
+	{Name: "last_active_at", Value: func(p schemas.Presence) any { return p.LastActiveAt }},
+	{Name: "devices", Head: "DEVICES", Value: func(p schemas.Presence) any { return p.Devices }},
+	{Name: "version", Value: func(p schemas.Presence) any { return p.Version }},
+	{Name: "stale_since", Value: func(p schemas.Presence) any { return p.StaleSince }},
+	{Name: "unsure_since", Value: func(p schemas.Presence) any { return p.UnsureSince }},
+	{Head: "REMARK", Value: func(p schemas.Presence) any {
+		var remarks []string
+		if p.StaleSince != 0 {
+			remarks = append(remarks, "may be out of date since "+output.Instant(p.StaleSince))
+		}
+		if p.UnsureSince != 0 {
+			remarks = append(remarks, "only on lost gateways since "+output.Instant(p.UnsureSince))
+		}
+		return strings.Join(remarks, "; ")
+	}},
+}
+
+// Run prints.
+func (c *getCommand) Run(ctx context.Context) error {
+	users, err := c.users(c.Users)
+	if err != nil {
+		return err
+	}
+	api, err := c.client(0)
+	if err != nil {
+		return err
+	}
+	found, err := c.read(ctx, api, users)
+	if err != nil {
+		return err
+	}
+	rows := func(yield func(schemas.Presence, error) bool) {
+		for _, p := range found {
+			if !yield(p, nil) {
+				return
+			}
+		}
+	}
+	return output.Write(os.Stdout, c.Output, rows, presenceColumns, asAnswered)
+}
+
+// read asks for one user as such, so that a refusal is one, and for more in batches.
+func (c *getCommand) read(ctx context.Context, api *presence.Client, users []namedUser) (found []schemas.Presence, err error) {
+	var p schemas.Presence
+	switch {
+	case len(users) == 1 && c.text():
+		p, err = api.OneOf(ctx, users[0].name)
+		return []schemas.Presence{p}, err
+	case len(users) == 1:
+		p, err = api.One(ctx, users[0].id)
+		return []schemas.Presence{p}, err
+	case c.text():
+		names := make([]schemas.Name, len(users))
+		for i, user := range users {
+			names[i] = user.name
+		}
+		return api.UsersOf(ctx, names...)
+	}
+	ids := make([]schemas.UserID, len(users))
+	for i, user := range users {
+		ids[i] = user.id
+	}
+	return api.Users(ctx, ids...)
+}
+
+// historyCommand prints the changes of a user.
+type historyCommand struct {
+	User   string `arg:"" help:"The user."`
+	From   string `help:"First instant: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d, 10m ago, Unix milliseconds. Times without a zone are in UTC." env:"-"`
+	To     string `help:"End (exclusive), in the same formats. Default: now." env:"-"`
+	Limit  int    `help:"Newest changes to print at most; 0: all." default:"100" env:"-"`
+	Output string `help:"Output format: table, json, jsonl or csv. Times of tables are in UTC." type:"format" takes:"table,json,jsonl,csv" default:"table" env:"-"`
+	apiFlags
+}
+
+// Help is shown above the flags.
+func (*historyCommand) Help() string {
+	return `Asks the API; the newest change comes first. Examples:
+
+    stillhere history 1
+    stillhere history 1 --from -2h --output jsonl
+    stillhere history ann --ids text --from 2026-11-20T12:00 --to 2026-11-20T13:00
+
+"replay" gives the changes of all users, and "explain" says why a change was published.`
+}
+
+// changeColumns are those of changes.
+var changeColumns = []output.Column[presence.Change]{
+	{Name: "at", Head: "AT (UTC)", Value: func(c presence.Change) any { return c.At }},
+	{Name: "from", Head: "FROM", Value: func(c presence.Change) any { return c.From }},
+	{Name: "to", Head: "TO", Value: func(c presence.Change) any { return c.To }},
+	{Name: "cause", Head: "CAUSE", Value: func(c presence.Change) any { return c.Cause }},
+	{Name: "devices", Head: "DEVICES", Value: func(c presence.Change) any { return c.Devices }},
+	{Name: "last_seen_at", Head: "LAST SEEN (UTC)", Value: func(c presence.Change) any { return c.LastSeenAt }},
+	{Name: "last_active_at", Value: func(c presence.Change) any { return c.LastActiveAt }},
+	{Name: "left_out", Value: func(c presence.Change) any { return c.LeftOut }},
+	{Name: "version", Value: func(c presence.Change) any { return c.Version }},
+	{Name: "policy_id", Head: "POLICY", Value: func(c presence.Change) any { return c.PolicyID }},
+	{Name: "event_id", Head: "EVENT", Value: func(c presence.Change) any { return c.EventID }},
+}
+
+// Run prints.
+func (c *historyCommand) Run(ctx context.Context) error {
+	users, err := c.users([]string{c.User})
+	if err != nil {
+		return err
+	}
+	if c.Limit < 0 {
+		return misused(fmt.Errorf("--limit: must not be negative, is %d", c.Limit))
+	}
+	var within presence.Range
+	now := time.Now()
+	for _, bound := range []struct {
+		name, text string
+		to         *time.Time
+	}{{"--from", c.From, &within.From}, {"--to", c.To, &within.To}} {
+		if bound.text == "" {
+			continue
+		}
+		at, err := replay.ParseInstant(bound.name, bound.text, time.UTC, now)
+		if err != nil {
+			return misused(err)
+		}
+		if note := noteFuture(bound.name, at, schemas.MillisOf(now)); note != "" {
+			fmt.Fprintln(os.Stderr, note)
+		}
+		*bound.to = at.Time()
+	}
+	if !within.To.IsZero() && !within.From.Before(within.To) {
+		return misused(fmt.Errorf("--to: must be after --from"))
+	}
+	page := 1000
+	if c.Limit > 0 {
+		page = min(page, c.Limit)
+	}
+	api, err := c.client(page)
+	if err != nil {
+		return err
+	}
+	changes := api.History(ctx, users[0].id, within)
+	if c.text() {
+		changes = api.HistoryOf(ctx, users[0].name, within)
+	}
+	return output.Write(os.Stdout, c.Output, limited(changes, c.Limit), changeColumns, func(c presence.Change) any { return c })
+}
+
+// limited are the first rows; limit 0: all.
+func limited(rows iter.Seq2[presence.Change, error], limit int) iter.Seq2[presence.Change, error] {
+	return func(yield func(presence.Change, error) bool) {
+		n := 0
+		for row, err := range rows {
+			if n++; !yield(row, err) || n == limit {
+				return
+			}
+		}
+	}
+}
