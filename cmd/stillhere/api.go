@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/presence"
@@ -107,12 +106,4 @@ func (f tokenFlag) header(ctx context.Context) (http.Header, error) {
 		h.Set("Authorization", "Bearer "+token)
 	}
 	return h, err
-}
-
-// noteFuture says that an instant is in the future.
-func noteFuture(name string, at, now schemas.Millis) string {
-	if at <= now {
-		return ""
-	}
-	return fmt.Sprintf("stillhere: %s is in the future: %s is in %s", name, at, (time.Duration(at-now) * time.Millisecond).Round(time.Second))
 }

@@ -74,6 +74,39 @@ func commandName(node *kong.Node) string {
 	return strings.Join(words, " ")
 }
 
+// again is the command line with more flags, for a hint: each argument as a shell reads it, without secrets.
+func (a givenArguments) again(parsed *kong.Context, more ...string) string {
+	words := []string{"stillhere"}
+	secret := false // the argument is one
+	for _, arg := range slices.Concat(a, more) {
+		name, value, valued := strings.Cut(arg, "=")
+		flag := flagOf(parsed.Selected(), name)
+		switch {
+		case secret:
+			arg, secret = hidden, false
+		case flag != nil && flag.Tag.Has("secret") && valued && conceal(flag, value) != value:
+			arg = name + "=" + conceal(flag, value)
+		case flag != nil && flag.Tag.Has("secret") && !valued:
+			secret = true
+		case slices.Contains(more, arg) && slices.Contains(a, arg) && slices.Contains(words, arg):
+			continue // it was given already
+		}
+		words = append(words, shellWord(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// plainWord is what every shell reads as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+…-]+$`)
+
+// shellWord is an argument as a shell reads it.
+func shellWord(arg string) string {
+	if plainWord.MatchString(arg) {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
 // helpCommand is --help of another command; run carries it out.
 type helpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command. Default: all of them."`

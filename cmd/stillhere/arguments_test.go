@@ -124,3 +124,50 @@ func TestEveryFormatOfAnOutputIsNamedInItsHelp(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestHelpOfDataCommandsTeachesByExamplesAndEndsWithKafka(t *testing.T) {
+	parser, err := newParser(&commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields("get history hide show watch beat token replay asof sessions backtest record explain erase export") {
+		node := childOf(parser.Model.Node, name)
+		if !strings.Contains(node.Detail, "\n    stillhere "+name+" ") {
+			t.Errorf("the help of %s has no example", name)
+		}
+		var groups []string
+		for _, flag := range node.Flags {
+			if group := flag.Group; group != nil && !slices.Contains(groups, group.Title) {
+				groups = append(groups, group.Title)
+			}
+		}
+		if i := slices.Index(groups, "Kafka:"); i >= 0 && i != len(groups)-1 {
+			t.Errorf("the help of %s has groups %q: Kafka is not the last", name, groups)
+		}
+	}
+}
+
+func TestAHintRepeatsTheCommandLineWithoutItsSecrets(t *testing.T) {
+	for _, c := range []struct {
+		given []string
+		more  string
+		want  string
+	}{
+		{[]string{"replay", "--out", "a b", "--kafka-brokers", "k:1"}, "--resume", "stillhere replay --out 'a b' --kafka-brokers k:1 --resume"},
+		{[]string{"replay", "--out", "x", "--resume"}, "--resume", "stillhere replay --out x --resume"},
+		{[]string{"replay", "--out", "it's", "--kafka-password", "p", "--postgres=postgres://u:p@h/d"}, "--resume",
+			`stillhere replay --out 'it'\''s' --kafka-password '(hidden)' --postgres=postgres://u:xxxxx@h/d --resume`},
+	} {
+		parser, err := newParser(&commands{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := parser.Parse(c.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := givenArguments(c.given).again(parsed, c.more); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}

@@ -117,8 +117,8 @@ func openHeartbeats(ctx context.Context, cluster kafka.Config, from string) (*ba
 	var since schemas.Millis
 	if from != "" {
 		var err error
-		if since, err = replay.ParseInstant("--from", from, time.UTC, time.Now()); err != nil {
-			return nil, nil, misused(err)
+		if since, err = instant("--from", from, time.UTC); err != nil {
+			return nil, nil, err
 		}
 	}
 	if err := checkIdentity(ctx, cluster); err != nil {
@@ -126,6 +126,10 @@ func openHeartbeats(ctx context.Context, cluster kafka.Config, from string) (*ba
 	}
 	reader, err := kafka.NewReader(cluster, errorsOnly())
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := noteBegins(ctx, reader, schemas.Heartbeats, "--from", since); err != nil {
+		reader.Close()
 		return nil, nil, err
 	}
 	live, err := backtest.OpenLive(ctx, cluster, reader, since)
@@ -142,6 +146,14 @@ type recordCommand struct {
 	From string        `help:"First instant, in the formats of replay's --from. Default: the oldest record of the topic." env:"-"`
 	For  time.Duration `help:"How long to record; 0: only the records that exist now. After an interrupt the file is complete, too." default:"0" env:"-"`
 	kafkaFlags
+}
+
+// Help is shown above the flags.
+func (*recordCommand) Help() string {
+	return `Examples:
+
+    stillhere record --out today.rec
+    stillhere record --out hour.rec --for 1h --kafka-brokers cluster:9092`
 }
 
 // Run records.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,7 +153,7 @@ func TestTheAPIOrKafkaErasesAsTheNearestAddressSays(t *testing.T) {
 func TestAQuestionIsAnsweredByYesAlone(t *testing.T) {
 	for answer, want := range map[string]error{"yes\n": nil, " yes \r\n": nil, "yes": nil, "y\n": errNotConfirmed, "": errNotConfirmed, "no\n": errNotConfirmed} {
 		var out strings.Builder
-		if err := ask(strings.NewReader(answer), &out, "Erase user 1?"); err != want || !strings.HasPrefix(out.String(), "Erase user 1?\nType yes") {
+		if err := ask(strings.NewReader(answer), &out, "Erase user 1?"); !errors.Is(err, want) || !strings.HasPrefix(out.String(), "Erase user 1?\nType yes") {
 			t.Errorf("%q: %v, want %v; asked %q", answer, err, want, out.String())
 		}
 	}

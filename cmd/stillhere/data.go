@@ -74,8 +74,38 @@ func (f *dataFlags) instant(name, text string) (schemas.Millis, error) {
 	if text == "" {
 		return 0, nil
 	}
-	at, err := replay.ParseInstant(name, text, f.zone, time.Now())
+	return instant(name, text, f.zone)
+}
+
+// instant reads a time of a flag, and says on standard error if it is in the future.
+func instant(name, text string, zone *time.Location) (schemas.Millis, error) {
+	now := time.Now()
+	at, err := replay.ParseInstant(name, text, zone, now)
+	if err == nil && at > schemas.MillisOf(now) {
+		fmt.Fprintf(os.Stderr, "stillhere: %s is in the future: %s is in %s\n", name, at,
+			(time.Duration(at-schemas.MillisOf(now)) * time.Millisecond).Round(time.Second))
+	}
 	return at, misused(err)
+}
+
+// noteBegins says on standard error if an instant of a flag is before the topic begins.
+func noteBegins(ctx context.Context, reader *kafka.Reader, topic schemas.Topic, name string, at schemas.Millis) error {
+	if at == 0 {
+		return nil
+	}
+	begins, err := dataset.BeginsAfter(ctx, reader, topic, at)
+	if begins != 0 {
+		fmt.Fprintf(os.Stderr, "stillhere: %s: %s is before the log begins at %s\n", name, at, begins)
+	}
+	return err
+}
+
+// noteBegins says so of the changes. What only the store has of them is not looked at.
+func (f *sourceFlags) noteBegins(ctx context.Context, from *dataset.Sources, name string, at schemas.Millis) error {
+	if from.Archive != nil {
+		return nil
+	}
+	return noteBegins(ctx, from.Reader, schemas.Transitions, name, at)
 }
 
 // users reads the users of the arguments and --tenant into the filter.

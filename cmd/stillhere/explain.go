@@ -19,10 +19,19 @@ type explainCommand struct {
 	Who   string `arg:"" optional:"" name:"user" help:"Its user, if known: then only one partition is searched."`
 	User  string `hidden:"" instead:"EVENT-ID USER" env:"-"`
 	tenantFlag
-	ShowIDs bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
-	Output  string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
-	kafkaFlags
+	ShowIDs     bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
+	Output      string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
 	policyFlags `group:"Policy:"`
+	kafkaFlags
+}
+
+// Help is shown above the flags.
+func (*explainCommand) Help() string {
+	return `Examples; "history" and "replay" print event ids:
+
+    stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0
+    stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0 42 --output json
+    stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0 ann --ids text --tenant acme --identity-key-file identity.key`
 }
 
 // Run looks it up and prints the explanation.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/client/presence"
-	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/output"
 )
@@ -159,7 +158,6 @@ func (c *historyCommand) Run(ctx context.Context) error {
 		return misused(fmt.Errorf("--limit: must not be negative, is %d", c.Limit))
 	}
 	var within presence.Range
-	now := time.Now()
 	for _, bound := range []struct {
 		name, text string
 		to         *time.Time
@@ -167,12 +165,9 @@ func (c *historyCommand) Run(ctx context.Context) error {
 		if bound.text == "" {
 			continue
 		}
-		at, err := replay.ParseInstant(bound.name, bound.text, time.UTC, now)
+		at, err := instant(bound.name, bound.text, time.UTC)
 		if err != nil {
-			return misused(err)
-		}
-		if note := noteFuture(bound.name, at, schemas.MillisOf(now)); note != "" {
-			fmt.Fprintln(os.Stderr, note)
+			return err
 		}
 		*bound.to = at.Time()
 	}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/lastseen/importer"
 	"github.com/stillhere/stillhere/tools/dataset"
@@ -45,7 +47,7 @@ type importLastSeen struct {
 }
 
 // Run imports.
-func (c *importLastSeen) Run(ctx context.Context) error {
+func (c *importLastSeen) Run(ctx context.Context, parsed *kong.Context, args givenArguments) error {
 	of, err := c.naming()
 	if err != nil {
 		return err
@@ -83,7 +85,7 @@ func (c *importLastSeen) Run(ctx context.Context) error {
 	fmt.Printf("%d users read, %d stored, %d had a version or a later import, %d were erased, %d lines skipped, in %s\n",
 		r.Users, r.Stored, r.Users-r.Stored-r.Erased, r.Erased, r.Bad, time.Since(begun).Round(time.Millisecond))
 	if err != nil {
-		return fmt.Errorf("everything up to line %d is stored; --from-line %d goes on: %w", r.Line, r.Line+1, err)
+		return fmt.Errorf("everything up to line %d is stored; this goes on: %s: %w", r.Line, args.again(parsed, fmt.Sprintf("--from-line=%d", r.Line+1)), err)
 	}
 	if r.Users == 0 && r.Bad > 0 {
 		return fmt.Errorf("no line of %s is id,instant (with --ids text name,instant)", c.File)

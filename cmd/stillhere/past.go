@@ -21,6 +21,16 @@ type asofCommand struct {
 	dataFlags
 }
 
+// Help is shown above the flags.
+func (*asofCommand) Help() string {
+	return `Examples:
+
+    stillhere asof -2h
+    stillhere asof 2026-11-20T10:00 1 2 3 --tz Europe/Berlin
+    stillhere asof --at -10m ann bob --ids text --tenant acme --identity-key-file identity.key
+    stillhere asof "10m ago" --state online --output csv --out online.csv`
+}
+
 // Run prints.
 func (c *asofCommand) Run(ctx context.Context) error {
 	named, instant := "<time>", c.Time
@@ -53,6 +63,9 @@ func (c *asofCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = sources.Close() }() // everything has been read
+	if err := c.noteBegins(ctx, sources, named, at); err != nil {
+		return err
+	}
 	out, err := c.create()
 	if err != nil {
 		return err
@@ -98,6 +111,16 @@ type sessionsCommand struct {
 	dataFlags
 }
 
+// Help is shown above the flags.
+func (*sessionsCommand) Help() string {
+	return `Examples:
+
+    stillhere sessions --from -1d
+    stillhere sessions 1 --from 2026-11-20 --to 2026-11-21 --away
+    stillhere sessions ann --from -7d --ids text --tenant acme --identity-key-file identity.key
+    stillhere sessions --from 2026-11 --output parquet --out november.parquet --postgres postgres://…`
+}
+
 // Run prints.
 func (c *sessionsCommand) Run(ctx context.Context) error {
 	o := replay.Defaults()
@@ -123,6 +146,9 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = sources.Close() }() // everything has been read
+	if err := c.noteBegins(ctx, sources, "--from", o.Filter.From); err != nil {
+		return err
+	}
 	out, err := c.create()
 	if err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -26,6 +28,17 @@ type replayCommand struct {
 	Hold   time.Duration `help:"Size of the reorder buffer: how late a row may be published and still be written in order." default:"2m" env:"-" group:"Output:"`
 	Resume bool          `help:"Resume after the last row of the file of an interrupted replay with the same flags." env:"-" group:"Output:"`
 	dataFlags
+}
+
+// Help is shown above the flags.
+func (*replayCommand) Help() string {
+	return `Examples:
+
+    stillhere replay --from -1h
+    stillhere replay 1 2 3 --from 2026-11-20 --to 2026-11-21
+    stillhere replay ann --ids text --tenant acme --identity-key-file identity.key
+    stillhere replay --from 2026-11 --output parquet --out november.parquet --postgres postgres://…
+    stillhere replay --follow --output jsonl`
 }
 
 // Validate is called by the parser.
@@ -127,7 +140,7 @@ func offset(text string) (int64, error) {
 }
 
 // Run replays.
-func (c *replayCommand) Run(ctx context.Context) error {
+func (c *replayCommand) Run(ctx context.Context, parsed *kong.Context, args givenArguments) error {
 	o, err := c.options()
 	if err != nil {
 		return misused(err)
@@ -137,6 +150,9 @@ func (c *replayCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = sources.Close() }() // everything has been read
+	if err := c.noteBegins(ctx, sources, "--from", o.Filter.From); err != nil {
+		return err
+	}
 	out, w, err := c.begin(o)
 	if err != nil {
 		return err
@@ -154,7 +170,7 @@ func (c *replayCommand) Run(ctx context.Context) error {
 	c.report(o, sum)
 	switch {
 	case interrupted && errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted after %s rows, up to %s%s", grouped(rows), sum.Last, c.hint())
+		return fmt.Errorf("interrupted after %s rows, up to %s%s", grouped(rows), sum.Last, c.hint(parsed, args))
 	case err == nil && c.Out != "-":
 		fmt.Fprintf(os.Stderr, "%s rows in %s, %s rows/s\n", grouped(rows), c.Out, grouped(int64(float64(rows)/max(time.Since(bar.begun).Seconds(), 0.001))))
 	}
@@ -210,9 +226,9 @@ func (c *replayCommand) report(o *replay.Options, sum replay.Summary) {
 	}
 }
 
-func (c *replayCommand) hint() string {
+func (c *replayCommand) hint(parsed *kong.Context, args givenArguments) string {
 	if c.Out == "-" {
 		return ""
 	}
-	return fmt.Sprintf("; %s is valid as far as it goes, and the same command with --resume continues", c.Out)
+	return fmt.Sprintf("; %s is valid as far as it goes, and this continues: %s", c.Out, args.again(parsed, "--resume"))
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
@@ -42,7 +44,7 @@ The command waits until no user of the tenant is listed any more. It may be inte
 }
 
 // Run erases.
-func (c *tenantsErase) Run(ctx context.Context) (err error) {
+func (c *tenantsErase) Run(ctx context.Context, parsed *kong.Context, args givenArguments) (err error) {
 	cluster, err := c.cluster()
 	switch {
 	case err != nil:
@@ -84,7 +86,7 @@ func (c *tenantsErase) Run(ctx context.Context) (err error) {
 	if c.DryRun || !c.Yes {
 		fmt.Printf("tenant %s has %s users, settings of its own: %v, a policy of its own: %v\n", shownTenant(c.Tenant), grouped(users), settings, policy)
 		if !c.DryRun {
-			return misused(errors.New("--yes: nothing was erased; run the command again with --yes to erase all of them for good"))
+			return misused(fmt.Errorf("--yes: nothing was erased; this erases all of them for good: %s", args.again(parsed, "--yes")))
 		}
 		return nil
 	}

@@ -23,6 +23,15 @@ type watchCommand struct {
 	apiFlags
 }
 
+// Help is shown above the flags.
+func (*watchCommand) Help() string {
+	return `Examples; Ctrl-C ends it:
+
+    stillhere watch 1 2 3
+    stillhere watch 1 --output jsonl | jq .state
+    stillhere watch ann@example.com bob --ids text --tenant acme`
+}
+
 // Run prints a line for every change until ctx ends.
 func (c *watchCommand) Run(ctx context.Context) error {
 	options, err := c.options(ctx)
