@@ -56,11 +56,12 @@ type Partition struct {
 
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
+	begun          int64             // offset of the record that was published in part before the restore; -1: none
 }
 
 // NewPartition makes the detector of a partition; Restore must be called first.
 func NewPartition(config Config, partition int32) *Partition {
-	return &Partition{config: config, id: partition, log: config.Log.With("partition", partition),
+	return &Partition{config: config, id: partition, begun: -1, log: config.Log.With("partition", partition),
 		sweep: liveness.Sweep{Interval: schemas.Millis(config.SeenInterval.Milliseconds())}}
 }
 
@@ -73,7 +74,7 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 		return nil // re-read by the restore
 	}
 	usable, err := p.decode(r.Value)
-	if err != nil {
+	if err != nil && r.Offset != p.begun { // it was rejected with its first slice
 		p.reject(r, err, out)
 	}
 	if !usable {

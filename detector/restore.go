@@ -81,6 +81,9 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 		p.countTenants()
 	}
 	p.next, p.counted = plan.next, p.machine.Counts()
+	if c := plan.checkpoint; c != nil && !plan.newEpoch && plan.next == at.Offset && c.Published.Begun() {
+		p.begun = at.Offset
+	}
 	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0
 	p.logPolicy()
 	p.logBreaker()

@@ -77,6 +77,11 @@ type PublishedUpTo struct {
 	PresumedAt Millis
 }
 
+// Begun reports whether some of the output of the record has been published; false of nil.
+func (p *PublishedUpTo) Begun() bool {
+	return p != nil && p.Version != 0
+}
+
 // BaseOf is the offset from which versions of the epoch count; false if the checkpoint no longer
 // has it.
 func (c *Checkpoint) BaseOf(epoch uint32) (offset int64, known bool) {

@@ -87,6 +87,7 @@ type run struct {
 	unsure      []oracle.Unsure
 	unsureSince map[schemas.UserID]schemas.Millis // by the newest statuses
 	seen        []*schemas.Seen
+	rejected    map[string]int // by the offsets of heartbeats and the reasons
 	outbox      stream.Outbox
 	now         schemas.Millis // greatest append time
 	slices      int
@@ -135,6 +136,10 @@ func (d *run) flush(offset, next int64) {
 		if r.Topic == schemas.Statuses {
 			panic(fmt.Sprintf("a status of its own is rejected: %v", r.Reason))
 		}
+		if d.rejected == nil {
+			d.rejected = map[string]int{}
+		}
+		d.rejected[fmt.Sprint(r.Record.Offset, ": ", r.Reason)]++
 	}
 	d.outbox = stream.Outbox{}
 	d.commit.Offset, d.handled = next, true

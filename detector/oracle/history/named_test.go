@@ -208,6 +208,23 @@ func TestEveryNamedStatusHasTheNameInTheTopicOfNames(t *testing.T) {
 	}
 }
 
+// A record with the name of another user is rejected, and its other rows count, so that a restart may apply it again.
+func TestEveryRecordIsRejectedOnceWhereverTheMachineIsKilled(t *testing.T) {
+	t.Parallel()
+	all := 0
+	for seed := range seeds(t, 600) {
+		h, _ := withNames(fromSeed(seed), seed)
+		for record, n := range killed(seed).run(h.Log()).rejected {
+			if all++; n != 1 {
+				t.Fatalf("seed %d: the record at offset %s, is rejected %d times", seed, record, n)
+			}
+		}
+	}
+	if all == 0 {
+		t.Error("no record is rejected")
+	}
+}
+
 // newestNames are the names in the newest statuses.
 func (d *run) newestNames() map[schemas.UserID]schemas.Name {
 	names := map[schemas.UserID]schemas.Name{}
