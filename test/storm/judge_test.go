@@ -40,6 +40,9 @@ type judgement struct {
 	misrouted map[beatOf]bool
 	forwarded map[beatOf]int
 
+	saidIn [stormPartitions]map[schemas.UserID]bool // whom the heartbeats name
+	named  int                                      // times that a name was written
+
 	ticks, compared, differences, aborted int
 	latest                                map[schemas.UserID]schemas.Transition
 	hash                                  hash.Hash // of the event ids, by partition, in order
@@ -53,8 +56,12 @@ func (s *storm) judge() {
 	for p, committed := range s.committed() {
 		records := j.heartbeats(int32(p), committed)
 		heartbeats += len(records)
-		j.transitions(int32(p), oracle.Transitions(s.policy, int32(p), stormPartitions, 1, records))
+		j.transitions(int32(p), oracle.Run(oracle.Log{Policy: s.policy, Partition: int32(p), Partitions: stormPartitions, LogEpoch: 1,
+			Records: records, Users: s.mode.users()}))
 		j.statuses(int32(p))
+		if s.people != nil {
+			j.namesTopic(int32(p))
+		}
 	}
 	letters := j.deadLetters()
 	again := j.forwards()
@@ -66,8 +73,11 @@ func (s *storm) judge() {
 		c["joins"], c["leaves"], c["revocations"], c["restores"], c["sessions ended"], committed, aborted, j.aborted)
 	s.Logf("%d heartbeats records in %s, %d of them ticks; %d beats forwarded, %d of them more than once; %d dead letters",
 		heartbeats, time.Since(s.begun).Round(time.Second), j.ticks, len(j.misrouted), again, letters)
-	s.Logf("%d transitions of %d users compared, event ids included: %d differences; hash of all event ids %x",
-		j.compared, len(j.latest), j.differences, j.hash.Sum(nil)[:8])
+	s.Logf("%d transitions of %d users compared, event ids and names (written %d times) included: %d differences; hash of all event ids %x",
+		j.compared, len(j.latest), j.named, j.differences, j.hash.Sum(nil)[:8])
+	if s.people != nil && j.named == 0 {
+		s.Errorf("no name was written")
+	}
 	if j.compared < 10*s.counts["kills"] {
 		s.Errorf("only %d transitions were made: the storm tested little", j.compared)
 	}
@@ -78,17 +88,22 @@ func (s *storm) judge() {
 func (j *judgement) heartbeats(p int32, before int64) []schemas.Record {
 	j.Helper()
 	var records []schemas.Record
+	j.saidIn[p] = map[schemas.UserID]bool{}
 	err := j.reader.Read(j.Context(), schemas.Heartbeats, p, -1, -1, false, func(r *schemas.Record) error {
 		var f schemas.Frame
-		bad := f.Decode(r.Value) != nil
+		unreadable := f.Decode(r.Value) != nil
+		bad := unreadable || j.forged(&f)
 		if r.Offset < before {
 			records = append(records, schemas.Record{Partition: p, Offset: r.Offset, Time: r.Time, Value: bytes.Clone(r.Value)})
 			if bad {
 				j.garbage[place{p, r.Offset}] = true
 			}
 		}
-		if bad {
+		if unreadable {
 			return nil
+		}
+		if r.Offset < before {
+			j.says(p, &f)
 		}
 		if f.Tick {
 			j.ticks++
@@ -127,6 +142,7 @@ func (j *judgement) transitions(p int32, want []schemas.Transition) {
 		if message.EventId != t.EventID().String() {
 			return fmt.Errorf("record %d of the transitions, partition %d, has the event id %s, must be %s", r.Offset, p, message.EventId, t.EventID())
 		}
+		j.isCalled(fmt.Sprintf("record %d of the transitions, partition %d,", r.Offset, p), t.User, t.Name)
 		got = append(got, *t)
 		return nil
 	}
@@ -185,6 +201,9 @@ func (j *judgement) statuses(p int32) {
 	j.Helper()
 	last, filling := map[schemas.UserID]schemas.Version{}, map[schemas.UserID]bool{}
 	err := j.reader.Read(j.Context(), schemas.Statuses, p, -1, -1, true, func(r *schemas.Record) error {
+		if schemas.IsPolicyKey(r.Key) {
+			return nil
+		}
 		user, err := schemas.UserOfKey(r.Key)
 		if err != nil {
 			return err
@@ -196,7 +215,8 @@ func (j *judgement) statuses(p int32) {
 				return err
 			}
 			last[user] = status.Version
-			filling[user] = status.State == schemas.Offline && status.Bucket.Lacks > 0
+			filling[user] = status.State == schemas.Offline && (status.Bucket.Lacks > 0 || status.JudgedFrom != 0)
+			j.isCalled(fmt.Sprintf("record %d of the statuses, partition %d,", r.Offset, p), user, status.Name)
 		}
 		return nil
 	})
@@ -209,7 +229,8 @@ func (j *judgement) statuses(p int32) {
 		}
 		want := t.Version
 		if t.To == schemas.Offline && t.Visibility != schemas.Nobody && !filling[user] {
-			// The tombstone comes when the user's bucket of changes is full again.
+			// The tombstone comes when the user's bucket of changes is full again. Users who are judged by
+			// the policy of their tenant keep a status.
 			want = 0
 		}
 		if got := last[user]; got != want && (want == 0 || got < want || !withoutTransition(got)) {

@@ -19,29 +19,36 @@ import (
 //	STILLHERE_STORM_KILLS    how often a detector is killed meanwhile [6; 30]
 
 func TestNoKillOfApacheKafkaChangesWhatIsCommitted(t *testing.T) {
-	kafkaStorm(t, 1)
+	kafkaStorms(t, 1)
 }
 
 func TestNoFailOverOfApacheKafkaChangesWhatIsCommitted(t *testing.T) {
 	testkit.NeedKafka(t)
 	testkit.NeedLong(t)
-	kafkaStorm(t, 3)
+	kafkaStorms(t, 3)
 }
 
-func kafkaStorm(t *testing.T, brokers int) {
+// kafkaStorms are one after the other: each kills brokers, and needs all of the machine.
+func kafkaStorms(t *testing.T, brokers int) {
 	testkit.NeedKafka(t)
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) { kafkaStorm(t, m, brokers) })
+	}
+}
+
+func kafkaStorm(t *testing.T, m mode, brokers int) {
 	troubles, kills := int64(3), int64(6)
 	if os.Getenv("STILLHERE_LONG") != "" {
 		troubles, kills = 12, 30
 	}
-	s := emptyStorm(t)
+	s := emptyStorm(t, m)
 	servers := testkit.StartServers(t, "--only", "kafka", "--brokers", fmt.Sprint(brokers))
 	s.connect(servers.Brokers()...)
-	s.fates = s.kills(testkit.Number(t, "STILLHERE_STORM_KILLS", kills))
+	s.fates = s.kills(m.half(testkit.Number(t, "STILLHERE_STORM_KILLS", kills)))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.trouble(servers, brokers, int(testkit.Number(t, "STILLHERE_STORM_BROKERS", troubles)))
+		s.trouble(servers, brokers, int(m.half(testkit.Number(t, "STILLHERE_STORM_BROKERS", troubles))))
 	}()
 	s.until = ended
 	s.blow(false)

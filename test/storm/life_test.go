@@ -189,6 +189,7 @@ func (d *detectorProcess) start(crash string) {
 		brokers = d.through
 	}
 	arguments := append([]string{"detector", "--instance", d.instance, "--admin=", "--kafka-brokers", strings.Join(brokers, ",")}, testkit.PolicyFlags(d.policy)...)
+	arguments = append(arguments, d.flags...)
 	command := append(append(slices.Clone(d.wrap), d.path), arguments...)
 	d.program = testkit.Start(d.T, command[0], func(c *exec.Cmd) {
 		c.Env = append(append(c.Env, d.environment...), "STILLHERE_CRASH="+crash)

@@ -23,6 +23,7 @@ const (
 type load struct {
 	*storm
 	random   *rand.Rand
+	names    map[schemas.UserID]schemas.Name // nil in int mode
 	users    [stormPartitions][]schemas.UserID
 	gateways []*loadGateway
 	strange  schemas.DeviceID // the last device that beat in a wrong partition
@@ -35,6 +36,7 @@ type loadGateway struct {
 	head     schemas.FrameHead
 	sequence [stormPartitions]uint64
 	alive    time.Time // when it last told all partitions that it is
+	named    map[schemas.UserID]bool
 }
 
 // firstStrange is the device of the first beat in a wrong partition; ordinary
@@ -45,14 +47,17 @@ const firstStrange = 1000
 // closed when Kafka has all of them.
 func (s *storm) loadUntil(calm <-chan struct{}) <-chan struct{} {
 	l := &load{storm: s, random: rand.New(rand.NewPCG(s.seed, 0)), strange: firstStrange}
-	for id := schemas.UserID(1); id <= stormUsers; id++ {
+	ids, names := s.mode.people(stormUsers)
+	l.names, s.people = names, names
+	for _, id := range ids {
 		p := schemas.PartitionOf(id, stormPartitions)
 		l.users[p] = append(l.users[p], id)
 	}
 	for i := range 4 {
-		l.gateways = append(l.gateways, &loadGateway{head: schemas.FrameHead{Gateway: schemas.GatewayID(fmt.Sprint("gw-", i)), GatewayEpoch: schemas.MillisOf(time.Now())}})
+		l.gateways = append(l.gateways, &loadGateway{head: schemas.FrameHead{Gateway: schemas.GatewayID(fmt.Sprint("gw-", i)), GatewayEpoch: schemas.MillisOf(time.Now())},
+			named: map[schemas.UserID]bool{}})
 	}
-	l.gateways = append(l.gateways, &loadGateway{}) // beats that come through none
+	l.gateways = append(l.gateways, &loadGateway{named: map[schemas.UserID]bool{}}) // beats that come through none
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -82,13 +87,14 @@ func (l *load) step() {
 		if l.random.IntN(2) == 0 {
 			visibility = schemas.Everyone
 		}
-		l.append(p, schemas.AppendVisibility(nil, user, visibility))
+		l.append(p, l.visibility(user, visibility))
 	case n < 6: // what cannot be understood
 		l.append(p, []byte{0xff, byte(n), 0xff})
 	case n < 9: // a beat in a wrong partition, by a device that is never heard again
 		l.strange++
+		rows := []schemas.Beat{{User: user, Device: l.strange, Kind: schemas.Bot}}
 		l.append((p+1+l.random.Int32N(stormPartitions-1))%stormPartitions,
-			schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: l.strange, Kind: schemas.Bot}}))
+			l.named(&loadGateway{named: map[schemas.UserID]bool{}}, schemas.AppendFrame(nil, schemas.FrameHead{}, rows), rows, false))
 	case n < 15 && l.last.Value != nil: // a frame that was written twice
 		l.append(l.last.Partition, l.last.Value)
 	case n < 16 && g.head.Gateway != "": // a gateway drains
@@ -96,7 +102,9 @@ func (l *load) step() {
 			l.frame(g, p, true, nil)
 		}
 	case n < 17 && g.head.Gateway != "": // a gateway comes back as another process
-		*g = loadGateway{head: schemas.FrameHead{Gateway: g.head.Gateway, GatewayEpoch: schemas.MillisOf(time.Now())}}
+		*g = loadGateway{head: schemas.FrameHead{Gateway: g.head.Gateway, GatewayEpoch: schemas.MillisOf(time.Now())}, named: map[schemas.UserID]bool{}}
+	case n < 18 && l.names != nil:
+		l.policies(p)
 	default:
 		l.frame(g, p, false, l.rows(p))
 	}
@@ -135,7 +143,7 @@ func (l *load) frame(g *loadGateway, p int32, draining bool, rows []schemas.Beat
 		g.sequence[p]++
 		head.Sequence = g.sequence[p]
 	}
-	l.last = schemas.Outgoing{Partition: p, Value: schemas.AppendFrame(nil, head, rows)}
+	l.last = schemas.Outgoing{Partition: p, Value: l.named(g, schemas.AppendFrame(nil, head, rows), rows, l.names != nil && len(rows) > 0 && l.random.IntN(50) == 0)}
 	l.append(p, l.last.Value)
 }
 

@@ -48,7 +48,7 @@ var losses = []struct {
 
 func TestNoLossOfHeartbeatsInAStormReportsAnybodyFalselyAsGone(t *testing.T) {
 	t.Parallel()
-	s := newStorm(t)
+	s := newStorm(t, mode{})
 	// A gap in the log counts as 5 s at most, and nobody beats in it.
 	s.policy.HeartbeatInterval, s.policy.OnlineTTL, s.policy.AwayTTL = time.Second, 10*time.Second, 14*time.Second
 	s.policy.IdleAfter = s.policy.OnlineTTL // a gap leaves nobody idle either

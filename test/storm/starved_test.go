@@ -22,7 +22,7 @@ func TestNoStarvedDetectorChangesWhatIsCommitted(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no nice")
 	}
-	s := newStorm(t)
+	s := newStorm(t, mode{})
 	s.wrap = []string{nice, "-n", "12"}
 	s.environment = append([]string{"GOMEMLIMIT=32MiB"}, s.environment...)
 	random := s.draw()

@@ -38,63 +38,53 @@ import (
 //	STILLHERE_STORM_FREEZES  how often a detector is frozen [3]
 //	STILLHERE_STORM_SEED     for the storm of a run before [random]
 //
-// The judgement does not depend on when anything happened: a commit covers
-// exactly the records before its offset, so the transitions must be those of
-// these.
-
-// The storms: the broker in a process, detectors in theirs, which are killed,
-// frozen and stopped while several hundred users come and go, and a third that
-// joins the group and leaves it again and again. What the detectors have committed
-// in the end must be, record for record, what the oracle says of the heartbeats
-// that are in the log.
-//
-//	STILLHERE_STORM_KILLS    how often a detector is killed [10]
-//	STILLHERE_STORM_ERRORS   and while the broker answers with errors [6]
-//	STILLHERE_STORM_POINTS   how often a detector crashes at each crash point [1]
-//	STILLHERE_STORM_FREEZES  how often a detector is frozen [3]
-//	STILLHERE_STORM_SEED     for the storm of a run before [random]
+// Half of everything happens to users with integers, and half to users with names of three tenants.
 //
 // The judgement does not depend on when anything happened: a commit covers
 // exactly the records before its offset, so the transitions must be those of
 // these.
 
 func TestNoKillOfADetectorChangesWhatIsCommitted(t *testing.T) {
-	t.Parallel()
-	s := newStorm(t)
-	s.fates = s.kills(testkit.Number(t, "STILLHERE_STORM_KILLS", 10))
-	s.blow(true)
+	inBothModes(t, func(t *testing.T, m mode) {
+		s := newStorm(t, m)
+		s.fates = s.kills(m.half(testkit.Number(t, "STILLHERE_STORM_KILLS", 10)))
+		s.blow(true)
+	})
 }
 
 func TestNoErrorOfTheBrokerChangesWhatIsCommitted(t *testing.T) {
-	t.Parallel()
-	s := newStorm(t, "-errors=60")
-	s.fates = s.kills(testkit.Number(t, "STILLHERE_STORM_ERRORS", 6))
-	s.blow(true)
-	if s.errors < len(s.fates) {
-		t.Errorf("only %d requests were answered with errors", s.errors)
-	}
+	inBothModes(t, func(t *testing.T, m mode) {
+		s := newStorm(t, m, "-errors=60")
+		s.fates = s.kills(m.half(testkit.Number(t, "STILLHERE_STORM_ERRORS", 6)))
+		s.blow(true)
+		if s.errors < len(s.fates) {
+			t.Errorf("only %d requests were answered with errors", s.errors)
+		}
+	})
 }
 
 func TestNoCrashPointChangesWhatIsCommitted(t *testing.T) {
-	t.Parallel()
-	s := newStorm(t)
-	times := int(testkit.Number(t, "STILLHERE_STORM_POINTS", 1))
-	s.fates = s.crashes(times)
-	s.blow(false)
-	for _, point := range crashPoints {
-		t.Logf("%-17s %4d deaths there", point, s.counts["at "+point])
-		if s.counts["at "+point] < times {
-			t.Errorf("only %d deaths at %s, there must be %d", s.counts["at "+point], point, times)
+	inBothModes(t, func(t *testing.T, m mode) {
+		s := newStorm(t, m)
+		times := int(m.half(testkit.Number(t, "STILLHERE_STORM_POINTS", 1)))
+		s.fates = s.crashes(times)
+		s.blow(false)
+		for _, point := range crashPoints {
+			t.Logf("%-17s %4d deaths there", point, s.counts["at "+point])
+			if s.counts["at "+point] < times {
+				t.Errorf("only %d deaths at %s, there must be %d", s.counts["at "+point], point, times)
+			}
 		}
-	}
+	})
 }
 
 func TestNoFrozenDetectorChangesWhatIsCommitted(t *testing.T) {
-	t.Parallel()
-	s := newStorm(t)
-	s.fates = s.freezes(int(testkit.Number(t, "STILLHERE_STORM_FREEZES", 3)))
-	s.commitFirst = true
-	s.blow(false)
+	inBothModes(t, func(t *testing.T, m mode) {
+		s := newStorm(t, m)
+		s.fates = s.freezes(int(m.half(testkit.Number(t, "STILLHERE_STORM_FREEZES", 3))))
+		s.commitFirst = true
+		s.blow(false)
+	})
 }
 
 const stormPartitions = 6
@@ -110,7 +100,10 @@ func stormPolicy() liveness.Settings {
 
 type storm struct {
 	*testing.T
-	path     string // of the detector's binary
+	mode     mode
+	people   map[schemas.UserID]schemas.Name // nil in int mode
+	path     string                          // of the detector's binary
+	flags    []string                        // that say what users are called
 	seed     uint64
 	policy   liveness.Settings
 	config   kafka.Config
@@ -139,8 +132,8 @@ type storm struct {
 	counts map[string]int
 }
 
-func newStorm(t *testing.T, brokerFlags ...string) *storm {
-	s := emptyStorm(t)
+func newStorm(t *testing.T, m mode, brokerFlags ...string) *storm {
+	s := emptyStorm(t, m)
 	s.points, s.environment = crashPoints, smallSlices
 	s.broker = testkit.Start(t, testkit.Binary(t, "broker"), nil, append(brokerFlags, "-seed", fmt.Sprint(s.seed), "-data-dir", filepath.Join(t.TempDir(), "kafka"))...)
 	testkit.Until(t, "the broker is ready", 20*time.Second, func() bool { return len(s.broker.Out.Lines()) > 0 })
@@ -148,8 +141,8 @@ func newStorm(t *testing.T, brokerFlags ...string) *storm {
 	return s
 }
 
-func emptyStorm(t *testing.T) *storm {
-	s := &storm{T: t, path: testkit.Binary(t, "stillhere-crashpoints"), seed: uint64(testkit.Number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))),
+func emptyStorm(t *testing.T, m mode) *storm {
+	s := &storm{T: t, mode: m, flags: m.flags(t), path: testkit.Binary(t, "stillhere-crashpoints"), seed: uint64(testkit.Number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))),
 		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}, points: crashPoints[:wholePoints]}
 	t.Logf("seed %d", s.seed)
 	return s
@@ -159,7 +152,7 @@ func emptyStorm(t *testing.T) *storm {
 func (s *storm) connect(brokers ...string) {
 	s.Helper()
 	t := s.T
-	s.config = kafka.Config{Brokers: brokers, InstanceName: "storm", DeliveryTimeout: time.Minute}
+	s.config = kafka.Config{Brokers: brokers, InstanceName: "storm", DeliveryTimeout: time.Minute, Users: s.mode.users()}
 	if _, err := admin.ApplyTopics(t.Context(), s.config, stormPartitions, -1); err != nil {
 		t.Fatal(err)
 	}
