@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/detector"
 	"github.com/stillhere/stillhere/detector/liveness"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
@@ -33,15 +34,18 @@ type Rig struct {
 // setUp bounds what is only asking Kafka for something.
 const setUp = time.Minute
 
-// Rig makes one. Its topics have names that nobody else uses.
-func (t *T) Rig() *Rig {
+// Rig makes one of a pipeline whose users have integer ids. Its topics have names that nobody else uses.
+func (t *T) Rig() *Rig { return t.RigOf(identity.Users{}) }
+
+// RigOf is Rig of a pipeline whose users may have names.
+func (t *T) RigOf(users identity.Users) *Rig {
 	r := &Rig{t: t, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	serving := t.Start("serve", nil)
 	t.Cleanup(serving.Close)
 	var at standIns
 	serving.Hear(&at)
 	r.Redis = at.Redis
-	r.Kafka = kafka.Config{Brokers: at.Kafka, InstanceName: "bench", Prefix: fmt.Sprintf("stillhere-bench-%d.", time.Now().UnixMilli())}
+	r.Kafka = kafka.Config{Brokers: at.Kafka, InstanceName: "bench", Prefix: fmt.Sprintf("stillhere-bench-%d.", time.Now().UnixMilli()), Users: users}
 	if len(t.Brokers) > 0 {
 		r.Kafka.Brokers = t.Brokers
 		t.Cleanup(func() error { return soon(func(ctx context.Context) error { return admin.DeleteTopics(ctx, r.Kafka) }) })

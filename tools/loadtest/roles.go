@@ -23,9 +23,12 @@ type Roles struct {
 	asked  time.Time
 }
 
-// AllRoles starts all roles, with settings that change, if not nil, has changed. It refuses a
-// cluster with the topics of a Stillhere: the roles' consumer groups have fixed names.
-func (r *Rig) AllRoles(change func(*app.Config)) *Roles {
+// AllRoles starts all roles, with settings that change, if not nil, has changed.
+func (r *Rig) AllRoles(change func(*app.Config)) *Roles { return r.Roles("all", change) }
+
+// Roles starts a role, or all. It refuses a cluster with the topics of a Stillhere: the roles' consumer
+// groups have fixed names.
+func (r *Rig) Roles(name string, change func(*app.Config)) *Roles {
 	t := r.t
 	if len(t.Brokers) > 0 {
 		if err := soon(func(ctx context.Context) error {
@@ -45,7 +48,7 @@ func (r *Rig) AllRoles(change func(*app.Config)) *Roles {
 	if change != nil {
 		change(&config)
 	}
-	t.Role("all", config)
+	t.Role(name, config)
 	return &Roles{API: API("http://" + config.Listen), SQLite: config.Store.SQLite, admin: API("http://" + config.Admin)}
 }
 
