@@ -2,11 +2,7 @@ package app
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/stillhere/stillhere/fanout/graph"
 	"github.com/stillhere/stillhere/fanout/redisbus"
@@ -86,7 +82,7 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 		c = c.with(loop("names", names.Run, names.Ready))
 	}
 
-	project := projector.New(d.view, newestStatuses(reader, d.origin, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
+	project := projector.New(d.view, newestStatuses(reader, d.origin.CheckStatus, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
 	return c.with(transitionLoop(d.base, d.origin, d.cluster, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
 }
 
@@ -100,49 +96,4 @@ func (d lastseenDeps) reportCollision(ctx context.Context, n schemas.UserName) e
 func transitionLoop(p base, origin *origin.Origin, cluster kafka.Config, name, group string, handler consumer.Handler[stream.Logged[*schemas.Transition]], options ...consumer.Option) component {
 	transitions := consumer.New(cluster, group, schemas.Transitions, origin.Decode, handler, p.producer, p.log, p.kafkaMetrics, options...)
 	return loop(name, transitions.Run, transitions.Ready)
-}
-
-// newestStatuses reads the newest status of every user of a partition. The topic may still
-// have older ones: compaction lags behind, and never touches its end.
-func newestStatuses(reader *kafka.Reader, origin *origin.Origin, log *slog.Logger) projector.Statuses {
-	return func(ctx context.Context, partition int32, each func(schemas.Status) error) error {
-		newest := map[string]*schemas.Status{} // by key
-		warn := rate.Sometimes{First: 20, Interval: time.Second}
-		err := reader.Read(ctx, schemas.Statuses, partition, -1, -1, true, func(r *schemas.Record) error {
-			if schemas.IsPolicyKey(r.Key) {
-				return nil
-			}
-			if r.Value == nil {
-				delete(newest, string(r.Key))
-				return nil
-			}
-			status, err := schemas.DecodeStatus(r.Value)
-			if err == nil {
-				err = origin.CheckStatus(r, status)
-			}
-			if bad := new(schemas.FieldError); err != nil && !errors.As(err, &bad) {
-				return err
-			}
-			if err != nil {
-				// One record must not keep a whole partition from being rebuilt.
-				warn.Do(func() {
-					log.Error("a status cannot be read; the rebuild skips it", "partition", partition, "offset", r.Offset, "error", err)
-				})
-				return nil
-			}
-			if newest[string(r.Key)] = status; status.Absent() { // as if it were a tombstone
-				delete(newest, string(r.Key))
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		for _, status := range newest {
-			if err := each(*status); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 }
