@@ -1,4 +1,9 @@
 import { render } from "preact";
-import "./console.css";
+import "./css/base.css";
+import "./css/parts.css";
+import "./css/screens.css";
+import { App } from "./app";
+import { setTheme, themeNow } from "./theme";
 
-render(<main>Stillhere</main>, document.getElementById("app")!);
+setTheme(themeNow());
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,116 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Event, events, Fault } from "./api";
+
+/** How a live connection is. A connection that is lost is tried again after a while. */
+export interface Link {
+  how: "connecting" | "live" | "lost" | "refused";
+  fault?: Fault;
+  /** Of lost: when it is tried again, in Unix milliseconds. */
+  retryAt?: number;
+}
+
+/** Statuses at which trying again does not help. */
+const final = (fault: Fault) =>
+  fault.status >= 400 && fault.status < 500 && fault.status !== 408 && fault.status !== 429;
+
+/** Keeps a stream of events open. Changing url opens another one; null closes it. */
+export function useLive(url: string | null, take: (event: Event) => void, idle = 0): Link {
+  const [link, setLink] = useState<Link>({ how: "connecting" });
+  const last = useRef(take);
+  last.current = take;
+  useEffect(() => {
+    if (url === null) return;
+    const stop = new AbortController();
+    let tries = 0;
+    let timer = 0;
+    const run = async () => {
+      let fault = new Fault(0, "ended", "The server closed the connection.");
+      try {
+        for await (const event of events(new URL(url), { signal: stop.signal }, idle)) {
+          if (event.name === "open") {
+            tries = 0;
+            setLink({ how: "live" });
+          } else last.current(event);
+        }
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        if (!(error instanceof Fault)) fault = new Fault(0, "lost", "The connection was lost.");
+        else fault = error;
+      }
+      if (stop.signal.aborted) return;
+      if (final(fault)) return setLink({ how: "refused", fault });
+      const wait = Math.min(15_000, 500 * 2 ** tries++) * (0.75 + Math.random() / 4);
+      setLink({ how: "lost", fault, retryAt: Date.now() + wait });
+      timer = window.setTimeout(run, wait);
+    };
+    const now = () => {
+      clearTimeout(timer);
+      if (!stop.signal.aborted && timer) {
+        timer = 0;
+        run();
+      }
+    };
+    setLink({ how: "connecting" });
+    run();
+    window.addEventListener("online", now);
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+      window.removeEventListener("online", now);
+    };
+  }, [url, idle]);
+  return link;
+}
+
+export interface Loaded<T> {
+  value?: T;
+  fault?: Fault;
+  loading: boolean;
+  again: () => void;
+}
+
+/** Loads something, again when a dependency changes and when again is called. The old value stays until then. */
+export function useLoad<T>(load: ((signal: AbortSignal) => Promise<T>) | null, deps: unknown[]): Loaded<T> {
+  const [, redraw] = useState(0);
+  const [turn, setTurn] = useState(0);
+  const held = useRef<{ value?: T | undefined; fault?: Fault | undefined; loading: boolean; deps: string }>({
+    loading: true,
+    deps: "",
+  });
+  useEffect(() => {
+    const stop = new AbortController();
+    const now = held.current;
+    const id = JSON.stringify(deps);
+    if (now.deps !== id) now.value = undefined;
+    now.deps = id;
+    now.fault = undefined;
+    now.loading = load !== null;
+    redraw((n) => n + 1);
+    load?.(stop.signal)
+      .then(
+        (value) => {
+          now.value = value;
+        },
+        (error) => {
+          now.fault = error instanceof Fault ? error : new Fault(0, "broken", String(error));
+        },
+      )
+      .then(() => {
+        if (stop.signal.aborted) return;
+        now.loading = false;
+        redraw((n) => n + 1);
+      });
+    return () => stop.abort();
+  }, [...deps, turn]);
+  return { ...held.current, again: () => setTurn((n) => n + 1) } as Loaded<T>;
+}
+
+/** Draws again each second, for times that say how long ago. */
+export function useClock(ms = 1000): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), ms);
+    return () => clearInterval(timer);
+  }, [ms]);
+  return now;
+}

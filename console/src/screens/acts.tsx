@@ -1,0 +1,213 @@
+import { useState } from "preact/hooks";
+import { address, Fault, send, userPath } from "../api";
+import { bytes, moment } from "../format";
+import { useLoad } from "../live";
+import { Dialog } from "../parts/basic";
+import type { Receipt, User } from "../types";
+import { exported } from "./user";
+
+type Act = "hide" | "show" | "export" | "erase";
+
+const names: Record<Act, string> = { hide: "Hide", show: "Show", export: "Export", erase: "Erase" };
+
+/** What can be done to a user. Each act says first what will happen. */
+export function Actions({
+  id,
+  hidden,
+  done,
+  changed,
+  erased,
+}: {
+  id: string;
+  hidden: boolean;
+  done: () => void;
+  changed: () => void;
+  erased: (receipt: Receipt) => void;
+}) {
+  const [act, setAct] = useState<Act | null>(null);
+  const [said, setSaid] = useState("");
+  const offered: Act[] = [hidden ? "show" : "hide", "export", "erase"];
+  return (
+    <>
+      <div class="acts">
+        {offered.map((name) => (
+          <button type="button" key={name} class={name === "erase" ? "danger" : ""} onClick={() => setAct(name)}>
+            {names[name]}
+          </button>
+        ))}
+        <span class="said" role="status">
+          {said}
+        </span>
+      </div>
+      {act && (
+        <Confirm
+          act={act}
+          id={id}
+          close={() => setAct(null)}
+          done={(text, receipt) => {
+            setAct(null);
+            setSaid(text);
+            if (receipt) erased(receipt);
+            done();
+            changed();
+            // A read follows a write within a second.
+            setTimeout(done, 1000);
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+const what: Record<Act, string[]> = {
+  hide: [
+    "Others see no state, no times and no devices within a second; those who watch now are sent that.",
+    "The history and deliveries name nothing while it lasts. Devices stay connected.",
+    "It is a record of the log, and lasts until somebody shows the user again.",
+  ],
+  show: [
+    "Others see the state again within a second; those who watch now are sent it.",
+    "Times that others see begin at this moment. What was before it stays undisclosed.",
+  ],
+  export: [
+    "Everything that is held of the user is read and downloaded as JSON lines: presence, changes, status, followers.",
+    "The file has personal data. Nothing is changed.",
+  ],
+  erase: [
+    "Devices, last seen, history, visibility and edges of the follower graph are dropped, in all stores, within seconds.",
+    "A receipt says on which day the last copy in a topic is gone.",
+    "It cannot be undone. A later heartbeat makes a new user of the same id.",
+  ],
+};
+
+function Confirm({
+  act,
+  id,
+  close,
+  done,
+}: {
+  act: Act;
+  id: string;
+  close: () => void;
+  done: (said: string, receipt?: Receipt) => void;
+}) {
+  const [typed, setTyped] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [fault, setFault] = useState<Fault | undefined>();
+  const run = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      if (act === "erase") {
+        const receipt: Receipt = await (await send(address(userPath(id)), { method: "DELETE" })).json();
+        done("Erased.", receipt);
+      } else if (act === "export") {
+        const text = await exported(id);
+        save(`${id}.jsonl`, text);
+        done(`Exported ${text.split("\n").filter(Boolean).length} lines, ${bytes(new Blob([text]).size)}.`);
+      } else {
+        const body = JSON.stringify({ visibility: act === "hide" ? "nobody" : "everyone" });
+        await send(address(userPath(id, "/visibility")), { method: "PUT", body });
+        done(act === "hide" ? "Hidden." : "Shown.");
+      }
+    } catch (error) {
+      setFault(error instanceof Fault ? error : new Fault(0, "broken", String(error)));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={`${names[act]} ${id}?`} close={close}>
+      <form onSubmit={run}>
+        <ul class="what">
+          {what[act].map((line) => (
+            <li key={line}>{line}</li>
+          ))}
+        </ul>
+        {act === "erase" && (
+          <label class="field">
+            Type {id} to confirm
+            <input value={typed} onInput={(event) => setTyped(event.currentTarget.value)} autocomplete="off" />
+          </label>
+        )}
+        {fault && (
+          <p class="wrong" role="alert">
+            {fault.message} <code>{fault.code}</code>
+          </p>
+        )}
+        <div class="acts">
+          <button
+            type="submit"
+            class={act === "erase" ? "main danger" : "main"}
+            disabled={busy || (act === "erase" && typed !== id)}
+          >
+            {busy ? "Working" : `${names[act]} ${id}`}
+          </button>
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function save(name: string, text: string) {
+  const url = URL.createObjectURL(new Blob([text], { type: "application/x-ndjson" }));
+  const a = document.createElement("a");
+  a.href = url;
+  a.download = name;
+  a.click();
+  URL.revokeObjectURL(url);
+}
+
+interface Line {
+  type: string;
+  [field: string]: unknown;
+}
+
+/** What is left of an erased user: the receipt of the moment, later the line of the export. */
+export function Erased({
+  id,
+  user,
+  receipt,
+  history,
+}: {
+  id: string;
+  user: User;
+  receipt: Receipt | undefined;
+  history: number | undefined;
+}) {
+  // Only of a user without times who has a version: an export is not cheap.
+  const maybe = !receipt && history === 0 && user.version !== "0" && user.last_seen_at === null;
+  const left = useLoad(
+    maybe
+      ? async (signal) =>
+          (await exported(id, signal))
+            .split("\n")
+            .filter(Boolean)
+            .map((line): Line => JSON.parse(line))
+            .find((line) => line.type === "erasure")
+      : null,
+    [id, maybe],
+  );
+  const gone = receipt?.last_copy_gone_on ?? left.value?.last_copy_gone_on;
+  const at = receipt?.erased_at ?? left.value?.erased_at ?? left.value?.at;
+  if (!receipt && !left.value) return null;
+  return (
+    <div class="says erased" role="status">
+      <b>Erased{typeof at === "string" ? ` at ${moment(at)} UTC` : ""}.</b> Nothing about this user is kept but the id
+      and a version, which fences old copies.
+      {typeof gone === "string" && ` The last copy in a topic is gone on ${gone}.`}
+      {receipt && (
+        <dl class="facts">
+          {Object.entries(receipt.topics).map(([topic, on]) => (
+            <div key={topic}>
+              <dt>{topic}</dt>
+              <dd>{on}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,249 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { address, type Event } from "../api";
+import { useSession } from "../context";
+import { clock, count, moment, rate, words } from "../format";
+import { useLive } from "../live";
+import { Choice, Empty, Problem, StateWord } from "../parts/basic";
+import { Virtual } from "../parts/virtual";
+import { go, link, type Route } from "../route";
+import type { FeedRow } from "../types";
+
+/** How many changes the page keeps. */
+const most = 5_000;
+/** How often the list is drawn again at most. */
+const tick = 100;
+
+const causes = [
+  "first_beat",
+  "active_again",
+  "idle",
+  "silent",
+  "bye",
+  "gateway_lost",
+  "gateway_drained",
+  "devices",
+  "device_evicted",
+  "visibility",
+  "erased",
+];
+
+const states = [
+  ["", "All"],
+  ["online", "Online"],
+  ["away", "Away"],
+  ["offline", "Offline"],
+] as const;
+
+/** Changes as they come, newest last in all; what comes while one reads is counted, not shown. */
+class Buffer {
+  readonly all: FeedRow[] = [];
+  /** How many have come, and how many of them are shown. */
+  came = 0;
+  shown = 0;
+  dropped = 0;
+  readonly times: number[] = [];
+
+  add(row: FeedRow) {
+    this.all.push(row);
+    this.came++;
+    const now = performance.now();
+    this.times.push(now);
+    if (this.all.length > 2 * most) this.all.splice(0, this.all.length - most);
+    if (this.times.length > 20_000) this.times.splice(0, 10_000);
+  }
+
+  /** Changes a second, over the last five seconds. */
+  rate(): number {
+    const from = performance.now() - 5000;
+    let i = this.times.length;
+    while (i > 0 && this.times[i - 1]! > from) i--;
+    return (this.times.length - i) / 5;
+  }
+}
+
+export function Feed({ route }: { route: Route }) {
+  const { turn, me } = useSession();
+  const user = route.query.get("user") ?? "";
+  const state = route.query.get("state") ?? "";
+  const cause = route.query.get("cause") ?? "";
+  const latest = useRef({ user, state, cause });
+  latest.current = { user, state, cause };
+  const filter = JSON.stringify([user, state, cause, turn]);
+  const buffer = useMemo(() => new Buffer(), [filter]);
+  const [paused, setPaused] = useState(false);
+  const [, redraw] = useState(0);
+  const scroller = useRef<HTMLDivElement>(null);
+  const held = useRef(false);
+  const dirty = useRef(false);
+  const typed = useRef(0);
+
+  const url = useMemo(() => {
+    const made = address("console/api/feed", { user_id: user, state, cause });
+    made.hash = String(turn);
+    return made.href;
+  }, [filter]);
+  const connection = useLive(url, (event: Event) => {
+    if (event.name === "change") buffer.add(JSON.parse(event.data));
+    else if (event.name === "dropped") buffer.dropped += JSON.parse(event.data).count;
+    else return;
+    dirty.current = true;
+  });
+
+  useEffect(() => {
+    let frame = 0;
+    let last = 0;
+    let slow = 0;
+    const draw = (now: number) => {
+      frame = requestAnimationFrame(draw);
+      if (now - last < tick) return;
+      // The rate falls without events too.
+      if (!dirty.current && now - slow < 1000) return;
+      last = now;
+      slow = now;
+      dirty.current = false;
+      if (!held.current) buffer.shown = buffer.came;
+      redraw((n) => n + 1);
+    };
+    frame = requestAnimationFrame(draw);
+    return () => cancelAnimationFrame(frame);
+  }, [buffer]);
+
+  useEffect(() => {
+    const key = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if ((event.target as HTMLElement).closest("input, select, textarea, dialog")) return;
+      if (event.key === "p" || event.key === "P") setPaused((old) => !old);
+    };
+    window.addEventListener("keydown", key);
+    return () => window.removeEventListener("keydown", key);
+  }, []);
+
+  // Whoever has scrolled down reads: rows must not move below the eyes.
+  const [away, setAway] = useState(false);
+  held.current = paused || away;
+  const more = buffer.came - buffer.shown;
+  const resume = () => {
+    setPaused(false);
+    setAway(false);
+    buffer.shown = buffer.came;
+    if (scroller.current) scroller.current.scrollTop = 0;
+  };
+  const end = Math.max(0, buffer.all.length - more);
+  const total = Math.min(end, most);
+  const at = (change: Record<string, string>) => go(link("feed", [], { ...latest.current, ...change }), true);
+
+  return (
+    <div class="feed">
+      <div class="tools">
+        <label class="inline">
+          <span class="away-from-eyes">User {me?.ids === "text" ? "name" : "id"}</span>
+          <input
+            type="search"
+            placeholder={me?.ids === "text" ? "One user by name" : "One user by id"}
+            defaultValue={user}
+            spellcheck={false}
+            onInput={(event) => {
+              const value = event.currentTarget.value.trim();
+              clearTimeout(typed.current);
+              typed.current = window.setTimeout(() => at({ user: value }), 400);
+            }}
+          />
+        </label>
+        <Choice label="To state" value={state} options={states} choose={(value) => at({ state: value })} />
+        <label class="inline">
+          <span class="away-from-eyes">Cause</span>
+          <select value={cause} onChange={(event) => at({ cause: event.currentTarget.value })}>
+            <option value="">Every cause</option>
+            {causes.map((name) => (
+              <option key={name} value={name}>
+                {words(name)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <button type="button" aria-pressed={paused} onClick={() => (paused ? resume() : setPaused(true))}>
+          {paused ? "Continue" : "Pause"} <kbd aria-hidden="true">P</kbd>
+        </button>
+        <span class="total">
+          <b>{rate(buffer.rate())}</b> a second
+          {buffer.dropped > 0 && <span class="warn">, {count(buffer.dropped)} left out by the server</span>}
+        </span>
+      </div>
+      {connection.how === "refused" && connection.fault && <Problem fault={connection.fault} />}
+      {more > 0 && (
+        <button type="button" class="more" onClick={resume}>
+          {count(more)} more
+        </button>
+      )}
+      {total === 0 ? (
+        connection.how !== "refused" && (
+          <Empty title={connection.how === "live" ? "No change yet" : "Not connected"}>
+            {connection.how === "live"
+              ? "Changes appear the moment they are published. While everybody stays as they are, there is none."
+              : "Changes appear again when the server answers."}
+          </Empty>
+        )
+      ) : (
+        <div
+          class="watch"
+          onScrollCapture={(event) => {
+            const down = (event.target as HTMLElement).scrollTop > 4;
+            if (down !== away) setAway(down);
+          }}
+        >
+          <Virtual
+            label="Changes, the newest first"
+            total={total}
+            rowHeight={28}
+            columns={5}
+            scroller={scroller}
+            head={
+              <div class="row head" role="row">
+                <span role="columnheader" class="at">
+                  At, UTC
+                </span>
+                <span role="columnheader" class="user">
+                  User
+                </span>
+                <span role="columnheader" class="change">
+                  Change
+                </span>
+                <span role="columnheader" class="cause">
+                  Cause
+                </span>
+                <span role="columnheader" class="devs">
+                  Devices
+                </span>
+              </div>
+            }
+            row={(i) => <Line key={end - i} index={i} row={buffer.all[end - 1 - i]!} />}
+          />
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Line({ row, index }: { row: FeedRow; index: number }) {
+  return (
+    <div role="row" aria-rowindex={index + 2} class={`row to-${row.to}`}>
+      <span role="gridcell" class="at mono" title={moment(row.at)}>
+        {clock(row.at, true)}
+      </span>
+      <span role="gridcell" class="user">
+        <a href={link("users", [row.user_id], { event: row.event_id, tenant: row.tenant })}>{row.user_id}</a>
+        {row.tenant && <small> {row.tenant}</small>}
+      </span>
+      <span role="gridcell" class="change">
+        <StateWord state={row.to} />
+        <small>{row.from === row.to ? " stayed" : ` was ${row.from}`}</small>
+      </span>
+      <span role="gridcell" class="cause">
+        {words(row.cause)}
+      </span>
+      <span role="gridcell" class="devs">
+        {row.devices?.join(", ") ?? ""}
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,414 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { address, type Event, get, send, userPath } from "../api";
+import { useSession } from "../context";
+import { ago, count, moment, since, words } from "../format";
+import { useClock, useLive, useLoad } from "../live";
+import { Empty, Panel, Problem, StateWord, Waiting } from "../parts/basic";
+import { Days } from "../parts/days";
+import { go, link, type Route } from "../route";
+import type { Change, Receipt, User } from "../types";
+import { Actions, Erased } from "./acts";
+import { Why } from "./why";
+
+const days = 7;
+const day = 86_400_000;
+
+interface Pageful {
+  changes: Change[];
+  next_cursor: string | null;
+}
+
+/** All that is known about one user, beside the list. It follows the user's changes. */
+export function Drawer({
+  id,
+  route,
+  close,
+  changed,
+}: {
+  id: string;
+  route: Route;
+  close: () => void;
+  changed: () => void;
+}) {
+  const time = useClock();
+  const { turn } = useSession();
+  const [seen, setSeen] = useState(0);
+  const [receipt, setReceipt] = useState<Receipt | undefined>();
+  const event = route.query.get("event");
+  const user = useLoad((signal) => get<User>(userPath(id), { devices: true }, signal), [id]);
+  const visibility = useLoad(
+    (signal) => get<{ visibility: string | null }>(userPath(id, "/visibility"), {}, signal),
+    [id],
+  );
+  const week = useLoad(
+    (signal) =>
+      get<Pageful>(
+        userPath(id, "/history"),
+        { from: new Date((Math.floor(Date.now() / day) - days + 1) * day).toISOString(), limit: 1000 },
+        signal,
+      ),
+    [id],
+  );
+  const reload = () => {
+    user.again();
+    visibility.again();
+    week.again();
+    setSeen((n) => n + 1);
+  };
+  // The feed of this user says when to read again.
+  const url = useMemo(() => {
+    const made = address("console/api/feed", { user_id: id });
+    made.hash = String(turn);
+    return made.href;
+  }, [id, turn]);
+  useLive(url, ({ name }: Event) => {
+    if (name === "change") setTimeout(reload, 300); // the stores follow the log
+  });
+  useEffect(() => {
+    // What is said of a present user goes on without changes: last seen, devices, staleness.
+    const timer = setInterval(user.again, 5000);
+    const key = (pressed: KeyboardEvent) => {
+      if (pressed.key === "Escape" && !document.querySelector("dialog[open]")) close();
+    };
+    window.addEventListener("keydown", key);
+    return () => {
+      clearInterval(timer);
+      window.removeEventListener("keydown", key);
+    };
+  }, []);
+  const why = (change: string) => go(link("users", [id], { ...Object.fromEntries(route.query), event: change }));
+  const hidden = visibility.value?.visibility === "nobody";
+  const value = user.value;
+  const never = value && value.state === "offline" && value.last_seen_at === null && value.version === "0";
+  return (
+    <aside class="drawer" aria-label={`User ${id}`}>
+      <header>
+        <div class="who">
+          <h2>{id}</h2>
+          {value && <StateWord state={value.state} hidden={hidden} />}
+          {value?.since && <span class="dim">for {since(value.since, time)}</span>}
+        </div>
+        <button type="button" class="plain close" onClick={close}>
+          Close <span class="away-from-eyes">this user</span>
+          <kbd aria-hidden="true">Esc</kbd>
+        </button>
+      </header>
+      <div class="body">
+        {user.fault && <Problem fault={user.fault} again={user.again} inline={value !== undefined} />}
+        {!value && user.loading && <Waiting what="the user" />}
+        {value && (
+          <>
+            <Notes user={value} hidden={hidden} time={time} />
+            <Erased id={id} user={value} receipt={receipt} history={week.value?.changes.length} />
+            {never && !receipt && (
+              <Empty title="Nothing is known of this user">
+                There was no heartbeat of {id}, or everything about it is older than what is kept.
+              </Empty>
+            )}
+            <Facts user={value} visibility={visibility.value?.visibility} time={time} />
+            <Actions id={id} hidden={hidden} done={reload} changed={changed} erased={setReceipt} />
+            <Devices user={value} time={time} />
+          </>
+        )}
+        <Panel title={`Last ${days} days`} side="UTC; point at a bar for its times">
+          {week.fault ? (
+            <Problem fault={week.fault} again={week.again} inline />
+          ) : week.value ? (
+            <>
+              <Days
+                changes={week.value.changes}
+                now={time - (time % 10_000)}
+                days={days}
+                complete={week.value.next_cursor === null}
+              />
+              {week.value.next_cursor !== null && (
+                <p class="note">More than 1,000 changes: what was before the oldest of them is not drawn.</p>
+              )}
+            </>
+          ) : (
+            <Waiting what="the days" />
+          )}
+        </Panel>
+        {event && <Why event={event} close={() => go(link("users", [id], without(route)))} />}
+        <History id={id} seen={seen} why={why} event={event} />
+        <Others id={id} />
+      </div>
+    </aside>
+  );
+}
+
+function without(route: Route): Record<string, string> {
+  const { event: _, ...kept } = Object.fromEntries(route.query);
+  return kept;
+}
+
+function Notes({ user, hidden, time }: { user: User; hidden: boolean; time: number }) {
+  return (
+    <>
+      {user.stale_since && (
+        <p class="says stale" role="status">
+          <b>Stale.</b> This may be out of date since {moment(user.stale_since)} UTC ({ago(user.stale_since, time)}):
+          the partition of this user is behind.
+        </p>
+      )}
+      {user.unsure_since && (
+        <p class="says stale">
+          <b>Unsure.</b> The devices were connected to a gateway that was lost {ago(user.unsure_since, time)}. They have
+          until the end of the reconnect window to come back.
+        </p>
+      )}
+      {hidden && (
+        <p class="says hidden">
+          <b>Hidden.</b> Others see no state. You see state and devices as they are; times stand at the moment of
+          hiding.
+        </p>
+      )}
+    </>
+  );
+}
+
+function Facts({ user, visibility, time }: { user: User; visibility: string | null | undefined; time: number }) {
+  const instant = (at: string | null) => (at ? `${moment(at)} UTC, ${ago(at, time)}` : "not known");
+  return (
+    <dl class="facts">
+      <div>
+        <dt>Since</dt>
+        <dd>{instant(user.since)}</dd>
+      </div>
+      <div>
+        <dt>Last seen</dt>
+        <dd>
+          {instant(user.last_seen_at)}
+          {user.last_seen_coarseness_ms !== undefined && (
+            <span class="dim"> (up to {Math.round(user.last_seen_coarseness_ms / 1000)} s behind)</span>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>Last active</dt>
+        <dd>{instant(user.last_active_at)}</dd>
+      </div>
+      <div>
+        <dt>Visible to</dt>
+        <dd>{visibility ?? "not known"}</dd>
+      </div>
+      <div>
+        <dt>Version</dt>
+        <dd class="mono">{user.version}</dd>
+      </div>
+    </dl>
+  );
+}
+
+function Devices({ user, time }: { user: User; time: number }) {
+  const list = user.device_list;
+  return (
+    <Panel title="Devices" side={list ? count(list.length) : ""}>
+      {list && list.length > 0 ? (
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Device</th>
+              <th scope="col">Kind</th>
+              <th scope="col">State</th>
+              <th scope="col" class="n">
+                Here for
+              </th>
+              <th scope="col" class="n">
+                Last beat
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {list.map((d) => (
+              <tr key={d.device_id}>
+                <th scope="row" class="mono">
+                  {d.device_id}
+                </th>
+                <td>{d.device_kind}</td>
+                <td>
+                  <StateWord state={d.state} />
+                </td>
+                <td class="n" title={moment(d.since)}>
+                  {since(d.since, time)}
+                </td>
+                <td class="n" title={moment(d.last_seen_at)}>
+                  {ago(d.last_seen_at, time)}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ) : list ? (
+        <p class="note">No device is connected.</p>
+      ) : (
+        <p class="note">
+          {user.devices && user.devices.length > 0
+            ? `Connected by ${user.devices.join(", ")}. Ids and times follow within a minute of a change.`
+            : "No device is known."}
+        </p>
+      )}
+    </Panel>
+  );
+}
+
+function History({
+  id,
+  seen,
+  why,
+  event,
+}: {
+  id: string;
+  seen: number;
+  why: (event: string) => void;
+  event: string | null;
+}) {
+  const [before, setBefore] = useState("");
+  const [older, setOlder] = useState<Change[]>([]);
+  const [next, setNext] = useState<string | null | undefined>();
+  const to = before && !Number.isNaN(Date.parse(`${before}Z`)) ? new Date(`${before}Z`).toISOString() : "";
+  const first = useLoad((signal) => get<Pageful>(userPath(id, "/history"), { limit: 50, to }, signal), [id, to]);
+  useEffect(() => {
+    if (seen > 0) first.again();
+  }, [seen]);
+  useEffect(() => {
+    setOlder([]);
+    setNext(undefined);
+  }, [id, to]);
+  const cursor = next === undefined ? first.value?.next_cursor : next;
+  const more = async () => {
+    const page = await get<Pageful>(userPath(id, "/history"), { limit: 100, to, cursor: cursor ?? undefined });
+    setOlder((old) => [...old, ...page.changes]);
+    setNext(page.next_cursor);
+  };
+  const known = new Set<string>();
+  const all = [...(first.value?.changes ?? []), ...older].filter(
+    (c) => !known.has(c.event_id) && known.add(c.event_id) !== undefined,
+  );
+  return (
+    <Panel
+      title="History"
+      side={
+        <label class="inline">
+          Before{" "}
+          <input
+            type="datetime-local"
+            step="1"
+            value={before}
+            onInput={(input) => setBefore(input.currentTarget.value)}
+          />{" "}
+          UTC
+        </label>
+      }
+    >
+      {first.fault ? (
+        <Problem fault={first.fault} again={first.again} inline />
+      ) : !first.value ? (
+        <Waiting what="the history" />
+      ) : all.length === 0 ? (
+        <p class="note">No change is kept{to && " before that"}.</p>
+      ) : (
+        <table class="history">
+          <thead>
+            <tr>
+              <th scope="col">At, UTC</th>
+              <th scope="col">Change</th>
+              <th scope="col">Cause</th>
+              <th scope="col">
+                <span class="away-from-eyes">Why</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {all.map((c) => (
+              <tr key={c.event_id} class={c.event_id === event ? "chosen" : ""}>
+                <td class="mono">{moment(c.at, true)}</td>
+                <td>
+                  <StateWord state={c.to} />
+                  {c.from === c.to ? <small> stayed</small> : <small> was {c.from}</small>}
+                </td>
+                <td>
+                  {words(c.cause)}
+                  {c.left_out > 0 && <small> after {c.left_out} left out</small>}
+                </td>
+                <td class="n">
+                  <button
+                    type="button"
+                    class="small"
+                    onClick={() => why(c.event_id)}
+                    aria-label={`Why ${c.to} at ${moment(c.at)}`}
+                  >
+                    Why
+                  </button>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {cursor && (
+        <div class="acts">
+          <button type="button" class="small" onClick={more}>
+            Older changes
+          </button>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Others({ id }: { id: string }) {
+  const watchers = useLoad(
+    (signal) =>
+      get<{ count: number; scope: string }>(`console/api/users/${encodeURIComponent(id)}/watchers`, {}, signal),
+    [id],
+  );
+  const followers = useLoad(
+    (signal) =>
+      get<{ followers: string[]; next_cursor: string | null }>(userPath(id, "/followers"), { limit: 100 }, signal),
+    [id],
+  );
+  const list = followers.value?.followers ?? [];
+  return (
+    <Panel title="Who sees this user">
+      <dl class="facts">
+        <div>
+          <dt>Watching now</dt>
+          <dd>
+            {watchers.fault
+              ? watchers.fault.message
+              : watchers.value
+                ? `${count(watchers.value.count)} connections of ${watchers.value.scope}`
+                : "–"}
+          </dd>
+        </div>
+        <div>
+          <dt>Followers</dt>
+          <dd>
+            {followers.fault
+              ? followers.fault.message
+              : followers.value
+                ? list.length === 0
+                  ? "none"
+                  : `${followers.value.next_cursor ? "more than " : ""}${count(list.length)}`
+                : "–"}
+          </dd>
+        </div>
+      </dl>
+      {list.length > 0 && (
+        <p class="followers">
+          {list.map((follower) => (
+            <a key={follower} href={link("users", [follower])}>
+              {follower}
+            </a>
+          ))}
+        </p>
+      )}
+    </Panel>
+  );
+}
+
+/** Reads everything that is held of a user, as JSON lines. */
+export async function exported(id: string, signal?: AbortSignal): Promise<string> {
+  return (await send(address(userPath(id, "/export")), { signal: signal ?? null })).text();
+}

@@ -1,0 +1,367 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { address, events, Fault } from "../api";
+import { useSession } from "../context";
+import { count, moment, span, words } from "../format";
+import { LastBeat } from "../parts/axis";
+import { Empty, Panel, Problem, Waiting } from "../parts/basic";
+import { type Setting, seconds, settings, textsOf } from "../policy";
+import { go, link, type Route } from "../route";
+import type { Backtest, Difference, Outcome } from "../types";
+
+const groups: [Setting["group"], string][] = [
+  ["timing", "Timing"],
+  ["gateways", "Gateways"],
+  ["limits", "Limits"],
+];
+
+/** What is wrong with a text of a setting; empty if nothing is. */
+function faultOf(setting: Setting, text: string): string {
+  if (setting.kind === "duration" && Number.isNaN(seconds(text))) return "must be a duration, such as 45s or 1m30s";
+  if (setting.kind === "number" && !/^\d+$/.test(text)) return "must be a whole number";
+  return "";
+}
+
+export function WhatIf({ route }: { route: Route }) {
+  const { live } = useSession();
+  const force = useMemo(() => textsOf(live.now?.policy?.settings), [JSON.stringify(live.now?.policy?.settings)]);
+  const known = settings.filter((s) => force[s.name] !== undefined);
+  const [draft, setDraft] = useState<Record<string, string>>(() => Object.fromEntries(route.query));
+  const [minutes, setMinutes] = useState(10);
+  if (!live.now) return live.link.fault ? <Problem fault={live.link.fault} /> : <Waiting what="the policy in force" />;
+  if (known.length === 0)
+    return <Empty title="The policy in force is not known here">No detector has published one yet.</Empty>;
+  const texts = { ...force };
+  for (const s of known) if (draft[s.name] !== undefined) texts[s.name] = draft[s.name]!;
+  const changed = known.filter((s) => texts[s.name] !== force[s.name]);
+  const faults = known.filter((s) => faultOf(s, texts[s.name]!));
+  const set = (name: string, text: string) => {
+    const next = { ...draft, [name]: text };
+    if (text === force[name]) delete next[name];
+    setDraft(next);
+    history.replaceState(null, "", link("whatif", [], next));
+  };
+  const ends = [force, texts].flatMap((t) =>
+    ["online-ttl", "offline-debounce", "away-ttl"].map((n) => seconds(t[n] ?? "")).filter((n) => !Number.isNaN(n)),
+  );
+  const longest = Math.max(1, ...ends) * 1.15 + Math.min(...ends, 0);
+  return (
+    <div class="whatif">
+      <Panel
+        title="Another policy"
+        class="form"
+        side={
+          changed.length > 0 && (
+            <button
+              type="button"
+              class="small"
+              onClick={() => {
+                setDraft({});
+                go(link("whatif"), true);
+              }}
+            >
+              As in force
+            </button>
+          )
+        }
+      >
+        <form onSubmit={(event) => event.preventDefault()}>
+          {groups.map(([group, title]) => {
+            const own = known.filter((s) => s.group === group);
+            return (
+              own.length > 0 && (
+                <fieldset key={group}>
+                  <legend>{title}</legend>
+                  {own.map((s) => (
+                    <Field key={s.name} setting={s} text={texts[s.name]!} force={force[s.name]!} set={set} />
+                  ))}
+                </fieldset>
+              )
+            );
+          })}
+        </form>
+      </Panel>
+      <div class="stack">
+        <Panel title="After a last heartbeat" side="what others see; the axis is denser towards the right">
+          <LastBeat texts={force} longest={longest} title="In force" />
+          <LastBeat
+            texts={texts}
+            longest={longest}
+            title={changed.length === 0 ? "This form: the same" : "This form"}
+          />
+          <Exceptions texts={texts} />
+        </Panel>
+        <Run texts={texts} known={known} minutes={minutes} setMinutes={setMinutes} faulty={faults.length > 0} />
+      </div>
+    </div>
+  );
+}
+
+function Field({
+  setting,
+  text,
+  force,
+  set,
+}: {
+  setting: Setting;
+  text: string;
+  force: string;
+  set: (name: string, text: string) => void;
+}) {
+  const fault = faultOf(setting, text);
+  const id = `set-${setting.name}`;
+  return (
+    <div class={`setting ${text !== force ? "changed" : ""}`}>
+      <label for={id}>{setting.name}</label>
+      {setting.kind === "switch" ? (
+        <input
+          id={id}
+          type="checkbox"
+          checked={text === "true"}
+          onChange={(event) => set(setting.name, String(event.currentTarget.checked))}
+          aria-describedby={`${id}-help`}
+        />
+      ) : (
+        <input
+          id={id}
+          value={text}
+          spellcheck={false}
+          autocomplete="off"
+          onInput={(event) => set(setting.name, event.currentTarget.value.trim())}
+          aria-invalid={fault !== ""}
+          aria-describedby={`${id}-help`}
+        />
+      )}
+      <p id={`${id}-help`}>
+        {fault ? <b class="bad">{fault}</b> : setting.help}
+        {text !== force && !fault && <b class="was"> In force: {force}.</b>}
+      </p>
+    </div>
+  );
+}
+
+function Exceptions({ texts }: { texts: Record<string, string> }) {
+  const bye = texts["bye-debounce"];
+  const idle = texts["idle-after"];
+  const reconnect = texts["reconnect-window"];
+  return (
+    <ul class="what">
+      {bye !== undefined && (
+        <li>After the bye of the last device: offline {bye === "0s" ? "at once" : `${bye} later`}.</li>
+      )}
+      {idle !== undefined && idle !== "0s" && <li>A device that nobody has touched for {idle} counts as away.</li>}
+      {reconnect !== undefined && reconnect !== "0s" && (
+        <li>If the gateway was lost, the device has {reconnect} more to reconnect.</li>
+      )}
+    </ul>
+  );
+}
+
+function Run({
+  texts,
+  known,
+  minutes,
+  setMinutes,
+  faulty,
+}: {
+  texts: Record<string, string>;
+  known: readonly Setting[];
+  minutes: number;
+  setMinutes: (minutes: number) => void;
+  faulty: boolean;
+}) {
+  const [result, setResult] = useState<Backtest | undefined>();
+  const [progress, setProgress] = useState<{ records: number; total: number | null } | undefined>();
+  const [fault, setFault] = useState<Fault | undefined>();
+  const [ran, setRan] = useState("");
+  const stop = useRef<AbortController | undefined>(undefined);
+  useEffect(() => () => stop.current?.abort(), []);
+  const id = JSON.stringify([texts, minutes]);
+  const cancel = () => {
+    stop.current?.abort();
+    stop.current = undefined;
+    setProgress(undefined);
+  };
+  const run = async () => {
+    cancel();
+    const own = new AbortController();
+    stop.current = own;
+    setFault(undefined);
+    setResult(undefined);
+    setProgress({ records: 0, total: null });
+    const policy: Record<string, string | number | boolean> = {};
+    for (const s of known) {
+      const text = texts[s.name]!;
+      policy[s.name] = s.kind === "number" ? Number(text) : s.kind === "switch" ? text === "true" : text;
+    }
+    try {
+      const body = JSON.stringify({ policy, minutes });
+      let found: Backtest | undefined;
+      for await (const event of events(address("console/api/whatif"), { method: "POST", body, signal: own.signal })) {
+        if (event.name === "open") continue;
+        const said: Backtest = JSON.parse(event.data);
+        if (said.error) throw new Fault(500, said.error.code, said.error.message, said.error.field);
+        if (said.policies) found = said;
+        else if (said.progress) setProgress(said.progress);
+      }
+      if (!found) throw new Fault(0, "ended", "The server ended the backtest without a result.");
+      setResult(found);
+      setRan(id);
+    } catch (error) {
+      if (own.signal.aborted) return;
+      setFault(error instanceof Fault ? error : new Fault(0, "lost", "The connection was lost during the backtest."));
+    }
+    setProgress(undefined);
+  };
+  const share = progress?.total ? progress.records / progress.total : null;
+  return (
+    <Panel
+      title="Backtest"
+      side={
+        <label class="inline">
+          Over the last{" "}
+          <select value={String(minutes)} onChange={(event) => setMinutes(Number(event.currentTarget.value))}>
+            {[1, 5, 10, 30, 60].map((n) => (
+              <option key={n} value={n}>
+                {n} minutes
+              </option>
+            ))}
+          </select>
+        </label>
+      }
+    >
+      <p class="note">
+        The recorded heartbeats are decided again by these settings, in a process beside the pipeline. Nothing is
+        published.
+      </p>
+      <div class="acts">
+        {progress ? (
+          <button type="button" onClick={cancel}>
+            Cancel
+          </button>
+        ) : (
+          <button type="button" class="main" onClick={run} disabled={faulty}>
+            Run the backtest
+          </button>
+        )}
+        {progress && (
+          <span class="progress">
+            <progress value={share ?? undefined} max={1} aria-label="Records read" />
+            {count(progress.records)}
+            {progress.total ? ` of ${count(progress.total)}` : ""} records
+          </span>
+        )}
+      </div>
+      {fault && <Problem fault={fault} again={run} inline />}
+      {result && ran !== id && (
+        <p class="says stale">
+          <b>Of other settings.</b> The form has changed since this ran.
+        </p>
+      )}
+      {result && <Result result={result} />}
+    </Panel>
+  );
+}
+
+function Result({ result: { as_published: published, policies = [] } }: { result: Backtest }) {
+  const all: Outcome[] = [...(published ? [{ ...published, name: "as published" }] : []), ...policies];
+  const rows: [string, (o: Outcome) => number | null | undefined, boolean][] = [
+    ["Changes", (o) => o.changes, true],
+    ["to online", (o) => o.online, true],
+    ["to away", (o) => o.away, true],
+    ["to offline", (o) => o.offline, true],
+    ["Returns within 60 s", (o) => o.returns_within_60s, true],
+    ["Offline later, median", (o) => o.offline_later_seconds?.p50, false],
+    ["Offline later, 99 %", (o) => o.offline_later_seconds?.p99, false],
+  ];
+  const last = policies[policies.length - 1];
+  const nameOf = (o: Outcome, i: number) => o.name || (i === all.length - 1 ? "this form" : (o.id ?? "policy"));
+  return (
+    <>
+      <table class="result">
+        <thead>
+          <tr>
+            <th scope="col">
+              <span class="away-from-eyes">What</span>
+            </th>
+            {all.map((o, i) => (
+              <th scope="col" class="n" key={nameOf(o, i)}>
+                {nameOf(o, i)}
+              </th>
+            ))}
+            {published && last && (
+              <th scope="col" class="n">
+                Difference
+              </th>
+            )}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([title, of, whole]) => {
+            const before = published ? of(published) : null;
+            const after = last ? of(last) : null;
+            if (all.every((o) => of(o) == null)) return null;
+            const by = before != null && after != null ? after - before : null;
+            return (
+              <tr key={title} class={title === "Changes" ? "sum" : ""}>
+                <th scope="row">{title}</th>
+                {all.map((o, i) => (
+                  <td class="n" key={nameOf(o, i)}>
+                    {whole ? count(of(o)) : span(of(o))}
+                  </td>
+                ))}
+                {published && last && (
+                  <td class="n dim">
+                    {by == null || !whole ? "" : by === 0 ? "0" : `${by > 0 ? "+" : "−"}${count(Math.abs(by))}`}
+                    {by != null && whole && before
+                      ? ` (${by > 0 ? "+" : "−"}${Math.round((Math.abs(by) / before) * 100)} %)`
+                      : ""}
+                  </td>
+                )}
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+      {last?.differences && last.differences.length > 0 && <Differences all={last.differences} />}
+    </>
+  );
+}
+
+/** Changes that would have been others, as the server lists them. */
+function Differences({ all }: { all: Difference[] }) {
+  const names = [...new Set(all.flatMap((d) => Object.keys(d)))].filter((n) => n !== "user_id" && n !== "tenant");
+  const show = (value: unknown): string => {
+    if (value == null) return "–";
+    if (typeof value === "string" && /^\d{4}-\d\d-\d\dT/.test(value)) return moment(value, true);
+    return typeof value === "object" ? JSON.stringify(value) : words(String(value));
+  };
+  return (
+    <div class="scroll short" tabIndex={0} role="group" aria-label="Differences">
+      <table>
+        <caption>The first differences</caption>
+        <thead>
+          <tr>
+            <th scope="col">User</th>
+            {names.map((n) => (
+              <th scope="col" key={n}>
+                {words(n)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {all.map((d, i) => (
+            <tr key={`${d.user_id} ${i}`}>
+              <th scope="row">
+                {d.user_id ? <a href={link("users", [d.user_id], { tenant: d.tenant })}>{d.user_id}</a> : "–"}
+              </th>
+              {names.map((n) => (
+                <td key={n}>{show(d[n])}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,75 @@
+import { useEffect, useRef } from "preact/hooks";
+import { get } from "../api";
+import { moment, words } from "../format";
+import { useLoad } from "../live";
+import { WhyAxis } from "../parts/axis";
+import { Copy, Panel, Problem, StateWord, Waiting } from "../parts/basic";
+import type { Explanation } from "../types";
+
+/** Why a change happened: the rule, the arithmetic on a time axis, the record, and the text of the command line. */
+export function Why({ event, close }: { event: string; close: () => void }) {
+  const why = useLoad((signal) => get<Explanation>("console/api/explain", { event_id: event }, signal), [event]);
+  const box = useRef<HTMLDivElement>(null);
+  const { value } = why;
+  useEffect(() => {
+    box.current?.scrollIntoView({ block: "nearest" });
+  }, [event, value !== undefined]);
+  const rule = typeof value?.rule === "string" ? value.rule : value?.rule?.words;
+  return (
+    <div ref={box} class="why">
+      <Panel
+        title="Why"
+        side={
+          <button type="button" class="small" onClick={close}>
+            Close
+          </button>
+        }
+      >
+        {why.fault ? (
+          <Problem fault={why.fault} again={why.again} inline />
+        ) : !value ? (
+          <Waiting what="the explanation; the log is read" />
+        ) : (
+          <>
+            <p class="verdict">
+              <StateWord state={value.to} /> at <span class="mono">{moment(value.at, true)}</span> UTC, was {value.from}
+              : <b>{words(value.cause)}</b>
+            </p>
+            {rule && <p>{sentence(rule)}</p>}
+            {value.timeline && value.timeline.length > 0 && <WhyAxis moments={value.timeline} at={value.at} />}
+            <dl class="facts">
+              {value.record && (
+                <div>
+                  <dt>Record</dt>
+                  <dd class="mono">
+                    {value.record.topic} {value.record.partition}:{value.record.offset}
+                    {value.record.kind && `, ${words(value.record.kind)}`}
+                    {value.record.at && `, appended ${moment(value.record.at, true)}`}
+                  </dd>
+                </div>
+              )}
+              {value.policy_id && (
+                <div>
+                  <dt>Policy</dt>
+                  <dd class="mono">{value.policy_id}</dd>
+                </div>
+              )}
+              <div>
+                <dt>Event</dt>
+                <dd class="mono">{value.event_id}</dd>
+              </div>
+            </dl>
+            <details>
+              <summary>As stillhere explain prints it</summary>
+              <pre>{value.text}</pre>
+              <Copy text={value.text} />
+            </details>
+          </>
+        )}
+      </Panel>
+    </div>
+  );
+}
+
+/** A rule of the detector's documents as a sentence. */
+const sentence = (rule: string) => `${rule[0]!.toUpperCase()}${rule.slice(1).replace(/\.$/, "")}.`;

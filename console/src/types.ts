@@ -1,0 +1,207 @@
+// What the API answers. Times are RFC 3339 in UTC; 64-bit ids are strings; null is "not known".
+
+export type State = "online" | "away" | "offline";
+export type Kind = "mobile" | "desktop" | "web" | "bot" | "other";
+export const kinds: readonly Kind[] = ["mobile", "desktop", "web", "bot", "other"];
+
+export interface Me {
+  ids: "int" | "text";
+  authenticated: boolean;
+  user: string | null;
+  tenant: string | null;
+  version: string;
+  commit: string;
+  partitions: number;
+  mode: "dev" | "all" | "api";
+}
+
+export interface Pair {
+  online: number | null;
+  away: number | null;
+}
+
+/** Present users; by kind, one who has devices of two kinds counts for both. */
+export interface Counts extends Pair {
+  by_kind: Partial<Record<Kind, number>> | null;
+  missing_partitions: number[] | null;
+  as_of?: string | null;
+}
+
+export interface Partition {
+  partition: number;
+  owner: string | null;
+  phase: string | null;
+  lag_records: number | null;
+  lag_seconds: number | null;
+  watermark_age_seconds: number | null;
+}
+
+export interface Group {
+  group: string;
+  role: string | null;
+  state: string | null;
+  lag_records: number | null;
+  members: { instance: string | null; host: string | null; partitions: number[] | null }[] | null;
+}
+
+export interface Instance {
+  role: string;
+  instance: string | null;
+  version: string | null;
+  host: string | null;
+  started_at: string | null;
+  ready: boolean | null;
+}
+
+export interface Gateway {
+  gateway: string;
+  state: "alive" | "draining" | "lost";
+  users: number | null;
+  last_seen_at: string | null;
+  epoch: string | null;
+}
+
+export interface Dependency {
+  name: string;
+  ready: boolean | null;
+  error: string | null;
+}
+
+export type Points = (number | null)[];
+
+export interface Past {
+  from: string;
+  step_seconds: number;
+  online: Points;
+  away: Points;
+  beats: Points;
+  changes: Points;
+  deliveries: Points;
+}
+
+export type Settings = Record<string, number | string | boolean>;
+
+export interface Overview {
+  at: string;
+  counts: Counts | null;
+  rates: { beats: number | null; changes: number | null; deliveries: number | null } | null;
+  policy: { id: string | null; settings: Settings | null; since: string | null } | null;
+  partitions: Partition[] | null;
+  groups: Group[] | null;
+  instances: Instance[] | null;
+  gateways: Gateway[] | null;
+  dependencies: Dependency[] | null;
+  history?: Past;
+}
+
+export interface Row {
+  user_id: string;
+  tenant?: string;
+  state: State | null;
+  since: string | null;
+  last_seen_at: string | null;
+  visibility: "everyone" | "nobody" | null;
+  devices: Partial<Record<Kind, number>> | null;
+}
+
+export interface Page {
+  users: Row[];
+  total: number;
+  as_of: string | null;
+  truncated: boolean;
+}
+
+export interface Device {
+  device_id: number;
+  device_kind: Kind;
+  state: "online" | "away";
+  since: string;
+  last_seen_at: string;
+}
+
+export interface User {
+  user_id: string;
+  state: State | null;
+  last_seen_at: string | null;
+  last_active_at: string | null;
+  devices: Kind[] | null;
+  since: string | null;
+  version: string;
+  stale_since: string | null;
+  unsure_since?: string;
+  last_seen_coarseness_ms?: number;
+  device_list?: Device[] | null;
+}
+
+export interface Change {
+  event_id: string;
+  from: State;
+  to: State;
+  at: string;
+  last_seen_at: string | null;
+  cause: string;
+  device_id: number | null;
+  devices: Kind[];
+  version: string;
+  policy_id: string;
+  left_out: number;
+}
+
+export interface FeedRow extends Change {
+  user_id: string;
+  tenant?: string;
+}
+
+export interface Moment {
+  at: string;
+  kind: string;
+  label: string;
+  until?: string | null;
+}
+
+export interface Explanation {
+  text: string;
+  event_id: string;
+  user_id: string;
+  from: State;
+  to: State;
+  at: string;
+  cause: string;
+  record: { topic: string; partition: number; offset: number | string; at: string | null; kind: string | null } | null;
+  rule: string | { words: string } | null;
+  policy_id: string | null;
+  timeline: Moment[] | null;
+}
+
+export interface Receipt {
+  user_id: string;
+  erased_at: string;
+  last_copy_gone_on: string;
+  topics: Record<string, string>;
+}
+
+export interface Difference {
+  user_id?: string;
+  tenant?: string;
+  at?: string;
+  [key: string]: unknown;
+}
+
+export interface Outcome {
+  id?: string | null;
+  name?: string | null;
+  changes: number;
+  online: number;
+  away: number;
+  offline: number;
+  returns_within_60s?: number | null;
+  offline_later_seconds?: { p50: number | null; p99: number | null } | null;
+  differences?: Difference[] | null;
+}
+
+export interface Backtest {
+  progress?: { records: number; total: number | null };
+  as_published?: Outcome;
+  policies?: Outcome[];
+  error?: { code: string; message: string; field?: string };
+}

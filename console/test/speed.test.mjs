@@ -1,0 +1,74 @@
+// The size is a limit. Times depend on the machine: they are reported.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { launch, visit } from "./drive.mjs";
+import { Fake } from "./fake.mjs";
+
+const dist = new URL("../dist/", import.meta.url);
+
+test("the whole console is under 60 kB compressed", (t) => {
+  const sizes = readdirSync(dist).map((name) => [
+    name,
+    gzipSync(readFileSync(new URL(name, dist)), { level: 9 }).length,
+  ]);
+  const sum = sizes.reduce((all, [, size]) => all + size, 0);
+  t.diagnostic(`${sum} bytes: ${sizes.map(([name, size]) => `${name} ${size}`).join(", ")}`);
+  assert.ok(sum < 60_000, `${sum} bytes`);
+});
+
+test("nothing of the console comes from elsewhere", () => {
+  for (const name of readdirSync(dist)) {
+    const text = readFileSync(new URL(name, dist), "utf8").replaceAll("http://www.w3.org/", "");
+    assert.doesNotMatch(text, /https?:\/\/[a-z]/i, name);
+    assert.doesNotMatch(text, /\beval\(|new Function\(/, name);
+  }
+});
+
+test("the feed shows 1,000 changes a second and goes on moving", async (t) => {
+  const browser = await launch();
+  const fake = await Fake.start({ users: 100_000, rate: 1000 });
+  try {
+    await visit(browser, `${fake.url}/console/#/feed`, async (page) => {
+      const paint = await page.evaluate(
+        () =>
+          new Promise((done) =>
+            new PerformanceObserver((list) => done(list.getEntries()[0].startTime)).observe({
+              type: "paint",
+              buffered: true,
+            }),
+          ),
+      );
+      t.diagnostic(`first paint after ${Math.round(paint)} ms`);
+      await page.waitForFunction(() => {
+        const rate = Number(document.querySelector(".feed .total b")?.textContent.replaceAll(",", ""));
+        return rate > 900;
+      });
+      const frames = await page.evaluate(
+        () =>
+          new Promise((done) => {
+            const times = [];
+            const frame = (now) => {
+              times.push(now);
+              if (times.length < 180) requestAnimationFrame(frame);
+              else done(times);
+            };
+            requestAnimationFrame(frame);
+          }),
+      );
+      const gaps = frames
+        .slice(1)
+        .map((at, i) => at - frames[i])
+        .sort((a, b) => a - b);
+      const rate = 1000 / ((frames.at(-1) - frames[0]) / (frames.length - 1));
+      t.diagnostic(
+        `${rate.toFixed(1)} frames a second; 99 % of the frames within ${gaps[Math.floor(gaps.length * 0.99)].toFixed(1)} ms`,
+      );
+      assert.ok((await page.locator(".feed .row").count()) < 60);
+    });
+  } finally {
+    await browser.close();
+    await fake.end();
+  }
+});
