@@ -1,7 +1,8 @@
 // Package console holds the web console: pages that show and change presence through the HTTP API.
 //
 // The sources are TypeScript in src. The pages in dist are built from them by npm (go generate) and committed, so that
-// a build of the program needs no Node. The pages use relative URLs only: they work below any path.
+// a build of the program needs no Node; npm run check compares both. The pages use relative URLs only: they work below any
+// path. Everything together is under 60 kB compressed.
 package console
 
 import "embed"

@@ -30,6 +30,9 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
           if (event.name === "open") {
             tries = 0;
             setLink({ how: "live" });
+          } else if (event.name === "error") {
+            const { status = 0, code = "ended", message } = JSON.parse(event.data).error;
+            throw new Fault(status, code, message);
           } else last.current(event);
         }
       } catch (error) {

@@ -95,9 +95,10 @@ export interface Overview {
 }
 
 export interface Row {
-  user_id: string;
+  /** Null while the name of the user is not known. */
+  user_id: string | null;
   tenant?: string;
-  state: State | null;
+  state: State | "hidden" | null;
   since: string | null;
   last_seen_at: string | null;
   visibility: "everyone" | "nobody" | null;
@@ -109,6 +110,8 @@ export interface Page {
   total: number;
   as_of: string | null;
   truncated: boolean;
+  /** Not all users have been read yet. */
+  loading?: boolean;
 }
 
 export interface Device {
@@ -148,7 +151,8 @@ export interface Change {
 }
 
 export interface FeedRow extends Change {
-  user_id: string;
+  /** Null while the name of the user is not known. */
+  user_id: string | null;
   tenant?: string;
 }
 
@@ -167,7 +171,14 @@ export interface Explanation {
   to: State;
   at: string;
   cause: string;
-  record: { topic: string; partition: number; offset: number | string; at: string | null; kind: string | null } | null;
+  record: {
+    topic: string;
+    partition: number;
+    offset: number | string;
+    at: string | null;
+    kind: string | null;
+    gone?: string | null;
+  } | null;
   rule: string | { words: string } | null;
   policy_id: string | null;
   timeline: Moment[] | null;
@@ -180,11 +191,12 @@ export interface Receipt {
   topics: Record<string, string>;
 }
 
+/** How many changes a user had, and would have had. */
 export interface Difference {
-  user_id?: string;
+  user_id: string | null;
   tenant?: string;
-  at?: string;
-  [key: string]: unknown;
+  as_published: number;
+  policy: number;
 }
 
 export interface Outcome {
@@ -201,6 +213,8 @@ export interface Outcome {
 
 export interface Backtest {
   progress?: { records: number; total: number | null };
+  from?: string;
+  to?: string;
   as_published?: Outcome;
   policies?: Outcome[];
   error?: { code: string; message: string; field?: string };

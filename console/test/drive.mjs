@@ -9,7 +9,7 @@ const programs = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/go
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** How long a condition may take on a busy machine. */
-export const patience = 20_000;
+export const within = 20_000;
 
 export function launch() {
   const executablePath = process.env.CHROMIUM ?? programs.find(existsSync);
@@ -20,7 +20,7 @@ export function launch() {
 /** Runs act with a page, and then checks what the page complained about. allowed are complaints that are expected. */
 export async function visit(browser, url, act, { allowed = [], ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
-  context.setDefaultTimeout(patience);
+  context.setDefaultTimeout(within);
   const page = await context.newPage();
   const faults = [];
   const complain = (text) => allowed.some((part) => part.test(text)) || faults.push(text);

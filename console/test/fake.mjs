@@ -340,6 +340,7 @@ export class Fake {
     if (path === "users") return this.#users(query, answer);
     if (path === "feed")
       return this.#stream(answer, (write) => {
+        write("open", {});
         if (query.get("user_id")) return () => {};
         const state = query.get("state");
         const began = performance.now();
@@ -463,41 +464,49 @@ export class Fake {
   #whatif({ policy: wanted, minutes }, answer) {
     if (wanted["online-ttl"] === "1ms")
       return this.#error(answer, 400, "invalid_policy", "online-ttl: must be at least 1s");
-    this.#stream(answer, (write) => {
-      const total = 48_000 * minutes;
-      let done = 0;
-      const timer = setInterval(() => {
-        done = Math.min(total, done + total / 5);
-        write("progress", { progress: { records: done, total } });
-        if (done < total) return;
-        clearInterval(timer);
-        const published = { changes: 1204, online: 402, away: 410, offline: 392, returns_within_60s: 88 };
-        write("result", {
-          as_published: published,
-          policies: [
-            {
-              id: "7be1c2d90a3f",
-              name: "",
-              changes: 1031,
-              online: 349,
-              away: 352,
-              offline: 330,
-              returns_within_60s: 21,
-              offline_later_seconds: { p50: 45, p99: 46.2 },
-              differences: Array.from({ length: 12 }, (_, i) => ({
-                user_id: this.nameOf(i),
-                at: iso(this.began - i * 31_000),
-                published: "away",
-                instead: "online",
-                cause: "silent",
-              })),
-            },
-          ],
-        });
-        answer.end();
-      }, 60);
-      return () => clearInterval(timer);
-    });
+    answer.writeHead(200, { "Content-Type": "application/x-ndjson" });
+    this.#open.add(answer);
+    const write = (line) => answer.write(`${JSON.stringify(line)}\n`);
+    const total = 48_000 * minutes;
+    let done = 0;
+    const timer = setInterval(() => {
+      done = Math.min(total, done + total / 5);
+      write({ progress: { records: done, total } });
+      if (done < total) return;
+      clearInterval(timer);
+      const result = { changes: 1204, online: 402, away: 410, offline: 392, returns_within_60s: 88 };
+      write({
+        from: iso(this.began - minutes * 60_000),
+        to: iso(this.began),
+        as_published: result,
+        policies: [
+          {
+            id: "4f0c9a17be22",
+            name: "in force",
+            ...result,
+            offline_later_seconds: { p50: 0, p99: 0 },
+            differences: [],
+          },
+          {
+            id: "7be1c2d90a3f",
+            name: "asked",
+            changes: 1031,
+            online: 349,
+            away: 352,
+            offline: 330,
+            returns_within_60s: 21,
+            offline_later_seconds: { p50: 45, p99: 46.2 },
+            differences: Array.from({ length: 12 }, (_, i) => ({
+              user_id: this.nameOf(i),
+              as_published: 14 - i,
+              policy: 2,
+            })),
+          },
+        ],
+      });
+      answer.end();
+    }, 60);
+    answer.on("close", () => clearInterval(timer));
   }
 
   #presence(method, path, query, body, answer) {

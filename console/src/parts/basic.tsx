@@ -35,6 +35,7 @@ const titles: Record<number, string> = {
   401: "A token is needed",
   403: "This token may not do that",
   404: "Nothing is here",
+  409: "Not now",
   429: "Too many requests",
   503: "Not ready",
 };

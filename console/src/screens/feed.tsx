@@ -231,7 +231,11 @@ function Line({ row, index }: { row: FeedRow; index: number }) {
         {clock(row.at, true)}
       </span>
       <span role="gridcell" class="user">
-        <a href={link("users", [row.user_id], { event: row.event_id, tenant: row.tenant })}>{row.user_id}</a>
+        {row.user_id === null ? (
+          <span class="dim">name not known</span>
+        ) : (
+          <a href={link("users", [row.user_id], { event: row.event_id, tenant: row.tenant })}>{row.user_id}</a>
+        )}
         {row.tenant && <small> {row.tenant}</small>}
       </span>
       <span role="gridcell" class="change">

@@ -3,7 +3,7 @@ import { Fault, get, tenantNow } from "../api";
 import { useSession } from "../context";
 import { ago, clock, count, moment, since } from "../format";
 import { useClock } from "../live";
-import { Choice, Empty, Problem, StateWord } from "../parts/basic";
+import { Choice, Empty, Problem, StateWord, Waiting } from "../parts/basic";
 import { Virtual, type Window } from "../parts/virtual";
 import { go, link, type Route } from "../route";
 import type { Page, Row } from "../types";
@@ -33,7 +33,14 @@ interface Wanted {
 /** Windows of the list as they are needed; those in view are read again every two seconds. */
 function usePages(wanted: Wanted, turn: number) {
   const id = JSON.stringify([wanted, turn]);
-  const held = useRef({ id: "", chunks: new Map<number, Row[]>(), total: -1, asOf: "", truncated: false });
+  const held = useRef({
+    id: "",
+    chunks: new Map<number, Row[]>(),
+    total: -1,
+    asOf: "",
+    truncated: false,
+    loading: false,
+  });
   const [, redraw] = useState(0);
   const [fault, setFault] = useState<Fault | undefined>();
   const seen = useRef<Window>({ first: 0, end: chunk });
@@ -61,6 +68,7 @@ function usePages(wanted: Wanted, turn: number) {
           now.total = page.total;
           now.asOf = page.as_of ?? "";
           now.truncated = page.truncated;
+          now.loading = page.loading ?? false;
           redraw((n) => n + 1);
         }
         for (const i of now.chunks.keys()) if (Math.abs(i * chunk - first) > 40 * chunk) now.chunks.delete(i);
@@ -126,7 +134,8 @@ export function Users({ route }: { route: Route }) {
       tenant,
     });
   };
-  const open = (user: Row | undefined) => user && go(at({}, user.user_id, user.tenant ?? tenantNow()));
+  const open = (user: Row | undefined) =>
+    typeof user?.user_id === "string" && go(at({}, user.user_id, user.tenant ?? tenantNow()));
   const type = (q: string) => {
     clearTimeout(typed.current);
     typed.current = window.setTimeout(() => go(at({ q }), true), 150);
@@ -200,7 +209,7 @@ export function Users({ route }: { route: Route }) {
         </div>
         {pages.fault && <Problem fault={pages.fault} again={pages.again} inline={pages.total >= 0} />}
         {pages.total === 0 ? (
-          <None wanted={wanted} exact={exact} href={exact ? at({}, exact) : ""} />
+          <None loading={pages.loading} wanted={wanted} exact={exact} href={exact ? at({}, exact) : ""} />
         ) : (
           !(pages.fault && pages.total < 0) && (
             <Virtual
@@ -258,7 +267,7 @@ export function Users({ route }: { route: Route }) {
         )}
         <p class="note foot-note">
           {pages.asOf && pages.total > 0 && `As of ${clock(pages.asOf)} UTC. `}
-          Rows are read again every 2 seconds.
+          {pages.loading ? "The list is still being read: there will be more." : "Rows are read again every 2 seconds."}
         </p>
       </div>
       {chosen !== undefined && (
@@ -286,12 +295,16 @@ function Cells({ user, time }: { user: Row; time: number }) {
   });
   return (
     <>
-      <span role="gridcell" class="user" title={user.tenant ? `${user.user_id} of ${user.tenant}` : user.user_id}>
-        {user.user_id}
+      <span
+        role="gridcell"
+        class="user"
+        title={user.tenant ? `${user.user_id} of ${user.tenant}` : (user.user_id ?? "")}
+      >
+        {user.user_id ?? <span class="dim">name not known</span>}
         {user.tenant && <small> {user.tenant}</small>}
       </span>
       <span role="gridcell" class="st">
-        <StateWord state={user.state} hidden={user.visibility === "nobody"} />
+        <StateWord state={user.state} hidden={user.visibility === "nobody" && user.state !== "hidden"} />
       </span>
       <span role="gridcell" class="n" title={moment(user.since)}>
         {since(user.since, time)}
@@ -309,7 +322,7 @@ function Cells({ user, time }: { user: Row; time: number }) {
   );
 }
 
-function None({ wanted, exact, href }: { wanted: Wanted; exact: string; href: string }) {
+function None({ wanted, exact, href, loading }: { wanted: Wanted; exact: string; href: string; loading: boolean }) {
   if (exact)
     return (
       <Empty title={`No user in this list begins with “${exact}”`}>
@@ -318,6 +331,7 @@ function None({ wanted, exact, href }: { wanted: Wanted; exact: string; href: st
         too.
       </Empty>
     );
+  if (loading) return <Waiting what="the users" />;
   if (wanted.state) return <Empty title={`No user is ${wanted.state}`}>Choose All to see the others.</Empty>;
   return (
     <Empty title="Nobody is online">

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, events, Fault } from "../api";
 import { useSession } from "../context";
-import { count, moment, span, words } from "../format";
+import { count, moment, span } from "../format";
 import { LastBeat } from "../parts/axis";
 import { Empty, Panel, Problem, Waiting } from "../parts/basic";
 import { type Setting, seconds, settings, textsOf } from "../policy";
@@ -262,7 +262,7 @@ function Run({
   );
 }
 
-function Result({ result: { as_published: published, policies = [] } }: { result: Backtest }) {
+function Result({ result: { from, to, as_published: published, policies = [] } }: { result: Backtest }) {
   const all: Outcome[] = [...(published ? [{ ...published, name: "as published" }] : []), ...policies];
   const rows: [string, (o: Outcome) => number | null | undefined, boolean][] = [
     ["Changes", (o) => o.changes, true],
@@ -273,22 +273,28 @@ function Result({ result: { as_published: published, policies = [] } }: { result
     ["Offline later, median", (o) => o.offline_later_seconds?.p50, false],
     ["Offline later, 99 %", (o) => o.offline_later_seconds?.p99, false],
   ];
-  const last = policies[policies.length - 1];
-  const nameOf = (o: Outcome, i: number) => o.name || (i === all.length - 1 ? "this form" : (o.id ?? "policy"));
+  const asked = policies[policies.length - 1];
+  const base = policies.length > 1 ? policies[0] : published;
+  const nameOf = (o: Outcome) => (o === asked ? "this form" : o.name || o.id || "policy");
   return (
     <>
+      {from && to && (
+        <p class="note">
+          From {moment(from)} to {moment(to)} UTC.
+        </p>
+      )}
       <table class="result">
         <thead>
           <tr>
             <th scope="col">
               <span class="away-from-eyes">What</span>
             </th>
-            {all.map((o, i) => (
-              <th scope="col" class="n" key={nameOf(o, i)}>
-                {nameOf(o, i)}
+            {all.map((o) => (
+              <th scope="col" class="n" key={nameOf(o)}>
+                {nameOf(o)}
               </th>
             ))}
-            {published && last && (
+            {base && asked && (
               <th scope="col" class="n">
                 Difference
               </th>
@@ -297,56 +303,51 @@ function Result({ result: { as_published: published, policies = [] } }: { result
         </thead>
         <tbody>
           {rows.map(([title, of, whole]) => {
-            const before = published ? of(published) : null;
-            const after = last ? of(last) : null;
+            const before = base ? of(base) : null;
+            const after = asked ? of(asked) : null;
             if (all.every((o) => of(o) == null)) return null;
-            const by = before != null && after != null ? after - before : null;
+            const by = whole && before != null && after != null ? after - before : null;
             return (
               <tr key={title} class={title === "Changes" ? "sum" : ""}>
                 <th scope="row">{title}</th>
-                {all.map((o, i) => (
-                  <td class="n" key={nameOf(o, i)}>
+                {all.map((o) => (
+                  <td class="n" key={nameOf(o)}>
                     {whole ? count(of(o)) : span(of(o))}
                   </td>
                 ))}
-                {published && last && (
-                  <td class="n dim">
-                    {by == null || !whole ? "" : by === 0 ? "0" : `${by > 0 ? "+" : "−"}${count(Math.abs(by))}`}
-                    {by != null && whole && before
-                      ? ` (${by > 0 ? "+" : "−"}${Math.round((Math.abs(by) / before) * 100)} %)`
-                      : ""}
-                  </td>
-                )}
+                {base && asked && <td class="n dim">{by === null ? "" : difference(by, before!)}</td>}
               </tr>
             );
           })}
         </tbody>
       </table>
-      {last?.differences && last.differences.length > 0 && <Differences all={last.differences} />}
+      {asked?.differences && asked.differences.length > 0 && <Differences all={asked.differences} />}
     </>
   );
 }
 
-/** Changes that would have been others, as the server lists them. */
+function difference(by: number, before: number): string {
+  if (by === 0) return "0";
+  const sign = by > 0 ? "+" : "−";
+  const share = before ? ` (${sign}${Math.round((Math.abs(by) / before) * 100)} %)` : "";
+  return `${sign}${count(Math.abs(by))}${share}`;
+}
+
+/** Users who would have had another number of changes. */
 function Differences({ all }: { all: Difference[] }) {
-  const names = [...new Set(all.flatMap((d) => Object.keys(d)))].filter((n) => n !== "user_id" && n !== "tenant");
-  const show = (value: unknown): string => {
-    if (value == null) return "–";
-    if (typeof value === "string" && /^\d{4}-\d\d-\d\dT/.test(value)) return moment(value, true);
-    return typeof value === "object" ? JSON.stringify(value) : words(String(value));
-  };
   return (
     <div class="scroll short" tabIndex={0} role="group" aria-label="Differences">
       <table>
-        <caption>The first differences</caption>
+        <caption>Users with the largest differences</caption>
         <thead>
           <tr>
             <th scope="col">User</th>
-            {names.map((n) => (
-              <th scope="col" key={n}>
-                {words(n)}
-              </th>
-            ))}
+            <th scope="col" class="n">
+              Changes as published
+            </th>
+            <th scope="col" class="n">
+              By this form
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -355,9 +356,8 @@ function Differences({ all }: { all: Difference[] }) {
               <th scope="row">
                 {d.user_id ? <a href={link("users", [d.user_id], { tenant: d.tenant })}>{d.user_id}</a> : "–"}
               </th>
-              {names.map((n) => (
-                <td key={n}>{show(d[n])}</td>
-              ))}
+              <td class="n">{count(d.as_published)}</td>
+              <td class="n">{count(d.policy)}</td>
             </tr>
           ))}
         </tbody>

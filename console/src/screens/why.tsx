@@ -45,6 +45,7 @@ export function Why({ event, close }: { event: string; close: () => void }) {
                     {value.record.topic} {value.record.partition}:{value.record.offset}
                     {value.record.kind && `, ${words(value.record.kind)}`}
                     {value.record.at && `, appended ${moment(value.record.at, true)}`}
+                    {value.record.gone && `: ${value.record.gone}`}
                   </dd>
                 </div>
               )}
