@@ -105,6 +105,7 @@ type grant struct {
 	Prefix     bool     `yaml:"prefix,omitempty"`
 	Operations []string `yaml:"operations,flow"`
 	Followers  bool     `yaml:"followers,omitempty"`
+	Named      bool     `yaml:"named,omitempty"`
 }
 
 // go test ./cmd/stillhere -run Chart -update-chart writes them.
@@ -119,12 +120,12 @@ func TestTheChartsListsOfTopicsAndRightsAreThoseOfTheProgram(t *testing.T) {
 	}
 	grants := map[string][]grant{}
 	for _, role := range []string{"ingest", "detector", "lastseen", "fanout", "api", "tools", "topics"} {
-		needs, err := app.NeedsOf(role, app.Use{Followers: true})
+		needs, err := app.NeedsOf(role, app.Use{Followers: true, Named: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, n := range needs {
-			g := grant{Type: "topic", Name: string(n.Topic), Operations: n.Operations, Followers: n.Followers}
+			g := grant{Type: "topic", Name: string(n.Topic), Operations: n.Operations, Followers: n.Followers, Named: n.Named}
 			switch {
 			case n.Group != "":
 				g.Type, g.Name = "group", n.Group
@@ -161,15 +162,16 @@ func TestTopicsAndUsersOfStrimziAreThoseOfTheProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prefix, followers := schemas.DefaultPrefix, true
+		prefix, use := schemas.DefaultPrefix, app.Use{Followers: true}
 		topics := map[string]map[string]string{}
 		for _, o := range all {
 			if given := o.Data["STILLHERE_TOPIC_PREFIX"]; given != "" {
 				prefix = given
 			}
+			use.Named = use.Named || o.Data["STILLHERE_IDS"] == "text"
 			for _, container := range o.Spec.Template.Spec.Containers {
 				for _, e := range container.Env {
-					followers = followers && (e.Name != "STILLHERE_FOLLOWERS" || e.Value != "off")
+					use.Followers = use.Followers && (e.Name != "STILLHERE_FOLLOWERS" || e.Value != "off")
 				}
 			}
 			if o.Kind == "KafkaTopic" {
@@ -188,18 +190,18 @@ func TestTopicsAndUsersOfStrimziAreThoseOfTheProgram(t *testing.T) {
 		}
 		for _, o := range all {
 			if o.Kind == "KafkaUser" {
-				checkUser(t, o, followers, prefix)
+				checkUser(t, o, use, prefix)
 			}
 		}
 	}
 }
 
-func checkUser(t *testing.T, user manifests.Object, followers bool, prefix string) {
+func checkUser(t *testing.T, user manifests.Object, use app.Use, prefix string) {
 	role := map[string]string{"canary": "tools"}[user.Role()]
 	if role == "" {
 		role = user.Role()
 	}
-	grants, err := app.Grants(role, app.Use{Followers: followers}, prefix)
+	grants, err := app.Grants(role, use, prefix)
 	if err != nil {
 		t.Fatal(err)
 	}

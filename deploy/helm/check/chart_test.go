@@ -115,6 +115,8 @@ func TestBadValuesAreRefusedWithTheirNames(t *testing.T) {
 		"kafkaPassword":     "kafka: {sasl: {mechanism: PLAIN, user: me}}",
 		"cluster":           "strimzi: {topics: {enabled: true}}",
 		"parentRefs":        "gateway: {enabled: true}",
+		"identityKey":       "ids: text",
+		"ids":               "ids: names",
 		"store":             "externalSecret: {enabled: true}",
 		"enabled":           "strimzi: {cluster: main, users: {enabled: true}}",
 		"whenUnsatisfiable": "defaults: {spread: [{topologyKey: zone, whenUnsatisfiable: Maybe}]}",

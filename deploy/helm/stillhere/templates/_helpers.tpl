@@ -107,6 +107,10 @@ admin-expose: "true"
 {{- with $v.policy }}
 policy: {{ . }}
 {{- end }}
+{{- if eq $v.ids "text" }}
+ids: text
+identity-key-file: /etc/stillhere/secret/identity-key
+{{- end }}
 {{- end }}
 
 {{- /* How the users that Strimzi makes authenticate: tls, scram-sha-512 or nothing. */ -}}

@@ -131,6 +131,7 @@ spec:
 {{- if and .is.http (eq $v.auth.type "secret") }}{{ $items = append $items (dict "key" $keys.auth "path" "auth-secret") }}{{ end }}
 {{- if and $v.kafka.sasl.mechanism (not .is.nokafka) (not $v.strimzi.users.enabled) }}{{ $items = append $items (dict "key" $keys.kafkaPassword "path" "kafka-password") }}{{ end }}
 {{- if and .is.redis $keys.redisPassword }}{{ $items = append $items (dict "key" $keys.redisPassword "path" "redis-password") }}{{ end }}
+{{- if and (eq $v.ids "text") (not .is.nokafka) }}{{ $items = append $items (dict "key" $keys.identityKey "path" "identity-key") }}{{ end }}
 {{- if and (eq .role "canary") $keys.canaryToken }}{{ $items = append $items (dict "key" $keys.canaryToken "path" "canary-token") }}{{ end }}
 {{- with $items }}
 - {name: secret, secret: {secretName: {{ include "stillhere.secret" $.root }}, items: {{ toJson . }}}}
