@@ -147,20 +147,25 @@ func (t *T) Measured(part func()) time.Duration {
 	return time.Since(begun)
 }
 
-// Timeout bounds every wait of a bench.
+// Timeout bounds every wait of a bench with up to a million users; see T.patience.
 const Timeout = 3 * time.Minute
+
+// patience bounds every wait of this bench.
+func (t *T) patience() time.Duration {
+	return Timeout * time.Duration(max(1, t.Users/1_000_000))
+}
 
 // Until waits for something to become true, looking every millisecond. what says in the error
 // and while waiting what that is.
 func (t *T) Until(what func() string, done func() bool) {
 	finished := false
-	t.Every(time.Millisecond, Timeout, func() bool {
+	t.Every(time.Millisecond, t.patience(), func() bool {
 		t.Progress.Say("  %s", what())
 		finished = done()
 		return !finished
 	})
 	if !finished {
-		t.Fatalf("gave up after %s: %s", Timeout, what())
+		t.Fatalf("gave up after %s: %s", t.patience(), what())
 	}
 }
 

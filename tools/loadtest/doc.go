@@ -12,6 +12,6 @@
 //
 // # Failure
 //
-// A bench that does not finish within Timeout says what it waited for. It deletes the topics
+// A bench that does not finish in time (see Timeout) says what it waited for. It deletes the topics
 // that it made in a Kafka cluster that it was given.
 package loadtest

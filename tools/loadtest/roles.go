@@ -60,7 +60,7 @@ func (t *T) Role(name string, config app.Config) {
 	case <-started:
 	case err := <-running.Ended:
 		t.Fatalf("the role %s ended: %w", name, err)
-	case <-time.After(Timeout):
+	case <-time.After(t.patience()):
 		t.Fatalf("the role %s did not become ready", name)
 	}
 }
