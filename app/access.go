@@ -106,7 +106,7 @@ var Needs = slices.Concat(
 		onTopic(schemas.Heartbeats, "a gateway that writes to Kafka itself", "Write"),
 		onGroup(detectorGroup, "reading the policy in force", "Describe")),
 	named(roleNeeds("gateway",
-		onTopic(schemas.Pipeline, "comparing its identity key with the pipeline's", "Read"))),
+		onTopic(schemas.Pipeline, "comparing its identity key with the pipeline's; the policies of tenants", "Read"))),
 	roleNeeds("tools",
 		onTopic(schemas.Heartbeats, "explain, backtest, record", "Read"),
 		onGroup(detectorGroup, "explain, policy show, backtest, canary; reading the log epochs", "Describe"),

@@ -13,7 +13,7 @@
 // it has.
 //
 // In a pipeline with --ids text users have names: see Config.IdentityKeyFile, ConnectAs, BeatAs and
-// ByeAs.
+// ByeAs. Tenants may have intervals of their own: see ScheduleOf.
 //
 // All of these only write into memory. Reports that can change a state are sent within 10 ms, the
 // others with the next flush, one frame per partition. A device that beats a thousand times a
@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,7 +59,8 @@ type Config struct {
 	// restart.
 	ID schemas.GatewayID
 	// HeartbeatInterval is how often devices beat [that of the policy in force, 15s while none is
-	// known]. Without a value it follows changes of the policy, as Schedule does.
+	// known]. Without a value it follows changes of the policy, and of the policies of tenants, as Schedule
+	// and ScheduleOf do.
 	HeartbeatInterval time.Duration
 	// FlushInterval is how often repeated reports are sent [1s].
 	FlushInterval time.Duration
@@ -103,8 +105,12 @@ type Gateway struct {
 	producer *kafka.Producer
 	config   Config
 	users    identity.Users
-	schedule atomic.Pointer[schemas.Schedule]
-	unfollow func() // stops following the policy, and waits
+	schedule atomic.Pointer[schedules]
+	unfollow func() // stops following the policies, and waits
+
+	mu      sync.Mutex // protects what follows; held while the buffer applies it
+	inForce schemas.Policy
+	tenants map[string]*schemas.Policy // never changed
 }
 
 // Dial connects to Kafka and reads the number of partitions. ctx bounds that.
@@ -148,50 +154,34 @@ func dial(ctx context.Context, c Config) (*Gateway, error) {
 	if !known {
 		inForce = schemas.DefaultPolicy()
 	}
-	settings := g.under(inForce)
+	of, err := g.ofTenants(ctx, cluster)
+	if err != nil {
+		return nil, errors.Join(err, producer.Close(ctx))
+	}
+	g.inForce = inForce
+	settings := g.under()
 	settings.Partitions, settings.Metrics = partitions, beat.NewMetrics(c.Registry)
 	if g.buffer, err = beat.New(settings, producer); err != nil {
+		of.close()
 		return nil, errors.Join(err, producer.Close(ctx))
 	}
 	if kafka.IsUnauthorized(lookErr) {
 		c.Log.Warn("the policy in force is unknown, so the gateway uses its own settings: allow its Kafka user to describe the detector's group",
 			"gateway", c.ID, "error", lookErr)
+		g.follow(of)
 		return g, nil
 	}
-	g.follow(cluster, known)
-	return g, nil
-}
-
-// under returns the settings of the buffer under a policy, and makes Schedule follow it.
-func (g *Gateway) under(p schemas.Policy) beat.Config {
-	settings := g.config.buffer(1).Under(p)
-	schedule := schemas.ScheduleOf(settings.HeartbeatInterval, p.HeartbeatJitter)
-	g.schedule.Store(&schedule)
-	return settings
-}
-
-// follow makes the gateway follow the policy in force until unfollow is called.
-func (g *Gateway) follow(cluster kafka.Config, known bool) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	g.unfollow = func() { cancel(); <-done }
-	go func() {
-		defer close(done)
+	g.follow(of, func(ctx context.Context) {
 		policy.Watch(ctx, cluster, known, func(all []policy.Partition, err error) {
 			if err != nil {
-				g.config.Log.Warn("looking up the policy in force", "gateway", g.config.ID, "error", err)
+				c.Log.Warn("looking up the policy in force", "gateway", c.ID, "error", err)
 			}
 			if inForce, ok := policy.Newest(all); ok {
-				g.buffer.Follow(g.under(inForce))
+				g.change(func() { g.inForce = inForce })
 			}
 		})
-	}()
-}
-
-// Schedule is when devices have to send heartbeats, by Config.HeartbeatInterval or the policy in
-// force. A gateway passes it to each device that connects, and again when it has changed.
-func (g *Gateway) Schedule() schemas.Schedule {
-	return *g.schedule.Load()
+	})
+	return g, nil
 }
 
 // Beat reports that a device is online and that its person last touched it idle ago; 0: is

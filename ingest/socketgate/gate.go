@@ -83,11 +83,11 @@ func (g *Gate) paceOf(name *schemas.Name) *pace {
 	return p
 }
 
-// Follow applies HeartbeatInterval and Sockets.HeartbeatJitter, IdleTimeout, Tenants and MaxSubscriptions
+// Follow applies HeartbeatInterval, Intervals and Sockets.HeartbeatJitter, IdleTimeout, Tenants and MaxSubscriptions
 // of cfg.
 // Open sockets get another hello within Sockets.PingInterval. MaxMessage is for new sockets.
 func (g *Gate) Follow(cfg ingest.Config) {
-	g.devices.Follow(cfg.HeartbeatInterval)
+	g.devices.Follow(cfg.HeartbeatInterval, cfg.Intervals)
 	schedule := schemas.ScheduleOf(cfg.HeartbeatInterval, cfg.Sockets.HeartbeatJitter)
 	all := &pace{idle: cfg.Sockets.IdleTimeout, maxMessage: cfg.Sockets.MaxMessage, tenants: map[string]*pace{},
 		hello: schemas.HelloMessage(schedule, cfg.Sockets.MaxSubscriptions)}

@@ -75,23 +75,26 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 	}
 	b.epoch = schemas.MillisOf(b.started)
 	b.devices = devices.NewRegistry(b, cfg.HeartbeatInterval)
+	b.devices.Follow(cfg.HeartbeatInterval, cfg.Intervals)
 	b.base, b.giveUp = context.WithCancel(context.Background())
 	share := cfg.MaxDevices / int(cfg.Partitions)
 	for i := range b.shards {
 		b.shards[i].queue = coalesce.New(coalesce.Rules{
-			HeartbeatInterval: cfg.HeartbeatInterval, ActiveAfterIdle: cfg.ActiveAfterIdle,
+			HeartbeatInterval: cfg.HeartbeatInterval, Intervals: cfg.Intervals, ActiveAfterIdle: cfg.ActiveAfterIdle,
 			ForgetAfter: cfg.ForgetAfter, MaxDevices: share + share/2 + 1, MaxInFlight: maxInFlight,
 		})
 	}
 	return b, nil
 }
 
-// Follow applies HeartbeatInterval, ActiveAfterIdle and ForgetAfter of cfg, as after a change of
+// Follow applies HeartbeatInterval, Intervals, ActiveAfterIdle and ForgetAfter of cfg, as after a change of
 // the detector's policy.
 func (b *Buffer) Follow(cfg Config) {
 	cfg = cfg.WithDefaults()
-	b.devices.Follow(cfg.HeartbeatInterval)
-	b.each(func(s *shard) { s.queue.Follow(cfg.HeartbeatInterval, cfg.ActiveAfterIdle, cfg.ForgetAfter) })
+	b.devices.Follow(cfg.HeartbeatInterval, cfg.Intervals)
+	b.each(func(s *shard) {
+		s.queue.Follow(cfg.HeartbeatInterval, cfg.Intervals, cfg.ActiveAfterIdle, cfg.ForgetAfter)
+	})
 }
 
 // Epoch is when this gateway started. Every frame has it.

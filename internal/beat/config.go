@@ -19,6 +19,8 @@ type Config struct {
 	Partitions int32
 	// HeartbeatInterval is how often a device beats [15s].
 	HeartbeatInterval time.Duration
+	// Intervals are the heartbeat intervals of tenants that have their own. It is never changed.
+	Intervals map[string]time.Duration
 	// FlushInterval is how often repeated reports are sent [1s]. Each flush comes up to a fifth
 	// earlier, so that gateways do not fall into step.
 	FlushInterval time.Duration
@@ -59,15 +61,33 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Under returns c with the times that the policy determines, where they are zero.
-func (c Config) Under(p schemas.Policy) Config {
-	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, p.HeartbeatInterval)
-	// Shorter, and the detector would count a gateway as lost in a partition whose last device is
-	// merely silent.
-	c.ForgetAfter = cmp.Or(c.ForgetAfter, max(time.Minute, p.OnlineTTL+p.OfflineDebounce, 4*c.HeartbeatInterval))
-	if c.ActiveAfterIdle == 0 && p.IdleAfter > 0 {
-		c.ActiveAfterIdle = min(time.Minute, p.IdleAfter)
+// Under returns c with the times that the policy determines, and the policies of tenants, where they are
+// zero. All devices have a HeartbeatInterval that is set already.
+func (c Config) Under(p schemas.Policy, tenants map[string]*schemas.Policy) Config {
+	all := []schemas.Policy{p}
+	c.Intervals = nil
+	for tenant, t := range tenants {
+		own := p.For(t)
+		if all = append(all, own); c.HeartbeatInterval == 0 {
+			if c.Intervals == nil {
+				c.Intervals = map[string]time.Duration{}
+			}
+			c.Intervals[tenant] = own.HeartbeatInterval
+		}
 	}
+	fixed := c.HeartbeatInterval
+	c.HeartbeatInterval = cmp.Or(fixed, p.HeartbeatInterval)
+	forgetAfter, activeAfterIdle := time.Minute, time.Minute
+	for _, p := range all {
+		// Shorter, and the detector would count a gateway as lost in a partition whose last device is
+		// merely silent.
+		forgetAfter = max(forgetAfter, p.OnlineTTL+p.OfflineDebounce, 4*cmp.Or(fixed, p.HeartbeatInterval))
+		if p.IdleAfter > 0 {
+			activeAfterIdle = min(activeAfterIdle, p.IdleAfter)
+		}
+	}
+	c.ForgetAfter = cmp.Or(c.ForgetAfter, forgetAfter)
+	c.ActiveAfterIdle = cmp.Or(c.ActiveAfterIdle, activeAfterIdle)
 	return c
 }
 

@@ -61,3 +61,48 @@ func TestRepeatedBeatsByNameDoNotAllocate(t *testing.T) {
 		}
 	})
 }
+
+// The tenant's devices beat every minute, those of all others every 15 s.
+func TestTheIntervalOfATenantDecidesWhichOfItsConnectionsAreSilent(t *testing.T) {
+	t.Parallel()
+	pipeline := schemas.DefaultPolicy()
+	calm := pipeline
+	calm.HeartbeatInterval, calm.OnlineTTL, calm.AwayTTL = time.Minute, 3*time.Minute, 10*time.Minute
+	policies := map[string]*schemas.Policy{"calm": &calm}
+	config := beat.Config{}.Under(pipeline, policies)
+	if config.ForgetAfter != 4*time.Minute || config.HeartbeatInterval != pipeline.HeartbeatInterval || config.Intervals["calm"] != time.Minute {
+		t.Errorf("the settings are %+v", config)
+	}
+	if own := (beat.Config{HeartbeatInterval: time.Second, ForgetAfter: time.Hour}).Under(pipeline, policies); own.Intervals != nil || own.ForgetAfter != time.Hour {
+		t.Errorf("with settings of its own they are %+v", own)
+	}
+	for tenant, leaves := range map[string]bool{"calm": false, "": true} {
+		inBubble(t, func(g gateway) {
+			g.Follow(config)
+			var tabs [2]interface {
+				Beat(time.Duration) error
+				Bye() error
+			}
+			for i := range tabs {
+				k, err := g.NamedConnect(1, &schemas.Name{Tenant: tenant, Text: "ann"}, 7, schemas.Web, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tabs[i] = k
+			}
+			pass(58 * time.Second)
+			if err := tabs[0].Beat(0); err != nil {
+				t.Error(err)
+			}
+			if err := tabs[0].Bye(); err != nil {
+				t.Error(err)
+			}
+			pass(2 * time.Second)
+			beats := g.log.Beats()
+			if last := beats[len(beats)-1]; last.Bye != leaves {
+				t.Errorf("tenant %q: one tab was closed, the other was heard 58 s ago, and the device leaves: %t", tenant, last.Bye)
+			}
+			_ = tabs[1].Bye()
+		})
+	}
+}

@@ -75,3 +75,17 @@ func TestWithoutNamesAQueueHasNoTableOfThem(t *testing.T) {
 		t.Error("there is one")
 	}
 }
+
+func TestAReportIsUrgentAfterTwoIntervalsOfItsTenant(t *testing.T) {
+	t.Parallel()
+	for _, name := range []*schemas.Name{nil, {Text: "ann"}, {Tenant: "calm", Text: "ann"}} {
+		ann := idle(1, 0)
+		ann.Name = name
+		q := known(t, ann)
+		q.Follow(rules.HeartbeatInterval, map[string]time.Duration{"calm": time.Minute}, rules.ActiveAfterIdle, rules.ForgetAfter)
+		ann.Idle = 40_000
+		if urgent, calm := add(t, q, 40*time.Second, ann), name != nil && name.Tenant == "calm"; urgent == calm {
+			t.Errorf("after 40 s the report of %v is urgent: %t", name, urgent)
+		}
+	}
+}

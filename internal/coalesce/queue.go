@@ -15,6 +15,9 @@ type Rules struct {
 	// HeartbeatInterval is how often a device reports. A report after two silent intervals is
 	// urgent.
 	HeartbeatInterval time.Duration
+	// Intervals are the heartbeat intervals of the devices of tenants with policies of their own. It is never
+	// changed.
+	Intervals map[string]time.Duration
 	// ActiveAfterIdle: a report of a device that was touched for the first time in so long is
 	// urgent. At most the detector's idle_after.
 	ActiveAfterIdle time.Duration
@@ -106,9 +109,19 @@ func New(rules Rules) *Queue {
 }
 
 // Follow changes the times by which the queue decides.
-func (q *Queue) Follow(heartbeatInterval, activeAfterIdle, forgetAfter time.Duration) {
-	q.rules.HeartbeatInterval, q.rules.ActiveAfterIdle, q.rules.ForgetAfter = heartbeatInterval, activeAfterIdle,
-		forgetAfter
+func (q *Queue) Follow(heartbeatInterval time.Duration, intervals map[string]time.Duration, activeAfterIdle, forgetAfter time.Duration) {
+	q.rules.HeartbeatInterval, q.rules.Intervals = heartbeatInterval, intervals
+	q.rules.ActiveAfterIdle, q.rules.ForgetAfter = activeAfterIdle, forgetAfter
+}
+
+// interval is how often the devices of a user report; name is nil with --ids int.
+func (r *Rules) interval(name *schemas.Name) time.Duration {
+	if name != nil {
+		if own, ok := r.Intervals[name.Tenant]; ok {
+			return own
+		}
+	}
+	return r.HeartbeatInterval
 }
 
 // Add takes a report that came in now. It replaces an unsent report of the same device. hurry tells
@@ -125,7 +138,7 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 	s := &q.slots[i]
 	touched := now - time.Duration(r.Idle)*time.Millisecond
 	news := !known || s.bye != r.Bye || s.kind != uint8(r.Kind) && !r.Bye ||
-		now-s.received >= 2*q.rules.HeartbeatInterval ||
+		now-s.received >= 2*q.rules.interval(r.Name) ||
 		touched-s.touched >= q.rules.ActiveAfterIdle
 	if r.Bye && s.bye {
 		return false, nil // it has left already

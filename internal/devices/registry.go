@@ -31,7 +31,7 @@ type Device struct {
 type Registry struct {
 	reporter Reporter
 	began    time.Time
-	interval atomic.Int64 // nanoseconds; how often a device beats
+	pace     atomic.Pointer[pace]
 
 	mu    sync.Mutex             // protects conns, and next, joined and over of each
 	conns map[Device]*Connection // the first of a list, usually of one
@@ -40,13 +40,30 @@ type Registry struct {
 // NewRegistry makes an empty Registry whose connections report to reporter.
 func NewRegistry(reporter Reporter, heartbeatInterval time.Duration) *Registry {
 	r := &Registry{reporter: reporter, began: time.Now(), conns: map[Device]*Connection{}}
-	r.Follow(heartbeatInterval)
+	r.Follow(heartbeatInterval, nil)
 	return r
 }
 
-// Follow changes the heartbeat interval.
-func (r *Registry) Follow(heartbeatInterval time.Duration) {
-	r.interval.Store(int64(heartbeatInterval))
+// pace is how often devices beat. It is never changed.
+type pace struct {
+	interval time.Duration
+	tenants  map[string]time.Duration // of tenants with policies of their own
+}
+
+// Follow changes the heartbeat interval, and those of tenants that have their own. tenants must not be changed
+// any more.
+func (r *Registry) Follow(heartbeatInterval time.Duration, tenants map[string]time.Duration) {
+	r.pace.Store(&pace{heartbeatInterval, tenants})
+}
+
+// of is how often the devices of a user beat; name is nil with --ids int.
+func (p *pace) of(name *schemas.Name) time.Duration {
+	if name != nil {
+		if own, ok := p.tenants[name.Tenant]; ok {
+			return own
+		}
+	}
+	return p.interval
 }
 
 // Connection is one connection of a Device. End it with Bye or Drop. All methods may be called from
@@ -131,7 +148,7 @@ func (r *Registry) join(c *Connection) bool {
 // device then has no connection that was heard recently. The bye is reported before another
 // connection can join, so it is older than the beat of that one.
 func (r *Registry) part(c *Connection, over, bye bool) error {
-	silence := 3 * time.Duration(r.interval.Load()) / 2
+	silence := 3 * r.pace.Load().of(c.name) / 2
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	leaves := c.joined

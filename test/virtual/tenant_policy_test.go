@@ -2,9 +2,12 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
+	"github.com/stillhere/stillhere/client"
+	clientgateway "github.com/stillhere/stillhere/client/gateway"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/watch"
@@ -33,8 +36,23 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 				w.Fatal(err)
 			}
 		}
+		g := w.dial("gw-1")
+		intervals := func(acme time.Duration) {
+			w.Helper()
+			for tenant, want := range map[string]time.Duration{"acme": acme, "": w.config.Policy.HeartbeatInterval} {
+				if got := g.ScheduleOf(tenant).Interval; got != want || g.Schedule().Interval != w.config.Policy.HeartbeatInterval {
+					w.Errorf("the gateway's interval of tenant %q is %s, want %s", tenant, got, want)
+				}
+			}
+		}
+		intervals(w.config.Policy.HeartbeatInterval)
 		set(tenant)
 		time.Sleep(5 * time.Second) // gateways know it
+		intervals(2 * time.Second)
+		late := w.dial("gw-2")
+		if got := late.ScheduleOf("acme").Interval; got != 2*time.Second {
+			w.Errorf("a new gateway's interval of the tenant is %s, want 2s", got)
+		}
 		for name, want := range map[string]time.Duration{"acme": 2 * time.Second, "": w.config.Policy.HeartbeatInterval} {
 			ctx, cancel := context.WithCancel(w.Context())
 			for m, err := range watch.Messages(ctx, watch.Options{URL: all["api"].base + "/presence/stream?tenant=" + name, Names: namesakes, Client: w.http}) {
@@ -68,9 +86,24 @@ func TestTheUsersOfATenantGoByItsPolicyAndItsViewersHearItsHeartbeatInterval(t *
 		acme.beat(false)
 		time.Sleep(8 * time.Second)
 		acme.are(`"online"`)
+		intervals(w.config.Policy.HeartbeatInterval)
+		if err := errors.Join(g.Close(context.Background()), late.Close(context.Background())); err != nil {
+			w.Error(err)
+		}
 		time.Sleep(10 * time.Second) // everything is committed
 		w.backtests()
 	})
+}
+
+// dial connects a gateway of the Go client.
+func (w *world) dial(id schemas.GatewayID) *clientgateway.Gateway {
+	w.Helper()
+	g, err := clientgateway.Dial(context.Background(), clientgateway.Config{ID: id, Log: w.log, IdentityKey: w.config.Kafka.IdentityKey,
+		Kafka: client.Kafka{Brokers: w.config.Kafka.Brokers, Dial: w.config.Kafka.Dialer}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return g
 }
 
 // backtests checks that a backtest by the policies of the log finds what was published of each tenant, and that
