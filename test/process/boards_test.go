@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/testkit/manifests"
 	"github.com/stillhere/stillhere/internal/testkit/pgtest"
 	"github.com/stillhere/stillhere/schemas"
@@ -34,8 +36,11 @@ var emptyHere = []string{
 	"stillhere_stream_gaps_total",   // records are deleted before the detector has read them, while it is away
 	"stillhere_stream_parked",       // a record fails again and again, each time after a longer pause
 	"stillhere_stream_stalls_total", // a partition makes no progress for 15 s
-	"stillhere_tenant_",             // the users of this pipeline have no tenants
 }
+
+// boardTenants are the tenants of the users, who have names: panels of pipelines with integers have the same
+// queries, and those by tenant have figures only here.
+var boardTenants = []string{"acme", "zeta"}
 
 // A real Prometheus loads the rules as they stand and answers every query of every alert and panel,
 // while all services of docker-compose.yml, a webhook and simulated users run, and faults happen.
@@ -46,9 +51,14 @@ func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 		t.Skip("there is no prometheus: install Debian's package")
 	}
 	c := newContainers(t)
-	c.more["STILLHERE_HIGH_FOLLOWER"] = "4" // user 1 of the demo has eight
+	c.more["STILLHERE_HIGH_FOLLOWER"] = "4" // user-1 has eight
+	c.more["STILLHERE_IDS"], c.more["STILLHERE_IDENTITY_KEY"] = "text", identity.NewKey().Hex()
 	for _, step := range []string{"topics", "migrate", "follows"} {
-		if code := c.start(step).Wait(time.Minute); code != 0 {
+		p := c.start
+		if step == "follows" {
+			p = c.startFollows
+		}
+		if code := p(step).Wait(time.Minute); code != 0 {
 			t.Fatalf("%s ended with %d", step, code)
 		}
 	}
@@ -67,7 +77,7 @@ func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 		"--url", receiver.URL, "--admin", targets["webhook"])
 	testkit.Start(t, c.program, nil, "canary", "--url", "http://127.0.0.1:1", "--timeout", "1s", "--interval", "5s", "--admin", targets["failing"])
 	targets["astray"], targets["second"] = c.startAstray(), c.startSecond()
-	c.start("crowd")
+	c.startCrowd()
 	p := startPrometheus(t, server, targets)
 	c.badViewers()
 	// The first one alone has announced the policy, which the panel of retries shows.
@@ -99,6 +109,7 @@ func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 	for query := range empty {
 		t.Errorf("nothing is to be seen in %s", query)
 	}
+	p.seesTenants(queries)
 	for _, q := range queries {
 		p.figures(q.Expr) // also those of alerts, of which most see nothing now
 	}
@@ -107,14 +118,54 @@ func TestEveryPanelHasFiguresInARealPrometheus(t *testing.T) {
 // look reads as a viewer does, and opens and closes the socket of a device.
 func (c *containers) look() {
 	c.Helper()
-	for _, path := range []string{"batch?user_ids=1,11,12", "11", "11/history"} {
+	for _, path := range []string{"batch?tenant=acme&user_ids=user-1&user_ids=user-11", "users/user-11?tenant=zeta", "users/user-11/history?tenant=zeta"} {
 		c.ask(http.MethodGet, "http://"+c.at("api", "STILLHERE_LISTEN")+"/presence/"+path, "")
 	}
-	socket, _, err := websocket.Dial(c.Context(), "ws://"+c.at("ingest", "STILLHERE_LISTEN")+"/presence/connect?user_id=5000000&device_id=1&device_kind=web", nil)
+	socket, _, err := websocket.Dial(c.Context(), "ws://"+c.at("ingest", "STILLHERE_LISTEN")+"/presence/connect?tenant=acme&user_id=viewer&device_id=1&device_kind=web", nil)
 	if err != nil {
 		c.Fatal(err)
 	}
 	_ = socket.Close(websocket.StatusNormalClosure, "") // the server may have closed it
+}
+
+// startFollows gives user-1 of a tenant eight followers.
+func (c *containers) startFollows(name string) *testkit.Program {
+	c.Helper()
+	followers := []string{"graph", "add", "--tenant", boardTenants[0]}
+	for i := range 9 {
+		followers = append(followers, fmt.Sprint("user-", i+1))
+	}
+	return testkit.Start(c.T, c.program, func(command *exec.Cmd) { command.Env = c.environment(name) }, followers...)
+}
+
+// startCrowd starts simulated users of the tenants.
+func (c *containers) startCrowd() {
+	c.Helper()
+	words := append(slices.Clone([]string(c.compose.Services["crowd"].Command)), "--ids", "text")
+	for _, tenant := range boardTenants {
+		words = append(words, "--tenant", tenant)
+	}
+	testkit.Start(c.T, c.program, func(command *exec.Cmd) { command.Env = c.environment("crowd") }, words...)
+}
+
+// seesTenants checks that the panels by tenant show each tenant.
+func (p *promServer) seesTenants(queries []manifests.Query) {
+	p.Helper()
+	seen := 0
+	for _, q := range queries {
+		if strings.HasPrefix(q.Where, "alert ") || !strings.Contains(q.Expr, "by (tenant)") {
+			continue
+		}
+		seen++
+		for _, tenant := range boardTenants {
+			if p.figures(fmt.Sprintf(`((%s) > 0) and on (tenant) label_replace(vector(1), "tenant", %q, "", "")`, q.Expr, tenant)) == 0 {
+				p.Errorf("nothing of tenant %s is to be seen in %s: %s", tenant, q.Where, q.Expr)
+			}
+		}
+	}
+	if seen < 2 {
+		p.Errorf("%d panels are by tenant, must be at least the users online and the changes", seen)
+	}
 }
 
 // startAstray starts a webhook that reaches no Kafka: nobody listens at one of its two addresses, and
