@@ -70,16 +70,23 @@ func newPipelineAs(t *testing.T, on *testkit.Servers, as func(role string) []str
 		p.roles = append(p.roles, &role{name: name, listen: testkit.FreePort(t), admin: testkit.FreePort(t)})
 	}
 	for _, r := range p.roles {
-		more := p.as(r.name)
-		settings := func(c *exec.Cmd) {
-			p.settings(c)
-			c.Env = append(c.Env, more...)
-		}
-		r.Program = testkit.Start(t, path, settings, append([]string{r.name, "--instance", "one", "--listen", r.listen, "--admin", r.admin}, testkit.PolicyFlags(p.policy)...)...)
+		p.start(r)
 	}
 	p.In, p.Listen, p.Program = p.roles[0].listen, p.roles[4].listen, p.roles[4].Program
 	p.allReady(time.Minute)
 	return p
+}
+
+// start starts a role.
+func (p *pipeline) start(r *role) {
+	p.Helper()
+	more := p.as(r.name)
+	settings := func(c *exec.Cmd) {
+		p.settings(c)
+		c.Env = append(c.Env, more...)
+	}
+	r.Program = testkit.Start(p.T, testkit.Binary(p.T, "stillhere"), settings,
+		append([]string{r.name, "--instance", "one", "--listen", r.listen, "--admin", r.admin}, testkit.PolicyFlags(p.policy)...)...)
 }
 
 // settings gives a process the addresses as the environment of up has them.

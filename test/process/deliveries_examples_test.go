@@ -13,17 +13,25 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 )
 
+// nodePackages is the folder of the packages that STILLHERE_TEST_NODE_MODULES names. It skips the test if one of
+// these is missing.
+func nodePackages(t *testing.T, names ...string) string {
+	t.Helper()
+	packages := filepath.Join(os.Getenv("STILLHERE_TEST_NODE_MODULES"), "node_modules")
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(packages, name)); err != nil {
+			t.Skipf("STILLHERE_TEST_NODE_MODULES names no folder with %s", name)
+		}
+	}
+	return packages
+}
+
 // typescript prepares the example in a folder where Node finds its packages: those of the folder
 // that STILLHERE_TEST_NODE_MODULES names, in which "npm install kafkajs kafkajs-snappy protobufjs
 // tsx" was run.
 func typescript(t *testing.T) (tsx, program string) {
 	t.Helper()
-	packages := filepath.Join(os.Getenv("STILLHERE_TEST_NODE_MODULES"), "node_modules")
-	for _, name := range []string{"kafkajs", "kafkajs-snappy", "protobufjs", "tsx"} {
-		if _, err := os.Stat(filepath.Join(packages, name)); err != nil {
-			t.Skipf("STILLHERE_TEST_NODE_MODULES names no folder with %s", name)
-		}
-	}
+	packages := nodePackages(t, "kafkajs", "kafkajs-snappy", "protobufjs", "tsx")
 	dir := t.TempDir()
 	text, err := os.ReadFile(example(t, "deliveries.mts"))
 	if err != nil {

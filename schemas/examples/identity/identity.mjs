@@ -2,7 +2,8 @@
 //
 // The id is the upper 63 bits of SipHash-2-4 of tenant, a zero byte and name; 1 if these are 0.
 // The Kafka key of the user's records is the id as 8 bytes big-endian.
-import { readFileSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 
 const u64 = (x) => BigInt.asUintN(64, x);
 const rotate = (x, n) => u64(x << n) | (x >> (64n - n));
@@ -45,7 +46,7 @@ export function kafkaKey(user) {
   return key;
 }
 
-if (process.argv[2]) { // identity.mjs vectors.tsv: compares with the published ids
+if (fileURLToPath(import.meta.url) === realpathSync(process.argv[1])) { // identity.mjs vectors.tsv: compares with the published ids
   const [key, ...lines] = readFileSync(process.argv[2], "utf8").replace(/\n$/, "").split("\n");
   for (const line of lines) {
     const [tenant, name, device, user, number] = line.split("\t");

@@ -1,0 +1,127 @@
+//go:build unix
+
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/client/gateway"
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/testkit"
+)
+
+// producer writes a heartbeat of a user by name, straight to Kafka.
+type producer func(t *testing.T, broker, keyFile string, user schemas.Name, device string)
+
+// runs is a producer that is a program.
+func runs(command func(t *testing.T) (words, environment []string)) producer {
+	return func(t *testing.T, broker, keyFile string, user schemas.Name, device string) {
+		t.Helper()
+		words, environment := command(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		c := exec.CommandContext(ctx, words[0], append(words[1:], broker, keyFile, user.Tenant, user.Text, device)...)
+		c.Env = append(os.Environ(), environment...)
+		outputOf(t, c)
+	}
+}
+
+// producers are the examples of each language, and the client of Go.
+var producers = map[string]producer{
+	"go": func(t *testing.T, broker, keyFile string, user schemas.Name, device string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		g, err := gateway.Dial(ctx, gateway.Config{Kafka: client.Kafka{Brokers: []string{broker}}, ID: "go", IdentityKeyFile: keyFile,
+			Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.BeatAs(user, device, schemas.Mobile, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"python": runs(func(t *testing.T) (words, environment []string) {
+		return []string{python(t), example(t, "identity/producer.py")}, pythonMessages(t.Context(), t)
+	}),
+	"javascript": runs(func(t *testing.T) (words, environment []string) {
+		packages := nodePackages(t, "kafkajs", "protobufjs")
+		dir := t.TempDir()
+		for _, name := range []string{"identity.mjs", "producer.mjs"} {
+			text, err := os.ReadFile(example(t, "identity/"+name))
+			testkit.Check(t, err)
+			testkit.Check(t, os.MkdirAll(filepath.Join(dir, "examples", "identity"), 0o700))
+			testkit.Check(t, os.WriteFile(filepath.Join(dir, "examples", "identity", name), text, 0o600))
+		}
+		testkit.Check(t, os.Symlink(packages, filepath.Join(dir, "node_modules")))
+		testkit.Check(t, os.Symlink(filepath.Join(filepath.Dir(example(t, "x")), "..", "proto"), filepath.Join(dir, "proto")))
+		return []string{"node", filepath.Join(dir, "examples", "identity", "producer.mjs")}, nil
+	}),
+	"java": runs(func(t *testing.T) (words, environment []string) {
+		libraries := filepath.Join(os.Getenv("STILLHERE_TEST_JAVA_LIBRARIES"), "*")
+		if found, _ := filepath.Glob(filepath.Join(filepath.Dir(libraries), "protobuf-java-*.jar")); os.Getenv("STILLHERE_TEST_JAVA_LIBRARIES") == "" || len(found) == 0 {
+			t.Skip("STILLHERE_TEST_JAVA_LIBRARIES names no folder with the jars of schemas/examples/identity/pom.xml")
+		}
+		for _, name := range []string{"javac", "protoc"} {
+			if _, err := exec.LookPath(name); err != nil {
+				t.Skip(err)
+			}
+		}
+		dir, proto := t.TempDir(), filepath.Join(filepath.Dir(example(t, "x")), "..", "proto")
+		outputOf(t, exec.CommandContext(t.Context(), "protoc", "-I", proto, "--java_out="+dir, "stillhere/v1/frame.proto", "stillhere/v1/policy.proto"))
+		sources, err := filepath.Glob(filepath.Join(dir, "stillhere", "v1", "*.java"))
+		testkit.Check(t, err)
+		classes := filepath.Join(dir, "classes")
+		arguments := append([]string{"-cp", libraries, "-d", classes, example(t, "identity/Producer.java"), example(t, "identity/Identity.java")}, sources...)
+		outputOf(t, exec.CommandContext(t.Context(), "javac", arguments...))
+		return []string{"java", "-cp", classes + ":" + libraries, "Producer"}, nil
+	}),
+}
+
+func TestProducersOfEachLanguageReportUsersByName(t *testing.T) {
+	t.Parallel()
+	h := testkit.NewDev(t, "--ids", "text")
+	h.Up()
+	file := filepath.Join(h.Dir, "identity.key")
+	states := func(t *testing.T, tenant, name string) (state string) {
+		t.Helper()
+		answer, err := http.Get("http://" + h.Listen + "/presence/users/" + url.PathEscape(name) + "?tenant=" + tenant)
+		testkit.Check(t, err)
+		defer answer.Body.Close()
+		var user struct {
+			UserID *string `json:"user_id"`
+			State  string  `json:"state"`
+		}
+		testkit.Check(t, json.NewDecoder(answer.Body).Decode(&user))
+		if user.UserID == nil || *user.UserID != name {
+			t.Errorf("asked for %q, the answer is of %v", name, user.UserID)
+		}
+		return user.State
+	}
+	t.Run("languages", func(t *testing.T) {
+		for language, produce := range producers {
+			t.Run(language, func(t *testing.T) {
+				t.Parallel()
+				user := schemas.Name{Tenant: "acme", Text: "ann, née/" + language}
+				produce(t, h.Broker, file, user, "phone 1")
+				testkit.Until(t, "the user is online", 30*time.Second, func() bool { return states(t, user.Tenant, user.Text) == "online" })
+				if state := states(t, "", user.Text); state != "offline" {
+					t.Errorf("the namesake of the default tenant is %s", state)
+				}
+			})
+		}
+	})
+}
