@@ -181,7 +181,7 @@ func (c *contextList) Run() error {
 }
 
 type contextUse struct {
-	Name string `arg:"" help:"The context; '' for none."`
+	Name string `arg:"" help:"The context; \"\" for none."`
 }
 
 // Run changes the current context.

@@ -46,7 +46,7 @@ func (f *tenantsFlags) read(ctx context.Context) (*tenants.Directory, error) {
 
 // tenantName is the argument of a tenant.
 type tenantName struct {
-	Tenant string `arg:"" help:"The tenant; '' is the default tenant, '*' the settings of every tenant that has none of its own."`
+	Tenant string `arg:"" help:"The tenant; \"\" is the default tenant, '*' the settings of every tenant that has none of its own."`
 }
 
 func (n tenantName) check() error { return misused(schemas.Tenant{Name: n.Tenant}.Check()) }
@@ -207,7 +207,7 @@ type tenantsSet struct {
 	ChangesPerSecondPerProcess tenantNumber `help:"Requests that change something, in each process: visibility, erasures, edges of the follower graph. Each kind has the whole rate." placeholder:"N" env:"-" group:"Settings:"`
 	SubscriptionsPerProcess    tenantNumber `help:"Users who are watched on sockets and streams in each process, each one per connection." placeholder:"N" env:"-" group:"Settings:"`
 	Weight                     tenantNumber `help:"The tenant's share where tenants wait for each other; 1 if nothing is set." placeholder:"N" env:"-" group:"Settings:"`
-	Note                       *string      `help:"A note for people; '' removes it." env:"-" group:"Settings:"`
+	Note                       *string      `help:"A note for people; \"\" removes it." env:"-" group:"Settings:"`
 	tenantsFlags
 }
 

@@ -22,7 +22,7 @@ import (
 
 // tenantsErase erases all users of a tenant.
 type tenantsErase struct {
-	Tenant   string `arg:"" help:"The tenant; '' is the default tenant."`
+	Tenant   string `arg:"" help:"The tenant; \"\" is the default tenant."`
 	Yes      bool   `help:"Erase. Without it nothing is changed, and the command says how many users it would erase." env:"-"`
 	DryRun   bool   `help:"Only say how many users would be erased." env:"-"`
 	Rate     int    `help:"Users to erase a second." default:"1000" env:"-"`
@@ -35,7 +35,7 @@ type tenantsErase struct {
 func (*tenantsErase) Help() string {
 	return `Lists the users of the tenant by the names in the durable store and in the follower graph, and writes an erasure for each to presence.heartbeats, as the command erase does. The running pipeline then drops devices, last seen, history, visibility, names and edges. Users whose names come while it runs are found by another pass. At the end the settings of the tenant and its policy are removed.
 
-Take away the tenant's access first: revoke its tokens and keys. A user who sends heartbeats again is a new user.
+Take away the tenant's access first: revoke its tokens and keys. A user who sends heartbeats again is a new user, who is listed when a heartbeat has the name again: within 5 minutes of further heartbeats.
 
 The command waits until no user of the tenant is listed any more. It may be interrupted and started again: it continues with the users who are left. To check: "tenants sizes" does not list the tenant, and GET /presence/count?tenant=NAME is 0. The command prints the first UTC day on which no topic has a copy; backups are yours to handle. With --sqlite, the follower graph is graph.db in the same directory, as dev keeps it.
 

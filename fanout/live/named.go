@@ -5,10 +5,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -54,7 +54,7 @@ func (n naming) list(list json.RawMessage) (asked, error) {
 // textOf is the text of a string or a number; "", which names nobody, of anything else.
 func textOf(item json.RawMessage) (text string) {
 	switch c := item[0]; {
-	case !utf8.Valid(item):
+	case !strictjson.UTF8(item):
 	case c == '"':
 		_ = json.Unmarshal(item, &text) // what is not read names nobody
 	case c == '-' || c >= '0' && c <= '9':

@@ -85,7 +85,7 @@ func TestStreamsNameUsersOfTheirTenant(t *testing.T) {
 	}
 	g.happen(called("", uuid, other.becomes(schemas.Away))...)
 	q.wants(`{"type":"change","user":{"user_id":"` + uuid + `","state":"away",`) // and not that of acme before
-	for list, field := range map[string]string{`[""]`: "user_ids[0]", `["x",null]`: "user_ids[1]", `["x",{}]`: "user_ids[1]"} {
+	for list, field := range map[string]string{`[""]`: "user_ids[0]", `["x",null]`: "user_ids[1]", `["x",{}]`: "user_ids[1]", `["\ud800"]`: "user_ids[0]"} {
 		q.send(`{"type":"subscribe","user_ids":` + list + `}`)
 		if text := q.wants(`{"type":"error","error":{"code":"invalid_name",`); !strings.Contains(text, field) {
 			t.Error(text)

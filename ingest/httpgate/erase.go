@@ -95,7 +95,12 @@ func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, e
 	g.writer.append("erasure", 0, schemas.Outgoing{
 		Partition: schemas.PartitionOf(user, g.cfg.Partitions),
 		Key:       user.Key(), Value: frame,
-	}, func(err error) { written <- err })
+	}, func(err error) {
+		if err == nil {
+			g.writer.erased(name)
+		}
+		written <- err
+	})
 	if err := g.await(r.Context(), written); err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -110,6 +111,29 @@ func TestANameIsWrittenWithTheFirstBeatAndAgainWhenItMayBeMissing(t *testing.T) 
 		says(beat, true, "after a silence")
 		says(bye, false, "a bye")
 		says(beat, true, "after a bye")
+	})
+}
+
+func TestANameIsWrittenAgainWithTheFirstBeatAfterAnErasure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := endpoint{t: t, log: &beattest.Log{Partitions: partitions}}
+		d.mux, d.stop = startWith(t, byName(), d.log, func(context.Context) (map[string]time.Duration, error) { return nil, nil })
+		defer d.stop()
+		const ann, bob = `{"beats":[{"user_id":"ann","device_id":"a"}]}`, `{"beats":[{"user_id":"bob","device_id":"a"}]}`
+		d.wants(d.post(ann), 202, "")
+		d.wants(d.post(bob), 202, "")
+		d.wants(d.send(http.MethodDelete, "/presence/ann", ""), 200, "")
+		d.log.Refuse(errors.New("no brokers"))
+		d.wants(d.send(http.MethodDelete, "/presence/bob", ""), 503, "")
+		d.log.Refuse(nil)
+		before := len(d.log.Written())
+		d.wants(d.post(ann), 202, "")
+		d.wants(d.post(bob), 202, "")
+		got := names(d.log.Written()[before:])
+		if want := (schemas.Name{Text: "ann"}); len(got) != 1 || got[people.ID("", "ann")] != want {
+			t.Errorf("the names after the erasure are %+v, want %s alone", got, want)
+		}
 	})
 }
 

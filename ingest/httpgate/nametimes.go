@@ -76,6 +76,13 @@ func (t *nameTimes) learn(rows []sentRow, now time.Duration) {
 	}
 }
 
+// forget makes the name with a key due.
+func (t *nameTimes) forget(key uint64) {
+	if e := t.of(key); e.key == key {
+		*e = nameTime{}
+	}
+}
+
 func seconds(d time.Duration) int32 { return int32(d / time.Second) }
 
 // appendNames appends the names that are due to a frame of beats.

@@ -161,6 +161,16 @@ func (w *writer) append(kind string, rows int, record schemas.Outgoing, done fun
 	})
 }
 
+// erased makes the next beat of a user with a name tell it, because an erasure leaves no topic with it.
+func (w *writer) erased(name schemas.Name) {
+	if name == (schemas.Name{}) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.named.forget(w.named.key(name))
+}
+
 // settle runs on a goroutine of the log.
 func (w *writer) settle(s *shipment) {
 	defer w.inFlight.Done()

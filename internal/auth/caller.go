@@ -10,6 +10,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/stillhere/stillhere/internal/identity"
+	"github.com/stillhere/stillhere/internal/strictjson"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -62,6 +63,33 @@ type claims struct {
 	Scope   scopes  `json:"scope"`
 	Scp     scopes  `json:"scp"` // some servers' name for it
 }
+
+// UnmarshalJSON reads the claims by their exact names. encoding/json would also take Tenant, a claim of
+// another meaning, for tenant.
+func (c *claims) UnmarshalJSON(text []byte) error {
+	if !strictjson.UTF8(text) { // two subjects would become one name
+		return errors.New("the claims are not UTF-8")
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(text, &given); err != nil {
+		return err
+	}
+	read := map[string]json.RawMessage{}
+	for _, name := range claimNames {
+		if value, ok := given[name]; ok {
+			read[name] = value
+		}
+	}
+	exact, err := json.Marshal(read)
+	if err != nil {
+		return err
+	}
+	type plain claims
+	return json.Unmarshal(exact, (*plain)(c))
+}
+
+// claimNames are the names of all fields of claims.
+var claimNames = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "gateway_id", "tenant", "scope", "scp"}
 
 // scopes are separated by spaces (RFC 8693) or a list.
 type scopes []string

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"strconv"
+	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
 
@@ -223,6 +224,9 @@ func (r *Reader) text() ([]byte, error) {
 			if !escaped {
 				return token[1 : len(token)-1], nil
 			}
+			if !paired(token) {
+				return nil, r.malformed("half of a surrogate pair is escaped, which is not UTF-8")
+			}
 			var s string
 			if json.Unmarshal(token, &s) != nil {
 				return nil, r.malformed("an escape sequence is wrong")
@@ -238,6 +242,40 @@ func (r *Reader) text() ([]byte, error) {
 	}
 	r.at = len(r.data)
 	return nil, r.malformed("it ends in the middle of a string")
+}
+
+// UTF8 reports whether text is UTF-8, also where escape sequences stand for characters. encoding/json
+// would read U+FFFD in place of what is not, so that two names became one.
+func UTF8(text []byte) bool { return utf8.Valid(text) && paired(text) }
+
+// paired reports whether text escapes both halves of every surrogate pair, or neither.
+func paired(text []byte) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		switch r := escape(text[i:]); {
+		case !utf16.IsSurrogate(r):
+			i++
+		case utf16.DecodeRune(r, escape(text[i+6:])) == utf8.RuneError:
+			return false
+		default:
+			i += 11
+		}
+	}
+	return true
+}
+
+// escape is the code unit that text begins with as an escape sequence of four digits; -1: none.
+func escape(text []byte) rune {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	unit, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(unit)
 }
 
 // number reads a number as RFC 8259 defines it.

@@ -21,7 +21,7 @@ func TestHalfAndBrokenDocumentsAreMalformed(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "{", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{"a":1,}`, `{"a":[1,]}`, `{"a":"`, `{"a":"\`, `{"a":"\x"}`,
 		`{"a":01}`, `{"a":-}`, `{"a":1.}`, `{"a":1e}`, `{"a":+1}`, `{"a":tru}`, `{a:1}`, `{"a":1}{`, `{"a":1} x`, "{\"a\":\"\x01\"}",
-		"{\"a\":\"\xff\"}", "{}\x00", `{"a" 1}`, `{"a":1 "b":2}`,
+		"{\"a\":\"\xff\"}", `{"a":"\ud800"}`, `{"a":"\udc00\ud800"}`, `{"a":"\ud800\\udc00"}`, `{"\ud83d\":1}`, "{}\x00", `{"a" 1}`, `{"a":1 "b":2}`,
 	} {
 		var bad *schemas.FieldError
 		if err := skipAll([]byte(text)); !errors.As(err, &bad) || bad.Code != "malformed" || bad.Field != "body" {
@@ -36,6 +36,17 @@ func TestRootThatIsNoObjectNamesTheBody(t *testing.T) {
 		var bad *schemas.FieldError
 		if err := skipAll([]byte(text)); !errors.As(err, &bad) || bad.Field != "body" || bad.Reason != "must be an object" {
 			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+func TestEscapedPairsOfSurrogatesAreCharacters(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`"\ud83d\ude00"`: "😀", `"a\uD83D\uDE00\u0041"`: "a😀A", `"\\ud800"`: `\ud800`, `"\ufffd"`: "\ufffd",
+	} {
+		if got, err := strictjson.NewReader("body", []byte(text)).Text("a"); err != nil || got != want {
+			t.Errorf("%s is read as %q, %v, want %q", text, got, err, want)
 		}
 	}
 }
