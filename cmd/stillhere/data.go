@@ -188,7 +188,9 @@ func (f *sourceFlags) openSources(ctx context.Context, cluster kafka.Config) (*d
 // outputFile is where rows go.
 type outputFile struct {
 	io.Writer
-	file *replay.File // nil: standard output
+	file    *replay.File    // nil: standard output
+	rotated *replay.Rotated // nil: one file
+	leftOut int64           // rows that the files had already
 }
 
 func (f *dataFlags) create() (*outputFile, error) {
@@ -205,6 +207,12 @@ func (f *dataFlags) create() (*outputFile, error) {
 // finish completes the output. A file of a run that was interrupted is valid as
 // far as it goes; one of a run that failed keeps its other name.
 func (o *outputFile) finish(ctx context.Context, w interface{ Close() error }, err error) error {
+	if o.rotated != nil {
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(err, w.Close())
+		}
+		return errors.Join(err, o.rotated.Abandon())
+	}
 	if err == nil || ctx.Err() != nil {
 		closed := w.Close()
 		if o.file == nil {

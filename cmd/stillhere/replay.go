@@ -26,7 +26,8 @@ type replayCommand struct {
 	Follow bool          `help:"Continue with new changes until interrupted." env:"-" group:"What:"`
 	Source string        `help:"Source: ${enum}. auto: the topic, and the store for changes that retention has removed from it." enum:"auto,topic,store" default:"auto" env:"-" group:"Sources:"`
 	Hold   time.Duration `help:"Size of the reorder buffer: how late a row may be published and still be written in order." default:"2m" env:"-" group:"Output:"`
-	Resume bool          `help:"Resume after the last row of the file of an interrupted replay with the same flags." env:"-" group:"Output:"`
+	Resume bool          `help:"Resume after the last row of the file, or of the folder of files, of an interrupted replay with the same flags." env:"-" group:"Output:"`
+	rotateFlags
 	dataFlags
 }
 
@@ -38,7 +39,10 @@ func (*replayCommand) Help() string {
     stillhere replay 1 2 3 --from 2026-11-20 --to 2026-11-21
     stillhere replay ann --ids text --tenant acme --identity-key-file identity.key
     stillhere replay --from 2026-11 --output parquet --out november.parquet --postgres postgres://…
-    stillhere replay --follow --output jsonl`
+    stillhere replay --follow --output jsonl
+    stillhere replay --follow --output parquet --out changes --rotate-every 10m --rotate-size 128M --partition-by day
+
+With --rotate-every, --rotate-size or --partition-by, --out is a folder. Each of its files is complete from the moment it has its name, changes-000001.parquet and so on. A row is in one file. With --resume the command goes on after them: it reads again what was published in the last --hold and a minute, and leaves out what the files have.`
 }
 
 // Validate is called by the parser.
@@ -52,6 +56,12 @@ func (c *replayCommand) Validate() error {
 		return errors.New("--resume needs --out, the file to resume")
 	case c.Source == "store" && c.Postgres == "" && c.SQLite == "":
 		return errors.New("--source store needs --postgres or --sqlite")
+	case c.rotates() && c.Out == "-":
+		return errors.New("--rotate-every, --rotate-size, --partition-by: --out must name the folder of the files")
+	case c.rotates() && c.format() == dataset.Table:
+		return errors.New("--rotate-every, --rotate-size, --partition-by: tables are not divided; use --output jsonl, csv or parquet")
+	case c.RotateEvery < 0:
+		return errors.New("--rotate-every must not be negative")
 	case c.Resume && c.format() == dataset.Table:
 		return errors.New("--resume: tables cannot be resumed; use --output jsonl, csv or parquet")
 	case c.Hold < 0:
@@ -163,8 +173,9 @@ func (c *replayCommand) Run(ctx context.Context, parsed *kong.Context, args give
 	bar.line.Clear()
 	rows := sum.Rows
 	if err == nil && c.Follow {
-		err = c.follow(ctx, sources, o, sum, w)
+		rows, err = c.follow(ctx, sources, o, sum, w, bar)
 	}
+	rows -= out.leftOut
 	interrupted := ctx.Err() != nil && !c.Follow
 	err = out.finish(ctx, w, err)
 	c.report(o, sum)
@@ -180,6 +191,9 @@ func (c *replayCommand) Run(ctx context.Context, parsed *kong.Context, args give
 // begin makes the output, with what is in it already.
 func (c *replayCommand) begin(o *replay.Options) (*outputFile, replay.Writer[store.Entry], error) {
 	format, columns := c.format(), c.columns(o)
+	if c.rotates() {
+		return c.beginRotation(o, format, columns)
+	}
 	if c.Resume {
 		file, w, last, err := replay.Resume(columns, format, c.Out)
 		if err != nil {
@@ -202,11 +216,26 @@ func (c *replayCommand) begin(o *replay.Options) (*outputFile, replay.Writer[sto
 	return out, dataset.Changes(columns, format, out), nil
 }
 
-func (c *replayCommand) follow(ctx context.Context, sources *dataset.Sources, o *replay.Options, sum replay.Summary, w replay.Writer[store.Entry]) error {
+// follow writes what comes until ctx ends, and returns how many rows were written in all.
+func (c *replayCommand) follow(ctx context.Context, sources *dataset.Sources, o *replay.Options, sum replay.Summary,
+	w replay.Writer[store.Entry], bar *bar,
+) (rows int64, err error) {
+	rows = sum.Rows
 	if err := w.Flush(); err != nil {
-		return err
+		return rows, err
 	}
-	return replay.Follow(ctx, sources.Log, o, sum, w.Write, w.Flush)
+	if c.rotates() {
+		o.Look = w.Flush // files are completed while nothing comes, too
+	}
+	err = replay.Follow(ctx, sources.Log, o, sum, func(e *store.Entry) error {
+		rows++
+		if c.Out != "-" {
+			bar.line.Say("following: %s rows  at %s", grouped(rows), e.At)
+		}
+		return w.Write(e)
+	}, w.Flush)
+	bar.line.Clear()
+	return rows, err
 }
 
 // report prints what a user of the rows should know.

@@ -24,6 +24,7 @@ type File struct {
 	file     *os.File
 	buffer   *bufio.Writer // it remembers the first error
 	unsynced int
+	size     int64 // that was written
 	syncs    errgroup.Group
 }
 
@@ -57,6 +58,7 @@ func openPartial(name string, size int64) (*File, error) {
 
 func (f *File) Write(p []byte) (int, error) {
 	n, err := f.buffer.Write(p)
+	f.size += int64(n)
 	if f.unsynced += n; f.unsynced >= syncBytes && f.syncs.TryGo(f.file.Sync) {
 		f.unsynced = 0
 	}

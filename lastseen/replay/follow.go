@@ -41,6 +41,14 @@ func Follow(ctx context.Context, log Log, o *Options, from Summary, emit func(*s
 func followPart(ctx context.Context, log Log, o *Options, topic schemas.TopicID, id int32, next int64, out *sync.Mutex,
 	emit func(*store.Entry) error, idle func() error,
 ) (int64, error) {
+	if o.Look != nil {
+		out.Lock()
+		err := o.Look()
+		out.Unlock()
+		if err != nil {
+			return next, err
+		}
+	}
 	_, end, err := log.Bounds(ctx, id)
 	if err != nil || end == next {
 		return next, err

@@ -62,6 +62,17 @@ func (c *parquetWriter[R, P]) writeBatch() error {
 // Flush does nothing: rows become readable with the file's footer.
 func (c *parquetWriter[R, P]) Flush() error { return nil }
 
+// endGroup ends the row group, whose bytes are written.
+func (c *parquetWriter[R, P]) endGroup() error {
+	if err := c.writeBatch(); err != nil {
+		return err
+	}
+	if err := c.writer.Flush(); err != nil {
+		return fmt.Errorf("writing Parquet: %w", err)
+	}
+	return nil
+}
+
 func (c *parquetWriter[R, P]) Close() error {
 	if err := c.writeBatch(); err != nil {
 		return err

@@ -37,6 +37,9 @@ type Options struct {
 	// Names, if not nil, is what users are called, in text mode: rows then have names, and are ordered by
 	// instant, version and event id, which they have whether or not their names are known.
 	Names Names
+	// Look, if not nil, is called at each look for new changes of Follow, never while it calls emit or idle. Its error
+	// ends Follow.
+	Look func() error
 	// Progress, if not nil, is called now and then, from one goroutine.
 	Progress func(Progress)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,5 +106,41 @@ func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.
 		if c.known != (code == 0) || c.known != (missing == nil) || c.known == strings.Contains(said, begins.String()) {
 			t.Errorf("stillhere %s, of a log from %s on: code %d, a file: %v, and\n%s", c.words, begins, code, missing == nil, said)
 		}
+	}
+}
+
+func TestAFollowedReplayCountsItsRowsAndCompletesItsFiles(t *testing.T) {
+	t.Parallel()
+	h := testkit.NewDev(t)
+	h.Up()
+	folder := filepath.Join(t.TempDir(), "changes")
+	replay := []string{"replay", "--follow", "--out", folder, "--output", "parquet", "--rotate-every", "1s", "--partition-by", "day", "--kafka-brokers", h.Broker}
+	rows := 0
+	for run, more := range [][]string{nil, {"--resume"}} {
+		for range 3 {
+			rows++
+			h.MustSend(testkit.Beat{User: schemas.UserID(rows), Device: 1, Kind: "mobile"})
+		}
+		tool := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, append(replay, more...)...)
+		complete := func() []string {
+			files, err := filepath.Glob(filepath.Join(folder, "day=*", "changes-*.parquet"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return files
+		}
+		before := len(complete())
+		testkit.Until(t, "a file is complete while nothing comes", 30*time.Second, func() bool { return len(complete()) > before || !tool.Running() })
+		rows++
+		h.MustSend(testkit.Beat{User: schemas.UserID(rows), Device: 1, Kind: "mobile"})
+		testkit.Until(t, "another file is complete", 30*time.Second, func() bool { return len(complete()) > before+1 || !tool.Running() })
+		tool.Signal(os.Interrupt.(syscall.Signal))
+		code := tool.Wait(time.Minute)
+		if said := tool.Err.String(); code != 0 || !strings.Contains(said, "4 rows in "+folder) {
+			t.Errorf("run %d: code %d, want 4 rows:\n%s", run, code, said)
+		}
+	}
+	if got, err := filepath.Glob(filepath.Join(folder, "*", "*.partial")); err != nil || len(got) > 0 {
+		t.Errorf("left over: %v, %v", got, err)
 	}
 }
