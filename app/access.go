@@ -110,7 +110,7 @@ var Needs = slices.Concat(
 	roleNeeds("tools",
 		onTopic(schemas.Heartbeats, "explain, backtest, record", "Read"),
 		onGroup(detectorGroup, "explain, policy show, backtest, canary; reading the log epochs", "Describe"),
-		onTopic(schemas.Transitions, "replay, asof, sessions, explain, canary", "Read"),
+		onTopic(schemas.Transitions, "replay, asof, sessions, explain, backtest, canary", "Read"),
 		onTopic(schemas.Statuses, "export", "Read")),
 	named(roleNeeds("tools",
 		onTopic(schemas.Pipeline, "reading how users are named, and the policies of tenants", "Read"),

@@ -48,8 +48,8 @@ type Rotated struct {
 
 // rotatedFile is a file that is being written.
 type rotatedFile struct {
-	*File
-	Writer[store.Entry]
+	file  *File
+	out   Writer[store.Entry]
 	day   schemas.Millis // first millisecond; 0 without ByDay
 	begun time.Time
 	rows  int64
@@ -146,19 +146,19 @@ func (r *Rotated) Write(e *store.Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := f.Writer.Write(e); err != nil {
+	if err := f.out.Write(e); err != nil {
 		return err
 	}
 	f.rows++
 	if r.Bytes == 0 {
 		return nil
 	}
-	if group, ok := f.Writer.(rowGroup); ok && f.rows%checkRows == 0 {
+	if group, ok := f.out.(rowGroup); ok && f.rows%checkRows == 0 {
 		if err := group.endGroup(); err != nil {
 			return err
 		}
 	}
-	if f.size < r.Bytes {
+	if f.file.size < r.Bytes {
 		return nil
 	}
 	return r.complete(f)
@@ -190,7 +190,7 @@ func (r *Rotated) file(at schemas.Millis) (*rotatedFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &rotatedFile{File: file, Writer: ChangesWith(r.columns, r.format, file), day: day, begun: r.Now()}
+	f := &rotatedFile{file: file, out: ChangesWith(r.columns, r.format, file), day: day, begun: r.Now()}
 	r.open = append(r.open, f)
 	return f, nil
 }
@@ -213,10 +213,10 @@ func (r *Rotated) completeOld() error {
 
 func (r *Rotated) complete(f *rotatedFile) error {
 	r.open = slices.DeleteFunc(r.open, func(other *rotatedFile) bool { return other == f })
-	if err := f.Writer.Close(); err != nil {
-		return errors.Join(err, f.File.Abandon())
+	if err := f.out.Close(); err != nil {
+		return errors.Join(err, f.file.Abandon())
 	}
-	return f.File.Commit()
+	return f.file.Commit()
 }
 
 // Flush completes files that have been open for long enough. Call it now and then while no rows come.
@@ -235,7 +235,7 @@ func (r *Rotated) Close() error {
 func (r *Rotated) Abandon() error {
 	var faults []error
 	for _, f := range r.open {
-		faults = append(faults, f.File.Abandon())
+		faults = append(faults, f.file.Abandon())
 	}
 	r.open = nil
 	return errors.Join(faults...)

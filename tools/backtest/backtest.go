@@ -26,7 +26,7 @@ type Options struct {
 }
 
 // Run applies the recorded heartbeats to every policy. Users of tenants with policies of their own are judged by
-// these, as in the log.
+// these, as in the log. From a Publisher the report also has what was published, before the policies.
 func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 	if len(o.Policies) == 0 {
 		return nil, errors.New("there is no policy to try")
@@ -52,6 +52,7 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 		}
 	}
 	var frame schemas.Frame
+	within := newCounted(from.Partitions(), schemas.Millis(o.WarmUp.Milliseconds()))
 	err := from.Each(ctx, func(record *schemas.Record) error {
 		if err := frame.Decode(record.Value); err != nil {
 			r.Unreadable++
@@ -67,6 +68,7 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 			r.From = record.Time
 		}
 		r.To = max(r.To, record.Time)
+		within.take(record)
 		for _, t := range trials {
 			t.apply(record, &frame)
 		}
@@ -77,6 +79,13 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the recorded heartbeats: %w", err)
+	}
+	if publisher, ok := from.(Publisher); ok {
+		outcome, err := published(ctx, publisher, r, within, trials[0])
+		if err != nil {
+			return nil, err
+		}
+		r.Policies = append(r.Policies, outcome)
 	}
 	for _, t := range trials {
 		r.Policies = append(r.Policies, t.outcome())

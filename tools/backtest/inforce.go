@@ -34,17 +34,15 @@ func (in InForce) policyOf(tenant string) *schemas.Policy {
 }
 
 // inForce looks up what was in force at the first record of the topic since an instant (0: of all).
-func inForce(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, partitions int32, since schemas.Millis) (InForce, error) {
+func inForce(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, partitions int32, since schemas.Millis,
+	checkpoints map[int32]*schemas.Checkpoint,
+) (InForce, error) {
 	in := InForce{Identity: cluster.Users.Pipeline(), Known: true}
 	if since == 0 {
 		var err error
 		if since, err = oldest(ctx, reader, partitions); err != nil {
 			return in, err
 		}
-	}
-	checkpoints, err := policy.Checkpoints(ctx, cluster)
-	if err != nil && !kafka.IsUnauthorized(err) {
-		return in, fmt.Errorf("looking which policy was in force: %w", err)
 	}
 	for p := range partitions {
 		if c := checkpoints[p]; c != nil && len(c.Policies) > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -167,6 +168,8 @@ type Live struct {
 	Since  schemas.Millis // 0: all there is
 	count  int32
 	in     InForce
+	// checkpoints of the detector, by partition
+	checkpoints map[int32]*schemas.Checkpoint
 }
 
 // OpenLive looks at the topic of a pipeline.
@@ -175,8 +178,12 @@ func OpenLive(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, s
 	if err != nil {
 		return nil, err
 	}
-	in, err := inForce(ctx, cluster, reader, count, since)
-	return &Live{Reader: reader, Since: since, count: count, in: in}, err
+	checkpoints, err := policy.Checkpoints(ctx, cluster)
+	if err != nil && !kafka.IsUnauthorized(err) {
+		return nil, fmt.Errorf("looking which policy was in force: %w", err)
+	}
+	in, err := inForce(ctx, cluster, reader, count, since, checkpoints)
+	return &Live{Reader: reader, Since: since, count: count, in: in, checkpoints: checkpoints}, err
 }
 
 // InForce is what was in force before the first record.
