@@ -2,7 +2,7 @@
 //
 // The sources are TypeScript in src. The pages in dist are built from them by npm (go generate) and committed, so that
 // a build of the program needs no Node; npm run check compares both. The pages use relative URLs only: they work below any
-// path. Everything together is under 60 kB compressed.
+// path. Everything together is below 60 kB compressed.
 package console
 
 import "embed"

@@ -33,6 +33,9 @@ const policy = {
   breaker_percent: 30,
   breaker_limit_seconds: 600,
 };
+// As the program answers.
+const policyOfContent =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const iso = (ms) => new Date(ms).toISOString();
 
 /** A generator of numbers from 0 to 1 that is the same in every run. */
@@ -163,7 +166,7 @@ export class Fake {
         const body = readFileSync(dist + name);
         answer.writeHead(200, {
           "Content-Type": types[extname(name)],
-          "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'",
+          "Content-Security-Policy": policyOfContent,
         });
         return answer.end(body);
       } catch {
@@ -452,8 +455,8 @@ export class Fake {
       policy_id: "4f0c9a17be22",
       timeline: [
         { at: iso(at - 45_000), kind: "beat", label: "last beat of device 7" },
-        { at: iso(at - 45_000), kind: "ttl", label: "online_ttl", until: iso(at - 15_000) },
-        { at: iso(at - 15_000), kind: "debounce", label: "offline_debounce", until: iso(at) },
+        { at: iso(at - 45_000), kind: "ttl", label: "online_ttl 30s", until: iso(at - 15_000) },
+        { at: iso(at - 15_000), kind: "debounce", label: "offline_debounce 15s", until: iso(at) },
         { at: iso(at), kind: "change", label: "away" },
         { at: iso(at + 251), kind: "record", label: "tick, offset 118204" },
       ],

@@ -154,7 +154,7 @@ describe("a user", () => {
       assert.ok((await page.locator(".days rect.online").count()) > 5);
       await page.getByRole("button", { name: /^Why / }).first().click();
       await page.locator(".why .verdict", { hasText: "silent" }).waitFor();
-      await page.locator(".why-axis", { hasText: "online_ttl 30 s" }).waitFor();
+      await page.locator(".why-axis", { hasText: "online_ttl 30s" }).waitFor();
       await page.locator(".why .facts", { hasText: "presence.heartbeats 5:118204" }).waitFor();
       await page.waitForURL(/event=/);
       await accessible(page, "a user");

@@ -24,10 +24,19 @@ function layOut(labels: { x: number; label: string }[], width: number, letter: n
   });
 }
 
+/** The moments of the arithmetic, and changes before and after that are not so far that nothing else could be seen. */
+function near(moments: Moment[], at: string): Moment[] {
+  const other = (m: Moment) => m.kind === "change" && m.at !== at;
+  const own = moments.filter((m) => !other(m)).flatMap((m) => [Date.parse(m.at), Date.parse(m.until ?? m.at)]);
+  const [from, to] = [Math.min(...own), Math.max(...own)];
+  const room = 0.4 * (to - from);
+  return moments.filter((m) => !other(m) || (Date.parse(m.at) >= from - room && Date.parse(m.at) <= to + room));
+}
+
 /** The record and the arithmetic of a change: every instant at its place, spans of time as bars. */
 export function WhyAxis({ moments, at }: { moments: Moment[]; at: string }) {
   const width = 560;
-  const sorted = [...moments].sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+  const sorted = near(moments, at).sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
   const times = sorted.flatMap((m) => [Date.parse(m.at), m.until ? Date.parse(m.until) : Date.parse(m.at)]);
   const from = Math.min(...times, Date.parse(at));
   const to = Math.max(...times, Date.parse(at), from + 1);
@@ -55,7 +64,9 @@ export function WhyAxis({ moments, at }: { moments: Moment[]; at: string }) {
       {bars.map((m, i) => {
         const a = x(Date.parse(m.at));
         const b = x(Date.parse(m.until!));
-        const text = `${m.label} ${span((Date.parse(m.until!) - Date.parse(m.at)) / 1000)}`;
+        // Labels of settings have their value already.
+        const length = span((Date.parse(m.until!) - Date.parse(m.at)) / 1000);
+        const text = /\d/.test(m.label) ? m.label : `${m.label} ${length}`;
         const wide = text.length * 6.1 + 10;
         const inside = b - a > wide;
         const left = !inside && b + wide > width;

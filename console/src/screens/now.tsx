@@ -32,8 +32,11 @@ export function Now() {
         <Policy now={now} />
       </div>
       <div class="columns wide-first">
-        <Partitions all={now.partitions} groups={now.groups} />
-        <Instances all={now.instances} groups={now.groups} />
+        <Partitions all={now.partitions} />
+        <div class="stack">
+          <Instances all={now.instances} groups={now.groups} />
+          <Groups all={now.groups} />
+        </div>
       </div>
     </div>
   );
@@ -214,11 +217,10 @@ function Health({ now }: { now: Overview }) {
   );
 }
 
-function Partitions({ all, groups }: { all: Partition[] | null; groups: Group[] | null }) {
+function Partitions({ all }: { all: Partition[] | null }) {
   const [sort, setSort] = useState<"partition" | "lag">("partition");
   const rows = [...(all ?? [])];
   if (sort === "lag") rows.sort((a, b) => (b.lag_records ?? -1) - (a.lag_records ?? -1) || a.partition - b.partition);
-  const lag = rows.reduce((sum, p) => sum + (p.lag_records ?? 0), 0);
   return (
     <Panel
       title="Partitions"
@@ -276,15 +278,6 @@ function Partitions({ all, groups }: { all: Partition[] | null; groups: Group[] 
             </tbody>
           </table>
         </div>
-      )}
-      {(groups ?? []).length > 0 && (
-        <p class="note">
-          {rows.length} partitions, {count(lag)} records behind.{" "}
-          {groups!
-            .map((g) => `${g.group}: ${words(g.state) || "state not known"}, ${count(g.lag_records)} behind`)
-            .join("; ")}
-          .
-        </p>
       )}
     </Panel>
   );
@@ -346,6 +339,7 @@ function Instances({ all, groups }: { all: Instance[] | null; groups: Group[] | 
   const time = useClock();
   const owned = (instance: string | null) =>
     (groups ?? [])
+      .filter((g) => g.role === "detector")
       .flatMap((g) => g.members ?? [])
       .filter((m) => m.instance === instance && instance !== null)
       .reduce((sum, m) => sum + (m.partitions?.length ?? 0), 0);
@@ -365,7 +359,7 @@ function Instances({ all, groups }: { all: Instance[] | null; groups: Group[] | 
                   Running for
                 </th>
                 <th scope="col" class="n">
-                  Partitions
+                  Detects
                 </th>
                 <th scope="col">State</th>
               </tr>
@@ -387,6 +381,43 @@ function Instances({ all, groups }: { all: Instance[] | null; groups: Group[] | 
                       {i.ready === null ? "not known" : i.ready ? "ready" : "not ready"}
                     </span>
                   </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+function Groups({ all }: { all: Group[] | null }) {
+  return (
+    <Panel title="Consumer groups" side={all ? count(all.length) : ""}>
+      {(all ?? []).length === 0 ? (
+        <Empty title={all ? "None is known" : "Not known here"} />
+      ) : (
+        <div class="scroll middle" tabIndex={0} role="group" aria-label="Consumer groups">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Group</th>
+                <th scope="col">State</th>
+                <th scope="col" class="n">
+                  Members
+                </th>
+                <th scope="col" class="n">
+                  Lag, records
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {all!.map((g) => (
+                <tr key={g.group}>
+                  <th scope="row">{g.group}</th>
+                  <td>{words(g.state).toLowerCase() || "–"}</td>
+                  <td class="n">{g.members ? count(g.members.length) : "–"}</td>
+                  <td class={`n ${g.lag_records ? "some" : ""}`}>{count(g.lag_records)}</td>
                 </tr>
               ))}
             </tbody>

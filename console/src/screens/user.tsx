@@ -31,14 +31,20 @@ export function Drawer({
   changed: () => void;
 }) {
   const time = useClock();
-  const { turn } = useSession();
+  const { turn, me } = useSession();
+  // Without tokens, requests name the user as the reader: only the user and administrators see what is hidden.
+  const as = me && !me.authenticated ? id : undefined;
+  const ready = me !== undefined;
   const [seen, setSeen] = useState(0);
   const [receipt, setReceipt] = useState<Receipt | undefined>();
   const event = route.query.get("event");
-  const user = useLoad((signal) => get<User>(userPath(id), { devices: true }, signal), [id]);
+  const user = useLoad(ready ? (signal) => get<User>(userPath(id), { devices: true, user_id: as }, signal) : null, [
+    id,
+    ready,
+  ]);
   const visibility = useLoad(
-    (signal) => get<{ visibility: string | null }>(userPath(id, "/visibility"), {}, signal),
-    [id],
+    ready ? (signal) => get<{ visibility: string | null }>(userPath(id, "/visibility"), { user_id: as }, signal) : null,
+    [id, ready],
   );
   const week = useLoad(
     (signal) =>

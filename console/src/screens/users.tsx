@@ -107,8 +107,9 @@ export function Users({ route }: { route: Route }) {
     sort: (route.query.get("sort") ?? "user_id") as Sort,
     order: route.query.get("order") === "desc" ? "desc" : "asc",
   };
-  const latest = useRef(wanted);
-  latest.current = wanted;
+  // A key that is typed is looked up a moment later, by what is shown then.
+  const latest = useRef({ wanted, chosen });
+  latest.current = { wanted, chosen };
   const pages = usePages(wanted, turn);
   const time = useClock();
   const [row, setRow] = useState(-1);
@@ -124,8 +125,8 @@ export function Users({ route }: { route: Route }) {
     if (document.activeElement !== field) field.value = wanted.q;
   }, [wanted.q]);
 
-  const at = (change: Partial<Wanted>, user = chosen, tenant = tenantNow()) => {
-    const next = { ...latest.current, ...change };
+  const at = (change: Partial<Wanted>, user = latest.current.chosen, tenant = tenantNow()) => {
+    const next = { ...latest.current.wanted, ...change };
     return link("users", user === undefined ? [] : [user], {
       q: next.q,
       state: next.state,
@@ -181,6 +182,7 @@ export function Users({ route }: { route: Route }) {
             role="search"
             onSubmit={(event) => {
               event.preventDefault();
+              clearTimeout(typed.current);
               const text = search.current!.value.trim();
               if (text) go(at({ q: text }, text));
             }}

@@ -36,7 +36,7 @@ export function Why({ event, close }: { event: string; close: () => void }) {
               : <b>{words(value.cause)}</b>
             </p>
             {rule && <p>{sentence(rule)}</p>}
-            {value.timeline && value.timeline.length > 0 && <WhyAxis moments={value.timeline} at={value.at} />}
+            {value.timeline && value.timeline.length > 1 && <WhyAxis moments={value.timeline} at={value.at} />}
             <dl class="facts">
               {value.record && (
                 <div>
