@@ -56,7 +56,8 @@ func (l *lab) benches() []loadtest.Bench {
 		{Name: "restore", What: "a partition's owner is replaced: time until it runs again", Users: 1_000_000, Run: restore},
 		{Name: "broker", What: "processor time of Kafka's brokers for small batches, and for bytes", Seconds: 15, Run: l.broker},
 		{Name: "fanout", What: "from a change to delivery records for the followers of one user with many", Users: 1_000_000, Seconds: 5, Run: l.fanout},
-		{Name: "names", What: "a partition of users with names beside one of integers, without Kafka", Users: 1_000_000, Seconds: 4, Run: names},
+		{Name: "names", What: "users with names beside users of integers: a partition without Kafka, then latency and batch reads", Users: 1_000_000, Seconds: 4,
+			Run: func(t *loadtest.T) { t.Part(func() { names(t) }); t.Part(func() { namesAnswered(t) }) }},
 		{Name: "population", What: "users with names beside users of integers, in the detector, Redis and Postgres", Users: 1_000_000, Run: l.population},
 		{Name: "tenants", What: "how long a quiet tenant waits beside a noisy one", Seconds: 2, Run: l.tenants},
 	}

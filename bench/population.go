@@ -36,7 +36,7 @@ func (l *lab) populate(t *loadtest.T, mode string, users identity.Users) {
 	d := rig.Detector(settings, nil)
 	d.Assigned()
 	begun := time.Now()
-	writePopulation(t, rig, users)
+	writePopulation(t, rig, users, t.Users)
 	end := rig.End()
 	t.Until(func() string { return fmt.Sprintf("%s come online: %d of %d frames", mode, d.Handled(), end) },
 		func() bool { return d.Handled() >= end })
@@ -84,8 +84,8 @@ func redisBytes(t *loadtest.T, client *redis.Client) float64 {
 	return bytes
 }
 
-// writePopulation writes the first beat of everybody.
-func writePopulation(t *loadtest.T, rig *loadtest.Rig, users identity.Users) {
+// writePopulation writes the first beat of so many users.
+func writePopulation(t *loadtest.T, rig *loadtest.Rig, users identity.Users, count int) {
 	const atOnce = 200 // frames
 	pending := make([][]schemas.Beat, t.Partitions)
 	texts := make([][]string, t.Partitions)
@@ -98,7 +98,7 @@ func writePopulation(t *loadtest.T, rig *loadtest.Rig, users identity.Users) {
 		frames = append(frames, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p, Value: value})
 		pending[p], texts[p] = pending[p][:0], texts[p][:0]
 	}
-	for i := range t.Users {
+	for i := range count {
 		id, text := schemas.UserID(i+1), ""
 		if users.Text() {
 			text = uuids(uint64(i + 1))
