@@ -80,10 +80,33 @@ func newLastseen(d lastseenDeps) (c component, err error) {
 		names := consumer.New(d.cluster, namesGroup, schemas.Names, sink.DecodeName(d.cluster.Users),
 			sink.NewNames(d.store, d.config.Lastseen, d.reportCollision), d.producer, d.log, d.kafkaMetrics)
 		c = c.with(loop("names", names.Run, names.Ready))
+		c.services = append(c.services, service{"history of tenants", loops, d.cleanTenants})
 	}
 
 	project := projector.New(d.view, newestStatuses(reader, d.origin.CheckStatus, d.log), d.config.Lastseen, d.metrics, d.log).WithStore(d.store)
 	return c.with(transitionLoop(d.base, d.origin, d.cluster, "projector", projectorGroup, project, consumer.WatermarksOf(detectorGroup, schemas.Heartbeats))), nil
+}
+
+// cleanEvery is the time between two looks for changes that tenants do not keep any more.
+const cleanEvery = time.Minute
+
+// cleanTenants deletes them until ctx ends.
+func (d lastseenDeps) cleanTenants(ctx context.Context) error {
+	cleaner := store.Cleaner{Log: d.store, Days: func(tenant string) int { return d.tenants.Settings(tenant).HistoryDays },
+		Dropped: func(n int64) { d.metrics.TenantsDropped.Add(float64(n)) },
+		Pending: func(n int64) { d.metrics.TenantsPending.Set(float64(n)) }}
+	ticker := time.NewTicker(cleanEvery)
+	defer ticker.Stop()
+	for {
+		if err := cleaner.Clean(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			d.log.Warn("deleting changes that tenants do not keep any more failed; it is tried again within a minute", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
 }
 
 // reportCollision makes the detector hide a user whom the store has known by another name.

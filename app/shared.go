@@ -137,6 +137,7 @@ type durableStore interface {
 	erasingStore
 	store.Reader
 	store.Namer
+	store.TenantLog
 	ExportStore
 	Ping(ctx context.Context) error
 	Run(ctx context.Context, failed func(error)) error

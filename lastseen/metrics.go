@@ -24,6 +24,9 @@ type Metrics struct {
 	SinkBatch       prometheus.Histogram
 	SinkWrittenUpTo *prometheus.GaugeVec // partition
 
+	TenantsDropped prometheus.Counter // changes
+	TenantsPending prometheus.Gauge
+
 	ProjectorUpdates   *prometheus.CounterVec // result: written, older
 	ProjectorWatermark *prometheus.GaugeVec   // partition
 	ProjectorRebuilds  *prometheus.CounterVec // reason: new, empty, regressed, node_empty
@@ -62,6 +65,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Transitions in one transaction of the sink.", Buckets: prometheus.ExponentialBuckets(1, 4, 9)}),
 		SinkWrittenUpTo: f.NewGaugeVec(gauge("sink_written_up_to_seconds",
 			"Append time of the newest transition written, Unix seconds."), []string{"partition"}),
+
+		TenantsDropped: f.NewCounter(counter("tenant_history_dropped_total",
+			"Changes deleted because their tenant keeps fewer days (tenants set --history-days).")),
+		TenantsPending: f.NewGauge(gauge("tenant_history_pending",
+			"Tenants of which changes are to be deleted that are older than the days that they keep; nobody is shown these.")),
 
 		ProjectorUpdates: f.NewCounterVec(counter("projector_updates_total",
 			"Users written to Redis; older = a newer version was there already."), []string{"result"}),

@@ -17,9 +17,10 @@ const NoLimit = -1
 
 // Bounds of the settings of a tenant.
 const (
-	MaxQuota      = 1 << 40
-	MaxWeight     = 1000
-	MaxTenantNote = 256 // bytes
+	MaxQuota       = 1 << 40
+	MaxWeight      = 1000
+	MaxHistoryDays = 36_500
+	MaxTenantNote  = 256 // bytes
 )
 
 // Tenant is a record of the topic pipeline: the settings of one tenant.
@@ -27,7 +28,9 @@ type Tenant struct {
 	Name   string // AllTenants is allowed
 	Quotas TenantQuotas
 	Weight int64
-	Note   string // for people
+	// HistoryDays is how many UTC days the stores keep changes of the tenant's users.
+	HistoryDays int64
+	Note        string // for people
 }
 
 // TenantQuotas bound what a tenant may use: numbers, NoLimit, or 0 for the value of AllTenants. Those
@@ -57,6 +60,7 @@ func (t *Tenant) Numbers() []TenantSetting {
 		{"changes_per_second_per_process", &q.ChangesPerSecondPerProcess, MaxQuota},
 		{"subscriptions_per_process", &q.SubscriptionsPerProcess, MaxQuota},
 		{"weight", &t.Weight, MaxWeight},
+		{"history_days", &t.HistoryDays, MaxHistoryDays},
 	}
 }
 
@@ -105,7 +109,7 @@ func TenantOfKey(key []byte) (name string, ok bool) { return strings.CutPrefix(s
 // Encode is the value of the record.
 func (t Tenant) Encode() []byte {
 	q := t.Quotas
-	return encode(&pb.Tenant{Schema: messageVersion, Tenant: t.Name, Weight: int32(t.Weight), Note: t.Note,
+	return encode(&pb.Tenant{Schema: messageVersion, Tenant: t.Name, Weight: int32(t.Weight), HistoryDays: int32(t.HistoryDays), Note: t.Note,
 		Quotas: &pb.TenantQuotas{UsersOnline: q.UsersOnline, ConnectionsPerProcess: q.ConnectionsPerProcess,
 			BeatsPerSecondPerProcess: q.BeatsPerSecondPerProcess, ChangesPerSecondPerProcess: q.ChangesPerSecondPerProcess,
 			SubscriptionsPerProcess: q.SubscriptionsPerProcess}})
@@ -118,7 +122,7 @@ func DecodeTenant(key, value []byte) (Tenant, error) {
 		return Tenant{}, err
 	}
 	q := m.GetQuotas()
-	t := Tenant{Name: m.Tenant, Weight: int64(m.Weight), Note: m.Note, Quotas: TenantQuotas{
+	t := Tenant{Name: m.Tenant, Weight: int64(m.Weight), HistoryDays: int64(m.HistoryDays), Note: m.Note, Quotas: TenantQuotas{
 		UsersOnline: q.GetUsersOnline(), ConnectionsPerProcess: q.GetConnectionsPerProcess(),
 		BeatsPerSecondPerProcess: q.GetBeatsPerSecondPerProcess(), ChangesPerSecondPerProcess: q.GetChangesPerSecondPerProcess(),
 		SubscriptionsPerProcess: q.GetSubscriptionsPerProcess()}}

@@ -20,6 +20,10 @@ func TestTenantsAreReadAsTheyWereWritten(t *testing.T) {
 	if string(tenant.Key()) != "tenant/acme" {
 		t.Errorf("the key is %q", tenant.Key())
 	}
+	tenant.HistoryDays = 30
+	if got, err := DecodeTenant(tenant.Key(), golden(t, "tenant-v1-history", tenant.Encode())); err != nil || got != tenant {
+		t.Errorf("a tenant with days of history reads as %+v, %v", got, err)
+	}
 	for _, name := range []string{AllTenants, ""} {
 		empty := Tenant{Name: name}
 		if got, err := DecodeTenant(empty.Key(), empty.Encode()); err != nil || got != empty {
@@ -38,6 +42,7 @@ func TestWhatIsWrongWithATenantIsNamed(t *testing.T) {
 		"users_online":            func(t *Tenant) { t.Quotas.UsersOnline = -2 },
 		"connections_per_process": func(t *Tenant) { t.Quotas.ConnectionsPerProcess = MaxQuota + 1 },
 		"weight":                  func(t *Tenant) { t.Weight = NoLimit },
+		"history_days":            func(t *Tenant) { t.HistoryDays = MaxHistoryDays + 1 },
 		"note":                    func(t *Tenant) { t.Note = strings.Repeat("n", 257) },
 	} {
 		tenant := anyTenant()

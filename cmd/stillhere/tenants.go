@@ -61,9 +61,14 @@ func shownNumber(name string, value int64) string {
 		return strconv.FormatInt(value, 10)
 	case name == "weight":
 		return "1"
+	case name == historyDays:
+		return "as all"
 	}
 	return "none"
 }
+
+// historyDays is the setting of how long changes are kept.
+const historyDays = "history_days"
 
 // tenantReport is what the commands print as JSON.
 type tenantReport struct {
@@ -128,7 +133,7 @@ func (c *tenantsList) Run(ctx context.Context) error {
 	_, all, _ := recordsOf(d, schemas.AllTenants)
 	reports := []tenantReport{}
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "TENANT\tUSERS ONLINE\tCONNECTIONS/PROCESS\tBEATS/S/PROCESS\tCHANGES/S/PROCESS\tSUBSCRIPTIONS/PROCESS\tWEIGHT\tNOTE")
+	fmt.Fprintln(table, "TENANT\tUSERS ONLINE\tCONNECTIONS/PROCESS\tBEATS/S/PROCESS\tCHANGES/S/PROCESS\tSUBSCRIPTIONS/PROCESS\tWEIGHT\tHISTORY DAYS\tNOTE")
 	for _, t := range d.Records() {
 		reports = append(reports, reportOf(t, all))
 		in := tenantInForce(t, all)
@@ -176,6 +181,9 @@ func (c *tenantsShow) Run(ctx context.Context) error {
 		}
 		fmt.Printf("  %-32s %-10s %s\n", own.Name, shownNumber(own.Name, *inForce[i].Value), from)
 	}
+	if in.HistoryDays > 0 {
+		fmt.Println("  The stores show and keep changes of these days only, or of --audit-retention if that is shorter; topics keep what they keep for everybody (--transitions-retention).")
+	}
 	if record.Note != "" {
 		fmt.Printf("  %-32s %s\n", "note", record.Note)
 	}
@@ -207,6 +215,7 @@ type tenantsSet struct {
 	ChangesPerSecondPerProcess tenantNumber `help:"Requests that change something, in each process: visibility, erasures, edges of the follower graph. Each kind has the whole rate." placeholder:"N" env:"-" group:"Settings:"`
 	SubscriptionsPerProcess    tenantNumber `help:"Users who are watched on sockets and streams in each process, each one per connection." placeholder:"N" env:"-" group:"Settings:"`
 	Weight                     tenantNumber `help:"The tenant's share where tenants wait for each other; 1 if nothing is set." placeholder:"N" env:"-" group:"Settings:"`
+	HistoryDays                tenantNumber `help:"UTC days for which the stores keep changes of the tenant's users, besides today; never longer than --audit-retention. What a smaller number drops does not come back." placeholder:"N" env:"-" group:"Settings:"`
 	Note                       *string      `help:"A note for people; \"\" removes it." env:"-" group:"Settings:"`
 	tenantsFlags
 }
@@ -219,6 +228,8 @@ func (*tenantsSet) Help() string {
     stillhere tenants set '*' --connections-per-process 1000
     stillhere tenants set acme --connections-per-process none
 
+--history-days is for history, missed changes, exports, replays of the store, asof and sessions: they show nothing older, and lastseen deletes it within a day, a few thousand rows at a time. It needs --ids text and users whose names are known. The current state and last seen of a user stay. Topics have no days of a tenant: presence.transitions keeps its records for everybody, and whoever may read it, or replays it, reads them.
+
 What is over a quota is answered with 429 and Retry-After, and counted in stillhere_tenant_refused_total. Quotas per process hold in each process by itself: N processes behind a load balancer allow N times as much. Gateways that write to Kafka directly are not bounded. The quota of users online needs an ingest that has Redis and a store. Where brokers check ACLs, the command needs the rights of "topics acls --role operator --ids text".`
 }
 
@@ -228,7 +239,7 @@ func (c *tenantsSet) Run(ctx context.Context) error {
 		return err
 	}
 	flags := []tenantNumber{c.UsersOnline, c.ConnectionsPerProcess, c.BeatsPerSecondPerProcess, c.ChangesPerSecondPerProcess,
-		c.SubscriptionsPerProcess, c.Weight}
+		c.SubscriptionsPerProcess, c.Weight, c.HistoryDays}
 	if c.Note == nil && !slices.ContainsFunc(flags, func(n tenantNumber) bool { return n != "" }) {
 		return misused(fmt.Errorf("no setting is given, e.g. --users-online 10000"))
 	}

@@ -37,15 +37,19 @@ const checkTimeout = 5 * time.Second
 // following ones until a batch is all new.
 func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 	defer wrap(&err, "writing offsets %d to %d of partition %d", batch.Expected, batch.Next, batch.Partition)
-	err = s.appendBy(ctx, batch, s.careful.Load())
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.appendBy(ctx, batch, edges, s.careful.Load())
 	if errors.Is(err, errDuplicateRows) {
 		s.careful.Store(true)
-		err = s.appendBy(ctx, batch, true)
+		err = s.appendBy(ctx, batch, edges, true)
 	}
 	return err
 }
 
-func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool) error {
+func (s *Store) appendBy(ctx context.Context, batch store.Batch, edges store.Edges, carefully bool) error {
 	tx, err := s.pool.Begin(ctx)
 	if err != nil {
 		return err
@@ -75,7 +79,9 @@ func (s *Store) appendBy(ctx context.Context, batch store.Batch, carefully bool)
 		if carefully {
 			write = s.insertChanges
 		}
-		if err := s.timed("log", func() error { return write(ctx, tx, batch) }); err != nil {
+		logged := batch
+		logged.Changes = edges.Logged(batch.Changes)
+		if err := s.timed("log", func() error { return write(ctx, tx, logged) }); err != nil {
 			return err
 		}
 		crashpoint.At("sink.copied")

@@ -29,7 +29,15 @@ const lookBack = 2 * day
 // error is a *store.ForgottenError.
 func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, each func(*store.Entry) error) (err error) {
 	defer wrap(&err, "reading what was in force at %s", at)
-	return s.reading(ctx, func(tx pgx.Tx) error {
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return err
+	}
+	shown, flush, err := edges.AsOf(ctx, s.Names, at, user, each)
+	if err != nil {
+		return err
+	}
+	err = s.reading(ctx, func(tx pgx.Tx) error {
 		// Until the end of the transaction no day is dropped.
 		if _, err := tx.Exec(ctx, `LOCK TABLE ONLY status_changes IN ACCESS SHARE MODE`); err != nil {
 			return err
@@ -45,8 +53,12 @@ func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID
 		if user != 0 {
 			sql, arguments = asOfUserSQL, append(arguments, int64(user))
 		}
-		return readEntries(ctx, tx, sql, arguments, each)
+		return readEntries(ctx, tx, sql, arguments, shown)
 	})
+	if err != nil {
+		return err
+	}
+	return flush()
 }
 
 // LogBegins is the instant from which the log of changes is kept; 0 if nothing was ever dropped.

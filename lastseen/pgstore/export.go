@@ -28,6 +28,14 @@ var (
 // snapshot.
 func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.Entry) error) (err error) {
 	defer wrap(&err, "reading the log of changes")
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return err
+	}
+	of, shown, flush, err := edges.Changes(ctx, s.Names, of, each)
+	if err != nil {
+		return err
+	}
 	rows, err := s.pool.Query(ctx, exportDaysSQL)
 	if err != nil {
 		return err
@@ -49,11 +57,11 @@ func (s *Store) Changes(ctx context.Context, of store.Range, each func(*store.En
 		if of.User != 0 {
 			sql, arguments = exportChangesOfSQL, append(arguments, int64(of.User))
 		}
-		if err := s.reading(ctx, func(tx pgx.Tx) error { return readEntries(ctx, tx, sql, arguments, each) }); err != nil {
+		if err := s.reading(ctx, func(tx pgx.Tx) error { return readEntries(ctx, tx, sql, arguments, shown) }); err != nil {
 			return fmt.Errorf("%s: %w", d.Format(time.DateOnly), err)
 		}
 	}
-	return nil
+	return flush()
 }
 
 // reading runs act in a read-only transaction without statement timeout, because the caller may be

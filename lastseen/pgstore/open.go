@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stillhere/stillhere/lastseen/store"
 )
 
 // Store is a store.Writer and store.Reader on Postgres, and a prometheus.Collector of its metrics.
@@ -19,9 +21,10 @@ type Store struct {
 	pool   *pgxpool.Pool
 	// careful is set while batches are partly in the log already, as after a reset of the consumer
 	// group; see append.go.
-	careful atomic.Bool
-	buffers sync.Pool // of *[]byte, for COPY
-	steps   *prometheus.HistogramVec
+	careful   atomic.Bool
+	buffers   sync.Pool // of *[]byte, for COPY
+	steps     *prometheus.HistogramVec
+	edgeCache store.EdgeCache
 	// unpartitioned counts the rows in the default partition.
 	unpartitioned prometheus.Gauge
 	// commit ends a transaction; tests cut it short.

@@ -53,6 +53,14 @@ func (s *Store) Users(ctx context.Context, ids []schemas.UserID) (found map[sche
 // History reads a page of changes; see store.Reader.
 func (s *Store) History(ctx context.Context, query store.HistoryQuery) (page store.Page, err error) {
 	defer wrap(&err, "reading the history of user %d", query.User)
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return page, err
+	}
+	query, some, err := edges.History(ctx, s.Names, query)
+	if err != nil || !some {
+		return page, err
+	}
 	from, to, after := query.Bounds()
 	rows, err := s.pool.Query(ctx, historySQL, int64(query.User), instant(from), instant(to), instant(after.At), int64(after.Version), query.Limit+1)
 	if err != nil {
@@ -72,6 +80,10 @@ func (s *Store) History(ctx context.Context, query store.HistoryQuery) (page sto
 // Missed reads changes after versions; see store.Reader.
 func (s *Store) Missed(ctx context.Context, query store.MissedQuery) (missed store.Missed, err error) {
 	defer wrap(&err, "reading what was missed of %d users", len(query.Users))
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return missed, err
+	}
 	rows, err := s.pool.Query(ctx, missedSQL, numbersOf(query.Users), numbersOf(query.After), instant(query.From), query.Limit)
 	if err != nil {
 		return missed, err
@@ -86,8 +98,10 @@ func (s *Store) Missed(ctx context.Context, query store.MissedQuery) (missed sto
 		return missed, err
 	}
 	store.RedactMissed(missed.Changes, shown)
-	missed.Begins, err = logBegins(ctx, s.pool)
-	return missed, err
+	if missed.Begins, err = logBegins(ctx, s.pool); err != nil {
+		return missed, err
+	}
+	return edges.Missed(ctx, s.Names, query, missed)
 }
 
 func numbersOf[N ~int64](values []N) []int64 {

@@ -43,6 +43,10 @@ func (s *Store) prepare(ctx context.Context) error {
 // in this process.
 func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 	defer wrap(&err, "writing offsets %d to %d of partition %d", batch.Expected, batch.Next, batch.Partition)
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return err
+	}
 	tx, err := s.Writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -59,7 +63,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch) (err error) {
 		return err
 	}
 	change := tx.StmtContext(ctx, s.appendChange)
-	for _, t := range changes {
+	for _, t := range edges.Logged(changes) {
 		if _, err := change.ExecContext(ctx, int64(t.User), int64(t.At), int64(t.Version), t.EventID().String(),
 			schemas.StateWord(t.From), schemas.StateWord(t.To), schemas.CauseWord(t.Cause), schemas.VisibilityWord(t.Visibility),
 			orNull(int64(t.Device)), int64(t.Kinds), orNull(int64(t.LastSeen)), orNull(int64(t.LastActive)), t.Policy, int64(t.LeftOut)); err != nil {

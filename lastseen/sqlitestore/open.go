@@ -11,6 +11,7 @@ import (
 
 	"github.com/stillhere/stillhere/internal/migrate"
 	"github.com/stillhere/stillhere/internal/sqlite"
+	"github.com/stillhere/stillhere/lastseen/store"
 )
 
 // Config is the file and its retention.
@@ -51,6 +52,8 @@ func (c Config) Validate() error {
 type Store struct {
 	*sqlite.DB
 	config Config
+
+	edgeCache store.EdgeCache
 
 	offsetFirst, offsetLater, appendChange, upsertUser *sql.Stmt
 }

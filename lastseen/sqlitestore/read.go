@@ -76,6 +76,14 @@ func (s *Store) Users(ctx context.Context, ids []schemas.UserID) (found map[sche
 // History reads a page of changes; see store.Reader.
 func (s *Store) History(ctx context.Context, query store.HistoryQuery) (page store.Page, err error) {
 	defer wrap(&err, "reading the history of user %d", query.User)
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return page, err
+	}
+	query, some, err := edges.History(ctx, s.Names, query)
+	if err != nil || !some {
+		return page, err
+	}
 	from, to, after := query.Bounds()
 	arguments := []any{int64(query.User), int64(from), int64(to), int64(after.At), int64(after.Version), query.Limit + 1}
 	var changes []*schemas.Transition
@@ -96,6 +104,10 @@ func (s *Store) History(ctx context.Context, query store.HistoryQuery) (page sto
 // Missed reads changes after versions; see store.Reader.
 func (s *Store) Missed(ctx context.Context, query store.MissedQuery) (missed store.Missed, err error) {
 	defer wrap(&err, "reading what was missed of %d users", len(query.Users))
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return missed, err
+	}
 	asked := make([][2]int64, len(query.Users))
 	for i, user := range query.Users {
 		asked[i] = [2]int64{int64(user), int64(query.After[i])}
@@ -114,8 +126,10 @@ func (s *Store) Missed(ctx context.Context, query store.MissedQuery) (missed sto
 		return missed, err
 	}
 	store.RedactMissed(missed.Changes, shown)
-	missed.Begins, err = logBegins(ctx, s.Readers)
-	return missed, err
+	if missed.Begins, err = logBegins(ctx, s.Readers); err != nil {
+		return missed, err
+	}
+	return edges.Missed(ctx, s.Names, query, missed)
 }
 
 // Changes calls found for the changes of the range, hidden ones included, ordered by instant, user and
@@ -126,12 +140,27 @@ func (s *Store) Changes(ctx context.Context, of store.Range, found func(*store.E
 	if to == 0 {
 		to = math.MaxInt64
 	}
-	return entries(ctx, s.Readers, exportChangesSQL, []any{int64(of.From), int64(to), int64(of.User)}, found)
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return err
+	}
+	of, shown, flush, err := edges.Changes(ctx, s.Names, of, found)
+	if err != nil {
+		return err
+	}
+	if err := entries(ctx, s.Readers, exportChangesSQL, []any{int64(of.From), int64(to), int64(of.User)}, shown); err != nil {
+		return err
+	}
+	return flush()
 }
 
 // AsOf is pgstore's AsOf on one file: what was in force at an instant, or a *store.ForgottenError.
 func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID, found func(*store.Entry) error) (err error) {
 	defer wrap(&err, "reading what was in force at %s", at)
+	edges, err := s.edges(ctx)
+	if err != nil {
+		return err
+	}
 	// One snapshot of both: the log may be cut meanwhile.
 	tx, err := s.Readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -145,7 +174,14 @@ func (s *Store) AsOf(ctx context.Context, at schemas.Millis, user schemas.UserID
 	if err := store.CheckKnown(at, begins); err != nil {
 		return err
 	}
-	return entries(ctx, tx, asOfSQL, []any{int64(at), int64(user), begins != 0}, found)
+	shown, flush, err := edges.AsOf(ctx, s.Names, at, user, found)
+	if err != nil {
+		return err
+	}
+	if err := entries(ctx, tx, asOfSQL, []any{int64(at), int64(user), begins != 0}, shown); err != nil {
+		return err
+	}
+	return flush()
 }
 
 // LogBegins is the instant from which the log of changes is kept; 0 if nothing was ever dropped.

@@ -35,8 +35,11 @@ type Tenant struct {
 	Quotas *TenantQuotas `protobuf:"bytes,3,opt,name=quotas,proto3" json:"quotas,omitempty"`
 	// The tenant's share where tenants wait for each other, beside those with 1;
 	// 0 in "*", too: 1.
-	Weight        int32  `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
-	Note          string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"` // for people
+	Weight int32  `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
+	Note   string `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"` // for people
+	// UTC days for which the stores keep the changes of the tenant's users. -1: as
+	// long as those of everybody, which is also the longest.
+	HistoryDays   int32 `protobuf:"varint,7,opt,name=history_days,json=historyDays,proto3" json:"history_days,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -104,6 +107,13 @@ func (x *Tenant) GetNote() string {
 		return x.Note
 	}
 	return ""
+}
+
+func (x *Tenant) GetHistoryDays() int32 {
+	if x != nil {
+		return x.HistoryDays
+	}
+	return 0
 }
 
 // TenantQuotas bound what a tenant may use. Those "per process" hold in each
@@ -194,13 +204,14 @@ var File_stillhere_v1_tenant_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_tenant_proto_rawDesc = "" +
 	"\n" +
-	"\x19stillhere/v1/tenant.proto\x12\fstillhere.v1\"\x9e\x01\n" +
+	"\x19stillhere/v1/tenant.proto\x12\fstillhere.v1\"\xc1\x01\n" +
 	"\x06Tenant\x12\x16\n" +
 	"\x06schema\x18\x01 \x01(\rR\x06schema\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x122\n" +
 	"\x06quotas\x18\x03 \x01(\v2\x1a.stillhere.v1.TenantQuotasR\x06quotas\x12\x16\n" +
 	"\x06weight\x18\x05 \x01(\x05R\x06weight\x12\x12\n" +
-	"\x04note\x18\x06 \x01(\tR\x04noteJ\x04\b\x04\x10\x05\"\xa9\x02\n" +
+	"\x04note\x18\x06 \x01(\tR\x04note\x12!\n" +
+	"\fhistory_days\x18\a \x01(\x05R\vhistoryDaysJ\x04\b\x04\x10\x05\"\xa9\x02\n" +
 	"\fTenantQuotas\x12!\n" +
 	"\fusers_online\x18\x01 \x01(\x03R\vusersOnline\x126\n" +
 	"\x17connections_per_process\x18\x02 \x01(\x03R\x15connectionsPerProcess\x12>\n" +

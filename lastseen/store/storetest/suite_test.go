@@ -20,6 +20,7 @@ type Store interface {
 	store.Reader
 	store.Namer
 	store.Tenants
+	store.TenantLog
 	replay.Archive
 	importer.Importer
 	Maintain(ctx context.Context, now time.Time) error
@@ -78,6 +79,8 @@ func TestStoresKeepTheContract(t *testing.T) {
 		"names are stored with changes, and a second name is a collision":    namesOfChanges,
 		"names of the topic are stored until their tombstone":                namesOfTheTopic,
 		"an erased user's name is deleted, and a later one is stored":        namesOfErased,
+		"users of tenants that keep fewer days have nothing older":           tenantsKeepTheirDays,
+		"changes of tenants are deleted in small steps":                      tenantsAreCleanedInSteps,
 		"users are listed and counted by tenant":                             usersOfTenants,
 		"an import counts until a user has a version":                        importCounts,
 		"an import stores names, but not those of erased users":              importNames,

@@ -94,7 +94,7 @@ func upgrade(t *testing.T, older program1, folder string, open func() Store) {
 	older.moves(t, older.update, 0, 0, 40, 30)
 	wantPosition(t, s, store.Position{Next: 25, Topic: first, TopicNext: 25})
 	wantLog(t, s, log)
-	if state, err := older.migrate(plan); err != nil || !state.Newer() || state.Schema != 7 {
+	if state, err := older.migrate(plan); err != nil || !state.Newer() || state.Schema != 8 {
 		t.Errorf("a program of schema 1 finds %+v (%v)", state, err)
 	}
 }
