@@ -75,7 +75,7 @@ func (g graphStore) with(ctx context.Context, do func(*graph.Store, naming) erro
 
 type graphLoad struct {
 	graphStore
-	File string `arg:"" help:"The file." type:"existingfile"`
+	File string `arg:"" help:"The file. With --ids text a name with commas or quotes is in quotes, as in CSV, or a tab is between both names." type:"existingfile"`
 	Anew bool   `help:"Start from the beginning of the file, even if a part was loaded before."`
 }
 

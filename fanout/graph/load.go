@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -206,13 +207,20 @@ func (l *load) flush(ctx context.Context) error {
 }
 
 // ParseEdge reads "user,follower". Of a line with a tab, the tab separates both. names are those of
-// both users if users have names.
+// both users if users have names; beside a comma they may be in quotes as RFC 4180 has them.
 func ParseEdge(users identity.Users, tenant string, text []byte) (e Edge, names [2]schemas.Name, err error) {
 	if len(text) > maxLine-1 {
 		return Edge{}, names, errors.New("the line is too long")
 	}
 	user, follower, ok := bytes.Cut(text, []byte{'\t'})
-	if !ok {
+	switch {
+	case ok:
+	case users.Text():
+		if user, follower, err = cutNames(text); err != nil {
+			return Edge{}, names, err
+		}
+		ok = true
+	default:
 		user, follower, ok = bytes.Cut(text, []byte{','})
 	}
 	if !ok {
@@ -232,6 +240,20 @@ func ParseEdge(users identity.Users, tenant string, text []byte) (e Edge, names 
 		return Edge{}, names, fmt.Errorf("user %s cannot follow itself", user)
 	}
 	return e, names, nil
+}
+
+// cutNames cuts a line without a tab. A name has commas and quotes only in quotes, because else the line
+// could be of other users.
+func cutNames(text []byte) (user, follower []byte, err error) {
+	if bytes.IndexByte(text, '"') < 0 && bytes.Count(text, []byte{','}) == 1 {
+		user, follower, _ = bytes.Cut(text, []byte{','})
+		return user, follower, nil
+	}
+	columns, err := csv.NewReader(bytes.NewReader(text)).Read()
+	if err != nil || len(columns) != 2 {
+		return nil, nil, fmt.Errorf("%q is not user,follower; put names with commas or quotes in quotes, or a tab between both", text)
+	}
+	return []byte(columns[0]), []byte(columns[1]), nil
 }
 
 func parseID(field string, text []byte) (schemas.UserID, error) {

@@ -161,3 +161,33 @@ func TestAFileOfNamesIsLoaded(t *testing.T) {
 	names, err := s.Names(t.Context(), []schemas.UserID{id})
 	want(t, "name", names[id], ann, err)
 }
+
+func TestALineThatCouldBeOfOtherUsersIsRefused(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string][2]string{
+		"a,b":           {"a", "b"},
+		`"a,1",b`:       {"a,1", "b"},
+		`"a ""x""","b"`: {`a "x"`, "b"},
+		"a,1\tb":        {"a,1", "b"},
+		"\"a\"\tb":      {`"a"`, "b"},
+		"a, b":          {"a", " b"},
+		"a,b,c":         {},
+		`"a,b`:          {},
+		`a"x",b`:        {},
+		`"a"x,b`:        {},
+		`"a,b",c,d`:     {},
+		"a":             {},
+		",b":            {},
+	} {
+		edge, names, err := graph.ParseEdge(named, "acme", []byte(line))
+		if want == ([2]string{}) {
+			if err == nil {
+				t.Errorf("%q is read as %q", line, names)
+			}
+			continue
+		}
+		if got := [2]string{names[0].Text, names[1].Text}; err != nil || got != want || edge.User != named.ID("acme", want[0]) {
+			t.Errorf("%q is read as %q, %v, want %q", line, got, err, want)
+		}
+	}
+}
