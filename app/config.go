@@ -35,6 +35,8 @@ type Config struct {
 	HTTP
 	// Page serves the page that shows online users at the root path.
 	Page bool
+	// Console makes the web console of a process that answers reads; nil: it serves none.
+	Console func(ConsoleParts) (Console, error)
 	// Reload, if not nil, runs until ctx ends and passes changed settings to apply; see Reloadable. An
 	// error of apply means that nothing has changed.
 	Reload func(ctx context.Context, registry prometheus.Registerer, log *slog.Logger, apply func(Config) error) error

@@ -99,7 +99,7 @@ func newLiveDeliveries(d fanoutDeps, known *online.Set, ready func() error) (com
 	}
 	deliverer.WithholdErased(known.ErasedAfter)
 	cluster := d.cluster
-	cluster.InstanceName += ".fanout" // "channel live" may have the same instance name
+	cluster.InstanceName += LiveSuffix // "channel live" may have the same instance name
 	deliveries := consumer.New(cluster, liveGroup, schemas.Deliveries, delivery.Checked(d.origin.Check), deliverer,
 		d.producer, d.log, d.kafkaMetrics, consumer.FromEnd())
 	return loop("live deliveries", consumer.RunWhen(ready, deliveries.Run), deliveries.Ready), nil

@@ -29,7 +29,7 @@ func redisPrefix(topics string) string {
 
 // ownNames match names that a pipeline appends to its prefix. With prefix presence:recent: a
 // second pipeline would use keys of the pipeline with prefix presence:.
-var ownNames = regexp.MustCompile(`:(recent|live|deliveries|witness|pipeline|marks|rebuilds|seen|counts|cursors|db[0-9]+)(:|$)`)
+var ownNames = regexp.MustCompile(`:(recent|live|deliveries|witness|pipeline|marks|rebuilds|seen|counts|processes|cursors|db[0-9]+)(:|$)`)
 
 var prefixOfRedis = regexp.MustCompile(`^[A-Za-z0-9._:-]{0,250}$`)
 

@@ -124,8 +124,16 @@ func buildAPI(ctx context.Context, b *builder) error {
 			return err
 		}
 	}
-	if err := b.add(newAPI(deps)); err != nil || deps.graph == nil {
+	if err := b.add(newAPI(deps)); err != nil {
 		return err
+	}
+	if b.config.Console != nil {
+		if err := b.add(newConsole(b)); err != nil {
+			return err
+		}
+	}
+	if deps.graph == nil {
+		return nil
 	}
 	return b.add(newGraphEndpoints(b.base, deps.graph), nil)
 }

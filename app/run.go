@@ -65,6 +65,9 @@ func (b *builder) build(ctx context.Context, endTraces func(context.Context) err
 		if err := b.add(newRedisClaim(ctx, b.base)); err != nil {
 			return err
 		}
+		if err := b.add(newProcessRecord(b)); err != nil {
+			return err
+		}
 	}
 	// A port in use is reported together with what else keeps the role from starting.
 	return errors.Join(b.role.build(ctx, b), b.listen(ctx))

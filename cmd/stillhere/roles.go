@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/tools/console"
 )
 
 // pipelineFlags are the settings that every way to run the pipeline has.
@@ -57,6 +58,7 @@ type roleCommand struct {
 func (c *roleCommand) Run(ctx context.Context, name role, parsed *kong.Context, file *configFile, args givenArguments) error {
 	config := c.config()
 	config.PolicyAsked = c.asked(parsed, file)
+	config.Console = console.For(string(name))
 	if err := app.Check(string(name), config); err != nil {
 		return err
 	}
@@ -101,6 +103,7 @@ func (c *devCommand) Run(ctx context.Context, parsed *kong.Context, file *config
 		return err
 	}
 	config := c.config()
+	config.Console = console.For("dev")
 	config.Instance, config.SchemaRegistry, config.PolicyAsked = "dev", c.SchemaRegistry, c.asked(parsed, file)
 	dev := app.Dev{Config: config, DataDir: c.DataDir, KafkaListen: c.KafkaListen, RedisAddr: c.Redis,
 		Partitions: c.Partitions, AcceptDataLoss: c.AcceptDataLoss}

@@ -184,12 +184,15 @@ func (g *Guard) Charge(who *Caller, beats int) (wait time.Duration, most int) {
 	return wait, 0
 }
 
-// scopeOf returns the scope that a request needs; empty: none. Unknown paths below
-// /presence/ are for administrators, so that a new endpoint is closed until it is
+// scopeOf returns the scope that a request needs; empty: none, as for the files of the console.
+// Unknown paths below /presence/ are for administrators, so that a new endpoint is closed until it is
 // named here.
 func scopeOf(r *http.Request) string {
+	if strings.HasPrefix(r.URL.Path, "/console/api/") {
+		return Admin
+	}
 	if !strings.HasPrefix(r.URL.Path, "/presence/") {
-		return "" // documents
+		return "" // documents, and pages
 	}
 	// Endpoints are chosen by the escaped path, each part of which is decoded by itself: the name of a
 	// user may have slashes.

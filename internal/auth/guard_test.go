@@ -289,6 +289,8 @@ func TestEachEndpointAsksForItsScope(t *testing.T) {
 		"POST /presence/followers":     auth.Admin,
 		"GET /presence/42/followers":   auth.Admin,
 		"PUT /presence/42/followers/7": auth.Admin,
+		"GET /console/api/overview":    auth.Admin,
+		"GET /console/api/nothing":     auth.Admin,
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		for _, has := range []string{auth.Beat, auth.Read, auth.Admin} {

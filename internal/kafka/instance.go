@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,19 @@ func decodeStamp(data []byte) (s ProcessStamp) {
 	data = data[len(stampHead):]
 	return ProcessStamp{int64(binary.BigEndian.Uint64(data)), binary.BigEndian.Uint64(data[8:])}
 }
+
+// StartOf is when the process started that has joined a group with this user data; zero if it does not
+// say so.
+func StartOf(userData []byte) time.Time {
+	if s := decodeStamp(userData); s.Started > 0 {
+		return time.UnixMilli(s.Started)
+	}
+	return time.Time{}
+}
+
+// InstanceOf is the instance name of the process that joined group, as Config.GroupName names it, under a
+// group instance id.
+func InstanceOf(group, id string) string { return strings.TrimPrefix(id, group+".") }
 
 func (s ProcessStamp) olderThan(o ProcessStamp) bool {
 	return s.Started < o.Started || s.Started == o.Started && s.ID < o.ID

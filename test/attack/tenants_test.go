@@ -123,8 +123,18 @@ var attempts = map[string][]attempt{
 		below("PUT", "/followers/mallory", ""), below("PUT", "/followers/bob", "")),
 	"DELETE /presence/{user_id}/followers/{follower_id}": below("DELETE", "/followers/mallory", ""),
 	"DELETE /presence/{user_id}":                         below("DELETE", "", ""),
+	"GET /console/api/me":                                console("me"),
+	"GET /console/api/overview":                          console("overview"),
+	"GET /console/api/overview/stream":                   nil, // GET overview, each second
 	"GET /openapi.yaml":                                  nil, // says nothing of users
 	"GET /asyncapi.yaml":                                 nil,
+}
+
+// console makes requests of the console that name no user.
+func console(endpoint string, more ...string) []attempt {
+	return []attempt{func(_ string, tenant *string) request {
+		return request{"GET", "/console/api/" + endpoint + query(tenant, more...), "", ""}
+	}}
 }
 
 // beatsWithTenants names the tenant in the beat.

@@ -1,0 +1,20 @@
+// Package console serves the web console: its pages, and the endpoints below /console/api/ that the
+// pages and "stillhere status" and "stillhere top" read. Users are shown, hidden and erased through
+// the public endpoints; those here say what these do not: how the pipeline does, who is present, what
+// changes and why, and what another policy would have done.
+//
+// A process pays for what somebody looks at. Redis is asked for the counts every five seconds, for the
+// history of the last 15 minutes. Everything else is read while it is used: consumer groups and
+// readiness while an overview is open; presence.status for the list of present users, and
+// presence.transitions for the feed, until a minute after the last use (tail.go). Each of these reads
+// has a bound: of users (maxUsers), of streams (maxStreams), of changes a second (feedRate), of
+// backtests (one).
+//
+// With authentication the endpoints need the scope presence:admin. An administrator who is bound to a
+// tenant sees counts, policy, users, changes and explanations of this tenant alone; the state of the
+// pipeline and backtests, which are of all tenants, are refused or left out. Without authentication
+// hidden users look hidden here as everywhere.
+//
+// What is not known is null. An endpoint that needs a right in Kafka that the process lacks answers
+// 503 and names the right; the others go on.
+package console

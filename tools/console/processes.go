@@ -1,0 +1,77 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/lastseen/redisview"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// processes are those that wrote to Redis of late what they are. What this process wrote is replaced by
+// what it is now.
+func (s *Server) processes(ctx context.Context, now time.Time) []redisview.Process {
+	found, err := s.View.Processes(ctx)
+	if err != nil {
+		return nil // the counts, which are read from the same server, have said so
+	}
+	found = slices.DeleteFunc(found, func(p redisview.Process) bool {
+		return now.Sub(p.At.Time()) > redisview.ProcessLifetime
+	})
+	for i := range found {
+		if p := &found[i]; p.Role == s.Role && p.Instance == s.Config.Instance {
+			p.At, p.Totals = schemas.MillisOf(now), app.TotalsIn(s.Metrics)
+		}
+	}
+	return found
+}
+
+// instancesOf are the processes that Redis or Kafka know. Roles without Redis are known as members of
+// their groups only, and then neither their version nor whether they are ready.
+func instancesOf(processes []redisview.Process, groups []admin.Group) []Instance {
+	all := []Instance{}
+	for _, p := range processes {
+		all = append(all, Instance{Role: p.Role, Instance: p.Instance, Version: &p.Version, Host: p.Host, StartedAt: p.Started, Ready: &p.Ready})
+	}
+	for _, g := range groups {
+		role := app.RoleOfGroup(g.Group)
+		if role == "" {
+			continue
+		}
+		for _, m := range g.Members {
+			name := instanceOf(m.Instance)
+			known := slices.ContainsFunc(all, func(i Instance) bool {
+				return i.Instance == name && (i.Role == role || i.Role == "all" || i.Role == "dev")
+			})
+			if known {
+				continue
+			}
+			i := Instance{Role: role, Instance: name, Host: hostOf(m.Host)}
+			if !m.Started.IsZero() {
+				i.StartedAt = schemas.MillisOf(m.Started)
+			}
+			all = append(all, i)
+		}
+	}
+	slices.SortFunc(all, func(a, b Instance) int {
+		return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Instance, b.Instance))
+	})
+	return all
+}
+
+// instanceOf is the instance name of a member, whose name in the group of live deliveries is longer.
+func instanceOf(member string) string { return strings.TrimSuffix(member, app.LiveSuffix) }
+
+// hostOf is a host as Kafka names it, without its port and Kafka's slash.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		address = host
+	}
+	return strings.TrimPrefix(address, "/")
+}

@@ -1,0 +1,255 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// requestTimeout bounds what an endpoint that is no stream asks of the servers.
+const requestTimeout = 5 * time.Second
+
+// Server answers the requests of the console.
+type Server struct {
+	app.ConsoleParts
+	mode     string
+	started  time.Time
+	observer *admin.Observer
+	reader   *kafka.Reader
+	overview overviews
+	history  history
+	streams  chan struct{} // has an element for each open stream
+
+	ends    context.Context //nolint:containedctx // ends with Run: streams end then
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// For returns what makes the console of a process: dev, all or api.
+func For(mode string) func(app.ConsoleParts) (app.Console, error) {
+	return func(parts app.ConsoleParts) (app.Console, error) { return New(mode, parts) }
+}
+
+// maxStreams bounds the open streams of the console of one process.
+const maxStreams = 64
+
+// New makes a Server.
+func New(mode string, parts app.ConsoleParts) (*Server, error) {
+	s := &Server{ConsoleParts: parts, mode: mode, started: time.Now(), streams: make(chan struct{}, maxStreams)}
+	var err error
+	if s.observer, err = admin.OpenObserver(parts.Cluster); err != nil {
+		return nil, err
+	}
+	if s.reader, err = kafka.NewReader(parts.Cluster, parts.Log); err != nil {
+		s.observer.Close()
+		return nil, err
+	}
+	s.ends, s.stop = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// Routes registers the pages and the endpoints.
+func (s *Server) Routes(mux *http.ServeMux) {
+	servePages(mux)
+	mux.Handle("GET /console/api/me", s.answering(s.me))
+	mux.Handle("GET /console/api/overview", s.answering(s.getOverview))
+	mux.Handle("GET /console/api/overview/stream", s.streaming(s.streamOverview))
+}
+
+// Run samples the history until ctx ends; then it ends the streams and closes the connections.
+func (s *Server) Run(ctx context.Context) error {
+	defer s.reader.Close()
+	defer s.observer.Close()
+	defer s.running.Wait()
+	defer s.stop()
+	s.sample(ctx)
+	return nil
+}
+
+// answering makes an endpoint of a function that returns what to answer as JSON.
+func (s *Server) answering(answer func(ctx context.Context, r *http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		body, err := s.checked(ctx, r, answer)
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		text, err := json.Marshal(body)
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		header := w.Header()
+		header.Set("Content-Type", "application/json")
+		header.Set("Cache-Control", "no-store")
+		_, _ = w.Write(append(text, '\n')) // an error means that the client disconnected
+	})
+}
+
+func (s *Server) checked(ctx context.Context, r *http.Request, answer func(context.Context, *http.Request) (any, error)) (any, error) {
+	if err := s.allowed(r); err != nil {
+		return nil, err
+	}
+	return answer(ctx, r)
+}
+
+// allowed refuses requests without the scope, should they have passed the guard.
+func (s *Server) allowed(r *http.Request) error {
+	if s.Config.Auth.On() && !s.IsAdmin(r) {
+		return &statusError{http.StatusForbidden, &schemas.FieldError{Code: "insufficient_scope", Reason: "the token lacks the scope presence:admin"}}
+	}
+	return nil
+}
+
+// statusError is an error with the status of its answer.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+// statusOf is the status by which err is answered, and the error to show.
+func statusOf(err error) (int, error) {
+	var own *statusError
+	var bad *schemas.FieldError
+	switch {
+	case errors.As(err, &own):
+		return own.status, err
+	case ingest.IsForbidden(err):
+		return http.StatusForbidden, err
+	case errors.As(err, &bad):
+		return http.StatusBadRequest, err
+	case kafka.IsUnauthorized(err):
+		return http.StatusServiceUnavailable, &schemas.FieldError{Code: "kafka_not_allowed",
+			Reason: "the process may not read this from Kafka: its user needs the rights of stillhere topics acls --role tools as well"}
+	}
+	return http.StatusServiceUnavailable, &schemas.FieldError{Code: "unavailable", Reason: "what this is read from does not answer; try again"}
+}
+
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // the client has left
+	}
+	status, shown := statusOf(err)
+	if status == http.StatusServiceUnavailable {
+		s.Log.WarnContext(r.Context(), "a request of the console was answered with 503", "path", r.URL.Path, "error", err)
+		w.Header().Set("Retry-After", "1")
+	}
+	problem.Write(w, status, shown)
+}
+
+// parameters returns the query of a request, whose parameters are among known, each at most once. In
+// text mode tenant is one of every endpoint.
+func parameters(r *http.Request, known ...string) (map[string]string, error) {
+	values := map[string]string{}
+	for name, all := range r.URL.Query() {
+		switch {
+		case name != "tenant" && !slices.Contains(known, name):
+			return nil, &schemas.FieldError{Code: "unknown_field", Field: name, Reason: "is no parameter of this endpoint"}
+		case len(all) > 1:
+			return nil, schemas.Invalid(name, "must be given once")
+		}
+		values[name] = all[0]
+	}
+	return values, nil
+}
+
+// count reads a number between least and most.
+func count(values map[string]string, name string, otherwise, least, most int) (int, error) {
+	text, given := values[name]
+	if !given {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, schemas.Invalid(name, "must be between "+strconv.Itoa(least)+" and "+strconv.Itoa(most))
+	}
+	return n, nil
+}
+
+// audience is whose users the sender of a request asks for, and may see.
+type audience struct {
+	all    bool   // of every tenant
+	tenant string // unless all
+	bound  bool   // the sender may see one tenant alone
+	admin  bool   // the sender sees hidden users
+}
+
+func (s *Server) audienceOf(r *http.Request) (audience, error) {
+	users := s.Cluster.Users
+	tenant, err := ingest.TenantOf(r, users)
+	if err == nil {
+		err = schemas.CheckTenant("tenant", tenant)
+	}
+	a := audience{tenant: tenant, bound: users.Text() && ingest.IsBound(r), admin: s.IsAdmin(r)}
+	a.all = !users.Text() || !r.URL.Query().Has("tenant") && !a.bound
+	return a, err
+}
+
+// has reports whether the user of a name is among them.
+func (a audience) has(name schemas.Name) bool {
+	return a.all || name.Text != "" && name.Tenant == a.tenant
+}
+
+// unbound refuses senders who may see one tenant alone.
+func (a audience) unbound(what string) error {
+	if !a.bound {
+		return nil
+	}
+	return &statusError{http.StatusForbidden, &schemas.FieldError{Code: "tenant_not_allowed",
+		Reason: what + " is of all tenants, and the token is of one"}}
+}
+
+// me answers GET me: who asks whom.
+func (s *Server) me(_ context.Context, r *http.Request) (any, error) {
+	if _, err := parameters(r); err != nil {
+		return nil, err
+	}
+	if r.URL.Query().Has("tenant") {
+		if _, err := s.audienceOf(r); err != nil {
+			return nil, err
+		}
+	}
+	answer := struct {
+		IDs           string  `json:"ids"`
+		Authenticated bool    `json:"authenticated"`
+		User          *string `json:"user"`
+		Tenant        *string `json:"tenant"`
+		Version       string  `json:"version"`
+		Commit        string  `json:"commit"`
+		Partitions    int32   `json:"partitions"`
+		Mode          string  `json:"mode"`
+	}{IDs: cmp.Or(s.Config.Kafka.IDs, "int"), Version: s.Config.Version, Commit: cmp.Or(s.Config.Commit, "unknown"),
+		Partitions: s.Partitions, Mode: s.mode}
+	if c := ingest.CallerOf(r.Context()); c != nil {
+		answer.Authenticated = true
+		user := c.User.String()
+		if s.Cluster.Users.Text() {
+			user = c.Name.Text
+		}
+		if c.User != 0 {
+			answer.User = &user
+		}
+		if c.Bound && len(c.Tenants) == 0 {
+			answer.Tenant = &c.Tenant
+		}
+	}
+	return answer, nil
+}

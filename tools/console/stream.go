@@ -1,0 +1,102 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+const (
+	// writeTimeout is how long the client of a stream may take to receive what is sent.
+	writeTimeout = 15 * time.Second
+	// keepAlive is the longest time in which nothing is sent, so that proxies keep the connection.
+	keepAlive = 10 * time.Second
+)
+
+// sender sends the events of one stream. One goroutine uses it.
+type sender struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// send sends an event with a value as JSON. An error means that the client has left, or does not read.
+func (s *sender) send(event string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return s.write("event: " + event + "\ndata: " + string(text) + "\n\n")
+}
+
+// idle sends a comment.
+func (s *sender) idle() error { return s.write(":\n\n") }
+
+func (s *sender) write(text string) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}
+
+// streaming makes an endpoint of a function that sends events until ctx ends, which it does when the
+// client leaves, its token expires or the process stops. prepare checks the request before the answer
+// begins.
+func (s *Server) streaming(prepare func(r *http.Request) (func(ctx context.Context, to *sender) error, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := s.allowed(r)
+		var run func(context.Context, *sender) error
+		if err == nil {
+			run, err = prepare(r)
+		}
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		select {
+		case s.streams <- struct{}{}:
+			defer func() { <-s.streams }()
+		default:
+			w.Header().Set("Retry-After", "5")
+			s.refuse(w, r, &statusError{http.StatusTooManyRequests, &schemas.FieldError{Code: "too_many_requests",
+				Reason: fmt.Sprintf("this process serves %d streams of the console already", maxStreams)}})
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(s.ends, cancel)()
+		if c := ingest.CallerOf(ctx); c != nil && !c.Until.IsZero() {
+			var end context.CancelFunc
+			ctx, end = context.WithDeadline(ctx, c.Until)
+			defer end()
+		}
+		header := w.Header()
+		header.Set("Content-Type", "text/event-stream")
+		header.Set("Cache-Control", "no-store")
+		header.Set("X-Accel-Buffering", "no")
+		if r.Method == http.MethodHead {
+			return
+		}
+		to := &sender{w, http.NewResponseController(w)}
+		// Else the end of the time for reading the request would end the stream.
+		if err := to.control.SetReadDeadline(time.Time{}); err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		if to.idle() != nil {
+			return
+		}
+		if err := run(ctx, to); err != nil && ctx.Err() == nil {
+			status, shown := statusOf(err)
+			s.Log.WarnContext(ctx, "a stream of the console ended", "path", r.URL.Path, "error", err)
+			_ = to.send("error", map[string]any{"error": map[string]any{"status": status, "message": shown.Error()}})
+		}
+	})
+}
