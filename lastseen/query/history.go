@@ -36,6 +36,12 @@ type change struct {
 	LeftOut uint32 `json:"left_out"`
 }
 
+// Change is one entry of a history.
+type Change = change
+
+// ChangeOf is how a history shows a transition.
+func ChangeOf(t *schemas.Transition) Change { return changeOf(t) }
+
 type historyPage struct {
 	Changes    []change `json:"changes"`
 	NextCursor *string  `json:"next_cursor"`

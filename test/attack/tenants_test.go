@@ -126,8 +126,21 @@ var attempts = map[string][]attempt{
 	"GET /console/api/me":                                console("me"),
 	"GET /console/api/overview":                          console("overview"),
 	"GET /console/api/overview/stream":                   nil, // GET overview, each second
-	"GET /openapi.yaml":                                  nil, // says nothing of users
-	"GET /asyncapi.yaml":                                 nil,
+	"GET /console/api/users": {func(name string, tenant *string) request {
+		return request{"GET", "/console/api/users" + query(tenant, "q", name), "", ""}
+	}},
+	"GET /console/api/users/{user_id}/watchers": {func(name string, tenant *string) request {
+		return request{"GET", "/console/api/users/" + url.PathEscape(name) + "/watchers" + query(tenant), "", ""}
+	}},
+	"GET /console/api/feed": nil, // test/process
+	"GET /console/api/explain": {func(name string, tenant *string) request {
+		return request{"GET", "/console/api/explain" + query(tenant, "user_id", name), "", ""}
+	}},
+	"POST /console/api/whatif": {func(_ string, tenant *string) request {
+		return request{"POST", "/console/api/whatif" + query(tenant), `{"minutes":1}`, ""}
+	}},
+	"GET /openapi.yaml":  nil, // says nothing of users
+	"GET /asyncapi.yaml": nil,
 }
 
 // console makes requests of the console that name no user.

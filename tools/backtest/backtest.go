@@ -19,8 +19,12 @@ type Options struct {
 	Tenant *string
 	// Flap: a user who left online and is back within this time has flapped.
 	Flap time.Duration
-	// WarmUp is how much of the beginning does not count.
+	// WarmUp is how much of the beginning does not count. Records before From do not count either.
 	WarmUp time.Duration
+	From   schemas.Millis
+	// Each, if not nil, is called for each transition that counts, with the index of the policy. It is valid
+	// until Each returns.
+	Each func(policy int, t *schemas.Transition)
 	// Progress, if not nil, is called now and then with the number of records applied.
 	Progress func(records int64)
 }
@@ -49,6 +53,9 @@ func Run(ctx context.Context, from Source, o Options) (*Report, error) {
 		var err error
 		if trials[i], err = newTrial(p, from, known, o); err != nil {
 			return nil, err
+		}
+		if o.Each != nil {
+			trials[i].each = func(t *schemas.Transition) { o.Each(i, t) }
 		}
 	}
 	var frame schemas.Frame
@@ -100,9 +107,11 @@ type trial struct {
 	people   *people // nil in int mode
 	flap     schemas.Millis
 	warmUp   schemas.Millis
+	from     schemas.Millis // records before it do not count
 	machines []*liveness.Machine
 	begun    []schemas.Millis // when the first record of a partition was written; 0: none yet
 	out      liveness.Output
+	each     func(*schemas.Transition) // nil: nobody asks
 
 	o         Outcome
 	left      map[schemas.UserID]schemas.Millis // when a user who was online last left
@@ -117,7 +126,7 @@ func newTrial(p Policy, from Source, known *people, o Options) (*trial, error) {
 	partitions, in := from.Partitions(), from.InForce()
 	t := &trial{
 		policy: p, tenant: o.Tenant, people: known,
-		flap: schemas.Millis(o.Flap.Milliseconds()), warmUp: schemas.Millis(o.WarmUp.Milliseconds()),
+		flap: schemas.Millis(o.Flap.Milliseconds()), warmUp: schemas.Millis(o.WarmUp.Milliseconds()), from: o.From,
 		begun: make([]schemas.Millis, partitions), left: map[schemas.UserID]schemas.Millis{}, load: map[int64]int32{},
 	}
 	pipeline := p.Settings
@@ -160,7 +169,7 @@ func (t *trial) apply(r *schemas.Record, f *schemas.Frame) {
 	}
 	t.out.Reset()
 	t.applyTo(m, r, f)
-	if r.Time < t.begun[r.Partition]+t.warmUp {
+	if r.Time < max(t.from, t.begun[r.Partition]+t.warmUp) {
 		return
 	}
 	second := int64(m.LogTime()) / 1000
@@ -171,6 +180,9 @@ func (t *trial) apply(r *schemas.Record, f *schemas.Frame) {
 	for i := range t.out.Transitions {
 		if c := &t.out.Transitions[i]; t.counts(c.User) {
 			t.count(c, m.LogTime(), second)
+			if t.each != nil {
+				t.each(c)
+			}
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -221,6 +220,9 @@ func (s *Server) refreshed(ctx context.Context) *Overview {
 		o.Groups, o.Policy.Since = s.groupsOf(), v.groups.policySince(o.Policy.ID)
 	}
 	o.Partitions = s.partitionsOf(ctx, now)
+	if loaded, err := s.gateways.tail.await(ctx, gatewaysTimeout); s.known("gateways", err) && loaded {
+		o.Gateways = s.gateways.set.list(s.Current().Policy)
+	}
 	o.Instances = instancesOf(processes, v.groups.found)
 	v.last, v.at = o, time.Now()
 	return o
@@ -306,9 +308,4 @@ func (s *Server) dependencies(ctx context.Context) []Dependency {
 		all = append(all, d)
 	}
 	return all
-}
-
-// ready reports whether this process can do its own job.
-func ready(checks []app.ConsoleCheck) bool {
-	return !slices.ContainsFunc(checks, func(c app.ConsoleCheck) bool { return c.Needed && c.Err != nil })
 }

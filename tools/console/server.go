@@ -15,6 +15,7 @@ import (
 	"github.com/stillhere/stillhere/ingest"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -31,7 +32,20 @@ type Server struct {
 	reader   *kafka.Reader
 	overview overviews
 	history  history
-	streams  chan struct{} // has an element for each open stream
+	users    struct {
+		set  *userSet
+		tail *tail
+	}
+	feed struct {
+		hub  *feedHub
+		tail *tail
+	}
+	gateways struct {
+		set  *gatewaySet
+		tail *tail
+	}
+	streams chan struct{} // has an element for each open stream
+	trying  chan struct{} // has an element while a policy is tried
 
 	ends    context.Context //nolint:containedctx // ends with Run: streams end then
 	stop    context.CancelFunc
@@ -48,7 +62,8 @@ const maxStreams = 64
 
 // New makes a Server.
 func New(mode string, parts app.ConsoleParts) (*Server, error) {
-	s := &Server{ConsoleParts: parts, mode: mode, started: time.Now(), streams: make(chan struct{}, maxStreams)}
+	s := &Server{ConsoleParts: parts, mode: mode, started: time.Now(), streams: make(chan struct{}, maxStreams),
+		trying: make(chan struct{}, 1)}
 	var err error
 	if s.observer, err = admin.OpenObserver(parts.Cluster); err != nil {
 		return nil, err
@@ -57,6 +72,16 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 		s.observer.Close()
 		return nil, err
 	}
+	s.users.set, s.feed.hub, s.gateways.set = newUserSet(), &feedHub{}, &gatewaySet{reader: s.reader}
+	s.users.tail = newTail("users", func(ctx context.Context, loaded func()) error {
+		return readTopic(ctx, s, "users", schemas.Statuses, rowOf, s.users.set, loaded)
+	}, s.users.set.reset)
+	s.feed.tail = newTail("feed", func(ctx context.Context, loaded func()) error {
+		return readTopic(ctx, s, "feed", schemas.Transitions, s.changeOf, s.feed.hub, loaded, consumer.FromEnd())
+	}, func() {})
+	s.gateways.tail = newTail("gateways", func(ctx context.Context, loaded func()) error {
+		return readTopic(ctx, s, "gateways", schemas.Heartbeats, frameOf, s.gateways.set, loaded)
+	}, s.gateways.set.reset)
 	s.ends, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -64,9 +89,14 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 // Routes registers the pages and the endpoints.
 func (s *Server) Routes(mux *http.ServeMux) {
 	servePages(mux)
-	mux.Handle("GET /console/api/me", s.answering(s.me))
-	mux.Handle("GET /console/api/overview", s.answering(s.getOverview))
+	mux.Handle("GET /console/api/me", s.answering(requestTimeout, s.me))
+	mux.Handle("GET /console/api/overview", s.answering(requestTimeout, s.getOverview))
 	mux.Handle("GET /console/api/overview/stream", s.streaming(s.streamOverview))
+	mux.Handle("GET /console/api/users", s.answering(requestTimeout+loadTimeout, s.getUsers))
+	mux.Handle("GET /console/api/users/{user_id}/watchers", s.answering(requestTimeout, s.getWatchers))
+	mux.Handle("GET /console/api/feed", s.streaming(s.streamFeed))
+	mux.Handle("GET /console/api/explain", s.answering(explainTimeout, s.getExplanation))
+	mux.HandleFunc("POST /console/api/whatif", s.postWhatIf)
 }
 
 // Run samples the history until ctx ends; then it ends the streams and closes the connections.
@@ -75,14 +105,17 @@ func (s *Server) Run(ctx context.Context) error {
 	defer s.observer.Close()
 	defer s.running.Wait()
 	defer s.stop()
+	for _, t := range []*tail{s.users.tail, s.feed.tail, s.gateways.tail} {
+		s.running.Go(func() { t.run(ctx, s.Log) })
+	}
 	s.sample(ctx)
 	return nil
 }
 
-// answering makes an endpoint of a function that returns what to answer as JSON.
-func (s *Server) answering(answer func(ctx context.Context, r *http.Request) (any, error)) http.Handler {
+// answering makes an endpoint of a function that returns, within a time, what to answer as JSON.
+func (s *Server) answering(within time.Duration, answer func(ctx context.Context, r *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), within)
 		defer cancel()
 		body, err := s.checked(ctx, r, answer)
 		if err != nil {

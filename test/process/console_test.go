@@ -1,0 +1,168 @@
+package process_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/test/testkit"
+)
+
+// consoleOverview is what the test reads of an overview.
+type consoleOverview struct {
+	Counts     struct{ Online int }
+	Partitions []struct{ Phase, Owner string }
+	Groups     []struct{ Group string }
+	Instances  []struct{ Role, Instance string }
+	Gateways   []struct{ Gateway, State string }
+	History    *struct{ Online []*int }
+}
+
+// events calls each for the events of a stream until it returns true.
+func events(t *testing.T, h *testkit.Dev, path string, each func(event, data string) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.Listen+path, nil)
+	testkit.Check(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	testkit.Check(t, err)
+	defer answer.Body.Close()
+	event := ""
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+			event = name
+		}
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok && each(event, data) {
+			return
+		}
+	}
+	t.Errorf("%s ended before what was waited for", path)
+}
+
+func TestEveryEndpointOfTheConsoleAnswersInBothModes(t *testing.T) {
+	t.Parallel()
+	for mode, name := range map[string]string{"int": "42", "text": "zoë/1 of acme"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			h := testkit.NewDev(t, "--ids", mode)
+			h.Up()
+			tenant := ""
+			if mode == "text" {
+				tenant = "tenant=acme"
+			}
+			api := "/console/api/"
+			beat := func() {
+				body := fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":1000,"beats":[{"user_id":%q,"device_id":"7","device_kind":"mobile"}]}`, name)
+				if mode == "text" {
+					body = fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":1000,"beats":[{"user_id":%q,"tenant":"acme","device_id":"7","device_kind":"mobile"}]}`, name)
+				}
+				status, answer, err := h.Ask(http.MethodPost, "/presence/heartbeats", "application/json", strings.NewReader(body))
+				if err != nil || status >= 300 {
+					t.Fatalf("a beat is answered %d %s %v", status, answer, err)
+				}
+			}
+			var me struct{ IDs, Mode string }
+			testkit.Check(t, h.Fetch(api+"me", &me))
+			if me.IDs != mode || me.Mode != "dev" {
+				t.Errorf("me is %+v", me)
+			}
+			var eventID string
+			sent := false
+			events(t, h, api+"feed?"+tenant, func(event, data string) bool {
+				if event == "open" && !sent {
+					sent = true
+					beat()
+				}
+				var row struct {
+					UserID  string `json:"user_id"`
+					EventID string `json:"event_id"`
+					To      string
+				}
+				testkit.Check(t, json.Unmarshal([]byte(data), &row))
+				eventID = row.EventID
+				return event == "change" && row.UserID == name && row.To == "online"
+			})
+			var o consoleOverview
+			testkit.Until(t, "the overview knows the user and the gateway", 30*time.Second, func() bool {
+				o = consoleOverview{}
+				testkit.Check(t, h.Fetch(api+"overview?history=1", &o))
+				return o.Counts.Online == 1 && len(o.Gateways) == 1 && o.History != nil && len(o.History.Online) > 0
+			})
+			if o.Gateways[0].State != "alive" || len(o.Partitions) != 4 || o.Partitions[0].Owner != "dev" || o.Partitions[0].Phase != "running" ||
+				len(o.Groups) < 9 || !slices.ContainsFunc(o.Instances, func(i struct{ Role, Instance string }) bool { return i.Role == "all" && i.Instance == "dev" }) {
+				t.Errorf("the overview is %+v", o)
+			}
+			events(t, h, api+"overview/stream", func(event, data string) bool {
+				var o consoleOverview
+				testkit.Check(t, json.Unmarshal([]byte(data), &o))
+				return event == "overview" && o.Counts.Online == 1
+			})
+			var users struct {
+				Users []struct {
+					UserID string `json:"user_id"`
+					Tenant string
+					State  string
+				}
+				Total   int
+				Loading bool
+			}
+			testkit.Until(t, "the user is listed", 20*time.Second, func() bool {
+				testkit.Check(t, h.Fetch(api+"users?"+tenant+"&q="+url.QueryEscape(name[:1]), &users))
+				return !users.Loading && users.Total == 1
+			})
+			if u := users.Users[0]; u.UserID != name || u.State != "online" || mode == "text" && u.Tenant != "acme" {
+				t.Errorf("the list has %+v", users)
+			}
+			if testkit.Check(t, h.Fetch(api+"users?"+tenant+"&state=away", &users)); users.Total != 0 {
+				t.Errorf("away are %+v", users)
+			}
+			var watchers struct{ Count int }
+			testkit.Check(t, h.Fetch(api+"users/"+url.PathEscape(name)+"/watchers?"+tenant, &watchers))
+			for _, query := range []string{"event_id=" + eventID, "user_id=" + url.QueryEscape(name)} {
+				var why struct {
+					Text     string
+					UserID   string `json:"user_id"`
+					EventID  string `json:"event_id"`
+					Timeline []any
+				}
+				testkit.Check(t, h.Fetch(api+"explain?"+tenant+"&"+query, &why))
+				if why.EventID != eventID || why.UserID != name || len(why.Timeline) == 0 || !strings.Contains(why.Text, "first_beat") {
+					t.Errorf("%s is explained as %+v", query, why)
+				}
+			}
+			status, answer, err := h.Ask(http.MethodPost, api+"whatif", "application/json", strings.NewReader(`{"policy":{"offline-debounce":"60s"},"minutes":1}`))
+			lines := strings.Split(strings.TrimSpace(string(answer)), "\n")
+			if err != nil || status != http.StatusOK || !strings.Contains(lines[0], `"progress"`) || !strings.Contains(lines[len(lines)-1], `"as_published":{"changes":1,`) {
+				t.Errorf("another policy is answered %d %s %v", status, answer, err)
+			}
+			for path, want := range map[string]int{
+				"me?x=1": 400, "users?state=here": 400, "users?limit=501": 400, "users?order=up": 400, "feed?cause=luck": 400, "explain": 400,
+				"explain?event_id=" + eventID[:26] + "0": 404, "nothing": 404, "overview?history=2": 400,
+			} {
+				if status, answer, err := h.Ask(http.MethodGet, api+path, "", nil); err != nil || status != want {
+					t.Errorf("%s is answered %d %s %v, not %d", path, status, answer, err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestTheConsoleNeedsATokenOfAnAdministratorAndItsPagesNone(t *testing.T) {
+	t.Parallel()
+	h := testkit.NewDev(t, "--auth-secret", strings.Repeat("s", 32))
+	h.Up()
+	for path, want := range map[string]int{"/console/": 200, "/console/console.js": 200, "/console/api/me": 401, "/console/api/overview/stream": 401,
+		"/console/api/users": 401, "/console/api/feed": 401, "/console/api/nothing": 401} {
+		if status, answer, err := h.Ask(http.MethodGet, path, "", nil); err != nil || status != want {
+			t.Errorf("%s is answered %d %.100s %v, not %d", path, status, answer, err, want)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+)
+
+const (
+	// idleAfter is how long a tail goes on reading that nobody uses.
+	idleAfter = time.Minute
+	// idleCheck is how often that is looked at, and the wait after a failure.
+	idleCheck = 5 * time.Second
+)
+
+// tail reads a topic while somebody uses what is read. Any goroutine may use it.
+type tail struct {
+	// name is what is read, for logs.
+	name string
+	// read reads until ctx ends. It calls loaded when everything has been read that there was when it
+	// began.
+	read func(ctx context.Context, loaded func()) error
+	// reset forgets what was read.
+	reset func()
+	wake  chan struct{} // capacity 1
+
+	mu      sync.Mutex
+	holders int
+	used    time.Time
+	done    chan struct{} // closed when loaded or failed; replaced by reset
+	loaded  bool
+	err     error // of the newest read; nil while one runs
+}
+
+func newTail(name string, read func(context.Context, func()) error, reset func()) *tail {
+	return &tail{name: name, read: read, reset: reset, wake: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+// touch says that the tail is used now.
+func (t *tail) touch() {
+	t.mu.Lock()
+	t.used = time.Now()
+	t.mu.Unlock()
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// hold is touch until release.
+func (t *tail) hold() (release func()) {
+	t.mu.Lock()
+	t.holders++
+	t.mu.Unlock()
+	t.touch()
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.holders--
+		t.used = time.Now()
+	}
+}
+
+// await waits until everything is read that there was, or the read has failed, at most for a time. It
+// reports whether everything is, and why the read failed.
+func (t *tail) await(ctx context.Context, most time.Duration) (loaded bool, err error) {
+	t.touch()
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	t.mu.Lock()
+	done := t.done
+	t.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.loaded, t.err
+}
+
+func (t *tail) idle() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.holders == 0 && time.Since(t.used) >= idleAfter
+}
+
+// settle says how a read goes: loaded, or failed.
+func (t *tail) settle(loaded bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loaded, t.err = loaded, err
+	select {
+	case <-t.done:
+	default:
+		close(t.done)
+	}
+}
+
+// run reads whenever the tail is used, until ctx ends.
+func (t *tail) run(ctx context.Context, log *slog.Logger) {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wake:
+		}
+		err := t.once(ctx)
+		t.reset()
+		if err != nil {
+			t.settle(false, err)
+			log.Warn("the console cannot read a topic", "what", t.name, "error", err)
+			kafka.Pause(ctx, idleCheck)
+		}
+		t.mu.Lock()
+		t.loaded, t.err, t.done = false, nil, make(chan struct{})
+		t.mu.Unlock()
+		t.rest()
+	}
+}
+
+// rest takes back what woke the tail, unless it is still used.
+func (t *tail) rest() {
+	select {
+	case <-t.wake:
+	default:
+	}
+	if !t.idle() {
+		select {
+		case t.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// once reads until nobody uses what is read any more.
+func (t *tail) once(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	watching.Go(func() {
+		defer cancel()
+		for !t.idle() && kafka.Pause(ctx, idleCheck) {
+			continue
+		}
+	})
+	err := t.read(ctx, func() { t.settle(true, nil) })
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
