@@ -6,12 +6,11 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
-	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
@@ -32,16 +31,12 @@ type ConsoleParts struct {
 	// Config are the settings at the start; Current those in force.
 	Config  Config
 	Current func() Config
-	Cluster kafka.Config
 	// Partitions is how many presence.heartbeats has.
 	Partitions int32
 	View       *redisview.View
 	Store      store.Reader
-	Producer   *kafka.Producer
-	// Origin distinguishes records of the detector from forged ones.
-	Origin *origin.Origin
-	// Status is the progress of the consumer loops of this process.
-	Status func() []kafka.GroupStatus
+	// Progress is that of the consumer loops of this process.
+	Progress func() []ConsoleProgress
 	// Metrics are those of this process.
 	Metrics prometheus.Gatherer
 	// Checks runs the readiness checks of this process.
@@ -53,6 +48,23 @@ type ConsoleParts struct {
 	Log      *slog.Logger
 }
 
+// ConsoleProgress is how far a consumer loop of this process is with a partition.
+type ConsoleProgress struct {
+	// Group is as Kafka knows it, with the prefix.
+	Group     string
+	Partition int32
+	Phase     string // restoring, running or parked
+	Lag       int64  // records
+	// Behind is the age of the last processed record, 0 if none waits; nil if it is not known.
+	Behind *time.Duration
+}
+
+// ConsoleGroup is a consumer group, named without the prefix, and the topic that it reads.
+type ConsoleGroup struct {
+	Group string
+	Topic schemas.Topic
+}
+
 // ConsoleCheck is the result of a readiness check.
 type ConsoleCheck struct {
 	Name   string
@@ -62,8 +74,8 @@ type ConsoleCheck struct {
 
 // ConsoleGroups are the consumer groups of a pipeline with the topics that they read, those of
 // channels aside.
-func ConsoleGroups(text bool) []admin.GroupInput {
-	groups := []admin.GroupInput{
+func ConsoleGroups(text bool) []ConsoleGroup {
+	groups := []ConsoleGroup{
 		{Group: detectorGroup, Topic: schemas.Heartbeats},
 		{Group: sinkGroup, Topic: schemas.Transitions},
 		{Group: projectorGroup, Topic: schemas.Transitions},
@@ -76,7 +88,7 @@ func ConsoleGroups(text bool) []admin.GroupInput {
 		{Group: graphGroup, Topic: schemas.Graph},
 	}
 	if text {
-		groups = append(groups, admin.GroupInput{Group: namesGroup, Topic: schemas.Names})
+		groups = append(groups, ConsoleGroup{Group: namesGroup, Topic: schemas.Names})
 	}
 	return groups
 }
@@ -100,16 +112,12 @@ func RoleOfGroup(group string) string {
 
 // newConsole makes the console of a process that answers reads.
 func newConsole(b *builder) (component, error) {
-	from, err := b.useOrigin()
-	if err != nil {
-		return component{}, err
-	}
 	current := new(atomic.Pointer[Config])
 	current.Store(&b.config)
 	console, err := b.config.Console(ConsoleParts{
-		Role: b.role.Name, Config: b.config, Current: func() Config { return *current.Load() }, Cluster: b.cluster,
-		Partitions: b.partitions, View: b.view, Store: b.store, Producer: b.producer, Origin: from,
-		Status: b.kafkaMetrics.Status, Metrics: b.registry, IsAdmin: isAdmin, Watchers: b.stream.Watchers, Log: b.log,
+		Role: b.role.Name, Config: b.config, Current: func() Config { return *current.Load() },
+		Partitions: b.partitions, View: b.view, Store: b.store,
+		Progress: func() []ConsoleProgress { return progressOf(b.kafkaMetrics.Status(), time.Now()) }, Metrics: b.registry, IsAdmin: isAdmin, Watchers: b.stream.Watchers, Log: b.log,
 		Checks: func(ctx context.Context) []ConsoleCheck {
 			var all []ConsoleCheck
 			for _, found := range runChecks(ctx, b.checks) {
@@ -126,4 +134,18 @@ func newConsole(b *builder) (component, error) {
 		routes:   []func(*http.ServeMux){console.Routes},
 		onChange: []func(Config){func(c Config) { current.Store(&c) }},
 	}, nil
+}
+
+// progressOf lists the partitions of the loops.
+func progressOf(status []kafka.GroupStatus, now time.Time) (all []ConsoleProgress) {
+	for _, g := range status {
+		for _, p := range g.Partitions {
+			one := ConsoleProgress{Group: g.Group, Partition: p.Partition, Phase: string(p.Phase), Lag: max(p.End-p.Offset, 0)}
+			if behind, known := p.Lag(now); known {
+				one.Behind = &behind
+			}
+			all = append(all, one)
+		}
+	}
+	return all
 }

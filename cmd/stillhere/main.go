@@ -65,6 +65,8 @@ type commands struct {
 	Record   recordCommand   `cmd:"" group:"Data:" help:"Save heartbeats in a file, so that backtest can use them after the topic has dropped them."`
 
 	Canary  canaryCommand  `cmd:"" set:"kafka_brokers=" context:"-" group:"Understand:" help:"Act as a user who comes, is watched, goes, is read and replayed, and report latencies and failures as metrics."`
+	Status  statusCommand  `cmd:"" group:"Understand:" help:"Print how the pipeline does: users, rates, processes, partitions, gateways, and what is wrong."`
+	Top     topCommand     `cmd:"" group:"Understand:" help:"Show on a terminal how the pipeline does, each second."`
 	Health  healthCommand  `cmd:"" group:"Understand:" help:"Check that a process on this machine is alive or ready; for health checks of containers."`
 	Explain explainCommand `cmd:"" group:"Understand:" help:"Explain why a transition was published: record, rule, arithmetic, neighbours."`
 

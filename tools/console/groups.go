@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/app"
-	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/schemas"
@@ -30,7 +29,10 @@ func (s *Server) lookAtGroups(ctx context.Context, now time.Time) error {
 	if now.Sub(seen.at) < groupsInterval {
 		return nil
 	}
-	asked := app.ConsoleGroups(s.Cluster.Users.Text())
+	var asked []admin.GroupInput
+	for _, g := range app.ConsoleGroups(s.Cluster.Users.Text()) {
+		asked = append(asked, admin.GroupInput(g))
+	}
 	found, err := s.observer.Groups(ctx, asked)
 	if err != nil {
 		return err
@@ -74,18 +76,13 @@ func (g *groupsSeen) policySince(id string) (since schemas.Millis) {
 }
 
 // own is the progress of a partition, if this process reads it.
-func own(status []kafka.GroupStatus, group string, partition int32) (kafka.PartitionStatus, bool) {
-	for _, g := range status {
-		if g.Group != group {
-			continue
-		}
-		for _, p := range g.Partitions {
-			if p.Partition == partition {
-				return p, true
-			}
+func own(progress []app.ConsoleProgress, group string, partition int32) (app.ConsoleProgress, bool) {
+	for _, p := range progress {
+		if p.Group == group && p.Partition == partition {
+			return p, true
 		}
 	}
-	return kafka.PartitionStatus{}, false
+	return app.ConsoleProgress{}, false
 }
 
 // lagOf is how many records of a partition a group has not processed; nil if it is not known.
@@ -102,7 +99,7 @@ func (g *groupsSeen) lagOf(of admin.Group, partition int32) *int64 {
 // groupsOf are the groups as they are shown. Where this process reads a partition itself, it knows more
 // than Kafka, which is told of progress now and then only.
 func (s *Server) groupsOf() []Group {
-	seen, status := &s.overview.groups, s.Status()
+	seen, status := &s.overview.groups, s.Progress()
 	all := []Group{}
 	for _, found := range seen.found {
 		g := Group{Group: found.Group, Role: app.RoleOfGroup(found.Group), State: found.State, Members: []Member{}}
@@ -119,8 +116,7 @@ func (s *Server) groupsOf() []Group {
 		for partition := range seen.ends[found.Topic] {
 			lag := seen.lagOf(found, partition)
 			if p, here := own(status, s.Cluster.GroupName(found.Group), partition); here {
-				behind := max(p.End-p.Offset, 0)
-				lag = &behind
+				lag = &p.Lag
 			}
 			if lag != nil {
 				sum, known = sum+*lag, true
@@ -136,7 +132,7 @@ func (s *Server) groupsOf() []Group {
 
 // partitionsOf are the partitions of the heartbeats.
 func (s *Server) partitionsOf(ctx context.Context, now time.Time) []Partition {
-	seen, status := &s.overview.groups, s.Status()
+	seen, status := &s.overview.groups, s.Progress()
 	var detector admin.Group
 	for _, g := range seen.found {
 		if g.Group == origin.DetectorGroup {
@@ -163,10 +159,9 @@ func (s *Server) partitionsOf(ctx context.Context, now time.Time) []Partition {
 			p.LagSeconds = secondsSince(now, c.LogTime, *p.LagRecords == 0)
 		}
 		if at, here := own(status, s.Cluster.GroupName(origin.DetectorGroup), p.Partition); here {
-			behind := max(at.End-at.Offset, 0)
-			p.Phase, p.LagRecords, p.LagSeconds = string(at.Phase), &behind, nil
-			if lag, known := at.Lag(now); known {
-				seconds := lag.Seconds()
+			p.Phase, p.LagRecords, p.LagSeconds = at.Phase, &at.Lag, nil
+			if at.Behind != nil {
+				seconds := at.Behind.Seconds()
 				p.LagSeconds = &seconds
 			}
 		}

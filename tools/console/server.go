@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/consumer"
+	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -26,6 +27,10 @@ const requestTimeout = 5 * time.Second
 // Server answers the requests of the console.
 type Server struct {
 	app.ConsoleParts
+	Cluster kafka.Config
+	// Origin distinguishes records of the detector from forged ones.
+	Origin *origin.Origin
+
 	mode     string
 	started  time.Time
 	observer *admin.Observer
@@ -65,13 +70,18 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 	s := &Server{ConsoleParts: parts, mode: mode, started: time.Now(), streams: make(chan struct{}, maxStreams),
 		trying: make(chan struct{}, 1)}
 	var err error
-	if s.observer, err = admin.OpenObserver(parts.Cluster); err != nil {
+	if s.Cluster, err = kafka.Settings(parts.Config.Kafka).Config(); err != nil {
 		return nil, err
 	}
-	if s.reader, err = kafka.NewReader(parts.Cluster, parts.Log); err != nil {
+	s.Cluster.InstanceName = parts.Config.Instance
+	if s.observer, err = admin.OpenObserver(s.Cluster); err != nil {
+		return nil, err
+	}
+	if s.reader, err = kafka.NewReader(s.Cluster, parts.Log); err != nil {
 		s.observer.Close()
 		return nil, err
 	}
+	s.Origin = origin.New(s.Cluster, s.reader, parts.Partitions)
 	s.users.set, s.feed.hub, s.gateways.set = newUserSet(), &feedHub{}, &gatewaySet{reader: s.reader}
 	s.users.tail = newTail("users", func(ctx context.Context, loaded func()) error {
 		return readTopic(ctx, s, "users", schemas.Statuses, rowOf, s.users.set, loaded)

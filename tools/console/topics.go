@@ -18,8 +18,9 @@ func readTopic[T any](ctx context.Context, s *Server, name string, topic schemas
 	if _, _, err := s.reader.Bounds(ctx, topic, 0); err != nil {
 		return fmt.Errorf("reading %s: %w", topic, err)
 	}
+	// As nothing is rejected, nothing goes to the dead-letter topic.
 	c := consumer.New(s.Cluster, "stillhere.console."+name, topic, func(r *schemas.Record) (T, error) { return decode(r), nil },
-		handler, s.Producer, s.Log, nil, append(options, consumer.WithoutGroup())...)
+		handler, nil, s.Log, nil, append(options, consumer.WithoutGroup())...)
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
 	ctx, cancel := context.WithCancel(ctx)

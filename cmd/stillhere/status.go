@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/status"
+)
+
+// statusFlags say of which pipeline the status is.
+type statusFlags struct {
+	URL    string  `help:"URL of a process of the role api or all, or of dev." default:"http://127.0.0.1:8080" aliases:"api" group:"Service:"`
+	Tenant *string `help:"With --ids text: count the users of this tenant only, and show its policy." env:"-" group:"Service:"`
+
+	tokenFlag `group:"Service:"`
+}
+
+func (f *statusFlags) source() (status.Source, error) {
+	if f.Token != "" && f.TokenFile != "" {
+		return status.Source{}, misused(errTwoTokens)
+	}
+	if f.Tenant != nil {
+		if err := schemas.CheckTenant("--tenant", *f.Tenant); err != nil {
+			return status.Source{}, misused(err)
+		}
+	}
+	return status.Source{URL: f.URL, Header: f.header, Tenant: f.Tenant}, nil
+}
+
+// statusCommand prints how the pipeline does.
+type statusCommand struct {
+	Output string        `help:"Output format: table or json. Times of tables are in UTC." type:"format" takes:"table,json" default:"table" env:"-"`
+	Watch  bool          `help:"Print it again and again, until an interrupt." env:"-"`
+	Every  time.Duration `help:"With --watch: the time between two." default:"2s" env:"-"`
+	statusFlags
+}
+
+// Help is shown above the flags.
+func (*statusCommand) Help() string {
+	return `Asks the API of a running pipeline, which needs the scope presence:admin: how many users are present, beats and changes a second, the policy in force, processes with their versions, partitions with owners and lag, consumer groups, gateways and servers; first what is wrong. The JSON is that of GET /console/api/overview. "top" shows the same as a screen.`
+}
+
+// Run prints.
+func (c *statusCommand) Run(ctx context.Context) error {
+	source, err := c.source()
+	if err != nil {
+		return err
+	}
+	if c.Every < time.Second {
+		return misused(fmt.Errorf("--every: must be at least 1s, is %s", c.Every))
+	}
+	for first := true; ; first = false {
+		o, err := source.Read(ctx)
+		if err == nil {
+			err = c.print(o, first)
+		} else if c.Watch && !first && ctx.Err() == nil {
+			fmt.Fprintf(os.Stderr, "stillhere: %v\n", err)
+			err = nil
+		}
+		if err != nil || !c.Watch {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(c.Every):
+		}
+	}
+}
+
+func (c *statusCommand) print(o *status.Overview, first bool) error {
+	if c.Output == "json" {
+		if c.Watch {
+			return json.NewEncoder(os.Stdout).Encode(o)
+		}
+		return printJSON(o)
+	}
+	if !first {
+		fmt.Println()
+	}
+	if c.Watch {
+		fmt.Printf("%s\n", o.At)
+	}
+	return status.WriteText(os.Stdout, o)
+}
+
+// topCommand shows how the pipeline does on a terminal.
+type topCommand struct{ statusFlags }
+
+// Help is shown above the flags.
+func (*topCommand) Help() string {
+	return `Keys: p partitions, g gateways, i instances, c consumer groups, Tab the next of them; s sorts by the next column, r the other way round; arrows, space and b scroll; q quits. It needs the scope presence:admin.`
+}
+
+// Run shows it until the user quits.
+func (c *topCommand) Run(ctx context.Context) error {
+	source, err := c.source()
+	if err != nil {
+		return err
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return status.ErrNoTerminal
+	}
+	return status.Top(ctx, source, tty)
+}

@@ -1,0 +1,153 @@
+package status
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/console"
+)
+
+var update = flag.Bool("update", false, "write the pictures")
+
+const noon = schemas.Millis(1_795_435_200_000)
+
+func of[T any](value T) *T { return &value }
+
+// small is a pipeline of one process without users.
+func small() *Overview {
+	o := &Overview{At: noon, Counts: &console.Counts{ByKind: map[string]int64{"mobile": 0}},
+		Rates:        console.Rates{Beats: of(0.0), Changes: of(0.0)},
+		Policy:       console.Policy{ID: "c145a1d51181", Settings: map[string]any{"online_ttl_seconds": 30.0, "heartbeat_interval_seconds": 15.0, "away_ttl_seconds": 300.0, "offline_debounce_seconds": 15.0}},
+		Dependencies: []console.Dependency{{Name: "kafka", Ready: true}, {Name: "redis", Ready: true}, {Name: "sqlite", Ready: true}},
+		Groups:       []console.Group{{Group: "stillhere.detector", Role: "detector", State: "Stable", LagRecords: of(int64(0)), Members: []console.Member{{Instance: "dev", Partitions: []int32{0, 1, 2, 3}}}}},
+		Instances:    []console.Instance{{Role: "all", Instance: "dev", Version: of("1.2.3"), Host: "laptop", StartedAt: noon - 3_600_000, Ready: of(true)}},
+		Gateways:     []console.Gateway{}}
+	for p := range int32(4) {
+		o.Partitions = append(o.Partitions, console.Partition{Partition: p, Owner: of("dev"), Phase: "running", LagRecords: of(int64(0)), LagSeconds: of(0.0), WatermarkAgeSeconds: of(0.3)})
+	}
+	return o
+}
+
+// large is a pipeline with many users and some problems.
+func large() *Overview {
+	o := small()
+	o.Counts = &console.Counts{Online: 1_234_567, Away: 89_012, ByKind: map[string]int64{"mobile": 1_000_000, "web": 323_579}}
+	o.Rates = console.Rates{Beats: of(88_123.4), Changes: of(4321.5), Deliveries: of(12.34)}
+	o.Partitions, o.Instances, o.Gateways = nil, nil, nil
+	for p := range int32(64) {
+		one := console.Partition{Partition: p, Owner: of(fmt.Sprintf("detector-%d", p%3)), Phase: "assigned", LagRecords: of(int64(p) * 37 % 11), LagSeconds: of(0.2), WatermarkAgeSeconds: of(0.4)}
+		if p == 17 {
+			one = console.Partition{Partition: p, Phase: "unassigned"}
+		}
+		o.Partitions = append(o.Partitions, one)
+	}
+	for i := range 3 {
+		o.Instances = append(o.Instances, console.Instance{Role: "detector", Instance: fmt.Sprintf("detector-%d", i), Host: "10.0.0.7", StartedAt: noon - 86_400_000})
+	}
+	o.Instances = append(o.Instances, console.Instance{Role: "api", Instance: "api-0", Version: of("1.2.3"), Ready: of(false), Host: "api-0"},
+		console.Instance{Role: "fanout", Instance: "fanout-0", Version: of("1.2.4"), Ready: of(true), Host: "fanout-0"})
+	o.Gateways = append(o.Gateways, console.Gateway{Gateway: "gw-eu-7", State: "lost", Users: of(int64(40_000)), LastSeenAt: noon - 30_000, Epoch: noon - 90_000_000})
+	for i := range 30 {
+		o.Gateways = append(o.Gateways, console.Gateway{Gateway: fmt.Sprintf("gw-%02d\x1b[31m", i), State: "alive", Users: of(int64(40_000 - 997*i)), LastSeenAt: noon - 1000, Epoch: noon - 90_000_000})
+	}
+	return o
+}
+
+func TestTheScreenLooksAsInThePictures(t *testing.T) {
+	t.Parallel()
+	begin := noon.Time()
+	lost := errors.New("reading the status: Get \"http://127.0.0.1:8080/console/api/overview\": dial tcp 127.0.0.1:8080: connect: connection refused")
+	for name, c := range map[string]struct {
+		view View
+		keys []string
+	}{
+		"connecting":      {View{}, nil},
+		"never connected": {View{Err: lost}, nil},
+		"no users":        {View{Overview: small()}, nil},
+		"many users":      {View{Overview: large()}, nil},
+		"partitions":      {View{Overview: large()}, []string{"s", "s", "s", "r", "j", "j"}},
+		"gateways":        {View{Overview: large()}, []string{"g", "s", "s", "r"}},
+		"instances":       {View{Overview: large()}, []string{"i"}},
+		"groups":          {View{Overview: small()}, []string{"c"}},
+		"lost connection": {View{Overview: large(), Err: lost, Since: begin, Now: begin.Add(12 * time.Second)}, nil},
+	} {
+		for _, size := range [][2]int{{80, 24}, {120, 40}} {
+			width, height := size[0], size[1]
+			view := c.view
+			view.URL = "http://127.0.0.1:8080"
+			for _, key := range c.keys {
+				if view.Press(key) {
+					t.Errorf("%s: %q quits", name, key)
+				}
+			}
+			lines := view.Screen(width, height)
+			for _, line := range lines {
+				if utf8.RuneCountInString(line) > width || strings.ContainsAny(line, "\x1b\t") {
+					t.Errorf("%s at %d x %d has the line %q", name, width, height, line)
+				}
+			}
+			if len(lines) != height {
+				t.Errorf("%s has %d lines, not %d", name, len(lines), height)
+			}
+			path := filepath.Join("testdata", fmt.Sprintf("%s %dx%d.txt", name, width, height))
+			picture := strings.Join(lines, "\n") + "\n"
+			if *update {
+				if err := os.WriteFile(path, []byte(picture), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(path); err != nil || string(want) != picture {
+				t.Errorf("%s (%v) is now\n%s", path, err, picture)
+			}
+		}
+	}
+}
+
+func TestAScreenOfAnySizeIsFilled(t *testing.T) {
+	t.Parallel()
+	for width := range 140 {
+		for _, height := range []int{0, 1, 5, 11, 12, 13, 24, 60} {
+			view := View{URL: "http://127.0.0.1:8080", Overview: large(), Top: 1000}
+			if lines := view.Screen(width, height); len(lines) != height {
+				t.Fatalf("%d x %d has %d lines", width, height, len(lines))
+			}
+		}
+	}
+}
+
+func TestQEscapeAndControlCQuit(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]bool{"q": true, "\x03": true, "\x1b": true, "\x1b[A": false, "p": false, "x": false} {
+		if got := new(View).Press(key); got != want {
+			t.Errorf("%q quits: %v", key, got)
+		}
+	}
+}
+
+func TestTheTablesNameWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	if err := WriteText(&b, large()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1,234,567 online, 89,012 away", "partition 17 is unassigned", "gateway gw-eu-7 is lost", "api api-0 is not ready", "different versions: 1.2.3, 1.2.4", "gw-03?[31m"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	if err := WriteText(&b, &Overview{}); err != nil || !strings.Contains(b.String(), "none known") {
+		t.Errorf("of nothing known it says %s (%v)", b.String(), err)
+	}
+	if all := Problems(small()); len(all) > 0 {
+		t.Errorf("a pipeline without problems has %v", all)
+	}
+}

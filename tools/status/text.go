@@ -1,0 +1,257 @@
+package status
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/console"
+)
+
+const (
+	unknown = "-"
+	// lagging is after what time without progress a partition is a problem.
+	lagging = 5.0
+)
+
+// Problems are what an operator should look at, in words; none if all is well.
+func Problems(o *Overview) (all []string) {
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	for _, d := range o.Dependencies {
+		if !d.Ready {
+			say("%s is not ready: %s", d.Name, orUnknown(d.Error))
+		}
+	}
+	if o.Counts != nil && len(o.Counts.Missing) > 0 {
+		say("%d partitions have no counts", len(o.Counts.Missing))
+	}
+	for _, p := range o.Partitions {
+		switch {
+		case p.Phase == "unassigned", p.Phase == "parked", p.Phase == "restoring":
+			say("partition %d is %s", p.Partition, p.Phase)
+		case p.LagSeconds != nil && *p.LagSeconds > lagging:
+			say("partition %d is %s behind", p.Partition, seconds(p.LagSeconds))
+		case p.WatermarkAgeSeconds != nil && *p.WatermarkAgeSeconds > lagging:
+			say("reads of partition %d are %s old", p.Partition, seconds(p.WatermarkAgeSeconds))
+		}
+	}
+	for _, g := range o.Groups {
+		if len(g.Members) == 0 {
+			say("group %s has no members", g.Group)
+		}
+	}
+	versions := map[string]bool{}
+	for _, i := range o.Instances {
+		if i.Ready != nil && !*i.Ready {
+			say("%s %s is not ready", i.Role, i.Instance)
+		}
+		if i.Version != nil {
+			versions[*i.Version] = true
+		}
+	}
+	if len(versions) > 1 {
+		say("processes are of different versions: %s", strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
+	}
+	for _, g := range o.Gateways {
+		if g.State == "lost" {
+			say("gateway %s is lost since %s", g.Gateway, clock(g.LastSeenAt))
+		}
+	}
+	return all
+}
+
+// summary are the lines above the tables: a name and what is said of it.
+func summary(o *Overview) [][2]string {
+	var lines [][2]string
+	users := unknown
+	if c := o.Counts; c != nil {
+		var kinds []string
+		for _, kind := range slices.Sorted(maps.Keys(c.ByKind)) {
+			if c.ByKind[kind] > 0 {
+				kinds = append(kinds, kind+" "+grouped(c.ByKind[kind]))
+			}
+		}
+		users = grouped(c.Online) + " online, " + grouped(c.Away) + " away"
+		if len(kinds) > 0 {
+			users += " (" + strings.Join(kinds, ", ") + ")"
+		}
+	}
+	lines = append(lines, [2]string{"users", users})
+	lines = append(lines, [2]string{"a second", rate(o.Rates.Beats) + " beats, " + rate(o.Rates.Changes) + " changes, " + rate(o.Rates.Deliveries) + " deliveries"})
+	policy := o.Policy.ID
+	if o.Policy.Since != 0 {
+		policy += " since " + o.Policy.Since.String()
+	}
+	lines = append(lines, [2]string{"policy", policy + ", " + settings(o.Policy.Settings, "heartbeat_interval", "online_ttl", "offline_debounce", "away_ttl")})
+	var servers []string
+	for _, d := range o.Dependencies {
+		state := " ready"
+		if !d.Ready {
+			state = " NOT READY"
+		}
+		servers = append(servers, d.Name+state)
+	}
+	lines = append(lines, [2]string{"servers", orNone(servers)})
+	return lines
+}
+
+// settings are some settings of a policy, as flags have them.
+func settings(all map[string]any, names ...string) string {
+	var words []string
+	for _, name := range names {
+		if s, ok := all[name+"_seconds"].(float64); ok {
+			words = append(words, name+" "+(time.Duration(s*float64(time.Second))).String())
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// table is rows under a head.
+type table struct {
+	head []string
+	rows [][]string
+}
+
+func partitions(o *Overview) table {
+	t := table{head: []string{"PARTITION", "OWNER", "PHASE", "LAG", "BEHIND", "READS' AGE"}}
+	for _, p := range o.Partitions {
+		t.rows = append(t.rows, []string{strconv.Itoa(int(p.Partition)), orUnknown(p.Owner), p.Phase, number(p.LagRecords), seconds(p.LagSeconds), seconds(p.WatermarkAgeSeconds)})
+	}
+	return t
+}
+
+func groups(o *Overview) table {
+	t := table{head: []string{"GROUP", "STATE", "LAG", "MEMBERS"}}
+	for _, g := range o.Groups {
+		t.rows = append(t.rows, []string{g.Group, g.State, number(g.LagRecords), members(g.Members)})
+	}
+	return t
+}
+
+func members(all []console.Member) string {
+	var words []string
+	for _, m := range all {
+		words = append(words, fmt.Sprintf("%s (%d)", m.Instance, len(m.Partitions)))
+	}
+	return orNone(words)
+}
+
+func instances(o *Overview) table {
+	t := table{head: []string{"ROLE", "INSTANCE", "READY", "VERSION", "STARTED (UTC)", "HOST"}}
+	for _, i := range o.Instances {
+		ready := unknown
+		if i.Ready != nil {
+			ready = map[bool]string{true: "yes", false: "NO"}[*i.Ready]
+		}
+		started := unknown
+		if i.StartedAt != 0 {
+			started = i.StartedAt.Time().Format("2006-01-02 15:04:05")
+		}
+		t.rows = append(t.rows, []string{i.Role, i.Instance, ready, orUnknown(i.Version), started, i.Host})
+	}
+	return t
+}
+
+func gateways(o *Overview) table {
+	t := table{head: []string{"GATEWAY", "STATE", "USERS", "LAST SEEN (UTC)", "STARTED (UTC)"}}
+	for _, g := range o.Gateways {
+		t.rows = append(t.rows, []string{g.Gateway, g.State, number(g.Users), clock(g.LastSeenAt), clock(g.Epoch)})
+	}
+	return t
+}
+
+// WriteText writes the overview as tables for people.
+func WriteText(w io.Writer, o *Overview) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range summary(o) {
+		fmt.Fprintf(out, "%s\t%s\n", line[0], printable(line[1]))
+	}
+	problems := Problems(o)
+	if len(problems) == 0 {
+		problems = []string{"none known"}
+	}
+	for i, p := range problems {
+		fmt.Fprintf(out, "%s\t%s\n", map[bool]string{true: "problems"}[i == 0], printable(p))
+	}
+	for _, t := range []table{instances(o), partitions(o), groups(o), gateways(o)} {
+		fmt.Fprintln(out)
+		fmt.Fprintln(out, strings.Join(t.head, "\t"))
+		for _, row := range t.rows {
+			fmt.Fprintln(out, printable(strings.Join(row, "\x00")))
+		}
+	}
+	return out.Flush()
+}
+
+// printable replaces control characters, which names of gateways may have; cells are separated by zeros.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == 0:
+			return '\t'
+		case !strconv.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+func orUnknown(text *string) string {
+	if text == nil || *text == "" {
+		return unknown
+	}
+	return *text
+}
+
+func orNone(words []string) string {
+	if len(words) == 0 {
+		return unknown
+	}
+	return strings.Join(words, ", ")
+}
+
+func number(n *int64) string {
+	if n == nil {
+		return unknown
+	}
+	return grouped(*n)
+}
+
+// grouped writes 1234567 as 1,234,567.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+func rate(r *float64) string {
+	switch {
+	case r == nil:
+		return unknown
+	case *r >= 100:
+		return grouped(int64(*r + 0.5))
+	}
+	return strconv.FormatFloat(*r, 'f', 1, 64)
+}
+
+func seconds(s *float64) string {
+	if s == nil {
+		return unknown
+	}
+	return strconv.FormatFloat(*s, 'f', 1, 64) + "s"
+}
+
+func clock(at schemas.Millis) string {
+	if at == 0 {
+		return unknown
+	}
+	return at.Time().Format("15:04:05")
+}
