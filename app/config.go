@@ -33,8 +33,8 @@ type Config struct {
 	// Version is the program's, for metrics; Commit is what it was built from, for the log.
 	Version, Commit string
 	HTTP
-	// Page serves the page that shows online users at the root path.
-	Page bool
+	// ConsoleAtRoot leads from the root path to the web console.
+	ConsoleAtRoot bool
 	// Console makes the web console of a process that answers reads; nil: it serves none.
 	Console func(ConsoleParts) (Console, error)
 	// Reload, if not nil, runs until ctx ends and passes changed settings to apply; see Reloadable. An

@@ -62,7 +62,7 @@ func RunDev(ctx context.Context, dev Dev, log *slog.Logger, started func(DevAddr
 	}
 	defer stand.Close()
 	config := dev.Config
-	config.Page = true
+	config.ConsoleAtRoot = true
 	made, err := config.Kafka.ensureKey(filepath.Join(dev.DataDir, IdentityFile))
 	if err != nil {
 		return err

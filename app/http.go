@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stillhere/stillhere/app/internal/page"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/tracing/otlp"
 	"github.com/stillhere/stillhere/internal/userpath"
@@ -48,8 +47,8 @@ func newAdminServer(p base, metrics *connectionMetrics, checks []check, status f
 
 // clientHandler puts the checks of a request before the endpoints that the roles registered.
 func (b *builder) clientHandler(ctx context.Context) (http.Handler, component, error) {
-	if b.config.Page {
-		page.Routes(b.mux, b.cluster.Users.Text())
+	if b.config.ConsoleAtRoot {
+		b.mux.HandleFunc("GET /{$}", toConsole)
 	}
 	handleNotFound(b.mux)
 	guarded, guard, err := newGuard(ctx, b.base, b.mux)
@@ -61,6 +60,12 @@ func (b *builder) clientHandler(ctx context.Context) (http.Handler, component, e
 		handler = allowHosts(b.config.Listen, b.config.AllowedHosts, handler)
 	}
 	return userpath.Alias(handler), guard, nil
+}
+
+// toConsole leads to the web console, by a relative URL: a proxy may serve this below another path.
+func toConsole(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Location", "console/")
+	w.WriteHeader(http.StatusTemporaryRedirect)
 }
 
 // Values of the label port.

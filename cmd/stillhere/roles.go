@@ -139,7 +139,7 @@ func (c *devCommand) greet(at app.DevAddresses) {
 	}
 	fmt.Printf(`ready %s
 
-  see who is online         open %s in a browser
+  see who is online         open %s/console/ in a browser
   send a beat of %s curl -d '{"beats":[{"user_id":%s,"device_id":%s,"device_kind":"mobile"}]}' %s/presence/heartbeats
   read the presence         curl '%s/presence/batch?%s'
   watch it change           %s watch %s --url %s

@@ -1,0 +1,77 @@
+// stillhere dev, with a data directory of its own and a port that is free.
+import { execFileSync, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = fileURLToPath(new URL("../", import.meta.url));
+
+/** Times that make states change within seconds. A silent user is away after 4 s and offline after 8. */
+const quick = [
+  "--heartbeat-interval=1s",
+  "--online-ttl=3s",
+  "--offline-debounce=1s",
+  "--away-ttl=8s",
+  "--gateway-silence=3s",
+];
+
+/** The program that STILLHERE names; without it, one that is built. */
+function program() {
+  if (process.env.STILLHERE) return resolve(process.env.STILLHERE);
+  const built = `${here}.build/stillhere`;
+  mkdirSync(`${here}.build`, { recursive: true });
+  execFileSync("go", ["build", "-o", built, "./cmd/stillhere"], { cwd: `${here}..`, stdio: "inherit" });
+  return built;
+}
+
+export class Real {
+  static async start(...args) {
+    const real = new Real();
+    real.program = program();
+    real.dir = mkdtempSync(join(tmpdir(), "stillhere-console-"));
+    const options = ["dev", `--data-dir=${real.dir}`, "--listen=127.0.0.1:0", ...quick, ...args];
+    real.process = spawn(real.program, options, { stdio: ["ignore", "pipe", "pipe"] });
+    let said = "";
+    real.url = await new Promise((done, fail) => {
+      for (const stream of [real.process.stdout, real.process.stderr])
+        stream.on("data", (data) => {
+          said += data;
+          const ready = /^ready (http:\S+)/m.exec(said);
+          if (ready) done(ready[1]);
+        });
+      real.process.on("exit", (code) => fail(new Error(`exited with ${code}: ${said}`)));
+    });
+    return real;
+  }
+
+  /** Sends beats of a gateway as often as a person would not, until the test ends or stop is called. */
+  keep(gateway, beats, every = 700) {
+    const epoch = String(Date.now());
+    const once = () => this.send({ gateway_id: gateway, gateway_epoch: epoch, beats }).catch(() => {});
+    once();
+    const timer = setInterval(once, every);
+    this.timers ??= [];
+    this.timers.push(timer);
+    return () => clearInterval(timer);
+  }
+
+  async send(body) {
+    const answer = await fetch(`${this.url}/presence/heartbeats`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    if (answer.status !== 202) throw new Error(`${answer.status} ${await answer.text()}`);
+  }
+
+  async end() {
+    for (const timer of this.timers ?? []) clearInterval(timer);
+    const exited = new Promise((done) => this.process.on("exit", done));
+    this.process.removeAllListeners("exit");
+    this.process.on("exit", () => {});
+    this.process.kill("SIGKILL");
+    await Promise.race([exited, new Promise((done) => this.process.once("close", done))]);
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}
