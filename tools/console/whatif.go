@@ -262,7 +262,8 @@ func (s *Server) tryPolicy(ctx context.Context, q question, to *sender) (*whatIf
 	}
 	line(0)
 	inForce := backtest.Policy{Name: "in force", Settings: s.Current().Policy}
-	report, err := backtest.Run(ctx, source, backtest.Options{Policies: []backtest.Policy{inForce, q.asked}, Flap: returnWithin,
+	// The console counts itself what was published, by user: the source here does not offer it.
+	report, err := backtest.Run(ctx, struct{ backtest.Source }{source}, backtest.Options{Policies: []backtest.Policy{inForce, q.asked}, Flap: returnWithin,
 		From: from, Progress: line, Each: tally.tried})
 	if err != nil {
 		return nil, err
