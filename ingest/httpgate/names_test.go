@@ -114,6 +114,24 @@ func TestANameIsWrittenWithTheFirstBeatAndAgainWhenItMayBeMissing(t *testing.T) 
 	})
 }
 
+func TestANameIsWrittenAgainWhenTheShortestPolicyHasLetTheUserGo(t *testing.T) {
+	t.Parallel()
+	config := byName()
+	config.Config = config.Under(schemas.Policy{HeartbeatInterval: 2 * time.Second, OnlineTTL: 6 * time.Second, OfflineDebounce: 2 * time.Second},
+		map[string]*schemas.Policy{"calm": {HeartbeatInterval: 20 * time.Second, OnlineTTL: 40 * time.Second}})
+	inBubble(t, config, func(d endpoint) {
+		for _, pause := range []time.Duration{0, 7 * time.Second, 8 * time.Second} {
+			pass(pause)
+			before := len(d.log.Written())
+			d.wants(d.post(`{"beats":[{"user_id":"ann","device_id":"a"}]}`), 202, "")
+			_, named := names(d.log.Written()[before:])[people.ID("", "ann")]
+			if wants := pause != 7*time.Second; named != wants {
+				t.Errorf("after a silence of %s named is %v", pause, named)
+			}
+		}
+	})
+}
+
 func TestANameIsWrittenAgainWithTheFirstBeatAfterAnErasure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 type nameTimes struct {
 	entries []nameTime
 	seed    maphash.Seed
-	silence time.Duration // ForgetAfter: a user who was not heard for so long is named
+	silence time.Duration // NameAfter: a user who was not heard for so long is named
 }
 
 // Entries are of names, not of ids: of two names with one id each has to reach the detector, which finds

@@ -79,21 +79,26 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 	b.base, b.giveUp = context.WithCancel(context.Background())
 	share := cfg.MaxDevices / int(cfg.Partitions)
 	for i := range b.shards {
-		b.shards[i].queue = coalesce.New(coalesce.Rules{
-			HeartbeatInterval: cfg.HeartbeatInterval, Intervals: cfg.Intervals, ActiveAfterIdle: cfg.ActiveAfterIdle,
-			ForgetAfter: cfg.ForgetAfter, MaxDevices: share + share/2 + 1, MaxInFlight: maxInFlight,
-		})
+		rules := rulesOf(&cfg)
+		rules.MaxDevices, rules.MaxInFlight = share+share/2+1, maxInFlight
+		b.shards[i].queue = coalesce.New(rules)
 	}
 	return b, nil
 }
 
-// Follow applies HeartbeatInterval, Intervals, ActiveAfterIdle and ForgetAfter of cfg, as after a change of
-// the detector's policy.
+// rulesOf are the times of a queue.
+func rulesOf(cfg *Config) coalesce.Rules {
+	return coalesce.Rules{HeartbeatInterval: cfg.HeartbeatInterval, Intervals: cfg.Intervals, ActiveAfterIdle: cfg.ActiveAfterIdle,
+		ForgetAfter: cfg.ForgetAfter, NameAfter: cfg.NameAfter}
+}
+
+// Follow applies HeartbeatInterval, Intervals, ActiveAfterIdle, ForgetAfter and NameAfter of cfg, as after a
+// change of the detector's policy.
 func (b *Buffer) Follow(cfg Config) {
 	cfg = cfg.WithDefaults()
 	b.devices.Follow(cfg.HeartbeatInterval, cfg.Intervals)
 	b.each(func(s *shard) {
-		s.queue.Follow(cfg.HeartbeatInterval, cfg.Intervals, cfg.ActiveAfterIdle, cfg.ForgetAfter)
+		s.queue.Follow(rulesOf(&cfg))
 	})
 }
 

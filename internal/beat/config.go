@@ -34,6 +34,9 @@ type Config struct {
 	// intervals]. At least the detector's online_ttl + offline_debounce: otherwise a gateway counts
 	// as lost in a partition where its last device is only silent.
 	ForgetAfter time.Duration
+	// NameAfter is after how long a silence of a device the name of its user is written again, with --ids text
+	// [the shortest time after which a policy lets a silent user go, at most ForgetAfter].
+	NameAfter time.Duration
 	// AppendTimeout is how long Kafka has to acknowledge a frame [5s]. The reports of a frame that
 	// is not acknowledged by then are sent again, with their true ages.
 	AppendTimeout time.Duration
@@ -78,15 +81,19 @@ func (c Config) Under(p schemas.Policy, tenants map[string]*schemas.Policy) Conf
 	fixed := c.HeartbeatInterval
 	c.HeartbeatInterval = cmp.Or(fixed, p.HeartbeatInterval)
 	forgetAfter, activeAfterIdle := time.Minute, time.Minute
+	nameAfter := p.OnlineTTL + p.OfflineDebounce
 	for _, p := range all {
 		// Shorter, and the detector would count a gateway as lost in a partition whose last device is
 		// merely silent.
 		forgetAfter = max(forgetAfter, p.OnlineTTL+p.OfflineDebounce, 4*cmp.Or(fixed, p.HeartbeatInterval))
+		// Longer, and a user who comes back would have no name, and so no tenant.
+		nameAfter = min(nameAfter, p.OnlineTTL+p.OfflineDebounce)
 		if p.IdleAfter > 0 {
 			activeAfterIdle = min(activeAfterIdle, p.IdleAfter)
 		}
 	}
 	c.ForgetAfter = cmp.Or(c.ForgetAfter, forgetAfter)
+	c.NameAfter = cmp.Or(c.NameAfter, nameAfter)
 	c.ActiveAfterIdle = cmp.Or(c.ActiveAfterIdle, activeAfterIdle)
 	return c
 }

@@ -45,6 +45,13 @@ func TestANameIsSentUntilItIsInTheLogAndThenEveryFiveMinutes(t *testing.T) {
 	wants(true, sends(at+45*time.Second, ann, true), "after it")
 	at += 45*time.Second + rules.ForgetAfter
 	wants(true, sends(at, ann, true), "after a silence")
+	short := rules
+	short.NameAfter = 20 * time.Second
+	q.Follow(short)
+	at += 19 * time.Second
+	wants(false, sends(at, ann, true), "while the detector remembers the user")
+	at += 20 * time.Second
+	wants(true, sends(at, ann, true), "when the detector may have forgotten the user")
 	wants(false, sends(at, bye(1), true), "a bye")
 	wants(true, sends(at+time.Second, ann, true), "after a bye")
 	wants(false, sends(at+2*time.Second, ann, true), "then")
@@ -82,7 +89,9 @@ func TestAReportIsUrgentAfterTwoIntervalsOfItsTenant(t *testing.T) {
 		ann := idle(1, 0)
 		ann.Name = name
 		q := known(t, ann)
-		q.Follow(rules.HeartbeatInterval, map[string]time.Duration{"calm": time.Minute}, rules.ActiveAfterIdle, rules.ForgetAfter)
+		calm := rules
+		calm.Intervals = map[string]time.Duration{"calm": time.Minute}
+		q.Follow(calm)
 		ann.Idle = 40_000
 		if urgent, calm := add(t, q, 40*time.Second, ann), name != nil && name.Tenant == "calm"; urgent == calm {
 			t.Errorf("after 40 s the report of %v is urgent: %t", name, urgent)

@@ -1,6 +1,7 @@
 package coalesce
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -23,6 +24,9 @@ type Rules struct {
 	ActiveAfterIdle time.Duration
 	// ForgetAfter is how long a silent device is remembered.
 	ForgetAfter time.Duration
+	// NameAfter is after how long a silence of a device the name of its user is written again, because the
+	// detector may have forgotten it; 0: ForgetAfter.
+	NameAfter time.Duration
 	// MaxDevices bounds the remembered devices.
 	MaxDevices int
 	// MaxInFlight is how many frames may be unacknowledged.
@@ -108,10 +112,15 @@ func New(rules Rules) *Queue {
 	return &Queue{rules: rules, index: make(map[key]int32), sealed: -time.Hour}
 }
 
-// Follow changes the times by which the queue decides.
-func (q *Queue) Follow(heartbeatInterval time.Duration, intervals map[string]time.Duration, activeAfterIdle, forgetAfter time.Duration) {
-	q.rules.HeartbeatInterval, q.rules.Intervals = heartbeatInterval, intervals
-	q.rules.ActiveAfterIdle, q.rules.ForgetAfter = activeAfterIdle, forgetAfter
+// Follow changes the times by which the queue decides to those of rules.
+func (q *Queue) Follow(rules Rules) {
+	rules.MaxDevices, rules.MaxInFlight = q.rules.MaxDevices, q.rules.MaxInFlight
+	q.rules = rules
+}
+
+// nameAfter is NameAfter, or its default.
+func (r *Rules) nameAfter() time.Duration {
+	return min(cmp.Or(r.NameAfter, r.ForgetAfter), r.ForgetAfter)
 }
 
 // interval is how often the devices of a user report; name is nil with --ids int.
@@ -144,7 +153,7 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		return false, nil // it has left already
 	}
 	if r.Name != nil {
-		q.name(i, r.Name, s.bye || now-s.received >= q.rules.ForgetAfter)
+		q.name(i, r.Name, s.bye || now-s.received >= q.rules.nameAfter())
 	}
 	if s.state&unsent != 0 {
 		q.coalesced++
