@@ -131,7 +131,7 @@ func (w *world) backtests() {
 	}
 	patient := backtest.Policy{Name: "patient", Settings: w.config.Policy}
 	log := backtest.Policy{Name: "log", AsLogged: true}
-	trial := func(tenant *string) (byLog, byPatient backtest.Outcome) {
+	trial := func(tenant *string) (asPublished, byLog, byPatient backtest.Outcome) {
 		w.Helper()
 		live, err := backtest.OpenLive(ctx, cluster, reader, 0)
 		if err != nil {
@@ -141,16 +141,18 @@ func (w *world) backtests() {
 		if err != nil {
 			w.Fatal(err)
 		}
-		return r.Policies[0], r.Policies[1]
+		return r.Policies[0], r.Policies[1], r.Policies[2]
 	}
-	both, same := trial(nil)
-	if want := published["acme"] + published[""]; both.Transitions != want || same.Transitions != want || want == 0 {
-		w.Errorf("a backtest publishes %d changes by the log and %d by the pipeline's policy, the pipeline has published %d", both.Transitions, same.Transitions, want)
+	all, both, same := trial(nil)
+	if want := published["acme"] + published[""]; all.Transitions != want || both.Transitions != want || same.Transitions != want || want == 0 {
+		w.Errorf("a backtest finds %d changes published, and publishes %d by the log and %d by the pipeline's policy; the pipeline has published %d",
+			all.Transitions, both.Transitions, same.Transitions, want)
 	}
 	for tenant, want := range published {
-		byLog, byPatient := trial(&tenant)
-		if byLog.Transitions != want {
-			w.Errorf("of tenant %q a backtest by the log publishes %d changes, the pipeline has published %d", tenant, byLog.Transitions, want)
+		asPublished, byLog, byPatient := trial(&tenant)
+		if asPublished.Transitions != want || byLog.Transitions != want {
+			w.Errorf("of tenant %q a backtest finds %d changes published, and publishes %d by the log; the pipeline has published %d",
+				tenant, asPublished.Transitions, byLog.Transitions, want)
 		}
 		if fewer := byPatient.Transitions < byLog.Transitions; fewer != (tenant == "acme") {
 			w.Errorf("of tenant %q %d changes are published by the pipeline's policy, %d by that of the log", tenant, byPatient.Transitions, byLog.Transitions)
