@@ -128,11 +128,11 @@ func changeContexts(change func(*contexts.File) error) error {
 	return all.Write(path)
 }
 
-// readContexts reads the contexts.
+// readContexts reads the contexts. Who has no home folder, as in a container, has none.
 func readContexts() (*contexts.File, error) {
 	path, err := contexts.Path()
 	if err != nil {
-		return nil, err
+		return &contexts.File{}, nil //nolint:nilerr // see above
 	}
 	return contexts.Read(path)
 }

@@ -158,3 +158,15 @@ func TestAQuestionIsAnsweredByYesAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestWithoutAHomeFolderThereAreNoContexts(t *testing.T) {
+	for _, variable := range []string{contexts.PathVariable, "HOME", "XDG_CONFIG_HOME"} {
+		t.Setenv(variable, "")
+	}
+	if all, err := readContexts(); err != nil || len(all.Contexts) != 0 {
+		t.Errorf("contexts %v, %v", all, err)
+	}
+	if err := changeContexts(func(*contexts.File) error { return nil }); err == nil || !strings.Contains(err.Error(), contexts.PathVariable) {
+		t.Errorf("changing contexts: %v", err)
+	}
+}

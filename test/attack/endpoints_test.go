@@ -238,7 +238,7 @@ func TestWeakAndPublicKeysSignNoTokens(t *testing.T) {
 	testkit.Check(t, err)
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	testkit.Check(t, os.WriteFile(file, text, 0o600))
-	testkit.Refused(t, testkit.BadStart{Arguments: testkit.DevArguments(t, filepath.Join(t.TempDir(), "data"), "--auth-jwks", file), Code: 1, Lines: 1, Says: []string{"auth_jwks", "2048 bits"}})
+	testkit.Refused(t, testkit.BadStart{Arguments: testkit.DevArguments(t, filepath.Join(t.TempDir(), "data"), "--auth-jwks", file), Code: 1, Lines: 1, Says: []string{"--auth-jwks", "2048 bits"}})
 }
 
 func TestSecretsOnTheCommandLineAndAnOpenAdminPortAreRefusedOffTheLoopback(t *testing.T) {
