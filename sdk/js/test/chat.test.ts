@@ -21,9 +21,8 @@ before(async () => {
   chromium = await Chromium.start();
 });
 after(async () => {
-  await chromium?.end();
   chat?.kill();
-  await server?.end();
+  await Promise.all([chromium?.end(), server?.end()]);
 });
 
 /** Resolves when an element of the page has what find says. */

@@ -51,6 +51,7 @@ export class Chromium {
       [...plain, slow, "--remote-debugging-port=0", `--user-data-dir=${dir}`, "about:blank"],
       {
         stdio: ["ignore", "ignore", "pipe"],
+        detached: true, // a group of its own, which end kills
       },
     );
     const lines = new Seen<string>();
@@ -98,8 +99,11 @@ export class Chromium {
     const { exitCode, signalCode } = this.#process;
     const exited = new Promise((resolve) => this.#process.on("exit", resolve));
     this.#socket.close();
-    this.#process.kill("SIGKILL");
-    if (exitCode === null && signalCode === null) await exited;
+    if (exitCode === null && signalCode === null) {
+      // All of its processes: those that it leaves behind write to the folder.
+      process.kill(-this.#process.pid!, "SIGKILL");
+      await exited;
+    }
     rmSync(this.#dir, { recursive: true, force: true, maxRetries: 20 });
   }
 }
