@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stillhere/stillhere/lastseen/redisview"
 	"github.com/stillhere/stillhere/schemas"
@@ -114,7 +115,7 @@ func (s *Server) selectionOf(r *http.Request, values map[string]string) (of sele
 	default:
 		return of, schemas.Invalid("order", "must be asc or desc")
 	}
-	if len(of.prefix) > schemas.MaxName {
+	if utf8.RuneCountInString(of.prefix) > schemas.MaxName {
 		return of, schemas.Invalid("q", "is longer than any name")
 	}
 	return of, nil
