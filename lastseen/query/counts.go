@@ -32,19 +32,8 @@ func (s *Server) counts(ctx context.Context, request *http.Request, _ http.Heade
 	if err != nil {
 		return nil, err
 	}
-	answer := countsAnswer{Devices: map[string]int64{}, Missing: []int32{}}
-	var sum schemas.Counts
-	for p := range s.reader.partitions {
-		c, known := byPartition[p]
-		if !known {
-			answer.Missing = append(answer.Missing, p)
-			continue
-		}
-		sum.Add(&c.Counts)
-		if answer.AsOf == 0 || c.At < answer.AsOf {
-			answer.AsOf = c.At
-		}
-	}
+	sum, missing := redisview.SumCounts(byPartition, s.reader.partitions)
+	answer := countsAnswer{Devices: map[string]int64{}, AsOf: sum.At, Missing: missing}
 	answer.Online, answer.Away = sum.Online, sum.Away
 	for i, kind := range schemas.Kinds {
 		answer.Devices[schemas.KindWord(kind)] = sum.ByKind[i]

@@ -19,6 +19,24 @@ type PartitionCounts struct {
 	At schemas.Millis
 }
 
+// SumCounts adds up the counts of all partitions; At is the oldest instant of them, 0 if none is known.
+// missing are the partitions of which no count is known, never nil.
+func SumCounts(byPartition map[int32]PartitionCounts, partitions int32) (sum PartitionCounts, missing []int32) {
+	missing = []int32{}
+	for p := range partitions {
+		c, known := byPartition[p]
+		if !known {
+			missing = append(missing, p)
+			continue
+		}
+		sum.Add(&c.Counts)
+		if sum.At == 0 || c.At < sum.At {
+			sum.At = c.At
+		}
+	}
+	return sum, missing
+}
+
 //go:embed counts.lua
 var countsLua string
 

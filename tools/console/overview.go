@@ -243,19 +243,8 @@ func (s *Server) known(what string, err error) bool {
 
 // countsOf adds up the counts of the partitions.
 func (s *Server) countsOf(byPartition map[int32]redisview.PartitionCounts) *Counts {
-	c := &Counts{ByKind: map[string]int64{}, Missing: []int32{}}
-	var sum schemas.Counts
-	for p := range s.Partitions {
-		of, known := byPartition[p]
-		if !known {
-			c.Missing = append(c.Missing, p)
-			continue
-		}
-		sum.Add(&of.Counts)
-		if c.AsOf == 0 || of.At < c.AsOf {
-			c.AsOf = of.At
-		}
-	}
+	sum, missing := redisview.SumCounts(byPartition, s.Partitions)
+	c := &Counts{ByKind: map[string]int64{}, AsOf: sum.At, Missing: missing}
 	c.Online, c.Away = sum.Online, sum.Away
 	for i, kind := range schemas.Kinds {
 		c.ByKind[schemas.KindWord(kind)] = sum.ByKind[i]

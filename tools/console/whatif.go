@@ -270,9 +270,6 @@ func (s *Server) tryPolicy(ctx context.Context, q question, to *sender) (*whatIf
 	}
 	result := &whatIfResult{From: from, To: report.To, Published: tally.sums}
 	for _, o := range report.Policies {
-		if o.Policy == backtest.AsPublished {
-			continue // the tally has it
-		}
 		one := outcome{ID: o.PolicyID, Name: o.Policy, published: published{o.Transitions, o.Online, o.Away, o.Offline, o.Flaps}}
 		one.OfflineLater = tally.later(o.TimeToOffline)
 		if one.Differences, err = s.differences(ctx, tally, len(result.Policies)+1); err != nil {
