@@ -69,6 +69,31 @@ func TestSilenceTurnsOnlineToAwayToOfflineAtTheExactInstants(t *testing.T) {
 	}
 }
 
+// Gateways send repeats with their next flush, up to a second after they came.
+func TestARepeatThatWaitedWhileItsUserTurnedAwayMakesNobodyOnlineAgain(t *testing.T) {
+	w := newWorld(t, Defaults())
+	w.beats(schemas.Beat{User: 1, Device: 7, Kind: schemas.Mobile})
+	repeat := func(received, written schemas.Millis) {
+		w.until(start + written)
+		w.beats(schemas.Beat{User: 1, Device: 7, Kind: schemas.Mobile, Age: written - received, Idle: received})
+	}
+	for at := schemas.Millis(14_500); at < 290_000; at += 15_000 {
+		repeat(at, at)
+	}
+	repeat(299_500, 300_400)
+	repeat(314_500, 314_500)
+	w.until(start + 320_000)
+	want := []schemas.Millis{start, start + 300_000}
+	for i, tr := range w.out.Transitions {
+		if i >= len(want) || tr.At != want[i] {
+			t.Errorf("transition %d: %+v", i, tr)
+		}
+	}
+	if len(w.out.Transitions) != len(want) {
+		t.Errorf("%d transitions, want online and away", len(w.out.Transitions))
+	}
+}
+
 func BenchmarkBeats(b *testing.B) {
 	for _, users := range []int{1_000_000, 10_000_000} {
 		for _, order := range []string{"same", "shuffled"} {

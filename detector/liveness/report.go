@@ -30,7 +30,8 @@ func (m *Machine) report(u *user, beat *schemas.Beat, b schemas.Millis, life uin
 	case !m.heard(u, beat, b, life, &why):
 		return
 	default:
-		why.active = m.idleAfter == 0 || presence(beat.Idle) < m.idleAfter
+		idle := presence(beat.Idle)
+		why.active = m.idleAfter == 0 || idle < m.idleAfter && at-idle+m.idleAfter > m.evaluated
 	}
 	if !m.replaying || !beat.Bye {
 		u.lastSeen = max(u.lastSeen, b)

@@ -2,6 +2,7 @@ package oracle_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
 	"github.com/stillhere/stillhere/detector/oracle"
@@ -21,9 +22,10 @@ func TestARecordThatSaysTooMuchOfOneUserStopsNothing(t *testing.T) {
 	rows[len(rows)-1].User = 2
 	policy := liveness.Defaults()
 	policy.FlapBurst = 0
+	policy.AllowedLateness = 5 * time.Second // no row is over
 	got := oracle.Transitions(policy, 0, 1, 1, []schemas.Record{
 		{Offset: 0, Time: start, Value: schemas.AppendFrame(nil, schemas.FrameHead{}, rows)},
-		{Offset: 1, Time: start + 1000, Value: schemas.AppendTick(nil)},
+		{Offset: 1, Time: start + 6000, Value: schemas.AppendTick(nil)},
 	})
 	of := map[schemas.UserID]int{}
 	for _, tr := range got {

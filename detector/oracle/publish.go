@@ -70,7 +70,8 @@ func (w *world) beat(u *user, row schemas.Beat, b schemas.Millis, through *life,
 	u.dirty = u.dirty || u.silent
 	u.silent, u.held, u.drained = false, 0, false
 	idleAfter := w.of(u).idleAfter
-	why.active = idleAfter == 0 || millis(row.Idle) < idleAfter
+	idle := millis(row.Idle)
+	why.active = idleAfter == 0 || idle < idleAfter && w.presence(b)-idle+idleAfter > w.x
 	return true
 }
 
