@@ -30,6 +30,17 @@ await build({
   sourcemap: "inline",
   external: ["playwright-core"],
 });
+// The page of the example in React, with the development build: that one mounts twice in StrictMode, and warns.
+await build({
+  absWorkingDir: here,
+  entryPoints: ["test/react.page.tsx"],
+  outdir: out,
+  bundle: true,
+  format: "esm",
+  jsx: "automatic",
+  target: "es2022",
+  define: { "process.env.NODE_ENV": '"development"' },
+});
 const files = chosen.map((name) => `${out}/${name.replace(/\.ts$/, ".mjs")}`);
 // Node has had the global WebSocket without the flag since version 22.
 const { status } = spawnSync(

@@ -22,6 +22,8 @@ export type PresenceEvents = {
 
 /** A touch after so long is said at once, in milliseconds; a shorter pause changes nobody's state. */
 const notable = 10_000;
+/** A connection that nobody needs stays so long, in milliseconds: a list that changes is closed and opened at once. */
+const linger = 50;
 /** A leading tab that says nothing for so many heartbeat intervals is asked whether it lives. */
 const mute = 3;
 
@@ -266,12 +268,15 @@ export class Presence extends Emitter<PresenceEvents> {
     this.#steer();
   }
 
+  #needed(): boolean {
+    return this.#options.present || this.#wanted().size > 0;
+  }
+
   /** Opens the connection if there is something to do for it, and tells it what. */
   #steer() {
     if (!this.#leads) return;
-    const needed = this.#options.present || this.#wanted().size > 0;
-    if (needed && this.#link.status === "closed") this.#link.start();
-    if (!needed) void this.#link.stop(false);
+    if (!this.#needed()) after(linger, () => this.#leads && !this.#needed() && void this.#link.stop(false));
+    else if (this.#link.status === "closed") this.#link.start();
     this.#subscriber.changed();
   }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { after, before, test } from "node:test";
 import { Chromium, type Tab } from "./chromium.js";
-import { Seen } from "./seen.js";
+import { patience, Seen } from "./seen.js";
 import { freePort, Server } from "./server.js";
 
 let chromium: Chromium;
@@ -31,7 +31,7 @@ function shows(tab: Tab, find: string) {
     const look = () => (${find}) && resolve(true);
     new MutationObserver(look).observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
     look();
-    setTimeout(() => reject(new Error("not in time: " + document.body.innerText)), 15_000);
+    setTimeout(() => reject(new Error("not in time: " + document.body.innerText)), ${patience});
   })`);
 }
 

@@ -56,7 +56,7 @@ export class Chromium {
     );
     const lines = new Seen<string>();
     started.stderr.on("data", (data: Buffer) => lines.push(data.toString()));
-    const url = await lines.until(() => /ws:\/\/127\S+/.exec(lines.all.join(""))?.[0], "Chromium listens", 60_000);
+    const url = await lines.until(() => /ws:\/\/127\S+/.exec(lines.all.join(""))?.[0], "Chromium listens");
     const socket = new WebSocket(url);
     await new Promise((resolve) => socket.addEventListener("open", resolve));
     return new Chromium(started, dir, socket);
@@ -108,14 +108,16 @@ export class Chromium {
   }
 }
 
-/** What a page says: see page.html in browser.test.ts. */
+/** What a page says: see visits.ts and react.page.tsx. */
 export interface Note {
   status?: string;
   user?: string;
   state?: string | null;
   code?: string;
   skipped?: boolean;
-  /** An error that nothing in the page has caught. */
+  /** Of the page with React: what it shows of each user, in order. */
+  shows?: (string | null)[];
+  /** An error that nothing in the page has caught, or that React reports. */
   thrown?: string;
 }
 

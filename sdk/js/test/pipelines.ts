@@ -23,10 +23,11 @@ export function both(ids: "int" | "text", names: (test: number) => [string, stri
       const { presence } = join({ url: server.url, user: b, kind: "mobile" });
       const online = (await seen.first(is(b, "online"), "b is online")) as User;
       assert.deepEqual(online.devices, ["mobile"]);
-      const closed = Date.now();
+      const changes = await server.changes(b);
       await presence.close();
       await seen.first(is(b, "offline"), "b is offline again", { from: seen.all.indexOf(online) });
-      assert.ok(Date.now() - closed < 2000, "a bye needs no time to live");
+      const { cause } = await changes.first(({ to }) => to === "offline", "the change");
+      assert.equal(cause, "bye", "nothing had to time out");
       assert.equal(presence.status, "closed");
     });
 

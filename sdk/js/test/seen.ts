@@ -1,3 +1,6 @@
+/** How long to wait for what has to come: only a fault takes so long, also on a busy machine. */
+export const patience = 60_000;
+
 /** Values that have come, and a way to wait for one. */
 export class Seen<T> {
   readonly all: T[] = [];
@@ -9,12 +12,12 @@ export class Seen<T> {
   };
 
   /** The first value from the position from on that fits. Fails after ms milliseconds with what it has waited for. */
-  first(fits: (value: T) => boolean, what: string, { from = 0, ms = 15_000 } = {}): Promise<T> {
+  first(fits: (value: T) => boolean, what: string, { from = 0, ms = patience } = {}): Promise<T> {
     return this.until(() => this.all.slice(from).find(fits), what, ms) as Promise<T>;
   }
 
   /** What find returns as soon as that is neither undefined nor false; find is called after each value. */
-  until<R>(find: () => R | undefined | false, what: string, ms = 15_000): Promise<R> {
+  until<R>(find: () => R | undefined | false, what: string, ms = patience): Promise<R> {
     return new Promise((resolve, reject) => {
       const look = () => {
         const found = find();

@@ -20,6 +20,13 @@ const quick = [
 
 export const secret = "a secret of the tests that has more than 32 bytes";
 
+/** A change of a user as the console's feed has it. */
+export interface Change {
+  to: string;
+  /** Such as bye or silent. */
+  cause: string;
+}
+
 /** A port that nobody listens at. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
@@ -38,6 +45,7 @@ export class Server {
   readonly url: string;
   readonly #args: string[];
   readonly #dir = mkdtempSync(join(tmpdir(), "stillhere-js-"));
+  readonly #ends = new AbortController();
   #process: ChildProcess | undefined;
 
   private constructor(port: number, args: string[]) {
@@ -61,7 +69,7 @@ export class Server {
       });
     started.on("exit", (code) => lines.push(`exited with ${code}`));
     this.#process = started;
-    const line = await lines.first((text) => /^(ready|exited)/.test(text), "the server is ready", { ms: 60_000 });
+    const line = await lines.first((text) => /^(ready|exited)/.test(text), "the server is ready");
     if (!line.startsWith("ready")) throw new Error(lines.all.join("\n"));
   }
 
@@ -75,8 +83,31 @@ export class Server {
   }
 
   async end() {
+    this.#ends.abort();
     await this.stop("SIGKILL");
     rmSync(this.#dir, { recursive: true, force: true });
+  }
+
+  /** The changes of a user from now on, with their causes, until the server ends. */
+  async changes(user: string): Promise<Seen<Change>> {
+    const seen = new Seen<Change>();
+    const address = `${this.url}/console/api/feed?user_id=${encodeURIComponent(user)}`;
+    const { body } = await fetch(address, { signal: this.#ends.signal });
+    const read = async (open: () => void) => {
+      let text = "";
+      for await (const part of body!.pipeThrough(new TextDecoderStream())) {
+        const events = (text + part).split("\n\n");
+        text = events.pop()!;
+        for (const event of events) {
+          if (event.startsWith("event: open")) open();
+          else if (event.startsWith("event: change")) seen.push(JSON.parse(event.slice(event.indexOf("data: ") + 6)));
+        }
+      }
+    };
+    await new Promise<void>((open) => {
+      read(open).catch(() => {}); // the server has ended
+    });
+    return seen;
   }
 
   /** Sends heartbeats as a gateway without a name does. */

@@ -17,9 +17,9 @@ describe("tabs in Chromium", () => {
     const [[me, b], [c]] = [next(), next()];
     const proxy = await through(world.server);
     const seen = await observe(me);
-    const one = await visit({ url: proxy.url, user: me, ids: [b] });
+    const one = await visit({ url: proxy.url, user: me, ids: [b], busy: true });
     await one.notes.first(is(b, "offline"), "the first tab's snapshot");
-    const two = await visit({ url: proxy.url, user: me, ids: [b, c] });
+    const two = await visit({ url: proxy.url, user: me, ids: [b, c], busy: true });
     await two.notes.first(is(c, "offline"), "the second tab's user");
     await two.notes.first(is(b, "offline"), "the first tab's user");
     assert.equal(proxy.handshakes.length, 1);
@@ -86,8 +86,9 @@ describe("tabs in Chromium", () => {
     const two = await visit({ url: proxy.url, user: me, ids: [b] });
     await two.notes.first(is(b, "offline"), "the second tab");
     await proxy.sent.until(() => beats(proxy) > 1, "heartbeats, by which the second tab knows the interval");
-    const hang = one.run("{ const until = Date.now() + 14_000; while (Date.now() < until); }");
-    await proxy.sent.until(() => proxy.handshakes.length === 2, "the second tab connects", 30_000);
+    const hang = world.hang(one);
+    await proxy.sent.until(() => proxy.handshakes.length === 2, "the second tab connects");
+    world.release();
     await hang;
     await proxy.sent.first(({ connection, text }) => connection === 1 && text === "end", "the first connection ends");
     assert.equal(proxy.open, 1);
@@ -115,11 +116,11 @@ describe("tabs in Chromium", () => {
     const [me, other] = next();
     const proxy = await through(world.server);
     const seen = await observe(me);
-    for (const options of [{ user: me }, { user: other }]) {
-      const tab = await visit({ url: proxy.url, ...options });
+    for (const user of [me, other]) {
+      const tab = await visit({ url: proxy.url, user, busy: true });
       await tab.notes.first(open, "open");
     }
-    const own = await visit({ url: proxy.url, user: me, share: false });
+    const own = await visit({ url: proxy.url, user: me, share: false, busy: true });
     await own.notes.first(open, "open");
     assert.equal(proxy.handshakes.length, 3);
     const devices = proxy.handshakes.map(({ text }) => /device_id=(\d+)/.exec(text)?.[1]);
@@ -135,15 +136,17 @@ describe("tabs in Chromium", () => {
 
   test("a token that ends is replaced, for both tabs that share it", async () => {
     const proxy = await through(world.tokens);
-    world.tokenSeconds = [2, 600];
+    world.tokenSeconds = 4;
     const one = await visit({ url: proxy.url, token: "/token", ids: ["1"] });
     await one.notes.first(is("1", "online"), "online");
     const begin = one.notes.all.findIndex(is("1", "online"));
     const two = await visit({ url: proxy.url, token: "/token", ids: ["1"] });
     await two.notes.first(is("1", "online"), "online, in the second tab");
-    await proxy.sent.until(() => proxy.handshakes.length === 2, "another connection, with another token");
-    const from = one.notes.all.findIndex(({ status }) => status === "waiting");
+    world.tokenSeconds = 600;
+    await one.notes.first(({ status }) => status === "waiting", "the token has ended");
+    const from = one.notes.all.findLastIndex(({ status }) => status === "waiting");
     await one.notes.first(open, "open again", { from });
+    assert.ok(proxy.handshakes.length > 1, "another connection, with another token");
     const notes = [...one.notes.all.slice(begin), ...two.notes.all];
     assert.deepEqual(
       notes.filter(({ code, state }) => code || (state && state !== "online")),
