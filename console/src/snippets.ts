@@ -98,15 +98,31 @@ func main() {
 }
 
 function javascript(w: Wanted, act: Act): string {
-  const more = `${w.tenant ? `, tenant: ${quote(w.tenant)}` : ""}${w.token ? ", token: () => process.env.TOKEN" : ""}`;
+  const options = (more: Record<string, string>) =>
+    [
+      `  url: ${quote(w.server)},`,
+      ...Object.entries(more).map(([name, text]) => `  ${name}: ${quote(text)},`),
+      ...(w.tenant ? [`  tenant: ${quote(w.tenant)},`] : []),
+      ...(w.token ? ["  token: process.env.TOKEN, // or a function that gets one"] : []),
+    ].join("\n");
+  const device = options({ user: w.user, device: w.device, kind: w.kind });
   const head = `import { connect } from "@stillhere/client"; // sdk/js\n\n`;
   if (act === "beat")
     return `${head}// The user is online from here on; heartbeats follow by themselves.
-const presence = connect({ url: ${quote(w.server)}, user: ${quote(w.user)}${more} });`;
+const presence = connect({
+${device}
+});`;
   if (act === "bye")
-    return `${head}const presence = connect({ url: ${quote(w.server)}, user: ${quote(w.user)}${more} });
-presence.close(); // the bye; closing the page is one as well`;
-  return `${head}const presence = connect({ url: ${quote(w.server)}${more} });
+    return `${head}const presence = connect({
+${device}
+});
+presence.on("status", (status) => {
+  if (status === "open") presence.close(); // the bye; closing the page is one as well
+});`;
+  return `${head}const presence = connect({
+${options({})}
+  present: false, // it only watches
+});
 presence.watch([${quote(w.user)}], (user) => {
   console.log(user.user_id, user.state, user.last_seen_at); // state null: hidden
 });`;
@@ -125,12 +141,16 @@ request.add_header("Accept", "text/event-stream")
 with urllib.request.urlopen(request) as answer:
     for line in answer:
         print(line.decode().rstrip())`;
-  return `${os}import urllib.request
+  const fields = Object.entries(JSON.parse(beatOf(w, act === "bye")).beats[0]);
+  const beat = fields.map(([name, value]) => `${quote(name)}: ${value === true ? "True" : JSON.stringify(value)}`);
+  return `import json
+${os}import urllib.request
 
-body = ${quote(beatOf(w, act === "bye"))}
+beat = {
+${beat.map((field) => `    ${field},\n`).join("")}}
 request = urllib.request.Request(
     ${quote(`${w.server}/presence/heartbeats`)},
-    data=body.encode(),${header}
+    data=json.dumps({"beats": [beat]}).encode(),${header}
 )
 request.add_header("Content-Type", "application/json")
 print(urllib.request.urlopen(request).status)`;

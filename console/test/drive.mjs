@@ -9,7 +9,7 @@ const programs = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/go
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** How long a condition may take on a busy machine. */
-export const within = 20_000;
+export const within = 60_000;
 
 export function launch() {
   const executablePath = process.env.CHROMIUM ?? programs.find(existsSync);
@@ -51,6 +51,41 @@ export async function accessible(page, what) {
     );
   });
   assert.deepEqual(found, [], what);
+}
+
+/** When the page was painted first, in milliseconds after it was asked for. */
+export const painted = (page) =>
+  page.evaluate(
+    () =>
+      new Promise((done) =>
+        new PerformanceObserver((list) => done(list.getEntries()[0].startTime)).observe({
+          type: "paint",
+          buffered: true,
+        }),
+      ),
+  );
+
+/** Frames a second of so many frames, and within how many milliseconds 99 % of them came. */
+export async function frames(page, count) {
+  const times = await page.evaluate(
+    (count) =>
+      new Promise((done) => {
+        const times = [];
+        const frame = (now) => {
+          times.push(now);
+          if (times.length < count) requestAnimationFrame(frame);
+          else done(times);
+        };
+        requestAnimationFrame(frame);
+      }),
+    count,
+  );
+  const gaps = times.slice(1).map((at, i) => at - times[i]);
+  gaps.sort((a, b) => a - b);
+  return {
+    rate: 1000 / ((times.at(-1) - times[0]) / (times.length - 1)),
+    most: gaps[Math.floor(gaps.length * 0.99)],
+  };
 }
 
 /** Waits until a text is in the page. */

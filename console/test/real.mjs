@@ -17,7 +17,7 @@ const quick = [
 ];
 
 /** The program that STILLHERE names; without it, one that is built. */
-function program() {
+export function program() {
   if (process.env.STILLHERE) return resolve(process.env.STILLHERE);
   const built = `${here}.build/stillhere`;
   mkdirSync(`${here}.build`, { recursive: true });
@@ -26,11 +26,12 @@ function program() {
 }
 
 export class Real {
-  static async start(...args) {
+  /** Starts the program with flags; timing are those of its policy. */
+  static async start(args = [], timing = quick) {
     const real = new Real();
     real.program = program();
     real.dir = mkdtempSync(join(tmpdir(), "stillhere-console-"));
-    const options = ["dev", `--data-dir=${real.dir}`, "--listen=127.0.0.1:0", ...quick, ...args];
+    const options = ["dev", `--data-dir=${real.dir}`, "--listen=127.0.0.1:0", ...timing, ...args];
     real.process = spawn(real.program, options, { stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
     real.url = await new Promise((done, fail) => {
@@ -45,12 +46,14 @@ export class Real {
     return real;
   }
 
-  /** Sends beats of a gateway as often as a person would not, until the test ends or stop is called. */
-  keep(gateway, beats, every = 700) {
-    const epoch = String(Date.now());
-    const once = () => this.send({ gateway_id: gateway, gateway_epoch: epoch, beats }).catch(() => {});
-    once();
-    const timer = setInterval(once, every);
+  /**
+   * Sends beats of a gateway as often as a person would not, until the test ends or what this resolves to is called.
+   * The first ones are in the log when it resolves.
+   */
+  async keep(gateway, beats, every = 700) {
+    const body = { gateway_id: gateway, gateway_epoch: String(Date.now()), beats };
+    await this.send(body);
+    const timer = setInterval(() => this.send(body).catch(() => {}), every);
     this.timers ??= [];
     this.timers.push(timer);
     return () => clearInterval(timer);

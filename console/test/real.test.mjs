@@ -19,12 +19,11 @@ for (const ids of ["int", "text"])
     let real;
     let heard;
     before(async () => {
-      real = await Real.start(`--ids=${ids}`);
-      heard = real.keep("gw-1", [device(silent)]);
-      real.keep("gw-2", [device(hides), device(stays)]);
-      const ends = real.keep("gw-3", [device(lost)]);
-      // gw-3 falls silent: after --gateway-silence it is lost.
-      setTimeout(ends, 1500);
+      real = await Real.start([`--ids=${ids}`]);
+      heard = await real.keep("gw-1", [device(silent)]);
+      await real.keep("gw-2", [device(hides), device(stays)]);
+      const ends = await real.keep("gw-3", [device(lost)]);
+      ends(); // gw-3 falls silent: after --gateway-silence it is lost
     });
     after(() => real?.end());
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { launch, visit } from "./drive.mjs";
+import { frames, launch, painted, visit } from "./drive.mjs";
 import { Fake } from "./fake.mjs";
 
 const dist = new URL("../dist/", import.meta.url);
@@ -31,40 +31,14 @@ test("the feed shows 1,000 changes a second and goes on moving", async (t) => {
   const fake = await Fake.start({ users: 100_000, rate: 1000 });
   try {
     await visit(browser, `${fake.url}/console/#/feed`, async (page) => {
-      const paint = await page.evaluate(
-        () =>
-          new Promise((done) =>
-            new PerformanceObserver((list) => done(list.getEntries()[0].startTime)).observe({
-              type: "paint",
-              buffered: true,
-            }),
-          ),
-      );
+      const paint = await painted(page);
       t.diagnostic(`first paint after ${Math.round(paint)} ms`);
       await page.waitForFunction(() => {
         const rate = Number(document.querySelector(".feed .total b")?.textContent.replaceAll(",", ""));
         return rate > 900;
       });
-      const frames = await page.evaluate(
-        () =>
-          new Promise((done) => {
-            const times = [];
-            const frame = (now) => {
-              times.push(now);
-              if (times.length < 180) requestAnimationFrame(frame);
-              else done(times);
-            };
-            requestAnimationFrame(frame);
-          }),
-      );
-      const gaps = frames
-        .slice(1)
-        .map((at, i) => at - frames[i])
-        .sort((a, b) => a - b);
-      const rate = 1000 / ((frames.at(-1) - frames[0]) / (frames.length - 1));
-      t.diagnostic(
-        `${rate.toFixed(1)} frames a second; 99 % of the frames within ${gaps[Math.floor(gaps.length * 0.99)].toFixed(1)} ms`,
-      );
+      const { rate, most } = await frames(page, 180);
+      t.diagnostic(`${rate.toFixed(1)} frames a second; 99 % of the frames within ${most.toFixed(1)} ms`);
       assert.ok((await page.locator(".feed .row").count()) < 60);
     });
   } finally {

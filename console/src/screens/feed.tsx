@@ -42,6 +42,7 @@ class Buffer {
   shown = 0;
   dropped = 0;
   readonly times: number[] = [];
+  readonly #began = performance.now();
 
   add(row: FeedRow) {
     this.all.push(row);
@@ -52,12 +53,13 @@ class Buffer {
     if (this.times.length > 20_000) this.times.splice(0, 10_000);
   }
 
-  /** Changes a second, over the last five seconds. */
+  /** Changes a second, over the last five seconds, or since the first second. */
   rate(): number {
-    const from = performance.now() - 5000;
+    const now = performance.now();
+    const from = now - 5000;
     let i = this.times.length;
     while (i > 0 && this.times[i - 1]! > from) i--;
-    return (this.times.length - i) / 5;
+    return ((this.times.length - i) * 1000) / Math.min(5000, Math.max(1000, now - this.#began));
   }
 }
 

@@ -5,6 +5,7 @@ import { useClock } from "../live";
 import { LastBeat } from "../parts/axis";
 import { Choice, Empty, Panel, Problem, Waiting } from "../parts/basic";
 import { Spark } from "../parts/spark";
+import { type Column, List, Table } from "../parts/table";
 import { seconds, settings, textsOf } from "../policy";
 import { go, link } from "../route";
 import type { Gateway, Group, Instance, Overview, Partition, Past } from "../types";
@@ -93,32 +94,25 @@ function Kinds({ now }: { now: Overview }) {
   return (
     <Panel title="Present by device kind" side="of two kinds: in both rows">
       {by ? (
-        <table class="kinds">
-          <thead>
-            <tr>
-              <th scope="col">Kind</th>
-              <th scope="col">
-                <span class="away-from-eyes">Share</span>
-              </th>
-              <th scope="col" class="n">
-                Users
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map((r) => (
-              <tr key={r.kind}>
-                <th scope="row">{r.kind}</th>
-                <td class="fill">
-                  <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
-                    <rect width={(r.n / most) * 100} height="8" />
-                  </svg>
-                </td>
-                <td class="n">{count(r.n)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          class="kinds"
+          rows={rows}
+          keyOf={(r) => r.kind}
+          columns={[
+            { title: "Kind", cell: (r) => r.kind },
+            {
+              title: "Share",
+              aside: true,
+              look: "fill",
+              cell: (r) => (
+                <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
+                  <rect width={(r.n / most) * 100} height="8" />
+                </svg>
+              ),
+            },
+            { title: "Users", look: "n", cell: (r) => count(r.n) },
+          ]}
+        />
       ) : (
         <Empty title="Not known" />
       )}
@@ -145,48 +139,47 @@ function Gateways({ all }: { all: Gateway[] | null }) {
         )
       }
     >
-      {named.length === 0 ? (
-        <Empty title={all ? "No gateway has named itself" : "Not known here"}>
-          {all && "Beats that come without a gateway's name count for users, and appear in no list of gateways."}
-        </Empty>
-      ) : (
-        <div class="scroll middle" tabIndex={0} role="group" aria-label="Gateways, lost ones first">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Gateway</th>
-                <th scope="col">State</th>
-                {users && (
-                  <th scope="col" class="n">
-                    Users
-                  </th>
-                )}
-                <th scope="col" class="n">
-                  Last frame
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {named.map((g) => (
-                <tr key={`${g.gateway} ${g.epoch}`} class={g.state}>
-                  <th scope="row" class="cut" title={g.epoch ? `${g.gateway}, started ${startOf(g.epoch)}` : g.gateway}>
-                    {g.gateway}
-                  </th>
-                  <td>
-                    <span class={`word ${g.state}`}>{g.state}</span>
-                  </td>
-                  {users && <td class="n">{count(g.users)}</td>}
-                  <td class="n" title={moment(g.last_seen_at)}>
-                    {ago(g.last_seen_at, time)}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <List
+        rows={all}
+        label="Gateways, lost ones first"
+        height="middle"
+        none="No gateway has named itself"
+        why="Beats that come without a gateway's name count for users, and appear in no list of gateways."
+        keyOf={(g) => `${g.gateway} ${g.epoch}`}
+        mark={(g) => g.state}
+        columns={[
+          {
+            title: "Gateway",
+            look: "cut",
+            cell: (g) => g.gateway,
+            hint: (g) => (g.epoch ? `${g.gateway}, started ${startOf(g.epoch)}` : g.gateway),
+          },
+          { title: "State", cell: (g) => <span class={`word ${g.state}`}>{g.state}</span> },
+          ...(users ? [numbers("Users", (g: Gateway) => count(g.users))] : []),
+          {
+            title: "Last frame",
+            look: "n",
+            cell: (g) => ago(g.last_seen_at, time),
+            hint: (g) => moment(g.last_seen_at),
+          },
+        ]}
+      />
     </Panel>
   );
+}
+
+/** A column of numbers, with what marks a cell. */
+function numbers<T>(title: string, cell: (row: T) => string, mark?: (row: T) => string): Column<T> {
+  return { title, cell, look: "n", ...(mark && { mark }) };
+}
+
+/** Marks what waits. */
+const some = (row: { lag_records: number | null }) => (row.lag_records ? "some" : "");
+
+/** Whether something is ready; null: not known. */
+function Ready({ ready }: { ready: boolean | null }) {
+  if (ready === null) return <span class="word">not known</span>;
+  return <span class={`word ${ready ? "alive" : "lost"}`}>{ready ? "ready" : "not ready"}</span>;
 }
 
 /** A gateway's epoch is when it started, in Unix milliseconds, or already a time. */
@@ -205,9 +198,7 @@ function Health({ now }: { now: Overview }) {
           {all.map((d) => (
             <li key={d.name}>
               <span class="name">{d.name}</span>
-              <span class={`word ${d.ready === null ? "" : d.ready ? "alive" : "lost"}`}>
-                {d.ready === null ? "not known" : d.ready ? "ready" : "not ready"}
-              </span>
+              <Ready ready={d.ready} />
               {d.error && <span class="why">{d.error}</span>}
             </li>
           ))}
@@ -219,8 +210,8 @@ function Health({ now }: { now: Overview }) {
 
 function Partitions({ all }: { all: Partition[] | null }) {
   const [sort, setSort] = useState<"partition" | "lag">("partition");
-  const rows = [...(all ?? [])];
-  if (sort === "lag") rows.sort((a, b) => (b.lag_records ?? -1) - (a.lag_records ?? -1) || a.partition - b.partition);
+  const rows = all && [...all];
+  if (sort === "lag") rows?.sort((a, b) => (b.lag_records ?? -1) - (a.lag_records ?? -1) || a.partition - b.partition);
   return (
     <Panel
       title="Partitions"
@@ -237,48 +228,33 @@ function Partitions({ all }: { all: Partition[] | null }) {
         />
       }
     >
-      {rows.length === 0 ? (
-        <Empty title={all ? "No partition yet" : "Not known here"} />
-      ) : (
-        <div class="scroll" tabIndex={0} role="group" aria-label="Partitions">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col" class="n">
-                  No.
-                </th>
-                <th scope="col">Owner</th>
-                <th scope="col">Phase</th>
-                <th scope="col" class="n">
-                  Lag, records
-                </th>
-                <th scope="col" class="n">
-                  Lag
-                </th>
-                <th scope="col" class="n">
-                  Watermark behind
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {rows.map((p) => (
-                <tr key={p.partition}>
-                  <th scope="row" class="n">
-                    {p.partition}
-                  </th>
-                  <td class="cut" title={p.owner ?? ""}>
-                    {p.owner ?? <span class="dim">no owner known</span>}
-                  </td>
-                  <td>{words(p.phase) || "–"}</td>
-                  <td class={`n ${p.lag_records ? "some" : ""}`}>{count(p.lag_records)}</td>
-                  <td class={`n ${late(p.lag_seconds)}`}>{span(p.lag_seconds)}</td>
-                  <td class={`n ${late(p.watermark_age_seconds)}`}>{span(p.watermark_age_seconds)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <List
+        rows={rows}
+        label="Partitions"
+        none="No partition yet"
+        keyOf={(p) => p.partition}
+        columns={[
+          numbers<Partition>("No.", (p) => String(p.partition)),
+          {
+            title: "Owner",
+            look: "cut",
+            cell: (p) => p.owner ?? <span class="dim">no owner known</span>,
+            hint: (p) => p.owner ?? "",
+          },
+          { title: "Phase", cell: (p) => words(p.phase) || "–" },
+          numbers<Partition>("Lag, records", (p) => count(p.lag_records), some),
+          numbers<Partition>(
+            "Lag",
+            (p) => span(p.lag_seconds),
+            (p) => late(p.lag_seconds),
+          ),
+          numbers<Partition>(
+            "Watermark behind",
+            (p) => span(p.watermark_age_seconds),
+            (p) => late(p.watermark_age_seconds),
+          ),
+        ]}
+      />
     </Panel>
   );
 }
@@ -293,21 +269,12 @@ function Policy({ now }: { now: Overview }) {
   const away = seconds(texts["away-ttl"] ?? "0") || 0;
   const silent = (seconds(texts["online-ttl"] ?? "0") || 0) + (seconds(texts["offline-debounce"] ?? "0") || 0);
   return (
-    <Panel
-      title="Policy in force"
-      side={
-        policy && (
-          <>
-            {policy.id && <code>{policy.id}</code>}
-            {policy.since && ` since ${moment(policy.since)}`}
-          </>
-        )
-      }
-    >
+    <Panel title="Policy in force" side={policy?.id && <code>{policy.id}</code>}>
       {known.length === 0 ? (
         <Empty title="Not known here" />
       ) : (
         <>
+          {policy?.since && <p class="note">Since {moment(policy.since)} UTC.</p>}
           <LastBeat
             texts={texts}
             longest={Math.max(away, silent, 1) * 1.15}
@@ -345,48 +312,26 @@ function Instances({ all, groups }: { all: Instance[] | null; groups: Group[] | 
       .reduce((sum, m) => sum + (m.partitions?.length ?? 0), 0);
   return (
     <Panel title="Instances" side={all ? count(all.length) : ""}>
-      {(all ?? []).length === 0 ? (
-        <Empty title={all ? "None is known" : "Not known here"} />
-      ) : (
-        <div class="scroll short" tabIndex={0} role="group" aria-label="Instances">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Role</th>
-                <th scope="col">Instance</th>
-                <th scope="col">Version</th>
-                <th scope="col" class="n">
-                  Running for
-                </th>
-                <th scope="col" class="n">
-                  Detects
-                </th>
-                <th scope="col">State</th>
-              </tr>
-            </thead>
-            <tbody>
-              {all!.map((i, n) => (
-                <tr key={`${i.role} ${i.instance} ${n}`}>
-                  <th scope="row">{i.role}</th>
-                  <td class="cut" title={i.host ?? ""}>
-                    {i.instance ?? i.host ?? "–"}
-                  </td>
-                  <td class="cut">{i.version ?? "–"}</td>
-                  <td class="n" title={moment(i.started_at)}>
-                    {since(i.started_at, time)}
-                  </td>
-                  <td class="n">{owned(i.instance) || "–"}</td>
-                  <td>
-                    <span class={`word ${i.ready === null ? "" : i.ready ? "alive" : "lost"}`}>
-                      {i.ready === null ? "not known" : i.ready ? "ready" : "not ready"}
-                    </span>
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <List
+        rows={all}
+        label="Instances"
+        height="short"
+        none="None is known"
+        keyOf={(i, n) => `${i.role} ${i.instance} ${n}`}
+        columns={[
+          { title: "Role", cell: (i) => i.role },
+          { title: "Instance", look: "cut", cell: (i) => i.instance ?? i.host ?? "–", hint: (i) => i.host ?? "" },
+          { title: "Version", look: "cut", cell: (i) => i.version ?? "–" },
+          {
+            title: "Running for",
+            look: "n",
+            cell: (i) => since(i.started_at, time),
+            hint: (i) => moment(i.started_at),
+          },
+          numbers<Instance>("Detects", (i) => String(owned(i.instance) || "–")),
+          { title: "State", cell: (i) => <Ready ready={i.ready} /> },
+        ]}
+      />
     </Panel>
   );
 }
@@ -394,36 +339,19 @@ function Instances({ all, groups }: { all: Instance[] | null; groups: Group[] | 
 function Groups({ all }: { all: Group[] | null }) {
   return (
     <Panel title="Consumer groups" side={all ? count(all.length) : ""}>
-      {(all ?? []).length === 0 ? (
-        <Empty title={all ? "None is known" : "Not known here"} />
-      ) : (
-        <div class="scroll middle" tabIndex={0} role="group" aria-label="Consumer groups">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Group</th>
-                <th scope="col">State</th>
-                <th scope="col" class="n">
-                  Members
-                </th>
-                <th scope="col" class="n">
-                  Lag, records
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {all!.map((g) => (
-                <tr key={g.group}>
-                  <th scope="row">{g.group}</th>
-                  <td>{words(g.state).toLowerCase() || "–"}</td>
-                  <td class="n">{g.members ? count(g.members.length) : "–"}</td>
-                  <td class={`n ${g.lag_records ? "some" : ""}`}>{count(g.lag_records)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <List
+        rows={all}
+        label="Consumer groups"
+        height="middle"
+        none="None is known"
+        keyOf={(g) => g.group}
+        columns={[
+          { title: "Group", cell: (g) => g.group },
+          { title: "State", cell: (g) => words(g.state).toLowerCase() || "–" },
+          numbers<Group>("Members", (g) => (g.members ? count(g.members.length) : "–")),
+          numbers<Group>("Lag, records", (g) => count(g.lag_records), some),
+        ]}
+      />
     </Panel>
   );
 }

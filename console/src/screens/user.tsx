@@ -5,6 +5,7 @@ import { ago, count, moment, since, words } from "../format";
 import { useClock, useLive, useLoad } from "../live";
 import { Empty, Panel, Problem, StateWord, Waiting } from "../parts/basic";
 import { Days } from "../parts/days";
+import { Table } from "../parts/table";
 import { go, link, type Route } from "../route";
 import type { Change, Receipt, User } from "../types";
 import { Actions, Erased } from "./acts";
@@ -211,40 +212,22 @@ function Devices({ user, time }: { user: User; time: number }) {
   return (
     <Panel title="Devices" side={list ? count(list.length) : ""}>
       {list && list.length > 0 ? (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Device</th>
-              <th scope="col">Kind</th>
-              <th scope="col">State</th>
-              <th scope="col" class="n">
-                Here for
-              </th>
-              <th scope="col" class="n">
-                Last beat
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {list.map((d) => (
-              <tr key={d.device_id}>
-                <th scope="row" class="mono">
-                  {d.device_id}
-                </th>
-                <td>{d.device_kind}</td>
-                <td>
-                  <StateWord state={d.state} />
-                </td>
-                <td class="n" title={moment(d.since)}>
-                  {since(d.since, time)}
-                </td>
-                <td class="n" title={moment(d.last_seen_at)}>
-                  {ago(d.last_seen_at, time)}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          rows={list}
+          keyOf={(d) => d.device_id}
+          columns={[
+            { title: "Device", look: "mono", cell: (d) => d.device_id },
+            { title: "Kind", cell: (d) => d.device_kind },
+            { title: "State", cell: (d) => <StateWord state={d.state} /> },
+            { title: "Here for", look: "n", cell: (d) => since(d.since, time), hint: (d) => moment(d.since) },
+            {
+              title: "Last beat",
+              look: "n",
+              cell: (d) => ago(d.last_seen_at, time),
+              hint: (d) => moment(d.last_seen_at),
+            },
+          ]}
+        />
       ) : list ? (
         <p class="note">No device is connected.</p>
       ) : (

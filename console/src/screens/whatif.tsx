@@ -4,6 +4,7 @@ import { useSession } from "../context";
 import { count, moment, span } from "../format";
 import { LastBeat } from "../parts/axis";
 import { Empty, Panel, Problem, Waiting } from "../parts/basic";
+import { Table } from "../parts/table";
 import { type Setting, seconds, settings, textsOf } from "../policy";
 import { go, link, type Route } from "../route";
 import type { Backtest, Difference, Outcome } from "../types";
@@ -337,31 +338,19 @@ function difference(by: number, before: number): string {
 function Differences({ all }: { all: Difference[] }) {
   return (
     <div class="scroll short" tabIndex={0} role="group" aria-label="Differences">
-      <table>
-        <caption>Users with the largest differences</caption>
-        <thead>
-          <tr>
-            <th scope="col">User</th>
-            <th scope="col" class="n">
-              Changes as published
-            </th>
-            <th scope="col" class="n">
-              By this form
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {all.map((d, i) => (
-            <tr key={`${d.user_id} ${i}`}>
-              <th scope="row">
-                {d.user_id ? <a href={link("users", [d.user_id], { tenant: d.tenant })}>{d.user_id}</a> : "–"}
-              </th>
-              <td class="n">{count(d.as_published)}</td>
-              <td class="n">{count(d.policy)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Table
+        caption="Users with the largest differences"
+        rows={all}
+        keyOf={(d, i) => `${d.user_id} ${i}`}
+        columns={[
+          {
+            title: "User",
+            cell: (d) => (d.user_id ? <a href={link("users", [d.user_id], { tenant: d.tenant })}>{d.user_id}</a> : "–"),
+          },
+          { title: "Changes as published", look: "n", cell: (d) => count(d.as_published) },
+          { title: "By this form", look: "n", cell: (d) => count(d.policy) },
+        ]}
+      />
     </div>
   );
 }
