@@ -125,14 +125,14 @@ var attempts = map[string][]attempt{
 	"DELETE /presence/{user_id}":                         below("DELETE", "", ""),
 	"GET /console/api/me":                                console("me"),
 	"GET /console/api/overview":                          console("overview"),
-	"GET /console/api/overview/stream":                   nil, // GET overview, each second
+	"GET /console/api/overview/stream":                   nil, // TestNoFeedOfTheConsoleShowsChangesOfAnotherTenant
 	"GET /console/api/users": {func(name string, tenant *string) request {
 		return request{"GET", "/console/api/users" + query(tenant, "q", name), "", ""}
 	}},
 	"GET /console/api/users/{user_id}/watchers": {func(name string, tenant *string) request {
 		return request{"GET", "/console/api/users/" + url.PathEscape(name) + "/watchers" + query(tenant), "", ""}
 	}},
-	"GET /console/api/feed": nil, // test/process
+	"GET /console/api/feed": nil, // as well
 	"GET /console/api/explain": {func(name string, tenant *string) request {
 		return request{"GET", "/console/api/explain" + query(tenant, "user_id", name), "", ""}
 	}},

@@ -1,0 +1,302 @@
+package virtual
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/tools/console"
+)
+
+// operator asks the console of a process.
+type operator struct {
+	*world
+	api, ingest string
+	tenant      string // of the users, who have names; empty: they have numbers
+}
+
+// address is that of an endpoint of the console.
+func (o operator) address(path string, parameters ...string) string {
+	values := url.Values{}
+	for i := 0; i+1 < len(parameters); i += 2 {
+		values.Set(parameters[i], parameters[i+1])
+	}
+	if o.tenant != "" {
+		values.Set("tenant", o.tenant)
+	}
+	return o.api + "/console/api/" + path + "?" + values.Encode()
+}
+
+// get reads an answer of the console, which must be one.
+func (o operator) get(into any, path string, parameters ...string) {
+	o.Helper()
+	status, answer := o.ask(http.MethodGet, o.address(path, parameters...), nil)
+	if status != http.StatusOK {
+		o.Fatalf("%s is answered %d %s", path, status, answer)
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		o.Fatalf("%s is answered %s: %v", path, answer, err)
+	}
+}
+
+// beat sends a beat, or a bye, of each user.
+func (o operator) beat(bye bool, users ...string) {
+	o.Helper()
+	beats := []any{}
+	for _, user := range users {
+		beat := map[string]any{"user_id": user, "device_id": "7", "device_kind": "web", "bye": bye}
+		if o.tenant != "" {
+			beat["tenant"] = o.tenant
+		}
+		beats = append(beats, beat)
+	}
+	body := map[string]any{"gateway_id": "gw-1", "gateway_epoch": "1000", "beats": beats}
+	if status, answer := o.ask(http.MethodPost, o.ingest+"/presence/heartbeats", body); status != http.StatusAccepted {
+		o.Errorf("beats are answered %d %s", status, answer)
+	}
+}
+
+// feed calls act when the feed is open, and returns the next change.
+func (o operator) feed(act func()) (user, event string) {
+	o.Helper()
+	ctx, cancel := context.WithTimeout(o.Context(), time.Minute)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.address("feed"), nil)
+	if err != nil {
+		o.Fatal(err)
+	}
+	answer, err := o.http.Do(request)
+	if err != nil {
+		o.Fatal(err)
+	}
+	defer answer.Body.Close()
+	kind := ""
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
+			kind = name
+		}
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		switch {
+		case ok && kind == "open":
+			act()
+		case ok && kind == "change":
+			var row struct {
+				UserID  string `json:"user_id"`
+				EventID string `json:"event_id"`
+			}
+			if err := json.Unmarshal([]byte(data), &row); err != nil {
+				o.Fatal(err)
+			}
+			return row.UserID, row.EventID
+		}
+	}
+	o.Fatal("the feed ended without a change")
+	return "", ""
+}
+
+// published is what a policy has published, or would have.
+type published struct {
+	Changes int `json:"changes"`
+	Online  int `json:"online"`
+	Away    int `json:"away"`
+	Offline int `json:"offline"`
+	Returns int `json:"returns_within_60s"`
+}
+
+// trial is the answer of what if.
+type trial struct {
+	Published published `json:"as_published"`
+	Policies  []struct {
+		Name string
+		published
+		Later       struct{ P50, P99 float64 } `json:"offline_later_seconds"`
+		Differences []struct {
+			UserID      string `json:"user_id"`
+			AsPublished int    `json:"as_published"`
+			Policy      int
+		}
+	}
+}
+
+func (o operator) whatIf(setting, value string) (t trial) {
+	o.Helper()
+	status, answer := o.ask(http.MethodPost, o.api+"/console/api/whatif", map[string]any{"policy": map[string]string{setting: value}})
+	lines := bytes.Split(bytes.TrimSpace(answer), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], &t); err != nil || status != http.StatusOK || len(t.Policies) != 2 {
+		o.Fatalf("what if %s were %s is answered %d %s", setting, value, status, answer)
+	}
+	if t.Policies[0].published != t.Published || len(t.Policies[0].Differences) != 0 {
+		o.Errorf("the policy in force would have published %+v, and has published %+v", t.Policies[0], t.Published)
+	}
+	return t
+}
+
+func TestTheConsoleOfAnAPIProcessKnowsWhatTheOthersDo(t *testing.T) {
+	for mode, users := range map[string][]string{"int": {"11", "12", "13", "14"}, "text": {"stays/1", "blinks", "léa", "goes"}} {
+		t.Run(mode, func(t *testing.T) {
+			inWorld(t, size{partitions: 4, named: mode == "text"}, func(w *world) {
+				w.config.Console = console.For("api")
+				all := map[string]*process{}
+				for _, name := range []string{"lastseen", "detector-1", "detector-2", "fanout", "ingest", "api"} {
+					role, _, _ := strings.Cut(name, "-")
+					all[name] = w.begin(role, name)
+					if name == "lastseen" {
+						all[name].awaitReady()
+					}
+				}
+				for _, p := range all {
+					p.awaitReady()
+				}
+				o := operator{world: w, api: all["api"].base, ingest: all["ingest"].base}
+				if mode == "text" {
+					o.tenant = "acme"
+				}
+				o.knows(users)
+			})
+		})
+	}
+}
+
+// knows lets users come and go, and checks what the console says of it.
+func (o operator) knows(users []string) {
+	o.Helper()
+	stays, blinks, leaves, goes := users[0], users[1], users[2], users[3]
+	var me struct{ Mode string }
+	if o.get(&me, "me"); me.Mode != "api" {
+		o.Errorf("the mode is %q", me.Mode)
+	}
+	first := ""
+	if first, _ = o.feed(func() { o.beat(false, stays) }); first != stays {
+		o.Errorf("the feed shows %q, not %q", first, stays)
+	}
+	// Each step is a second, at which gw-1 sends something so that it is not lost.
+	for second := 1; second <= 420; second++ {
+		time.Sleep(time.Second)
+		var present []string
+		switch {
+		case second%15 != 0:
+		case second <= 60:
+			present = []string{stays, blinks, leaves, goes}
+		case second == 75:
+			present = []string{stays, leaves}
+		case second < 120:
+			present = []string{stays}
+		default:
+			present = []string{stays, blinks, leaves}
+		}
+		o.beat(false, present...)
+		switch second {
+		case 90:
+			o.beat(true, leaves)
+		case 300:
+			o.overview()
+		}
+	}
+
+	var list struct {
+		Users []struct {
+			UserID string `json:"user_id"`
+			State  string
+		}
+		Total int
+	}
+	o.until("the list has the users", 30*time.Second, func() bool {
+		o.get(&list, "users", "sort", "user_id")
+		return list.Total == 3
+	})
+	for _, u := range list.Users {
+		if !slices.Contains([]string{stays, blinks, leaves}, u.UserID) || u.State != "online" {
+			o.Errorf("the list has %+v", u)
+		}
+	}
+	var why struct {
+		Text, Cause string
+		UserID      string `json:"user_id"`
+		Timeline    []any
+		Record      struct{ Gone *string }
+	}
+	o.get(&why, "explain", "user_id", goes)
+	if why.UserID != goes || why.Cause != "silent" || len(why.Timeline) < 3 || why.Record.Gone != nil || !strings.Contains(why.Text, "away_ttl") {
+		o.Errorf("that %s went is explained as %+v", goes, why)
+	}
+
+	patient := o.whatIf("offline-debounce", "60s")
+	if want := (published{Changes: 10, Online: 6, Away: 2, Offline: 2, Returns: 2}); patient.Published != want {
+		o.Errorf("published was %+v, and the console says %+v", want, patient.Published)
+	}
+	asked := patient.Policies[1]
+	if want := (published{Changes: 8, Online: 5, Away: 1, Offline: 2, Returns: 1}); asked.published != want {
+		o.Errorf("a debounce of 60 s would have published %+v, and the console says %+v", want, asked.published)
+	}
+	if d := asked.Differences; len(d) != 1 || d[0].UserID != blinks || d[0].AsPublished != 3 || d[0].Policy != 1 {
+		o.Errorf("the differences are %+v, must be that %s changes once instead of three times", d, blinks)
+	}
+	if quick := o.whatIf("away-ttl", "120s").Policies[1]; quick.Changes != 10 || quick.Later.P99 != -180 || len(quick.Differences) != 0 {
+		o.Errorf("an away-ttl of 120 s gives %+v", quick)
+	}
+}
+
+// overview checks what is known of the processes.
+func (o operator) overview() {
+	o.Helper()
+	all := o
+	all.tenant = "" // the pipeline is everybody's
+	var now struct {
+		Counts     struct{ Online, Away int }
+		Rates      struct{ Beats, Changes *float64 }
+		Partitions []struct {
+			Owner, Phase string
+			LagRecords   *int     `json:"lag_records"`
+			Watermark    *float64 `json:"watermark_age_seconds"`
+		}
+		Instances    []struct{ Role, Instance string }
+		Gateways     []struct{ Gateway, State string }
+		Groups       []struct{ Group string }
+		Dependencies []struct {
+			Name  string
+			Ready bool
+		}
+	}
+	o.until("the gateway and the rates are known", 30*time.Second, func() bool {
+		all.get(&now, "overview")
+		return len(now.Gateways) == 1 && now.Rates.Beats != nil && now.Rates.Changes != nil
+	})
+	if now.Counts.Online != 3 || now.Counts.Away != 1 || now.Gateways[0].State != "alive" || len(now.Partitions) != 4 || len(now.Groups) < 6 {
+		o.Errorf("the overview is %+v", now)
+	}
+	owners := map[string]bool{}
+	for i, p := range now.Partitions {
+		owners[p.Owner] = true
+		if p.Phase != "assigned" || p.LagRecords == nil || p.Watermark == nil {
+			o.Errorf("of partition %d the console says %+v", i, p)
+		}
+	}
+	if !owners["detector-1"] || !owners["detector-2"] || len(owners) != 2 {
+		o.Errorf("partitions are owned by %v", owners)
+	}
+	var instances []string
+	for _, i := range now.Instances {
+		instances = append(instances, i.Role+" "+i.Instance)
+	}
+	for _, name := range []string{"api api", "detector detector-1", "detector detector-2", "fanout fanout", "ingest ingest", "lastseen lastseen"} {
+		if !slices.Contains(instances, name) {
+			o.Errorf("%s is missing among %q", name, instances)
+		}
+	}
+	for _, d := range now.Dependencies {
+		if !d.Ready {
+			o.Errorf("%s is said to be away", d.Name)
+		}
+	}
+	if names := fmt.Sprint(now.Dependencies); !strings.Contains(names, "kafka") || !strings.Contains(names, "redis") || !strings.Contains(names, "sqlite") {
+		o.Errorf("the servers are %s", names)
+	}
+}
