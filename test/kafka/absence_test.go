@@ -4,8 +4,10 @@ package kafka_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,9 +38,13 @@ func absence(t *testing.T) time.Duration {
 // TestAnAbsenceLongerThanTheHeartbeatsAreKept stops the detector, deletes all heartbeats and
 // starts it again: those who fell silent go by their limits, and nobody else does.
 func TestAnAbsenceLongerThanTheHeartbeatsAreKeptTakesTheSilentAlongAndNobodyElseOnRealServers(t *testing.T) {
-	t.Parallel()
+	testkit.InBothModes(t, absentDetector)
+}
+
+func absentDetector(t *testing.T, m testkit.Mode) {
 	const silent, all = 20, 40 // users up to silent fall silent, the others go on
-	o := newTopics(t)
+	o := newTopicsIn(t, m)
+	users, names := m.People(all)
 	policy := []string{"--heartbeat-interval=2s", "--online-ttl=6s", "--offline-debounce=2s", "--away-ttl=12s"}
 	const present, away = 8000, 12_000
 	cluster := kafka.Config{Brokers: strings.Split(os.Getenv("STILLHERE_TEST_KAFKA"), ","), Prefix: o.prefix}
@@ -48,11 +54,14 @@ func TestAnAbsenceLongerThanTheHeartbeatsAreKeptTakesTheSilentAlongAndNobodyElse
 	reader, err := kafka.NewReader(cluster, slog.New(slog.DiscardHandler))
 	testkit.Check(t, err)
 	defer reader.Close()
-	beat := func(from, to schemas.UserID) error {
+	beat := func(some []schemas.UserID) error {
 		var beats []schemas.Outgoing
-		for user := from; user <= to; user++ {
-			beats = append(beats, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, 2),
-				Value: schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 1, Kind: schemas.Web}})})
+		for _, user := range some {
+			frame := schemas.AppendFrame(nil, schemas.FrameHead{}, []schemas.Beat{{User: user, Device: 1, Kind: schemas.Web}})
+			if m.Text() {
+				frame = schemas.AppendNamedRow(frame, 0, names[user])
+			}
+			beats = append(beats, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user, 2), Value: frame})
 		}
 		return producer.AppendSync(t.Context(), beats...)
 	}
@@ -71,7 +80,7 @@ func TestAnAbsenceLongerThanTheHeartbeatsAreKeptTakesTheSilentAlongAndNobodyElse
 	}
 
 	d := o.detector(policy...)
-	testkit.Check(t, beat(1, all))
+	testkit.Check(t, beat(users))
 	testkit.Until(t, "everybody is online", 20*time.Second, func() bool { return len(changes()) == all })
 	done := make(chan struct{})
 	var beating sync.WaitGroup
@@ -79,7 +88,7 @@ func TestAnAbsenceLongerThanTheHeartbeatsAreKeptTakesTheSilentAlongAndNobodyElse
 		ticker := time.NewTicker(time.Second)
 		defer ticker.Stop()
 		for {
-			if err := beat(silent+1, all); err != nil {
+			if err := beat(users[silent:]); err != nil {
 				t.Errorf("a beat is lost: %v", err)
 			}
 			select {
@@ -117,17 +126,21 @@ func TestAnAbsenceLongerThanTheHeartbeatsAreKeptTakesTheSilentAlongAndNobodyElse
 	testkit.Until(t, "the silent are offline", time.Minute, func() bool {
 		gone := 0
 		for user, list := range changes() {
-			if user <= silent && list[len(list)-1].To == schemas.Offline {
+			if slices.Contains(users[:silent], user) && list[len(list)-1].To == schemas.Offline {
 				gone++
 			}
 		}
 		return gone == silent
 	})
 	for user, list := range changes() {
+		if called := list[len(list)-1].Name; called != names[user] {
+			t.Errorf("the last change of %s has the name %q", names[user], called)
+		}
+		goesOn := slices.Contains(users[silent:], user)
 		switch {
-		case user > silent && len(list) != 1:
+		case goesOn && len(list) != 1:
 			t.Errorf("user %d, who was never silent, has %d changes; the second is %s", user, len(list), testkit.InWords(list[1]))
-		case user > silent:
+		case goesOn:
 		case len(list) != 3 || list[1].To != schemas.Away || list[2].To != schemas.Offline:
 			t.Errorf("user %d, who fell silent, has %d changes", user, len(list))
 		case list[1].Cause != schemas.Silent || list[2].At-list[1].At != away-present:
@@ -136,7 +149,19 @@ func TestAnAbsenceLongerThanTheHeartbeatsAreKeptTakesTheSilentAlongAndNobodyElse
 			t.Errorf("user %d left before anybody could know: %s", user, testkit.InWords(list[1]))
 		}
 	}
+	o.namesOnly(names)
 	if log := d.Err.String(); !strings.Contains(log, "retention has overtaken the detector") {
 		t.Errorf("the detector does not say that heartbeats were lost; it said last:\n%s", testkit.Tail(log, 2000))
+	}
+}
+
+// namesOnly replays everything, as a person does who sees names and no ids.
+func (o *topicsOf) namesOnly(names map[schemas.UserID]schemas.Name) {
+	o.Helper()
+	code, said := o.stillhere("replay")
+	for user, name := range names {
+		if code != 0 || strings.Contains(said, user.String()) || !strings.Contains(said, fmt.Sprintf(`"tenant":%q,"name":%q`, name.Tenant, name.Text)) {
+			o.Fatalf("a replay ends with %d and shows %s, whose id is %d, as in\n%s", code, name, user, testkit.Tail(said, 2000))
+		}
 	}
 }

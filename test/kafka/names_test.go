@@ -5,6 +5,7 @@ package kafka_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/client/presence"
 	"github.com/stillhere/stillhere/client/watch"
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/test/testkit"
 )
@@ -31,8 +31,9 @@ func newNamedPipeline(t *testing.T) *namedPipeline {
 	t.Helper()
 	testkit.NeedKafka(t)
 	servers := testkit.StartServers(t)
-	servers.Env["STILLHERE_IDS"], servers.Env["STILLHERE_IDENTITY_KEY"] = "text", identity.NewKey().Hex()
-	p := &namedPipeline{pipeline: newPipelineOn(t, servers), path: testkit.Binary(t, "stillhere")}
+	text := testkit.Modes()[1]
+	maps.Copy(servers.Env, text.Env())
+	p := &namedPipeline{pipeline: newPipelineIn(t, text, servers, func(string) []string { return nil }), path: testkit.Binary(t, "stillhere")}
 	var err error
 	if p.reads, err = presence.New(presence.Config{HTTP: client.HTTP{URL: "http://" + p.Listen, Client: p.Client}}); err != nil {
 		t.Fatal(err)

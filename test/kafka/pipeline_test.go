@@ -54,14 +54,17 @@ func newPipeline(t *testing.T, options ...string) *pipeline {
 
 func newPipelineOn(t *testing.T, on *testkit.Servers) *pipeline {
 	t.Helper()
-	return newPipelineAs(t, on, func(string) []string { return nil })
+	return newPipelineIn(t, testkit.Mode{}, on, func(string) []string { return nil })
 }
 
-func newPipelineAs(t *testing.T, on *testkit.Servers, as func(role string) []string) *pipeline {
+// newPipelineIn is newPipelineOn in a mode, of which the environment of the servers says the flags. as are the
+// settings of a role besides.
+func newPipelineIn(t *testing.T, m testkit.Mode, on *testkit.Servers, as func(role string) []string) *pipeline {
 	t.Helper()
 	path := testkit.Binary(t, "stillhere")
 	p := &pipeline{servers: on, policy: pipelinePolicy(), as: as}
-	p.Dev = &testkit.Dev{T: t, Broker: p.servers.Brokers()[0], Client: &http.Client{Timeout: 20 * time.Second}}
+	p.Dev = &testkit.Dev{T: t, Broker: p.servers.Brokers()[0], Prefix: on.Env["STILLHERE_TOPIC_PREFIX"], Mode: m,
+		Client: &http.Client{Timeout: 20 * time.Second}}
 	t.Cleanup(p.Client.CloseIdleConnections)
 	for _, command := range [][]string{{"topics", "apply", "--partitions", strconv.Itoa(testkit.DevPartitions)}, {"migrate"}} {
 		p.must(path, command...)
@@ -126,6 +129,16 @@ func (p *pipeline) allReady(limit time.Duration) {
 			p.Fatalf("after %s %s is not ready: %s; it said last:\n%s", limit, r.name, last, testkit.Tail(r.Err.String(), 3000))
 		}
 	}
+}
+
+// database makes a database on a Postgres server, named by the URL of another one, and returns its URL.
+func database(t *testing.T, server, name string) string {
+	t.Helper()
+	if out, err := exec.Command("psql", "-q", server, "-c", "CREATE DATABASE "+name).CombinedOutput(); err != nil {
+		t.Fatalf("making the database %s: %v\n%s", name, err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("psql", "-q", server, "-c", "DROP DATABASE "+name+" WITH (FORCE)").Run() })
+	return regexp.MustCompile(`/[^/?]+(\?|$)`).ReplaceAllString(server, "/"+name+"$1")
 }
 
 // memory is the greatest resident memory of a role, in MiB.

@@ -14,7 +14,7 @@ import (
 func proxied(t *testing.T) (*pipeline, *testkit.Proxy) {
 	t.Helper()
 	servers, proxy := testkit.BehindProxy(t)
-	return newPipelineAs(t, servers, func(string) []string { return []string{"STILLHERE_KAFKA_BROKERS=" + proxy.Address} }), proxy
+	return newPipelineIn(t, testkit.Mode{}, servers, func(string) []string { return []string{"STILLHERE_KAFKA_BROKERS=" + proxy.Address} }), proxy
 }
 
 // unrest counts what a group notices of its members, in what the roles have logged.

@@ -4,6 +4,7 @@ package kafka_test
 
 import (
 	"crypto/tls"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,16 +33,29 @@ func TestEachRoleWithAUserOfItsOwnWorksOverTLSOnRealServers(t *testing.T) {
 	super := &pipeline{Dev: &testkit.Dev{T: t}, servers: s.Servers}
 	super.must(path, "topics", "apply", "--partitions", "4")
 	s.refuse(path, ways)
-	p := newPipelineAs(t, s.Servers, func(role string) []string {
+	for _, m := range testkit.Modes() { // one after the other: they share one broker, and each has all roles
+		t.Run(m.Name, func(t *testing.T) { s.roles(t, m, ways) })
+	}
+}
+
+// roles runs a pipeline of a mode, each role with the grants that "topics acls" names, and nothing more.
+func (s *secured) roles(t *testing.T, m testkit.Mode, ways map[string]way) {
+	on := s.of(t, m)
+	super := &pipeline{Dev: &testkit.Dev{T: t}, servers: on}
+	p := newPipelineIn(t, m, on, func(role string) []string {
 		w := ways[wayOf[role]]
-		super.must(path, "topics", "acls", "--role", role, "--principal", w.principal, "--apply")
+		super.must(testkit.Binary(t, "stillhere"), "topics", "acls", "--role", role, "--principal", w.principal, "--apply")
 		return w.settings
 	})
-	p.MustSend(testkit.Beat{User: 1, Device: 7, Kind: "mobile"})
-	for _, state := range []string{"online", "away", "offline"} {
-		testkit.Until(t, "user 1 is "+state, 10*time.Second, func() bool { return p.State(1) == state })
+	var users []schemas.UserID
+	users, p.People = m.People(1 + len(m.Tenants)) // in text mode the first one has a namesake in each tenant
+	for _, user := range users {
+		p.MustSend(testkit.Beat{User: user, Device: 7, Kind: "mobile"})
 	}
-	p.judge([]schemas.UserID{1})
+	for _, state := range []string{"online", "away", "offline"} {
+		testkit.Until(t, "the last user is "+state, 10*time.Second, func() bool { return p.State(users[len(users)-1]) == state })
+	}
+	p.judge(users)
 	for _, r := range slices.Backward(p.roles) {
 		if said := r.Err.String(); strings.Contains(said, "AUTHORIZATION_FAILED") {
 			t.Errorf("%s lacks something:\n%s", r.name, testkit.Tail(said, 2000))
@@ -51,6 +65,21 @@ func TestEachRoleWithAUserOfItsOwnWorksOverTLSOnRealServers(t *testing.T) {
 			t.Errorf("%s stopped with exit code %d:\n%s", r.name, code, testkit.Tail(r.Err.String(), 2000))
 		}
 	}
+}
+
+// of are the servers for a pipeline of a mode: in text mode with topics and a database of its own.
+func (s *secured) of(t *testing.T, m testkit.Mode) *testkit.Servers {
+	t.Helper()
+	on := *s.Servers
+	on.T = t
+	if !m.Text() {
+		return &on
+	}
+	on.Env = maps.Clone(s.Env)
+	maps.Copy(on.Env, m.Env())
+	on.Env["STILLHERE_TOPIC_PREFIX"] = m.Name + "."
+	on.Env["STILLHERE_POSTGRES"] = database(t, s.Env["STILLHERE_POSTGRES"], "named")
+	return &on
 }
 
 // refuse tries what must not work, and what is said then.

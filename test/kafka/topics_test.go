@@ -26,9 +26,15 @@ type topicsOf struct {
 	*testing.T
 	path, prefix string
 	admin        *kadm.Client
+	mode         []string // flags that say what users are called
 }
 
 func newTopics(t *testing.T) *topicsOf {
+	t.Helper()
+	return newTopicsIn(t, testkit.Mode{})
+}
+
+func newTopicsIn(t *testing.T, m testkit.Mode) *topicsOf {
 	t.Helper()
 	testkit.NeedKafka(t)
 	addresses := os.Getenv("STILLHERE_TEST_KAFKA")
@@ -37,7 +43,8 @@ func newTopics(t *testing.T) *topicsOf {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	o := &topicsOf{T: t, path: testkit.Binary(t, "stillhere"), prefix: strings.ToLower(t.Name()) + "-" + time.Now().Format("150405.000000") + ".", admin: kadm.NewClient(client)}
+	o := &topicsOf{T: t, path: testkit.Binary(t, "stillhere"), admin: kadm.NewClient(client), mode: m.Flags(t),
+		prefix: strings.ReplaceAll(strings.ToLower(t.Name()), "/", "-") + "-" + time.Now().Format("150405.000000") + "."}
 	if code, said := o.stillhere("topics", "apply", "--partitions", "2"); code != 0 {
 		t.Fatalf("making topics: %s", said)
 	}
@@ -46,7 +53,7 @@ func newTopics(t *testing.T) *topicsOf {
 
 // flags name the server and the topics.
 func (o *topicsOf) flags() []string {
-	return []string{"--kafka-brokers", os.Getenv("STILLHERE_TEST_KAFKA"), "--topic-prefix", o.prefix}
+	return append([]string{"--kafka-brokers", os.Getenv("STILLHERE_TEST_KAFKA"), "--topic-prefix", o.prefix}, o.mode...)
 }
 
 func (o *topicsOf) stillhere(arguments ...string) (code int, said string) {

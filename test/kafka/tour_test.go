@@ -8,10 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,13 +30,14 @@ import (
 // is looked at with curl, kcat, redis-cli and psql.
 type tour struct {
 	*testing.T
+	mode                        testkit.Mode
 	path, prefix, listen, admin string
 	env                         []string
 	database                    string
 	role                        *testkit.Program
 }
 
-func newTour(t *testing.T) *tour {
+func newTour(t *testing.T, m testkit.Mode) *tour {
 	t.Helper()
 	testkit.NeedKafka(t)
 	for _, name := range []string{"curl", "kcat", "redis-cli", "psql"} {
@@ -41,14 +45,14 @@ func newTour(t *testing.T) *tour {
 			t.Skipf("%s is not installed", name)
 		}
 	}
-	w := &tour{T: t, path: testkit.Binary(t, "stillhere"), listen: testkit.FreePort(t), admin: testkit.FreePort(t)}
+	w := &tour{T: t, mode: m, path: testkit.Binary(t, "stillhere"), listen: testkit.FreePort(t), admin: testkit.FreePort(t)}
 	name := fmt.Sprintf("tour%d", time.Now().UnixNano())
-	server := os.Getenv("STILLHERE_TEST_POSTGRES")
-	w.tool("psql", "-q", server, "-c", "CREATE DATABASE "+name)
-	t.Cleanup(func() { _ = exec.Command("psql", "-q", server, "-c", "DROP DATABASE "+name+" WITH (FORCE)").Run() })
-	w.prefix, w.database = name+".", regexp.MustCompile(`/[^/?]+(\?|$)`).ReplaceAllString(server, "/"+name+"$1")
+	w.prefix, w.database = name+".", database(t, os.Getenv("STILLHERE_TEST_POSTGRES"), name)
 	w.env = append(os.Environ(), "STILLHERE_KAFKA_BROKERS="+os.Getenv("STILLHERE_TEST_KAFKA"), "STILLHERE_TOPIC_PREFIX="+w.prefix,
 		"STILLHERE_POSTGRES="+w.database, "STILLHERE_REDIS="+w.redis())
+	for name, value := range m.Env() {
+		w.env = append(w.env, name+"="+value)
+	}
 	return w
 }
 
@@ -85,15 +89,15 @@ func (w *tour) stillhere(arguments ...string) string {
 // curl returns the body of an answer.
 func (w *tour) curl(path string, options ...string) string {
 	w.Helper()
-	return strings.TrimSpace(w.tool("curl", append([]string{"-s", "http://" + w.listen + path}, options...)...))
+	return w.forPeople(path, strings.TrimSpace(w.tool("curl", append([]string{"-s", "http://" + w.listen + path}, options...)...)))
 }
 
 // stream returns what curl reads of a stream in two seconds.
-func (w *tour) stream(query string, options ...string) string {
+func (w *tour) stream(path string, options ...string) string {
 	w.Helper()
-	command := exec.CommandContext(w.Context(), "curl", append([]string{"-sN", "-m", "2", "http://" + w.listen + "/presence/stream?" + query}, options...)...)
+	command := exec.CommandContext(w.Context(), "curl", append([]string{"-sN", "-m", "2", "http://" + w.listen + path}, options...)...)
 	out, _ := command.Output() // it always ends by the time limit
-	return string(out)
+	return w.forPeople(path, string(out))
 }
 
 func (w *tour) kcat(topic schemas.Topic, format string) string {
@@ -136,7 +140,7 @@ func (w *tour) until(what string, read func() string, parts ...string) (text str
 
 func (w *tour) beat(user, device int, bye bool) {
 	w.Helper()
-	body := fmt.Sprintf(`{"beats":[{"user_id":"%d","device_id":%d,"device_kind":"web","bye":%t}]}`, user, device, bye)
+	body := fmt.Sprintf(`{"beats":[{%s,"device_id":%d,"device_kind":"web","bye":%t}]}`, w.json(user), device, bye)
 	w.until("a heartbeat", func() string { return w.curl("/presence/heartbeats", "-d", body, "-w", "%{http_code}") }, "202")
 }
 
@@ -169,7 +173,7 @@ func (w *tour) socket(path string) (conn *websocket.Conn, next func(kind string)
 				w.Fatalf("waiting for a message of type %s: %v", kind, err)
 			}
 			if strings.Contains(string(message), `"type":"`+kind+`"`) {
-				return string(message)
+				return w.forPeople(path, string(message))
 			}
 		}
 	}
@@ -194,24 +198,26 @@ func (w *tour) ready() {
 }
 
 func TestWhatUsersAskForFirstWorksWithForeignToolsOnRealServers(t *testing.T) {
-	w := newTour(t)
-	w.stillhere("topics", "apply", "--partitions", "2")
-	w.stillhere("migrate")
-	seen := filepath.Join(t.TempDir(), "seen.csv")
-	testkit.Check(t, os.WriteFile(seen, []byte("50,2026-11-01T10:00:00Z\n"), 0o600))
-	w.stillhere("import", "last-seen", seen)
-	all := []string{"all", "--instance", "one", "--listen", w.listen, "--admin", w.admin, "--policy", "chat", "--seen-interval", "1s",
-		"--followers", "all", "--graph-topic"}
-	w.role = w.start(all...)
-	w.ready()
-	log := w.start("channel", "log", "--of", "transitions")
+	testkit.InBothModes(t, func(t *testing.T, m testkit.Mode) {
+		w := newTour(t, m)
+		w.stillhere("topics", "apply", "--partitions", "2")
+		w.stillhere("migrate")
+		seen := filepath.Join(t.TempDir(), "seen.csv")
+		testkit.Check(t, os.WriteFile(seen, []byte(w.called(50)+",2026-11-01T10:00:00Z\n"), 0o600))
+		w.stillhere(w.of("import", "last-seen", seen)...)
+		all := []string{"all", "--instance", "one", "--listen", w.listen, "--admin", w.admin, "--policy", "chat", "--seen-interval", "1s",
+			"--followers", "all", "--graph-topic"}
+		w.role = w.start(all...)
+		w.ready()
+		log := w.start("channel", "log", "--of", "transitions")
 
-	w.reads()
-	cursor := w.cursors()
-	w.followers()
-	w.until("the channel of all transitions", log.Out.String, `"user_id":"1"`, `"user_id":"2"`)
-	w.settings(cursor, all)
-	w.rights()
+		w.reads()
+		cursor := w.cursors()
+		w.followers()
+		w.until("the channel of all transitions", func() string { return w.forPeople("the channel", log.Out.String()) }, w.user(1), w.user(2))
+		w.settings(cursor, all)
+		w.rights()
+	})
 }
 
 // reads: newest heartbeats, batches with detail, devices, counts, imported last seen, the policy.
@@ -221,26 +227,32 @@ func (w *tour) reads() {
 	w.beat(2, 7, false)
 	w.until("the newest heartbeat", func() string {
 		w.beat(1, 8, false)
-		return w.curl("/presence/1")
-	}, `"state":"online"`, `"last_seen_coarseness_ms"`)
-	w.until("two devices", func() string { return w.curl("/presence/1?devices=true") }, `"device_list":[{"device_id":7,`, `{"device_id":8,`)
-	w.until("the counts", func() string { return w.curl("/presence/count") }, `"online":2,"away":0`, `"web":2`, `"missing_partitions":[]`)
+		return w.curl(w.at(1, ""))
+	}, w.json(1), `"state":"online"`, `"last_seen_coarseness_ms"`)
+	w.until("two devices", func() string { return w.curl(w.at(1, "", "devices", "true")) }, `"device_list":[{`,
+		fmt.Sprintf(`{"device_id":%d,`, w.device(1, 7)), fmt.Sprintf(`{"device_id":%d,`, w.device(1, 8)))
+	w.until("the counts", func() string { return w.curl(w.asking("/presence/count")) }, `"online":2,"away":0`, `"web":2`, `"missing_partitions":[]`)
+	if w.mode.Text() {
+		w.until("the counts of another tenant", func() string { return w.curl("/presence/count?tenant=zeta") }, `"online":0,"away":0`)
+	}
 	if text := w.kcat(schemas.SeenHints, "%p %S\n"); text == "" {
 		w.Error("kcat finds nothing in presence.seen")
 	}
 	if keys := w.keys(); !strings.Contains(keys, ":seen") || !strings.Contains(keys, ":counts") {
 		w.Errorf("redis-cli finds the keys\n%s", keys)
 	}
-	w.until("a batch with detail", func() string { return w.curl("/presence/batch", "-d", `{"user_ids":["1",2,"50"],"detail":true}`) },
-		`{"users":[{"user_id":"1","state":"online"`, `{"user_id":"2","state":"online"`,
-		`{"user_id":"50","state":"offline","last_seen_at":"2026-11-01T10:00:00.000Z"`)
+	body := fmt.Sprintf(`{"user_ids":[%q,%q,%q],"detail":true}`, w.called(1), w.called(2), w.called(50))
+	w.until("a batch with detail", func() string { return w.curl(w.asking("/presence/batch"), "-d", body) },
+		`{"users":[{`+w.json(1)+`,"state":"online"`, `{`+w.json(2)+`,"state":"online"`,
+		`{`+w.json(50)+`,"state":"offline","last_seen_at":"2026-11-01T10:00:00.000Z"`)
 	w.until("the policy is in force", func() string { return w.stillhere("policy", "show") }, "5s", "15s", "30s")
 }
 
 // cursors: changes, a stream that resumes, a socket that resumes. It returns a cursor of user 2.
 func (w *tour) cursors() string {
-	begin := w.member(w.until("a first cursor", func() string { return w.curl("/presence/changes?user_ids=2") }, `"resync":true`), "cursor")
-	stream := w.stream("user_ids=2")
+	two := []string{"user_ids", w.called(2)}
+	begin := w.member(w.until("a first cursor", func() string { return w.curl(w.asking("/presence/changes", two...)) }, `"resync":true`), "cursor")
+	stream := w.stream(w.asking("/presence/stream", two...))
 	if !strings.Contains(stream, "heartbeat_interval_ms") || !strings.Contains(stream, ":5000") {
 		w.Errorf("the hello of the stream lacks the interval of the policy:\n%s", stream)
 	}
@@ -248,25 +260,29 @@ func (w *tour) cursors() string {
 	if id == nil {
 		w.Fatalf("no event of the stream has an id:\n%s", stream)
 	}
-	conn, next := w.socket("/presence/stream")
+	conn, next := w.socket(w.asking("/presence/stream"))
 	subscribe := func(conn *websocket.Conn, since string) {
-		message := fmt.Sprintf(`{"type":"subscribe","user_ids":["2"],"since":%q}`, since)
+		message := fmt.Sprintf(`{"type":"subscribe","user_ids":[%q],"since":%q}`, w.called(2), since)
 		testkit.Check(w.T, conn.Write(w.Context(), websocket.MessageText, []byte(message)))
 	}
 	subscribe(conn, "")
 	snapshot := next("snapshot")
 	w.beat(2, 7, true) // bye: offline at once
-	next("change")
+	if change := next("change"); !strings.Contains(change, w.json(2)) {
+		w.Errorf("the socket has the change %s", change)
+	}
 	_ = conn.CloseNow()
 
-	page := w.until("the change since the cursor", func() string { return w.curl("/presence/changes?user_ids=2&since=" + begin) },
-		`"resync":false`, `"state":"offline"`)
+	since := append(two, "since", begin)
+	page := w.until("the change since the cursor", func() string { return w.curl(w.asking("/presence/changes", since...)) },
+		`"resync":false`, `"state":"offline"`, w.json(2))
 	if n := strings.Count(page, `"user_id"`); n != 1 {
 		w.Errorf("%d changes since the cursor, want 1: %s", n, page)
 	}
-	w.until("a stream with Last-Event-ID", func() string { return w.stream("user_ids=2", "-H", "Last-Event-ID: "+id[1]) },
-		`"type":"change"`, `"state":"offline"`, `"type":"resumed","missed":1`)
-	conn, next = w.socket("/presence/stream")
+	w.until("a stream with Last-Event-ID", func() string {
+		return w.stream(w.asking("/presence/stream", two...), "-H", "Last-Event-ID: "+id[1])
+	}, `"type":"change"`, `"state":"offline"`, `"type":"resumed","missed":1`)
+	conn, next = w.socket(w.asking("/presence/stream"))
 	subscribe(conn, w.member(snapshot, "cursor"))
 	if text := next("change"); !strings.Contains(text, `"state":"offline"`) {
 		w.Errorf("the socket missed %s", text)
@@ -279,22 +295,30 @@ func (w *tour) cursors() string {
 
 // followers: edges by HTTP and by the topic, and deliveries on a socket that sends heartbeats.
 func (w *tour) followers() {
-	if code := w.curl("/presence/2/followers/3", "-X", "PUT", "-w", "%{http_code}"); code != "204" {
+	if code := w.curl(w.at(2, "/followers/"+url.PathEscape(w.called(3))), "-X", "PUT", "-w", "%{http_code}"); code != "204" {
 		w.Fatalf("a follower is answered %s", code)
 	}
-	follow := schemas.Follow{User: 2, Follower: 4}
+	follow := schemas.Follow{User: w.id(2), Follower: w.id(4)}
+	if w.mode.Text() {
+		follow.Names = [2]schemas.Name{w.name(2), w.name(4)}
+	}
 	w.toolWith(string(follow.Key())+"===="+string(follow.Encode()), "kcat", "-P", "-b", os.Getenv("STILLHERE_TEST_KAFKA"), "-t",
 		schemas.Graph.Name(w.prefix), "-K", "====", "-D", "<<end>>")
-	w.until("both edges in Postgres", func() string { return w.sql("SELECT follower_id FROM follows WHERE user_id = 2 ORDER BY 1") }, "3\n4")
-	_, next := w.socket("/presence/connect?user_id=3&device_id=1&deliveries=true")
+	edges := []schemas.UserID{w.id(3), w.id(4)}
+	slices.Sort(edges)
+	w.until("both edges in Postgres", func() string {
+		return w.sql(fmt.Sprintf("SELECT follower_id FROM follows WHERE user_id = %d ORDER BY 1", w.id(2)))
+	}, fmt.Sprintf("%d\n%d", edges[0], edges[1]))
+	w.until("both followers", func() string { return w.curl(w.at(2, "/followers")) }, strconv.Quote(w.called(3)), strconv.Quote(w.called(4)))
+	_, next := w.socket(w.asking("/presence/connect", "user_id", w.called(3), "device_id", "1", "deliveries", "true"))
 	next("deliveries")
-	w.until("the follower is online", func() string { return w.curl("/presence/batch?user_ids=3") }, "online")
+	w.until("the follower is online", func() string { return w.curl(w.asking("/presence/batch", "user_ids", w.called(3))) }, "online")
 	w.beat(2, 7, false)
-	if text := next("delivery"); !strings.Contains(text, `"user_id":"2"`) || !strings.Contains(text, `"online"`) {
+	if text := next("delivery"); !strings.Contains(text, w.user(2)) || !strings.Contains(text, `"online"`) {
 		w.Errorf("the follower is told %s", text)
 	}
-	if text := w.kcat(schemas.Deliveries, "%k|%S\n"); text == "" {
-		w.Error("kcat finds nothing in presence.deliveries")
+	if text := w.kcat(schemas.Deliveries, "%k|%S|%s\n"); text == "" || w.mode.Text() && !strings.Contains(text, w.called(3)) {
+		w.Errorf("kcat finds in presence.deliveries:\n%s", text)
 	}
 }
 
@@ -312,33 +336,39 @@ func (w *tour) settings(cursor string, all []string) {
 	}
 	w.role = w.start(append(all, "--deliveries-retention", "48h", "--seen-retention", "20m", "--graph-retention", "1000h", "--audit-retention", "72h")...)
 	w.ready()
-	w.until("the changes since the old cursor", func() string { return w.curl("/presence/changes?user_ids=2&since=" + cursor) },
-		`"resync":false`, `"state":"offline"`, `"state":"online"`)
+	w.until("the changes since the old cursor", func() string {
+		return w.curl(w.asking("/presence/changes", "user_ids", w.called(2), "since", cursor))
+	}, `"resync":false`, `"state":"offline"`, `"state":"online"`)
 }
 
 // rights: an export by both ways, and an erasure that leaves its receipt alone.
 func (w *tour) rights() {
-	parts := []string{`{"type":"presence","user_id":"2","state":"online"`, `{"type":"change",`, `{"type":"status","user_id":"2"`,
-		`{"type":"follower","user_id":"3"}`, `{"type":"follower","user_id":"4"}`}
-	export := w.until("an export", func() string { return w.curl("/presence/2/export") }, parts...)
-	if text := strings.TrimSpace(w.stillhere("export", "2")); text != export {
+	parts := []string{`{"type":"presence",` + w.json(2) + `,"state":"online"`, `{"type":"change",`, `{"type":"status",` + w.json(2),
+		`{"type":"follower",` + w.json(3) + `}`, `{"type":"follower",` + w.json(4) + `}`}
+	export := w.until("an export", func() string { return w.curl(w.at(2, "/export")) }, parts...)
+	if text := strings.TrimSpace(w.stillhere(w.of("export", w.called(2))...)); text != export {
 		w.Errorf("the command exports\n%s\nand the endpoint\n%s", text, export)
 	}
-	receipt := w.curl("/presence/2", "-X", "DELETE")
+	receipt := w.curl(w.at(2, ""), "-X", "DELETE")
 	day := w.member(receipt, "last_copy_gone_on")
 	w.until("what is left", func() string {
-		text := w.curl("/presence/2/export")
+		text := w.curl(w.at(2, "/export"))
 		if strings.Count(text, "\n") > 0 {
 			return "more than a line: " + text
 		}
 		return text
-	}, `{"type":"erasure","user_id":"2"`, `"last_copy_gone_on":"`+day+`"`)
-	rows := w.sql(`SELECT (SELECT count(*) FROM user_presence WHERE user_id = 2), (SELECT count(*) FROM status_changes WHERE user_id = 2),
-		(SELECT count(*) FROM follows WHERE 2 IN (user_id, follower_id)), (SELECT count(*) FROM erased_users WHERE user_id = 2)`)
+	}, `{"type":"erasure",`+w.json(2), `"last_copy_gone_on":"`+day+`"`)
+	rows := w.sql(strings.ReplaceAll(`SELECT (SELECT count(*) FROM user_presence WHERE user_id = ID), (SELECT count(*) FROM status_changes WHERE user_id = ID),
+		(SELECT count(*) FROM follows WHERE ID IN (user_id, follower_id)), (SELECT count(*) FROM erased_users WHERE user_id = ID)`, "ID", w.id(2).String()))
 	if rows != "0|0|0|1" {
 		w.Errorf("Postgres has %s rows of the erased user", rows)
 	}
-	if text := w.kcat(schemas.Statuses, "%S %k\n"); !strings.Contains(text, "-1 "+string(schemas.UserID(2).Key())) {
+	if text := w.kcat(schemas.Statuses, "%S %k\n"); !strings.Contains(text, "-1 "+string(w.id(2).Key())) {
 		w.Error("presence.status has no tombstone of the erased user")
+	}
+	if w.mode.Text() {
+		w.until("the others' names, and that of the erased no more", func() string {
+			return "|" + w.sql("SELECT string_agg(tenant || ' ' || name, '|' ORDER BY name) FROM names") + "|"
+		}, "|"+w.name(1).Tenant+" "+w.called(1)+"|"+w.name(3).Tenant+" "+w.called(3)+"|")
 	}
 }

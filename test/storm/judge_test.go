@@ -57,7 +57,7 @@ func (s *storm) judge() {
 		records := j.heartbeats(int32(p), committed)
 		heartbeats += len(records)
 		j.transitions(int32(p), oracle.Run(oracle.Log{Policy: s.policy, Partition: int32(p), Partitions: stormPartitions, LogEpoch: 1,
-			Records: records, Users: s.mode.users()}))
+			Records: records, Users: s.mode.Users()}))
 		j.statuses(int32(p))
 		if s.people != nil {
 			j.namesTopic(int32(p))

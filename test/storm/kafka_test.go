@@ -31,12 +31,12 @@ func TestNoFailOverOfApacheKafkaChangesWhatIsCommitted(t *testing.T) {
 // kafkaStorms are one after the other: each kills brokers, and needs all of the machine.
 func kafkaStorms(t *testing.T, brokers int) {
 	testkit.NeedKafka(t)
-	for _, m := range modes {
-		t.Run(m.name, func(t *testing.T) { kafkaStorm(t, m, brokers) })
+	for _, m := range testkit.Modes() {
+		t.Run(m.Name, func(t *testing.T) { kafkaStorm(t, m, brokers) })
 	}
 }
 
-func kafkaStorm(t *testing.T, m mode, brokers int) {
+func kafkaStorm(t *testing.T, m testkit.Mode, brokers int) {
 	troubles, kills := int64(3), int64(6)
 	if os.Getenv("STILLHERE_LONG") != "" {
 		troubles, kills = 12, 30
@@ -44,7 +44,7 @@ func kafkaStorm(t *testing.T, m mode, brokers int) {
 	s := emptyStorm(t, m)
 	servers := testkit.StartServers(t, "--only", "kafka", "--brokers", fmt.Sprint(brokers))
 	s.connect(servers.Brokers()...)
-	s.fates = s.kills(m.half(testkit.Number(t, "STILLHERE_STORM_KILLS", kills)))
+	s.fates = s.kills(half(testkit.Number(t, "STILLHERE_STORM_KILLS", kills)))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -47,7 +47,7 @@ const firstStrange = 1000
 // closed when Kafka has all of them.
 func (s *storm) loadUntil(calm <-chan struct{}) <-chan struct{} {
 	l := &load{storm: s, random: rand.New(rand.NewPCG(s.seed, 0)), strange: firstStrange}
-	ids, names := s.mode.people(stormUsers)
+	ids, names := s.mode.People(stormUsers)
 	l.names, s.people = names, names
 	for _, id := range ids {
 		p := schemas.PartitionOf(id, stormPartitions)

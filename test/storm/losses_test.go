@@ -28,8 +28,9 @@ import (
 //   - The changes of a user link up, their versions grow, and changes of state never go
 //     back in time; every change is there once.
 //   - The last status of a user is that of their last change.
+//   - Nobody is called by a name that is not theirs, and nobody who was named loses the name.
 //
-//	STILLHERE_STORM_LOSSES  how often something is lost [6]
+//	STILLHERE_STORM_LOSSES  how often something is lost, in each mode [6]
 
 // losses are what is lost, one after the other.
 var losses = []struct {
@@ -47,8 +48,11 @@ var losses = []struct {
 }
 
 func TestNoLossOfHeartbeatsInAStormReportsAnybodyFalselyAsGone(t *testing.T) {
-	t.Parallel()
-	s := newStorm(t, mode{})
+	testkit.InBothModes(t, lossyStormOf)
+}
+
+func lossyStormOf(t *testing.T, m testkit.Mode) {
+	s := newStorm(t, m)
 	// A gap in the log counts as 5 s at most, and nobody beats in it.
 	s.policy.HeartbeatInterval, s.policy.OnlineTTL, s.policy.AwayTTL = time.Second, 10*time.Second, 14*time.Second
 	s.policy.IdleAfter = s.policy.OnlineTTL // a gap leaves nobody idle either
@@ -58,7 +62,9 @@ func TestNoLossOfHeartbeatsInAStormReportsAnybodyFalselyAsGone(t *testing.T) {
 	}
 	l := &lossyStorm{storm: s, said: map[string]int{}}
 	l.begun = time.Now()
-	chaos, beating := s.loadUntil(s.calm), l.beatUntil(s.calm)
+	chaos := s.loadUntil(s.calm)
+	l.ids, s.people = m.People(afterSilent - 1)
+	beating := l.beatUntil(s.calm)
 	for i, name := range []string{"detector-a", "detector-b"} {
 		l.residents = append(l.residents, s.detector(name, uint64(i)))
 	}
@@ -90,7 +96,8 @@ func TestNoLossOfHeartbeatsInAStormReportsAnybodyFalselyAsGone(t *testing.T) {
 type lossyStorm struct {
 	*storm
 	residents []*detectorProcess
-	said      map[string]int // what the detectors have said of losses
+	said      map[string]int   // what the detectors have said of losses
+	ids       []schemas.UserID // of all users; user n is the one before n
 
 	hush chan struct{} // closed when the silent are to fall silent
 	mu   sync.Mutex    // protects what follows
@@ -102,6 +109,7 @@ const (
 	firstSilent = firstSteady + 60
 	afterSilent = firstSilent + 60 // ... those from firstSilent to here do, when they are told to
 	steadyEvery = 250 * time.Millisecond
+	namedEvery  = 8 // of these beats are with the user's name
 )
 
 // beatUntil lets the steady and the silent beat, every other of them through a gateway.
@@ -116,7 +124,7 @@ func (l *lossyStorm) beatUntil(calm <-chan struct{}) <-chan struct{} {
 		var acknowledged sync.WaitGroup
 		defer acknowledged.Wait()
 		for sequence := uint64(1); ; sequence++ {
-			users := schemas.UserID(afterSilent)
+			users := afterSilent
 			select {
 			case <-l.hush:
 				users = firstSilent
@@ -124,14 +132,19 @@ func (l *lossyStorm) beatUntil(calm <-chan struct{}) <-chan struct{} {
 			}
 			for p := range int32(stormPartitions) {
 				var rows [2][]schemas.Beat
-				for user := schemas.UserID(firstSteady); user < users; user++ {
-					if schemas.PartitionOf(user, stormPartitions) == p {
-						rows[user%2] = append(rows[user%2], schemas.Beat{User: user, Device: 1, Kind: schemas.Web})
+				for user := firstSteady; user < users; user++ {
+					if id := l.ids[user-1]; schemas.PartitionOf(id, stormPartitions) == p {
+						rows[user%2] = append(rows[user%2], schemas.Beat{User: id, Device: 1, Kind: schemas.Web})
 					}
 				}
 				for i, head := range []schemas.FrameHead{{}, {Gateway: "gw-steady", GatewayEpoch: epoch, Sequence: sequence}} {
 					acknowledged.Add(1)
 					out := schemas.Outgoing{Topic: schemas.Heartbeats, Partition: p, Value: schemas.AppendFrame(nil, head, rows[i])}
+					if l.people != nil && sequence%namedEvery == 1 {
+						for row, beat := range rows[i] {
+							out.Value = schemas.AppendNamedRow(out.Value, row, l.people[beat.User])
+						}
+					}
 					l.producer.Append(context.Background(), out, func(err error) {
 						if err != nil {
 							l.Errorf("writing heartbeats: %v", err)
@@ -318,7 +331,7 @@ func (l *lossyStorm) allSilent() bool {
 			offline[t.User] = t.To == schemas.Offline
 		}
 	}
-	for user := schemas.UserID(firstSilent); user < afterSilent; user++ {
+	for _, user := range l.ids[firstSilent-1:] {
 		if !offline[user] {
 			return false
 		}
@@ -329,6 +342,7 @@ func (l *lossyStorm) allSilent() bool {
 func (l *lossyStorm) judge() {
 	l.Helper()
 	j := &judgement{storm: l.storm, latest: map[schemas.UserID]schemas.Transition{}}
+	l.saysAll(j)
 	users := map[schemas.UserID][]schemas.Transition{}
 	events := map[string]bool{}
 	for p := range int32(stormPartitions) {
@@ -338,20 +352,24 @@ func (l *lossyStorm) judge() {
 			} else {
 				events[id] = true
 			}
+			j.isCalled("a change", t.User, t.Name)
 			users[t.User] = append(users[t.User], t)
 			j.latest[t.User] = t
 		}
 		j.statuses(p)
+		if l.people != nil {
+			j.namesTopic(p)
+		}
 	}
 	for _, list := range users {
 		l.linksUp(list)
 	}
-	for user := schemas.UserID(firstSteady); user < firstSilent; user++ {
+	for _, user := range l.ids[firstSteady-1 : firstSilent-1] {
 		if list := users[user]; len(list) == 0 || slices.ContainsFunc(list, func(t schemas.Transition) bool { return t.To != schemas.Online }) {
 			l.Errorf("user %d never stopped beating, and went away or offline:\n%s", user, inLines(list))
 		}
 	}
-	for user := schemas.UserID(firstSilent); user < afterSilent; user++ {
+	for _, user := range l.ids[firstSilent-1:] {
 		list := users[user]
 		gone := slices.IndexFunc(list, func(t schemas.Transition) bool { return t.To != schemas.Online })
 		switch {
@@ -361,14 +379,31 @@ func (l *lossyStorm) judge() {
 			l.Errorf("user %d went away or offline before their last beat at %d:\n%s", user, schemas.MillisOf(l.last), inLines(list))
 		case slices.ContainsFunc(list[gone:], func(t schemas.Transition) bool { return t.To == schemas.Online }):
 			l.Errorf("user %d fell silent, and came back online:\n%s", user, inLines(list))
+		case list[len(list)-1].Name != l.people[user]:
+			l.Errorf("user %d is called %s all the time, and the last change has the name %q", user, l.people[user], list[len(list)-1].Name)
 		}
 	}
-	l.Logf("%d losses, %d kills, %d of them at crash points, %d restores; %d changes of %d users in %s; said: %v",
-		l.counts["losses"], l.counts["kills"], l.counts["crashes"], l.counts["restores"], len(events), len(users), time.Since(l.begun).Round(time.Second), l.said)
+	l.Logf("%d losses, %d kills, %d of them at crash points, %d restores; %d changes of %d users in %s, names written %d times; said: %v",
+		l.counts["losses"], l.counts["kills"], l.counts["crashes"], l.counts["restores"], len(events), len(users), time.Since(l.begun).Round(time.Second),
+		j.named, l.said)
 	for _, loss := range losses[:min(l.counts["losses"], len(losses))] {
 		if loss.said != "" && l.said[loss.said] == 0 {
 			l.Errorf("no detector has said %q after a loss of %s", loss.said, loss.name)
 		}
+	}
+}
+
+// saysAll notes that those who never stop beating, and those who fall silent, are named. Of the others the records
+// that say so may be lost.
+func (l *lossyStorm) saysAll(j *judgement) {
+	for p := range j.saidIn {
+		j.saidIn[p] = map[schemas.UserID]bool{}
+	}
+	if l.people == nil {
+		return
+	}
+	for _, user := range l.ids[firstSteady-1:] {
+		j.saidIn[schemas.PartitionOf(user, stormPartitions)][user] = true
 	}
 }
 

@@ -4,73 +4,12 @@ package storm_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"testing"
 
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 )
 
-// modes are those of storms.
-var modes = []mode{{name: "int"}, {name: "text", key: identity.Key{7}, tenants: []string{"", "acme", "zeta"}}}
-
-// inBothModes runs a storm of users with integers, and one of users with names.
-func inBothModes(t *testing.T, blow func(*testing.T, mode)) {
-	t.Parallel()
-	for _, m := range modes {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			blow(t, m)
-		})
-	}
-}
-
-// mode says what the users of a storm are called.
-type mode struct {
-	name    string
-	key     identity.Key
-	tenants []string // nil in int mode
-}
-
 // half is how often something happens in one of the two storms, if it is to happen so often in both.
-func (m mode) half(times int64) int64 { return max(1, (times+1)/2) }
-
-func (m mode) users() identity.Users {
-	if m.tenants == nil {
-		return identity.Users{}
-	}
-	return identity.Named(m.key)
-}
-
-// flags are those of detectors.
-func (m mode) flags(t *testing.T) []string {
-	if m.tenants == nil {
-		return nil
-	}
-	file := filepath.Join(t.TempDir(), "identity.key")
-	if err := os.WriteFile(file, []byte(m.key.Hex()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"--ids", "text", "--identity-key-file", file}
-}
-
-// people are the users, and in text mode their names. Each tenant has users of the same names.
-func (m mode) people(n int) (ids []schemas.UserID, names map[schemas.UserID]schemas.Name) {
-	if m.tenants == nil {
-		for id := range schemas.UserID(n) {
-			ids = append(ids, id+1)
-		}
-		return ids, nil
-	}
-	names = map[schemas.UserID]schemas.Name{}
-	for i := range n {
-		name := schemas.Name{Tenant: m.tenants[i%len(m.tenants)], Text: fmt.Sprintf("user, %d/é", i/len(m.tenants))}
-		id := m.users().ID(name.Tenant, name.Text)
-		ids, names[id] = append(ids, id), name
-	}
-	return ids, names
-}
+func half(times int64) int64 { return max(1, (times+1)/2) }
 
 // named adds names to a frame with rows: that of a user whom the gateway has not named yet, and some again.
 // A gateway forgets one in eight, whose name comes later. Forged: one row has the name of somebody else.
@@ -111,7 +50,7 @@ func (l *load) visibility(user schemas.UserID, to schemas.Visibility) []byte {
 
 // policies changes the policy of a tenant in one partition.
 func (l *load) policies(p int32) {
-	t := schemas.TenantPolicy{Tenant: l.mode.tenants[l.random.IntN(len(l.mode.tenants))]}
+	t := schemas.TenantPolicy{Tenant: l.mode.Tenants[l.random.IntN(len(l.mode.Tenants))]}
 	if l.random.IntN(4) > 0 {
 		own := l.policy
 		own.OnlineTTL, own.AwayTTL = own.OnlineTTL+between(l.random, 1e6, 1e9), between(l.random, 1e9, 8e9)
@@ -122,7 +61,7 @@ func (l *load) policies(p int32) {
 
 // forged reports whether a frame has a name that is not the user's, or names in int mode.
 func (s *storm) forged(f *schemas.Frame) bool {
-	users := s.mode.users()
+	users := s.mode.Users()
 	names, row := f.Names(), schemas.NamedRow{}
 	for names.Next(&row) {
 		if !users.Is(f.User(row.Row), row.User()) {
@@ -169,7 +108,7 @@ func (j *judgement) namesTopic(p int32) {
 // says notes whom a frame names for good.
 func (j *judgement) says(p int32, f *schemas.Frame) {
 	note := func(user schemas.UserID, name schemas.Name) {
-		if schemas.PartitionOf(user, stormPartitions) == p && j.mode.users().Is(user, name) {
+		if schemas.PartitionOf(user, stormPartitions) == p && j.mode.Users().Is(user, name) {
 			j.saidIn[p][user] = true
 		}
 	}

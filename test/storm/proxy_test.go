@@ -14,7 +14,7 @@ import (
 func TestALostAnswerToACommitChangesNothingOfApacheKafka(t *testing.T) {
 	testkit.NeedKafka(t)
 	testkit.NeedLong(t)
-	s := emptyStorm(t, mode{})
+	s := emptyStorm(t, testkit.Mode{})
 	servers, proxy := testkit.BehindProxy(t, "--only", "kafka")
 	s.connect(servers.Brokers()...)
 	s.through = []string{proxy.Address}

@@ -47,17 +47,17 @@ import (
 // these.
 
 func TestNoKillOfADetectorChangesWhatIsCommitted(t *testing.T) {
-	inBothModes(t, func(t *testing.T, m mode) {
+	testkit.InBothModes(t, func(t *testing.T, m testkit.Mode) {
 		s := newStorm(t, m)
-		s.fates = s.kills(m.half(testkit.Number(t, "STILLHERE_STORM_KILLS", 10)))
+		s.fates = s.kills(half(testkit.Number(t, "STILLHERE_STORM_KILLS", 10)))
 		s.blow(true)
 	})
 }
 
 func TestNoErrorOfTheBrokerChangesWhatIsCommitted(t *testing.T) {
-	inBothModes(t, func(t *testing.T, m mode) {
+	testkit.InBothModes(t, func(t *testing.T, m testkit.Mode) {
 		s := newStorm(t, m, "-errors=60")
-		s.fates = s.kills(m.half(testkit.Number(t, "STILLHERE_STORM_ERRORS", 6)))
+		s.fates = s.kills(half(testkit.Number(t, "STILLHERE_STORM_ERRORS", 6)))
 		s.blow(true)
 		if s.errors < len(s.fates) {
 			t.Errorf("only %d requests were answered with errors", s.errors)
@@ -66,9 +66,9 @@ func TestNoErrorOfTheBrokerChangesWhatIsCommitted(t *testing.T) {
 }
 
 func TestNoCrashPointChangesWhatIsCommitted(t *testing.T) {
-	inBothModes(t, func(t *testing.T, m mode) {
+	testkit.InBothModes(t, func(t *testing.T, m testkit.Mode) {
 		s := newStorm(t, m)
-		times := int(m.half(testkit.Number(t, "STILLHERE_STORM_POINTS", 1)))
+		times := int(half(testkit.Number(t, "STILLHERE_STORM_POINTS", 1)))
 		s.fates = s.crashes(times)
 		s.blow(false)
 		for _, point := range crashPoints {
@@ -81,9 +81,9 @@ func TestNoCrashPointChangesWhatIsCommitted(t *testing.T) {
 }
 
 func TestNoFrozenDetectorChangesWhatIsCommitted(t *testing.T) {
-	inBothModes(t, func(t *testing.T, m mode) {
+	testkit.InBothModes(t, func(t *testing.T, m testkit.Mode) {
 		s := newStorm(t, m)
-		s.fates = s.freezes(int(m.half(testkit.Number(t, "STILLHERE_STORM_FREEZES", 3))))
+		s.fates = s.freezes(int(half(testkit.Number(t, "STILLHERE_STORM_FREEZES", 3))))
 		s.commitFirst = true
 		s.blow(false)
 	})
@@ -102,7 +102,7 @@ func stormPolicy() liveness.Settings {
 
 type storm struct {
 	*testing.T
-	mode     mode
+	mode     testkit.Mode
 	people   map[schemas.UserID]schemas.Name // nil in int mode
 	path     string                          // of the detector's binary
 	flags    []string                        // that say what users are called
@@ -134,7 +134,7 @@ type storm struct {
 	counts map[string]int
 }
 
-func newStorm(t *testing.T, m mode, brokerFlags ...string) *storm {
+func newStorm(t *testing.T, m testkit.Mode, brokerFlags ...string) *storm {
 	s := emptyStorm(t, m)
 	s.points, s.environment = crashPoints, smallSlices
 	s.broker = testkit.Start(t, testkit.Binary(t, "broker"), nil, append(brokerFlags, "-seed", fmt.Sprint(s.seed), "-data-dir", filepath.Join(t.TempDir(), "kafka"))...)
@@ -143,8 +143,8 @@ func newStorm(t *testing.T, m mode, brokerFlags ...string) *storm {
 	return s
 }
 
-func emptyStorm(t *testing.T, m mode) *storm {
-	s := &storm{T: t, mode: m, flags: m.flags(t), path: testkit.Binary(t, "stillhere-crashpoints"), seed: uint64(testkit.Number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))),
+func emptyStorm(t *testing.T, m testkit.Mode) *storm {
+	s := &storm{T: t, mode: m, flags: m.Flags(t), path: testkit.Binary(t, "stillhere-crashpoints"), seed: uint64(testkit.Number(t, "STILLHERE_STORM_SEED", rand.Int64N(1_000_000))),
 		policy: stormPolicy(), calm: make(chan struct{}), counts: map[string]int{}, points: crashPoints[:wholePoints]}
 	t.Logf("seed %d", s.seed)
 	return s
@@ -154,7 +154,7 @@ func emptyStorm(t *testing.T, m mode) *storm {
 func (s *storm) connect(brokers ...string) {
 	s.Helper()
 	t := s.T
-	s.config = kafka.Config{Brokers: brokers, InstanceName: "storm", DeliveryTimeout: time.Minute, Users: s.mode.users()}
+	s.config = kafka.Config{Brokers: brokers, InstanceName: "storm", DeliveryTimeout: time.Minute, Users: s.mode.Users()}
 	if _, err := admin.ApplyTopics(t.Context(), s.config, stormPartitions, -1); err != nil {
 		t.Fatal(err)
 	}

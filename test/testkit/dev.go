@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -29,8 +30,13 @@ type Dev struct {
 	Dir                   string
 	Listen, Admin, Broker string
 	In                    string // where heartbeats are taken, where that is another process; else empty
+	Prefix                string // of topics; empty: the default
 	Client                *http.Client
 	Change                func(*exec.Cmd) // how the process is started; nil: as it is
+	// Mode is that of the pipeline. In text mode the endpoints are asked about People by name, and no answer
+	// may have their ids.
+	Mode   Mode
+	People map[schemas.UserID]schemas.Name
 	*Program
 }
 
@@ -41,6 +47,14 @@ func NewDev(t *testing.T, flags ...string) *Dev {
 	h := &Dev{T: t, Flags: flags, Dir: filepath.Join(t.TempDir(), "data"), Listen: FreePort(t), Admin: FreePort(t), Broker: FreePort(t),
 		Client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	t.Cleanup(h.Client.CloseIdleConnections)
+	return h
+}
+
+// NewDevIn is NewDev in a mode.
+func NewDevIn(t *testing.T, m Mode, flags ...string) *Dev {
+	t.Helper()
+	h := NewDev(t, append(m.Flags(t), flags...)...)
+	h.Mode = m
 	return h
 }
 
@@ -69,9 +83,23 @@ type Beat struct {
 	Bye    bool             `json:"bye,omitempty"`
 }
 
+// namedBeat is a Beat of a user who has a name.
+type namedBeat struct {
+	Beat
+	Tenant string `json:"tenant"`
+	User   string `json:"user_id"` // in place of the id
+}
+
 // Send posts heartbeats and reports whether they were accepted.
 func (h *Dev) Send(beats ...Beat) error {
-	body, err := json.Marshal(map[string]any{"beats": beats})
+	rows := make([]any, len(beats))
+	for i, b := range beats {
+		rows[i] = b
+		if name, named := h.People[b.User]; named {
+			rows[i] = namedBeat{b, name.Tenant, name.Text}
+		}
+	}
+	body, err := json.Marshal(map[string]any{"beats": rows})
 	if err != nil {
 		return err
 	}
@@ -93,7 +121,7 @@ func (h *Dev) MustSend(beats ...Beat) {
 // Show sets who may see a user.
 func (h *Dev) Show(user schemas.UserID, visibility string) {
 	h.Helper()
-	status, answer, err := h.Ask(http.MethodPut, fmt.Sprintf("/presence/%d/visibility", user), "application/json",
+	status, answer, err := h.Ask(http.MethodPut, h.path(user, "/visibility", nil), "application/json",
 		strings.NewReader(`{"visibility":"`+visibility+`"}`))
 	if err != nil || status != http.StatusOK {
 		h.Fatalf("setting the visibility of user %d: %d %s %v", user, status, answer, err)
@@ -119,6 +147,7 @@ func (h *Dev) Ask(method, path, contentType string, body io.Reader) (status int,
 	}
 	defer response.Body.Close()
 	answer, err = io.ReadAll(response.Body)
+	h.namesOnly(method+" "+path, answer)
 	return response.StatusCode, answer, err
 }
 
@@ -148,20 +177,53 @@ func (h *Dev) read(path string, into any) {
 // States are what the batch read says; "hidden" for null.
 func (h *Dev) States(users ...schemas.UserID) map[schemas.UserID]string {
 	h.Helper()
+	all, err := h.FetchStates(users...)
+	if err != nil {
+		h.Fatalf("%v", err)
+	}
+	return all
+}
+
+// FetchStates is States; any goroutine may call it.
+func (h *Dev) FetchStates(users ...schemas.UserID) (map[schemas.UserID]string, error) {
 	all := map[schemas.UserID]string{}
-	for some := range slices.Chunk(users, 1000) {
-		var ids []string
-		for _, u := range some {
-			ids = append(ids, u.String())
-		}
-		var answer map[schemas.UserID]*string
-		h.read("/presence/batch?user_ids="+strings.Join(ids, ","), &answer)
-		for user, state := range answer {
-			all[user] = "hidden"
-			if state != nil {
-				all[user] = *state
+	for tenant, of := range h.byTenant(users) {
+		for some := range slices.Chunk(of, 1000) {
+			query, called := url.Values{}, map[string]schemas.UserID{}
+			for _, user := range some {
+				query.Add("user_ids", h.Called(user))
+				called[h.Called(user)] = user
+			}
+			if h.Mode.Text() {
+				query = withTenant(query, tenant)
+			} else {
+				query.Set("user_ids", strings.Join(query["user_ids"], ","))
+			}
+			var answer map[string]*string
+			if err := h.Fetch("/presence/batch?"+query.Encode(), &answer); err != nil {
+				return all, err
+			}
+			for name, state := range answer {
+				user, known := called[name]
+				if !known {
+					return all, fmt.Errorf("a batch read that names %s has %s", query["user_ids"], name)
+				}
+				all[user] = "hidden"
+				if state != nil {
+					all[user] = *state
+				}
 			}
 		}
+	}
+	return all, nil
+}
+
+// byTenant are users by their tenant; in int mode all of one.
+func (h *Dev) byTenant(users []schemas.UserID) map[string][]schemas.UserID {
+	all := map[string][]schemas.UserID{}
+	for _, user := range users {
+		tenant := h.People[user].Tenant
+		all[tenant] = append(all[tenant], user)
 	}
 	return all
 }
@@ -172,9 +234,23 @@ func (h *Dev) State(user schemas.UserID) string { h.Helper(); return h.States(us
 // User is what the read of one user says.
 func (h *Dev) User(user schemas.UserID) schemas.Presence {
 	h.Helper()
-	var p schemas.Presence
-	h.read("/presence/"+user.String(), &p)
+	p, err := h.FetchUser(user)
+	if err != nil {
+		h.Fatalf("%v", err)
+	}
 	return p
+}
+
+// FetchUser is User; any goroutine may call it.
+func (h *Dev) FetchUser(user schemas.UserID) (p schemas.Presence, err error) {
+	var text json.RawMessage
+	if err = h.Fetch(h.path(user, "", nil), &text); err == nil {
+		p, err = h.Presence(text)
+	}
+	if err == nil && p.UserID != user {
+		err = fmt.Errorf("a read of user %d is answered with %s", user, text)
+	}
+	return p, err
 }
 
 // Entry is one entry of a history.
@@ -192,18 +268,18 @@ type Entry struct {
 func (h *Dev) History(user schemas.UserID) []Entry {
 	h.Helper()
 	var all []Entry
-	for cursor := ""; ; {
+	for query := (url.Values{"limit": {"1000"}}); ; {
 		var page struct {
 			Changes []Entry `json:"changes"`
 			Next    *string `json:"next_cursor"`
 		}
-		h.read("/presence/"+user.String()+"/history?limit=1000"+cursor, &page)
+		h.read(h.path(user, "/history", query), &page)
 		all = append(all, page.Changes...)
 		if page.Next == nil {
 			slices.Reverse(all)
 			return all
 		}
-		cursor = "&cursor=" + *page.Next
+		query.Set("cursor", *page.Next)
 	}
 }
 

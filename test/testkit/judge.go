@@ -52,7 +52,8 @@ func (h *Dev) Oracle(policy liveness.Settings) map[schemas.UserID][]schemas.Tran
 		if err != nil {
 			h.Fatalf("%v", err)
 		}
-		for _, transition := range oracle.Transitions(policy, p, partitions, 1, records) {
+		for _, transition := range oracle.Run(oracle.Log{Policy: policy, Partition: p, Partitions: partitions, LogEpoch: 1,
+			Records: records, Users: h.Mode.Users()}) {
 			users[transition.User] = append(users[transition.User], transition)
 		}
 	}

@@ -38,7 +38,7 @@ func (h *Dev) KcatWrites(path string, records [][2][]byte, options ...string) {
 		}
 		input.Write(slices.Concat(r[0], []byte(kcatKeyEnd), r[1], []byte(kcatMessageEnd)))
 	}
-	command := exec.Command(path, append([]string{"-P", "-q", "-b", h.Broker, "-t", schemas.Heartbeats.Name(schemas.DefaultPrefix),
+	command := exec.Command(path, append([]string{"-P", "-q", "-b", h.Broker, "-t", schemas.Heartbeats.Name(h.prefix()),
 		"-K", kcatKeyEnd, "-D", kcatMessageEnd}, options...)...)
 	command.Stdin = &input
 	if out, err := command.CombinedOutput(); err != nil {
@@ -49,7 +49,7 @@ func (h *Dev) KcatWrites(path string, records [][2][]byte, options ...string) {
 // KcatReads reads a topic, a line for each record.
 func (h *Dev) KcatReads(path string, topic schemas.Topic, format string) []string {
 	h.Helper()
-	command := exec.Command(path, "-C", "-q", "-e", "-o", "beginning", "-b", h.Broker, "-t", topic.Name(schemas.DefaultPrefix), "-f", format)
+	command := exec.Command(path, "-C", "-q", "-e", "-o", "beginning", "-b", h.Broker, "-t", topic.Name(h.prefix()), "-f", format)
 	var faults bytes.Buffer
 	command.Stderr = &faults
 	out, err := command.Output()

@@ -3,6 +3,7 @@
 package testkit
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"net/http"
@@ -54,10 +55,13 @@ func (h *Dev) Metric(name string) float64 {
 	return value
 }
 
+// prefix is that of the topics.
+func (h *Dev) prefix() string { return cmp.Or(h.Prefix, schemas.DefaultPrefix) }
+
 // Reader reads the service's topics.
 func (h *Dev) Reader() *kafka.Reader {
 	h.Helper()
-	reader, err := kafka.NewReader(kafka.Config{Brokers: []string{h.Broker}}, slog.New(slog.DiscardHandler))
+	reader, err := kafka.NewReader(kafka.Config{Brokers: []string{h.Broker}, Prefix: h.prefix()}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		h.Fatalf("%v", err)
 	}
