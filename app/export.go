@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/stillhere/stillhere/fanout/graph"
@@ -250,15 +251,15 @@ func (x Export) writeEdges(ctx context.Context, lines *json.Encoder, kind string
 	next func(after schemas.UserID) ([]schemas.UserID, error)) error {
 	for after := schemas.UserID(0); ctx.Err() == nil; {
 		page, err := next(after)
-		var names map[schemas.UserID]schemas.UserName
+		var names graph.Names
 		if err == nil && text {
-			names, err = x.Store.Names(ctx, page)
+			names, err = x.namesOf(ctx, page)
 		}
 		if err != nil {
 			return err
 		}
 		for _, other := range page {
-			shown := names[other].Name.Shown()
+			shown := names[other].Shown()
 			if !text {
 				shown = shownAs(other, schemas.Name{})
 			}
@@ -272,4 +273,22 @@ func (x Export) writeEdges(ctx context.Context, lines *json.Encoder, kind string
 		after = page[len(page)-1]
 	}
 	return ctx.Err()
+}
+
+// namesOf are the names of users who follow or are followed. The graph has them, also of users who never sent a
+// heartbeat, unless the edge was written with SQL.
+func (x Export) namesOf(ctx context.Context, users []schemas.UserID) (graph.Names, error) {
+	names, err := x.Graph.Names(ctx, users)
+	if err != nil || len(names) == len(users) {
+		return names, err
+	}
+	all := make(graph.Names, len(users))
+	stored, err := x.Store.Names(ctx, users)
+	for user, n := range stored {
+		if !n.Collided {
+			all[user] = n.Name
+		}
+	}
+	maps.Copy(all, names)
+	return all, err
 }

@@ -95,6 +95,51 @@ func TestAnExportHasEverythingOfTheUserAlsoWhatIsHidden(t *testing.T) {
 	}
 }
 
+func TestAnExportNamesFollowersWhoNeverSentAHeartbeat(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := sqlitestore.Defaults()
+	config.Path = filepath.Join(dir, "s.db")
+	s, err := sqlitestore.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	edges, err := app.OpenGraph(t.Context(), app.Store{SQLite: filepath.Join(dir, "g.db")}, pgstore.Defaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer edges.Close()
+	name := func(text string) schemas.Name { return schemas.Name{Tenant: "acme", Text: text} }
+	names := graph.Names{1: name("ann"), 2: name("never")}
+	if _, err := edges.Load(t.Context(), "file", 0, 1, []graph.Edge{{User: 1, Follower: 2}}, names); err != nil {
+		t.Fatal(err)
+	}
+	// Written with SQL: the graph has no names.
+	if _, err := edges.Add(t.Context(), []graph.Edge{{User: 3, Follower: 1}, {User: 4, Follower: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	change := &schemas.Transition{User: 3, From: schemas.Offline, To: schemas.Online, At: 1_763_700_000_000, Cause: schemas.FirstBeat,
+		Visibility: schemas.Everyone, Version: 5, Name: name("bob")}
+	if err := s.Append(t.Context(), store.Batch{Expected: store.Unknown, Next: 9, Changes: []*schemas.Transition{change}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WriteNames(t.Context(), []schemas.UserName{{User: 3, Name: name("bob")}}); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := (app.Export{Store: s, Graph: edges}).Write(t.Context(), 1, name("ann"), &out); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"type":"follower","user_id":"never","tenant":"acme"}
+{"type":"follows","user_id":"bob","tenant":"acme"}
+{"type":"follows","user_id":null}
+`
+	if out.String() != want {
+		t.Errorf("the export is\n%swant\n%s", out.String(), want)
+	}
+}
+
 func TestAnExportIsForTheUserAndAdministratorsAlsoOfAHiddenUser(t *testing.T) {
 	t.Parallel()
 	host, dir := guardedAs(t, func(d *app.Dev) { d.Auth.Requests = 4 }) // 20 at once: two exports
