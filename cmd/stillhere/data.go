@@ -204,6 +204,13 @@ func (f *dataFlags) create() (*outputFile, error) {
 	return &outputFile{Writer: file, file: file}, nil
 }
 
+// beside lets rows go to the terminal on which the bar is, if they do.
+func (o *outputFile) beside(b *bar) {
+	if o.file == nil && o.rotated == nil {
+		o.Writer = b.line.Writer(o.Writer)
+	}
+}
+
 // finish completes the output. A file of a run that was interrupted is valid as
 // far as it goes; one of a run that failed keeps its other name.
 func (o *outputFile) finish(ctx context.Context, w interface{ Close() error }, err error) error {

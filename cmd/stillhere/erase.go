@@ -86,7 +86,8 @@ func (c *eraseCommand) Run(ctx context.Context, parsed *kong.Context, file *conf
 		return err
 	}
 	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }() // everything was acknowledged
-	line, receipts := progress.Stderr(), json.NewEncoder(os.Stdout)
+	line := progress.Stderr()
+	receipts := json.NewEncoder(line.Writer(os.Stdout))
 	for i, user := range users {
 		receipt, frame := httpgate.NewReceipt(user.id, user.name, time.Now(), copies)
 		err := producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user.id, partitions),
@@ -121,7 +122,8 @@ func (c *eraseCommand) throughAPI(ctx context.Context) error {
 	if err := confirm(c.Yes, fmt.Sprintf("Erase %s at %s? Their %s.", list(users), concealText(c.URL), erasureSays)); err != nil {
 		return err
 	}
-	line, receipts := progress.Stderr(), json.NewEncoder(os.Stdout)
+	line := progress.Stderr()
+	receipts := json.NewEncoder(line.Writer(os.Stdout))
 	defer line.Clear()
 	for i, user := range users {
 		var receipt presence.Receipt

@@ -72,6 +72,7 @@ func (c *asofCommand) Run(ctx context.Context) error {
 	}
 	w := dataset.States(c.columns(&o), c.format(), out)
 	bar := newBar(0, 0)
+	out.beside(bar)
 	o.Progress = bar.show
 	sum, err := replay.AsOf(ctx, sources.Log, sources.Archive, at, &o, w.Write)
 	bar.line.Clear()
@@ -155,6 +156,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	}
 	w := dataset.Sessions(c.columns(&o), c.format(), out)
 	bar := newBar(o.Filter.From, o.Filter.To)
+	out.beside(bar)
 	o.Progress = bar.show
 	rows := int64(0)
 	sum, err := replay.Sessions(ctx, sources.Log, sources.Archive, &o, c.Away, func(s *replay.Session) error {

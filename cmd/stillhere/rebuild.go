@@ -58,11 +58,11 @@ func (c *rebuildLastseen) Run(ctx context.Context) error {
 func meter(done float64, took time.Duration, what string) string {
 	const width = 24
 	full := int(min(1, done) * width)
-	text := fmt.Sprintf("[%s%s] %3.0f%%  %s", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*done, what)
+	text := fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat(".", width-full), 100*done)
 	if done > 0 {
 		text += fmt.Sprintf("  %s left", time.Duration(float64(took)*(1-done)/done).Round(time.Second))
 	}
-	return text
+	return text + "  " + what
 }
 
 type rebuildRedis struct {

@@ -168,6 +168,7 @@ func (c *replayCommand) Run(ctx context.Context, parsed *kong.Context, args give
 		return err
 	}
 	bar := newBar(o.Filter.From, o.Filter.To)
+	out.beside(bar)
 	o.Progress = bar.show
 	sum, err := replay.Run(ctx, sources.Log, sources.Archive, o, w.Write)
 	bar.line.Clear()

@@ -144,9 +144,15 @@ func TestContextsHoldSecretsThatNobodyPrints(t *testing.T) {
 // onTerminal runs a command on a pseudo-terminal. typed is what the person types when prompt has come; empty: nothing.
 func (k *keyboard) onTerminal(prompt, typed string, arguments ...string) (out string, code int) {
 	k.Helper()
+	return k.onTerminalOf(200, prompt, typed, arguments...)
+}
+
+// onTerminalOf is onTerminal of so many columns.
+func (k *keyboard) onTerminalOf(columns uint16, prompt, typed string, arguments ...string) (out string, code int) {
+	k.Helper()
 	command := exec.CommandContext(k.Context(), testkit.Binary(k.T, "stillhere"), arguments...)
 	command.Env = append(os.Environ(), k.env...)
-	terminal, err := pty.StartWithSize(command, &pty.Winsize{Rows: 24, Cols: 200})
+	terminal, err := pty.StartWithSize(command, &pty.Winsize{Rows: 24, Cols: columns})
 	if err != nil {
 		k.Fatalf("%v", err)
 	}
