@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/status"
@@ -33,7 +37,7 @@ func (f *statusFlags) source() (status.Source, error) {
 
 // statusCommand prints how the pipeline does.
 type statusCommand struct {
-	Output string        `help:"Output format: table or json. Times of tables are in UTC." type:"format" takes:"table,json" default:"table" env:"-"`
+	Output string        `help:"Output format: table, json or jsonl. Times of tables are in UTC." type:"format" takes:"table,json,jsonl" default:"table" env:"-"`
 	Watch  bool          `help:"Print it again and again, until an interrupt." env:"-"`
 	Every  time.Duration `help:"With --watch: the time between two." default:"2s" env:"-"`
 	statusFlags
@@ -73,10 +77,10 @@ func (c *statusCommand) Run(ctx context.Context) error {
 }
 
 func (c *statusCommand) print(o *status.Overview, first bool) error {
-	if c.Output == "json" {
-		if c.Watch {
-			return json.NewEncoder(os.Stdout).Encode(o)
-		}
+	switch {
+	case c.Output == "jsonl" || c.Output == "json" && c.Watch:
+		return json.NewEncoder(os.Stdout).Encode(o)
+	case c.Output == "json":
 		return printJSON(o)
 	}
 	if !first {
@@ -97,14 +101,36 @@ func (*topCommand) Help() string {
 }
 
 // Run shows it until the user quits.
-func (c *topCommand) Run(ctx context.Context) error {
+func (c *topCommand) Run(ctx context.Context, parsed *kong.Context, args givenArguments) error {
 	source, err := c.source()
 	if err != nil {
 		return err
 	}
-	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil {
-		return status.ErrNoTerminal
+	tty, err := openTerminal()
+	if err == nil {
+		err = status.Top(ctx, source, tty)
 	}
-	return status.Top(ctx, source, tty)
+	if errors.Is(err, status.ErrNoTerminal) {
+		instead := slices.Clone(args)
+		if i := slices.Index(instead, "top"); i >= 0 {
+			instead = slices.Replace(instead, i, i+1, "status", "--watch")
+		}
+		err = fmt.Errorf("%w; without one: %s (with --output jsonl for programs)", err, instead.again(parsed))
+	}
+	return err
+}
+
+// openTerminal opens the terminal that standard output is, for reading, too: standard input may be something else.
+func openTerminal() (*os.File, error) {
+	if !isTerminal(os.Stdout) {
+		return nil, status.ErrNoTerminal
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil { // the process has no controlling terminal
+		tty, err = os.OpenFile("/dev/stdout", os.O_RDWR, 0)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", status.ErrNoTerminal, err)
+	}
+	return tty, nil
 }

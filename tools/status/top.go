@@ -27,7 +27,7 @@ const (
 )
 
 // ErrNoTerminal says that a screen needs a terminal.
-var ErrNoTerminal = errors.New("top needs a terminal; stillhere status --watch prints without one")
+var ErrNoTerminal = errors.New("top needs a terminal as its standard output")
 
 // Top shows the overview on a terminal until the user quits or ctx ends. The terminal is afterwards as it
 // was. tty must be open for reading and writing; Top closes it.
