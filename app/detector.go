@@ -10,6 +10,7 @@ import (
 	"github.com/stillhere/stillhere/internal/crashpoint"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/kafka/processor"
+	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -40,7 +41,12 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	proc := processor.New(cluster, detectorGroup, schemas.Heartbeats,
 		func(partition int32) processor.Task { return detector.NewPartition(config, partition) }, p.producer, p.log, p.kafkaMetrics).
 		Writes(written...)
-	return loop("detector", proc.Run, proc.Ready), nil
+	c := loop("detector", proc.Run, proc.Ready)
+	c.services = append(c.services, service{"policies", loops, func(ctx context.Context) error {
+		policy.Keep(ctx, p.cluster, p.producer, p.log)
+		return nil
+	}})
+	return c, nil
 }
 
 // randomKey returns a number that nobody can guess.

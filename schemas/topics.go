@@ -18,6 +18,7 @@ const (
 	Graph       Topic = "graph"
 	SeenHints   Topic = "seen"
 	DeadLetter  Topic = "deadletter"
+	Policies    Topic = "policies"
 	Names       Topic = "names"    // in pipelines with --ids text alone
 	Pipeline    Topic = "pipeline" // likewise
 )
@@ -36,6 +37,8 @@ type TopicSpec struct {
 	ByUser bool
 	// Single topics have one partition.
 	Single bool
+	// Optional topics may be missing: pipelines work without what they are for.
+	Optional bool
 	// Config are the topic's settings as Kafka names them.
 	Config map[string]string
 	// Must are the names of the settings that the pipeline depends on: it refuses to start with
@@ -75,6 +78,7 @@ func (r Retention) Topics() []TopicSpec {
 			"segment.bytes":             strconv.Itoa(64 << 20),
 		}},
 		{Topic: DeadLetter, Config: kept(r.DeadLetter)},
+		{Topic: Policies, Single: true, Optional: true, Must: []string{"cleanup.policy"}, Config: map[string]string{"cleanup.policy": "compact"}},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 // backtestCommand tries other settings on recorded heartbeats.
 type backtestCommand struct {
-	Policy    []string `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"log\" stands for what was in force, \"default\", \"chat\", \"social\" and \"calm\" for the defaults and the presets." required:"" sep:"none" env:"-"`
+	Policy    []string `help:"YAML file with settings, e.g. \"online_ttl: 45s\"; may be repeated. \"log\" stands for what was in force, the id of a policy for its settings (see \"policy list\"), \"default\", \"chat\", \"social\" and \"calm\" for the defaults and the presets." required:"" sep:"none" env:"-"`
 	Recording string   `help:"File of \"stillhere record\". Default: the records that the topic has now." type:"existingfile" env:"-"`
 	tenantFlag
 	From   string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`
@@ -60,7 +61,14 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 			continue
 		}
 		if name != "default" {
-			if text, err = os.ReadFile(name); err != nil {
+			if text, err = os.ReadFile(name); errors.Is(err, fs.ErrNotExist) && policy.IsID(name) {
+				p, err := c.known(ctx, cluster, name)
+				if err != nil {
+					return err
+				}
+				o.Policies = append(o.Policies, p)
+				continue
+			} else if err != nil {
 				return fmt.Errorf("--policy: %w", err)
 			}
 		}
@@ -89,6 +97,21 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 		return printJSON(report)
 	}
 	return report.WriteText(os.Stdout)
+}
+
+// known is the policy with an id.
+func (c *backtestCommand) known(ctx context.Context, cluster kafka.Config, id string) (backtest.Policy, error) {
+	reader, err := c.openReader()
+	if err != nil {
+		return backtest.Policy{}, err
+	}
+	defer reader.Close()
+	known, err := policy.Load(ctx, cluster, reader, cluster.Users.Text())
+	if err != nil {
+		return backtest.Policy{}, err
+	}
+	found, err := findPolicy(known, "--policy", id)
+	return backtest.Policy{Name: found.Policy.ID(), Settings: found.Policy}, err
 }
 
 func (c *backtestCommand) source(ctx context.Context, cluster kafka.Config) (backtest.Source, func(), error) {

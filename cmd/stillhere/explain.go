@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
@@ -15,8 +16,9 @@ import (
 
 // explainCommand explains why a transition was published.
 type explainCommand struct {
-	Event string `arg:"" name:"event-id" help:"The event_id of the transition."`
+	Event string `arg:"" optional:"" name:"event-id" help:"The event_id of the transition; with --at the user."`
 	Who   string `arg:"" optional:"" name:"user" help:"Its user, if known: then only one partition is searched."`
+	At    string `help:"Explain the last change of the user at or before this instant, and what the user was then: 2026-11-20T10:00, -2h, 10m ago, as replay's --from." env:"-"`
 	User  string `hidden:"" instead:"EVENT-ID USER" env:"-"`
 	tenantFlag
 	ShowIDs     bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
@@ -31,7 +33,27 @@ func (*explainCommand) Help() string {
 
     stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0
     stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0 42 --output json
-    stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0 ann --ids text --tenant acme --identity-key-file identity.key`
+    stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0 ann --ids text --tenant acme --identity-key-file identity.key
+    stillhere explain 42 --at 2026-11-20T12:03
+    stillhere explain ann --at -10m --ids text --tenant acme --identity-key-file identity.key`
+}
+
+// given are the id and the user of the arguments.
+func (c *explainCommand) given() (event, user string, err error) {
+	event, user = c.Event, cmp.Or(c.Who, c.User)
+	switch {
+	case c.Who != "" && c.User != "":
+		return "", "", misused(errOneUser)
+	case c.At == "" && event == "":
+		return "", "", misused(errors.New("<event-id>: must be given, or a user and --at"))
+	case c.At == "":
+		return event, user, nil
+	case event != "" && user != "":
+		return "", "", misused(errors.New("--at: the change is found by the user and the instant; leave the event id out"))
+	case event == "" && user == "":
+		return "", "", misused(errors.New("--at: the user must be given"))
+	}
+	return "", cmp.Or(event, user), nil
 }
 
 // Run looks it up and prints the explanation.
@@ -51,11 +73,17 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	if c.ShowIDs && !of.users.Text() {
 		return misused(errNoIDs)
 	}
-	o := explain.Options{Event: c.Event, Settings: settings, Prefix: c.Kafka.Prefix, ShowIDs: c.ShowIDs}
-	if c.Who != "" && c.User != "" {
-		return misused(errOneUser)
+	event, user, err := c.given()
+	if err != nil {
+		return err
 	}
-	if user := cmp.Or(c.Who, c.User); user != "" {
+	o := explain.Options{Event: event, Settings: settings, Prefix: c.Kafka.Prefix, ShowIDs: c.ShowIDs}
+	if c.At != "" {
+		if o.At, err = instant("--at", c.At, time.UTC); err != nil {
+			return err
+		}
+	}
+	if user != "" {
 		if o.User, o.Called, err = of.user("<user>", user); err != nil {
 			return err
 		}
@@ -68,12 +96,15 @@ func (c *explainCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer reader.Close()
+	if err := noteBegins(ctx, reader, schemas.Transitions, "--at", o.At); err != nil {
+		return err
+	}
+	var tenants []policy.SetPolicy
 	if of.users.Text() {
-		policies, err := policy.OfTenants(ctx, reader)
-		if err != nil {
+		if tenants, err = policy.OfTenants(ctx, reader); err != nil {
 			return err
 		}
-		for _, p := range policies {
+		for _, p := range tenants {
 			o.Tenants = append(o.Tenants, p.TenantPolicy)
 		}
 		names := dataset.NewNames(cluster, reader, nil)
@@ -89,6 +120,11 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	known, err := policy.ReadKnown(ctx, reader, o.Checkpoints, tenants)
+	if err != nil {
+		return err
+	}
+	o.Known = known.Policies()
 	found, err := explain.Explain(ctx, reader, o)
 	line.Clear()
 	var bad *schemas.FieldError

@@ -78,14 +78,7 @@ func (c *getCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rows := func(yield func(schemas.Presence, error) bool) {
-		for _, p := range found {
-			if !yield(p, nil) {
-				return
-			}
-		}
-	}
-	return output.Write(os.Stdout, c.Output, rows, presenceColumns, asAnswered)
+	return output.Write(os.Stdout, c.Output, rowsOf(found), presenceColumns, asAnswered)
 }
 
 // read asks for one user as such, so that a refusal is one, and for more in batches.
@@ -130,7 +123,7 @@ func (*historyCommand) Help() string {
     stillhere history 1 --from -2h --output jsonl
     stillhere history ann --ids text --from 2026-11-20T12:00 --to 2026-11-20T13:00
 
-"replay" gives the changes of all users, and "explain" says why a change was published.`
+"replay" gives the changes of all users, "explain" says why a change was published, and "policy show" what the settings of a policy were.`
 }
 
 // changeColumns are those of changes.

@@ -17,15 +17,28 @@ import (
 
 // policyCommand looks at the policy in force, and changes it.
 type policyCommand struct {
-	Show  policyShow  `cmd:"" help:"Print the policy in force and the record of each partition since which it is in force."`
+	Show  policyShow  `cmd:"" help:"Print the policy in force and the record of each partition since which it is in force, or the policy with an id."`
+	List  policyList  `cmd:"" help:"Print the policies that are in force or were, the oldest first."`
 	Set   policySet   `cmd:"" help:"Change the policy in force. Settings without a flag do not change."`
 	Unset policyUnset `cmd:"" help:"Remove the policy of a tenant."`
 }
 
 type policyShow struct {
+	ID     string  `arg:"" optional:"" name:"id" help:"The policy_id of a change, or the first digits of it. Default: the policy in force."`
 	Tenant *string `help:"Print by what the users of this tenant are judged; empty: the default tenant. Needs a pipeline with --ids text." context:"-" env:"-"`
 	Output string  `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
 	kafkaFlags
+}
+
+// Help is printed below the list of flags.
+func (*policyShow) Help() string {
+	return `Examples; "history", "replay" and "explain" print ids of policies:
+
+    stillhere policy show
+    stillhere policy show 9a1c5e0b7d2f --output json
+    stillhere policy show --tenant acme
+
+Detectors keep the settings of every policy that comes into force in the topic presence.policies.`
 }
 
 // policyReport is what show prints.
@@ -48,7 +61,12 @@ func (c *policyShow) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Tenant != nil {
+	switch {
+	case c.ID != "" && c.Tenant != nil:
+		return misused(errors.New("--tenant: an id names one policy, of whatever tenant"))
+	case c.ID != "":
+		return c.showID(ctx, cluster)
+	case c.Tenant != nil:
 		return c.showTenant(ctx, cluster, *c.Tenant)
 	}
 	all, err := policy.InForce(ctx, cluster)
@@ -67,10 +85,7 @@ func (c *policyShow) Run(ctx context.Context) error {
 		return printJSON(r)
 	}
 	fmt.Printf("policy %s\n", r.ID)
-	for _, s := range r.Settings {
-		fmt.Printf("  %-20s %s\n", s.Name, s.Value)
-	}
-	if err := printLines(os.Stdout, "", policy.Describe(newest)); err != nil {
+	if err := printPolicy(newest); err != nil {
 		return err
 	}
 	for _, p := range r.Partitions {
@@ -81,6 +96,14 @@ func (c *policyShow) Run(ctx context.Context) error {
 		fmt.Printf("partition %d: %s since %s\n", p.Partition, p.ID, since)
 	}
 	return nil
+}
+
+// printPolicy prints the settings of a policy, and what they mean.
+func printPolicy(p schemas.Policy) error {
+	for _, s := range p.Settings() {
+		fmt.Printf("  %-20s %s\n", s.Name, s.Value)
+	}
+	return printLines(os.Stdout, "", policy.Describe(p))
 }
 
 type policySet struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -65,10 +64,7 @@ func (c *policyShow) showTenant(ctx context.Context, cluster kafka.Config, tenan
 	} else {
 		fmt.Printf("tenant %q has no policy of its own: that of the pipeline, %s, counts\n", tenant, r.ID)
 	}
-	for _, s := range r.Settings {
-		fmt.Printf("  %-20s %s\n", s.Name, s.Value)
-	}
-	if err := printLines(os.Stdout, "", policy.Describe(p)); err != nil {
+	if err := printPolicy(p); err != nil {
 		return err
 	}
 	fmt.Printf("in force in %d partitions\n", r.InForce)

@@ -5,5 +5,8 @@
 // heartbeats brings it into force there, and the detector keeps it in the checkpoint that
 // it commits. Flags give the policy of a new pipeline only. A process whose flags
 // differ from the policy in force refuses to start.
+//
+// A transition names the policy that judged it by the policy's id. Detectors keep the settings of every
+// policy in the compacted topic policies (keep.go), where commands find them by the id (known.go).
 // See ../../detector/DESIGN.md, Policy.
 package policy

@@ -420,6 +420,69 @@ func (x *TenantPolicyInForce) GetPolicy() *Policy {
 	return nil
 }
 
+// PolicyRecord is a record of presence.policies whose key is the id of the policy, as transitions have it.
+type PolicyRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of this message: 1.
+	Schema uint32  `protobuf:"varint,1,opt,name=schema,proto3" json:"schema,omitempty"`
+	Policy *Policy `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The log time at which it came into force first; 0: when the pipeline began.
+	SinceMs       int64 `protobuf:"varint,3,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PolicyRecord) Reset() {
+	*x = PolicyRecord{}
+	mi := &file_stillhere_v1_policy_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PolicyRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PolicyRecord) ProtoMessage() {}
+
+func (x *PolicyRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_stillhere_v1_policy_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PolicyRecord.ProtoReflect.Descriptor instead.
+func (*PolicyRecord) Descriptor() ([]byte, []int) {
+	return file_stillhere_v1_policy_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PolicyRecord) GetSchema() uint32 {
+	if x != nil {
+		return x.Schema
+	}
+	return 0
+}
+
+func (x *PolicyRecord) GetPolicy() *Policy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *PolicyRecord) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
 var File_stillhere_v1_policy_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_policy_proto_rawDesc = "" +
@@ -461,7 +524,11 @@ const file_stillhere_v1_policy_proto_rawDesc = "" +
 	"\x13TenantPolicyInForce\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x13\n" +
 	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12,\n" +
-	"\x06policy\x18\x03 \x01(\v2\x14.stillhere.v1.PolicyR\x06policyB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
+	"\x06policy\x18\x03 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\"o\n" +
+	"\fPolicyRecord\x12\x16\n" +
+	"\x06schema\x18\x01 \x01(\rR\x06schema\x12,\n" +
+	"\x06policy\x18\x02 \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x12\x19\n" +
+	"\bsince_ms\x18\x03 \x01(\x03R\asinceMsB4Z2github.com/stillhere/stillhere/schemas/stillherev1b\x06proto3"
 
 var (
 	file_stillhere_v1_policy_proto_rawDescOnce sync.Once
@@ -475,22 +542,24 @@ func file_stillhere_v1_policy_proto_rawDescGZIP() []byte {
 	return file_stillhere_v1_policy_proto_rawDescData
 }
 
-var file_stillhere_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_stillhere_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_stillhere_v1_policy_proto_goTypes = []any{
 	(*Policy)(nil),              // 0: stillhere.v1.Policy
 	(*TenantPolicy)(nil),        // 1: stillhere.v1.TenantPolicy
 	(*TenantPolicies)(nil),      // 2: stillhere.v1.TenantPolicies
 	(*TenantPolicyInForce)(nil), // 3: stillhere.v1.TenantPolicyInForce
+	(*PolicyRecord)(nil),        // 4: stillhere.v1.PolicyRecord
 }
 var file_stillhere_v1_policy_proto_depIdxs = []int32{
 	0, // 0: stillhere.v1.TenantPolicy.policy:type_name -> stillhere.v1.Policy
 	3, // 1: stillhere.v1.TenantPolicies.policies:type_name -> stillhere.v1.TenantPolicyInForce
 	0, // 2: stillhere.v1.TenantPolicyInForce.policy:type_name -> stillhere.v1.Policy
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	0, // 3: stillhere.v1.PolicyRecord.policy:type_name -> stillhere.v1.Policy
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_stillhere_v1_policy_proto_init() }
@@ -504,7 +573,7 @@ func file_stillhere_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stillhere_v1_policy_proto_rawDesc), len(file_stillhere_v1_policy_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -287,6 +287,11 @@ func (s *subject) act(ctx context.Context, log *slog.Logger) error {
 		if err == nil {
 			err = sources.Log.Read(ctx, 0, start, end, nothing)
 		}
+		if err == nil {
+			var known policy.Known
+			known, err = policy.Load(ctx, s.config, sources.Reader, s.uses.Named)
+			err = errors.Join(err, known.Lacks)
+		}
 		if err != nil {
 			return err
 		}

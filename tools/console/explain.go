@@ -85,13 +85,13 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 	}
 	config := s.Current()
 	o := explain.Options{Event: values["event_id"], Settings: config.Policy, Prefix: config.Kafka.Prefix}
+	var tenants []policy.SetPolicy
 	if s.Cluster.Users.Text() {
 		o.Names = s.Store
-		policies, err := policy.OfTenants(ctx, s.reader)
-		if err != nil {
+		if tenants, err = policy.OfTenants(ctx, s.reader); err != nil {
 			return nil, err
 		}
-		for _, p := range policies {
+		for _, p := range tenants {
 			o.Tenants = append(o.Tenants, p.TenantPolicy)
 		}
 	}
@@ -113,6 +113,11 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 	if o.Checkpoints, err = policy.Checkpoints(ctx, s.Cluster); err != nil {
 		return nil, err
 	}
+	known, err := policy.ReadKnown(ctx, s.reader, o.Checkpoints, tenants)
+	if err != nil {
+		return nil, err
+	}
+	o.Known = known.Policies()
 	found, err := explain.Explain(ctx, s.reader, o)
 	var bad *schemas.FieldError
 	switch {

@@ -15,8 +15,9 @@ import (
 
 // Options say what is to be explained.
 type Options struct {
-	// Event is the id of the transition: 27 letters and digits.
+	// Event is the id of the transition: 27 letters and digits. Empty: the last one of User at or before At.
 	Event string
+	At    schemas.Millis
 	// User narrows the search to one partition; 0 if unknown.
 	User schemas.UserID
 	// Names, if not nil, is what users are called, in text mode. The explanation then has names, and the
@@ -25,13 +26,15 @@ type Options struct {
 	ShowIDs bool
 	// Called is the name of User.
 	Called schemas.Name
-	// Settings are those of the detector, for a policy that is in none of its checkpoints.
+	// Settings are those of the detector, for a policy that is not known otherwise.
 	Settings liveness.Settings
 	// Checkpoints are those of the detector's group, by partition; may be nil. They hold
 	// policies, and the offset from which the versions of a log epoch count.
 	Checkpoints map[int32]*schemas.Checkpoint
 	// Tenants are the policies that tenants have or had, the newest last; nil in int mode.
 	Tenants []schemas.TenantPolicy
+	// Known are the policies that were in force once, as far as they are known.
+	Known []schemas.Policy
 	// Prefix is that of the topics.
 	Prefix string
 	// Progress, if not nil, is called now and then with the number of records read.
@@ -47,6 +50,7 @@ type Names interface {
 // Explanation is everything that is known of why a transition was published.
 type Explanation struct {
 	Event     string   `json:"event_id"`
+	AsOf      *AsOf    `json:"as_of,omitempty"` // if an instant was asked for
 	Change    Change   `json:"change"`
 	Policy    Policy   `json:"policy"`
 	Place     Place    `json:"place"`
@@ -55,6 +59,12 @@ type Explanation struct {
 	Rule      Rule     `json:"rule"`
 	Before    []Change `json:"before"`
 	After     []Change `json:"after"`
+}
+
+// AsOf is what the user was at an instant, because of the change.
+type AsOf struct {
+	At    schemas.Millis `json:"at"`
+	State string         `json:"state"`
 }
 
 // Change is a transition in words.
@@ -81,7 +91,8 @@ type Change struct {
 type Policy struct {
 	ID    string `json:"id"`
 	Given string `json:"given_id"` // of the settings that were given
-	// Known: it was given, or is in a checkpoint, or is one of these with the settings of a tenant.
+	// Known: it was given, is in a checkpoint or in the topic policies, or is one of these with the settings of a
+	// tenant.
 	Known bool `json:"known"`
 	// Tenant is whose settings it has, if they are those of the user's tenant; "": the default tenant.
 	Tenant *string `json:"tenant,omitempty"`
@@ -102,12 +113,8 @@ type Place struct {
 // *schemas.FieldError; one that is not in the log is an error that says what was
 // looked through.
 func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation, error) {
-	id, err := parseEvent(o.Event)
-	if err != nil {
-		return nil, err
-	}
-	s := search{reader: reader, id: id, user: o.User, called: o.Called, progress: o.Progress}
-	found, err := s.find(ctx)
+	s := search{reader: reader, user: o.User, called: o.Called, progress: o.Progress}
+	found, err := s.findFor(ctx, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +131,7 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 	}
 	policy, tenant, known := o.policy(t.Policy, name)
 	e := &Explanation{
-		Event: id.String(), Change: o.changeOf(found, name), Before: o.changesOf(before, name), After: o.changesOf(after, name),
+		Event: found.Message.EventID().String(), Change: o.changeOf(found, name), Before: o.changesOf(before, name), After: o.changesOf(after, name),
 		Policy: Policy{ID: t.Policy, Given: o.Settings.ID(), Known: known, Tenant: tenant},
 		Place: Place{Topic: schemas.Heartbeats.Name(o.Prefix), Partition: found.Partition,
 			LogEpoch: t.Version.LogEpoch(), Offset: offset, Ordinal: t.Version.Ordinal()},
@@ -133,6 +140,9 @@ func Explain(ctx context.Context, reader *kafka.Reader, o Options) (*Explanation
 		if e.Heartbeat, e.Gone, err = readHeartbeat(ctx, reader, found, offset); err != nil {
 			return nil, err
 		}
+	}
+	if o.Event == "" {
+		e.AsOf = &AsOf{At: o.At, State: e.Change.To}
 	}
 	if known {
 		e.Policy.Settings = policy.Settings()
@@ -168,6 +178,11 @@ func (o *Options) policy(id string, name schemas.Name) (p schemas.Policy, tenant
 	if known {
 		return p, nil, true // the name is not known, or of a tenant with the same settings
 	}
+	for _, p := range o.Known {
+		if p.ID() == id {
+			return p, nil, true
+		}
+	}
 	return o.Settings, nil, false
 }
 
@@ -185,7 +200,7 @@ func (o *Options) base(partition int32, epoch uint32) (int64, bool) {
 func parseEvent(text string) (ksuid.KSUID, error) {
 	id, err := ksuid.Parse(text)
 	if err != nil {
-		return ksuid.Nil, schemas.Invalid("event id", fmt.Sprintf("%q is none: it must be 27 letters and digits, as event_id in a transition", text))
+		return ksuid.Nil, schemas.Invalid("event id", fmt.Sprintf("%q is none: it must be 27 letters and digits, as event_id in a transition; with --at it is a user", text))
 	}
 	if age := time.Until(id.Time()); age > 24*time.Hour {
 		return ksuid.Nil, schemas.Invalid("event id", fmt.Sprintf("%q lies in the future: at %s", text, id.Time().UTC().Format(time.RFC3339)))

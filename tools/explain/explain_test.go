@@ -153,7 +153,12 @@ func TestATransitionIsTracedToItsRecordAndItsRule(t *testing.T) {
 	if e.Policy.Known || len(e.Rule.Sum) != 0 {
 		t.Errorf("other settings are taken for those in force: %+v", e)
 	}
-	wants(t, text, "which no checkpoint has any more")
+	wants(t, text, "whose settings are not known any more")
+	options.Known = []schemas.Policy{schemas.DefaultPolicy(), w.settings}
+	if e, text = w.explain(options); !e.Policy.Known || e.Policy.ID != w.settings.ID() {
+		t.Errorf("a policy that is known by its id is not used: %+v", e.Policy)
+	}
+	wants(t, text, "+ away_ttl           1s", "By policy "+w.settings.ID()+":")
 	if _, err := json.Marshal(e); err != nil {
 		t.Error(err)
 	}

@@ -42,6 +42,73 @@ type search struct {
 	progress func(int)
 }
 
+// findFor finds the transition that the options name.
+func (s *search) findFor(ctx context.Context, o *Options) (found transition, err error) {
+	if o.Event == "" && o.At != 0 && o.User != 0 {
+		return s.findAt(ctx, o.At)
+	}
+	if s.id, err = parseEvent(o.Event); err != nil {
+		return found, err
+	}
+	return s.find(ctx)
+}
+
+// findAt looks for the last transition of the user at or before an instant. It reads from some time before the
+// instant on, because a transition may be published later, and then ever older ones.
+func (s *search) findAt(ctx context.Context, at schemas.Millis) (found transition, err error) {
+	count, err := s.reader.Partitions(ctx, schemas.Transitions)
+	if err != nil {
+		return found, err
+	}
+	partition := schemas.PartitionOf(s.user, count)
+	start, to, err := s.reader.Bounds(ctx, schemas.Transitions, partition)
+	if err != nil {
+		return found, err
+	}
+	key, void := s.user.Key(), schemas.Version(0)                                         // changes up to the version void were erased
+	for back := reach / 144; found.Message == nil && void == 0 && start < to; back *= 6 { // 10 min, 1 h, 6 h, …
+		from := start
+		if back < at {
+			if from, err = s.reader.OffsetSince(ctx, schemas.Transitions, partition, at-back); err != nil {
+				return found, err
+			}
+		}
+		err = s.reader.Read(ctx, schemas.Transitions, partition, from, to, true, func(r *schemas.Record) error {
+			s.look()
+			if !bytes.Equal(r.Key, key) {
+				return nil
+			}
+			l, err := stream.DecodeTransition(r)
+			switch {
+			case err != nil: // it is not what is looked for
+			case l.Message.Cause == schemas.Erased:
+				void = max(void, l.Message.Version)
+			case l.Message.At <= at && (found.Message == nil || l.Message.Version > found.Message.Version):
+				found = l
+			}
+			return nil
+		})
+		if err != nil {
+			return found, err
+		}
+		to = min(to, from)
+	}
+	if found.Message == nil || found.Message.Version <= void {
+		return transition{}, fmt.Errorf("there is no change of user %s at or before %s among %d transitions of its partition (%d of %d): "+
+			"retention may have taken older ones (stillhere replay asks Postgres), and those of erased users are left out",
+			s.userText(), at, s.looked, partition, count)
+	}
+	return found, nil
+}
+
+// userText is the user for people.
+func (s *search) userText() string {
+	if s.called.Text != "" {
+		return s.called.String()
+	}
+	return s.user.String()
+}
+
 // find looks for the transition: first where it should be, then in all that was
 // published later.
 func (s *search) find(ctx context.Context) (transition, error) {
@@ -75,11 +142,7 @@ func (s *search) find(ctx context.Context) (transition, error) {
 func (s *search) notFound(count int32) error {
 	where, since := "any partition", schemas.MillisOf(s.id.Time())-slack
 	if s.user != 0 {
-		user := s.user.String()
-		if s.called.Text != "" {
-			user = s.called.String()
-		}
-		where = fmt.Sprintf("the partition of user %s (%d of %d)", user, schemas.PartitionOf(s.user, count), count)
+		where = fmt.Sprintf("the partition of user %s (%d of %d)", s.userText(), schemas.PartitionOf(s.user, count), count)
 	}
 	return fmt.Errorf("there is no event %s in %s: %d transitions published since %s were looked at; "+
 		"older ones may have been taken by retention (stillhere replay asks Postgres), and those of erased users are left out",

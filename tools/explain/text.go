@@ -15,6 +15,9 @@ func (e *Explanation) Write(out io.Writer) error {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	c := e.Change
+	if e.AsOf != nil {
+		say("At %s %s was %s, for %s, because:", e.AsOf.At, c.who(), e.AsOf.State, time.Duration(e.AsOf.At-c.At)*time.Millisecond)
+	}
 	say("%s %s at %s: %s", c.who(), c.what(), c.At, c.Cause)
 	say("")
 	say("  last seen      %s", c.LastSeen)
@@ -73,7 +76,7 @@ func (e *Explanation) why(say func(string, ...any)) {
 			}
 		}
 	} else {
-		say("  It was decided by policy %s, which no checkpoint has any more; the flags make %s. Give the settings of the pipeline's policy as flags for the arithmetic.",
+		say("  It was decided by policy %s, whose settings are not known any more; the flags make %s. Give the settings of the pipeline's policy as flags for the arithmetic.",
 			e.Policy.ID, e.Policy.Given)
 	}
 }

@@ -32,8 +32,9 @@ func LastCopies(ctx context.Context, cfg kafka.Config) (map[string]time.Duration
 	}
 	copies := map[string]time.Duration{}
 	for _, t := range found {
-		if t.spec.Topic == schemas.Graph || t.spec.Topic == schemas.Pipeline {
-			continue // nothing of Stillhere writes the graph; the identity has nothing of users
+		switch t.spec.Topic {
+		case schemas.Graph, schemas.Pipeline, schemas.Policies:
+			continue // nothing of Stillhere writes the graph; the identity and policies have nothing of users
 		}
 		if copies[t.name], err = t.longest(); err != nil {
 			return nil, err

@@ -220,6 +220,9 @@ func compareTopics(found []clusterTopic, cfg kafka.Config) (int32, error) {
 	broker := cfg.Brokers[0]
 	for i := range found {
 		t := &found[i]
+		if !t.exists && t.spec.Optional {
+			continue
+		}
 		if !t.exists {
 			faults = append(faults, fmt.Errorf(
 				"topic %s does not exist; create it with: stillhere topics apply --kafka-brokers %s", t.name, strings.Join(cfg.Brokers, ",")))

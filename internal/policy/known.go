@@ -1,0 +1,162 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// Known are the policies that are in force or were.
+type Known struct {
+	// All are sorted by the time since which they are known, the oldest first.
+	All []schemas.PolicyRecord
+	// Lacks says why policies of the past are not among them: the topic policies is missing, or the program may
+	// not read it. Nil: all are there that a detector has kept.
+	Lacks error
+}
+
+// ReadKnown returns what the topic policies, the checkpoints of the detector's group and the policies of tenants
+// (nil in int mode) tell together. A missing topic is no error; see Known.Lacks.
+func ReadKnown(ctx context.Context, reader *kafka.Reader, checkpoints map[int32]*schemas.Checkpoint, tenants []SetPolicy) (k Known, err error) {
+	kept, err := readKept(ctx, reader)
+	switch {
+	case kafka.IsMissingTopic(err) || kafka.IsUnauthorized(err):
+		k.Lacks, kept = err, records{}
+	case err != nil:
+		return k, err
+	}
+	for _, p := range everInForce(checkpoints, tenants) {
+		kept.add(p)
+	}
+	k.All = slices.SortedFunc(maps.Values(kept), func(a, b schemas.PolicyRecord) int {
+		return cmp.Or(cmp.Compare(a.Since, b.Since), strings.Compare(a.Policy.ID(), b.Policy.ID()))
+	})
+	return k, nil
+}
+
+// Load is ReadKnown for a program that has read nothing yet. named: the pipeline has tenants.
+func Load(ctx context.Context, cluster kafka.Config, reader *kafka.Reader, named bool) (Known, error) {
+	checkpoints, err := Checkpoints(ctx, cluster)
+	if err != nil {
+		return Known{}, err
+	}
+	var tenants []SetPolicy
+	if named {
+		if tenants, err = OfTenants(ctx, reader); err != nil {
+			return Known{}, err
+		}
+	}
+	return ReadKnown(ctx, reader, checkpoints, tenants)
+}
+
+// idLength is the number of digits of a policy's id, and shortestID how many of the first have to be given.
+const idLength, shortestID = 12, 4
+
+var idForm = regexp.MustCompile(fmt.Sprintf(`^[0-9a-f]{%d,%d}$`, shortestID, idLength))
+
+// IsID reports whether text may be the id of a policy, or the beginning of one.
+func IsID(text string) bool { return idForm.MatchString(text) }
+
+// Find returns the policy whose id begins with id. The errors say what is wrong with id, that several policies have
+// such ids, or that none is known and why.
+func (k Known) Find(id string) (schemas.PolicyRecord, error) {
+	if !IsID(id) {
+		return schemas.PolicyRecord{}, schemas.Invalid("policy id", fmt.Sprintf("%q is none: it must be the %d hexadecimal digits of a policy_id, or at least the first %d", id, idLength, shortestID))
+	}
+	var found []schemas.PolicyRecord
+	var ids []string
+	for _, p := range k.All {
+		if strings.HasPrefix(p.Policy.ID(), id) {
+			found, ids = append(found, p), append(ids, p.Policy.ID())
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return schemas.PolicyRecord{}, schemas.Invalid("policy id", fmt.Sprintf("%q may be each of %s: give more digits", id, strings.Join(ids, ", ")))
+	case k.Lacks != nil:
+		return schemas.PolicyRecord{}, fmt.Errorf("policy %s is not in force, and those of the past are not known: %w", id, k.Lacks)
+	}
+	return schemas.PolicyRecord{}, fmt.Errorf("policy %s was never in force here, or before policies were kept; \"stillhere policy list\" prints those that are known", id)
+}
+
+// Policies are the policies without their times.
+func (k Known) Policies() []schemas.Policy {
+	all := make([]schemas.Policy, len(k.All))
+	for i, p := range k.All {
+		all[i] = p.Policy
+	}
+	return all
+}
+
+// records are policies by their ids.
+type records map[string]schemas.PolicyRecord
+
+// add keeps the earliest record of a policy.
+func (r records) add(p schemas.PolicyRecord) {
+	id := p.Policy.ID()
+	if before, known := r[id]; !known || p.Since < before.Since {
+		r[id] = p
+	}
+}
+
+// readKept reads the topic policies. Records that this program cannot read are left out.
+func readKept(ctx context.Context, reader *kafka.Reader) (records, error) {
+	all := records{}
+	_, err := reader.Partitions(ctx, schemas.Policies) // Read would wait for a topic that is missing
+	if err == nil {
+		err = reader.Read(ctx, schemas.Policies, 0, -1, -1, true, func(r *schemas.Record) error {
+			if p, err := schemas.DecodePolicyRecord(r.Key, r.Value); err == nil {
+				all.add(p)
+			}
+			return nil
+		})
+	}
+	switch {
+	case kafka.IsMissingTopic(err):
+		return nil, fmt.Errorf("reading the policies of the past: %w; \"stillhere topics apply\" creates the topic", err)
+	case err != nil:
+		return nil, fmt.Errorf("reading the policies of the past: %w", err)
+	}
+	return all, nil
+}
+
+// everInForce are the policies that checkpoints and the policies of tenants, the newest last, tell of.
+func everInForce(checkpoints map[int32]*schemas.Checkpoint, tenants []SetPolicy) records {
+	all := records{}
+	for _, c := range checkpoints {
+		all.addPartition(c.Policies, tenants)
+	}
+	return all
+}
+
+// addPartition adds the policies of one partition, oldest first, and what they are with the settings of tenants.
+func (r records) addPartition(policies []schemas.PolicyInForce, tenants []SetPolicy) {
+	own := map[string]*schemas.Policy{}
+	for i, p := range policies {
+		for len(tenants) > 0 && tenants[0].At < p.At {
+			own[tenants[0].Tenant] = tenants[0].Policy
+			if i > 0 {
+				r.add(schemas.PolicyRecord{Policy: policies[i-1].Policy.For(tenants[0].Policy), Since: tenants[0].At})
+			}
+			tenants = tenants[1:]
+		}
+		for _, t := range own {
+			r.add(schemas.PolicyRecord{Policy: p.Policy.For(t), Since: p.At})
+		}
+		r.add(schemas.PolicyRecord{Policy: p.Policy, Since: p.At})
+	}
+	for _, t := range tenants {
+		if n := len(policies); n > 0 {
+			r.add(schemas.PolicyRecord{Policy: policies[n-1].Policy.For(t.Policy), Since: t.At})
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// withTTL is the default policy with another time to live.
+func withTTL(d time.Duration) schemas.Policy {
+	p := schemas.DefaultPolicy()
+	p.OnlineTTL = d
+	return p
+}
+
+func TestWhatWasInForceIsEachPolicyOfThePipelineWithTheSettingsThatTenantsHadThen(t *testing.T) {
+	t.Parallel()
+	first, second, own := withTTL(30*time.Second), withTTL(40*time.Second), withTTL(time.Minute)
+	second.CohortRate = 7 // no tenant has its own
+	checkpoints := map[int32]*schemas.Checkpoint{
+		0: {Policies: []schemas.PolicyInForce{{Policy: first}, {Offset: 5, At: 1010, Policy: second}}},
+		1: {Policies: []schemas.PolicyInForce{{Policy: first}, {Offset: 9, At: 1000, Policy: second}}},
+		2: {},
+	}
+	tenants := []SetPolicy{
+		{schemas.TenantPolicy{Tenant: "acme", Policy: &own}, 500}, {schemas.TenantPolicy{Tenant: "acme"}, 2000},
+		{schemas.TenantPolicy{Tenant: "zeta", Policy: &own}, 3000},
+	}
+	got := everInForce(checkpoints, tenants)
+	want := map[string]schemas.Millis{first.ID(): 0, second.ID(): 1000, first.For(&own).ID(): 500, second.For(&own).ID(): 1000}
+	for id, since := range want {
+		if r, ok := got[id]; !ok || r.Since != since {
+			t.Errorf("policy %s is known since %d (%v), want %d", id, r.Since, ok, since)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d policies, want %d", len(got), len(want))
+	}
+}
+
+func TestAPolicyIsFoundByTheBeginningOfItsID(t *testing.T) {
+	t.Parallel()
+	var k Known
+	for i := range 2000 { // so many that some begin alike
+		k.All = append(k.All, schemas.PolicyRecord{Policy: withTTL(time.Minute + time.Duration(i)*time.Millisecond)})
+	}
+	first := k.All[0].Policy.ID()
+	if got, err := k.Find(first); err != nil || got != k.All[0] {
+		t.Errorf("%+v, %v", got, err)
+	}
+	byStart := map[string]int{}
+	for _, p := range k.All {
+		byStart[p.Policy.ID()[:shortestID]]++
+	}
+	single := 0
+	for start, n := range byStart {
+		if n == 1 {
+			if single++; single > 10 {
+				continue
+			}
+		}
+		if _, err := k.Find(start); (err == nil) != (n == 1) || n > 1 && !strings.Contains(err.Error(), "give more digits") {
+			t.Errorf("%s, which begins %d ids: %v", start, n, err)
+		}
+	}
+	for text, says := range map[string]string{"": "12 hexadecimal digits", "abc": "first 4", first + "0": "is none", "Online": "is none"} {
+		if _, err := k.Find(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := (Known{}).Find(first); err == nil || !strings.Contains(err.Error(), "policy list") {
+		t.Error(err)
+	}
+}
+
+func TestPoliciesAreKeptOnceAndKnownWhenNoCheckpointHasThemAnyMore(t *testing.T) {
+	t.Parallel()
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	cfg, log := kafka.Config{Brokers: cluster.Addrs()}, slog.New(slog.DiscardHandler)
+	reader, err := kafka.NewReader(cfg, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reader.Close)
+	newest := map[int32]*schemas.Checkpoint{0: {Policies: []schemas.PolicyInForce{{At: 2000, Policy: withTTL(2 * time.Minute)}}}}
+	known, err := ReadKnown(t.Context(), reader, newest, nil)
+	if err != nil || !kafka.IsMissingTopic(known.Lacks) || len(known.All) != 1 {
+		t.Errorf("without the topic: %+v, %v", known, err)
+	}
+	if _, err := known.Find(withTTL(time.Minute).ID()); err == nil || !strings.Contains(err.Error(), "topics apply") {
+		t.Error(err)
+	}
+
+	if _, err := admin.ApplyTopics(t.Context(), cfg, 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	producer, err := kafka.NewProducer(cfg, log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = producer.Close(context.Background()) })
+	older := map[int32]*schemas.Checkpoint{0: {Policies: []schemas.PolicyInForce{{Policy: withTTL(time.Minute)}}}}
+	for _, at := range []map[int32]*schemas.Checkpoint{older, newest, older, newest} { // each time another process
+		k := &keeper{cluster: cfg, producer: producer, log: log}
+		if err := k.keep(t.Context(), reader, everInForce(at, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written := 0
+	err = reader.Read(t.Context(), schemas.Policies, 0, -1, -1, true, func(*schemas.Record) error { written++; return nil })
+	if err != nil || written != 2 {
+		t.Errorf("%d records, %v; want one of each policy", written, err)
+	}
+	known, err = ReadKnown(t.Context(), reader, newest, nil)
+	if err != nil || known.Lacks != nil || !slices.Equal(known.Policies(), []schemas.Policy{withTTL(time.Minute), withTTL(2 * time.Minute)}) {
+		t.Errorf("%+v, %v", known, err)
+	}
+}
