@@ -52,6 +52,12 @@ const silent = 4408;
 /** With this code the server sees no bye: the device comes back, by this or another tab. */
 const handOver = 4000;
 
+/** A page is not told whether a server is away or refuses its origin. */
+function unreachable(origin: string): string {
+  const own = globalThis.location?.origin;
+  return `the server cannot be reached${own && own !== origin ? `, or lacks --allowed-origins ${own}` : ""}`;
+}
+
 /** Whether a close code means that the same thing would happen again. */
 function isFinal(code: number): boolean {
   return (
@@ -262,7 +268,7 @@ export class Link {
   /** A failed handshake has no reason in a page, so the reason is asked for. Not each time: it costs a request. */
   async #diagnose(probe: string) {
     const run = this.#run;
-    let problem = new Problem("unreachable", "the server cannot be reached");
+    let problem = new Problem("unreachable", unreachable(new URL(probe).origin));
     if (this.#failures % 4 === 0 || this.#refusedTokens) {
       try {
         const answer = await this.#terms.fetch(probe, { cache: "no-store", signal: AbortSignal.timeout(patient) });

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { Chromium, type Tab } from "./chromium.js";
 import { patience, Seen } from "./seen.js";
@@ -9,19 +11,33 @@ let chromium: Chromium;
 let server: Server;
 let chat: ChildProcess;
 let origin: string;
+/** Of the page of the README, and of a page that the server does not allow. */
+const others: string[] = [];
+const files = createServer((request, response) => {
+  const script = request.url?.startsWith("/node_modules/@stillhere/client/");
+  response.setHeader("Content-Type", script ? "text/javascript" : "text/html");
+  if (script) return response.end(readFileSync(request.url!.replace("/node_modules/@stillhere/client/", "")));
+  const [, page] = /```html\n(.*?)```/s.exec(readFileSync("README.md", "utf8"))!;
+  return response.end(page!.replace("http://127.0.0.1:8080", server.url));
+});
 
 before(async () => {
+  await new Promise<void>((resolve) => files.listen(0, "127.0.0.1", resolve));
+  const { port: filesPort } = files.address() as { port: number };
+  others.push(`http://127.0.0.1:${filesPort}`, `http://localhost:${filesPort}`);
   const port = await freePort();
   origin = `http://127.0.0.1:${port}`;
   const lines = new Seen<string>();
   chat = spawn(process.execPath, ["examples/chat/server.mjs", String(port)], { stdio: ["ignore", "pipe", "inherit"] });
   chat.stdout!.on("data", (data: Buffer) => lines.push(data.toString()));
   await lines.first((line) => line.includes(origin), "the chat listens");
-  server = await Server.start(`--allowed-origins=${origin}`);
+  server = await Server.start(`--allowed-origins=${origin},${others[0]}`);
   chromium = await Chromium.start();
 });
 after(async () => {
   chat?.kill();
+  files.closeAllConnections();
+  files.close();
   await Promise.all([chromium?.end(), server?.end()]);
 });
 
@@ -53,4 +69,15 @@ test("the chat shows who is there, and what they write", async () => {
   await two.close();
   await shows(one, `document.querySelector("#user-2").className === "offline"`);
   assert.equal(await one.run(`document.querySelector("#people").className`), "");
+});
+
+test("the page of the README shows dots, and what is missing where they cannot come", async () => {
+  const one = await chromium.open(`${others[0]}/?me=1`);
+  await shows(one, `document.getElementById("1")?.innerText === "user 1 is online"`);
+  const two = await chromium.open(`${others[0]}/?me=2`);
+  await shows(one, `document.getElementById("2")?.innerText === "user 2 is online"`);
+  await two.close();
+  await shows(one, `document.getElementById("2")?.innerText === "user 2 is offline"`);
+  const refused = await chromium.open(`${others[1]}/?me=3`);
+  await shows(refused, `document.title.endsWith("or lacks --allowed-origins ${others[1]}")`);
 });
