@@ -21,6 +21,7 @@ type rangeRead struct {
 	next, to  int64
 	committed bool
 	complete  bool // an expired record is an error
+	peek      bool // an answer without records comes at once
 	raw       func(*kgo.Record)
 
 	topicID [16]byte
@@ -130,7 +131,9 @@ var errNoAnswer = errors.New("the answer does not have the requested partition")
 
 func (r *rangeRead) request() *kmsg.FetchRequest {
 	request := kmsg.NewPtrFetchRequest()
-	request.MaxWaitMillis = 500
+	if !r.peek {
+		request.MaxWaitMillis = 500
+	}
 	request.MinBytes = 1
 	request.MaxBytes = fetchMaxBytes
 	if r.committed {

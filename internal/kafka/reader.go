@@ -113,6 +113,23 @@ func (r *Reader) Read(ctx context.Context, topic schemas.Topic, partition int32,
 	return read.run(ctx, each)
 }
 
+// MayRead returns an error that names the missing right if the user may not read the topic. Bounds needs
+// the right to describe it alone, and a consumer tries for ever to read what it may not.
+func (r *Reader) MayRead(ctx context.Context, topic schemas.Topic) error {
+	_, end, err := r.Bounds(ctx, topic, 0)
+	if err != nil {
+		return err
+	}
+	read := rangeRead{Reader: r, name: topic.Name(r.prefix), next: end, peek: true}
+	for tries := 1; ; tries++ {
+		_, _, err := read.fetch(ctx)
+		if err == nil || !Retriable(err) || !Pause(ctx, Backoff(tries)) {
+			return WithGrantHint(err, "Read", OfTopic, read.name)
+		}
+		read.located = false
+	}
+}
+
 // Retriable reports whether a retry may succeed.
 func Retriable(err error) bool {
 	var code *kerr.Error

@@ -102,6 +102,7 @@ func (t *tail) settle(loaded bool, err error) {
 
 // run reads whenever the tail is used, until ctx ends.
 func (t *tail) run(ctx context.Context, log *slog.Logger) {
+	logged := "" // the error that was logged last; the same one is not logged again
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -112,7 +113,10 @@ func (t *tail) run(ctx context.Context, log *slog.Logger) {
 		t.reset()
 		if err != nil {
 			t.settle(false, err)
-			log.Warn("the console cannot read a topic", "what", t.name, "error", err)
+			if text := err.Error(); text != logged {
+				log.Warn("the console cannot read a topic", "what", t.name, "error", err)
+				logged = text
+			}
 			kafka.Pause(ctx, idleCheck)
 		}
 		t.mu.Lock()

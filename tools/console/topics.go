@@ -14,8 +14,7 @@ import (
 // fail: what it cannot read is not the console's to report.
 func readTopic[T any](ctx context.Context, s *Server, name string, topic schemas.Topic, decode func(*schemas.Record) T,
 	handler consumer.Handler[T], loaded func(), options ...consumer.Option) error {
-	// A consumer would try for ever to read what it may not.
-	if _, _, err := s.reader.Bounds(ctx, topic, 0); err != nil {
+	if err := s.reader.MayRead(ctx, topic); err != nil {
 		return fmt.Errorf("reading %s: %w", topic, err)
 	}
 	// As nothing is rejected, nothing goes to the dead-letter topic.

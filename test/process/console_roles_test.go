@@ -1,0 +1,183 @@
+//go:build unix
+
+package process_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/stillhere/stillhere/app"
+	"github.com/stillhere/stillhere/internal/embedded"
+	"github.com/stillhere/stillhere/internal/kafka"
+	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/internal/testkit/pgtest"
+	"github.com/stillhere/stillhere/lastseen/pgstore"
+	"github.com/stillhere/stillhere/test/testkit"
+)
+
+// separate are roles in processes of their own, each with the rights in Kafka that it is given.
+type separate struct {
+	*testing.T
+	super    kafka.Config
+	kafka    *kadm.Client
+	settings []string
+}
+
+func newSeparate(t *testing.T) *separate {
+	t.Helper()
+	testkit.Binary(t, "stillhere")
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Log: slog.New(slog.DiscardHandler),
+		Options: []kfake.Opt{kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("SCRAM-SHA-256", "super", "super")}})
+	testkit.Check(t, err)
+	t.Cleanup(cluster.Close)
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.SASL(scram.Auth{User: "super", Pass: "super"}.AsSha256Mechanism()))
+	testkit.Check(t, err)
+	w := &separate{T: t, kafka: kadm.NewClient(client), super: kafka.Config{Brokers: cluster.Addrs(),
+		Security: &kafka.Security{Mechanism: "SCRAM-SHA-256", User: "super", Password: "super"}}}
+	t.Cleanup(w.kafka.Close)
+	_, err = admin.ApplyTopics(t.Context(), w.super, testkit.DevPartitions, 1)
+	testkit.Check(t, err)
+	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
+	testkit.Check(t, err)
+	t.Cleanup(redis.Close)
+	postgres, err := pgtest.Open(t.Context(), "")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { testkit.Check(t, postgres.Stop()) })
+	url, err := postgres.URL(t.Context())
+	testkit.Check(t, err)
+	limits := pgstore.Defaults()
+	limits.URL = url
+	testkit.Check(t, app.Migrate(t.Context(), limits))
+	w.settings = []string{"STILLHERE_KAFKA_BROKERS=" + strings.Join(cluster.Addrs(), ","), "STILLHERE_KAFKA_SASL=SCRAM-SHA-256",
+		"STILLHERE_REDIS=" + redis.Addr(), "STILLHERE_POSTGRES=" + url}
+	return w
+}
+
+// begin starts a role under a name, with the rights of grantees.
+func (w *separate) begin(role, name string, grantees ...string) *testkit.Dev {
+	w.Helper()
+	altered, err := w.kafka.AlterUserSCRAMs(w.Context(), nil, []kadm.UpsertSCRAM{{User: name, Mechanism: kadm.ScramSha256, Iterations: 4096, Password: name}})
+	testkit.Check(w.T, err)
+	testkit.Check(w.T, altered.Error())
+	for _, grantee := range grantees {
+		needs, err := app.Grants(grantee, app.Use{}, "")
+		testkit.Check(w.T, err)
+		var grants []admin.Grant
+		for _, need := range needs {
+			grants = append(grants, admin.Grant(need))
+		}
+		testkit.Check(w.T, admin.ApplyGrants(w.Context(), w.super, "User:"+name, grants))
+	}
+	h := &testkit.Dev{T: w.T, Listen: testkit.FreePort(w.T), Admin: testkit.FreePort(w.T), Client: &http.Client{Timeout: 30 * time.Second}}
+	w.Cleanup(h.Client.CloseIdleConnections)
+	h.Program = testkit.Start(w.T, testkit.Binary(w.T, "stillhere"), func(c *exec.Cmd) {
+		c.Env = append(append(c.Env, w.settings...), "STILLHERE_KAFKA_USER="+name, "STILLHERE_KAFKA_PASSWORD="+name)
+	}, role, "--instance", name, "--listen", h.Listen, "--admin", h.Admin)
+	return h
+}
+
+func TestTheConsoleOfAnAPIProcessWorksBesideOtherProcessesAndSaysWhichRightsItLacks(t *testing.T) {
+	t.Parallel()
+	w := newSeparate(t)
+	all := map[string]*testkit.Dev{}
+	for _, role := range []string{"ingest", "detector", "lastseen", "fanout"} {
+		all[role] = w.begin(role, role, role)
+	}
+	all["rich"], all["poor"] = w.begin("api", "rich", "api", "tools"), w.begin("api", "poor", "api")
+	for name, h := range all {
+		testkit.Until(t, name+" is ready", time.Minute, func() bool { return strings.Contains(h.Err.String(), `"msg":"ready"`) })
+	}
+	rich, poor := all["rich"], all["poor"]
+	beat := func(user int) {
+		body := fmt.Sprintf(`{"gateway_id":"gw-1","gateway_epoch":1000,"beats":[{"user_id":"%d","device_id":7,"device_kind":"mobile"}]}`, user)
+		if status, answer, err := all["ingest"].Ask(http.MethodPost, "/presence/heartbeats", "application/json", strings.NewReader(body)); err != nil || status != http.StatusAccepted {
+			t.Fatalf("a beat is answered %d %s %v", status, answer, err)
+		}
+	}
+	const api = "/console/api/"
+	change := ""
+	events(t, rich, api+"feed", func(event, data string) bool {
+		if event == "open" {
+			beat(42)
+		}
+		change = data
+		return event == "change"
+	})
+	if !strings.Contains(change, `"user_id":"42"`) || !strings.Contains(change, `"first_beat"`) {
+		t.Errorf("the feed shows %s", change)
+	}
+
+	var o consoleOverview
+	testkit.Until(t, "the overview knows the user and the gateway", 30*time.Second, func() bool {
+		o = consoleOverview{}
+		beat(42)
+		testkit.Check(t, rich.Fetch(api+"overview", &o))
+		return o.Counts.Online == 1 && len(o.Gateways) == 1 && len(o.Instances) == len(all)
+	})
+	for i, p := range o.Partitions {
+		if p.Owner != "detector" || p.Phase != "assigned" {
+			t.Errorf("of partition %d the console says %+v", i, p)
+		}
+	}
+	for role, name := range map[string]string{"ingest": "ingest", "detector": "detector", "lastseen": "lastseen", "fanout": "fanout", "api": "poor"} {
+		if !slices.ContainsFunc(o.Instances, func(i struct{ Role, Instance string }) bool { return i.Role == role && i.Instance == name }) {
+			t.Errorf("%s %s is missing among %+v", role, name, o.Instances)
+		}
+	}
+	for _, h := range []*testkit.Dev{rich, poor} { // api needs presence.status itself
+		var users struct {
+			Users []struct{ State string }
+			Total int
+		}
+		testkit.Until(t, "the user is listed", 30*time.Second, func() bool {
+			testkit.Check(t, h.Fetch(api+"users", &users))
+			return users.Total == 1 && users.Users[0].State == "online"
+		})
+	}
+	var why struct{ Text string }
+	testkit.Check(t, rich.Fetch(api+"explain?user_id=42", &why))
+	if !strings.Contains(why.Text, "first_beat") {
+		t.Errorf("the explanation is %s", why.Text)
+	}
+	trial := `{"policy":{"offline-debounce":"60s"},"minutes":1}`
+	if status, answer, err := rich.Ask(http.MethodPost, api+"whatif", "application/json", strings.NewReader(trial)); err != nil || status != http.StatusOK ||
+		!strings.Contains(string(answer), `"as_published":{"changes":1,`) {
+		t.Errorf("another policy is answered %d %s %v", status, answer, err)
+	}
+
+	const lacks = "its user needs the rights of stillhere topics acls --role tools as well"
+	var some consoleOverview
+	testkit.Check(t, poor.Fetch(api+"overview", &some))
+	if some.Counts.Online != 1 || some.Gateways != nil || some.Partitions[0].Owner != "detector" {
+		t.Errorf("without the rights of tools the overview is %+v", some)
+	}
+	if status, answer, err := poor.Ask(http.MethodGet, api+"explain?user_id=42", "", nil); err != nil || status != http.StatusServiceUnavailable ||
+		!strings.Contains(string(answer), `"kafka_not_allowed"`) || !strings.Contains(string(answer), lacks) {
+		t.Errorf("without the rights of tools an explanation is answered %d %s %v", status, answer, err)
+	}
+	events(t, poor, api+"feed", func(event, data string) bool {
+		if event != "error" || !strings.Contains(data, "503") || !strings.Contains(data, lacks) {
+			t.Errorf("without the rights of tools the feed sends %s %s", event, data)
+		}
+		return true
+	})
+	if status, answer, err := poor.Ask(http.MethodPost, api+"whatif", "application/json", strings.NewReader(trial)); err != nil || !strings.Contains(string(answer), lacks) {
+		t.Errorf("without the rights of tools another policy is answered %d %s %v", status, answer, err)
+	}
+	if said := poor.Err.String(); strings.Contains(said, "the consumer failed") {
+		t.Errorf("a consumer tries to read what it may not:\n%s", said)
+	}
+}
