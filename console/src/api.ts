@@ -50,8 +50,12 @@ export function address(path: string, query: Query = {}, of = tenant): URL {
   return url;
 }
 
-/** The path of a user, whatever the user is called. */
-export const userPath = (id: string, rest = "") => `presence/users/${encodeURIComponent(id)}${rest}`;
+/** The path of a user, whatever the user is called; but browsers resolve . and .. in a path, also escaped. */
+export function userPath(id: string, rest = "", root = "presence/users"): string {
+  if (id === "." || id === "..")
+    throw new Fault(0, "unaddressable", `A browser cannot name a user “${id}” in an address: use stillhere get ${id}.`);
+  return `${root}/${encodeURIComponent(id)}${rest}`;
+}
 
 async function faultOf(answer: Response): Promise<Fault> {
   const text = await answer.text().catch(() => "");

@@ -30,16 +30,21 @@ const screens = [
 
 export function App() {
   const route = useRoute();
-  const [turn, setTurn] = useState(0);
+  const [signed, setSigned] = useState(0);
   const [asking, setAsking] = useState<{ fault?: Fault } | null>(null);
   const [helping, setHelping] = useState(false);
-  const [tenant, choose] = useState(route.query.get("tenant") ?? "");
+  // The address alone says whose users are shown: a link, and the way back, go to their tenant.
+  const tenant = route.query.get("tenant") ?? "";
   setTenant(tenant);
+  const session = useRef({ tenant, signed, turn: 0 });
+  if (session.current.tenant !== tenant || session.current.signed !== signed)
+    session.current = { tenant, signed, turn: session.current.turn + 1 };
+  const { turn } = session.current;
 
   useEffect(() => {
     onRefused((fault) => setAsking((old) => old ?? { fault }));
     const ask = () => setAsking({});
-    const renew = () => setTurn((n) => n + 1);
+    const renew = () => setSigned((n) => n + 1);
     window.addEventListener("stillhere:token", ask);
     window.addEventListener("stillhere:session", renew);
     return () => {
@@ -47,14 +52,6 @@ export function App() {
       window.removeEventListener("stillhere:session", renew);
     };
   }, []);
-  // A link names its tenant.
-  const named = route.query.get("tenant");
-  useEffect(() => {
-    if (named !== null && named !== tenant) {
-      choose(named);
-      setTurn((n) => n + 1);
-    }
-  }, [named]);
   useKeys(() => setHelping(true));
 
   const me = useLoad((signal) => get<Me>("console/api/me", {}, signal), [turn]);
@@ -63,11 +60,7 @@ export function App() {
   useEffect(() => {
     document.title = `${screen.name} · Stillhere`;
   }, [screen.name]);
-  const useTenant = (name: string) => {
-    choose(name);
-    setTurn((n) => n + 1);
-    go(link(screen.id, [], { tenant: name }));
-  };
+  const useTenant = (name: string) => go(link(screen.id, [], { tenant: name }));
 
   return (
     <SessionContext.Provider value={{ me: me.value, live, turn }}>
@@ -75,7 +68,7 @@ export function App() {
         Skip to the content
       </a>
       <nav aria-label="Screens">
-        <a class="brand" href="#/now">
+        <a class="brand" href={link("now")}>
           <svg viewBox="0 0 16 16" aria-hidden="true">
             <circle cx="8" cy="8" r="3.2" class="in" />
             <circle cx="8" cy="8" r="6" class="out" />
@@ -85,7 +78,7 @@ export function App() {
         <ul>
           {screens.map((s, i) => (
             <li key={s.id}>
-              <a href={link(s.id, [], { tenant })} aria-current={s === screen ? "page" : undefined}>
+              <a href={link(s.id)} aria-current={s === screen ? "page" : undefined}>
                 <Icon d={s.d} />
                 {s.name}
                 <kbd aria-hidden="true">{i + 1}</kbd>
@@ -113,7 +106,7 @@ export function App() {
           close={() => setAsking(null)}
           done={() => {
             setAsking(null);
-            setTurn((n) => n + 1);
+            setSigned((n) => n + 1);
           }}
         />
       )}

@@ -72,7 +72,10 @@ export interface Loaded<T> {
   again: () => void;
 }
 
-/** Loads something, again when a dependency changes and when again is called. The old value stays until then. */
+/**
+ * Loads something, again when a dependency changes and when again is called. The old value stays until then. A load
+ * that another one replaces changes nothing.
+ */
 export function useLoad<T>(load: ((signal: AbortSignal) => Promise<T>) | null, deps: unknown[]): Loaded<T> {
   const [, redraw] = useState(0);
   const [turn, setTurn] = useState(0);
@@ -89,20 +92,16 @@ export function useLoad<T>(load: ((signal: AbortSignal) => Promise<T>) | null, d
     now.fault = undefined;
     now.loading = load !== null;
     redraw((n) => n + 1);
-    load?.(stop.signal)
-      .then(
-        (value) => {
-          now.value = value;
-        },
-        (error) => {
-          now.fault = error instanceof Fault ? error : new Fault(0, "broken", String(error));
-        },
-      )
-      .then(() => {
-        if (stop.signal.aborted) return;
-        now.loading = false;
-        redraw((n) => n + 1);
-      });
+    const end = (result: { value?: T; fault?: Fault }) => {
+      if (stop.signal.aborted) return;
+      Object.assign(now, { loading: false, fault: undefined }, result);
+      redraw((n) => n + 1);
+    };
+    const loading = load && (async () => load(stop.signal))(); // it may throw at once
+    loading?.then(
+      (value) => end({ value }),
+      (error) => end({ fault: error instanceof Fault ? error : new Fault(0, "broken", String(error)) }),
+    );
     return () => stop.abort();
   }, [...deps, turn]);
   return { ...held.current, again: () => setTurn((n) => n + 1) } as Loaded<T>;

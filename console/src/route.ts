@@ -1,4 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
+import { tenantNow } from "./api";
 
 /** Where the page is: #/users/ann?q=a is screen users, with the rest ["ann"] and the query q=a. */
 export interface Route {
@@ -22,9 +23,10 @@ export function parse(hash: string): Route {
   return { screen: decode(screen) || "now", rest: rest.map(decode), query: new URLSearchParams(query), hash };
 }
 
-/** The link to a screen. Empty values are left out. */
+/** The link to a screen, of the tenant of this page unless query names one. Empty values are left out. */
 export function link(screen: string, rest: string[] = [], query: Record<string, string | undefined> = {}): string {
-  const used = Object.entries(query).filter((pair): pair is [string, string] => !!pair[1]);
+  const named = { ...query, tenant: query.tenant ?? tenantNow() };
+  const used = Object.entries(named).filter((pair): pair is [string, string] => !!pair[1]);
   const text = new URLSearchParams(used).toString();
   return `#/${[screen, ...rest].map(encodeURIComponent).join("/")}${text && `?${text}`}`;
 }

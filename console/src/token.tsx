@@ -16,7 +16,7 @@ export function Claims({ text }: { text: string }) {
   const claims = claimsOf(text);
   if (!text) return null;
   if (!claims) return <p class="note">This text is no JSON Web Token; the server may still know it.</p>;
-  const exp = typeof claims.exp === "number" ? claims.exp * 1000 : null;
+  const exp = typeof claims.exp === "number" ? claims.exp * 1000 : null; // any number: the token is not checked here
   return (
     <dl class="facts">
       {(["sub", "scope", "tenant"] as const).map(
@@ -32,7 +32,11 @@ export function Claims({ text }: { text: string }) {
         <div>
           <dt>exp</dt>
           <dd>
-            {new Date(exp).toISOString()}
+            {Number.isNaN(new Date(exp).getTime()) ? (
+              <b>{String(claims.exp)} is no date</b>
+            ) : (
+              new Date(exp).toISOString()
+            )}
             {exp < Date.now() && <b> (over)</b>}
           </dd>
         </div>

@@ -70,6 +70,8 @@ export class Fake {
   hidden = new Set();
   erased = new Set();
   dropped = 0;
+  /** The history of every user, newest first; undefined: one that is made up. */
+  changes = undefined;
   /** What was sent to change something. */
   writes = [];
   requests = [];
@@ -391,6 +393,7 @@ export class Fake {
   }
 
   history(id) {
+    if (this.changes) return this.changes;
     if (this.erased.has(id) || this.index(id) < 0) return [];
     const changes = [];
     const day = 86_400_000;

@@ -10,8 +10,20 @@ export interface Stay {
   cause: string;
 }
 
-/** What the state was between the changes; null before the first change that is known, unless that names what was. */
-export function stays(changes: Change[], from: number, to: number, complete: boolean): Stay[] {
+/** What is true of a user now. */
+export interface Present {
+  state: State | null;
+  /** Unix milliseconds. */
+  since: number;
+}
+
+/**
+ * What the state was between the changes. Before the first change that is known it is null, unless that change names
+ * what was. Without any change it is what it is now, from when that began.
+ */
+export function stays(changes: Change[], from: number, to: number, complete: boolean, present?: Present): Stay[] {
+  if (changes.length === 0 && complete && present && present.since < to)
+    return [{ from: Math.max(from, present.since), to, state: present.state, cause: "" }];
   const sorted = changes.map((c) => ({ ...c, time: Date.parse(c.at) })).sort((a, b) => a.time - b.time);
   const all: Stay[] = [];
   let at = from;
@@ -40,16 +52,18 @@ export function Days({
   now,
   days,
   complete,
+  present,
 }: {
   changes: Change[];
   now: number;
   days: number;
   complete: boolean;
+  present?: Present | undefined;
 }) {
   const today = Math.floor(now / day) * day;
   const first = today - (days - 1) * day;
   const oldest = Math.min(...changes.map((c) => Date.parse(c.at)), now);
-  const all = stays(changes, complete ? first : Math.max(first, oldest), now, complete);
+  const all = stays(changes, complete ? first : Math.max(first, oldest), now, complete, present);
   const width = 520;
   const x = (t: number, begin: number) => ((t - begin) / day) * width;
   return (

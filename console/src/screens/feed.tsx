@@ -78,6 +78,7 @@ export function Feed({ route }: { route: Route }) {
   const held = useRef(false);
   const dirty = useRef(false);
   const typed = useRef(0);
+  useEffect(() => () => clearTimeout(typed.current), []);
 
   const url = useMemo(() => {
     const made = address("console/api/feed", { user_id: user, state, cause });

@@ -1,5 +1,5 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { address, type Event, get, send, userPath } from "../api";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
+import { address, type Event, Fault, get, send, userPath } from "../api";
 import { useSession } from "../context";
 import { ago, count, moment, since, words } from "../format";
 import { useClock, useLive, useLoad } from "../live";
@@ -18,6 +18,16 @@ interface Pageful {
   changes: Change[];
   next_cursor: string | null;
 }
+
+/** A page that is read again, before what was read of older pages. It begins anew if it does not reach them. */
+export function joined(page: Pageful, kept: Pageful): Pageful {
+  const known = new Set(kept.changes.map((c) => c.event_id));
+  const fresh = page.changes.filter((c) => !known.has(c.event_id));
+  if (fresh.length === page.changes.length) return page;
+  return { changes: [...fresh, ...kept.changes], next_cursor: kept.next_cursor };
+}
+
+const none: Pageful = { changes: [], next_cursor: null };
 
 /** All that is known about one user, beside the list. It follows the user's changes. */
 export function Drawer({
@@ -127,6 +137,7 @@ export function Drawer({
                 now={time - (time % 10_000)}
                 days={days}
                 complete={week.value.next_cursor === null}
+                present={value?.since ? { state: value.state, since: Date.parse(value.since) } : undefined}
               />
               {week.value.next_cursor !== null && (
                 <p class="note">More than 1,000 changes: what was before the oldest of them is not drawn.</p>
@@ -253,27 +264,30 @@ function History({
   event: string | null;
 }) {
   const [before, setBefore] = useState("");
-  const [older, setOlder] = useState<Change[]>([]);
-  const [next, setNext] = useState<string | null | undefined>();
+  const [kept, setKept] = useState(none);
+  const [older, setOlder] = useState<{ busy: boolean; fault?: Fault }>({ busy: false });
   const to = before && !Number.isNaN(Date.parse(`${before}Z`)) ? new Date(`${before}Z`).toISOString() : "";
   const first = useLoad((signal) => get<Pageful>(userPath(id, "/history"), { limit: 50, to }, signal), [id, to]);
   useEffect(() => {
     if (seen > 0) first.again();
   }, [seen]);
-  useEffect(() => {
-    setOlder([]);
-    setNext(undefined);
-  }, [id, to]);
-  const cursor = next === undefined ? first.value?.next_cursor : next;
+  useLayoutEffect(() => setKept(none), [id, to]);
+  useLayoutEffect(() => {
+    const page = first.value;
+    if (page) setKept((old) => joined(page, old));
+  }, [first.value]);
+  const { changes: all, next_cursor: cursor } = kept;
   const more = async () => {
-    const page = await get<Pageful>(userPath(id, "/history"), { limit: 100, to, cursor: cursor ?? undefined });
-    setOlder((old) => [...old, ...page.changes]);
-    setNext(page.next_cursor);
+    setOlder({ busy: true });
+    try {
+      const page = await get<Pageful>(userPath(id, "/history"), { limit: 100, to, cursor: cursor ?? undefined });
+      // Unless the list has begun anew meanwhile.
+      setKept((old) => (old.next_cursor === cursor ? { ...page, changes: [...old.changes, ...page.changes] } : old));
+      setOlder({ busy: false });
+    } catch (error) {
+      setOlder({ busy: false, fault: error instanceof Fault ? error : new Fault(0, "broken", String(error)) });
+    }
   };
-  const known = new Set<string>();
-  const all = [...(first.value?.changes ?? []), ...older].filter(
-    (c) => !known.has(c.event_id) && known.add(c.event_id) !== undefined,
-  );
   return (
     <Panel
       title="History"
@@ -335,10 +349,11 @@ function History({
           </tbody>
         </table>
       )}
+      {older.fault && <Problem fault={older.fault} inline />}
       {cursor && (
         <div class="acts">
-          <button type="button" class="small" onClick={more}>
-            Older changes
+          <button type="button" class="small" onClick={more} disabled={older.busy}>
+            {older.busy ? "Reading older changes" : "Older changes"}
           </button>
         </div>
       )}
@@ -348,8 +363,7 @@ function History({
 
 function Others({ id }: { id: string }) {
   const watchers = useLoad(
-    (signal) =>
-      get<{ count: number; scope: string }>(`console/api/users/${encodeURIComponent(id)}/watchers`, {}, signal),
+    (signal) => get<{ count: number; scope: string }>(userPath(id, "/watchers", "console/api/users"), {}, signal),
     [id],
   );
   const followers = useLoad(

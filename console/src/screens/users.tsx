@@ -115,6 +115,7 @@ export function Users({ route }: { route: Route }) {
   const [row, setRow] = useState(-1);
   const search = useRef<HTMLInputElement>(null);
   const typed = useRef(0);
+  useEffect(() => () => clearTimeout(typed.current), []);
   const named = me?.ids === "text";
   useEffect(() => {
     if (route.query.get("find")) search.current?.focus();

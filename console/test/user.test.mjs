@@ -1,0 +1,165 @@
+// What one user's page and its address show while reads overlap, fail, and new changes come.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { launch, seen, visit } from "./drive.mjs";
+import { Fake } from "./fake.mjs";
+
+let browser;
+before(async () => {
+  browser = await launch();
+});
+after(() => browser?.close());
+
+async function withFake(options, hash, act, more) {
+  const fake = await Fake.start({ users: 50, ...options });
+  try {
+    await visit(browser, `${fake.url}/console/${hash}`, (page) => act(page, fake), more);
+  } finally {
+    await fake.end();
+  }
+}
+
+const change = (n, at) => ({
+  event_id: `2wPx${String(n).padStart(23, "0")}`,
+  from: n % 2 ? "offline" : "online",
+  to: n % 2 ? "online" : "offline",
+  at: new Date(at).toISOString(),
+  cause: n % 2 ? "first_beat" : "bye",
+  version: String(n),
+  left_out: 0,
+});
+/** Changes, newest first, a second apart. */
+const changes = (count) => Array.from({ length: count }, (_, i) => change(count - i, Date.now() - i * 1000));
+const rows = (page, count) =>
+  page.waitForFunction((count) => document.querySelectorAll("table.history tbody tr").length === count, count);
+
+test("the way back goes back to the tenant too", () =>
+  withFake({ ids: "text" }, "#/users/ann", async (page) => {
+    const tenant = (name) =>
+      page.waitForFunction((name) => document.querySelector(".tenant input")?.value === name, name);
+    await tenant("");
+    await page.evaluate(() => {
+      location.hash = "#/users/ann?tenant=acme";
+    });
+    await tenant("acme");
+    await page.goBack();
+    await tenant("");
+    assert.equal(new URL(page.url()).hash, "#/users/ann");
+  }));
+
+test("every link keeps the tenant", () =>
+  withFake({ ids: "text" }, "#/users/ann?tenant=acme", async (page) => {
+    await page.locator(".followers a").first().waitFor();
+    const hrefs = await page.locator("nav a[href^='#/'], .followers a").evaluateAll((all) => all.map((a) => a.href));
+    assert.ok(hrefs.length > 10);
+    assert.deepEqual(
+      hrefs.filter((href) => !href.endsWith("tenant=acme")),
+      [],
+    );
+    await page.locator("main").click({ position: { x: 1, y: 1 } });
+    await page.keyboard.press("3");
+    await page.waitForURL(/#\/feed\?tenant=acme$/);
+    await page.getByRole("button", { name: "Online", exact: true }).click();
+    await page.waitForURL(/state=online&tenant=acme$/);
+  }));
+
+test("a read that another one replaces is no fault", () =>
+  withFake({}, "", async (page, fake) => {
+    const user = fake.nameOf(0);
+    // Each read of the history waits for the next one.
+    let release = () => {};
+    await page.route(/\/history\?/, async (route) => {
+      release();
+      await new Promise((done) => {
+        release = done;
+      });
+      await route.continue().catch(() => {}); // given up
+    });
+    await page.evaluate((user) => {
+      location.hash = `#/users/${user}`;
+    }, user);
+    await page.getByRole("button", { name: "Hide", exact: true }).click();
+    await page.locator("dialog button.main").click();
+    await seen(page, "Hidden.");
+    await page.unroute(/\/history\?/);
+    release();
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await page.locator("dialog button.main").click();
+    await page.locator(".days .day").first().waitFor();
+    await page.locator("table.history").waitFor();
+    assert.equal(await page.getByText("AbortError").count(), 0);
+  }));
+
+for (const screen of ["feed", "users"])
+  test(`what was typed into the search of ${screen} does not bring back who has left`, () =>
+    withFake({}, `#/${screen}`, async (page, fake) => {
+      // The timers of the page stand still until all has been done.
+      await page.locator("input[type=search]").waitFor();
+      const now = Date.now();
+      await page.clock.install({ time: now });
+      await page.clock.pauseAt(now + 60_000);
+      await page.locator("input[type=search]").fill(fake.nameOf(0));
+      await page.getByRole("navigation").getByRole("link", { name: "Now" }).click();
+      await page.waitForURL(/#\/now$/);
+      await page.locator(".screen-now").waitFor();
+      await page.clock.runFor(1000);
+      assert.match(page.url(), /#\/now$/);
+    }));
+
+test("older changes stay complete while new ones come", () =>
+  withFake({}, "", async (page, fake) => {
+    const user = fake.nameOf(0);
+    fake.changes = changes(100);
+    await page.goto(`${fake.url}/console/#/users/${user}`);
+    await rows(page, 50);
+    await page.getByRole("button", { name: "Older changes" }).click();
+    await rows(page, 100);
+    fake.changes = [...Array.from({ length: 10 }, (_, i) => change(110 - i, Date.now() + 10 - i)), ...fake.changes];
+    await page.getByRole("button", { name: "Hide", exact: true }).click();
+    await page.locator("dialog button.main").click(); // it reads again
+    await rows(page, 110);
+    // More than a page has come: nothing in between may be left out in silence.
+    fake.changes = [...Array.from({ length: 60 }, (_, i) => change(170 - i, Date.now() + 60 - i)), ...fake.changes];
+    await page.getByRole("button", { name: "Show", exact: true }).click();
+    await page.locator("dialog button.main").click();
+    await rows(page, 50);
+    await page.getByRole("button", { name: "Older changes" }).click();
+    await rows(page, 150);
+  }));
+
+test("older changes that cannot be read say why, and a later try works", () =>
+  withFake(
+    {},
+    "",
+    async (page, fake) => {
+      fake.changes = changes(60);
+      await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
+      await rows(page, 50);
+      fake.status = 503;
+      await page.getByRole("button", { name: "Older changes" }).click();
+      await page.locator(".drawer .panel", { hasText: "History" }).getByText("the pipeline is starting").waitFor();
+      fake.status = 0;
+      await page.getByRole("button", { name: "Older changes" }).click();
+      await rows(page, 60);
+    },
+    { allowed: [/Failed to load resource/] },
+  ));
+
+test("a user who is online since longer than the days has full days", () =>
+  withFake({ changes: [], began: 0 }, "", async (page, fake) => {
+    fake.began = Date.now() - 30 * 86_400_000;
+    await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
+    await page.locator(".days .day .sum", { hasText: "24 h" }).nth(5).waitFor();
+  }));
+
+test("a token whose end is no date breaks nothing", () =>
+  withFake({}, "#/try", async (page) => {
+    const claims = Buffer.from('{"exp":1e300}').toString("base64url");
+    await page.getByRole("textbox", { name: "Token" }).fill(`a.${claims}.c`);
+    await seen(page, "1e+300 is no date");
+  }));
+
+test("a user whom no address can name is told apart", () =>
+  withFake({ ids: "text" }, "#/users/..", async (page) => {
+    await seen(page, "A browser cannot name a user");
+  }));
