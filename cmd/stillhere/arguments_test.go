@@ -98,7 +98,7 @@ func TestEveryCommandSaysWhatItsOutputTakes(t *testing.T) {
 		"policy show --output csv":               `stillhere: --output: must be table or json, is "csv"`,
 		"explain x --output csv":                 `stillhere: --output: must be table or json, is "csv"`,
 		"plan --users 5 --output csv":            `stillhere: --output: must be table, json or helm-values, is "csv"`,
-		"replay --resume --out f --output table": `stillhere: replay: --resume: tables cannot be resumed`,
+		"replay --resume --out f --output table": `stillhere: --resume: tables cannot be resumed`,
 	} {
 		if code, _, errs := stillhere(t, "", strings.Fields(given)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("stillhere %s: code %d, want %q in:\n%s", given, code, want, errs)

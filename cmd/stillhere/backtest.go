@@ -69,7 +69,7 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 				o.Policies = append(o.Policies, p)
 				continue
 			} else if err != nil {
-				return fmt.Errorf("--policy: %w", err)
+				return misused(fmt.Errorf("--policy: %w; a name is log, default, a preset or the id of a policy", err))
 			}
 		}
 		p, err := backtest.ParsePolicy(name, text, c.Tenant != nil)

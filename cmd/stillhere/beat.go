@@ -9,9 +9,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/redact"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // beatCommand sends heartbeats over HTTP.
@@ -19,6 +23,7 @@ type beatCommand struct {
 	Who    string        `arg:"" optional:"" name:"user" help:"The user: an id, with --ids text a name."`
 	URL    string        `help:"URL of the service." default:"http://127.0.0.1:8080"`
 	User   string        `hidden:"" instead:"USER"`
+	IDs    string        `name:"ids" help:"How the pipeline names users, int or text. Not needed: the server knows it." enum:",int,text" default:""`
 	Tenant string        `help:"With --ids text: the user's tenant, if it is neither the default one nor that of the token."`
 	Device string        `help:"The user's device: a number, with --ids text any text." default:"1"`
 	Kind   string        `help:"Kind of the device: ${enum}." enum:"mobile,desktop,web,bot,other" default:"desktop"`
@@ -43,6 +48,11 @@ func (c *beatCommand) Run(ctx context.Context) error {
 		return misused(errOneUser)
 	}
 	c.User = cmp.Or(c.Who, c.User)
+	if c.IDs == string(identity.Int) {
+		if _, err := schemas.ParseUserID("<user>", c.User); err != nil {
+			return misused(fmt.Errorf("%w; with --ids text users have names", err))
+		}
+	}
 	if c.Every <= 0 {
 		return c.send(ctx, c.Bye)
 	}
@@ -93,7 +103,7 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 		return fmt.Errorf("reading the answer to a beat of user %s: %w", c.User, err)
 	}
 	if response.StatusCode != http.StatusAccepted {
-		return fmt.Errorf("sending a beat of user %s: %s: %s", c.User, response.Status, bytes.TrimSpace(answer))
+		return fmt.Errorf("sending a beat of user %s: %w", c.User, refusedBeat(response.StatusCode, answer))
 	}
 	what := "beat"
 	if bye {
@@ -101,4 +111,19 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 	}
 	fmt.Printf("%s  user %s device %s  %s\n", time.Now().Format("15:04:05.000"), c.User, c.Device, what)
 	return nil
+}
+
+// beatFields are the fields of the only beat of a request, as they are typed.
+var beatFields = strings.NewReplacer("beats[0].user_id", "<user>", "beats[0].device_id", "--device", "beats[0].device_kind", "--kind",
+	"beats[0].idle_ms", "--idle", "beats[0].tenant", "--tenant")
+
+// refusedBeat is the error that an answer other than 202 tells.
+func refusedBeat(status int, answer []byte) error {
+	var refusal struct {
+		Error struct{ Code, Message string }
+	}
+	if json.Unmarshal(answer, &refusal) != nil || refusal.Error.Code == "" {
+		return fmt.Errorf("the server answers %d %s: %s", status, http.StatusText(status), bytes.TrimSpace(answer))
+	}
+	return &client.ProblemError{Status: status, Code: refusal.Error.Code, Message: beatFields.Replace(refusal.Error.Message)}
 }

@@ -82,6 +82,7 @@ func (c *explainCommand) Run(ctx context.Context) error {
 		if o.At, err = instant("--at", c.At, time.UTC); err != nil {
 			return err
 		}
+		o.At = min(o.At, schemas.MillisOf(time.Now())) // nobody knows more
 	}
 	if user != "" {
 		if o.User, o.Called, err = of.user("<user>", user); err != nil {
@@ -129,7 +130,7 @@ func (c *explainCommand) Run(ctx context.Context) error {
 	line.Clear()
 	var bad *schemas.FieldError
 	if errors.As(err, &bad) && bad.Field == "event id" {
-		return misused(err)
+		return misused(schemas.Invalid("<event-id>", bad.Reason))
 	}
 	if err != nil {
 		return err

@@ -40,6 +40,35 @@ func commandOf(err error) *kong.Node {
 	return node
 }
 
+// asParsed is the error of a command line that cannot be understood, without what the parser puts before it: the name
+// of the command, which hintHelp prints, and the flag for which a context was read first.
+func asParsed(err error) error {
+	text := strings.TrimPrefix(err.Error(), "--help: ")
+	if name := commandName(commandOf(err)); name != "" {
+		text = strings.TrimPrefix(text, name+": ")
+	}
+	return errors.New(text)
+}
+
+// hintAddresses prints which flags of the command name servers.
+func hintAddresses(errs io.Writer, node *kong.Node) {
+	var flags []string
+	for _, name := range []string{"--url", "--kafka-brokers", "--redis", "--postgres", "--admin"} {
+		if flag := flagOf(node, name); flag != nil && !flag.Hidden {
+			flags = append(flags, name)
+		}
+	}
+	if len(flags) == 0 {
+		return
+	}
+	set := "sets the address"
+	if n := len(flags); n > 1 {
+		set = "set the addresses"
+		flags = []string{strings.Join(flags[:n-1], ", ") + " and " + flags[n-1]}
+	}
+	fmt.Fprintf(errs, "stillhere: no server listens at this address; %s %s, and \"stillhere dev\" prints its own\n", strings.Join(flags, ""), set)
+}
+
 // hintHelp prints where the command is explained.
 func hintHelp(errs io.Writer, node *kong.Node) {
 	if name := commandName(node); name != "" {
@@ -49,22 +78,33 @@ func hintHelp(errs io.Writer, node *kong.Node) {
 	fmt.Fprintln(errs, `See "stillhere --help".`)
 }
 
-// settingName begins a fault of a setting, by its name in the configuration of the program.
-var settingName = regexp.MustCompile(`(?m)^([a-z]+(?:_[a-z]+)*): `)
+// settingName begins a fault of settings, by their names in the configuration of the program.
+var settingName = regexp.MustCompile(`(?m)^([a-z]+(?:_[a-z]+)*)(?:, [a-z]+(?:_[a-z]+)*)*: `)
 
 // asTyped is err with the names of settings as flags, where the command has such a flag.
 func asTyped(node *kong.Node, err error) error {
 	text := settingName.ReplaceAllStringFunc(err.Error(), func(found string) string {
-		name := strings.ReplaceAll(strings.TrimSuffix(found, ": "), "_", "-")
-		for _, flag := range []string{"--" + name, "--kafka-" + name} {
-			if f := flagOf(node, flag); f != nil && !f.Hidden {
-				return flag + ": "
+		names := strings.Split(strings.TrimSuffix(found, ": "), ", ")
+		for i, name := range names {
+			names[i] = flagNamed(node, strings.ReplaceAll(name, "_", "-"))
+			if names[i] == "" {
+				return found
 			}
 		}
-		return found
+		return strings.Join(names, ", ") + ": "
 	})
 	if text == err.Error() {
 		return err
 	}
 	return errors.New(text)
+}
+
+// flagNamed is the flag of a setting, as it is typed; empty if the command has none.
+func flagNamed(node *kong.Node, name string) string {
+	for _, flag := range []string{"--" + name, "--kafka-" + name} {
+		if f := flagOf(node, flag); f != nil && !f.Hidden {
+			return flag
+		}
+	}
+	return ""
 }

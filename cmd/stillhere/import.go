@@ -29,7 +29,7 @@ type storeCommand struct {
 // open opens the store, which close closes.
 func (c *storeCommand) open(ctx context.Context) (opened dataset.Store, close func() error, err error) {
 	if (c.Postgres == "") == (c.SQLite == "") {
-		return nil, nil, errors.New("--postgres, --sqlite: one of the two must name the store")
+		return nil, nil, misused(errors.New("--postgres, --sqlite: one of the two must name the store"))
 	}
 	if c.SQLite != "" {
 		if _, err := os.Stat(c.SQLite); err != nil {

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -106,7 +105,7 @@ func run(args []string, out, errs io.Writer) int {
 	}
 	switch {
 	case err != nil:
-		report(errs, err)
+		report(errs, asParsed(err))
 		hintHelp(errs, commandOf(err))
 		return 2
 	case parsed == nil:
@@ -133,7 +132,7 @@ func run(args []string, out, errs io.Writer) int {
 	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
 		report(errs, asTyped(parsed.Selected(), err))
 		if errors.Is(err, syscall.ECONNREFUSED) && parsed.Selected().ClosestGroup().Title != "Roles:" {
-			fmt.Fprintln(errs, `stillhere: no server listens at this address; --kafka-brokers, --postgres, --redis, --url and --admin set the addresses, and "stillhere dev" prints its own`)
+			hintAddresses(errs, parsed.Selected())
 		}
 		if errors.As(err, new(misuse)) {
 			hintHelp(errs, parsed.Selected())

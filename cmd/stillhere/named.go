@@ -67,6 +67,9 @@ func (f tenantFlag) naming(users identity.Users) (naming, error) {
 // user reads a user; field names it in errors. In int mode there is no name.
 func (n naming) user(field, text string) (schemas.UserID, schemas.Name, error) {
 	id, name, err := n.users.User(field, n.tenant, text)
+	if err != nil && !n.users.Text() {
+		err = fmt.Errorf("%w; with --ids text users have names", err)
+	}
 	return id, name, misused(err)
 }
 

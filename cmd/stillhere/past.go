@@ -54,7 +54,7 @@ func (c *asofCommand) Run(ctx context.Context) error {
 	for _, word := range c.State {
 		state, err := schemas.ParseState("--state", word)
 		if err != nil {
-			return misused(err)
+			return misused(fmt.Errorf("%w, is %q", err, word))
 		}
 		o.Filter.States = append(o.Filter.States, state)
 	}

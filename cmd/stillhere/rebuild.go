@@ -26,7 +26,7 @@ type rebuildLastseen struct{ sourceFlags }
 // Run writes.
 func (c *rebuildLastseen) Run(ctx context.Context) error {
 	if c.Postgres == "" && c.SQLite == "" {
-		return errors.New("--postgres or --sqlite must name the store")
+		return misused(errors.New("--postgres, --sqlite: one of the two must name the store"))
 	}
 	sources, err := c.open(ctx, new(replay.Options))
 	if err != nil {

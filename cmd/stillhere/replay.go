@@ -83,14 +83,14 @@ func (c *replayCommand) options() (*replay.Options, error) {
 	for _, word := range c.State {
 		state, err := schemas.ParseState("--state", word)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w, is %q", err, word)
 		}
 		o.Filter.States = append(o.Filter.States, state)
 	}
 	for _, word := range c.Cause {
 		cause, err := schemas.ParseCause("--cause", word)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w, is %q", err, word)
 		}
 		o.Filter.Causes = append(o.Filter.Causes, cause)
 	}

@@ -181,7 +181,7 @@ type migrateCommand struct {
 func (c *migrateCommand) Run(ctx context.Context) error {
 	config := c.postgres()
 	if config.URL == "" {
-		return errors.New("postgres: a URL is needed, e.g. --postgres postgres://user@localhost:5432/stillhere")
+		return misused(errors.New("--postgres: a URL is needed, e.g. --postgres postgres://user@localhost:5432/stillhere"))
 	}
 	if err := app.Migrate(ctx, config); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stillhere/stillhere/internal/kafka"
@@ -23,8 +24,8 @@ func CheckNames(names []string) error {
 	if others == nil {
 		return nil
 	}
-	return fmt.Errorf("%q: concern gateways or partitions, which tenants share, so only the policy of the pipeline has them; a tenant may have its own %q",
-		others, schemas.TenantSettings)
+	return fmt.Errorf("%s: only the policy of the pipeline has it, because tenants share gateways and partitions; a tenant may have its own %s",
+		strings.Join(others, ", "), strings.Join(schemas.TenantSettings, ", "))
 }
 
 // ofTenant reports in how many partitions the policy of t is in force, and whether one has no place for

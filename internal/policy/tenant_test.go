@@ -14,7 +14,7 @@ func TestATenantHasOnlyTheSettingsThatConcernOneUser(t *testing.T) {
 		t.Error(err)
 	}
 	err := CheckNames([]string{"online_ttl", "cohort_rate", "gateway_silence"})
-	if err == nil || !strings.HasPrefix(err.Error(), `["cohort_rate" "gateway_silence"]: `) {
+	if err == nil || !strings.HasPrefix(err.Error(), `cohort_rate, gateway_silence: `) {
 		t.Error(err)
 	}
 }

@@ -132,7 +132,11 @@ func (s *subject) fill() error {
 		return err
 	}
 	status := schemas.Status{User: 1, State: schemas.Online, Visibility: schemas.Everyone, Version: 1}
-	if err := s.producer.AppendSync(s.Context(), schemas.Outgoing{Topic: schemas.Statuses, Key: schemas.UserID(1).Key(), Value: status.Encode()}); err != nil {
+	was := schemas.PolicyRecord{Policy: schemas.DefaultPolicy()}
+	was.Policy.AwayTTL = time.Hour
+	err := s.producer.AppendSync(s.Context(), schemas.Outgoing{Topic: schemas.Statuses, Key: schemas.UserID(1).Key(), Value: status.Encode()},
+		schemas.Outgoing{Topic: schemas.Policies, Key: was.Key(), Value: was.Encode()})
+	if err != nil {
 		return err
 	}
 	s.feed()

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Not parallel, as commands read the environment.
+func TestFaultsNameWhatWasTypedAndWhereTheCommandIsExplained(t *testing.T) {
+	t.Setenv("STILLHERE_CONTEXTS", t.TempDir()+"/contexts.yaml")
+	for given, want := range map[string]string{
+		"get 1 --context nosuch":       `stillhere: --context: there is no context "nosuch"`,
+		"replay --follow --to now":     "stillhere: --follow has no end",
+		"plan":                         "stillhere: --users: ",
+		"beat 0 --ids int":             "stillhere: <user>: must be between 1 and 9223372036854775807; with --ids text users have names",
+		"asof now ann":                 `stillhere: user "ann": must be between 1 and 9223372036854775807; with --ids text users have names`,
+		"replay --state on":            `stillhere: --state: must be one of offline away online, is "on"`,
+		"replay --cause why":           `erased, is "why"`,
+		"explain":                      "stillhere: <event-id>: must be given, or a user and --at",
+		"explain 1 --at soon":          `stillhere: --at: "soon" is no time`,
+		"explain --at now":             "stillhere: --at: the user must be given",
+		"backtest --policy nofile":     "stillhere: --policy: open nofile: ",
+		"rebuild lastseen":             "stillhere: --postgres, --sqlite: one of the two must name the store",
+		"import last-seen faults.go":   "stillhere: --postgres, --sqlite: one of the two must name the store",
+		"migrate":                      "stillhere: --postgres: a URL is needed",
+		"policy show ab --tenant acme": "stillhere: --tenant: an id names one policy",
+	} {
+		words := strings.Fields(given)
+		command := "stillhere " + words[0]
+		if words[0] == "rebuild" || words[0] == "import" || words[0] == "policy" {
+			command += " " + words[1]
+		}
+		code, _, errs := stillhere(t, "", words...)
+		if code != 2 || !strings.Contains(errs, want) || !strings.Contains(errs, `See "`+command+` --help".`) {
+			t.Errorf("stillhere %s: code %d, want %q in:\n%s", given, code, want, errs)
+		}
+	}
+}
+
+// Not parallel, as commands read the environment.
+func TestAServerThatDoesNotListenIsNamedByTheFlagsOfTheCommand(t *testing.T) {
+	t.Setenv("STILLHERE_CONTEXTS", t.TempDir()+"/contexts.yaml")
+	for given, want := range map[string]string{
+		"get 1 --url http://127.0.0.1:1":          "; --url sets the address",
+		"policy show --kafka-brokers 127.0.0.1:1": "; --kafka-brokers sets the address",
+		"health --admin 127.0.0.1:1":              "; --admin sets the address",
+		"replay --kafka-brokers 127.0.0.1:1":      "; --kafka-brokers and --postgres set the addresses",
+	} {
+		code, _, errs := stillhere(t, "", strings.Fields(given)...)
+		if code != 1 || !strings.Contains(errs, "no server listens at this address"+want) {
+			t.Errorf("stillhere %s: code %d, want %q in:\n%s", given, code, want, errs)
+		}
+	}
+}
+
+func TestFaultsOfSeveralSettingsNameTheirFlags(t *testing.T) {
+	t.Parallel()
+	parser, err := newParser(&commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := childOf(childOf(parser.Model.Node, "policy"), "set")
+	for given, want := range map[string]string{
+		"cohort_rate: is wrong":                  "--cohort-rate: is wrong",
+		"flap_burst, flap_interval: are wrong":   "--flap-burst, --flap-interval: are wrong",
+		"flap_burst, nothing: are wrong":         "flap_burst, nothing: are wrong",
+		"looking, in vain: brokers: are not set": "looking, in vain: brokers: are not set",
+	} {
+		if got := asTyped(node, errorText(given)).Error(); got != want {
+			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+	}
+}
+
+// errorText is an error with a text.
+type errorText string
+
+func (e errorText) Error() string { return string(e) }
