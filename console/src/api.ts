@@ -99,6 +99,8 @@ export async function get<T>(path: string, query?: Query, signal?: AbortSignal, 
 export interface Event {
   name: string;
   data: string;
+  /** The cursor behind it, where the server gives one. */
+  id?: string;
 }
 
 /**
@@ -124,6 +126,7 @@ export async function* events(url: URL, init: RequestInit = {}, idle = 0, bearer
     const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     let name = "message";
+    let id: string | undefined;
     let data: string[] = [];
     for (;;) {
       const { value, done } = await reader.read();
@@ -135,10 +138,12 @@ export async function* events(url: URL, init: RequestInit = {}, idle = 0, bearer
         if (!sse) {
           if (line.trim()) yield { name: "message", data: line };
         } else if (line === "") {
-          if (data.length) yield { name, data: data.join("\n") };
+          if (data.length) yield { name, data: data.join("\n"), ...(id !== undefined && { id }) };
           name = "message";
+          id = undefined;
           data = [];
         } else if (line.startsWith("event:")) name = line.slice(6).trim();
+        else if (line.startsWith("id:")) id = line.slice(3).trim();
         else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
       }
     }

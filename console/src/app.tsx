@@ -3,7 +3,7 @@ import { type Fault, get, onRefused, setTenant } from "./api";
 import { SessionContext } from "./context";
 import { clock } from "./format";
 import { Help } from "./help";
-import { useClock, useLoad } from "./live";
+import { ours, useClock, useLoad } from "./live";
 import { type Live, useOverview } from "./overview";
 import { Icon, Problem } from "./parts/basic";
 import { go, link, type Route, useRoute } from "./route";
@@ -32,6 +32,7 @@ export function App() {
   const route = useRoute();
   const [signed, setSigned] = useState(0);
   const [asking, setAsking] = useState<{ fault?: Fault } | null>(null);
+  const asked = useRef(false);
   const [helping, setHelping] = useState(false);
   // The address alone says whose users are shown: a link, and the way back, go to their tenant.
   const tenant = route.query.get("tenant") ?? "";
@@ -42,7 +43,12 @@ export function App() {
   const { turn } = session.current;
 
   useEffect(() => {
-    onRefused((fault) => setAsking((old) => old ?? { fault }));
+    onRefused((fault) => {
+      // Whoever has closed the dialog wants to read what is behind it.
+      if (asked.current) return;
+      asked.current = true;
+      setAsking((old) => old ?? { fault });
+    });
     const ask = () => setAsking({});
     const renew = () => setSigned((n) => n + 1);
     window.addEventListener("stillhere:token", ask);
@@ -105,6 +111,7 @@ export function App() {
           fault={asking.fault}
           close={() => setAsking(null)}
           done={() => {
+            asked.current = false;
             setAsking(null);
             setSigned((n) => n + 1);
           }}
@@ -137,7 +144,7 @@ function skip(event: Event) {
 
 /** Whether what is shown is live, and if not, since when. */
 function LinkBar({ live: { link: now, now: overview, cameAt } }: { live: Live }) {
-  const time = useClock();
+  const time = ours(useClock());
   if (now.how === "lost") {
     const wait = Math.max(0, Math.ceil(((now.retryAt ?? time) - time) / 1000));
     return (
@@ -173,7 +180,8 @@ function Tenant({ own, value, choose }: { own: string | null; value: string; cho
   if (own)
     return (
       <p class="tenant">
-        Tenant <b>{own}</b>, as the token says
+        Tenant <b>{own}</b>, as the token says. What is of all tenants (rates, gateways, partitions, servers) and What
+        if are not shown to it.
       </p>
     );
   return (

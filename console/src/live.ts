@@ -13,7 +13,10 @@ export interface Link {
 const final = (fault: Fault) =>
   fault.status >= 400 && fault.status < 500 && fault.status !== 408 && fault.status !== 429;
 
-/** Keeps a stream of events open. Changing url opens another one; null closes it. */
+/**
+ * Keeps a stream of events open. Changing url opens another one; null closes it. A connection that was lost is opened
+ * again behind the last event that had an id; take gets an event "reopened" first.
+ */
 export function useLive(url: string | null, take: (event: Event) => void, idle = 0): Link {
   const [link, setLink] = useState<Link>({ how: "connecting" });
   const last = useRef(take);
@@ -23,13 +26,20 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
     const stop = new AbortController();
     let tries = 0;
     let timer = 0;
+    let behind: string | undefined;
+    let lost = false;
     const run = async () => {
       let fault = new Fault(0, "ended", "The server closed the connection.");
       try {
-        for await (const event of events(new URL(url), { signal: stop.signal }, idle)) {
+        const from = new URL(url);
+        if (behind !== undefined) from.searchParams.set("since", behind);
+        for await (const event of events(from, { signal: stop.signal }, idle)) {
+          behind = event.id ?? behind;
           if (event.name === "open") {
             tries = 0;
             setLink({ how: "live" });
+            if (lost) last.current({ name: "reopened", data: "" });
+            lost = false;
           } else if (event.name === "error") {
             const { status = 0, code = "ended", message } = JSON.parse(event.data).error;
             throw new Fault(status, code, message);
@@ -42,6 +52,7 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
       }
       if (stop.signal.aborted) return;
       if (final(fault)) return setLink({ how: "refused", fault });
+      lost = true;
       const wait = Math.min(15_000, 500 * 2 ** tries++) * (0.75 + Math.random() / 4);
       setLink({ how: "lost", fault, retryAt: Date.now() + wait });
       timer = window.setTimeout(run, wait);
@@ -107,12 +118,27 @@ export function useLoad<T>(load: ((signal: AbortSignal) => Promise<T>) | null, d
   return { ...held.current, again: () => setTurn((n) => n + 1) } as Loaded<T>;
 }
 
-/** Draws again each second, for times that say how long ago. */
+/** By how much the server's clock is ahead of this machine's, in milliseconds. */
+let ahead = 0;
+
+/** Learns the server's clock from an answer's instant. Answers are late by less than the tolerance. */
+export function learnClock(at: string) {
+  const by = Date.parse(at) - Date.now();
+  ahead = Math.abs(by) > 2000 ? by : 0;
+}
+
+/** The server's time, in Unix milliseconds. */
+export const serverNow = () => Date.now() + ahead;
+
+/** The server's time. Draws again each second, for times that say how long ago. */
 export function useClock(ms = 1000): number {
-  const [now, setNow] = useState(Date.now);
+  const [now, setNow] = useState(serverNow);
   useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), ms);
+    const timer = setInterval(() => setNow(serverNow()), ms);
     return () => clearInterval(timer);
   }, [ms]);
   return now;
 }
+
+/** What this machine's clock says at an instant of the server's clock. */
+export const ours = (time: number) => time - ahead;

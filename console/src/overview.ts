@@ -1,6 +1,6 @@
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { address, type Event, get } from "./api";
-import { type Link, useLive, useLoad } from "./live";
+import { type Link, learnClock, useLive, useLoad } from "./live";
 import type { Overview, Past } from "./types";
 
 /** How long the server may send nothing before the connection counts as lost. It sends one overview each second. */
@@ -59,6 +59,7 @@ export function useOverview(session: number, on: boolean): Live {
   const take = useCallback((event: Event) => {
     if (event.name !== "overview") return;
     const overview: Overview = JSON.parse(event.data);
+    learnClock(overview.at);
     if (past.current) past.current = append(past.current, overview);
     setNow({ overview, cameAt: Date.now() });
   }, []);

@@ -40,10 +40,10 @@ export const settings: readonly Setting[] = [
   limits("flap-interval", "duration", "Time between two changes of a user who has used up the burst."),
 ];
 
-/** A Go duration (1m30s, 250ms) or a plain number, in seconds; NaN if it is neither. */
+/** A Go duration (1m30s, 250ms, 0) in seconds; NaN if it is none. */
 export function seconds(text: string): number {
   const trimmed = text.trim();
-  if (/^\d+(\.\d+)?$/.test(trimmed)) return Number(trimmed);
+  if (/^0+(\.0*)?$/.test(trimmed)) return 0;
   if (!/^(\d+(\.\d+)?(h|m|s|ms))+$/.test(trimmed)) return Number.NaN;
   const sizes: Record<string, number> = { h: 3600, m: 60, s: 1, ms: 0.001 };
   let sum = 0;

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { address, type Fault, send, setToken, token } from "./api";
+import { address, Fault, send, setToken, token } from "./api";
 import { Dialog } from "./parts/basic";
 
 /** What a token says of itself; the server alone checks it. */
@@ -63,6 +63,8 @@ export function TokenDialog({
     setBusy(true);
     try {
       const value = text.trim().replace(/^Bearer\s+/i, "");
+      if (!/^[\x21-\x7e]+$/.test(value))
+        throw new Fault(0, "invalid_token", "A token has only printable characters of ASCII, and no blank.");
       await send(address("console/api/me"), {}, value);
       setToken(value);
       done();

@@ -70,6 +70,10 @@ export class Fake {
   hidden = new Set();
   erased = new Set();
   dropped = 0;
+  /** The tenant of the token; null: none. */
+  own = null;
+  /** Whether the feed says where a connection can go on. */
+  resumes = true;
   /** The history of every user, newest first; undefined: one that is made up. */
   changes = undefined;
   /** What was sent to change something. */
@@ -151,7 +155,9 @@ export class Fake {
     answer.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     answer.write(": connected\n\n");
     this.#open.add(answer);
-    const stop = start((event, data) => answer.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`));
+    const stop = start((event, data, id) =>
+      answer.write(`${id && this.resumes ? `id: ${id}\n` : ""}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`),
+    );
     answer.on("close", () => {
       this.#open.delete(answer);
       stop();
@@ -329,7 +335,7 @@ export class Fake {
         ids: this.ids,
         authenticated: this.token !== "",
         user: this.token ? "operator" : null,
-        tenant: null,
+        tenant: this.own,
         version: "0.9.0",
         commit: "743c2dc",
         partitions: 16,
@@ -354,7 +360,7 @@ export class Fake {
           const due = Math.floor(((performance.now() - began) / 1000) * this.rate);
           for (; own < due; own++) {
             const change = this.change(Math.floor(this.#random() * Math.max(1, this.users)), this.#sent++);
-            if (!state || change.to === state) write("change", change);
+            if (!state || change.to === state) write("change", change, `c${this.#sent}`);
           }
           if (this.dropped) {
             write("dropped", { count: this.dropped });

@@ -163,3 +163,91 @@ test("a user whom no address can name is told apart", () =>
   withFake({ ids: "text" }, "#/users/..", async (page) => {
     await seen(page, "A browser cannot name a user");
   }));
+
+test("after a lost connection the days and the history are read again", () =>
+  withFake(
+    { changes: changes(2) },
+    "",
+    async (page, fake) => {
+      await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
+      await rows(page, 2);
+      await fake.down();
+      await page.locator(".bar.lost").waitFor();
+      fake.changes = changes(3);
+      await fake.up();
+      await page.locator(".bar.lost").waitFor({ state: "detached" });
+      await rows(page, 3);
+      assert.equal(await page.locator(".drawer .problem").count(), 0);
+    },
+    { allowed: [/Failed to load resource/, /net::ERR/] },
+  ));
+
+for (const resumes of [true, false])
+  test(`the feed ${resumes ? "goes on behind a lost connection" : "says that a lost connection has cost changes"}`, () =>
+    withFake(
+      { rate: 20, resumes },
+      "#/feed",
+      async (page, fake) => {
+        await page.locator(".feed .rows .row").nth(5).waitFor();
+        await fake.down();
+        await page.locator(".bar.lost").waitFor();
+        await fake.up();
+        if (!resumes) return page.locator(".feed .row.gap", { hasText: "are missing" }).waitFor();
+        const again = () => fake.requests.filter((r) => r.includes("/console/api/feed") && r.includes("since="));
+        while (again().length === 0) await page.evaluate(() => new Promise(requestAnimationFrame));
+        assert.match(again()[0], /since=c\d+/);
+        assert.equal(await page.locator(".feed .row.gap").count(), 0);
+      },
+      { allowed: [/Failed to load resource/, /net::ERR/] },
+    ));
+
+test("Escape in a field leaves the user open", () =>
+  withFake({}, "", async (page, fake) => {
+    await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
+    await page.locator("#search").press("Escape");
+    await page.locator("#search").blur();
+    await page.locator(".drawer h2").first().waitFor();
+    await page.keyboard.press("Escape");
+    await page.locator(".drawer").waitFor({ state: "detached" });
+  }));
+
+test("ages are those of the server's clock", () =>
+  withFake({ rate: 0 }, "", async (page, fake) => {
+    await page.clock.install({ time: Date.now() - 300_000 }); // this machine is five minutes behind
+    await page.goto(`${fake.url}/console/#/users`);
+    await page
+      .locator(".row:not(.head) .n", { hasText: /^2\d s ago$/ })
+      .first()
+      .waitFor();
+  }));
+
+test("a token that cannot be sent is refused in words, and the dialog comes once", () =>
+  withFake(
+    { token: "right" },
+    "#/users",
+    async (page) => {
+      await page.getByRole("textbox", { name: "Token" }).fill("wr\u00f6ng\u20ac");
+      await page.getByRole("button", { name: "Use token" }).click();
+      await page.locator("#token-refused", { hasText: "printable characters of ASCII" }).waitFor();
+      await page.getByRole("button", { name: "Cancel" }).click();
+      await page.locator("dialog").waitFor({ state: "detached" });
+      await page.getByRole("link", { name: "Feed" }).click(); // refused as well
+      await page.getByRole("button", { name: "Sign in with a token" }).first().waitFor();
+      assert.equal(await page.locator("dialog").count(), 0);
+    },
+    { allowed: [/Failed to load resource/] },
+  ));
+
+test("a duration without its unit is told before the server is asked", () =>
+  withFake({}, "#/whatif", async (page) => {
+    await page.getByLabel("offline-debounce").fill("30");
+    await seen(page, "needs a unit, such as 30s");
+    assert.ok(await page.getByRole("button", { name: "Run the backtest" }).isDisabled());
+  }));
+
+test("the administrator of a tenant is told what is not shown", () =>
+  withFake({ ids: "text", own: "acme" }, "", async (page) => {
+    await seen(page, "What is of all tenants");
+    await page.getByRole("link", { name: "What if" }).click();
+    await seen(page, "A policy is tried on the users of all tenants");
+  }));

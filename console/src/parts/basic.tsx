@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Fault } from "../api";
-import { setToken } from "../api";
+import { setToken, token } from "../api";
 
 /** A state as a shape and a word, so that the color is not needed. Null is hidden. */
 export function StateWord({ state, hidden }: { state: string | null | undefined; hidden?: boolean }) {
@@ -59,7 +59,7 @@ export function Problem({ fault, again, inline }: { fault: Fault; again?: () => 
       <div class="acts">
         {(fault.status === 401 || fault.status === 403) && (
           <button type="button" onClick={() => askToken()}>
-            Use another token
+            {token() ? "Use another token" : "Sign in with a token"}
           </button>
         )}
         {again && (

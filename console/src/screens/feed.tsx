@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, type Event } from "../api";
 import { useSession } from "../context";
 import { clock, count, moment, rate, words } from "../format";
-import { useLive } from "../live";
+import { serverNow, useLive } from "../live";
 import { Choice, Empty, Problem, StateWord } from "../parts/basic";
 import { Virtual } from "../parts/virtual";
 import { go, link, type Route } from "../route";
@@ -34,21 +34,29 @@ const states = [
   ["offline", "Offline"],
 ] as const;
 
+/** That changes may be missing between the rows around it. */
+interface Gap {
+  /** Until when, in Unix milliseconds. */
+  gap: number;
+}
+
 /** Changes as they come, newest last in all; what comes while one reads is counted, not shown. */
 class Buffer {
-  readonly all: FeedRow[] = [];
+  readonly all: (FeedRow | Gap)[] = [];
   /** How many have come, and how many of them are shown. */
   came = 0;
   shown = 0;
   dropped = 0;
+  /** Whether the server says where a connection can go on. */
+  resumes = false;
   readonly times: number[] = [];
   readonly #began = performance.now();
 
-  add(row: FeedRow) {
+  add(row: FeedRow | Gap) {
     this.all.push(row);
     this.came++;
     const now = performance.now();
-    this.times.push(now);
+    if (!("gap" in row)) this.times.push(now);
     if (this.all.length > 2 * most) this.all.splice(0, this.all.length - most);
     if (this.times.length > 20_000) this.times.splice(0, 10_000);
   }
@@ -86,7 +94,11 @@ export function Feed({ route }: { route: Route }) {
     return made.href;
   }, [filter]);
   const connection = useLive(url, (event: Event) => {
+    buffer.resumes ||= event.id !== undefined;
     if (event.name === "change") buffer.add(JSON.parse(event.data));
+    // After a lost connection the server sends what has passed, or says that it cannot.
+    else if (event.name === "skipped" || (event.name === "reopened" && !buffer.resumes))
+      buffer.add({ gap: serverNow() });
     else if (event.name === "dropped") buffer.dropped += JSON.parse(event.data).count;
     else return;
     dirty.current = true;
@@ -227,7 +239,13 @@ export function Feed({ route }: { route: Route }) {
   );
 }
 
-function Line({ row, index }: { row: FeedRow; index: number }) {
+function Line({ row, index }: { row: FeedRow | Gap; index: number }) {
+  if ("gap" in row)
+    return (
+      <div role="row" aria-rowindex={index + 2} class="row gap">
+        <span role="gridcell">Changes before {clock(row.gap)} are missing: the connection was lost</span>
+      </div>
+    );
   return (
     <div role="row" aria-rowindex={index + 2} class={`row to-${row.to}`}>
       <span role="gridcell" class="at mono" title={moment(row.at)}>

@@ -79,13 +79,18 @@ export function Drawer({
     return made.href;
   }, [id, turn]);
   useLive(url, ({ name }: Event) => {
-    if (name === "change") setTimeout(reload, 300); // the stores follow the log
+    if (name === "change")
+      setTimeout(reload, 300); // the stores follow the log
+    else if (name === "reopened") reload(); // changes may have passed meanwhile
   });
   useEffect(() => {
     // What is said of a present user goes on without changes: last seen, devices, staleness.
     const timer = setInterval(user.again, 5000);
     const key = (pressed: KeyboardEvent) => {
-      if (pressed.key === "Escape" && !document.querySelector("dialog[open]")) close();
+      // In a field, Escape is of the field.
+      if (pressed.key !== "Escape" || (pressed.target as HTMLElement).closest("input, select, textarea, dialog"))
+        return;
+      if (!document.querySelector("dialog[open]")) close();
     };
     window.addEventListener("keydown", key);
     return () => {

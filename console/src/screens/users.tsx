@@ -268,6 +268,9 @@ export function Users({ route }: { route: Route }) {
             />
           )
         )}
+        <p class="away-from-eyes" role="status">
+          {row >= 0 && pages.at(row) && `${pages.at(row)!.user_id}, ${pages.at(row)!.state}`}
+        </p>
         <p class="note foot-note">
           {pages.asOf && pages.total > 0 && `As of ${clock(pages.asOf)} UTC. `}
           {pages.loading ? "The list is still being read: there will be more." : "Rows are read again every 2 seconds."}

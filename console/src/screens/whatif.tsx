@@ -17,17 +17,25 @@ const groups: [Setting["group"], string][] = [
 
 /** What is wrong with a text of a setting; empty if nothing is. */
 function faultOf(setting: Setting, text: string): string {
-  if (setting.kind === "duration" && Number.isNaN(seconds(text))) return "must be a duration, such as 45s or 1m30s";
+  if (setting.kind === "duration" && Number.isNaN(seconds(text)))
+    return /^[\d.]+$/.test(text) ? `needs a unit, such as ${text}s` : "must be a duration, such as 45s or 1m30s";
   if (setting.kind === "number" && !/^\d+$/.test(text)) return "must be a whole number";
   return "";
 }
 
 export function WhatIf({ route }: { route: Route }) {
-  const { live } = useSession();
+  const { live, me } = useSession();
   const force = useMemo(() => textsOf(live.now?.policy?.settings), [JSON.stringify(live.now?.policy?.settings)]);
   const known = settings.filter((s) => force[s.name] !== undefined);
   const [draft, setDraft] = useState<Record<string, string>>(() => Object.fromEntries(route.query));
   const [minutes, setMinutes] = useState(10);
+  if (me?.tenant)
+    return (
+      <Empty title="A policy is tried on the users of all tenants">
+        This token is of tenant {me.tenant} alone. With a token of the whole pipeline, stillhere backtest --tenant{" "}
+        {me.tenant} tries a policy on yours.
+      </Empty>
+    );
   if (!live.now) return live.link.fault ? <Problem fault={live.link.fault} /> : <Waiting what="the policy in force" />;
   if (known.length === 0)
     return <Empty title="The policy in force is not known here">No detector has published one yet.</Empty>;
