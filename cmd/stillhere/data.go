@@ -137,6 +137,9 @@ func (f *dataFlags) users(filter *replay.Filter, arguments []string) error {
 		}
 		filter.Users, f.asked = append(filter.Users, id), append(f.asked, namedUser{id, name})
 	}
+	if of.users.Text() {
+		filter.Of = &of.tenant
+	}
 	if len(f.User) == 0 {
 		filter.Tenant = f.Tenant
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
 )
@@ -84,11 +87,26 @@ func (c *asofCommand) Run(ctx context.Context) error {
 // report prints what a user of the rows should know.
 func (f *dataFlags) report(sum replay.Summary, rows int64, begun time.Time, err error) {
 	f.reportUnnamed(sum.Unnamed)
+	reportForgotten(sum.Forgotten)
 	if sum.Cut {
 		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to the beginning; of users who have not changed since, only the store knows: --postgres URL")
 	}
 	if err == nil && f.Out != "-" {
 		fmt.Fprintf(os.Stderr, "%s rows in %s, in %s\n", grouped(rows), f.Out, time.Since(begun).Round(time.Millisecond))
+	}
+}
+
+// forgottenShown bounds how many tenants a tool names.
+const forgottenShown = 5
+
+// reportForgotten prints of which tenants older changes are missing.
+func reportForgotten(tenants store.Edges) {
+	for i, tenant := range slices.Sorted(maps.Keys(tenants)) {
+		if i == forgottenShown {
+			fmt.Fprintf(os.Stderr, "stillhere: and %d more tenants\n", len(tenants)-i)
+			return
+		}
+		fmt.Fprintf(os.Stderr, "stillhere: of tenant %q the store keeps changes from %s on (its history-days), so the output lacks what was before\n", tenant, tenants[tenant])
 	}
 }
 

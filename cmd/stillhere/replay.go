@@ -248,6 +248,7 @@ func (c *replayCommand) report(o *replay.Options, sum replay.Summary) {
 		fmt.Fprintln(os.Stderr, "stillhere: the topic does not reach back to --from; older changes may be in the store: --postgres URL")
 	}
 	c.reportUnnamed(sum.Unnamed)
+	reportForgotten(sum.Forgotten)
 	if sum.Unreadable > 0 {
 		fmt.Fprintf(os.Stderr, "stillhere: %s records of the topic could not be read and were skipped\n", grouped(sum.Unreadable))
 	}

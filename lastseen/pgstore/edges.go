@@ -33,6 +33,12 @@ func (s *Store) edges(ctx context.Context) (store.Edges, error) {
 	})
 }
 
+// TenantEdges are where the log begins for tenants; see store.TenantLog.
+func (s *Store) TenantEdges(ctx context.Context) (edges store.Edges, err error) {
+	defer wrap(&err, "asking where the logs of tenants begin")
+	return s.edges(ctx)
+}
+
 // TenantNames lists tenants; see store.TenantLog.
 func (s *Store) TenantNames(ctx context.Context) (names []string, err error) {
 	defer wrap(&err, "listing the tenants")

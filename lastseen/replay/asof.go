@@ -18,7 +18,7 @@ import (
 func AsOf(ctx context.Context, log Log, archive Archive, at schemas.Millis, o *Options, emit func(*store.Entry) error) (sum Summary, err error) {
 	p := plan{o: o, log: log, archive: archive, filter: Filter{Users: o.Filter.Users, Partitions: o.Filter.Partitions, To: at + 1}}
 	if archive != nil {
-		if err := checkKnown(ctx, archive, at); err != nil { // before everything is read in vain
+		if sum.Forgotten, err = o.Filter.checkKnown(ctx, archive, at); err != nil { // before everything is read in vain
 			return sum, err
 		}
 	}
@@ -124,11 +124,23 @@ func (r *reading) newest(ctx context.Context, at schemas.Millis) ([]store.Entry,
 	return found, err
 }
 
-// checkKnown checks whether the archive knows what was in force at an instant.
-func checkKnown(ctx context.Context, archive Archive, at schemas.Millis) error {
+// checkKnown checks whether the archive knows what was in force at an instant. Of everybody, forgotten are the
+// tenants of whom it does not.
+func (f *Filter) checkKnown(ctx context.Context, archive Archive, at schemas.Millis) (forgotten store.Edges, err error) {
 	begins, err := archive.LogBegins(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = store.CheckKnown(at, begins)
 	}
-	return store.CheckKnown(at, begins)
+	if err != nil {
+		return nil, err
+	}
+	edges, err := archive.TenantEdges(ctx)
+	if err != nil {
+		return nil, err
+	}
+	forgotten = edges.Later(f.tenant(), at)
+	if tenant := f.tenant(); tenant != nil && len(forgotten) > 0 {
+		return nil, &store.ForgottenError{Asked: at, Begins: forgotten[*tenant], Tenant: tenant}
+	}
+	return forgotten, nil
 }

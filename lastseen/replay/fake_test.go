@@ -96,6 +96,7 @@ type archive struct {
 	// topic is the one of which next are offsets.
 	topic  schemas.TopicID
 	erased map[schemas.UserID]schemas.Version
+	edges  store.Edges
 }
 
 // archiveOf is the archive of what a topic had before it was cut, up to a part.
@@ -161,6 +162,8 @@ func (a *archive) Erased(context.Context) (map[schemas.UserID]schemas.Version, e
 }
 
 func (*archive) LogBegins(context.Context) (schemas.Millis, error) { return 0, nil }
+
+func (a *archive) TenantEdges(context.Context) (store.Edges, error) { return a.edges, nil }
 
 // replayed is the file that a replay gives.
 func replayed(t *testing.T, format Format, log Log, past Archive, o Options) ([]byte, Summary) {

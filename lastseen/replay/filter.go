@@ -16,6 +16,8 @@ type Filter struct {
 	// Tenant leaves out the users of others, and those whose name is not known; nil: all tenants. It needs
 	// Options.Names.
 	Tenant *string
+	// Of is the tenant of Users, in text mode; nil: not known.
+	Of *string
 	// From is included, To is not; 0 leaves that end open.
 	From, To schemas.Millis
 	// after is the last row that was emitted before.
@@ -33,6 +35,14 @@ func (f *Filter) wants(e *store.Entry) bool {
 		(len(f.States) == 0 || slices.Contains(f.States, e.To)) &&
 		(len(f.Causes) == 0 || slices.Contains(f.Causes, e.Cause)) &&
 		(f.after == nil || f.order(e, f.after) > 0)
+}
+
+// tenant is the one of all selected users; nil: they may be of several.
+func (f *Filter) tenant() *string {
+	if len(f.Users) > 0 {
+		return f.Of
+	}
+	return f.Tenant
 }
 
 // partitions are those of count in which selected users can be, ascending.

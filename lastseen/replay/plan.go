@@ -35,6 +35,8 @@ type plan struct {
 	parts  []part
 	cut    bool
 	begins schemas.Millis
+	// forgotten are the tenants whose logs begin after the start of the range.
+	forgotten store.Edges
 }
 
 // part is what is to be read of one partition.
@@ -91,9 +93,14 @@ func (p *plan) make(ctx context.Context) error {
 		}
 		p.parts, archived = append(p.parts, part), archived || part.before >= 0
 	}
-	if archived {
-		p.begins, err = p.archive.LogBegins(ctx)
+	if !archived {
+		return nil
 	}
+	if p.begins, err = p.archive.LogBegins(ctx); err != nil || p.filter.From == 0 {
+		return err
+	}
+	edges, err := p.archive.TenantEdges(ctx)
+	p.forgotten = edges.Later(p.filter.tenant(), p.filter.From-1)
 	return err
 }
 

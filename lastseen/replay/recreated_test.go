@@ -120,3 +120,53 @@ func TestSessionsOfALogThatIsCutMeanwhileEndInAnError(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatATenantDoesNotKeepIsAnErrorForItAndSaidOfEverybody(t *testing.T) {
+	t.Parallel()
+	log := newTopic(2, shuffled(3, 20, 300))
+	kept := archiveOf(log, 1)
+	begins := kept.rows[len(kept.rows)/2].At
+	kept.edges = store.Edges{"acme": begins}
+	acme, zeta := "acme", "zeta"
+	user := []schemas.UserID{kept.rows[0].User}
+	for _, c := range []struct {
+		name            string
+		filter          Filter
+		at              schemas.Millis
+		lost, forgotten bool
+	}{
+		{"the tenant", Filter{Tenant: &acme}, begins - 2, true, false},
+		{"the tenant, the millisecond before", Filter{Tenant: &acme}, begins - 1, false, false},
+		{"users of the tenant", Filter{Users: user, Of: &acme}, begins - 2, true, false},
+		{"another tenant", Filter{Tenant: &zeta}, begins - 2, false, false},
+		{"users of another tenant", Filter{Users: user, Of: &zeta}, begins - 2, false, false},
+		{"everybody", Filter{}, begins - 2, false, true},
+		{"everybody, the millisecond before", Filter{}, begins - 1, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := Defaults()
+			o.Filter = c.filter
+			known, asOfErr := AsOf(t.Context(), log, kept, c.at, &o, func(*store.Entry) error { return nil })
+			o.Filter.From, o.Filter.To = c.at+1, c.at+1000
+			seen, sessionsErr := Sessions(t.Context(), log, kept, &o, false, func(*Session) error { return nil })
+			o.Source = FromArchive
+			replayed, err := Run(t.Context(), log, kept, &o, func(*store.Entry) error { return nil })
+			must(t, err)
+			for what, err := range map[string]error{"what was in force": asOfErr, "sessions": sessionsErr} {
+				var forgotten *store.ForgottenError
+				if errors.As(err, &forgotten) != c.lost || !c.lost && err != nil || c.lost && (forgotten.Begins != begins || *forgotten.Tenant != acme) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			for what, sum := range map[string]Summary{"what was in force": known, "sessions": seen} {
+				if c.forgotten != (sum.Forgotten[acme] == begins) {
+					t.Errorf("%s: forgotten is %v", what, sum.Forgotten)
+				}
+			}
+			if (c.lost || c.forgotten) != (replayed.Forgotten[acme] == begins) {
+				t.Errorf("a replay: forgotten is %v", replayed.Forgotten)
+			}
+		})
+	}
+}

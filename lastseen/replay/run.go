@@ -91,8 +91,11 @@ type Summary struct {
 	// Begins is the instant from which on the archive keeps changes, if it was read; 0 if none was
 	// ever dropped.
 	Begins schemas.Millis
-	topic  schemas.TopicID
-	ends   map[int32]int64
+	// Forgotten are the tenants of whose users changes are missing, because they keep fewer days, and the instants
+	// from which on the archive keeps theirs.
+	Forgotten store.Edges
+	topic     schemas.TopicID
+	ends      map[int32]int64
 }
 
 // Run calls emit for each row that is asked for. The row is valid until emit returns, whose error
@@ -103,7 +106,7 @@ func Run(ctx context.Context, log Log, archive Archive, o *Options, emit func(*s
 	if err := p.make(ctx); err != nil {
 		return sum, fmt.Errorf("planning the replay: %w", err)
 	}
-	sum.Cut, sum.Begins, sum.topic, sum.ends = p.cut, p.begins, p.topic, map[int32]int64{}
+	sum.Cut, sum.Begins, sum.Forgotten, sum.topic, sum.ends = p.cut, p.begins, p.forgotten, p.topic, map[int32]int64{}
 	for _, part := range p.parts {
 		sum.ends[part.id] = part.to
 	}

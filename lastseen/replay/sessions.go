@@ -120,7 +120,8 @@ func Sessions(ctx context.Context, log Log, archive Archive, o *Options, away bo
 	sum, err := Run(ctx, log, archive, o, func(e *store.Entry) error { return s.change(e, e.At, false) })
 	sum.Cut, sum.Unnamed = sum.Cut || before.Cut, sum.Unnamed+before.Unnamed
 	if err == nil && archive != nil {
-		err = namingStart(from, checkKnown(ctx, archive, from-1)) // it may have been dropped meanwhile
+		sum.Forgotten, err = o.Filter.checkKnown(ctx, archive, from-1) // it may have been dropped meanwhile
+		err = namingStart(from, err)
 	}
 	if err != nil {
 		return sum, err
@@ -132,7 +133,7 @@ func Sessions(ctx context.Context, log Log, archive Archive, o *Options, away bo
 func namingStart(from schemas.Millis, err error) error {
 	var forgotten *store.ForgottenError
 	if errors.As(err, &forgotten) {
-		return &store.ForgottenError{Asked: from, Begins: forgotten.Begins}
+		return &store.ForgottenError{Asked: from, Begins: forgotten.Begins, Tenant: forgotten.Tenant}
 	}
 	return err
 }

@@ -46,6 +46,8 @@ type Archive interface {
 	// LogBegins is the instant from which on changes are kept; 0 if none was ever dropped. It
 	// never decreases.
 	LogBegins(ctx context.Context) (schemas.Millis, error)
+	// TenantEdges are where the log begins later for users of tenants.
+	TenantEdges(ctx context.Context) (store.Edges, error)
 }
 
 // ErrOvertaken is returned if retention removes records before they are read.

@@ -41,13 +41,19 @@ type Range struct {
 }
 
 // ForgottenError says that the log of changes begins after the instant asked for: the audit
-// retention has dropped older changes.
+// retention has dropped older changes, or those of a tenant that keeps fewer days.
 type ForgottenError struct {
 	// Asked is the instant, Begins the one from which on the log is kept.
 	Asked, Begins schemas.Millis
+	// Tenant is the one whose log begins later than that of everybody; nil: everybody's log begins then.
+	Tenant *string
 }
 
 func (e *ForgottenError) Error() string {
+	if e.Tenant != nil {
+		return fmt.Sprintf("what was in force at %s is no longer known of tenant %q: the store keeps its changes from %s on, older ones were dropped by its history-days; "+
+			"ask for that instant or later", e.Asked, *e.Tenant, e.Begins)
+	}
 	return fmt.Sprintf("what was in force at %s is no longer known: the store keeps changes from %s on, older ones were dropped by the audit retention; "+
 		"ask for that instant or later", e.Asked, e.Begins)
 }

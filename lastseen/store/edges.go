@@ -27,6 +27,8 @@ var TenantNamesSQL string
 type TenantLog interface {
 	// TenantNames returns the tenants that have users, ascending.
 	TenantNames(ctx context.Context) ([]string, error)
+	// TenantEdges are where the log begins later for users of tenants, up to EdgesFor ago. Do not change them.
+	TenantEdges(ctx context.Context) (Edges, error)
 	// NamesOfTenant is that of Tenants.
 	NamesOfTenant(ctx context.Context, tenant string, after schemas.UserID, limit int) ([]schemas.UserName, error)
 	// MoveEdge moves the edge of a tenant, never back: from its return on, this process shows nothing of the
@@ -275,6 +277,17 @@ func (e Edges) filtered(ctx context.Context, names namesOf, each func(*Entry) er
 		}
 		return flush()
 	}, flush
+}
+
+// Later are the edges of one tenant, or (nil) of all, of whom it is not known what was in force at an instant.
+func (e Edges) Later(tenant *string, at schemas.Millis) Edges {
+	later := Edges{}
+	for name, begins := range e {
+		if (tenant == nil || name == *tenant) && CheckKnown(at, begins) != nil {
+			later[name] = begins
+		}
+	}
+	return later
 }
 
 // Logged returns the changes that are written to the log: not those that it would not show.

@@ -29,8 +29,9 @@ type textWorld struct {
 	ids    []string // internal ids, which no tool may print
 }
 
-func newTextWorld(t *testing.T) *textWorld {
-	h := testkit.NewDev(t, "--ids", "text")
+func newTextWorld(t *testing.T, more ...string) *textWorld {
+	t.Helper()
+	h := testkit.NewDev(t, append(more, "--ids", "text")...)
 	h.Up()
 	file := filepath.Join(h.Dir, "identity.key")
 	key, err := os.ReadFile(file)

@@ -72,6 +72,9 @@ func wantAcmeFrom(t *testing.T, s Store, begins schemas.Millis) {
 			t.Errorf("of user %d was missed what came from %s on, and the log begins at %s", user, last, missed.Begins)
 		}
 	}
+	if edges, err := s.TenantEdges(t.Context()); err != nil || len(edges) != 1 || edges[bob.Tenant] != begins {
+		t.Errorf("the logs of tenants begin at %v, %v", edges, err)
+	}
 	present := func(user schemas.UserID) (users map[schemas.UserID]bool, err error) {
 		users = map[schemas.UserID]bool{}
 		err = s.AsOf(t.Context(), begins-day, user, func(e *store.Entry) error { users[e.User] = true; return nil })
