@@ -30,20 +30,22 @@ type crowdOf struct {
 	every     int // kills between two versions
 }
 
-const celebrity = schemas.UserID(7)
-
 func TestKillsOfFanoutWorkersReachEveryOnlineFollowerOnce(t *testing.T) {
+	testkit.InBothModes(t, killsOfFanoutWorkers)
+}
+
+func killsOfFanoutWorkers(t *testing.T, m testkit.Mode) {
 	size := crowdOf{followers: 30_000, kills: 3, rate: "15000", between: 900 * time.Millisecond, every: 2}
 	if os.Getenv("STILLHERE_LONG") != "" {
 		size = crowdOf{followers: 1_000_000, kills: 50, rate: "60000", between: 2 * time.Second, every: 10}
 	}
-	t.Parallel()
 	path := testkit.Binary(t, "stillhere")
-	w := newFollowerWorld(t, size)
+	w := newFollowerWorld(t, m.OneTenant(), size)
+	mode := m.Flags(t)
 	start := func(name string) *testkit.Program {
-		return testkit.Start(t, path, nil, "fanout", "--kafka-brokers", w.kafka.Brokers[0], "--redis", w.redis, "--postgres", w.postgres,
+		return testkit.Start(t, path, nil, append([]string{"fanout", "--kafka-brokers", w.kafka.Brokers[0], "--redis", w.redis, "--postgres", w.postgres,
 			"--followers", "all", "--fanout-rate", size.rate, "--fanout-job-followers", "5000", "--high-follower", "1000",
-			"--instance", name, "--admin", "", "--log-level", "warn")
+			"--instance", name, "--admin", "", "--log-level", "warn"}, mode...)...)
 	}
 	names := []string{"one", "two"}
 	workers := []*testkit.Program{start(names[0]), start(names[1])}
@@ -73,6 +75,10 @@ func TestKillsOfFanoutWorkersReachEveryOnlineFollowerOnce(t *testing.T) {
 type followerWorld struct {
 	*testing.T
 	size            crowdOf
+	celebrity       schemas.UserID
+	followers       []schemas.UserID                // two in three are online
+	index           map[schemas.UserID]int          // in followers
+	names           map[schemas.UserID]schemas.Name // nil in int mode
 	kafka           kafka.Config
 	redis, postgres string
 	producer        *kafka.Producer
@@ -82,7 +88,7 @@ type followerWorld struct {
 	last            map[schemas.UserID]schemas.Version
 }
 
-func newFollowerWorld(t *testing.T, size crowdOf) *followerWorld {
+func newFollowerWorld(t *testing.T, m testkit.Mode, size crowdOf) *followerWorld {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -99,8 +105,13 @@ func newFollowerWorld(t *testing.T, size crowdOf) *followerWorld {
 	redis, err := embedded.StartRedis(embedded.RedisConfig{Listen: "127.0.0.1:0"})
 	testkit.Check(t, err)
 	t.Cleanup(func() { redis.Close() })
-	w := &followerWorld{T: t, size: size, kafka: kafka.Config{Brokers: broker.Addrs(), MaxBuffered: 2_000_000}, redis: redis.Addr(),
-		next: map[int32]int64{}, counts: map[schemas.Version]int{}, last: map[schemas.UserID]schemas.Version{}}
+	w := &followerWorld{T: t, size: size, kafka: kafka.Config{Brokers: broker.Addrs(), MaxBuffered: 2_000_000, Users: m.Users()}, redis: redis.Addr(),
+		index: map[schemas.UserID]int{}, next: map[int32]int64{}, counts: map[schemas.Version]int{}, last: map[schemas.UserID]schemas.Version{}}
+	users, names := m.People(1 + size.followers)
+	w.celebrity, w.followers, w.names = users[0], users[1:], names
+	for i, id := range w.followers {
+		w.index[id] = i
+	}
 	w.postgres, err = cluster.URL(ctx)
 	testkit.Check(t, err)
 	_, err = admin.ApplyTopics(ctx, w.kafka, 4, 1)
@@ -115,7 +126,10 @@ func newFollowerWorld(t *testing.T, size crowdOf) *followerWorld {
 	return w
 }
 
-// fill makes the followers 10, 20, 30 ... and says that two in three are online.
+// isOnline says so of two followers in three.
+func (w *followerWorld) isOnline(i int) bool { return i%3 != 0 }
+
+// fill makes the followers and says who is online.
 func (w *followerWorld) fill() {
 	w.Helper()
 	config := pggraph.Defaults()
@@ -127,34 +141,48 @@ func (w *followerWorld) fill() {
 	const chunk = 100_000
 	var edges []graph.Edge
 	var statuses []schemas.Outgoing
+	var names graph.Names
+	if w.names != nil {
+		names = graph.Names{}
+	}
 	place := int64(0)
-	for i := 1; i <= w.size.followers; i++ {
-		id := schemas.UserID(10 * i)
-		edges = append(edges, graph.Edge{User: celebrity, Follower: id})
-		if i%3 != 0 {
-			s := schemas.Status{User: id, State: schemas.Online, Visibility: schemas.Everyone, Version: 1}
+	for i, id := range w.followers {
+		edges = append(edges, graph.Edge{User: w.celebrity, Follower: id})
+		if w.names != nil {
+			names[w.celebrity], names[id] = w.names[w.celebrity], w.names[id]
+		}
+		if w.isOnline(i) {
+			s := schemas.Status{User: id, State: schemas.Online, Visibility: schemas.Everyone, Version: 1, Name: w.names[id]}
 			statuses = append(statuses, schemas.Outgoing{Topic: schemas.Statuses, Partition: schemas.PartitionOf(id, 4), Key: id.Key(), Value: s.Encode()})
 		}
-		if len(edges) == chunk || i == w.size.followers {
-			_, err := store.Load(w.Context(), "crowd", place, place+int64(len(edges)), edges, nil)
+		if len(edges) == chunk || i+1 == w.size.followers {
+			_, err := store.Load(w.Context(), "crowd", place, place+int64(len(edges)), edges, names)
 			testkit.Check(w.T, err)
 			testkit.Check(w.T, w.producer.AppendSync(w.Context(), statuses...))
 			place += int64(len(edges))
 			edges, statuses = edges[:0], statuses[:0]
+			clear(names)
 		}
 	}
 	testkit.Check(w.T, store.Optimize(w.Context()))
 }
 
-func (w *followerWorld) here() int { return w.size.followers - w.size.followers/3 }
+func (w *followerWorld) here() (n int) {
+	for i := range w.followers {
+		if w.isOnline(i) {
+			n++
+		}
+	}
+	return n
+}
 
 // change publishes a version of the celebrity.
 func (w *followerWorld) change(version schemas.Version) {
 	w.Helper()
-	t := schemas.Transition{User: celebrity, From: schemas.Offline, To: schemas.Online, At: schemas.MillisOf(time.Now()), Cause: schemas.FirstBeat,
-		Visibility: schemas.Everyone, Version: version}
-	testkit.Check(w.T, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(celebrity, 4),
-		Key: celebrity.Key(), Value: t.Encode()}))
+	t := schemas.Transition{User: w.celebrity, From: schemas.Offline, To: schemas.Online, At: schemas.MillisOf(time.Now()), Cause: schemas.FirstBeat,
+		Visibility: schemas.Everyone, Version: version, Name: w.names[w.celebrity]}
+	testkit.Check(w.T, w.producer.AppendSync(w.Context(), schemas.Outgoing{Topic: schemas.Transitions, Partition: schemas.PartitionOf(w.celebrity, 4),
+		Key: w.celebrity.Key(), Value: t.Encode()}))
 }
 
 // delivered reads what has come since, checks it, and counts the recipients of a version.
@@ -188,10 +216,13 @@ func (w *followerWorld) delivered(version schemas.Version) int {
 func (w *followerWorld) note(d *schemas.Delivery) {
 	w.Helper()
 	v := d.Transition.Version
-	for _, r := range d.Recipients {
+	for i, r := range d.Recipients {
+		place, follows := w.index[r]
 		switch last := w.last[r]; {
-		case r%10 != 0 || (r/10)%3 == 0 || int(r/10) > w.size.followers:
+		case !follows || !w.isOnline(place):
 			w.Fatalf("%d received a delivery, and does not follow or is not online", r)
+		case w.names != nil && (d.Transition.Name != w.names[w.celebrity] || len(d.Names) <= i || d.Names[i] != w.names[r].Text):
+			w.Fatalf("%s received a delivery of %q that does not name it: %q", w.names[r], d.Transition.Name, d.Names)
 		case last == v:
 			w.Fatalf("%d received version %d twice", r, v)
 		case last > v:

@@ -31,7 +31,7 @@ func TestNoMoveOfASlotOfARedisClusterIsSeen(t *testing.T) {
 	testkit.Binary(t, "stillhere")
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
-	w := &redisWorld{Dev: testkit.NewDev(t), seen: map[schemas.UserID]schemas.Presence{}}
+	w := newRedisWorld(t, testkit.Mode{})
 	w.upOn(cluster)
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

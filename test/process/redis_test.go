@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -104,6 +104,7 @@ var redisFaults = []redisFault{
 // redisWorld is the service on a private Redis.
 type redisWorld struct {
 	*testkit.Dev
+	users []schemas.UserID // the steady ones, and the flipper
 	redis *redisServer
 	relay *relay
 
@@ -123,14 +124,25 @@ func (w *redisWorld) wrong(format string, args ...any) {
 	}
 }
 
+// newRedisWorld prepares a dev, of whose users in text mode all are of one tenant.
+func newRedisWorld(t *testing.T, m testkit.Mode, flags ...string) *redisWorld {
+	t.Helper()
+	w := &redisWorld{Dev: testkit.NewDevIn(t, m, flags...), seen: map[schemas.UserID]schemas.Presence{}}
+	w.users, w.People = m.OneTenant().People(flipper)
+	return w
+}
+
 // TestNoFaultOfRedisTurnsAnybodyOffline strikes Redis while users beat, are read and
 // are watched. STILLHERE_LONG=1 runs all faults at full length.
 func TestNoFaultOfRedisTurnsAnybodyOffline(t *testing.T) {
-	testkit.Binary(t, "stillhere")
-	t.Parallel()
+	testkit.InBothModes(t, noFaultOfRedis)
+}
+
+func noFaultOfRedis(t *testing.T, m testkit.Mode) {
 	first := startRedis(t, "")
-	w := &redisWorld{redis: first, relay: startRelay(t, first.address), seen: map[schemas.UserID]schemas.Presence{}}
-	w.Dev = testkit.NewDev(t, "--redis="+w.relay.address())
+	relay := startRelay(t, first.address)
+	w := newRedisWorld(t, m, "--redis="+relay.address())
+	w.redis, w.relay = first, relay
 	w.Up()
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -147,7 +159,7 @@ func TestNoFaultOfRedisTurnsAnybodyOffline(t *testing.T) {
 	})
 	running.Go(func() { w.readOn(ctx) })
 	running.Go(func() { w.watchOn(ctx) })
-	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.seenOf(1) == "online" })
+	testkit.Until(t, "the viewer has its snapshot", 20*time.Second, func() bool { return w.seenOf(w.users[0]) == "online" })
 	before := w.residentMB()
 	flips := 0
 	for _, fault := range redisFaults {
@@ -178,13 +190,13 @@ func (w *redisWorld) suffer(fault redisFault) {
 	changes, resyncs := w.changes, w.resyncs
 	w.mu.Unlock()
 	begun := time.Now()
-	fault.strike(w, func() { w.MustSend(testkit.Beat{User: flipper, Device: 9, Kind: "web"}) })
+	fault.strike(w, func() { w.MustSend(testkit.Beat{User: w.flipper(), Device: 9, Kind: "web"}) })
 	struck, over := time.Since(begun), time.Now()
 	// The stream and the reads know what happened meanwhile, and that they do.
-	testkit.Until(w.T, "after "+fault.name+" the viewer has heard of the one who came", 40*time.Second, func() bool { return w.seenOf(flipper) == "online" })
+	testkit.Until(w.T, "after "+fault.name+" the viewer has heard of the one who came", 40*time.Second, func() bool { return w.seenOf(w.flipper()) == "online" })
 	streamed := time.Since(over)
 	testkit.Until(w.T, "after "+fault.name+" reads are fresh", 40*time.Second, func() bool {
-		for _, user := range []schemas.UserID{1, 2, 3, 4, 5, steadyOnes, flipper} {
+		for _, user := range append(slices.Clone(w.users[:5]), w.users[steadyOnes-1:]...) {
 			if p := w.User(user); p.StaleSince != 0 || p.State == nil || *p.State != "online" {
 				return false
 			}
@@ -192,8 +204,8 @@ func (w *redisWorld) suffer(fault redisFault) {
 		return true
 	})
 	read := time.Since(over)
-	w.MustSend(testkit.Beat{User: flipper, Device: 9, Bye: true})
-	testkit.Until(w.T, "after "+fault.name+" the viewer hears of the one who goes", 20*time.Second, func() bool { return w.seenOf(flipper) == "offline" })
+	w.MustSend(testkit.Beat{User: w.flipper(), Device: 9, Bye: true})
+	testkit.Until(w.T, "after "+fault.name+" the viewer hears of the one who goes", 20*time.Second, func() bool { return w.seenOf(w.flipper()) == "offline" })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// As a row of deploy/FAULTS.md.
@@ -201,13 +213,8 @@ func (w *redisWorld) suffer(fault redisFault) {
 		fault.name, struck.Round(100*time.Millisecond), steadyOnes, w.changes-changes, w.resyncs-resyncs, streamed.Round(10*time.Millisecond), read.Round(10*time.Millisecond))
 }
 
-func (w *redisWorld) steady() []schemas.UserID {
-	users := make([]schemas.UserID, steadyOnes)
-	for i := range users {
-		users[i] = schemas.UserID(i + 1)
-	}
-	return users
-}
+func (w *redisWorld) steady() []schemas.UserID { return w.users[:steadyOnes] }
+func (w *redisWorld) flipper() schemas.UserID  { return w.users[steadyOnes] }
 
 // beatOn lets everybody beat, well inside the time to live.
 func (w *redisWorld) beatOn(ctx context.Context) {
@@ -239,15 +246,14 @@ func (w *redisWorld) readOn(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		var one schemas.Presence
-		many := map[schemas.UserID]*string{}
-		var ids []string
+		var some []schemas.UserID
 		for i := range 50 {
-			ids = append(ids, strconv.Itoa((n*50+i)%steadyOnes+1))
+			some = append(some, w.users[(n*50+i)%steadyOnes])
 		}
-		err := w.Fetch("/presence/"+ids[0], &one)
+		many := map[schemas.UserID]string{}
+		one, err := w.FetchUser(some[0])
 		if err == nil {
-			err = w.Fetch("/presence/batch?user_ids="+strings.Join(ids, ","), &many)
+			many, err = w.FetchStates(some...)
 		}
 		w.mu.Lock()
 		if w.answers++; err != nil {
@@ -260,10 +266,10 @@ func (w *redisWorld) readOn(ctx context.Context) {
 			continue // no answer is no wrong answer
 		}
 		if one.State == nil || *one.State != "online" {
-			w.wrong("user %s, who beats, reads as %+v", ids[0], one)
+			w.wrong("user %d, who beats, reads as %+v", some[0], one)
 		}
 		for user, state := range many {
-			if state == nil || *state != "online" {
+			if state != "online" {
 				w.wrong("user %d, who beats, is not online in the batch", user)
 			}
 		}
@@ -272,7 +278,15 @@ func (w *redisWorld) readOn(ctx context.Context) {
 
 // watchOn watches everybody on one connection, which must last.
 func (w *redisWorld) watchOn(ctx context.Context) {
-	options := watch.Options{URL: "http://" + w.Listen + "/presence/stream", Users: append(w.steady(), flipper)}
+	options := watch.Options{URL: "http://" + w.Listen + "/presence/stream", Users: w.users}
+	named := map[schemas.Name]schemas.UserID{}
+	for user, name := range w.People {
+		named[name] = user
+		options.Names = append(options.Names, name.Text)
+	}
+	if w.Mode.Text() {
+		options.URL += "?tenant=" + w.People[w.flipper()].Tenant
+	}
 	for m, err := range watch.Messages(ctx, options) {
 		if err != nil || m.Type == watch.Error || m.Type == watch.Disconnected && ctx.Err() == nil {
 			w.wrong("the stream: %+v %v %v", m.Problem, m.Cause, err)
@@ -291,13 +305,16 @@ func (w *redisWorld) watchOn(ctx context.Context) {
 		}
 		w.mu.Unlock()
 		for _, p := range users {
+			if p.Name != nil {
+				p.UserID = named[*p.Name]
+			}
 			w.hear(p)
 		}
 	}
 }
 
 func (w *redisWorld) hear(p schemas.Presence) {
-	if p.UserID != flipper && (p.State == nil || *p.State != "online") {
+	if p.UserID != w.flipper() && (p.State == nil || *p.State != "online") {
 		w.wrong("the stream says of user %d, who beats: %+v", p.UserID, p)
 	}
 	w.mu.Lock()

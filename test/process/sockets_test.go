@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"sync"
 	"testing"
@@ -33,6 +34,7 @@ type peer struct {
 
 // call is one connection of a peer.
 type call struct {
+	dev   *testkit.Dev
 	conn  *websocket.Conn
 	ended chan struct{} // closed when nothing is read any more
 
@@ -45,24 +47,27 @@ type call struct {
 
 // message is what the service says on a socket.
 type message struct {
-	Type  string             `json:"type"`
-	Users []schemas.Presence `json:"users"`
-	User  *schemas.Presence  `json:"user"`
-	After int64              `json:"after_ms"`
-	Error problem            `json:"error"`
+	Type  string            `json:"type"`
+	Users []json.RawMessage `json:"users"` // see Dev.Presence
+	User  json.RawMessage   `json:"user"`
+	After int64             `json:"after_ms"`
+	Error problem           `json:"error"`
 }
 
 // problem is what the service says is wrong.
 type problem struct{ Code, Message, Field string }
 
 func TestPeersWhoWatchOneAnotherSeeEveryChangeOnceAndInOrder(t *testing.T) {
-	t.Parallel()
-	h := testkit.NewDev(t)
+	testkit.InBothModes(t, peersWhoWatch)
+}
+
+func peersWhoWatch(t *testing.T, m testkit.Mode) {
+	h := testkit.NewDevIn(t, m)
+	var users []schemas.UserID
+	users, h.People = m.OneTenant().People(peers)
 	h.Up()
-	users := make([]schemas.UserID, peers)
 	all := make([]*peer, peers)
 	for i := range all {
-		users[i] = schemas.UserID(i + 1)
 		all[i] = &peer{Dev: h, user: users[i]}
 	}
 	var running sync.WaitGroup
@@ -110,7 +115,7 @@ func TestPeersWhoWatchOneAnotherSeeEveryChangeOnceAndInOrder(t *testing.T) {
 func (p *peer) reads(state string) (err error) {
 	var now schemas.Presence
 	if !testkit.Within(10*time.Second, func() bool {
-		err = p.Fetch("/presence/"+p.user.String(), &now)
+		now, err = p.FetchUser(p.user)
 		return err != nil || *now.State == state
 	}) {
 		return errors.New("does not become " + state + " for those who read")
@@ -168,18 +173,19 @@ func (p *peer) live(users []schemas.UserID) error {
 func (p *peer) call(users []schemas.UserID) (*call, error) {
 	ctx, cancel := context.WithTimeout(p.Context(), 20*time.Second)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, fmt.Sprintf("ws://%s/presence/connect?user_id=%d&device_id=7&device_kind=web", p.Listen, p.user), nil)
+	query := url.Values{"device_id": {"7"}, "device_kind": {"web"}}
+	conn, _, err := websocket.Dial(ctx, "ws://"+p.Listen+p.Endpoint("/presence/connect", p.user, query), nil)
 	if err != nil {
 		return nil, err
 	}
 	conn.SetReadLimit(1 << 20)
-	c := &call{conn: conn, ended: make(chan struct{}), snapshot: map[schemas.UserID]int64{}, heard: map[schemas.UserID][]int64{}, state: map[schemas.UserID]string{}}
+	c := &call{dev: p.Dev, conn: conn, ended: make(chan struct{}), snapshot: map[schemas.UserID]int64{}, heard: map[schemas.UserID][]int64{}, state: map[schemas.UserID]string{}}
 	p.calls = append(p.calls, c)
 	p.Cleanup(func() { conn.CloseNow(); <-c.ended })
 	go c.listen()
 	var ids []string
 	for _, user := range users {
-		ids = append(ids, user.String())
+		ids = append(ids, p.Called(user))
 	}
 	subscribe, err := json.Marshal(map[string]any{"type": "subscribe", "user_ids": ids})
 	if err != nil {
@@ -208,16 +214,26 @@ func (c *call) note(text []byte) {
 		c.faults = append(c.faults, fmt.Sprintf("%s: %v", text, err))
 		return
 	}
+	of := func(text []byte) schemas.Presence {
+		p, err := c.dev.Presence(text)
+		if err != nil {
+			c.faults = append(c.faults, err.Error())
+		}
+		if p.State != nil {
+			c.state[p.UserID] = *p.State
+		}
+		return p
+	}
 	switch {
 	case m.Type == "hello":
 	case m.Type == "snapshot" && len(c.snapshot) == 0:
-		for _, u := range m.Users {
+		for _, text := range m.Users {
+			u := of(text)
 			c.snapshot[u.UserID] = versionOf(u)
-			c.state[u.UserID] = *u.State
 		}
 	case m.Type == "change" && len(c.snapshot) > 0:
-		c.heard[m.User.UserID] = append(c.heard[m.User.UserID], versionOf(*m.User))
-		c.state[m.User.UserID] = *m.User.State
+		u := of(m.User)
+		c.heard[u.UserID] = append(c.heard[u.UserID], versionOf(u))
 	default:
 		c.faults = append(c.faults, fmt.Sprintf("unexpected: %s", text))
 	}

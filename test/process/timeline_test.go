@@ -25,50 +25,59 @@ const (
 // Not parallel: it looks at the clock, and the others would take the time it
 // measures.
 func TestTheTimelineOfOneBeatIsSeenInTimeAndKeptExactly(t *testing.T) {
-	h := testkit.NewDev(t, timeline...)
+	for _, m := range testkit.Modes() {
+		t.Run(m.Name, func(t *testing.T) { timelineOfOneBeat(t, m) })
+	}
+}
+
+func timelineOfOneBeat(t *testing.T, m testkit.Mode) {
+	h := testkit.NewDevIn(t, m, timeline...)
+	var users []schemas.UserID
+	users, h.People = m.People(4)
+	first, second, hidden, fourth := users[0], users[1], users[2], users[3]
 	h.Up()
 	sent := time.Now()
-	h.MustSend(testkit.Beat{User: 1, Device: 7, Kind: "mobile"})
+	h.MustSend(testkit.Beat{User: first, Device: 7, Kind: "mobile"})
 	answered := schemas.MillisOf(time.Now())
-	testkit.Until(t, "the user is online", 10*time.Second, func() bool { return h.State(1) == "online" })
+	testkit.Until(t, "the user is online", 10*time.Second, func() bool { return h.State(first) == "online" })
 	if took := time.Since(sent); took > onlineWithin {
 		t.Errorf("the user was online %s after the beat was sent, must be within %s", took, onlineWithin)
 	}
-	first := h.HistoryOf(1, 1)
-	if len(first) != 1 {
-		t.Fatalf("after one beat the history is %+v", first)
+	begun := h.HistoryOf(first, 1)
+	if len(begun) != 1 {
+		t.Fatalf("after one beat the history is %+v", begun)
 	}
-	at := first[0].At
+	at := begun[0].At
 	if at < schemas.MillisOf(sent) || at > answered {
 		t.Errorf("the beat's time is %s, it was sent at %s and answered at %s", at, schemas.MillisOf(sent), answered)
 	}
-	sees(h, 1, "away", at+awayAfter)
-	sees(h, 1, "offline", at+offlineAfter)
-	timelineIs(h, 1, at)
+	sees(h, first, "away", at+awayAfter)
+	sees(h, first, "offline", at+offlineAfter)
+	timelineIs(h, first, at)
 
 	// User 2 is online, user 3 is hidden, user 4 is away when the process is killed.
-	h.MustSend(testkit.Beat{User: 4, Device: 1})
-	h.MustSend(testkit.Beat{User: 3, Device: 1})
-	h.Show(3, "nobody")
-	testkit.Until(t, "user 3 is hidden", 5*time.Second, func() bool { return h.State(3) == "hidden" })
-	testkit.Until(t, "user 4 is away", 10*time.Second, func() bool { return h.State(4) == "away" })
-	h.MustSend(testkit.Beat{User: 2, Device: 1}, testkit.Beat{User: 3, Device: 1})
-	testkit.Until(t, "user 2 is online", 5*time.Second, func() bool { return h.State(2) == "online" })
-	second, fourth := h.HistoryOf(2, 1)[0].At, h.HistoryOf(4, 2)[0].At
+	h.MustSend(testkit.Beat{User: fourth, Device: 1})
+	h.MustSend(testkit.Beat{User: hidden, Device: 1})
+	h.Show(hidden, "nobody")
+	testkit.Until(t, "user 3 is hidden", 5*time.Second, func() bool { return h.State(hidden) == "hidden" })
+	testkit.Until(t, "user 4 is away", 10*time.Second, func() bool { return h.State(fourth) == "away" })
+	h.MustSend(testkit.Beat{User: second, Device: 1}, testkit.Beat{User: hidden, Device: 1})
+	testkit.Until(t, "user 2 is online", 5*time.Second, func() bool { return h.State(second) == "online" })
+	secondAt, fourthAt := h.HistoryOf(second, 1)[0].At, h.HistoryOf(fourth, 2)[0].At
 	h.Kill()
 	killed := time.Now()
 	h.Up()
 	// Ready: what was known before the kill is known, and what has become due
 	// since will be within the usual time.
 	down := time.Since(killed)
-	if got := h.States(1, 3); !reflect.DeepEqual(got, map[schemas.UserID]string{1: "offline", 3: "hidden"}) {
+	if got := h.States(first, hidden); !reflect.DeepEqual(got, map[schemas.UserID]string{first: "offline", hidden: "hidden"}) {
 		t.Errorf("after the kill the states are %v", got)
 	}
-	if got := h.State(2); schemas.MillisOf(time.Now()) < second+awayAfter && got != "online" {
+	if got := h.State(second); schemas.MillisOf(time.Now()) < secondAt+awayAfter && got != "online" {
 		t.Errorf("user 2 was online when the process was killed and is %s before its time is over", got)
 	}
-	timelineIs(h, 1, at)
-	for user, at := range map[schemas.UserID]schemas.Millis{4: fourth, 2: second} {
+	timelineIs(h, first, at)
+	for user, at := range map[schemas.UserID]schemas.Millis{fourth: fourthAt, second: secondAt} {
 		testkit.Until(t, "the silent user is offline", 15*time.Second, func() bool { return h.State(user) == "offline" })
 		if down < 4*time.Second {
 			timelineIs(h, user, at)
@@ -76,18 +85,18 @@ func TestTheTimelineOfOneBeatIsSeenInTimeAndKeptExactly(t *testing.T) {
 			t.Logf("starting again took %s, so user %d may have been given more time: %+v", down, user, h.HistoryOf(user, 3))
 		}
 	}
-	if got := h.History(3); len(got) != 0 {
+	if got := h.History(hidden); len(got) != 0 {
 		t.Errorf("the history of a hidden user is %+v", got)
 	}
-	h.Show(3, "everyone")
-	testkit.Until(t, "user 3 is seen again, offline", 10*time.Second, func() bool { return h.State(3) == "offline" })
-	if got := h.HistoryOf(3, 2); len(got) != 2 || got[0].Cause != "first_beat" || got[1].Cause != "visibility" || got[1].To != "offline" {
+	h.Show(hidden, "everyone")
+	testkit.Until(t, "user 3 is seen again, offline", 10*time.Second, func() bool { return h.State(hidden) == "offline" })
+	if got := h.HistoryOf(hidden, 2); len(got) != 2 || got[0].Cause != "first_beat" || got[1].Cause != "visibility" || got[1].To != "offline" {
 		t.Errorf("the history of user 3, who was hidden in between, is %+v, must be of the time before and after", got)
 	}
 
-	h.MustSend(testkit.Beat{User: 1, Device: 7})
-	testkit.Until(t, "user 1 is online after the restart", time.Second, func() bool { return h.State(1) == "online" })
-	if got := h.HistoryOf(1, 4); len(got) != 4 || got[3].From != "offline" || got[3].To != "online" {
+	h.MustSend(testkit.Beat{User: first, Device: 7})
+	testkit.Until(t, "user 1 is online after the restart", time.Second, func() bool { return h.State(first) == "online" })
+	if got := h.HistoryOf(first, 4); len(got) != 4 || got[3].From != "offline" || got[3].To != "online" {
 		t.Errorf("the history of user 1 is %+v, must end with a fourth change, offline→online", got)
 	}
 }

@@ -249,9 +249,10 @@ func (v *viewed) read(stream io.Reader) {
 				continue
 			}
 			v.kinds[m.Type]++
-			if m.Type == "change" && m.User != nil {
-				version, _ := strconv.ParseInt(m.User.Version, 10, 64)
-				v.versions[m.User.UserID] = append(v.versions[m.User.UserID], version)
+			var user schemas.Presence
+			if m.Type == "change" && json.Unmarshal(m.User, &user) == nil {
+				version, _ := strconv.ParseInt(user.Version, 10, 64)
+				v.versions[user.UserID] = append(v.versions[user.UserID], version)
 				v.changes++
 			}
 		}

@@ -42,7 +42,8 @@ func (w *world) likeTheOracle() [][]schemas.Transition {
 	committed := w.tap.committed()
 	partitions := int32(len(committed))
 	for p := range partitions {
-		want := oracle.Transitions(w.config.Policy, p, partitions, 1, w.tap.records[p])
+		want := oracle.Run(oracle.Log{Policy: w.config.Policy, Partition: p, Partitions: partitions, LogEpoch: 1,
+			Records: w.tap.records[p], Users: clusterOf(w.config).Users})
 		got := committed[p]
 		for i := range max(len(want), len(got)) {
 			switch {
@@ -111,6 +112,7 @@ func (w *world) storedAre(users map[schemas.UserID][]schemas.Transition) {
 		}
 		var shown []schemas.Transition
 		for _, t := range slices.Backward(transitions) {
+			t.Name = schemas.Name{} // which is not in the log of changes
 			if t.Visibility != schemas.Nobody && want.Visibility != schemas.Nobody {
 				shown = append(shown, t)
 			}

@@ -119,6 +119,34 @@ func inWorld(t *testing.T, of size, test func(w *world)) {
 	})
 }
 
+// inBothWorlds is inWorld in int mode and in text mode. In text mode users of the default tenant are called by
+// their numbers: endpoints are asked as in int mode, and their answers name the same users, while the ids inside
+// are those of the names (see id).
+func inBothWorlds(t *testing.T, of size, test func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	for _, named := range []bool{false, true} {
+		name := identity.Int
+		if named {
+			name = identity.Text
+		}
+		t.Run(string(name), func(t *testing.T) {
+			of := of
+			of.named = named
+			inWorld(t, of, test)
+		})
+	}
+}
+
+// id is the id inside of the user with a number.
+func (w *world) id(number schemas.UserID) schemas.UserID {
+	users := clusterOf(w.config).Users
+	if !users.Text() {
+		return number
+	}
+	return users.ID("", number.String())
+}
+
 // clusterOf is how the tests reach the Kafka of a configuration.
 func clusterOf(c app.Config) kafka.Config {
 	cluster, err := kafka.Settings(c.Kafka).Config()
