@@ -232,7 +232,7 @@ test("a token that cannot be sent is refused in words, and the dialog comes once
       await page.getByRole("button", { name: "Cancel" }).click();
       await page.locator("dialog").waitFor({ state: "detached" });
       await page.getByRole("link", { name: "Feed" }).click(); // refused as well
-      await page.getByRole("button", { name: "Sign in with a token" }).first().waitFor();
+      await page.getByRole("button", { name: "Sign in", exact: true }).first().waitFor();
       assert.equal(await page.locator("dialog").count(), 0);
     },
     { allowed: [/Failed to load resource/] },

@@ -59,7 +59,7 @@ export function Problem({ fault, again, inline }: { fault: Fault; again?: () => 
       <div class="acts">
         {(fault.status === 401 || fault.status === 403) && (
           <button type="button" onClick={() => askToken()}>
-            {token() ? "Use another token" : "Sign in with a token"}
+            {token() ? "Use another token" : "Sign in"}
           </button>
         )}
         {again && (
