@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/internal/userpath"
 	"github.com/stillhere/stillhere/schemas"
 )
 
@@ -54,7 +55,7 @@ func (n notFound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			allowed = append(allowed, method)
 		}
 	}
-	what := r.Method + " " + r.URL.Path
+	what := r.Method + " " + userpath.PathOf(r)
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		problem.Write(w, http.StatusMethodNotAllowed, &schemas.FieldError{

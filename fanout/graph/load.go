@@ -247,6 +247,9 @@ func ParseEdge(users identity.Users, tenant string, text []byte) (e Edge, names 
 func cutNames(text []byte) (user, follower []byte, err error) {
 	if bytes.IndexByte(text, '"') < 0 && bytes.Count(text, []byte{','}) == 1 {
 		user, follower, _ = bytes.Cut(text, []byte{','})
+		if len(bytes.TrimSpace(user)) < len(user) || len(bytes.TrimSpace(follower)) < len(follower) {
+			return nil, nil, fmt.Errorf("%q has spaces around a name: remove them, or put a name that has them in quotes", text)
+		}
 		return user, follower, nil
 	}
 	columns, err := csv.NewReader(bytes.NewReader(text)).Read()

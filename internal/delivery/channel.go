@@ -106,11 +106,11 @@ type Tenants struct {
 // Validate returns all faults, joined.
 func (t Tenants) Validate() error {
 	var faults []error
-	for i, tenant := range t.Only {
-		faults = append(faults, schemas.CheckTenant(fmt.Sprintf("tenant[%d]", i), tenant))
+	for _, tenant := range t.Only {
+		faults = append(faults, schemas.CheckTenant(fmt.Sprintf("tenant %q", tenant), tenant))
 	}
-	for i, tenant := range t.Except {
-		faults = append(faults, schemas.CheckTenant(fmt.Sprintf("except_tenant[%d]", i), tenant))
+	for _, tenant := range t.Except {
+		faults = append(faults, schemas.CheckTenant(fmt.Sprintf("except_tenant %q", tenant), tenant))
 	}
 	if len(t.Only) > 0 && len(t.Except) > 0 {
 		faults = append(faults, errors.New("tenant, except_tenant: exclude each other"))

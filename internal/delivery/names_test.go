@@ -65,9 +65,9 @@ func TestAChannelServesItsTenantsAlone(t *testing.T) {
 		})
 	}
 	for want, tenants := range map[string]Tenants{
-		"tenant[1]":        {Only: []string{"a", "b c"}},
-		"except_tenant[0]": {Except: []string{"ü"}},
-		"exclude":          {Only: []string{"a"}, Except: []string{"b"}},
+		`tenant "b c": `:      {Only: []string{"a", "b c"}},
+		`except_tenant "ü": `: {Except: []string{"ü"}},
+		"exclude":             {Only: []string{"a"}, Except: []string{"b"}},
 	} {
 		if err := tenants.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", tenants, err, want)

@@ -21,6 +21,9 @@ const stand = "/presence/-"
 
 type userKey struct{}
 
+// called is how a request called its user.
+type called struct{ user, path string }
+
 // Alias makes the second form of a user's paths reach the endpoints of the first. Put it before
 // everything that looks at paths. Endpoints read the user with Of.
 func Alias(next http.Handler) http.Handler {
@@ -51,7 +54,7 @@ func rewritten(r *http.Request) *http.Request {
 	if err != nil {
 		return r
 	}
-	r = r.WithContext(context.WithValue(r.Context(), userKey{}, user))
+	r = r.WithContext(context.WithValue(r.Context(), userKey{}, called{user, r.URL.EscapedPath()}))
 	at := *r.URL
 	at.Path, at.RawPath = path, stand+tail
 	r.URL = &at
@@ -60,8 +63,16 @@ func rewritten(r *http.Request) *http.Request {
 
 // Of returns the user in the path of a request whose pattern has {user_id}, as the caller wrote it.
 func Of(r *http.Request) string {
-	if user, ok := r.Context().Value(userKey{}).(string); ok {
-		return user
+	if as, ok := r.Context().Value(userKey{}).(called); ok {
+		return as.user
 	}
 	return r.PathValue("user_id")
+}
+
+// PathOf returns the path of a request for people, as the caller wrote it.
+func PathOf(r *http.Request) string {
+	if as, ok := r.Context().Value(userKey{}).(called); ok {
+		return as.path
+	}
+	return r.URL.Path
 }

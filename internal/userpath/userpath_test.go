@@ -66,6 +66,18 @@ func TestAUserMayBeCalledAsAnEndpointIs(t *testing.T) {
 	}
 }
 
+func TestAPathIsShownAsTheCallerWroteIt(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/presence/users/a/b/history", "/presence/users/a%2Fb", "/presence/7/nothing", "/presence/users"} {
+		var shown string
+		handler := userpath.Alias(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { shown = userpath.PathOf(r) }))
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if shown != path {
+			t.Errorf("%s is shown as %s", path, shown)
+		}
+	}
+}
+
 func FuzzAliasReachesOneUser(f *testing.F) {
 	for _, name := range []string{"7", "batch", "a/b", "..", "é ?", "%2F", "#"} {
 		f.Add(name)
