@@ -8,6 +8,7 @@ import (
 	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/ingest/socketgate"
 	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/erasures"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/quota"
 	"github.com/stillhere/stillhere/schemas"
@@ -17,6 +18,7 @@ type ingestDeps struct {
 	base
 	metrics *ingest.Metrics
 	quota   *quota.Quota[schemas.UserID]
+	erased  *erasures.Follower // nil with --ids int
 	// openStream lets a socket watch users; nil: sockets only send beats.
 	openStream socketgate.OpenStream
 }
@@ -45,6 +47,11 @@ func newIngest(d ingestDeps) (c component, err error) {
 		{"HTTP gate", buffers, gate.Run},
 		{"gateway client", buffers, func(ctx context.Context) error { return closeGateway(ctx, beats) }},
 		{"socket gate", servers, sockets.Run},
+	}
+	if d.erased != nil {
+		c.services = append(c.services, service{"erasures", loops, func(ctx context.Context) error {
+			return d.erased.Run(ctx, func(users []schemas.UserID) { gate.Erased(users); beats.Erased(users) })
+		}})
 	}
 	c.onChange = []func(Config){
 		func(of Config) { gate.Follow(of.Ingest) },

@@ -33,6 +33,10 @@ var Roles = []Role{
 // that sends beats can watch users as well.
 func buildIngest(ctx context.Context, b *builder) error {
 	deps := ingestDeps{base: b.base, metrics: b.useIngestMetrics(), quota: b.useQuota()}
+	var err error
+	if deps.erased, err = b.openErasures(ctx); err != nil {
+		return err
+	}
 	if b.config.watches() {
 		stream, err := b.useStream(ctx)
 		if err != nil {

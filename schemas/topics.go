@@ -21,6 +21,7 @@ const (
 	Policies    Topic = "policies"
 	Names       Topic = "names"    // in pipelines with --ids text alone
 	Pipeline    Topic = "pipeline" // likewise
+	Erasures    Topic = "erasures" // likewise
 )
 
 // DefaultPrefix makes presence.heartbeats of heartbeats.
@@ -52,9 +53,6 @@ func Topics() []TopicSpec { return Retention{}.Topics() }
 // Topics is the topic table with this retention.
 func (r Retention) Topics() []TopicSpec {
 	r = r.WithDefaults()
-	kept := func(d time.Duration) map[string]string {
-		return map[string]string{"cleanup.policy": "delete", "retention.ms": millis(d), "segment.ms": millis(segment(d))}
-	}
 	heartbeats := kept(r.Heartbeats)
 	heartbeats["message.timestamp.type"] = "LogAppendTime"
 	return []TopicSpec{
@@ -84,7 +82,8 @@ func (r Retention) Topics() []TopicSpec {
 
 // TextTopics are the topics that pipelines with --ids text have besides. The first record of
 // Pipeline, a PipelineIdentity, counts and stays, so the topic is not compacted. The others are Tenants,
-// the newest of each key counts.
+// the newest of each key counts. All of them stay, so ids of erased users are in a topic of their own,
+// which is short: a process that has missed a record repeats names before long.
 func TextTopics() []TopicSpec {
 	return []TopicSpec{
 		{Topic: Names, ByUser: true, Must: []string{"cleanup.policy"}, Config: map[string]string{
@@ -97,7 +96,13 @@ func TextTopics() []TopicSpec {
 		{Topic: Pipeline, Single: true, Must: []string{"cleanup.policy", "retention.ms"}, Config: map[string]string{
 			"cleanup.policy": "delete", "retention.ms": "-1",
 		}},
+		{Topic: Erasures, Single: true, Must: []string{"cleanup.policy"}, Config: kept(time.Hour)},
 	}
+}
+
+// kept are the settings of a topic that is not compacted.
+func kept(d time.Duration) map[string]string {
+	return map[string]string{"cleanup.policy": "delete", "retention.ms": millis(d), "segment.ms": millis(segment(d))}
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/stillhere/stillhere/internal/beat"
+	"github.com/stillhere/stillhere/internal/erasures"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
@@ -51,13 +52,15 @@ func (g *Gateway) change(do func()) {
 	g.buffer.Follow(g.under())
 }
 
-// tenantPolicies are the policies of tenants; nil in int mode.
+// tenantPolicies are the policies of tenants and the erasures of users; nil in int mode.
 type tenantPolicies struct {
 	*tenants.Directory
 	reader *kafka.Reader
+	erased *erasures.Follower
+	tail   *kafka.Reader // of the erasures
 }
 
-// ofTenants reads the policies of tenants for the first time.
+// ofTenants reads the policies of tenants for the first time, and finds the end of the erasures.
 func (g *Gateway) ofTenants(ctx context.Context, cluster kafka.Config) (*tenantPolicies, error) {
 	if !cluster.Users.Text() {
 		return nil, nil
@@ -66,24 +69,39 @@ func (g *Gateway) ofTenants(ctx context.Context, cluster kafka.Config) (*tenantP
 	if err != nil {
 		return nil, err
 	}
-	of := &tenantPolicies{tenants.NewDirectory(reader, g.config.Log), reader}
+	tail, err := kafka.NewReader(cluster, g.config.Log)
+	if err != nil {
+		reader.Close()
+		return nil, err
+	}
+	of := &tenantPolicies{tenants.NewDirectory(reader, g.config.Log), reader, erasures.NewFollower(tail, g.config.Log), tail}
 	if err := of.Load(ctx); err != nil {
 		of.close()
 		return nil, err
+	}
+	// Pipelines of earlier versions do not have the topic, and their users no right to it. Run logs that.
+	if _, err := tail.TopicID(ctx, schemas.Erasures); err == nil {
+		err = of.erased.Open(ctx)
+		if err != nil && !kafka.IsUnauthorized(err) {
+			of.close()
+			return nil, err
+		}
 	}
 	g.tenants = of.Policies()
 	of.Follow(func(policies map[string]*schemas.Policy) { g.change(func() { g.tenants = policies }) })
 	return of, nil
 }
 
-// close closes the reader. t may be nil.
+// close closes the readers. t may be nil.
 func (t *tenantPolicies) close() {
 	if t != nil {
 		t.reader.Close()
+		t.tail.Close()
 	}
 }
 
-// follow makes the gateway follow the policies of tenants, which may be nil, and others until unfollow is called.
+// follow makes the gateway follow the policies of tenants and the erasures, of which may be nil, and others until
+// unfollow is called.
 func (g *Gateway) follow(of *tenantPolicies, others ...func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
@@ -91,10 +109,8 @@ func (g *Gateway) follow(of *tenantPolicies, others ...func(context.Context)) {
 		work.Go(func() { other(ctx) })
 	}
 	if of != nil {
-		work.Go(func() {
-			defer of.close()
-			_ = of.Run(ctx) // it ends with ctx
-		})
+		work.Go(func() { _ = of.Run(ctx) })                         // it ends with ctx
+		work.Go(func() { _ = of.erased.Run(ctx, g.buffer.Erased) }) // likewise
 	}
-	g.unfollow = func() { cancel(); work.Wait() }
+	g.unfollow = func() { cancel(); work.Wait(); of.close() }
 }

@@ -9,16 +9,13 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/client/presence"
-	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/identity"
-	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/erasure"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -73,36 +70,33 @@ func (c *eraseCommand) Run(ctx context.Context, parsed *kong.Context, file *conf
 	if err := checkIdentity(ctx, cluster); err != nil {
 		return err
 	}
-	partitions, err := admin.CheckTopics(ctx, cluster)
+	writer, err := erasure.OpenWriter(ctx, cluster, errorsOnly())
 	if err != nil {
 		return err
 	}
-	copies, err := admin.LastCopies(ctx, cluster)
-	if err != nil {
-		return err
-	}
-	producer, err := kafka.NewProducer(cluster, errorsOnly(), nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }() // everything was acknowledged
+	defer writer.Close(ctx)
 	line := progress.Stderr()
+	defer warnUnspread(writer)
+	defer line.Clear()
 	receipts := json.NewEncoder(line.Writer(os.Stdout))
 	for i, user := range users {
-		receipt, frame := httpgate.NewReceipt(user.id, user.name, time.Now(), copies)
-		err := producer.AppendSync(ctx, schemas.Outgoing{Topic: schemas.Heartbeats, Partition: schemas.PartitionOf(user.id, partitions),
-			Key: user.id.Key(), Value: frame})
+		given, err := writer.Erase(ctx, schemas.UserName{User: user.id, Name: user.name})
 		if err != nil {
-			line.Clear()
 			return fmt.Errorf("erasing user %s, the %s of %s: %w", user, grouped(int64(i+1))+"th", grouped(int64(len(users))), err)
 		}
 		line.Say("%s of %s users erased", grouped(int64(i+1)), grouped(int64(len(users))))
-		if err := receipts.Encode(receipt); err != nil {
+		if err := receipts.Encode(given[0]); err != nil {
 			return err
 		}
 	}
-	line.Clear()
 	return nil
+}
+
+// warnUnspread says that processes do not know of erasures.
+func warnUnspread(w *erasure.Writer) {
+	if err := w.Unspread(); err != nil {
+		fmt.Fprintln(os.Stderr, "warning:", err)
+	}
 }
 
 // throughAPI has the API erase.

@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/stillhere/stillhere/ingest/httpgate"
 	"github.com/stillhere/stillhere/internal/kafka"
-	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/erasure"
@@ -35,7 +32,7 @@ type tenantsErase struct {
 func (*tenantsErase) Help() string {
 	return `Lists the users of the tenant by the names in the durable store and in the follower graph, and writes an erasure for each to presence.heartbeats, as the command erase does. The running pipeline then drops devices, last seen, history, visibility, names and edges. Users whose names come while it runs are found by another pass. At the end the settings of the tenant and its policy are removed.
 
-Take away the tenant's access first: revoke its tokens and keys. A user who sends heartbeats again is a new user, who is listed when a heartbeat has the name again: within 5 minutes of further heartbeats.
+Take away the tenant's access first: revoke its tokens and keys. A user who sends heartbeats again is a new user, who is listed by name again: another run finds the user.
 
 The command waits until no user of the tenant is listed any more. It may be interrupted and started again: it continues with the users who are left. To check: "tenants sizes" does not list the tenant, and GET /presence/count?tenant=NAME is 0. The command prints the first UTC day on which no topic has a copy; backups are yours to handle. With --sqlite, the follower graph is graph.db in the same directory, as dev keeps it.
 
@@ -126,19 +123,11 @@ func (c *tenantsErase) hasOwn(ctx context.Context, cluster kafka.Config) (settin
 // erase erases the users, and returns the first UTC day on which no topic has a copy; empty if there were
 // none.
 func (c *tenantsErase) erase(ctx context.Context, cluster kafka.Config, o erasure.Options) (goneOn string, err error) {
-	partitions, err := admin.CheckTopics(ctx, cluster)
+	writer, err := erasure.OpenWriter(ctx, cluster, errorsOnly())
 	if err != nil {
 		return "", err
 	}
-	copies, err := admin.LastCopies(ctx, cluster)
-	if err != nil {
-		return "", err
-	}
-	producer, err := kafka.NewProducer(cluster, errorsOnly(), nil)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = producer.Close(context.WithoutCancel(ctx)) }() // everything was acknowledged
+	defer writer.Close(ctx)
 	receipts := io.Discard
 	if c.Receipts != "" {
 		file, err := os.OpenFile(c.Receipts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -150,13 +139,8 @@ func (c *tenantsErase) erase(ctx context.Context, cluster kafka.Config, o erasur
 	}
 	lines := json.NewEncoder(receipts)
 	o.Erase = func(ctx context.Context, users []schemas.UserName) error {
-		out := make([]schemas.Outgoing, len(users))
-		given := make([]httpgate.Receipt, len(users))
-		for i, user := range users {
-			given[i], out[i].Value = httpgate.NewReceipt(user.User, user.Name, time.Now(), copies)
-			out[i].Topic, out[i].Partition, out[i].Key = schemas.Heartbeats, schemas.PartitionOf(user.User, partitions), user.User.Key()
-		}
-		if err := producer.AppendSync(ctx, out...); err != nil {
+		given, err := writer.Erase(ctx, users...)
+		if err != nil {
 			return fmt.Errorf("erasing %d users: %w", len(users), err)
 		}
 		goneOn = given[len(given)-1].GoneOn
@@ -171,6 +155,7 @@ func (c *tenantsErase) erase(ctx context.Context, cluster kafka.Config, o erasur
 	o.Progress = func(erased int64) { line.Say("%s users erased", grouped(erased)) }
 	done, err := erasure.Run(ctx, o)
 	line.Clear()
+	warnUnspread(writer)
 	fmt.Printf("tenant %s: %s erasures written; passes: %d\n", shownTenant(c.Tenant), grouped(done.Erased), done.Passes)
 	switch {
 	case err != nil:

@@ -66,6 +66,24 @@ func NewReceipt(user schemas.UserID, name schemas.Name, at time.Time, copies map
 // Erases lets users and administrators erase users. Call it before Routes.
 func (g *Gate) Erases(copies Copies) { g.copies = copies }
 
+// Erased says that Kafka has acknowledged erasures of users: their names are written again with their next
+// beats. Any goroutine may call it.
+func (g *Gate) Erased(users []schemas.UserID) { g.writer.erased(users) }
+
+// spread lets this process and the others know that Kafka has acknowledged the erasure of a user. If Kafka does
+// not take the record, the others write the name again within coalesce.NamedEvery: the erasure is done all
+// the same. With --ids int there are no names. done is called once.
+func (g *Gate) spread(user schemas.UserID, done func()) {
+	if !g.cfg.Users.Text() {
+		done()
+		return
+	}
+	users := []schemas.UserID{user}
+	g.Erased(users)
+	// The producer logs a missing right, and the metrics count other failures.
+	g.writer.append("erasures", 0, schemas.ErasureRecords(users)[0], func(error) { done() })
+}
+
 // deleteUser appends the erasure of a user in a frame of its own. The log orders it among the beats.
 func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, err error) {
 	user, name, err := ingest.UserOf(r, g.cfg.Users)
@@ -91,19 +109,20 @@ func (g *Gate) deleteUser(w http.ResponseWriter, r *http.Request) (status int, e
 		return 0, over
 	}
 	receipt, frame := NewReceipt(user, name, time.Now(), copies)
-	written := make(chan error, 1)
+	written, spread := make(chan error, 1), make(chan error, 1)
 	g.writer.append("erasure", 0, schemas.Outgoing{
 		Partition: schemas.PartitionOf(user, g.cfg.Partitions),
 		Key:       user.Key(), Value: frame,
 	}, func(err error) {
 		if err == nil {
-			g.writer.erased(name)
+			g.spread(user, func() { spread <- nil })
 		}
 		written <- err
 	})
 	if err := g.await(r.Context(), written); err != nil {
 		return 0, err
 	}
+	_ = g.await(r.Context(), spread) // so that whoever has the answer may beat with a name
 	w.Header().Set("Content-Type", "application/json")
 	// If this fails the caller has disconnected; Kafka has the erasure.
 	_ = json.NewEncoder(w).Encode(receipt)

@@ -63,7 +63,7 @@ func New(cfg ingest.Config, log beat.Appender, metrics *ingest.Metrics) (*Gate, 
 func (g *Gate) Follow(cfg ingest.Config) {
 	g.maxDevices.Store(int64(cfg.HTTP.MaxDevices))
 	g.writer.mu.Lock()
-	g.writer.named.silence = cmp.Or(cfg.NameAfter, cfg.ForgetAfter)
+	g.writer.named.silence.Set(g.now(), cmp.Or(cfg.NameAfter, cfg.ForgetAfter))
 	g.writer.mu.Unlock()
 	g.gateways.mu.Lock()
 	defer g.gateways.mu.Unlock()

@@ -69,7 +69,8 @@ type shipment struct {
 	lane   *lane
 	frames []frame
 	rows   int
-	sent   []sentRow // of all rows, with --ids text
+	sent   []sentRow     // of all rows, with --ids text
+	sealed time.Duration // when
 	calls  []*call
 	left   atomic.Int32 // unacknowledged frames
 	failed atomic.Pointer[error]
@@ -77,7 +78,7 @@ type shipment struct {
 
 // seal takes everything out of the lane, with the ages at now and the names that are due.
 func (l *lane) seal(now time.Duration, named *nameTimes) *shipment {
-	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls}
+	s := &shipment{lane: l, rows: len(l.rows), calls: l.calls, sealed: now}
 	head := schemas.FrameHead{Gateway: l.key.gateway, GatewayEpoch: l.key.epoch}
 	beats := make([]schemas.Beat, 0, min(len(l.rows), schemas.MaxFrameRows))
 	if l.names != nil {

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -132,29 +131,6 @@ func TestANameIsWrittenAgainWhenTheShortestPolicyHasLetTheUserGo(t *testing.T) {
 	})
 }
 
-func TestANameIsWrittenAgainWithTheFirstBeatAfterAnErasure(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := endpoint{t: t, log: &beattest.Log{Partitions: partitions}}
-		d.mux, d.stop = startWith(t, byName(), d.log, func(context.Context) (map[string]time.Duration, error) { return nil, nil })
-		defer d.stop()
-		const ann, bob = `{"beats":[{"user_id":"ann","device_id":"a"}]}`, `{"beats":[{"user_id":"bob","device_id":"a"}]}`
-		d.wants(d.post(ann), 202, "")
-		d.wants(d.post(bob), 202, "")
-		d.wants(d.send(http.MethodDelete, "/presence/ann", ""), 200, "")
-		d.log.Refuse(errors.New("no brokers"))
-		d.wants(d.send(http.MethodDelete, "/presence/bob", ""), 503, "")
-		d.log.Refuse(nil)
-		before := len(d.log.Written())
-		d.wants(d.post(ann), 202, "")
-		d.wants(d.post(bob), 202, "")
-		got := names(d.log.Written()[before:])
-		if want := (schemas.Name{Text: "ann"}); len(got) != 1 || got[people.ID("", "ann")] != want {
-			t.Errorf("the names after the erasure are %+v, want %s alone", got, want)
-		}
-	})
-}
-
 func TestEachModeNamesTheFieldThatItRefuses(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", schemas.MaxName+1)
@@ -256,8 +232,11 @@ func TestACallerOfOneTenantReachesNobodyOfAnother(t *testing.T) {
 				}
 				for _, written := range log.Written()[before:] {
 					reached := max(written.User, written.Erased)
-					if len(written.Beats) > 0 {
-						reached = written.Beats[0].User
+					for _, beat := range written.Beats {
+						reached = beat.User
+					}
+					for _, user := range written.Spread {
+						reached = user
 					}
 					if reached != of(tenant) || want != 2 {
 						t.Errorf("%s, %v: reached %d", who, request, reached)

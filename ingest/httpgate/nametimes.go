@@ -13,46 +13,48 @@ import (
 // may have one entry; each then replaces the other, and their names are written more often than
 // needed.
 type nameTimes struct {
-	entries []nameTime
+	entries []nameTime // by id
 	seed    maphash.Seed
-	silence time.Duration // NameAfter: a user who was not heard for so long is named
+	silence coalesce.Silence // NameAfter: a user who was not heard for so long is named
 }
 
-// Entries are of names, not of ids: of two names with one id each has to reach the detector, which finds
-// the collision.
+// An entry is of a name, not of an id: of two names with one id each has to reach the detector, which finds
+// the collision. Times are whole seconds.
 type nameTime struct {
-	key          uint64
-	named, heard int32 // seconds
+	key uint64 // of the name; 0: of nobody, and names that were sealed before named do not count
+	// When the last row with the name and the last row of the user were sealed, of those in the log.
+	named, heard int32
 }
 
 // nameEntries is the size of the table: 16 MiB, of which the operating system gives what is used.
 const nameEntries = 1 << 20
 
-func (t *nameTimes) of(key uint64) *nameTime {
+func (t *nameTimes) of(user schemas.UserID) *nameTime {
 	if t.entries == nil {
 		t.entries = make([]nameTime, nameEntries)
 	}
-	return &t.entries[key%nameEntries]
+	return &t.entries[uint64(user)%nameEntries]
 }
 
-// key is the hash of a name by which the table knows it.
+// key is the hash of a name by which the table knows it; never 0.
 func (t *nameTimes) key(name schemas.Name) uint64 {
 	if t.seed == (maphash.Seed{}) {
 		t.seed = maphash.MakeSeed()
 	}
-	return maphash.Comparable(t.seed, name)
+	return max(1, maphash.Comparable(t.seed, name))
 }
 
-// due reports whether the name with a key is due.
-func (t *nameTimes) due(key uint64, now time.Duration) bool {
-	e, at := t.of(key), seconds(now)
-	return e.key != key || at-e.named >= seconds(coalesce.NamedEvery) || at-e.heard >= seconds(t.silence)
+// due reports whether the name with a key, of a user, is due.
+func (t *nameTimes) due(user schemas.UserID, key uint64, now time.Duration) bool {
+	e, at := t.of(user), seconds(now)
+	return e.key != key || at-e.named >= seconds(coalesce.NamedEvery) || at-e.heard >= seconds(t.silence.At(now))
 }
 
 // sentRow is what nameTimes learns when a row is in the log.
 type sentRow struct {
-	key uint64 // of the user's name
-	how uint8
+	user schemas.UserID
+	key  uint64 // of the user's name
+	how  uint8
 }
 
 const (
@@ -61,25 +63,28 @@ const (
 	sentBye
 )
 
-// learn notes rows that are in the log. Of others nothing is known, so their names are written again.
-func (t *nameTimes) learn(rows []sentRow, now time.Duration) {
+// learn notes rows that are in the log, and when they were sealed. Of others nothing is known, so their
+// names are written again.
+func (t *nameTimes) learn(rows []sentRow, sealed time.Duration) {
+	at := seconds(sealed)
 	for _, row := range rows {
-		switch e := t.of(row.key); {
+		switch e := t.of(row.user); {
+		case e.key == 0 && at < e.named: // it may come before an erasure in the log
 		case row.how == sentNamed:
-			*e = nameTime{row.key, seconds(now), seconds(now)}
+			*e = nameTime{row.key, at, at}
 		case e.key != row.key:
 		case row.how == sentBye:
 			*e = nameTime{}
 		default:
-			e.heard = seconds(now)
+			e.heard = at
 		}
 	}
 }
 
-// forget makes the name with a key due.
-func (t *nameTimes) forget(key uint64) {
-	if e := t.of(key); e.key == key {
-		*e = nameTime{}
+// erased makes the name of a user due whose erasure was acknowledged before now.
+func (t *nameTimes) erased(user schemas.UserID, now time.Duration) {
+	if t.entries != nil {
+		*t.of(user) = nameTime{named: seconds(now) + 1}
 	}
 }
 
@@ -90,11 +95,11 @@ func (s *shipment) appendNames(
 	value []byte, beats []schemas.Beat, names []schemas.Name, now time.Duration, named *nameTimes,
 ) []byte {
 	for i := range beats {
-		row := sentRow{named.key(names[i]), sentPlain}
+		row := sentRow{beats[i].User, named.key(names[i]), sentPlain}
 		switch {
 		case beats[i].Bye:
 			row.how = sentBye
-		case named.due(row.key, now):
+		case named.due(row.user, row.key, now):
 			row.how = sentNamed
 			value = schemas.AppendNamedRow(value, i, names[i])
 		}

@@ -1,6 +1,7 @@
 package httpgate
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,7 @@ type writer struct {
 
 func newWriter(now func() time.Duration, cfg ingest.Config, log beat.Appender, metrics *ingest.Metrics) *writer {
 	return &writer{now: now, cfg: cfg, kafka: log, metrics: metrics, wake: make(chan struct{}, 1),
-		lanes: map[laneKey]*lane{}, named: nameTimes{silence: cfg.ForgetAfter}}
+		lanes: map[laneKey]*lane{}}
 }
 
 // call is one request that waits for its beats. It gets one answer: the first error or, when all
@@ -148,10 +149,11 @@ func (w *writer) send(s *shipment) {
 	}
 }
 
-// append writes a record to the heartbeats topic and counts the answer, which done gets on a goroutine
-// of the producer. The producer gives up after its delivery timeout, which app sets to AppendTimeout.
+// append writes a record to the heartbeats topic, unless it names another one, and counts the answer, which
+// done gets on a goroutine of the producer. The producer gives up after its delivery timeout, which app sets
+// to AppendTimeout.
 func (w *writer) append(kind string, rows int, record schemas.Outgoing, done func(error)) {
-	record.Topic = schemas.Heartbeats
+	record.Topic = cmp.Or(record.Topic, schemas.Heartbeats)
 	ctx, cancel := context.WithTimeout(context.Background(), w.cfg.AppendTimeout)
 	began := time.Now()
 	w.kafka.Append(ctx, record, func(err error) {
@@ -161,14 +163,14 @@ func (w *writer) append(kind string, rows int, record schemas.Outgoing, done fun
 	})
 }
 
-// erased makes the next beat of a user with a name tell it, because an erasure leaves no topic with it.
-func (w *writer) erased(name schemas.Name) {
-	if name == (schemas.Name{}) {
-		return
-	}
+// erased makes the next beats of users whose erasures Kafka has acknowledged tell their names, because the
+// detector has forgotten them.
+func (w *writer) erased(users []schemas.UserID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.named.forget(w.named.key(name))
+	for _, user := range users {
+		w.named.erased(user, w.now())
+	}
 }
 
 // settle runs on a goroutine of the log.
@@ -183,7 +185,7 @@ func (w *writer) settle(s *shipment) {
 	l.inFlight--
 	w.waiting -= s.rows
 	if err == nil {
-		w.named.learn(s.sent, w.now())
+		w.named.learn(s.sent, s.sealed)
 	}
 	more := len(l.rows) > 0
 	if !more && l.inFlight == 0 {

@@ -98,8 +98,19 @@ func (b *Buffer) Follow(cfg Config) {
 	cfg = cfg.WithDefaults()
 	b.devices.Follow(cfg.HeartbeatInterval, cfg.Intervals)
 	b.each(func(s *shard) {
-		s.queue.Follow(rulesOf(&cfg))
+		s.queue.Follow(b.now(), rulesOf(&cfg))
 	})
+}
+
+// Erased says that Kafka has acknowledged erasures of users: their devices tell the users' names with their
+// next beats.
+func (b *Buffer) Erased(users []schemas.UserID) {
+	for _, user := range users {
+		s := &b.shards[schemas.PartitionOf(user, b.cfg.Partitions)]
+		s.mu.Lock()
+		s.queue.Erased(b.now(), user)
+		s.mu.Unlock()
+	}
 }
 
 // Epoch is when this gateway started. Every frame has it.

@@ -41,7 +41,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 }
 
-// Appended counts Kafka's answer to a frame of a kind ("beats", "alive", "draining", "visibility").
+// Appended counts Kafka's answer to a frame of a kind ("beats", "alive", "draining", "visibility", "erasure"), or
+// to a record of the topic erasures ("erasures").
 func (m *Metrics) Appended(kind string, rows int, took time.Duration, err error) {
 	m.append.Observe(took.Seconds())
 	if err != nil {

@@ -106,3 +106,32 @@ func TestTheIntervalOfATenantDecidesWhichOfItsConnectionsAreSilent(t *testing.T)
 		})
 	}
 }
+
+func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(g gateway) {
+		ann := schemas.Name{Tenant: "acme", Text: "ann"}
+		k, err := g.NamedConnect(17, &ann, 7, schemas.Web, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, erased := range [][]schemas.UserID{nil, {99, 17}, {18}} {
+			pass(15 * time.Second)
+			g.Erased(erased)
+			before := len(g.log.Written())
+			if err := k.Beat(0); err != nil {
+				t.Error(err)
+			}
+			pass(2 * time.Second)
+			got := map[schemas.UserID]schemas.Name{}
+			for _, w := range g.log.Written()[before:] {
+				for user, name := range w.Names {
+					got[user] = name
+				}
+			}
+			if named := got[17] == ann; named != (len(erased) == 2) || len(got) > 1 {
+				t.Errorf("after an erasure of %v the names are %v", erased, got)
+			}
+		}
+	})
+}

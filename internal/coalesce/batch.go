@@ -19,6 +19,8 @@ type Batch struct {
 	// Value is the caller's buffer for the encoding. It is reused with the batch.
 	Value []byte
 	slots []int32 // of the rows
+	// sealed is when the batch was.
+	sealed time.Duration
 }
 
 // Bounds of the batches that are reused: few and small, because after a storm every queue would
@@ -100,7 +102,7 @@ func (q *Queue) SealDraining(now time.Duration) *Batch {
 func (q *Queue) sealAs(b *Batch, now time.Duration) *Batch {
 	q.sequence++
 	b.Sequence = q.sequence
-	q.sealed = now
+	b.sealed, q.sealed = now, now
 	q.flights++
 	return b
 }
@@ -132,7 +134,7 @@ func (q *Queue) Settle(now time.Duration, b *Batch, written bool) {
 		}
 	}
 	if len(q.names) > 0 {
-		q.settleNames(now, b, written)
+		q.settleNames(b, written)
 	}
 	q.keep(b)
 }

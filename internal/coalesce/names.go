@@ -18,7 +18,84 @@ type NamedRow struct {
 // slotName is what the user of a slot is called.
 type slotName struct {
 	name  *schemas.Name // nil: the user has no name
-	known time.Duration // when the name was last written; unnamed: it may not be in the log
+	known time.Duration // when the row that has the name in the log was sealed; unnamed: it may not be there
+}
+
+// maxErased is how many users a queue remembers as erased. Of more all users are named again.
+const maxErased = 1 << 16
+
+// erasures are the users who were erased, and when the queue learned it: names that were sealed until then
+// may come before the erasure in the log.
+type erasures struct {
+	users map[schemas.UserID]time.Duration
+	all   time.Duration // as if all users had been erased then
+}
+
+// Erased notes that a user was erased: each of the user's devices tells the name with its next beat.
+func (q *Queue) Erased(now time.Duration, user schemas.UserID) {
+	if len(q.names) == 0 {
+		return // no name was written
+	}
+	e := &q.erased
+	switch {
+	case len(e.users) >= maxErased:
+		e.users, e.all = nil, now
+		return
+	case e.users == nil:
+		e.users = map[schemas.UserID]time.Duration{}
+	}
+	e.users[user] = now
+}
+
+// before reports whether a name that was sealed at an instant may come before an erasure of the user.
+func (e *erasures) before(sealed time.Duration, user schemas.UserID) bool {
+	if sealed <= e.all {
+		return true
+	}
+	if len(e.users) == 0 {
+		return false
+	}
+	at, found := e.users[user]
+	return found && sealed <= at
+}
+
+// sweep forgets the users whose names have been repeated since.
+func (e *erasures) sweep(now time.Duration) {
+	for user, at := range e.users {
+		if now-at >= NamedEvery {
+			delete(e.users, user)
+		}
+	}
+	if len(e.users) == 0 {
+		e.users = nil
+	}
+}
+
+// Silence is after how long a silence of a user the name is written again, because the detector may have
+// forgotten the user. After a change to a longer time the shorter one counts on for NamedEvery: users whom
+// the detector forgot before the change may not have returned yet, and partitions learn of it one after
+// the other. From then on all names are repeated anyway. The zero value is no silence. All times are of
+// one clock.
+type Silence struct {
+	after   time.Duration
+	shorter time.Duration // counts until ...
+	until   time.Duration
+}
+
+// Set changes the time to after.
+func (s *Silence) Set(now, after time.Duration) {
+	if was := s.At(now); was > 0 && was < after && after != s.after {
+		s.shorter, s.until = was, now+NamedEvery
+	}
+	s.after = after
+}
+
+// At is the time that counts now.
+func (s *Silence) At(now time.Duration) time.Duration {
+	if now < s.until {
+		return min(s.after, s.shorter)
+	}
+	return s.after
 }
 
 const unnamed = -NamedEvery
@@ -50,18 +127,19 @@ func (q *Queue) appendName(b *Batch, i int32, now time.Duration) {
 	if int(i) >= len(q.names) {
 		return
 	}
-	if n := &q.names[i]; n.name != nil && now-n.known >= NamedEvery {
+	n := &q.names[i]
+	if n.name != nil && (now-n.known >= NamedEvery || q.erased.before(n.known, q.slots[i].user)) {
 		b.Names = append(b.Names, NamedRow{Row: len(b.Beats) - 1, Name: n.name})
 	}
 }
 
 // settleNames notes which names are in the log. After a batch that is not, all its users are named
 // again.
-func (q *Queue) settleNames(now time.Duration, b *Batch, written bool) {
+func (q *Queue) settleNames(b *Batch, written bool) {
 	if written {
 		for _, row := range b.Names {
 			if i := b.slots[row.Row]; q.names[i].name != nil {
-				q.names[i].known = now
+				q.names[i].known = b.sealed
 			}
 		}
 		return

@@ -47,7 +47,7 @@ func TestANameIsSentUntilItIsInTheLogAndThenEveryFiveMinutes(t *testing.T) {
 	wants(true, sends(at, ann, true), "after a silence")
 	short := rules
 	short.NameAfter = 20 * time.Second
-	q.Follow(short)
+	q.Follow(at, short)
 	at += 19 * time.Second
 	wants(false, sends(at, ann, true), "while the detector remembers the user")
 	at += 20 * time.Second
@@ -91,7 +91,7 @@ func TestAReportIsUrgentAfterTwoIntervalsOfItsTenant(t *testing.T) {
 		q := known(t, ann)
 		calm := rules
 		calm.Intervals = map[string]time.Duration{"calm": time.Minute}
-		q.Follow(calm)
+		q.Follow(0, calm)
 		ann.Idle = 40_000
 		if urgent, calm := add(t, q, 40*time.Second, ann), name != nil && name.Tenant == "calm"; urgent == calm {
 			t.Errorf("after 40 s the report of %v is urgent: %t", name, urgent)

@@ -24,8 +24,8 @@ type Rules struct {
 	ActiveAfterIdle time.Duration
 	// ForgetAfter is how long a silent device is remembered.
 	ForgetAfter time.Duration
-	// NameAfter is after how long a silence of a device the name of its user is written again, because the
-	// detector may have forgotten it; 0: ForgetAfter.
+	// NameAfter is after how long a silence of a device the name of its user is written again; 0: ForgetAfter. See
+	// Silence.
 	NameAfter time.Duration
 	// MaxDevices bounds the remembered devices.
 	MaxDevices int
@@ -105,17 +105,23 @@ type Queue struct {
 	coalesced      int
 	dropped        int
 	names          []slotName // of the slots; empty until the first name comes, so always with --ids int
+	erased         erasures
+	silence        Silence
 }
 
 // New makes an empty queue.
 func New(rules Rules) *Queue {
-	return &Queue{rules: rules, index: make(map[key]int32), sealed: -time.Hour}
+	q := &Queue{rules: rules, index: make(map[key]int32), sealed: -time.Hour}
+	q.erased.all = 2 * unnamed // before any row
+	q.silence.Set(0, rules.nameAfter())
+	return q
 }
 
 // Follow changes the times by which the queue decides to those of rules.
-func (q *Queue) Follow(rules Rules) {
+func (q *Queue) Follow(now time.Duration, rules Rules) {
 	rules.MaxDevices, rules.MaxInFlight = q.rules.MaxDevices, q.rules.MaxInFlight
 	q.rules = rules
+	q.silence.Set(now, rules.nameAfter())
 }
 
 // nameAfter is NameAfter, or its default.
@@ -153,7 +159,7 @@ func (q *Queue) Add(now time.Duration, r Report) (hurry bool, err error) {
 		return false, nil // it has left already
 	}
 	if r.Name != nil {
-		q.name(i, r.Name, s.bye || now-s.received >= q.rules.nameAfter())
+		q.name(i, r.Name, s.bye || now-s.received >= q.silence.At(now))
 	}
 	if s.state&unsent != 0 {
 		q.coalesced++

@@ -14,6 +14,7 @@ import (
 // dropped report is a bye or the last beat of a device: without it the detector still finds the
 // device silent.
 func (q *Queue) Sweep(now time.Duration) {
+	q.erased.sweep(now)
 	silent := 0
 	for i := range q.slots {
 		s := &q.slots[i]

@@ -22,6 +22,7 @@ type rangeRead struct {
 	committed bool
 	complete  bool // an expired record is an error
 	peek      bool // an answer without records comes at once
+	tail      bool // waits for records that are yet to be appended
 	raw       func(*kgo.Record)
 
 	topicID [16]byte
@@ -37,7 +38,9 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 		fetched, next, err := r.fetch(ctx)
 		if err == nil {
 			tries = 0
-			held.report(r, next, fetched.LastStableOffset)
+			if !r.tail {
+				held.report(r, next, fetched.LastStableOffset)
+			}
 			for _, from := range fetched.Records {
 				if from.Offset < r.next || from.Offset >= r.to {
 					continue
@@ -129,9 +132,16 @@ func (r *rangeRead) fetch(ctx context.Context) (kgo.FetchPartition, int64, error
 
 var errNoAnswer = errors.New("the answer does not have the requested partition")
 
+// tailWaitMillis is how long the broker holds back its answer while there is no record. It is less than the
+// time that the client waits for an answer.
+const tailWaitMillis = 5000
+
 func (r *rangeRead) request() *kmsg.FetchRequest {
 	request := kmsg.NewPtrFetchRequest()
-	if !r.peek {
+	switch {
+	case r.tail:
+		request.MaxWaitMillis = tailWaitMillis
+	case !r.peek:
 		request.MaxWaitMillis = 500
 	}
 	request.MinBytes = 1

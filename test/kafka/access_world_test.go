@@ -41,6 +41,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
+	"github.com/stillhere/stillhere/tools/erasure"
 )
 
 // guarded is a cluster on which nobody may do anything that was not granted. Every
@@ -337,9 +338,23 @@ func (s *subject) operate(ctx context.Context, log *slog.Logger) error {
 		if err := tenants.Set(ctx, s.config, schemas.Tenant{Name: "acme", Note: "set"}, log); err != nil {
 			return err
 		}
+		if err := s.erase(ctx, log); err != nil {
+			return err
+		}
 	}
 	s.started.Store(true)
 	return nil
+}
+
+// erase erases a user as the commands do.
+func (s *subject) erase(ctx context.Context, log *slog.Logger) error {
+	w, err := erasure.OpenWriter(ctx, s.config, log)
+	if err != nil {
+		return err
+	}
+	defer w.Close(ctx)
+	_, err = w.Erase(ctx, schemas.UserName{User: s.config.Users.ID("acme", "ann"), Name: schemas.Name{Tenant: "acme", Text: "ann"}})
+	return errors.Join(err, w.Unspread())
 }
 
 func (s *subject) actAsGateway(ctx context.Context, log *slog.Logger) error {
@@ -413,6 +428,18 @@ func (s *subject) use(ctx context.Context, log *slog.Logger) {
 	}
 	if s.grantee != "ingest" && s.grantee != "all" {
 		return
+	}
+	if s.uses.Named {
+		request, err := http.NewRequestWithContext(ctx, http.MethodDelete, *base+"/presence/users/ann", nil)
+		if err != nil {
+			s.Error(err)
+			return
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return // the role is about to end
+		}
+		response.Body.Close()
 	}
 	body := `{"gateway_id":"gw-1","gateway_epoch":"1763700000000","beats":[{"user_id":"7","device_id":7}]}`
 	if s.uses.Named {

@@ -1,6 +1,6 @@
-// Package erasure erases all users of a tenant.
+// Package erasure erases users on Kafka (Writer), and all users of a tenant (Run).
 //
-//	durable store, follower graph ──names──▶ Run ──erasures──▶ the running pipeline
+//	durable store, follower graph ──names──▶ Run ──▶ Writer ──erasures──▶ the running pipeline
 //
 // The names are the list of what is left: the pipeline removes the name of each erased user from
 // both. So a run that ends early is continued by another one, which finds the rest, and the end is

@@ -3,6 +3,7 @@
 package beattest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type Written struct {
 	// Erased and Until are set in an erasure.
 	Erased schemas.UserID
 	Until  schemas.Millis
+	// Spread are the users of a record of the topic erasures.
+	Spread []schemas.UserID
 	Beats  []schemas.Beat
 	// Names are those of the named rows, and of a change of visibility.
 	Names map[schemas.UserID]schemas.Name
@@ -43,6 +46,7 @@ type Log struct {
 	mu      sync.Mutex
 	away    bool
 	refuse  error
+	topics  map[schemas.Topic]error
 	written []Written
 	changed chan struct{}
 	tried   int
@@ -54,6 +58,13 @@ func (l *Log) Away(away bool) { l.mu.Lock(); defer l.mu.Unlock(); l.away = away 
 
 // Refuse makes appends fail at once; nil ends it.
 func (l *Log) Refuse(err error) { l.mu.Lock(); defer l.mu.Unlock(); l.refuse = err }
+
+// RefuseTopic makes appends to one topic fail at once; nil ends it.
+func (l *Log) RefuseTopic(topic schemas.Topic, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.topics = map[schemas.Topic]error{topic: err}
+}
 
 // Tried is how many appends there were, whatever came of them.
 func (l *Log) Tried() int { l.mu.Lock(); defer l.mu.Unlock(); return l.tried }
@@ -98,7 +109,7 @@ func (l *Log) Await(ctx context.Context, done func([]Written) bool) ([]Written, 
 func (l *Log) Append(ctx context.Context, record schemas.Outgoing, done func(error)) {
 	l.mu.Lock()
 	l.tried++
-	away, refuse := l.away, l.refuse
+	away, refuse := l.away, cmp.Or(l.refuse, l.topics[record.Topic])
 	l.mu.Unlock()
 	switch {
 	case refuse != nil:
@@ -113,6 +124,13 @@ func (l *Log) Append(ctx context.Context, record schemas.Outgoing, done func(err
 }
 
 func (l *Log) take(record schemas.Outgoing) error {
+	if record.Topic == schemas.Erasures {
+		users, err := schemas.DecodeErasures(record.Value)
+		if err == nil {
+			l.add(Written{At: time.Now(), Partition: record.Partition, Key: record.Key, Spread: users})
+		}
+		return err
+	}
 	var frame schemas.Frame
 	if record.Topic != schemas.Heartbeats {
 		return errors.New("not a record of the heartbeats topic")
@@ -145,6 +163,11 @@ func (l *Log) take(record schemas.Outgoing) error {
 	for row := (schemas.NamedRow{}); names.Next(&row); {
 		name(w.Beats[row.Row].User, row.User())
 	}
+	l.add(w)
+	return nil
+}
+
+func (l *Log) add(w Written) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.written = append(l.written, w)
@@ -152,5 +175,4 @@ func (l *Log) take(record schemas.Outgoing) error {
 		close(l.changed)
 		l.changed = nil
 	}
-	return nil
 }

@@ -1,0 +1,22 @@
+package app
+
+import (
+	"context"
+
+	"github.com/stillhere/stillhere/internal/erasures"
+	"github.com/stillhere/stillhere/internal/kafka"
+)
+
+// openErasures opens the topic of erasures at its end, so that what this process writes of users is forgotten
+// when they are erased; nil with --ids int.
+func (b *builder) openErasures(ctx context.Context) (*erasures.Follower, error) {
+	if !b.cluster.Users.Text() {
+		return nil, nil
+	}
+	reader, err := kafka.NewReader(b.cluster, b.log)
+	if err != nil {
+		return nil, err
+	}
+	f := erasures.NewFollower(reader, b.log)
+	return f, b.add(closing("reader of the erasures", reader.Close), f.Open(ctx))
+}

@@ -1,0 +1,15 @@
+// Package erasures lets the processes that write names of users learn which users were erased, in pipelines
+// with --ids text.
+//
+//	DELETE, erase, tenants erase ──▶ [presence.erasures] ──▶ Follower ──▶ names of these users are written again
+//
+// A name is written with the first heartbeat of a user and every five minutes. An erasure makes the detector
+// forget it, so a user who goes on sending heartbeats would be stored without a name until then. Whoever
+// erases users writes them to the topic when Kafka has acknowledged the erasures: a name that is written
+// after that comes behind the erasure in the log. The topic keeps records for an hour.
+//
+// The topic is no part of the erasure. If a record is lost, or a process cannot read it, names are written
+// again within the five minutes. The record is written about as soon as the erasure is, but a heartbeat
+// that leaves in between, in the milliseconds until the processes have read it, has no name: the user's next
+// heartbeat has one.
+package erasures
