@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/client"
+	"github.com/stillhere/stillhere/internal/watch"
 )
 
 // report prints one line per fault, for logs that are split at lines. It leaves out a fault
@@ -69,6 +73,26 @@ func hintAddresses(errs io.Writer, node *kong.Node) {
 	fmt.Fprintf(errs, "stillhere: no server listens at this address; %s %s, and \"stillhere dev\" prints its own\n", strings.Join(flags, ""), set)
 }
 
+// hintToken prints how a command gets the token that the server misses, if that is the fault.
+func hintToken(errs io.Writer, node *kong.Node, err error) {
+	var problem *client.ProblemError
+	var refused *watch.Refused
+	status, code := 0, ""
+	switch {
+	case flagOf(node, "--token-file") == nil:
+	case errors.As(err, &problem):
+		status, code = problem.Status, problem.Code
+	case errors.As(err, &refused):
+		status = refused.Status
+	}
+	switch {
+	case status == http.StatusUnauthorized:
+		fmt.Fprintln(errs, `stillhere: --token-file FILE, --token or a context gives the server a token; for servers that verify tokens with a secret, "stillhere token" makes one`)
+	case code == "insufficient_scope":
+		fmt.Fprintln(errs, `stillhere: "stillhere token --scope SCOPE" makes a token with a scope, for servers that verify tokens with a secret`)
+	}
+}
+
 // hintHelp prints where the command is explained.
 func hintHelp(errs io.Writer, node *kong.Node) {
 	if name := commandName(node); name != "" {
@@ -93,6 +117,9 @@ func asTyped(node *kong.Node, err error) error {
 		}
 		return strings.Join(names, ", ") + ": "
 	})
+	if node != nil && slices.ContainsFunc(node.Positional, func(p *kong.Positional) bool { return p.Name == "user" || p.Name == "users" }) {
+		text = strings.Replace(text, ": user_id: ", ": <user>: ", 1) // of the API
+	}
 	if text == err.Error() {
 		return err
 	}

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/stillhere/stillhere/internal/problem"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 // Not parallel, as commands read the environment.
@@ -53,6 +58,35 @@ func TestAServerThatDoesNotListenIsNamedByTheFlagsOfTheCommand(t *testing.T) {
 	}
 }
 
+// Not parallel, as commands read the environment.
+func TestARefusedTokenSaysWhereTokensComeFrom(t *testing.T) {
+	t.Setenv("STILLHERE_CONTEXTS", t.TempDir()+"/contexts.yaml")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" {
+			problem.Write(w, http.StatusUnauthorized, &schemas.FieldError{Code: "no_token", Reason: "a token is needed"})
+			return
+		}
+		problem.Write(w, http.StatusForbidden, &schemas.FieldError{Code: "insufficient_scope", Reason: "the token lacks a scope"})
+	}))
+	defer server.Close()
+	for given, want := range map[string][2]string{
+		"get 1":    {"the server answers 401 no_token: a token is needed", "--token-file FILE, --token or a context"},
+		"beat 1":   {"the server answers 401 no_token: a token is needed", "--token-file FILE, --token or a context"},
+		"status":   {"the server answers 401 no_token: a token is needed", "--token-file FILE, --token or a context"},
+		"watch 1":  {"the server refuses the stream: 401", "--token-file FILE, --token or a context"},
+		"status x": {"the server answers 403 insufficient_scope: the token lacks a scope", "stillhere token --scope SCOPE"},
+	} {
+		words := append(strings.Fields(given), "--url", server.URL)
+		if given == "status x" {
+			words = []string{"status", "--token", "x", "--url", server.URL}
+		}
+		code, _, errs := stillhere(t, "", words...)
+		if code != 1 || !strings.Contains(errs, want[0]) || !strings.Contains(errs, want[1]) {
+			t.Errorf("stillhere %s: code %d, want %q in:\n%s", given, code, want, errs)
+		}
+	}
+}
+
 func TestFaultsOfSeveralSettingsNameTheirFlags(t *testing.T) {
 	t.Parallel()
 	parser, err := newParser(&commands{})
@@ -69,6 +103,10 @@ func TestFaultsOfSeveralSettingsNameTheirFlags(t *testing.T) {
 		if got := asTyped(node, errorText(given)).Error(); got != want {
 			t.Errorf("%q becomes %q, want %q", given, got, want)
 		}
+	}
+	const given, want = "hiding user 2: the server answers 403 forbidden: user_id: is not", "hiding user 2: the server answers 403 forbidden: <user>: is not"
+	if got := asTyped(childOf(parser.Model.Node, "hide"), errorText(given)).Error(); got != want {
+		t.Errorf("%q becomes %q, want %q", given, got, want)
 	}
 }
 

@@ -179,7 +179,19 @@ func (c *historyCommand) Run(ctx context.Context) error {
 	if c.text() {
 		changes = api.HistoryOf(ctx, users[0].name, within)
 	}
-	return output.Write(os.Stdout, c.Output, limited(changes, c.Limit), changeColumns, func(c presence.Change) any { return c })
+	found := false
+	noting := func(yield func(presence.Change, error) bool) {
+		for change, err := range limited(changes, c.Limit) {
+			if found = true; !yield(change, err) {
+				return
+			}
+		}
+	}
+	err = output.Write(os.Stdout, c.Output, noting, changeColumns, func(c presence.Change) any { return c })
+	if err == nil && !found {
+		fmt.Fprintf(os.Stderr, "stillhere: there is no change of user %s in that time\n", users[0])
+	}
+	return err
 }
 
 // limited are the first rows; limit 0: all.

@@ -134,6 +134,7 @@ func run(args []string, out, errs io.Writer) int {
 		if errors.Is(err, syscall.ECONNREFUSED) && parsed.Selected().ClosestGroup().Title != "Roles:" {
 			hintAddresses(errs, parsed.Selected())
 		}
+		hintToken(errs, parsed.Selected(), err)
 		if errors.As(err, new(misuse)) {
 			hintHelp(errs, parsed.Selected())
 			return 2

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/mattn/go-isatty"
 
 	"github.com/stillhere/stillhere/internal/watch"
@@ -33,7 +36,7 @@ func (*watchCommand) Help() string {
 }
 
 // Run prints a line for every change until ctx ends.
-func (c *watchCommand) Run(ctx context.Context) error {
+func (c *watchCommand) Run(ctx context.Context, parsed *kong.Context) error {
 	options, err := c.options(ctx)
 	if err != nil {
 		return err
@@ -45,7 +48,7 @@ func (c *watchCommand) Run(ctx context.Context) error {
 	for _, name := range options.Names {
 		left[name] = true
 	}
-	show := c.shower()
+	show, hinted := c.shower(), false
 	for message, err := range watch.Messages(ctx, options) {
 		if err != nil {
 			return fmt.Errorf("watching: %w", err)
@@ -70,6 +73,10 @@ func (c *watchCommand) Run(ctx context.Context) error {
 			fmt.Fprintf(os.Stderr, "stillhere: %s\n", textOf(message.Problem))
 		case watch.Disconnected:
 			fmt.Fprintf(os.Stderr, "stillhere: not connected (%v); trying again in %s\n", message.Cause, message.RetryIn.Round(time.Millisecond))
+			if errors.Is(message.Cause, syscall.ECONNREFUSED) && !hinted {
+				hintAddresses(os.Stderr, parsed.Selected())
+				hinted = true
+			}
 		}
 	}
 	return nil

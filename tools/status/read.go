@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/client"
 	"github.com/stillhere/stillhere/tools/console"
 )
 
@@ -58,6 +59,7 @@ func (s Source) Read(ctx context.Context) (*Overview, error) {
 		return nil, fmt.Errorf("reading the status: %w", err)
 	}
 	if answer.StatusCode != http.StatusOK {
+		refusal := &client.ProblemError{Status: answer.StatusCode}
 		var refused struct {
 			Error struct {
 				Code    string `json:"code"`
@@ -65,9 +67,9 @@ func (s Source) Read(ctx context.Context) (*Overview, error) {
 			} `json:"error"`
 		}
 		if json.Unmarshal(body, &refused) == nil && refused.Error.Message != "" {
-			return nil, fmt.Errorf("reading the status: %s is answered %d %s: %s", address, answer.StatusCode, refused.Error.Code, refused.Error.Message)
+			refusal.Code, refusal.Message = refused.Error.Code, refused.Error.Message
 		}
-		return nil, fmt.Errorf("reading the status: %s is answered %s", address, answer.Status)
+		return nil, fmt.Errorf("reading the status from %s: %w", address, refusal)
 	}
 	var o Overview
 	if err := json.Unmarshal(body, &o); err != nil {
