@@ -51,8 +51,9 @@ func (l *lab) tenants(t *loadtest.T) {
 		}
 		t.Add(part.name+": p99 beside the noisy one over alone", beside/alone, "times")
 	}
+	tenantsFile(t)
 	t.Note(fmt.Sprintf("The noisy tenant has %d changes in the partition at the start, %d clients that read without a pause, and a receiver that hangs. "+
-		"Webhook with turns: a channel of its own for each tenant. The sink has no turns: it writes what is there in batches of up to %d.",
+		"Webhook with turns: a channel of its own for each tenant; webhooks by file: one process with --tenants-file. The sink has no turns: it writes what is there in batches of up to %d.",
 		noisyBacklog, noisyReaders, lastseen.Defaults().SinkRows))
 }
 
@@ -88,11 +89,22 @@ func (p *partitionLog) add(change *schemas.Transition) {
 // read returns what is there, up to most records. The quiet tenant has written meanwhile.
 func (p *partitionLog) read(most int) []schemas.Record {
 	if time.Since(p.last) >= quietEvery {
-		p.last = time.Now()
-		change := of("quiet", 1+len(p.written), int64(len(p.records)))
-		p.written[change.Version] = p.last
-		p.add(change)
+		p.write()
 	}
+	return p.take(most)
+}
+
+// write adds a change of the quiet tenant.
+func (p *partitionLog) write() *schemas.Transition {
+	p.last = time.Now()
+	change := of("quiet", 1+len(p.written), int64(len(p.records)))
+	p.written[change.Version] = p.last
+	p.add(change)
+	return change
+}
+
+// take is read of what is there already.
+func (p *partitionLog) take(most int) []schemas.Record {
 	some := p.records[p.next:min(len(p.records), p.next+most)]
 	p.next += len(some)
 	return some
