@@ -73,6 +73,20 @@ func byUser(all [][]schemas.Transition) map[schemas.UserID][]schemas.Transition 
 	return users
 }
 
+// byNumber has the transitions of users by what the endpoints call them; see inBothWorlds.
+func (w *world) byNumber(users map[schemas.UserID][]schemas.Transition) map[schemas.UserID][]schemas.Transition {
+	if !clusterOf(w.config).Users.Text() {
+		return users
+	}
+	found := map[schemas.UserID][]schemas.Transition{}
+	for number := schemas.UserID(1); len(found) < len(users) && number <= 1000; number++ {
+		if transitions := users[w.id(number)]; transitions != nil {
+			found[number] = transitions
+		}
+	}
+	return found
+}
+
 // current is what the transitions of a user make of it.
 func current(transitions []schemas.Transition) schemas.Current {
 	var c schemas.Current
@@ -202,6 +216,7 @@ func (w *world) readsAre(base string, users map[schemas.UserID][]schemas.Transit
 	batch := w.batch(base, ids...)
 	for id, transitions := range users {
 		want := schemas.PresenceOf(current(transitions), 0)
+		want.UserID = id
 		status, text := w.ask(http.MethodGet, base+"/presence/"+id.String(), nil)
 		// A present user may have been heard since the transition, or that user's gateway lost.
 		var heard struct {

@@ -18,7 +18,7 @@ import (
 )
 
 func TestTheGraphIsWhatItsTopicSaysAfterKillsAndStops(t *testing.T) {
-	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
+	inBothWorlds(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		store := openGraph(w)
 		defer store.Close()
 		start := func() (*process, *cable) {
@@ -36,9 +36,13 @@ func TestTheGraphIsWhatItsTopicSaysAfterKillsAndStops(t *testing.T) {
 		for round := range 12 {
 			var outs []schemas.Outgoing
 			for range 200 {
-				f := schemas.Follow{User: 1 + schemas.UserID(random.IntN(5)), Follower: 10 + schemas.UserID(random.IntN(8)), Removed: random.IntN(2) == 0}
+				user, follower := 1+schemas.UserID(random.IntN(5)), 10+schemas.UserID(random.IntN(8))
+				f := schemas.Follow{User: w.id(user), Follower: w.id(follower), Removed: random.IntN(2) == 0}
+				if !f.Removed {
+					f.Names = [2]schemas.Name{w.name(user), w.name(follower)}
+				}
 				follows[graph.Edge{User: f.User, Follower: f.Follower}] = !f.Removed
-				partition := int32(f.Follower % 2) // the same for all records of an edge
+				partition := int32(follower % 2) // the same for all records of an edge
 				outs = append(outs, schemas.Outgoing{Topic: schemas.Graph, Partition: partition, Key: f.Key(), Value: f.Encode()})
 			}
 			outs = append(outs, schemas.Outgoing{Topic: schemas.Graph, Key: []byte("1,2"), Value: []byte("?")})
@@ -67,6 +71,17 @@ func TestTheGraphIsWhatItsTopicSaysAfterKillsAndStops(t *testing.T) {
 			}
 			return true
 		})
+		for e := range follows {
+			names, err := store.Names(w.Context(), []schemas.UserID{e.User, e.Follower})
+			for id, name := range names {
+				if !clusterOf(w.config).Users.Is(id, name) {
+					w.Errorf("user %d is called %s", id, name)
+				}
+			}
+			if want := 2 * len(w.name(1).Text); err != nil || len(names) != want {
+				w.Errorf("%d of the users of an edge have a name, want %d (%v)", len(names), want, err)
+			}
+		}
 		w.until("every unreadable record is a dead letter", time.Minute, func() bool { return w.deadLetters(schemas.Graph) >= garbage })
 		fanout.stop()
 		if err := producer.Close(w.Context()); err != nil {
@@ -112,7 +127,7 @@ func (w *world) deadLetters(of schemas.Topic) int {
 func TestFriendsMadeOverHTTPReceiveDeliveriesUntilTheyAreNoMore(t *testing.T) {
 	for name, many := range map[string]int{"of a user with few": 10_000, "of a celebrity": 1} {
 		t.Run(name, func(t *testing.T) {
-			inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) {
+			inBothWorlds(t, size{partitions: 1, tick: time.Second}, func(w *world) {
 				openGraph(w).Close()
 				w.config.Expand.Mode, w.config.Expand.Everyone, w.config.Expand.HighFollower = expand.All, true, many
 				p := w.start("all", "one")

@@ -14,7 +14,7 @@ import (
 
 // Users 1 to 3 come through a gateway that dies; 1 returns through another, 2 does not, and 3 hides.
 func TestUsersOfALostGatewayAreShownAsUnsureUntilThatIsSettledUnlessTheyHide(t *testing.T) {
-	inWorld(t, size{partitions: 2}, func(w *world) {
+	inBothWorlds(t, size{partitions: 2}, func(w *world) {
 		all := w.startAll()
 		api, in := all["api"].base, all["ingest"].base
 		beat := func(through string, users ...schemas.UserID) {
@@ -60,7 +60,7 @@ func TestUsersOfALostGatewayAreShownAsUnsureUntilThatIsSettledUnlessTheyHide(t *
 		if err := json.Unmarshal(text, &detail); err != nil || len(detail.Users) != 3 || detail.Users[1].UnsureSince != unsure(2) {
 			w.Errorf("the batch is %s (%v)", text, err)
 		}
-		_, text = w.ask(http.MethodGet, api+"/presence/changes?user_ids=1,2,3", nil)
+		_, text = w.ask(http.MethodGet, api+"/presence/changes?user_ids=1&user_ids=2&user_ids=3", nil)
 		if n := strings.Count(string(text), "unsure_since"); n != 2 {
 			w.Errorf("%d users are unsure in %s", n, text)
 		}
@@ -92,7 +92,7 @@ func TestUsersOfALostGatewayAreShownAsUnsureUntilThatIsSettledUnlessTheyHide(t *
 		if _, text := w.ask(http.MethodGet, api+"/presence/3", nil); strings.Contains(string(text), "unsure") || sent(3) {
 			w.Errorf("a hidden user is shown as unsure: %s", text)
 		}
-		users := byUser(w.likeTheOracle())
+		users := w.byNumber(byUser(w.likeTheOracle()))
 		w.only(users, 1, schemas.Online)
 		w.only(users, 2, schemas.Online, schemas.Away)
 		v.stop()

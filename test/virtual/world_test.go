@@ -147,6 +147,14 @@ func (w *world) id(number schemas.UserID) schemas.UserID {
 	return users.ID("", number.String())
 }
 
+// name is what the user with a number is called; nothing in int mode.
+func (w *world) name(number schemas.UserID) schemas.Name {
+	if !clusterOf(w.config).Users.Text() {
+		return schemas.Name{}
+	}
+	return schemas.Name{Text: number.String()}
+}
+
 // clusterOf is how the tests reach the Kafka of a configuration.
 func clusterOf(c app.Config) kafka.Config {
 	cluster, err := kafka.Settings(c.Kafka).Config()
