@@ -91,9 +91,24 @@ export async function send(url: URL, init: RequestInit = {}, bearer = token()): 
   return answer;
 }
 
+/** How long an answer may take, in milliseconds. */
+const patience = 30_000;
+
 /** Reads JSON. */
 export async function get<T>(path: string, query?: Query, signal?: AbortSignal, of?: string): Promise<T> {
-  return (await send(address(path, query, of), { signal: signal ?? null })).json();
+  return (await asked(address(path, query, of), { signal: signal ?? null })).json();
+}
+
+/** Sends a request whose answer ends: it throws a Fault as well when nothing has come for too long. */
+export async function asked(url: URL, init: RequestInit = {}): Promise<Response> {
+  const late = AbortSignal.timeout(patience);
+  const signal = init.signal ? AbortSignal.any([init.signal, late]) : late;
+  try {
+    return await send(url, { ...init, signal });
+  } catch (error) {
+    if (!late.aborted || init.signal?.aborted) throw error;
+    throw new Fault(0, "timeout", "The server has not answered for 30 s, or too many tabs wait for it.");
+  }
 }
 
 export interface Event {

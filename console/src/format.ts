@@ -71,5 +71,13 @@ export function bytes(n: number): string {
   return n < 1000 ? `${n} B` : n < 1e6 ? `${(n / 1000).toFixed(1)} kB` : `${(n / 1e6).toFixed(1)} MB`;
 }
 
+/** A name with its invisible characters as ‹U+200B›, but for the joiners within an emoji. */
+export const shown = (name: string) =>
+  name.replace(/[\p{Cc}\p{Cf}]/gu, (found, at: number) =>
+    found === "\u200d" && /\p{Extended_Pictographic}\ufe0f?$/u.test(name.slice(0, at))
+      ? found
+      : `‹U+${found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}›`,
+  );
+
 /** first_beat as "first beat". */
 export const words = (name: string | null | undefined) => (name ?? "").replaceAll("_", " ");

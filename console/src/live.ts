@@ -9,13 +9,17 @@ export interface Link {
   retryAt?: number;
 }
 
+/** For how long a page that nobody sees keeps its streams, in milliseconds. */
+const hideAfter = 5_000;
+
 /** Statuses at which trying again does not help. */
 const final = (fault: Fault) =>
   fault.status >= 400 && fault.status < 500 && fault.status !== 408 && fault.status !== 429;
 
 /**
  * Keeps a stream of events open. Changing url opens another one; null closes it. A connection that was lost is opened
- * again behind the last event that had an id; take gets an event "reopened" first.
+ * again behind the last event that had an id; take gets an event "reopened" first. A page that nobody sees closes its
+ * streams until it is seen: a browser has six connections to a server, for all of its tabs.
  */
 export function useLive(url: string | null, take: (event: Event) => void, idle = 0): Link {
   const [link, setLink] = useState<Link>({ how: "connecting" });
@@ -28,12 +32,17 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
     let timer = 0;
     let behind: string | undefined;
     let lost = false;
+    let own = stop;
+    let hiding = 0;
+    let asleep = false;
     const run = async () => {
+      own = new AbortController();
+      const signal = AbortSignal.any([stop.signal, own.signal]);
       let fault = new Fault(0, "ended", "The server closed the connection.");
       try {
         const from = new URL(url);
         if (behind !== undefined) from.searchParams.set("since", behind);
-        for await (const event of events(from, { signal: stop.signal }, idle)) {
+        for await (const event of events(from, { signal }, idle)) {
           behind = event.id ?? behind;
           if (event.name === "open") {
             tries = 0;
@@ -46,11 +55,11 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
           } else last.current(event);
         }
       } catch (error) {
-        if (stop.signal.aborted) return;
+        if (signal.aborted) return;
         if (!(error instanceof Fault)) fault = new Fault(0, "lost", "The connection was lost.");
         else fault = error;
       }
-      if (stop.signal.aborted) return;
+      if (signal.aborted) return;
       if (final(fault)) return setLink({ how: "refused", fault });
       lost = true;
       const wait = Math.min(15_000, 500 * 2 ** tries++) * (0.75 + Math.random() / 4);
@@ -64,12 +73,30 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
         run();
       }
     };
+    const seen = () => {
+      clearTimeout(hiding);
+      if (document.hidden)
+        hiding = window.setTimeout(() => {
+          clearTimeout(timer);
+          timer = 0;
+          asleep = lost = true;
+          own.abort();
+          setLink({ how: "connecting" });
+        }, hideAfter);
+      else if (asleep) {
+        asleep = false;
+        run();
+      }
+    };
     setLink({ how: "connecting" });
     run();
+    document.addEventListener("visibilitychange", seen);
     window.addEventListener("online", now);
     return () => {
       stop.abort();
       clearTimeout(timer);
+      clearTimeout(hiding);
+      document.removeEventListener("visibilitychange", seen);
       window.removeEventListener("online", now);
     };
   }, [url, idle]);

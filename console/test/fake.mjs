@@ -93,6 +93,11 @@ export class Fake {
     return fake;
   }
 
+  /** How many streams are open. */
+  get streams() {
+    return this.#open.size;
+  }
+
   /** Ends every connection and answers no more, as a server that was killed. */
   async down() {
     this.port = this.server.address().port;
@@ -118,14 +123,17 @@ export class Fake {
   row(i) {
     const user_id = this.nameOf(i);
     const state = i % 11 === 3 ? "away" : "online";
+    // Who is away has been silent for online_ttl and offline_debounce, and not yet for away_ttl.
+    const away = state === "away";
+    const since = this.began - 1000 * (away ? 40 + ((i * 37) % 200) : 40 + ((i * 137) % 9000));
     const mobile = { [kinds[(i % 7) % 3]]: 1, ...(i % 5 === 0 && { web: 2 }) };
     return {
       user_id,
       state: this.erased.has(user_id) ? "offline" : state,
-      since: iso(this.began - 1000 * (40 + ((i * 137) % 9000))),
-      last_seen_at: iso(Date.now() - 1000 * ((i * 13) % 28)),
+      since: iso(since),
+      last_seen_at: iso(away ? since - 45_000 : Date.now() - 1000 * ((i * 13) % 28)),
       visibility: this.hidden.has(user_id) ? "nobody" : "everyone",
-      devices: mobile,
+      devices: away ? {} : mobile,
     };
   }
 
@@ -443,14 +451,17 @@ export class Fake {
         push(at + length * 3_000_000 + 255_000, "offline", "silent");
       }
     }
-    if (from === "offline") push(this.began - 47 * 60_000, "online", "first_beat");
+    const { state, since } = this.row(this.index(id));
+    if (from === "offline")
+      push(Math.min(Date.parse(since) - 60_000, this.began - 47 * 60_000), "online", "first_beat");
+    if (state === "away" && from !== "away") push(Date.parse(since), "away", "silent");
     return changes.reverse();
   }
 
   #explain(query, answer) {
     const id = query.get("event_id");
     if (!id) return this.#error(answer, 400, "invalid_event_id", "event_id: is needed");
-    const at = this.began - 600_000;
+    const at = Date.parse(this.row(3).since);
     this.#json(answer, {
       text: `user 1021 went from online to away at ${iso(at)}: silent\n\nWhy: nothing was heard of any of the user's devices for online_ttl, nor within offline_debounce after that.\n    last beat          ${iso(at - 45_000)}\n  + online_ttl         30s\n  + offline_debounce   15s\n  = at                 ${iso(at)}\n\nWhere: record 118204 of presence.heartbeats partition 5 (log epoch 1), the first that it caused for this user\n  appended ${iso(at + 251)}: a tick of the detector\n`,
       event_id: id,
@@ -596,7 +607,7 @@ export class Fake {
       stale_since: null,
       device_list: [],
     };
-    if (this.erased.has(id)) return { ...none, version: "9000001" };
+    if (this.erased.has(id)) return none; // as the server answers
     if (i < 0) return none;
     const row = this.row(i);
     const devices = Object.keys(row.devices);
@@ -604,7 +615,7 @@ export class Fake {
       user_id: id,
       state: row.state,
       last_seen_at: row.last_seen_at,
-      last_active_at: iso(this.began - 95_000),
+      last_active_at: iso(Date.parse(row.last_seen_at) - 95_000),
       devices,
       since: row.since,
       version: String(7_340_000 + i),

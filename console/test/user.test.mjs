@@ -251,3 +251,44 @@ test("the administrator of a tenant is told what is not shown", () =>
     await page.getByRole("link", { name: "What if" }).click();
     await seen(page, "A policy is tried on the users of all tenants");
   }));
+
+test("a page that nobody sees holds no connection, and goes on when it is seen", () =>
+  withFake({ rate: 5 }, "", async (page, fake) => {
+    const shows = (hidden) =>
+      page.evaluate((hidden) => {
+        Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, hidden);
+    await page.clock.install();
+    await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
+    await page.locator(".drawer h2").first().waitFor();
+    const open = async (wanted) => {
+      while (fake.streams !== wanted) await page.evaluate(() => new Promise((done) => requestIdleCallback(done)));
+    };
+    await open(2);
+    await shows(true);
+    await page.clock.fastForward(6_000);
+    await open(0);
+    await shows(false);
+    await open(2);
+    assert.equal(await page.locator(".bar").count(), 0);
+  }));
+
+test("an erased user is told from an unknown one, also after a reload", () =>
+  withFake({}, "", async (page, fake) => {
+    fake.erased.add(fake.nameOf(0));
+    await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
+    await page.locator(".says.erased", { hasText: "The last copy in a topic is gone on 2026-12-01" }).waitFor();
+    assert.equal(await page.getByText("Nothing is known of this user").count(), 0);
+  }));
+
+test("invisible characters of a name are shown, but those of an emoji", () =>
+  withFake({ ids: "text" }, "", async (page, fake) => {
+    const look = async (name, text) => {
+      await page.goto(`${fake.url}/console/#/users/${encodeURIComponent(name)}`);
+      await page.locator(".drawer h2", { hasText: new RegExp(`^${text}$`) }).waitFor();
+    };
+    await look("ann\u200b", "ann‹U\\+200B›");
+    await look("\u202eabc", "‹U\\+202E›abc");
+    await look("👩‍👩‍👧", "👩‍👩‍👧");
+  }));

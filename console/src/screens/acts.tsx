@@ -1,6 +1,7 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { address, Fault, send, userPath } from "../api";
-import { bytes, moment } from "../format";
+import { address, asked, Fault, userPath } from "../api";
+import { bytes, moment, shown } from "../format";
 import { useLoad } from "../live";
 import { Dialog } from "../parts/basic";
 import type { Receipt, User } from "../types";
@@ -99,7 +100,7 @@ function Confirm({
     setBusy(true);
     try {
       if (act === "erase") {
-        const receipt: Receipt = await (await send(address(userPath(id)), { method: "DELETE" })).json();
+        const receipt: Receipt = await (await asked(address(userPath(id)), { method: "DELETE" })).json();
         done("Erased.", receipt);
       } else if (act === "export") {
         const text = await exported(id);
@@ -107,7 +108,7 @@ function Confirm({
         done(`Exported ${text.split("\n").filter(Boolean).length} lines, ${bytes(new Blob([text]).size)}.`);
       } else {
         const body = JSON.stringify({ visibility: act === "hide" ? "nobody" : "everyone" });
-        await send(address(userPath(id, "/visibility")), { method: "PUT", body });
+        await asked(address(userPath(id, "/visibility")), { method: "PUT", body });
         done(act === "hide" ? "Hidden." : "Shown.");
       }
     } catch (error) {
@@ -116,7 +117,7 @@ function Confirm({
     }
   };
   return (
-    <Dialog title={`${names[act]} ${id}?`} close={close}>
+    <Dialog title={`${names[act]} ${shown(id)}?`} close={close}>
       <form onSubmit={run}>
         <ul class="what">
           {what[act].map((line) => (
@@ -171,14 +172,17 @@ export function Erased({
   user,
   receipt,
   history,
+  children,
 }: {
   id: string;
   user: User;
   receipt: Receipt | undefined;
   history: number | undefined;
+  /** What is shown of a user who was not erased. */
+  children: ComponentChildren;
 }) {
-  // Only of a user without times who has a version: an export is not cheap.
-  const maybe = !receipt && history === 0 && user.version !== "0" && user.last_seen_at === null;
+  // Only of a user of whom nothing is known: an export is not cheap.
+  const maybe = !receipt && history === 0 && user.last_seen_at === null;
   const left = useLoad(
     maybe
       ? async (signal) =>
@@ -192,7 +196,7 @@ export function Erased({
   );
   const gone = receipt?.last_copy_gone_on ?? left.value?.last_copy_gone_on;
   const at = receipt?.erased_at ?? left.value?.erased_at ?? left.value?.at;
-  if (!receipt && !left.value) return null;
+  if (!receipt && !left.value) return maybe && left.loading ? null : children;
   return (
     <div class="says erased" role="status">
       <b>Erased{typeof at === "string" ? ` at ${moment(at)} UTC` : ""}.</b> Nothing about this user is kept but the id

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { address, type Event } from "../api";
 import { useSession } from "../context";
-import { clock, count, moment, rate, words } from "../format";
+import { clock, count, moment, rate, shown, words } from "../format";
 import { serverNow, useLive } from "../live";
 import { Choice, Empty, Problem, StateWord } from "../parts/basic";
 import { Virtual } from "../parts/virtual";
@@ -255,7 +255,9 @@ function Line({ row, index }: { row: FeedRow | Gap; index: number }) {
         {row.user_id === null ? (
           <span class="dim">name not known</span>
         ) : (
-          <a href={link("users", [row.user_id], { event: row.event_id, tenant: row.tenant })}>{row.user_id}</a>
+          <a href={link("users", [row.user_id], { event: row.event_id, tenant: row.tenant })}>
+            <bdi>{shown(row.user_id)}</bdi>
+          </a>
         )}
         {row.tenant && <small> {row.tenant}</small>}
       </span>

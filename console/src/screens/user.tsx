@@ -1,7 +1,7 @@
 import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { address, type Event, Fault, get, send, userPath } from "../api";
 import { useSession } from "../context";
-import { ago, count, moment, since, words } from "../format";
+import { ago, count, moment, shown, since, words } from "../format";
 import { useClock, useLive, useLoad } from "../live";
 import { Empty, Panel, Problem, StateWord, Waiting } from "../parts/basic";
 import { Days } from "../parts/days";
@@ -106,7 +106,9 @@ export function Drawer({
     <aside class="drawer" aria-label={`User ${id}`}>
       <header>
         <div class="who">
-          <h2>{id}</h2>
+          <h2>
+            <bdi>{shown(id)}</bdi>
+          </h2>
           {value && <StateWord state={value.state} hidden={hidden} />}
           {value?.since && <span class="dim">for {since(value.since, time)}</span>}
         </div>
@@ -121,12 +123,13 @@ export function Drawer({
         {value && (
           <>
             <Notes user={value} hidden={hidden} time={time} />
-            <Erased id={id} user={value} receipt={receipt} history={week.value?.changes.length} />
-            {never && !receipt && (
-              <Empty title="Nothing is known of this user">
-                There was no heartbeat of {id}, or everything about it is older than what is kept.
-              </Empty>
-            )}
+            <Erased id={id} user={value} receipt={receipt} history={week.value?.changes.length}>
+              {never && (
+                <Empty title="Nothing is known of this user">
+                  There was no heartbeat of {id}, or everything about it is older than what is kept.
+                </Empty>
+              )}
+            </Erased>
             <Facts user={value} visibility={visibility.value?.visibility} time={time} />
             <Actions id={id} hidden={hidden} done={reload} changed={changed} erased={setReceipt} />
             <Devices user={value} time={time} />
@@ -407,7 +410,7 @@ function Others({ id }: { id: string }) {
         <p class="followers">
           {list.map((follower) => (
             <a key={follower} href={link("users", [follower])}>
-              {follower}
+              <bdi>{shown(follower)}</bdi>
             </a>
           ))}
         </p>

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Fault, get, tenantNow } from "../api";
 import { useSession } from "../context";
-import { ago, clock, count, moment, since } from "../format";
+import { ago, clock, count, moment, shown, since } from "../format";
 import { useClock } from "../live";
 import { Choice, Empty, Problem, StateWord, Waiting } from "../parts/basic";
 import { Virtual, type Window } from "../parts/virtual";
@@ -306,7 +306,7 @@ function Cells({ user, time }: { user: Row; time: number }) {
         class="user"
         title={user.tenant ? `${user.user_id} of ${user.tenant}` : (user.user_id ?? "")}
       >
-        {user.user_id ?? <span class="dim">name not known</span>}
+        {user.user_id === null ? <span class="dim">name not known</span> : <bdi>{shown(user.user_id)}</bdi>}
         {user.tenant && <small> {user.tenant}</small>}
       </span>
       <span role="gridcell" class="st">
@@ -338,6 +338,13 @@ function None({ wanted, exact, href, loading }: { wanted: Wanted; exact: string;
       </Empty>
     );
   if (loading) return <Waiting what="the users" />;
+  if (wanted.state === "offline")
+    return (
+      <Empty title="No hidden user is offline">
+        The list has users who are present, and hidden ones. Search any other user by the whole id or name: the page of
+        a user who is offline has the history.
+      </Empty>
+    );
   if (wanted.state) return <Empty title={`No user is ${wanted.state}`}>Choose All to see the others.</Empty>;
   return (
     <Empty title="Nobody is online">
