@@ -138,3 +138,46 @@ func (h *tenants) console(token, path string) *heard {
 		}
 	}, func() { cancel(); _ = answer.Body.Close() })
 }
+
+func TestExplainTellsAnAdministratorOfATenantNothingOfOtherTenantsChanges(t *testing.T) {
+	t.Parallel()
+	h := newTenants(t)
+	feed := h.console(h.root, "feed")
+	feed.await("event: open")
+	event := func() string {
+		change := feed.await("event: change")
+		var row struct {
+			EventID string `json:"event_id"`
+		}
+		testkit.Check(h.T, json.Unmarshal([]byte(change[strings.Index(change, "data: ")+len("data: "):]), &row))
+		return row.EventID
+	}
+	h.beat("acme", victim, false)
+	foreign := event()
+	h.beat("evil", "mallory", false)
+	own := event()
+	explain := func(token string, query ...string) (int, string) {
+		return h.tried(token, request{"GET", "/console/api/explain" + query[0], "", ""})
+	}
+	mallory, evil := h.callers["an administrator of evil"], "evil"
+	if status, answer := explain(mallory, query(nil, "event_id", own)); status != http.StatusOK || !strings.Contains(answer, "mallory") {
+		t.Errorf("the tenant's own change is explained as %d %s", status, answer)
+	}
+	if status, answer := explain(h.root, query(nil, "event_id", foreign)); status != http.StatusOK {
+		t.Errorf("to one who may see all, the change is explained as %d %s", status, answer)
+	}
+	made := "3MWqXVoTawCEpklo7Wta9TD5hiA"
+	for name, of := range map[string]struct {
+		tenant     *string
+		parameters []string
+	}{"alone": {}, "of the tenant": {&evil, nil}, "with a user": {nil, []string{"user_id", "mallory"}}, "with the victim's name": {&evil, []string{"user_id", victim}}} {
+		statusA, foreignAnswer := explain(mallory, query(of.tenant, append(of.parameters, "event_id", foreign)...))
+		statusB, unknown := explain(mallory, query(of.tenant, append(of.parameters, "event_id", made)...))
+		if statusA != http.StatusNotFound || statusB != statusA || foreignAnswer != unknown {
+			t.Errorf("%s: a foreign change is answered\n%d %s\nand none\n%d %s", name, statusA, foreignAnswer, statusB, unknown)
+		}
+		if strings.ContainsAny(unknown, "0123456789") {
+			t.Errorf("%s: the answer has numbers: %s", name, unknown)
+		}
+	}
+}

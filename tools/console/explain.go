@@ -67,10 +67,18 @@ type neighbour struct {
 	Version string         `json:"version"`
 }
 
-// notFound is the answer about changes that are not in the log, and about those that the sender may not
-// see: both look alike.
 func notFound(reason string) error {
 	return &statusError{http.StatusNotFound, &schemas.FieldError{Code: "not_found", Reason: reason}}
+}
+
+// absent is the answer about changes that are not in the log, which is the reason, and about those that
+// the audience may not see, without a reason. Both look alike to who may not see everything: else the
+// answer would tell that another tenant's change exists, and how many all tenants have.
+func (a audience) absent(reason error) error {
+	if reason != nil && a.admin && !a.bound {
+		return notFound(reason.Error())
+	}
+	return notFound("there is no such change in the log: retention may have taken it, and changes of erased users are left out")
 }
 
 // getExplanation answers GET explain.
@@ -127,9 +135,9 @@ func (s *Server) getExplanation(ctx context.Context, r *http.Request) (any, erro
 	case err != nil && (ctx.Err() != nil || kafka.IsUnauthorized(err)):
 		return nil, err
 	case err != nil:
-		return nil, notFound(err.Error())
+		return nil, a.absent(err)
 	case !a.sees(found.Change), o.Called.Text != "" && (found.Change.Name == nil || *found.Change.Name != o.Called.Text):
-		return nil, notFound("there is no such change in the log")
+		return nil, a.absent(nil)
 	}
 	unseen := func(c explain.Change) bool { return !a.sees(c) }
 	found.Before, found.After = slices.DeleteFunc(found.Before, unseen), slices.DeleteFunc(found.After, unseen)

@@ -17,7 +17,7 @@ const (
 	gatewaysSince = time.Minute
 	// gatewaysTimeout is how long an overview waits until that is read.
 	gatewaysTimeout = 1500 * time.Millisecond
-	// lostFor is how long a lost gateway is shown.
+	// lostFor is how long a silent gateway is shown.
 	lostFor = 15 * time.Minute
 	// shownGateways bounds the answer, maxGateways what is kept.
 	shownGateways, maxGateways = 1000, 10_000
@@ -30,6 +30,8 @@ const (
 	alive    = "alive"
 	draining = "draining"
 	lost     = "lost"
+	// idle is silent, and no user was connected through it when it was heard last.
+	idle = "idle"
 )
 
 // frameSeen is what a record of presence.heartbeats says of its gateway; of none if gateway is empty.
@@ -37,7 +39,13 @@ type frameSeen struct {
 	gateway     string
 	epoch, time schemas.Millis
 	draining    bool
-	come, left  []schemas.UserID // users with a beat, and with a bye
+	come, left  []deviceSeen // with a beat, and with a bye
+}
+
+// deviceSeen is a device of a user.
+type deviceSeen struct {
+	user   schemas.UserID
+	device schemas.DeviceID
 }
 
 // frameOf reads a record. Only frames of the gateway itself count, not those that were forwarded.
@@ -53,10 +61,10 @@ func frameOf(r *schemas.Record) (seen frameSeen) {
 	seen.gateway, seen.epoch, seen.draining = strings.Clone(string(f.Gateway)), f.GatewayEpoch, f.Draining
 	rows := f.Beats()
 	for b := (schemas.Beat{}); rows.Next(&b); {
-		if b.Bye {
-			seen.left = append(seen.left, b.User)
+		if one := (deviceSeen{b.User, b.Device}); b.Bye {
+			seen.left = append(seen.left, one)
 		} else {
-			seen.come = append(seen.come, b.User)
+			seen.come = append(seen.come, one)
 		}
 	}
 	return seen
@@ -72,7 +80,40 @@ type gatewayLife struct {
 type heard struct {
 	last     schemas.Millis
 	draining bool
-	users    map[schemas.UserID]schemas.Millis // when each was heard last
+	users    map[schemas.UserID]userHeard
+	// silent is the state since it is silent, so that it outlives the users; empty while it is not.
+	silent string
+}
+
+// userHeard is a user who was heard through a gateway.
+type userHeard struct {
+	last    schemas.Millis
+	devices [2]schemas.DeviceID // 0: none
+	more    bool                // there were more devices: byes do not end the user's stay, but silence does
+}
+
+// come notes a beat of a device.
+func (u *userHeard) come(device schemas.DeviceID, at schemas.Millis) {
+	u.last = at
+	for i := range u.devices {
+		if u.devices[i] == 0 || u.devices[i] == device {
+			u.devices[i] = device
+			return
+		}
+	}
+	u.more = true
+}
+
+// leave notes a bye of a device, and reports whether the user has no other one.
+func (u *userHeard) leave(device schemas.DeviceID) (gone bool) {
+	for i := range u.devices {
+		if u.devices[i] == device {
+			u.devices[i] = u.devices[len(u.devices)-1]
+			u.devices[len(u.devices)-1] = 0
+			break
+		}
+	}
+	return u.devices[0] == 0 && !u.more
 }
 
 // gatewaySet holds the gateways. Any goroutine may use it.
@@ -124,21 +165,28 @@ func (g *gatewaySet) hear(f *frameSeen) {
 		if len(g.lives) >= maxGateways {
 			return
 		}
-		h = &heard{users: map[schemas.UserID]schemas.Millis{}}
+		h = &heard{users: map[schemas.UserID]userHeard{}}
 		g.lives[key] = h
 	}
-	h.last, h.draining = max(h.last, f.time), h.draining || f.draining
+	h.last, h.draining, h.silent = max(h.last, f.time), h.draining || f.draining, ""
 	if g.full {
 		return
 	}
-	for _, user := range f.come {
-		if _, known := h.users[user]; !known {
+	for _, one := range f.come {
+		u, known := h.users[one.user]
+		if !known {
 			g.users++
 		}
-		h.users[user] = f.time
+		u.come(one.device, f.time)
+		h.users[one.user] = u
 	}
-	for _, user := range f.left {
-		g.forget(h, user)
+	for _, one := range f.left {
+		u, known := h.users[one.user]
+		if gone := u.leave(one.device); known && gone {
+			g.forget(h, one.user)
+		} else if known {
+			h.users[one.user] = u
+		}
 	}
 	if g.users > maxHeard {
 		g.full, g.users = true, 0
@@ -155,9 +203,23 @@ func (g *gatewaySet) forget(h *heard, user schemas.UserID) {
 	}
 }
 
+// leftBehind reports whether users were connected when the gateway was heard last: lost, or none: idle.
+// Without users to count, it counts as lost.
+func (h *heard) leftBehind(ttl time.Duration) string {
+	if h.users == nil {
+		return lost
+	}
+	for _, u := range h.users {
+		if durationOf(h.last-u.last) <= ttl {
+			return lost
+		}
+	}
+	return idle
+}
+
 // list returns the gateways under a policy, lost ones first, and forgets what is too old. Users are those
-// who were heard through the gateway within online_ttl.
-func (g *gatewaySet) list(p schemas.Policy) []Gateway {
+// who were heard through the gateway within ttl, the longest online_ttl of any tenant.
+func (g *gatewaySet) list(p schemas.Policy, ttl time.Duration) []Gateway {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := []Gateway{}
@@ -166,15 +228,16 @@ func (g *gatewaySet) list(p schemas.Policy) []Gateway {
 		newest[key.gateway] = max(newest[key.gateway], key.epoch)
 	}
 	for key, h := range g.lives {
-		silence := durationOf(g.now - h.last)
+		silence, ended := durationOf(g.now-h.last), key.epoch < newest[key.gateway]
 		state := alive
 		switch {
 		case h.draining:
 			state = draining
-		case silence > p.GatewaySilence, key.epoch < newest[key.gateway]:
-			state = lost
+		case silence > p.GatewaySilence, ended:
+			h.silent = cmp.Or(h.silent, h.leftBehind(ttl))
+			state = h.silent
 		}
-		if silence > lostFor || h.draining && silence > p.GatewaySilence {
+		if silence > lostFor || h.draining && silence > p.GatewaySilence || ended && state == idle {
 			g.users -= len(h.users)
 			delete(g.lives, key)
 			continue
@@ -182,8 +245,8 @@ func (g *gatewaySet) list(p schemas.Policy) []Gateway {
 		one := Gateway{Gateway: key.gateway, State: state, LastSeenAt: h.last, Epoch: key.epoch}
 		if !g.full {
 			n := int64(0)
-			for user, at := range h.users {
-				if durationOf(g.now-at) > p.OnlineTTL {
+			for user, u := range h.users {
+				if durationOf(g.now-u.last) > ttl {
 					g.forget(h, user)
 					continue
 				}
@@ -193,7 +256,7 @@ func (g *gatewaySet) list(p schemas.Policy) []Gateway {
 		}
 		all = append(all, one)
 	}
-	rank := map[string]int{lost: 0, draining: 1, alive: 2}
+	rank := map[string]int{lost: 0, draining: 1, alive: 2, idle: 3}
 	slices.SortFunc(all, func(a, b Gateway) int {
 		return cmp.Or(cmp.Compare(rank[a.State], rank[b.State]), strings.Compare(a.Gateway, b.Gateway), cmp.Compare(a.Epoch, b.Epoch))
 	})

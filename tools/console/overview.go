@@ -94,7 +94,7 @@ type Instance struct {
 // Gateway is a process that sends beats.
 type Gateway struct {
 	Gateway string `json:"gateway"`
-	// State is alive, draining or lost.
+	// State is alive, draining, lost, or idle: silent as a lost one, but it left no users behind.
 	State      string         `json:"state"`
 	Users      *int64         `json:"users"`
 	LastSeenAt schemas.Millis `json:"last_seen_at"`
@@ -221,7 +221,14 @@ func (s *Server) refreshed(ctx context.Context) *Overview {
 	}
 	o.Partitions = s.partitionsOf(ctx, now)
 	if loaded, err := s.gateways.tail.await(ctx, gatewaysTimeout); s.known("gateways", err) && loaded {
-		o.Gateways = s.gateways.set.list(s.Current().Policy)
+		config := s.Current()
+		ttl := config.Policy.OnlineTTL
+		for _, own := range config.Tenants {
+			if own != nil {
+				ttl = max(ttl, config.Policy.For(own).OnlineTTL)
+			}
+		}
+		o.Gateways = s.gateways.set.list(config.Policy, ttl)
 	}
 	o.Instances = instancesOf(processes, v.groups.found)
 	v.last, v.at = o, time.Now()

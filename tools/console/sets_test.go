@@ -169,17 +169,25 @@ func TestAClientThatIsBehindLosesTheNewestAndIsToldHowMany(t *testing.T) {
 	}
 }
 
+// phones are a device of each user.
+func phones(users ...schemas.UserID) (all []deviceSeen) {
+	for _, user := range users {
+		all = append(all, deviceSeen{user, 7})
+	}
+	return all
+}
+
 func TestGatewaysAreAliveDrainingOrLost(t *testing.T) {
 	t.Parallel()
 	var g gatewaySet
 	p := schemas.DefaultPolicy()
 	silence, ttl := schemas.Millis(p.GatewaySilence.Milliseconds()), schemas.Millis(p.OnlineTTL.Milliseconds())
 	hear := func(gateway string, epoch, at schemas.Millis, users ...schemas.UserID) {
-		g.hear(&frameSeen{gateway: gateway, epoch: epoch, time: at, come: users})
+		g.hear(&frameSeen{gateway: gateway, epoch: epoch, time: at, come: phones(users...)})
 	}
 	shown := func() string {
 		var words []string
-		for _, one := range g.list(p) {
+		for _, one := range g.list(p, p.OnlineTTL) {
 			words = append(words, fmt.Sprintf("%s@%d %s %d", one.Gateway, one.Epoch, one.State, *one.Users))
 		}
 		return strings.Join(words, ", ")
@@ -187,7 +195,7 @@ func TestGatewaysAreAliveDrainingOrLost(t *testing.T) {
 	const begin = schemas.Millis(1_000_000)
 	hear("a", 1, begin, 1, 2, 3)
 	hear("b", 1, begin, 4)
-	g.hear(&frameSeen{gateway: "a", epoch: 1, time: begin, left: []schemas.UserID{3, 9}})
+	g.hear(&frameSeen{gateway: "a", epoch: 1, time: begin, left: phones(3, 9)})
 	g.hear(&frameSeen{time: begin + 1}) // a tick
 	if got := shown(); got != "a@1 alive 2, b@1 alive 1" {
 		t.Error(got)
@@ -216,9 +224,9 @@ func TestGatewaysAreAliveDrainingOrLost(t *testing.T) {
 func TestUsersOfGatewaysAreNotCountedIfThereAreTooMany(t *testing.T) {
 	t.Parallel()
 	g := gatewaySet{users: maxHeard}
-	g.hear(&frameSeen{gateway: "a", epoch: 1, time: 1000, come: []schemas.UserID{1}})
-	g.hear(&frameSeen{gateway: "b", epoch: 1, time: 1000, come: []schemas.UserID{2}, left: []schemas.UserID{1}})
-	if all := g.list(schemas.DefaultPolicy()); len(all) != 2 || all[0].Users != nil {
+	g.hear(&frameSeen{gateway: "a", epoch: 1, time: 1000, come: phones(1)})
+	g.hear(&frameSeen{gateway: "b", epoch: 1, time: 1000, come: phones(2), left: phones(1)})
+	if all := g.list(schemas.DefaultPolicy(), time.Minute); len(all) != 2 || all[0].Users != nil {
 		t.Errorf("%+v", all)
 	}
 }

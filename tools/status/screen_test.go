@@ -61,6 +61,19 @@ func large() *Overview {
 	return o
 }
 
+func TestAGatewayWithoutUsersIsNoProblem(t *testing.T) {
+	t.Parallel()
+	o := small()
+	o.Gateways = []console.Gateway{{Gateway: "quiet", State: "idle", Users: of(int64(0)), LastSeenAt: noon - 60_000}}
+	if all := Problems(o); len(all) != 0 {
+		t.Errorf("problems are %q", all)
+	}
+	o.Gateways = append(o.Gateways, console.Gateway{Gateway: "fell", State: "lost", LastSeenAt: noon - 60_000})
+	if all := Problems(o); len(all) != 1 || !strings.Contains(all[0], "fell is lost since 11:59:00") {
+		t.Errorf("problems are %q", all)
+	}
+}
+
 func TestTheScreenLooksAsInThePictures(t *testing.T) {
 	t.Parallel()
 	begin := noon.Time()

@@ -1,0 +1,119 @@
+package console
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// heardOf is a gateway that has sent frames, and what the list says of it when it has been silent for so long.
+type heardOf struct {
+	gatewaySet
+	at schemas.Millis
+}
+
+func (h *heardOf) frame(come, left []deviceSeen) {
+	h.at = max(h.at, h.now) + 100
+	h.hear(&frameSeen{gateway: "gw", epoch: 1, time: h.at, come: come, left: left})
+}
+
+func (h *heardOf) state(t *testing.T, silence time.Duration) string {
+	t.Helper()
+	p := schemas.DefaultPolicy()
+	h.hear(&frameSeen{time: h.at + schemas.Millis(silence.Milliseconds())}) // a tick
+	all := h.list(p, p.OnlineTTL)
+	if len(all) != 1 {
+		t.Fatalf("the list is %+v", all)
+	}
+	return all[0].State
+}
+
+func TestASilentGatewayIsIdleIfItLeftNoUsersAndLostIfItDid(t *testing.T) {
+	t.Parallel()
+	p := schemas.DefaultPolicy()
+	silent := p.GatewaySilence + time.Millisecond
+	laptop, tablet := []deviceSeen{{1, 8}}, []deviceSeen{{1, 9}}
+	ofOne := phones(1)
+	for name, c := range map[string]struct {
+		frames [][2][]deviceSeen // come, left
+		want   string
+	}{
+		"the last user said bye":          {[][2][]deviceSeen{{phones(1, 2), nil}, {nil, phones(1, 2)}}, idle},
+		"one of two said bye":             {[][2][]deviceSeen{{phones(1, 2), nil}, {nil, ofOne}}, lost},
+		"one of two devices said bye":     {[][2][]deviceSeen{{ofOne, nil}, {laptop, nil}, {nil, laptop}}, lost},
+		"both devices said bye":           {[][2][]deviceSeen{{ofOne, nil}, {laptop, nil}, {nil, ofOne}, {nil, laptop}}, idle},
+		"two of three devices said bye":   {[][2][]deviceSeen{{ofOne, nil}, {laptop, nil}, {tablet, nil}, {nil, ofOne}, {nil, tablet}}, lost},
+		"the user came back":              {[][2][]deviceSeen{{ofOne, nil}, {nil, ofOne}, {ofOne, nil}}, lost},
+		"a bye of a user never heard":     {[][2][]deviceSeen{{nil, ofOne}}, idle},
+		"an empty frame before the users": {[][2][]deviceSeen{{nil, nil}, {ofOne, nil}}, lost},
+	} {
+		var h heardOf
+		for _, f := range c.frames {
+			h.frame(f[0], f[1])
+		}
+		if got := h.state(t, p.GatewaySilence); got != alive {
+			t.Errorf("%s: before the silence ends it is %s", name, got)
+		}
+		for _, silence := range []time.Duration{silent, p.OnlineTTL + silent, lostFor} {
+			if got := h.state(t, silence); got != c.want {
+				t.Errorf("%s: after %s it is %s, not %s", name, silence, got, c.want)
+			}
+		}
+	}
+}
+
+func TestAGatewayWhoseUsersWentSilentBeforeItIsIdle(t *testing.T) {
+	t.Parallel()
+	p := schemas.DefaultPolicy()
+	var h heardOf
+	h.frame(phones(1), nil)
+	h.hear(&frameSeen{time: h.at + schemas.Millis(p.OnlineTTL.Milliseconds())})
+	h.frame(nil, nil)
+	if got := h.state(t, p.GatewaySilence+time.Second); got != idle {
+		t.Errorf("it is %s", got)
+	}
+	h.frame(phones(2), nil)
+	if got := h.state(t, time.Second); got != alive {
+		t.Errorf("after it was heard again it is %s", got)
+	}
+	if got := h.state(t, p.GatewaySilence+time.Second); got != lost {
+		t.Errorf("then it is %s", got)
+	}
+}
+
+func TestTheFormerLifeOfAGatewayIsShownOnlyIfItLeftUsers(t *testing.T) {
+	t.Parallel()
+	var g gatewaySet
+	p := schemas.DefaultPolicy()
+	for _, f := range []frameSeen{
+		{gateway: "left", epoch: 1, time: 1000, come: phones(1)}, {gateway: "left", epoch: 1, time: 1001, left: phones(1)},
+		{gateway: "fell", epoch: 1, time: 1000, come: phones(2)},
+		{gateway: "left", epoch: 2, time: 1002, come: phones(1)}, {gateway: "fell", epoch: 2, time: 1002, come: phones(2)},
+	} {
+		g.hear(&f)
+	}
+	var got []string
+	for _, one := range g.list(p, p.OnlineTTL) {
+		got = append(got, one.Gateway+" "+one.State)
+	}
+	if len(got) != 3 || got[0] != "fell lost" || got[1] != "fell alive" || got[2] != "left alive" || g.users != 3 {
+		t.Errorf("the list is %q, of %d users", got, g.users)
+	}
+}
+
+func TestAnswersAboutWhatIsNotFoundLookAlikeToWhoMayNotSeeEverything(t *testing.T) {
+	t.Parallel()
+	reason := schemas.Invalid("x", "15 transitions published since 2026-11-23T23:30:50Z were looked at")
+	for name, a := range map[string]audience{
+		"a tenant's administrator": {tenant: "acme", bound: true, admin: true},
+		"without authentication":   {all: true},
+	} {
+		if known, unknown := a.absent(nil).Error(), a.absent(reason).Error(); known != unknown {
+			t.Errorf("%s reads %q and %q", name, known, unknown)
+		}
+	}
+	if got := (audience{all: true, admin: true}).absent(reason).Error(); got != notFound(reason.Error()).Error() {
+		t.Errorf("an administrator of all reads %q", got)
+	}
+}
