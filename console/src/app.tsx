@@ -234,7 +234,7 @@ function Foot({ me, help, token }: { me: Me | undefined; help: () => void; token
       )}
       {me && (
         <p>
-          {me.mode} {me.version}
+          role {me.mode}, {me.version === "dev" ? "a development build" : me.version}
           <br />
           {me.partitions} partitions, ids {me.ids}
         </p>

@@ -15,8 +15,8 @@ import (
 const (
 	// gatewaysSince is how much of presence.heartbeats is read before what comes.
 	gatewaysSince = time.Minute
-	// gatewaysTimeout is how long an overview waits until that is read.
-	gatewaysTimeout = 1500 * time.Millisecond
+	// gatewaysTimeout is how long an overview waits until that is read: everything else is known by then.
+	gatewaysTimeout = 300 * time.Millisecond
 	// lostFor is how long a silent gateway is shown.
 	lostFor = 15 * time.Minute
 	// shownGateways bounds the answer, maxGateways what is kept.

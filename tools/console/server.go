@@ -102,7 +102,7 @@ func (s *Server) Routes(mux *http.ServeMux) {
 	mux.Handle("GET /console/api/me", s.answering(requestTimeout, s.me))
 	mux.Handle("GET /console/api/overview", s.answering(requestTimeout, s.getOverview))
 	mux.Handle("GET /console/api/overview/stream", s.streaming(s.streamOverview))
-	mux.Handle("GET /console/api/users", s.answering(requestTimeout+loadTimeout, s.getUsers))
+	mux.Handle("GET /console/api/users", s.answering(requestTimeout+usersTimeout, s.getUsers))
 	mux.Handle("GET /console/api/users/{user_id}/watchers", s.answering(requestTimeout, s.getWatchers))
 	mux.Handle("GET /console/api/feed", s.streaming(s.streamFeed))
 	mux.Handle("GET /console/api/explain", s.answering(explainTimeout, s.getExplanation))

@@ -14,7 +14,9 @@ import (
 
 const (
 	maxWindow = 500
-	// loadTimeout is how long a request waits until all users are read.
+	// usersTimeout is how long a request waits until all users are read; then it is answered with those that are.
+	usersTimeout = time.Second
+	// loadTimeout is how long a feed waits until it reads.
 	loadTimeout = 4 * time.Second
 	readyPause  = 50 * time.Millisecond
 )
@@ -77,7 +79,7 @@ func (s *Server) getUsers(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := s.users.tail.await(ctx, loadTimeout)
+	loaded, err := s.users.tail.await(ctx, usersTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -193,7 +193,7 @@ func (s *selection) compare(a, b *row) int {
 		}
 	}
 	if order == 0 {
-		order = cmp.Or(strings.Compare(a.name.Text, b.name.Text), strings.Compare(a.name.Tenant, b.name.Tenant), cmp.Compare(a.user, b.user))
+		order = s.compareNames(a, b)
 		if s.by != "user_id" {
 			return order
 		}
@@ -202,4 +202,17 @@ func (s *selection) compare(a, b *row) int {
 		return -order
 	}
 	return order
+}
+
+// compareNames orders by name and tenant, and where users have numbers by these.
+func (s *selection) compareNames(a, b *row) int {
+	if s.text {
+		if order := strings.Compare(a.name.Text, b.name.Text); order != 0 {
+			return order
+		}
+		if order := strings.Compare(a.name.Tenant, b.name.Tenant); order != 0 {
+			return order
+		}
+	}
+	return cmp.Compare(a.user, b.user)
 }

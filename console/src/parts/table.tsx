@@ -68,6 +68,7 @@ export function List<T>({
   height = "",
   none,
   why,
+  unknown,
   ...table
 }: Omit<Rows<T>, "rows"> & {
   rows: T[] | null;
@@ -75,8 +76,9 @@ export function List<T>({
   height?: "short" | "middle" | "";
   none: string;
   why?: string;
+  unknown?: string;
 }) {
-  if (!rows) return <Empty title="Not known here" />;
+  if (!rows) return <Empty title="Not known here">{unknown}</Empty>;
   if (rows.length === 0) return <Empty title={none}>{why}</Empty>;
   return (
     <div class={`scroll ${height}`} tabIndex={0} role="group" aria-label={label}>

@@ -45,8 +45,8 @@ export function Now() {
 
 function Numbers({ now, past }: { now: Overview; past: Past | undefined }) {
   const tiles: [keyof Omit<Past, "from" | "step_seconds">, string, string, string][] = [
-    ["online", "Online", count(now.counts?.online), "users"],
-    ["away", "Away", count(now.counts?.away), "users"],
+    ["online", "Online", count(now.counts?.online), now.counts?.online === 1 ? "user" : "users"],
+    ["away", "Away", count(now.counts?.away), now.counts?.away === 1 ? "user" : "users"],
     ["beats", "Beats", rate(now.rates?.beats), "a second"],
     ["changes", "Changes", rate(now.rates?.changes), "a second"],
     ["deliveries", "Deliveries", rate(now.rates?.deliveries), "a second"],
@@ -69,7 +69,7 @@ function Numbers({ now, past }: { now: Overview; past: Past | undefined }) {
               zero={name !== "online"}
             />
             <span class="range">
-              15 m: {known.length ? `${show(Math.min(...known))} to ${show(most)}` : "not known yet"}
+              15 m: {known.length > 1 ? `${show(Math.min(...known))} to ${show(most)}` : "not known yet"}
             </span>
           </>
         );
@@ -144,6 +144,7 @@ function Gateways({ all }: { all: Gateway[] | null }) {
         label="Gateways, lost ones first"
         height="middle"
         none="No gateway has named itself"
+        unknown="The heartbeats of the last minute are still being read, or this process may not read them."
         why="Beats that come without a gateway's name count for users, and appear in no list of gateways."
         keyOf={(g) => `${g.gateway} ${g.epoch}`}
         mark={(g) => g.state}

@@ -205,8 +205,10 @@ function Facts({ user, visibility, time }: { user: User; visibility: string | nu
         <dt>Last seen</dt>
         <dd>
           {instant(user.last_seen_at)}
-          {user.last_seen_coarseness_ms !== undefined && (
+          {user.last_seen_coarseness_ms !== undefined ? (
             <span class="dim"> (up to {Math.round(user.last_seen_coarseness_ms / 1000)} s behind)</span>
+          ) : (
+            (user.state === "online" || user.state === "away") && <span class="dim"> (at the last change)</span>
           )}
         </dd>
       </div>

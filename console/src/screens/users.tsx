@@ -273,7 +273,9 @@ export function Users({ route }: { route: Route }) {
         </p>
         <p class="note foot-note">
           {pages.asOf && pages.total > 0 && `As of ${clock(pages.asOf)} UTC. `}
-          {pages.loading ? "The list is still being read: there will be more." : "Rows are read again every 2 seconds."}
+          {pages.loading
+            ? "The list is still being read: there will be more."
+            : "Rows are read again every 2 seconds; when a user was last seen follows once a minute or so."}
         </p>
       </div>
       {chosen !== undefined && (
