@@ -109,7 +109,8 @@ func (c *beatCommand) send(ctx context.Context, bye bool) error {
 	if bye {
 		what = "bye"
 	}
-	fmt.Printf("%s  user %s device %s  %s\n", time.Now().Format("15:04:05.000"), c.User, c.Device, what)
+	now := time.Now()
+	fmt.Printf("%s  user %s device %s  %s\n", clock(now, now), c.User, c.Device, what)
 	return nil
 }
 

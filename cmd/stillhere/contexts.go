@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -57,11 +59,15 @@ A command that names another address (--url, --kafka-brokers, --redis, --postgre
 }
 
 // Run adds.
-func (c *contextAdd) Run(parsed *kong.Context, file *configFile) error {
+func (c *contextAdd) Run(ctx context.Context, parsed *kong.Context) error {
 	if err := contexts.CheckName(c.Name); err != nil {
 		return misused(err)
 	}
-	return changeContexts(func(all *contexts.File) error {
+	if err := checkURL(c.URL); err != nil {
+		return misused(err)
+	}
+	said := ""
+	err := changeContexts(ctx, func(all *contexts.File) error {
 		held := maps.Clone(all.Contexts[c.Name])
 		if held == nil {
 			held = contexts.Settings{}
@@ -91,9 +97,32 @@ func (c *contextAdd) Run(parsed *kong.Context, file *configFile) error {
 		if c.Use {
 			all.Current = c.Name
 		}
-		fmt.Printf("context %s has %d settings%s\n", c.Name, len(held), map[bool]string{true: " and is the current one"}[all.Current == c.Name])
+		settings := "settings"
+		if len(held) == 1 {
+			settings = "setting"
+		}
+		said = fmt.Sprintf("context %s has %d %s", c.Name, len(held), settings)
+		if all.Current == c.Name {
+			said += " and is the current one"
+		}
 		return nil
 	})
+	if err == nil {
+		fmt.Println(said)
+	}
+	return err
+}
+
+// checkURL refuses a URL that no server has; empty: none is given.
+func checkURL(text string) error {
+	if text == "" {
+		return nil
+	}
+	at, err := url.Parse(text)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Hostname() == "" {
+		return fmt.Errorf("--url: must be such as https://presence.example.com, is %q", concealText(text))
+	}
+	return nil
 }
 
 // written is the value of a flag as its text.
@@ -112,20 +141,13 @@ func isHeld(flag *kong.Flag) bool {
 	return flag.Group != nil && flag.Name != "help" && len(flag.Envs) > 0
 }
 
-// changeContexts reads the contexts, changes them, and writes them.
-func changeContexts(change func(*contexts.File) error) error {
+// changeContexts reads the contexts, changes them, and writes them; commands that do so at once wait for one another.
+func changeContexts(ctx context.Context, change func(*contexts.File) error) error {
 	path, err := contexts.Path()
 	if err != nil {
 		return err
 	}
-	all, err := contexts.Read(path)
-	if err != nil {
-		return err
-	}
-	if err := change(all); err != nil {
-		return err
-	}
-	return all.Write(path)
+	return contexts.Change(ctx, path, change)
 }
 
 // readContexts reads the contexts. Who has no home folder, as in a container, has none.
@@ -185,8 +207,8 @@ type contextUse struct {
 }
 
 // Run changes the current context.
-func (c *contextUse) Run() error {
-	return changeContexts(func(all *contexts.File) error {
+func (c *contextUse) Run(ctx context.Context) error {
+	return changeContexts(ctx, func(all *contexts.File) error {
 		if c.Name != "" {
 			if _, err := all.Of(c.Name); err != nil {
 				return err
@@ -242,6 +264,6 @@ type contextRemove struct {
 }
 
 // Run removes.
-func (c *contextRemove) Run() error {
-	return changeContexts(func(all *contexts.File) error { return all.Remove(c.Name) })
+func (c *contextRemove) Run(ctx context.Context) error {
+	return changeContexts(ctx, func(all *contexts.File) error { return all.Remove(c.Name) })
 }

@@ -166,7 +166,32 @@ func TestWithoutAHomeFolderThereAreNoContexts(t *testing.T) {
 	if all, err := readContexts(); err != nil || len(all.Contexts) != 0 {
 		t.Errorf("contexts %v, %v", all, err)
 	}
-	if err := changeContexts(func(*contexts.File) error { return nil }); err == nil || !strings.Contains(err.Error(), contexts.PathVariable) {
+	if err := changeContexts(t.Context(), func(*contexts.File) error { return nil }); err == nil || !strings.Contains(err.Error(), contexts.PathVariable) {
 		t.Errorf("changing contexts: %v", err)
+	}
+}
+
+func TestAContextIsNotKeptWithAURLThatIsNone(t *testing.T) {
+	withContexts(t)
+	for text, ok := range map[string]bool{"not a url": false, "example.com": false, "ftp://a": false, "https://": false, "http://a:1/b": true} {
+		code, _, errs := stillhere(t, "", "context", "add", "new", "--url", text)
+		if ok && code != 0 || !ok && (code != 2 || !strings.Contains(errs, "--url: must be such as")) {
+			t.Errorf("%q: code %d, %s", text, code, errs)
+		}
+	}
+}
+
+func TestFaultsOfContextsNameNoFlagThatNobodyTyped(t *testing.T) {
+	withContexts(t)
+	for _, line := range []string{"get ann --context nope", "policy list --context nope", "context show nope", "--context nope get 1"} {
+		if code, _, errs := stillhere(t, "", strings.Fields(line)...); code == 0 || strings.Contains(errs, "--help: ") {
+			t.Errorf("%s: code %d, %s", line, code, errs)
+		}
+	}
+	if err := os.Chmod(os.Getenv(contexts.PathVariable), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := stillhere(t, "", "get", "1"); code != 2 || !strings.HasPrefix(errs, "stillhere: /") {
+		t.Errorf("a file that others can read: code %d, %s", code, errs)
 	}
 }

@@ -147,6 +147,16 @@ func textOf(p *watch.Problem) string {
 	return p.Message
 }
 
+// clock is an instant for people, in UTC: the time, and before it the day if it is not that of now.
+func clock(at, now time.Time) string {
+	at, now = at.UTC(), now.UTC()
+	layout := "15:04:05.000 UTC"
+	if at.Format(time.DateOnly) != now.Format(time.DateOnly) {
+		layout = time.DateOnly + " " + layout
+	}
+	return at.Format(layout)
+}
+
 // painter writes a line about a user: instant, dot, id, state, what else is known.
 func painter(colours bool) func(schemas.Presence) string {
 	dots := map[string]string{"online": "●", "away": "◐", "offline": "○", "hidden": "·"}
@@ -162,18 +172,19 @@ func painter(colours bool) func(schemas.Presence) string {
 		if p.Name != nil {
 			user = p.Name.Text
 		}
-		line := fmt.Sprintf("%s  %s  user %-8s  %-7s", time.Now().Format("15:04:05.000"), dots[state], user, state)
+		now := time.Now()
+		line := fmt.Sprintf("%s  %s  user %-8s  %-7s", clock(now, now), dots[state], user, state)
 		if len(p.Devices) > 0 {
 			line += "  " + strings.Join(p.Devices, ", ")
 		}
 		if p.LastSeenAt != 0 && state != "online" {
-			line += "  last seen " + p.LastSeenAt.Time().Local().Format("15:04:05.000")
+			line += "  last seen " + clock(p.LastSeenAt.Time(), now)
 		}
 		if p.StaleSince != 0 {
-			line += "  stale since " + p.StaleSince.Time().Local().Format("15:04:05")
+			line += "  stale since " + clock(p.StaleSince.Time(), now)
 		}
 		if p.UnsureSince != 0 {
-			line += "  unsure since " + p.UnsureSince.Time().Local().Format("15:04:05")
+			line += "  unsure since " + clock(p.UnsureSince.Time(), now)
 		}
 		return line
 	}

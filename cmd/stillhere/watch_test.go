@@ -1,9 +1,12 @@
 package main
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/internal/watch"
+	"github.com/stillhere/stillhere/schemas"
 )
 
 func TestWatchingEndsWhenNobodyIsLeftToWatchAndNotForWhatPasses(t *testing.T) {
@@ -24,5 +27,28 @@ func TestWatchingEndsWhenNobodyIsLeftToWatchAndNotForWhatPasses(t *testing.T) {
 	}
 	if got := textOf(&watch.Problem{UserID: "7", Message: "you may not watch this user"}); got != "user 7: you may not watch this user" {
 		t.Error(got)
+	}
+}
+
+func TestTimesForPeopleAreInUTCWithTheDayIfItIsNotToday(t *testing.T) {
+	tokyo := time.FixedZone("JST", 9*60*60)
+	now := time.Date(2026, 11, 24, 8, 46, 57, 0, tokyo) // the 23rd in UTC
+	for want, at := range map[string]time.Time{
+		"23:46:57.000 UTC":            now,
+		"00:00:00.000 UTC":            time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC),
+		"2026-11-22 23:59:59.999 UTC": time.Date(2026, 11, 22, 23, 59, 59, 999e6, time.UTC),
+		"2026-11-24 00:00:00.000 UTC": now.Add(13*time.Minute + 3*time.Second),
+	} {
+		if got := clock(at, now); got != want {
+			t.Errorf("%s is printed as %q, want %q", at, got, want)
+		}
+	}
+	long := schemas.MillisOf(time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC))
+	offline := "offline"
+	line := painter(false)(schemas.Presence{UserID: 1, State: &offline, LastSeenAt: long, StaleSince: long, UnsureSince: long})
+	for _, want := range []string{"last seen ", "stale since ", "unsure since "} {
+		if !strings.Contains(line, want+"2020-01-02 03:04:05.000 UTC") {
+			t.Errorf("%s lacks %s with its day", line, want)
+		}
 	}
 }
