@@ -152,7 +152,7 @@ func TestExplainTellsAnAdministratorOfATenantNothingOfOtherTenantsChanges(t *tes
 		testkit.Check(h.T, json.Unmarshal([]byte(change[strings.Index(change, "data: ")+len("data: "):]), &row))
 		return row.EventID
 	}
-	h.beat("acme", victim, false)
+	h.beat("acme", "stranger", false)
 	foreign := event()
 	h.beat("evil", "mallory", false)
 	own := event()

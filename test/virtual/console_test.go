@@ -67,9 +67,34 @@ func (o operator) beat(bye bool, users ...string) {
 // feed calls act when the feed is open, and returns the next change.
 func (o operator) feed(act func()) (user, event string) {
 	o.Helper()
+	o.events("", func(e feedEvent) bool {
+		if e.kind == "open" {
+			act()
+		}
+		user, event = e.UserID, e.EventID
+		return e.kind != "change"
+	})
+	return user, event
+}
+
+// feedEvent is an event of the feed.
+type feedEvent struct {
+	kind, id string
+	UserID   string `json:"user_id"`
+	EventID  string `json:"event_id"`
+	From     string `json:"from"`
+}
+
+// events calls each for the events of the feed, which goes on after since, until it returns false.
+func (o operator) events(since string, each func(feedEvent) bool) {
+	o.Helper()
 	ctx, cancel := context.WithTimeout(o.Context(), time.Minute)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.address("feed"), nil)
+	address := o.address("feed")
+	if since != "" {
+		address = o.address("feed", "since", since)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -78,28 +103,68 @@ func (o operator) feed(act func()) (user, event string) {
 		o.Fatal(err)
 	}
 	defer answer.Body.Close()
-	kind := ""
+	var e feedEvent
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if name, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
-			kind = name
-		}
-		data, ok := strings.CutPrefix(lines.Text(), "data: ")
-		switch {
-		case ok && kind == "open":
-			act()
-		case ok && kind == "change":
-			var row struct {
-				UserID  string `json:"user_id"`
-				EventID string `json:"event_id"`
-			}
-			if err := json.Unmarshal([]byte(data), &row); err != nil {
+		name, value, _ := strings.Cut(lines.Text(), ": ")
+		switch name {
+		case "event":
+			e = feedEvent{kind: value}
+		case "id":
+			e.id = value
+		case "data":
+			if err := json.Unmarshal([]byte(value), &e); err != nil {
 				o.Fatal(err)
 			}
-			return row.UserID, row.EventID
+			if !each(e) {
+				return
+			}
 		}
 	}
-	o.Fatal("the feed ended without a change")
-	return "", ""
+	o.Fatal("the feed ended too early")
+}
+
+// resumes checks that a client of the feed gets what it has missed, and is told where it cannot.
+func (o operator) resumes(user string) {
+	o.Helper()
+	id := ""
+	o.events("", func(e feedEvent) bool {
+		id = e.id
+		return false
+	})
+	var missed []string
+	for range 2 {
+		o.beat(false, user)
+		o.beat(true, user)
+		missed = append(missed, "online", "bye")
+		time.Sleep(30 * time.Second) // virtual: the bye's debounce
+	}
+	for range 2 { // an id may be used again
+		var got []string
+		last := ""
+		o.events(id, func(e feedEvent) bool {
+			if e.kind == "change" {
+				got, last = append(got, e.UserID), e.id
+			}
+			return e.kind != "position"
+		})
+		if len(got) != len(missed) || got[0] != user {
+			o.Errorf("a client that missed %d changes of %s gets those of %q", len(missed), user, got)
+		}
+		o.events(last, func(e feedEvent) bool {
+			if e.kind == "change" || e.kind == "skipped" {
+				o.Errorf("a client that missed nothing gets %+v", e)
+			}
+			return e.kind != "position"
+		})
+	}
+	for text, known := range map[string]bool{"made-up": false, id[:len(id)-4]: false} {
+		o.events(text, func(e feedEvent) bool {
+			if e.kind == "skipped" && (e.From != "") != known {
+				o.Errorf("what is skipped after %q is %+v", text, e)
+			}
+			return e.kind != "skipped"
+		})
+	}
 }
 
 // published is what a policy has published, or would have.
@@ -242,6 +307,7 @@ func (o operator) knows(users []string) {
 	if quick := o.whatIf("away-ttl", "120s").Policies[1]; quick.Changes != 10 || quick.Later.P99 != -180 || len(quick.Differences) != 0 {
 		o.Errorf("an away-ttl of 120 s gives %+v", quick)
 	}
+	o.resumes(users[3] + "0")
 }
 
 // overview checks what is known of the processes.

@@ -1,14 +1,17 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/lastseen/query"
 	"github.com/stillhere/stillhere/lastseen/store"
@@ -23,10 +26,15 @@ const (
 	feedQueue = 1000
 )
 
+// loggedChange is a change with its place in the log; the message is nil where there is none.
+type loggedChange = stream.Logged[*schemas.Transition]
+
 // feedHub gives changes to clients. Any goroutine may use it.
 type feedHub struct {
 	mu      sync.Mutex // never held while anything blocks
 	clients map[*feedClient]struct{}
+	topic   schemas.TopicID
+	next    []int64 // of each partition, the offset after the last record that was given
 }
 
 // feedFilter is which changes a client wants; the zero values of user, state and cause are all.
@@ -41,11 +49,63 @@ type feedFilter struct {
 // feedClient is a client of the feed.
 type feedClient struct {
 	feedFilter
+	since  string          // the position from which it resumes; empty: none
+	sealer *positionSealer // nil: the key of positions is not known, and events have no ids
+	sent   []int64         // owned by feedTo: the next offset of each partition
+
 	mu      sync.Mutex
-	queue   []*schemas.Transition
-	dropped int // since the last take
+	queue   []loggedChange
+	dropped int     // since the last take
+	passed  []int64 // the next offset of each partition to be looked at
+	ended   bool    // the hub lost its place in the log
 }
 
+// Start begins at the end of the log, or goes on.
+func (h *feedHub) Start(_ context.Context, at stream.Assignment) (stream.StoredOffset, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.topic != at.TopicID || len(h.next) != int(at.Partitions) {
+		h.forget()
+		h.topic, h.next = at.TopicID, slices.Repeat([]int64{-1}, int(at.Partitions))
+	}
+	if h.next[at.Partition] < 0 {
+		h.next[at.Partition] = at.LogEnd
+	}
+	return stream.StoredOffset{Next: h.next[at.Partition], Topic: at.TopicID}, nil
+}
+
+// reset forgets the place in the log.
+func (h *feedHub) reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forget()
+}
+
+// forget ends what is given to the clients: they come again, from where they were.
+func (h *feedHub) forget() {
+	h.next = nil
+	for c := range h.clients {
+		c.mu.Lock()
+		c.ended = true
+		c.mu.Unlock()
+	}
+}
+
+// place is the log that is read, and the place in it; nil until all partitions have begun.
+func (h *feedHub) place() (topic schemas.TopicID, next []int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.topic, h.begun()
+}
+
+func (h *feedHub) begun() []int64 {
+	if slices.Contains(h.next, -1) {
+		return nil
+	}
+	return slices.Clone(h.next)
+}
+
+// add gives the client what comes from now on, and says where that begins.
 func (h *feedHub) add(c *feedClient) (remove func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,6 +113,7 @@ func (h *feedHub) add(c *feedClient) (remove func()) {
 		h.clients = map[*feedClient]struct{}{}
 	}
 	h.clients[c] = struct{}{}
+	c.sent, c.passed = h.begun(), h.begun()
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -61,15 +122,14 @@ func (h *feedHub) add(c *feedClient) (remove func()) {
 }
 
 // Apply gives a batch of presence.transitions to the clients.
-func (h *feedHub) Apply(_ context.Context, batch stream.Batch[*schemas.Transition]) error {
+func (h *feedHub) Apply(_ context.Context, batch stream.Batch[loggedChange]) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for c := range h.clients {
-		for _, t := range batch.Items {
-			if t != nil && c.wants(t) {
-				c.put(t)
-			}
-		}
+		c.put(batch)
+	}
+	if int(batch.Partition) < len(h.next) {
+		h.next[batch.Partition] = batch.Next
 	}
 	return nil
 }
@@ -94,39 +154,59 @@ func (f *feedFilter) conceals(t *schemas.Transition) bool {
 	return t.Visibility == schemas.Nobody && !f.admin
 }
 
-// changeOf reads a record of presence.transitions; nil if the detector cannot have written it.
-func (s *Server) changeOf(r *schemas.Record) *schemas.Transition {
+// changeOf reads a record of presence.transitions. It has no message if the detector cannot have written it.
+func (s *Server) changeOf(r *schemas.Record) loggedChange {
+	at := loggedChange{Partition: r.Partition, Offset: r.Offset, Time: r.Time}
 	t, err := schemas.DecodeTransition(r.Value)
 	if err != nil {
-		return nil
+		return at
 	}
 	if _, err := s.Origin.Decode(r); schemas.IsInvalid(err) {
-		return nil
+		return at
 	}
 	t.Name.Text, t.Name.Tenant = strings.Clone(t.Name.Text), strings.Clone(t.Name.Tenant)
-	return t
+	at.Message = t
+	return at
 }
 
-func (c *feedClient) put(t *schemas.Transition) {
+// put queues what the client wants of a batch.
+func (c *feedClient) put(batch stream.Batch[loggedChange]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.queue) >= feedQueue {
-		c.dropped++
-		return
+	for _, l := range batch.Items {
+		switch {
+		case l.Message == nil || !c.wants(l.Message):
+		case len(c.queue) >= feedQueue:
+			c.dropped++
+		default:
+			c.queue = append(c.queue, l)
+		}
 	}
-	c.queue = append(c.queue, t)
+	if int(batch.Partition) < len(c.passed) {
+		c.passed[batch.Partition] = batch.Next
+	}
 }
 
-// take takes the oldest changes, at most so many, and how many were dropped behind what was taken last.
-func (c *feedClient) take(most int) (changes []*schemas.Transition, dropped int) {
+// take takes the oldest changes, at most so many, and how many were dropped behind what was taken last. If
+// nothing is left, passed is how far the log was looked through.
+func (c *feedClient) take(most int) (changes []loggedChange, dropped int, passed []int64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := min(most, len(c.queue))
 	changes = slices.Clone(c.queue[:n])
 	c.queue = slices.Delete(c.queue, 0, n)
 	dropped, c.dropped = c.dropped, 0
-	return changes, dropped
+	if len(c.queue) == 0 {
+		passed = slices.Clone(c.passed)
+		if c.ended {
+			err = errFeedEnded
+		}
+	}
+	return changes, dropped, passed, err
 }
+
+// errFeedEnded ends a stream whose place in the log is not known any more.
+var errFeedEnded = errors.New("reading the changes has to begin again")
 
 // feedRow is a change as it is sent.
 type feedRow struct {
@@ -145,7 +225,7 @@ func (s *Server) feedRowOf(f *feedFilter, t *schemas.Transition) feedRow {
 
 // streamFeed sends the changes of all users, or of those that the parameters select.
 func (s *Server) streamFeed(r *http.Request) (func(context.Context, *sender) error, error) {
-	values, err := parameters(r, "user_id", "state", "cause")
+	values, err := parameters(r, "user_id", "state", "cause", "since")
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +233,8 @@ func (s *Server) streamFeed(r *http.Request) (func(context.Context, *sender) err
 	if c.audience, err = s.audienceOf(r); err != nil {
 		return nil, err
 	}
+	// A reconnecting EventSource repeats the query, so its header is newer.
+	c.since = cmp.Or(r.Header.Get("Last-Event-ID"), values["since"])
 	if text, given := values["user_id"]; given {
 		if c.user, _, err = s.Cluster.Users.User("user_id", c.tenant, text); err != nil {
 			return nil, err
@@ -184,14 +266,83 @@ func stateOf(word string) schemas.State {
 	return 0
 }
 
+// event is an event with the position of the client.
+func (c *feedClient) event(name string, data []byte) string {
+	id := ""
+	if c.sealer != nil {
+		id = "id: " + c.sealer.seal(position{schemas.MillisOf(time.Now()), c.sent}) + "\n"
+	}
+	return "event: " + name + "\n" + id + "data: " + string(data) + "\n\n"
+}
+
+// maxIDs is the greatest number of partitions with which each change has an id. With more, which makes ids
+// long, the last one of those that are sent together has one.
+const maxIDs = 64
+
+// changesText are changes as events. The client is behind them then.
+func (s *Server) changesText(c *feedClient, changes []loggedChange) (string, error) {
+	var text strings.Builder
+	for i, l := range changes {
+		row, err := json.Marshal(s.feedRowOf(&c.feedFilter, l.Message))
+		if err != nil {
+			return "", err
+		}
+		if int(l.Partition) < len(c.sent) {
+			c.sent[l.Partition] = l.Offset + 1
+		}
+		if len(c.sent) > maxIDs && i < len(changes)-1 {
+			text.WriteString("event: change\ndata: " + string(row) + "\n\n")
+			continue
+		}
+		text.WriteString(c.event("change", row))
+	}
+	return text.String(), nil
+}
+
+// enter waits until the log is read, and makes the client one of the hub.
+func (s *Server) enter(ctx context.Context, c *feedClient, to *sender) (leave func(), err error) {
+	for {
+		loaded, err := s.feed.tail.await(ctx, loadTimeout)
+		topic, next := s.feed.hub.place()
+		switch {
+		case err != nil:
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case !loaded || next == nil:
+			if err := to.idle(); err != nil || !kafka.Pause(ctx, readyPause) {
+				return nil, cmp.Or(err, ctx.Err())
+			}
+			continue
+		}
+		key, err := s.keys.Key(ctx)
+		if err == nil {
+			c.sealer, err = sealerOf(key, topic)
+		}
+		if err != nil {
+			s.Log.WarnContext(ctx, "the key of cursors cannot be read; the feed goes on without ids of events", "error", err)
+		}
+		if leave = s.feed.hub.add(c); c.sent != nil {
+			return leave, nil
+		}
+		leave() // the hub has lost its place meanwhile
+	}
+}
+
 // feedTo sends to a client until ctx ends.
 func (s *Server) feedTo(ctx context.Context, c *feedClient, to *sender) error {
-	defer s.feed.hub.add(c)()
 	defer s.feed.tail.hold()()
-	if _, err := s.feed.tail.await(ctx, loadTimeout); err != nil {
+	leave, err := s.enter(ctx, c, to)
+	if err != nil {
 		return err
 	}
-	if err := to.send("open", struct{}{}); err != nil {
+	defer leave()
+	if c.since == "" {
+		err = to.write(c.event("open", []byte("{}")))
+	} else if err = to.send("open", struct{}{}); err == nil { // the id is that of what it has missed
+		err = s.catchUp(ctx, c, to)
+	}
+	if err != nil {
 		return err
 	}
 	ticker := time.NewTicker(feedStep)
@@ -203,14 +354,13 @@ func (s *Server) feedTo(ctx context.Context, c *feedClient, to *sender) error {
 			return nil
 		case <-ticker.C:
 		}
-		changes, dropped := c.take(feedRate * int(feedStep/time.Millisecond) / 1000)
-		text := ""
-		for _, t := range changes {
-			row, err := json.Marshal(s.feedRowOf(&c.feedFilter, t))
-			if err != nil {
-				return err
-			}
-			text += "event: change\ndata: " + string(row) + "\n\n"
+		changes, dropped, passed, ended := c.take(feedRate * int(feedStep/time.Millisecond) / 1000)
+		text, err := s.changesText(c, changes)
+		if err != nil {
+			return err
+		}
+		if passed != nil {
+			c.sent = passed
 		}
 		if dropped > 0 {
 			row, _ := json.Marshal(map[string]int{"count": dropped}) // cannot fail
@@ -219,10 +369,12 @@ func (s *Server) feedTo(ctx context.Context, c *feedClient, to *sender) error {
 		switch {
 		case text != "":
 			quiet = time.Now()
+		case ended != nil:
+			return ended
 		case time.Since(quiet) < keepAlive:
 			continue
 		default:
-			text, quiet = ":\n\n", time.Now()
+			text, quiet = c.event("position", []byte("{}")), time.Now()
 		}
 		if err := to.write(text); err != nil {
 			return err

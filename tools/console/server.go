@@ -13,9 +13,9 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/ingest"
+	"github.com/stillhere/stillhere/internal/cursor"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
-	"github.com/stillhere/stillhere/internal/kafka/consumer"
 	"github.com/stillhere/stillhere/internal/origin"
 	"github.com/stillhere/stillhere/internal/problem"
 	"github.com/stillhere/stillhere/schemas"
@@ -35,6 +35,7 @@ type Server struct {
 	started  time.Time
 	observer *admin.Observer
 	reader   *kafka.Reader
+	keys     *cursor.Keys
 	overview overviews
 	history  history
 	users    struct {
@@ -42,8 +43,9 @@ type Server struct {
 		tail *tail
 	}
 	feed struct {
-		hub  *feedHub
-		tail *tail
+		hub      *feedHub
+		tail     *tail
+		catching chan struct{} // has an element for each client that catches up
 	}
 	gateways struct {
 		set  *gatewaySet
@@ -83,12 +85,13 @@ func New(mode string, parts app.ConsoleParts) (*Server, error) {
 	}
 	s.Origin = origin.New(s.Cluster, s.reader, parts.Partitions)
 	s.users.set, s.feed.hub, s.gateways.set = newUserSet(), &feedHub{}, &gatewaySet{reader: s.reader}
+	s.keys, s.feed.catching = cursor.NewKeys(parts.View.KeepCursorKey), make(chan struct{}, maxCatching)
 	s.users.tail = newTail("users", func(ctx context.Context, loaded func()) error {
 		return readTopic(ctx, s, "users", schemas.Statuses, rowOf, s.users.set, loaded)
 	}, s.users.set.reset)
 	s.feed.tail = newTail("feed", func(ctx context.Context, loaded func()) error {
-		return readTopic(ctx, s, "feed", schemas.Transitions, s.changeOf, s.feed.hub, loaded, consumer.FromEnd())
-	}, func() {})
+		return readTopic(ctx, s, "feed", schemas.Transitions, s.changeOf, s.feed.hub, loaded)
+	}, s.feed.hub.reset)
 	s.gateways.tail = newTail("gateways", func(ctx context.Context, loaded func()) error {
 		return readTopic(ctx, s, "gateways", schemas.Heartbeats, frameOf, s.gateways.set, loaded)
 	}, s.gateways.set.reset)

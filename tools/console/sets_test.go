@@ -149,22 +149,21 @@ func TestTheFeedShowsOfHiddenUsersTheHideAlone(t *testing.T) {
 
 func TestAClientThatIsBehindLosesTheNewestAndIsToldHowMany(t *testing.T) {
 	t.Parallel()
-	c, hub := &feedClient{feedFilter: feedFilter{audience: audience{all: true}}}, &feedHub{}
+	c, hub := &feedClient{feedFilter: feedFilter{audience: audience{all: true}}}, hubOf(t, 0)
 	remove := hub.add(c)
 	for i := range feedQueue + 30 {
-		one := &schemas.Transition{User: schemas.UserID(i + 1), Visibility: schemas.Everyone}
-		_ = hub.Apply(t.Context(), stream.Batch[*schemas.Transition]{Items: []*schemas.Transition{nil, one}})
+		give(t, hub, loggedChange{Offset: int64(i), Message: &schemas.Transition{User: schemas.UserID(i + 1), Visibility: schemas.Everyone}})
 	}
-	changes, dropped := c.take(100)
-	if len(changes) != 100 || changes[0].User != 1 || dropped != 30 {
-		t.Errorf("%d changes, %d dropped", len(changes), dropped)
+	changes, dropped, passed, err := c.take(100)
+	if len(changes) != 100 || changes[0].Message.User != 1 || dropped != 30 || passed != nil || err != nil {
+		t.Errorf("%d changes, %d dropped, %v, %v", len(changes), dropped, passed, err)
 	}
-	if changes, dropped = c.take(feedQueue); len(changes) != feedQueue-100 || dropped != 0 {
-		t.Errorf("then %d changes, %d dropped", len(changes), dropped)
+	if changes, dropped, passed, _ = c.take(feedQueue); len(changes) != feedQueue-100 || dropped != 0 || passed[0] != feedQueue+30 {
+		t.Errorf("then %d changes, %d dropped, up to %v", len(changes), dropped, passed)
 	}
 	remove()
-	_ = hub.Apply(t.Context(), stream.Batch[*schemas.Transition]{Items: changes[:1]})
-	if changes, _ = c.take(1); len(changes) != 0 {
+	give(t, hub, changes[0])
+	if changes, _, _, _ = c.take(1); len(changes) != 0 {
 		t.Error("a client that has left gets more")
 	}
 }

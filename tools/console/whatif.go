@@ -138,7 +138,7 @@ func (s *Server) questionOf(r *http.Request) (q question, err error) {
 }
 
 // settingText is what a value may look like.
-var settingText = regexp.MustCompile(`^[0-9a-z.]{1,40}$`)
+var settingText = regexp.MustCompile(`^-?[0-9a-z.]{1,40}$`)
 
 // changed is a policy with some settings changed, by the names of their flags. A duration is a text such as
 // 45s, or under its name with _seconds at the end a number.
@@ -168,11 +168,13 @@ func changed(p schemas.Policy, changes map[string]any) (backtest.Policy, error) 
 			text = strconv.FormatBool(v)
 		}
 		if text += unit; !settingText.MatchString(text) {
-			return backtest.Policy{}, schemas.Invalid(field, "must be a duration such as 45s, a number, true or false, as the setting has it")
+			return backtest.Policy{}, schemas.Invalid(field, formOf(name, values[name]))
 		}
 		// Alone, so that an error is of this field.
-		if _, err := backtest.ParsePolicy("policy", []byte(name+": "+text), false); err != nil && unparsable(err) {
-			return backtest.Policy{}, schemas.Invalid(field, "must be a duration such as 45s, a number, true or false, as the setting has it")
+		if limit, err := limitOf(name, text); err != nil {
+			return backtest.Policy{}, schemas.Invalid(field, formOf(name, values[name]))
+		} else if limit != "" {
+			return backtest.Policy{}, schemas.Invalid(field, "is "+text+", must be "+limit)
 		}
 		values[name] = text
 	}
@@ -190,6 +192,45 @@ func changed(p schemas.Policy, changes map[string]any) (backtest.Policy, error) 
 // unparsable reports whether an error is of the form of a value, not of what settings mean together.
 func unparsable(err error) bool {
 	return strings.Contains(err.Error(), "line 1") || strings.Contains(err.Error(), "cannot unmarshal")
+}
+
+// limitOf is what a value of a setting must be and is not, whatever the other settings are: empty if it is
+// within its limits. An error means that it has not the form of the setting.
+func limitOf(name, value string) (limit string, err error) {
+	_, err = backtest.ParsePolicy("policy", []byte(name+": "+value), false)
+	if err == nil {
+		return "", nil
+	}
+	if unparsable(err) {
+		return "", err
+	}
+	for line := range strings.SplitSeq(strings.TrimPrefix(err.Error(), "policy: "), "\n") {
+		_, must, known := strings.Cut(line, ", must be ")
+		if !known || !strings.HasPrefix(line, name+": ") {
+			continue
+		}
+		for _, words := range []string{"between ", "positive", "0 or more", "at most ", "whole milliseconds"} {
+			if strings.HasPrefix(must, words) {
+				limit = must // the last one is the narrowest
+			}
+		}
+	}
+	return limit, nil
+}
+
+// formOf says what values a setting has, of which one is given.
+func formOf(name, value string) string {
+	probe := func(value string) string {
+		limit, _ := limitOf(name, value) // it has the form
+		return limit
+	}
+	if value == "true" || value == "false" {
+		return "must be true or false"
+	}
+	if _, err := strconv.Atoi(value); err == nil {
+		return "must be a whole number " + probe("-1")
+	}
+	return "must be a duration with its unit, such as 45s or 5m, " + probe("-1s") + " and " + probe("1000000h")
 }
 
 // published is what was published, or would have been.
