@@ -20,6 +20,8 @@ type configFile struct {
 	path   string
 	values map[string]string // by name of flag
 	lines  map[string]int
+	// unused is the context whose way of naming users was not taken, since the operator gave another address.
+	unused string
 }
 
 // configPath is the file that is named on the command line, else in the

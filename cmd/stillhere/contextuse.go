@@ -10,6 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/tools/contexts"
 )
 
@@ -31,6 +32,7 @@ var services = []struct{ prefix, address string }{
 type contextResolver struct {
 	file  *configFile
 	name  string // of --context; empty: the current one
+	used  string // the context that is read
 	read  bool
 	held  contexts.Settings
 	err   error
@@ -83,13 +85,16 @@ func (r *contextResolver) Resolve(parsed *kong.Context, _ *kong.Path, flag *kong
 	}
 	if !r.read {
 		r.read = true
-		r.held, r.err = readContext(r.name)
+		r.used, r.held, r.err = readContext(r.name)
 		r.known = heldFlags(parsed.Model)
 	}
 	if r.err != nil {
 		return nil, r.err
 	}
 	value, ok := r.held[flag.Name]
+	if ok && flag.Name == "ids" && value != string(identity.Int) && given(parsed, flag, r.file) == byDefault && r.overridden(parsed, flag.Name) {
+		r.file.unused = r.used
+	}
 	if !ok || r.known[flag.Name] == nil || flag.Tag.Get(contextFlag) == "-" || r.overridden(parsed, flag.Name) {
 		return nil, nil
 	}
@@ -121,20 +126,19 @@ func (r *contextResolver) overridden(parsed *kong.Context, name string) bool {
 	return slices.ContainsFunc(services, func(s struct{ prefix, address string }) bool { return flags[s.address] })
 }
 
-// readContext reads a context; empty: the current one, or nothing.
-func readContext(name string) (contexts.Settings, error) {
+// readContext reads a context, and says which one; empty: the current one, or nothing.
+func readContext(name string) (used string, held contexts.Settings, err error) {
 	all, err := readContexts()
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	if name = cmp.Or(name, all.Current); name == "" {
-		return nil, nil
+	if used = cmp.Or(name, all.Current); used == "" {
+		return "", nil, nil
 	}
-	held, err := all.Of(name)
-	if err != nil {
-		return nil, fmt.Errorf("--context: %w", err)
+	if held, err = all.Of(used); err != nil {
+		return "", nil, fmt.Errorf("--context: %w", err)
 	}
-	return held, nil
+	return used, held, nil
 }
 
 // heldFlags are the flags that a context can hold, by name.

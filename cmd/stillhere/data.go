@@ -82,10 +82,18 @@ func instant(name, text string, zone *time.Location) (schemas.Millis, error) {
 	now := time.Now()
 	at, err := replay.ParseInstant(name, text, zone, now)
 	if err == nil && at > schemas.MillisOf(now) {
-		fmt.Fprintf(os.Stderr, "stillhere: %s is in the future: %s is in %s\n", name, at,
-			(time.Duration(at-schemas.MillisOf(now)) * time.Millisecond).Round(time.Second))
+		fmt.Fprintf(os.Stderr, "stillhere: %s is in the future: %s is in %s\n", name, at, lasting(time.Duration(at-schemas.MillisOf(now))*time.Millisecond))
 	}
 	return at, misused(err)
+}
+
+// lasting is a duration for people: in days from two on, else to the second.
+func lasting(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= 2*day {
+		return fmt.Sprintf("%d days", d.Round(day)/day)
+	}
+	return d.Round(time.Second).String()
 }
 
 // noteBegins says on standard error if an instant of a flag is before the topic begins.
@@ -200,11 +208,22 @@ func (f *dataFlags) create() (*outputFile, error) {
 	if f.Out == "-" {
 		return &outputFile{Writer: os.Stdout}, nil
 	}
+	if err := f.checkOut(); err != nil {
+		return nil, err
+	}
 	file, err := replay.Create(f.Out)
 	if err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
 	return &outputFile{Writer: file, file: file}, nil
+}
+
+// checkOut refuses a folder for one file.
+func (f *dataFlags) checkOut() error {
+	if info, err := os.Stat(f.Out); err == nil && info.IsDir() {
+		return misused(fmt.Errorf("--out: %s is a folder, and must be a file", f.Out))
+	}
+	return nil
 }
 
 // beside lets rows go to the terminal on which the bar is, if they do.

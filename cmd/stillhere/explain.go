@@ -57,7 +57,10 @@ func (c *explainCommand) given() (event, user string, err error) {
 }
 
 // Run looks it up and prints the explanation.
-func (c *explainCommand) Run(ctx context.Context) error {
+func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
+	if err := args.checkInstants(""); err != nil {
+		return err
+	}
 	settings := c.settings()
 	if err := settings.Validate(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -86,7 +87,9 @@ func (c *exportCommand) Run(ctx context.Context, parsed *kong.Context, file *con
 		export.Status = statuses.Of
 	}
 	out := bufio.NewWriter(os.Stdout)
-	err = export.Write(ctx, user, name, out)
+	lines := &counter{Writer: out}
+	defer func() { lines.report(c.User, err) }()
+	err = export.Write(ctx, user, name, lines)
 	if errors.Is(err, app.ErrStatus) {
 		err = fmt.Errorf("%w (--no-status leaves it out)", err)
 	}
@@ -94,7 +97,7 @@ func (c *exportCommand) Run(ctx context.Context, parsed *kong.Context, file *con
 }
 
 // throughAPI copies what the API answers.
-func (c *exportCommand) throughAPI(ctx context.Context) error {
+func (c *exportCommand) throughAPI(ctx context.Context) (err error) {
 	if !c.Status {
 		return misused(errors.New("--no-status: the API always has the status"))
 	}
@@ -107,10 +110,31 @@ func (c *exportCommand) throughAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	lines := &counter{Writer: os.Stdout}
+	defer func() { lines.report(c.User, err) }()
 	if api.text() {
-		return reach.ExportOf(ctx, users[0].name, os.Stdout)
+		return reach.ExportOf(ctx, users[0].name, lines)
 	}
-	return reach.Export(ctx, users[0].id, os.Stdout)
+	return reach.Export(ctx, users[0].id, lines)
+}
+
+// counter counts what is written.
+type counter struct {
+	io.Writer
+	bytes int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.bytes += int64(n)
+	return n, err
+}
+
+// report says on standard error if the export of the user was written without a line.
+func (c *counter) report(user string, err error) {
+	if err == nil && c.bytes == 0 {
+		fmt.Fprintf(os.Stderr, "stillhere: nothing is stored of user %s\n", user)
+	}
 }
 
 // graph opens the follower graph beside the store; nil: there is none.

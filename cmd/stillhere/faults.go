@@ -93,6 +93,13 @@ func hintToken(errs io.Writer, node *kong.Node, err error) {
 	}
 }
 
+// hintUnused prints that the way of a context to name users was not taken, if that may be the fault.
+func hintUnused(errs io.Writer, file *configFile, err error) {
+	if file.unused != "" && strings.Contains(err.Error(), "--ids text") {
+		fmt.Fprintf(errs, "stillhere: of context %q neither credentials nor --ids are taken, since another address was given; --ids text says how that server names users\n", file.unused)
+	}
+}
+
 // hintHelp prints where the command is explained.
 func hintHelp(errs io.Writer, node *kong.Node) {
 	if name := commandName(node); name != "" {

@@ -101,6 +101,11 @@ func run(args []string, out, errs io.Writer) int {
 	args = withNegatives(parser.Model, args)
 	code, parsed, err := parseArgs(parser, args)
 	if err == nil && parsed != nil && role(parsed.Command()).is("help") {
+		if err := checkHelped(parsed.Model.Node, cli.Help.Command); err != nil {
+			report(errs, err)
+			hintHelp(errs, nil)
+			return 2
+		}
 		code, parsed, err = parseArgs(parser, append(cli.Help.Command, "--help"))
 	}
 	switch {
@@ -135,6 +140,7 @@ func run(args []string, out, errs io.Writer) int {
 			hintAddresses(errs, parsed.Selected())
 		}
 		hintToken(errs, parsed.Selected(), err)
+		hintUnused(errs, file, err)
 		if errors.As(err, new(misuse)) {
 			hintHelp(errs, parsed.Selected())
 			return 2

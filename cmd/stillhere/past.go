@@ -35,7 +35,10 @@ func (*asofCommand) Help() string {
 }
 
 // Run prints.
-func (c *asofCommand) Run(ctx context.Context) error {
+func (c *asofCommand) Run(ctx context.Context, args givenArguments) error {
+	if err := args.checkInstants(c.Time); err != nil {
+		return err
+	}
 	named, instant := "<time>", c.Time
 	switch {
 	case c.At != "":
@@ -77,10 +80,15 @@ func (c *asofCommand) Run(ctx context.Context) error {
 	bar := newBar(0, 0)
 	out.beside(bar)
 	o.Progress = bar.show
-	sum, err := replay.AsOf(ctx, sources.Log, sources.Archive, at, &o, w.Write)
+	unseen := c.unseen()
+	sum, err := replay.AsOf(ctx, sources.Log, sources.Archive, at, &o, func(e *store.Entry) error {
+		unseen.see(e.User)
+		return w.Write(e)
+	})
 	bar.line.Clear()
 	err = out.finish(ctx, w, err)
 	c.report(sum, sum.Rows, bar.begun, err)
+	unseen.report(err)
 	return err
 }
 
@@ -176,13 +184,15 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 	bar := newBar(o.Filter.From, o.Filter.To)
 	out.beside(bar)
 	o.Progress = bar.show
-	rows := int64(0)
+	rows, unseen := int64(0), c.unseen()
 	sum, err := replay.Sessions(ctx, sources.Log, sources.Archive, &o, c.Away, func(s *replay.Session) error {
 		rows++
+		unseen.see(s.User)
 		return w.Write(s)
 	})
 	bar.line.Clear()
 	err = out.finish(ctx, w, err)
 	c.report(sum, rows, bar.begun, err)
+	unseen.report(err)
 	return err
 }

@@ -170,7 +170,11 @@ func (c *replayCommand) Run(ctx context.Context, parsed *kong.Context, args give
 	bar := newBar(o.Filter.From, o.Filter.To)
 	out.beside(bar)
 	o.Progress = bar.show
-	sum, err := replay.Run(ctx, sources.Log, sources.Archive, o, w.Write)
+	unseen := c.unseen()
+	sum, err := replay.Run(ctx, sources.Log, sources.Archive, o, func(e *store.Entry) error {
+		unseen.see(e.User)
+		return w.Write(e)
+	})
 	bar.line.Clear()
 	rows := sum.Rows
 	if err == nil && c.Follow {
@@ -180,6 +184,9 @@ func (c *replayCommand) Run(ctx context.Context, parsed *kong.Context, args give
 	interrupted := ctx.Err() != nil && !c.Follow
 	err = out.finish(ctx, w, err)
 	c.report(o, sum)
+	if !c.Follow {
+		unseen.report(err)
+	}
 	switch {
 	case interrupted && errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted after %s rows, up to %s%s", grouped(rows), sum.Last, c.hint(parsed, args))

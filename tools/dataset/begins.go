@@ -12,7 +12,18 @@ import (
 // errFirst ends a reading after its first record.
 var errFirst = errors.New("the first record was read")
 
-// BeginsAfter returns when the first record of a topic was published, if since is before that; else 0. An empty topic
+// happened is the instant that a record is of: of a change when it came about, which is a little before it was
+// published. Instants of people are compared with the former.
+func happened(topic schemas.Topic, r *schemas.Record) schemas.Millis {
+	if topic == schemas.Transitions {
+		if t, err := schemas.DecodeTransition(r.Value); err == nil && t.At != 0 {
+			return min(t.At, r.Time)
+		}
+	}
+	return r.Time
+}
+
+// BeginsAfter returns the instant of the first record of a topic, if since is before that; else 0. An empty topic
 // begins nowhere.
 func BeginsAfter(ctx context.Context, reader *kafka.Reader, topic schemas.Topic, since schemas.Millis) (schemas.Millis, error) {
 	count, err := reader.Partitions(ctx, topic)
@@ -37,8 +48,9 @@ func BeginsAfter(ctx context.Context, reader *kafka.Reader, topic schemas.Topic,
 	begins := schemas.Millis(0)
 	for _, p := range begun {
 		err := reader.Read(ctx, topic, p, -1, -1, true, func(r *schemas.Record) error {
-			if begins == 0 || r.Time < begins {
-				begins = r.Time
+			at := happened(topic, r)
+			if begins == 0 || at < begins {
+				begins = at
 			}
 			return errFirst
 		})

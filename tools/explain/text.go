@@ -150,7 +150,11 @@ func (r *Record) what() string {
 		text = "the user is to be seen by " + r.Visibility
 	}
 	if r.Kind == "beats" {
-		text = fmt.Sprintf("%d beats, %d of this user", r.Beats, len(r.Rows))
+		beats := "beats"
+		if r.Beats == 1 {
+			beats = "beat"
+		}
+		text = fmt.Sprintf("%d %s, %d of this user", r.Beats, beats, len(r.Rows))
 	}
 	if r.Gateway != "" {
 		name := strconv.Quote(r.Gateway) // it may contain anything, control characters too
