@@ -175,7 +175,7 @@ export class Link {
     if (run !== this.#run) return;
     if (present) {
       const now = Math.min(maxIdle, Math.max(0, Math.round(idle())));
-      this.#touched = Date.now() - now;
+      this.#touched = performance.now() - now;
       url.searchParams.set("idle_ms", String(now));
     }
     const probe = String(url);
@@ -237,7 +237,7 @@ export class Link {
     this.#terms.onBeat();
     if (this.#terms.present) {
       const idle = Math.min(maxIdle, Math.max(0, Math.round(this.#terms.idle())));
-      const touched = Date.now() - idle;
+      const touched = performance.now() - idle;
       if (Math.abs(touched - this.#touched) > 500) this.send({ type: "activity", idle_ms: idle });
       else this.send(".");
       this.#touched = touched;

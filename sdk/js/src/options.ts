@@ -46,6 +46,12 @@ export function settle(options: Options) {
   if (!url.pathname.endsWith("/")) url.pathname += "/";
   if (options.user !== undefined && (typeof options.user !== "string" || options.user === ""))
     throw new TypeError("user: must be a string that is not empty (JavaScript rounds 64-bit numbers)");
+  const { device } = options;
+  if (
+    device !== undefined &&
+    !(typeof device === "string" && /^[^\0]+$/.test(device) && new Blob([device]).size <= 128)
+  )
+    throw new TypeError("device: must be a string of 1 to 128 bytes");
   const { firstWait = 250, maxWait = 15_000 } = options;
   if (!(firstWait > 0) || !(maxWait >= firstWait))
     throw new TypeError("maxWait: must be at least firstWait, which must be positive");

@@ -1,17 +1,20 @@
-/** When the person last touched this page. Outside of pages the program itself counts as the person: now. */
+/**
+ * When the person last touched this page. Outside of pages the program itself counts as the person: now. The clock
+ * is monotonic: a wall clock that somebody sets makes nobody idle. It may stand still while the machine sleeps.
+ */
 export class Touches {
-  /** Unix milliseconds; undefined: there is no page. */
+  /** As performance.now(), which each tab counts for itself; undefined: there is no page. */
   #at: number | undefined;
   readonly #ends = new AbortController();
 
   /** onTouch gets how long nobody had touched the page before, in milliseconds, at most once a second. */
   constructor(onTouch: (idle: number) => void) {
     if (typeof document === "undefined") return;
-    this.#at = Date.now();
+    this.#at = performance.now();
     const touch = () => {
-      const idle = Date.now() - this.#at!;
+      const { idle } = this;
       if (idle < 1000) return;
-      this.#at = Date.now();
+      this.touched();
       onTouch(idle);
     };
     const options = { capture: true, passive: true, signal: this.#ends.signal };
@@ -22,12 +25,12 @@ export class Touches {
   }
 
   get idle(): number {
-    return this.#at === undefined ? 0 : Math.max(0, Date.now() - this.#at);
+    return this.#at === undefined ? 0 : performance.now() - this.#at;
   }
 
-  /** The person touched another tab, or the program knows better. */
-  touched(at: number) {
-    if (this.#at !== undefined) this.#at = Math.max(this.#at, Math.min(at, Date.now()));
+  /** The person touches this or another tab now, or the program knows better. */
+  touched() {
+    if (this.#at !== undefined) this.#at = performance.now();
   }
 
   close() {

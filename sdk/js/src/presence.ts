@@ -132,7 +132,7 @@ export class Presence extends Emitter<PresenceEvents> {
   /** Says that the person is active now, where the page cannot see it, as in a game. */
   active() {
     this.#onTouch(this.#touches.idle);
-    this.#touches.touched(Date.now());
+    this.#touches.touched();
   }
 
   /** Connects again at once, also after the server has refused for good. */
@@ -281,7 +281,7 @@ export class Presence extends Emitter<PresenceEvents> {
   }
 
   #onTouch(idle: number) {
-    if (!this.#leads) this.#tabs?.send({ type: "touch", at: Date.now() });
+    if (!this.#leads) this.#tabs?.send({ type: "touch" });
     else if (idle >= Math.min(notable, this.#interval)) this.#link.active();
   }
 
@@ -364,7 +364,7 @@ export class Presence extends Emitter<PresenceEvents> {
         return this.#steer();
       case "touch": {
         const { idle } = this.#touches;
-        this.#touches.touched(note.at);
+        this.#touches.touched();
         if (this.#leads) this.#onTouch(idle);
         return;
       }

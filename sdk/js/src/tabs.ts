@@ -11,7 +11,7 @@ export type Note = { from: string } & (
   | { type: "message"; message: Message } // of the server
   | { type: "forget"; users: string[] } // nobody watches these any more
   | { type: "beat"; interval: number } // the connection is cared for
-  | { type: "touch"; at: number } // the person touched this tab
+  | { type: "touch" } // the person touches this tab now
   | { type: "left" } // this tab closes
 );
 
@@ -45,7 +45,7 @@ export class Tabs {
 
   /** onLost: another tab has taken the lead, because this one did not answer. */
   constructor(key: string, onLead: () => void, onLost: () => void, onNote: (note: Note) => void) {
-    this.#key = `stillhere/1/${key}`;
+    this.#key = `stillhere/2/${key}`;
     this.#onLead = onLead;
     this.#onLost = onLost;
     this.#onNote = onNote;

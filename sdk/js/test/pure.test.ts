@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { newer, parse, type User } from "../src/messages.js";
 import { bearerOf, settle } from "../src/options.js";
+import { Touches } from "../src/page.js";
 import { Replica } from "../src/replica.js";
 import { backoff } from "../src/timers.js";
 import { Watch } from "../src/watch.js";
@@ -118,6 +119,8 @@ test("a wrong option is an error that names it", () => {
   assert.throws(() => settle({}), /^TypeError: url:/);
   assert.throws(() => settle({ url: "ftp://a" }), /^TypeError: url:/);
   assert.throws(() => settle({ url: "http://a", user: 1 as never }), /^TypeError: user:/);
+  for (const device of ["", "a\0", "é".repeat(65), 7 as never])
+    assert.throws(() => settle({ url: "http://a", device }), /^TypeError: device:/);
   assert.throws(() => settle({ url: "http://a", user: "1", firstWait: 9, maxWait: 1 }), /^TypeError: maxWait:/);
   assert.equal(settle({ url: "http://a/behind/a/path" }).url.href, "http://a/behind/a/path/");
 });
@@ -152,4 +155,32 @@ test("ids are texts", () => {
   const watch = new Watch({ get: () => undefined, changed() {}, closed() {} });
   assert.throws(() => watch.add("1", 2 as never), /^TypeError: ids\[1]: must be a string/);
   assert.throws(() => watch.add(""), /^TypeError: ids\[0]/);
+});
+
+test("who sets the wall clock makes nobody idle or active", () => {
+  let [now, wall] = [1000, 1e12];
+  const listeners = new Map<string, () => void>();
+  const add = (name: string, run: () => void) => listeners.set(name, run);
+  const page = { visibilityState: "visible", addEventListener: add };
+  Object.assign(globalThis, { document: page, addEventListener: add });
+  const clocks = [mock.method(performance, "now", () => now), mock.method(Date, "now", () => wall)];
+  try {
+    const told: number[] = [];
+    const touches = new Touches((idle) => told.push(idle));
+    wall += 3_600_000;
+    assert.equal(touches.idle, 0);
+    wall -= 7_200_000;
+    now += 1_800_000;
+    assert.equal(touches.idle, 1_800_000);
+    listeners.get("keydown")!();
+    assert.deepEqual([told, touches.idle], [[1_800_000], 0]);
+    now += 5000;
+    touches.touched(); // in another tab
+    assert.equal(touches.idle, 0);
+    touches.close();
+  } finally {
+    for (const clock of clocks) clock.mock.restore();
+    Reflect.deleteProperty(globalThis, "document");
+    Reflect.deleteProperty(globalThis, "addEventListener");
+  }
 });
