@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -19,6 +20,9 @@ const (
 	// loadTimeout is how long a feed waits until it reads.
 	loadTimeout = 4 * time.Second
 	readyPause  = 50 * time.Millisecond
+	// seenSorted bounds the users who are sorted by when they were heard last. Redis is asked for all of them; of
+	// more users the list has, and is sorted by, what it was at their last changes.
+	seenSorted = 5000
 )
 
 // user is a row of the list of users.
@@ -27,7 +31,10 @@ type user struct {
 	State      string         `json:"state"`
 	Since      schemas.Millis `json:"since"`
 	LastSeenAt schemas.Millis `json:"last_seen_at"`
-	Visibility string         `json:"visibility"`
+	// Coarseness is how far last_seen_at may be behind the newest heartbeat; left out if it is that of the
+	// last change.
+	Coarseness int64  `json:"last_seen_coarseness_ms,omitempty"`
+	Visibility string `json:"visibility"`
 	// Devices counts the present devices by kind; null if they are not known.
 	Devices map[string]int `json:"devices"`
 }
@@ -86,11 +93,51 @@ func (s *Server) getUsers(ctx context.Context, r *http.Request) (any, error) {
 	now := time.Now()
 	rows, truncated := s.users.set.list(of, now)
 	answer := usersAnswer{Users: []user{}, Total: len(rows), AsOf: schemas.MillisOf(now), Truncated: truncated, Loading: !loaded}
-	rows = rows[min(offset, len(rows)):min(offset+limit, len(rows))]
-	for i, seen := range s.seen(ctx, of, rows) {
-		answer.Users = append(answer.Users, s.userOf(of, rows[i], seen))
+	first, end := min(offset, len(rows)), min(offset+limit, len(rows))
+	var seen []redisview.Seen
+	sorting := of.by == "last_seen_at"
+	if sorting && len(rows) <= seenSorted {
+		rows, seen = of.byLastSeen(rows, s.seen(ctx, rows))
+		rows, seen = rows[first:end], seen[first:end]
+	} else {
+		rows = rows[first:end]
+		seen = s.seen(ctx, rows)
+	}
+	for i := range rows {
+		u := s.userOf(of, rows[i], seen[i])
+		if sorting && answer.Total > seenSorted {
+			_, u.LastSeenAt = of.times(rows[i])
+			u.Coarseness = 0
+		}
+		answer.Users = append(answer.Users, u)
 	}
 	return answer, nil
+}
+
+// byLastSeen sorts the users by last_seen_at as it is shown.
+func (s *selection) byLastSeen(rows []*row, seen []redisview.Seen) ([]*row, []redisview.Seen) {
+	type heardRow struct {
+		row  *row
+		seen redisview.Seen
+		last schemas.Millis
+	}
+	all := make([]heardRow, len(rows))
+	for i, r := range rows {
+		_, last := s.times(r)
+		all[i] = heardRow{r, seen[i], max(last, seen[i].LastSeen())}
+	}
+	slices.SortFunc(all, func(a, b heardRow) int {
+		order := cmp.Compare(a.last, b.last)
+		if s.down {
+			order = -order
+		}
+		return cmp.Or(order, s.compareNames(a.row, b.row))
+	})
+	sorted, seen := make([]*row, len(all)), make([]redisview.Seen, len(all)) // rows is shared
+	for i := range all {
+		sorted[i], seen[i] = all[i].row, all[i].seen
+	}
+	return sorted, seen
 }
 
 func (s *Server) selectionOf(r *http.Request, values map[string]string) (of selection, err error) {
@@ -125,7 +172,7 @@ func (s *Server) selectionOf(r *http.Request, values map[string]string) (of sele
 
 // seen is when the users were heard last, and by which devices, in their order. If Redis does not
 // answer, and of users whose state may not be seen, nothing is known.
-func (s *Server) seen(ctx context.Context, of selection, rows []*row) []redisview.Seen {
+func (s *Server) seen(ctx context.Context, rows []*row) []redisview.Seen {
 	all := make([]redisview.Seen, len(rows))
 	var ids []schemas.UserID
 	var at []int
@@ -154,7 +201,9 @@ func (s *Server) userOf(of selection, r *row, seen redisview.Seen) user {
 		u.Visibility = schemas.VisibilityWord(schemas.Nobody)
 		return u
 	}
-	u.LastSeenAt = max(u.LastSeenAt, seen.LastSeen())
+	if last := seen.LastSeen(); last > u.LastSeenAt {
+		u.LastSeenAt, u.Coarseness = last, int64(max(seen.Interval, schemas.MillisOf(time.Now())-seen.At))
+	}
 	if seen.At != 0 && seen.At >= r.since {
 		u.Devices = map[string]int{}
 		for _, d := range seen.Devices {
