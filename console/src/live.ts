@@ -18,7 +18,7 @@ const final = (fault: Fault) =>
 
 /**
  * Keeps a stream of events open. Changing url opens another one; null closes it. A connection that was lost is opened
- * again behind the last event that had an id; take gets an event "reopened" first. A page that nobody sees closes its
+ * again behind the last event that had an id; take gets an event "reopened" first, with that id. A page that nobody sees closes its
  * streams until it is seen: a browser has six connections to a server, for all of its tabs.
  */
 export function useLive(url: string | null, take: (event: Event) => void, idle = 0): Link {
@@ -47,7 +47,7 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
           if (event.name === "open") {
             tries = 0;
             setLink({ how: "live" });
-            if (lost) last.current({ name: "reopened", data: "" });
+            if (lost) last.current({ name: "reopened", data: "", ...(behind !== undefined && { id: behind }) });
             lost = false;
           } else if (event.name === "error") {
             const { status = 0, code = "ended", message } = JSON.parse(event.data).error;

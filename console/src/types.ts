@@ -55,7 +55,8 @@ export interface Instance {
 
 export interface Gateway {
   gateway: string;
-  state: "alive" | "draining" | "lost";
+  /** idle: silent, and no user is on it. */
+  state: "alive" | "draining" | "lost" | "idle";
   users: number | null;
   last_seen_at: string | null;
   epoch: string | null;

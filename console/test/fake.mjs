@@ -74,6 +74,8 @@ export class Fake {
   own = null;
   /** Whether the feed says where a connection can go on. */
   resumes = true;
+  /** Whether it has lost the place that a client names. */
+  forgets = false;
   /** The history of every user, newest first; undefined: one that is made up. */
   changes = undefined;
   /** What was sent to change something. */
@@ -359,7 +361,9 @@ export class Fake {
     if (path === "users") return this.#users(query, answer);
     if (path === "feed")
       return this.#stream(answer, (write) => {
-        write("open", {});
+        if (query.has("since")) write("open", {});
+        else write("open", {}, "c0");
+        if (query.has("since") && this.forgets) write("skipped", { from: iso(this.began), to: iso(Date.now()) });
         if (query.get("user_id")) return () => {};
         const state = query.get("state");
         const began = performance.now();

@@ -34,10 +34,10 @@ const states = [
   ["offline", "Offline"],
 ] as const;
 
-/** That changes may be missing between the rows around it. */
+/** That changes between two instants are missing. */
 interface Gap {
-  /** Until when, in Unix milliseconds. */
-  gap: number;
+  /** from null: it is not known from when on. */
+  gap: { from: string | null; to: string };
 }
 
 /** Changes as they come, newest last in all; what comes while one reads is counted, not shown. */
@@ -47,8 +47,6 @@ class Buffer {
   came = 0;
   shown = 0;
   dropped = 0;
-  /** Whether the server says where a connection can go on. */
-  resumes = false;
   readonly times: number[] = [];
   readonly #began = performance.now();
 
@@ -94,11 +92,11 @@ export function Feed({ route }: { route: Route }) {
     return made.href;
   }, [filter]);
   const connection = useLive(url, (event: Event) => {
-    buffer.resumes ||= event.id !== undefined;
     if (event.name === "change") buffer.add(JSON.parse(event.data));
-    // After a lost connection the server sends what has passed, or says that it cannot.
-    else if (event.name === "skipped" || (event.name === "reopened" && !buffer.resumes))
-      buffer.add({ gap: serverNow() });
+    // After a lost connection the server sends what has passed, or says which part it cannot send.
+    else if (event.name === "skipped") buffer.add({ gap: JSON.parse(event.data) });
+    else if (event.name === "reopened" && event.id === undefined)
+      buffer.add({ gap: { from: null, to: new Date(serverNow()).toISOString() } });
     else if (event.name === "dropped") buffer.dropped += JSON.parse(event.data).count;
     else return;
     dirty.current = true;
@@ -243,7 +241,10 @@ function Line({ row, index }: { row: FeedRow | Gap; index: number }) {
   if ("gap" in row)
     return (
       <div role="row" aria-rowindex={index + 2} class="row gap">
-        <span role="gridcell">Changes before {clock(row.gap)} are missing: the connection was lost</span>
+        <span role="gridcell">
+          Changes {row.gap.from && `from ${clock(row.gap.from)} `}until {clock(row.gap.to)} are missing: the connection
+          was lost
+        </span>
       </div>
     );
   return (

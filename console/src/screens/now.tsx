@@ -124,7 +124,7 @@ function Gateways({ all }: { all: Gateway[] | null }) {
   const time = useClock();
   const named = all ?? [];
   const of = (state: Gateway["state"]) => named.filter((g) => g.state === state).length;
-  const [lost, draining, alive] = [of("lost"), of("draining"), of("alive")];
+  const [lost, draining, alive, idle] = [of("lost"), of("draining"), of("alive"), of("idle")];
   const users = named.some((g) => g.users !== null);
   return (
     <Panel
@@ -134,7 +134,7 @@ function Gateways({ all }: { all: Gateway[] | null }) {
           <>
             {lost > 0 && <b class="bad">{lost} lost, </b>}
             {draining > 0 && <b class="warn">{draining} draining, </b>}
-            {alive} alive
+            {alive} alive{idle > 0 && `, ${idle} idle`}
           </>
         )
       }
