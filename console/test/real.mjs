@@ -31,19 +31,31 @@ export class Real {
     const real = new Real();
     real.program = program();
     real.dir = mkdtempSync(join(tmpdir(), "stillhere-console-"));
-    const options = ["dev", `--data-dir=${real.dir}`, "--listen=127.0.0.1:0", ...timing, ...args];
-    real.process = spawn(real.program, options, { stdio: ["ignore", "pipe", "pipe"] });
+    real.options = [`--data-dir=${real.dir}`, ...timing, ...args];
+    await real.up("127.0.0.1:0");
+    return real;
+  }
+
+  async up(listen) {
+    this.process = spawn(this.program, ["dev", `--listen=${listen}`, ...this.options], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     let said = "";
-    real.url = await new Promise((done, fail) => {
-      for (const stream of [real.process.stdout, real.process.stderr])
+    this.url = await new Promise((done, fail) => {
+      for (const stream of [this.process.stdout, this.process.stderr])
         stream.on("data", (data) => {
           said += data;
           const ready = /^ready (http:\S+)/m.exec(said);
           if (ready) done(ready[1]);
         });
-      real.process.on("exit", (code) => fail(new Error(`exited with ${code}: ${said}`)));
+      this.process.on("exit", (code) => fail(new Error(`exited with ${code}: ${said}`)));
     });
-    return real;
+  }
+
+  /** Kills the program and starts it again at the same address. */
+  async restart() {
+    await this.killed();
+    await this.up(new URL(this.url).host);
   }
 
   /**
@@ -68,13 +80,16 @@ export class Real {
     if (answer.status !== 202) throw new Error(`${answer.status} ${await answer.text()}`);
   }
 
+  async killed() {
+    this.process.removeAllListeners("exit");
+    const exited = new Promise((done) => this.process.once("exit", done));
+    this.process.kill("SIGKILL");
+    await exited;
+  }
+
   async end() {
     for (const timer of this.timers ?? []) clearInterval(timer);
-    const exited = new Promise((done) => this.process.on("exit", done));
-    this.process.removeAllListeners("exit");
-    this.process.on("exit", () => {});
-    this.process.kill("SIGKILL");
-    await Promise.race([exited, new Promise((done) => this.process.once("close", done))]);
+    await this.killed();
     rmSync(this.dir, { recursive: true, force: true });
   }
 }

@@ -127,3 +127,32 @@ for (const ids of ["int", "text"])
       await page.locator(".says.erased", { hasText: "The last copy in a topic is gone on" }).waitFor();
     });
   });
+
+test("the feed says that changes are missing after the server and its Redis were killed, and goes on", () =>
+  withReal(async (real) => {
+    const row = (page, user, state) =>
+      page.locator(".feed .rows .row").filter({ hasText: user }).locator(`.state.${state}`).first().waitFor();
+    await visit(
+      browser,
+      `${real.url}/console/#/feed`,
+      async (page) => {
+        await page.getByText("No change yet").waitFor();
+        await real.send({ beats: [{ user_id: "7701", device_id: 7 }] });
+        await row(page, "7701", "online");
+        await real.restart();
+        await page.locator(".feed .row.gap", { hasText: "are missing" }).waitFor();
+        await real.send({ beats: [{ user_id: "7702", device_id: 7 }] });
+        await row(page, "7702", "online");
+      },
+      { allowed: [/Failed to load resource/, /net::ERR/] },
+    );
+  }));
+
+async function withReal(act) {
+  const real = await Real.start();
+  try {
+    await act(real);
+  } finally {
+    await real.end();
+  }
+}

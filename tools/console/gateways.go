@@ -19,6 +19,9 @@ const (
 	gatewaysTimeout = 300 * time.Millisecond
 	// lostFor is how long a silent gateway is shown.
 	lostFor = 15 * time.Minute
+	// wentWith: users who fell silent without a bye so shortly before their gateway may have been lost with it.
+	// Ingest speaks for a gateway of HTTP some seconds longer than the gateway lives.
+	wentWith = time.Minute
 	// shownGateways bounds the answer, maxGateways what is kept.
 	shownGateways, maxGateways = 1000, 10_000
 	// maxHeard bounds the users that are counted; with more, no gateway has a number of users.
@@ -30,7 +33,7 @@ const (
 	alive    = "alive"
 	draining = "draining"
 	lost     = "lost"
-	// idle is silent, and no user was connected through it when it was heard last.
+	// idle is silent, and no user was connected through it, or fell silent, shortly before.
 	idle = "idle"
 )
 
@@ -210,7 +213,7 @@ func (h *heard) leftBehind(ttl time.Duration) string {
 		return lost
 	}
 	for _, u := range h.users {
-		if durationOf(h.last-u.last) <= ttl {
+		if durationOf(h.last-u.last) <= max(ttl, wentWith) {
 			return lost
 		}
 	}
@@ -246,11 +249,13 @@ func (g *gatewaySet) list(p schemas.Policy, ttl time.Duration) []Gateway {
 		if !g.full {
 			n := int64(0)
 			for user, u := range h.users {
-				if durationOf(g.now-u.last) > ttl {
+				switch {
+				case durationOf(g.now-u.last) <= ttl:
+					n++
+				// Of one that may turn out to be lost, those who may be lost with it are kept.
+				case h.silent != "" || durationOf(h.last-u.last) > max(ttl, wentWith):
 					g.forget(h, user)
-					continue
 				}
-				n++
 			}
 			one.Users = &n
 		}

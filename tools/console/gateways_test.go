@@ -68,7 +68,7 @@ func TestAGatewayWhoseUsersWentSilentBeforeItIsIdle(t *testing.T) {
 	p := schemas.DefaultPolicy()
 	var h heardOf
 	h.frame(phones(1), nil)
-	h.hear(&frameSeen{time: h.at + schemas.Millis(p.OnlineTTL.Milliseconds())})
+	h.hear(&frameSeen{time: h.at + schemas.Millis(wentWith.Milliseconds())})
 	h.frame(nil, nil)
 	if got := h.state(t, p.GatewaySilence+time.Second); got != idle {
 		t.Errorf("it is %s", got)
@@ -79,6 +79,24 @@ func TestAGatewayWhoseUsersWentSilentBeforeItIsIdle(t *testing.T) {
 	}
 	if got := h.state(t, p.GatewaySilence+time.Second); got != lost {
 		t.Errorf("then it is %s", got)
+	}
+}
+
+// Overviews between the time to live and the silence must not forget whom the gateway had.
+func TestALostGatewayIsLostThoughItsUsersWereOverBefore(t *testing.T) {
+	t.Parallel()
+	p := schemas.DefaultPolicy()
+	var h heardOf
+	h.frame(phones(1), nil)
+	for silence := time.Second; silence <= p.GatewaySilence+time.Minute; silence += time.Second {
+		h.hear(&frameSeen{time: h.at + schemas.Millis(silence.Milliseconds())}) // a tick
+		want := alive
+		if silence > p.GatewaySilence {
+			want = lost
+		}
+		if got := h.list(p, p.GatewaySilence/3); len(got) != 1 || got[0].State != want {
+			t.Fatalf("after %s it is %+v, not %s", silence, got, want)
+		}
 	}
 }
 
