@@ -22,8 +22,9 @@ type keeper struct {
 }
 
 // Keep writes each policy that is in force and that the topic policies does not have to it, until ctx ends, so
-// that the ids in transitions say for ever what the settings were. It looks as often as Watch. Checkpoints hold
-// the policies of at least the last minute, so none is missed. Several processes may do it: a policy that is
+// that the ids in transitions say for ever what the settings were. It looks as often as Watch, into the
+// checkpoints, which hold the newest four policies of the log that restarts read again. So a policy is missed that was
+// in force for less than half a minute, or that a detector passed while it caught up. Several processes may do it: a policy that is
 // written twice is the same. There is one record of about 100 bytes for each different policy; none is deleted.
 func Keep(ctx context.Context, cluster kafka.Config, producer *kafka.Producer, log *slog.Logger) {
 	k := &keeper{cluster: cluster, producer: producer, log: log}
