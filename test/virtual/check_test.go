@@ -78,11 +78,15 @@ func (w *world) byNumber(users map[schemas.UserID][]schemas.Transition) map[sche
 	if !clusterOf(w.config).Users.Text() {
 		return users
 	}
+	w.Helper()
 	found := map[schemas.UserID][]schemas.Transition{}
 	for number := schemas.UserID(1); len(found) < len(users) && number <= 1000; number++ {
 		if transitions := users[w.id(number)]; transitions != nil {
 			found[number] = transitions
 		}
+	}
+	if len(found) != len(users) {
+		w.Fatalf("%d users have changes, %d of them have a number", len(users), len(found))
 	}
 	return found
 }
@@ -259,18 +263,25 @@ func word(s *string) string {
 	return *s
 }
 
-// batch reads the states of users.
+// batch reads the states of users. In text mode a comma is part of a name.
 func (w *world) batch(base string, ids ...string) map[string]*string {
 	w.Helper()
 	answer := map[string]*string{}
+	separator := ","
+	if clusterOf(w.config).Users.Text() {
+		separator = "&user_ids="
+	}
 	for part := range slices.Chunk(ids, 1000) {
-		status, text := w.ask(http.MethodGet, base+"/presence/batch?user_ids="+strings.Join(part, ","), nil)
+		status, text := w.ask(http.MethodGet, base+"/presence/batch?user_ids="+strings.Join(part, separator), nil)
 		if status != http.StatusOK {
 			w.Fatalf("the batch is answered %d %s", status, text)
 		}
 		if err := json.Unmarshal(text, &answer); err != nil {
 			w.Fatal(err)
 		}
+	}
+	if len(answer) != len(ids) {
+		w.Errorf("the batch answers for %d users, asked were %d", len(answer), len(ids))
 	}
 	return answer
 }

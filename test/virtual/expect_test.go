@@ -126,7 +126,7 @@ func (w *world) expected(p *person, got []schemas.Transition) {
 	if p.refused > 0 || p.late > 0 {
 		w.Errorf("of the reports of user %d %d were refused and %d late", p.user, p.refused, p.late)
 	}
-	log := w.tap.records[schemas.PartitionOf(p.user, int32(len(w.tap.records)))]
+	log := w.tap.records[schemas.PartitionOf(w.id(p.user), int32(len(w.tap.records)))]
 	end := log[len(log)-1].Time - schemas.Millis(w.config.Policy.AllowedLateness.Milliseconds())
 	want := expect(w.config.Policy, p.reports, end)
 	if len(want) == 0 {

@@ -34,6 +34,7 @@ func (w *world) watch(base string, users ...schemas.UserID) *viewer {
 			v.mu.Unlock()
 		}
 	})
+	w.viewers = append(w.viewers, v)
 	w.until("a snapshot", 10*time.Second, func() bool { return len(v.messages(watch.Snapshot)) > 0 })
 	return v
 }
@@ -60,6 +61,7 @@ func (v *viewer) changes() []schemas.Presence {
 	return found
 }
 
+// stop ends the connection. It may be called again.
 func (v *viewer) stop() {
 	v.cancel()
 	v.reading.Wait()

@@ -46,6 +46,7 @@ type world struct {
 
 	before    map[string]bool // the bubble's goroutines that are none of the processes'
 	processes []*process
+	viewers   []*viewer
 }
 
 // size is what a world is made of.
@@ -216,6 +217,9 @@ func newWorld(t *testing.T, of size, dir string) *world {
 
 // close stops what the test has left running and ends the world.
 func (w *world) close() {
+	for _, v := range w.viewers {
+		v.stop()
+	}
 	for _, p := range slices.Backward(w.processes) {
 		p.stop()
 	}
