@@ -14,20 +14,26 @@ import (
 // needed.
 type nameTimes struct {
 	entries []nameTime // by id
-	seed    maphash.Seed
-	silence coalesce.Silence // NameAfter: a user who was not heard for so long is named
+	// erasedAt is, by id, the second from which on names are sealed behind the last erasure; empty before the first.
+	erasedAt []int32
+	seed     maphash.Seed
+	silence  coalesce.Silence // NameAfter: a user who was not heard for so long is named
 }
 
 // An entry is of a name, not of an id: of two names with one id each has to reach the detector, which finds
 // the collision. Times are whole seconds.
 type nameTime struct {
-	key uint64 // of the name; 0: of nobody, and names that were sealed before named do not count
+	key uint64 // of the name; 0: of nobody
 	// When the last row with the name and the last row of the user were sealed, of those in the log.
 	named, heard int32
 }
 
 // nameEntries is the size of the table: 16 MiB, of which the operating system gives what is used.
 const nameEntries = 1 << 20
+
+// erasureSlots is how many instants of erasures are kept, in 256 KiB. Users who share one are only named
+// again if a name of theirs was under way.
+const erasureSlots = 1 << 16
 
 func (t *nameTimes) of(user schemas.UserID) *nameTime {
 	if t.entries == nil {
@@ -69,23 +75,30 @@ func (t *nameTimes) learn(rows []sentRow, sealed time.Duration) {
 	at := seconds(sealed)
 	for _, row := range rows {
 		switch e := t.of(row.user); {
-		case e.key == 0 && at < e.named: // it may come before an erasure in the log
+		case row.how == sentBye:
+			if e.key == row.key {
+				*e = nameTime{}
+			}
+		case t.erasedAt != nil && at < t.erasedAt[uint64(row.user)%erasureSlots]: // it may come before an erasure in the log
 		case row.how == sentNamed:
 			*e = nameTime{row.key, at, at}
-		case e.key != row.key:
-		case row.how == sentBye:
-			*e = nameTime{}
-		default:
+		case e.key == row.key:
 			e.heard = at
 		}
 	}
 }
 
-// erased makes the name of a user due whose erasure was acknowledged before now.
+// erased makes the name of a user due whose erasure was acknowledged before now. The instant is kept apart
+// from the entry, which another user of the entry or a bye may replace.
 func (t *nameTimes) erased(user schemas.UserID, now time.Duration) {
-	if t.entries != nil {
-		*t.of(user) = nameTime{named: seconds(now) + 1}
+	if t.entries == nil {
+		return // no name was sealed
 	}
+	if t.erasedAt == nil {
+		t.erasedAt = make([]int32, erasureSlots)
+	}
+	*t.of(user) = nameTime{}
+	t.erasedAt[uint64(user)%erasureSlots] = seconds(now) + 1
 }
 
 func seconds(d time.Duration) int32 { return int32(d / time.Second) }
