@@ -136,7 +136,6 @@ export async function* events(url: URL, init: RequestInit = {}, idle = 0, bearer
   try {
     rearm();
     const answer = await send(url, { ...init, signal: stop.signal }, bearer);
-    yield { name: "open", data: "" };
     const sse = answer.headers.get("Content-Type")?.startsWith("text/event-stream") ?? false;
     const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";

@@ -17,9 +17,10 @@ const final = (fault: Fault) =>
   fault.status >= 400 && fault.status < 500 && fault.status !== 408 && fault.status !== 429;
 
 /**
- * Keeps a stream of events open. Changing url opens another one; null closes it. A connection that was lost is opened
- * again behind the last event that had an id; take gets an event "reopened" first, with that id. A page that nobody sees closes its
- * streams until it is seen: a browser has six connections to a server, for all of its tabs.
+ * Keeps a stream of events open. Changing url opens another one; null closes it. It is live from the server's first
+ * event on. A connection that was lost is opened again behind the last event that had an id; take gets an event
+ * "reopened" first, with that id. A page that nobody sees closes its streams until it is seen: a browser has six
+ * connections to a server, for all of its tabs.
  */
 export function useLive(url: string | null, take: (event: Event) => void, idle = 0): Link {
   const [link, setLink] = useState<Link>({ how: "connecting" });
@@ -39,20 +40,25 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
       own = new AbortController();
       const signal = AbortSignal.any([stop.signal, own.signal]);
       let fault = new Fault(0, "ended", "The server closed the connection.");
+      // A server that has answered may still look for the end of a log: what passes before its first event is not sent.
+      let heard = false;
       try {
         const from = new URL(url);
         if (behind !== undefined) from.searchParams.set("since", behind);
         for await (const event of events(from, { signal }, idle)) {
-          behind = event.id ?? behind;
-          if (event.name === "open") {
+          if (event.name === "error") {
+            const { status = 0, code = "ended", message } = JSON.parse(event.data).error;
+            throw new Fault(status, code, message);
+          }
+          if (!heard) {
+            heard = true;
             tries = 0;
             setLink({ how: "live" });
             if (lost) last.current({ name: "reopened", data: "", ...(behind !== undefined && { id: behind }) });
             lost = false;
-          } else if (event.name === "error") {
-            const { status = 0, code = "ended", message } = JSON.parse(event.data).error;
-            throw new Fault(status, code, message);
-          } else last.current(event);
+          }
+          behind = event.id ?? behind;
+          last.current(event);
         }
       } catch (error) {
         if (signal.aborted) return;
@@ -159,12 +165,12 @@ export const serverNow = () => Date.now() + ahead;
 
 /** The server's time. Draws again each second, for times that say how long ago. */
 export function useClock(ms = 1000): number {
-  const [now, setNow] = useState(serverNow);
+  const [, redraw] = useState(0);
   useEffect(() => {
-    const timer = setInterval(() => setNow(serverNow()), ms);
+    const timer = setInterval(() => redraw((n) => n + 1), ms);
     return () => clearInterval(timer);
   }, [ms]);
-  return now;
+  return serverNow();
 }
 
 /** What this machine's clock says at an instant of the server's clock. */

@@ -76,6 +76,8 @@ export class Fake {
   resumes = true;
   /** Whether it has lost the place that a client names. */
   forgets = false;
+  /** Until when the feed looks for the end of its log after it has answered; unset: not at all. */
+  ready;
   /** The history of every user, newest first; undefined: one that is made up. */
   changes = undefined;
   /** What was sent to change something. */
@@ -161,13 +163,18 @@ export class Fake {
     this.#json(answer, { error: { code, message } }, status);
   }
 
-  #stream(answer, start) {
+  #stream(answer, start, ready) {
     answer.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
     answer.write(": connected\n\n");
     this.#open.add(answer);
-    const stop = start((event, data, id) =>
-      answer.write(`${id && this.resumes ? `id: ${id}\n` : ""}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`),
-    );
+    let stop = () => {};
+    const begin = () => {
+      stop = start((event, data, id) =>
+        answer.write(`${id && this.resumes ? `id: ${id}\n` : ""}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`),
+      );
+    };
+    if (ready) ready.then(() => answer.closed || begin());
+    else begin();
     answer.on("close", () => {
       this.#open.delete(answer);
       stop();
@@ -360,27 +367,31 @@ export class Fake {
       });
     if (path === "users") return this.#users(query, answer);
     if (path === "feed")
-      return this.#stream(answer, (write) => {
-        if (query.has("since")) write("open", {});
-        else write("open", {}, "c0");
-        if (query.has("since") && this.forgets) write("skipped", { from: iso(this.began), to: iso(Date.now()) });
-        if (query.get("user_id")) return () => {};
-        const state = query.get("state");
-        const began = performance.now();
-        let own = 0;
-        const timer = setInterval(() => {
-          const due = Math.floor(((performance.now() - began) / 1000) * this.rate);
-          for (; own < due; own++) {
-            const change = this.change(Math.floor(this.#random() * Math.max(1, this.users)), this.#sent++);
-            if (!state || change.to === state) write("change", change, `c${this.#sent}`);
-          }
-          if (this.dropped) {
-            write("dropped", { count: this.dropped });
-            this.dropped = 0;
-          }
-        }, 20);
-        return () => clearInterval(timer);
-      });
+      return this.#stream(
+        answer,
+        (write) => {
+          if (query.has("since")) write("open", {});
+          else write("open", {}, "c0");
+          if (query.has("since") && this.forgets) write("skipped", { from: iso(this.began), to: iso(Date.now()) });
+          if (query.get("user_id")) return () => {};
+          const state = query.get("state");
+          const began = performance.now();
+          let own = 0;
+          const timer = setInterval(() => {
+            const due = Math.floor(((performance.now() - began) / 1000) * this.rate);
+            for (; own < due; own++) {
+              const change = this.change(Math.floor(this.#random() * Math.max(1, this.users)), this.#sent++);
+              if (!state || change.to === state) write("change", change, `c${this.#sent}`);
+            }
+            if (this.dropped) {
+              write("dropped", { count: this.dropped });
+              this.dropped = 0;
+            }
+          }, 20);
+          return () => clearInterval(timer);
+        },
+        this.ready,
+      );
     if (path === "explain") return this.#explain(query, answer);
     if (path === "whatif") return this.#whatif(JSON.parse(body), answer);
     const watchers = /^users\/(.+)\/watchers$/.exec(path);

@@ -208,6 +208,32 @@ for (const [what, options, line] of lines)
       { allowed: [/Failed to load resource/, /net::ERR/] },
     ));
 
+test("the feed says that it connects until the server has found the end of the log", () =>
+  withFake({ rate: 0, ready: new Promise(() => {}) }, "#/feed", async (page, fake) => {
+    await seen(page, "The server looks for the end of the log");
+    assert.equal(await page.getByText("No change yet").count(), 0);
+    delete fake.ready;
+    await page.reload();
+    await seen(page, "No change yet");
+  }));
+
+test("what passed until a user's feed began is read again", () => {
+  let begin;
+  const ready = new Promise((done) => {
+    begin = done;
+  });
+  return withFake({ ready }, "", async (page, fake) => {
+    const histories = () => fake.requests.filter((r) => r.includes("/history")).length;
+    await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
+    await page.locator(".history tbody tr").first().waitFor();
+    const before = histories();
+    const again = page.waitForResponse((answer) => answer.url().includes("/history"));
+    begin();
+    await again;
+    assert.ok(histories() > before);
+  });
+});
+
 test("Escape in a field leaves the user open", () =>
   withFake({}, "", async (page, fake) => {
     await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
@@ -278,7 +304,7 @@ test("a page that nobody sees holds no connection, and goes on when it is seen",
     await open(0);
     await shows(false);
     await open(2);
-    assert.equal(await page.locator(".bar").count(), 0);
+    assert.deepEqual(await page.locator(".bar").allTextContents(), []);
   }));
 
 test("an erased user is told from an unknown one, also after a reload", () =>

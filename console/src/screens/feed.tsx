@@ -34,6 +34,16 @@ const states = [
   ["offline", "Offline"],
 ] as const;
 
+/** What is said while there is no change to show. */
+const nothing = {
+  connecting: { title: "Connecting", because: "The server looks for the end of the log of changes." },
+  live: {
+    title: "No change yet",
+    because: "Changes appear the moment they are published. While everybody stays as they are, there is none.",
+  },
+  lost: { title: "Not connected", because: "Changes appear again when the server answers." },
+};
+
 /** That changes between two instants are missing. */
 interface Gap {
   /** from null: it is not known from when on. */
@@ -190,11 +200,7 @@ export function Feed({ route }: { route: Route }) {
       )}
       {total === 0 ? (
         connection.how !== "refused" && (
-          <Empty title={connection.how === "live" ? "No change yet" : "Not connected"}>
-            {connection.how === "live"
-              ? "Changes appear the moment they are published. While everybody stays as they are, there is none."
-              : "Changes appear again when the server answers."}
-          </Empty>
+          <Empty title={nothing[connection.how].title}>{nothing[connection.how].because}</Empty>
         )
       ) : (
         <div

@@ -141,7 +141,6 @@ export function Try() {
       const url = address("presence/stream", { user_ids: id });
       const init = { signal: stop.signal, headers: { Accept: "text/event-stream" } };
       for await (const event of events(url, init, 0, bearer)) {
-        if (event.name === "open") continue;
         const message = JSON.parse(event.data);
         const first: User | undefined = message.user ?? message.users?.[0];
         if (first) setState(first);

@@ -81,7 +81,7 @@ export function Drawer({
   useLive(url, ({ name }: Event) => {
     if (name === "change")
       setTimeout(reload, 300); // the stores follow the log
-    else if (name === "reopened") reload(); // changes may have passed meanwhile
+    else if (name === "open") reload(); // what was read before may lack changes that the feed does not have
   });
   useEffect(() => {
     // What is said of a present user goes on without changes: last seen, devices, staleness.

@@ -206,7 +206,6 @@ function Run({
       const body = JSON.stringify({ policy, minutes });
       let found: Backtest | undefined;
       for await (const event of events(address("console/api/whatif"), { method: "POST", body, signal: own.signal })) {
-        if (event.name === "open") continue;
         const said: Backtest = JSON.parse(event.data);
         if (said.error) throw new Fault(500, said.error.code, said.error.message, said.error.field);
         if (said.policies) found = said;
