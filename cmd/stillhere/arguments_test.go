@@ -93,12 +93,14 @@ func TestEveryHiddenFlagSaysWhatToTypeInstead(t *testing.T) {
 
 func TestEveryCommandSaysWhatItsOutputTakes(t *testing.T) {
 	for given, want := range map[string]string{
-		"replay --output xml":                    `stillhere: --output: must be table, jsonl, csv or parquet, is "xml"`,
-		"asof now --format xml":                  `stillhere: --format: must be jsonl, csv or parquet, is "xml"`,
-		"policy show --output csv":               `stillhere: --output: must be table or json, is "csv"`,
-		"explain x --output csv":                 `stillhere: --output: must be table or json, is "csv"`,
-		"plan --users 5 --output csv":            `stillhere: --output: must be table, json or helm-values, is "csv"`,
-		"replay --resume --out f --output table": `stillhere: --resume: tables cannot be resumed`,
+		"replay --output xml":                           `stillhere: --output: must be table, json, jsonl, csv or parquet, is "xml"`,
+		"asof now --format xml":                         `stillhere: --format: must be jsonl, csv or parquet, is "xml"`,
+		"policy show --output csv":                      `stillhere: --output: must be table or json, is "csv"`,
+		"explain x --output csv":                        `stillhere: --output: must be table or json, is "csv"`,
+		"plan --users 5 --output csv":                   `stillhere: --output: must be table, json or helm-values, is "csv"`,
+		"replay --resume --out f --output table":        `stillhere: --resume: tables and JSON documents cannot be resumed`,
+		"replay --follow --output json":                 `stillhere: --output: --follow has no end, so no JSON document; use --output jsonl`,
+		"replay --rotate-size 1M --out f --output json": `stillhere: --rotate-every, --rotate-size, --partition-by: tables and JSON documents`,
 	} {
 		if code, _, errs := stillhere(t, "", strings.Fields(given)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("stillhere %s: code %d, want %q in:\n%s", given, code, want, errs)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -159,9 +158,7 @@ func readContexts() (*contexts.File, error) {
 	return contexts.Read(path)
 }
 
-type contextList struct {
-	Output string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
-}
+type contextList struct{ outputFlag }
 
 // listedContext is what list prints.
 type listedContext struct {
@@ -193,13 +190,14 @@ func (c *contextList) Run() error {
 			}
 		}
 	}
-	return output.Write(os.Stdout, c.Output, rows, []output.Column[listedContext]{
+	return printRows(c.Output, rows, []output.Column[listedContext]{
 		{Head: "CURRENT", Value: func(l listedContext) any { return map[bool]string{true: "*"}[l.Current] }},
-		{Head: "NAME", Value: func(l listedContext) any { return l.Name }},
-		{Head: "URL", Value: func(l listedContext) any { return l.URL }},
-		{Head: "KAFKA", Value: func(l listedContext) any { return l.Kafka }},
-		{Head: "IDS", Value: func(l listedContext) any { return l.IDs }},
-	}, func(l listedContext) any { return l })
+		{Name: "name", Head: "NAME", Value: func(l listedContext) any { return l.Name }},
+		{Name: "current", Value: func(l listedContext) any { return l.Current }},
+		{Name: "url", Head: "URL", Value: func(l listedContext) any { return l.URL }},
+		{Name: "kafka_brokers", Head: "KAFKA", Value: func(l listedContext) any { return l.Kafka }},
+		{Name: "ids", Head: "IDS", Value: func(l listedContext) any { return l.IDs }},
+	}, itself)
 }
 
 type contextUse struct {
@@ -220,8 +218,8 @@ func (c *contextUse) Run(ctx context.Context) error {
 }
 
 type contextShow struct {
-	Name   string `arg:"" optional:"" help:"The context. Default: the current one."`
-	Output string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
+	Name string `arg:"" optional:"" help:"The context. Default: the current one."`
+	outputFlag
 }
 
 // Run prints.
@@ -250,13 +248,20 @@ func (c *contextShow) Run(parsed *kong.Context) error {
 	if c.Output == output.JSON {
 		return printJSON(shown)
 	}
-	table := output.NewTable(os.Stdout, "SETTING", "VALUE")
+	rows := make([]contextSetting, 0, len(shown))
 	for _, setting := range slices.Sorted(maps.Keys(shown)) {
-		if err := table.Row(setting, shown[setting]); err != nil {
-			return err
-		}
+		rows = append(rows, contextSetting{setting, shown[setting]})
 	}
-	return table.Flush()
+	return printRows(c.Output, rowsOf(rows), []output.Column[contextSetting]{
+		{Name: "setting", Head: "SETTING", Value: func(s contextSetting) any { return s.Setting }},
+		{Name: "value", Head: "VALUE", Value: func(s contextSetting) any { return s.Value }},
+	}, itself)
+}
+
+// contextSetting is a row of show.
+type contextSetting struct {
+	Setting string `json:"setting"`
+	Value   string `json:"value"`
 }
 
 type contextRemove struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -26,7 +27,7 @@ type dataFlags struct {
 	Partition []int32  `help:"Include only these partitions." env:"-" group:"What:"`
 	TZ        string   `name:"tz" help:"Time zone of times without one, e.g. Europe/Berlin." default:"UTC" env:"-" group:"What:"`
 
-	Output  string `help:"Output format: table, jsonl, csv or parquet. Tables are for people, with their times in UTC. Default: table on a terminal, else jsonl." type:"format" takes:"table,jsonl,csv,parquet" env:"-" group:"Output:"`
+	Output  string `help:"${output} Default: table on a terminal, else jsonl." type:"format" takes:"table,json,jsonl,csv,parquet" env:"-" group:"Output:"`
 	Format  string `hidden:"" instead:"--output" type:"format" takes:"jsonl,csv,parquet" env:"-" group:"Output:"`
 	ShowIDs bool   `name:"show-ids" help:"With --ids text: add the column user_id, with the internal ids, to tenant and name." env:"-" group:"Output:"`
 	Out     string `help:"Output file; - is standard output. A file gets its final name when it is complete." default:"-" env:"-" group:"Output:"`
@@ -57,12 +58,12 @@ func (f *dataFlags) AfterApply() error {
 	}
 	terminal := f.Out == "-" && isTerminal(os.Stdout)
 	if f.Output = cmp.Or(f.Output, f.Format); f.Output == "" {
-		if f.Output = string(replay.JSONL); terminal {
-			f.Output = string(dataset.Table)
+		if f.Output = output.JSONL; terminal {
+			f.Output = output.TableFormat
 		}
 	}
 	if f.format() == replay.Parquet && terminal {
-		return errors.New("--output parquet is not for terminals: use --out FILE")
+		return fmt.Errorf("%w, or use --out FILE", output.ErrTerminal)
 	}
 	return nil
 }

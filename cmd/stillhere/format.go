@@ -1,16 +1,59 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"iter"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/stillhere/stillhere/tools/output"
 )
 
-// formatMapper reads the format of --output. The tag takes lists what the command can write. Older versions called a
-// table text.
+// outputHelp is what every --output says of itself.
+const outputHelp = "Output format: table, json (one document), jsonl (a row a line), csv or parquet. Tables are for people, with times in UTC."
+
+// outputFlag is the flag of commands that print rows. Those with fewer formats, or others, have one of their own.
+type outputFlag struct {
+	Output string `help:"${output}" type:"format" takes:"table,json,jsonl,csv,parquet" default:"table" env:"-"`
+}
+
+// AfterApply is called by the parser.
+func (f *outputFlag) AfterApply() error { return checkTerminal(f.Output) }
+
+// checkTerminal refuses what is not for terminals, if standard output is one.
+func checkTerminal(format string) error {
+	if format == output.Parquet && isTerminal(os.Stdout) {
+		return output.ErrTerminal
+	}
+	return nil
+}
+
+// printRows prints rows on standard output.
+func printRows[R any](format string, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any) error {
+	return output.Write(os.Stdout, format, rows, columns, object)
+}
+
+// itself is a row that JSON has as it is.
+func itself[R any](row R) any { return row }
+
+// rowsOf are values that cannot fail.
+func rowsOf[R any](all []R) iter.Seq2[R, error] {
+	return func(yield func(R, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// formatMapper reads the format of --output. The tag takes lists what the command can write, and the tag why
+// says why it is not all. Older versions called a table text.
 func formatMapper(c *kong.DecodeContext, target reflect.Value) error {
 	var format string
 	if err := c.Scan.PopValueInto("format", &format); err != nil {
@@ -22,7 +65,11 @@ func formatMapper(c *kong.DecodeContext, target reflect.Value) error {
 	}
 	if !slices.Contains(takes, format) {
 		last := len(takes) - 1
-		return fmt.Errorf("must be %s or %s, is %q", strings.Join(takes[:last], ", "), takes[last], format)
+		text := fmt.Sprintf("must be %s or %s, is %q", strings.Join(takes[:last], ", "), takes[last], format)
+		if why := c.Value.Tag.Get("why"); why != "" && slices.Contains(strings.Split("table,json,jsonl,csv,parquet", ","), format) {
+			text += ": " + why
+		}
+		return errors.New(text)
 	}
 	target.SetString(format)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 
 // getCommand prints the presence of users now.
 type getCommand struct {
-	Users  []string `arg:"" name:"user" help:"The users."`
-	Output string   `help:"Output format: table, json, jsonl or csv. Times of tables are in UTC." type:"format" takes:"table,json,jsonl,csv" default:"table" env:"-"`
+	Users []string `arg:"" name:"user" help:"The users."`
+	outputFlag
 	apiFlags
 }
 
@@ -31,14 +32,35 @@ func (*getCommand) Help() string {
 A hidden user has no state, but for the user and administrators. "watch" shows changes as they come, "history" the past.`
 }
 
-// presenceColumns are those of users.
-var presenceColumns = []output.Column[schemas.Presence]{
-	{Name: "user_id", Head: "USER", Value: func(p schemas.Presence) any {
-		if p.Name != nil {
+// userColumn is who the user is: an id, or with text a name.
+func userColumn(text bool) output.Column[schemas.Presence] {
+	c := output.Column[schemas.Presence]{Name: "user_id", Head: "USER", Value: func(p schemas.Presence) any { return p.UserID }}
+	if text {
+		c.Value = func(p schemas.Presence) any {
+			if p.Name == nil {
+				return p.UserID.String()
+			}
 			return p.Name.Text
 		}
-		return p.UserID
-	}},
+	}
+	return c
+}
+
+// presenceColumns are those of users.
+func presenceColumns(text bool) []output.Column[schemas.Presence] {
+	return append([]output.Column[schemas.Presence]{userColumn(text)}, stateColumns...)
+}
+
+// decimal is a number that the API has as text; nil if it is none.
+func decimal(text string) *int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+var stateColumns = []output.Column[schemas.Presence]{
 	{Name: "state", Head: "STATE", Value: func(p schemas.Presence) any {
 		if p.State == nil {
 			return "hidden"
@@ -49,7 +71,7 @@ var presenceColumns = []output.Column[schemas.Presence]{
 	{Name: "last_seen_at", Head: "LAST SEEN (UTC)", Value: func(p schemas.Presence) any { return p.LastSeenAt }},
 	{Name: "last_active_at", Value: func(p schemas.Presence) any { return p.LastActiveAt }},
 	{Name: "devices", Head: "DEVICES", Value: func(p schemas.Presence) any { return p.Devices }},
-	{Name: "version", Value: func(p schemas.Presence) any { return p.Version }},
+	{Name: "version", Value: func(p schemas.Presence) any { return decimal(p.Version) }},
 	{Name: "stale_since", Value: func(p schemas.Presence) any { return p.StaleSince }},
 	{Name: "unsure_since", Value: func(p schemas.Presence) any { return p.UnsureSince }},
 	{Head: "REMARK", Value: func(p schemas.Presence) any {
@@ -78,7 +100,7 @@ func (c *getCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return output.Write(os.Stdout, c.Output, rowsOf(found), presenceColumns, asAnswered)
+	return printRows(c.Output, rowsOf(found), presenceColumns(c.text()), asAnswered)
 }
 
 // read asks for one user as such, so that a refusal is one, and for more in batches.
@@ -107,11 +129,11 @@ func (c *getCommand) read(ctx context.Context, api *presence.Client, users []nam
 
 // historyCommand prints the changes of a user.
 type historyCommand struct {
-	User   string `arg:"" help:"The user."`
-	From   string `help:"First instant: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d, 10m ago, Unix milliseconds. Times without a zone are in UTC." env:"-"`
-	To     string `help:"End (exclusive), in the same formats. Default: now." env:"-"`
-	Limit  int    `help:"Newest changes to print at most; 0: all." default:"100" env:"-"`
-	Output string `help:"Output format: table, json, jsonl or csv. Times of tables are in UTC." type:"format" takes:"table,json,jsonl,csv" default:"table" env:"-"`
+	User  string `arg:"" help:"The user."`
+	From  string `help:"First instant: 2026-11-20T10:00:00Z, 2026-11-20, 2026-11, -2h, -7d, 10m ago, Unix milliseconds. Times without a zone are in UTC." env:"-"`
+	To    string `help:"End (exclusive), in the same formats. Default: now." env:"-"`
+	Limit int    `help:"Newest changes to print at most; 0: all." default:"100" env:"-"`
+	outputFlag
 	apiFlags
 }
 
@@ -136,7 +158,7 @@ var changeColumns = []output.Column[presence.Change]{
 	{Name: "last_seen_at", Head: "LAST SEEN (UTC)", Value: func(c presence.Change) any { return c.LastSeenAt }},
 	{Name: "last_active_at", Value: func(c presence.Change) any { return c.LastActiveAt }},
 	{Name: "left_out", Value: func(c presence.Change) any { return c.LeftOut }},
-	{Name: "version", Value: func(c presence.Change) any { return c.Version }},
+	{Name: "version", Value: func(c presence.Change) any { return decimal(c.Version) }},
 	{Name: "policy_id", Head: "POLICY", Value: func(c presence.Change) any { return c.PolicyID }},
 	{Name: "event_id", Head: "EVENT", Value: func(c presence.Change) any { return c.EventID }},
 }
@@ -187,7 +209,7 @@ func (c *historyCommand) Run(ctx context.Context) error {
 			}
 		}
 	}
-	err = output.Write(os.Stdout, c.Output, noting, changeColumns, func(c presence.Change) any { return c })
+	err = printRows(c.Output, noting, changeColumns, itself)
 	if err == nil && !found {
 		fmt.Fprintf(os.Stderr, "stillhere: there is no change of user %s in that time\n", users[0])
 	}

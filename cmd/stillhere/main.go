@@ -200,7 +200,7 @@ func misused(err error) error {
 func newParser(cli *commands, more ...kong.Option) (*kong.Kong, error) {
 	return kong.New(cli, append(more,
 		kong.Name("stillhere"), kong.Description(description),
-		kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "kafka_brokers": "127.0.0.1:9092", "presets": presetHelp()},
+		kong.Vars{"version": version, "admin": "127.0.0.1:9090", "followers": "off", "graph_topic": "false", "kafka_brokers": "127.0.0.1:9092", "presets": presetHelp(), "output": outputHelp},
 		kong.NamedMapper("path", kong.MapperFunc(pathMapper)), kong.NamedMapper("format", kong.MapperFunc(formatMapper)),
 		kong.DefaultEnvars("STILLHERE"), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Exit(func(code int) { panic(exit(code)) }))...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -148,7 +147,7 @@ func orNobody(words []string) string {
 
 // policyList prints the policies that are known.
 type policyList struct {
-	Output string `help:"Output format: table, json, jsonl or csv. Times of tables are in UTC." type:"format" takes:"table,json,jsonl,csv" default:"table" env:"-"`
+	outputFlag
 	kafkaFlags
 }
 
@@ -190,16 +189,5 @@ func (c *policyList) Run(ctx context.Context) error {
 	if known.Lacks != nil {
 		fmt.Fprintf(os.Stderr, "stillhere: policies of the past are not known: %v\n", known.Lacks)
 	}
-	return output.Write(os.Stdout, c.Output, rowsOf(all), policyColumns, func(p knownPolicy) any { return p })
-}
-
-// rowsOf are values that cannot fail, as output.Write takes them.
-func rowsOf[R any](all []R) iter.Seq2[R, error] {
-	return func(yield func(R, error) bool) {
-		for _, v := range all {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
+	return printRows(c.Output, rowsOf(all), policyColumns, itself)
 }

@@ -58,16 +58,23 @@ func (c *replayCommand) Validate() error {
 		return errors.New("--source store needs --postgres or --sqlite")
 	case c.rotates() && c.Out == "-":
 		return errors.New("--rotate-every, --rotate-size, --partition-by: --out must name the folder of the files")
-	case c.rotates() && c.format() == dataset.Table:
-		return errors.New("--rotate-every, --rotate-size, --partition-by: tables are not divided; use --output jsonl, csv or parquet")
+	case c.Follow && c.format() == dataset.JSON:
+		return errors.New("--output: --follow has no end, so no JSON document; use --output jsonl")
+	case c.rotates() && !c.divisible():
+		return errors.New("--rotate-every, --rotate-size, --partition-by: tables and JSON documents are not divided; use --output jsonl, csv or parquet")
 	case c.RotateEvery < 0:
 		return errors.New("--rotate-every must not be negative")
-	case c.Resume && c.format() == dataset.Table:
-		return errors.New("--resume: tables cannot be resumed; use --output jsonl, csv or parquet")
+	case c.Resume && !c.divisible():
+		return errors.New("--resume: tables and JSON documents cannot be resumed; use --output jsonl, csv or parquet")
 	case c.Hold < 0:
 		return errors.New("--hold must not be negative")
 	}
 	return nil
+}
+
+// divisible reports whether rows in the format may be in several files, and be appended to one.
+func (c *replayCommand) divisible() bool {
+	return c.format() != dataset.Table && c.format() != dataset.JSON
 }
 
 // options reads the flags.
@@ -265,8 +272,11 @@ func (c *replayCommand) report(o *replay.Options, sum replay.Summary) {
 }
 
 func (c *replayCommand) hint(parsed *kong.Context, args givenArguments) string {
-	if c.Out == "-" {
+	switch {
+	case c.Out == "-":
 		return ""
+	case !c.divisible():
+		return fmt.Sprintf("; %s is valid as far as it goes", c.Out)
 	}
 	return fmt.Sprintf("; %s is valid as far as it goes, and this continues: %s", c.Out, args.again(parsed, "--resume"))
 }

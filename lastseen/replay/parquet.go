@@ -24,12 +24,20 @@ type parquetWriter[R, P any] struct {
 	rows   []P
 }
 
-func newParquetWriter[R, P any](w io.Writer, set func(*R, *P)) *parquetWriter[R, P] {
-	return &parquetWriter[R, P]{set: set, values: make([]R, 0, batchRows), rows: make([]P, 0, batchRows), writer: parquet.NewGenericWriter[P](w,
+// NewParquet writes values R to a Parquet file of a schema that is made at run time, as the writers of this package
+// write theirs. set makes a row, of the Go type of the schema, from a value.
+func NewParquet[R any](w io.Writer, schema *parquet.Schema, set func(value *R, row *any)) Writer[R] {
+	return newParquetWriter(w, set, schema)
+}
+
+func newParquetWriter[R, P any](w io.Writer, set func(*R, *P), more ...parquet.WriterOption) *parquetWriter[R, P] {
+	options := append(more,
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
 		parquet.DataPageStatistics(false), // the index of the columns has the same
 		parquet.MaxRowsPerRowGroup(groupRows),
-		parquet.CreatedBy("stillhere", "1", ""))}
+		parquet.CreatedBy("stillhere", "1", ""))
+	return &parquetWriter[R, P]{set: set, values: make([]R, 0, batchRows), rows: make([]P, 0, batchRows),
+		writer: parquet.NewGenericWriter[P](w, options...)}
 }
 
 func (c *parquetWriter[R, P]) Write(value *R) error {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -12,13 +13,45 @@ import (
 	"github.com/stillhere/stillhere/tools/output"
 )
 
-// Table is the format for people, beside those of package replay. It has the columns that people look at.
-const Table replay.Format = "table"
+// The formats beside those of package replay. Table is for people and has the columns that they look at; JSON is one
+// array.
+const (
+	Table replay.Format = output.TableFormat
+	JSON  replay.Format = output.JSON
+)
+
+// arrayWriter writes values as the elements of a JSON array, which are the lines of JSONL.
+type arrayWriter[R any] struct {
+	replay.Writer[R]
+	all *output.Array
+}
+
+// Flush writes the rows that have come.
+func (a *arrayWriter[R]) Flush() error { return errors.Join(a.Writer.Flush(), a.all.Flush()) }
+
+// Close ends the array.
+func (a *arrayWriter[R]) Close() error {
+	if err := a.Writer.Close(); err != nil {
+		return err
+	}
+	return a.all.Close()
+}
+
+// written is a writer of a format other than Table.
+func written[R any](format replay.Format, w io.Writer, in func(replay.Format, io.Writer) replay.Writer[R]) replay.Writer[R] {
+	if format == JSON {
+		all := output.NewArray(w)
+		return &arrayWriter[R]{in(replay.JSONL, all), all}
+	}
+	return in(format, w)
+}
 
 // Changes writes changes in a format to w.
 func Changes(columns replay.Columns, format replay.Format, w io.Writer) replay.Writer[store.Entry] {
 	if format != Table {
-		return replay.ChangesWith(columns, format, w)
+		return written(format, w, func(f replay.Format, w io.Writer) replay.Writer[store.Entry] {
+			return replay.ChangesWith(columns, f, w)
+		})
 	}
 	head := append([]string{"CHANGED AT (UTC)"}, userHeads(columns)...)
 	return newTableWriter(w, append(head, "FROM", "TO", "CAUSE", "DEVICES", "VISIBILITY", "EVENT"), func(e *store.Entry) []string {
@@ -31,7 +64,7 @@ func Changes(columns replay.Columns, format replay.Format, w io.Writer) replay.W
 // States writes what was in force in a format to w.
 func States(columns replay.Columns, format replay.Format, w io.Writer) replay.Writer[store.Entry] {
 	if format != Table {
-		return replay.StatesWith(columns, format, w)
+		return written(format, w, func(f replay.Format, w io.Writer) replay.Writer[store.Entry] { return replay.StatesWith(columns, f, w) })
 	}
 	head := append(userHeads(columns), "STATE", "SINCE (UTC)", "LAST SEEN (UTC)", "DEVICES", "VISIBILITY")
 	return newTableWriter(w, head, func(e *store.Entry) []string {
@@ -43,7 +76,9 @@ func States(columns replay.Columns, format replay.Format, w io.Writer) replay.Wr
 // Sessions writes sessions in a format to w.
 func Sessions(columns replay.Columns, format replay.Format, w io.Writer) replay.Writer[replay.Session] {
 	if format != Table {
-		return replay.SessionWriter(columns, format, w)
+		return written(format, w, func(f replay.Format, w io.Writer) replay.Writer[replay.Session] {
+			return replay.SessionWriter(columns, f, w)
+		})
 	}
 	head := append(userHeads(columns), "DEVICE", "FROM (UTC)", "TO (UTC)", "LENGTH", "REMARK")
 	return newTableWriter(w, head, func(s *replay.Session) []string {

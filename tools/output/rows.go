@@ -3,128 +3,91 @@ package output
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"strings"
+	"os"
 
-	"github.com/stillhere/stillhere/schemas"
+	"github.com/mattn/go-isatty"
 )
 
-// The formats of Write, as --output names them.
+// The formats, as --output names them.
 const (
 	TableFormat = "table"
-	JSON        = "json"
-	JSONL       = "jsonl"
-	CSV         = "csv"
+	JSON        = "json"    // one array
+	JSONL       = "jsonl"   // a row a line
+	CSV         = "csv"     // RFC 4180, with a head
+	Parquet     = "parquet" // one file
 )
 
-// Column is a column of the tables and CSV files of values R.
+// ErrTerminal is the error of Parquet that would be written to a terminal.
+var ErrTerminal = errors.New("--output parquet is not for terminals: redirect it to a file")
+
+// Column is a column of the tables, CSV files and Parquet files of values R.
 type Column[R any] struct {
-	Name string // in CSV; empty: not there
+	Name string // in CSV and Parquet; empty: not there
 	Head string // in tables; empty: not there
-	// Value is a string, schemas.Millis or []string.
+	// Value is a string, number or bool, a pointer to one (nil: not known), schemas.Millis (0: none) or []string. Its
+	// type does not depend on the row: Parquet asks for that of the zero row.
 	Value func(R) any
 }
 
-// Write writes values in a format: in JSON as object makes them, in tables and CSV by columns. An error of rows ends it
-// and is returned unchanged.
+// Write writes values in a format: in JSON as object makes them, else by columns. An error of rows ends it and is
+// returned unchanged.
 func Write[R any](out io.Writer, format string, rows iter.Seq2[R, error], columns []Column[R], object func(R) any) error {
-	w, err := newRowWriter(out, format, columns, object)
+	w, err := NewWriter(out, format, columns, object)
 	if err != nil {
 		return err
 	}
 	for row, err := range rows {
 		if err == nil {
-			err = w.row(row)
+			err = w.Write(row)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return w.end()
+	return w.Close()
 }
 
-// rowWriter writes rows in one format.
-type rowWriter[R any] struct {
-	row func(R) error
-	end func() error
+// Writer writes rows in one format. One goroutine may use it.
+type Writer[R any] struct {
+	write        func(R) error
+	flush, close func() error
 }
 
-func newRowWriter[R any](out io.Writer, format string, columns []Column[R], object func(R) any) (rowWriter[R], error) {
+// NewWriter makes a writer, as Write has it. An error of Parquet on a terminal is ErrTerminal.
+func NewWriter[R any](out io.Writer, format string, columns []Column[R], object func(R) any) (*Writer[R], error) {
+	nothing := func() error { return nil }
 	switch format {
 	case JSONL:
 		lines := json.NewEncoder(out)
-		return rowWriter[R]{func(row R) error { return lines.Encode(object(row)) }, func() error { return nil }}, nil
+		return &Writer[R]{func(row R) error { return lines.Encode(object(row)) }, nothing, nothing}, nil
 	case JSON:
-		all := []any{}
-		return rowWriter[R]{
-			func(row R) error { all = append(all, object(row)); return nil },
-			func() error {
-				encoder := json.NewEncoder(out)
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(all)
-			},
-		}, nil
+		all := NewArray(out)
+		return &Writer[R]{func(row R) error { return all.Add(object(row)) }, all.Flush, all.Close}, nil
 	case CSV:
 		w := csv.NewWriter(out)
-		end := func() error { w.Flush(); return w.Error() }
-		return rowWriter[R]{func(row R) error { return w.Write(cells(columns, inCSV, row)) }, end}, w.Write(heads(columns, inCSV))
+		flush := func() error { w.Flush(); return w.Error() }
+		return &Writer[R]{func(row R) error { return w.Write(cells(columns, inCSV, row)) }, flush, flush}, w.Write(heads(columns, inCSV))
 	case TableFormat:
 		t := NewTable(out, heads(columns, inTable)...)
-		return rowWriter[R]{func(row R) error { return t.Row(cells(columns, inTable, row)...) }, t.Flush}, nil
-	}
-	return rowWriter[R]{}, fmt.Errorf("--output: %q is not written here", format)
-}
-
-// place is where columns are.
-type place bool
-
-const (
-	inTable place = false
-	inCSV   place = true
-)
-
-func heads[R any](columns []Column[R], where place) (all []string) {
-	for _, c := range columns {
-		if head := headOf(c, where); head != "" {
-			all = append(all, head)
+		return &Writer[R]{func(row R) error { return t.Row(cells(columns, inTable, row)...) }, t.Flush, t.Flush}, nil
+	case Parquet:
+		if file, ok := out.(*os.File); ok && isatty.IsTerminal(file.Fd()) {
+			return nil, ErrTerminal
 		}
+		return newParquet(out, columns)
 	}
-	return all
+	return nil, fmt.Errorf("--output: %q is not written here", format)
 }
 
-func headOf[R any](c Column[R], where place) string {
-	if where == inCSV {
-		return c.Name
-	}
-	return c.Head
-}
+// Write takes a row.
+func (w *Writer[R]) Write(row R) error { return w.write(row) }
 
-func cells[R any](columns []Column[R], where place, row R) (all []string) {
-	for _, c := range columns {
-		if headOf(c, where) == "" {
-			continue
-		}
-		switch v := c.Value(row).(type) {
-		case schemas.Millis:
-			switch {
-			case where == inTable:
-				all = append(all, Instant(v))
-			case v == 0:
-				all = append(all, "")
-			default:
-				all = append(all, v.String())
-			}
-		case []string:
-			separator := ", "
-			if where == inCSV {
-				separator = "|"
-			}
-			all = append(all, strings.Join(v, separator))
-		default:
-			all = append(all, fmt.Sprint(v))
-		}
-	}
-	return all
-}
+// Flush writes the rows that were taken, as far as the format can: Parquet is readable at its end alone.
+func (w *Writer[R]) Flush() error { return w.flush() }
+
+// Close completes what was written. It does not close the underlying writer.
+func (w *Writer[R]) Close() error { return w.close() }

@@ -1,0 +1,56 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/stillhere/stillhere/lastseen/replay"
+	"github.com/stillhere/stillhere/lastseen/store"
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// must fails the test if one of the steps did.
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAJSONDocumentHasTheLinesOfJSONLAsItsElements(t *testing.T) {
+	t.Parallel()
+	e := &store.Entry{Transition: schemas.Transition{User: 1 << 60, To: schemas.Online, At: 1000, Version: 1 << 61, Kinds: 3}}
+	e.Name = schemas.Name{Tenant: "acme", Text: "a\"<b>\n"}
+	s := &replay.Session{User: 7, Name: e.Name, Start: 1000, End: 2000, Open: true}
+	for _, columns := range []replay.Columns{replay.IDs, replay.Named, replay.NamedAndIDs} {
+		for rows := range 3 {
+			written := func(format replay.Format) [3]*bytes.Buffer {
+				out := [3]*bytes.Buffer{new(bytes.Buffer), new(bytes.Buffer), new(bytes.Buffer)}
+				changes, states, sessions := Changes(columns, format, out[0]), States(columns, format, out[1]), Sessions(columns, format, out[2])
+				for range rows {
+					must(t, changes.Write(e), states.Write(e), sessions.Write(s))
+				}
+				must(t, changes.Flush(), changes.Close(), states.Close(), sessions.Close())
+				return out
+			}
+			lines, documents := written(replay.JSONL), written(JSON)
+			for i := range lines {
+				all := []any{}
+				for decoder := json.NewDecoder(lines[i]); decoder.More(); {
+					var one any
+					if err := decoder.Decode(&one); err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, one)
+				}
+				var got []any
+				if err := json.Unmarshal(documents[i].Bytes(), &got); err != nil || len(got) != rows || !reflect.DeepEqual(got, all) {
+					t.Errorf("%v, %v, want %v", err, got, all)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package output
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/stillhere/stillhere/schemas"
+)
+
+// place is where columns are.
+type place bool
+
+const (
+	inTable place = false
+	inCSV   place = true
+)
+
+func heads[R any](columns []Column[R], where place) (all []string) {
+	for _, c := range columns {
+		if head := headOf(c, where); head != "" {
+			all = append(all, head)
+		}
+	}
+	return all
+}
+
+func headOf[R any](c Column[R], where place) string {
+	if where == inCSV {
+		return c.Name
+	}
+	return c.Head
+}
+
+func cells[R any](columns []Column[R], where place, row R) (all []string) {
+	for _, c := range columns {
+		if headOf(c, where) != "" {
+			all = append(all, cell(c.Value(row), where))
+		}
+	}
+	return all
+}
+
+// cell is a value as text.
+func cell(value any, where place) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case schemas.Millis:
+		switch {
+		case where == inTable:
+			return Instant(v)
+		case v == 0:
+			return ""
+		}
+		return v.String()
+	case []string:
+		if where == inCSV {
+			return strings.Join(v, "|")
+		}
+		return strings.Join(v, ", ")
+	}
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		return cell(v.Elem().Interface(), where)
+	}
+	return fmt.Sprint(value)
+}
