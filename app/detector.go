@@ -28,8 +28,12 @@ func newDetector(ctx context.Context, p base) (component, error) {
 	if err := admin.CheckRetention(ctx, p.cluster, p.config.Policy); err != nil {
 		p.log.Warn("a restart may lack heartbeats that it needs: present users would then count as heard at the last commit", "error", err)
 	}
+	keeper, err := policy.NewKeeper(ctx, p.cluster, p.producer, p.log)
+	if err != nil {
+		return component{}, err
+	}
 	config := detector.Config{Settings: p.config.Policy, Log: p.log, Metrics: detector.NewMetrics(p.registry), Now: time.Now, Key: randomKey(),
-		SeenInterval: p.config.SeenInterval, Slice: crashpoint.Bound("STILLHERE_SLICE"), Users: p.cluster.Users}
+		SeenInterval: p.config.SeenInterval, Slice: crashpoint.Bound("STILLHERE_SLICE"), Users: p.cluster.Users, Policies: keeper}
 	written := []schemas.Topic{schemas.Transitions, schemas.Statuses}
 	if p.cluster.Users.Text() {
 		written = append(written, schemas.Names)
@@ -43,7 +47,7 @@ func newDetector(ctx context.Context, p base) (component, error) {
 		Writes(written...)
 	c := loop("detector", proc.Run, proc.Ready)
 	c.services = append(c.services, service{"policies", loops, func(ctx context.Context) error {
-		policy.Keep(ctx, p.cluster, p.producer, p.log)
+		keeper.Run(ctx)
 		return nil
 	}})
 	return c, nil

@@ -4,7 +4,8 @@
 //
 //	[presence.heartbeats] ──▶ Partition ──▶ [presence.transitions]
 //	                             │    └───▶ [presence.status] (compacted)
-//	                             └────────▶ [presence.heartbeats] (forwarded misrouted beats)
+//	                             ├────────▶ [presence.heartbeats] (forwarded misrouted beats)
+//	                             └────────▶ [presence.policies] (settings of the policies that transitions name)
 //
 // The processor (internal/kafka/processor) runs one Partition for every partition that it owns. A
 // Partition decodes a record, lets the pure state machine (package liveness) decide, and puts the

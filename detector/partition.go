@@ -28,6 +28,8 @@ type Config struct {
 	Slice int
 	// Users are those of the pipeline; the zero value is int mode.
 	Users identity.Users
+	// Policies knows the topic policies; nil: nothing is written to it.
+	Policies PolicyLog
 }
 
 // Partition is the detector of one partition. Only the goroutine that owns the partition may use
@@ -56,6 +58,7 @@ type Partition struct {
 
 	rejected       []stream.Rejected // found in a restore; go out with the next record
 	announcePolicy bool              // the log does not say which policy is in force
+	newPolicies    bool              // users may be judged by policies that the topic policies lacks
 	begun          int64             // offset of the record that was published in part before the restore; -1: none
 }
 
@@ -89,6 +92,9 @@ func (p *Partition) Handle(r *schemas.Record, out *stream.Outbox) error {
 	if p.names != nil {
 		p.takeNames(out)
 		p.keepQuarantine()
+	}
+	if p.newPolicies {
+		p.keepPolicies(out)
 	}
 	p.out.Reset()
 	done := p.machine.Apply(r.Offset, r.Time, &p.frame, &p.out)
@@ -169,6 +175,9 @@ func (p *Partition) publish(r *schemas.Record, done bool, out *stream.Outbox) {
 	if p.frame.Policy != nil {
 		p.logPolicy()
 	}
+	if p.frame.Policy != nil || p.frame.TenantPolicy != nil {
+		p.keepPolicies(out)
+	}
 	p.logBreaker()
 	p.count()
 	p.showCollided()
@@ -219,11 +228,6 @@ func (p *Partition) summarize(end liveness.GatewayEnd) {
 	}
 	p.config.Metrics.CohortReturned.Add(float64(end.Returned))
 	p.config.Metrics.CohortReleased.Add(float64(end.Released))
-}
-
-func (p *Partition) logPolicy() {
-	in := p.machine.Policy()
-	p.log.Info("policy in force", "policy", in.Policy.ID(), "since_offset", in.Offset)
 }
 
 // logBreaker logs when presence time stops and continues.

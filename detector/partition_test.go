@@ -33,6 +33,7 @@ type log struct {
 	topicID    [16]byte
 	settings   liveness.Settings
 	users      identity.Users
+	policies   *lacking // nil: no PolicyLog
 }
 
 func newLog(t *testing.T, partition, partitions int32) *log {
@@ -44,6 +45,9 @@ func (l *log) restore(committed int64, metadata string) {
 	l.t.Helper()
 	config := Config{Settings: l.settings, Log: slog.New(slog.NewTextHandler(&l.warnings, nil)),
 		Metrics: NewMetrics(prometheus.NewRegistry()), Now: func() time.Time { return (start + 1000).Time() }, Users: l.users}
+	if l.policies != nil {
+		config.Policies = l.policies
+	}
 	l.p = NewPartition(config, l.partition)
 	err := l.p.Restore(context.Background(), stream.Assignment{Partition: l.partition, Partitions: l.partitions, Offset: committed,
 		Metadata: metadata, LogEnd: int64(len(l.heartbeats)), TopicID: l.topicID}, l.read)

@@ -85,6 +85,10 @@ func (p *Partition) Restore(ctx context.Context, at stream.Assignment, read stre
 		p.begun = at.Offset
 	}
 	p.announcePolicy = plan.checkpoint == nil || len(plan.checkpoint.Policies) == 0
+	p.newPolicies = true
+	if p.config.Policies != nil {
+		p.config.Policies.Restored()
+	}
 	p.logPolicy()
 	p.logBreaker()
 	p.showCollided()

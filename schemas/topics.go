@@ -30,6 +30,10 @@ const DefaultPrefix = "presence."
 // Name is the topic's name in the cluster.
 func (t Topic) Name(prefix string) string { return prefix + string(t) }
 
+// Optional reports whether the topic may be missing, or a process may have no rights on it: pipelines work
+// without what it is for.
+func (t Topic) Optional() bool { return t == Policies }
+
 // TopicSpec is the required configuration of a topic.
 type TopicSpec struct {
 	Topic Topic
@@ -38,8 +42,6 @@ type TopicSpec struct {
 	ByUser bool
 	// Single topics have one partition.
 	Single bool
-	// Optional topics may be missing: pipelines work without what they are for.
-	Optional bool
 	// Config are the topic's settings as Kafka names them.
 	Config map[string]string
 	// Must are the names of the settings that the pipeline depends on: it refuses to start with
@@ -76,7 +78,7 @@ func (r Retention) Topics() []TopicSpec {
 			"segment.bytes":             strconv.Itoa(64 << 20),
 		}},
 		{Topic: DeadLetter, Config: kept(r.DeadLetter)},
-		{Topic: Policies, Single: true, Optional: true, Must: []string{"cleanup.policy"}, Config: map[string]string{"cleanup.policy": "compact"}},
+		{Topic: Policies, Single: true, Must: []string{"cleanup.policy"}, Config: map[string]string{"cleanup.policy": "compact"}},
 	}
 }
 

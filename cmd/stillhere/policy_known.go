@@ -19,6 +19,10 @@ import (
 type knownPolicy struct {
 	ID    string         `json:"id"`
 	Since schemas.Millis `json:"since,omitzero"` // log time; 0: the beginning of the pipeline
+	// LastSince is when it came into force last, if that is known and another instant.
+	LastSince schemas.Millis `json:"last_since,omitzero"`
+	// Unverified: the topic of policies alone says since.
+	Unverified bool `json:"since_unverified,omitempty"`
 	// InForce is for whom it is in force: "pipeline", "tenant acme", "the default tenant".
 	InForce  []string          `json:"in_force"`
 	Settings []schemas.Setting `json:"settings"`
@@ -49,7 +53,11 @@ func knownPolicies(ctx context.Context, f kafkaFlags, cluster kafka.Config) (pol
 	all := make([]knownPolicy, len(known.All))
 	for i, p := range known.All {
 		id := p.Policy.ID()
-		all[i] = knownPolicy{ID: id, Since: p.Since, InForce: append([]string{}, inForce[id]...), Settings: p.Policy.Settings(), policy: p.Policy}
+		all[i] = knownPolicy{ID: id, Since: p.Since, Unverified: p.Unverified, InForce: append([]string{}, inForce[id]...),
+			Settings: p.Policy.Settings(), policy: p.Policy}
+		if p.LastSince > p.Since {
+			all[i].LastSince = p.LastSince
+		}
 	}
 	return known, all, nil
 }
@@ -124,12 +132,19 @@ func (c *policyShow) showID(ctx context.Context, cluster kafka.Config) error {
 	if err := printPolicy(p.policy); err != nil {
 		return err
 	}
-	fmt.Printf("in force first since %s; now for: %s\n", p.since(), orNobody(p.InForce))
+	first := p.since()
+	if p.Unverified {
+		first += ", as the topic of policies says"
+	}
+	if p.LastSince != 0 {
+		first += "; last since " + p.LastSince.String()
+	}
+	fmt.Printf("in force first since %s; now for: %s\n", first, orNobody(p.InForce))
 	return nil
 }
 
 // findPolicy is the policy with an id that was given under a name.
-func findPolicy(known policy.Known, name, id string) (schemas.PolicyRecord, error) {
+func findPolicy(known policy.Known, name, id string) (policy.KnownPolicy, error) {
 	found, err := known.Find(id)
 	var bad *schemas.FieldError
 	if errors.As(err, &bad) {
@@ -153,7 +168,9 @@ type policyList struct {
 
 // Help is printed below the list of flags.
 func (*policyList) Help() string {
-	return `With --ids text the policies that tenants have of their own are there, too, with the settings of the pipeline that counted beside them. "policy show ID" prints all settings of one, and "policy set" changes the policy in force.`
+	return `With --ids text the policies that tenants have of their own are there, too, with the settings of the pipeline that counted beside them. "policy show ID" prints all settings of one, and "policy set" changes the policy in force.
+
+When a policy was in force first is kept in the topic presence.policies, whose writers are trusted with it. A policy that came back shows since when it is in force again (LAST) as long as the checkpoints of the detectors have it.`
 }
 
 // policyColumns are those of policies.
@@ -165,6 +182,13 @@ var policyColumns = []output.Column[knownPolicy]{
 			return p.since()
 		}
 		return output.Instant(p.Since)
+	}},
+	{Name: "last_since", Value: func(p knownPolicy) any { return p.LastSince }},
+	{Head: "LAST (UTC)", Value: func(p knownPolicy) any {
+		if p.LastSince == 0 {
+			return ""
+		}
+		return output.Instant(p.LastSince)
 	}},
 	{Name: "in_force", Head: "NOW FOR", Value: func(p knownPolicy) any { return p.InForce }},
 	{Name: "differs", Head: "DIFFERS FROM THE DEFAULT IN", Value: func(p knownPolicy) any {

@@ -183,6 +183,19 @@ func perSecond(n, sources int64) int64 { return (1_000_000*sources + n - 1) / n 
 // Policy is the policy in force, with the offset of its record.
 func (m *Machine) Policy() schemas.PolicyInForce { return m.policies[len(m.policies)-1] }
 
+// Policies are those by which users are judged from now on, with the log times since which they are: the
+// pipeline's, and after it what it is with the settings of each tenant that has a policy of its own.
+func (m *Machine) Policies() []schemas.PolicyRecord {
+	in := m.Policy()
+	all := []schemas.PolicyRecord{{Policy: in.Policy, Since: in.At}}
+	for i := 1; i < len(m.tenants.all); i++ {
+		if t := &m.tenants.all[i]; t.policy != nil {
+			all = append(all, schemas.PolicyRecord{Policy: in.Policy.For(t.policy), Since: max(in.At, t.from)})
+		}
+	}
+	return all
+}
+
 // Apply applies the next record: its offset, its append time, and its frame. It appends the effect
 // to out, and allocates nothing for a repeated beat. It returns false if there is more than Slice
 // to append: then call Continue, with the same frame, until that returns true.

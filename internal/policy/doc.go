@@ -6,7 +6,8 @@
 // it commits. Flags give the policy of a new pipeline only. A process whose flags
 // differ from the policy in force refuses to start.
 //
-// A transition names the policy that judged it by the policy's id. Detectors keep the settings of every
-// policy in the compacted topic policies (keep.go), where commands find them by the id (known.go).
+// A transition names the policy that judged it by the policy's id. Detectors write the settings of every
+// policy into the compacted topic policies before that, where commands find them by the id (known.go). Keeper says
+// which ones the topic lacks, and adds those of before the topic was there (keep.go).
 // See ../../detector/DESIGN.md, Policy.
 package policy

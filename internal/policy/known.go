@@ -16,10 +16,20 @@ import (
 // Known are the policies that are in force or were.
 type Known struct {
 	// All are sorted by the time since which they are known, the oldest first.
-	All []schemas.PolicyRecord
+	All []KnownPolicy
 	// Lacks says why policies of the past are not among them: the topic policies is missing, or the program may
 	// not read it. Nil: all are there that a detector has kept.
 	Lacks error
+}
+
+// KnownPolicy is a policy that is in force or was. Since is when it came into force first.
+type KnownPolicy struct {
+	schemas.PolicyRecord
+	// LastSince is when it came into force last, by the checkpoints and the policies of tenants; 0: when the
+	// pipeline began, or they do not have it any more.
+	LastSince schemas.Millis
+	// Unverified is set if only the topic policies says Since: whoever may write to it may have said anything.
+	Unverified bool
 }
 
 // ReadKnown returns what the topic policies, the checkpoints of the detector's group and the policies of tenants
@@ -32,10 +42,17 @@ func ReadKnown(ctx context.Context, reader *kafka.Reader, checkpoints map[int32]
 	case err != nil:
 		return k, err
 	}
-	for _, p := range everInForce(checkpoints, tenants) {
-		kept.add(p)
+	for id, p := range kept {
+		p.LastSince, p.Unverified = 0, true
+		kept[id] = p
 	}
-	k.All = slices.SortedFunc(maps.Values(kept), func(a, b schemas.PolicyRecord) int {
+	for id, p := range everInForce(checkpoints, tenants) {
+		if before, known := kept[id]; known && before.Since < p.Since {
+			p.Since, p.Unverified = before.Since, true
+		}
+		kept[id] = p
+	}
+	k.All = slices.SortedFunc(maps.Values(kept), func(a, b KnownPolicy) int {
 		return cmp.Or(cmp.Compare(a.Since, b.Since), strings.Compare(a.Policy.ID(), b.Policy.ID()))
 	})
 	return k, nil
@@ -66,11 +83,11 @@ func IsID(text string) bool { return idForm.MatchString(text) }
 
 // Find returns the policy whose id begins with id. The errors say what is wrong with id, that several policies have
 // such ids, or that none is known and why.
-func (k Known) Find(id string) (schemas.PolicyRecord, error) {
+func (k Known) Find(id string) (KnownPolicy, error) {
 	if !IsID(id) {
-		return schemas.PolicyRecord{}, schemas.Invalid("policy id", fmt.Sprintf("%q is none: it must be the %d hexadecimal digits of a policy_id, or at least the first %d", id, idLength, shortestID))
+		return KnownPolicy{}, schemas.Invalid("policy id", fmt.Sprintf("%q is none: it must be the %d hexadecimal digits of a policy_id, or at least the first %d", id, idLength, shortestID))
 	}
-	var found []schemas.PolicyRecord
+	var found []KnownPolicy
 	var ids []string
 	for _, p := range k.All {
 		if strings.HasPrefix(p.Policy.ID(), id) {
@@ -81,11 +98,11 @@ func (k Known) Find(id string) (schemas.PolicyRecord, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return schemas.PolicyRecord{}, schemas.Invalid("policy id", fmt.Sprintf("%q may be each of %s: give more digits", id, strings.Join(ids, ", ")))
+		return KnownPolicy{}, schemas.Invalid("policy id", fmt.Sprintf("%q may be each of %s: give more digits", id, strings.Join(ids, ", ")))
 	case k.Lacks != nil:
-		return schemas.PolicyRecord{}, fmt.Errorf("policy %s is not in force, and those of the past are not known: %w", id, k.Lacks)
+		return KnownPolicy{}, fmt.Errorf("policy %s is not in force, and those of the past are not known: %w", id, k.Lacks)
 	}
-	return schemas.PolicyRecord{}, fmt.Errorf("policy %s was never in force here, or before policies were kept; \"stillhere policy list\" prints those that are known", id)
+	return KnownPolicy{}, fmt.Errorf("policy %s was never in force here, or before policies were kept; \"stillhere policy list\" prints those that are known", id)
 }
 
 // Policies are the policies without their times.
@@ -98,22 +115,25 @@ func (k Known) Policies() []schemas.Policy {
 }
 
 // records are policies by their ids.
-type records map[string]schemas.PolicyRecord
+type records map[string]KnownPolicy
 
-// add keeps the earliest record of a policy.
+// add keeps the first and the last instant of a policy.
 func (r records) add(p schemas.PolicyRecord) {
 	id := p.Policy.ID()
-	if before, known := r[id]; !known || p.Since < before.Since {
-		r[id] = p
+	known, ok := r[id]
+	if !ok || p.Since < known.Since {
+		known.PolicyRecord = p
 	}
+	known.LastSince = max(known.LastSince, p.Since)
+	r[id] = known
 }
 
-// readKept reads the topic policies. Records that this program cannot read are left out.
+// readKept reads the topic policies, which nothing writes in a transaction. Records that this program cannot read are left out.
 func readKept(ctx context.Context, reader *kafka.Reader) (records, error) {
 	all := records{}
 	_, err := reader.Partitions(ctx, schemas.Policies) // Read would wait for a topic that is missing
 	if err == nil {
-		err = reader.Read(ctx, schemas.Policies, 0, -1, -1, true, func(r *schemas.Record) error {
+		err = reader.Read(ctx, schemas.Policies, 0, -1, -1, false, func(r *schemas.Record) error {
 			if p, err := schemas.DecodePolicyRecord(r.Key, r.Value); err == nil {
 				all.add(p)
 			}

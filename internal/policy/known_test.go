@@ -46,11 +46,93 @@ func TestWhatWasInForceIsEachPolicyOfThePipelineWithTheSettingsThatTenantsHadThe
 	}
 }
 
+func TestAnInstantThatOnlyTheTopicOfPoliciesSaysIsUnverified(t *testing.T) {
+	t.Parallel()
+	_, producer, reader := pipeline(t)
+	past, again, own := withTTL(time.Minute), withTTL(2*time.Minute), withTTL(3*time.Minute)
+	for _, p := range []schemas.PolicyRecord{{Policy: past, Since: 5}, {Policy: again}, {Policy: own, Since: 9000}} {
+		if err := producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: p.Key(), Value: p.Encode()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkpoints := map[int32]*schemas.Checkpoint{0: {Policies: []schemas.PolicyInForce{{At: 2000, Policy: again}, {At: 3000, Policy: own}, {At: 4000, Policy: again}}}}
+	known, err := ReadKnown(t.Context(), reader, checkpoints, nil)
+	if err != nil || known.Lacks != nil {
+		t.Fatal(err, known.Lacks)
+	}
+	want := []KnownPolicy{
+		{schemas.PolicyRecord{Policy: again}, 4000, true},
+		{schemas.PolicyRecord{Policy: past, Since: 5}, 0, true},
+		{schemas.PolicyRecord{Policy: own, Since: 3000}, 3000, false},
+	}
+	if !slices.Equal(known.All, want) {
+		t.Errorf("known are %+v\nwant %+v", known.All, want)
+	}
+}
+
+func TestAPolicyThatTheTopicLacksIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	cfg, producer, reader := pipeline(t)
+	kept := schemas.PolicyRecord{Policy: withTTL(time.Minute)}
+	if err := producer.AppendSync(t.Context(), schemas.Outgoing{Topic: schemas.Policies, Key: kept.Key(), Value: kept.Encode()}); err != nil {
+		t.Fatal(err)
+	}
+	k, err := NewKeeper(t.Context(), cfg, producer, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.Lacks(kept.Policy.ID()) {
+		t.Error("the topic has the policy, and is said to lack it")
+	}
+	for _, want := range []bool{true, false} {
+		if got := k.Lacks("0123456789ab"); got != want {
+			t.Errorf("lacks: %v, want %v", got, want)
+		}
+	}
+	k.Restored() // whoever was to write it may have been stopped before
+	if !k.Lacks("0123456789ab") {
+		t.Error("after a restore nobody writes the policy")
+	}
+	if _, err := k.readTopic(t.Context(), reader); err != nil || k.Lacks("0123456789ab") {
+		t.Error("who asked for the policy before must write it", err)
+	}
+
+	cfg.Prefix = "other."
+	if k, err = NewKeeper(t.Context(), cfg, producer, slog.New(slog.DiscardHandler)); err != nil || k.Lacks("0123456789ab") {
+		t.Error("policies are to be written to a topic that does not exist", err)
+	}
+}
+
+// pipeline is a Kafka with the topics, and how to write and read there.
+func pipeline(t *testing.T) (kafka.Config, *kafka.Producer, *kafka.Reader) {
+	t.Helper()
+	cluster, err := embedded.StartKafka(embedded.KafkaConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	cfg, log := kafka.Config{Brokers: cluster.Addrs()}, slog.New(slog.DiscardHandler)
+	if _, err := admin.ApplyTopics(t.Context(), cfg, 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := kafka.NewReader(cfg, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(reader.Close)
+	producer, err := kafka.NewProducer(cfg, log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = producer.Close(context.Background()) })
+	return cfg, producer, reader
+}
+
 func TestAPolicyIsFoundByTheBeginningOfItsID(t *testing.T) {
 	t.Parallel()
 	var k Known
 	for i := range 2000 { // so many that some begin alike
-		k.All = append(k.All, schemas.PolicyRecord{Policy: withTTL(time.Minute + time.Duration(i)*time.Millisecond)})
+		k.All = append(k.All, KnownPolicy{PolicyRecord: schemas.PolicyRecord{Policy: withTTL(time.Minute + time.Duration(i)*time.Millisecond)}})
 	}
 	first := k.All[0].Policy.ID()
 	if got, err := k.Find(first); err != nil || got != k.All[0] {
@@ -113,7 +195,10 @@ func TestPoliciesAreKeptOnceAndKnownWhenNoCheckpointHasThemAnyMore(t *testing.T)
 	t.Cleanup(func() { _ = producer.Close(context.Background()) })
 	older := map[int32]*schemas.Checkpoint{0: {Policies: []schemas.PolicyInForce{{Policy: withTTL(time.Minute)}}}}
 	for _, at := range []map[int32]*schemas.Checkpoint{older, newest, older, newest} { // each time another process
-		k := &keeper{cluster: cfg, producer: producer, log: log}
+		k, err := NewKeeper(t.Context(), cfg, producer, log)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := k.keep(t.Context(), reader, everInForce(at, nil)); err != nil {
 			t.Fatal(err)
 		}

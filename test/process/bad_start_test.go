@@ -218,7 +218,7 @@ func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	nowhere := testkit.FreePort(t)
-	required := slices.DeleteFunc(schemas.Topics(), func(spec schemas.TopicSpec) bool { return spec.Optional })
+	required := slices.DeleteFunc(schemas.Topics(), func(spec schemas.TopicSpec) bool { return spec.Topic.Optional() })
 	detector := func(prefix string) []string { return []string{"detector", "--admin=", "--topic-prefix", prefix} }
 	for name, b := range map[string]testkit.BadStart{
 		"times of the producers":    {Arguments: detector("createtime."), Lines: 1, Says: []string{"createtime.heartbeats", "message.timestamp.type", "CreateTime", "LogAppendTime"}},

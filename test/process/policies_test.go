@@ -56,7 +56,7 @@ func TestAPolicyOfThePastIsKnownByItsID(t *testing.T) {
 	k.types(0, []string{"online_ttl: 30s → 45s"}, "policy", "set", "--online-ttl", "45s")
 	now := k.policyID()
 	k.kept(old, now)
-	k.types(0, []string{"policy " + old, "online_ttl           30s", "since the beginning; now for: nobody"}, "policy", "show", old[:8])
+	k.types(0, []string{"policy " + old, "online_ttl           30s", "since the beginning", "now for: nobody"}, "policy", "show", old[:8])
 	k.types(0, []string{"online_ttl           45s", "now for: pipeline"}, "policy", "show", now)
 	k.types(0, []string{"FIRST IN FORCE", old, "the beginning", now, "online_ttl 45s"}, "policy", "list")
 	k.types(0, []string{`"in_force":["pipeline"]`}, "policy", "list", "--output", "jsonl")
@@ -65,6 +65,9 @@ func TestAPolicyOfThePastIsKnownByItsID(t *testing.T) {
 	k.types(2, []string{"<id>: ", `"xyz" is none`, `"stillhere policy show --help"`}, "policy", "show", "xyz")
 	k.types(1, []string{"policy 0123456789ab was never in force here"}, "policy", "show", "0123456789ab")
 	k.types(2, []string{"--tenant: an id names one policy"}, "policy", "show", old, "--tenant", "acme")
+	k.types(0, []string{"online_ttl: 45s → 30s"}, "policy", "set", "--online-ttl", "30s")
+	k.types(0, []string{"first since the beginning; last since 20", "now for: pipeline"}, "policy", "show", old)
+	k.types(0, []string{"LAST (UTC)"}, "policy", "list")
 }
 
 func TestAPolicyThatATenantHadIsKnownByItsID(t *testing.T) {

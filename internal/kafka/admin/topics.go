@@ -220,7 +220,7 @@ func compareTopics(found []clusterTopic, cfg kafka.Config) (int32, error) {
 	broker := cfg.Brokers[0]
 	for i := range found {
 		t := &found[i]
-		if !t.exists && t.spec.Optional {
+		if !t.exists && t.spec.Topic.Optional() {
 			continue
 		}
 		if !t.exists {
