@@ -1,4 +1,5 @@
 import { type Message, parse } from "./messages.js";
+import { tokenNow } from "./options.js";
 import { Problem, problemOf } from "./problem.js";
 import { after, backoff } from "./timers.js";
 
@@ -166,10 +167,12 @@ export class Link {
     const { address, token, present, idle } = this.#terms;
     const url = new URL(address);
     try {
-      const text = typeof token === "function" ? await token() : token;
+      const text = await tokenNow(token);
       if (text !== undefined) url.searchParams.set("access_token", text);
     } catch (error) {
-      if (run === this.#run) this.#lost(new Problem("token", `the token callback failed: ${error}`));
+      if (run !== this.#run) return;
+      if (error instanceof Problem) this.#refuse(error);
+      else this.#lost(new Problem("token", `the token callback failed: ${error}`));
       return;
     }
     if (run !== this.#run) return;

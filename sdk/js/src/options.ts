@@ -1,4 +1,5 @@
 import type { DeviceKind } from "./messages.js";
+import { Problem } from "./problem.js";
 
 /** How to connect. */
 export interface Options {
@@ -6,14 +7,17 @@ export interface Options {
   url?: string | URL;
   /**
    * The token, or what returns one: it is called for each connection and each read, and must return one that
-   * is valid. A token that ends closes the connection, and the next one opens it again.
+   * is valid; what is no text ends the attempts. A token that ends closes the connection, and the next one opens it again.
    */
   token?: string | (() => string | Promise<string>);
   /** Who this is, where the server needs no tokens; with tokens it need not be given. */
   user?: string;
   /** With --ids text the tenant, where the token does not say it. */
   tenant?: string;
-  /** The id of the device, a number from 1 to 4294967295 as text. The default is kept in localStorage. */
+  /**
+   * The id of the device: with --ids text 1 to 128 bytes, else a number from 1 to 4294967295 as text. The default is
+   * kept in localStorage.
+   */
   device?: string;
   /** The default is web in a page, else other. */
   kind?: DeviceKind;
@@ -75,6 +79,14 @@ export function settle(options: Options) {
 
 function missing(option: string): never {
   throw new TypeError(`${option}: must be given here`);
+}
+
+/** The token to use now, or undefined without tokens. Throws a Problem if the callback returns none, or its error. */
+export async function tokenNow(token: Options["token"]): Promise<string | undefined> {
+  const text = typeof token === "function" ? await token() : token;
+  if (typeof token === "function" && !(typeof text === "string" && text))
+    throw new Problem("token", `the token callback must return a token, but returned ${text === "" ? '""' : text}`);
+  return text;
 }
 
 /** The user and tenant of a JSON Web Token; undefined if it is none that names a user. */

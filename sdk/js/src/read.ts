@@ -1,4 +1,5 @@
 import type { State, User } from "./messages.js";
+import { tokenNow } from "./options.js";
 import { Problem, problemOf } from "./problem.js";
 import { checked } from "./watch.js";
 
@@ -24,7 +25,7 @@ async function* batches(access: Access, ids: string[], detail: boolean): AsyncGe
   for (let i = 0; i < users.length; i += most) {
     const body = JSON.stringify({ user_ids: users.slice(i, i + most), detail });
     for (let again = typeof access.token === "function"; ; again = false) {
-      const token = typeof access.token === "function" ? await access.token() : access.token;
+      const token = await tokenNow(access.token);
       const headers = {
         "Content-Type": "application/json",
         ...(token !== undefined && { Authorization: `Bearer ${token}` }),

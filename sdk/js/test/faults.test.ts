@@ -76,6 +76,7 @@ describe("faults", () => {
     const { presence, problems } = join({ url: server.url, user: "1", device: "0" });
     const problem = await problems.first(() => true, "the refusal");
     assert.deepEqual([problem.code, problem.field, problem.status], ["invalid_device_id", "device_id", 400]);
+    assert.match(problem.message, /^device_id: must be between 1 and 4294967295$/);
     assert.equal(presence.status, "refused");
   });
 
@@ -170,6 +171,23 @@ describe("tokens", () => {
     });
     await statuses.first((status) => status === "open", "open");
     assert.equal(asked, 3);
+  });
+
+  test("a callback that returns no token is called once, and that is said", async () => {
+    for (const nothing of [undefined, null, "", 7] as unknown as string[]) {
+      let asked = 0;
+      const { problems, presence } = join({
+        url: server.url,
+        token: () => {
+          asked++;
+          return nothing;
+        },
+      });
+      const problem = await problems.first(() => true, "the refusal");
+      assert.match(problem.message, /^the token callback must return a token, but returned (undefined|null|""|7)$/);
+      assert.deepEqual([problem.code, presence.status, asked, problems.all.length], ["token", "refused", 1, 1]);
+      await assert.rejects(presence.read(["1"]), { name: "Problem", code: "token" });
+    }
   });
 
   test("a token of another user is refused for good", async () => {
