@@ -24,6 +24,10 @@ var ErrFull = coalesce.ErrFull
 // connection to Kafka busy, few enough that an outage leaves little with the producer.
 const maxInFlight = 8
 
+// maxErased is how many erased users a buffer remembers, for five minutes each: some 10 MB. Each partition has
+// an equal share of it; if more of its users are erased, all its devices tell their names once more.
+const maxErased = 1 << 18
+
 // Buffer reports the devices of one gateway. It sends from the first report until Close, which
 // must be called. All its methods may be called from any goroutine.
 type Buffer struct {
@@ -81,6 +85,7 @@ func New(cfg Config, log Appender) (*Buffer, error) {
 	for i := range b.shards {
 		rules := rulesOf(&cfg)
 		rules.MaxDevices, rules.MaxInFlight = share+share/2+1, maxInFlight
+		rules.MaxErased = max(1, maxErased/int(cfg.Partitions))
 		b.shards[i].queue = coalesce.New(rules)
 	}
 	return b, nil

@@ -1,6 +1,7 @@
 package beat_test
 
 import (
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -133,5 +134,41 @@ func TestOpenConnectionsOfAnErasedUserTellTheNameAgain(t *testing.T) {
 				t.Errorf("after an erasure of %v the names are %v", erased, got)
 			}
 		}
+	})
+}
+
+// Not parallel: it measures the memory of the whole process.
+func TestErasedUsersTakeABoundedMemoryHoweverManyPartitionsThereAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const partitions = 256
+		c, err := beat.New(beat.Config{GatewayID: "gw-1", Partitions: partitions}, nowhere{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closed(t, c)
+		for user := schemas.UserID(1); user <= 20*partitions; user++ { // some in each
+			if err := c.NamedBeat(user, &schemas.Name{Text: "ann"}, 7, schemas.Web, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		heap := func() float64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return float64(m.HeapAlloc) / 1e6
+		}
+		users := make([]schemas.UserID, 100_000)
+		before, most := heap(), 0.0
+		for n := range 20 {
+			for i := range users {
+				users[i] = schemas.UserID(1_000_000 + n*len(users) + i)
+			}
+			c.Erased(users)
+			most = max(most, heap()-before)
+		}
+		if most > 12 {
+			t.Errorf("after 2,000,000 erasures in a moment %.1f MB more are used", most)
+		}
+		t.Logf("at most %.1f MB", most)
 	})
 }

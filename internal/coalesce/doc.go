@@ -15,7 +15,8 @@
 // most two reports per device.
 //
 // With --ids text the first report of a device names its user, and so does the next one after a flush
-// that failed, a bye, a silence, an erasure of the user, or five minutes.
+// that failed, a bye, a silence, an erasure of the user, or five minutes. A queue remembers a bounded number of
+// erased users: of more in five minutes, it lets all its devices name their users once.
 //
 // The package is pure: time is an argument, and there is no goroutine and no lock.
 package coalesce

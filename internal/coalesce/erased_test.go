@@ -94,8 +94,11 @@ func TestANameThatWasUnderWayWhenTheUserWasErasedIsToldAgain(t *testing.T) {
 func TestErasuresBeyondABoundMakeAllUsersTellTheirNamesOnce(t *testing.T) {
 	t.Parallel()
 	q, all := sessions(t)
-	for user := range schemas.UserID(maxErased + 1) {
+	for user := range schemas.UserID(rules.MaxErased + 1) {
 		q.Erased(time.Second, 1000+user)
+		if got := len(q.erased.users); got > rules.MaxErased {
+			t.Fatalf("%d users are remembered", got)
+		}
 	}
 	if len(q.erased.users) != 0 {
 		t.Fatalf("%d users are remembered", len(q.erased.users))
@@ -106,7 +109,9 @@ func TestErasuresBeyondABoundMakeAllUsersTellTheirNamesOnce(t *testing.T) {
 	if got := named(t, q, 3*time.Second, true, all[:]...); got != [3]bool{} {
 		t.Errorf("then named are %v", got)
 	}
-	q.Erased(4*time.Second, 1)
+	for range rules.MaxErased + 1 {
+		q.Erased(4*time.Second, 1) // one user
+	}
 	if got := named(t, q, 5*time.Second, true, all[:]...); got != [3]bool{true, true, false} {
 		t.Errorf("after one more erasure named are %v", got)
 	}

@@ -21,9 +21,6 @@ type slotName struct {
 	known time.Duration // when the row that has the name in the log was sealed; unnamed: it may not be there
 }
 
-// maxErased is how many users a queue remembers as erased. Of more all users are named again.
-const maxErased = 1 << 16
-
 // erasures are the users who were erased, and when the queue learned it: names that were sealed until then
 // may come before the erasure in the log.
 type erasures struct {
@@ -31,14 +28,16 @@ type erasures struct {
 	all   time.Duration // as if all users had been erased then
 }
 
-// Erased notes that a user was erased: each of the user's devices tells the name with its next beat.
+// Erased notes that a user was erased: each of the user's devices tells the name with its next beat. When more
+// than MaxErased users were erased within NamedEvery, all devices do.
 func (q *Queue) Erased(now time.Duration, user schemas.UserID) {
 	if len(q.names) == 0 {
 		return // no name was written
 	}
 	e := &q.erased
+	_, known := e.users[user]
 	switch {
-	case len(e.users) >= maxErased:
+	case !known && len(e.users) >= q.rules.MaxErased:
 		e.users, e.all = nil, now
 		return
 	case e.users == nil:

@@ -31,6 +31,8 @@ type Rules struct {
 	MaxDevices int
 	// MaxInFlight is how many frames may be unacknowledged.
 	MaxInFlight int
+	// MaxErased bounds the users who are remembered as erased, each for NamedEvery.
+	MaxErased int
 }
 
 // Report is a beat or a bye of a device.
@@ -119,7 +121,7 @@ func New(rules Rules) *Queue {
 
 // Follow changes the times by which the queue decides to those of rules.
 func (q *Queue) Follow(now time.Duration, rules Rules) {
-	rules.MaxDevices, rules.MaxInFlight = q.rules.MaxDevices, q.rules.MaxInFlight
+	rules.MaxDevices, rules.MaxInFlight, rules.MaxErased = q.rules.MaxDevices, q.rules.MaxInFlight, q.rules.MaxErased
 	q.rules = rules
 	q.silence.Set(now, rules.nameAfter())
 }

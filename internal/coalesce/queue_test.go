@@ -9,7 +9,7 @@ import (
 
 var rules = Rules{
 	HeartbeatInterval: 15 * time.Second, ActiveAfterIdle: time.Minute, ForgetAfter: time.Minute,
-	MaxDevices: 1_000_000, MaxInFlight: 8,
+	MaxDevices: 1_000_000, MaxInFlight: 8, MaxErased: 100,
 }
 
 // beat is a report of a phone that is in somebody's hand.
