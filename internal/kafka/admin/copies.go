@@ -32,6 +32,9 @@ func LastCopies(ctx context.Context, cfg kafka.Config) (map[string]time.Duration
 	}
 	copies := map[string]time.Duration{}
 	for _, t := range found {
+		if !t.exists {
+			continue // as an optional topic, or one that was deleted with its copies
+		}
 		switch t.spec.Topic {
 		case schemas.Graph, schemas.Pipeline, schemas.Policies:
 			continue // nothing of Stillhere writes the graph; the identity and policies have nothing of users

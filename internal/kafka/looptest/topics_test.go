@@ -142,6 +142,32 @@ func TestAWrongTopicIsRefusedWithWhatRepairsIt(t *testing.T) {
 	})
 }
 
+// Receipts of erasures name the day on which the last copy is gone.
+func TestTopicsThatAreMissingHaveNoCopies(t *testing.T) {
+	inWorld(t, 3, func(w *world) {
+		text := w.cfg
+		text.Prefix, text.Users = "text.", identity.Named(identity.Key{1})
+		if _, err := admin.ApplyTopics(w.Context(), text, 3, 1); err != nil {
+			w.Fatal(err)
+		}
+		all, err := admin.LastCopies(w.Context(), text)
+		if err != nil || all["text.erasures"] < time.Hour || all["text.deliveries"] < 24*time.Hour || all["text.pipeline"] != 0 {
+			w.Fatalf("%v, %v", all, err)
+		}
+		client := w.admin()
+		defer client.Close()
+		for _, topic := range []string{"text.erasures", "text.deliveries"} {
+			if _, err := client.DeleteTopic(w.Context(), topic); err != nil {
+				w.Fatal(err)
+			}
+		}
+		left, err := admin.LastCopies(w.Context(), text)
+		if _, found := left["text.erasures"]; err != nil || found || len(left) != len(all)-2 {
+			w.Errorf("without two topics: %v, %v", left, err)
+		}
+	})
+}
+
 func TestAProducerGivesUpInTimeAndRefusesWhatIsTooMuch(t *testing.T) {
 	inWorld(t, 1, func(w *world) {
 		cfg := w.cfg
