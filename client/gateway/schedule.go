@@ -79,13 +79,9 @@ func (g *Gateway) ofTenants(ctx context.Context, cluster kafka.Config) (*tenantP
 		of.close()
 		return nil, err
 	}
-	// Pipelines of earlier versions do not have the topic, and their users no right to it. Run logs that.
-	if _, err := tail.TopicID(ctx, schemas.Erasures); err == nil {
-		err = of.erased.Open(ctx)
-		if err != nil && !kafka.IsUnauthorized(err) {
-			of.close()
-			return nil, err
-		}
+	if err := of.erased.Open(ctx); err != nil {
+		of.close()
+		return nil, err
 	}
 	g.tenants = of.Policies()
 	of.Follow(func(policies map[string]*schemas.Policy) { g.change(func() { g.tenants = policies }) })

@@ -8,8 +8,10 @@
 // erases users writes them to the topic when Kafka has acknowledged the erasures: a name that is written
 // after that comes behind the erasure in the log. The topic keeps records for an hour.
 //
-// The topic is no part of the erasure. If a record is lost, or a process cannot read it, names are written
-// again within the five minutes. The record is written about as soon as the erasure is, but a heartbeat
+// The topic is no part of the erasure. If a record is lost, if a process cannot read it, or if there is no such
+// topic, as before an upgrade is complete, names are written again within the five minutes. A process logs once
+// that it cannot read the topic, looks again every 10 s, and then goes on where it was; it reads a topic that
+// was missing from its start. The record is written about as soon as the erasure is, but a heartbeat
 // that leaves in between, in the milliseconds until the processes have read it, has no name: the user's next
 // heartbeat has one.
 package erasures

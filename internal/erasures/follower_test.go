@@ -48,6 +48,12 @@ func (l *topic) add(users ...schemas.UserID) {
 	}
 }
 
+func (l *topic) TopicID(context.Context, schemas.Topic) (schemas.TopicID, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return schemas.TopicID{}, l.fault
+}
+
 func (l *topic) Bounds(context.Context, schemas.Topic, int32) (start, end int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

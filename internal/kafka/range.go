@@ -57,7 +57,7 @@ func (r *rangeRead) run(ctx context.Context, each func(*schemas.Record) error) e
 			r.next = max(r.next, next)
 			continue
 		}
-		if ctx.Err() != nil || !Retriable(err) {
+		if ctx.Err() != nil || !Retriable(err) || r.tail && tries >= 9 && IsMissingTopic(err) {
 			return fmt.Errorf("reading %s partition %d at offset %d: %w", r.name, r.partition, r.next,
 				errors.Join(WithGrantHint(err, "Read", OfTopic, r.name), ctx.Err()))
 		}

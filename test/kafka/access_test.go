@@ -5,6 +5,7 @@ package kafka_test
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,12 @@ func TestEachRoleWorksWithJustWhatItNeedsAndSaysWhatIsMissing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs every role some fifty times, which -short is to avoid")
 	}
+	guardedStandIn(t).judge(8)
+}
+
+// guardedStandIn is an embedded cluster on which nobody may do anything.
+func guardedStandIn(t *testing.T) *guarded {
+	t.Helper()
 	cluster, err := embedded.StartKafka(embedded.KafkaConfig{Options: []kfake.Opt{kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.Superuser("SCRAM-SHA-256", "super", "super")}})
 	testkit.Check(t, err)
@@ -39,7 +46,36 @@ func TestEachRoleWorksWithJustWhatItNeedsAndSaysWhatIsMissing(t *testing.T) {
 	}
 	super := kafka.Config{Brokers: cluster.Addrs()}
 	login(&super, "super", "super")
-	newGuarded(t, super, client, login).judge(8)
+	return newGuarded(t, super, client, login)
+}
+
+// Rights of an earlier build, topic by topic, and the topics of this one.
+func TestIngestTakesHeartbeatsOfNamesThoughItMayNotSeeTheTopicOfErasures(t *testing.T) {
+	t.Parallel()
+	s, err := guardedStandIn(t).newSubjectWith("ingest", app.Use{Named: true}, func(s *subject, grants []admin.Grant) (before []admin.Grant, _ error) {
+		erasures := schemas.Erasures.Name(s.config.Prefix)
+		for _, grant := range grants {
+			if grant.Resource != kafka.OfTopic || !grant.Prefixed {
+				before = append(before, grant)
+				continue
+			}
+			for _, spec := range slices.Concat(schemas.Topics(), schemas.TextTopics()) {
+				of := grant
+				of.Name, of.Prefixed = spec.Topic.Name(s.config.Prefix), false
+				before = append(before, of)
+			}
+		}
+		return slices.DeleteFunc(before, func(grant admin.Grant) bool { return grant.Name == erasures }), nil
+	})
+	testkit.Check(t, err)
+	beats := s.signs()["its beat"]
+	want := fmt.Sprintf("this user needs Read on topic %s", schemas.Erasures.Name(s.config.Prefix))
+	if !s.run(30*time.Second, func() bool { return s.started.Load() && beats() && strings.Contains(s.log.String(), want) }) {
+		t.Errorf("it does not take heartbeats or does not say %q; it said last:\n%s", want, testkit.Tail(s.log.String(), 2000))
+	}
+	if said := s.log.String(); strings.Contains(said, "ended") || strings.Count(said, "the erasures of users cannot be read") != 1 {
+		t.Errorf("it said\n%s", testkit.Tail(said, 2000))
+	}
 }
 
 // judge tries every grantee with all it needs, and without each of it, so many at

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -156,15 +157,14 @@ type clusterTopic struct {
 	tuned      []string
 }
 
+// listTopics returns all topics. An optional one does not exist for a user who may not describe it.
 func listTopics(ctx context.Context, admin *kadm.Client, cfg kafka.Config) ([]clusterTopic, error) {
 	var found []clusterTopic
-	var names []string
 	prefix := cfg.Prefix
 	for _, spec := range specs(cfg) {
 		found = append(found, clusterTopic{spec: spec, name: spec.Topic.Name(prefix), settings: map[string]string{}})
-		names = append(names, spec.Topic.Name(prefix))
 	}
-	details, err := admin.ListTopics(ctx, names...)
+	details, err := listDescribable(ctx, admin, found)
 	if err != nil {
 		err = kafka.ExplainConnection(kafka.WithGrantHint(err, "Describe", kafka.OfTopic, prefix+"*"))
 		return nil, fmt.Errorf("listing topics: %w", err)
@@ -211,6 +211,36 @@ func listTopics(ctx context.Context, admin *kadm.Client, cfg kafka.Config) ([]cl
 		slices.Sort(found[i].tuned)
 	}
 	return found, nil
+}
+
+// listDescribable lists the topics that exist, but for optional ones that the user may not describe: whoever needs them
+// says so.
+func listDescribable(ctx context.Context, admin *kadm.Client, all []clusterTopic) (kadm.TopicDetails, error) {
+	var names, required, optional []string
+	for _, t := range all {
+		names = append(names, t.name)
+		if t.spec.Topic.Optional() {
+			optional = append(optional, t.name)
+		} else {
+			required = append(required, t.name)
+		}
+	}
+	details, err := admin.ListTopics(ctx, names...)
+	if !kafka.IsUnauthorized(err) {
+		return details, err
+	}
+	// The answer does not name the topic.
+	if details, err = admin.ListTopics(ctx, required...); err != nil {
+		return nil, err
+	}
+	for _, name := range optional {
+		one, err := admin.ListTopics(ctx, name)
+		if err != nil && !kafka.IsUnauthorized(err) {
+			return nil, err
+		}
+		maps.Copy(details, one)
+	}
+	return details, nil
 }
 
 // compareTopics returns how many partitions the topics by user have, or all that is wrong.
