@@ -11,6 +11,7 @@ import (
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/internal/kafka/admin"
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 // topicsACLs prints or applies what a role must be allowed.
@@ -21,7 +22,7 @@ type topicsACLs struct {
 
 	Apply  bool   `help:"Create the ACLs instead of printing them. The connecting user must be allowed to alter ACLs. Existing ACLs stay." env:"-" group:"What:"`
 	Remove bool   `help:"Remove the ACLs." env:"-" group:"What:"`
-	Output string `help:"Output format: ${enum}. commands: for kafka-acls.sh." enum:"table,commands,json" default:"table" env:"-" group:"What:"`
+	Output string `help:"${output} Or commands, for kafka-acls.sh." type:"format" takes:"table,json,jsonl,csv,parquet,commands" default:"table" env:"-" group:"What:"`
 	kafkaFlags
 }
 
@@ -83,9 +84,22 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 	return c.print(grants)
 }
 
+// AfterApply is called by the parser.
+func (c *topicsACLs) AfterApply() error { return checkTerminal(c.Output) }
+
+var grantColumns = []output.Column[admin.Grant]{
+	{Name: "resource", Value: func(g admin.Grant) any { return g.Resource }},
+	{Name: "name", Value: func(g admin.Grant) any { return g.Name }},
+	{Name: "prefixed", Value: func(g admin.Grant) any { return g.Prefixed }},
+	{Name: "operation", Value: func(g admin.Grant) any { return g.Operation }},
+}
+
 func (c *topicsACLs) print(grants []admin.Grant) error {
-	if c.Output == "json" {
+	switch c.Output {
+	case output.JSON: // on one line, as it was before other commands had it
 		return json.NewEncoder(os.Stdout).Encode(grants)
+	case output.JSONL, output.CSV, output.Parquet:
+		return printRows(c.Output, rowsOf(grants), grantColumns, itself)
 	}
 	for _, g := range grants {
 		if c.Output == "commands" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -93,19 +94,72 @@ func TestEveryHiddenFlagSaysWhatToTypeInstead(t *testing.T) {
 
 func TestEveryCommandSaysWhatItsOutputTakes(t *testing.T) {
 	for given, want := range map[string]string{
-		"replay --output xml":                           `stillhere: --output: must be table, json, jsonl, csv or parquet, is "xml"`,
-		"asof now --format xml":                         `stillhere: --format: must be jsonl, csv or parquet, is "xml"`,
-		"policy show --output csv":                      `stillhere: --output: must be table or json, is "csv"`,
-		"explain x --output csv":                        `stillhere: --output: must be table or json, is "csv"`,
-		"plan --users 5 --output csv":                   `stillhere: --output: must be table, json or helm-values, is "csv"`,
-		"replay --resume --out f --output table":        `stillhere: --resume: tables and JSON documents cannot be resumed`,
-		"replay --follow --output json":                 `stillhere: --output: --follow has no end, so no JSON document; use --output jsonl`,
-		"replay --rotate-size 1M --out f --output json": `stillhere: --rotate-every, --rotate-size, --partition-by: tables and JSON documents`,
+		"replay --output xml":                            `stillhere: --output: must be table, json, jsonl, csv or parquet, is "xml"`,
+		"asof now --format xml":                          `stillhere: --format: must be jsonl, csv or parquet, is "xml"`,
+		"policy show --output xml":                       `stillhere: --output: must be table, json, jsonl, csv or parquet, is "xml"`,
+		"explain x --output csv":                         `stillhere: --output: must be table, json or jsonl, is "csv": an explanation is no row`,
+		"explain x --output xml":                         `stillhere: --output: must be table, json or jsonl, is "xml"` + "\n",
+		"watch 1 --output parquet":                       `stillhere: --output: must be table, jsonl or csv, is "parquet": the stream has no end, and a document needs one; use jsonl or csv`,
+		"status --output csv":                            `stillhere: --table: --output csv has one table, which must be named: instances, partitions, groups or gateways`,
+		"status --output parquet":                        `stillhere: --table: --output parquet has one table`,
+		"status --watch --table groups --output json":    `stillhere: --output: --watch has no end, so no json document; use --output jsonl or csv`,
+		"status --watch --table groups --output parquet": `stillhere: --output: --watch has no end, so no parquet document; use --output jsonl or csv`,
+		"plan --users 5 --output xml":                    `stillhere: --output: must be table, json, jsonl, csv, parquet or helm-values, is "xml"`,
+		"replay --resume --out f --output table":         `stillhere: --resume: tables and JSON documents cannot be resumed`,
+		"replay --follow --output json":                  `stillhere: --output: --follow has no end, so no JSON document; use --output jsonl`,
+		"replay --rotate-size 1M --out f --output json":  `stillhere: --rotate-every, --rotate-size, --partition-by: tables and JSON documents`,
 	} {
 		if code, _, errs := stillhere(t, "", strings.Fields(given)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("stillhere %s: code %d, want %q in:\n%s", given, code, want, errs)
 		}
 	}
+}
+
+func TestEveryCommandWithRowsTakesTheSameFormatsInTheSameWords(t *testing.T) {
+	const formats = "table,json,jsonl,csv,parquet"
+	fewer := map[string]string{"watch": "table,jsonl,csv", "explain": "table,json,jsonl"}
+	more := map[string]string{"plan": ",helm-values", "topics acls": ",commands"}
+	page, err := os.ReadFile("../../docs/how-to/command-line.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, exceptions, _ := strings.Cut(string(page), "| exception |")
+	exceptions, _, _ = strings.Cut(exceptions, "\n\n")
+	parser, err := newParser(&commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, command := range parser.Model.Leaves(true) {
+		flag := flagOf(command, "--output")
+		if flag == nil {
+			continue
+		}
+		found++
+		name := nameOf(command)
+		takes := flag.Tag.Get("takes") + flag.Tag.Enum
+		if fewer[name]+more[name] != "" && !strings.Contains(exceptions, "\n| `"+name+"` |") {
+			t.Errorf("the documentation does not say what %s has", name)
+		}
+		if fewer[name] != "" {
+			if takes != fewer[name] {
+				t.Errorf("%s takes %s, want %s", name, takes, fewer[name])
+			}
+		} else if takes != formats+more[name] || !strings.HasPrefix(flag.Help, outputHelp) {
+			t.Errorf("%s takes %s: %s", name, takes, flag.Help)
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d commands have --output", found)
+	}
+}
+
+// nameOf is a command without the program and its arguments.
+func nameOf(command *kong.Node) string {
+	if command.Parent == nil || command.Parent.Parent == nil {
+		return command.Name
+	}
+	return nameOf(command.Parent) + " " + command.Name
 }
 
 func TestEveryFormatOfAnOutputIsNamedInItsHelp(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/lastseen/replay"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/backtest"
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -24,8 +25,8 @@ type backtestCommand struct {
 	From   string        `help:"First instant of the topic, in the formats of replay's --from." env:"-"`
 	Flap   time.Duration `help:"A user who leaves online and returns within this time has flapped." default:"30s" env:"-"`
 	WarmUp time.Duration `help:"Time at the start that the report ignores, while the state builds up." default:"1m" env:"-"`
-	Output string        `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
-	JSON   bool          `name:"json" hidden:"" instead:"--output json" env:"-"`
+	outputFlag
+	JSON bool `name:"json" hidden:"" instead:"--output json" env:"-"`
 	kafkaFlags
 }
 
@@ -93,10 +94,13 @@ func (c *backtestCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON || c.Output == "json" {
+	switch {
+	case c.JSON:
 		return printJSON(report)
+	case c.Output == output.TableFormat:
+		return report.WriteText(os.Stdout)
 	}
-	return report.WriteText(os.Stdout)
+	return printObject(c.Output, report, rowsOf(report.Policies), backtest.Columns())
 }
 
 // known is the policy with an id.

@@ -245,17 +245,14 @@ func (c *contextShow) Run(parsed *kong.Context) error {
 			shown[setting] = conceal(known[setting], value)
 		}
 	}
-	if c.Output == output.JSON {
-		return printJSON(shown)
-	}
 	rows := make([]contextSetting, 0, len(shown))
 	for _, setting := range slices.Sorted(maps.Keys(shown)) {
 		rows = append(rows, contextSetting{setting, shown[setting]})
 	}
-	return printRows(c.Output, rowsOf(rows), []output.Column[contextSetting]{
+	return printObject(c.Output, shown, rowsOf(rows), []output.Column[contextSetting]{
 		{Name: "setting", Head: "SETTING", Value: func(s contextSetting) any { return s.Setting }},
 		{Name: "value", Head: "VALUE", Value: func(s contextSetting) any { return s.Value }},
-	}, itself)
+	})
 }
 
 // contextSetting is a row of show.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/dataset"
 	"github.com/stillhere/stillhere/tools/explain"
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -22,7 +24,7 @@ type explainCommand struct {
 	User  string `hidden:"" instead:"EVENT-ID USER" env:"-"`
 	tenantFlag
 	ShowIDs     bool   `name:"show-ids" help:"With --ids text: print the internal id of the user beside the name." env:"-"`
-	Output      string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
+	Output      string `help:"Output format: table, json (one document) or jsonl (the same on a line). Tables are for people, with times in UTC." type:"format" takes:"table,json,jsonl" why:"an explanation is no row; \"history\" and \"replay\" have rows" default:"table" env:"-"`
 	policyFlags `group:"Policy:"`
 	kafkaFlags
 }
@@ -138,8 +140,11 @@ func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
 	if err != nil {
 		return err
 	}
-	if c.Output == "json" {
+	switch c.Output {
+	case output.JSON:
 		return printJSON(found)
+	case output.JSONL:
+		return json.NewEncoder(os.Stdout).Encode(found)
 	}
 	return found.Write(os.Stdout)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"iter"
@@ -36,6 +37,39 @@ func checkTerminal(format string) error {
 // printRows prints rows on standard output.
 func printRows[R any](format string, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any) error {
 	return output.Write(os.Stdout, format, rows, columns, object)
+}
+
+// printObject prints one object that has rows: JSON as the object, other formats as the rows.
+func printObject[R any](format string, object any, rows iter.Seq2[R, error], columns []output.Column[R]) error {
+	if format == output.JSON {
+		return printJSON(object)
+	}
+	return printRows(format, rows, columns, itself)
+}
+
+// linesFlag is the flag of commands that print plain lines for shells, unless another format is asked for.
+type linesFlag struct {
+	Output string `help:"${output} Default: lines without a head, for shells." type:"format" takes:"table,json,jsonl,csv,parquet" env:"-"`
+}
+
+// AfterApply is called by the parser.
+func (f *linesFlag) AfterApply() error { return checkTerminal(f.Output) }
+
+// printLinesOr prints rows in the format of the flag, else as lines.
+func printLinesOr[R any](f linesFlag, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any, line func(R) string) error {
+	if f.Output != "" {
+		return printRows(f.Output, rows, columns, object)
+	}
+	out := bufio.NewWriter(os.Stdout)
+	for row, err := range rows {
+		if err == nil {
+			_, err = fmt.Fprintln(out, line(row))
+		}
+		if err != nil {
+			return errors.Join(err, out.Flush())
+		}
+	}
+	return out.Flush()
 }
 
 // itself is a row that JSON has as it is.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/fanout/graph"
-	"github.com/stillhere/stillhere/internal/identity"
 	"github.com/stillhere/stillhere/schemas"
 	"github.com/stillhere/stillhere/tools/progress"
 )
@@ -186,65 +185,6 @@ func (c *graphEdges) Run(ctx context.Context, name role) error {
 		}
 		return err
 	})
-}
-
-type graphFollowers struct {
-	graphStore
-	User  string `arg:"" help:"The user who is followed."`
-	Limit int64  `help:"Maximum number to print; 0: all." default:"0"`
-	Count bool   `help:"Print only the number of followers."`
-}
-
-// Run prints.
-func (c *graphFollowers) Run(ctx context.Context) error {
-	return c.existing(ctx, func(store *graph.Store, of naming) error {
-		user, _, err := of.user("<user>", c.User)
-		if err != nil {
-			return err
-		}
-		if c.Count {
-			n, err := store.Count(ctx, user)
-			if err == nil {
-				fmt.Println(n)
-			}
-			return err
-		}
-		return printFollowers(ctx, os.Stdout, store, of.users, user, c.Limit)
-	})
-}
-
-func printFollowers(ctx context.Context, out io.Writer, store *graph.Store, users identity.Users, user schemas.UserID, limit int64) error {
-	const size = 10_000
-	page, after := make([]schemas.UserID, 0, size), schemas.UserID(0)
-	for left := limit; ; {
-		want := int64(size)
-		if limit > 0 {
-			want = min(want, left)
-		}
-		var err error
-		if page, err = store.Page(ctx, page[:0], user, after, graph.LastID, int(want)); err != nil {
-			return err
-		}
-		var names graph.Names
-		if users.Text() {
-			if names, err = store.Names(ctx, page); err != nil {
-				return err
-			}
-		}
-		for _, id := range page {
-			text := id.String()
-			if users.Text() {
-				text = names[id].Text
-			}
-			if _, err := fmt.Fprintln(out, text); err != nil {
-				return err
-			}
-		}
-		if left -= int64(len(page)); int64(len(page)) < want || limit > 0 && left <= 0 {
-			return nil
-		}
-		after = page[len(page)-1]
-	}
 }
 
 // graphUsers are users of the list.

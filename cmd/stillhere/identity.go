@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/lastseen/sink"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 // identityCommand is about the ids of users who are called by names.
@@ -73,8 +74,15 @@ func (c *identityShow) stored(ctx context.Context) (schemas.PipelineIdentity, er
 
 type identityID struct {
 	Names []string `arg:"" help:"Names of users."`
+	linesFlag
 	tenantFlag
 	keyFlags
+}
+
+// identityOf is a row of identity id.
+type identityOf struct {
+	ID   schemas.UserID `json:"user_id,string"`
+	Name string         `json:"name"`
 }
 
 // Run prints a line for each name.
@@ -88,18 +96,46 @@ func (c *identityID) Run() error {
 		return err
 	}
 	var faults []error
+	var rows []identityOf
 	for i, text := range c.Names {
 		id, _, err := of.user(fmt.Sprintf("name %d", i+1), text)
 		if err != nil {
 			faults = append(faults, err)
 			continue
 		}
-		fmt.Printf("%d\t%s\n", id, text)
+		rows = append(rows, identityOf{id, text})
 	}
-	return errors.Join(faults...)
+	if len(rows) == 0 {
+		return errors.Join(faults...)
+	}
+	err = printLinesOr(c.linesFlag, rowsOf(rows), []output.Column[identityOf]{
+		{Name: "user_id", Head: "USER ID", Value: func(i identityOf) any { return i.ID }},
+		{Name: "name", Head: "NAME", Value: func(i identityOf) any { return i.Name }},
+	}, itself, func(i identityOf) string { return fmt.Sprintf("%d\t%s", i.ID, i.Name) })
+	return errors.Join(append(faults, err)...)
 }
 
-type identityCollisions struct{ kafkaFlags }
+type identityCollisions struct {
+	linesFlag
+	kafkaFlags
+}
+
+// collision is a row of identity collisions.
+type collision struct {
+	ID          schemas.UserID `json:"user_id,string"`
+	Tenant      string         `json:"tenant"`
+	Name        string         `json:"name"`
+	OtherTenant string         `json:"other_tenant"`
+	OtherName   string         `json:"other_name"`
+}
+
+var collisionColumns = []output.Column[collision]{
+	{Name: "user_id", Head: "USER ID", Value: func(c collision) any { return c.ID }},
+	{Name: "tenant", Head: "TENANT", Value: func(c collision) any { return c.Tenant }},
+	{Name: "name", Head: "NAME", Value: func(c collision) any { return c.Name }},
+	{Name: "other_tenant", Head: "OTHER TENANT", Value: func(c collision) any { return c.OtherTenant }},
+	{Name: "other_name", Head: "OTHER NAME", Value: func(c collision) any { return c.OtherName }},
+}
 
 // Help is shown by --help.
 func (identityCollisions) Help() string {
@@ -124,8 +160,11 @@ func (c *identityCollisions) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range found {
-		fmt.Printf("%d\t%q\t%q\t%q\t%q\n", n.User, n.Name.Tenant, n.Name.Text, n.Other.Tenant, n.Other.Text)
+	rows := make([]collision, len(found))
+	for i, n := range found {
+		rows[i] = collision{n.User, n.Name.Tenant, n.Name.Text, n.Other.Tenant, n.Other.Text}
 	}
-	return nil
+	return printLinesOr(c.linesFlag, rowsOf(rows), collisionColumns, itself, func(c collision) string {
+		return fmt.Sprintf("%d\t%q\t%q\t%q\t%q", c.ID, c.Tenant, c.Name, c.OtherTenant, c.OtherName)
+	})
 }

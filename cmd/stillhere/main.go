@@ -53,7 +53,7 @@ type commands struct {
 	Watch watchCommand `cmd:"" group:"Try it:" help:"Show the presence of some users as it changes."`
 	Token tokenCommand `cmd:"" group:"Try it:" help:"Make a token, for servers that verify tokens with a secret."`
 
-	Replay   replayCommand   `cmd:"" group:"Data:" help:"Export every published change as a table, JSON lines, CSV or Parquet."`
+	Replay   replayCommand   `cmd:"" group:"Data:" help:"Export every published change as a table, JSON, JSON lines, CSV or Parquet."`
 	Asof     asofCommand     `cmd:"" group:"Data:" help:"Print who was online, away or offline at an instant."`
 	Sessions sessionsCommand `cmd:"" group:"Data:" help:"Print the online sessions per user and device kind."`
 	Backtest backtestCommand `cmd:"" group:"Data:" help:"Try other settings on recorded heartbeats and compare what would have been published."`

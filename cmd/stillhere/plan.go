@@ -1,10 +1,11 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"os"
 	"time"
 
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/plan"
 )
 
@@ -27,7 +28,7 @@ type planCommand struct {
 	Units         []byte        `help:"YAML file of unit costs instead of the built-in ones, which the benches measured." type:"filecontent" placeholder:"FILE" env:"-"`
 	Prices        []byte        `help:"YAML file of prices instead of the built-in ones." type:"filecontent" placeholder:"FILE" env:"-"`
 	Explain       bool          `help:"Print the formula of each line, and where unit costs and prices come from." env:"-"`
-	Output        string        `help:"Output format: table, json (with formulas and sources) or helm-values, a file for the chart of deploy/helm." type:"format" takes:"table,json,helm-values" default:"table" env:"-"`
+	Output        string        `help:"${output} Or helm-values, a file for the chart of deploy/helm." type:"format" takes:"table,json,jsonl,csv,parquet,helm-values" default:"table" env:"-"`
 	JSON          bool          `name:"json" hidden:"" instead:"--output json" env:"-"`
 }
 
@@ -59,7 +60,7 @@ func (c *planCommand) workload() plan.Workload {
 // Validate is called by the parser.
 func (c *planCommand) Validate() error {
 	w := c.workload()
-	return w.Validate()
+	return errors.Join(w.Validate(), checkTerminal(c.Output))
 }
 
 // Run prints.
@@ -76,10 +77,16 @@ func (c *planCommand) Run() error {
 	switch {
 	case c.Output == "helm-values":
 		return plan.HelmValues(os.Stdout, p)
-	case c.JSON || c.Output == "json":
-		encoder := json.NewEncoder(os.Stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(p)
+	case c.JSON:
+		return printJSON(p)
+	case c.Output == output.TableFormat:
+		return plan.Text(os.Stdout, c.Explain, p)
 	}
-	return plan.Text(os.Stdout, c.Explain, p)
+	return printObject(c.Output, p, rowsOf(p.Lines), []output.Column[plan.Line]{
+		{Name: "part", Value: func(l plan.Line) any { return l.Part }},
+		{Name: "name", Value: func(l plan.Line) any { return l.Name }},
+		{Name: "value", Value: func(l plan.Line) any { return l.Value }},
+		{Name: "unit", Value: func(l plan.Line) any { return l.Unit }},
+		{Name: "formula", Value: func(l plan.Line) any { return l.Formula }},
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -26,7 +27,7 @@ type policyCommand struct {
 type policyShow struct {
 	ID     string  `arg:"" optional:"" name:"id" help:"The policy_id of a change, or the first digits of it. Default: the policy in force."`
 	Tenant *string `help:"Print by what the users of this tenant are judged; empty: the default tenant. Needs a pipeline with --ids text." context:"-" env:"-"`
-	Output string  `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
+	outputFlag
 	kafkaFlags
 }
 
@@ -38,7 +39,7 @@ func (*policyShow) Help() string {
     stillhere policy show 9a1c5e0b7d2f --output json
     stillhere policy show --tenant acme
 
-Detectors keep the settings of every policy that comes into force in the topic presence.policies.`
+Detectors keep the settings of every policy that comes into force in the topic presence.policies. The rows of jsonl, csv and parquet are the settings.`
 }
 
 // policyReport is what show prints.
@@ -81,8 +82,8 @@ func (c *policyShow) Run(ctx context.Context) error {
 	for _, p := range all {
 		r.Partitions = append(r.Partitions, partitionOfPolicy{p.ID, p.Policy.ID(), p.Offset, p.At})
 	}
-	if c.Output == "json" {
-		return printJSON(r)
+	if c.Output != output.TableFormat {
+		return c.print(r, r.Settings)
 	}
 	fmt.Printf("policy %s\n", r.ID)
 	if err := printPolicy(newest); err != nil {
@@ -96,6 +97,17 @@ func (c *policyShow) Run(ctx context.Context) error {
 		fmt.Printf("partition %d: %s since %s\n", p.Partition, p.ID, since)
 	}
 	return nil
+}
+
+// settingColumns are those of the settings of a policy.
+var settingColumns = []output.Column[schemas.Setting]{
+	{Name: "name", Value: func(s schemas.Setting) any { return s.Name }},
+	{Name: "value", Value: func(s schemas.Setting) any { return s.Value }},
+}
+
+// print prints a policy for programs: its report in JSON, else its settings.
+func (c *policyShow) print(report any, settings []schemas.Setting) error {
+	return printObject(c.Output, report, rowsOf(settings), settingColumns)
 }
 
 // printPolicy prints the settings of a policy, and what they mean.

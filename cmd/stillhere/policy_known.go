@@ -125,8 +125,8 @@ func (c *policyShow) showID(ctx context.Context, cluster kafka.Config) error {
 		return err
 	}
 	p := all[slices.IndexFunc(all, func(p knownPolicy) bool { return p.ID == found.Policy.ID() })]
-	if c.Output == "json" {
-		return printJSON(p)
+	if c.Output != output.TableFormat {
+		return c.print(p, p.Settings)
 	}
 	fmt.Printf("policy %s\n", p.ID)
 	if err := printPolicy(p.policy); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -56,8 +57,8 @@ func (c *policyShow) showTenant(ctx context.Context, cluster kafka.Config, tenan
 	if r.InForce, err = policy.TenantInForce(ctx, cluster, schemas.TenantPolicy{Tenant: tenant, Policy: own}); err != nil {
 		return err
 	}
-	if c.Output == "json" {
-		return printJSON(r)
+	if c.Output != output.TableFormat {
+		return c.print(r, r.Settings)
 	}
 	if r.Own {
 		fmt.Printf("policy %s of tenant %q\n", r.ID, tenant)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 	"github.com/stillhere/stillhere/tools/sim"
 )
@@ -22,8 +22,8 @@ type simCommand struct {
 	Hours  float64       `help:"Virtual hours per seed." default:"24" env:"-"`
 	Users  int           `help:"Users of the partition." default:"20" env:"-"`
 	Shrink time.Duration `help:"Time to search for a smaller failing case." default:"1m" env:"-"`
-	Output string        `help:"Output format: table, or jsonl with a line for each seed." type:"format" takes:"table,jsonl" default:"table" env:"-"`
-	JSON   bool          `name:"json" hidden:"" instead:"--output jsonl" env:"-"`
+	outputFlag
+	JSON bool `name:"json" hidden:"" instead:"--output jsonl" env:"-"`
 }
 
 // Help is shown above the flags.
@@ -35,7 +35,9 @@ func (*simCommand) Help() string {
 
 // Validate is called by the parser.
 func (c *simCommand) Validate() error {
-	c.JSON = c.JSON || c.Output == "jsonl"
+	if c.JSON {
+		c.Output = output.JSONL
+	}
 	if c.Hours <= 0 || c.Users < 1 {
 		return errors.New("--hours and --users must be positive")
 	}
@@ -65,16 +67,23 @@ func (c *simCommand) Run(ctx context.Context) error {
 	}
 	line := progress.Stderr()
 	defer line.Clear()
+	rows, err := c.writer()
+	if err != nil {
+		return err
+	}
 	total := sim.Result{}
 	for seed := from; ; seed++ {
 		line.Say("seed %d of %d to %d: %.0f virtual hours done", seed, from, to, total.Hours)
 		r := sim.Run(seed, sim.Options{Hours: c.Hours, Users: c.Users, ShrinkFor: c.Shrink})
-		if r.Difference == "" || c.JSON {
-			line.Clear()
-			c.print(&r)
+		line.Clear()
+		if err := rows.Write(r); err != nil {
+			return err
 		}
 		if r.Difference != "" {
-			return c.differs(&r)
+			return errors.Join(rows.Close(), c.differs(&r))
+		}
+		if err := rows.Flush(); err != nil {
+			return err
 		}
 		total.Hours += r.Hours
 		total.Beats += r.Beats
@@ -84,29 +93,50 @@ func (c *simCommand) Run(ctx context.Context) error {
 			break
 		}
 	}
-	if from != to && !c.JSON {
+	if from != to && c.Output == output.TableFormat {
 		line.Clear()
 		fmt.Printf("no differences in %.0f virtual hours: %d beats, %d restarts, %d transitions\n", total.Hours, total.Beats, total.Restarts, total.Transitions)
 	}
-	return ctx.Err()
+	return errors.Join(rows.Close(), ctx.Err())
 }
 
-func (c *simCommand) print(r *sim.Result) {
-	if c.JSON {
-		// A Result has nothing that JSON cannot say.
-		_ = json.NewEncoder(os.Stdout).Encode(r)
-		return
+// simWriter takes the result of each seed.
+type simWriter interface {
+	Write(sim.Result) error
+	Flush() error
+	Close() error
+}
+
+func (c *simCommand) writer() (simWriter, error) {
+	if c.Output == output.TableFormat {
+		return simLines{}, nil
+	}
+	return output.NewWriter(os.Stdout, c.Output, sim.Columns, itself)
+}
+
+// simLines prints a line for people for each seed without a difference.
+type simLines struct{}
+
+func (simLines) Flush() error { return nil }
+
+func (simLines) Close() error { return nil }
+
+// Write prints.
+func (simLines) Write(r sim.Result) error {
+	if r.Difference != "" {
+		return nil
 	}
 	faults := 0
 	for _, n := range r.Faults {
 		faults += n
 	}
-	fmt.Printf("seed %-6d %g h  %d records, %d beats, %d faults, %d restarts, %d transitions, as the rules require  (%.1f s)\n",
+	_, err := fmt.Printf("seed %-6d %g h  %d records, %d beats, %d faults, %d restarts, %d transitions, as the rules require  (%.1f s)\n",
 		r.Seed, r.Hours, r.Records, r.Beats, faults, r.Restarts, r.Transitions, r.Took)
+	return err
 }
 
 func (c *simCommand) differs(r *sim.Result) error {
-	if !c.JSON {
+	if c.Output == output.TableFormat {
 		fmt.Print(r.Case)
 	}
 	return fmt.Errorf("seed %d: the detector does not do what the rules require, %s"+

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/status"
 )
 
@@ -37,15 +38,22 @@ func (f *statusFlags) source() (status.Source, error) {
 
 // statusCommand prints how the pipeline does.
 type statusCommand struct {
-	Output string        `help:"Output format: table, json or jsonl. Times of tables are in UTC." type:"format" takes:"table,json,jsonl" default:"table" env:"-"`
-	Watch  bool          `help:"Print it again and again, until an interrupt." env:"-"`
-	Every  time.Duration `help:"With --watch: the time between two." default:"2s" env:"-"`
+	outputFlag
+	Table string        `help:"Print only this table: ${enum}. csv and parquet need one." enum:"all,instances,partitions,groups,gateways" default:"all" env:"-"`
+	Watch bool          `help:"Print it again and again, until an interrupt." env:"-"`
+	Every time.Duration `help:"With --watch: the time between two." default:"2s" env:"-"`
 	statusFlags
 }
 
 // Help is shown above the flags.
 func (*statusCommand) Help() string {
-	return `Asks the API of a running pipeline, which needs the scope presence:admin: how many users are present, beats and changes a second, the policy in force, processes with their versions, partitions with owners and lag, consumer groups, gateways and servers; first what is wrong. The JSON is that of GET /console/api/overview. "top" shows the same as a screen.`
+	return `Asks the API of a running pipeline, which needs the scope presence:admin: how many users are present, beats and changes a second, the policy in force, processes with their versions, partitions with owners and lag, consumer groups, gateways and servers; first what is wrong. The JSON is that of GET /console/api/overview, and jsonl has the same on a line. With --table both have the rows of the table, each with the instant:
+
+    stillhere status
+    stillhere status --table partitions --output csv
+    stillhere status --table gateways --output jsonl --watch
+
+"top" shows the same as a screen.`
 }
 
 // Run prints.
@@ -57,16 +65,26 @@ func (c *statusCommand) Run(ctx context.Context) error {
 	if c.Every < time.Second {
 		return misused(fmt.Errorf("--every: must be at least 1s, is %s", c.Every))
 	}
+	if err := c.checkTable(); err != nil {
+		return misused(err)
+	}
+	print, end, err := c.printer()
+	if err != nil {
+		return err
+	}
 	for first := true; ; first = false {
 		o, err := source.Read(ctx)
 		if err == nil {
-			err = c.print(o, first)
+			err = print(o, first)
 		} else if c.Watch && !first && ctx.Err() == nil {
 			fmt.Fprintf(os.Stderr, "stillhere: %v\n", err)
 			err = nil
 		}
-		if err != nil || !c.Watch {
+		if err != nil {
 			return err
+		}
+		if !c.Watch {
+			return end()
 		}
 		select {
 		case <-ctx.Done():
@@ -76,18 +94,47 @@ func (c *statusCommand) Run(ctx context.Context) error {
 	}
 }
 
-func (c *statusCommand) print(o *status.Overview, first bool) error {
+// allTables is --table for the whole overview.
+const allTables = "all"
+
+// checkTable refuses formats that cannot have what is asked for.
+func (c *statusCommand) checkTable() error {
 	switch {
-	case c.Output == "jsonl" || c.Output == "json" && c.Watch:
-		return json.NewEncoder(os.Stdout).Encode(o)
-	case c.Output == "json":
-		return printJSON(o)
+	case c.Table == allTables && (c.Output == output.CSV || c.Output == output.Parquet):
+		return fmt.Errorf("--table: --output %s has one table, which must be named: instances, partitions, groups or gateways", c.Output)
+	case c.Watch && c.Output == output.Parquet, c.Watch && c.Output == output.JSON && c.Table != allTables:
+		return fmt.Errorf("--output: --watch has no end, so no %s document; use --output jsonl or csv", c.Output)
 	}
+	return nil
+}
+
+// printer returns what prints an overview, and what ends the output.
+func (c *statusCommand) printer() (print func(o *status.Overview, first bool) error, end func() error, err error) {
+	nothing := func() error { return nil }
+	switch {
+	case c.Output == output.TableFormat:
+		return c.printText, nothing, nil
+	case c.Table != allTables:
+		rows, err := status.NewRows(os.Stdout, c.Output, c.Table)
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(o *status.Overview, _ bool) error { return errors.Join(rows.Write(o), rows.Flush()) }, rows.Close, nil
+	case c.Output == output.JSONL || c.Watch:
+		return func(o *status.Overview, _ bool) error { return json.NewEncoder(os.Stdout).Encode(o) }, nothing, nil
+	}
+	return func(o *status.Overview, _ bool) error { return printJSON(o) }, nothing, nil
+}
+
+func (c *statusCommand) printText(o *status.Overview, first bool) error {
 	if !first {
 		fmt.Println()
 	}
 	if c.Watch {
 		fmt.Printf("%s\n", o.At)
+	}
+	if c.Table != allTables {
+		return status.WriteTable(os.Stdout, o, c.Table)
 	}
 	return status.WriteText(os.Stdout, o)
 }

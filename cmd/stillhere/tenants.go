@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/internal/tenants"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 // tenantsCommand looks at the settings of tenants, and changes them.
@@ -120,8 +122,18 @@ func recordsOf(d *tenants.Directory, name string) (record, all schemas.Tenant, k
 }
 
 type tenantsList struct {
-	Output string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
+	outputFlag
 	tenantsFlags
+}
+
+// tenantColumns are those of tenants: the settings in force, and which of them are their own.
+func tenantColumns() []output.Column[tenantReport] {
+	all := []output.Column[tenantReport]{{Name: "tenant", Value: func(r tenantReport) any { return r.Tenant }}}
+	for _, n := range new(schemas.Tenant).Numbers() {
+		all = append(all, output.Column[tenantReport]{Name: n.Name, Value: func(r tenantReport) any { return r.Settings[n.Name] }})
+	}
+	return append(all, output.Column[tenantReport]{Name: "own", Value: func(r tenantReport) any { return slices.Sorted(maps.Keys(r.Own)) }},
+		output.Column[tenantReport]{Name: "note", Value: func(r tenantReport) any { return r.Note }})
 }
 
 // Run prints.
@@ -143,16 +155,43 @@ func (c *tenantsList) Run(ctx context.Context) error {
 		}
 		fmt.Fprintln(table, "\t"+t.Note)
 	}
-	if c.Output == "json" {
-		return printJSON(reports)
+	if c.Output != output.TableFormat {
+		return printRows(c.Output, rowsOf(reports), tenantColumns(), itself)
 	}
 	return table.Flush()
 }
 
 type tenantsShow struct {
 	tenantName
-	Output string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
+	outputFlag
 	tenantsFlags
+}
+
+// tenantSetting is a row of show.
+type tenantSetting struct {
+	Setting string `json:"setting"`
+	Value   *int64 `json:"value"` // in force; null: no limit, or as the pipeline
+	From    string `json:"from"`  // default, tenant or all
+}
+
+var tenantSettingColumns = []output.Column[tenantSetting]{
+	{Name: "setting", Value: func(s tenantSetting) any { return s.Setting }},
+	{Name: "value", Value: func(s tenantSetting) any { return s.Value }},
+	{Name: "from", Value: func(s tenantSetting) any { return s.From }},
+}
+
+// settingsFrom are the settings of a report, with where they come from.
+func settingsFrom(report tenantReport, all schemas.Tenant) (rows []tenantSetting) {
+	for _, n := range all.Numbers() {
+		row := tenantSetting{Setting: n.Name, Value: report.Settings[n.Name], From: "default"}
+		if _, own := report.Own[n.Name]; own {
+			row.From = "tenant"
+		} else if *n.Value != 0 {
+			row.From = "all"
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // Run prints.
@@ -165,8 +204,9 @@ func (c *tenantsShow) Run(ctx context.Context) error {
 		return err
 	}
 	record, all, _ := recordsOf(d, c.Tenant)
-	if c.Output == "json" {
-		return printJSON(reportOf(record, all))
+	if c.Output != output.TableFormat {
+		report := reportOf(record, all)
+		return printObject(c.Output, report, rowsOf(settingsFrom(report, all)), tenantSettingColumns)
 	}
 	fmt.Printf("tenant %s\n", shownTenant(c.Tenant))
 	in := tenantInForce(record, all)

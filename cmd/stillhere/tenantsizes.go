@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"text/tabwriter"
+
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 // tenantsSizes prints what the durable store holds of tenants.
 type tenantsSizes struct {
-	Changes bool   `help:"Count the changes in the log, too, which reads all of it." env:"-"`
-	Output  string `help:"Output format: table or json." type:"format" takes:"table,json" default:"table" env:"-"`
+	Changes bool `help:"Count the changes in the log, too, which reads all of it." env:"-"`
+	outputFlag
 	storeCommand
 }
 
@@ -22,6 +24,20 @@ type tenantSize struct {
 	Online  int64  `json:"online"`
 	Away    int64  `json:"away"`
 	Changes *int64 `json:"changes,omitempty"`
+}
+
+// columns are those of sizes; changes are among them if they are counted.
+func (c *tenantsSizes) columns() []output.Column[tenantSize] {
+	all := []output.Column[tenantSize]{
+		{Name: "tenant", Value: func(s tenantSize) any { return s.Tenant }},
+		{Name: "users", Value: func(s tenantSize) any { return s.Users }},
+		{Name: "online", Value: func(s tenantSize) any { return s.Online }},
+		{Name: "away", Value: func(s tenantSize) any { return s.Away }},
+	}
+	if c.Changes {
+		all = append(all, output.Column[tenantSize]{Name: "changes", Value: func(s tenantSize) any { return s.Changes }})
+	}
+	return all
 }
 
 // Help is printed below the list of flags.
@@ -56,8 +72,8 @@ func (c *tenantsSizes) Run(ctx context.Context) (err error) {
 		}
 		fmt.Fprintln(table)
 	}
-	if c.Output == "json" {
-		return printJSON(reports)
+	if c.Output != output.TableFormat {
+		return printRows(c.Output, rowsOf(reports), c.columns(), itself)
 	}
 	return table.Flush()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stillhere/stillhere/internal/kafka/admin"
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 // topicsCommand creates and checks the topics.
@@ -27,6 +29,7 @@ type topicsApply struct {
 	Partitions  int32 `help:"Partitions of new topics. You cannot change the number later: users would move to other partitions. If topics exist with another number, it is an error." default:"64"`
 	Replication int16 `help:"Replicas of each partition; -1: the cluster's default." default:"-1"`
 	topicFlags  `group:"Retention:"`
+	outputFlag
 }
 
 // Validate is called by the parser.
@@ -71,6 +74,24 @@ func (c *topicsApply) Run(ctx context.Context, parsed *kong.Context, file *confi
 		}
 	}
 	reports, err := admin.ApplyTopics(ctx, config, c.Partitions, c.Replication)
+	if err != nil && len(reports) == 0 {
+		return err
+	}
+	return errors.Join(err, c.print(reports))
+}
+
+var topicColumns = []output.Column[admin.TopicReport]{
+	{Name: "name", Value: func(r admin.TopicReport) any { return r.Name }},
+	{Name: "created", Value: func(r admin.TopicReport) any { return r.Created }},
+	{Name: "partitions", Value: func(r admin.TopicReport) any { return r.Partitions }},
+	{Name: "changed", Value: func(r admin.TopicReport) any { return r.Changed }},
+	{Name: "tuned", Value: func(r admin.TopicReport) any { return r.Tuned }},
+}
+
+func (c *topicsApply) print(reports []admin.TopicReport) error {
+	if c.Output != output.TableFormat {
+		return printRows(c.Output, rowsOf(reports), topicColumns, itself)
+	}
 	for _, r := range reports {
 		what := "is there"
 		if r.Created {
@@ -84,7 +105,7 @@ func (c *topicsApply) Run(ctx context.Context, parsed *kong.Context, file *confi
 			fmt.Printf("%-28s %s\n", "", tuned)
 		}
 	}
-	return err
+	return nil
 }
 
 type topicsCheck struct{ kafkaFlags }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -16,12 +15,13 @@ import (
 
 	"github.com/stillhere/stillhere/internal/watch"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/tools/output"
 )
 
 // watchCommand shows dots in a terminal.
 type watchCommand struct {
 	Users   []string `arg:"" name:"user" help:"User ids to watch, with --ids text names."`
-	Output  string   `help:"Output format: table, or jsonl with a line for each user and change, as the API has them." type:"format" takes:"table,jsonl" default:"table" env:"-"`
+	Output  string   `help:"Output format: table, jsonl (a row a line) or csv, with a row for each user and change. Tables are for people, with times in UTC." type:"format" takes:"table,jsonl,csv" why:"the stream has no end, and a document needs one; use jsonl or csv" default:"table" env:"-"`
 	NoColor bool     `help:"Disable colours, as NO_COLOR in the environment does." env:"NO_COLOR"`
 	apiFlags
 }
@@ -48,7 +48,11 @@ func (c *watchCommand) Run(ctx context.Context, parsed *kong.Context) error {
 	for _, name := range options.Names {
 		left[name] = true
 	}
-	show, hinted := c.shower(), false
+	show, err := c.shower()
+	if err != nil {
+		return err
+	}
+	hinted := false
 	for message, err := range watch.Messages(ctx, options) {
 		if err != nil {
 			return fmt.Errorf("watching: %w", err)
@@ -83,16 +87,19 @@ func (c *watchCommand) Run(ctx context.Context, parsed *kong.Context) error {
 }
 
 // shower prints a user.
-func (c *watchCommand) shower() func(schemas.Presence) error {
-	if c.Output == "jsonl" {
-		lines := json.NewEncoder(os.Stdout)
-		return func(p schemas.Presence) error { return lines.Encode(asAnswered(p)) }
+func (c *watchCommand) shower() (func(schemas.Presence) error, error) {
+	if c.Output != output.TableFormat {
+		rows, err := output.NewWriter(os.Stdout, c.Output, presenceColumns(c.text()), asAnswered)
+		if err == nil {
+			err = rows.Flush() // the head
+		}
+		return func(p schemas.Presence) error { return errors.Join(rows.Write(p), rows.Flush()) }, err
 	}
 	paint := painter(!c.NoColor && isTerminal(os.Stdout))
 	return func(p schemas.Presence) error {
 		_, err := fmt.Println(paint(p))
 		return err
-	}
+	}, nil
 }
 
 // asAnswered is a user as the API answers.

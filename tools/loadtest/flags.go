@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 
+	"github.com/stillhere/stillhere/tools/output"
 	"github.com/stillhere/stillhere/tools/progress"
 )
 
@@ -20,7 +21,7 @@ type Flags struct {
 	Seconds    float64  `help:"How long the measured part lasts; 0: as long as it needs. For silence: when a silent user is offline." env:"-"`
 	Partitions int32    `help:"Partitions of the topics." default:"4" env:"-"`
 	Brokers    []string `help:"Kafka to measure on, host:port; topics are made there and deleted. Default: a stand-in in another process." env:"-"`
-	Output     string   `help:"Output format: ${enum}." enum:"table,json" default:"table" env:"-"`
+	Output     string   `help:"Output format: table, json (one document), jsonl (a row a line), csv or parquet. Tables are for people, with times in UTC." enum:"table,json,jsonl,csv,parquet" default:"table" env:"-"`
 	JSON       bool     `name:"json" hidden:"" instead:"--output json" env:"-"`
 	CPUProfile string   `name:"cpuprofile" help:"Write a CPU profile of the measured part to this file; of further parts to FILE.2 and so on." type:"path" env:"-"`
 	Report     string   `help:"Write a page in Markdown to this file." type:"path" env:"-"`
@@ -43,15 +44,19 @@ func (f *Flags) Measure(ctx context.Context, version, reference string, process 
 	}
 	report, err := Run(ctx, o, benches...)
 	report.Version, report.Redis = version, reference
-	write := report.WriteText
-	if f.JSON || f.Output == "json" {
-		write = func(out io.Writer) error {
-			encoder := json.NewEncoder(out)
-			encoder.SetIndent("", "  ")
-			return encoder.Encode(report)
-		}
+	return errors.Join(err, f.write(os.Stdout, report), f.page(report))
+}
+
+func (f *Flags) write(out io.Writer, report *Report) error {
+	switch {
+	case f.JSON || f.Output == output.JSON:
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	case f.Output == output.TableFormat:
+		return report.WriteText(out)
 	}
-	return errors.Join(err, write(os.Stdout), f.page(report))
+	return output.Write(out, f.Output, report.rows(), figureColumns, func(r figureRow) any { return r })
 }
 
 // page writes the Markdown, if it is asked for.

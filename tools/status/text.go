@@ -181,12 +181,17 @@ func WriteText(w io.Writer, o *Overview) error {
 	}
 	for _, t := range []table{instances(o), partitions(o), groups(o), gateways(o)} {
 		fmt.Fprintln(out)
-		fmt.Fprintln(out, strings.Join(t.head, "\t"))
-		for _, row := range t.rows {
-			fmt.Fprintln(out, printable(strings.Join(row, "\x00")))
-		}
+		t.write(out)
 	}
 	return out.Flush()
+}
+
+// write writes the table with tabs between cells.
+func (t table) write(out *tabwriter.Writer) {
+	fmt.Fprintln(out, strings.Join(t.head, "\t"))
+	for _, row := range t.rows {
+		fmt.Fprintln(out, printable(strings.Join(row, "\x00")))
+	}
 }
 
 // printable replaces control characters, which names of gateways may have; cells are separated by zeros.
