@@ -158,11 +158,21 @@ func checkHelped(node *kong.Node, words []string) error {
 			if near := nearest(node, word); near != "" {
 				return fmt.Errorf("<command>: there is no command %q; did you mean %q?", asked, strings.Join(append(words[:i:i], near), " "))
 			}
-			return fmt.Errorf("<command>: there is no command %q", asked)
+			return fmt.Errorf("<command>: there is no command %q; there are %s", asked, strings.Join(commandsOf(node), ", "))
 		}
 		node = child
 	}
 	return nil
+}
+
+// commandsOf are the commands of node.
+func commandsOf(node *kong.Node) (names []string) {
+	for _, child := range node.Children {
+		if child.Type == kong.CommandNode && !child.Hidden {
+			names = append(names, child.Name)
+		}
+	}
+	return names
 }
 
 // nearest is the command of node that begins as the word does, for at least two letters of it and longest; empty: none.

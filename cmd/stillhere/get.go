@@ -191,7 +191,7 @@ func (c *historyCommand) Run(ctx context.Context) error {
 	}
 	page := 1000
 	if c.Limit > 0 {
-		page = min(page, c.Limit)
+		page = min(page, c.Limit+1) // one more says whether there are more
 	}
 	api, err := c.client(page)
 	if err != nil {
@@ -201,27 +201,35 @@ func (c *historyCommand) Run(ctx context.Context) error {
 	if c.text() {
 		changes = api.HistoryOf(ctx, users[0].name, within)
 	}
-	found := false
+	found, more := false, false
 	noting := func(yield func(presence.Change, error) bool) {
-		for change, err := range limited(changes, c.Limit) {
+		for change, err := range limited(changes, c.Limit, &more) {
 			if found = true; !yield(change, err) {
 				return
 			}
 		}
 	}
 	err = printRows(c.Output, noting, changeColumns, itself)
-	if err == nil && !found {
+	switch {
+	case err != nil:
+	case !found:
 		fmt.Fprintf(os.Stderr, "stillhere: there is no change of user %s in that time\n", users[0])
+	case more:
+		fmt.Fprintf(os.Stderr, "stillhere: there are older changes, which --limit %d leaves out; --limit 0 prints all\n", c.Limit)
 	}
 	return err
 }
 
-// limited are the first rows; limit 0: all.
-func limited(rows iter.Seq2[presence.Change, error], limit int) iter.Seq2[presence.Change, error] {
+// limited are the first rows; limit 0: all. It sets more if there are more.
+func limited(rows iter.Seq2[presence.Change, error], limit int, more *bool) iter.Seq2[presence.Change, error] {
 	return func(yield func(presence.Change, error) bool) {
 		n := 0
 		for row, err := range rows {
-			if n++; !yield(row, err) || n == limit {
+			if n++; limit > 0 && n > limit && err == nil {
+				*more = true
+				return
+			}
+			if !yield(row, err) {
 				return
 			}
 		}

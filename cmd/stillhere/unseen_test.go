@@ -62,7 +62,8 @@ func TestTwoInstantsAreRefused(t *testing.T) {
 func TestHelpOfWhatIsNoCommandSaysWhatMayBeMeant(t *testing.T) {
 	for line, want := range map[string]string{
 		"help histroy":      `there is no command "histroy"; did you mean "history"?`,
-		"help nosuch":       `there is no command "nosuch"`,
+		"help nosuch":       `there is no command "nosuch"; there are dev, all, ingest, detector, `,
+		"help policy nix":   `there is no command "policy nix"; there are show, list, set, unset`,
 		"help context use1": `there is no command "context use1"; did you mean "context use"?`,
 	} {
 		code, _, errs := stillhere(t, "", strings.Fields(line)...)

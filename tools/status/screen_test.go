@@ -74,6 +74,22 @@ func TestAGatewayWithoutUsersIsNoProblem(t *testing.T) {
 	}
 }
 
+func TestAnInstantOfAnotherDayHasItsDay(t *testing.T) {
+	t.Parallel()
+	o := small()
+	o.Gateways = []console.Gateway{{Gateway: "fell", State: "lost", LastSeenAt: noon - 7*86_400_000, Epoch: noon - 8*86_400_000},
+		{Gateway: "well", State: "alive", LastSeenAt: noon - 1000, Epoch: noon - 86_400_000}}
+	var text strings.Builder
+	if err := WriteText(&text, o); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"fell is lost since 2026-11-16 12:00:00\n", "2026-11-16 12:00:00  2026-11-15 12:00:00", "11:59:59             2026-11-22 12:00:00"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("there is no %q in\n%s", want, text.String())
+		}
+	}
+}
+
 func TestTheScreenLooksAsInThePictures(t *testing.T) {
 	t.Parallel()
 	begin := noon.Time()

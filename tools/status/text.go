@@ -60,7 +60,7 @@ func Problems(o *Overview) (all []string) {
 	}
 	for _, g := range o.Gateways {
 		if g.State == "lost" {
-			say("gateway %s is lost since %s", g.Gateway, clock(g.LastSeenAt))
+			say("gateway %s is lost since %s", g.Gateway, clock(g.LastSeenAt, o.At))
 		}
 	}
 	return all
@@ -161,7 +161,7 @@ func instances(o *Overview) table {
 func gateways(o *Overview) table {
 	t := table{head: []string{"GATEWAY", "STATE", "USERS", "LAST SEEN (UTC)", "STARTED (UTC)"}}
 	for _, g := range o.Gateways {
-		t.rows = append(t.rows, []string{g.Gateway, g.State, number(g.Users), clock(g.LastSeenAt), clock(g.Epoch)})
+		t.rows = append(t.rows, []string{g.Gateway, g.State, number(g.Users), clock(g.LastSeenAt, o.At), clock(g.Epoch, o.At)})
 	}
 	return t
 }
@@ -254,9 +254,13 @@ func seconds(s *float64) string {
 	return strconv.FormatFloat(*s, 'f', 1, 64) + "s"
 }
 
-func clock(at schemas.Millis) string {
+// clock is an instant, with its day unless that is the day of now.
+func clock(at, now schemas.Millis) string {
 	if at == 0 {
 		return unknown
 	}
-	return at.Time().Format("15:04:05")
+	if at.Time().Format(time.DateOnly) == now.Time().Format(time.DateOnly) {
+		return at.Time().Format(time.TimeOnly)
+	}
+	return at.Time().Format(time.DateTime)
 }
