@@ -37,7 +37,9 @@ func (*explainCommand) Help() string {
     stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0 42 --output json
     stillhere explain 2gVCcZ6TqUq5bkKTo7CqEYvyHr0 ann --ids text --tenant acme --identity-key-file identity.key
     stillhere explain 42 --at 2026-11-20T12:03
-    stillhere explain ann --at -10m --ids text --tenant acme --identity-key-file identity.key`
+    stillhere explain ann --at -10m --ids text --tenant acme --identity-key-file identity.key
+
+What was published of the user's partition since then is read up to now: if the user was erased meanwhile, nothing is explained. Of weeks ago this takes a while; the progress says how far it has come.`
 }
 
 // given are the id and the user of the arguments.
@@ -121,7 +123,9 @@ func (c *explainCommand) Run(ctx context.Context, args givenArguments) error {
 		}
 	}
 	line := progress.Stderr()
-	o.Progress = func(records int) { line.Say("looked at %d transitions", records) }
+	o.Progress = func(records int, reached schemas.Millis) {
+		line.Say("looked at %d transitions  up to %s", records, output.Instant(reached))
+	}
 	o.Checkpoints, err = policy.Checkpoints(ctx, cluster)
 	if err != nil {
 		return err

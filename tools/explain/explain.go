@@ -37,8 +37,8 @@ type Options struct {
 	Known []schemas.Policy
 	// Prefix is that of the topics.
 	Prefix string
-	// Progress, if not nil, is called now and then with the number of records read.
-	Progress func(records int)
+	// Progress, if not nil, is called now and then with the number of records read, and the time of the last one.
+	Progress func(records int, reached schemas.Millis)
 }
 
 // Names is what users are called.

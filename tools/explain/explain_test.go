@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -179,6 +180,18 @@ func TestWhatCannotBeExplainedIsSaidClearly(t *testing.T) {
 		if _, err := Explain(t.Context(), w.reader, Options{Event: event}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("event %q: %v", event, err)
 		}
+	}
+}
+
+func TestTheProgressOfASearchSaysHowFarItHasCome(t *testing.T) {
+	t.Parallel()
+	var said [][2]int
+	s := search{progress: func(records int, reached schemas.Millis) { said = append(said, [2]int{records, int(reached)}) }}
+	for i := range 2500 {
+		s.look(&schemas.Record{Time: schemas.Millis(10 * (i + 1))})
+	}
+	if want := [][2]int{{1000, 10_000}, {2000, 20_000}}; !slices.Equal(said, want) {
+		t.Errorf("said %v, want %v", said, want)
 	}
 }
 

@@ -39,7 +39,7 @@ type search struct {
 	user     schemas.UserID
 	called   schemas.Name // of user, in text mode
 	looked   int
-	progress func(int)
+	progress func(records int, reached schemas.Millis)
 }
 
 // findFor finds the transition that the options name.
@@ -54,7 +54,8 @@ func (s *search) findFor(ctx context.Context, o *Options) (found transition, err
 }
 
 // findAt looks for the last transition of the user at or before an instant. It reads from some time before the
-// instant on, because a transition may be published later, and then ever older ones.
+// instant on up to the end of the log, because a transition may be published later, and an erasure that makes it
+// void still later; and then ever older ones.
 func (s *search) findAt(ctx context.Context, at schemas.Millis) (found transition, err error) {
 	count, err := s.reader.Partitions(ctx, schemas.Transitions)
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *search) findAt(ctx context.Context, at schemas.Millis) (found transitio
 			}
 		}
 		err = s.reader.Read(ctx, schemas.Transitions, partition, from, to, true, func(r *schemas.Record) error {
-			s.look()
+			s.look(r)
 			if !bytes.Equal(r.Key, key) {
 				return nil
 			}
@@ -154,7 +155,7 @@ func (s *search) erased(ctx context.Context, of transition) (erased bool, err er
 	key := of.Message.User.Key()
 	var t schemas.Transition
 	err = s.reader.Read(ctx, schemas.Transitions, of.Partition, of.Offset, -1, true, func(r *schemas.Record) error {
-		s.look()
+		s.look(r)
 		if !bytes.Equal(r.Key, key) {
 			return nil
 		}
@@ -183,7 +184,7 @@ func (s *search) findIn(ctx context.Context, partition int32, since, until schem
 		return found, nil
 	}
 	err = s.reader.Read(ctx, schemas.Transitions, partition, from, to, true, func(r *schemas.Record) error {
-		s.look()
+		s.look(r)
 		l, err := stream.DecodeTransition(r)
 		if err != nil {
 			return nil // not ours to judge; it is not what we look for
@@ -216,7 +217,7 @@ func (s *search) around(ctx context.Context, of transition, back schemas.Millis)
 	}
 	key := of.Message.User.Key()
 	err = s.reader.Read(ctx, schemas.Transitions, of.Partition, min(from, of.Offset), -1, true, func(r *schemas.Record) error {
-		s.look()
+		s.look(r)
 		if r.Time > of.Time+reach {
 			return errEnough
 		}
@@ -245,10 +246,10 @@ func (s *search) around(ctx context.Context, of transition, back schemas.Millis)
 	return before, after, notEnough(err)
 }
 
-func (s *search) look() {
+func (s *search) look(at *schemas.Record) {
 	s.looked++
 	if s.progress != nil && s.looked%1000 == 0 {
-		s.progress(s.looked)
+		s.progress(s.looked, at.Time)
 	}
 }
 
