@@ -28,8 +28,8 @@ func NewTable(out io.Writer, columns ...string) *Table {
 	return &Table{out: out, rows: [][]string{columns}}
 }
 
-// Row adds a row, with a cell for each column. Characters of a cell that terminals obey are escaped; an empty cell is a
-// dash.
+// Row adds a row, with a cell for each column. Characters of a cell that terminals obey or do not show are escaped, so
+// that no two cells look alike; an empty cell is a dash.
 func (t *Table) Row(cells ...string) error {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
@@ -71,16 +71,36 @@ func (t *Table) Flush() error {
 	return nil
 }
 
-// shown is a cell as it is printed.
+// shown is a cell as it is printed. Escapes tell cells apart that would look alike: of what cannot be seen, and of the
+// backslash.
 func shown(cell string) string {
 	if cell == "" {
 		return "-"
 	}
-	if strings.ContainsFunc(cell, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		quoted := strconv.Quote(cell)
-		return quoted[1 : len(quoted)-1]
+	var escaped strings.Builder
+	blanks := len(strings.TrimRight(cell, " ")) // and what is behind
+	for i, r := range cell {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(cell[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&escaped, `\x%02x`, cell[i])
+		case r == ' ' && (i == 0 || i >= blanks):
+			escaped.WriteString(`\x20`)
+		case r == '\\':
+			escaped.WriteString(`\\`)
+		case unseen(r):
+			quoted := strconv.QuoteRuneToASCII(r)
+			escaped.WriteString(quoted[1 : len(quoted)-1])
+		default:
+			escaped.WriteRune(r)
+		}
 	}
-	return cell
+	return escaped.String()
+}
+
+// unseen reports whether terminals show nothing of a character, or obey it. Unicode calls most of these ignorable;
+// fillers of Hangul are letters, and the blank of Braille is a symbol.
+func unseen(r rune) bool {
+	return !unicode.IsPrint(r) || r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // Instant is an instant in a table: in UTC, to the millisecond; empty for none.

@@ -75,3 +75,43 @@ func TestInstantsAreInUTCAndSpansAreShort(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesThatLookAlikeCanBeToldApart(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"ann":            "ann",
+		"Zoë ☃ 東京":       "Zoë ☃ 東京",
+		"an\u200dn":      `an\u200dn`,
+		"an\u200bn":      `an\u200bn`,
+		"an\ufe0fn":      `an\ufe0fn`,
+		"an\U000e0101n":  `an\U000e0101n`,
+		"an\u034fn":      `an\u034fn`,
+		"an\u3164n":      `an\u3164n`,
+		"an\u2800n":      `an\u2800n`,
+		"an\u00a0n":      `an\u00a0n`,
+		"ann ":           `ann\x20`,
+		" ann":           `\x20ann`,
+		"an n":           "an n",
+		"an\xffn":        `an\xffn`,
+		"an\ufffdn":      "an\ufffdn",
+		`an\u200dn`:      `an\\u200dn`,
+		`acme\user`:      `acme\\user`,
+		`a"b` + "\u200d": `a"b\u200d`,
+		"👩\u200d👧":       `👩\u200d👧`,
+	} {
+		if got := shown(name); got != want {
+			t.Errorf("%+q is shown as %s, want %s", name, got, want)
+		}
+	}
+}
+
+func FuzzNoTwoCellsLookAlike(f *testing.F) {
+	f.Add("ann", `an\u200dn`)
+	f.Add("an\u200dn", `an\u200dn`)
+	f.Add(`\x20`, " ")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if a != "" && b != "" && a != b && shown(a) == shown(b) {
+			t.Errorf("%+q and %+q are both shown as %s", a, b, shown(a))
+		}
+	})
+}
