@@ -8,8 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stillhere/stillhere/test/testkit"
 
@@ -214,6 +216,16 @@ func TestARoleThatCannotWorkSaysWhatIsMissing(t *testing.T) {
 			*partitions = 0
 		}
 	})
+	create(t, "earlier.", func(spec *schemas.TopicSpec, partitions *int32) {
+		if spec.Topic == schemas.Policies {
+			*partitions = 0
+		}
+	})
+	check := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, "topics", "check", "--kafka-brokers", broker, "--topic-prefix", "earlier.")
+	if code, said := check.Wait(time.Minute), check.Out.String(); code != 0 || !strings.Contains(said, "all required topics are") ||
+		!strings.Contains(said, "topic earlier.policies does not exist") || strings.Count(said, "\n") != 2 {
+		t.Errorf("without an optional topic topics check ends with %d and says\n%s%s", code, said, check.Err.String())
+	}
 	if _, err := admin.ApplyTopics(t.Context(), kafka.Config{Brokers: []string{broker}}, 3, 1); err != nil {
 		t.Fatal(err)
 	}

@@ -135,6 +135,22 @@ func CheckTopics(ctx context.Context, cfg kafka.Config) (partitions int32, err e
 	return compareTopics(found, cfg)
 }
 
+// MissingTopics are the optional topics that do not exist, or that the user may not describe.
+func MissingTopics(ctx context.Context, cfg kafka.Config) (names []string, err error) {
+	admin, cfg, err := openAdmin(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	found, err := listTopics(ctx, admin, cfg)
+	for _, t := range found {
+		if t.spec.Topic.Optional() && !t.exists {
+			names = append(names, t.name)
+		}
+	}
+	return names, err
+}
+
 func openAdmin(cfg kafka.Config) (*kadm.Client, kafka.Config, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, cfg, fmt.Errorf("looking at the topics: %w", err)
