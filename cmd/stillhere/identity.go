@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/stillhere/stillhere/app"
 	"github.com/stillhere/stillhere/internal/identity"
@@ -143,7 +142,7 @@ func (identityCollisions) Help() string {
 }
 
 // Run prints.
-func (c *identityCollisions) Run(ctx context.Context, log *slog.Logger) error {
+func (c *identityCollisions) Run(ctx context.Context) error {
 	cluster, err := c.cluster()
 	if err != nil {
 		return err
@@ -151,7 +150,7 @@ func (c *identityCollisions) Run(ctx context.Context, log *slog.Logger) error {
 	if !cluster.Users.Text() {
 		return misused(errors.New("--ids: only pipelines with --ids text have names"))
 	}
-	reader, err := kafka.NewReader(cluster, log)
+	reader, err := kafka.NewReader(cluster, errorsOnly())
 	if err != nil {
 		return err
 	}
