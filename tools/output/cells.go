@@ -16,26 +16,27 @@ const (
 	inCSV   place = true
 )
 
-func heads[R any](columns []Column[R], where place) (all []string) {
+func heads(columns []column, where place) (all []string) {
 	for _, c := range columns {
-		if head := headOf(c, where); head != "" {
+		if head := c.in(where); head != "" {
 			all = append(all, head)
 		}
 	}
 	return all
 }
 
-func headOf[R any](c Column[R], where place) string {
+// in is the head of the column; empty: it is not there.
+func (c column) in(where place) string {
 	if where == inCSV {
-		return c.Name
+		return c.name
 	}
-	return c.Head
+	return c.head
 }
 
-func cells[R any](columns []Column[R], where place, row R) (all []string) {
+func cells(columns []column, where place, row any) (all []string) {
 	for _, c := range columns {
-		if headOf(c, where) != "" {
-			all = append(all, cell(c.Value(row), where))
+		if c.in(where) != "" {
+			all = append(all, cell(c.value(row), where))
 		}
 	}
 	return all

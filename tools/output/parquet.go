@@ -50,31 +50,30 @@ func fieldOf(name string, zero any) (field, error) {
 }
 
 // newParquet writes rows by the columns that have names.
-func newParquet[R any](out io.Writer, columns []Column[R]) (*Writer[R], error) {
-	var zero R
+func newParquet(out io.Writer, columns []column, zero any) (formatted, error) {
 	var fields []reflect.StructField
-	var values []func(R) any
+	var values []func(any) any
 	for _, c := range columns {
-		if c.Name == "" {
+		if c.name == "" {
 			continue
 		}
-		f, err := fieldOf(c.Name, c.Value(zero))
+		f, err := fieldOf(c.name, c.value(zero))
 		if err != nil {
-			return nil, err
+			return formatted{}, err
 		}
 		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("F%d", len(fields)), Type: f.Type,
-			Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s%s"`, c.Name, f.tag))})
-		values = append(values, c.Value)
+			Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s%s"`, c.name, f.tag))})
+		values = append(values, c.value)
 	}
 	rows := reflect.StructOf(fields)
-	w := replay.NewParquet(out, parquet.NewSchema("row", parquet.SchemaOf(reflect.New(rows).Interface())), func(value *R, row *any) {
+	w := replay.NewParquet(out, parquet.NewSchema("row", parquet.SchemaOf(reflect.New(rows).Interface())), func(value, row *any) {
 		made := reflect.New(rows).Elem()
 		for i, of := range values {
 			set(made.Field(i), reflect.ValueOf(of(*value)))
 		}
 		*row = made.Interface()
 	})
-	return &Writer[R]{func(row R) error { return w.Write(&row) }, w.Flush, w.Close}, nil
+	return formatted{func(row any) error { return w.Write(&row) }, w.Flush, w.Close}, nil
 }
 
 // set sets a field to a value of its column.

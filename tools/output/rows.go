@@ -1,15 +1,9 @@
 package output
 
 import (
-	"encoding/csv"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
-	"os"
-
-	"github.com/mattn/go-isatty"
 )
 
 // The formats, as --output names them.
@@ -52,35 +46,20 @@ func Write[R any](out io.Writer, format string, rows iter.Seq2[R, error], column
 }
 
 // Writer writes rows in one format. One goroutine may use it.
-type Writer[R any] struct {
-	write        func(R) error
-	flush, close func() error
-}
+type Writer[R any] struct{ formatted }
 
 // NewWriter makes a writer, as Write has it. An error of Parquet on a terminal is ErrTerminal.
 func NewWriter[R any](out io.Writer, format string, columns []Column[R], object func(R) any) (*Writer[R], error) {
-	nothing := func() error { return nil }
-	switch format {
-	case JSONL:
-		lines := json.NewEncoder(out)
-		return &Writer[R]{func(row R) error { return lines.Encode(object(row)) }, nothing, nothing}, nil
-	case JSON:
-		all := NewArray(out)
-		return &Writer[R]{func(row R) error { return all.Add(object(row)) }, all.Flush, all.Close}, nil
-	case CSV:
-		w := csv.NewWriter(out)
-		flush := func() error { w.Flush(); return w.Error() }
-		return &Writer[R]{func(row R) error { return w.Write(cells(columns, inCSV, row)) }, flush, flush}, w.Write(heads(columns, inCSV))
-	case TableFormat:
-		t := NewTable(out, heads(columns, inTable)...)
-		return &Writer[R]{func(row R) error { return t.Row(cells(columns, inTable, row)...) }, t.Flush, t.Flush}, nil
-	case Parquet:
-		if file, ok := out.(*os.File); ok && isatty.IsTerminal(file.Fd()) {
-			return nil, ErrTerminal
-		}
-		return newParquet(out, columns)
+	all := make([]column, len(columns))
+	for i, c := range columns {
+		all[i] = column{c.Name, c.Head, func(row any) any { return c.Value(row.(R)) }} //nolint:errcheck,forcetypeassert // of Write
 	}
-	return nil, fmt.Errorf("--output: %q is not written here", format)
+	var zero R
+	w, err := newFormatted(out, format, all, zero, func(row any) any { return object(row.(R)) }) //nolint:errcheck,forcetypeassert // of Write
+	if err != nil {
+		return nil, err
+	}
+	return &Writer[R]{w}, nil
 }
 
 // Write takes a row.
