@@ -29,6 +29,7 @@ import (
 var (
 	percent = regexp.MustCompile(`\] +([0-9]+)%`)
 	number  = regexp.MustCompile(`\r([0-9,]+) (?:of [0-9,]+ )?(?:users erased|records, )`)
+	looked  = regexp.MustCompile(`\rlooked at ([0-9]+) transitions  up to 20`)
 	rows    = regexp.MustCompile(`%  [0-9hms]+ left  ([0-9,]+) rows`)
 )
 
@@ -119,6 +120,7 @@ func TestLongWorkShowsItsProgressOnATerminalAndNotInAPipe(t *testing.T) {
 	k.advances(number, "backtest", "--policy", "default", "--policy", "chat", "--policy", "calm", "--warm-up", "0s")
 	k.advances(percent, "graph", "load", edges, "--sqlite", filepath.Join(folder, "graph.db"), "--anew")
 	k.advances(percent, "import", "last-seen", ids, "--sqlite", filepath.Join(k.Dir, "stillhere.db"))
+	k.advances(looked, "explain", "1", "--at", "now")
 	erased := []string{"erase", "--yes", "--kafka-brokers", k.Broker}
 	for id := range 200 {
 		erased = append(erased, strconv.Itoa(id+1))
