@@ -85,7 +85,7 @@ func (c *topicsACLs) Run(ctx context.Context) error {
 }
 
 // AfterApply is called by the parser.
-func (c *topicsACLs) AfterApply() error { return checkTerminal(c.Output) }
+func (c *topicsACLs) AfterApply() error { return output.Check(os.Stdout, c.Output) }
 
 var grantColumns = []output.Column[admin.Grant]{
 	{Name: "resource", Value: func(g admin.Grant) any { return g.Resource }},

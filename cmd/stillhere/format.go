@@ -24,15 +24,7 @@ type outputFlag struct {
 }
 
 // AfterApply is called by the parser.
-func (f *outputFlag) AfterApply() error { return checkTerminal(f.Output) }
-
-// checkTerminal refuses what is not for terminals, if standard output is one.
-func checkTerminal(format string) error {
-	if format == output.Parquet && isTerminal(os.Stdout) {
-		return output.ErrTerminal
-	}
-	return nil
-}
+func (f *outputFlag) AfterApply() error { return output.Check(os.Stdout, f.Output) }
 
 // printRows prints rows on standard output.
 func printRows[R any](format string, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any) error {
@@ -53,7 +45,7 @@ type linesFlag struct {
 }
 
 // AfterApply is called by the parser.
-func (f *linesFlag) AfterApply() error { return checkTerminal(f.Output) }
+func (f *linesFlag) AfterApply() error { return output.Check(os.Stdout, f.Output) }
 
 // printLinesOr prints rows in the format of the flag, else as lines.
 func printLinesOr[R any](f linesFlag, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any, line func(R) string) error {

@@ -60,7 +60,7 @@ func (c *planCommand) workload() plan.Workload {
 // Validate is called by the parser.
 func (c *planCommand) Validate() error {
 	w := c.workload()
-	return errors.Join(w.Validate(), checkTerminal(c.Output))
+	return errors.Join(w.Validate(), output.Check(os.Stdout, c.Output))
 }
 
 // Run prints.

@@ -257,7 +257,7 @@ func (k *keyboard) streamsInCSV() {
 func (k *keyboard) refusesParquetOnATerminal() {
 	k.Helper()
 	for _, words := range [][]string{{"get", "1"}, {"replay"}, {"plan", "--users", "5"}, {"graph", "followers", "1"}, {"status", "--table", "groups"},
-		{"topics", "acls", "--role", "api", "--principal", "User:a"}} {
+		{"topics", "acls", "--role", "api", "--principal", "User:a"}, {"sim", "--hours", "0.1"}} {
 		const want = "stillhere: --output parquet is not for terminals: redirect it to a file"
 		if out, code := k.onTerminal("", "", append(words, "--output", "parquet")...); code != 2 || !strings.HasPrefix(out, want) {
 			k.Errorf("%q on a terminal: code %d, %q", words, code, out)

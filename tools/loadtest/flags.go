@@ -31,6 +31,9 @@ type Flags struct {
 // before one failed is reported all the same. reference is the version of the Redis that
 // serves as reference, if any; process starts this program once more, as a Process.
 func (f *Flags) Measure(ctx context.Context, version, reference string, process []string, benches ...Bench) error {
+	if err := output.Check(os.Stdout, f.Output); err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("looking for this program, to run it once more: %w", err)

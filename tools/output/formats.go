@@ -17,6 +17,14 @@ type column struct {
 	value      func(row any) any
 }
 
+// Check returns ErrTerminal if out is a terminal and the format is not for one. Commands ask before they work.
+func Check(out io.Writer, format string) error {
+	if file, ok := out.(*os.File); ok && format == Parquet && isatty.IsTerminal(file.Fd()) {
+		return ErrTerminal
+	}
+	return nil
+}
+
 // formatted writes rows in a format.
 type formatted struct {
 	write        func(row any) error
@@ -41,8 +49,8 @@ func newFormatted(out io.Writer, format string, columns []column, zero any, obje
 		t := NewTable(out, heads(columns, inTable)...)
 		return formatted{func(row any) error { return t.Row(cells(columns, inTable, row)...) }, t.Flush, t.Flush}, nil
 	case Parquet:
-		if file, ok := out.(*os.File); ok && isatty.IsTerminal(file.Fd()) {
-			return formatted{}, ErrTerminal
+		if err := Check(out, format); err != nil {
+			return formatted{}, err
 		}
 		return newParquet(out, columns, zero)
 	}
