@@ -7,6 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/stillhere/stillhere/internal/policy"
 	"github.com/stillhere/stillhere/schemas"
 )
@@ -14,14 +18,16 @@ import (
 // settings are policies that are set in a world whose users are called by names, and beats.
 type settings struct {
 	*world
-	ingest   *process
-	detector *process // nil while none runs
-	tenants  []named
+	ingest    *process
+	detectors [2]*process // nil while it does not run
+	tenants   []named
 }
 
 func newSettings(w *world) *settings {
 	w.Helper()
-	s := &settings{world: w, detector: w.start("detector", "detector"), ingest: w.start("ingest", "ingest")}
+	s := &settings{world: w}
+	s.turn(0)
+	s.ingest = w.start("ingest", "ingest")
 	for _, tenant := range []string{"", "acme", "zeta"} {
 		s.tenants = append(s.tenants, named{w, s.ingest.base, "", tenant})
 	}
@@ -59,15 +65,20 @@ func (s *settings) beat(bye bool) {
 	}
 }
 
-// turn stops the detector, or starts one.
-func (s *settings) turn() {
+// turn stops a detector, or starts it.
+func (s *settings) turn(i int) {
 	s.Helper()
-	if s.detector == nil {
-		s.detector = s.start("detector", "detector")
+	if s.detectors[i] == nil {
+		s.detectors[i] = s.start("detector", fmt.Sprint("detector-", i))
 		return
 	}
-	s.detector.stop()
-	s.detector = nil
+	s.detectors[i].stop()
+	s.detectors[i] = nil
+}
+
+// refuse makes Kafka refuse the next policy that is written, for good: the session that wrote it must begin again.
+func (s *settings) refuse() {
+	s.kafka.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "presence.policies", Err: kerr.InvalidTimestamp, Count: 1})
 }
 
 // resolve checks that the topic policies alone has what each transition names, and returns how many policies
@@ -108,7 +119,7 @@ func TestPoliciesOfSecondsAndThoseThatADetectorFindsInTheLogAreKnown(t *testing.
 		}
 
 		// Five within a minute, and one of a tenant, while no detector runs.
-		s.turn()
+		s.turn(0)
 		for i := range 5 {
 			p := s.quickBy(time.Duration(4+i) * time.Second)
 			s.set("-", &p)
@@ -124,7 +135,7 @@ func TestPoliciesOfSecondsAndThoseThatADetectorFindsInTheLogAreKnown(t *testing.
 		s.set("-", &before)
 		s.set("acme", nil)
 		time.Sleep(10 * time.Minute)
-		s.turn()
+		s.turn(0)
 		time.Sleep(30 * time.Second)
 		if n := s.resolve(); n != 2+5+3 {
 			t.Errorf("transitions name %d policies, want 5 more, and the last 3 with the tenant's settings", n)
@@ -133,32 +144,34 @@ func TestPoliciesOfSecondsAndThoseThatADetectorFindsInTheLogAreKnown(t *testing.
 }
 
 func TestEveryPolicyThatTransitionsNameIsKnownWhateverIsSetAndStopped(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inWorld(t, size{partitions: 2, named: true}, func(w *world) {
+			inWorld(t, size{partitions: 4, named: true}, func(w *world) {
 				s, rng := newSettings(w), rand.New(rand.NewPCG(seed, 15))
-				for range 60 {
+				for range 80 {
 					p := s.quickBy(time.Duration(2000+rng.IntN(30)*100) * time.Millisecond) // some come back
 					switch n := rng.IntN(10); {
-					case n < 4:
+					case n < 3:
 						s.set("-", &p)
-					case n < 6:
+					case n < 4:
 						s.set([]string{"", "acme"}[rng.IntN(2)], &p)
-					case n < 7:
+					case n < 5:
 						s.set([]string{"", "acme"}[rng.IntN(2)], nil)
-					case n < 8:
-						s.turn()
+					case n < 6:
+						s.turn(rng.IntN(2))
+					case n < 7:
+						s.refuse()
 					default:
 						s.beat(rng.IntN(2) == 0)
 					}
 					time.Sleep(time.Duration(rng.IntN(6000)) * time.Millisecond)
 					s.resolve()
 				}
-				if s.detector == nil {
-					s.turn()
+				if s.detectors[0] == nil {
+					s.turn(0)
 				}
 				time.Sleep(30 * time.Second)
-				if named := s.resolve(); named < 8 {
+				if named := s.resolve(); named < 4 {
 					t.Errorf("transitions name only %d policies", named)
 				}
 			})
