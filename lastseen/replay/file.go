@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -28,8 +30,28 @@ type File struct {
 	syncs    errgroup.Group
 }
 
-// Create opens the file name for writing, under another name until Commit.
-func Create(name string) (*File, error) { return open(name, os.O_CREATE|os.O_TRUNC) }
+// Create opens the file name for writing, under another name until Commit. A link is kept, and its file written.
+func Create(name string) (*File, error) {
+	name, err := replaceable(name)
+	if err != nil {
+		return nil, err
+	}
+	return open(name, os.O_CREATE|os.O_TRUNC)
+}
+
+// replaceable is the file that the name leads to. Commit would put a file in the place of a device or a pipe.
+func replaceable(name string) (string, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return name, nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is a device, a pipe or a folder, and must be a file", name)
+	}
+	return filepath.EvalSymlinks(name)
+}
 
 func open(name string, flags int) (*File, error) {
 	file, err := os.OpenFile(name+partial, os.O_RDWR|flags, 0o666)

@@ -32,6 +32,10 @@ func Resume(columns Columns, format Format, name string) (*File, Writer[store.En
 	case format == Parquet:
 		resume = resumeParquet(setNamedChangeID, (*namedChangeID).key)
 	}
+	name, err := replaceable(name)
+	if err != nil {
+		return nil, nil, none, err
+	}
 	for _, found := range []string{name + partial, name} {
 		file, w, last, err := resume(format, columns, found, name)
 		switch {

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -286,5 +287,41 @@ func TestAFileThatCannotBeWrittenIsNotCommitted(t *testing.T) {
 	}
 	if _, err := os.Stat(name); err == nil {
 		t.Error("the file has taken its name")
+	}
+}
+
+func TestOnlyFilesAreReplaced(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	socket, link, file := filepath.Join(folder, "s"), filepath.Join(folder, "link"), filepath.Join(folder, "file")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // of a test
+	for _, name := range []string{socket, folder} {
+		if _, err := Create(name); err == nil || !strings.Contains(err.Error(), "must be a file") {
+			t.Errorf("Create(%s): %v", name, err)
+		}
+		if _, _, _, err := Resume(IDs, CSV, name); err == nil || !strings.Contains(err.Error(), "must be a file") {
+			t.Errorf("Resume(%s): %v", name, err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink(file, link)); err != nil {
+		t.Fatal(err)
+	}
+	out, err := Create(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Write([]byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if target, linked := os.Readlink(link); err != nil || linked != nil || target != file || string(text) != "new" {
+		t.Errorf("the file has %q, %v; the link leads to %q, %v", text, err, target, linked)
 	}
 }
