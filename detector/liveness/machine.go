@@ -357,8 +357,9 @@ func (m *Machine) applyPolicy(p schemas.Policy) {
 // statuses name their policy.
 func (m *Machine) nextPolicyFrom() schemas.Millis { return max(m.clock.now, m.policyFrom+1) }
 
-// maxPolicies bounds how many policies a checkpoint has.
-const maxPolicies = 4
+// maxPolicies bounds how many policies a checkpoint has. A restart judges the records that it re-reads by
+// them: with fewer than came into force in that range, the first records were judged by a later policy.
+const maxPolicies = 64
 
 // forgetPolicies drops policies that were replaced before the offset from which a restart would
 // re-read.

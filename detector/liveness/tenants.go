@@ -84,7 +84,7 @@ type lapse struct {
 const waitingReach presence = 5000
 
 // maxVersions bounds how many policies of a tenant are remembered for restarts.
-const maxVersions = 8
+const maxVersions = maxPolicies
 
 // use makes the timing of a tenant that of the user at hand.
 func (m *Machine) use(tenant uint8) {
