@@ -37,6 +37,7 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
     let hiding = 0;
     let asleep = false;
     const run = async () => {
+      timer = 0;
       own = new AbortController();
       const signal = AbortSignal.any([stop.signal, own.signal]);
       let fault = new Fault(0, "ended", "The server closed the connection.");
@@ -96,6 +97,7 @@ export function useLive(url: string | null, take: (event: Event) => void, idle =
     };
     setLink({ how: "connecting" });
     run();
+    if (document.hidden) seen(); // of a page that was opened in the background
     document.addEventListener("visibilitychange", seen);
     window.addEventListener("online", now);
     return () => {

@@ -33,6 +33,11 @@ const changes = (count) => Array.from({ length: count }, (_, i) => change(count 
 const rows = (page, count) =>
   page.waitForFunction((count) => document.querySelectorAll("table.history tbody tr").length === count, count);
 
+/** Waits until so many streams are open. */
+const open = async (page, fake, wanted) => {
+  while (fake.streams !== wanted) await page.evaluate(() => new Promise((done) => requestIdleCallback(done)));
+};
+
 test("the way back goes back to the tenant too", () =>
   withFake({ ids: "text" }, "#/users/ann", async (page) => {
     const tenant = (name) =>
@@ -295,16 +300,66 @@ test("a page that nobody sees holds no connection, and goes on when it is seen",
     await page.clock.install();
     await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
     await page.locator(".drawer h2").first().waitFor();
-    const open = async (wanted) => {
-      while (fake.streams !== wanted) await page.evaluate(() => new Promise((done) => requestIdleCallback(done)));
-    };
-    await open(2);
+    await open(page, fake, 2);
     await shows(true);
     await page.clock.fastForward(6_000);
-    await open(0);
+    await open(page, fake, 0);
     await shows(false);
-    await open(2);
+    await open(page, fake, 2);
     assert.deepEqual(await page.locator(".bar").allTextContents(), []);
+  }));
+
+test("a page that was opened in the background holds no connection until it is seen", () =>
+  withFake({ rate: 5 }, "", async (page, fake) => {
+    await page.addInitScript(() => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => !globalThis.isSeen });
+    });
+    await page.clock.install();
+    await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
+    await page.reload(); // the address alone does not load the page again
+    await page.locator(".drawer h2").first().waitFor();
+    await page.clock.fastForward(6_000);
+    await open(page, fake, 0);
+    await page.evaluate(() => {
+      globalThis.isSeen = true;
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+    await open(page, fake, 2);
+  }));
+
+test("a network that comes back opens no second stream beside one that lives", () =>
+  withFake(
+    { rate: 20 },
+    "#/feed",
+    async (page, fake) => {
+      await page.locator(".feed .rows .row").nth(5).waitFor();
+      await fake.down();
+      await page.locator(".bar.lost").waitFor();
+      await fake.up();
+      await page.locator(".bar.lost").waitFor({ state: "detached" });
+      await open(page, fake, 2);
+      const asked = () => fake.requests.filter((r) => /console\/api\/(feed|overview)/.test(r)).length;
+      const before = asked();
+      await page.evaluate(() => window.dispatchEvent(new Event("online")));
+      // The page asks for this behind what it asks for by then.
+      await page.evaluate(() => fetch("console/api/me"));
+      assert.equal(asked(), before);
+    },
+    { allowed: [/Failed to load resource/, /net::ERR/] },
+  ));
+
+test("a feed that stands still keeps what is read, however much comes", () =>
+  withFake({ rate: 5000 }, "#/feed", async (page) => {
+    await page.locator(".feed .rows .row").nth(5).waitFor();
+    await page.keyboard.press("p");
+    await page.locator(".more").waitFor();
+    const top = await page.locator(".feed .rows .row").first().textContent();
+    await page.waitForFunction(
+      () => Number.parseInt(document.querySelector(".more").textContent.replace(/\D/g, ""), 10) > 25_000,
+    );
+    assert.equal(await page.locator(".feed .rows .row").first().textContent(), top);
+    await page.locator(".more").click();
+    await page.waitForFunction((top) => document.querySelector(".feed .rows .row").textContent !== top, top);
   }));
 
 test("an erased user is told from an unknown one, also after a reload", () =>

@@ -53,9 +53,11 @@ interface Gap {
 /** Changes as they come, newest last in all; what comes while one reads is counted, not shown. */
 class Buffer {
   readonly all: (FeedRow | Gap)[] = [];
-  /** How many have come, and how many of them are shown. */
+  /** How many have come, and how many of them had when they were shown. */
   came = 0;
   shown = 0;
+  /** How many of all are shown. */
+  end = 0;
   dropped = 0;
   readonly times: number[] = [];
   readonly #began = performance.now();
@@ -65,8 +67,22 @@ class Buffer {
     this.came++;
     const now = performance.now();
     if (!("gap" in row)) this.times.push(now);
-    if (this.all.length > 2 * most) this.all.splice(0, this.all.length - most);
+    if (this.all.length > 3 * most) this.#trim();
     if (this.times.length > 20_000) this.times.splice(0, 10_000);
+  }
+
+  /** Shows what has come. */
+  show() {
+    this.shown = this.came;
+    this.end = this.all.length;
+  }
+
+  /** Keeps the newest ones of those that are shown, and of those that are not: what is read stays. */
+  #trim() {
+    const old = Math.max(0, this.end - most);
+    this.all.splice(0, old);
+    this.end -= old;
+    this.all.splice(this.end, Math.max(0, this.all.length - this.end - most));
   }
 
   /** Changes a second, over the last five seconds, or since the first second. */
@@ -124,7 +140,7 @@ export function Feed({ route }: { route: Route }) {
       last = now;
       slow = now;
       dirty.current = false;
-      if (!held.current) buffer.shown = buffer.came;
+      if (!held.current) buffer.show();
       redraw((n) => n + 1);
     };
     frame = requestAnimationFrame(draw);
@@ -148,10 +164,10 @@ export function Feed({ route }: { route: Route }) {
   const resume = () => {
     setPaused(false);
     setAway(false);
-    buffer.shown = buffer.came;
+    buffer.show();
     if (scroller.current) scroller.current.scrollTop = 0;
   };
-  const end = Math.max(0, buffer.all.length - more);
+  const end = buffer.end;
   const total = Math.min(end, most);
   const at = (change: Record<string, string>) => go(link("feed", [], { ...latest.current, ...change }), true);
 
