@@ -134,7 +134,8 @@ func (r *Reader) MayRead(ctx context.Context, topic schemas.Topic) error {
 // Tail calls each for the records of a partition from offset from on, uncommitted ones included, as soon as
 // they are appended. It ends with an error: of ctx, of each, which is returned unchanged, or of Kafka where
 // a retry would not help, as for an offset behind the end of a topic that was recreated, or if the topic does
-// not exist for some seconds (IsMissingTopic). Records that have expired are skipped. The broker holds back answers, so the Reader should be used for nothing else.
+// not exist for some seconds (IsMissingTopic). Records that have expired are skipped. The broker holds back
+// answers, so the Reader should be used for nothing else.
 func (r *Reader) Tail(ctx context.Context, topic schemas.Topic, partition int32, from int64,
 	each func(*schemas.Record) error) error {
 	read := rangeRead{Reader: r, name: topic.Name(r.prefix), partition: partition, next: from, to: math.MaxInt64, tail: true}

@@ -78,6 +78,35 @@ func TestIngestTakesHeartbeatsOfNamesThoughItMayNotSeeTheTopicOfErasures(t *test
 	}
 }
 
+// Kafka says of an optional topic that may not be described either that it is missing or that it exists.
+func TestTopicsAreNotCalledCreatedThatMayNotBeDescribed(t *testing.T) {
+	t.Parallel()
+	g := guardedStandIn(t)
+	for _, hidden := range []schemas.Topic{schemas.Erasures, schemas.Policies} {
+		few := func(s *subject, grants []admin.Grant) (some []admin.Grant, _ error) {
+			for _, spec := range slices.Concat(schemas.Topics(), schemas.TextTopics()) {
+				for _, grant := range grants {
+					if grant.Resource == kafka.OfTopic && (spec.Topic != hidden || grant.Operation == "Create") {
+						grant.Name, grant.Prefixed = spec.Topic.Name(s.config.Prefix), false
+						some = append(some, grant)
+					}
+				}
+			}
+			return some, nil
+		}
+		s, err := g.newSubjectWith("topics", app.Use{Named: true}, few)
+		testkit.Check(t, err)
+		testkit.Check(t, s.producer.Close(t.Context()))
+		_, err = admin.ApplyTopics(t.Context(), s.super, 1, 1)
+		testkit.Check(t, err)
+		reports, err := admin.ApplyTopics(t.Context(), s.config, 1, 1)
+		want := fmt.Sprintf("this user needs Describe on topic %s", hidden.Name(s.config.Prefix))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want %q; the reports are %+v", err, want, reports)
+		}
+	}
+}
+
 // judge tries every grantee with all it needs, and without each of it, so many at
 // the same time.
 func (g *guarded) judge(atOnce int) {

@@ -79,6 +79,9 @@ func ApplyTopics(ctx context.Context, cfg kafka.Config, partitions int32, replic
 			err = kafka.WithGrantHint(err, "Create", kafka.OfTopic, t.name)
 			return nil, fmt.Errorf("creating topic %s: %w %s", t.name, err, response.ErrMessage)
 		}
+		if _, err := admin.ListTopics(ctx, t.name); kafka.IsUnauthorized(err) {
+			return nil, fmt.Errorf("checking topic %s: %w", t.name, kafka.WithGrantHint(err, "Describe", kafka.OfTopic, t.name))
+		}
 		created[t.name] = true
 		if t.spec.Topic == schemas.Pipeline {
 			if err := storeIdentity(ctx, cfg); err != nil {
