@@ -112,6 +112,9 @@ func Run(ctx context.Context, log Log, archive Archive, o *Options, emit func(*s
 	}
 	r := reading{plan: p}
 	buffer := reorderBuffer{hold: schemas.Millis(o.Hold.Milliseconds()), order: p.filter.order, emit: func(e *store.Entry) error {
+		if err := ctx.Err(); err != nil {
+			return err // many rows may wait behind everything that was read
+		}
 		sum.Rows++
 		if sum.Last = e.At; sum.Rows%4096 == 0 {
 			r.report(sum.Rows, e.At)

@@ -325,3 +325,19 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 		t.Errorf("the file has %q, %v; the link leads to %q, %v", text, err, target, linked)
 	}
 }
+
+func TestAnInterruptedReplayEndsAtARowThoughAllIsRead(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o, rows := Defaults(), 0
+	sum, err := Run(ctx, newTopic(2, entries(1, 10, 100)), nil, &o, func(*store.Entry) error {
+		if rows++; rows == 3 {
+			cancel()
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) || rows != 3 || sum.Rows != 3 {
+		t.Errorf("%d rows came, %d are counted: %v", rows, sum.Rows, err)
+	}
+}
