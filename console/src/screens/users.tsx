@@ -12,6 +12,8 @@ import { Drawer } from "./user";
 
 const chunk = 100;
 const refresh = 2_000;
+/** While the server still reads the users. It answers after a second at most. */
+const soon = 100;
 
 type Sort = "user_id" | "state" | "since" | "last_seen_at";
 
@@ -78,7 +80,7 @@ function usePages(wanted: Wanted, turn: number) {
         setFault(error instanceof Fault ? error : new Fault(0, "broken", String(error)));
         if (error instanceof Fault && error.status >= 400 && error.status < 500) return;
       }
-      timer = window.setTimeout(load, document.hidden ? 10 * refresh : refresh);
+      timer = window.setTimeout(load, document.hidden ? 10 * refresh : held.current.loading ? soon : refresh);
     };
     load();
     return () => {
