@@ -149,7 +149,7 @@ func heed(p *watch.Problem, left map[string]bool) error {
 
 func textOf(p *watch.Problem) string {
 	if p.UserID != "" {
-		return fmt.Sprintf("user %s: %s", p.UserID, p.Message)
+		return fmt.Sprintf("user %s: %s", output.Shown(p.UserID), p.Message)
 	}
 	return p.Message
 }
@@ -177,7 +177,7 @@ func painter(colours bool) func(schemas.Presence) string {
 		}
 		user := p.UserID.String()
 		if p.Name != nil {
-			user = p.Name.Text
+			user = output.Shown(p.Name.Text)
 		}
 		now := time.Now()
 		line := fmt.Sprintf("%s  %s  user %-8s  %-7s", clock(now, now), dots[state], user, state)

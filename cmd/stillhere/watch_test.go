@@ -30,6 +30,19 @@ func TestWatchingEndsWhenNobodyIsLeftToWatchAndNotForWhatPasses(t *testing.T) {
 	}
 }
 
+func TestWatchingShowsOfNamesWhatTerminalsObey(t *testing.T) {
+	name := schemas.Name{Tenant: "acme", Text: "ann\x1b[2J\u202e\nuser bob"}
+	const want = `user ann\x1b[2J\u202e\nuser bob`
+	for _, colours := range []bool{false, true} {
+		if got := painter(colours)(schemas.Presence{Name: &name}); !strings.Contains(got, want) {
+			t.Errorf("a line is %+q, want %s", got, want)
+		}
+	}
+	if got := textOf(&watch.Problem{UserID: name.Text}); !strings.HasPrefix(got, want) {
+		t.Errorf("a problem is %+q, want %s", got, want)
+	}
+}
+
 func TestTimesForPeopleAreInUTCWithTheDayIfItIsNotToday(t *testing.T) {
 	tokyo := time.FixedZone("JST", 9*60*60)
 	now := time.Date(2026, 11, 24, 8, 46, 57, 0, tokyo) // the 23rd in UTC

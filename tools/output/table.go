@@ -33,7 +33,7 @@ func NewTable(out io.Writer, columns ...string) *Table {
 func (t *Table) Row(cells ...string) error {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = shown(cell)
+		row[i] = Shown(cell)
 	}
 	if t.rows = append(t.rows, row); t.widths == nil && len(t.rows) <= fitRows {
 		return nil
@@ -71,9 +71,9 @@ func (t *Table) Flush() error {
 	return nil
 }
 
-// shown is a cell as it is printed. Escapes tell cells apart that would look alike: of what cannot be seen, and of the
-// backslash.
-func shown(cell string) string {
+// Shown is a cell of a table, or another text of somebody, as it is printed for people; a dash for none. Escapes tell
+// texts apart that would look alike: of what cannot be seen, and of the backslash.
+func Shown(cell string) string {
 	if cell == "" {
 		return "-"
 	}

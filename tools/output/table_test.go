@@ -99,7 +99,7 @@ func TestNamesThatLookAlikeCanBeToldApart(t *testing.T) {
 		`a"b` + "\u200d": `a"b\u200d`,
 		"👩\u200d👧":       `👩\u200d👧`,
 	} {
-		if got := shown(name); got != want {
+		if got := Shown(name); got != want {
 			t.Errorf("%+q is shown as %s, want %s", name, got, want)
 		}
 	}
@@ -110,8 +110,8 @@ func FuzzNoTwoCellsLookAlike(f *testing.F) {
 	f.Add("an\u200dn", `an\u200dn`)
 	f.Add(`\x20`, " ")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		if a != "" && b != "" && a != b && shown(a) == shown(b) {
-			t.Errorf("%+q and %+q are both shown as %s", a, b, shown(a))
+		if a != "" && b != "" && a != b && Shown(a) == Shown(b) {
+			t.Errorf("%+q and %+q are both shown as %s", a, b, Shown(a))
 		}
 	})
 }
