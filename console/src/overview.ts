@@ -1,6 +1,7 @@
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { address, type Event, get } from "./api";
-import { type Link, learnClock, useLive, useLoad } from "./live";
+import { learnClock, useLive, useLoad } from "./live";
+import type { Link } from "./stream";
 import type { Overview, Past } from "./types";
 
 /** How long the server may send nothing before the connection counts as lost. It sends one overview each second. */

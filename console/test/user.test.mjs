@@ -142,10 +142,28 @@ test("older changes that cannot be read say why, and a later try works", () =>
       await rows(page, 50);
       fake.status = 503;
       await page.getByRole("button", { name: "Older changes" }).click();
-      await page.locator(".drawer .panel", { hasText: "History" }).getByText("the pipeline is starting").waitFor();
+      await seen(page.locator(".drawer .panel", { hasText: "History" }), "the pipeline is starting");
       fake.status = 0;
       await page.getByRole("button", { name: "Older changes" }).click();
       await rows(page, 60);
+    },
+    { allowed: [/Failed to load resource/] },
+  ));
+
+test("a history that cannot be read again stays", () =>
+  withFake(
+    {},
+    "",
+    async (page, fake) => {
+      fake.changes = changes(40);
+      await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
+      await rows(page, 40);
+      await page.locator(".days rect").first().waitFor({ state: "attached" });
+      await page.getByRole("button", { name: "Hide", exact: true }).click();
+      await page.route("**/history?*", (route) => route.fulfill({ status: 503, body: "" }));
+      await page.locator("dialog button.main").click(); // it reads again
+      await page.locator(".drawer .panel", { hasText: "History" }).locator(".problem").first().waitFor();
+      await rows(page, 40);
     },
     { allowed: [/Failed to load resource/] },
   ));
@@ -231,11 +249,10 @@ test("what passed until a user's feed began is read again", () => {
     const histories = () => fake.requests.filter((r) => r.includes("/history")).length;
     await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
     await page.locator(".history tbody tr").first().waitFor();
+    await page.locator(".days rect").first().waitFor({ state: "attached" });
     const before = histories();
-    const again = page.waitForResponse((answer) => answer.url().includes("/history"));
     begin();
-    await again;
-    assert.ok(histories() > before);
+    while (histories() === before) await page.evaluate(() => new Promise((done) => requestIdleCallback(done)));
   });
 });
 
@@ -290,23 +307,37 @@ test("the administrator of a tenant is told what is not shown", () =>
     await seen(page, "A policy is tried on the users of all tenants");
   }));
 
+const shows = (page, hidden) =>
+  page.evaluate((hidden) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, hidden);
+
 test("a page that nobody sees holds no connection, and goes on when it is seen", () =>
   withFake({ rate: 5 }, "", async (page, fake) => {
-    const shows = (hidden) =>
-      page.evaluate((hidden) => {
-        Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-        document.dispatchEvent(new Event("visibilitychange"));
-      }, hidden);
     await page.clock.install();
     await page.goto(`${fake.url}/console/#/users/${fake.nameOf(0)}`);
     await page.locator(".drawer h2").first().waitFor();
     await open(page, fake, 2);
-    await shows(true);
+    await shows(page, true);
     await page.clock.fastForward(6_000);
     await open(page, fake, 0);
-    await shows(false);
+    await shows(page, false);
     await open(page, fake, 2);
     assert.deepEqual(await page.locator(".bar").allTextContents(), []);
+  }));
+
+test("a feed that never was live misses nothing", () =>
+  withFake({ rate: 0, ready: new Promise(() => {}) }, "#/feed", async (page, fake) => {
+    await page.clock.install();
+    await seen(page, "The server looks for the end of the log");
+    await shows(page, true);
+    await page.clock.fastForward(6_000);
+    await open(page, fake, 0);
+    delete fake.ready;
+    await shows(page, false);
+    await seen(page, "No change yet");
+    assert.equal(await page.locator(".feed .row.gap").count(), 0);
   }));
 
 test("a page that was opened in the background holds no connection until it is seen", () =>

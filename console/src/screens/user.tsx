@@ -314,12 +314,10 @@ function History({
         </label>
       }
     >
-      {first.fault ? (
-        <Problem fault={first.fault} again={first.again} inline />
-      ) : !first.value ? (
-        <Waiting what="the history" />
-      ) : all.length === 0 ? (
-        <p class="note">No change is kept{to && " before that"}.</p>
+      {first.fault && <Problem fault={first.fault} again={first.again} inline />}
+      {all.length === 0 ? (
+        !first.fault &&
+        (first.value ? <p class="note">No change is kept{to && " before that"}.</p> : <Waiting what="the history" />)
       ) : (
         <table class="history">
           <thead>
