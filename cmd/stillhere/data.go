@@ -259,6 +259,19 @@ func (o *outputFile) finish(ctx context.Context, w interface{ Close() error }, e
 	return err
 }
 
+// end is finish for a command that cannot be resumed: of one that was interrupted no file is written, and the
+// error says so.
+func (o *outputFile) end(ctx context.Context, w interface{ Close() error }, rows int64, err error) error {
+	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
+	switch err = o.finish(context.WithoutCancel(ctx), w, err); {
+	case interrupted && o.file != nil:
+		return fmt.Errorf("interrupted after %s rows: --out is not written", grouped(rows))
+	case interrupted:
+		return fmt.Errorf("interrupted after %s rows: the output is not complete", grouped(rows))
+	}
+	return err
+}
+
 // bar draws how far a replay is, on a terminal alone.
 type bar struct {
 	line  *progress.Line

@@ -86,7 +86,7 @@ func (c *asofCommand) Run(ctx context.Context, args givenArguments) error {
 		return w.Write(e)
 	})
 	bar.line.Clear()
-	err = out.finish(ctx, w, err)
+	err = out.end(ctx, w, sum.Rows, err)
 	c.report(sum, sum.Rows, bar.begun, err)
 	unseen.report(err)
 	return err
@@ -191,7 +191,7 @@ func (c *sessionsCommand) Run(ctx context.Context) error {
 		return w.Write(s)
 	})
 	bar.line.Clear()
-	err = out.finish(ctx, w, err)
+	err = out.end(ctx, w, rows, err)
 	c.report(sum, rows, bar.begun, err)
 	unseen.report(err)
 	return err

@@ -56,6 +56,9 @@ func AsOf(ctx context.Context, log Log, archive Archive, at schemas.Millis, o *O
 		return sum, err
 	}
 	counted := func(e *store.Entry) error {
+		if err := ctx.Err(); err != nil {
+			return err // everything was read, but is not all printed
+		}
 		sum.Rows++
 		return emit(e)
 	}

@@ -326,6 +326,32 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 	}
 }
 
+func TestInterruptedStatesAndSessionsEndAtARowThoughAllIsRead(t *testing.T) {
+	t.Parallel()
+	log := newTopic(2, entries(1, 10, 100))
+	all := slices.Concat(log.records[0], log.records[1])
+	o, rows := Defaults(), 0
+	ctx, cancel := context.WithCancel(t.Context())
+	third := func() error {
+		if rows++; rows == 3 {
+			cancel()
+		}
+		return nil
+	}
+	_, err := AsOf(ctx, log, nil, all[len(all)-1].Time, &o, func(*store.Entry) error { return third() })
+	if !errors.Is(err, context.Canceled) || rows != 3 {
+		t.Errorf("%d states came: %v", rows, err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	o, rows = Defaults(), 0
+	o.Filter.From, o.Filter.To = all[0].Time, all[len(all)-1].Time+1
+	_, err = Sessions(ctx, log, nil, &o, true, func(*Session) error { return third() })
+	if !errors.Is(err, context.Canceled) || rows != 3 {
+		t.Errorf("%d sessions came: %v", rows, err)
+	}
+}
+
 func TestAnInterruptedReplayEndsAtARowThoughAllIsRead(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -111,7 +111,13 @@ func (s *sessions) finish(at schemas.Millis) error {
 // error is a *store.ForgottenError. The session is valid until emit returns. The summary counts
 // changes.
 func Sessions(ctx context.Context, log Log, archive Archive, o *Options, away bool, emit func(*Session) error) (Summary, error) {
-	s := sessions{away: away, online: map[schemas.UserID]onlineUser{}, names: map[schemas.UserID]schemas.Name{}, emit: emit}
+	s := sessions{away: away, online: map[schemas.UserID]onlineUser{}, names: map[schemas.UserID]schemas.Name{}}
+	s.emit = func(one *Session) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return emit(one)
+	}
 	from, to := o.Filter.From, o.Filter.To
 	before, err := AsOf(ctx, log, archive, from-1, o, func(e *store.Entry) error { return s.change(e, from, true) })
 	if err != nil {
