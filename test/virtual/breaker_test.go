@@ -16,6 +16,7 @@ import (
 // All gateways are cut off from Kafka while the detector is not, twice: for six minutes, in
 // which nobody may go, and for longer than the breaker holds, after which all go by their limits.
 func TestGatewaysThatAreCutOffForMinutesTakeNobodyOfflineUntilTheBreakerGivesUp(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {
 		p := w.start("all", "one")
 		const perGateway = 150

@@ -90,6 +90,7 @@ func hasLabels(series *dto.Metric, values []string) bool {
 const canaryRounds, canaryFailures = "stillhere_canary_rounds_total", "stillhere_canary_failures_total"
 
 func TestACanaryOfAHealthyServiceCountsNoFailureAndRestartsInAnyState(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2}, func(w *world) {
 		all := w.startAll()
 		r := w.runCanary(all["ingest"], all["api"], nil)
@@ -169,6 +170,7 @@ func TestACanaryCountsAUserWhoLeavesBeforeTheLimitOfThePolicy(t *testing.T) {
 
 // Two tenants have a canary of the same names, and one of the tenants has a policy of its own.
 func TestCanariesOfTwoTenantsGoByThePoliciesOfTheirTenants(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2, named: true}, func(w *world) {
 		all := w.startAll()
 		time.Sleep(5 * time.Second) // the policy of the pipeline is in force
@@ -232,6 +234,7 @@ func (h hangingLog) Bounds(ctx context.Context, partition int32) (start, end int
 }
 
 func TestNoHungDependencyStopsACanaryFromReporting(t *testing.T) {
+	long(t)
 	for _, step := range []string{"beat", "read", "replay"} {
 		t.Run(step, func(t *testing.T) {
 			inWorld(t, size{partitions: 2}, func(w *world) {

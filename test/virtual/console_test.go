@@ -205,6 +205,7 @@ func (o operator) whatIf(setting, value string) (t trial) {
 }
 
 func TestTheConsoleOfAnAPIProcessKnowsWhatTheOthersDo(t *testing.T) {
+	long(t)
 	for mode, users := range map[string][]string{"int": {"11", "12", "13", "14"}, "text": {"stays/1", "blinks", "léa", "goes"}} {
 		t.Run(mode, func(t *testing.T) {
 			inWorld(t, size{partitions: 4, named: mode == "text"}, func(w *world) {

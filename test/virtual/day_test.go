@@ -3,7 +3,6 @@ package virtual
 import (
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -16,9 +15,7 @@ import (
 // habits, through every endpoint, and compares what is stored and answered with
 // what the rules make of it.
 func TestAVirtualDayOf50UsersIsStoredAsTheRulesSay(t *testing.T) {
-	if os.Getenv("STILLHERE_FULL") == "" {
-		t.Skip("lets 24 hours pass: STILLHERE_FULL=1 runs it, as .ci/run and .ci/long do")
-	}
+	long(t)
 	inBothWorlds(t, size{partitions: 2, slow: true, limit: 12 * time.Minute}, func(w *world) {
 		p := w.start("all", "one")
 		random := rand.New(rand.NewPCG(50, 24))

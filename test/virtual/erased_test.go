@@ -24,6 +24,7 @@ import (
 // Everything that holds a user is read byte by byte: at once after the erasure, and on the day that
 // the receipt names.
 func TestOnTheDayOfTheReceiptNothingHoldsTheIDOfAnErasedUser(t *testing.T) {
+	long(t)
 	const erased, other, never schemas.UserID = 7_777_777_777_777, 8, 9
 	inWorld(t, size{partitions: 1, slow: true}, func(w *world) {
 		w.config.Graph = app.Store{SQLite: w.config.Store.SQLite + ".graph"}

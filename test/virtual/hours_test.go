@@ -37,6 +37,7 @@ var (
 // The seed decides what happens when. Who of two that are ready runs first it does
 // not decide, so a failure that hangs on it may need its seed more than once.
 func TestSimulatedHours(t *testing.T) {
+	long(t)
 	seed, hours := *simSeed, *simHours
 	if testing.Short() {
 		hours /= 2

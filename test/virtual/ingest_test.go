@@ -53,9 +53,11 @@ func restartOfIngest(t *testing.T, how order) {
 }
 
 func TestTwentyKillsOfIngestWithBeatsNotYetWrittenTakeNobodyOffline(t *testing.T) {
+	long(t)
 	restartOfIngest(t, order{kill: true, down: 2 * time.Second})
 }
 
 func TestTwentyDeploysOfIngestAreSeenByNobody(t *testing.T) {
+	long(t)
 	restartOfIngest(t, order{down: 2 * time.Second})
 }

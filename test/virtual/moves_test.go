@@ -53,6 +53,7 @@ func TestScenarios26And27KillsOfDetectorsWhosePartitionsMoveChangeNothing(t *tes
 }
 
 func TestARestartOfEveryProcessInTurnPublishesNothingOfThoseWhoStay(t *testing.T) {
+	long(t)
 	inFleet(t, func(w *world, f *fleet) {
 		for _, m := range f.members {
 			m.give(order{down: 500 * time.Millisecond})

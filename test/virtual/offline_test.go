@@ -25,6 +25,7 @@ import (
 // who said bye at the same instant: not by one read or many, nor by the stream, nor by what
 // followers receive. When visible again it looks like user 2, who comes back then.
 func TestAUserHiddenAsOfflineLooksLikeOneWhoLeavesAtEveryEndpoint(t *testing.T) {
+	long(t)
 	for name, many := range map[string]int{"of few followers": 10_000, "of many followers": 1} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, size{partitions: 1, tick: time.Second}, func(w *world) { hideBesideALeaver(w, many) })

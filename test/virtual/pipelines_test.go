@@ -17,6 +17,7 @@ import (
 // Three pipelines use one Redis, one after the other: another prefix of the topics, another
 // database. No key and no channel is used by two of them. Each serves the same users.
 func TestNoKeyAndNoChannelOfRedisIsUsedByTwoPipelines(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2}, func(w *world) {
 		pipelines := []struct {
 			name   string

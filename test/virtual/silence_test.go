@@ -158,6 +158,7 @@ func TestTicksThatDoNotComeDelayNothingWhileOthersBeat(t *testing.T) {
 }
 
 func TestAClockOfTheBrokersThatJumpsTakesNobodyOffline(t *testing.T) {
+	long(t)
 	for name, jump := range map[string]time.Duration{"an hour ahead": time.Hour, "ten minutes back": -10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, size{partitions: 2, tick: time.Second}, func(w *world) {

@@ -20,6 +20,7 @@ import (
 )
 
 func TestAnErasedTenantLeavesNothingAndTheOtherEverything(t *testing.T) {
+	long(t)
 	inWorld(t, size{partitions: 2, named: true}, func(w *world) {
 		g := openGraph(w)
 		defer g.Close()

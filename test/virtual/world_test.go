@@ -120,6 +120,14 @@ func inWorld(t *testing.T, of size, test func(w *world)) {
 	})
 }
 
+// long leaves a test out of the plain test command, which has three minutes on two cores.
+func long(t *testing.T) {
+	t.Helper()
+	if os.Getenv("STILLHERE_FULL") == "" {
+		t.Skip("takes seconds of both cores: STILLHERE_FULL=1 runs it, as .ci/run does")
+	}
+}
+
 // inBothWorlds is inWorld in int mode and in text mode. In text mode users of the default tenant are called by
 // their numbers: endpoints are asked as in int mode, and their answers name the same users, while the ids inside
 // are those of the names (see id).
