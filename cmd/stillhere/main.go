@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,7 +19,7 @@ const description = `Stillhere reports who is online: it takes heartbeats, decid
 
 Start with "stillhere dev": the whole pipeline in one process, nothing to install. In production each role (ingest, detector, lastseen, fanout, api) runs as processes of its own, or all of them in one with "stillhere all".
 
-You can set flags in the environment, under the name that their help shows (--kafka-brokers is STILLHERE_KAFKA_BROKERS), or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line overrides the environment, and the environment overrides the file. For commands that are not servers, "stillhere context" keeps addresses and credentials under names; the file overrides them. Exit codes: 0 success, 1 failure, 2 invalid command line.`
+You can set flags in the environment, under the name that their help shows (--kafka-brokers is STILLHERE_KAFKA_BROKERS), or in a YAML file (kafka-brokers in --config FILE; "stillhere config init" prints one). The command line overrides the environment, and the environment overrides the file. For commands that are not servers, "stillhere context" keeps addresses and credentials under names; the file overrides them. Exit codes: 0 success, 1 failure or interrupted, 2 invalid command line.`
 
 // commands is the command line.
 type commands struct {
@@ -134,7 +135,15 @@ func run(args []string, out, errs io.Writer) int {
 	}()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	parsed.Bind(file, givenArguments(args))
-	if err := parsed.Run(role(parsed.Command())); err != nil && !errors.Is(err, context.Canceled) {
+	switch err := parsed.Run(role(parsed.Command())); {
+	case err == nil:
+		return 0
+	case errors.Is(err, context.Canceled) && endsByInterrupt(parsed):
+		return 0
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		report(errs, errors.New("interrupted before all was done"))
+		return 1
+	default:
 		report(errs, asTyped(parsed.Selected(), err))
 		if errors.Is(err, syscall.ECONNREFUSED) && parsed.Selected().ClosestGroup().Title != "Roles:" {
 			hintAddresses(errs, parsed.Selected())
@@ -147,7 +156,15 @@ func run(args []string, out, errs io.Writer) int {
 		}
 		return 1
 	}
-	return 0
+}
+
+// endsByInterrupt reports whether an interrupt is how a command usually ends. Of another one it leaves work undone.
+func endsByInterrupt(parsed *kong.Context) bool {
+	if parsed.Selected().ClosestGroup().Title == "Roles:" {
+		return true
+	}
+	command := role(parsed.Command())
+	return slices.ContainsFunc([]string{"beat", "load", "watch", "canary", "status", "top"}, command.is)
 }
 
 // parseArgs parses the command line. The context is nil if there is an error, or if --help or --version have printed

@@ -4,6 +4,7 @@ package process_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,6 +106,48 @@ func TestWhatTheStoreHasForgottenIsAnErrorThatNamesWhereItsLogBegins(t *testing.
 		said := tool.Err.String()
 		if c.known != (code == 0) || c.known != (missing == nil) || c.known == strings.Contains(said, begins.String()) {
 			t.Errorf("stillhere %s, of a log from %s on: code %d, a file: %v, and\n%s", c.words, begins, code, missing == nil, said)
+		}
+	}
+}
+
+// Kafka that takes connections and never answers keeps a tool waiting.
+func TestAnInterruptedToolFails(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{
+		{"erase", "1"}, {"export", "1"}, {"asof", "now"}, {"replay"}, {"topics", "check"}, {"record", "--out", "beats"},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := make(chan net.Conn, 1)
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					close(asked)
+					return
+				}
+				defer func() { _ = c.Close() }()
+				select {
+				case asked <- c:
+				default:
+				}
+			}
+		}()
+		p := testkit.Start(t, testkit.Binary(t, "stillhere"), nil, append(words, "--kafka-brokers", l.Addr().String())...)
+		select {
+		case <-asked:
+		case <-time.After(time.Minute):
+			t.Errorf("%q has not asked Kafka: %s", words, p.Err.String())
+		}
+		p.Signal(syscall.SIGINT)
+		if code := p.Wait(time.Minute); code != 1 || !strings.Contains(p.Err.String(), "interrupted") {
+			t.Errorf("%q: code %d, %s%s", words, code, p.Out.String(), p.Err.String())
+		}
+		_ = l.Close()
+		for range asked {
+			continue
 		}
 	}
 }
