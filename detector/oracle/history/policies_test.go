@@ -32,21 +32,21 @@ func withPoliciesOf(h *History, seed uint64, policy func(*source) Record) *Histo
 
 func TestMachineKilledAnywhereAmongManyPoliciesDoesWhatTheOracleDoes(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(t, 600) {
+	for seed := range seeds(t, 160) {
 		compareOn(t, killed(seed).Run, withPolicies(fromSeed(seed), seed))
 	}
 }
 
 func TestMachineThatLosesItsLogAmongManyPoliciesDoesWhatTheOracleDoes(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(t, 400) {
+	for seed := range seeds(t, 128) {
 		compareOn(t, killed(seed).Run, withLosses(withPolicies(fromSeed(seed), seed), seed))
 	}
 }
 
 func TestMachineKilledAnywhereAmongManyPoliciesOfTenantsDoesWhatTheOracleDoes(t *testing.T) {
 	t.Parallel()
-	for seed := range seeds(t, 400) {
+	for seed := range seeds(t, 128) {
 		h := withTenants(fromSeed(seed), seed)
 		compareOn(t, killed(seed).Run, withPoliciesOf(h, seed, func(s *source) Record {
 			p := settings(s)
