@@ -48,7 +48,8 @@ type linesFlag struct {
 func (f *linesFlag) AfterApply() error { return output.Check(os.Stdout, f.Output) }
 
 // printLinesOr prints rows in the format of the flag, else as lines.
-func printLinesOr[R any](f linesFlag, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any, line func(R) string) error {
+func printLinesOr[R any](f linesFlag, rows iter.Seq2[R, error], columns []output.Column[R], object func(R) any,
+	line func(R) string) error {
 	if f.Output != "" {
 		return printRows(f.Output, rows, columns, object)
 	}
@@ -92,7 +93,7 @@ func formatMapper(c *kong.DecodeContext, target reflect.Value) error {
 	if !slices.Contains(takes, format) {
 		last := len(takes) - 1
 		text := fmt.Sprintf("must be %s or %s, is %q", strings.Join(takes[:last], ", "), takes[last], format)
-		if why := c.Value.Tag.Get("why"); why != "" && slices.Contains(strings.Split("table,json,jsonl,csv,parquet", ","), format) {
+		if why := c.Value.Tag.Get("why"); why != "" && slices.Contains(output.Formats, format) {
 			text += ": " + why
 		}
 		return errors.New(text)

@@ -79,7 +79,8 @@ func printCount(f linesFlag, n int64) error {
 }
 
 // followersOf are the first followers of a user; limit 0: all. They are read by pages.
-func followersOf(ctx context.Context, store *graph.Store, users identity.Users, user schemas.UserID, limit int64) iter.Seq2[follower, error] {
+func followersOf(ctx context.Context, store *graph.Store, users identity.Users, user schemas.UserID,
+	limit int64) iter.Seq2[follower, error] {
 	const size = 10_000
 	return func(yield func(follower, error) bool) {
 		page, after := make([]schemas.UserID, 0, size), schemas.UserID(0)

@@ -145,7 +145,7 @@ func run(args []string, out, errs io.Writer) int {
 		return 1
 	default:
 		report(errs, asTyped(parsed.Selected(), err))
-		if errors.Is(err, syscall.ECONNREFUSED) && parsed.Selected().ClosestGroup().Title != "Roles:" {
+		if errors.Is(err, syscall.ECONNREFUSED) && !isServer(parsed) {
 			hintAddresses(errs, parsed.Selected())
 		}
 		hintToken(errs, parsed.Selected(), err)
@@ -160,12 +160,12 @@ func run(args []string, out, errs io.Writer) int {
 
 // endsByInterrupt reports whether an interrupt is how a command usually ends. Of another one it leaves work undone.
 func endsByInterrupt(parsed *kong.Context) bool {
-	if parsed.Selected().ClosestGroup().Title == "Roles:" {
-		return true
-	}
 	command := role(parsed.Command())
-	return slices.ContainsFunc([]string{"beat", "load", "watch", "canary", "status", "top"}, command.is)
+	return isServer(parsed) || slices.ContainsFunc([]string{"beat", "load", "watch", "canary", "status", "top"}, command.is)
 }
+
+// isServer reports whether a command runs roles of the pipeline.
+func isServer(parsed *kong.Context) bool { return parsed.Selected().ClosestGroup().Title == "Roles:" }
 
 // parseArgs parses the command line. The context is nil if there is an error, or if --help or --version have printed
 // what was asked for; code is then that of the process.

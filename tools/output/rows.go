@@ -15,6 +15,9 @@ const (
 	Parquet     = "parquet" // one file
 )
 
+// Formats are all of them. It must not be changed.
+var Formats = []string{TableFormat, JSON, JSONL, CSV, Parquet}
+
 // ErrTerminal is the error of Parquet that would be written to a terminal.
 var ErrTerminal = errors.New("--output parquet is not for terminals: redirect it to a file")
 

@@ -65,7 +65,8 @@ type rows[T any] struct {
 	of func(*Overview) []T
 }
 
-func newRows[T any](out io.Writer, format string, of func(*Overview) []T, columns []output.Column[row[T]], object func(row[T]) any) (Rows, error) {
+func newRows[T any](out io.Writer, format string, of func(*Overview) []T, columns []output.Column[row[T]],
+	object func(row[T]) any) (Rows, error) {
 	at := output.Column[row[T]]{Name: "at", Value: func(r row[T]) any { return r.at }}
 	w, err := output.NewWriter(out, format, append([]output.Column[row[T]]{at}, columns...), object)
 	if err != nil {

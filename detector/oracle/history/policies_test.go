@@ -16,18 +16,7 @@ func withPolicies(h *History, seed uint64) *History {
 
 func withPoliciesOf(h *History, seed uint64, policy func(*source) Record) *History {
 	s := &source{bytes: ofSeed(seed+2_000_000, 1000+64*len(h.Records))}
-	every := one(s, 3, 2, 20)
-	more := *h
-	more.Records = nil
-	for _, r := range h.Records {
-		if s.chance(every) {
-			p := policy(s)
-			p.After, r.After = r.After, 0
-			more.Records = append(more.Records, p)
-		}
-		more.Records = append(more.Records, r)
-	}
-	return &more
+	return interspersed(h, s, one(s, 3, 2, 20), func() Record { return policy(s) })
 }
 
 func TestMachineKilledAnywhereAmongManyPoliciesDoesWhatTheOracleDoes(t *testing.T) {

@@ -10,18 +10,25 @@ import (
 func withTenants(h *History, seed uint64) *History {
 	h, _ = withNames(h, seed)
 	s := &source{bytes: ofSeed(seed+1_000_000, 1000+64*len(h.Records))}
-	every := one(s, 30, 8, 100)
+	return interspersed(h, s, one(s, 30, 8, 100), func() Record {
+		tenant := schemas.TenantPolicy{Tenant: one(s, tenants...)}
+		if !s.chance(4) {
+			p := settings(s)
+			tenant.Policy = &p
+		}
+		return Record{Tenant: &tenant}
+	})
+}
+
+// interspersed is h with a record of next before one of every so many records.
+func interspersed(h *History, s *source, every int, next func() Record) *History {
 	more := *h
 	more.Records = nil
 	for _, r := range h.Records {
 		if s.chance(every) {
-			tenant := schemas.TenantPolicy{Tenant: one(s, tenants...)}
-			if !s.chance(4) {
-				p := settings(s)
-				tenant.Policy = &p
-			}
-			more.Records = append(more.Records, Record{After: r.After, Tenant: &tenant})
-			r.After = 0
+			between := next()
+			between.After, r.After = r.After, 0
+			more.Records = append(more.Records, between)
 		}
 		more.Records = append(more.Records, r)
 	}
