@@ -7,7 +7,7 @@ package console
 
 import "embed"
 
-//go:generate npm install --no-save --silent
+//go:generate npm ci --silent
 //go:generate npm run --silent build
 
 // Files are the pages, below the folder dist: index.html, and what it names. They are the same in every process and

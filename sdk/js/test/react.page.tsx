@@ -33,7 +33,6 @@ const show = (...lists: string[][]) =>
   root.render(
     <StrictMode>
       {lists.map((ids, i) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the first list stays the first
         <List key={i} ids={ids} />
       ))}
     </StrictMode>,
