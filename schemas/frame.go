@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strconv"
 	"unicode/utf8"
@@ -34,6 +35,11 @@ const (
 	fieldErasure      protowire.Number = 20
 	fieldNamed        protowire.Number = 21
 	fieldTenantPolicy protowire.Number = 22
+	fieldKeyID        protowire.Number = 23
+	fieldMAC          protowire.Number = 24
+	fieldWriter       protowire.Number = 25
+	fieldCounter      protowire.Number = 26
+	fieldTopicID      protowire.Number = 27
 )
 
 // Beat is one row of a frame.
@@ -67,16 +73,27 @@ type Frame struct {
 	Policy *Policy
 	// TenantPolicy comes into force with this record; nil in nearly all.
 	TenantPolicy *TenantPolicy
+	// Writer and Counter tell the changes of one writer apart and put them in order; 0 in beats and ticks.
+	Writer, Counter uint64
+	TopicID         TopicID // that a change was written to; unknown in beats and ticks
+	// KeyID is the key that MAC is made with over Signed. Empty, all three: the frame is not signed.
+	KeyID, MAC, Signed []byte
 
 	version                                   uint32
 	policy, tenantPolicy                      []byte
 	rows                                      int
 	users, devices, kinds, beats, ages, idles []byte
+	topicID                                   []byte
 	named                                     []byte // the rest of the frame from the first name on; nil: no names
 }
 
 // Rows is the number of beats in the frame.
 func (f *Frame) Rows() int { return f.rows }
+
+// Changes reports whether the frame changes more than a gateway may: it has a writer and a counter.
+func (f *Frame) Changes() bool {
+	return f.Forwarded || f.VisibilityUser != 0 || f.ErasedUser != 0 || f.Policy != nil || f.TenantPolicy != nil
+}
 
 // Control reports whether the frame is a control message rather than beats.
 func (f *Frame) Control() bool {
@@ -94,55 +111,69 @@ func (f *Frame) Decode(value []byte) error {
 		return err
 	}
 	if !f.scan(value) {
-		if value, err = canonical(value); err != nil {
+		message, signed, err := generated(value)
+		if err != nil {
 			return err
 		}
-		if !f.scan(value) {
+		mac := message.Mac
+		message.Mac = nil
+		if !f.scan(encode(message)) {
 			return Invalid("frame", "cannot be put in canonical form")
 		}
+		f.MAC, f.Signed = mac, signed
 	}
 	return f.check()
 }
 
-// canonical re-encodes a frame that uses a permitted but unusual encoding: a column in pieces
-// or unpacked, an unknown device kind, over-long varints.
-func canonical(value []byte) ([]byte, error) {
-	var message pb.Frame
-	if err := proto.Unmarshal(value, &message); err != nil {
-		return nil, notProtobuf()
+// generated decodes a frame that uses a permitted but unusual encoding: a column in pieces
+// or unpacked, an unknown device kind, over-long varints. signed is what the frame's MAC covers.
+func generated(value []byte) (message *pb.Frame, signed []byte, err error) {
+	message = new(pb.Frame)
+	if err := proto.Unmarshal(value, message); err != nil {
+		return nil, nil, notProtobuf()
 	}
 	if message.Version != FrameVersion {
 		// Before anything else: the rest of another version follows other rules.
-		return nil, unsupported("version", message.Version)
+		return nil, nil, unsupported("version", message.Version)
+	}
+	if len(message.Mac) > 0 {
+		if signed = beforeMAC(value, message.Mac); signed == nil {
+			return nil, nil, errMisplacedMAC
+		}
 	}
 	for i, kind := range message.DeviceKind {
 		message.DeviceKind[i] = KnownKind(kind)
 	}
 	for i, kind := range message.BeatKind {
 		if kind != pb.BeatKind_BEAT_KIND_BEAT && kind != pb.BeatKind_BEAT_KIND_BYE {
-			return nil, Invalid(rowField("beat_kind", i), "unknown kind "+strconv.Itoa(int(kind)))
+			return nil, nil, Invalid(rowField("beat_kind", i), "unknown kind "+strconv.Itoa(int(kind)))
 		}
 	}
 	for _, named := range message.Named {
 		named.ProtoReflect().SetUnknown(nil)
 	}
 	message.ProtoReflect().SetUnknown(nil)
-	return encode(&message), nil
+	return message, signed, nil
 }
 
 // scan finds the fields. It reports false for anything unusual, a malformed value included.
 func (f *Frame) scan(value []byte) (usual bool) {
 	*f = Frame{}
-	for len(value) > 0 {
-		number, kind, v, bytes, rest := nextField(value)
+	for all := value; len(value) > 0; {
+		number, kind, v, data, rest := nextField(value)
 		switch {
 		case rest == nil:
 			return false
 		case number == fieldNamed && f.named == nil:
 			f.named = value
 		case number == fieldNamed:
+		case number == fieldMAC:
+			if len(value) != macField || !bytes.HasPrefix(value, macTag) {
+				return false
+			}
+			f.MAC, f.Signed = data, all[:len(all)-macField]
 		case kind == protowire.BytesType:
-			if !f.take(number, bytes) {
+			if !f.take(number, data) {
 				return false
 			}
 		default:
@@ -159,6 +190,10 @@ func (f *Frame) scan(value []byte) (usual bool) {
 				f.Tick = v != 0
 			case fieldForwarded:
 				f.Forwarded = v != 0
+			case fieldWriter:
+				f.Writer = v
+			case fieldCounter:
+				f.Counter = v
 			case fieldDeviceKind, fieldBeatKind, fieldAge, fieldIdle:
 				return false // columns that are not packed
 			}
@@ -204,6 +239,11 @@ func (f *Frame) take(number protowire.Number, v []byte) (usual bool) {
 		return column(&f.policy, true)
 	case fieldTenantPolicy:
 		return column(&f.tenantPolicy, true)
+	case fieldKeyID:
+		f.KeyID = v
+		return utf8.Valid(v)
+	case fieldTopicID:
+		f.topicID = v
 	}
 	return true
 }
@@ -295,6 +335,9 @@ func (f *Frame) check() error {
 		return Invalid(rowField("idle_ms", i), "must be at most 2592000000 (30 days)")
 	}
 	if err := f.VisibilityName.checkOptional(); err != nil {
+		return err
+	}
+	if err := f.checkSigned(); err != nil {
 		return err
 	}
 	if f.policy != nil {

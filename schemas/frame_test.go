@@ -121,6 +121,12 @@ func TestWhatIsWrongWithAFrameIsNamed(t *testing.T) {
 			"erasure.until_ms: " + millisRange},
 		{"an erasure beside beats", encoded(&pb.Frame{UserId: one, DeviceId: dev, Erasure: &pb.Erasure{UserId: 1, UntilMs: 1}}),
 			"invalid_argument", "erasure: an erasure comes alone in its frame"},
+		{"a key without a MAC", encoded(&pb.Frame{KeyId: "k"}), "invalid_argument", "mac: goes with key_id"},
+		{"a MAC before other fields", append(encoded(&pb.Frame{KeyId: "k", Mac: make([]byte, 16)}), 0x60, 1), "invalid_argument", errMisplacedMAC.Error()},
+		{"a short MAC", encoded(&pb.Frame{KeyId: "k", Mac: make([]byte, 15)}), "invalid_argument", errMisplacedMAC.Error()},
+		{"a long key", encoded(&pb.Frame{KeyId: strings.Repeat("k", 513), Mac: make([]byte, 16)}), "invalid_argument", "key_id: must have at most 512 bytes"},
+		{"a counter without writer", encoded(&pb.Frame{Counter: 1}), "invalid_argument", "counter: goes with writer"},
+		{"a short topic id", encoded(&pb.Frame{TopicId: []byte{1}}), "invalid_argument", "topic_id: must have 16 bytes"},
 		{"too many rows", encoded(&pb.Frame{UserId: make([]int64, 4001), DeviceId: make([]uint32, 4001)}), "invalid_argument",
 			"user_id: has 4001 rows, at most 4000 are allowed"},
 	} {
@@ -185,7 +191,7 @@ func thousand() []byte {
 }
 
 func TestReadingAFrameAllocatesNothing(t *testing.T) { // not parallel: it counts allocations
-	value := thousand()
+	value := AppendMAC(AppendKeyID(thousand(), "g:0a1b2c3d"), make([]byte, 32))
 	var f Frame
 	var b Beat
 	seen := 0

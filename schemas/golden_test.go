@@ -65,6 +65,15 @@ func goldenFrames() []goldenFrame {
 	named := AppendNamedRow(AppendFrame(nil, head, beats), 0, withNames.Names[0])
 	named = AppendNamedRow(named, 2, withNames.Names[2])
 	jitter.HeartbeatJitter = 2 * time.Second
+	signed := func(frame []byte, want contents, key string) ([]byte, contents) {
+		frame = AppendKeyID(frame, key)
+		want.KeyID, want.MAC, want.Signed = key, "0123456789abcdef", string(frame)
+		return AppendMAC(frame, []byte(want.MAC+" and the rest")), want
+	}
+	topic := TopicID{0: 1, 15: 16}
+	signedBeats, ofGateway := signed(AppendFrame(nil, head, beats), full, "g:0a1b2c3d:acme")
+	signedHide, ofControl := signed(AppendWriter(AppendVisibility(nil, 42, Nobody), 1<<63+7, uint64(at), topic),
+		contents{VisibilityUser: 42, Visibility: Nobody, Writer: 1<<63 + 7, Counter: uint64(at), TopicID: topic}, "c:0a1b2c3d")
 	return []goldenFrame{
 		{"frame-v1-one-beat", AppendFrame(nil, FrameHead{}, beats[:1]), contents{Beats: beats[:1]}},
 		{"frame-v1-beats", AppendFrame(nil, head, beats), full},
@@ -83,6 +92,8 @@ func goldenFrames() []goldenFrame {
 		{"frame-v1-policy", AppendPolicy(nil, policy), contents{Policy: &policy}},
 		{"frame-v1-tenant-policy", AppendTenantPolicy(nil, TenantPolicy{"acme", &policy}), contents{TenantPolicy: &TenantPolicy{"acme", &policy}}},
 		{"frame-v1-tenant-policy-removed", AppendTenantPolicy(nil, TenantPolicy{Tenant: "acme"}), contents{TenantPolicy: &TenantPolicy{Tenant: "acme"}}},
+		{"frame-v1-signed-beats", signedBeats, ofGateway},
+		{"frame-v1-signed-visibility", signedHide, ofControl},
 		{"frame-v1-policy-jitter", AppendPolicy(nil, jitter), contents{Policy: &jitter}},
 	}
 }

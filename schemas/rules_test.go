@@ -3,6 +3,7 @@ package schemas
 import (
 	"slices"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
@@ -24,6 +25,9 @@ type contents struct {
 	TenantPolicy              *TenantPolicy
 	Beats                     []Beat
 	Names                     map[int]Name
+	Writer, Counter           uint64
+	TopicID                   TopicID
+	KeyID, MAC, Signed        string
 }
 
 // byGenerated reads value with the generated decoder and the rules that
@@ -81,6 +85,13 @@ func byGenerated(value []byte) (contents, bool) {
 	}
 	hider := Name{m.Visibility.GetTenant(), m.Visibility.GetName()}
 	ok = ok && (hider == Name{} || hider.Check("") == nil)
+	ok = ok && len(m.KeyId) <= 512 && (m.KeyId == "") == (len(m.Mac) == 0) && (m.Writer == 0) == (m.Counter == 0)
+	ok = ok && (len(m.TopicId) == 0 || len(m.TopicId) == 16)
+	signed, wellPlaced := value, true
+	if len(m.Mac) > 0 {
+		signed, wellPlaced = beforeTheMAC(value)
+	}
+	ok = ok && wellPlaced
 	if !ok {
 		return contents{}, false
 	}
@@ -105,7 +116,29 @@ func byGenerated(value []byte) (contents, bool) {
 		}
 		c.Beats = append(c.Beats, b)
 	}
+	c.Writer, c.Counter, c.KeyID, c.MAC = m.Writer, m.Counter, m.KeyId, string(m.Mac)
+	copy(c.TopicID[:], m.TopicId)
+	if len(m.Mac) > 0 {
+		c.Signed = string(signed)
+	}
 	return c, true
+}
+
+// beforeTheMAC is value up to the field mac, if that is the last one, there once, and written in 19 bytes.
+func beforeTheMAC(value []byte) ([]byte, bool) {
+	var fields []int // where they begin
+	macs := 0
+	for at := 0; at < len(value); {
+		fields = append(fields, at)
+		number, kind, n := protowire.ConsumeField(value[at:])
+		if number == 24 && kind == protowire.BytesType {
+			macs++
+		}
+		at += n
+	}
+	last := fields[len(fields)-1]
+	ok := macs == 1 && len(value)-last == 19 && value[last] == 0xc2 && value[last+1] == 0x01 && value[last+2] == 16
+	return value[:last], ok
 }
 
 // byHand reads value with Frame.
@@ -117,7 +150,8 @@ func byHand(value []byte) (contents, error) {
 	c := contents{Gateway: string(f.Gateway), GatewayEpoch: f.GatewayEpoch, Sequence: f.Sequence, Draining: f.Draining,
 		Tick: f.Tick, Forwarded: f.Forwarded, VisibilityUser: f.VisibilityUser, Visibility: f.Visibility, Policy: f.Policy, TenantPolicy: f.TenantPolicy,
 		ErasedUser: f.ErasedUser, ErasedUntil: f.ErasedUntil, WithheldUntil: f.WithheldUntil,
-		VisibilityName: f.VisibilityName}
+		VisibilityName: f.VisibilityName, Writer: f.Writer, Counter: f.Counter, TopicID: f.TopicID,
+		KeyID: string(f.KeyID), MAC: string(f.MAC), Signed: string(f.Signed)}
 	rows := f.Beats()
 	for b := (Beat{}); rows.Next(&b); {
 		c.Beats = append(c.Beats, b)

@@ -227,7 +227,25 @@ type Frame struct {
 	// The policy by which the users of one tenant are judged in this partition from this record
 	// on, in pipelines with --ids text. Comes alone in its frame, and is written to every
 	// partition by whoever changes the policy.
-	TenantPolicy  *TenantPolicy `protobuf:"bytes,22,opt,name=tenant_policy,json=tenantPolicy,proto3" json:"tenant_policy,omitempty"`
+	TenantPolicy *TenantPolicy `protobuf:"bytes,22,opt,name=tenant_policy,json=tenantPolicy,proto3" json:"tenant_policy,omitempty"`
+	// The key that mac is made with: "c:" and the master's fingerprint for the control key; "g:" and
+	// the fingerprint for a gateway's key, with ":" and its tenants, separated by commas, if it is
+	// bound to some. At most 512 bytes; goes with mac.
+	KeyId string `protobuf:"bytes,23,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// HMAC-SHA-256 under that key, its first 16 bytes, over: "stillhere frame v1", a zero byte, the
+	// topic's name, a zero byte, the partition as 4 bytes big-endian, and the bytes of this frame before
+	// this field. So it is the last field, with its tag and length in as few bytes as possible.
+	Mac []byte `protobuf:"bytes,24,opt,name=mac,proto3" json:"mac,omitempty"`
+	// Who wrote a change (visibility, erasure, policy, tenant_policy, forwarded): a random number of the
+	// producer, not 0. Goes with counter.
+	Writer uint64 `protobuf:"varint,25,opt,name=writer,proto3" json:"writer,omitempty"`
+	// Grows with each change of the writer, which appends them to a partition in this order. The
+	// writer starts from its wall clock in milliseconds. A change whose counter is not greater than the
+	// one before of the same writer was written again by somebody else, and does not count.
+	Counter uint64 `protobuf:"varint,26,opt,name=counter,proto3" json:"counter,omitempty"`
+	// The id of the topic that a change was written to, 16 bytes: a topic that is recreated has another
+	// one, so copies of changes to the old topic do not count. Empty where brokers have no topic ids.
+	TopicId       []byte `protobuf:"bytes,27,opt,name=topic_id,json=topicId,proto3" json:"topic_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -384,6 +402,41 @@ func (x *Frame) GetNamed() []*NamedRow {
 func (x *Frame) GetTenantPolicy() *TenantPolicy {
 	if x != nil {
 		return x.TenantPolicy
+	}
+	return nil
+}
+
+func (x *Frame) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *Frame) GetMac() []byte {
+	if x != nil {
+		return x.Mac
+	}
+	return nil
+}
+
+func (x *Frame) GetWriter() uint64 {
+	if x != nil {
+		return x.Writer
+	}
+	return 0
+}
+
+func (x *Frame) GetCounter() uint64 {
+	if x != nil {
+		return x.Counter
+	}
+	return 0
+}
+
+func (x *Frame) GetTopicId() []byte {
+	if x != nil {
+		return x.TopicId
 	}
 	return nil
 }
@@ -885,7 +938,7 @@ var File_stillhere_v1_frame_proto protoreflect.FileDescriptor
 
 const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xb8\x05\n" +
+	"\x18stillhere/v1/frame.proto\x12\fstillhere.v1\x1a\x19stillhere/v1/policy.proto\"\xae\x06\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x1d\n" +
 	"\n" +
@@ -909,7 +962,12 @@ const file_stillhere_v1_frame_proto_rawDesc = "" +
 	"\x06policy\x18\x0f \x01(\v2\x14.stillhere.v1.PolicyR\x06policy\x12/\n" +
 	"\aerasure\x18\x14 \x01(\v2\x15.stillhere.v1.ErasureR\aerasure\x12,\n" +
 	"\x05named\x18\x15 \x03(\v2\x16.stillhere.v1.NamedRowR\x05named\x12?\n" +
-	"\rtenant_policy\x18\x16 \x01(\v2\x1a.stillhere.v1.TenantPolicyR\ftenantPolicy\"H\n" +
+	"\rtenant_policy\x18\x16 \x01(\v2\x1a.stillhere.v1.TenantPolicyR\ftenantPolicy\x12\x15\n" +
+	"\x06key_id\x18\x17 \x01(\tR\x05keyId\x12\x10\n" +
+	"\x03mac\x18\x18 \x01(\fR\x03mac\x12\x16\n" +
+	"\x06writer\x18\x19 \x01(\x04R\x06writer\x12\x18\n" +
+	"\acounter\x18\x1a \x01(\x04R\acounter\x12\x19\n" +
+	"\btopic_id\x18\x1b \x01(\fR\atopicId\"H\n" +
 	"\bNamedRow\x12\x10\n" +
 	"\x03row\x18\x01 \x01(\rR\x03row\x12\x16\n" +
 	"\x06tenant\x18\x02 \x01(\tR\x06tenant\x12\x12\n" +
