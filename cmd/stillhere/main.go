@@ -77,7 +77,6 @@ type commands struct {
 
 	Bench benchCommand `cmd:"" group:"Measure:" help:"Measure the performance on this machine."`
 	Plan  planCommand  `cmd:"" group:"Measure:" help:"Compute what a number of users needs and costs: partitions, nodes, bandwidth, memory, disk, money."`
-	Sim   simCommand   `cmd:"" group:"Measure:" help:"Run the detector through hours of simulated faults in seconds, and compare it with the rules."`
 
 	ConfigFile  string           `name:"config" help:"YAML file with settings, by the names of the flags; see \"config init\"." placeholder:"FILE"`
 	ContextName string           `name:"context" help:"Context with addresses and credentials; see \"context add\". Default: the current one." placeholder:"NAME"`

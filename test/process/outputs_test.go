@@ -110,7 +110,6 @@ func intPrinting(k *keyboard, recording string) []printing {
 		{words: []string{"context", "show"}, rows: 2, object: true},
 		{words: []string{"backtest", "--policy", "log", "--policy", "chat", "--recording", recording, "--warm-up", "0s"}, rows: 2, object: true},
 		{words: []string{"plan", "--users", "5M"}, rows: 20, object: true},
-		{words: []string{"sim", "--hours", "0.1", "--seeds", "1-3"}, rows: 3, derived: []string{"faults"}, volatile: []string{"took_seconds"}},
 		{words: []string{"topics", "acls", "--role", "detector", "--principal", "User:d"}, rows: 5},
 		{words: []string{"topics", "apply"}, rows: 8},
 		{words: append([]string{"graph", "followers", "1"}, graph...), rows: 2},
@@ -257,7 +256,7 @@ func (k *keyboard) streamsInCSV() {
 func (k *keyboard) refusesParquetOnATerminal() {
 	k.Helper()
 	for _, words := range [][]string{{"get", "1"}, {"replay"}, {"plan", "--users", "5"}, {"graph", "followers", "1"}, {"status", "--table", "groups"},
-		{"topics", "acls", "--role", "api", "--principal", "User:a"}, {"sim", "--hours", "0.1"}} {
+		{"topics", "acls", "--role", "api", "--principal", "User:a"}} {
 		const want = "stillhere: --output parquet is not for terminals: redirect it to a file"
 		if out, code := k.onTerminal("", "", append(words, "--output", "parquet")...); code != 2 || !strings.HasPrefix(out, want) {
 			k.Errorf("%q on a terminal: code %d, %q", words, code, out)

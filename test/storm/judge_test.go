@@ -15,10 +15,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/internal/kafka"
 	"github.com/stillhere/stillhere/schemas"
 	pb "github.com/stillhere/stillhere/schemas/stillherev1"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 // place is where a record is in the heartbeats topic.

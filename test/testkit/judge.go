@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/liveness"
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 // Chained checks that a history has no gap, nothing twice, and goes forward.

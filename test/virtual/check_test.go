@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/lastseen/sqlitestore"
 	"github.com/stillhere/stillhere/lastseen/store"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 // line is a transition in words.

@@ -13,7 +13,7 @@
 //	actors   people and gateways: they speak HTTP and WebSocket and remember what they sent
 //	tap      the records of the heartbeats, collected before retention drops them
 //	check    what must hold at the end of every test:
-//	           transitions, read committed  =  detector/oracle over the tapped heartbeats
+//	           transitions, read committed  =  test/oracle over the tapped heartbeats
 //	           rows of SQLite               =  transitions, none twice
 //	           answers of the API           =  the last transition of every user
 //	           no goroutine of a process outlives it

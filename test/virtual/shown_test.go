@@ -5,11 +5,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/stillhere/stillhere/detector/oracle"
-	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/fanout"
 	"github.com/stillhere/stillhere/internal/shown"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 // hides draws a log of two users who hide and show again while devices come late, idle or not at all.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/stillhere/stillhere/detector/liveness"
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 const start = schemas.Millis(1_763_700_000_000)

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 // of runs an implementation over h.

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/stillhere/stillhere/detector/liveness"
-	"github.com/stillhere/stillhere/detector/oracle"
-	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 // run runs every scenario against impl, each as a subtest.

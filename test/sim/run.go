@@ -1,12 +1,12 @@
-package sim
+package main
 
 import (
 	"slices"
 	"time"
 
-	"github.com/stillhere/stillhere/detector/oracle"
-	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 // Options say what to simulate.
@@ -21,18 +21,18 @@ type Options struct {
 
 // Result is what came of a seed.
 type Result struct {
-	Seed        uint64         `json:"seed"`
-	Hours       float64        `json:"hours"`
-	Records     int            `json:"records"`
-	Beats       int            `json:"beats"`
-	Restarts    int            `json:"restarts"`
-	Transitions int            `json:"transitions"`
-	Faults      map[string]int `json:"faults"`
-	Took        float64        `json:"took_seconds"`
+	Seed        uint64
+	Hours       float64
+	Records     int
+	Beats       int
+	Restarts    int
+	Transitions int
+	Faults      map[string]int
+	Took        float64
 	// Difference is empty if the detector did what the rules say. Otherwise it shows the first
 	// difference, and Case is a small history that has one.
-	Difference string `json:"difference,omitempty"`
-	Case       string `json:"case,omitempty"`
+	Difference string
+	Case       string
 }
 
 // Run simulates a seed.

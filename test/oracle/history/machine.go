@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stillhere/stillhere/detector"
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/internal/stream"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 // Machine is the fast implementation, as the detector runs it.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 // ofLosses makes the history of a seed in which gateways come and are lost all the time, and devices

@@ -1,12 +1,12 @@
-package sim
+package main
 
 import (
 	"container/heap"
 	"math/rand/v2"
 
 	"github.com/stillhere/stillhere/detector/liveness"
-	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 // Times are in milliseconds since the start of the simulation.

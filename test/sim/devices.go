@@ -1,8 +1,8 @@
-package sim
+package main
 
 import (
-	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 // device is one device of a user, and the person at it.

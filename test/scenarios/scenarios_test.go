@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/detector/oracle"
-	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 func TestOraclePlaysTheScenarios(t *testing.T) {

@@ -2,7 +2,7 @@ package history
 
 import "slices"
 
-// inOrder is for how long what is due waits in the order of its instants: see ../../DESIGN.md,
+// inOrder is for how long what is due waits in the order of its instants: see detector/DESIGN.md,
 // "What may surprise".
 const inOrder = 20 * 24 * 60 * 60 * 1000
 

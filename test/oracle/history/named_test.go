@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 // tenants are those of named histories; the first is the default tenant.

@@ -1,12 +1,12 @@
-package sim
+package main
 
 import (
 	"slices"
 	"time"
 
-	"github.com/stillhere/stillhere/detector/oracle"
-	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 // shrink looks for a small history on which impl differs from the oracle, until the limit. It

@@ -1,4 +1,4 @@
-package sim
+package main
 
 import (
 	"reflect"
@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stillhere/stillhere/detector/oracle"
-	"github.com/stillhere/stillhere/detector/oracle/history"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 func TestTheDetectorDoesWhatTheRulesSayInHoursOfFaults(t *testing.T) {

@@ -1,7 +1,7 @@
-package sim
+package main
 
 import (
-	"github.com/stillhere/stillhere/detector/oracle/history"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 // fault chooses what goes wrong in this minute.

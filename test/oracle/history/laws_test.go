@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 // lawful runs check on many histories, for both implementations.

@@ -1,4 +1,4 @@
-// Package sim simulates days of a partition in seconds and compares the detector with its
+// Command sim simulates days of a partition in seconds and compares the detector with its
 // oracle.
 //
 // # Flow
@@ -13,8 +13,11 @@
 // faults.go. The records that reach the log are a history.History. Only that is compared, so a
 // seed fails the same way on every machine.
 //
-// Package oracle/history makes short histories on a coarse grid, in which limits meet; this
-// package makes long ones like those of real users.
+// Package test/oracle/history makes short histories on a coarse grid, in which limits meet; this
+// program makes long ones like those of real users.
 //
 // If the implementations differ, sim looks for a small history on which they still do.
-package sim
+//
+// The whole pipeline, every role as a process of its own, is simulated by
+// go test -tags synctests ./test/virtual -run TestSimulatedHours -v -sim.seed N -sim.hours H
+package main

@@ -1,5 +1,5 @@
-// Package oracle is a second implementation of "The rules, exactly" in ../DESIGN.md. It is slow and
-// plain, and was written from that text alone. The tests hold the machine in ../liveness equal to
+// Package oracle is a second implementation of "The rules, exactly" in detector/DESIGN.md. It is slow and
+// plain, and was written from that text alone. The tests hold the machine in detector/liveness equal to
 // it, record by record.
 //
 // # Flow

@@ -1,9 +1,9 @@
-package sim
+package main
 
 import (
 	"fmt"
 
-	"github.com/stillhere/stillhere/detector/oracle/history"
+	"github.com/stillhere/stillhere/test/oracle/history"
 )
 
 // gateway is one process of a gateway.

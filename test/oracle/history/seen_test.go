@@ -3,8 +3,8 @@ package history
 import (
 	"testing"
 
-	"github.com/stillhere/stillhere/detector/oracle"
 	"github.com/stillhere/stillhere/schemas"
+	"github.com/stillhere/stillhere/test/oracle"
 )
 
 func TestTheCountsAreThoseOfTheStatusesHoweverOftenTheDetectorIsKilled(t *testing.T) {
